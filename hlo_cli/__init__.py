@@ -56,7 +56,7 @@ _HOMES = {
     "ReshardStep": "analysis.resharding.reshard",
     "Resharding": "analysis.resharding.reshard",
     "Run": "analysis.evaluate.run",
-    "RunComparison": "analysis.evaluate.comparison",
+    "RunComparison": "analysis.comparison.comparison",
     "ScanRecord": "scan_modules",
     "Shape": "ir.shape",
     "Shard": "analysis.sharding.shards",
@@ -71,7 +71,7 @@ _HOMES = {
     "analyze_overlap": "analysis.schedule.async_overlap",
     "chip_spec": "analysis.hardware.chip_specs",
     "collectives_of": "analysis.sharding.collectives",
-    "compare_runs": "analysis.evaluate.comparison",
+    "compare_runs": "analysis.comparison.comparison",
     "cost_analysis": "analysis.cost.cost_analysis",
     "custom_calls_of": "analysis.custom_calls.call",
     "desugar": "transform.desugar",
@@ -122,7 +122,7 @@ if TYPE_CHECKING:  # the same for type checkers, which need imports; a test comp
     from hlo_cli.analysis.cost.matmuls import Matmul as Matmul, matmuls_of as matmuls_of
     from hlo_cli.analysis.custom_calls.call import DecodedCall as DecodedCall, custom_calls_of as custom_calls_of
     from hlo_cli.analysis.custom_calls.calling_convention import CustomCallBuffer as CustomCallBuffer
-    from hlo_cli.analysis.evaluate.comparison import RunComparison as RunComparison, compare_runs as compare_runs
+    from hlo_cli.analysis.comparison.comparison import RunComparison as RunComparison, compare_runs as compare_runs
     from hlo_cli.analysis.evaluate.run import Run as Run, run as run
     from hlo_cli.analysis.fusion.fusion_verifier import verify_fusions as verify_fusions
     from hlo_cli.analysis.fusion.fusions import Fusion as Fusion, FusionList as FusionList, fusions_of as fusions_of

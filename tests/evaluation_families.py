@@ -7,6 +7,7 @@ from random import Random
 
 import numpy as np
 
+from evaluation_opcodes import paired
 from evaluation_programs import (
     COMPLEX,
     FLOATS,
@@ -19,6 +20,7 @@ from evaluation_programs import (
     converting,
     drawn,
     elementwise,
+    extreme,
     gathering,
     listed,
     module_of,
@@ -190,7 +192,7 @@ b {{ p = {state} parameter(0) i = s32[] get-tuple-element(p), index=0 x = {shape
             dynamic = ",".join(f"<={size}" if n == at else str(size) for n, size in enumerate(sizes))
             kept = tuple(size for n, size in enumerate(sizes) if n != at)
             opcode = random.choice(("add", "maximum"))
-            least = "0" if opcode == "add" else "-2147483648"
+            least = "0" if opcode == "add" else extreme(kind, opcode)
             text = f"""HloModule m
 {reducer(kind, opcode)}
 ENTRY e {{
@@ -342,7 +344,7 @@ def plain(random: Random) -> Program:
 FAMILIES: tuple[tuple[Callable[[Random], Program], int], ...] = (
     (elementwise, 16), (comparing, 4), (converting, 4), (moving, 6), (reducing, 4), (contracting, 3), (ordering, 2),
     (gathering, 3), (random_bits, 1), (transforming, 2), (complexes, 4), (narrowing, 4), (choosing, 1),
-    (folding, 3), (branching, 3), (batched, 2), (products, 2), (ranking, 1), (factoring, 1), (plain, 1),
+    (folding, 3), (branching, 3), (batched, 2), (products, 2), (ranking, 1), (factoring, 1), (plain, 1), (paired, 60),
 )  # fmt: skip
 """The makers of programs, and how often each is chosen."""
 

@@ -23,6 +23,7 @@ import numpy.typing as npt
 from jaxlib import _hlo, _jax
 
 from evaluation_families import programs
+from evaluation_opcodes import PARTS
 from evaluation_programs import Program
 from hlo_cli import parse_module
 from hlo_cli.analysis.evaluate.run import arrays_of, evaluate
@@ -59,7 +60,7 @@ def units(found: Array, expected: Array, kind: PrimitiveType) -> float:
     if kind.kind not in ("float", "complex"):
         return 0.0 if np.array_equal(found, expected.astype(found.dtype)) else np.inf
     is_complex = kind.kind == "complex"
-    form = FLOAT_FORMATS[{"c64": "f32", "c128": "f64"}.get(kind.name, kind.name)]
+    form = FLOAT_FORMATS[PARTS.get(kind.name, kind.name)]
     magnitude = np.abs(expected).astype(np.float64)
     parts = ((found.real, expected.real), (found.imag, expected.imag)) if is_complex else ((found, expected),)
     worst = 0.0
@@ -79,7 +80,7 @@ def units(found: Array, expected: Array, kind: PrimitiveType) -> float:
 
 def _sum_units(found: Array, expected: Array, kind: PrimitiveType, scale: Array) -> float:
     """The largest distance in units of the roundoff times the sum of the magnitudes of the terms."""
-    form = FLOAT_FORMATS[{"c64": "f32", "c128": "f64"}.get(kind.name, kind.name)]
+    form = FLOAT_FORMATS[PARTS.get(kind.name, kind.name)]
     wide = np.complex128 if kind.kind == "complex" else np.float64
     apart = np.abs(found.astype(wide) - expected.astype(wide))
     unit = np.ldexp(1.0, -form.mantissa_bits - 1) * np.abs(scale).astype(np.float64)
@@ -119,8 +120,13 @@ def judged(program: Program, seed: int) -> dict[str, Any]:
                 if program.opcode == "fft":
                     magnitudes = np.max(np.abs(magnitudes), axis=-1, keepdims=True)
                 apart = _sum_units(mine, held, kind, magnitudes)
+            elif program.family == "norms":
+                unit = np.ldexp(1.0, -FLOAT_FORMATS[kind.name].mantissa_bits)
+                apart = float(
+                    np.max(np.abs(mine - held) / unit, initial=0) / max(1.0, float(np.abs(held).max(initial=0)))
+                )
             elif program.family == "solved":
-                form = FLOAT_FORMATS[kind.name]
+                form = FLOAT_FORMATS[PARTS.get(kind.name, kind.name)]
                 unit = np.ldexp(1.0, -form.mantissa_bits) * program.condition(arguments, held)
                 apart = float(np.max(np.abs(mine - held) / unit, initial=0))
             else:

@@ -9,7 +9,7 @@ from random import Random
 import numpy as np
 import numpy.typing as npt
 
-from hlo_cli.ir.primitive import PRIMITIVE_TYPES
+from hlo_cli.ir.primitive import FLOAT_FORMATS, PRIMITIVE_TYPES
 
 SIGNED = ("s4", "s8", "s16", "s32", "s64")
 UNSIGNED = ("u4", "u8", "u16", "u32", "u64")
@@ -36,18 +36,19 @@ class Program:
 
     def condition(self, arguments: Sequence[npt.NDArray[np.generic]], solution: npt.NDArray[np.generic]) -> Wide:
         """How much a solution may be off for each unit of roundoff: `n |A^-1| |A| |x|`, by elements."""
+        x = np.abs(solution.astype(np.complex128))
         if self.opcode != "triangular-solve":
-            return np.asarray(8 * len(solution) * np.abs(solution.astype(np.float64)).max(initial=1))
-        matrix = arguments[0].astype(np.float64)
+            return np.asarray(8 * solution.shape[-1] * x.max(initial=1))
+        matrix = arguments[0].astype(np.complex128)
         matrix = np.tril(matrix) if "lower=true" in self.text else np.triu(matrix)
+        size = matrix.shape[-1]
         if "unit_diagonal=true" in self.text:
-            np.fill_diagonal(matrix, 1)
-        if "transpose_a=TRANSPOSE" in self.text:
-            matrix = matrix.T
+            matrix = np.where(np.eye(size, dtype=bool), 1, matrix)
+        if "transpose_a=NO" not in self.text:
+            matrix = np.swapaxes(matrix, -1, -2)
         bound = np.abs(np.linalg.inv(matrix)), np.abs(matrix)
-        x = np.abs(solution.astype(np.float64))
         found = bound[0] @ bound[1] @ x if "left_side=true" in self.text else x @ bound[1] @ bound[0]
-        return np.asarray(len(matrix) * found)
+        return np.asarray(size * found)
 
     def arguments(self, seed: int) -> list[npt.NDArray[np.generic]]:
         """Values of the parameters, as numpy holds them; floats of 8 bits and bf16 as float32 of their values."""
@@ -72,7 +73,12 @@ def values(
             low, high = max(low, within[0]), min(high, within[1])
         elif random.random() < 0.6:
             low, high = max(low, -9), min(high, 9)
-        return random.integers(low, high, sizes, dtype=carrier(element).str, endpoint=True)
+        found = random.integers(low, high, sizes, dtype=carrier(element).str, endpoint=True)
+        if within is None and random.random() < 0.3:
+            ends = [low, low + 1, high - 1, high, 0, 1, element.bits - 1, element.bits, -1, -element.bits]
+            special = np.array([each for each in ends if low <= each <= high], found.dtype)
+            found = np.where(random.random(sizes) < 0.5, random.choice(special, sizes), found)
+        return found
     if element.kind == "complex":
         parts = [values(random, "f32" if kind == "c64" else "f64", sizes, within) for _ in range(2)]
         result = np.empty(sizes, carrier(element))
@@ -80,10 +86,35 @@ def values(
         return result
     found = random.standard_normal(sizes) * random.choice([1.0, 1.0, 10.0])
     if within is None and random.random() < 0.3:
-        special = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 0.5, 1e30, 1e-30])
         chosen = random.random(sizes) < 0.3
-        found = np.where(chosen, random.choice(special, sizes), found)
+        found = np.where(chosen, random.choice(_specials(kind), sizes), found)
     return rounded(np.asarray(found, np.float64 if kind == "f64" else np.float32), kind)
+
+
+def _specials(kind: str) -> Wide:
+    """Values at which rules differ: zeros, infinities, NaN, halves, and the ends of the type and of other types."""
+    form = FLOAT_FORMATS[kind]
+    largest = np.ldexp(2.0 - np.ldexp(1.0, -form.mantissa_bits), form.bias if form.bits > 8 else 7)
+    smallest = np.ldexp(1.0, 1 - form.bias)
+    above = 1 + np.ldexp(1.0, -form.mantissa_bits)
+    ends = [
+        largest,
+        smallest,
+        above,
+        65504.0,
+        2.0**31,
+        2.0**63,
+        127.5,
+        1e30,
+        1e-30,
+        0.49999997,
+        2.5,
+        1.5,
+        0.5,
+        1.0,
+        0.0,
+    ]
+    return np.array([*ends, *np.negative(ends), np.inf, -np.inf, np.nan])
 
 
 def typed(kind: str, sizes: tuple[int, ...]) -> str:
@@ -436,21 +467,26 @@ def transforming(random: Random) -> Program:
     """fft, cholesky, or triangular-solve."""
     if random.random() < 0.5:
         kind = random.choice(("FFT", "IFFT", "RFFT", "IRFFT"))
-        length = random.choice((2, 3, 4, 5, 8, 9))
+        part, whole = random.choice((("f32", "c64"), ("f64", "c128")))
+        dims = random.choice((1, 1, 2))
+        lengths = tuple(random.choice((1, 2, 3, 4, 5, 8, 9)) for _ in range(dims))
         lead = drawn(random, random.choice((0, 1)))
-        half = (*lead, length // 2 + 1)
-        source, target = {"RFFT": ("f32", "c64"), "IRFFT": ("c64", "f32")}.get(kind, ("c64", "c64"))
-        given = half if kind == "IRFFT" else (*lead, length)
-        result = half if kind == "RFFT" else (*lead, length)
-        text = module_of(typed(target, result), f"fft(p0), fft_type={kind}, fft_length={{{length}}}", [(source, given)])
-        return Program("sums", "fft", text, (source,), (given,), ((-9, 9),), length)
+        half = (*lead, *lengths[:-1], lengths[-1] // 2 + 1)
+        source, target = {"RFFT": (part, whole), "IRFFT": (whole, part)}.get(kind, (whole, whole))
+        given = half if kind == "IRFFT" else (*lead, *lengths)
+        result = half if kind == "RFFT" else (*lead, *lengths)
+        call = f"fft(p0), fft_type={kind}, fft_length={listed(lengths)}"
+        text = module_of(typed(target, result), call, [(source, given)])
+        return Program("sums", "fft", text, (source,), (given,), ((-9, 9),), int(np.prod(lengths)))
     size, columns = random.choice((1, 2, 3, 5)), random.choice((1, 3))
-    kind = random.choice(("f32", "f64"))
-    left = random.random() < 0.5
+    kind = random.choice(("f32", "f64", *COMPLEX))
+    left, lead = random.random() < 0.5, random.choice(((), (2,)))
+    transposes = ("NO_TRANSPOSE", "TRANSPOSE", *(["ADJOINT"] if kind in COMPLEX else []))
     options = ", ".join((
         f"left_side={str(left).lower()}", f"lower={random.choice(('true', 'false'))}",
-        f"unit_diagonal={random.choice(('true', 'false'))}", f"transpose_a={random.choice(('NO_TRANSPOSE', 'TRANSPOSE'))}",
+        f"unit_diagonal={random.choice(('true', 'false'))}", f"transpose_a={random.choice(transposes)}",
     ))  # fmt: skip
-    right = (size, columns) if left else (columns, size)
-    text = module_of(typed(kind, right), f"triangular-solve(p0, p1), {options}", [(kind, (size, size)), (kind, right)])
-    return Program("solved", "triangular-solve", text, (kind, kind), ((size, size), right), ((-9, 9),) * 2)
+    matrix = (*lead, size, size)
+    right = (*lead, size, columns) if left else (*lead, columns, size)
+    text = module_of(typed(kind, right), f"triangular-solve(p0, p1), {options}", [(kind, matrix), (kind, right)])
+    return Program("solved", "triangular-solve", text, (kind, kind), (matrix, right), ((-9, 9),) * 2)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hlo_cli import HloError, parse_module
-from hlo_cli.analysis.evaluate.comparison import compare_runs
+from hlo_cli.analysis.comparison.comparison import compare_runs
 from hlo_cli.analysis.evaluate.refusals import refusals
 from hlo_cli.analysis.evaluate.run import evaluate, evaluate_on_devices, run
 from hlo_cli.analysis.layout.address_map import address_map

@@ -52,9 +52,13 @@ def _limit(found: Found) -> float:
         case "rounded":
             return 4
         case "complex" if found["opcode"] in ("power", "atan2"):
-            return 73  # both lose digits: terms of a logarithm cancel
+            return 256  # both lose digits: terms of a logarithm cancel
+        case "complex" if found["opcode"] in ("tan", "tanh", "sine", "cosine", "logistic"):
+            return 256  # of XLA, which is off by as much near zeros and poles
         case "complex":
             return 16
+        case "norms":
+            return 32
         case "positive":
             return float(found["terms"])
         case "sums":
@@ -68,6 +72,8 @@ def _is_known(found: Found) -> bool:
     text = found["text"]
     if found["opcode"] == "convert" and found["types"][0] == "f4e2m1fn":
         return re.search(r"= [su]\d+\[[\d,]*\] convert", text) is not None  # the largest becomes that of the integers
+    if found["opcode"] == "convolution":  # it reads beyond its arrays
+        return re.search(r"pad=[\d_x]*-.*feature_group_count=[2-9]", text) is not None
     if found["opcode"] == "reduce-precision":
         return "mantissa_bits=0" in text  # NaN, of which nothing is left
     return False
@@ -126,7 +132,7 @@ def test_many_random_modules_have_the_values_of_xla(tenth: int) -> None:
         aborted += ended
     ran = _judge(every, aborted)
     assert ran.total() >= 980
-    assert len(ran) >= 65
+    assert len(ran) >= 80
 
 
 def _programs(folder: Path, names: Sequence[str]) -> Path:

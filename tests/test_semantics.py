@@ -8,8 +8,10 @@ from random import Random
 import numpy as np
 import pytest
 
+from evaluation_families import programs
 from hlo_cli import HloError, parse_module
 from hlo_cli.analysis.evaluate.run import evaluate
+from hlo_cli.analysis.semantics.rules import rules
 from hlo_cli.analysis.semantics.values import Value
 
 
@@ -99,3 +101,145 @@ def test_complex_numbers_have_no_order() -> None:
     with pytest.raises(HloError, match="complex numbers have no order"):
         array_of("r = pred[1] compare(c64[1] a, c64[1] b), direction=GE", [1j], [2j])
     assert array_of("r = pred[1] compare(c64[1] a, c64[1] b), direction=NE", [1j], [2j]).tolist() == [True]
+
+
+@pytest.mark.parametrize(
+    ("text", "argument", "expected"),
+    [
+        # the largest number rounds up to infinity, which smaller exponents do not make 0
+        ("r = f32[2] reduce-precision(f32[2] a), exponent_bits=3, mantissa_bits=5", [3.4028235e38, -3.4028235e38],
+         [np.inf, -np.inf]),
+        # all exponents of the type stay, those of denormal numbers too
+        ("r = f16[2] reduce-precision(f16[2] a), exponent_bits=5, mantissa_bits=10", [2.0**-20, 1.0], [2.0**-20, 1.0]),
+        ("r = f16[2] reduce-precision(f16[2] a), exponent_bits=4, mantissa_bits=10", [2.0**-20, 1.0], [0.0, 1.0]),
+        # floats of 8 bits are computed as f16, of which 4 bits of the exponent are not all
+        ("r = f8e4m3fn[2] reduce-precision(f8e4m3fn[2] a), exponent_bits=4, mantissa_bits=3", [2.0**-8, 1.0], [0.0, 1.0]),
+        ("r = s2[4] popcnt(s2[4] a)", [0, 1, -2, -1], [0, 1, 1, -2]),
+    ],
+)  # fmt: skip
+def test_values_of_narrow_types(text: str, argument: list[float], expected: list[float]) -> None:
+    assert array_of(text, argument).tolist() == expected
+
+
+def test_nan_of_types_without_negative_zero_is_least() -> None:
+    """Its code is that of negative zero, with the bit of the sign."""
+    text = """f { a = f8e5m2fnuz[] parameter(0)  b = f8e5m2fnuz[] parameter(1)
+  ROOT l = pred[] compare(a, b), direction=LT, type=TOTALORDER }
+ENTRY e { x = f8e5m2fnuz[4] parameter(0)  ROOT s = f8e5m2fnuz[4] sort(x), dimensions={0}, is_stable=true, to_apply=f }"""
+    found = array_of(text, [1.0, np.nan, -8.0, 0.0])
+    assert np.isnan(found[0])
+    assert found[1:].tolist() == [-8.0, 0.0, 1.0]
+
+
+def test_logarithms_of_complex_numbers_near_one() -> None:
+    """log(1 + x) of a small x is nearly x, and keeps its digits."""
+    found = array_of("r = c128[3] log-plus-one(c128[3] a)", [1e-12, 1e-12 + 1e-13j, 1e200])
+    assert np.allclose(found[:2], [1e-12 - 5e-25, 1e-12 + 1e-13j], rtol=1e-12, atol=0)
+    assert np.isclose(found[2], np.log(1e200), rtol=1e-15)
+
+
+def test_given_numbers_are_rounded_to_the_type_of_the_parameter() -> None:
+    text = "r = bf16[3] copy(bf16[3] a)"
+    assert array_of(text, [1.001, 1.005, 3.0]).tolist() == [1.0, 1.0078125, 3.0]
+    widened = evaluate(parse_module(text), [np.array([1.001, 1.005, 3.0])], floats="widen").result
+    assert np.array_equal(np.asarray(widened), [1.001, 1.005, 3.0])
+
+
+def test_an_empty_computation_is_an_error() -> None:
+    with pytest.raises(HloError, match="computation e: it has no instructions"):
+        result_of("f { ROOT x = s32[2] parameter(0) }\nENTRY e { }")
+
+
+def test_copies_to_a_narrower_float_round() -> None:
+    assert array_of("r = bf16[2] copy(f32[2] a)", [1.001, 3.0]).tolist() == [1.0, 3.0]
+
+
+def test_factors_are_numbers_until_a_pivot_is_not_positive() -> None:
+    matrix = [[4.0, 2, 6, 0], [2, 5, 1, 0], [6, 1, 3, 0], [0, 0, 0, 9]]
+    found = array_of("r = f64[4,4] cholesky(f64[4,4] a), lower=true", matrix)
+    assert found[:, :2].tolist() == [[2, 0], [1, 2], [3, -1], [0, 0]]  # the third pivot is 3 - 9 - 1
+    assert np.isnan(found[2:, 2]).all()
+
+
+def test_scatter_of_nothing() -> None:
+    text = """f { a = s32[] parameter(0)  b = s32[] parameter(1)  ROOT c = s32[] add(a, b) }
+ENTRY e { x = s32[3,2] parameter(0)  i = s32[0,1] parameter(1)  u = s32[0,0] parameter(2)
+  ROOT r = s32[3,2] scatter(x, i, u), update_window_dims={1}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0},
+    index_vector_dim=1, to_apply=f }"""
+    x = np.arange(6).reshape(3, 2)
+    assert np.array_equal(array_of(text, x, np.zeros((0, 1), int), np.zeros((0, 0), int)), x)
+
+
+_ROWS = "offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1,4}"
+
+
+@pytest.mark.parametrize(
+    ("before", "shape", "call", "expected"),
+    [
+        ("", "s32[2,2,<=4]", "broadcast(d), dimensions={1,2}", [[[0, 1], [4, 5]]] * 2),
+        ("", "s32[<=8]", "reshape(d)", [0, 1, 4, 5]),
+        ("", "s32[2,1,<=4]", "reshape(d)", [[[0, 1]], [[4, 5]]]),
+        ("i = s32[3] constant({1,0,1})", "s32[3,<=4]", f"gather(d, i), {_ROWS}", [[4, 5], [0, 1], [4, 5]]),
+        ("t = s32[] constant(2)  m = s32[] multiply(n, t)", "s32[<=8]", "dynamic-reshape(d, m)", [0, 1, 4, 5]),
+        ("f = s32[] constant(4)", "s32[2,4]", "set-dimension-size(d, f), dimensions={1}", [[0, 1, 0, 0], [4, 5, 0, 0]]),
+    ],
+)  # fmt: skip
+def test_values_have_their_size_at_run_time(before: str, shape: str, call: str, expected: list[object]) -> None:
+    text = f"""ENTRY e {{ x = s32[2,4] parameter(0)  n = s32[] parameter(1)  {before}
+  d = s32[2,<=4] set-dimension-size(x, n), dimensions={{1}}
+  ROOT r = {shape} {call} }}"""
+    assert array_of(text, np.arange(8).reshape(2, 4), 2).tolist() == expected
+
+
+def test_a_reshape_of_a_dynamic_size_of_at_most_one() -> None:
+    text = """ENTRY e { x = s32[2,1] parameter(0)  n = s32[] parameter(1)
+  d = s32[2,<=1] set-dimension-size(x, n), dimensions={1}
+  ROOT r = s32[<=2] reshape(d) }"""
+    assert array_of(text, [[3], [4]], 0).tolist() == []
+    assert array_of(text, [[3], [4]], 1).tolist() == [3, 4]
+
+
+def test_groups_of_dynamic_dimensions_are_reshaped_apart() -> None:
+    text = """ENTRY e { x = s32[4,6] parameter(0)  n = s32[] parameter(1)  m = s32[] parameter(2)
+  a = s32[<=4,6] set-dimension-size(x, n), dimensions={0}
+  b = s32[<=4,<=6] set-dimension-size(a, m), dimensions={1}
+  ROOT r = s32[1,<=4,2,<=3] reshape(b) }"""
+    found = array_of(text, np.arange(24).reshape(4, 6), 3, 4)
+    assert np.array_equal(found, np.arange(24).reshape(4, 6)[:3, :4].reshape(1, 3, 2, 2))
+
+
+def test_convolutions_of_sparse_operands_are_those_of_dense_ones() -> None:
+    """Two of each four input features of the left side are stored, with their positions in the block."""
+    numbers = np.random.default_rng(4)
+    packed, w = numbers.integers(-9, 9, (3, 4)), numbers.integers(-9, 9, (8, 5))
+    places = np.array([[0, 2, 1, 3], [1, 2, 0, 1], [0, 3, 2, 3]])
+    dense = np.zeros((3, 8), int)
+    for row, column in product(range(3), range(4)):
+        dense[row, column // 2 * 4 + places[row, column]] = packed[row, column]
+    text = (
+        "r = s32[3,5] convolution(s32[3,4] a, s32[8,5] b, s8[3,4] c), dim_labels=bf_io->bf, "
+        "sparsity_config={lhs={sparsity=2x4 dimension=1 idx=2}}"
+    )
+    assert np.array_equal(array_of(text, packed, w, places), dense @ w)
+
+
+@pytest.mark.parametrize("kind", ["s8", "u16", "s32", "u32", "s64", "u64"])
+def test_upper_halves_of_products(kind: str) -> None:
+    width, low = int(kind[1:]), -(1 << int(kind[1:]) - 1) if kind[0] == "s" else 0
+    random = Random(width)
+    ends = [low, low + 1, low + (1 << width) - 1, 1, 0, 7]
+    x, y = ([*random.choices(ends, k=9), *(random.randrange(low, low + (1 << width)) for _ in range(9))] for _ in "xy")
+    held = np.dtype(f"{'i' if kind[0] == 's' else 'u'}{width // 8}")
+    found = array_of(f"r = {kind}[18] mulhi({kind}[18] a, {kind}[18] b)", np.array(x, held), np.array(y, held))
+    assert found.tolist() == [(a * b) >> width for a, b in zip(x, y, strict=True)]
+
+
+def test_every_opcode_with_a_rule_is_judged() -> None:
+    """By XLA:CPU in random modules; those that it refuses, and those that are part of other modules, are listed."""
+    elsewhere = set(
+        "add-dependency after-all async-done async-start async-update bitcast copy-done copy-start custom-call domain "
+        "fusion get-dimension-size get-tuple-element mulhi ragged-dot rng rng-get-and-update-state scaled-dot scan stochastic-convert "
+        "tuple".split()
+    )
+    generated = {program.opcode for program in programs(1, 3000)}
+    assert set(rules()) - generated == elsewhere

@@ -202,6 +202,18 @@ def present_file(path: str) -> str | None:
     return next(filter(os.path.isfile, (path + ending for ending in _ENDINGS)), None)
 
 
+def proto_of(path: str) -> str | None:
+    """The path of the proto that XLA wrote next to the text of a module; None if there is none.
+
+    >>> proto_of("/no/such/after_optimizations.txt") is None
+    True
+    """
+    stem, extension = split_extension(path)
+    if extension == "pb":
+        return None
+    return next(filter(os.path.isfile, (f"{stem}.hlo.pb{ending}" for ending in _ENDINGS)), None)
+
+
 def matching_stages(wanted: str, names: Sequence[Sequence[str]]) -> list[int]:
     """Indices of the items with a name equal to `wanted`, else with one that begins with it, else that contains it.
 

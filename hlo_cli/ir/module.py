@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from hlo_cli.ir.attributes.aliasing import Alias, BufferDonor, ComputationLayout
     from hlo_cli.ir.attributes.annotations import FrontendAttributes
     from hlo_cli.ir.attributes.origin import DebuggedArray, RecoveryTable
+    from hlo_cli.ir.attributes.sharding import AnySharding
     from hlo_cli.ir.attributes.values import AttributeValue
     from hlo_cli.ir.compiler_files.buffers import BufferAssignment
 
@@ -43,6 +44,7 @@ class Module(Tabular):
     `header` has every header attribute as text in order, and `header_value` returns the value of one; those that
     analyses need have fields or properties of their own.
     `stack_tables` is the text of the tables after it. Slow and rarely needed parts are read on demand.
+    `spmd_output_sharding` is what the partitioner chose for the result, which only protos state.
     `is_part` is true if the text lacks lines of a computation, or computations that others call: operands that are not
     in it are parameters at the front of their computation, and instructions that call a missing computation call none.
     `is_truncated` is true if the text ends inside a computation, or before the entry of a whole program, and
@@ -68,6 +70,8 @@ class Module(Tabular):
     read_header_value: Callable[[str, str], AttributeValue] | None = None
     read_buffer_assignment: Callable[[Module], BufferAssignment] | None = None
     read_program: Callable[[], Module | None] | None = None
+    read_proto: Callable[[], Module | None] | None = None
+    spmd_output_sharding: AnySharding | None = None
     is_part: bool = False
     is_truncated: bool = False
     has_entry: bool = True
@@ -86,6 +90,11 @@ class Module(Tabular):
     def program(self) -> Module | None:
         """The same program before optimizations, from the dump next to this one; None if there is no such dump."""
         return self.read_program() if self.read_program is not None else None
+
+    @cached_property
+    def proto(self) -> Module | None:
+        """The same module from the proto next to its text, which omits nothing; None if there is no such proto."""
+        return self.read_proto() if self.read_proto is not None else None
 
     def header_value(self, name: str) -> AttributeValue | None:
         """The value of a header attribute, or None if it is absent.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
+ADD: Final = "add"
 ADD_DEPENDENCY: Final = "add-dependency"
 AFTER_ALL: Final = "after-all"
 ALL_GATHER: Final = "all-gather"

@@ -54,6 +54,15 @@ def format_count(number: int, noun: str) -> str:
     return f"{number:,} {singular(noun) if number == 1 else noun}"
 
 
+def verb(number: int, one: str, several: str) -> str:
+    """The form of a verb for a number of subjects.
+
+    >>> verb(1, "differs", "differ"), verb(3, "differs", "differ")
+    ('differs', 'differ')
+    """
+    return one if number == 1 else several
+
+
 def format_shown(shown: int, total: int, noun: str) -> str:
     """The remark below rows of which only the first are shown; the noun is in the plural.
 

@@ -210,6 +210,7 @@ TABLE_MEANINGS: Final = MappingProxyType(
             "outfed": "values of outfeeds, in the order in which they run",
             "distances": "results of both modules, those that are furthest apart first",
             "first_difference": "facts on the first instruction that differs",
+            "first_difference_values": "operands and results of the first instruction that differs, in both modules",
             "sightings": "instructions with the elements of --probe, the first that makes them first",
             "passes": "compiler passes after which the results differ",
         },

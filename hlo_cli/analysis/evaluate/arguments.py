@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from hlo_cli.analysis.semantics.number_types import Array, Floats, carrier, rounded, wrapped
+from hlo_cli.analysis.semantics.number_types import Array, Floats, carrier, rounded, settle, wrapped
 from hlo_cli.analysis.semantics.values import Value
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.primitive import PrimitiveType
@@ -67,7 +67,7 @@ def check_count(values: Sequence[Value], module: Module) -> None:
 
 
 def checked(value: Value, shape: Shape, name: str, floats: Floats) -> Value:
-    """A value in the carriers of a shape; HloError if its sizes are others."""
+    """A value in the carriers of a shape, rounded to its types; HloError if its sizes are others."""
     if isinstance(shape, TupleShape):
         if not isinstance(value, tuple) or len(value) != len(shape.elements):
             raise HloError(f"{name} has to be a tuple of {len(shape.elements)} values")
@@ -84,4 +84,5 @@ def checked(value: Value, shape: Shape, name: str, floats: Floats) -> Value:
     if array.shape != shape.dimensions:
         sizes = ",".join(map(str, array.shape))
         raise HloError(f"{name} has sizes [{sizes}], but the parameter is {shape}")
-    return array.astype(carrier(shape.element_type, floats), copy=False)
+    held = array if array.dtype.kind in "biufc" else array.astype(carrier(shape.element_type, floats))
+    return settle(held, shape.element_type, floats)

@@ -11,6 +11,7 @@ import numpy as np
 
 from hlo_cli.analysis.dataflow.executions import executions_of
 from hlo_cli.analysis.evaluate.boundaries import is_boundary
+from hlo_cli.analysis.evaluate.omitted_constants import Constants
 from hlo_cli.analysis.evaluate.unknown_functions import UnknownFunctions
 from hlo_cli.analysis.semantics.custom_calls import target_of_call
 from hlo_cli.analysis.semantics.number_types import Array, Floats, carrier, settle
@@ -33,8 +34,8 @@ class Host:
 
     `stubs` are functions by custom call target. `feed` are the arrays of infeeds, in the order in which they run: an
     array with one more dimension than an infeed has the data of several executions. `unknown` makes up results of
-    functions that two programs have in common. `rounds` counts the iterations of
-    the loops around the instruction that runs, the outermost first, if it is a list.
+    functions that two programs have in common, and has the values of constants that the text omits. `rounds` counts
+    the iterations of the loops around the instruction that runs, the outermost first, if it is a list.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class Host:
         unknown: UnknownFunctions | None = None,
     ) -> None:
         self.unknown = unknown
+        self.constants: Constants | None = None if unknown is None else unknown.constants
         self.stubs = stubs or {}
         self.has_feed = feed is not None
         self.rounds = rounds
@@ -60,6 +62,8 @@ class Host:
             return True
         if self.unknown is not None and self.unknown.has_meaning(instruction):
             return True
+        if instruction.opcode == opcodes.CONSTANT:
+            return instruction in (self.constants or ())
         return instruction.opcode in HOST_FEEDS and (self.has_feed or instruction.opcode != INFEED)
 
     def kernel(

@@ -46,17 +46,21 @@ class Estimate:
 
 
 class _Total(NamedTuple):
-    """The same for one run of a computation, with the instructions that take most, and how deep its calls are."""
+    """The same for one run of a computation, with the instructions that take most, and how deep its calls are.
+
+    `held_bytes` are those of values alone, without what kernels allocate besides.
+    """
 
     operations: int
     live_bytes: int
+    held_bytes: int
     depth: int
     heaviest: Instruction | None
     largest: Instruction | None
     deepest: Instruction | None
 
 
-_NONE: Final = _Total(0, 0, 0, None, None, None)
+_NONE: Final = _Total(0, 0, 0, 0, None, None, None)
 
 
 def estimate(module: Module, floats: Floats = "exact") -> Estimate:
@@ -79,7 +83,8 @@ def check(module: Module, floats: Floats, limits: Limits, devices: int = 1) -> E
     """The estimate for all devices; HloError with the place if it is beyond a limit."""
     totals = _totals(module, floats)
     single = _estimate(module, totals)
-    found = Estimate(single.operations * devices, single.live_bytes * devices, single.is_bound)
+    others = totals[module.entry].held_bytes * (devices - 1)  # kernels run on one device after another
+    found = Estimate(single.operations * devices, single.live_bytes + others, single.is_bound)
 
     def error(message: str, place: Instruction | None, hint: str) -> HloError:
         span = None if place is None else place.span
@@ -217,8 +222,8 @@ def _total(computation: Computation, totals: Mapping[Computation, _Total], float
             depth = totals.get(each, _NONE).depth + 1
             if depth > deepest[0]:
                 deepest = depth, instruction
-    live, largest = _live_bytes(computation, totals, scratch, floats)
-    return _Total(operations, live, deepest[0], heaviest[1], largest, deepest[1])
+    live, held, largest = _live_bytes(computation, totals, scratch, floats)
+    return _Total(operations, live, held, deepest[0], heaviest[1], largest, deepest[1])
 
 
 def _called_operations(instruction: Instruction, totals: Mapping[Computation, _Total]) -> int:
@@ -235,12 +240,12 @@ def _called_operations(instruction: Instruction, totals: Mapping[Computation, _T
 
 def _live_bytes(
     computation: Computation, totals: Mapping[Computation, _Total], scratch: Mapping[Instruction, int], floats: Floats
-) -> tuple[int, Instruction | None]:
-    """The bytes that are live at once at most, and the instruction at which they are."""
+) -> tuple[int, int, Instruction | None]:
+    """The bytes that are live at once at most, those of values alone, and the instruction at which they are."""
     last = {operand: at for at, each in enumerate(computation.instructions) for operand in each.operands}
     ends: dict[int, int] = {}
     scattered: set[Instruction] = set()
-    now = most = 0
+    now = most = held = 0
     place = None
     for at, instruction in enumerate(computation.instructions):
         opcode = instruction.opcode
@@ -250,14 +255,16 @@ def _live_bytes(
         own = 0
         if opcode not in _NO_VALUES and (opcode not in _RESHAPES or is_scattered):
             own = sum(_sizes(instruction, floats))
-        inner = max((totals.get(each, _NONE).live_bytes for each in instruction.called_computations), default=0)
+        called = [totals.get(each, _NONE) for each in instruction.called_computations]
+        inner = max((each.live_bytes for each in called), default=0)
         now += own
+        held = max(held, now + max((each.held_bytes for each in called), default=0))
         if now + inner + scratch.get(instruction, 0) > most:
             most, place = now + inner + scratch.get(instruction, 0), instruction
         if (end := last.get(instruction)) is not None:
             ends[end] = ends.get(end, 0) + own
         now -= ends.pop(at, 0)
-    return most, place
+    return most, held, place
 
 
 def _sizes(instruction: Instruction, floats: Floats) -> Iterator[int]:

@@ -131,7 +131,8 @@ class Program:
             take = kernel.take if is_plain and isinstance(kernel, Taking) else None
             steps.append(Step(slot, kernel, operands, (), instruction, take))
         last = computation.root
-        assert last is not None
+        if last is None:
+            raise HloError(f"cannot evaluate the computation {computation.name}: it has no instructions")
         root = slots[last]
         dead: dict[int, list[int]] = {}
         for slot, at in last_use.items():
@@ -243,7 +244,7 @@ class Program:
     def kernel(self, instruction: Instruction, *, on_arrays: bool = False) -> Kernel:
         """The function that computes an instruction; with `on_arrays`, one of scalars on arrays of any shape."""
         if instruction.opcode == opcodes.CONSTANT:
-            literal = instruction.literal
+            literal = (self.host.constants or {}).get(instruction) or instruction.literal
             if literal is None:
                 raise HloError(f"constant {instruction.name} has no values", instruction.span)
             value = constant(literal, self.floats)

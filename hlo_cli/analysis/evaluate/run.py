@@ -12,6 +12,7 @@ from hlo_cli.analysis.evaluate.arguments import check_count, checked, made_up_ar
 from hlo_cli.analysis.evaluate.devices import DeviceProgram, needs_devices
 from hlo_cli.analysis.evaluate.host import Host, Stub
 from hlo_cli.analysis.evaluate.limits import Clock, Estimate, check
+from hlo_cli.analysis.evaluate.omitted_constants import omitted_constants
 from hlo_cli.analysis.evaluate.program import Observer, Program
 from hlo_cli.analysis.evaluate.refusals import hint_of, refusals
 from hlo_cli.analysis.evaluate.settings import Limits
@@ -82,7 +83,8 @@ def run(
     device 0. `stubs` are functions for custom calls by target, called with arrays, and with `shape` and `instruction`
     if they have parameters of these names. `feed` are the arrays for infeeds, in the order in which they run. While
     `observe` is called, `rounds` holds the iterations of the loops around the instruction. `unknown` makes up results
-    of functions that two programs have in common. HloError as for `evaluate` and `evaluate_on_devices`.
+    of functions that two programs have in common. Values of constants that the text omits are taken from the proto or
+    the dump before optimizations next to it. HloError as for `evaluate` and `evaluate_on_devices`.
 
     >>> from hlo_cli import parse_module
     >>> run(parse_module("ENTRY e { p = f32[2] parameter(0)  ROOT r = f32[2] negate(p) }"), [[1, 2]]).result.tolist()
@@ -154,6 +156,7 @@ def evaluate(
     [2.0, 4.0]
     """
     limits = limits or Limits()
+    host = _with_constants(host, module)
     _check_module(module, host=host)
     found = check(module, floats, limits)
     values = made_up_arguments(module, seed=seed, floats=floats) if arguments is None else tuple(arguments)
@@ -176,6 +179,13 @@ def evaluate(
     return Run(
         result, _kept(program), program.executed, found, outfed=tuple(program.host.outfed), unread=program.host.unused
     )
+
+
+def _with_constants(host: Host | None, module: Module) -> Host:
+    host = host or Host()
+    if host.constants is None:
+        host.constants = omitted_constants(module)
+    return host
 
 
 def _check_module(module: Module, *, has_devices: bool = False, host: Host | None = None) -> None:
@@ -243,6 +253,7 @@ def evaluate_on_devices(
     """
     limits = limits or Limits()
     devices = devices or devices_of(module)
+    host = _with_constants(host, module)
     _check_module(module, has_devices=True, host=host)
     found = check(module, floats, limits, devices.count)
     whole = whole_arguments(module, seed=seed, floats=floats) if arguments is None else tuple(arguments)

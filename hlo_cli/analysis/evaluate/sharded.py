@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import groupby
 
@@ -13,11 +14,13 @@ from hlo_cli.analysis.evaluate.boundaries import joined, parts_of, stated_placem
 from hlo_cli.analysis.semantics.number_types import Array, Floats
 from hlo_cli.analysis.semantics.values import Value, array_of
 from hlo_cli.analysis.sharding.parameters import EntryArray, entry_arrays
-from hlo_cli.analysis.sharding.placement import Placement
+from hlo_cli.analysis.sharding.placement import Placement, placement_of
+from hlo_cli.analysis.sharding.shards import leaf_shardings
 from hlo_cli.analysis.sharding.stages import is_partitioned
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex, TupleShape
+from hlo_cli.source import HloError
 
 
 def whole_arguments(module: Module, *, seed: int = 0, floats: Floats = "exact") -> tuple[Value, ...]:
@@ -120,17 +123,36 @@ def _donors(module: Module) -> dict[ShapeIndex, EntryArray]:
 
 
 def _stated(module: Module) -> dict[ShapeIndex, tuple[ArrayShape, Placement]]:
-    """The whole shape and the placement of results that the program before partitioning states at their origin."""
+    """The whole shape and the placement of results that the program before partitioning states at their origin, or
+    that the partitioner chose, as the proto next to the text states."""
     program = module.program
     root = None if program is None else program.entry.root
     if program is None or root is None:
         return {}
     found: dict[ShapeIndex, tuple[ArrayShape, Placement]] = {}
+    chosen = _chosen(module, root.shape)
     for index, leaf in root.shape.leaves:
         value = root.operands[index[0]] if root.opcode == opcodes.TUPLE and len(index) == 1 else root
-        placement = stated_placement(value, index[0] if value is root and index else 0, program)
+        placement = stated_placement(value, index[0] if value is root and index else 0, program) or chosen.get(index)
         if placement is not None and isinstance(leaf, ArrayShape):
             found[index] = leaf, placement
+    return found
+
+
+def _chosen(module: Module, whole: Shape) -> dict[ShapeIndex, Placement]:
+    """The placements that the partitioner chose for results, if they fit the shapes of devices."""
+    sharding, root = (module.proto or module).spmd_output_sharding, module.entry.root
+    if sharding is None or root is None:
+        return {}
+    parts = dict(root.shape.leaves)
+    found: dict[ShapeIndex, Placement] = {}
+    with suppress(HloError):
+        for index, leaf, each in leaf_shardings(whole, sharding):
+            part, placement = parts.get(index), placement_of(each)
+            if not isinstance(part, ArrayShape) or not isinstance(leaf, ArrayShape):
+                continue
+            if placement.shard_sizes(leaf.dimensions) == part.dimensions:
+                found[index] = placement
     return found
 
 

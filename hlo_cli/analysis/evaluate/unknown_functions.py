@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 from zlib import crc32
 
 import numpy as np
@@ -18,6 +18,7 @@ from hlo_cli.analysis.dataflow.executions import executions_of
 from hlo_cli.analysis.evaluate.arguments import made_up
 from hlo_cli.analysis.evaluate.boundaries import is_boundary
 from hlo_cli.analysis.evaluate.fused_collectives import is_fused_part
+from hlo_cli.analysis.evaluate.omitted_constants import Constants, omitted_constants
 from hlo_cli.analysis.semantics.custom_calls import rule_of_target, target_of_call
 from hlo_cli.analysis.semantics.number_types import Array, Floats
 from hlo_cli.analysis.semantics.values import Kernel, Value
@@ -79,9 +80,15 @@ def _configuration(instruction: Instruction) -> str:
 
 
 class UnknownFunctions:
-    """The calls of one run. Those of the second program take the results of the first, which is `first`."""
+    """The calls of one run. Those of the second program take the results of the first, which is `first`.
 
-    def __init__(self, functions: frozenset[Function], first: UnknownFunctions | None = None) -> None:
+    `constants` are the values of constants that the text of the program omits.
+    """
+
+    def __init__(
+        self, functions: frozenset[Function], constants: Constants | None = None, first: UnknownFunctions | None = None
+    ) -> None:
+        self.constants = constants
         self._functions = functions
         self._first = first
         self._calls: dict[Function, list[Array]] = {}
@@ -148,10 +155,36 @@ class UnknownFunctions:
         return self._numbers[function, calls[best].tobytes()] if is_same else None
 
 
-def unknown_functions(functions: frozenset[Function]) -> tuple[UnknownFunctions, UnknownFunctions]:
-    """The calls of two programs that are compared, in one mode of arithmetic."""
-    first = UnknownFunctions(functions)
-    return first, UnknownFunctions(functions, first)
+class Shared(NamedTuple):
+    """What two programs that are compared have in common, and what one knows of the other.
+
+    `functions` are those of unknown meaning that both call, `constants` the values that each text omits.
+    """
+
+    functions: frozenset[Function]
+    constants: tuple[Constants, Constants]
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The targets and opcodes of the functions."""
+        return tuple(sorted({each[0] for each in self.functions}))
+
+    def pair(self) -> tuple[UnknownFunctions, UnknownFunctions]:
+        """The calls of both programs, in one mode of arithmetic."""
+        first = UnknownFunctions(self.functions, self.constants[0])
+        return first, UnknownFunctions(self.functions, self.constants[1], first)
+
+
+def shared_by(old: Module, new: Module) -> Shared:
+    """What two programs have in common.
+
+    >>> from hlo_cli import parse_module
+    >>> module = parse_module('r = f32[8] custom-call(f32[8] a), custom_call_target="my_op"')
+    >>> shared_by(module, module).targets
+    ('my_op',)
+    """
+    constants = omitted_constants(old, new), omitted_constants(new, old)
+    return Shared(functions_of(old) & functions_of(new), constants)
 
 
 def _sample(operands: Sequence[Value]) -> Array:
@@ -174,8 +207,3 @@ def _numbers_of(array: Array) -> tuple[float, float, float]:
     wide = np.where(finite, wide, 0)
     weights = np.cos(0.7 * np.arange(wide.size) + 0.3)
     return float(wide @ weights), float(np.abs(wide).sum()), float((~finite).sum())
-
-
-def names_of(functions: frozenset[Function]) -> tuple[str, ...]:
-    """The targets and opcodes of functions."""
-    return tuple(sorted({each[0] for each in functions}))

@@ -17,6 +17,7 @@ from hlo_cli.analysis.semantics.sort_keys import sort_keys
 from hlo_cli.analysis.semantics.tpu_factorizations import TPU_FACTORIZATIONS
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.dimension_numbers import convolution_dimension_numbers
+from hlo_cli.ir.attributes.window import WindowDimension
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.operations import APPLIERS, ELEMENTWISE
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
@@ -39,8 +40,6 @@ _NANOSECONDS: Final[dict[str, float]] = {
     opcodes.SORT: 1.0,
     opcodes.SELECT_AND_SCATTER: 2.0,
 }
-_OF_MATRICES: Final = frozenset((*LAPACK_CALLS, *LIBRARY_CALLS, *TPU_FACTORIZATIONS))
-"""Custom calls that are products or factorizations; all others look at each element once."""
 _TAP_SECONDS: Final = 4e-6
 """For each element of a window: some calls of numpy, even if the arrays are small."""
 _ROW_SECONDS: Final = 2e-6
@@ -48,6 +47,10 @@ _ROW_SECONDS: Final = 2e-6
 _WIDE: Final = 8
 """Bytes of an element while sums are made."""
 _NARROW: Final = 4
+_OF_MATRICES: Final = frozenset((*LAPACK_CALLS, *LIBRARY_CALLS, *TPU_FACTORIZATIONS))
+"""Custom calls with a row of operations for each element."""
+_COUNTED: Final = 10_000
+"""The longest dimension of a convolution whose products are counted, which takes time; of others they are bounded."""
 _SPECIAL: Final = APPLIERS | {
     *(opcodes.DOT, opcodes.CONVOLUTION, opcodes.GATHER, opcodes.FFT, opcodes.CHOLESKY, opcodes.TRIANGULAR_SOLVE),
     *(opcodes.RNG, opcodes.RNG_BIT_GENERATOR, opcodes.CUSTOM_CALL),
@@ -87,11 +90,15 @@ def work_of(instruction: Instruction, callee_operations: int = 1, callee_bytes: 
     is_scalar_caller = opcode in APPLIERS
     if instruction.called_computations and not is_scalar_caller:
         return _NONE
-    operations = 0 if opcode == opcodes.CONVOLUTION else evaluations(instruction) or 0
+    is_long = opcode == opcodes.CONVOLUTION and max(_dimensions(instruction.shape), default=0) > _COUNTED
+    operations = 0 if is_long else evaluations(instruction) or 0
     given = [instruction.operand_shape(at) for at in range(len(instruction.operands))]
     inputs = [_elements(shape) for shape in given]
     seconds = 0.0
     scratch = _scratch(instruction, given, inputs)
+    if opcode == opcodes.REDUCE_WINDOW:
+        operations = min(operations, _doublings(instruction) * _padded(instruction, given))
+        seconds = _doublings(instruction) * _TAP_SECONDS
     if is_scalar_caller:
         operations *= max(1, callee_operations)
         if not _is_plain(instruction):
@@ -103,18 +110,13 @@ def work_of(instruction: Instruction, callee_operations: int = 1, callee_bytes: 
             operations *= levels if _is_plain(instruction) else levels * levels
         case opcodes.FFT:
             operations *= max(1, max(instruction.integers("fft_length"), default=1).bit_length())
-        case opcodes.REDUCE_WINDOW | opcodes.SELECT_AND_SCATTER | opcodes.CONVOLUTION:
+        case opcodes.SELECT_AND_SCATTER | opcodes.CONVOLUTION:
             taps = _taps(instruction)
             if opcode == opcodes.CONVOLUTION:
-                operations = _products(instruction, given, taps)
+                operations = _products(instruction, given, taps) if is_long else operations
                 taps = min(taps, _elements(instruction.shape))
-            if opcode == opcodes.REDUCE_WINDOW and _is_plain(instruction):
-                taps = _calls(instruction)
-                operations = max(_elements(instruction.shape), _padded(instruction, given)) * taps
             operations = max(operations, taps)
             seconds = taps * _TAP_SECONDS
-            if opcode == opcodes.SELECT_AND_SCATTER:
-                seconds += inputs[1] * _TAP_SECONDS if len(inputs) > 1 else 0.0
         case opcodes.CHOLESKY | opcodes.TRIANGULAR_SOLVE:
             rows = _size(given[0], (-1,))
             operations = rows * max(inputs)
@@ -149,8 +151,15 @@ def _scratch(instruction: Instruction, given: list[Shape], inputs: list[int]) ->
             return _WIDE * (sum(inputs) + result)
         case opcodes.REDUCE:
             return _WIDE * inputs[0] if inputs else 0
-        case opcodes.REDUCE_WINDOW | opcodes.SELECT_AND_SCATTER:
-            return (_NARROW + 1) * _padded(instruction, given) + 3 * _WIDE * result
+        case opcodes.REDUCE_WINDOW if _is_plain(instruction):
+            window = instruction.window
+            is_in_blocks = window is not None and window.dimensions[:1] == (WindowDimension(1),)
+            spread = 0 if is_in_blocks else 2 * _padded(instruction, given)
+            return _WIDE * (inputs[0] + result + spread)
+        case opcodes.REDUCE_WINDOW:
+            return (_NARROW + 1) * 2 * len(given) // 2 * _padded(instruction, given) + _WIDE * result
+        case opcodes.SELECT_AND_SCATTER:
+            return (_WIDE + _NARROW + 1) * _padded(instruction, given) + 3 * _WIDE * result
         case opcodes.SORT:
             return _WIDE * max(inputs, default=0) * (2 if _is_plain(instruction) else 8)
         case opcodes.SCATTER:
@@ -187,6 +196,12 @@ def _padded(instruction: Instruction, given: list[Shape]) -> int:
     )
 
 
+def _doublings(instruction: Instruction) -> int:
+    """The steps in which windows of 1, 2, 4 … elements are combined, of all dimensions."""
+    window = instruction.window
+    return max(1, sum(2 * (each.size - 1).bit_length() for each in window.dimensions) if window is not None else 1)
+
+
 def _products(instruction: Instruction, given: list[Shape], taps: int) -> int:
     """The most products of a convolution: by its result and by its input, of which holes and padding are no part."""
     numbers = convolution_dimension_numbers(instruction)
@@ -204,12 +219,6 @@ def _products(instruction: Instruction, given: list[Shape], taps: int) -> int:
 def _taps(instruction: Instruction) -> int:
     window = instruction.window
     return 1 if window is None else prod(each.size for each in window.dimensions)
-
-
-def _calls(instruction: Instruction) -> int:
-    """How often a function of numpy runs on windows that are combined one dimension after another."""
-    window = instruction.window
-    return 1 if window is None else sum(min(each.size, 2 * each.size.bit_length()) for each in window.dimensions)
 
 
 def _dimensions(shape: Shape) -> tuple[int, ...]:

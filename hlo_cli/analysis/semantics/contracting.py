@@ -1,6 +1,6 @@
-"""Dots: sums of products, made in f64 and rounded once.
+"""Dots: sums of products, made in f64 and rounded once; and operands that hold only a part of each block.
 
-Mirrors `HandleDot` and `HandleScaledDot` of the evaluator.
+Mirrors `HandleDot`, `HandleScaledDot`, and `MaterializeSparseOperand` of the evaluator.
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ from typing import Final
 import numpy as np
 
 from hlo_cli.analysis.semantics.number_types import Array
-from hlo_cli.analysis.semantics.values import Computed, Kernel, Rule, array_shape, settled
+from hlo_cli.analysis.semantics.values import Computed, Kernel, Rule, Value, array_shape, settled
+from hlo_cli.ir.attributes.accuracy import SparsityConfig, TensorSparsity
 from hlo_cli.ir.attributes.dimension_numbers import (
     DotDimensionNumbers,
     dot_dimension_numbers,
 )
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.source import HloError
 
 EXACT_IN_F64: Final = 1 << 52
 """Integers below this are exact in f64, and so are their sums."""
@@ -97,6 +99,38 @@ def _scaled(x: Array, scale: Array) -> Array:
     for at, size in enumerate(x.shape):
         wide = np.repeat(wide, size // wide.shape[at] if wide.shape[at] else 1, axis=at)
     return x.astype(np.float64) * wide
+
+
+def of_dense_operands(instruction: Instruction, kernel: Kernel) -> Kernel:
+    """The kernel of an instruction of two operands, given them as the `sparsity_config` packs them."""
+    config = instruction.value_of("sparsity_config", SparsityConfig)
+    if config is None:
+        return kernel
+    for side in (config.lhs, config.rhs):
+        if side is not None and side.stride > 1:
+            raise HloError(f"cannot evaluate {instruction.name}: sparse blocks with a stride", instruction.span)
+
+    def dense(*operands: Array) -> Value:
+        pairs = zip(operands[:2], (config.lhs, config.rhs), strict=True)
+        return kernel(*(x if side is None else unpacked(x, operands[side.idx], side) for x, side in pairs))
+
+    return dense
+
+
+def unpacked(x: Array, positions: Array, sparsity: TensorSparsity) -> Array:
+    """The array with all elements of each block, of which `x` holds those at the given positions; the others are 0.
+
+    >>> unpacked(np.array([7, 8]), np.array([1, 0]), TensorSparsity(1, 3, 0)).tolist()
+    [0, 7, 0, 8, 0, 0]
+    """
+    at, count = sparsity.dimension, sparsity.num_non_zero
+    sizes = [size // count * sparsity.block_size if place == at else size for place, size in enumerate(x.shape)]
+    first = np.arange(x.shape[at]) // count * sparsity.block_size
+    shaped = first.reshape([-1 if place == at else 1 for place in range(x.ndim)])
+    result = np.zeros(sizes, x.dtype)
+    within = np.clip(positions.astype(np.int64), 0, sparsity.block_size - 1)
+    np.put_along_axis(result, shaped + within, x, at)
+    return result
 
 
 HANDLERS: Final[dict[str, Rule]] = {

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from hlo_cli.analysis.semantics.number_types import Array, carrier
-from hlo_cli.analysis.semantics.values import Computed, Kernel, Rule, Taken, Taking, Value, array_of
+from hlo_cli.analysis.semantics.values import Computed, Kernel, Rule, Taken, Taking, Value, array_of, settled
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.values import Name
 from hlo_cli.ir.instruction import Computation, Instruction
@@ -142,6 +142,14 @@ def identity(instruction: Instruction, computed: Computed) -> Kernel:
     return lambda value, *others: value
 
 
+def copy(instruction: Instruction, computed: Computed) -> Kernel:
+    """The operand, as the type of the result: mixed precision allows another float."""
+    given, shape = instruction.operand_shape(0), instruction.shape
+    if isinstance(given, ArrayShape) and isinstance(shape, ArrayShape) and given.element_type != shape.element_type:
+        return settled(instruction, computed.floats)
+    return identity(instruction, computed)
+
+
 def token(instruction: Instruction, computed: Computed) -> Kernel:
     """No value."""
     return lambda *operands: None
@@ -167,7 +175,7 @@ HANDLERS: Final[dict[str, Rule]] = {
     "after-all": token,
     "call": call,
     "conditional": conditional,
-    "copy": identity,
+    "copy": copy,
     "copy-done": copy_done,
     "copy-start": copy_start,
     "domain": identity,

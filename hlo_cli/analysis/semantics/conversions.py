@@ -14,7 +14,7 @@ from hlo_cli.analysis.semantics.number_types import Array, Floats, carrier, from
 from hlo_cli.analysis.semantics.values import Computed, Kernel, Rule, array_shape, element_type, operand_array_shape
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.primitive import PRIMITIVE_TYPES, PrimitiveType
+from hlo_cli.ir.primitive import FLOAT_FORMATS, PRIMITIVE_TYPES, PrimitiveType
 from hlo_cli.source import HloError
 
 
@@ -119,15 +119,13 @@ def reduce_precision(instruction: Instruction, computed: Computed) -> Kernel:
     kind = element_type(instruction)
     if computed.floats == "widen":
         return lambda x: x
-    return lambda x: settle(_reduced(x, exponent, mantissa), kind)
+    form = FLOAT_FORMATS["f16" if kind.bits <= 8 and kind.name != "f8e8m0fnu" else kind.name]  # as XLA:CPU computes
+    own = form.bits - form.mantissa_bits - bool(form.sign)
+    return lambda x: settle(_reduced(x, own, exponent, mantissa), kind)
 
 
-_EXPONENT_BITS = 16
-"""More than any float has; more bits change nothing."""
-
-
-def _reduced(x: Array, exponent_bits: int, mantissa_bits: int) -> Array:
-    stored = 52 if x.dtype.itemsize == 8 else 23
+def _reduced(x: Array, source_exponent_bits: int, exponent_bits: int, mantissa_bits: int) -> Array:
+    width, stored = (64, 52) if x.dtype.itemsize == 8 else (32, 23)
     unsigned = np.dtype(f"u{x.dtype.itemsize}")
     bits, dropped = x.view(unsigned), stored - mantissa_bits
     if dropped > 0:
@@ -137,12 +135,15 @@ def _reduced(x: Array, exponent_bits: int, mantissa_bits: int) -> Array:
         kept = ~((one << unsigned.type(dropped)) - one)
         bits = np.asarray((bits + half + last) & kept)
     result = bits.view(x.dtype)
-    largest = (1 << (min(exponent_bits, _EXPONENT_BITS) - 1)) - 1
-    _, exponents = np.frexp(result)
-    exponents = exponents - 1
-    result = np.where(exponents > largest, np.copysign(np.inf, x), result)
-    result = np.where(exponents <= -largest, np.copysign(0.0, x), result)
-    return np.where(np.isfinite(x) & (x != 0), result, x).astype(x.dtype)
+    if exponent_bits < source_exponent_bits:
+        largest = (1 << (exponent_bits - 1)) - 1
+        stored_exponents = np.asarray(bits >> unsigned.type(stored)).astype(np.int64) & (
+            (1 << (width - stored - 1)) - 1
+        )
+        exponents = stored_exponents - ((1 << (width - stored - 2)) - 1)
+        result = np.where(exponents > largest, np.copysign(np.inf, x), result)
+        result = np.where(exponents <= -largest, np.copysign(0.0, x), result)
+    return np.where(np.isnan(x), x, result).astype(x.dtype)
 
 
 def stochastic_convert(instruction: Instruction, computed: Computed) -> Kernel:

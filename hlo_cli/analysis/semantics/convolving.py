@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from hlo_cli.analysis.semantics.contracting import EXACT_IN_F64, magnitude
+from hlo_cli.analysis.semantics.contracting import EXACT_IN_F64, magnitude, of_dense_operands
 from hlo_cli.analysis.semantics.number_types import Array
 from hlo_cli.analysis.semantics.values import Computed, Kernel, Rule, settled
 from hlo_cli.ir.attributes.dimension_numbers import ConvolutionDimensionNumbers, convolution_dimension_numbers
@@ -65,7 +65,7 @@ def convolution(instruction: Instruction, computed: Computed) -> Kernel:
         found = convolved(x.transpose(places.input), w.transpose(places.kernel), window, features, batches)
         return settle_(found.transpose(back))
 
-    return kernel
+    return of_dense_operands(instruction, kernel)
 
 
 def convolved(x: Array, w: Array, window: Sequence[WindowDimension], features: int = 1, batches: int = 1) -> Array:

@@ -124,6 +124,21 @@ def _complex_atan2(y: Array, x: Array) -> Array:
     return np.asarray(-1j * np.log((x + 1j * y) / np.sqrt(x * x + y * y)))
 
 
+def _complex_log_plus_one(x: Array) -> Array:
+    """Without the cancellation of `log(1 + x)` where x or the logarithm is small."""
+    wide = x.astype(np.complex128)
+    real, imaginary = wide.real, wide.imag
+    near = np.log1p(real * (2 + real) + imaginary * imaginary) / 2
+    size = np.where(np.abs(wide) < 2, near, np.log(np.hypot(1 + real, imaginary)))
+    return _complex(size, np.arctan2(imaginary, 1 + real))
+
+
+def _complex(real: Array, imaginary: Array) -> Array:
+    result = np.empty(real.shape, np.result_type(real.dtype, np.complex64))
+    result.real, result.imag = real, imaginary
+    return result
+
+
 def _erf(x: Array) -> Array:
     return in_blocks(x, error_function) if x.dtype == np.float32 else error_function(x)
 
@@ -191,12 +206,7 @@ def ordered(x: Array) -> Array:
 def complex_number(instruction: Instruction, computed: Computed) -> Kernel:
     """A complex number of its two parts, which may be infinite."""
 
-    def kernel(real: Array, imaginary: Array) -> Array:
-        result = np.empty(np.broadcast_shapes(real.shape, imaginary.shape), np.result_type(real.dtype, np.complex64))
-        result.real, result.imag = real, imaginary
-        return result
-
-    return kernel
+    return lambda real, imaginary: _complex(*np.broadcast_arrays(real, imaginary))
 
 
 def _real(x: Array) -> Array:
@@ -237,7 +247,7 @@ HANDLERS: Final[dict[str, Rule]] = {
     "imag": unary(_imag),
     "is-finite": unary(_is_finite),
     "log": unary(np.log),
-    "log-plus-one": unary(np.log1p),
+    "log-plus-one": unary(_complex_or(np.log1p, _complex_log_plus_one)),
     "logistic": unary(_logistic),
     "maximum": binary(_complex_or(_maximum, np.maximum), lambda x, y, kind: np.maximum(x, y)),
     "minimum": binary(_complex_or(_minimum, np.minimum), lambda x, y, kind: np.minimum(x, y)),

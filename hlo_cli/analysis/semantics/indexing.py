@@ -87,14 +87,15 @@ def gather(instruction: Instruction, computed: Computed) -> Kernel:
     """Slices of an operand at computed starts."""
     numbers = gather_dimension_numbers(instruction)
     assert numbers is not None
-    sizes = instruction.integers("slice_sizes")
+    slice_sizes = instruction.integers("slice_sizes")
     rank = len(array_shape(instruction).dimensions)
     hidden = {*numbers.collapsed_slice_dims, *numbers.operand_batching_dims}
-    window = [at for at in range(len(sizes)) if at not in hidden]
+    window = [at for at in range(len(slice_sizes)) if at not in hidden]
     batch = [at for at in range(rank) if at not in numbers.offset_dims]
 
     def kernel(x: Array, indices: Array) -> Array:
         vectors = _index_vectors(indices, numbers.index_vector_dim)
+        sizes = [min(pair) for pair in zip(slice_sizes, x.shape, strict=True)]  # a dynamic size is at most its bound
         places = vectors.shape[:-1]
         starts = np.zeros((*places, x.ndim), np.int64)
         for at, dimension in enumerate(numbers.start_index_map):
@@ -151,7 +152,7 @@ def scatter(instruction: Instruction, computed: Computed) -> Kernel:
         updates = [array_of(each) for each in given[count + 1 :]]
         found = _targets(operands[0].shape, updates[0].shape, array_of(given[count]), numbers)
         results = [operand.reshape(-1).copy() for operand in operands]
-        flat = [update.transpose(found.order).reshape(found.is_inside.size, -1) for update in updates]
+        flat = [update.transpose(found.order).reshape(found.is_inside.size, found.offsets.size) for update in updates]
         if not found.is_inside.all():
             flat = [update[found.is_inside] for update in flat]
         if flat[0].size:

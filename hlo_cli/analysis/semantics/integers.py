@@ -103,8 +103,10 @@ def invert(x: Array, kind: PrimitiveType) -> Array:
 
 
 def popcnt(x: Array, kind: PrimitiveType) -> Array:
-    """The bits that are set; of a type narrower than a byte, those of the byte that holds it."""
+    """The bits that are set; of a type of 4 bits, those of the byte that holds it, as XLA counts."""
     held = np.ascontiguousarray(x).reshape(x.shape)
+    if kind.bits < 4:
+        held = held & held.dtype.type((1 << kind.bits) - 1)
     whole = held.reshape(-1).view(np.uint8).reshape(*x.shape, x.dtype.itemsize)
     return np.asarray(np.unpackbits(whole, axis=-1).sum(axis=-1)).astype(x.dtype)
 

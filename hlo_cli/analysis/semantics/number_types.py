@@ -144,7 +144,9 @@ def values_of_codes(name: str) -> npt.NDArray[np.float32]:
     [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0]
     """
     form = FLOAT_FORMATS[name]
-    return np.array([form.value(code) for code in range(1 << form.bits)], np.float32)
+    codes = np.arange(1 << form.bits)
+    values = np.array([form.value(code) for code in codes.tolist()], np.float32)
+    return np.where(np.isnan(values), np.copysign(values, np.where(codes & form.sign, -1, 1)), values)
 
 
 @cache
@@ -284,7 +286,7 @@ def _searched(values: Array, name: str) -> npt.NDArray[np.float32]:
         case "fn":
             result = np.where(too_large, np.copysign(np.nan, given), result)
         case "fnuz":
-            result = np.where(too_large, np.nan, np.where(result == 0, 0.0, result))
+            result = np.where(too_large, -np.nan, np.where(result == 0, 0.0, result))
         case "scale":
             result = np.where(too_large | (given <= 0), np.nan, np.abs(result))
         case "finite":
@@ -292,5 +294,6 @@ def _searched(values: Array, name: str) -> npt.NDArray[np.float32]:
     if form.special == "finite":
         result = np.where(np.isnan(given), np.copysign(0.0, -np.copysign(1.0, given)), result)
     else:
-        result = np.where(np.isnan(given), given, result)
+        only = -np.nan if form.special == "fnuz" else given  # its code has the bit of the sign
+        result = np.where(np.isnan(given), only, result)
     return result.astype(np.float32)

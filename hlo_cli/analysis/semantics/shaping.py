@@ -38,14 +38,16 @@ def iota(instruction: Instruction, computed: Computed) -> Kernel:
 
 def broadcast(instruction: Instruction, computed: Computed) -> Kernel:
     """Each dimension of the operand becomes one of the result, in any order; the others repeat it."""
-    dimensions, sizes = instruction.integers("dimensions"), array_shape(instruction).dimensions
+    dimensions, shape = instruction.integers("dimensions"), array_shape(instruction)
     order = sorted(range(len(dimensions)), key=lambda at: dimensions[at])
     places = sorted(dimensions)
 
     def kernel(x: Array) -> Array:
-        placed = [1] * len(sizes)
+        placed, sizes = [1] * shape.rank, list(shape.dimensions)
         for at, place in zip(order, places, strict=True):
             placed[place] = x.shape[at]
+            if shape.dynamic_dimensions[place]:
+                sizes[place] = x.shape[at]
         return np.broadcast_to(x.transpose(order).reshape(placed), sizes)
 
     return kernel
@@ -53,8 +55,39 @@ def broadcast(instruction: Instruction, computed: Computed) -> Kernel:
 
 def reshape(instruction: Instruction, computed: Computed) -> Kernel:
     """The same elements in row-major order."""
-    sizes = array_shape(instruction).dimensions
-    return lambda x: x.reshape(sizes)
+    shape = array_shape(instruction)
+    if shape.is_dynamic:
+        bounds = operand_array_shape(instruction, 0).dimensions
+        return lambda x: x.reshape(_sizes_at_run_time(bounds, x.shape, shape))
+    return lambda x: x.reshape(shape.dimensions)
+
+
+def dynamic_reshape(instruction: Instruction, computed: Computed) -> Kernel:
+    """The same elements with sizes that are operands."""
+    return lambda x, *sizes: x.reshape([int(each) for each in sizes])
+
+
+def _sizes_at_run_time(bounds: tuple[int, ...], sizes: tuple[int, ...], shape: ArrayShape) -> list[int]:
+    """The sizes of a dynamic reshape: of each run of dimensions with as many elements, the dynamic one follows."""
+    result = list(shape.dimensions)
+    if sum(shape.dynamic_dimensions) == 1:
+        at = shape.dynamic_dimensions.index(True)
+        result[at] = prod(sizes) // max(1, prod(result[:at] + result[at + 1 :]))
+        return result
+    begins, ends = [0, 0], [0, 0]
+    while ends[0] < len(bounds) and ends[1] < shape.rank:
+        ends = [ends[0] + 1, ends[1] + 1]
+        while (left := prod(bounds[begins[0] : ends[0]])) != (right := prod(shape.dimensions[begins[1] : ends[1]])):
+            side = 0 if left < right else 1
+            ends[side] += 1
+            if ends[side] > (len(bounds), shape.rank)[side]:
+                return result
+        dynamic = [at for at in range(begins[1], ends[1]) if shape.dynamic_dimensions[at]]
+        if dynamic:
+            others = prod(result[at] for at in range(begins[1], ends[1]) if at != dynamic[0])
+            result[dynamic[0]] = prod(sizes[begins[0] : ends[0]]) // max(1, others)
+        begins = ends
+    return result
 
 
 def transpose(instruction: Instruction, computed: Computed) -> Kernel:
@@ -169,14 +202,18 @@ def bitcast(instruction: Instruction, computed: Computed) -> Kernel:
 
 
 def set_dimension_size(instruction: Instruction, computed: Computed) -> Kernel:
-    """An array whose dimension has a size computed at run time: it is cut to that size."""
+    """An array whose dimension has a size computed at run time: it is cut to that size, or filled up with zeros."""
     at = instruction.integers("dimensions")[0]
 
     def kernel(x: Array, size: Array) -> Array:
         if int(size) < 0:
             raise ValueError(f"the size of dimension {at} is {int(size)}")
-        return x[tuple(slice(0, int(size)) if place == at else slice(None) for place in range(x.ndim))]
+        found = x[tuple(slice(0, int(size)) if place == at else slice(None) for place in range(x.ndim))]
+        if (missing := min(int(size), bound) - found.shape[at]) > 0:
+            return np.pad(found, [(0, missing if place == at else 0) for place in range(x.ndim)])
+        return found
 
+    bound = array_shape(instruction).dimensions[at]
     return kernel
 
 
@@ -202,6 +239,7 @@ HANDLERS: Final[dict[str, Rule]] = {
     opcodes.BITCAST: bitcast,
     opcodes.BROADCAST: broadcast,
     opcodes.CONCATENATE: concatenate,
+    opcodes.DYNAMIC_RESHAPE: dynamic_reshape,
     "get-dimension-size": get_dimension_size,
     "iota": iota,
     "pad": pad,

@@ -58,7 +58,18 @@ def _factor(lower: Array) -> Array:
     try:
         return np.linalg.cholesky(full)
     except np.linalg.LinAlgError:
-        return np.full_like(full, np.nan)
+        return _until_failure(full)
+
+
+def _until_failure(full: Array) -> Array:
+    """The factor column by column: from the first pivot that is not positive on, it is NaN."""
+    result = np.zeros_like(full)
+    for at in range(len(full)):
+        row = result[at, :at]
+        pivot = np.real(full[at, at] - row @ np.conj(row))
+        result[at, at] = root = np.sqrt(pivot) if pivot > 0 else np.nan
+        result[at + 1 :, at] = (full[at + 1 :, at] - result[at + 1 :, :at] @ np.conj(row)) / root
+    return result
 
 
 def triangular_solve(instruction: Instruction, computed: Computed) -> Kernel:

@@ -198,6 +198,8 @@ def stable_order(numbers: Array) -> Order:
     """
     if numbers.dtype.itemsize > 4 or numbers.dtype.itemsize < 4 or numbers.shape[-1] < _PACKED:
         return np.argsort(numbers, axis=-1, kind="stable")
+    if numbers.dtype.kind == "u":
+        numbers = (numbers ^ np.uint32(1 << 31)).view(np.int32)
     high = numbers.astype(np.int64) << 32
     high |= np.arange(numbers.shape[-1])
     high.sort(axis=-1)

@@ -14,7 +14,7 @@ from hlo_cli.ir.compiler_files.buffers import BufferAssignment
 from hlo_cli.ir.compiler_files.live_ranges import DumpedLiveRanges
 from hlo_cli.report.cell import UNKNOWN, Cell, Row
 from hlo_cli.report.column import Column
-from hlo_cli.report.numbers import format_bytes, format_count
+from hlo_cli.report.numbers import format_bytes, format_count, verb
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
 
@@ -52,19 +52,15 @@ def _answer(
     wrong = [row for row in totals if _differs(row)]
     if differing_ranges:
         number = f"{len(differing_ranges):,} of {format_count(len(memory.values), 'live ranges')}"
-        return f"{number} {_differ(len(differing_ranges))} from the compiler's"
+        return f"{number} {verb(len(differing_ranges), 'differs', 'differ')} from the compiler's"
     if not wrong and not differing:
         compared = "sizes" if differing_ranges is None else "live ranges and sizes"
         return f"The computed numbers match the compiler's: {all_totals}, and the {compared} of {all_values}"
     worst = max(wrong, key=lambda row: abs(_number(row[4])), default=None)
-    words = f"{len(differing):,} of {values} {_differ(len(differing))} from the compiler's"
+    words = f"{len(differing):,} of {values} {verb(len(differing), 'differs', 'differ')} from the compiler's"
     if worst is None:
         return f"{words}; {all_totals} match"
     return f"{words}; {worst[0]} {worst[1]} differ by {format_bytes(abs(_number(worst[4])))}"
-
-
-def _differ(number: int) -> str:
-    return "differs" if number == 1 else "differ"
 
 
 def _totals(ours: MemoryAnalysis, theirs: MemoryAnalysis) -> Iterator[Row]:

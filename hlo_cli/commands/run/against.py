@@ -2,41 +2,41 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from typing import Final
 
-from hlo_cli.analysis.evaluate.compare import Distance, verdict_of
-from hlo_cli.analysis.evaluate.comparison import compare_runs
-from hlo_cli.analysis.evaluate.parting import Parting
+from hlo_cli.analysis.comparison.comparison import RunComparison, compare_runs
+from hlo_cli.analysis.comparison.parting import Parting
+from hlo_cli.analysis.evaluate.compare import ROUNDING, Distance
 from hlo_cli.commands.run.arguments import arguments_of
-from hlo_cli.commands.run.distances import EXACT, MEANING, VERDICT, WIDENED, distance_cells
+from hlo_cli.commands.run.distances import MEANING, columns_of, detail_cells, distance_cells, number_cell
 from hlo_cli.commands.run.notes import notes_on_arguments, notes_on_assumed, notes_on_draws
 from hlo_cli.commands.run.options import RunOptions
-from hlo_cli.commands.run.parts import parting_facts, parting_numbers
+from hlo_cli.commands.run.parts import parting_facts, parting_mark, parting_numbers, values_table
 from hlo_cli.commands.run.progress import shown_progress
+from hlo_cli.commands.run.results import result_label, result_name
 from hlo_cli.commands.run.stubs import checked_stubs, feed_from
 from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
-from hlo_cli.ir import opcodes
-from hlo_cli.ir.index_text import index_text
+from hlo_cli.ir.module import Module
+from hlo_cli.report.cell import Cell, Row
 from hlo_cli.report.column import Column
-from hlo_cli.report.numbers import format_count
+from hlo_cli.report.numbers import format_count, verb
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
 from hlo_cli.source import Diagnostic
 
-_COLUMNS: Final = (
-    Column("result", "result"),
-    EXACT,
-    WIDENED,
-    VERDICT,
-    Column("value", "value", "name"),
-    Column("shape", "shape", "shape"),
-)
+_SHAPE: Final = Column("shape", "shape", "shape")
 _TINY: Final = 1e-4
 
 
-def report_of_comparison(old: Loaded, new: Loaded, options: RunOptions, *, quiet: bool = False) -> Report:
-    """Runs both with the same arguments, as the texts say and with every float as f64, and compares the results."""
+def report_of_comparison(
+    old: Loaded, new: Loaded, options: RunOptions, *, quiet: bool = False
+) -> tuple[Report, Diagnostic | None]:
+    """Runs both with the same arguments, as the texts say and with every float as f64, and compares the results.
+
+    Also returns the line of the first instruction that differs, to quote it.
+    """
     arguments = arguments_of(options, old.module)
     stubs, feed = checked_stubs(options.stub, old.module, new.module), feed_from(options.feed)
     with shown_progress([old.module, new.module], runs=2, quiet=quiet) as progress:
@@ -51,40 +51,27 @@ def report_of_comparison(old: Loaded, new: Loaded, options: RunOptions, *, quiet
             stubs=stubs,
             feed=feed,
         )
-    found, verdict, parting = compared.distances, compared.verdict, compared.first_difference
-    root = new.module.entry.root
-    assert root is not None
-    leaves = dict(root.shape.leaves)
-    rows = tuple(
-        (
-            index_text(each.index) if len(each.index) > 1 else str(each.index[0]) if each.index else "0",
-            *distance_cells([each]),
-            MEANING[each.verdict],
-            root.operands[each.index[0]].name if root.opcode == opcodes.TUPLE and each.index else root.name,
-            str(leaves[each.index]),
-        )
-        for each in sorted(found, key=lambda each: (-each.widened, -each.exact, each.index))
-    )
-    exact, widened = distance_cells(found)
-    facts = () if parting is None else (parting_facts(parting, new.module),)
-    return Report(
+    found, parting = compared.distances, compared.first_difference
+    columns = (Column("result", "result"), *columns_of(found), Column("value", "value", "name"), _SHAPE)
+    report = Report(
         "run",
-        _answer(found, parting),
+        _answer(compared, options.seed),
         version=1,
-        numbers={
-            "same": compared.is_same,
-            "verdict": verdict,
-            "results": len(found),
-            "largest_exact": exact,
-            "largest_widened": widened,
-            **parting_numbers(parting),
-        },
+        numbers=_numbers(compared, new.module),
         parts=(
-            *facts,
-            Table("distances", _COLUMNS, rows, noun="results", title="Largest difference over largest magnitude"),
+            *(() if parting is None else (parting_facts(parting, old.module, new.module),)),
+            *(() if compared.values is None else (values_table(compared.values),)),
+            Table(
+                "distances",
+                columns,
+                _rows(found, new.module),
+                noun="results",
+                title="Largest difference over largest magnitude",
+            ),
         ),
+        next=() if parting is None else _next(old, new, parting),
         notes=(
-            Diagnostic("note", "widened: every float is an f64 that is never rounded"),
+            *_notes_on_tolerance(found),
             *notes_on_arguments(options),
             *notes_on_draws(old.module, new.module),
             *notes_on_assumed(compared.assumed),
@@ -93,6 +80,65 @@ def report_of_comparison(old: Loaded, new: Loaded, options: RunOptions, *, quiet
         ),
         input={"before": input_facts(old), "after": input_facts(new)},
     )
+    return report, None if parting is None else parting_mark(parting, new.module)
+
+
+def _numbers(compared: RunComparison, new: Module) -> dict[str, Cell]:
+    found = compared.distances
+    exact, widened = distance_cells(found)
+    return {
+        "same": compared.is_same,
+        "verdict": compared.verdict,
+        "results": len(found),
+        "largest_exact": exact,
+        "largest_widened": widened,
+        "largest_ulp": number_cell(max((each.ulp for each in found), default=0.0)),
+        "nan": tuple(sum(each.nan[side] for each in found) for side in (0, 1)),
+        "inf": tuple(sum(each.inf[side] for each in found) for side in (0, 1)),
+        "tolerance": ROUNDING,
+        "other_seeds": {str(seed): number_cell(apart) for seed, apart in (compared.other_seeds or {}).items()},
+        **parting_numbers(compared.first_difference, new),
+    }
+
+
+def _rows(found: Sequence[Distance], new: Module) -> tuple[Row, ...]:
+    root = new.entry.root
+    assert root is not None
+    leaves = dict(root.shape.leaves)
+    return tuple(
+        (
+            result_label(each.index),
+            *distance_cells([each]),
+            *detail_cells(each),
+            MEANING[each.verdict],
+            result_name(root, each.index),
+            str(leaves[each.index]),
+        )
+        for each in sorted(found, key=lambda each: (-each.widened, -each.exact, each.index))
+    )
+
+
+def _notes_on_tolerance(found: Sequence[Distance]) -> tuple[Diagnostic, ...]:
+    """What counts as rounding, and which results exceed what is expected of it."""
+    words = f"widened: every float is an f64 that is never rounded; differences up to {ROUNDING:g} are rounding"
+    amplified = sum(each.is_amplified for each in found)
+    if not amplified:
+        return (Diagnostic("note", words),)
+    count = format_count(amplified, "results")
+    more = (
+        f"{count} {verb(amplified, 'differs', 'differ')} by more than (4 + √terms) · u: cancellation enlarges rounding"
+    )
+    return Diagnostic("note", words), Diagnostic("note", more)
+
+
+def _next(old: Loaded, new: Loaded, parting: Parting) -> tuple[str, ...]:
+    paths = [shlex.quote(each.input.path or "-") for each in (old, new)]
+    name = shlex.quote(parting.place.instruction.name)
+    stage = f" --stage {new.input.stage}" if paths[0] == paths[1] and new.input.stage else ""
+    found = [f"hlo run {paths[1]}{stage} --at {name}"]
+    if paths[0] != paths[1]:
+        found.append(f"hlo diff {paths[0]} {paths[1]}")
+    return tuple(found)
 
 
 def _share(distance: float) -> str:
@@ -104,17 +150,19 @@ def _share(distance: float) -> str:
     return f"{100 * distance:.2g}%" if distance >= _TINY else f"{distance:.1e}"
 
 
-def _answer(found: Sequence[Distance], parting: Parting | None) -> str:
+def _answer(compared: RunComparison, seed: int) -> str:
+    found, parting = compared.distances, compared.first_difference
     results = format_count(len(found), "results")
     worst = max((each.exact for each in found), default=0.0)
     wide = max((each.widened for each in found), default=0.0)
     first = "" if parting is None else f", first at {parting.instruction.name}"
     different = sum(each.verdict == "different" for each in found)
-    match verdict_of(found):
+    match compared.verdict:
         case "identical":
             return f"The same program: {results} identical"
         case "rounding":
-            return f"The same program: {results} {_differ(len(found))} by rounding only, by {_share(worst)} at most"
+            apart = f"{verb(len(found), 'differs', 'differ')} by rounding only, by {_share(worst)} at most"
+            return f"The same program: {results} {apart}"
         case "unknown":
             known = [each for each in found if each.is_known]
             if not known:
@@ -124,9 +172,9 @@ def _answer(found: Sequence[Distance], parting: Parting | None) -> str:
         case "approximation":
             agree = "agrees" if len(found) == 1 else "agree"
             return f"{results} {agree} to {wide:.1e} without rounding: a constant or an approximation differs{first}"
+        case "discontinuity":
+            others = " and ".join(map(str, compared.other_seeds or ()))
+            words = f"{different} of {results} {verb(different, 'differs', 'differ')} with seed {seed}{first}"
+            return f"{words}; with seeds {others}, all results agree"
         case _:
-            return f"Not the same program: {different} of {results} {_differ(different)}{first}"
-
-
-def _differ(count: int) -> str:
-    return "differs" if count == 1 else "differ"
+            return f"Not the same program: {different} of {results} {verb(different, 'differs', 'differ')}{first}"

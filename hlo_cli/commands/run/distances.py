@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from hlo_cli.analysis.evaluate.compare import Distance, Verdict
@@ -11,12 +12,21 @@ from hlo_cli.report.column import Column
 
 EXACT: Final = Column("exact", "exact", "number")
 WIDENED: Final = Column("widened", "widened", "number")
+ULP: Final = Column("ulp", "ulp", "number")
+EXPECTED: Final = Column("rounding_bound", "expected", "number", from_width=120)
+COUNTS: Final = (
+    Column("nan_before", "before", "count", group="NaN"),
+    Column("nan_after", "after", "count", group="NaN", like="nan_before"),
+    Column("inf_before", "before", "count", group="Inf"),
+    Column("inf_after", "after", "count", group="Inf", like="inf_before"),
+)
 VERDICT: Final = Column("verdict", "verdict")
 MEANING: Final[dict[Verdict, str]] = {
     "identical": "identical",
     "rounding": "rounding",
     "unknown": "placement unknown",
     "approximation": "constant or approximation",
+    "discontinuity": "discontinuity",
     "different": "different",
 }
 
@@ -33,8 +43,23 @@ def distance_cells(distances: Sequence[Distance]) -> tuple[Cell, Cell]:
     exact, widened = (
         max(values, default=0.0) for values in ([each.exact for each in known], [each.widened for each in known])
     )
-    return _cell(exact), _cell(widened)
+    return number_cell(exact), number_cell(widened)
 
 
-def _cell(distance: float) -> Cell:
+def detail_cells(each: Distance) -> tuple[Cell, ...]:
+    """The largest difference in ulp, the exact distance that rounding explains, and NaN and Inf on both sides."""
+    if not each.is_known:
+        return (UNKNOWN,) * 6
+    return (number_cell(each.ulp), None if each.expected is None else each.expected.bound, *each.nan, *each.inf)
+
+
+def columns_of(distances: Sequence[Distance]) -> tuple[Column, ...]:
+    """The columns of distances and details; counts of NaN and Inf are for people only where there are some."""
+    has_counts = any(any((*each.nan, *each.inf)) for each in distances)
+    counts = COUNTS if has_counts else tuple(replace(each, person=False) for each in COUNTS)
+    return (EXACT, WIDENED, ULP, EXPECTED, *counts, VERDICT)
+
+
+def number_cell(distance: float) -> Cell:
+    """A number; infinity as text, as JSON has none."""
     return distance if distance < float("inf") else "inf"

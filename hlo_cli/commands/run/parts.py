@@ -2,37 +2,167 @@
 
 from __future__ import annotations
 
-from hlo_cli.analysis.evaluate.parting import Parting
+from collections.abc import Iterator
+from typing import Final
+
+from hlo_cli.analysis.comparison.parting import Parting
+from hlo_cli.analysis.comparison.parting_values import ExecutionValues, PartingValues
+from hlo_cli.analysis.evaluate.run import arrays_of
+from hlo_cli.analysis.evaluate.summary import summary_of
+from hlo_cli.analysis.semantics.values import Value
+from hlo_cli.ir import opcodes
+from hlo_cli.ir.index_text import index_text
+from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.report.cell import Cell
+from hlo_cli.ir.shape import Shape
+from hlo_cli.report.cell import Cell, Row
+from hlo_cli.report.column import Column
 from hlo_cli.report.facts import Fact, Facts
 from hlo_cli.report.report import Part
+from hlo_cli.report.table import Table
+from hlo_cli.source import Diagnostic, Span
+
+_VALUES: Final = (
+    Column("side", "module"),
+    Column("position", "position"),
+    Column("value", "value", "name"),
+    Column("shape", "shape", "shape"),
+    Column("least", "least", "number"),
+    Column("most", "most", "number"),
+    Column("mean", "mean", "number"),
+    Column("rms", "rms", "number", from_width=120),
+    Column("nan", "NaN", "count", role="alarm"),
+    Column("inf", "Inf", "count", role="alarm"),
+    Column("first", "first elements", from_width=120),
+)
 
 
-def parting_facts(parting: Parting, new: Module) -> Part:
-    """The instruction, what it is called by, and its operands, which the other program has as well."""
+def parting_facts(parting: Parting, old: Module, new: Module) -> Part:
+    """The instruction, where it is, what it is called by, and why it is named."""
     instruction = parting.instruction
     location = new.location(instruction)
     facts = [
-        Fact("instruction", (), f"{instruction.name} = {instruction.shape} {instruction.opcode}"),
-        *([Fact("in", (), " > ".join(each.name for each in parting.callers))] if parting.callers else []),
+        Fact("instruction", (), _line(instruction), is_whole=True),
+        *_place_fact("at", instruction, new),
+        *([Fact("in", (), _callers(parting), is_whole=True)] if parting.callers else []),
+        *([Fact("device", (), str(parting.place.device))] if parting.place.device else []),
         *([Fact("execution", (), f"{parting.execution:,}, from 0")] if parting.execution else []),
-        Fact("operands", (), ", ".join(each.name for each in instruction.operands) or "none"),
+        Fact("evidence", (), evidence_of(parting), is_whole=True),
+        *([Fact("counterpart", (), _line(parting.counterpart), is_whole=True)] if parting.counterpart else []),
+        *(_place_fact("its place", parting.counterpart, old) if parting.counterpart is not None else []),
         *([Fact("op_name", (), instruction.metadata.op_name)] if instruction.metadata.op_name else []),
         *([Fact("source", (), str(location))] if location is not None else []),
     ]
     return Facts("first_difference", tuple(facts), title="First instruction that differs")
 
 
-def parting_numbers(parting: Parting | None) -> dict[str, Cell]:
+def evidence_of(parting: Parting) -> str:
+    """Why the instruction is named, and how certain that is."""
+    match parting.evidence:
+        case "operands":
+            return "the first module computes another value from the same operands"
+        case "repair":
+            return f"with {parting.repair} in its place, all results agree"
+        case "counterpart":
+            return "the operands are right, and the value of its counterpart is missing; one of its users may be wrong"
+        case _:
+            return "the operands are right, and the first module does not have its value; one of its users may be wrong"
+
+
+def parting_numbers(parting: Parting | None, new: Module) -> dict[str, Cell]:
     """The same for programs."""
     if parting is None:
         return {"first_difference": None}
+    instruction, other = parting.instruction, parting.counterpart
+    span = instruction.span
+    position = new.source.position(span.start) if span is not None else None
+    location = new.location(instruction)
     return {
         "first_difference": {
-            "instruction": parting.instruction.name,
-            "computation": parting.instruction.computation.name,
+            "instruction": instruction.name,
+            "computation": instruction.computation.name,
+            "opcode": instruction.opcode,
+            "operands": tuple(each.name for each in instruction.operands),
+            "line": None if position is None else position.line,
+            "column": None if position is None else position.column,
+            "device": parting.place.device,
             "execution": parting.execution,
             "callers": tuple(each.name for each in parting.callers),
+            "iterations": parting.iterations,
+            "evidence": parting.evidence,
+            "repair": parting.repair or None,
+            "counterpart": None if other is None else other.name,
+            "counterpart_opcode": None if other is None else other.opcode,
+            "op_name": instruction.metadata.op_name or None,
+            "source": None if location is None else str(location),
         }
     }
+
+
+def parting_mark(parting: Parting, new: Module) -> Diagnostic:
+    """The line of the instruction with its opcode marked, and the reason."""
+    instruction = parting.instruction
+    span = instruction.span
+    if span is not None:
+        found = new.source.text.find(f"{instruction.opcode}(", span.start)
+        end = new.source.text.find("\n", span.start)
+        if found >= 0 and (end < 0 or found < end):
+            span = Span(found, found + len(instruction.opcode))
+    return Diagnostic(
+        "warning",
+        f"{instruction.name} is the first instruction that differs: {evidence_of(parting)}",
+        new.source,
+        span,
+        instruction=instruction.name,
+        computation=instruction.computation.name,
+    )
+
+
+def values_table(values: PartingValues) -> Table:
+    """What goes into the instruction and comes out, in both modules, without rounding."""
+    rows = [
+        row
+        for module, each in (("first", values.old), ("second", values.new))
+        if each is not None
+        for row in _rows(module, each)
+    ]
+    title = "Operands and results, widened"
+    return Table("first_difference_values", _VALUES, tuple(rows), noun="values", title=title, main=False)
+
+
+def _rows(module: str, values: ExecutionValues) -> Iterator[Row]:
+    instruction = values.place.instruction
+    for at, (operand, value) in enumerate(zip(instruction.operands, values.operands, strict=True)):
+        if not instruction.operand_index(at):
+            yield from _summaries(module, f"operand {at}", operand.name, value, operand.shape)
+    yield from _summaries(module, "result", instruction.name, values.result, instruction.shape)
+
+
+def _summaries(module: str, role: str, name: str, value: Value, shape: Shape) -> Iterator[Row]:
+    for index, array, leaf in arrays_of(value, shape):
+        summary = summary_of(array)
+        yield (
+            module, role, f"{name}{index_text(index)}" if index else name, str(leaf), summary.least, summary.most,
+            summary.mean, summary.rms, summary.nan, summary.inf, " ".join(f"{each:.4g}" for each in summary.first),
+        )  # fmt: skip
+
+
+def _line(instruction: Instruction) -> str:
+    operands = ", ".join(each.name for each in instruction.operands)
+    literal = "…" if instruction.opcode == opcodes.CONSTANT and not operands else ""
+    return f"{instruction.name} = {instruction.shape} {instruction.opcode}({operands}{literal})"
+
+
+def _place_fact(label: str, instruction: Instruction, module: Module) -> list[Fact]:
+    if instruction.span is None:
+        return [Fact(label, (), instruction.computation.name)]
+    position = module.source.position(instruction.span.start)
+    name = module.source.name or "-"
+    return [Fact(label, (), f"{name}:{position.line}:{position.column}", is_whole=True)]
+
+
+def _callers(parting: Parting) -> str:
+    words = []
+    for caller, iteration in zip(parting.callers, parting.iterations, strict=True):
+        words.append(f"{caller.name} (iteration {iteration:,})" if caller.opcode == opcodes.WHILE else caller.name)
+    return " > ".join(words)

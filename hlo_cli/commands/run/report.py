@@ -9,9 +9,9 @@ from hlo_cli.analysis.evaluate.run import Run, arrays_of
 from hlo_cli.analysis.evaluate.summary import Summary, summary_of
 from hlo_cli.commands.run.notes import notes_on_devices, notes_on_run
 from hlo_cli.commands.run.options import RunOptions
+from hlo_cli.commands.run.results import result_label, result_name
 from hlo_cli.commands.run.summaries import summary_cells, summary_columns
 from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
-from hlo_cli.ir import opcodes
 from hlo_cli.ir.index_text import index_text
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.column import Column
@@ -70,11 +70,8 @@ def _table(
 
 
 def _result_lines(run: Run, root: Instruction) -> Iterator[Line]:
-    is_tuple = root.opcode == opcodes.TUPLE
     for index, array, shape in arrays_of(run.result, root.shape):
-        name = root.operands[index[0]].name if is_tuple and index else root.name
-        label = str(index[0]) if len(index) == 1 else index_text(index) if index else "0"
-        yield (label, name, str(shape)), summary_of(array)
+        yield (result_label(index), result_name(root, index), str(shape)), summary_of(array)
 
 
 def _watched_table(run: Run, watched: Sequence[Instruction]) -> Table:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from hlo_cli.commands.run.options import RunOptions
 from hlo_cli.commands.shared.option_conflicts import conflict_error
-from hlo_cli.commands.shared.writing import print_diagnostics, write_bytes, write_report
+from hlo_cli.commands.shared.writing import print_diagnostics, print_quoted, write_bytes, write_report
 from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
@@ -107,6 +107,9 @@ def compare(
     other = [options.against] if options.against is not None else inputs
     old = load_one(inputs, replace(reading, stage=first))
     new = load_one(other, replace(reading, stage=second))
-    report = report_of_comparison(old, new, options, quiet=output.quiet)
+    report, mark = report_of_comparison(old, new, options, quiet=output.quiet)
     errors = (*old.module.errors, *new.module.errors)
-    return write_report(report, output, errors, read=what_was_read(old.module)) or int(not report.numbers["same"])
+    code = write_report(report, output, errors, read=what_was_read(old.module))
+    if mark is not None:
+        print_quoted(mark, output)
+    return code or int(not report.numbers["same"])

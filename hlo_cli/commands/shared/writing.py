@@ -87,6 +87,16 @@ def print_diagnostics(
     return 2 if errors else 0
 
 
+def print_quoted(diagnostic: Diagnostic, output: OutputOptions) -> None:
+    """Writes one diagnostic with its line and a caret to standard error, after the notes; nothing with --quiet."""
+    if output.quiet:
+        return
+    from hlo_cli.render.draw.diagnostics import render_diagnostics
+
+    for chunk in render_diagnostics((diagnostic,), output.style(2)):
+        click.echo(chunk, err=True, nl=False, color=True)
+
+
 def write(chunks: Iterable[str], path: str | None) -> None:
     """Writes text to standard output or to a file: to a regular file atomically, to a device in parts."""
     if path is None or path in _STANDARD_OUTPUT:

@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.dataclass import dataclass
-from hlo_cli.report.numbers import format_count
+from hlo_cli.report.numbers import format_count, verb
 from hlo_cli.source import Diagnostic, HloError, Severity
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.evaluate.comparison import RunComparison
+    from hlo_cli.analysis.comparison.comparison import RunComparison
     from hlo_cli.analysis.evaluate.settings import Limits
     from hlo_cli.ir.instruction import Computation
     from hlo_cli.ir.module import Module
@@ -37,7 +37,7 @@ class Verification:
     @property
     def exit_code(self) -> int:
         """1 if the rewritten module computes something else."""
-        return int(self.verdict in ("approximation", "different"))
+        return int(self.verdict in ("approximation", "discontinuity", "different"))
 
     @property
     def notes(self) -> tuple[Diagnostic, ...]:
@@ -82,7 +82,7 @@ def verify(old: Module, new: Module) -> Verification:
     """
 
     def compared() -> RunComparison:
-        from hlo_cli.analysis.evaluate.comparison import compare_runs
+        from hlo_cli.analysis.comparison.comparison import compare_runs
 
         return compare_runs(old, new, limits=_limits(), is_rewrite=True)
 
@@ -99,7 +99,7 @@ def verify_part(module: Module, computation: Computation, part: Module) -> Verif
     """
 
     def compared() -> RunComparison:
-        from hlo_cli.analysis.evaluate.extracted_part import compare_part
+        from hlo_cli.analysis.comparison.extracted_part import compare_part
 
         return compare_part(module, computation, part, limits=_limits())
 
@@ -127,9 +127,8 @@ def _verification(compared: Callable[[], RunComparison]) -> Verification:
                 "rounding", f"verified: results differ by rounding only (at most {worst:.1e}){assumed}", bool(assumed)
             )
         case verdict:
-            count = sum(each.verdict == verdict for each in found.distances)
+            count = sum(each.verdict in ("approximation", "different") for each in found.distances)
             first = found.first_difference
             where = "" if first is None else f", first at {first.instruction.name}"
             of = format_count(len(found.distances), "results")
-            differ = "differs" if count == 1 else "differ"
-            return Verification(verdict, f"verified: {count:,} of {of} {differ}{where}")
+            return Verification(verdict, f"verified: {count:,} of {of} {verb(count, 'differs', 'differ')}{where}")

@@ -28,6 +28,7 @@ from hlo_cli.syntax.proto.computations import Builder, Schedule, link_calls, nam
 from hlo_cli.syntax.proto.fields import fields_of
 from hlo_cli.syntax.proto.message import Message
 from hlo_cli.syntax.proto.shapes import ShapeReader
+from hlo_cli.syntax.proto.shardings import sharding_of
 from hlo_cli.syntax.proto.text_cache import Texts
 from hlo_cli.syntax.proto.values import original_array_of
 from hlo_cli.syntax.proto.wire import bytes_in, number_in, packed_field, read_fields, read_numbers
@@ -35,6 +36,7 @@ from hlo_cli.syntax.scanning.shapes import MAX_NESTING
 from hlo_cli.syntax.values.header import Header, parse_stack_tables, typed_header_value
 
 _KEY, _SEQUENCE = (fields_of("SequencesEntry")[name].number for name in ("key", "value"))
+_OUTPUT: Final = "spmd_output_sharding"
 _IDS: Final = fields_of("InstructionSequence")["instruction_ids"].number
 
 
@@ -75,6 +77,7 @@ def module_of(
         parse_stack_tables,
         check=partial(_findings, opaque),
         read_header_value=typed_header_value,
+        spmd_output_sharding=sharding_of(message.message(_OUTPUT)) if message.has(_OUTPUT) else None,
     )
 
 

@@ -23,6 +23,7 @@ from hlo_cli.syntax.proto.shapes import shape_draft
 from hlo_cli.syntax.proto.wrapped import wrapped_operations
 from hlo_cli.syntax.proto.write_attributes import add_header
 from hlo_cli.syntax.proto.write_instructions import Writing, instruction_draft
+from hlo_cli.syntax.proto.write_shardings import sharding_draft
 from hlo_cli.syntax.proto.write_values import original_array_draft
 from hlo_cli.syntax.text.parser import parse_module
 
@@ -70,6 +71,8 @@ def _module(module: Module) -> MessageBuilder:
         draft.add(
             "original_value_recovery_table", MessageBuilder("OriginalValueRecoveryTableProto").add("entries", entries)
         )
+    if module.spmd_output_sharding is not None:
+        draft.add("spmd_output_sharding", sharding_draft(module.spmd_output_sharding))
     add_header(draft, module)
     return draft
 

@@ -5,30 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from hlo_cli.analysis.comparison.fingerprints import Prints
+from hlo_cli.analysis.comparison.parting import MIN_SHARE, Parting, first_parting
+from hlo_cli.analysis.comparison.parting_values import PartingValues, values_at
+from hlo_cli.analysis.comparison.repairs import constants_of, find_repair
+from hlo_cli.analysis.comparison.scalar_computations import scalar_parting
+from hlo_cli.analysis.comparison.trace import Trace
+from hlo_cli.analysis.evaluate.arguments import made_up_arguments
 from hlo_cli.analysis.evaluate.compare import MODES, ROUNDING, Distance, Verdict, distance, distances, verdict_of
-from hlo_cli.analysis.evaluate.fingerprints import Prints
 from hlo_cli.analysis.evaluate.host import Stub, check_outfeeds
-from hlo_cli.analysis.evaluate.parting import MIN_SHARE, Parting, first_parting
-from hlo_cli.analysis.evaluate.parting_values import PartingValues, values_at
 from hlo_cli.analysis.evaluate.program import Observer
 from hlo_cli.analysis.evaluate.rounding import rounding_of
 from hlo_cli.analysis.evaluate.run import Run, arrays_of, run, runs_on_devices
-from hlo_cli.analysis.evaluate.scalar_computations import scalar_parting
 from hlo_cli.analysis.evaluate.settings import Limits
-from hlo_cli.analysis.evaluate.trace import Trace
-from hlo_cli.analysis.evaluate.unknown_functions import (
-    Function,
-    UnknownFunctions,
-    functions_of,
-    names_of,
-    unknown_functions,
-)  # fmt: skip
+from hlo_cli.analysis.evaluate.unknown_functions import Shared, UnknownFunctions, shared_by
 from hlo_cli.analysis.matching.matching import match
 from hlo_cli.analysis.semantics.number_types import Array, Floats
 from hlo_cli.analysis.semantics.values import Value
 from hlo_cli.analysis.sharding.device_groups import devices_of
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
+from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape, Shape
 from hlo_cli.source import HloError
@@ -51,22 +48,22 @@ class _Setting(NamedTuple):
     progress: Callable[[int], None] | None
     stubs: Mapping[str, Stub] | None
     feed: Sequence[Array] | None
-    functions: frozenset[Function]
+    shared: Shared
 
     def run_both(
         self, floats: Floats, *, observe: tuple[Observer | None, Observer | None] = (None, None)
     ) -> tuple[Run, Run]:
-        first, second = unknown_functions(self.functions)
+        first, second = self.shared.pair()
         return self._run(0, floats, first, observe[0]), self._run(1, floats, second, observe[1])
 
-    def observe_old(self, observer: Observer) -> None:
-        self._run(0, "widen", unknown_functions(self.functions)[0], observer)
+    def run_old(self, observer: Observer | None = None) -> Run:
+        return self._run(0, "widen", self.shared.pair()[0], observer)
 
     def observe_new(self, observer: Observer) -> None:
-        if self.functions:  # what they return in the second program depends on the first
+        if self.shared.functions:  # what they return in the second program depends on the first
             self.run_both("widen", observe=(None, observer))
         else:
-            self._run(1, "widen", None, observer)
+            self._run(1, "widen", self.shared.pair()[1], observer)
 
     def _run(self, at: int, floats: Floats, unknown: UnknownFunctions | None, observe: Observer | None) -> Run:
         return run(
@@ -159,10 +156,10 @@ def compare_runs(
     for module in (old, new):
         check_outfeeds(module)
 
-    functions = functions_of(old) & functions_of(new)
+    shared = shared_by(old, new)
     stated = {each.count for each in map(devices_of, (old, new)) if each.is_stated}
     devices = min(stated) if devices is None and len(stated) == 1 else devices
-    setting = _Setting((old, new), args, seed, devices, limits, progress, stubs, feed, functions)
+    setting = _Setting((old, new), args, seed, devices, limits, progress, stubs, feed, shared)
     exact, widened = map(setting.run_both, MODES)
     both = shapes[0], shapes[1]
     found = distances(exact, widened, both, is_rewrite=is_rewrite, expected=rounding_of(new))
@@ -174,7 +171,7 @@ def compare_runs(
     if verdict == "different" and args is None and (_has_discontinuity(old) or _has_discontinuity(new)):
         repeated = {seed + more: _widened(setting, both, seed + more) for more in _OTHER_SEEDS}
     executed = sum(each.executed for each in (*exact, *widened))
-    assumed = tuple(each for each in names_of(functions) if each not in (stubs or {}))
+    assumed = tuple(each for each in shared.targets if each not in (stubs or {}))
     return RunComparison(found, parting, executed, values, repeated, assumed)
 
 
@@ -224,14 +221,29 @@ def _parting(setting: _Setting, found: Sequence[Distance]) -> Parting | None:
     pairs = match(old, new).pairs
     olds, news = (each.nodes for each in pairs.plain)
     paired = {news[b]: olds[a] for a, b in pairs.found}
+    is_alone = max(counts) == 1 and not (setting.shared.functions or setting.stubs or setting.feed)
+
+    def repair(suspects: Sequence[Instruction]) -> tuple[Instruction, str] | None:
+        given = made_up_arguments(old, seed=setting.seed, floats="widen") if setting.args is None else setting.args
+        expected = [each for _, each, _ in arrays_of(setting.run_old().result, _result_shape(old))]
+        executions = max((node.execution for node in traces[1].nodes), default=0)
+        return find_repair(new, given, expected, suspects, constants_of(old), executions=executions)
+
     is_one_text = len(paired) >= MIN_SHARE * max(len(olds), len(news))
-    return first_parting(*traces, wrong, paired, is_one_text=is_one_text, scalar_parting=scalar_parting)
+    return first_parting(
+        *traces,
+        wrong,
+        paired,
+        is_one_text=is_one_text,
+        scalar_parting=scalar_parting,
+        repair=repair if is_alone else None,
+    )
 
 
 def _values(setting: _Setting, parting: Parting) -> PartingValues:
     """What goes into the first instruction that differs and comes out, and the same of its counterpart."""
     old_values = None
     if parting.counterpart_place is not None:
-        old_values = values_at(setting.observe_old, parting.counterpart_place)
+        old_values = values_at(setting.run_old, parting.counterpart_place)
     new_values = values_at(setting.observe_new, parting.place)
     return PartingValues(old_values, new_values)

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from hlo_cli.analysis.evaluate.applications import Applications, Order, application
-from hlo_cli.analysis.evaluate.fingerprints import Print
-from hlo_cli.analysis.evaluate.scalar_computations import scalar_parting
-from hlo_cli.analysis.evaluate.trace import NONE, Leaf, Node, Trace
+from hlo_cli.analysis.comparison.applications import Applications, Order, application
+from hlo_cli.analysis.comparison.fingerprints import Print
+from hlo_cli.analysis.comparison.scalar_computations import scalar_parting
+from hlo_cli.analysis.comparison.trace import NONE, Leaf, Node, Trace
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
@@ -60,14 +60,22 @@ class ValueSearch:
         self._reached = self._reach()
         self._signatures = _signatures(old)
 
-    def first(self) -> Suspect | None:
-        """The first execution that goes wrong; None if every value is explained."""
+    def suspects(self) -> list[Suspect]:
+        """The executions that may be the first to go wrong, the best first; none if every value is explained."""
         found = list(self._suspects())
-        if not found:
-            return None
-        every = max(self._reached[each.at].bit_count() for each in found)
-        full = [each for each in found if self._reached[each.at].bit_count() == every]
-        return min(full, key=lambda each: (each.rank, each.at))
+        return sorted(found, key=lambda each: (-self._reached[each.at].bit_count(), each.rank, each.at))
+
+    def others(self) -> Iterator[int]:
+        """Executions on the way to as many wrong results as any, those with wrong values first, then those whose
+        values are found in any program, then those that choose an element of a tuple, then the rest.
+        """
+        nodes = self._new.nodes
+        every = max((each.bit_count() for each in self._reached), default=0)
+        places = [at for at, each in enumerate(self._reached) if each.bit_count() == every]
+        yield from (at for at in places if not self._right[at])
+        yield from (at for at in places if self._right[at] and _is_weak(nodes[at]))
+        yield from (at for at, node in enumerate(nodes) if node.instruction.opcode == opcodes.GET_TUPLE_ELEMENT)
+        yield from (at for at in places if self._right[at] and not _is_weak(nodes[at]))
 
     def _key(self, each: Print) -> int:
         return each.free if self._order == "free" else each.ordered
@@ -111,6 +119,11 @@ class ValueSearch:
                 for leaf in node.leaves:
                     if leaf.maker != NONE:
                         used_well[leaf.maker] = True
+        for at, node in enumerate(nodes):
+            if node.instruction.opcode == opcodes.BROADCAST and node.operands[0][0].print.size == 1:
+                leaf = node.operands[0][0]
+                is_known = self._key(leaf.print) in self._known
+                right[at] = right[at] or is_known or leaf.maker == NONE or right[leaf.maker]
         return right
 
     def _is_explained(self, node: Node) -> bool:

@@ -7,21 +7,25 @@ operands and another result is the answer. Else values are compared by fingerpri
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final, Literal, TypeAlias
 
-from hlo_cli.analysis.evaluate.fingerprints import Print
-from hlo_cli.analysis.evaluate.parting_values import Place
-from hlo_cli.analysis.evaluate.trace import Node, Trace
-from hlo_cli.analysis.evaluate.value_search import ORDERS, ValueSearch
+from hlo_cli.analysis.comparison.fingerprints import Print
+from hlo_cli.analysis.comparison.parting_values import Place
+from hlo_cli.analysis.comparison.trace import Node, Trace
+from hlo_cli.analysis.comparison.value_search import ORDERS, Suspect, ValueSearch
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.instruction import Computation, Instruction
 
-Evidence: TypeAlias = Literal["operands", "counterpart", "value"]
-"""Why an instruction is named: the other program computes something else from the same operands; its counterpart has
-another value; or the other program does not have its value at all."""
+Evidence: TypeAlias = Literal["operands", "repair", "counterpart", "value"]
+"""Why an instruction is named: the other program computes something else from the same operands; with another form of
+it all results agree; its counterpart has another value; or the other program does not have its value at all."""
 
 ScalarParting: TypeAlias = "Callable[[Computation, Computation], tuple[Instruction, Instruction] | None]"
 """The first instruction of two computations of scalars that computes something else, with its counterpart."""
+
+Repair: TypeAlias = "Callable[[Sequence[Instruction]], tuple[Instruction, str] | None]"
+"""The first of some instructions that has another form with which all results agree, and that form in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +34,9 @@ class Parting:
 
     `place` is its execution, and `callers` are the instructions around it, the outermost first, with the iteration of
     each, from 0. `counterpart` is the instruction of the other program that computes another value in its place, if one
-    is known. Both are the instructions to show: in a computation of scalars, such as that of a reduce, they are in it,
-    and their places are the executions of what calls it, the last of the callers.
+    is known. With the form that `repair` names in its place, all results agree. Both instructions are those to show: in
+    a computation of scalars, such as that of a reduce, they are in it, and their places are the executions of what
+    calls it, the last of the callers.
     """
 
     instruction: Instruction
@@ -41,6 +46,7 @@ class Parting:
     evidence: Evidence = "value"
     counterpart: Instruction | None = None
     counterpart_place: Place | None = None
+    repair: str = ""
 
     @property
     def execution(self) -> int:
@@ -56,6 +62,7 @@ def first_parting(
     *,
     is_one_text: bool,
     scalar_parting: ScalarParting | None = None,
+    repair: Repair | None = None,
 ) -> Parting | None:
     """Where the values of a new program begin to differ from those of an old one.
 
@@ -65,13 +72,24 @@ def first_parting(
     """
     if is_one_text and (exact := _by_pairs(old, new, pairs)) is not None:
         return _parting(new, exact[0], exact[1], "operands", scalar_parting)
+    suspects: list[Suspect] = []
+    places: list[int] = []
     for order in ORDERS:
-        suspect = ValueSearch(old, new, wrong, pairs, order).first()
-        if suspect is not None:
-            other = suspect.counterpart
-            evidence: Evidence = "operands" if suspect.is_proven else "value" if other is None else "counterpart"
-            return _parting(new, suspect.at, other, evidence, scalar_parting)
-    return None
+        search = ValueSearch(old, new, wrong, pairs, order)
+        found = search.suspects()
+        suspects += found[:1]
+        places += [*(each.at for each in found), *search.others()]
+    if repair is not None:
+        repaired = repair([new.nodes[at].instruction for at in places])
+        if repaired is not None:
+            at = next(at for at in places if new.nodes[at].instruction is repaired[0])
+            return replace(_parting(new, at, None, "repair", None), repair=repaired[1])
+    if not suspects:
+        return None
+    first = min(suspects, key=lambda each: (each.rank, each.at))
+    other = first.counterpart
+    evidence: Evidence = "operands" if first.is_proven else "value" if other is None else "counterpart"
+    return _parting(new, first.at, other, evidence, scalar_parting)
 
 
 def _parting(

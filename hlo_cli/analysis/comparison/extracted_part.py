@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hlo_cli.analysis.comparison.comparison import RunComparison
 from hlo_cli.analysis.evaluate.arguments import made_up_arguments
 from hlo_cli.analysis.evaluate.compare import MODES, Distance, distance
-from hlo_cli.analysis.evaluate.comparison import RunComparison
 from hlo_cli.analysis.evaluate.run import arrays_of, evaluate, runs_on_devices
 from hlo_cli.analysis.evaluate.settings import Limits
 from hlo_cli.analysis.semantics.number_types import Array, Floats

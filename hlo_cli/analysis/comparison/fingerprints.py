@@ -22,6 +22,7 @@ _GRAIN: Final = 64.0
 _MIN_SPREAD: Final = 32
 _SLOTS_PER_E: Final = 1e4
 _WEIGHTS: Final = 4096
+_HUGE: Final = 1e120
 _FIRST_TURN: Final = 0.7548776662466927
 _SECOND_TURN: Final = 0.5698402909980532
 
@@ -115,6 +116,8 @@ def _numbers(values: Array, scale: float) -> _Numbers:
         whole, wide = np.where(is_finite, wide, 0.0), wide[is_finite]
     if not wide.size:
         return _Numbers(whole.size, other, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, is_telling=False)
+    if float(np.abs(wide).max()) > _HUGE:  # whose squares would not be finite
+        whole, wide, other = whole / _HUGE**2, wide / _HUGE**2, other + 0.125
     magnitudes = np.abs(wide)
     most, least = float(wide.max()), float(wide.min())
     largest = max(abs(most), abs(least))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Literal, TypeAlias
 
-from hlo_cli.analysis.evaluate.fingerprints import Print
-from hlo_cli.analysis.evaluate.trace import Node, Trace
+from hlo_cli.analysis.comparison.fingerprints import Print
+from hlo_cli.analysis.comparison.trace import Node, Trace
 from hlo_cli.ir.instruction import Instruction
 
 Order: TypeAlias = Literal["free", "ordered"]

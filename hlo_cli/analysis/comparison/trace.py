@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from hlo_cli.analysis.evaluate.fingerprints import Print, Prints
+from hlo_cli.analysis.comparison.fingerprints import Print, Prints
 from hlo_cli.analysis.semantics.number_types import Array
 from hlo_cli.analysis.semantics.values import Value
 from hlo_cli.dataclass import dataclass
