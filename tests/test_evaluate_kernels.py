@@ -194,6 +194,23 @@ def test_two_keys_are_sorted_one_after_the_other(special: float) -> None:
     np.testing.assert_array_equal(keys, u[order])
 
 
+@pytest.mark.parametrize("direction", ["LT", "GT"])
+@pytest.mark.parametrize("kind", ["s8", "u8", "s32", "u32", "s64", "u64"])
+def test_integers_of_all_widths_are_sorted(kind: str, direction: str) -> None:
+    """The smallest and the largest ones too; equal ones stay in their order."""
+    order = "f {  x = KIND[] parameter(0)  y = KIND[] parameter(1)\n  ROOT r = pred[] compare(x, y), direction="
+    name = f"{'u' if kind[0] == 'u' else ''}int{kind[1:]}"
+    limits = np.iinfo(name)
+    x = np.random.default_rng(3).integers(limits.min, limits.max, 300, dtype=name, endpoint=True)
+    x[:4], x[50:53] = [limits.max, limits.min, limits.max, limits.min], x[7]
+    values, places = run(
+        sorting(f"{order.replace('KIND', kind)}{direction} }}\n", kind), x, np.arange(300, dtype=np.int32)
+    )
+    expected = sorted(range(300), key=lambda at: int(x[at]) if direction == "LT" else -int(x[at]))
+    assert places.tolist() == expected
+    np.testing.assert_array_equal(values, x[expected])
+
+
 @pytest.mark.parametrize(
     "order",
     [

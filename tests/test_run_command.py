@@ -67,6 +67,29 @@ def test_other_programs_are_told_apart(tmp_path: Path, capsys: pytest.CaptureFix
     assert (answer["verdict"], answer["first_difference"]["instruction"]) == ("different", "r")
 
 
+def test_the_first_difference_is_shown_with_its_line_and_values(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one, two = dump(tmp_path), dump(tmp_path, "multiply", "n.txt")
+    assert run(one, "--against", two, "--format", "screen") == 1
+    printed = capsys.readouterr()
+    assert "instruction  r = f32[2]{0} multiply(a, b)" in printed.out
+    assert "counterpart  r = f32[2]{0} add(a, b)" in printed.out
+    assert "the first module computes another value from the same operands" in " ".join(printed.out.split())
+    assert [line.split()[:3] for line in printed.out.splitlines() if line.startswith(("first ", "second "))] == [
+        [side, *role] for side in ("first", "second") for role in (["operand", "0"], ["operand", "1"], ["result", "r"])
+    ]
+    assert "5 │   ROOT r = f32[2] multiply(a, b)" in printed.err
+    assert "  │                   ^^^^^^^^\n" in printed.err
+    assert run(one, "--against", two, "--json", "-q") == 1
+    printed = capsys.readouterr()
+    assert not printed.err
+    answer = json.loads(printed.out)
+    first = answer["answer"]["first_difference"]
+    assert (first["line"], first["evidence"], first["counterpart_opcode"]) == (5, "operands", "add")
+    assert len(answer["tables"]["first_difference_values"]["rows"]) == 6
+
+
 def test_stages_of_one_dump_are_compared(capsys: pytest.CaptureFixture[str]) -> None:
     stages = "before_optimizations..after_optimizations"
     assert run(str(FIXTURES / "cpu/softmax"), "--stage", stages, "--format", "json", "-q") == 0

@@ -227,13 +227,22 @@ def test_a_value_is_followed_through_nested_loops(folder: Path, capsys: pytest.C
 def test_parameters_and_tuples_are_followed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "m.hlo").write_text(loops(2, "add"))
     (folder / "a.json").write_text("[[1, 2]]")
-    (name,) = {each.name for each in parse_module(loops(2, "add")).computation("cond").parameters}
-    assert name == "s"
-    rows = watched("--watch", "t", capsys=capsys)["iterations"]["rows"]
-    assert {row["index"] for row in rows} == {"{0}", "{1}"}
-    assert run("m.hlo", "--args", "a.json", "--watch", "x", "-o", "x.npz", "-q") == 0
+    name = "carried"
+    text = loops(2, "add").replace("body { s = ", f"body {{ {name} = ")
+    before, rest = text.split("body {", 1)
+    inside, after = rest.split("ENTRY", 1)
+    (folder / "m.hlo").write_text(f"{before}body {{{inside.replace('(s)', f'({name})')}ENTRY{after}")
+    rows = watched("--watch", name, capsys=capsys)["iterations"]["rows"]
+    assert [(row["index"], row["iteration"], row["most"]) for row in rows] == [
+        ("{0}", "0", 0),
+        ("{0}", "1", 1),
+        ("{1}", "0", 2),
+        ("{1}", "1", 8),
+    ]
+    assert run("m.hlo", "--args", "a.json", "--watch", name, "-o", "x.npz", "-q") == 0
     with np.load(folder / "x.npz") as found:
-        assert found["x_rounds"].shape[0] == found["x"].shape[0]
+        assert sorted(found) == [f"{name}_0", f"{name}_1", f"{name}_rounds"]
+        assert found[f"{name}_1"].tolist() == [[1, 2], [4, 8]]
 
 
 def test_long_loops_show_ends_and_events(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -250,6 +259,18 @@ def test_long_loops_show_ends_and_events(folder: Path, capsys: pytest.CaptureFix
     assert "129 iterations not shown" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("option", ["--at", "--watch"])
+def test_a_value_inside_a_reducer_is_missing(option: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = (
+        "HloModule m\nf { a = f32[] parameter(0)  b = f32[] parameter(1)  c = f32[] sine(a)  ROOT d = f32[] atan2(c, b) }\n"
+        "ENTRY e { p = f32[8] parameter(0)  z = f32[] constant(0)\n"
+        "  ROOT r = f32[] reduce(p, z), dimensions={0}, to_apply=f }\n"
+    )
+    (folder / "m.hlo").write_text(text)
+    assert run("m.hlo", option, "c") == 0
+    assert "c has no value: it does not run, or runs on whole arrays" in capsys.readouterr().err
+
+
 def test_watched_values_are_saved(folder: Path) -> None:
     (folder / "m.hlo").write_text(loops(3, "add"))
     (folder / "a.json").write_text("[[1, 2]]")
@@ -260,7 +281,7 @@ def test_watched_values_are_saved(folder: Path) -> None:
 
 
 def test_what_is_kept_has_a_limit(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (folder / "m.hlo").write_text(loops(1000, "add"))
+    (folder / "m.hlo").write_text(loops(90, "add"))
     limits = ("--max-memory", "1KiB", "-q")
     assert run("m.hlo", "--watch", "y", *limits) == 0
     for given in (("--at", "y"), ("--watch", "y", "-o", "y.npz")):
@@ -286,6 +307,38 @@ def test_device_0_is_watched(folder: Path, capsys: pytest.CaptureFixture[str]) -
     assert [(row["iteration"], row["least"]) for row in rows if row["value"] == "a"] == [("0", 8), ("1", 64)]
     assert [row["iteration"] for row in rows if row["value"] == "y"] == ["0.0", "0.1", "1.0", "1.1"]
     assert "values of --watch are those of device 0 of 2" in printed.err
+
+
+def test_every_device_calls_a_stub_and_reads_the_feed() -> None:
+    text = """HloModule m, num_partitions=2
+f { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT s = f32[] add(a, b) }
+ENTRY e {
+  p = f32[2] parameter(0), sharding={devices=[2]<=[2]}
+  k = token[] after-all()
+  i = (f32[2], token[]) infeed(k)
+  d = f32[2] get-tuple-element(i), index=0
+  t = token[] get-tuple-element(i), index=1
+  c = f32[2] custom-call(p, d), custom_call_target="my_op"
+  o = token[] outfeed(c, t), outfeed_shape=f32[2]
+  ROOT r = f32[2] all-reduce(c), channel_id=1, replica_groups={{0,1}}, use_global_device_ids=true, to_apply=f
+}
+"""
+    seen = []
+
+    def product(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        seen.append(x.tolist())
+        return np.asarray(x * y)
+
+    found = run_module(
+        parse_module(text),
+        [np.array([1, 2, 3, 4], np.float32)],
+        stubs={"my_op": product},
+        feed=[np.array([10, 100], np.float32)],
+    )
+    assert seen == [[1, 2], [3, 4]]
+    assert np.asarray(found.result).tolist() == [40, 600]
+    assert [(each.name, np.asarray(value).tolist()) for each, value in found.outfed] == [("o", [10, 200])]
+    assert (found.devices, found.unread) == (2, 0)
 
 
 def test_a_seed_makes_up_the_arguments_that_are_not_given(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -143,6 +143,9 @@ def test_given_numbers_are_rounded_to_the_type_of_the_parameter() -> None:
     assert array_of(text, [1.001, 1.005, 3.0]).tolist() == [1.0, 1.0078125, 3.0]
     widened = evaluate(parse_module(text), [np.array([1.001, 1.005, 3.0])], floats="widen").result
     assert np.array_equal(np.asarray(widened), [1.001, 1.005, 3.0])
+    narrow = "r = f8e4m3fn[3] copy(f8e4m3fn[3] a)"
+    for kind in (np.int64, np.float16, np.float32, np.float64):
+        assert array_of(narrow, np.array([1, 17, -100], kind)).tolist() == [1.0, 16.0, -96.0]
 
 
 def test_an_empty_computation_is_an_error() -> None:
@@ -159,6 +162,19 @@ def test_factors_are_numbers_until_a_pivot_is_not_positive() -> None:
     found = array_of("r = f64[4,4] cholesky(f64[4,4] a), lower=true", matrix)
     assert found[:, :2].tolist() == [[2, 0], [1, 2], [3, -1], [0, 0]]  # the third pivot is 3 - 9 - 1
     assert np.isnan(found[2:, 2]).all()
+
+
+def test_empty_matrices_have_empty_factors() -> None:
+    assert array_of("r = f32[0,0] cholesky(f32[0,0] a), lower=true", np.zeros((0, 0))).shape == (0, 0)
+
+
+def test_the_mean_of_no_elements_is_not_a_number() -> None:
+    text = """ENTRY e { x = f32[0,2] parameter(0)  s = f32[2] parameter(1)
+  ROOT r = (f32[0,2], f32[2], f32[2]) batch-norm-training(x, s, s), epsilon=0.5, feature_index=1 }"""
+    found = result_of(text, np.zeros((0, 2)), [1, 2])
+    assert isinstance(found, tuple)
+    assert np.asarray(found[0]).shape == (0, 2)
+    assert all(np.isnan(np.asarray(each)).all() for each in found[1:])
 
 
 def test_scatter_of_nothing() -> None:

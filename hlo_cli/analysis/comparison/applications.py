@@ -17,7 +17,7 @@ Application: TypeAlias = "tuple[int, ...]"
 
 
 class Applications:
-    """Finds executions of an old program by their operands, and tells which results the new program has."""
+    """Finds executions of an old program by their operands, and which results the new program has."""
 
     def __init__(self, old: Trace, new: Trace, order: Order) -> None:
         self._order: Order = order

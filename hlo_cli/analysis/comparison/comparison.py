@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from typing import Final, NamedTuple
 
 from hlo_cli.analysis.comparison.fingerprints import Prints
 from hlo_cli.analysis.comparison.parting import MIN_SHARE, Parting, first_parting
 from hlo_cli.analysis.comparison.parting_values import PartingValues, values_at
-from hlo_cli.analysis.comparison.repairs import constants_of, find_repair
+from hlo_cli.analysis.comparison.repairs import find_repair, runner_of
 from hlo_cli.analysis.comparison.scalar_computations import scalar_parting
 from hlo_cli.analysis.comparison.trace import Trace
+from hlo_cli.analysis.comparison.variants import Variant, material_of
 from hlo_cli.analysis.evaluate.arguments import made_up_arguments
 from hlo_cli.analysis.evaluate.compare import MODES, ROUNDING, Distance, Verdict, distance, distances, verdict_of
 from hlo_cli.analysis.evaluate.host import Stub, check_outfeeds
 from hlo_cli.analysis.evaluate.program import Observer
 from hlo_cli.analysis.evaluate.rounding import rounding_of
-from hlo_cli.analysis.evaluate.run import Run, arrays_of, run, runs_on_devices
+from hlo_cli.analysis.evaluate.run import Run, arrays_of, chosen_devices, run, runs_on_devices
 from hlo_cli.analysis.evaluate.settings import Limits
+from hlo_cli.analysis.evaluate.sharded import whole_arguments
 from hlo_cli.analysis.evaluate.unknown_functions import Shared, UnknownFunctions, shared_by
 from hlo_cli.analysis.matching.matching import match
 from hlo_cli.analysis.semantics.number_types import Array, Floats
@@ -156,6 +159,7 @@ def compare_runs(
     for module in (old, new):
         check_outfeeds(module)
 
+    old, new = _with_program_of(old, new), _with_program_of(new, old)
     shared = shared_by(old, new)
     stated = {each.count for each in map(devices_of, (old, new)) if each.is_stated}
     devices = min(stated) if devices is None and len(stated) == 1 else devices
@@ -173,6 +177,22 @@ def compare_runs(
     executed = sum(each.executed for each in (*exact, *widened))
     assumed = tuple(each for each in shared.targets if each not in (stubs or {}))
     return RunComparison(found, parting, executed, values, repeated, assumed)
+
+
+def _with_program_of(module: Module, other: Module) -> Module:
+    """A partitioned module with the program before partitioning of another that has the same parts.
+
+    A module in a file alone, such as an edited copy of a dump, has no shardings: they are in the dump next to it.
+    """
+    if not runs_on_devices(module) or module.program is not None or other.program is None:
+        return module
+    one, two = ([str(each.shape) for each in (*m.entry.parameters, m.entry.root) if each] for m in (module, other))
+    if one != two or module.num_partitions != other.num_partitions:
+        return module
+    found = copy(module)
+    found.read_program = other.read_program
+    vars(found).pop("program", None)  # read before
+    return found
 
 
 def _has_discontinuity(module: Module) -> bool:
@@ -209,10 +229,11 @@ def _result_shape(module: Module) -> Shape:
 
 
 def _parting(setting: _Setting, found: Sequence[Distance]) -> Parting | None:
-    """Where the values of the new module begin to differ; None if that cannot be told."""
+    """Where the values of the new module begin to differ; None if that is unknown."""
     old, new = setting.modules
     prints = Prints()
-    counts = [devices_of(each).count if runs_on_devices(each) else 1 for each in setting.modules]
+    devices = [chosen_devices(each, setting.devices) if runs_on_devices(each) else None for each in setting.modules]
+    counts = [1 if each is None else each.count for each in devices]
     traces = Trace(prints, counts[1] if counts[0] == 1 else 1), Trace(prints)
     setting.run_both("widen", observe=traces)
     worse = [at for at, each in enumerate(found) if each.is_known and each.widened > ROUNDING]
@@ -221,13 +242,18 @@ def _parting(setting: _Setting, found: Sequence[Distance]) -> Parting | None:
     pairs = match(old, new).pairs
     olds, news = (each.nodes for each in pairs.plain)
     paired = {news[b]: olds[a] for a, b in pairs.found}
-    is_alone = max(counts) == 1 and not (setting.shared.functions or setting.stubs or setting.feed)
+    is_alone = not (setting.shared.functions or setting.stubs or setting.feed)
 
-    def repair(suspects: Sequence[Instruction]) -> tuple[Instruction, str] | None:
-        given = made_up_arguments(old, seed=setting.seed, floats="widen") if setting.args is None else setting.args
-        expected = [each for _, each, _ in arrays_of(setting.run_old().result, _result_shape(old))]
+    def repair(suspects: Sequence[Instruction]) -> tuple[Instruction, Variant] | None:
+        results = [each for _, each, _ in arrays_of(setting.run_old().result, _result_shape(old))]
+        expected = [each if known.is_known else None for each, known in zip(results, found, strict=True)]
+        whole = setting.args
+        if whole is None:
+            made = made_up_arguments if devices[1] is None else whole_arguments
+            whole = made(new, seed=setting.seed, floats="widen")
         executions = max((node.execution for node in traces[1].nodes), default=0)
-        return find_repair(new, given, expected, suspects, constants_of(old), executions=executions)
+        runner = runner_of(new, whole, devices[1])
+        return find_repair(runner, expected, suspects, material_of(old), executions=executions)
 
     is_one_text = len(paired) >= MIN_SHARE * max(len(olds), len(news))
     return first_parting(

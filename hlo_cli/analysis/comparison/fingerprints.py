@@ -32,7 +32,7 @@ class Print(NamedTuple):
 
     `free` ignores the order of elements, `ordered` does not, and `fine` does not either and allows less rounding.
     `size` counts elements, and `largest` is their largest finite magnitude. `is_telling` is false for values that are
-    found in any program, such as small integers, so that having them says little.
+    found in any program, such as small integers, so that having them means little.
     """
 
     free: int
@@ -77,8 +77,8 @@ class Prints:
         key = numbers.size, numbers.other
         found = [
             each
-            for slot in ((at - 1, at, at + 1) if where > 0 else (at,))
-            for each in self._kept.get((*key, slot), ())
+            for place in ((at - 1, at, at + 1) if where > 0 else (at,))
+            for each in self._kept.get((*key, place), ())
             if _is_close(each[0], numbers)
         ]
         same_order = next((each for each in found if _is_in_order(each[0], numbers, TOLERANCE)), None)

@@ -14,6 +14,7 @@ from hlo_cli.analysis.comparison.fingerprints import Print
 from hlo_cli.analysis.comparison.parting_values import Place
 from hlo_cli.analysis.comparison.trace import Node, Trace
 from hlo_cli.analysis.comparison.value_search import ORDERS, Suspect, ValueSearch
+from hlo_cli.analysis.comparison.variants import Variant
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.instruction import Computation, Instruction
 
@@ -24,8 +25,8 @@ it all results agree; its counterpart has another value; or the other program do
 ScalarParting: TypeAlias = "Callable[[Computation, Computation], tuple[Instruction, Instruction] | None]"
 """The first instruction of two computations of scalars that computes something else, with its counterpart."""
 
-Repair: TypeAlias = "Callable[[Sequence[Instruction]], tuple[Instruction, str] | None]"
-"""The first of some instructions that has another form with which all results agree, and that form in words."""
+Repair: TypeAlias = "Callable[[Sequence[Instruction]], tuple[Instruction, Variant] | None]"
+"""The first of some instructions that has another form with which all results agree, and that form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ def first_parting(
     """Where the values of a new program begin to differ from those of an old one.
 
     `wrong` are the places in the new trace that made the results that differ, `pairs` the instructions of the new
-    module with those of the old one that `hlo diff` pairs them with; `is_one_text` tells that nearly all are paired.
+    module with those of the old one that `hlo diff` pairs them with; `is_one_text` means that nearly all are paired.
     None if every value is explained.
     """
     if is_one_text and (exact := _by_pairs(old, new, pairs)) is not None:
@@ -82,8 +83,9 @@ def first_parting(
     if repair is not None:
         repaired = repair([new.nodes[at].instruction for at in places])
         if repaired is not None:
-            at = next(at for at in places if new.nodes[at].instruction is repaired[0])
-            return replace(_parting(new, at, None, "repair", None), repair=repaired[1])
+            instruction, variant = repaired
+            at = next(at for at in places if new.nodes[at].instruction is instruction)
+            return _repaired(_parting(new, at, None, "repair", None), variant, scalar_parting)
     if not suspects:
         return None
     first = min(suspects, key=lambda each: (each.rank, each.at))
@@ -108,6 +110,18 @@ def _parting(
             callers, iterations = (*callers, instruction), (*iterations, 0)
             instruction, other = inner
     return Parting(instruction, _place(node), callers, iterations, evidence, other, _place(counterpart))
+
+
+def _repaired(found: Parting, variant: Variant, scalar_parting: ScalarParting | None) -> Parting:
+    """The instruction with its other form; of another computation, the instruction in it that differs."""
+    found = replace(found, repair=variant.words)
+    if variant.computation is None or scalar_parting is None:
+        return found
+    inner = scalar_parting(variant.computation, found.instruction.called_computations[0])
+    if inner is None:
+        return found
+    callers, iterations = (*found.callers, found.instruction), (*found.iterations, 0)
+    return replace(found, instruction=inner[0], counterpart=inner[1], callers=callers, iterations=iterations)
 
 
 def _place(node: Node) -> Place:

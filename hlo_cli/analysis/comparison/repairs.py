@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, TypeAlias
 
 import numpy as np
 
-from hlo_cli.analysis.comparison.variants import Variant, variants
+from hlo_cli.analysis.comparison.variants import Material, Variant, variants
+from hlo_cli.analysis.evaluate.clock import Clock
 from hlo_cli.analysis.evaluate.compare import ROUNDING, distance
-from hlo_cli.analysis.evaluate.limits import Clock
-from hlo_cli.analysis.evaluate.program import MISFITS, Program, constant
+from hlo_cli.analysis.evaluate.devices import DeviceProgram
+from hlo_cli.analysis.evaluate.program import MISFITS, Program
 from hlo_cli.analysis.evaluate.run import arrays_of
 from hlo_cli.analysis.evaluate.settings import Limits
+from hlo_cli.analysis.evaluate.sharded import assembled, device_arguments
 from hlo_cli.analysis.semantics.number_types import Array
 from hlo_cli.analysis.semantics.values import Kernel, Value
-from hlo_cli.ir import opcodes
+from hlo_cli.analysis.sharding.device_groups import Devices
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.source import HloError
 
 _MAX_EXECUTED: Final = 1_500_000
 """The largest number of instructions that all attempts execute together."""
 _MORE_ITERATIONS: Final = 16
-_MAX_SECONDS: Final = 20.0
-_MAX_CONSTANTS: Final = 12
+_MAX_SECONDS: Final = 10.0
 
 
 class _Exhausted(Exception):
@@ -61,70 +61,73 @@ class _Varied(Program):
             raise _Exhausted
 
 
+Runner: TypeAlias = "Callable[[Program], Callable[[], Iterable[Array]]]"
+"""From a program to a function that runs it and returns the arrays of its results."""
+
+
+def runner_of(module: Module, arguments: Sequence[Value], devices: Devices | None) -> Runner:
+    """Runs the entry of a module, on several devices if they are given."""
+    root = module.entry.root
+    assert root is not None
+
+    def on_one(program: Program) -> Callable[[], Iterable[Array]]:
+        function = program.function(module.entry)
+        return lambda: [each for _, each, _ in arrays_of(function(arguments), root.shape)]
+
+    def on_several(program: Program) -> Callable[[], Iterable[Array]]:
+        assert devices is not None
+        given = device_arguments(module, arguments, devices.count)
+        function = DeviceProgram(program, devices, module).function(module.entry)
+        return lambda: [each for _, each, _ in arrays_of(assembled(module, function(given))[0], root.shape)]
+
+    return on_one if devices is None else on_several
+
+
 def find_repair(
-    new: Module,
-    arguments: Sequence[Value],
-    expected: Sequence[Array],
+    runner: Runner,
+    expected: Sequence[Array | None],
     suspects: Sequence[Instruction],
-    constants: Mapping[str, Sequence[Array]],
+    material: Material,
     *,
     executions: int = 1,
-) -> tuple[Instruction, str] | None:
-    """The first suspect that has a form with which all results are the expected ones, and that form in words.
+) -> tuple[Instruction, Variant] | None:
+    """The first suspect that has a form with which all results are the expected ones, and that form.
 
-    `executions` is how often one instruction runs as it is, and loops may not run much longer. None if there is none,
-    and if finding it takes too much.
+    `executions` is how often one instruction runs as it is, and loops may not run much longer. Expected ones that are
+    None may be anything. None if there is no such suspect, and if finding it takes too much.
 
     >>> from hlo_cli import parse_module
     >>> new = parse_module("ENTRY e { p = f32[2] parameter(0)  a = f32[2] add(p, p)  ROOT n = f32[2] negate(a) }")
-    >>> given = [np.array([2.0, 3.0])]
-    >>> find_repair(new, given, [np.array([-4.0, -9.0])], new.entry.instructions[1:], {})
+    >>> runner = runner_of(new, [np.array([2.0, 3.0])], None)
+    >>> suspect, variant = find_repair(runner, [np.array([-4.0, -9.0])], new.entry.instructions[1:], Material({}))
+    >>> suspect, variant.words
     (<add a>, 'multiply')
     """
     program = _Varied(Limits(max_iterations=executions + _MORE_ITERATIONS, max_seconds=_MAX_SECONDS))
-    root = new.entry.root
-    assert root is not None
     try:
         with np.errstate(all="ignore"):
-            function = program.function(new.entry)
-            for suspect in dict.fromkeys(suspects):
-                for variant in _variants_of(suspect, program, constants):
-                    program.varied, program.variant = suspect, variant
-                    program.states.clear()
-                    if _agrees(lambda: (each for _, each, _ in arrays_of(function(arguments), root.shape)), expected):
-                        return suspect, variant.words
+            run = runner(program)
+            for is_unlikely in (False, True):
+                for suspect in dict.fromkeys(suspects):
+                    for variant in _variants_of(suspect, program, material):
+                        program.varied, program.variant = suspect, variant
+                        program.states.clear()
+                        if variant.is_unlikely is is_unlikely and _agrees(run, expected):
+                            return suspect, variant
     except (_Exhausted, RecursionError, MemoryError):
         pass
     return None
 
 
-def _variants_of(suspect: Instruction, program: Program, constants: Mapping[str, Sequence[Array]]) -> Sequence[Variant]:
+def _variants_of(suspect: Instruction, program: Program, material: Material) -> Sequence[Variant]:
     try:
-        return list(variants(suspect, program, constants))
+        return list(variants(suspect, program, material))
     except (HloError, *MISFITS):
         return ()
 
 
-def _agrees(run: Callable[[], Iterable[Array]], expected: Sequence[Array]) -> bool:
+def _agrees(run: Callable[[], Iterable[Array]], expected: Sequence[Array | None]) -> bool:
     try:
-        return all(distance(old, new) <= ROUNDING for old, new in zip(expected, run(), strict=True))
+        return all(old is None or distance(old, new) <= ROUNDING for old, new in zip(expected, run(), strict=True))
     except (HloError, *MISFITS):
         return False
-
-
-def constants_of(module: Module) -> Mapping[str, Sequence[Array]]:
-    """The different scalar constants of a module by element type, the most frequent first, and few of each type."""
-    found: dict[str, dict[float | int | complex | bool, tuple[int, Array]]] = {}
-    for computation in module.computations:
-        for instruction in computation.instructions:
-            shape, literal = instruction.shape, instruction.literal
-            if instruction.opcode != opcodes.CONSTANT or not isinstance(shape, ArrayShape) or literal is None:
-                continue
-            if shape.elements == 1:
-                value = np.asarray(constant(literal, "widen")).reshape(())
-                times = found.setdefault(shape.element_type.name, {})
-                times[value.item()] = times.get(value.item(), (0, value))[0] + 1, value
-    return {
-        kind: [value for _, value in sorted(times.values(), key=lambda each: -each[0])[:_MAX_CONSTANTS]]
-        for kind, times in found.items()
-    }

@@ -38,10 +38,11 @@ def scalar_parting(one: Computation, two: Computation) -> tuple[Instruction, Ins
         olds, news = (_values(each, given) for each in (one, two))
     if olds[one.root] == news[two.root]:
         return None
-    if len(one.instructions) == len(two.instructions):
-        for x, y in zip(one.instructions, two.instructions, strict=True):
-            if x in olds and y in news and olds[x] != news[y]:
+    for x, y in zip(one.instructions, two.instructions, strict=False):
+        if x.operands and olds[x] != news[y]:
+            if sorted(olds[each] for each in x.operands) == sorted(news[each] for each in y.operands):
                 return y, x
+            break
     known = set(olds.values())
     wrong = {each for each, found in news.items() if each.operands and found not in known}
     return next((each for each in news if each in wrong and wrong.isdisjoint(each.operands)), two.root), one.root
@@ -49,12 +50,13 @@ def scalar_parting(one: Computation, two: Computation) -> tuple[Instruction, Ins
 
 def _samples(computation: Computation) -> Iterator[tuple[Value, ...]]:
     """Made-up scalars; some parameters get the value of the one before, or one that is not finite."""
-    kinds = [each.shape for each in computation.parameters]
+    kinds = [each.shape for each in sorted(computation.parameters, key=lambda each: each.parameter_number or 0)]
     for seed in range(_SAMPLES):
         given = [made_up(each, at, seed=seed, floats="widen") for at, each in enumerate(kinds)]
         for at in range(1, len(given)):
-            if (seed >> (at - 1)) % 3 == 1 and str(kinds[at]) == str(kinds[at - 1]):
-                given[at] = given[at - 1]
+            like = next((place for place in range(at) if str(kinds[place]) == str(kinds[at])), None)
+            if like is not None and (seed >> (at - 1)) % 3 == 1:
+                given[at] = given[like]
         place = seed % len(given)
         if seed % 4 == 0 and isinstance(shape := kinds[place], ArrayShape) and shape.element_type.kind == "float":
             given[place] = np.array(_SPECIAL[seed // 4 % len(_SPECIAL)])

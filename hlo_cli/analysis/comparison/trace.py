@@ -35,7 +35,7 @@ class Node:
     """One execution of an instruction; `execution` counts those of one instruction on one device, from 0.
 
     `operands` has the arrays of each operand, and `results` those of the result with the places in the trace of what
-    made them. `is_passing` tells that other instructions made all of them: in tuples, calls, fusions, and loops.
+    made them. `is_passing` means that other instructions made all of them: in tuples, calls, fusions, and loops.
     """
 
     instruction: Instruction

@@ -8,6 +8,7 @@ suspected.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Final
 
 from hlo_cli.analysis.comparison.applications import Applications, Order, application
@@ -16,12 +17,14 @@ from hlo_cli.analysis.comparison.scalar_computations import scalar_parting
 from hlo_cli.analysis.comparison.trace import NONE, Leaf, Node, Trace
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.operations import ELEMENTWISE
 
 ORDERS: Final[tuple[Order, ...]] = ("free", "ordered")
 """The order of a search: elements may be in any order first, as layouts change it."""
 _MAX_DEPTH: Final = 64
+_MAX_OTHERS: Final = 64
+"""The largest number of old executions with the same operands but for one that are looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,7 @@ class ValueSearch:
         self._order: Order = order
         self._applied = Applications(old, new, order)
         self._known = {self._key(each) for each in _prints(old)} | (old.parts if order == "free" else set())
+        self._alike: dict[tuple[Computation, Computation], bool] = {}
         self._partial = self._partials()
         self._right = self._rightness()
         self._reached = self._reach()
@@ -170,15 +174,20 @@ class ValueSearch:
         node = self._new.nodes[at]
         if not node.operands or not _is_weak(node) or self._applied.has(node):
             return None
+        sizes = [each.size for each in node.results]
         for other in self._applied.with_operands(node):
-            if _are_alike(node, other) and not self._applied.is_made(other):
+            if (
+                [each.size for each in other.results] == sizes
+                and _are_alike(node, other)
+                and not self._applied.is_made(other)
+            ):
                 return Suspect(at, 0, other, is_proven=True)
         return self._by_operand(at)
 
     def _by_operand(self, at: int) -> Suspect | None:
         """The operand that is another one in the old program, if the rest of the execution is the same."""
         node = self._new.nodes[at]
-        for place, other in self._applied.with_other_operand(node):
+        for place, other in islice(self._applied.with_other_operand(node), _MAX_OTHERS):
             if self._applied.is_made(other):
                 continue
             found = self._parted(at, node.operands[place], other.operands[place], 0)
@@ -204,6 +213,11 @@ class ValueSearch:
                 return found
         return None
 
+    def _compute_alike(self, one: Computation, two: Computation) -> bool:
+        if (one, two) not in self._alike:
+            self._alike[one, two] = scalar_parting(one, two) is None
+        return self._alike[one, two]
+
     def _partials(self) -> dict[int, Partial]:
         """Executions that compute a part of what the old program computes at once, as compilers split reductions."""
         found: dict[int, Partial] = {}
@@ -224,7 +238,7 @@ class ValueSearch:
             if whole is None or not self._applied.is_missing(whole):
                 continue
             called = zip(whole.instruction.called_computations, node.instruction.called_computations, strict=False)
-            is_right = all(scalar_parting(x, y) is None for x, y in called)
+            is_right = all(self._compute_alike(x, y) for x, y in called)
             found[at] = Partial(whole, is_right)
             if is_right:
                 of[at] = whole

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import numpy as np
 
 from hlo_cli.analysis.semantics.number_types import Array, Floats, carrier, rounded, settle, wrapped
 from hlo_cli.analysis.semantics.values import Value
+from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.primitive import PrimitiveType
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
@@ -52,11 +53,19 @@ def _array(random: np.random.Generator, kind: PrimitiveType, sizes: tuple[int, .
             return np.asarray((parts[0] + 1j * parts[1]).astype(np.complex64)).astype(carrier(kind, floats))
 
 
-def made_up_arguments(module: Module, *, seed: int = 0, floats: Floats = "exact") -> tuple[Value, ...]:
+def made_up_arguments(
+    module: Module,
+    *,
+    seed: int = 0,
+    floats: Floats = "exact",
+    before_each: Callable[[Instruction], None] = lambda parameter: None,
+) -> tuple[Value, ...]:
     """Arguments by type and seed, one for each parameter of the entry; see `made_up`."""
-    return tuple(
-        made_up(parameter.shape, at, seed=seed, floats=floats) for at, parameter in enumerate(module.entry.parameters)
-    )
+    found = []
+    for at, parameter in enumerate(module.entry.parameters):
+        before_each(parameter)
+        found.append(made_up(parameter.shape, at, seed=seed, floats=floats))
+    return tuple(found)
 
 
 def check_count(values: Sequence[Value], module: Module) -> None:
@@ -84,5 +93,6 @@ def checked(value: Value, shape: Shape, name: str, floats: Floats) -> Value:
     if array.shape != shape.dimensions:
         sizes = ",".join(map(str, array.shape))
         raise HloError(f"{name} has sizes [{sizes}], but the parameter is {shape}")
-    held = array if array.dtype.kind in "biufc" else array.astype(carrier(shape.element_type, floats))
+    is_float = array.dtype in (np.float32, np.float64) and shape.element_type.kind == "float"
+    held = array if is_float else array.astype(carrier(shape.element_type, floats))
     return settle(held, shape.element_type, floats)

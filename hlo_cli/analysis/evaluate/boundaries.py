@@ -86,9 +86,9 @@ def parts_of(whole: Shape, placement: Placement, count: int) -> Iterator[Shard]:
 
 
 def joined(parts: Sequence[Array], whole: ArrayShape, placement: Placement) -> Array:
-    """The parts of all devices as one array, without the padding of uneven ones."""
+    """The parts of all devices as one array, without the padding of uneven ones; of copies, the first one."""
     result = np.zeros(whole.dimensions, parts[0].dtype)
-    for each in parts_of(whole, placement, len(parts)):
+    for each in reversed(tuple(parts_of(whole, placement, len(parts)))):
         result[each.slices] = parts[each.device][tuple(map(slice, each.sizes))]
     return result
 

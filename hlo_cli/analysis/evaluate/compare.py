@@ -30,7 +30,7 @@ class Distance:
     """How far one result is apart: exactly, and with every float as f64.
 
     A distance is the largest difference over the largest finite magnitude; infinite where only one value is finite.
-    `ulp` is the largest exact difference in units in the last place of the element type; where terms cancel it says
+    `ulp` is the largest exact difference in units in the last place of the element type; where terms cancel it means
     little. `nan` and `inf` count such elements of the exact results, before and after. `expected` is the exact distance
     that rounding explains. Not known if the place of the result on devices is unknown.
     """

@@ -35,7 +35,8 @@ class Host:
     `stubs` are functions by custom call target. `feed` are the arrays of infeeds, in the order in which they run: an
     array with one more dimension than an infeed has the data of several executions. `unknown` makes up results of
     functions that two programs have in common, and has the values of constants that the text omits. `rounds` counts
-    the iterations of the loops around the instruction that runs, the outermost first, if it is a list.
+    the iterations of the loops around the instruction that runs, the outermost first, if it is a list. `skipped` are
+    instructions that do not run, since no result depends on them.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class Host:
         self.unknown = unknown
         self.constants: Constants | None = None if unknown is None else unknown.constants
         self.stubs = stubs or {}
+        self.skipped: frozenset[Instruction] = frozenset()
         self.has_feed = feed is not None
         self.rounds = rounds
         self.outfed: list[tuple[Instruction, Value]] = []
@@ -58,6 +60,8 @@ class Host:
 
     def has_meaning(self, instruction: Instruction) -> bool:
         """Whether the host says what an instruction does: a stub, data, or that it takes data."""
+        if instruction in self.skipped:
+            return True
         if instruction.opcode == opcodes.CUSTOM_CALL and target_of_call(instruction) in self.stubs:
             return True
         if self.unknown is not None and self.unknown.has_meaning(instruction):
@@ -70,6 +74,8 @@ class Host:
         self, instruction: Instruction, floats: Floats, device: Callable[[], int], keep: Callable[[Value], Value]
     ) -> Kernel:
         """The kernel of an instruction to which the host gives a meaning; `keep` returns values that may be kept."""
+        if instruction in self.skipped:
+            return lambda *operands: None
         if instruction.opcode == opcodes.CUSTOM_CALL and (stub := self.stubs.get(target_of_call(instruction))):
             return _stub_kernel(instruction, stub, floats)
         if self.unknown is not None and self.unknown.has_meaning(instruction):

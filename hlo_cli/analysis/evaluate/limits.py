@@ -1,19 +1,17 @@
-"""Limits of an evaluation: what a module would take, estimated before it runs, and time while it runs."""
+"""Limits of an evaluation: what a module would take, estimated before it runs."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
 from math import prod
 from typing import Final, NamedTuple
-
-import numpy as np
 
 from hlo_cli.analysis.dataflow.executions import executions_of, loop_runs
 from hlo_cli.analysis.dataflow.post_order import depth_first
 from hlo_cli.analysis.evaluate.settings import Limits
 from hlo_cli.analysis.evaluate.work import callee_of, work_of
 from hlo_cli.analysis.semantics.number_types import Floats, carrier
+from hlo_cli.analysis.semantics.shaping import keeps_order
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction
@@ -25,12 +23,14 @@ from hlo_cli.source import HloError
 MAX_DEPTH: Final = 100
 """The most computations that may be in each other: Python has a stack of 1,000 calls."""
 _MAX_ELEMENTS: Final = 1 << 56
+_MAPPED: Final = 1 << 16
+"""Elements from which on maps of addresses are counted."""
 _NO_VALUES: Final = frozenset((opcodes.GET_TUPLE_ELEMENT, opcodes.TUPLE, opcodes.BROADCAST, opcodes.COPY))
 """Opcodes whose result has no memory of its own."""
 _RESHAPES: Final = frozenset((opcodes.BITCAST, opcodes.RESHAPE))
-"""The same, unless the elements of the operand are not one after another."""
+"""The same, unless the elements of the operand are not one after another, so that they are copied."""
 _SCATTERED: Final = frozenset((opcodes.BROADCAST, opcodes.IOTA, opcodes.SLICE, opcodes.TRANSPOSE))
-_PASSING: Final = frozenset((*_RESHAPES, opcodes.COPY, opcodes.GET_TUPLE_ELEMENT))
+_PASSING: Final = frozenset((*_RESHAPES, opcodes.COPY, opcodes.GET_TUPLE_ELEMENT, opcodes.TUPLE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,19 +48,21 @@ class Estimate:
 class _Total(NamedTuple):
     """The same for one run of a computation, with the instructions that take most, and how deep its calls are.
 
-    `held_bytes` are those of values alone, without what kernels allocate besides.
+    `held_bytes` are those of values alone, without what kernels allocate besides; `map_bytes` are those of kernels that
+    are kept until the end.
     """
 
     operations: int
     live_bytes: int
     held_bytes: int
+    map_bytes: int
     depth: int
     heaviest: Instruction | None
     largest: Instruction | None
     deepest: Instruction | None
 
 
-_NONE: Final = _Total(0, 0, 0, 0, None, None, None)
+_NONE: Final = _Total(0, 0, 0, 0, 0, None, None, None)
 
 
 def estimate(module: Module, floats: Floats = "exact") -> Estimate:
@@ -76,7 +78,8 @@ def estimate(module: Module, floats: Floats = "exact") -> Estimate:
 def _estimate(module: Module, totals: Mapping[Computation, _Total]) -> Estimate:
     found = totals.get(module.entry, _NONE)
     is_bound = any(not each.is_known for each in executions_of(module).values())
-    return Estimate(found.operations, found.live_bytes, is_bound)
+    maps = sum(each.map_bytes for each in totals.values())
+    return Estimate(found.operations, found.live_bytes + maps, is_bound)
 
 
 def check(module: Module, floats: Floats, limits: Limits, devices: int = 1) -> Estimate:
@@ -107,28 +110,12 @@ def check(module: Module, floats: Floats, limits: Limits, devices: int = 1) -> E
         )
     if found.operations > limits.max_operations:
         raise error(
-            f"evaluation needs {_count(found.operations)} scalar operations, "
-            f"above the limit of {_count(limits.max_operations)}",
+            f"evaluation needs {count_text(found.operations)} scalar operations, "
+            f"above the limit of {count_text(limits.max_operations)}",
             _innermost(module.entry, totals, "heaviest"),
             "use --max-operations N to raise the limit",
         )
     return found
-
-
-def reserve_for_products() -> None:
-    """Lets the library of matrix products allocate its buffers, which it has to have before memory is limited."""
-    square = np.ones((256, 256))
-    np.matmul(square, square)
-
-
-def operations_error(limits: Limits, place: Instruction | None) -> HloError:
-    """The error for a loop of unknown trip count whose iterations take more operations than the limit."""
-    where = "" if place is None else f", in the computation {place.computation.name}"
-    return HloError(
-        f"evaluation exceeds the limit of {_count(limits.max_operations)} scalar operations{where}",
-        None if place is None else place.span,
-        hint="use --max-operations N to raise the limit",
-    )
 
 
 def _innermost(computation: Computation, totals: Mapping[Computation, _Total], what: str) -> Instruction | None:
@@ -164,34 +151,15 @@ def _gibibytes(size: int) -> str:
     return f"{size / 2**30:,.0f}" if size >= 100 << 30 else f"{size / 2**30:.3g}"
 
 
-def _count(operations: int) -> str:
+def count_text(operations: int) -> str:
     """A number of operations, short if it is long.
 
-    >>> _count(16), _count(40_000_000_000), _count(10**400)
+    >>> count_text(16), count_text(40_000_000_000), count_text(10**400)
     ('16', '4e+10', '1e+400')
     """
     if operations < 1_000_000:
         return f"{operations:,}"
     return f"{operations:.3g}" if operations < 10**300 else f"1e+{len(str(operations >> 900)) + 270}"
-
-
-class Clock:
-    """Raises HloError, with the instruction, once the time is over, or for a kernel that would end after it."""
-
-    def __init__(self, limits: Limits) -> None:
-        self._end = time.monotonic() + limits.max_seconds
-        self._seconds = limits.max_seconds
-
-    def __call__(self, instruction: Instruction, seconds: float = 0.0) -> None:
-        """Checks the time before an instruction runs that takes so many seconds at least."""
-        if time.monotonic() + seconds <= self._end:
-            return
-        needs = f": {instruction.name} takes {seconds:,.0f} seconds or more" if seconds > 1 else ""
-        raise HloError(
-            f"evaluation exceeds the limit of {self._seconds:g} seconds{needs}",
-            instruction.span,
-            hint="use --max-seconds N to raise the limit",
-        )
 
 
 def _totals(module: Module, floats: Floats) -> dict[Computation, _Total]:
@@ -204,7 +172,7 @@ def _totals(module: Module, floats: Floats) -> dict[Computation, _Total]:
 
 
 def _total(computation: Computation, totals: Mapping[Computation, _Total], floats: Floats) -> _Total:
-    operations = 0
+    operations = maps = 0
     heaviest: tuple[int, Instruction | None] = (0, None)
     deepest: tuple[int, Instruction | None] = (0, None)
     scratch: dict[Instruction, int] = {}
@@ -215,6 +183,7 @@ def _total(computation: Computation, totals: Mapping[Computation, _Total], float
         own = work.operations + _called_operations(instruction, totals)
         if work.scratch:
             scratch[instruction] = work.scratch
+        maps += _map_bytes(instruction)
         operations += own
         if own > heaviest[0]:
             heaviest = own, instruction
@@ -223,7 +192,7 @@ def _total(computation: Computation, totals: Mapping[Computation, _Total], float
             if depth > deepest[0]:
                 deepest = depth, instruction
     live, held, largest = _live_bytes(computation, totals, scratch, floats)
-    return _Total(operations, live, held, deepest[0], heaviest[1], largest, deepest[1])
+    return _Total(operations, live, held, maps, deepest[0], heaviest[1], largest, deepest[1])
 
 
 def _called_operations(instruction: Instruction, totals: Mapping[Computation, _Total]) -> int:
@@ -244,19 +213,23 @@ def _live_bytes(
     """The bytes that are live at once at most, those of values alone, and the instruction at which they are."""
     last = {operand: at for at, each in enumerate(computation.instructions) for operand in each.operands}
     ends: dict[int, int] = {}
-    scattered: set[Instruction] = set()
+    scattered: dict[Instruction, int] = {}
     now = most = held = 0
     place = None
     for at, instruction in enumerate(computation.instructions):
         opcode = instruction.opcode
-        is_scattered = opcode in _PASSING and instruction.operands[:1] and instruction.operands[0] in scattered
-        if opcode in _SCATTERED or is_scattered or opcode == opcodes.PARAMETER:
-            scattered.add(instruction)
+        given = sum(scattered.get(each, 0) for each in instruction.operands) if scattered else 0
+        if opcode in _SCATTERED:
+            scattered[instruction] = sum(_sizes(instruction, floats))
+        elif given and opcode in _PASSING:
+            scattered[instruction] = given if opcode == opcodes.TUPLE else min(given, sum(_sizes(instruction, floats)))
         own = 0
-        if opcode not in _NO_VALUES and (opcode not in _RESHAPES or is_scattered):
+        if opcode not in _NO_VALUES and (opcode not in _RESHAPES or given):
             own = sum(_sizes(instruction, floats))
         called = [totals.get(each, _NONE) for each in instruction.called_computations]
         inner = max((each.live_bytes for each in called), default=0)
+        if called and callee_of(instruction) is None:
+            inner += given  # what is called may reshape it
         now += own
         held = max(held, now + max((each.held_bytes for each in called), default=0))
         if now + inner + scratch.get(instruction, 0) > most:
@@ -265,6 +238,16 @@ def _live_bytes(
             ends[end] = ends.get(end, 0) + own
         now -= ends.pop(at, 0)
     return most, held, place
+
+
+def _map_bytes(instruction: Instruction) -> int:
+    """Bytes of the maps of addresses by which a bitcast moves elements."""
+    if instruction.opcode != opcodes.BITCAST:
+        return 0
+    old, new = instruction.operand_shape(0), instruction.shape
+    if not isinstance(old, ArrayShape) or not isinstance(new, ArrayShape) or new.elements < _MAPPED:
+        return 0
+    return 0 if keeps_order(old, new) else 8 * (old.elements + new.elements)
 
 
 def _sizes(instruction: Instruction, floats: Floats) -> Iterator[int]:

@@ -7,8 +7,8 @@ from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
+from hlo_cli.analysis.evaluate.clock import Clock, operations_error
 from hlo_cli.analysis.evaluate.host import Host
-from hlo_cli.analysis.evaluate.limits import Clock, operations_error
 from hlo_cli.analysis.evaluate.rounds import Rounds
 from hlo_cli.analysis.evaluate.settings import Limits
 from hlo_cli.analysis.evaluate.work import FREE, Work, callee_of, work_of
@@ -243,7 +243,7 @@ class Program:
 
     def kernel(self, instruction: Instruction, *, on_arrays: bool = False) -> Kernel:
         """The function that computes an instruction; with `on_arrays`, one of scalars on arrays of any shape."""
-        if instruction.opcode == opcodes.CONSTANT:
+        if instruction.opcode == opcodes.CONSTANT and instruction not in self.host.skipped:
             literal = (self.host.constants or {}).get(instruction) or instruction.literal
             if literal is None:
                 raise HloError(f"constant {instruction.name} has no values", instruction.span)
@@ -251,6 +251,7 @@ class Program:
             return lambda: value
         if on_arrays and instruction.opcode in NEUTRAL and not _changes_type(instruction):
             return lambda x: x
+        self._clock(instruction)
         try:
             if self.host.has_meaning(instruction):
                 kernel = self.host.kernel(instruction, self.floats, lambda: self.device, self.keep)

@@ -6,7 +6,7 @@ from collections.abc import Hashable
 
 from hlo_cli.analysis.dataflow.executions import executions_of
 from hlo_cli.analysis.evaluate.channels import transfer_problem
-from hlo_cli.analysis.evaluate.fused_collectives import fused_problem, is_fused_part
+from hlo_cli.analysis.evaluate.fused_collectives import fused_problem, inputs_of, is_fused_part
 from hlo_cli.analysis.evaluate.host import INFEED, Host
 from hlo_cli.analysis.semantics.custom_calls import rule_of_target, target_of_call
 from hlo_cli.analysis.semantics.rules import has_rule
@@ -41,6 +41,38 @@ def refusals(
         for instruction in computation.instructions
         if (reason := _reason(instruction, has_devices, host) or _misfit(instruction, module, valid))
     )
+
+
+def unneeded(module: Module) -> frozenset[Instruction]:
+    """The instructions whose values no result depends on, and that exchange nothing with a host or other devices.
+
+    Compilers leave them behind between passes, also ones that break rules.
+
+    >>> from hlo_cli import parse_module
+    >>> module = parse_module("ENTRY e { p = f32[2] parameter(0)  d = f32[2] negate(p)  ROOT r = f32[2] copy(p) }")
+    >>> unneeded(module)
+    frozenset({<negate d>})
+    """
+    needed: set[Instruction] = set()
+    seen, computations = {module.entry}, [module.entry]
+    while computations:
+        computation = computations.pop()
+        pending = [each for each in computation.instructions if _has_effect(each) or each.parameter_number is not None]
+        pending += [] if computation.root is None else [computation.root]
+        needed.update(pending)
+        while pending:
+            each = pending.pop()
+            new = set(inputs_of(each)) - needed
+            needed |= new
+            pending += new
+            called = set(each.called_computations) - seen
+            seen |= called
+            computations += called
+    return frozenset(module.instructions) - needed
+
+
+def _has_effect(instruction: Instruction) -> bool:
+    return instruction.opcode in HOST_FEEDS or instruction.opcode in CHANNEL_OPCODES
 
 
 def _reason(instruction: Instruction, has_devices: bool, host: Host | None) -> str:

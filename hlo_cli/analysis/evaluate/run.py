@@ -9,12 +9,13 @@ from dataclasses import replace
 import numpy as np
 
 from hlo_cli.analysis.evaluate.arguments import check_count, checked, made_up_arguments
+from hlo_cli.analysis.evaluate.clock import start
 from hlo_cli.analysis.evaluate.devices import DeviceProgram, needs_devices
 from hlo_cli.analysis.evaluate.host import Host, Stub
-from hlo_cli.analysis.evaluate.limits import Clock, Estimate, check
+from hlo_cli.analysis.evaluate.limits import Estimate, check
 from hlo_cli.analysis.evaluate.omitted_constants import omitted_constants
 from hlo_cli.analysis.evaluate.program import Observer, Program
-from hlo_cli.analysis.evaluate.refusals import hint_of, refusals
+from hlo_cli.analysis.evaluate.refusals import hint_of, refusals, unneeded
 from hlo_cli.analysis.evaluate.settings import Limits
 from hlo_cli.analysis.evaluate.sharded import assembled, device_arguments, whole_arguments
 from hlo_cli.analysis.evaluate.unknown_functions import UnknownFunctions
@@ -103,7 +104,7 @@ def run(
             progress=progress,
             host=host,
         )
-    chosen = _devices(module, devices)
+    chosen = chosen_devices(module, devices)
     return evaluate_on_devices(
         module,
         args,
@@ -118,8 +119,16 @@ def run(
     )
 
 
-def _devices(module: Module, wanted: int | None) -> Devices:
-    """The devices of the header, else those that are wanted, else as many as a mesh has or collectives name."""
+def chosen_devices(module: Module, wanted: int | None) -> Devices:
+    """The devices of the header, else those that are wanted, else as many as a mesh has or collectives name.
+
+    HloError if the header states another number than the wanted one.
+
+    >>> from hlo_cli import parse_module
+    >>> text = "r = f32[8] all-gather(f32[2] a), dimensions={0}, replica_groups={{0,1,2,3}}"
+    >>> chosen_devices(parse_module(text), None).count, chosen_devices(parse_module(text), 8).count
+    (4, 8)
+    """
     stated = devices_of(module)
     if stated.is_stated:
         if wanted not in (None, stated.count):
@@ -159,7 +168,11 @@ def evaluate(
     host = _with_constants(host, module)
     _check_module(module, host=host)
     found = check(module, floats, limits)
-    values = made_up_arguments(module, seed=seed, floats=floats) if arguments is None else tuple(arguments)
+    clock = start(module, limits, makes_arguments=arguments is None)
+    with _exhaustion(module):
+        values = (
+            made_up_arguments(module, seed=seed, floats=floats, before_each=clock) if arguments is None else arguments
+        )
     check_count(values, module)
     held = tuple(
         checked(value, parameter.shape, f"argument {at}", floats)
@@ -169,7 +182,7 @@ def evaluate(
         floats,
         watch=frozenset(watch),
         observe=observe,
-        clock=Clock(limits),
+        clock=clock,
         limits=limits,
         progress=progress,
         host=host,
@@ -195,7 +208,12 @@ def _check_module(module: Module, *, has_devices: bool = False, host: Host | Non
     if numbers != list(range(len(numbers))):
         listed = ", ".join(map(str, numbers))
         raise HloError(f"the parameters of the entry have the numbers {listed}, not 0 to {len(numbers) - 1}")
-    for instruction, reason in refusals(module, has_devices=has_devices, host=host):
+    refused = refusals(module, has_devices=has_devices, host=host)
+    if refused and host is not None:
+        host.skipped = unneeded(module)
+    for instruction, reason in refused:
+        if host is not None and instruction in host.skipped:
+            continue
         raise HloError(
             f"cannot evaluate {instruction.name}: {reason}",
             instruction.span,
@@ -256,13 +274,15 @@ def evaluate_on_devices(
     host = _with_constants(host, module)
     _check_module(module, has_devices=True, host=host)
     found = check(module, floats, limits, devices.count)
-    whole = whole_arguments(module, seed=seed, floats=floats) if arguments is None else tuple(arguments)
+    clock = start(module, limits, devices.count, makes_arguments=arguments is None)
+    with _exhaustion(module):
+        whole = whole_arguments(module, seed=seed, floats=floats, before_each=clock) if arguments is None else arguments
     check_count(whole, module)
     program = Program(
         floats,
         watch=frozenset(watch),
         observe=observe,
-        clock=Clock(limits),
+        clock=clock,
         limits=limits,
         progress=progress,
         host=host,

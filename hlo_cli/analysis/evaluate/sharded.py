@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import groupby
@@ -18,17 +18,26 @@ from hlo_cli.analysis.sharding.placement import Placement, placement_of
 from hlo_cli.analysis.sharding.shards import leaf_shardings
 from hlo_cli.analysis.sharding.stages import is_partitioned
 from hlo_cli.ir import opcodes
+from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex, TupleShape
 from hlo_cli.source import HloError
 
 
-def whole_arguments(module: Module, *, seed: int = 0, floats: Floats = "exact") -> tuple[Value, ...]:
+def whole_arguments(
+    module: Module,
+    *,
+    seed: int = 0,
+    floats: Floats = "exact",
+    before_each: Callable[[Instruction], None] = lambda parameter: None,
+) -> tuple[Value, ...]:
     """Made-up arguments of the whole program, from the shapes of all devices together."""
     found: list[Value] = []
     for _, arrays in groupby(entry_arrays(module).parameters, key=lambda each: each.number):
         listed = list(arrays)
-        shape = module.entry.parameters[listed[0].number].shape
+        parameter = module.entry.parameters[listed[0].number]
+        before_each(parameter)
+        shape = parameter.shape
         found.append(
             made_up(_whole_shape(shape, {each.index: each for each in listed}), len(found), seed=seed, floats=floats)
         )

@@ -19,7 +19,7 @@ from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.dimension_numbers import convolution_dimension_numbers
 from hlo_cli.ir.attributes.window import WindowDimension
 from hlo_cli.ir.instruction import Computation, Instruction
-from hlo_cli.ir.operations import APPLIERS, ELEMENTWISE
+from hlo_cli.ir.operations import APPLIERS, ELEMENTWISE, TRANSCENDENTAL
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
 
 FREE: Final = frozenset(
@@ -34,13 +34,19 @@ NANOSECONDS: Final = 0.4
 _NANOSECONDS: Final[dict[str, float]] = {
     opcodes.DOT: 0.02,
     opcodes.CONVOLUTION: 0.02,
-    opcodes.FFT: 1.0,
+    opcodes.FFT: 6.0,
+    opcodes.CHOLESKY: 0.04,
+    opcodes.TRIANGULAR_SOLVE: 0.04,
+    opcodes.RNG_BIT_GENERATOR: 8.0,
+    **dict.fromkeys(TRANSCENDENTAL, 1.5),
     opcodes.GATHER: 2.0,
     opcodes.SCATTER: 20.0,
     opcodes.SORT: 1.0,
     opcodes.SELECT_AND_SCATTER: 2.0,
 }
-_TAP_SECONDS: Final = 4e-6
+_ROUNDING_NANOSECONDS: Final = 1.0
+"""To round a float to a type that numpy does not have."""
+_TAP_SECONDS: Final = 1e-5
 """For each element of a window: some calls of numpy, even if the arrays are small."""
 _ROW_SECONDS: Final = 2e-6
 """For each row that is computed after the one before it."""
@@ -86,7 +92,9 @@ def work_of(instruction: Instruction, callee_operations: int = 1, callee_bytes: 
         return Work(operations, operations * NANOSECONDS * 1e-9, 0)
     if opcode not in _SPECIAL and not instruction.called_computations:
         operations = evaluations(instruction) or 0
-        return Work(operations, operations * NANOSECONDS * 1e-9, _rounding_bytes(instruction))
+        rounding = _rounding_bytes(instruction)
+        each = _NANOSECONDS.get(opcode, NANOSECONDS) + (_ROUNDING_NANOSECONDS if rounding else 0.0)
+        return Work(operations, operations * each * 1e-9, rounding)
     is_scalar_caller = opcode in APPLIERS
     if instruction.called_computations and not is_scalar_caller:
         return _NONE

@@ -207,11 +207,12 @@ def _by_rows(result: Array, x: Array, w: Array, window: Sequence[WindowDimension
     terms = features * prod(each.size for each in window)
     weights = w.reshape(groups, terms, w.shape[-1])
     lines = max(1, _BLOCK // max(1, groups * terms * prod(counts[1:])))
-    for start in range(batch):
+    images = max(1, lines // max(1, counts[0]))
+    for start in range(0, batch, images):
         for first in range(0, counts[0], lines):
-            block = views[:, start, first : first + lines]
+            block = views[:, start : start + images, first : first + lines]
             rows = block.reshape(groups, -1, terms) @ weights
-            result[:, start, first : first + lines] = rows.reshape(*block.shape[: 1 + len(window)], -1)
+            result[:, start : start + images, first : first + lines] = rows.reshape(*block.shape[: 2 + len(window)], -1)
 
 
 def filter_gradient(x: Array, gradient: Array, window: Sequence[WindowDimension], groups: int = 1) -> Array:

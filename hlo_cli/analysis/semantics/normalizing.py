@@ -52,7 +52,9 @@ def _training(instruction: Instruction, computed: Computed) -> Kernel:
 
     def kernel(x: Array, scale: Array, offset: Array) -> Value:
         wide = x.astype(np.float64)
-        mean, variance = wide.mean(each.others), wide.var(each.others)
+        count = np.float64(x.size / max(1, x.shape[each.at]))  # of no elements, the mean is NaN
+        mean = wide.sum(each.others) / count
+        variance = np.square(wide - each.along(mean)).sum(each.others) / count
         root = np.sqrt(each.along(variance) + each.epsilon)
         found = (wide - each.along(mean)) / root * each.along(scale) + each.along(offset)
         return tuple(settle(part) for settle, part in zip(settles, (found, mean, variance), strict=True))

@@ -133,7 +133,8 @@ def from_bits(bits: Array, element_type: PrimitiveType, floats: Floats = "exact"
         return bits.view(f"f{element_type.byte_width}").astype(kept, copy=False)
     if name == "bf16":
         return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32).astype(kept, copy=False)
-    return np.asarray(values_of_codes(name)[bits.astype(np.intp)]).astype(kept, copy=False)
+    with np.errstate(invalid="ignore"):  # of NaN that signal
+        return np.asarray(values_of_codes(name)[bits.astype(np.intp)]).astype(kept, copy=False)
 
 
 @cache
@@ -144,9 +145,13 @@ def values_of_codes(name: str) -> npt.NDArray[np.float32]:
     [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0]
     """
     form = FLOAT_FORMATS[name]
-    codes = np.arange(1 << form.bits)
+    codes = np.arange(1 << form.bits, dtype=np.uint32)
     values = np.array([form.value(code) for code in codes.tolist()], np.float32)
-    return np.where(np.isnan(values), np.copysign(values, np.where(codes & form.sign, -1, 1)), values)
+    shift, mask = np.uint32(23 - form.mantissa_bits), np.uint32((1 << form.mantissa_bits) - 1)
+    payloads = np.where(form.special == "ieee", (codes & mask) << shift, np.uint32(0x400000))
+    signs = ((codes & np.uint32(form.sign)) != 0).astype(np.uint32) << np.uint32(31)
+    bits = signs | np.uint32(0x7F800000) | payloads
+    return np.where(np.isnan(values), bits.view(np.float32), values)
 
 
 @cache
@@ -156,9 +161,9 @@ def _grid(name: str) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     The last midpoint is that to the value which the type would have next, from which on a value overflows.
     """
     form = FLOAT_FORMATS[name]
-    table = values_of_codes(name).astype(np.float64)
+    table = values_of_codes(name)
     positive = table[: form.sign] if form.sign else table
-    finite = positive[np.isfinite(positive)]
+    finite = positive[np.isfinite(positive)].astype(np.float64)
     beyond = finite[-1] + (finite[-1] - finite[-2])
     following = np.append(finite[1:], beyond)
     return finite, (finite + following) / 2
@@ -191,23 +196,19 @@ def _searched_codes(values: Array, name: str) -> Array:
     codes = np.where(np.signbit(given) & (form.sign > 0), codes | form.sign, codes)
     not_finite = ~np.isfinite(given)
     infinite = form.nan(0) if form.special == "ieee" else 0
-    nan = _nan_code(name)
     signs = np.where(np.signbit(given), form.sign, 0) if form.special in ("ieee", "fn") else 0
-    other = np.where(np.isinf(given), infinite | signs, nan | signs)
+    other = np.where(np.isinf(given), infinite | signs, _nan_codes(values, name) | signs)
     return np.where(not_finite, other, codes).astype(np.uint8)
 
 
-def _nan_code(name: str) -> int:
+def _nan_codes(values: Array, name: str) -> Array | int:
+    """The codes of NaN without signs; types with payloads take the upper bits of those of f32."""
     form = FLOAT_FORMATS[name]
-    match form.special:
-        case "ieee":
-            return form.nan(1 << (form.mantissa_bits - 1))
-        case "fnuz":
-            return form.sign
-        case "finite":
-            return 0
-        case _:
-            return (form.sign or 1 << form.bits) - 1
+    width = form.mantissa_bits
+    if form.special != "ieee":
+        return {"fnuz": form.sign, "finite": 0}.get(form.special, (form.sign or 1 << form.bits) - 1)
+    payloads = (values.view(np.uint32).astype(np.int64) >> (23 - width)) & ((1 << width) - 1)
+    return form.nan(0) | np.where(payloads == 0, 1 << (width - 1), payloads)
 
 
 _BLOCK: Final = 1 << 15

@@ -201,6 +201,13 @@ def bitcast(instruction: Instruction, computed: Computed) -> Kernel:
     return kernel
 
 
+def keeps_order(old: ArrayShape, new: ArrayShape) -> bool:
+    """Whether a bitcast is a view or a reshape; others have two maps of addresses, which take 8 bytes an element."""
+    return (is_row_major(old) and is_row_major(new)) or (
+        old.element_type.bits == new.element_type.bits and _view_of_memory(old, new) is not None
+    )
+
+
 def set_dimension_size(instruction: Instruction, computed: Computed) -> Kernel:
     """An array whose dimension has a size computed at run time: it is cut to that size, or filled up with zeros."""
     at = instruction.integers("dimensions")[0]

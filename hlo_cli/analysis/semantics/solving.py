@@ -46,9 +46,11 @@ def cholesky(instruction: Instruction, computed: Computed) -> Kernel:
 def lower_factor(x: Array, is_lower: bool) -> Array:
     """The Cholesky factors of matrices, of which one triangle is read: the lower ones, or else their adjoints."""
     wide = x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
+    if not x.size:
+        return wide
     lower = np.tril(wide) if is_lower else np.conj(np.swapaxes(np.triu(wide), -1, -2))
     matrices = lower.reshape(-1, *x.shape[-2:])
-    result = np.stack([_factor(each) for each in matrices]).reshape(x.shape) if matrices.size else lower
+    result = np.stack([_factor(each) for each in matrices]).reshape(x.shape)
     return result if is_lower else np.conj(np.swapaxes(result, -1, -2))
 
 

@@ -198,13 +198,12 @@ def stable_order(numbers: Array) -> Order:
     """
     if numbers.dtype.itemsize > 4 or numbers.dtype.itemsize < 4 or numbers.shape[-1] < _PACKED:
         return np.argsort(numbers, axis=-1, kind="stable")
-    if numbers.dtype.kind == "u":
-        numbers = (numbers ^ np.uint32(1 << 31)).view(np.int32)
-    high = numbers.astype(np.int64) << 32
-    high |= np.arange(numbers.shape[-1])
+    wide = np.uint64 if numbers.dtype.kind == "u" else np.int64
+    high = numbers.astype(wide) << wide(32)
+    high |= np.arange(numbers.shape[-1], dtype=wide)
     high.sort(axis=-1)
-    high &= 0xFFFFFFFF
-    return high
+    high &= wide(0xFFFFFFFF)
+    return high.astype(np.int64)
 
 
 _PACKED: Final = 64

@@ -33,7 +33,7 @@ _TINY: Final = 1e-4
 def report_of_comparison(
     old: Loaded, new: Loaded, options: RunOptions, *, quiet: bool = False
 ) -> tuple[Report, Diagnostic | None]:
-    """Runs both with the same arguments, as the texts say and with every float as f64, and compares the results.
+    """Runs both with the same arguments, with floats of their types and widened, and compares the results.
 
     Also returns the line of the first instruction that differs, to quote it.
     """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from hlo_cli.analysis.semantics.random_bits import UNSTATED_DRAWS
@@ -12,6 +12,7 @@ from hlo_cli.source import Diagnostic
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.evaluate.run import Run
+    from hlo_cli.ir.instruction import Instruction
     from hlo_cli.ir.module import Module
 
 
@@ -48,6 +49,15 @@ def notes_on_assumed(targets: Sequence[str]) -> tuple[Diagnostic, ...]:
         return ()
     words = f"the meaning of {', '.join(targets)} is unknown: results are made up, the same for equal operands"
     return (Diagnostic("note", words),)
+
+
+def notes_on_missing(instructions: Iterable[Instruction], seen: Container[Instruction]) -> tuple[Diagnostic, ...]:
+    """Notes on instructions without values."""
+    return tuple(
+        Diagnostic("note", f"{each.name} has no value: it does not run, or runs on whole arrays inside of another")
+        for each in instructions
+        if each not in seen
+    )
 
 
 def notes_on_devices(run: Run, options: RunOptions) -> tuple[Diagnostic, ...]:

@@ -1,4 +1,4 @@
-"""The parts of a comparison that tell where two programs part."""
+"""The parts of a comparison on where two programs part."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from hlo_cli.source import Diagnostic, Span
 
 _VALUES: Final = (
     Column("side", "module"),
-    Column("position", "position"),
+    Column("value_role", "role"),
     Column("value", "value", "name"),
     Column("shape", "shape", "shape"),
     Column("least", "least", "number"),
@@ -35,6 +35,9 @@ _VALUES: Final = (
     Column("inf", "Inf", "count", role="alarm"),
     Column("first", "first elements", from_width=120),
 )
+
+
+_LONGEST_VALUE: Final = 40
 
 
 def parting_facts(parting: Parting, old: Module, new: Module) -> Part:
@@ -148,9 +151,11 @@ def _summaries(module: str, role: str, name: str, value: Value, shape: Shape) ->
 
 
 def _line(instruction: Instruction) -> str:
-    operands = ", ".join(each.name for each in instruction.operands)
-    literal = "…" if instruction.opcode == opcodes.CONSTANT and not operands else ""
-    return f"{instruction.name} = {instruction.shape} {instruction.opcode}({operands}{literal})"
+    given = ", ".join(each.name for each in instruction.operands)
+    if instruction.opcode == opcodes.CONSTANT:
+        value = instruction.raw[0]
+        given = value if len(value) <= _LONGEST_VALUE else f"{value[:_LONGEST_VALUE]}…"
+    return f"{instruction.name} = {instruction.shape} {instruction.opcode}({given})"
 
 
 def _place_fact(label: str, instruction: Instruction, module: Module) -> list[Fact]:

@@ -19,6 +19,7 @@ from hlo_cli.commands.run.stubs import feed_from, stubs_from
 from hlo_cli.commands.shared.io_options import InputOptions
 from hlo_cli.inputs.input import read_inputs
 from hlo_cli.inputs.passes import pass_between
+from hlo_cli.ir.attributes.sharding import AnySharding
 from hlo_cli.ir.module import Module
 from hlo_cli.read_input import read_input
 from hlo_cli.render.progress import watched
@@ -55,11 +56,25 @@ def report_of_passes(
     stubs, feed = stubs_from(options.stub), feed_from(options.feed)
     rows: list[Row] = []
     verdicts: list[Verdict] = []
+    refused: list[tuple[str, HloError]] = []
+    chosen: AnySharding | None = None
+    first: Module | None = None
     before: tuple[Module, Pair, str] | None = None
     dumps = pass_dumps(arguments[0], reading)
     for file_name, dump in watched(dumps, len(dumps), "pass dumps", quiet=quiet):
         module = read_input(read_inputs([os.path.join(arguments[0], file_name)])[0])
-        runs = _runs(module, options, stubs, feed)
+        chosen = _root_sharding(module) or chosen
+        if module.spmd_output_sharding is None:
+            module.spmd_output_sharding = chosen
+        if module.program is None and first is not None:
+            module.program = first
+        first = first or module
+        try:
+            is_same = before is not None and _body(before[0]) == _body(module)
+            runs = before[1] if before is not None and is_same else _runs(module, options, stubs, feed)
+        except HloError as error:
+            refused.append((dump.stage, error))
+            continue
         if before is not None:
             found = _compared(before, module, runs)
             verdict = verdict_of(found)
@@ -68,12 +83,15 @@ def report_of_passes(
                 rows.append((number, name, *distance_cells(found), MEANING[verdict], dump.stage))
                 verdicts.append(verdict)
         before = module, runs, dump.stage
+    if refused and before is None:
+        raise refused[0][1]
     return Report(
         "run",
-        _answer(len(dumps), rows, verdicts),
+        _answer(len(dumps) - len(refused), rows, verdicts),
         version=1,
         numbers={
-            "dumps": len(dumps),
+            "dumps": len(dumps) - len(refused),
+            "skipped": len(refused),
             "changing": sum(verdict != "unknown" for verdict in verdicts),
             "same": all(verdict in ("identical", "rounding") for verdict in verdicts),
         },
@@ -81,9 +99,31 @@ def report_of_passes(
         notes=(
             Diagnostic("note", "widened: every float is an f64 that is never rounded"),
             *notes_on_arguments(options),
+            *_skipped(refused),
         ),
         input={"path": arguments[0]},
     )
+
+
+def _root_sharding(module: Module) -> AnySharding | None:
+    """The sharding of the result, which dumps state from its propagation up to the partitioner."""
+    root = module.entry.root
+    return None if root is None else root.sharding
+
+
+def _body(module: Module) -> str:
+    """The text without its header, which names the dump."""
+    return module.source.text.partition("\n")[2]
+
+
+def _skipped(refused: Sequence[tuple[str, HloError]]) -> tuple[Diagnostic, ...]:
+    """A note on dumps that cannot be evaluated, with the first reason."""
+    if not refused:
+        return ()
+    stage, error = refused[0]
+    verb = "was" if len(refused) == 1 else "were"
+    words = f"{format_count(len(refused), 'pass dumps')} {verb} skipped; {stage}: {error.diagnostic.message}"
+    return (Diagnostic("note", words),)
 
 
 def _runs(module: Module, options: RunOptions, stubs: Mapping[str, Stub], feed: Sequence[Array] | None) -> Pair:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.evaluate.run import Run, arrays_of
 from hlo_cli.analysis.evaluate.summary import Summary, summary_of
-from hlo_cli.commands.run.notes import notes_on_devices, notes_on_run
+from hlo_cli.commands.run.notes import notes_on_devices, notes_on_missing, notes_on_run
 from hlo_cli.commands.run.options import RunOptions
 from hlo_cli.commands.run.results import result_label, result_name
 from hlo_cli.commands.run.summaries import summary_cells, summary_columns
@@ -57,7 +57,12 @@ def report_of_run(loaded: Loaded, run: Run, options: RunOptions, watched: Sequen
             "seed": None if options.args and not options.fills else options.seed,
         },
         parts=tuple(parts),
-        notes=(*notes_on_devices(run, options), *notes_on_run(module, options), *program_notes(loaded)),
+        notes=(
+            *notes_on_missing(watched, {each for each in watched if run.watched[each]}),
+            *notes_on_devices(run, options),
+            *notes_on_run(module, options),
+            *program_notes(loaded),
+        ),
         input=input_facts(loaded),
     )
 

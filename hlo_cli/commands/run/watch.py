@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.evaluate.watch import Round, Track, Watch, stacked
-from hlo_cli.commands.run.notes import notes_on_devices, notes_on_run
+from hlo_cli.commands.run.notes import notes_on_devices, notes_on_missing, notes_on_run
 from hlo_cli.commands.run.options import RunOptions
 from hlo_cli.commands.run.summaries import summary_cells, summary_columns
 from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
@@ -52,7 +52,7 @@ def report_of_watch(
         parts=tuple(parts),
         notes=(
             *_omissions(tracks),
-            *_unseen(tracks, instructions),
+            *notes_on_missing(instructions, {track.instruction for track in tracks}),
             *notes_on_devices(run, options),
             *notes_on_run(loaded.module, options),
             *program_notes(loaded),
@@ -138,12 +138,3 @@ def _omissions(tracks: Sequence[Track]) -> tuple[Diagnostic, ...]:
         return ()
     words = f"summaries of {format_count(omitted, 'executions')} between the first and the last were not kept"
     return (Diagnostic("note", words),)
-
-
-def _unseen(tracks: Sequence[Track], instructions: Sequence[Instruction]) -> tuple[Diagnostic, ...]:
-    seen = {track.instruction for track in tracks}
-    missing = [each for each in instructions if each not in seen]
-    return tuple(
-        Diagnostic("note", f"{each.name} has no value: it does not run, or runs on whole arrays inside of another")
-        for each in missing
-    )
