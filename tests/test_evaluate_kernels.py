@@ -160,6 +160,25 @@ def test_the_order_of_jax_is_recognized_and_puts_nan_last() -> None:
     np.testing.assert_array_equal(values, x[expected])
 
 
+@pytest.mark.parametrize("direction", ["LT", "GT"])
+@pytest.mark.parametrize("kind", ["s8", "u8", "s32", "u32", "s64", "u64", "f32", "f64", "pred"])
+def test_every_type_is_sorted_in_both_directions(kind: str, direction: str) -> None:
+    held = np.dtype(
+        {"s": "i", "u": "u", "f": "f", "p": "?"}[kind[0]] + ("" if kind == "pred" else str(int(kind[1:]) // 8))
+    )
+    least, most = (
+        (-9.5, 9.5) if held.kind == "f" else (0, 1) if kind == "pred" else (np.iinfo(held).min, np.iinfo(held).max)
+    )
+    x = np.random.default_rng(6).uniform(float(least), float(most), 300).astype(held)
+    x[:4] = least, most, least, most
+    x[100:200] = x[:100]
+    order = f"f {{ x = {kind}[] parameter(0)  y = {kind}[] parameter(1)  ROOT r = pred[] compare(x, y), direction={direction} }}\n"
+    values, places = run(sorting(order.replace("  ROOT", "\n  ROOT"), kind), x, np.arange(300, dtype=np.int32))
+    expected = sorted(range(300), key=lambda at: x[at].item() * (1 if direction == "LT" else -1))
+    assert places.tolist() == expected
+    np.testing.assert_array_equal(values, x[expected])
+
+
 @pytest.mark.parametrize("special", [0.5, np.nan])
 def test_two_keys_are_sorted_one_after_the_other(special: float) -> None:
     """With NaN a comparison by value has no order: elements are compared as the text says."""

@@ -85,9 +85,12 @@ def _time(seconds: float) -> str:
 
 def main(arguments: Sequence[str]) -> None:
     """Prints each row as it is measured."""
-    for row in _rows(int(arguments[0]), *arguments[1:]):
-        sys.stdout.write(json.dumps(row) + "\n")
-        sys.stdout.flush()
+    import numpy as np
+
+    with np.errstate(all="ignore"):
+        for row in _rows(int(arguments[0]), *arguments[1:]):
+            sys.stdout.write(json.dumps(row) + "\n")
+            sys.stdout.flush()
 
 
 if __name__ == "__main__":
