@@ -90,6 +90,16 @@ def test_the_first_difference_is_shown_with_its_line_and_values(
     assert len(answer["tables"]["first_difference_values"]["rows"]) == 6
 
 
+def test_a_stage_is_that_of_the_directory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = (FIXTURES / "cpu/softmax/after_optimizations.txt").read_text()
+    (tmp_path / "edited.txt").write_text(text)
+    directory, file = str(FIXTURES / "cpu/softmax"), str(tmp_path / "edited.txt")
+    for one, other in ((directory, file), (file, directory)):
+        assert run(one, "--against", other, "--stage", "before_optimizations", "--format", "json", "-q") == 0
+        assert json.loads(capsys.readouterr().out)["answer"]["verdict"] == "rounding"
+    assert run(file, "--against", file, "--stage", "before_optimizations", "-q") == 2
+
+
 def test_stages_of_one_dump_are_compared(capsys: pytest.CaptureFixture[str]) -> None:
     stages = "before_optimizations..after_optimizations"
     assert run(str(FIXTURES / "cpu/softmax"), "--stage", stages, "--format", "json", "-q") == 0

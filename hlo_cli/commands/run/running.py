@@ -103,8 +103,8 @@ def compare(
     ):  # fmt: skip
         if stages is not None and is_given:
             raise conflict_error("--stage A..B", name)
-    first, second = stages or (reading.stage, reading.stage)
     other = [options.against] if options.against is not None else inputs
+    first, second = stages or _stage_of_directories(reading.stage, inputs, other)
     old = load_one(inputs, replace(reading, stage=first))
     new = load_one(other, replace(reading, stage=second))
     report, mark = report_of_comparison(old, new, options, quiet=output.quiet)
@@ -113,3 +113,9 @@ def compare(
     if mark is not None:
         print_quoted(mark, output)
     return code or int(not report.numbers["same"])
+
+
+def _stage_of_directories(stage: str | None, *sides: Sequence[str]) -> tuple[str | None, ...]:
+    """The stage of --stage for each side: it is not that of a file that is compared with a directory."""
+    have_stages = [any(map(os.path.isdir, names)) for names in sides]
+    return tuple(stage if has or not any(have_stages) else None for has in have_stages)
