@@ -12,7 +12,7 @@ class Limits:
     """What one evaluation may take: bytes of live values, scalar operations, iterations of a loop, and seconds."""
 
     max_bytes: int = 8 << 30
-    max_operations: int = 40_000_000_000
+    max_operations: int = 400_000_000_000
     max_iterations: int = 1_000_000
     max_seconds: float = 600.0
 
