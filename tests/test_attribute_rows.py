@@ -109,9 +109,10 @@ def test_what_nothing_computes_with_is_named_by_its_row_alone() -> None:
         "epsilon",
         "is_reverse",
         "left_side",
+        "sparsity_config",
         "unit_diagonal",
     )  # their meaning is in analysis/semantics
-    expected = Counter(evaluated) + Counter(("is_composite", "left_side"))
+    expected = Counter(evaluated) + Counter(("is_composite", "left_side", "sparsity_config"))
     assert naming == expected, "one rule each looks at these"
 
 

@@ -113,7 +113,7 @@ or if --probe finds an element.
     multiple=True,
     metavar="NAME",
     shell_complete=completion.instructions,
-    help="Summarize the value of this instruction in each loop iteration; repeatable.",
+    help="Show a summary of this instruction in each loop iteration; repeatable.",
 )
 @option(
     "--save-raw",
