@@ -237,7 +237,7 @@ def _parting(setting: _Setting, found: Sequence[Distance]) -> Parting | None:
     counts = [1 if each is None else each.count for each in devices]
     traces = Trace(prints, counts[1] if counts[0] == 1 else 1), Trace(prints)
     setting.run_both("widen", observe=traces)
-    worse = [at for at, each in enumerate(found) if each.is_known and each.widened > ROUNDING]
+    worse = [at for at, each in enumerate(found) if each.verdict in ("approximation", "different")]
     ends = [node for node in traces[1].nodes if node.instruction is new.entry.root]
     wrong = [node.makers[at] for node in ends for at in worse]
     pairs = match(old, new).pairs

@@ -46,14 +46,14 @@ class Distance:
 
     @property
     def verdict(self) -> Verdict:
-        """What the distances mean.
+        """What the distances mean; constants that are folded in f32 may show in the widened run alone.
 
-        >>> Distance((), 0.5, 1e-12).verdict, Distance((), 0.5, 0.1).verdict
-        ('rounding', 'different')
+        >>> Distance((), 0.5, 1e-12).verdict, Distance((), 0.5, 0.1).verdict, Distance((), 0.0, 1e-5).verdict
+        ('rounding', 'different', 'identical')
         """
         if not self.is_known:
             return "unknown"
-        if self.exact == 0 and self.widened <= ROUNDING:
+        if self.exact == 0 and self.widened <= APPROXIMATION:
             return "identical"
         if self.widened <= ROUNDING:
             return "rounding"
