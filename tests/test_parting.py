@@ -192,3 +192,15 @@ def test_differences_are_counted_in_ulp_and_nan_on_both_sides() -> None:
     assert second.ulp == 1.0
     assert second.expected is not None
     assert second.expected.bound == 4 * 2.0**-8
+
+
+def test_what_is_identical_as_written_is_the_same_although_constants_are_folded() -> None:
+    """A compiler computes 1/3 in f16; without rounding, the other program has another third."""
+    old = """ENTRY e { p = f16[4] parameter(0)  one = f16[] constant(1)  three = f16[] constant(3)
+      third = f16[] divide(one, three)  b = f16[4] broadcast(third), dimensions={}  ROOT r = f16[4] multiply(p, b) }"""
+    new = """ENTRY e { p = f16[4] parameter(0)  third = f16[] constant(0.33325)
+      b = f16[4] broadcast(third), dimensions={}  ROOT r = f16[4] multiply(p, b) }"""
+    found = compare_runs(parse_module(old), parse_module(new))
+    assert found.verdict == "identical"
+    assert found.distances[0].exact == 0
+    assert 1e-6 < found.distances[0].widened < 1e-3
