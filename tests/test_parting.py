@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
 import numpy as np
 import pytest
 
-from hlo_cli import compare_runs, load, parse_module
+from hlo_cli import HloError, Module, compare_runs, load, parse_module
 from hlo_cli.analysis.evaluate.arguments import made_up_arguments
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
@@ -194,13 +195,48 @@ def test_differences_are_counted_in_ulp_and_nan_on_both_sides() -> None:
     assert second.expected.bound == 4 * 2.0**-8
 
 
-def test_what_is_identical_as_written_is_the_same_although_constants_are_folded() -> None:
-    """A compiler computes 1/3 in f16; without rounding, the other program has another third."""
-    old = """ENTRY e { p = f16[4] parameter(0)  one = f16[] constant(1)  three = f16[] constant(3)
-      third = f16[] divide(one, three)  b = f16[4] broadcast(third), dimensions={}  ROOT r = f16[4] multiply(p, b) }"""
-    new = """ENTRY e { p = f16[4] parameter(0)  third = f16[] constant(0.33325)
-      b = f16[4] broadcast(third), dimensions={}  ROOT r = f16[4] multiply(p, b) }"""
+def folded(kind: str, third: str) -> tuple[Module, Module]:
+    """Two programs that multiply by 1/3: one divides, and the compiler of the other has divided."""
+    one, two = f"one = {kind}[] constant(1)  three = {kind}[] constant(3)", f"{kind}[] divide(one, three)"
+    text = "ENTRY e {{ p = {0}[4] parameter(0)  {1}  t = {2}  b = {0}[4] broadcast(t), dimensions={{}}  {3} }}"
+    root = f"ROOT r = {kind}[4] multiply(p, b)"
+    constant = f"{kind}[] constant({third})"
+    return parse_module(text.format(kind, one, two, root)), parse_module(text.format(kind, "", constant, root))
+
+
+def test_folded_constants_are_no_difference_if_results_are_identical() -> None:
+    third = str(float(np.float32(1) / np.float32(3)))
+    found = compare_runs(*folded("f32", third)).distances[0]
+    assert (found.exact, found.verdict) == (0, "identical")
+    assert replace(found, widened=1e-4).verdict == "identical"
+    narrow = compare_runs(*folded("f16", "0.33325")).distances[0]
+    assert narrow.exact == 0
+    assert (narrow.verdict, 1e-6 < narrow.widened < 1e-3) == ("approximation", True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "old", "new", "verdict"),
+    [
+        ("s32", "5000000, 0", "5000000, 1", "different"),
+        ("pred", "true, false", "true, true", "different"),
+        ("s32", "5, 0", "5, 0", "identical"),
+    ],
+)
+def test_integers_are_the_same_or_different(kind: str, old: str, new: str, verdict: str) -> None:
+    one, two = (parse_module(f"ENTRY e {{ ROOT c = {kind}[2] constant({{{values}}}) }}") for values in (old, new))
+    assert compare_runs(one, two).verdict == verdict
+
+
+def test_an_overflow_on_one_side_is_no_rounding() -> None:
+    text = "ENTRY e {{ p = f16[1] parameter(0)  c = f16[1] constant({{1000}})  {} }}"
+    old = text.format("ROOT r = f16[1] multiply(p, c)")
+    new = text.format("m = f16[1] multiply(p, c)  s = f16[1] multiply(m, c)  ROOT r = f16[1] divide(s, c)")
     found = compare_runs(parse_module(old), parse_module(new))
-    assert found.verdict == "identical"
-    assert found.distances[0].exact == 0
-    assert 1e-6 < found.distances[0].widened < 1e-3
+    assert found.verdict == "overflow"
+    assert found.distances[0].inf == (0, 1)
+
+
+def test_parameters_have_the_same_shapes() -> None:
+    old, new = (parse_module(f"ENTRY e {{ ROOT p = {kind}[4] parameter(0) }}") for kind in ("f32", "bf16"))
+    with pytest.raises(HloError, match=r"parameter 0 is f32\[4\] in the first module, and bf16\[4\] in the second"):
+        compare_runs(old, new)

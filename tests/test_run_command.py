@@ -177,12 +177,16 @@ def test_values_of_device_0_are_told_as_such(
 
 
 def test_nothing_is_claimed_of_results_that_are_not_compared(
-    two_devices: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+    two_devices: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path, *rest = two_devices
-    assert run(path, *rest, "--against", path, "--json") == 1
+    (tmp_path / "whole.hlo").write_text(
+        "ENTRY e { p = f32[4] parameter(0)  l = f32[4] log(p)  ROOT t = (f32[4], f32[4]) tuple(l, p) }"
+    )
+    assert run(path, *rest, "--against", str(tmp_path / "whole.hlo"), "--json") == 1
     answer = json.loads(capsys.readouterr().out)["answer"]
     assert (answer["largest_exact"], answer["largest_widened"]) == (None, None)
+    assert run(path, *rest, "--against", path, "--json") == 0
 
 
 _CALLS = "\n".join(
@@ -262,3 +266,49 @@ def test_options_without_meaning_are_rejected(
 ) -> None:
     assert run(dump(tmp_path), *options) == 2
     assert words in capsys.readouterr().err
+
+
+TUPLE = """ENTRY e { p = f32[2] parameter(0)
+  c = (f32[2], f32[2]) custom-call(p), custom_call_target="my_op"
+  g = f32[2] get-tuple-element(c), index=1
+  ROOT r = f32[2] negate(g) }"""
+
+
+def test_probe_names_the_maker_of_an_element_of_a_tuple(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "m.hlo").write_text(TUPLE)
+    (tmp_path / "s.py").write_text("def stub(x):\n    return x, x * float('nan')\n")
+    stub = f"my_op={tmp_path / 's.py'}"
+    assert run(str(tmp_path / "m.hlo"), "--stub", stub, "--probe", "nan", "--json") == 1
+    assert json.loads(capsys.readouterr().out)["answer"]["first"] == "c"
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "words"),
+    [
+        ("u8[2]", [1, 300], "argument 0 has numbers that u8 cannot hold"),
+        ("s32[2]", [1.5, 2], "argument 0 has numbers that s32 cannot hold"),
+        ("pred[2]", [0, 2], "argument 0 has numbers that pred cannot hold"),
+        ("f32[2]", [[1], [2, 3]], "expected lists of equal lengths"),
+    ],
+)
+def test_arguments_are_checked(
+    kind: str, given: list[object], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "m.hlo").write_text(f"ENTRY e {{ ROOT p = {kind} parameter(0) }}")
+    (tmp_path / "a.json").write_text(json.dumps([given]))
+    assert run(str(tmp_path / "m.hlo"), "--args", str(tmp_path / "a.json")) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_arguments_of_devices_have_sizes_that_the_parts_make(
+    two_devices: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.json").write_text("[[1, 2, 3, 4, 5]]")
+    assert run(two_devices[0], "--args", str(tmp_path / "a.json")) == 2
+    assert "p has sizes [5], which 2 parts of f32[2]" in capsys.readouterr().err
+
+
+def test_two_stages_are_required(capsys: pytest.CaptureFixture[str]) -> None:
+    for stages in ("..", "..after_optimizations", "after_optimizations..after_optimizations"):
+        assert run(str(FIXTURES / "cpu/softmax"), "--stage", stages) == 2
+        assert "--stage A..B requires two different stages" in capsys.readouterr().err

@@ -241,7 +241,7 @@ def test_parameters_and_tuples_are_followed(folder: Path, capsys: pytest.Capture
     ]
     assert run("m.hlo", "--args", "a.json", "--watch", name, "-o", "x.npz", "-q") == 0
     with np.load(folder / "x.npz") as found:
-        assert sorted(found) == [f"{name}_0", f"{name}_1", f"{name}_rounds"]
+        assert sorted(found) == [f"{name}_0", f"{name}_1", f"{name}_iterations"]
         assert found[f"{name}_1"].tolist() == [[1, 2], [4, 8]]
 
 
@@ -277,7 +277,7 @@ def test_watched_values_are_saved(folder: Path) -> None:
     assert run("m.hlo", "--args", "a.json", "--watch", "y", "-o", "y.npz", "-q") == 0
     with np.load(folder / "y.npz") as found:
         assert found["y"][:, 0].tolist() == [2, 4, 8, 16, 32, 64]
-        assert found["y_rounds"].tolist() == [[0, 0], [0, 1], [1, 0], [1, 1], [2, 0], [2, 1]]
+        assert found["y_iterations"].tolist() == [[0, 0], [0, 1], [1, 0], [1, 1], [2, 0], [2, 1]]
 
 
 def test_what_is_kept_has_a_limit(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -62,7 +62,7 @@ def test_a_wrong_rewrite_is_found(
     command, *options = words
     out = str(tmp_path / "out.hlo")
     assert hlo(command, str(tmp_path / "m.txt"), *options, "--verify") == 1
-    assert "verified: 1 of 1 result differs, first at r" in capsys.readouterr().err
+    assert "not the same: 1 of 1 result differs, first at r" in capsys.readouterr().err
     assert hlo(command, str(tmp_path / "m.txt"), *options, "--verify", "-o", out) == 1
     assert "first at r" in capsys.readouterr().err
     assert hlo(command, str(tmp_path / "m.txt"), *options) == 0

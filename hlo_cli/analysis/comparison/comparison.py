@@ -27,11 +27,12 @@ from hlo_cli.analysis.matching.matching import match
 from hlo_cli.analysis.semantics.number_types import Array, Floats
 from hlo_cli.analysis.semantics.values import Value
 from hlo_cli.analysis.sharding.device_groups import devices_of
+from hlo_cli.analysis.sharding.stages import is_partitioned
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.shape import ArrayShape, Shape
+from hlo_cli.ir.shape import ArrayShape, Shape, TokenShape
 from hlo_cli.source import HloError
 
 _OTHER_SEEDS: Final = (1, 2)
@@ -116,8 +117,8 @@ class RunComparison:
 
     @property
     def is_same(self) -> bool:
-        """Whether the results are identical, or differ by rounding only."""
-        return self.verdict in ("identical", "rounding")
+        """Whether the results are identical, or differ by rounding only, which may make one of them overflow."""
+        return self.verdict in ("identical", "rounding", "overflow")
 
 
 def compare_runs(
@@ -161,6 +162,7 @@ def compare_runs(
         check_outfeeds(module)
 
     old, new = _with_program_of(old, new), _with_program_of(new, old)
+    is_rewrite = is_rewrite or _check_interfaces(old, new)
     shared = shared_by(old, new)
     stated = {each.count for each in map(devices_of, (old, new)) if each.is_stated}
     devices = min(stated) if devices is None and len(stated) == 1 else devices
@@ -178,6 +180,26 @@ def compare_runs(
     executed = sum(each.executed for each in (*exact, *widened))
     assumed = tuple(each for each in shared.targets if each not in (stubs or {}))
     return RunComparison(found, parting, executed, values, repeated, assumed)
+
+
+def _check_interfaces(old: Module, new: Module) -> bool:
+    """HloError if parameters or results of programs on one device have other types or sizes.
+
+    Returns whether both are the programs of single devices, with the same parts.
+    """
+    interfaces = []
+    for module in (old, new):
+        roots = (("parameter", each) for each in module.entry.parameters)
+        values = (*roots, ("result", module.entry.root))
+        interfaces.append([(role, leaf) for role, each in values if each for _, leaf in each.shape.leaves])
+    texts = [[(role, leaf.to_string(layout=False)) for role, leaf in interface] for interface in interfaces]
+    if any(map(runs_on_devices, (old, new))):
+        return texts[0] == texts[1] and all(map(is_partitioned, (old, new)))
+    for at, ((role, one), (_, two)) in enumerate(zip(*texts, strict=False)):
+        if one != two and not isinstance(interfaces[0][at][1], TokenShape):
+            number = sum(each == role for each, _ in texts[0][:at])
+            raise HloError(f"{role} {number} is {one} in the first module, and {two} in the second")
+    return False
 
 
 def _with_program_of(module: Module, other: Module) -> Module:
@@ -257,6 +279,8 @@ def _parting(setting: _Setting, found: Sequence[Distance]) -> Parting | None:
         return find_repair(runner, expected, suspects, material_of(old), executions=executions)
 
     is_one_text = len(paired) >= MIN_SHARE * max(len(olds), len(news))
+    if not is_one_text and not all(each.is_whole for each in traces):
+        return None
     return first_parting(
         *traces,
         wrong,

@@ -42,7 +42,8 @@ def arrays_in(data: bytes, name: str) -> Iterator[tuple[str | None, Array]]:
             for each in loaded.files:
                 yield each, loaded[each]
     except (ValueError, OSError, EOFError, BadZipFile) as error:
-        raise HloError(f"cannot read {name}: {error}", hint="supported: .npz, .npy, .json") from None
+        reason = "it is not an archive of arrays" if "allow_pickle" in str(error) else str(error)
+        raise HloError(f"cannot read {name}: {reason}", hint="supported: .npz, .npy, .json") from None
 
 
 def array_of_numbers(value: object) -> Array:
@@ -54,7 +55,7 @@ def array_of_numbers(value: object) -> Array:
     try:
         found = np.asarray(value)
     except ValueError as error:
-        raise HloError(f"not an array: {error}") from None
+        raise HloError("expected lists of equal lengths") from error
     if found.dtype.kind not in "biufc":
         raise HloError(f"expected numbers, found {type(value).__name__}")
     return found

@@ -93,6 +93,19 @@ def checked(value: Value, shape: Shape, name: str, floats: Floats) -> Value:
     if array.shape != shape.dimensions:
         sizes = ",".join(map(str, array.shape))
         raise HloError(f"{name} has sizes [{sizes}], but the parameter is {shape}")
+    _check_numbers(array, shape, name)
     is_float = array.dtype in (np.float32, np.float64) and shape.element_type.kind == "float"
     held = array if is_float else array.astype(carrier(shape.element_type, floats))
     return settle(held, shape.element_type, floats)
+
+
+def _check_numbers(array: Array, shape: ArrayShape, name: str) -> None:
+    """HloError for numbers that integers or booleans cannot hold."""
+    kind = shape.element_type
+    if kind.kind not in ("pred", "signed", "unsigned") or array.dtype.kind == "b" or not array.size:
+        return
+    least = -(1 << (kind.bits - 1)) if kind.kind == "signed" else 0
+    most = (1 << (kind.bits - (kind.kind == "signed"))) - 1 if kind.kind != "pred" else 1
+    is_integral = array.dtype.kind in "iu" or bool((np.isfinite(array) & (array == np.trunc(array))).all())
+    if not is_integral or int(array.min()) < least or int(array.max()) > most:
+        raise HloError(f"{name} has numbers that {kind} cannot hold, but the parameter is {shape}")

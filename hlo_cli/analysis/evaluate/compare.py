@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import isfinite
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
@@ -22,7 +23,11 @@ APPROXIMATION: Final = 1e-3
 MODES: Final[tuple[Floats, Floats]] = ("exact", "widen")
 """How floats are held in the two runs of a comparison."""
 
-Verdict: TypeAlias = Literal["identical", "rounding", "unknown", "approximation", "discontinuity", "different"]
+Verdict: TypeAlias = Literal[
+    "identical", "rounding", "overflow", "unknown", "approximation", "discontinuity", "different"
+]
+_WIDE_BITS: Final = 32
+"""Narrower floats round small differences away, so that results that are identical as written prove little."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +37,8 @@ class Distance:
     A distance is the largest difference over the largest finite magnitude; infinite where only one value is finite.
     `ulp` is the largest exact difference in units in the last place of the element type; where terms cancel it means
     little. `nan` and `inf` count such elements of the exact results, before and after. `expected` is the exact distance
-    that rounding explains. Not known if the place of the result on devices is unknown.
+    that rounding explains. Not known if the place of the result on devices is unknown. Results without an element type
+    are wide floats.
     """
 
     index: ShapeIndex
@@ -43,20 +49,30 @@ class Distance:
     nan: tuple[int, int] = (0, 0)
     inf: tuple[int, int] = (0, 0)
     expected: Rounding | None = None
+    element_type: PrimitiveType | None = None
 
     @property
     def verdict(self) -> Verdict:
         """What the distances mean; constants that are folded in f32 may show in the widened run alone.
 
+        Integers are the same or different. `overflow` is NaN or infinity in one run as written, though both agree
+        without rounding.
+
         >>> Distance((), 0.5, 1e-12).verdict, Distance((), 0.5, 0.1).verdict, Distance((), 0.0, 1e-5).verdict
         ('rounding', 'different', 'identical')
+        >>> Distance((), float("inf"), 1e-12).verdict
+        'overflow'
         """
         if not self.is_known:
             return "unknown"
-        if self.exact == 0 and self.widened <= APPROXIMATION:
+        kind = self.element_type
+        if kind is not None and kind.kind in ("pred", "signed", "unsigned"):
+            return "identical" if self.exact == 0 else "rounding" if self.widened == 0 else "different"
+        is_wide = kind is None or kind.bits >= _WIDE_BITS
+        if self.exact == 0 and self.widened <= (APPROXIMATION if is_wide else ROUNDING):
             return "identical"
         if self.widened <= ROUNDING:
-            return "rounding"
+            return "rounding" if isfinite(self.exact) else "overflow"
         return "approximation" if self.widened <= APPROXIMATION else "different"
 
     @property
@@ -66,7 +82,7 @@ class Distance:
 
 
 _ORDER: Final[tuple[Verdict, ...]] = (
-    "identical", "rounding", "unknown", "approximation", "discontinuity", "different",
+    "identical", "rounding", "overflow", "unknown", "approximation", "discontinuity", "different",
 )  # fmt: skip
 
 
@@ -104,6 +120,7 @@ def distances(
                 nan=(_count(np.isnan, old), _count(np.isnan, new)),
                 inf=(_count(np.isinf, old), _count(np.isinf, new)),
                 expected=(expected or {}).get(index),
+                element_type=leaf.element_type,
             )
         )
     return tuple(rows)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
@@ -196,7 +197,8 @@ def _keywords(stub: Stub, instruction: Instruction) -> dict[str, object]:
 
 def _place(error: BaseException) -> str | None:
     """The line of the stub's file in which an error was raised."""
-    frames = [each for each in traceback.extract_tb(error.__traceback__) if each.filename != __file__]
+    own = Path(__file__).parents[2]
+    frames = [each for each in traceback.extract_tb(error.__traceback__) if own not in Path(each.filename).parents]
     return f"raised in {frames[-1].filename}:{frames[-1].lineno}, in {frames[-1].name}" if frames else None
 
 

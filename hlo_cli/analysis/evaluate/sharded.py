@@ -76,6 +76,10 @@ def device_arguments(module: Module, whole: Sequence[Value], count: int) -> list
 def _cut(array: Array, shape: ArrayShape, entry: EntryArray | None, count: int) -> list[Array]:
     if entry is None or entry.placement is None or array.shape == shape.dimensions:
         return [array] * count
+    sizes = [-(-size // part) for size, part in zip(array.shape, entry.placement.parts, strict=False)]
+    if array.ndim != len(shape.dimensions) or tuple(sizes) != shape.dimensions:
+        given, parts = ",".join(map(str, array.shape)), "×".join(map(str, entry.placement.parts))
+        raise HloError(f"{entry.instruction.name} has sizes [{given}], which {parts} parts of {shape} do not make")
     found: list[Array] = [np.zeros(shape.dimensions, array.dtype) for _ in range(count)]
     whole = replace(entry.shape, dimensions=array.shape)
     for each in parts_of(whole, entry.placement, count):

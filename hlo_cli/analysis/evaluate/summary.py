@@ -27,7 +27,16 @@ class Summary:
     zeros: int
     nan: int
     inf: int
-    first: tuple[float, ...]
+    first: tuple[complex, ...]
+
+    @property
+    def first_text(self) -> str:
+        """The first elements with four digits; integers have all.
+
+        >>> summary_of(np.array([123456, 7])).first_text, summary_of(np.array([1 / 3, 3 - 4j])).first_text
+        ('123456 7', '0.3333+0j 3-4j')
+        """
+        return " ".join(str(each) if isinstance(each, int) else f"{each:.4g}" for each in self.first)
 
 
 def summary_of(array: Array) -> Summary:
@@ -41,7 +50,8 @@ first=(1.0, nan, 3.0, 0.0))
     """
     once = array[tuple(slice(0, 1) if not stride else slice(None) for stride in array.strides)]
     times = prod(array.shape) // max(1, once.size) if once.size else 0
-    first = tuple(float(each) for each in _magnitudes(_beginning(array)))
+    beginning = _beginning(array)
+    first = tuple((beginning.astype(int) if beginning.dtype.kind == "b" else beginning).tolist())
     least, most, total, squares = float("inf"), float("-inf"), 0.0, 0.0
     count = zeros = nan = inf = 0
     for block in _blocks(once):

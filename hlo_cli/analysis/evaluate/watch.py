@@ -167,9 +167,9 @@ def _has_infinity(value: Value) -> bool:
 
 
 def stacked(watch: Watch) -> dict[str, Array]:
-    """The values of all executions by name, one array along a new first dimension, and `NAME_rounds`.
+    """The values of all executions by name, one array along a new first dimension, and `NAME_iterations`.
 
-    `NAME_rounds` has the iterations of the loops around. Values of different sizes are arrays of their own.
+    `NAME_iterations` has the iterations of the loops around. Values of different sizes are arrays of their own.
     """
     found: dict[str, Array] = {}
     for (instruction, index), arrays in watch.saved.items():
@@ -181,5 +181,5 @@ def stacked(watch: Watch) -> dict[str, Array]:
     for instruction, rounds in watch.saved_rounds.items():
         depths = {len(each) for each in rounds}
         if len(depths) == 1:
-            found[f"{instruction.name}_rounds"] = np.array(rounds, np.int64).reshape(len(rounds), depths.pop())
+            found[f"{instruction.name}_iterations"] = np.array(rounds, np.int64).reshape(len(rounds), depths.pop())
     return found

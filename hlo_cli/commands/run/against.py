@@ -72,6 +72,7 @@ def report_of_comparison(
         next=() if parting is None else _next(old, new, parting),
         notes=(
             *_notes_on_tolerance(found),
+            *_notes_on_nan(found),
             *notes_on_arguments(options),
             *notes_on_draws(old.module, new.module),
             *notes_on_assumed(compared.assumed),
@@ -125,10 +126,17 @@ def _notes_on_tolerance(found: Sequence[Distance]) -> tuple[Diagnostic, ...]:
     if not amplified:
         return (Diagnostic("note", words),)
     count = format_count(amplified, "results")
-    more = (
-        f"{count} {verb(amplified, 'differs', 'differ')} by more than (4 + √terms) · u: cancellation enlarges rounding"
-    )
+    more = f"{count} {verb(amplified, 'differs', 'differ')} by more than the (4 + √terms) · u that rounding explains"
     return Diagnostic("note", words), Diagnostic("note", more)
+
+
+def _notes_on_nan(found: Sequence[Distance]) -> tuple[Diagnostic, ...]:
+    """How many elements are not compared, because they are NaN in both modules."""
+    count = sum(min(each.nan) for each in found)
+    if not count:
+        return ()
+    words = f"{format_count(count, 'elements')} {verb(count, 'is', 'are')} NaN in both modules, and not compared"
+    return (Diagnostic("note", words),)
 
 
 def _next(old: Loaded, new: Loaded, parting: Parting) -> tuple[str, ...]:
@@ -158,15 +166,21 @@ def _answer(compared: RunComparison, seed: int) -> str:
     first = "" if parting is None else f", first at {parting.instruction.name}"
     different = sum(each.verdict == "different" for each in found)
     match compared.verdict:
+        case "identical" if not found:
+            return "Nothing to compare: the modules have no results"
         case "identical":
             return f"The same program: {results} identical"
         case "rounding":
             apart = f"{verb(len(found), 'differs', 'differ')} by rounding only, by {_share(worst)} at most"
             return f"The same program: {results} {apart}"
+        case "overflow":
+            count = sum(each.verdict == "overflow" for each in found)
+            which = f"{count:,} of {results} {verb(count, 'has', 'have')} NaN or Inf in one module only"
+            return f"The same program without rounding; with it, {which}"
         case "unknown":
             known = [each for each in found if each.is_known]
             if not known:
-                return f"Not compared: the place of all {results} on devices is unknown"
+                return f"Not compared: the place of {results} on devices is unknown"
             agree = "agrees" if len(known) == 1 else "agree"
             return f"{len(known):,} of {results} {agree}; the place of the others on devices is unknown"
         case "approximation":

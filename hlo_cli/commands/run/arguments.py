@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from hlo_cli.commands.run.options import RunOptions
 from hlo_cli.commands.run.raw import RAW, raw_argument
 from hlo_cli.ir.module import Module
+from hlo_cli.report.numbers import format_count
 from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ def arguments_from(paths: Sequence[str], module: Module, *, seed: int | None = N
                 place, following = following, following + 1
             else:
                 place = _place(name, module, path)
+            if place in found:
+                raise HloError(f"--args has parameter {place} twice; the second time in {path}")
             found[place] = array
     missing = [parameter.name for at, parameter in enumerate(parameters) if at not in found]
     if seed is not None and missing and max(found, default=0) < len(parameters):
@@ -56,7 +59,9 @@ def arguments_from(paths: Sequence[str], module: Module, *, seed: int | None = N
         listed = f"; missing: {', '.join(missing[:5])}" if missing else ""
         hint = "use --seed N to make up the others" if missing and seed is None else None
         raise HloError(
-            f"--args has {len(found)} arguments, but the entry has {len(parameters)} parameters{listed}", hint=hint
+            f"--args has {format_count(len(found), 'arguments')}, but the entry has "
+            f"{format_count(len(parameters), 'parameters')}{listed}",
+            hint=hint,
         )
     if seed is not None:
         raise HloError("--seed has no effect: --args has all arguments", hint="remove --seed")

@@ -12,7 +12,7 @@ from hlo_cli.commands.shared import completion
 from hlo_cli.commands.shared.command import Command, flag, option
 from hlo_cli.commands.shared.io_options import io_of, io_options
 from hlo_cli.commands.shared.writing import print_diagnostics, write_bytes, write_report
-from hlo_cli.source import joined_by_or
+from hlo_cli.source import HloError, joined_by_or
 
 if TYPE_CHECKING:
     from hlo_cli.commands.shared.io_options import InputOptions, OutputOptions
@@ -52,7 +52,7 @@ program, cut and put together by the shardings of the dump.
 
 Custom calls whose meaning is unknown are refused before anything runs. --stub
 runs FILE.py as Python, with all rights of the user, and calls its function
-stub(*operands, shape), or with FILE.py:NAME another, for each execution.
+stub(*operands, shape=SHAPE), or with FILE.py:NAME another, for each execution.
 Infeeds read the arrays of --feed one after another.
 
 Exits with code 1 if results differ by more than rounding or cannot be compared,
@@ -222,10 +222,14 @@ def _run(inputs: tuple[str, ...], options: RunOptions, reading: InputOptions, ou
         report = report_of_passes(inputs, reading, options, quiet=output.quiet)
         return write_report(report, output) or int(not report.numbers["same"])
     first, is_range, second = (reading.stage or "").partition("..")
+    if is_range and (not first or not second or first == second):
+        raise HloError("--stage A..B requires two different stages")
     if options.against is not None or is_range:
         return compare(inputs, options, reading, output, (first or None, second or None) if is_range else None)
     loaded = load_one(inputs, reading)
     module = loaded.module
+    if module.errors:
+        raise HloError.of(module.errors)
     read = what_was_read(module)
     if options.probe is not None:
         from hlo_cli.analysis.evaluate.probe import Probe
@@ -238,7 +242,7 @@ def _run(inputs: tuple[str, ...], options: RunOptions, reading: InputOptions, ou
         return write_report(found, output, module.errors, read=read) or int(probe.first is not None)
     if options.watch:
         return watch_values(loaded, options, output)
-    watched = tuple(module.instruction(name) for name in options.at)
+    watched = tuple(dict.fromkeys(module.instruction(name) for name in options.at))
     run = run_module(module, options, output, watch=watched)
     if options.save_raw is not None:
         from hlo_cli.commands.run.raw import raw_value

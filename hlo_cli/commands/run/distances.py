@@ -24,6 +24,7 @@ VERDICT: Final = Column("verdict", "verdict")
 MEANING: Final[dict[Verdict, str]] = {
     "identical": "identical",
     "rounding": "rounding",
+    "overflow": "overflow by rounding",
     "unknown": "placement unknown",
     "approximation": "constant or approximation",
     "discontinuity": "discontinuity",

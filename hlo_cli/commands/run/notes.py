@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hlo_cli.analysis.semantics.random_bits import UNSTATED_DRAWS
 from hlo_cli.commands.run.options import RunOptions
-from hlo_cli.report.numbers import format_count
+from hlo_cli.report.numbers import format_count, verb
 from hlo_cli.source import Diagnostic
 
 if TYPE_CHECKING:
@@ -64,11 +64,12 @@ def notes_on_devices(run: Run, options: RunOptions) -> tuple[Diagnostic, ...]:
     """Notes on what is shown of device 0 only, and on data that was not read."""
     notes = []
     if options.feed and run.unread:
-        notes.append(Diagnostic("note", f"{format_count(run.unread, 'arrays')} of --feed were not read to the end"))
+        count, was = format_count(run.unread, "arrays"), verb(run.unread, "was", "were")
+        notes.append(Diagnostic("note", f"{count} of --feed {was} not read to the end"))
     if run.unknown:
         results = format_count(len(run.unknown), "results")
-        verb, its = ("is", "its") if len(run.unknown) == 1 else ("are", "their")
-        words = f"{results} {verb} shown for device 0 of {run.devices:,}: the dump does not state {its} sharding"
+        are, its = ("is", "its") if len(run.unknown) == 1 else ("are", "their")
+        words = f"{results} {are} shown for device 0 of {run.devices:,}: the dump does not state {its} sharding"
         notes.append(Diagnostic("note", words))
     for name, is_given in (("--at", options.at), ("--watch", options.watch), ("outfeeds", run.outfed)):
         if is_given and run.devices > 1:

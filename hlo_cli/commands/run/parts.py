@@ -146,7 +146,7 @@ def _summaries(module: str, role: str, name: str, value: Value, shape: Shape) ->
         summary = summary_of(array)
         yield (
             module, role, f"{name}{index_text(index)}" if index else name, str(leaf), summary.least, summary.most,
-            summary.mean, summary.rms, summary.nan, summary.inf, " ".join(f"{each:.4g}" for each in summary.first),
+            summary.mean, summary.rms, summary.nan, summary.inf, summary.first_text,
         )  # fmt: skip
 
 

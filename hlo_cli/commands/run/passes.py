@@ -163,7 +163,7 @@ def _compared(before: tuple[Module, Pair, str], module: Module, runs: Pair) -> t
 def _answer(count: int, rows: Sequence[Row], verdicts: Sequence[Verdict]) -> str:
     dumps = format_count(count, "pass dumps")
     if not rows:
-        return f"{dumps} compute the same, to the last bit"
+        return f"{dumps} have identical results"
     different = next((row for row, verdict in zip(rows, verdicts, strict=True) if verdict not in _SAME), None)
     if different is None:
         rounding = verdicts.count("rounding")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.evaluate.run import Run, arrays_of
@@ -76,7 +77,8 @@ def _table(
 
 def _result_lines(run: Run, root: Instruction) -> Iterator[Line]:
     for index, array, shape in arrays_of(run.result, root.shape):
-        yield (result_label(index), result_name(root, index), str(shape)), summary_of(array)
+        whole = replace(shape, dimensions=array.shape) if array.ndim == len(shape.dimensions) else shape
+        yield (result_label(index), result_name(root, index), str(whole)), summary_of(array)
 
 
 def _watched_table(run: Run, watched: Sequence[Instruction]) -> Table:

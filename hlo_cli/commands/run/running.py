@@ -107,9 +107,10 @@ def compare(
     first, second = stages or _stage_of_directories(reading.stage, inputs, other)
     old = load_one(inputs, replace(reading, stage=first))
     new = load_one(other, replace(reading, stage=second))
+    if errors := (*old.module.errors, *new.module.errors):
+        raise HloError.of(errors)
     report, mark = report_of_comparison(old, new, options, quiet=output.quiet)
-    errors = (*old.module.errors, *new.module.errors)
-    code = write_report(report, output, errors, read=what_was_read(old.module))
+    code = write_report(report, output, (), read=what_was_read(old.module))
     if mark is not None:
         print_quoted(mark, output)
     return code or int(not report.numbers["same"])

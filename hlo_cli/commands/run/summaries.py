@@ -31,5 +31,5 @@ def summary_cells(summary: Summary) -> tuple[Cell, ...]:
     """The cells of a summary, in the order of the columns."""
     return (
         summary.least, summary.most, summary.mean, summary.rms, summary.zeros, summary.nan, summary.inf,
-        " ".join(f"{each:.4g}" for each in summary.first),
+        summary.first_text,
     )  # fmt: skip

@@ -131,4 +131,4 @@ def _verification(compared: Callable[[], RunComparison]) -> Verification:
             first = found.first_difference
             where = "" if first is None else f", first at {first.instruction.name}"
             of = format_count(len(found.distances), "results")
-            return Verification(verdict, f"verified: {count:,} of {of} {verb(count, 'differs', 'differ')}{where}")
+            return Verification(verdict, f"not the same: {count:,} of {of} {verb(count, 'differs', 'differ')}{where}")
