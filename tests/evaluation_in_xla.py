@@ -26,8 +26,9 @@ from evaluation_families import programs
 from evaluation_opcodes import PARTS
 from evaluation_programs import Program
 from hlo_cli import parse_module
-from hlo_cli.analysis.evaluate.run import arrays_of, evaluate
+from hlo_cli.analysis.evaluate.run import evaluate
 from hlo_cli.analysis.semantics.number_types import Array, carrier
+from hlo_cli.analysis.semantics.values import arrays_of
 from hlo_cli.ir.primitive import FLOAT_FORMATS, PrimitiveType
 
 OURS = {

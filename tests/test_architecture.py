@@ -63,7 +63,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "memory": {"dataflow", "hardware", "layout", "placing"},
         "semantics": {"layout"},
         "evaluate": {"dataflow", "semantics", "shapes", "sharding"},
-        "comparison": {"evaluate", "matching", "semantics", "sharding"},
+        "comparison": {"dataflow", "evaluate", "matching", "semantics", "sharding"},
         "peak_advice": {"dataflow", "hardware", "layout", "memory"},
         "out_of_memory": {"hardware", "layout", "memory"},
         "schedule": {"cost", "dataflow", "hardware", "shapes", "sharding"},

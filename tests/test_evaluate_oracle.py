@@ -18,7 +18,8 @@ import numpy as np
 import pytest
 
 from hlo_cli import load
-from hlo_cli.analysis.evaluate.run import arrays_of, run
+from hlo_cli.analysis.evaluate.run import run
+from hlo_cli.analysis.semantics.values import arrays_of
 
 HERE = Path(__file__).parent
 CHUNK = 150

@@ -312,3 +312,8 @@ def test_two_stages_are_required(capsys: pytest.CaptureFixture[str]) -> None:
     for stages in ("..", "..after_optimizations", "after_optimizations..after_optimizations"):
         assert run(str(FIXTURES / "cpu/softmax"), "--stage", stages) == 2
         assert "--stage A..B requires two different stages" in capsys.readouterr().err
+
+
+def test_devices_without_effect_are_a_note(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(dump(tmp_path), "--devices", "4") == 0
+    assert "--devices has no effect" in capsys.readouterr().err

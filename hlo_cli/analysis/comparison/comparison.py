@@ -6,26 +6,26 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from typing import Final, NamedTuple
 
+from hlo_cli.analysis.comparison.compare import MODES, ROUNDING, Distance, Verdict, distance, distances, verdict_of
 from hlo_cli.analysis.comparison.fingerprints import Prints
 from hlo_cli.analysis.comparison.parting import MIN_SHARE, Parting, first_parting
 from hlo_cli.analysis.comparison.parting_values import PartingValues, values_at
 from hlo_cli.analysis.comparison.repairs import find_repair, runner_of
+from hlo_cli.analysis.comparison.rounding import rounding_of
 from hlo_cli.analysis.comparison.scalar_computations import scalar_parting
 from hlo_cli.analysis.comparison.trace import Trace
 from hlo_cli.analysis.comparison.variants import Variant, material_of
 from hlo_cli.analysis.evaluate.arguments import made_up_arguments
-from hlo_cli.analysis.evaluate.compare import MODES, ROUNDING, Distance, Verdict, distance, distances, verdict_of
 from hlo_cli.analysis.evaluate.device_choice import chosen_devices, runs_on_devices
 from hlo_cli.analysis.evaluate.host import Stub, check_outfeeds
 from hlo_cli.analysis.evaluate.program import Observer
-from hlo_cli.analysis.evaluate.rounding import rounding_of
-from hlo_cli.analysis.evaluate.run import Run, arrays_of, run
+from hlo_cli.analysis.evaluate.run import Run, run
 from hlo_cli.analysis.evaluate.settings import Limits
 from hlo_cli.analysis.evaluate.sharded import whole_arguments
 from hlo_cli.analysis.evaluate.unknown_functions import Shared, UnknownFunctions, shared_by
 from hlo_cli.analysis.matching.matching import match
 from hlo_cli.analysis.semantics.number_types import Array, Floats
-from hlo_cli.analysis.semantics.values import Value
+from hlo_cli.analysis.semantics.values import Value, arrays_of
 from hlo_cli.analysis.sharding.device_groups import devices_of
 from hlo_cli.analysis.sharding.stages import is_partitioned
 from hlo_cli.dataclass import dataclass

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hlo_cli.analysis.comparison.compare import MODES, Distance, distance
 from hlo_cli.analysis.comparison.comparison import RunComparison
 from hlo_cli.analysis.evaluate.arguments import made_up_arguments
-from hlo_cli.analysis.evaluate.compare import MODES, Distance, distance
 from hlo_cli.analysis.evaluate.device_choice import runs_on_devices
-from hlo_cli.analysis.evaluate.run import arrays_of, evaluate
+from hlo_cli.analysis.evaluate.run import evaluate
 from hlo_cli.analysis.evaluate.settings import Limits
 from hlo_cli.analysis.semantics.number_types import Array, Floats
-from hlo_cli.analysis.semantics.values import Value
+from hlo_cli.analysis.semantics.values import Value, arrays_of
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module

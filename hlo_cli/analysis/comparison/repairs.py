@@ -7,16 +7,15 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
+from hlo_cli.analysis.comparison.compare import ROUNDING, distance
 from hlo_cli.analysis.comparison.variants import Material, Variant, variants
 from hlo_cli.analysis.evaluate.clock import Clock
-from hlo_cli.analysis.evaluate.compare import ROUNDING, distance
 from hlo_cli.analysis.evaluate.devices import DeviceProgram
 from hlo_cli.analysis.evaluate.program import MISFITS, Program
-from hlo_cli.analysis.evaluate.run import arrays_of
 from hlo_cli.analysis.evaluate.settings import Limits
 from hlo_cli.analysis.evaluate.sharded import assembled, device_arguments
 from hlo_cli.analysis.semantics.number_types import Array
-from hlo_cli.analysis.semantics.values import Kernel, Value
+from hlo_cli.analysis.semantics.values import Kernel, Value, arrays_of
 from hlo_cli.analysis.sharding.device_groups import Devices
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module

@@ -1,5 +1,4 @@
 """What a module computes for given arguments, without XLA: on one device, or on simulated ones.
 
-Public: `run.run` runs a module, `arguments.made_up_arguments` makes its arguments; `compare.distances` compares two
-runs.
+Public: `run.run` runs a module, `arguments.made_up_arguments` makes its arguments.
 """

@@ -26,7 +26,7 @@ from hlo_cli.analysis.sharding.device_groups import Devices, devices_of
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex, TupleShape
+from hlo_cli.ir.shape import ShapeIndex
 from hlo_cli.source import HloError
 
 
@@ -266,14 +266,3 @@ def evaluate_on_devices(
     result, unknown = assembled(module, results)
     outfed, unread = tuple(program.host.outfed), program.host.unused
     return Run(result, _kept(program), program.executed, found, unknown, devices.count, outfed, unread)
-
-
-def arrays_of(value: Value, shape: Shape) -> Iterator[tuple[ShapeIndex, Array, ArrayShape]]:
-    """The arrays of a value with their indices and shapes; tokens have none."""
-    if isinstance(shape, TupleShape):
-        assert isinstance(value, tuple)
-        for at, (part, inner) in enumerate(zip(value, shape.elements, strict=True)):
-            for index, array, leaf in arrays_of(part, inner):
-                yield (at, *index), array, leaf
-    elif isinstance(shape, ArrayShape):
-        yield (), np.asarray(value), shape

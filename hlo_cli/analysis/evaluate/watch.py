@@ -9,10 +9,9 @@ from typing import Final
 
 import numpy as np
 
-from hlo_cli.analysis.evaluate.run import arrays_of
 from hlo_cli.analysis.evaluate.summary import Summary, summary_of
 from hlo_cli.analysis.semantics.number_types import Array
-from hlo_cli.analysis.semantics.values import Value
+from hlo_cli.analysis.semantics.values import Value, arrays_of
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape, ShapeIndex

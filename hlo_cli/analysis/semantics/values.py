@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from hlo_cli.analysis.semantics.number_types import Array, Floats, carrier, settle
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.primitive import PrimitiveType
-from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
+from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex, TupleShape
 from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
@@ -88,6 +88,17 @@ class Computed(Protocol):
 
 Rule: TypeAlias = "Callable[[Instruction, Computed], Kernel]"
 """Reads the attributes of an instruction once, and returns its kernel."""
+
+
+def arrays_of(value: Value, shape: Shape) -> Iterator[tuple[ShapeIndex, Array, ArrayShape]]:
+    """The arrays of a value with their indices and shapes; tokens have none."""
+    if isinstance(shape, TupleShape):
+        assert isinstance(value, tuple)
+        for at, (part, inner) in enumerate(zip(value, shape.elements, strict=True)):
+            for index, array, leaf in arrays_of(part, inner):
+                yield (at, *index), array, leaf
+    elif isinstance(shape, ArrayShape):
+        yield (), np.asarray(value), shape
 
 
 def array_of(value: Value) -> Array:

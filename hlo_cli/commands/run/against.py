@@ -6,9 +6,9 @@ import shlex
 from collections.abc import Sequence
 from typing import Final
 
+from hlo_cli.analysis.comparison.compare import ROUNDING, Distance
 from hlo_cli.analysis.comparison.comparison import RunComparison, compare_runs
 from hlo_cli.analysis.comparison.parting import Parting
-from hlo_cli.analysis.evaluate.compare import ROUNDING, Distance
 from hlo_cli.commands.run.arguments import arguments_of
 from hlo_cli.commands.run.distances import MEANING, columns_of, detail_cells, distance_cells, number_cell
 from hlo_cli.commands.run.notes import notes_on_arguments, notes_on_assumed, notes_on_draws

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from hlo_cli.analysis.evaluate.archive import npz_bytes
-from hlo_cli.analysis.evaluate.run import Run, arrays_of
+from hlo_cli.analysis.evaluate.run import Run
+from hlo_cli.analysis.semantics.values import arrays_of
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.source import HloError

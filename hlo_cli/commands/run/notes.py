@@ -61,8 +61,10 @@ def notes_on_missing(instructions: Iterable[Instruction], seen: Container[Instru
 
 
 def notes_on_devices(run: Run, options: RunOptions) -> tuple[Diagnostic, ...]:
-    """Notes on what is shown of device 0 only, and on data that was not read."""
+    """Notes on what is shown of device 0 only, and on what had no effect."""
     notes = []
+    if options.devices is not None and run.devices == 1:
+        notes.append(Diagnostic("note", "--devices has no effect: the module exchanges nothing between devices"))
     if options.feed and run.unread:
         count, was = format_count(run.unread, "arrays"), verb(run.unread, "was", "were")
         notes.append(Diagnostic("note", f"{count} of --feed {was} not read to the end"))

@@ -7,9 +7,8 @@ from typing import Final
 
 from hlo_cli.analysis.comparison.parting import Parting
 from hlo_cli.analysis.comparison.parting_values import ExecutionValues, PartingValues
-from hlo_cli.analysis.evaluate.run import arrays_of
 from hlo_cli.analysis.evaluate.summary import summary_of
-from hlo_cli.analysis.semantics.values import Value
+from hlo_cli.analysis.semantics.values import Value, arrays_of
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.instruction import Instruction

@@ -47,8 +47,8 @@ def raw_argument(given: str, module: Module, number: int) -> Array:
 
 def raw_value(run: Run, module: Module, watched: tuple[Instruction, ...]) -> bytes:
     """The bytes in memory of the instruction of --at, when it runs for the first time, or else of result 0."""
-    from hlo_cli.analysis.evaluate.run import arrays_of
     from hlo_cli.analysis.semantics.memory_image import bytes_in_memory
+    from hlo_cli.analysis.semantics.values import arrays_of
 
     if len(watched) > 1:
         raise HloError("--save-raw writes one value", hint="use --at once, or -o FILE.npz for several values")

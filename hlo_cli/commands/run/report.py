@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.analysis.evaluate.run import Run, arrays_of
+from hlo_cli.analysis.evaluate.run import Run
 from hlo_cli.analysis.evaluate.summary import Summary, summary_of
+from hlo_cli.analysis.semantics.values import arrays_of
 from hlo_cli.commands.run.notes import notes_on_devices, notes_on_missing, notes_on_run
 from hlo_cli.commands.run.options import RunOptions
 from hlo_cli.commands.run.results import result_label, result_name

@@ -8,9 +8,10 @@ from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
-from hlo_cli.analysis.evaluate.rounding import Rounding
-from hlo_cli.analysis.evaluate.run import Run, arrays_of
+from hlo_cli.analysis.comparison.rounding import Rounding
+from hlo_cli.analysis.evaluate.run import Run
 from hlo_cli.analysis.semantics.number_types import Array, Floats
+from hlo_cli.analysis.semantics.values import arrays_of
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.primitive import FLOAT_FORMATS, PrimitiveType
 from hlo_cli.ir.shape import Shape, ShapeIndex
