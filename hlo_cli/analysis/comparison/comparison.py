@@ -189,7 +189,7 @@ def _check_interfaces(old: Module, new: Module) -> bool:
     """
     interfaces = []
     for module in (old, new):
-        roots = (("parameter", each) for each in module.entry.parameters)
+        roots = ((opcodes.PARAMETER, each) for each in module.entry.parameters)
         values = (*roots, ("result", module.entry.root))
         interfaces.append([(role, leaf) for role, each in values if each for _, leaf in each.shape.leaves])
     texts = [[(role, leaf.to_string(layout=False)) for role, leaf in interface] for interface in interfaces]
