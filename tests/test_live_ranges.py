@@ -289,3 +289,16 @@ def test_of_two_positions_at_one_step_that_of_the_callee_counts() -> None:
     memory = memory_analysis(parse_module(text), target="cpu")
     offsets = {str(value): value.allocation for value in memory.values}
     assert offsets["b"] != offsets["n"]
+
+
+def test_an_async_start_of_a_computation_that_a_fusion_calls_has_a_range() -> None:
+    """Invalid, but read: what a fusion calls has no live ranges of its own."""
+    text = """HloModule m, is_scheduled=true
+f { c = f32[8]{0:T(128)} constant({...})  ROOT n = f32[8]{0:T(128)} negate(c) }
+ENTRY e {
+  k = f32[8]{0:T(128)} fusion(), kind=kLoop, calls=f
+  s = ((), f32[8]{0:T(128)}, u32[]) async-start(), calls=f
+  ROOT d = f32[8]{0:T(128)} async-done(s)
+}"""
+    space = memory_analysis(parse_module(text), target="tpu").spaces[0]
+    assert space.peak_bytes > 0

@@ -103,8 +103,9 @@ def _start_ticks(dataflow: Dataflow, schedule: FlatSchedule, target: Target | No
                 start[dataflow.value[places.first_of(member) + output]] = tick if target == "tpu" else tick - 1
         # Measured on libtpu: the result is live from the async-start, not from the root's own tick as in
         # hlo_live_range.cc.
-        elif target == "tpu" and _is_fully_bound_start(member, chain) and chain.computation.root is not None:
-            root = chain.computation.root
+        elif target == "tpu" and _is_fully_bound_start(member, chain) and chain.computation in places.base:
+            if (root := chain.computation.root) is None:
+                continue
             for place in range(places.first_of(root), places.first_of(root) + len(places.parts(root))):
                 definer = places.instructions[places.owner[dataflow.value[place]]]
                 if definer.computation is chain.computation:
