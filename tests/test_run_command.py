@@ -317,3 +317,27 @@ def test_two_stages_are_required(capsys: pytest.CaptureFixture[str]) -> None:
 def test_devices_without_effect_are_a_note(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(dump(tmp_path), "--devices", "4") == 0
     assert "--devices has no effect" in capsys.readouterr().err
+
+
+STARTS = """HloModule m, is_scheduled=true
+ENTRY e {
+  p = f32[4] parameter(0)
+  s = (f32[4], f32[4], u32[]) copy-start(p)
+  d = f32[4] copy-done(s)
+  a = ((f32[4]), f32[2], s32[]) slice-start(d), slice={[0:2]}
+  ROOT r = f32[2] slice-done(a)
+}"""
+
+
+@pytest.mark.parametrize(("name", "count"), [("s", 2), ("a", 2)])
+@pytest.mark.parametrize("options", [("--at",), ("--watch",)])
+def test_values_of_starts_are_those_of_their_arrays(
+    name: str, count: int, options: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "m.hlo").write_text(STARTS)
+    assert run(str(tmp_path / "m.hlo"), *options, name, "--json") == 0
+    tables = json.loads(capsys.readouterr().out)["tables"]
+    rows = next(table["rows"] for key, table in tables.items() if key in ("values", "iterations"))
+    assert len(rows) == count
+    assert run(str(tmp_path / "m.hlo"), *options, name, "-o", str(tmp_path / "x.npz"), "-q") == 0
+    assert run(str(tmp_path / "m.hlo"), "--probe", "nan", "-q") == 0

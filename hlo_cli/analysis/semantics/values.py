@@ -91,10 +91,12 @@ Rule: TypeAlias = "Callable[[Instruction, Computed], Kernel]"
 
 
 def arrays_of(value: Value, shape: Shape) -> Iterator[tuple[ShapeIndex, Array, ArrayShape]]:
-    """The arrays of a value with their indices and shapes; tokens have none."""
+    """The arrays of a value with their indices and shapes; tokens and contexts of asynchronous operations have none."""
+    if value is None:
+        return
     if isinstance(shape, TupleShape):
         assert isinstance(value, tuple)
-        for at, (part, inner) in enumerate(zip(value, shape.elements, strict=True)):
+        for at, (part, inner) in enumerate(zip(value, shape.elements, strict=False)):
             for index, array, leaf in arrays_of(part, inner):
                 yield (at, *index), array, leaf
     elif isinstance(shape, ArrayShape):
