@@ -10,7 +10,7 @@ import pytest
 from hlo_cli import HloError, parse_module
 from hlo_cli.analysis.comparison.comparison import compare_runs
 from hlo_cli.analysis.evaluate.refusals import refusals
-from hlo_cli.analysis.evaluate.run import evaluate, evaluate_on_devices, run
+from hlo_cli.analysis.evaluate.run import evaluate, run
 from hlo_cli.analysis.layout.address_map import address_map
 from hlo_cli.analysis.semantics.convolving import convolved, filter_gradient, input_gradient
 from hlo_cli.analysis.semantics.values import Value
@@ -311,7 +311,7 @@ def transfers(pairs: str) -> str:
 
 def test_devices_send_and_receive() -> None:
     """A device that nobody sends to gets zeros."""
-    found = evaluate_on_devices(parse_module(transfers("{{0,1},{1,3}}")), [floats([5, 6, 7, 8])])
+    found = run(parse_module(transfers("{{0,1},{1,3}}")), [floats([5, 6, 7, 8])])
     assert np.asarray(found.result).tolist() == [0, 5, 0, 6]
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from hlo_cli import parse_module
 from hlo_cli.analysis.evaluate.refusals import refusals
-from hlo_cli.analysis.evaluate.run import evaluate_on_devices
+from hlo_cli.analysis.evaluate.run import run as run_module
 
 GATHER = "all-gather({}), channel_id=1, replica_groups={{{{0,1}}}}, dimensions={{0}}, use_global_device_ids=true"
 TEXT = f"""HloModule m, num_partitions=2
@@ -38,14 +38,14 @@ ARGUMENTS = (np.array([1, 2, 3, 4], np.float32), np.array(10, np.float32))
 
 
 def test_start_and_done_hand_on_what_was_gathered() -> None:
-    run = evaluate_on_devices(parse_module(TEXT), ARGUMENTS)
+    run = run_module(parse_module(TEXT), ARGUMENTS)
     assert np.asarray(run.result).tolist() == [21, 22, 23, 24]
 
 
 def test_a_start_hands_on_what_its_collective_takes() -> None:
     """What computes meanwhile gathers again, from the first element of the start."""
     module = parse_module(TEXT)
-    run = evaluate_on_devices(module, ARGUMENTS, watch=[module.instruction("s")])
+    run = run_module(module, ARGUMENTS, watch=[module.instruction("s")])
     [[start]] = run.watched.values()
     assert isinstance(start, tuple)
     assert [np.asarray(part).tolist() for part in start] == [[1, 2], [1, 2, 3, 4], 0]

@@ -22,7 +22,7 @@ from hlo_cli.analysis.evaluate.sharded import assembled, device_arguments, whole
 from hlo_cli.analysis.evaluate.unknown_functions import UnknownFunctions
 from hlo_cli.analysis.semantics.number_types import Array, Floats
 from hlo_cli.analysis.semantics.values import Value
-from hlo_cli.analysis.sharding.device_groups import Devices, devices_of
+from hlo_cli.analysis.sharding.device_groups import Devices
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
@@ -67,38 +67,25 @@ def run(
 ) -> Run:
     """Runs a module: on one device, or on simulated ones if it is partitioned or its devices exchange data.
 
-    `args` are those of the whole program, made-up ones by default; `devices` is the number of devices if the
-    module does not state it. Of several devices, `watch` keeps the values of
-    device 0. `stubs` are functions for custom calls by target, called with arrays, and with `shape` and `instruction`
-    if they have parameters of these names. `feed` are the arrays for infeeds, in the order in which they run. While
-    `observe` is called, `rounds` holds the iterations of the loops around the instruction. `unknown` makes up results
-    of functions that two programs have in common. Values of constants that the text omits are taken from the proto or
-    the dump before optimizations next to it. HloError as for `evaluate` and `evaluate_on_devices`.
+    `args` are those of the whole program, made-up ones by default; `devices` is the number of devices if a module does
+    not state it. Of several devices, `watch` keeps the values of device 0. `stubs` are functions for custom calls by
+    target, called with arrays, and with `shape` and `instruction` if they have parameters of these names. `feed` are
+    the arrays for infeeds, in the order in which they run. While `observe` is called, `rounds` has the iterations of
+    the loops around the instruction. `unknown` makes up results of functions that two programs have in common. Values
+    of constants that the text omits are taken from the proto or the dump before optimizations next to it. HloError as
+    for `evaluate`.
 
     >>> from hlo_cli import parse_module
     >>> run(parse_module("ENTRY e { p = f32[2] parameter(0)  ROOT r = f32[2] negate(p) }"), [[1, 2]]).result.tolist()
     [-1.0, -2.0]
     """
     host = Host(stubs, feed, rounds=rounds, unknown=unknown)
-    if not runs_on_devices(module):
-        return evaluate(
-            module,
-            args,
-            seed=seed,
-            floats=floats,
-            watch=watch,
-            observe=observe,
-            limits=limits,
-            progress=progress,
-            host=host,
-        )
-    chosen = chosen_devices(module, devices)
-    return evaluate_on_devices(
+    return evaluate(
         module,
         args,
         seed=seed,
         floats=floats,
-        devices=chosen,
+        devices=chosen_devices(module, devices) if runs_on_devices(module) else None,
         watch=watch,
         observe=observe,
         limits=limits,
@@ -113,52 +100,65 @@ def evaluate(
     *,
     seed: int = 0,
     floats: Floats = "exact",
+    devices: Devices | None = None,
     watch: Iterable[Instruction] = (),
     observe: Observer | None = None,
     limits: Limits | None = None,
     progress: Callable[[int], None] | None = None,
     host: Host | None = None,
 ) -> Run:
-    """Runs the entry of a module on arguments, made-up ones by default, on one device.
+    """Runs the entry of a module on arguments, made-up ones by default: on one device, or on simulated `devices`.
 
     With floats `widen`, every float is an f64 that is never rounded, so that two compilations of one program agree
     even if they round at different places. `watch` are instructions whose values are kept, one for each time that they
-    run. HloError, before anything runs, for instructions that cannot be evaluated and for modules beyond the limits;
-    while running, for loops and times beyond them.
+    run. On devices, arguments are those of the whole program: the shardings of the parameters divide them, and those of
+    the results assemble the results; without shardings, all devices get the same. HloError, before anything runs, for
+    instructions that cannot be evaluated and for modules beyond the limits; while running, for loops and times beyond
+    them, and if devices go different ways where a collective waits.
 
     >>> from hlo_cli import parse_module
     >>> module = parse_module("ENTRY e { p = f32[2] parameter(0)  ROOT r = f32[2] add(p, p) }")
     >>> evaluate(module, [np.float32([1, 2])]).result.tolist()
     [2.0, 4.0]
+    >>> text = '''HloModule m, num_partitions=2
+    ... f { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT s = f32[] add(a, b) }
+    ... ENTRY e { p = f32[2] parameter(0), sharding={devices=[2]<=[2]}
+    ...   ROOT r = f32[2] all-reduce(p), channel_id=1, replica_groups={{0,1}}, use_global_device_ids=true,
+    ...     to_apply=f }'''
+    >>> evaluate(parse_module(text), [np.float32([1, 2, 3, 4])], devices=Devices(1, 2)).result.tolist()
+    [4.0, 6.0]
     """
-    limits = limits or Limits()
-    host = _with_constants(host, module)
-    _check_module(module, host=host)
-    found = check(module, floats, limits)
-    clock = start(module, limits, makes_arguments=arguments is None)
+    limits, host = limits or Limits(), _with_constants(host, module)
+    count = 1 if devices is None else devices.count
+    _check_module(module, has_devices=devices is not None, host=host)
+    found = check(module, floats, limits, count)
+    clock = start(module, limits, count, makes_arguments=arguments is None)
     with _exhaustion(module):
-        values = (
-            made_up_arguments(module, seed=seed, floats=floats, before_each=clock) if arguments is None else arguments
-        )
-    check_count(values, module)
-    held = tuple(
-        checked(value, parameter.shape, f"argument {at}", floats)
-        for at, (value, parameter) in enumerate(zip(values, module.entry.parameters, strict=True))
-    )
+        if arguments is None:
+            made = made_up_arguments if devices is None else whole_arguments
+            arguments = made(module, seed=seed, floats=floats, before_each=clock)
+    check_count(arguments, module)
     program = Program(
-        floats,
-        watch=frozenset(watch),
-        observe=observe,
-        clock=clock,
-        limits=limits,
-        progress=progress,
-        host=host,
+        floats, watch=frozenset(watch), observe=observe, clock=clock, limits=limits, progress=progress, host=host
     )
+    unknown: frozenset[ShapeIndex] = frozenset()
     with _exhaustion(module):
-        result = program.function(module.entry)(held)
-    return Run(
-        result, _kept(program), program.executed, found, outfed=tuple(program.host.outfed), unread=program.host.unused
-    )
+        if devices is None:
+            result = program.function(module.entry)(_held(arguments, module, floats))
+        else:
+            given = [_held(each, module, floats) for each in device_arguments(module, arguments, count)]
+            result, unknown = assembled(module, DeviceProgram(program, devices, module).function(module.entry)(given))
+    kept = {instruction: tuple(values) for instruction, values in program.watched.items()}
+    outfed, unread = tuple(program.host.outfed), program.host.unused
+    return Run(result, kept, program.executed, found, unknown, count, outfed, unread)
+
+
+def _held(arguments: Sequence[Value], module: Module, floats: Floats) -> list[Value]:
+    """Arguments in the carriers of the parameters."""
+    return [
+        checked(value, parameter.shape, f"argument {at}", floats)
+        for at, (value, parameter) in enumerate(zip(arguments, module.entry.parameters, strict=True))
+    ]
 
 
 def _with_constants(host: Host | None, module: Module) -> Host:
@@ -202,67 +202,3 @@ def _exhaustion(module: Module) -> Iterator[None]:
         raise HloError("computations call each other too deeply to be evaluated") from error
     except MemoryError as error:
         raise HloError("not enough memory to evaluate the module", hint="use smaller shapes") from error
-
-
-def _kept(program: Program) -> dict[Instruction, tuple[Value, ...]]:
-    return {instruction: tuple(values) for instruction, values in program.watched.items()}
-
-
-def evaluate_on_devices(
-    module: Module,
-    arguments: Sequence[Value] | None = None,
-    *,
-    seed: int = 0,
-    floats: Floats = "exact",
-    devices: Devices | None = None,
-    watch: Iterable[Instruction] = (),
-    observe: Observer | None = None,
-    limits: Limits | None = None,
-    progress: Callable[[int], None] | None = None,
-    host: Host | None = None,
-) -> Run:
-    """Runs a partitioned module on simulated devices, on arguments of the whole program.
-
-    Arguments are cut by the shardings of the parameters, and results are put together by theirs; those of TPU programs
-    are in the dump before optimizations. Without shardings, all devices get the same. HloError as for `evaluate`, and
-    if devices go different ways where a collective waits.
-
-    >>> from hlo_cli import parse_module
-    >>> text = '''HloModule m, num_partitions=2
-    ... f { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT s = f32[] add(a, b) }
-    ... ENTRY e { p = f32[2] parameter(0), sharding={devices=[2]<=[2]}
-    ...   ROOT r = f32[2] all-reduce(p), channel_id=1, replica_groups={{0,1}}, use_global_device_ids=true,
-    ...     to_apply=f }'''
-    >>> evaluate_on_devices(parse_module(text), [np.float32([1, 2, 3, 4])]).result.tolist()
-    [4.0, 6.0]
-    """
-    limits = limits or Limits()
-    devices = devices or devices_of(module)
-    host = _with_constants(host, module)
-    _check_module(module, has_devices=True, host=host)
-    found = check(module, floats, limits, devices.count)
-    clock = start(module, limits, devices.count, makes_arguments=arguments is None)
-    with _exhaustion(module):
-        whole = whole_arguments(module, seed=seed, floats=floats, before_each=clock) if arguments is None else arguments
-    check_count(whole, module)
-    program = Program(
-        floats,
-        watch=frozenset(watch),
-        observe=observe,
-        clock=clock,
-        limits=limits,
-        progress=progress,
-        host=host,
-    )
-    with _exhaustion(module):
-        given = [
-            [
-                checked(value, parameter.shape, f"argument {at}", floats)
-                for at, (value, parameter) in enumerate(zip(each, module.entry.parameters, strict=True))
-            ]
-            for each in device_arguments(module, whole, devices.count)
-        ]
-        results = DeviceProgram(program, devices, module).function(module.entry)(given)
-    result, unknown = assembled(module, results)
-    outfed, unread = tuple(program.host.outfed), program.host.unused
-    return Run(result, _kept(program), program.executed, found, unknown, devices.count, outfed, unread)
