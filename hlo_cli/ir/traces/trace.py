@@ -1,0 +1,193 @@
+"""A profiler's trace: planes (devices, hosts) of lines (streams, threads) of events, with statistics.
+
+Mirrors tsl/profiler/protobuf/xplane.proto. Traces of other profilers are brought into the same form. The events of a
+line are columns, because a trace has millions: one array for each number, and statistics as codes into their distinct
+values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
+from functools import cached_property
+from typing import Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hlo_cli.dataclass import dataclass
+
+Value: TypeAlias = int | float | str | bytes
+"""The value of a statistic; a reference to a name is that name, and text that is no UTF-8 stays bytes."""
+Integers: TypeAlias = NDArray[np.int64]
+PS_PER_NS: Final = 1000
+ABSENT: Final = -1
+"""The code of an event without the statistic."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Coded:
+    """One statistic of all events of a line: `values[codes[i]]`, or none where the code is `ABSENT`.
+
+    >>> column = Coded(np.array([0, -1, 0]), ("fusion.1",))
+    >>> column.of(0), column.of(1)
+    ('fusion.1', None)
+    """
+
+    codes: Integers
+    values: Sequence[Value]
+
+    def of(self, at: int) -> Value | None:
+        """The value of event `at`; None if it has none."""
+        code = int(self.codes[at])
+        return None if code == ABSENT else self.values[code]
+
+
+@dataclass(frozen=True, slots=True)
+class EventMetadata:
+    """What all events of one kind share: `name`, the shorter `display_name`, and statistics.
+
+    On TPUs, `name` is the text of the whole instruction, `display_name` its name.
+    """
+
+    id: int
+    name: str
+    display_name: str = ""
+    metadata: bytes = b""
+    statistics: Mapping[str, Value] = field(default_factory=dict)
+    children: tuple[int, ...] = ()
+
+    @property
+    def short_name(self) -> str:
+        """The display name, or the name if it has none."""
+        return self.display_name or self.name
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Events:
+    """The events of a line, in the order of the file.
+
+    `kinds` are ids of `EventMetadata`; `offsets_ps` count from the begin of the line. An event with `occurrences`, which
+    are 0 elsewhere, is the sum of that many, without a time. `statistic` returns the events' own statistic of a name;
+    `statistics_of` all own statistics of one event, in the order of the file, where a name may occur twice.
+    """
+
+    kinds: Integers
+    offsets_ps: Integers
+    durations_ps: Integers
+    occurrences: Integers
+    statistic: Callable[[str], Coded]
+    statistics_of: Callable[[int], Sequence[tuple[str, Value]]]
+
+    def __len__(self) -> int:
+        return len(self.kinds)
+
+
+class Line:
+    """A line of a plane: a thread, a stream, or a kind of steps. Events are read when they are first asked for."""
+
+    def __init__(
+        self,
+        id: int,
+        name: str,
+        read: Callable[[], Events],
+        *,
+        kinds: Callable[[], Mapping[int, EventMetadata]],
+        display_id: int = 0,
+        display_name: str = "",
+        timestamp_ns: int = 0,
+        duration_ps: int = 0,
+    ) -> None:
+        self.id, self.name, self.display_id, self.display_name = id, name, display_id, display_name
+        self.timestamp_ns, self.duration_ps = timestamp_ns, duration_ps
+        self._read, self._kinds = read, kinds
+
+    def __repr__(self) -> str:
+        return f"<line {self.name}>"
+
+    @cached_property
+    def events(self) -> Events:
+        """All events; HloError if the file is corrupt here."""
+        return self._read()
+
+    @cached_property
+    def begins_ps(self) -> Integers:
+        """When each event begins, in picoseconds of the clock of its plane."""
+        return self.events.offsets_ps + self.timestamp_ns * PS_PER_NS
+
+    def statistic(self, name: str) -> Coded:
+        """A statistic of all events: their own, else that of their kind."""
+        own = self.events.statistic(name)
+        missing = own.codes == ABSENT
+        if not missing.any():
+            return own
+        kinds = self._kinds()
+        distinct, inverse = np.unique(self.events.kinds[missing], return_inverse=True)
+        values = list(own.values)
+        codes_of_kinds = np.full(len(distinct), ABSENT, np.int64)
+        for at, kind in enumerate(distinct.tolist()):
+            value = kinds[kind].statistics.get(name) if kind in kinds else None
+            if value is not None:
+                codes_of_kinds[at] = len(values)
+                values.append(value)
+        codes = own.codes.copy()
+        codes[missing] = codes_of_kinds[inverse]
+        return Coded(codes, values)
+
+
+class Plane:
+    """A device or a host: `kinds` are the events' metadata by id. What is costly is read when asked for."""
+
+    def __init__(
+        self,
+        id: int,
+        name: str,
+        lines: Sequence[Line],
+        kinds: Callable[[], Mapping[int, EventMetadata]],
+        statistics: Callable[[], Mapping[str, Value]] = dict,
+    ) -> None:
+        self.id, self.name, self.lines = id, name, lines
+        self._kinds, self._statistics = kinds, statistics
+
+    def __repr__(self) -> str:
+        return f"<plane {self.name}>"
+
+    @cached_property
+    def kinds(self) -> Mapping[int, EventMetadata]:
+        """The metadata of events by id."""
+        return self._kinds()
+
+    @cached_property
+    def statistics(self) -> Mapping[str, Value]:
+        """The statistics of the plane, such as the peak rates of the device."""
+        return self._statistics()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TracedProgram:
+    """A program that a trace contains: its id as unsigned 64-bit integer, its name, and the bytes of its `HloProto`."""
+
+    id: int
+    name: str
+    proto: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trace:
+    """One file of a profiler: `errors` and `warnings` are its own, `notes` what the reader had to leave out.
+
+    `programs` reads the programs that it contains; `format` is the name of the format in words.
+    """
+
+    name: str
+    format: str
+    planes: Sequence[Plane]
+    errors: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    hostnames: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    programs: Callable[[], Sequence[TracedProgram]] = tuple
+
+    def plane(self, name: str) -> Plane | None:
+        """The first plane of a name."""
+        return next((plane for plane in self.planes if plane.name == name), None)
