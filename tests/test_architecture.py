@@ -73,6 +73,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "origin": {"dataflow", "fusion", "hardware", "shapes"},
         "statements": {"cost", "dataflow", "fusion", "hardware", "matching", "memory", "origin", "query"},
         "graphs": {"cost", "dataflow", "fusion", "matching"},
+        "profile": {"cost", "dataflow", "hardware", "matching", "origin", "schedule", "sharding"},
         "query": {"cost", "dataflow", "fusion", "hardware", "layout", "memory", "origin", "schedule", "sharding"},
     },
     "commands": {

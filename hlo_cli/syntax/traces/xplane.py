@@ -17,7 +17,6 @@ from hlo_cli.ir.traces.trace import (
     Coded,
     EventMetadata,
     Events,
-    Integers,
     Line,
     Plane,
     Trace,
@@ -43,7 +42,9 @@ def read_xplane(data: bytes, name: str) -> Trace:
             elif number in texts and isinstance(value, bytes):
                 texts[number].append(value.decode("utf-8", "replace"))
     except ValueError:
-        raise HloError(f"{name} is a corrupt profiler trace", hint="record it again; the file may be truncated") from None
+        raise HloError(
+            f"{name} is a corrupt profiler trace", hint="record it again; the file may be truncated"
+        ) from None
     return Trace(
         name,
         "xplane",
@@ -95,11 +96,15 @@ def _plane(data: bytes) -> Plane:
         return cache[0]
 
     return Plane(
-        id, name, [_line(each, names, once) for each in lines], once, lambda: dict(_statistic(s, names) for s in statistics)
+        id,
+        name,
+        [_line(each, names, once) for each in lines],
+        once,
+        lambda: dict(_statistic(s, names) for s in statistics),
     )
 
 
-def _kinds(entries: list[bytes], names: Mapping[object, str]) -> Mapping[int, EventMetadata]:
+def _kinds(entries: list[bytes], names: Mapping[int | bytes, str]) -> Mapping[int, EventMetadata]:
     found = {}
     for entry in entries:
         key = 0
@@ -111,7 +116,7 @@ def _kinds(entries: list[bytes], names: Mapping[object, str]) -> Mapping[int, Ev
     return found
 
 
-def _kind(key: int, data: bytes, names: Mapping[object, str]) -> EventMetadata:
+def _kind(key: int, data: bytes, names: Mapping[int | bytes, str]) -> EventMetadata:
     name = display = ""
     statistics: dict[str, Value] = {}
     for number, value in _fields(data):
@@ -126,7 +131,7 @@ def _kind(key: int, data: bytes, names: Mapping[object, str]) -> EventMetadata:
     return EventMetadata(key, name, display, statistics=statistics)
 
 
-def _statistic(data: bytes, names: Mapping[object, str]) -> tuple[str, Value]:
+def _statistic(data: bytes, names: Mapping[int | bytes, str]) -> tuple[str, Value]:
     name, found = "", None
     for number, value in _fields(data):
         if number == 1:
@@ -144,7 +149,7 @@ def _statistic(data: bytes, names: Mapping[object, str]) -> tuple[str, Value]:
     return name, found if found is not None else 0
 
 
-def _line(data: bytes, names: Mapping[object, str], kinds: object) -> Line:
+def _line(data: bytes, names: Mapping[int | bytes, str], kinds: object) -> Line:
     numbers: dict[int, int] = {}
     texts: dict[int, str] = {}
     events: list[bytes] = []
@@ -167,7 +172,7 @@ def _line(data: bytes, names: Mapping[object, str], kinds: object) -> Line:
     )
 
 
-def _events(data: list[bytes], names: Mapping[object, str]) -> Events:
+def _events(data: list[bytes], names: Mapping[int | bytes, str]) -> Events:
     columns = np.zeros((4, len(data)), np.int64)
     own: list[list[tuple[str, Value]]] = []
     for at, each in enumerate(data):
@@ -189,8 +194,7 @@ def _events(data: list[bytes], names: Mapping[object, str]) -> Events:
                     codes[at] = values.setdefault(value, len(values))
         return Coded(codes, tuple(values))
 
-    columns_: list[Integers] = list(columns)
-    return Events(*columns_, statistic, own.__getitem__)
+    return Events(columns[0], columns[1], columns[2], columns[3], statistic, own.__getitem__)
 
 
 def _text(data: object) -> str:
