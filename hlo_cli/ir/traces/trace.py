@@ -68,8 +68,8 @@ class Events:
     """The events of a line, in the order of the file.
 
     `kinds` are ids of `EventMetadata`; `offsets_ps` count from the begin of the line. An event with `occurrences`,
-    which are 0 elsewhere, is the sum of that many, without a time. `statistic` returns the events' own statistic of a name;
-    `statistics_of` all own statistics of one event, in the order of the file, where a name may occur twice.
+    which are 0 elsewhere, is the sum of that many, without a time. `statistic` returns the events' own statistic of a
+    name; `statistics_of` all own statistics of one event, in the order of the file, where a name may occur twice.
     """
 
     kinds: Integers
