@@ -15,6 +15,7 @@ from fractions import Fraction
 from typing import Final
 
 from hlo_cli.analysis.hardware.chips import known_chips
+from hlo_cli.analysis.hardware.estimate import Estimate, around
 from hlo_cli.analysis.hardware.rates import ChipSpec
 from hlo_cli.analysis.sharding.collectives import Collective
 from hlo_cli.dataclass import dataclass
@@ -110,3 +111,17 @@ def _through_torus(collective: Collective, sent: Fraction) -> Fraction:
     if collective.kind == opcodes.COLLECTIVE_PERMUTE:
         return 2 * sent  # data goes one way
     return 2 * (collective.wire("bidirectional") or Fraction(0))
+
+
+def predicted_collective_time(collective: Collective, chip: ChipSpec) -> Estimate | None:
+    """The predicted time of one run of a collective with its band; None if groups or bandwidth are unknown.
+
+    >>> from hlo_cli import chip_spec, collectives_of, parse_module
+    >>> text = "r = f32[1048576] all-gather(f32[131072] a), dimensions={0}, replica_groups={{0,1,2,3,4,5,6,7}}"
+    >>> [found] = collectives_of(parse_module(text))
+    >>> estimate = predicted_collective_time(found, chip_spec("h100"))
+    >>> estimate.low < estimate.seconds < estimate.high
+    True
+    """
+    found = collective_time(collective, chip)
+    return None if found is None else around(found.seconds, (0.5, 2.0), "links").at_least(found.at_least_seconds)
