@@ -9,10 +9,10 @@ from random import Random
 import pytest
 
 from hlo_cli.ir.traces.trace import Trace
-from hlo_cli.source import HloError
 from hlo_cli.syntax.traces.read import read_trace
 from strategies import FIXTURES
-from xspaces import Lines, entry, field, message, plain_lines, plane, random_xspace, statistic
+from xspaces import Lines, entry, field, message, plain_lines, random_xspace, statistic
+from xspaces import plane as plane_of
 
 TRACES = tuple(sorted(FIXTURES.glob("traces/*/*.xplane.pb")))
 
@@ -61,7 +61,7 @@ def test_many_events_are_read_at_once_like_few() -> None:
         message((1, 7), (2, random.getrandbits(50)), (3, random.getrandbits(at % 64)), (4, statistic(1, 4, -at)))
         for at in range(9000)
     ]
-    data = plane("/device:GPU:0", [b"".join(field(4, each) for each in events)], [], ["run_id"])
+    data = plane_of("/device:GPU:0", [b"".join(field(4, each) for each in events)], [], ["run_id"])
     assert lines_of(read_trace(data, "t")) == plain_lines(data)
 
 
@@ -70,7 +70,7 @@ def test_metadata_and_programs() -> None:
         entry(1, (2, "jit_f"), (5, statistic(1, 6, b"proto")), (5, statistic(2, 4, -2))),
         entry(-3, (2, "jit_g"), (4, "g"), (5, statistic(1, 6, b"other")), (6, 5), (6, bytes((6, 7))), (3, b"\xff")),
     ]
-    trace = read_trace(plane("/host:metadata", [], kinds, ["Hlo Proto", "program_id"]), "t")
+    trace = read_trace(plane_of("/host:metadata", [], kinds, ["Hlo Proto", "program_id"]), "t")
     assert [(each.id, each.name, each.proto) for each in trace.programs()] == [
         ((1 << 64) - 2, "jit_f", b"proto"),  # the statistic, unsigned
         ((1 << 64) - 3, "jit_g", b"other"),  # else the id of the metadata
@@ -82,16 +82,21 @@ def test_metadata_and_programs() -> None:
 def test_times_since_1970_exceed_64_bits_only_apart_from_their_origin() -> None:
     now = 1_795_453_653_675_443_111
     lines = [message((3, now + start), (4, message((1, 1), (2, 500)))) for start in (7, 0)]
-    trace = read_trace(plane("/device:GPU:0", lines, [], []), "t")
-    assert [(line.origin_ns, line.begins_ps.tolist()) for line in trace.planes[0].lines] == [(now, [7500]), (now, [500])]
-    (line,) = read_trace(plane("/host:CPU", [message((3, 5), (4, message((2, -6000))))], [], []), "t").planes[0].lines
+    trace = read_trace(plane_of("/device:GPU:0", lines, [], []), "t")
+    assert [(line.origin_ns, line.begins_ps.tolist()) for line in trace.planes[0].lines] == [
+        (now, [7500]),
+        (now, [500]),
+    ]
+    (line,) = (
+        read_trace(plane_of("/host:CPU", [message((3, 5), (4, message((2, -6000))))], [], []), "t").planes[0].lines
+    )
     assert (line.origin_ns, line.begins_ps.tolist()) == (0, [-1000])
 
 
 def test_a_statistic_of_the_kind_stands_in_for_the_own_one() -> None:
     kinds = [entry(1, (2, "a"), (5, statistic(1, 5, "of kind")))]
     events = [message((1, 1)), message((1, 1), (4, statistic(1, 7, 2))), message((1, 9))]
-    data = plane("/device:GPU:0", [message(*((4, each) for each in events))], kinds, ["hlo_op", "own"])
+    data = plane_of("/device:GPU:0", [message(*((4, each) for each in events))], kinds, ["hlo_op", "own"])
     column = read_trace(data, "t").planes[0].lines[0].statistic("hlo_op")
     assert [column.of(at) for at in range(3)] == ["of kind", "own", None]
 

@@ -15,7 +15,7 @@ FIELDS_OF_PLANES = {"id": 1, "name": 2, "line": 3, "kind": 4, "statistic_name": 
 def varint(value: int, size: int = 0) -> bytes:
     """A number, as long as it takes or as `size` says."""
     value &= (1 << 64) - 1
-    groups = []
+    groups: list[int] = []
     while value or not groups or len(groups) < size:
         groups.append(value & 127)
         value >>= 7
@@ -106,15 +106,19 @@ def _event(random: Random) -> bytes:
     parts += [field(3, _number(random))] * (random.random() < 0.8)
     parts += [field(4, _statistic(random)) for _ in range(random.choice((0, 0, 1, 3, 9)))]
     if random.random() < 0.1:
-        parts.append(random.choice((field(4, b"")[:1] + varint(0, 3), b"\x88\x80\x00\x01", varint(9 << 3 | 5) + b"abcd")))
+        parts.append(
+            random.choice((field(4, b"")[:1] + varint(0, 3), b"\x88\x80\x00\x01", varint(9 << 3 | 5) + b"abcd"))
+        )
     return _shuffled(random, parts)
 
 
 def _statistic(random: Random) -> bytes:
     kind = random.randrange(2, 8)
-    value: Value = {2: random.choice((0.0, -1.5, 1e300, float("inf"))), 5: _text(random), 6: _text(random)}.get(
-        kind, _number(random) if kind < 7 else random.choice((0, 1, 2, 3, 7, 99))
-    )
+    value: Value = _number(random)
+    if kind == 2:
+        value = random.choice((0.0, -1.5, 1e300, float("inf")))
+    elif kind > 4:
+        value = _text(random) if kind < 7 else random.choice((0, 1, 2, 3, 7, 99))
     parts = [field(1, random.choice((0, 1, 2, 3, 7, 99, -1)))] * (random.random() < 0.95) + [field(kind, value)]
     if random.random() < 0.1:
         parts.append(field(4, _number(random)))
@@ -147,14 +151,14 @@ def plain_lines(data: bytes) -> list[tuple[str, Lines]]:
 
 def _plain_plane(data: bytes) -> tuple[str, Lines]:
     found = list(_fields(data))
-    names = {key: _last(value, 2, b"") for key, value in _map(found, 5)}
-    kinds = {key: _last(value, 2, b"") for key, value in _map(found, 4)}
+    names = {key: _bytes_in(value, 2) for key, value in _map(found, 5)}
+    kinds = {key: _bytes_in(value, 2) for key, value in _map(found, 4)}
     lines = []
     for value in (value for number, value in found if number == 3):
         assert isinstance(value, bytes)
         events = [_plain_event(each, names, kinds) for number, each in _fields(value) if number == 4]
-        lines.append((_last(value, 1, 0), _last(value, 2, b"").decode(), _last(value, 3, 0), events))
-    return _last(data, 2, b"").decode(), lines
+        lines.append((_number_in(value, 1), _bytes_in(value, 2).decode(), _number_in(value, 3), events))
+    return _bytes_in(data, 2).decode(), lines
 
 
 def _plain_event(data: Value, names: dict[int, bytes], kinds: dict[int, bytes]) -> Event:
@@ -166,11 +170,11 @@ def _plain_event(data: Value, names: dict[int, bytes], kinds: dict[int, bytes]) 
     for at, value in _fields(data):
         if at == 4 and isinstance(value, bytes):
             statistic = list(_fields(value))
-            id = _last(value, 1, 0)
+            id = _number_in(value, 1)
             values = [each for each in statistic if each[0] in (2, 3, 4, 5, 6, 7)]
             if id in names and values:
                 own.append((names[id].decode(), _plain_value(*values[-1], names)))
-    return _last(data, 1, 0), offset, _last(data, 3, 0), occurrences, own
+    return _number_in(data, 1), offset, _number_in(data, 3), occurrences, own
 
 
 def _plain_value(number: int, value: Value, names: dict[int, bytes]) -> Value:
@@ -188,13 +192,16 @@ def _map(found: list[tuple[int, Value]], number: int) -> Iterator[tuple[int, byt
     for at, value in found:
         if at == number and isinstance(value, bytes):
             parts = [each for of, each in _fields(value) if of == 2 and isinstance(each, bytes)]
-            yield _last(value, 1, 0), b"".join(parts)
+            yield _number_in(value, 1), b"".join(parts)
 
 
-def _last(data: bytes, number: int, default: Value) -> Value:  # type: ignore[misc]
-    found = [value for at, value in _fields(data) if at == number]
-    value = found[-1] if found else default
-    return _signed(value) if isinstance(value, int) else value
+def _number_in(data: bytes, number: int) -> int:
+    return next((_signed(value) for at, value in reversed([*_fields(data)]) if at == number), 0)
+
+
+def _bytes_in(data: bytes, number: int) -> bytes:
+    found = [value for at, value in _fields(data) if at == number and isinstance(value, bytes)]
+    return found[-1] if found else b""
 
 
 def _signed(value: Value) -> int:

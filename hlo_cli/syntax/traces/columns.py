@@ -38,6 +38,8 @@ _STEPS: Final = tuple(
         (0x000000000FFFFFFF, 0x0FFFFFFF00000000, 4),
     )
 )
+_FIRST_NUMBER: Final = np.uint64(0x08)
+_BITS: Final = np.uint64(0x7F)
 _ONE, _TOP, _EIGHT, _NINTH, _TENTH = (np.uint64(number) for number in (1, 56, 8, 56, 63))
 
 
@@ -94,7 +96,52 @@ class Reader:
         if odd.any():
             rounds = [each.at(~odd[each.owners]) for each in rounds]
             rounds.append(self._one_by_one(np.flatnonzero(odd), starts, ends))
-        return _in_order(rounds)
+        return _in_order(rounds, len(starts))
+
+    def spans(self, tags_at: Integers) -> tuple[Integers, Integers]:
+        """Where the bytes of fields begin and end that have a tag of one byte at some offsets."""
+        starts, ends = np.empty_like(tags_at), np.empty_like(tags_at)
+        for first in range(0, len(tags_at), CHUNK):
+            part = slice(first, first + CHUNK)
+            at = tags_at[part]
+            good = at <= self.size - _MARGIN
+            lengths, sizes = _varints(self._words[at[good] + 1]) if good.any() else (at[:0], at[:0])
+            starts[part][good] = at[good] + 1 + sizes
+            ends[part][good] = starts[part][good] + lengths.astype(np.int64)
+            for place in np.flatnonzero(~good).tolist():
+                _, start, end = wire.field_at(self.data, int(at[place]), self.size)
+                starts[part][place], ends[part][place] = start, end
+        return starts, ends
+
+    def pairs(self, starts: Integers, ends: Integers) -> tuple[Fields, Words, Integers]:
+        """Messages of exactly a number in field 1 and one other field: that field, the number, and what is left.
+
+        The number is below 2 ** 14, the other one a number, a double, or up to 127 bytes. All other messages are left.
+        """
+        good = ends <= self.size - _MARGIN
+        starts = np.where(good, starts, 0)
+        words = self._words[starts] if self.size >= _MARGIN else np.zeros(len(starts), np.uint64)
+        first, second = (words >> _EIGHT) & _BYTE, (words >> np.uint64(16)) & _BYTE
+        is_wide = first > 127
+        keys = np.where(is_wide, (first & _BITS) | (second << np.uint64(7)), first)
+        good &= ((words & _BYTE) == _FIRST_NUMBER) & ~(is_wide & (second > 127))
+        at = starts + 3 + is_wide
+        tags = np.where(is_wide, words >> np.uint64(24), second).astype(np.uint8)
+        words = self._words[np.where(good, at, 0)]
+        values, sizes = _varints(words)
+        long = np.flatnonzero(good & ((words & _EACH_HIGH) == _EACH_HIGH))
+        if len(long):
+            values[long], sizes[long] = self._long_varints(at[long])
+        kinds = tags & 7
+        is_fixed, is_bytes = kinds == wire.FIXED64, kinds == wire.BYTES
+        values = np.where(is_fixed, words, values)
+        stops = at + np.where(is_fixed, 8, sizes)
+        short = is_bytes & (values < 128)
+        stops[short] += values[short].astype(np.int64)
+        values[short] = (at[short] + 1).view(np.uint64)
+        good &= (stops == ends) & ((kinds == wire.VARINT) | is_fixed | short) & (tags < 128) & (tags > 15)
+        owners = np.flatnonzero(good)
+        return Fields(owners, tags[owners], values[owners], ends[owners]), keys[owners], np.flatnonzero(~good)
 
     def _round(self, owners: Integers, at: Integers, ends: Integers) -> tuple[Fields, NDArray[np.bool_]]:
         """The field of each message at an offset, and whether it could be read."""
@@ -130,11 +177,10 @@ class Reader:
         more = np.flatnonzero((words & _EACH_HIGH) == _EACH_HIGH)
         if len(more):
             ninth, tenth = (self.bytes[at[more] + place].astype(np.uint64) for place in (8, 9))
-            seven = np.uint64(127)
             all_eight = _together(words[more] & _SEVEN)
             ends_there = ninth < 128
             top = np.where(ends_there, np.uint64(0), (tenth & _ONE) << _TENTH)
-            values[more] = all_eight | ((ninth & seven) << _NINTH) | top
+            values[more] = all_eight | ((ninth & _BITS) << _NINTH) | top
             sizes[more] = np.where(ends_there, 9, np.where(tenth < 128, 10, 99))
         return values, sizes
 
@@ -171,7 +217,7 @@ def _together(groups: Words) -> Words:
     return groups
 
 
-def _in_order(rounds: list[Fields]) -> Fields:
+def _in_order(rounds: list[Fields], count: int) -> Fields:
     """The fields of all rounds, message by message; each round has at most one field of a message, or all of it."""
     if not rounds:
         none = np.zeros(0, np.int64)
@@ -179,5 +225,6 @@ def _in_order(rounds: list[Fields]) -> Fields:
     if len(rounds) == 1:
         return rounds[0]
     owners, tags, values, ends = (np.concatenate(columns) for columns in zip(*rounds, strict=True))
-    order = np.argsort(owners, kind="stable")  # merges the rounds, each of which is in order
+    narrow = owners.astype(np.uint16) if count <= 1 << 16 else owners  # of which numpy sorts in linear time
+    order = np.argsort(narrow, kind="stable")
     return Fields(owners[order], tags[order], values[order], ends[order])

@@ -26,30 +26,40 @@ _BLOCK: Final = 1 << 10
 _DENSE: Final = 4
 
 
-def event_spans(data: Buffer, start: int, end: int) -> tuple[Integers, Integers]:
-    """Where the events of a line begin and end; CorruptError where the line cannot be read."""
-    starts, ends = array("q"), array("q")
-    add_start, add_end, at = starts.append, ends.append, start
+def find_events(data: Buffer, at: int, end: int, others: list[wire.Field]) -> array[int]:
+    """Where the events of a line have their tags; its other fields are added to `others`.
+
+    CorruptError where the line cannot be read.
+    """
+    found = array("q")
+    add, last = found.append, end - 2
     while at < end:
-        if data[at] == _EVENT and at + 1 < end:
-            length = data[at + 1]
-            at += 2
-            if length > 127:
-                length, at = wire.varint_at(data, at - 1, end)
-            add_start(at)
-            at += length
-            if at > end:
-                raise wire.CorruptError(starts[-1], is_truncated=True)
-            add_end(at)
+        if at < last and data[at] == _EVENT:
+            length, second = data[at + 1], data[at + 2]
+            if length < 128:
+                add(at)
+                at += length + 2
+                continue
+            if second < 128:
+                add(at)
+                at += (second << 7) + length - 125
+                continue
+        field = wire.field_at(data, at, end)
+        if field[0] == _EVENT:
+            add(at)
         else:
-            at = wire.field_at(data, at, end)[2]
-    if len(starts) > MAX_EVENTS:
-        raise wire.CorruptError(start)
-    return np.frombuffer(starts, np.int64), np.frombuffer(ends, np.int64)
+            others.append(field)
+        at = field[2]
+    if at > end:
+        raise wire.CorruptError(found[-1], is_truncated=True)
+    if len(found) > MAX_EVENTS:
+        raise wire.CorruptError(found[MAX_EVENTS])
+    return found
 
 
-def read_events(reader: Reader, starts: Integers, ends: Integers, names: Mapping[int, str]) -> Events:
-    """The events between some offsets; `names` are those of statistics. CorruptError if one cannot be read."""
+def read_events(reader: Reader, tags_at: array[int], names: Mapping[int, str]) -> Events:
+    """The events with tags at some offsets; `names` are those of statistics. CorruptError if one cannot be read."""
+    starts, ends = reader.spans(np.frombuffer(tags_at, np.int64))
     columns = np.zeros((4, len(starts)), np.int64)
     counts = np.zeros(len(starts) + 1, np.int64)
     pieces: list[Statistics] = []
@@ -112,47 +122,49 @@ class Statistics:
 
 def read_statistics(reader: Reader, starts: Integers, ends: Integers) -> Statistics:
     """The statistics between some offsets; the last of several values counts."""
-    found = reader.fields(starts, ends)
     count = len(starts)
     ids = np.zeros(count, np.int64)
     tags = np.zeros(count, np.uint8)
     values = np.zeros(count, np.uint64)
     lengths = np.zeros(count, np.uint32)
-    is_id = found.tags == _ID
-    ids[found.owners[is_id]] = found.values[is_id].view(np.int64)
-    valued = _IS_VALUE[found.tags]
-    owners = found.owners[valued]
-    tags[owners] = found.tags[valued]
-    values[owners] = found.values[valued]
-    is_long = (found.tags == _TEXT) | (found.tags == _BYTES)
-    if is_long.any():
-        spans = found.ends[is_long] - found.values[is_long].view(np.int64)
-        lengths[found.owners[is_long]] = np.minimum(spans, 0xFFFFFFFF).astype(np.uint32)
+    found, keys, left = reader.pairs(starts, ends)
+    ids[found.owners] = keys.view(np.int64)
+    rest = reader.fields(starts[left], ends[left]) if len(left) else found.at(found.tags == 0)
+    is_id = rest.tags == _ID
+    ids[left[rest.owners[is_id]]] = rest.values[is_id].view(np.int64)
+    for part, owners in ((found, found.owners), (rest, left[rest.owners])):
+        valued = _IS_VALUE[part.tags]
+        tags[owners[valued]] = part.tags[valued]
+        values[owners[valued]] = part.values[valued]
+        is_long = (part.tags == _TEXT) | (part.tags == _BYTES)
+        if is_long.any():
+            spans = part.ends[is_long] - part.values[is_long].view(np.int64)
+            lengths[owners[is_long]] = np.minimum(spans, 0xFFFFFFFF).astype(np.uint32)
     small = ids.astype(np.int32)
     return Statistics(small if np.array_equal(small, ids) else ids, tags, values, lengths)
 
 
 _IS_VALUE: Final = np.isin(np.arange(256), (_DOUBLE, _UNSIGNED, _SIGNED, _TEXT, _BYTES, _REFERENCE))
+_IS_OTHER: Final = np.isin(np.arange(256), (0, _DOUBLE, _TEXT, _BYTES))
 
 
 def values_of(data: Buffer, found: Statistics, names: Mapping[int, str]) -> list[Value | None]:
     """The values of statistics, None where there is none."""
-    columns = (found.tags.tolist(), found.values.tolist(), found.lengths.tolist())
-    values: list[Value | None] = list(columns[1])
-    for at in np.flatnonzero(found.tags != _UNSIGNED).tolist():
-        tag, bits, length = columns[0][at], columns[1][at], columns[2][at]
-        if tag == _SIGNED:
-            values[at] = wire.signed(bits)
-        elif tag == _REFERENCE:
-            values[at] = names.get(wire.signed(bits), "")
-        elif tag == _TEXT:
-            values[at] = data[bits : bits + length].decode("utf-8", "replace")
-        elif tag == _BYTES:
-            values[at] = data[bits : bits + length]
-        else:
+    values: list[Value | None] = found.values.view(np.int64).tolist()
+    for at in np.flatnonzero(found.tags == _REFERENCE).tolist():
+        values[at] = names.get(values[at], "")  # type: ignore[arg-type]
+    large = (found.tags == _UNSIGNED) & (found.values >> np.uint64(63) != 0)
+    for at in np.flatnonzero(large | _IS_OTHER[found.tags]).tolist():
+        tag, bits = int(found.tags[at]), int(found.values[at])
+        if tag == _UNSIGNED:
+            values[at] = bits
+        elif tag == _DOUBLE:
+            values[at] = float(found.values[at : at + 1].view(np.float64)[0])
+        elif tag == 0:
             values[at] = None
-    for at in np.flatnonzero(found.tags == _DOUBLE).tolist():
-        values[at] = float(found.values[at : at + 1].view(np.float64)[0])
+        else:
+            text = data[bits : bits + int(found.lengths[at])]
+            values[at] = text if tag == _BYTES else text.decode("utf-8", "replace")
     return values
 
 

@@ -16,7 +16,7 @@ from hlo_cli import wire
 from hlo_cli.ir.traces.trace import EventMetadata, Events, Line, Plane, Trace, TracedProgram, Value
 from hlo_cli.source import HloError
 from hlo_cli.syntax.traces.columns import Reader
-from hlo_cli.syntax.traces.events import event_spans, read_events, read_statistics, values_of
+from hlo_cli.syntax.traces.events import find_events, read_events, read_statistics, values_of
 from hlo_cli.syntax.traces.kinds import Span, read_kinds, read_names
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _FAR: Final = 1 << 53
 """Nanoseconds: a clock beyond counts since 1970, and its picoseconds have more than 64 bits."""
 _PLANE, _ERROR, _WARNING, _HOSTNAME = 0x0A, 0x12, 0x1A, 0x22
 _ID, _NAME, _LINE, _KIND, _STATISTIC_NAME, _STATISTIC = 0x08, 0x12, 0x1A, 0x22, 0x2A, 0x32
-_TIMESTAMP, _EVENTS, _LINE_DURATION, _DISPLAY_ID, _DISPLAY_NAME = 0x18, 0x22, 0x48, 0x50, 0x5A
+_TIMESTAMP, _LINE_DURATION, _DISPLAY_ID, _DISPLAY_NAME = 0x18, 0x48, 0x50, 0x5A
 
 T = TypeVar("T")
 
@@ -204,30 +204,22 @@ class _PlaneSpans:
         return self._guard(read)
 
     def _events(self, line: _LineSpans) -> Events:
-        return self._guard(
-            lambda: read_events(self.reading.reader, *event_spans(self.data, line.start, line.end), self._names)
-        )
+        return self._guard(lambda: read_events(self.reading.reader, line.events, self._names))
 
 
 class _LineSpans:
-    """Where a line is, and what it has besides events."""
+    """Where the events of a line are, and what it has besides."""
 
     def __init__(self, data: Buffer, start: int, end: int) -> None:
-        self.start, self.end = start, end
         self.numbers = {_ID: 0, _TIMESTAMP: 0, _LINE_DURATION: 0, _DISPLAY_ID: 0}
         self.texts = {_NAME: "", _DISPLAY_NAME: ""}
-        at = start
-        while at < end:
-            if data[at] == _EVENTS and at + 1 < end and data[at + 1] < 128:
-                at += data[at + 1] + 2
-                continue
-            tag, value, at = wire.field_at(data, at, end)
+        others: list[wire.Field] = []
+        self.events = find_events(data, start, end, others)
+        for tag, value, stop in others:
             if tag in self.numbers:
                 self.numbers[tag] = value
             elif tag in self.texts:
-                self.texts[tag] = _text(data, value, at)
-        if at > end:
-            raise wire.CorruptError(end, is_truncated=True)
+                self.texts[tag] = _text(data, value, stop)
 
 
 def _text(data: Buffer, start: int, end: int) -> str:
