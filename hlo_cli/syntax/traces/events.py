@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -21,7 +21,7 @@ MAX_EVENTS: Final = 1 << 26
 _EVENT: Final = 0x22
 _KIND, _OFFSET, _DURATION, _OCCURRENCES, _STATISTIC = 0x08, 0x10, 0x18, 0x28, 0x22
 _ID: Final = 0x08
-_DOUBLE, _UNSIGNED, _SIGNED, _TEXT, _BYTES, _REFERENCE = 0x11, 0x18, 0x20, 0x2A, 0x32, 0x38
+DOUBLE, UNSIGNED, SIGNED, TEXT, BYTES, REFERENCE = 0x11, 0x18, 0x20, 0x2A, 0x32, 0x38
 _BLOCK: Final = 1 << 10
 _DENSE: Final = 4
 
@@ -57,7 +57,7 @@ def find_events(data: Buffer, at: int, end: int, others: list[wire.Field]) -> ar
     return found
 
 
-def read_events(reader: Reader, tags_at: array[int], names: Mapping[int, str]) -> Events:
+def read_events(reader: Reader, tags_at: array[int], names: Names) -> Events:
     """The events with tags at some offsets; `names` are those of statistics. CorruptError if one cannot be read."""
     starts, ends = reader.spans(np.frombuffer(tags_at, np.int64))
     columns = np.zeros((4, len(starts)), np.int64)
@@ -136,7 +136,7 @@ def read_statistics(reader: Reader, starts: Integers, ends: Integers) -> Statist
         valued = _IS_VALUE[part.tags]
         tags[owners[valued]] = part.tags[valued]
         values[owners[valued]] = part.values[valued]
-        is_long = (part.tags == _TEXT) | (part.tags == _BYTES)
+        is_long = (part.tags == TEXT) | (part.tags == BYTES)
         if is_long.any():
             spans = part.ends[is_long] - part.values[is_long].view(np.int64)
             lengths[owners[is_long]] = np.minimum(spans, 0xFFFFFFFF).astype(np.uint32)
@@ -144,41 +144,53 @@ def read_statistics(reader: Reader, starts: Integers, ends: Integers) -> Statist
     return Statistics(small if np.array_equal(small, ids) else ids, tags, values, lengths)
 
 
-_IS_VALUE: Final = np.isin(np.arange(256), (_DOUBLE, _UNSIGNED, _SIGNED, _TEXT, _BYTES, _REFERENCE))
-_IS_OTHER: Final = np.isin(np.arange(256), (0, _DOUBLE, _TEXT, _BYTES))
+_IS_VALUE: Final = np.isin(np.arange(256), (DOUBLE, UNSIGNED, SIGNED, TEXT, BYTES, REFERENCE))
+_IS_OTHER: Final = np.isin(np.arange(256), (0, DOUBLE, TEXT, BYTES))
 
 
 def values_of(data: Buffer, found: Statistics, names: Mapping[int, str]) -> list[Value | None]:
     """The values of statistics, None where there is none."""
     values: list[Value | None] = found.values.view(np.int64).tolist()
-    for at in np.flatnonzero(found.tags == _REFERENCE).tolist():
+    for at in np.flatnonzero(found.tags == REFERENCE).tolist():
         values[at] = names.get(values[at], "")  # type: ignore[arg-type]
-    large = (found.tags == _UNSIGNED) & (found.values >> np.uint64(63) != 0)
+    large = (found.tags == UNSIGNED) & (found.values >> np.uint64(63) != 0)
     for at in np.flatnonzero(large | _IS_OTHER[found.tags]).tolist():
         tag, bits = int(found.tags[at]), int(found.values[at])
-        if tag == _UNSIGNED:
+        if tag == UNSIGNED:
             values[at] = bits
-        elif tag == _DOUBLE:
+        elif tag == DOUBLE:
             values[at] = float(found.values[at : at + 1].view(np.float64)[0])
         elif tag == 0:
             values[at] = None
         else:
             text = data[bits : bits + int(found.lengths[at])]
-            values[at] = text if tag == _BYTES else text.decode("utf-8", "replace")
+            values[at] = text if tag == BYTES else text.decode("utf-8", "replace")
     return values
+
+
+class Names(dict[int, str]):
+    """The names of statistics by id; a text that statistics refer to is among them."""
+
+    def __init__(self, *given: Iterable[tuple[int, str]]) -> None:
+        super().__init__(*given)
+        self._ids: dict[str, list[int]] = {}
+
+    def ids_of(self, name: str) -> Sequence[int]:
+        """The ids of a name; nothing may be added afterwards."""
+        if not self._ids:
+            for id, each in self.items():
+                self._ids.setdefault(each, []).append(id)
+        return self._ids.get(name, ())
 
 
 class OwnStatistics:
     """The own statistics of the events of a line: those of event i are from `firsts[i]` to `firsts[i + 1]`."""
 
-    def __init__(self, data: Buffer, firsts: Integers, found: Statistics, names: Mapping[int, str]) -> None:
+    def __init__(self, data: Buffer, firsts: Integers, found: Statistics, names: Names) -> None:
         self._data, self._firsts, self._found, self._names = data, firsts, found, names
         self._block = -1
         self._values: list[Value | None] = []
         self._labels: list[str | None] = []
-        self._ids_of: dict[str, list[int]] = {}
-        for id, name in names.items():
-            self._ids_of.setdefault(name, []).append(id)
 
     def at(self, event: int) -> Sequence[tuple[str, Value]]:
         """The statistics of an event, by name; those without a name or a value are left out."""
@@ -200,7 +212,7 @@ class OwnStatistics:
         """The statistic of a name; of several in one event, the last."""
         codes = np.full(len(self._firsts) - 1, ABSENT, np.int64)
         values: list[Value] = []
-        ids = self._ids_of.get(name, [])
+        ids = self._names.ids_of(name)
         chosen = self._found.ids == ids[0] if len(ids) == 1 else np.isin(self._found.ids, ids)
         at = np.flatnonzero(chosen & (self._found.tags != 0)) if ids else np.zeros(0, np.int64)
         if len(at):
@@ -215,7 +227,7 @@ class OwnStatistics:
         values: list[Value] = []
         for tag in np.flatnonzero(np.bincount(tags)).tolist():
             here = np.flatnonzero(tags == tag) if tags[0] != tag or tags.min() != tags.max() else slice(None)
-            if tag in (_TEXT, _BYTES):
+            if tag in (TEXT, BYTES):
                 found, own = self._coded_text(at[here], tag)
             else:
                 distinct, found = distinct_of(self._found.values[at[here]])
@@ -233,7 +245,7 @@ class OwnStatistics:
         ends = starts + self._found.lengths[at]
         pairs = zip(starts.tolist(), ends.tolist(), strict=True)
         codes = np.fromiter((known.setdefault(data[a:b], len(known)) for a, b in pairs), np.int64, len(at))
-        return codes, [each.decode("utf-8", "replace") if tag == _TEXT else each for each in known]
+        return codes, [each.decode("utf-8", "replace") if tag == TEXT else each for each in known]
 
 
 def distinct_of(values: Words) -> tuple[Words, Integers]:

@@ -10,7 +10,7 @@ import numpy as np
 from hlo_cli import wire
 from hlo_cli.ir.traces.trace import EventMetadata, Integers, Value
 from hlo_cli.syntax.traces.columns import CHUNK, Fields, Reader
-from hlo_cli.syntax.traces.events import read_statistics, values_of
+from hlo_cli.syntax.traces.events import Names, read_statistics, values_of
 
 if TYPE_CHECKING:
     from hlo_cli.wire import Buffer
@@ -21,9 +21,9 @@ _NAME, _METADATA, _DISPLAY_NAME, _STATISTIC, _CHILD, _CHILDREN = 0x12, 0x1A, 0x2
 Span = tuple[int, int]
 
 
-def read_names(reader: Reader, spans: Sequence[Span]) -> Mapping[int, str]:
+def read_names(reader: Reader, spans: Sequence[Span]) -> Names:
     """The names of statistics by id, from the entries of their map; of several with the same id, the last."""
-    names: dict[int, str] = {}
+    names = Names()
     for entries in _entries(reader, spans):
         own = [""] * len(entries.keys)
         found = reader.fields(entries.starts, entries.ends).select(_NAME)

@@ -16,7 +16,7 @@ from hlo_cli import wire
 from hlo_cli.ir.traces.trace import EventMetadata, Events, Line, Plane, Trace, TracedProgram, Value
 from hlo_cli.source import HloError
 from hlo_cli.syntax.traces.columns import Reader
-from hlo_cli.syntax.traces.events import find_events, read_events, read_statistics, values_of
+from hlo_cli.syntax.traces.events import Names, find_events, read_events, read_statistics, values_of
 from hlo_cli.syntax.traces.kinds import Span, read_kinds, read_names
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ class _PlaneSpans:
             raise _corrupt(self.reading.name, error) from None
 
     @cached_property
-    def _names(self) -> Mapping[int, str]:
+    def _names(self) -> Names:
         return read_names(self.reading.reader, self.statistic_names)
 
     def _event_metadata(self) -> Mapping[int, EventMetadata]:
