@@ -18,11 +18,12 @@ from numpy.typing import NDArray
 from hlo_cli.dataclass import dataclass
 
 Value: TypeAlias = int | float | str | bytes
-"""The value of a statistic; a reference to a name is that name, and text that is no UTF-8 stays bytes."""
+"""The value of a statistic; a reference to a name is that name, and what is not UTF-8 in a text is U+FFFD."""
 Integers: TypeAlias = NDArray[np.int64]
 PS_PER_NS: Final = 1000
 ABSENT: Final = -1
 """The code of an event without the statistic."""
+_UNSIGNED: Final = (1 << 64) - 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,9 +98,10 @@ class Line:
         display_name: str = "",
         timestamp_ns: int = 0,
         duration_ps: int = 0,
+        origin_ns: int = 0,
     ) -> None:
         self.id, self.name, self.display_id, self.display_name = id, name, display_id, display_name
-        self.timestamp_ns, self.duration_ps = timestamp_ns, duration_ps
+        self.timestamp_ns, self.duration_ps, self.origin_ns = timestamp_ns, duration_ps, origin_ns
         self._read, self._kinds = read, kinds
 
     def __repr__(self) -> str:
@@ -112,8 +114,14 @@ class Line:
 
     @cached_property
     def begins_ps(self) -> Integers:
-        """When each event begins, in picoseconds of the clock of its plane."""
-        return self.events.offsets_ps + self.timestamp_ns * PS_PER_NS
+        """When each event begins, in picoseconds of the clock of its plane.
+
+        They count from `origin_ns`, which is 0 unless the clock counts from 1970, since when more picoseconds passed
+        than 64 bits hold. Times of two lines can be compared if their origins are equal. What still exceeds 64 bits
+        wraps around.
+        """
+        begin = (self.timestamp_ns - self.origin_ns) * PS_PER_NS & _UNSIGNED
+        return (self.events.offsets_ps.view(np.uint64) + np.uint64(begin)).view(np.int64)
 
     def statistic(self, name: str) -> Coded:
         """A statistic of all events: their own, else that of their kind."""

@@ -1,233 +1,226 @@
 """Reads `*.xplane.pb`, the traces of JAX, TensorFlow, and PyTorch/XLA.
 
-Mirrors tsl/profiler/protobuf/xplane.proto.
+Mirrors tsl/profiler/protobuf/xplane.proto. Events of a line are read when it is first asked for them; what the reader
+keeps of the others is where they are in the file.
 """
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
 
-from hlo_cli.ir.traces.trace import (
-    ABSENT,
-    Coded,
-    EventMetadata,
-    Events,
-    Line,
-    Plane,
-    Trace,
-    TracedProgram,
-    Value,
-)
+from hlo_cli import wire
+from hlo_cli.ir.traces.trace import EventMetadata, Events, Line, Plane, Trace, TracedProgram, Value
 from hlo_cli.source import HloError
+from hlo_cli.syntax.traces.columns import Reader
+from hlo_cli.syntax.traces.events import Names, find_events, read_events, read_statistics, values_of
+from hlo_cli.syntax.traces.kinds import Span, read_kinds, read_names
 
-_WIDTHS: Final = {1: 8, 5: 4}
-_PROGRAMS: Final = "/host:metadata"
+if TYPE_CHECKING:
+    from hlo_cli.wire import Buffer
+
+PROGRAMS: Final = "/host:metadata"
+_RECORD_AGAIN: Final = "record it again; the file may be truncated"
 _UNSIGNED: Final = (1 << 64) - 1
-Field = tuple[int, int | bytes]
+_FAR: Final = 1 << 53
+"""Nanoseconds: a clock beyond counts since 1970, and its picoseconds have more than 64 bits."""
+_PLANE, _ERROR, _WARNING, _HOSTNAME = 0x0A, 0x12, 0x1A, 0x22
+_ID, _NAME, _LINE, _KIND, _STATISTIC_NAME, _STATISTIC = 0x08, 0x12, 0x1A, 0x22, 0x2A, 0x32
+_TIMESTAMP, _LINE_DURATION, _DISPLAY_ID, _DISPLAY_NAME = 0x18, 0x48, 0x50, 0x5A
+
+T = TypeVar("T")
 
 
-def read_xplane(data: bytes, name: str) -> Trace:
-    """Reads a trace; HloError if it is corrupt."""
-    try:
-        planes: list[Plane] = []
-        texts: dict[int, list[str]] = {2: [], 3: [], 4: []}
-        for number, value in _fields(data):
-            if number == 1 and isinstance(value, bytes):
-                planes.append(_plane(value))
-            elif number in texts and isinstance(value, bytes):
-                texts[number].append(value.decode("utf-8", "replace"))
-    except ValueError:
-        raise HloError(
-            f"{name} is a corrupt profiler trace", hint="record it again; the file may be truncated"
-        ) from None
+def read_xplane(data: Buffer, name: str) -> Trace:
+    """Reads a trace; of a truncated or damaged one the planes before the damage, with a note.
+
+    HloError if nothing can be read; where events are damaged, it is raised when they are asked for.
+    """
+    reading = _Reading(data, name)
+    reading.read()
+    planes = [each.plane() for each in reading.planes]
+    if reading.cut is not None and not any(plane.lines or plane.kinds for plane in planes):
+        raise _corrupt(name, reading.cut)
     return Trace(
         name,
         "xplane",
         planes,
-        errors=tuple(texts[2]),
-        warnings=tuple(texts[3]),
-        hostnames=tuple(texts[4]),
+        errors=tuple(reading.texts[_ERROR]),
+        warnings=tuple(reading.texts[_WARNING]),
+        hostnames=tuple(reading.texts[_HOSTNAME]),
+        notes=tuple(reading.notes),
         programs=partial(_programs, planes),
     )
 
 
+def _corrupt(name: str, error: wire.CorruptError) -> HloError:
+    what = "truncated" if error.is_truncated else "corrupt"
+    return HloError(f"{name} is a {what} profiler trace (at byte {error.at:,})", hint=_RECORD_AGAIN)
+
+
 def _programs(planes: Sequence[Plane]) -> Sequence[TracedProgram]:
+    """The programs; the id of the metadata is that of the program only if no statistic tells it."""
     found = []
     for plane in planes:
-        if plane.name != _PROGRAMS:
+        if plane.name != PROGRAMS:
             continue
         for kind in plane.kinds.values():
             proto = kind.statistics.get("Hlo Proto", kind.statistics.get("hlo_proto"))
             if isinstance(proto, bytes):
                 id = kind.statistics.get("program_id", kind.id)
-                found.append(TracedProgram(id & _UNSIGNED if isinstance(id, int) else kind.id, kind.name, proto))
+                found.append(TracedProgram((id if isinstance(id, int) else kind.id) & _UNSIGNED, kind.name, proto))
     return found
 
 
-def _plane(data: bytes) -> Plane:
-    id, name, lines, kinds, names, statistics = 0, "", [], [], {}, []
-    for number, value in _fields(data):
-        if number == 1 and isinstance(value, int):
-            id = value
-        elif isinstance(value, bytes):
-            if number == 2:
-                name = value.decode("utf-8", "replace")
-            elif number == 3:
-                lines.append(value)
-            elif number == 4:
-                kinds.append(value)
-            elif number == 5:
-                entry = dict(_fields(value))
-                inner = dict(_fields(entry.get(2, b"")))  # type: ignore[arg-type]
-                names[entry.get(1, 0)] = _text(inner.get(2, b""))
-            elif number == 6:
-                statistics.append(value)
-    read_kinds = partial(_kinds, kinds, names)
-    cache: list[Mapping[int, EventMetadata]] = []
+class _Reading:
+    """The top of a file: its planes, its texts, and where it is cut."""
 
-    def once() -> Mapping[int, EventMetadata]:
-        if not cache:
-            cache.append(read_kinds())
-        return cache[0]
+    def __init__(self, data: Buffer, name: str) -> None:
+        self.data, self.name = data, name
+        self.reader = Reader(data)
+        self.planes: list[_PlaneSpans] = []
+        self.texts: dict[int, list[str]] = {_ERROR: [], _WARNING: [], _HOSTNAME: []}
+        self.notes: list[str] = []
+        self.cut: wire.CorruptError | None = None
+        self.origin_ns = 0
 
-    return Plane(
-        id,
-        name,
-        [_line(each, names, once) for each in lines],
-        once,
-        lambda: dict(_statistic(s, names) for s in statistics),
-    )
+    def read(self) -> None:
+        at, end = 0, len(self.data)
+        while at < end and self.cut is None:
+            try:
+                tag, value, stop = wire.field_at(self.data, at, end)
+            except wire.CorruptError as error:
+                self.cut = error
+                tag, value, stop = self._rest(at, end)
+            if tag == _PLANE:
+                self._add(_PlaneSpans(self, value, stop))
+            elif tag in self.texts:
+                self.texts[tag].append(_text(self.data, value, stop))
+            at = stop
+        far = [line.numbers[_TIMESTAMP] for plane in self.planes for line in plane.lines]
+        self.origin_ns = min((each for each in far if each > _FAR), default=0)
 
+    def _rest(self, at: int, end: int) -> wire.Field:
+        """The last plane of a truncated file, up to the end of the file."""
+        try:
+            tag, value = wire.varint_at(self.data, at, end)
+            if tag == _PLANE and self.cut is not None and self.cut.is_truncated:
+                return tag, wire.varint_at(self.data, value, end)[1], end
+        except wire.CorruptError:
+            pass
+        return 0, at, end
 
-def _kinds(entries: list[bytes], names: Mapping[int | bytes, str]) -> Mapping[int, EventMetadata]:
-    found = {}
-    for entry in entries:
-        key = 0
-        for number, value in _fields(entry):
-            if number == 1 and isinstance(value, int):
-                key = value
-            elif number == 2 and isinstance(value, bytes):
-                found[key] = _kind(key, value, names)
-    return found
-
-
-def _kind(key: int, data: bytes, names: Mapping[int | bytes, str]) -> EventMetadata:
-    name = display = ""
-    statistics: dict[str, Value] = {}
-    for number, value in _fields(data):
-        if isinstance(value, bytes):
-            if number == 2:
-                name = _text(value)
-            elif number == 4:
-                display = _text(value)
-            elif number == 5:
-                inner, found = _statistic(value, names)
-                statistics[inner] = found
-    return EventMetadata(key, name, display, statistics=statistics)
-
-
-def _statistic(data: bytes, names: Mapping[int | bytes, str]) -> tuple[str, Value]:
-    name, found = "", None
-    for number, value in _fields(data):
-        if number == 1:
-            name = names.get(value, str(value))
-        elif number == 2 and isinstance(value, bytes):
-            (found,) = struct.unpack("<d", value)
-        elif number == 4 and isinstance(value, int):
-            found = value - (1 << 64) if value >> 63 else value
-        elif number == 5 and isinstance(value, bytes):
-            found = _text(value)
-        elif number == 7:
-            found = names.get(value, "")
+    def _add(self, plane: _PlaneSpans) -> None:
+        """Keeps a plane; of a damaged one the lines before, unless their events have no names."""
+        self.cut = plane.cut or self.cut
+        if self.cut is None:
+            self.planes.append(plane)
+            return
+        what = "truncated" if self.cut.is_truncated else "corrupt"
+        shown = f"plane {plane.name}" if plane.name else "a plane"
+        if plane.kinds or not plane.lines:
+            self.planes.append(plane)
+            self.notes.append(f"{self.name} is {what} at byte {self.cut.at:,}; {shown} is incomplete")
         else:
-            found = value
-    return name, found if found is not None else 0
+            self.notes.append(f"{self.name} is {what} at byte {self.cut.at:,}; {shown} is omitted")
 
 
-def _line(data: bytes, names: Mapping[int | bytes, str], kinds: object) -> Line:
-    numbers: dict[int, int] = {}
-    texts: dict[int, str] = {}
-    events: list[bytes] = []
-    for number, value in _fields(data):
-        if isinstance(value, int):
-            numbers[number] = value
-        elif number == 4:
-            events.append(value)
-        else:
-            texts[number] = _text(value)
-    return Line(
-        numbers.get(1, 0),
-        texts.get(2, ""),
-        partial(_events, events, names),
-        kinds=kinds,  # type: ignore[arg-type]
-        display_id=numbers.get(10, 0),
-        display_name=texts.get(11, ""),
-        timestamp_ns=numbers.get(3, 0),
-        duration_ps=numbers.get(9, 0),
-    )
+class _PlaneSpans:
+    """Where a plane has its parts; they are read when asked for."""
+
+    def __init__(self, reading: _Reading, start: int, end: int) -> None:
+        self.reading, self.data = reading, reading.data
+        self.id, self.name = 0, ""
+        self.lines: list[_LineSpans] = []
+        self.kinds: list[Span] = []
+        self.statistic_names: list[Span] = []
+        self.statistics: list[Span] = []
+        self.cut: wire.CorruptError | None = None
+        try:
+            self._read(start, end)
+        except wire.CorruptError as error:
+            self.cut = error
+
+    def _read(self, start: int, end: int) -> None:
+        for tag, value, stop in wire.fields(self.data, start, end):
+            if tag == _LINE:
+                self.lines.append(_LineSpans(self.data, value, stop))
+            elif tag == _KIND:
+                self.kinds.append((value, stop))
+            elif tag == _STATISTIC_NAME:
+                self.statistic_names.append((value, stop))
+            elif tag == _STATISTIC:
+                self.statistics.append((value, stop))
+            elif tag == _ID:
+                self.id = wire.signed(value)
+            elif tag == _NAME:
+                self.name = _text(self.data, value, stop)
+
+    def plane(self) -> Plane:
+        """The plane, whose lines share what they have read."""
+        origin_ns = self.reading.origin_ns
+        lines: list[Line] = []
+        plane = Plane(self.id, self.name, lines, self._event_metadata, self._own_statistics)
+        lines += [
+            Line(
+                wire.signed(line.numbers[_ID]),
+                line.texts[_NAME],
+                partial(self._events, line),
+                kinds=lambda: plane.kinds,
+                display_id=wire.signed(line.numbers[_DISPLAY_ID]),
+                display_name=line.texts[_DISPLAY_NAME],
+                timestamp_ns=wire.signed(line.numbers[_TIMESTAMP]),
+                duration_ps=wire.signed(line.numbers[_LINE_DURATION]),
+                origin_ns=origin_ns if origin_ns <= line.numbers[_TIMESTAMP] <= _UNSIGNED >> 1 else 0,
+            )
+            for line in self.lines
+        ]
+        return plane
+
+    def _guard(self, read: Callable[[], T]) -> T:
+        try:
+            return read()
+        except wire.CorruptError as error:
+            raise _corrupt(self.reading.name, error) from None
+
+    @cached_property
+    def _names(self) -> Names:
+        return read_names(self.reading.reader, self.statistic_names)
+
+    def _event_metadata(self) -> Mapping[int, EventMetadata]:
+        return self._guard(lambda: read_kinds(self.reading.reader, self.kinds, self._names))
+
+    def _own_statistics(self) -> Mapping[str, Value]:
+        def read() -> Mapping[str, Value]:
+            spans = np.array(self.statistics, np.int64).reshape(-1, 2)
+            found = read_statistics(self.reading.reader, spans[:, 0], spans[:, 1])
+            values = values_of(self.data, found, self._names)
+            named = zip(map(self._names.get, found.ids.tolist()), values, strict=True)
+            return {name: value for name, value in named if name is not None and value is not None}
+
+        return self._guard(read)
+
+    def _events(self, line: _LineSpans) -> Events:
+        return self._guard(lambda: read_events(self.reading.reader, line.events, self._names))
 
 
-def _events(data: list[bytes], names: Mapping[int | bytes, str]) -> Events:
-    columns = np.zeros((4, len(data)), np.int64)
-    own: list[list[tuple[str, Value]]] = []
-    for at, each in enumerate(data):
-        statistics = []
-        for number, value in _fields(each):
-            if isinstance(value, int):
-                value = value - (1 << 64) if value >> 63 else value
-                columns[{1: 0, 2: 1, 3: 2, 5: 3}[number], at] = value
-            else:
-                statistics.append(_statistic(value, names))
-        own.append(statistics)
+class _LineSpans:
+    """Where the events of a line are, and what it has besides."""
 
-    def statistic(name: str) -> Coded:
-        values: dict[Value, int] = {}
-        codes = np.full(len(own), ABSENT, np.int64)
-        for at, statistics in enumerate(own):
-            for key, value in statistics:
-                if key == name:
-                    codes[at] = values.setdefault(value, len(values))
-        return Coded(codes, tuple(values))
-
-    return Events(columns[0], columns[1], columns[2], columns[3], statistic, own.__getitem__)
+    def __init__(self, data: Buffer, start: int, end: int) -> None:
+        self.numbers = {_ID: 0, _TIMESTAMP: 0, _LINE_DURATION: 0, _DISPLAY_ID: 0}
+        self.texts = {_NAME: "", _DISPLAY_NAME: ""}
+        others: list[wire.Field] = []
+        self.events = find_events(data, start, end, others)
+        for tag, value, stop in others:
+            if tag in self.numbers:
+                self.numbers[tag] = value
+            elif tag in self.texts:
+                self.texts[tag] = _text(data, value, stop)
 
 
-def _text(data: object) -> str:
-    return data.decode("utf-8", "replace") if isinstance(data, bytes) else ""
-
-
-def _fields(data: bytes) -> Iterator[Field]:
-    at, end = 0, len(data)
-    while at < end:
-        tag, at = _varint(data, at)
-        wire = tag & 7
-        if wire == 0:
-            value, at = _varint(data, at)
-            yield tag >> 3, value
-            continue
-        if wire == 2:
-            length, at = _varint(data, at)
-        elif wire in _WIDTHS:
-            length = _WIDTHS[wire]
-        else:
-            raise ValueError
-        if length > end - at:
-            raise ValueError
-        yield tag >> 3, data[at : at + length]
-        at += length
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while at < len(data) and shift < 70:
-        value |= (data[at] & 127) << shift
-        at += 1
-        if data[at - 1] < 128:
-            return value, at
-        shift += 7
-    raise ValueError
+def _text(data: Buffer, start: int, end: int) -> str:
+    return data[start:end].decode("utf-8", "replace")

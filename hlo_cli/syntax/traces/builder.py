@@ -1,0 +1,163 @@
+"""Builds a trace event by event, for formats that are not xplane: columns grow, and equal texts are kept once."""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+
+from hlo_cli.ir.traces.trace import EventMetadata, Events, Line, Plane, Value
+from hlo_cli.syntax.traces.events import DOUBLE, REFERENCE, SIGNED, UNSIGNED, Names, OwnStatistics, Statistics
+
+INTEGERS: Final = frozenset(
+    """
+    run_id device_ordinal program_id symbol_id step_num step_id group_id correlation_id context_id stream_id queue_id _r
+    flops model_flops bytes_accessed raw_bytes_accessed device_offset_ps device_duration_ps min_duration_ps
+    self_duration_ps dma_stall_duration_ps num_occurrences replica partition global_device_id num_replicas
+    num_partitions cuda_graph_id cuda_graph_node_id cuda_graph_exec_id unique_hlo_op_id scope_range_id kernel_id
+    dispatch_id flow offload_core_id tc_offload_start_id global_chip_id replica_id is_async all_reduce_id
+    """.split()
+)
+"""Statistics that are integers in an xplane; formats that have texts alone write them in digits."""
+FLOATS: Final = frozenset(("occupancy_pct", "theoretical_occupancy_pct", "time_scale_multiplier"))
+_LIMIT: Final = 1 << 63
+_LONGEST_INTEGER: Final = 21
+
+
+def number_of(name: str, text: str) -> Value:
+    """The value of a statistic from its text: a number if statistics of this name are numbers.
+
+    >>> number_of("run_id", "-7"), number_of("hlo_op", "7")
+    (-7, '7')
+    """
+    try:
+        if name in INTEGERS and len(text) < _LONGEST_INTEGER and text.isascii():
+            return int(text)
+        if name in FLOATS:
+            return float(text)
+    except ValueError:
+        pass
+    return text
+
+
+def printable(text: str) -> str:
+    """A text in which lone surrogates, which cannot be written, are replaced.
+
+    >>> printable("a" + chr(0xD800))
+    'a?'
+    """
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+class LineBuilder:
+    """A line that grows: times are picoseconds from `origin_ns` of the trace."""
+
+    def __init__(self, id: int, name: str, texts: Texts) -> None:
+        self.id, self.name, self._texts = id, name, texts
+        self.kinds, self.begins, self.durations, self.counts = (array("q") for _ in range(4))
+        self._ids, self._tags, self._values = array("q"), bytearray(), array("q")
+
+    def __len__(self) -> int:
+        return len(self.kinds)
+
+    def add(self, kind: int, begin_ps: int, duration_ps: int, statistics: Mapping[str, Value]) -> None:
+        """Adds an event; OverflowError if a time has more than 64 bits."""
+        if not (-_LIMIT <= begin_ps < _LIMIT and -_LIMIT <= duration_ps < _LIMIT):
+            raise OverflowError
+        self.kinds.append(kind)
+        self.begins.append(begin_ps)
+        self.durations.append(duration_ps)
+        self.counts.append(len(statistics))
+        texts = self._texts
+        for name, value in statistics.items():
+            self._ids.append(texts.id_of(name))
+            tag, bits = _bits(value, texts)
+            self._tags.append(tag)
+            self._values.append(bits)
+
+    def line(self, kinds: Mapping[int, EventMetadata], origin_ns: int) -> Line:
+        """The line; nothing may be added afterwards."""
+        return Line(self.id, self.name, self._events, kinds=lambda: kinds, timestamp_ns=origin_ns, origin_ns=origin_ns)
+
+    def _events(self) -> Events:
+        kinds, begins, durations, counts, ids, values = (
+            np.frombuffer(each, np.int64) if each else np.zeros(0, np.int64)
+            for each in (self.kinds, self.begins, self.durations, self.counts, self._ids, self._values)
+        )
+        tags = np.frombuffer(bytes(self._tags), np.uint8)
+        found = Statistics(ids, tags, values.view(np.uint64), np.zeros(len(ids), np.uint32))
+        firsts = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+        own = OwnStatistics(b"", firsts, found, self._texts.names)
+        return Events(kinds, begins, durations, np.zeros(len(kinds), np.int64), own.of, own.at)
+
+
+class Texts:
+    """The distinct texts of a trace, each with an id: names of statistics, and their values."""
+
+    def __init__(self) -> None:
+        self.names = Names()
+        self._known: dict[str, int] = {}
+
+    def id_of(self, text: str) -> int:
+        """The id of a text."""
+        id = self._known.get(text)
+        if id is None:
+            id = self._known[text] = len(self._known)
+            self.names[id] = printable(text)
+        return id
+
+
+class Kinds:
+    """The distinct kinds of events of a plane."""
+
+    def __init__(self) -> None:
+        self.by_id: dict[int, EventMetadata] = {}
+        self._known: dict[tuple[str, str], int] = {}
+
+    def id_of(self, name: str, display_name: str = "") -> int:
+        """The id of the metadata with these names."""
+        key = name, display_name
+        id = self._known.get(key)
+        if id is None:
+            id = self._known[key] = len(self._known) + 1
+            self.by_id[id] = EventMetadata(id, printable(name), printable(display_name))
+        return id
+
+
+class PlaneBuilder:
+    """A plane that grows."""
+
+    def __init__(self, id: int, name: str, texts: Texts) -> None:
+        self.id, self.name, self._texts = id, name, texts
+        self.kinds = Kinds()
+        self.lines: dict[object, LineBuilder] = {}
+        self.statistics: dict[str, Value] = {}
+
+    def line(self, key: object, id: int = 0, name: str = "") -> LineBuilder:
+        """The line of a key, which may be new."""
+        found = self.lines.get(key)
+        if found is None:
+            found = self.lines[key] = LineBuilder(id, name, self._texts)
+        return found
+
+    def plane(self, origin_ns: int = 0) -> Plane:
+        """The plane; nothing may be added afterwards."""
+        lines = [line.line(self.kinds.by_id, origin_ns) for line in self.lines.values()]
+        return Plane(self.id, self.name, lines, lambda: self.kinds.by_id, lambda: self.statistics)
+
+
+def _bits(value: Value, texts: Texts) -> tuple[int, int]:
+    """The tag and the 64 bits of a value, signed."""
+    if isinstance(value, str):
+        return REFERENCE, texts.id_of(value)
+    if isinstance(value, float):
+        bits: int = struct.unpack("<q", struct.pack("<d", value))[0]
+        return DOUBLE, bits
+    if isinstance(value, bytes):
+        return REFERENCE, texts.id_of(value.decode("utf-8", "replace"))
+    if -_LIMIT <= value < _LIMIT:
+        return SIGNED, value
+    return (UNSIGNED, value - 2 * _LIMIT) if 0 <= value < 2 * _LIMIT else (REFERENCE, texts.id_of(str(value)))
