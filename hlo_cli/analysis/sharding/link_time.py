@@ -98,14 +98,19 @@ def _like_measured(collective: Collective, chip: ChipSpec) -> Estimate | None:
     if (shape[0] == 0) != (collective.kind == opcodes.COLLECTIVE_PERMUTE):
         return None
     seconds = interpolated(series, payload, *shape)
-    is_small = payload < _SMALL
-    if measured is not None and devices <= max(size for _, size in series):
+    links, is_small = _measured_links(measured or _REFERENCE), payload < _SMALL
+    if measured is not None and devices <= max(size for _, size in series) and links == chip.links.per_second:
         return around(seconds, COLLECTIVE_BANDS[is_small], "table")
-    latency = interpolated(series, 1, *shape)
-    rates = chip_spec(measured or _REFERENCE).links
-    assert rates is not None
-    scaled = latency + max(seconds - latency, 0.0) * rates.per_second / chip.links.per_second
+    latency = min(interpolated(series, 1, *shape), seconds)
+    scaled = latency + (seconds - latency) * links / chip.links.per_second
     return around(scaled, OTHER_COLLECTIVE_BANDS[is_small], "links")
+
+
+def _measured_links(chip: str) -> float:
+    """The bandwidth of the links of a measured chip."""
+    links = chip_spec(chip).links
+    assert links is not None
+    return links.per_second
 
 
 def is_measured(chip: ChipSpec) -> bool:
