@@ -292,7 +292,7 @@ def test_explanation_of_a_collective(tmp_path: Path) -> None:
 
 
 def test_times_have_a_latency_and_are_at_least_those_of_the_links() -> None:
-    """Of collectives between 8 H100 the measured medians are 17.8 µs for small all-gathers, and 1/1.48 of the rate."""
+    """Between 8 H100, XLA's table has 1 KiB in 31.9 µs, and 2 GiB at 402 GB/s."""
     groups = "replica_groups={{0,1,2,3,4,5,6,7}}"
     small, large = (
         collectives_of(parse_module(f"r = f32[{8 * n}] all-gather(f32[{n}] a), dimensions={{0}}, {groups}"))[0]
@@ -302,9 +302,9 @@ def test_times_have_a_latency_and_are_at_least_those_of_the_links() -> None:
     times = [collective_time(each, chip) for chip in (h100, v5e) for each in (small, large)]
     assert all(time is not None and time.seconds >= time.at_least_seconds for time in times)
     first, second, third, fourth = (time.seconds for time in times if time is not None)
-    assert first == pytest.approx(17.8e-6, rel=1e-3)
+    assert first == pytest.approx(31.9e-6, rel=0.01)
     sent = 7 * 4 * (1 << 26)
-    assert second == pytest.approx(17.8e-6 + 1.48 * sent / 450e9)
+    assert second == pytest.approx(2**31 / 402e9, rel=0.01)
     assert fourth == pytest.approx(sent / 200e9 * 2), "an axis has the links of one of two dimensions"
     assert third == pytest.approx(7 * 4 / 200e9 * 2)
 

@@ -1,23 +1,31 @@
 """Predicted time of a kernel on a chip, with a band.
 
-A kernel takes the larger of its compute time and its memory time at the share of the peak rates that is usually
-reached, and the time of its launch. The shares, launch times, and bands are in `hardware/time_model.py`.
+On a GPU, a kernel takes the larger of its compute time and its memory time at the share of the peak rates that is
+usually reached, and the time of its launch; a matmul takes the time of its shape, if that is longer. On other chips,
+no kernels were measured: the prediction is the roofline. The constants are in `hardware/time_model.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 from hlo_cli.analysis.cost.cost import Cost
-from hlo_cli.analysis.cost.kernel_costs import costs_of_kernels
-from hlo_cli.analysis.cost.roofline import compute_type, roofline
+from hlo_cli.analysis.cost.kernel_costs import NO_KERNELS, costs_of_kernels
+from hlo_cli.analysis.cost.matmul_time import matmul_time
+from hlo_cli.analysis.cost.matmul_type import matmul_type
+from hlo_cli.analysis.cost.matmuls import Matmul
+from hlo_cli.analysis.cost.roofline import Roofline, matmuls_within, roofline, type_among
 from hlo_cli.analysis.hardware.chip_specs import ChipSpec
-from hlo_cli.analysis.hardware.estimate import NO_TIME, Estimate, around
+from hlo_cli.analysis.hardware.estimate import NO_TIME, Estimate, EstimateSource, longest, total
+from hlo_cli.analysis.hardware.time_model import KERNEL_BAND, KERNEL_SLOWDOWN, LAUNCH_SECONDS, TPU_BAND
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.operations import CHANNEL_STARTS, COLLECTIVES, HOST_FEEDS, wrapped_opcode
 
-_OTHER_LINKS = COLLECTIVES | HOST_FEEDS | CHANNEL_STARTS
-_BAND = (0.6, 2.0)
+_OTHER_LINKS: Final = COLLECTIVES | HOST_FEEDS | CHANNEL_STARTS
+_COMMAND_BUFFER: Final = "command_buffer"
+"""Name of a computation that XLA launches as one graph (xla/service/gpu/transforms/command_buffer_scheduling.cc)."""
+_GPU_SOURCES: Final[frozenset[EstimateSource]] = frozenset(("roofline", "launch floor"))
 
 
 def predicted_times(instructions: Iterable[Instruction], chip: ChipSpec) -> Mapping[Instruction, Estimate]:
@@ -36,21 +44,51 @@ def predicted_times(instructions: Iterable[Instruction], chip: ChipSpec) -> Mapp
 def predicted_time(instruction: Instruction, chip: ChipSpec, *, cost: Cost | None = None) -> Estimate | None:
     """The predicted time of one run of a kernel; None if its cost or rate is unknown, or for a transfer between chips.
 
-    `cost` is that of the instruction, if it is at hand. For collectives, see `predicted_collective_time` of
-    `sharding/link_time.py`.
+    `cost` is that of the instruction, if it is at hand. Operations that launch no kernel take no time. For
+    collectives, see `predicted_collective_time` of `sharding/link_time.py`.
 
     >>> from hlo_cli import chip_spec, parse_module
-    >>> add = parse_module("r = f32[1000000000] add(f32[1000000000] a, f32[1000000000] b)").entry.root
-    >>> found = predicted_time(add, chip_spec("h100"))
-    >>> found.low < found.seconds < found.high
-    True
+    >>> text = "r = f32[512,512] dot(f32[512,9] a, f32[9,512] b), lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+    >>> dot = parse_module(text).entry.root
+    >>> for chip in ("h100", "a100-80gb", "v5e"):
+    ...     found = predicted_time(dot, chip_spec(chip))
+    ...     print(", ".join(f"{seconds * 1e6:.1f}" for seconds in (found.low, found.seconds, found.high)))
+    4.2, 5.3, 6.7
+    4.6, 5.8, 7.4
+    0.0, 1.3, 2.5
     """
     if cost is None:
-        cost = costs_of_kernels((instruction,)).get(instruction)
-        if cost is None:
+        if instruction.opcode in NO_KERNELS:
             return NO_TIME
+        cost = costs_of_kernels((instruction,))[instruction]
     opcode = wrapped_opcode(instruction.opcode) or instruction.opcode.removesuffix("-start")
-    found = roofline(cost, chip, compute_type(instruction))
-    if found.bound == "unknown" or opcode in _OTHER_LINKS:
+    if opcode in _OTHER_LINKS:
         return None
-    return around(found.seconds, _BAND, "roofline").at_least(found.at_least_seconds)
+    matmuls = matmuls_within(instruction)
+    found = roofline(cost, chip, type_among(instruction, matmuls))
+    return None if found.bound == "unknown" else kernel_estimate(instruction, found, matmuls, chip)
+
+
+def kernel_estimate(instruction: Instruction, found: Roofline, matmuls: Sequence[Matmul], chip: ChipSpec) -> Estimate:
+    """The predicted time of a kernel with this roofline and these matmuls.
+
+    >>> from hlo_cli import chip_spec, parse_module
+    >>> text = "r = f32[512,512] dot(f32[512,9] a, f32[9,512] b), lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+    >>> dot = parse_module(text).entry.root
+    >>> long = Roofline("memory", 1.0, 2.0, 1.0)
+    >>> kernel_estimate(dot, long, matmuls_within(dot), chip_spec("v5e"))
+    Estimate(low=1.0, seconds=2.0, high=3.84, sources=frozenset({'roofline'}))
+    """
+    if not chip.cores:
+        least, most = found.at_least_seconds, found.seconds * TPU_BAND[1]
+        return Estimate(least, found.seconds, most, frozenset(("roofline",)))
+    work = KERNEL_SLOWDOWN * found.seconds
+    seconds = work + LAUNCH_SECONDS
+    certain = work if instruction.computation.name.startswith(_COMMAND_BUFFER) else seconds
+    estimate = Estimate(KERNEL_BAND[0] * certain, seconds, KERNEL_BAND[1] * seconds, _GPU_SOURCES)
+    shapes = [matmul_time((each.batch, each.m, each.n, each.k), matmul_type(each), chip) for each in matmuls]
+    if known := [each for each in shapes if each is not None]:
+        product = total(known)
+        is_alone = len(known) == 1 and matmuls[0].instruction is instruction and "table" in product.sources
+        estimate = product if is_alone else longest(product, estimate)
+    return estimate.at_least(found.at_least_seconds)

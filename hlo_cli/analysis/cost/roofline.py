@@ -6,12 +6,13 @@ bottleneck in `HloCostAnalysis::Postprocess` of xla/service/hlo_cost_analysis.cc
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 from hlo_cli.analysis.cache import computed_once
 from hlo_cli.analysis.cost.cost import Cost
 from hlo_cli.analysis.cost.matmul_type import matmul_type
-from hlo_cli.analysis.cost.matmuls import matmul_of
+from hlo_cli.analysis.cost.matmuls import Matmul, matmul_of
 from hlo_cli.analysis.cost.traversal import callees_first
 from hlo_cli.analysis.hardware.chip_specs import ChipSpec
 from hlo_cli.dataclass import dataclass
@@ -83,9 +84,29 @@ def compute_type(instruction: Instruction) -> str:
 
 
 def _compute_type(instruction: Instruction) -> str:
+    return type_among(instruction, matmuls_within(instruction))
+
+
+def matmuls_within(instruction: Instruction) -> Sequence[Matmul]:
+    """Matmuls of an operation and of all that it calls.
+
+    >>> from hlo_cli import parse_module
+    >>> matmuls_within(parse_module("r = f32[2] negate(f32[2] a)").entry.root)
+    []
+    """
     inner = (i for computation in callees_first(instruction.called_computations) for i in computation.instructions)
     found = (matmul_of(each) for each in (instruction, *inner))
-    if matmuls := [matmul for matmul in found if matmul is not None]:
+    return [matmul for matmul in found if matmul is not None]
+
+
+def type_among(instruction: Instruction, matmuls: Sequence[Matmul]) -> str:
+    """`compute_type` of an operation with these matmuls.
+
+    >>> from hlo_cli import parse_module
+    >>> type_among(parse_module("r = s8[2] negate(s8[2] a)").entry.root, ())
+    's8'
+    """
+    if matmuls:
         return matmul_type(max(matmuls, key=lambda matmul: matmul.flops))
     arrays = (leaf for _, leaf in instruction.shape.leaves if isinstance(leaf, ArrayShape))
     return next((array.element_type.name for array in arrays), "f32")

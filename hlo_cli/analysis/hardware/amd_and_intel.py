@@ -22,7 +22,8 @@ def _mi300(name: str, aliases: str, memory_gib: int, bandwidth: float) -> Chip:
     page = f"{_AMD}mi300/{name}.html"
     flops = matmul_rates(page, 1307.4, f8=2614.9, s8=2614.9, tf32=653.7, f32=163.4, f64=163.4)
     links, host = (page, 0.448), (page, 0.064)
-    return gpu(name, aliases, (memory_gib, page), None, flops, (page, bandwidth), links=links, host=host, l2_mib=256)
+    memory = (memory_gib, page)
+    return gpu(name, aliases, memory, None, flops, (page, bandwidth), links=links, host=host, l2_mib=256, cores=304)
 
 
 def _mi350(
@@ -34,7 +35,7 @@ def _mi350(
     flops |= rates_from(_HIP, {"tf32": bf16 / 3})  # emulated, by three matmuls
     memory, bandwidth = (288e9 / GIB, page), (xla_spec("mi350"), 7.782)
     links, host = (page, 0.5376), (page, 0.064)
-    return gpu(name, aliases, memory, usable, flops, bandwidth, links=links, host=host, l2_mib=256)
+    return gpu(name, aliases, memory, usable, flops, bandwidth, links=links, host=host, l2_mib=256, cores=256)
 
 
 AMD_AND_INTEL_GPUS: Final = (
@@ -46,6 +47,7 @@ AMD_AND_INTEL_GPUS: Final = (
         matmul_rates(f"{_AMD}mi200/mi250.html", 362.1, s8=362.1, f32=90.5, f64=90.5),
         (xla_spec("mi200"), 1.6384 * 2),
         l2_mib=8,
+        cores=104,
         parts=2,
     ),
     gpu(
@@ -56,6 +58,7 @@ AMD_AND_INTEL_GPUS: Final = (
         matmul_rates(f"{_AMD}mi200/mi250x.html", 383, s8=383, f32=95.7, f64=95.7),
         (xla_spec("mi200"), 1.6384 * 2),
         l2_mib=8,
+        cores=110,
         parts=2,
     ),
     _mi300("mi300x", "instinct mi300x", 192, 5.3),
@@ -70,6 +73,7 @@ AMD_AND_INTEL_GPUS: Final = (
         matmul_rates(_XE, 355.5, s8=711, tf32=177.7, f32=22.2, f64=22.2),
         (xla_spec("pvc"), 1.2288),
         l2_mib=192,
+        cores=56,
     ),
     gpu(
         "arc-b580",
@@ -79,6 +83,7 @@ AMD_AND_INTEL_GPUS: Final = (
         matmul_rates(_B580, 116.7, s8=233.5, f32=14.6),
         (xla_spec("bmg_g21"), 0.456),
         l2_mib=18,
+        cores=20,
     ),
     gpu(
         "gfx1250",
@@ -88,6 +93,7 @@ AMD_AND_INTEL_GPUS: Final = (
         rates_from(xla_spec("mi450"), {"f32": 39.3}),
         (xla_spec("mi450"), 0.64),
         l2_mib=8,
+        cores=64,
         meaning="placeholder values from XLA's file",
     ),
 )

@@ -115,6 +115,7 @@ def gpu(
     links: Published | None = None,
     host: Published | None = None,
     l2_mib: int,
+    cores: int,
     parts: int = 1,
     fastest: dict[str, Rate] | None = None,
     adds_in_switches: bool = False,
@@ -123,7 +124,7 @@ def gpu(
     """Returns the row of a GPU.
 
     `memory` is in GiB with its source, `usable` in bytes with the name of XLA's target file. Rates are those of all
-    `parts`, of which a device is one.
+    `parts`, of which a device is one; `cores` are those of a device.
     """
     whole = spec_from(flops, bandwidth, links, host)
     return Chip(
@@ -137,6 +138,7 @@ def gpu(
             fastest=fastest or {},
             cache_bytes=l2_mib * MIB,
             adds_in_switches=adds_in_switches,
+            cores=cores,
         ),
         Capacity(usable[0], xla_spec(usable[1])) if usable is not None else None,
         meaning=meaning,

@@ -65,6 +65,17 @@ def around(seconds: float, band: tuple[float, float], source: EstimateSource) ->
     return Estimate(seconds * band[0], seconds, seconds * band[1], frozenset((source,)))
 
 
+def longest(one: Estimate, other: Estimate) -> Estimate:
+    """Returns the estimate of two activities of which the longer one counts, with the sources of that.
+
+    >>> longest(Estimate(1.0, 4.0, 5.0), Estimate(2.0, 3.0, 9.0))
+    Estimate(low=2.0, seconds=4.0, high=9.0, sources=frozenset())
+    """
+    longer = one if one.seconds >= other.seconds else other
+    low, high = max(one.low, other.low), max(one.high, other.high)
+    return Estimate(min(low, longer.seconds), longer.seconds, high, longer.sources)
+
+
 def total(estimates: Iterable[Estimate]) -> Estimate:
     """Returns the sum of estimates.
 

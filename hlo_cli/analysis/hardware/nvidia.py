@@ -51,6 +51,7 @@ NVIDIA_GPUS: Final = (
         links=(_PASCAL, 0.08),
         host=(_PASCAL, 0.016),
         l2_mib=4,
+        cores=56,
         meaning="SXM2 board",
     ),
     gpu(
@@ -63,6 +64,7 @@ NVIDIA_GPUS: Final = (
         links=(_VOLTA, 0.15),
         host=(_VOLTA, 0.016),
         l2_mib=6,
+        cores=80,
     ),
     gpu(
         "v100-32gb",
@@ -74,6 +76,7 @@ NVIDIA_GPUS: Final = (
         links=(_VOLTA, 0.15),
         host=(_VOLTA, 0.016),
         l2_mib=6,
+        cores=80,
     ),
     gpu(
         "t4",
@@ -84,6 +87,7 @@ NVIDIA_GPUS: Final = (
         (_T4, 0.32),
         host=(_T4, 0.016),
         l2_mib=4,
+        cores=40,
     ),
     gpu(
         "l4",
@@ -94,6 +98,7 @@ NVIDIA_GPUS: Final = (
         (_L4, 0.3),
         host=(_L4, 0.032),
         l2_mib=48,
+        cores=58,
     ),
     gpu(
         "a6000",
@@ -105,6 +110,7 @@ NVIDIA_GPUS: Final = (
         links=(_GA102, 0.05625),
         host=(_GA102, 0.032),
         l2_mib=6,
+        cores=84,
     ),
     gpu(
         "a100-40gb",
@@ -116,6 +122,7 @@ NVIDIA_GPUS: Final = (
         links=(_A100, 0.3),
         host=(_A100, 0.032),
         l2_mib=40,
+        cores=108,
     ),
     gpu(
         "a100-80gb",
@@ -127,6 +134,7 @@ NVIDIA_GPUS: Final = (
         links=(_A100, 0.3),
         host=(_A100, 0.032),
         l2_mib=40,
+        cores=108,
         meaning="SXM board; for the PCIe card, use a100-pcie-80gb",
     ),
     gpu(
@@ -139,6 +147,7 @@ NVIDIA_GPUS: Final = (
         links=(_A100, 0.3),
         host=(_A100, 0.032),
         l2_mib=40,
+        cores=108,
     ),
     gpu(
         "h100",
@@ -150,6 +159,7 @@ NVIDIA_GPUS: Final = (
         links=(_H100, 0.45),
         host=(_H100, 0.064),
         l2_mib=50,
+        cores=132,
         fastest=_FASTER,
         meaning="SXM board; for the PCIe card, use h100-pcie",
     ),
@@ -163,6 +173,7 @@ NVIDIA_GPUS: Final = (
         links=(_H100, 0.3),
         host=(_H100, 0.064),
         l2_mib=50,
+        cores=114,
         fastest=_FASTER,
     ),
     gpu(
@@ -175,6 +186,7 @@ NVIDIA_GPUS: Final = (
         links=(_H200, 0.45),
         host=(_H200, 0.064),
         l2_mib=50,
+        cores=132,
         fastest=_FASTER,
     ),
     gpu(
@@ -188,6 +200,7 @@ NVIDIA_GPUS: Final = (
         links=(_HGX, 0.9),
         host=(_HGX, 0.064),
         l2_mib=127,
+        cores=148,
     ),
     gpu(
         "b300",
@@ -200,6 +213,7 @@ NVIDIA_GPUS: Final = (
         links=(_HGX, 0.9),
         host=(_HGX, 0.128),
         l2_mib=130,
+        cores=158,
     ),
     gpu(
         "gb200",
@@ -212,6 +226,7 @@ NVIDIA_GPUS: Final = (
         links=(_GB200, 0.9),
         host=(_GB200, 0.45),
         l2_mib=130,
+        cores=152,
         adds_in_switches=True,
     ),
     gpu(
@@ -225,6 +240,7 @@ NVIDIA_GPUS: Final = (
         links=(_GB300, 0.9),
         host=(_GB300, 0.45),
         l2_mib=130,
+        cores=152,
         adds_in_switches=True,
     ),
     gpu(
@@ -236,5 +252,6 @@ NVIDIA_GPUS: Final = (
         (xla_spec("rtx6000pro"), 1.792),
         host=(_PRO6000, 0.064),
         l2_mib=128,
+        cores=188,
     ),
 )

@@ -44,7 +44,8 @@ class ChipSpec:
 
     Unpublished rates are None. `fastest` are measured matmul rates above the peak. `cache_bytes` is the size of
     caches or scratch memory in addition to main memory. If `adds_in_switches`, switches reduce, so that each byte of an
-    all-reduce leaves a device once.
+    all-reduce leaves a device once. `cores` are those of a GPU
+    that matmuls share: streaming multiprocessors or compute units; 0 for other chips.
     """
 
     chip: str
@@ -55,6 +56,7 @@ class ChipSpec:
     fastest: Mapping[str, Rate] = field(default_factory=dict)
     cache_bytes: int = 0
     adds_in_switches: bool = False
+    cores: int = 0
 
     def flops_of(self, element_type: str) -> Rate | None:
         """Returns the peak for matmuls of a type, or of the type that the chip uses instead; None if there is none.

@@ -1,6 +1,6 @@
 """Estimated duration of one execution of a module on a chip, and the exposed part of its transfers.
 
-A lower bound: kernels of the main program run one after the other, each as long as its roofline allows. A transfer
+Kernels of the main program run one after the other, each for its predicted time (`cost/predicted_time.py`). A transfer
 begins at its start, or at the end of the previous transfer on the same link, because a link carries one transfer at a
 time. Transfers in flight at their done are waited for. The duration is compute plus wait time.
 """
@@ -8,14 +8,17 @@ time. Transfers in flight at their done are waited for. The duration is compute 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import field
 from functools import partial
 from math import isclose
 
 from hlo_cli.analysis.cache import computed_once
-from hlo_cli.analysis.cost.roofline import Roofline, compute_type, roofline
+from hlo_cli.analysis.cost.predicted_time import kernel_estimate
+from hlo_cli.analysis.cost.roofline import Roofline, matmuls_within, roofline, type_among
 from hlo_cli.analysis.dataflow.executions import NO_EXECUTIONS, executions_of
 from hlo_cli.analysis.dataflow.flat_schedule import Run
 from hlo_cli.analysis.hardware.chip_specs import ChipSpec
+from hlo_cli.analysis.hardware.estimate import Estimate
 from hlo_cli.analysis.schedule.async_overlap import OverlapAnalysis, synchronous_pair
 from hlo_cli.analysis.schedule.simulation import Events, ScheduleSimulation, simulate
 from hlo_cli.analysis.schedule.transfer_time import TransferTime, estimated_transfer_time
@@ -57,7 +60,8 @@ class TimeEstimate:
     is the whole duration, `compute_seconds` its compute. Loops count with their trip counts, or 1 if unknown:
     `unknown_trip_counts` is the number of computations in such loops. `unknown_kernels` is the number of kernels with
     unknown cost or rate, `unknown_transfers` are transfers of unknown duration, `unknown_waits` the instructions that
-    wait for them. Unknown parts count 0, so the total is a lower bound. `simulation` has the times of each step.
+    wait for them. Unknown transfers count 0, so the total is too low. `kernels` and `predicted` are the rooflines and
+    the predicted times of one run of each kernel. `simulation` has the times of each step.
     """
 
     throughput: ChipSpec
@@ -72,6 +76,7 @@ class TimeEstimate:
     unknown_trip_counts: int = 0
     unknown_transfers: frozenset[Instruction] = frozenset()
     unknown_waits: frozenset[Instruction] = frozenset()
+    predicted: Mapping[Instruction, Estimate] = field(default_factory=dict)
 
     @property
     def exposed_seconds(self) -> float:
@@ -91,7 +96,7 @@ class TimeEstimate:
 
     @property
     def is_known(self) -> bool:
-        """Whether the whole duration is known; if not, `seconds` is a lower bound."""
+        """Whether the whole duration is known; if not, `seconds` is the known part."""
         return self.is_compute_known and not self.unknown_transfers
 
     @property
@@ -137,10 +142,10 @@ def path_seconds(step: TimeEstimate, overlap: OverlapAnalysis) -> Mapping[Instru
     >>> {instruction.name: f"{seconds:.1e}" for instruction, seconds in found.items()}
     {'r': '3.0e-08'}
     """
-    found = {kernel: time.seconds for kernel, time in step.kernels.items()}
+    found = {kernel: time.seconds for kernel, time in step.predicted.items()}
     found |= {each: transfer.seconds or 0.0 for each, transfer in step.synchronous.items()}
     for interval, time in zip(overlap.intervals, step.intervals, strict=True):
-        sharing = sum(step.kernels[each].seconds for each in interval.pair.updates if each in step.kernels)
+        sharing = sum(step.predicted[each].seconds for each in interval.pair.updates if each in step.predicted)
         found[interval.pair.start] = max((time.transfer.seconds or 0.0) - sharing, 0.0)
     return found | dict(step.simulation.spent_seconds)
 
@@ -167,18 +172,43 @@ def estimate_time(overlap: OverlapAnalysis, throughput: ChipSpec) -> TimeEstimat
     return computed_once(_estimate, overlap, throughput)
 
 
+def events_of(
+    overlap: OverlapAnalysis,
+    kernels: Mapping[Instruction, Estimate],
+    transfers: list[TransferTime],
+    synchronous: Mapping[Instruction, TransferTime],
+) -> Events:
+    """Returns the events at each step of the schedule, from the times of kernels and transfers."""
+    positions = overlap.positions
+    starts_at = {interval.bound_step: at for at, interval in enumerate(overlap.intervals)}
+    completions: dict[int, list[int]] = {}
+    for at, interval in enumerate(overlap.intervals):
+        for done in interval.pair.dones:
+            if done in positions:
+                completions.setdefault(positions[done], []).append(at)
+    return Events(
+        {positions[kernel]: found.seconds for kernel, found in kernels.items()},
+        starts_at,
+        completions,
+        {positions[each]: found for each, found in synchronous.items()},
+        transfers,
+        frozenset(at for at, interval in enumerate(overlap.intervals) if interval.is_sync),
+    )
+
+
 def _estimate(overlap: OverlapAnalysis, throughput: ChipSpec) -> TimeEstimate:
     module = overlap.module
     found = executions_of(module)
     executions = {run.computation: found.get(run.computation, NO_EXECUTIONS) for run in overlap.runs}
-    kernels, unknown = _kernels(overlap, throughput)
+    kernels, predicted = _kernels(overlap, throughput)
+    unknown = sum(each.bound == "unknown" for each in kernels.values())
     seconds_of = partial(estimated_transfer_time, chip=throughput, module=module)
     transfers = [seconds_of(interval.pair, interval.moved_bytes) for interval in overlap.intervals]
     synchronous = {
         each: seconds_of(synchronous_pair(each), size // (executions[each.computation].count or 1))
         for each, size in overlap.synchronous.items()
     }
-    simulated = simulate(overlap, _events(overlap, kernels, transfers, synchronous))
+    simulated = simulate(overlap, events_of(overlap, predicted, transfers, synchronous))
     intervals = tuple(
         _interval_time(transfer, interval.executions.count, simulated, at)
         for at, (interval, transfer) in enumerate(zip(overlap.intervals, transfers, strict=True))
@@ -196,7 +226,18 @@ def _estimate(overlap: OverlapAnalysis, throughput: ChipSpec) -> TimeEstimate:
     ends = frozenset((*unknown_synchronous, *(done for pair in unknown_pairs for done in pair.dones)))
     spent = simulated.seconds, simulated.compute_seconds
     return TimeEstimate(
-        throughput, *spent, intervals, synchronous, totals, kernels, unknown, simulated, unknown_loops, starts, ends
+        throughput,
+        *spent,
+        intervals,
+        synchronous,
+        totals,
+        kernels,
+        unknown,
+        simulated,
+        unknown_loops,
+        starts,
+        ends,
+        predicted,
     )
 
 
@@ -205,35 +246,18 @@ def _has_work(run: Run, overlap: OverlapAnalysis) -> bool:
     return any(each in overlap.costs for each in overlap.sequence[run.start : run.end])
 
 
-def _kernels(overlap: OverlapAnalysis, throughput: ChipSpec) -> tuple[Mapping[Instruction, Roofline], int]:
-    """Returns the roofline of each kernel, and the number of kernels with an unknown bound."""
-    costs = {kernel: cost for kernel, cost in overlap.costs.items() if kernel not in overlap.synchronous}
-    found = {kernel: roofline(cost, throughput, compute_type(kernel)) for kernel, cost in costs.items()}
-    return found, sum(each.bound == "unknown" for each in found.values())
-
-
-def _events(
-    overlap: OverlapAnalysis,
-    kernels: Mapping[Instruction, Roofline],
-    transfers: list[TransferTime],
-    synchronous: Mapping[Instruction, TransferTime],
-) -> Events:
-    """Returns the events at each step of the schedule."""
-    positions = overlap.positions
-    starts_at = {interval.bound_step: at for at, interval in enumerate(overlap.intervals)}
-    completions: dict[int, list[int]] = {}
-    for at, interval in enumerate(overlap.intervals):
-        for done in interval.pair.dones:
-            if done in positions:
-                completions.setdefault(positions[done], []).append(at)
-    return Events(
-        {positions[kernel]: found.seconds for kernel, found in kernels.items()},
-        starts_at,
-        completions,
-        {positions[each]: found for each, found in synchronous.items()},
-        transfers,
-        frozenset(at for at, interval in enumerate(overlap.intervals) if interval.is_sync),
-    )
+def _kernels(
+    overlap: OverlapAnalysis, throughput: ChipSpec
+) -> tuple[Mapping[Instruction, Roofline], Mapping[Instruction, Estimate]]:
+    """Returns the roofline and the predicted time of each kernel."""
+    rooflines: dict[Instruction, Roofline] = {}
+    predicted: dict[Instruction, Estimate] = {}
+    for kernel, cost in overlap.costs.items():
+        if kernel not in overlap.synchronous:
+            matmuls = matmuls_within(kernel)
+            rooflines[kernel] = found = roofline(cost, throughput, type_among(kernel, matmuls))
+            predicted[kernel] = kernel_estimate(kernel, found, matmuls, throughput)
+    return rooflines, predicted
 
 
 def _interval_time(transfer: TransferTime, times: int, simulated: ScheduleSimulation, at: int) -> IntervalTime:

@@ -8,11 +8,12 @@ Estimates of collectives know more: the links along their mesh axes, and latenci
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from hlo_cli.analysis.cache import cached_per_module
 from hlo_cli.analysis.hardware.chip_specs import ChipSpec, Rate
+from hlo_cli.analysis.hardware.time_model import LINKS_BAND
 from hlo_cli.analysis.schedule.async_bytes import UPDATE_AT, endpoints_of
 from hlo_cli.analysis.schedule.async_pairs import AsyncPair
 from hlo_cli.analysis.shapes.replica_groups import subgroup_size
@@ -57,13 +58,15 @@ class TransferTime:
     """The link of a transfer and the bytes that cross it; None for an operation that is more than a transfer.
 
     `devices` is the size of the group, None if unknown or irrelevant. `seconds` is None if the link, its bandwidth,
-    or a size is unknown.
+    or a size is unknown; `least_seconds` and `most_seconds` are its band.
     """
 
     link: Link | None
     link_bytes: float
     devices: int | None
     seconds: float | None
+    least_seconds: float | None = field(default=None, compare=False)
+    most_seconds: float | None = field(default=None, compare=False)
 
 
 def transfer_time(pair: AsyncPair, moved_bytes: int, chip: ChipSpec, module: Module) -> TransferTime:
@@ -95,7 +98,10 @@ def transfer_time(pair: AsyncPair, moved_bytes: int, chip: ChipSpec, module: Mod
     elif link == "memory":
         link_bytes *= max(_spaces(pair).count(MemorySpace.MAIN), 1)
     rate = None if _is_unbounded(pair) else bandwidth_of(link, chip)
-    return TransferTime(link, link_bytes, devices, None if rate is None else link_bytes / rate.per_second)
+    if rate is None:
+        return TransferTime(link, link_bytes, devices, None)
+    seconds = link_bytes / rate.per_second
+    return TransferTime(link, link_bytes, devices, seconds, seconds * LINKS_BAND[0], seconds * LINKS_BAND[1])
 
 
 def estimated_transfer_time(pair: AsyncPair, moved_bytes: int, chip: ChipSpec, module: Module) -> TransferTime:
@@ -119,7 +125,10 @@ def estimated_transfer_time(pair: AsyncPair, moved_bytes: int, chip: ChipSpec, m
 
     collective = cached_per_module(_collectives_by_caller, module).get(pair.start)
     found = None if collective is None else collective_time(collective, chip)
-    return bound if found is None else replace(bound, seconds=found.seconds)
+    if found is None:
+        return bound
+    estimate = found.estimate
+    return replace(bound, seconds=estimate.seconds, least_seconds=estimate.low, most_seconds=estimate.high)
 
 
 def bandwidth_of(link: Link | None, chip: ChipSpec) -> Rate | None:

@@ -1,8 +1,7 @@
-"""Duration of a collective: a latency, and its bytes over the links that its axis has.
+"""Duration of a collective on a chip, with a band.
 
-On GPUs in one host, all links of a device reach all others through switches. Latencies and the share of the links'
-bandwidth that is reached are medians of measured collectives (default_collective_perf_table of
-xla/service/gpu/model: up to 8 devices of H100, B200, GB200, and B300). Of 1,294, 89% take half to twice the estimate.
+On GPUs in one host or NVLink domain, all links of a device reach all others through switches. Times of H100, B200,
+GB200, and GB300 were measured (see `collective_time.py`). Other GPUs are estimated as an H100 with other links.
 
 A TPU has a pair of links in each dimension of its torus, and a ring along one axis uses those of one dimension. Which
 dimension that is, or whether the ring is closed, is not in a dump. No latency is published.
@@ -10,42 +9,42 @@ dimension that is, or whether the ring is closed, is not in a dump. No latency i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from fractions import Fraction
 from typing import Final
 
+from hlo_cli.analysis.hardware.chip_specs import chip_spec
 from hlo_cli.analysis.hardware.chips import known_chips
-from hlo_cli.analysis.hardware.estimate import Estimate, around
+from hlo_cli.analysis.hardware.estimate import NO_TIME, Estimate, around
+from hlo_cli.analysis.hardware.measured_times import LINKS_MEASURED_AS, collective_times
 from hlo_cli.analysis.hardware.rates import ChipSpec
+from hlo_cli.analysis.hardware.time_model import COLLECTIVE_BANDS, LINKS_BAND, OTHER_COLLECTIVE_BANDS
+from hlo_cli.analysis.sharding.collective_time import LIKE, interpolated
 from hlo_cli.analysis.sharding.collectives import Collective
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 
-_MEASURED: Final = frozenset(("h100", "h200", "b200", "b300", "gb200", "gb300"))
-"""Chips whose links are those that were measured."""
-_LATENCIES: Final[Mapping[str, float]] = {
-    opcodes.ALL_GATHER: 17.8e-6,
-    opcodes.ALL_REDUCE: 28.2e-6,
-    opcodes.ALL_TO_ALL: 23.0e-6,
-    opcodes.COLLECTIVE_PERMUTE: 13.2e-6,
-    opcodes.REDUCE_SCATTER: 4.1e-6,
-}
-"""Seconds of collectives of at most 32 KiB, the medians."""
-_SLOWDOWN: Final = 1.48
-"""Measured time of collectives of at least 128 MiB over that of their bytes at the bandwidth of the links."""
+_SMALL: Final = 1 << 20
+"""Payload bytes below which latency dominates."""
+_REFERENCE: Final = "h100"
+"""The measured chip that stands for GPUs that were not measured."""
 
 
 @dataclass(frozen=True, slots=True)
 class CollectiveTime:
-    """Seconds of one run: at least, over all links of a device, and as estimated.
+    """Seconds of one run: at least, over all links of a device, and as estimated, with a band.
 
     `has_latency` is whether the estimate includes a latency; `links_share` is the share of the links that it uses.
     """
 
     at_least_seconds: float
-    seconds: float
+    estimate: Estimate
     has_latency: bool
     links_share: float = 1.0
+
+    @property
+    def seconds(self) -> float:
+        """The estimate without its band."""
+        return self.estimate.seconds
 
 
 def collective_time(collective: Collective, chip: ChipSpec) -> CollectiveTime | None:
@@ -55,7 +54,7 @@ def collective_time(collective: Collective, chip: ChipSpec) -> CollectiveTime | 
     >>> text = "r = f32[1048576] all-gather(f32[131072] a), dimensions={0}, replica_groups={{0,1,2,3,4,5,6,7}}"
     >>> [found] = collectives_of(parse_module(text))
     >>> [f"{collective_time(found, chip_spec(chip)).seconds * 1e6:.1f} µs" for chip in ("h100", "v5e", "v5p")]
-    ['29.9 µs', '36.7 µs', '18.4 µs']
+    ['47.1 µs', '36.7 µs', '18.4 µs']
     """
     sent = collective.wire_bytes
     if sent is None or chip.links is None:
@@ -64,18 +63,59 @@ def collective_time(collective: Collective, chip: ChipSpec) -> CollectiveTime | 
         float(min(sent, _through_switches(collective)) if chip.adds_in_switches else sent) / chip.links.per_second
     )
     if not sent:
-        return CollectiveTime(0.0, 0.0, has_latency=True)
-    if chip.chip in _MEASURED:
-        latency = _LATENCIES.get(collective.kind, 0.0)
-        return CollectiveTime(at_least, latency + _SLOWDOWN * at_least, has_latency=latency > 0)
+        return CollectiveTime(0.0, NO_TIME, has_latency=True)
+    if (found := _like_measured(collective, chip)) is not None:
+        return CollectiveTime(at_least, found.at_least(at_least), has_latency=True)
     share = _share_of_links(collective, chip)
     seconds = float(_through_torus(collective, sent)) / (chip.links.per_second * share) if share < 1 else at_least
-    return CollectiveTime(at_least, max(seconds, at_least), has_latency=False, links_share=share)
+    estimate = around(max(seconds, at_least), LINKS_BAND, "links").at_least(at_least)
+    return CollectiveTime(at_least, estimate, has_latency=False, links_share=share)
+
+
+def predicted_collective_time(collective: Collective, chip: ChipSpec) -> Estimate | None:
+    """The predicted time of one run of a collective with its band; None if groups or bandwidth are unknown.
+
+    >>> from hlo_cli import chip_spec, collectives_of, parse_module
+    >>> text = "r = f32[1048576] all-gather(f32[131072] a), dimensions={0}, replica_groups={{0,1,2,3,4,5,6,7}}"
+    >>> [found] = collectives_of(parse_module(text))
+    >>> estimate = predicted_collective_time(found, chip_spec("h100"))
+    >>> estimate.low < estimate.seconds < estimate.high
+    True
+    """
+    found = collective_time(collective, chip)
+    return None if found is None else found.estimate
+
+
+def _like_measured(collective: Collective, chip: ChipSpec) -> Estimate | None:
+    """The estimate from measured times, those of the reference if the chip was not measured; None if there are none."""
+    measured = LINKS_MEASURED_AS.get(chip.chip)
+    kind = LIKE.get(collective.kind, collective.kind)
+    series = collective_times().get((measured or _REFERENCE, kind))
+    payload, devices = collective.payload_bytes, collective.devices
+    if not chip.cores or chip.links is None or series is None or payload is None or devices is None:
+        return None
+    shape = (0, len(collective.pairs)) if collective.pairs else (len(collective.groups or ()), devices)
+    if (shape[0] == 0) != (collective.kind == opcodes.COLLECTIVE_PERMUTE):
+        return None
+    seconds = interpolated(series, payload, *shape)
+    links, is_small = _measured_links(measured or _REFERENCE), payload < _SMALL
+    if measured is not None and devices <= max(size for _, size in series) and links == chip.links.per_second:
+        return around(seconds, COLLECTIVE_BANDS[is_small], "table")
+    latency = min(interpolated(series, 1, *shape), seconds)
+    scaled = latency + (seconds - latency) * links / chip.links.per_second
+    return around(scaled, OTHER_COLLECTIVE_BANDS[is_small], "links")
+
+
+def _measured_links(chip: str) -> float:
+    """The bandwidth of the links of a measured chip."""
+    links = chip_spec(chip).links
+    assert links is not None
+    return links.per_second
 
 
 def is_measured(chip: ChipSpec) -> bool:
     """Whether collectives were measured on links such as those of a chip."""
-    return chip.chip in _MEASURED
+    return chip.chip in LINKS_MEASURED_AS
 
 
 def torus_dimensions(chip: ChipSpec) -> int | None:
@@ -111,17 +151,3 @@ def _through_torus(collective: Collective, sent: Fraction) -> Fraction:
     if collective.kind == opcodes.COLLECTIVE_PERMUTE:
         return 2 * sent  # data goes one way
     return 2 * (collective.wire("bidirectional") or Fraction(0))
-
-
-def predicted_collective_time(collective: Collective, chip: ChipSpec) -> Estimate | None:
-    """The predicted time of one run of a collective with its band; None if groups or bandwidth are unknown.
-
-    >>> from hlo_cli import chip_spec, collectives_of, parse_module
-    >>> text = "r = f32[1048576] all-gather(f32[131072] a), dimensions={0}, replica_groups={{0,1,2,3,4,5,6,7}}"
-    >>> [found] = collectives_of(parse_module(text))
-    >>> estimate = predicted_collective_time(found, chip_spec("h100"))
-    >>> estimate.low < estimate.seconds < estimate.high
-    True
-    """
-    found = collective_time(collective, chip)
-    return None if found is None else around(found.seconds, (0.5, 2.0), "links").at_least(found.at_least_seconds)

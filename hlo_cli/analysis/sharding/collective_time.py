@@ -1,0 +1,64 @@
+"""Time of a collective on GPUs, interpolated in measured times of the same kind.
+
+The tables hold f32 collectives of up to 8 devices of H100 and B200, and up to 72 of GB200 and GB300, in one
+NVLink domain. Between measured sizes, the logarithm of the time is linear in that of the bytes; likewise between
+group sizes. Below the smallest size, the time is that of the smallest; above the largest, it grows with the bytes.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping
+from math import exp, log
+from typing import Final
+
+from hlo_cli.analysis.hardware.measured_times import CollectiveTimes
+from hlo_cli.ir import opcodes
+
+Series = Mapping[tuple[int, int], CollectiveTimes]
+"""Times by number of groups and devices in a group; for a permute, by 0 and the number of pairs."""
+
+LIKE: Final[Mapping[str, str]] = {opcodes.RAGGED_ALL_TO_ALL: opcodes.ALL_TO_ALL}
+"""Kinds that are estimated as another kind."""
+
+
+def interpolated(series: Series, payload: float, groups: int, devices: int) -> float:
+    """The seconds of a collective of so many payload bytes, among `groups` groups of so many devices.
+
+    For a permute, `groups` is 0 and `devices` the number of pairs.
+
+    >>> interpolated({(1, 8): {1024: 1e-5, 4096: 4e-5}}, 2048, 1, 8)
+    2e-05
+    >>> interpolated({(1, 8): {1024: 1e-5, 4096: 4e-5}}, 8192, 1, 8), interpolated({(1, 8): {1024: 1e-5}}, 1, 1, 8)
+    (8e-05, 1e-05)
+    """
+    sizes = sorted({size for _, size in series})
+    at = bisect_left(sizes, devices)
+    near = sizes[max(at - 1, 0) : at + 1] if at == len(sizes) or sizes[at] != devices else [devices]
+    times = [_along(series[_nearest(series, groups, size)], payload) for size in near]
+    if len(near) == 1 or devices >= near[-1]:
+        return times[-1]
+    return _between(log(devices), log(near[0]), log(near[1]), times[0], times[1])
+
+
+def _nearest(series: Series, groups: int, devices: int) -> tuple[int, int]:
+    """The measured number of groups of this size that is nearest."""
+    known: Iterable[int] = sorted(number for number, size in series if size == devices)
+    return min(known, key=lambda number: abs(log(max(number, 1) / max(groups, 1)))), devices
+
+
+def _along(times: CollectiveTimes, payload: float) -> float:
+    sizes = list(times)
+    if payload <= sizes[0]:
+        return times[sizes[0]]
+    if payload >= sizes[-1]:
+        return times[sizes[-1]] * payload / sizes[-1]
+    at = bisect_left(sizes, payload)
+    low, high = sizes[at - 1], sizes[at]
+    return _between(log(payload), log(low), log(high), times[low], times[high])
+
+
+def _between(at: float, low: float, high: float, first: float, last: float) -> float:
+    """The value at a place between two others, on a line through their logarithms."""
+    part = (at - low) / (high - low)
+    return float(f"{exp((1 - part) * log(first) + part * log(last)):.6g}")

@@ -1,0 +1,120 @@
+"""Fits the constants of `hlo_cli/analysis/hardware/time_model.py`; prints them and the quantiles on held-out shapes.
+
+    python tests/fit_time_model.py
+
+A shape is held out by a hash of its sizes, with all its types and chips; see `is_held_out`. Only the others are fitted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import astuple, replace
+from math import exp, log
+from random import Random
+from statistics import median
+
+from hlo_cli.analysis.cost.matmul_time import Shape, correction_of, element_bytes, measured_unit, modeled_seconds
+from hlo_cli.analysis.hardware.measured_times import MatmulTimes, matmul_times
+from hlo_cli.analysis.hardware.time_model import MatmulModel
+
+Groups = Sequence[tuple[str, str]]
+START = MatmulModel(4e-6, 0.8, 0.015, 0.5e-6, 0.8)
+
+
+def is_held_out(*key: object) -> bool:
+    """Whether a shape is in the quarter that is not fitted."""
+    text = "hlo time model split 1: " + ",".join(map(str, key))
+    return hashlib.sha256(text.encode()).digest()[0] < 64
+
+
+def part(times: MatmulTimes, *, held_out: bool) -> MatmulTimes:
+    """The shapes of one side."""
+    return {shape: seconds for shape, seconds in times.items() if is_held_out(*shape) == held_out}
+
+
+def errors(
+    times: MatmulTimes, group: tuple[str, str], model: MatmulModel, known: MatmulTimes | None = None
+) -> list[tuple[Shape, float, float]]:
+    """Shape, seconds, and the logarithm of measured over estimated time; `known` times correct the model."""
+    chip, kind = group
+    unit = measured_unit(chip, kind)
+    found = []
+    for shape, seconds in times.items():
+        correction = 0.0 if known is None else correction_of(shape, known, kind, unit, model)
+        found.append(
+            (shape, seconds, log(seconds / modeled_seconds(shape, element_bytes(kind), unit, model)) - correction)
+        )
+    return found
+
+
+def loss(groups: Groups, model: MatmulModel) -> float:
+    """The mean error, each group with the same weight; a little for being far from where the search began."""
+    tables = matmul_times()
+    total = 0.0
+    for group in groups:
+        found = errors(part(tables[group], held_out=False), group, model)
+        total += sum(abs(error) for _, _, error in found) / len(found)
+    far = sum(log(one / other) ** 2 for one, other in zip(astuple(model), astuple(START), strict=True))
+    return total / len(groups) + 0.001 * far
+
+
+def fitted(groups: Groups, rounds: int = 600) -> MatmulModel:
+    """The constants with the least error: a random walk that only goes down, with shorter and shorter steps."""
+    random = Random(23)
+    best = START
+    least = loss(groups, best)
+    step = 0.4
+    for number in range(rounds):
+        changed = tuple(
+            value * exp(random.gauss(0, step)) if random.random() < 0.5 else value for value in astuple(best)
+        )
+        rounded = MatmulModel(*(float(f"{value:.3g}") for value in changed))
+        candidate = replace(rounded, memory_share=min(rounded.memory_share, 0.95))  # small operands come from caches
+        if (found := loss(groups, candidate)) < least:
+            best, least = candidate, found
+        step = max(0.4 * (1 - number / rounds), 0.02)
+    return best
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """A quantile, without interpolation."""
+    return sorted(values)[min(int(share * len(values)), len(values) - 1)]
+
+
+def summary(found: Sequence[tuple[Shape, float, float]]) -> str:
+    """Shares of the errors, and the quantiles of measured over estimated time."""
+    large = [abs(exp(-error) - 1) for _, seconds, error in found if seconds > 20e-6]
+    ratios = [exp(error) for _, _, error in found]
+    share = sum(each < 0.15 for each in large) / len(large)
+    return (
+        f"{len(large)} over 20 µs: {share:.0%} within 15%; of all {len(found)}: "
+        f"10% {quantile(ratios, 0.1):.2f}, median {median(ratios):.2f}, 90% {quantile(ratios, 0.9):.2f}"
+    )
+
+
+def main(say: Callable[[str], None] = print) -> None:
+    """Fits and prints all."""
+    groups = tuple(matmul_times())
+    held_out = {group: part(matmul_times()[group], held_out=True) for group in groups}
+    known = {group: part(matmul_times()[group], held_out=False) for group in groups}
+    for group in groups:
+        model = fitted([group])
+        say(f"{group}: {model}")
+        say(f"  model alone: {summary(errors(held_out[group], group, model))}")
+        say(f"  with table:  {summary(errors(held_out[group], group, model, known[group]))}")
+    both = fitted(groups)
+    say(f"other chips: {both}")
+    crossed = []
+    for chip, other in (("h100", "b200"), ("b200", "h100")):
+        model = fitted([group for group in groups if group[0] == chip])
+        for group in groups:
+            if group[0] == other:
+                found = errors(held_out[group], group, model)
+                crossed += found
+                say(f"  fitted on {chip}, {group}: {summary(found)}")
+    say(f"fitted on one chip, judged on the other: {summary(crossed)}")
+
+
+if __name__ == "__main__":
+    main()
