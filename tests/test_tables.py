@@ -163,9 +163,7 @@ def test_formats_for_findings_have_no_tables(run: Run, capsys: pytest.CaptureFix
 
 
 def test_the_other_tables_are_named_to_people_alone(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    words = (
-        "note: showing table live_values; use --table NAME for 4 other tables: spaces, by_scope, by_source, buffers\n"
-    )
+    words = "note: showing table live_values; use --table NAME for 5 other tables: spaces, by_scope, by_source, buffers, memory_viewer\n"
     line = "memspace tpu/v5e_conv"
     assert "other tables" not in run(line)[1]
     assert words in run(line, "--verbose")[1]

@@ -74,6 +74,7 @@ TABLE_MEANINGS: Final = MappingProxyType(
         "memspace": {
             "live_values": "values live at the peak or at the given step",
             "spaces": "memory spaces with their peaks and limits",
+            "memory_viewer": "memory spaces with the numbers of XProf's memory viewer, if the dump has a proto",
             "suggestions": "changes that lower the peak, each on top of the earlier ones",
             "by_scope": "live values, summed by scope",
             "by_op_name": "live values, summed by op_name",

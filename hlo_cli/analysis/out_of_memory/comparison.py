@@ -7,7 +7,7 @@ from typing import Final
 
 from hlo_cli.analysis.memory.memory_limits import allocated_bytes
 from hlo_cli.analysis.memory.memory_model import LiveValue, MemoryAnalysis, MemorySpaceUsage
-from hlo_cli.analysis.memory.oom_instructions import candidate_instructions
+from hlo_cli.analysis.out_of_memory.instructions import candidate_instructions
 from hlo_cli.analysis.out_of_memory.range_values import RangeValues
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.compiler_files.out_of_memory import OomAllocation, OomKind, OutOfMemory

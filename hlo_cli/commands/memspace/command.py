@@ -39,6 +39,8 @@ EXAMPLES = (
 )
 DETAILS = """\
 Without a report option, the values that are live at the peak are listed.
+The peak is that of live values; if the dump has a proto, the higher peak of
+XProf's memory viewer is reported too.
 Numbers are computed with the rules of XLA's buffer assignment. If the dump
 includes the compiler's own buffer assignment, its numbers are used. XLA release
 0.10.2 is that of jaxlib 0.10.2; 2026-08 is XLA's source of August 2026. See
@@ -170,7 +172,11 @@ def _explain_error(
 
 
 def _report(loaded: Loaded, options: MemspaceOptions, argument: str) -> Report:
-    from hlo_cli.commands.shared.compiler_memory import compiler_memory, estimate_and_assignment
+    from hlo_cli.commands.shared.compiler_memory import (
+        compiler_memory,
+        compiler_viewer_peaks,
+        estimate_and_assignment,
+    )
 
     if options.compare:
         from hlo_cli.commands.memspace.compare import report_of_comparison
@@ -193,4 +199,4 @@ def _report(loaded: Loaded, options: MemspaceOptions, argument: str) -> Report:
         return report_of_traffic(loaded, memory, options.where)
     from hlo_cli.commands.memspace.report import report_of_memory
 
-    return report_of_memory(loaded, memory, options, argument)
+    return report_of_memory(loaded, memory, options, argument, compiler_viewer_peaks(loaded))

@@ -133,7 +133,7 @@ def _columns(*, has_limit: bool, has_bounds: bool) -> tuple[Column, ...]:
         Column("upper_bound", "upper bound", "flag", person=has_bounds),
         Column("space", "space"),
         Column("logical_bytes", "data", "bytes", person=False),
-        Column("peak_bytes", "peak", "bytes"),
+        Column("peak_bytes", "live peak", "bytes"),
         Column("padding", "padding", "percent", role="waste", from_width=120),
         Column("allocated_bytes", "allocated", "bytes", person=not has_limit),
         Column("needed_bytes", "needed", "bytes", person=has_limit),

@@ -16,6 +16,7 @@ from hlo_cli.commands.memspace.options import MemspaceOptions, step_of
 from hlo_cli.commands.memspace.peak_advice import advice_parts
 from hlo_cli.commands.memspace.tables import live_values_table, memory_spaces_table
 from hlo_cli.commands.memspace.totals import deferred_totals, describe_totals, select_values, totals_table
+from hlo_cli.commands.memspace.viewer import viewer_notes, viewer_numbers, viewer_tables
 from hlo_cli.commands.shared.chips import mismatch
 from hlo_cli.commands.shared.io_options import format_options
 from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
@@ -31,6 +32,7 @@ from hlo_cli.report.text import Passage, Run
 from hlo_cli.source import Diagnostic
 
 if TYPE_CHECKING:
+    from hlo_cli.analysis.memory.memory_viewer import ViewerPeak
     from hlo_cli.analysis.origin.keys import By, Keys
 
 _MOSTLY_PADDING = 0.5
@@ -41,8 +43,17 @@ _MAX_NAMES = 2
 _NEEDS: Final[dict[Offsets, str]] = {"exact": "needs", "estimated": "needs about", "unknown": "needs at least"}
 
 
-def report_of_memory(loaded: Loaded, memory: MemoryAnalysis, options: MemspaceOptions, argument: str) -> Report:
-    """The spaces, the values live at the peak or at the selected step, the chart, and advice."""
+def report_of_memory(
+    loaded: Loaded,
+    memory: MemoryAnalysis,
+    options: MemspaceOptions,
+    argument: str,
+    viewer: Sequence[ViewerPeak] = (),
+) -> Report:
+    """The spaces, the values live at the peak or at the selected step, the chart, and advice.
+
+    `viewer` are the peaks of XProf's memory viewer, if known.
+    """
     step = None if options.at is None else step_of(memory, options.at)
     chip = find_chip(options.chip) if options.chip is not None else None
     fits = memory_fits(memory, options.limit_bytes, chip)
@@ -65,10 +76,18 @@ def report_of_memory(loaded: Loaded, memory: MemoryAnalysis, options: MemspaceOp
     return Report(
         "memspace",
         bounded(answer, stage),
-        numbers={**_numbers(memory, fit, chip, is_verdict=is_verdict), **stage_numbers(stage)},
-        parts=parts,
+        numbers={
+            **_numbers(memory, fit, chip, is_verdict=is_verdict),
+            **viewer_numbers(memory, viewer),
+            **stage_numbers(stage),
+        },
+        parts=(*parts, *viewer_tables(memory, viewer)),
         next=_next_of_cause(parts, cause, argument, options) if cause is not None else _next(memory, spaces, argument),
-        notes=(*_notes(memory, chip), *program_notes(loaded)),
+        notes=(
+            *_notes(memory, chip),
+            *(viewer_notes(spaces, viewer) if step is None else ()),
+            *program_notes(loaded),
+        ),
         input=input_facts(loaded),
     )
 

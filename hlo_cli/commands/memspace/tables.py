@@ -30,7 +30,7 @@ def memory_spaces_table(memory: MemoryAnalysis, *, limits: Mapping[int, int]) ->
         Column("allocated_bytes", "est. allocated" if is_estimate else "allocated", "bytes"),
         Column("offsets", "offsets", person=False),
         Column("limit_bytes", "limit", "bytes", person=False),
-        Column("peak_bytes", "peak", "bytes"),
+        Column("peak_bytes", "live peak", "bytes"),
         Column("peak_step", "step", "step"),
         Column("peak_instruction", "at instruction", "name", role="name"),
     )

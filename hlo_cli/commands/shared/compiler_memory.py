@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.inputs.compiler_files import read_plain, read_sibling
+from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.memory.interference import Release
     from hlo_cli.analysis.memory.memory_model import MemoryAnalysis
+    from hlo_cli.analysis.memory.memory_viewer import ViewerPeak
     from hlo_cli.commands.shared.load import Loaded
     from hlo_cli.inputs.input import Input
     from hlo_cli.ir.compiler_files.buffers import BufferAssignment
@@ -58,6 +61,20 @@ def compiler_memory(loaded: Loaded, *, chip: str | None = None, release: Release
     return estimate if assignment is None else compiled_memory(estimate, assignment)
 
 
+def compiler_viewer_peaks(loaded: Loaded) -> tuple[ViewerPeak, ...]:
+    """The peaks of XProf's memory viewer, from the proto of the dump or next to it; empty without a proto."""
+    assignment = compiler_assignment(loaded)
+    if assignment is None or not assignment.heap_simulator_traces:
+        if loaded.input.proto is not None or loaded.input.path is None or loaded.input.dump is None:
+            return ()
+        assignment = _assignment_in_proto(loaded.input.path)
+    if assignment is None:
+        return ()
+    from hlo_cli.analysis.memory.memory_viewer import viewer_peaks
+
+    return viewer_peaks(assignment)
+
+
 def compiler_live_ranges(loaded: Loaded) -> DumpedLiveRanges | None:
     """The live ranges that XLA dumped next to the module, or None."""
     source = read_sibling(loaded.input, "live-range")
@@ -66,6 +83,21 @@ def compiler_live_ranges(loaded: Loaded) -> DumpedLiveRanges | None:
     from hlo_cli.syntax.compiler_files.live_ranges import parse_live_ranges
 
     return parse_live_ranges(source, loaded.module)
+
+
+def _assignment_in_proto(path: str) -> BufferAssignment | None:
+    """The buffer assignment in the proto next to a text; None without one, or if it cannot be read."""
+    from hlo_cli.inputs.dumps import proto_of
+    from hlo_cli.inputs.files import read_file
+
+    with suppress(HloError):
+        found = proto_of(path)
+        data = read_file(found) if found is not None else ""
+        if isinstance(data, bytes):
+            from hlo_cli.syntax.proto.buffers import assignment_in
+
+            return assignment_in(data)
+    return None
 
 
 def _read_assignment(path: str, module: Module) -> BufferAssignment:
