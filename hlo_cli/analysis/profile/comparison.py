@@ -125,6 +125,12 @@ def compare_profiles(before: Profile, after: Profile) -> ProfileComparison:
     """Compares two profiles: per whole step if both have some, else per run of their largest program.
 
     Time and memory are linear in the events, besides the cost of `diff` for each pair of programs.
+
+    >>> from hlo_cli import profile
+    >>> found = profile("fixtures/traces/cpu/trace.xplane.pb")
+    >>> compared = compare_profiles(found, found)
+    >>> compared.is_same_program, compared.unit, [each.body for each in compared.kernels], compared.has_few_calls
+    (True, 'run', ['same', 'same', 'same'], True)
     """
     per_step = has_steps(before) and has_steps(after)
     one, two = unit_times(before, per_step=per_step), unit_times(after, per_step=per_step)

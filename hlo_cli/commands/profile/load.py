@@ -53,7 +53,7 @@ def load_profile(path: str, dump: Sequence[str], reading: InputOptions) -> Loade
     from hlo_cli.analysis.profile.measure import measure
 
     trace = read_trace_file(path)
-    profile = measure(trace, lambda program: read_program(program, strict=reading.strict), _modules(dump, reading))
+    profile = measure(trace, lambda program: read_program(program, strict=reading.strict), given_modules(dump, reading))
     return Loaded(profile, path, InputOptions().command_line([path]))
 
 
@@ -78,7 +78,7 @@ def read_program(program: TracedProgram, *, strict: bool = False) -> Module:
     return read_input(Input(Source(program.name, ""), None, module=program.name, proto=program.proto), strict=strict)
 
 
-def _modules(dump: Sequence[str], reading: InputOptions) -> Sequence[GivenModule]:
+def given_modules(dump: Sequence[str], reading: InputOptions) -> Sequence[GivenModule]:
     """The modules of a dump, each with the id of its program: the number in the name of its file."""
     if not dump:
         return ()
