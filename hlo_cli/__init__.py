@@ -47,12 +47,15 @@ _HOMES = {
     "LintSettings": "lint.settings",
     "LiveValue": "analysis.memory.memory_model",
     "Matmul": "analysis.cost.matmuls",
+    "Measure": "analysis.profile.measures",
     "MemoryAnalysis": "analysis.memory.memory_model",
     "MemorySpaceUsage": "analysis.memory.memory_model",
     "Module": "ir.module",
     "ModuleDiff": "analysis.matching.module_diff",
     "OpaqueShape": "ir.shape",
     "OverlapAnalysis": "analysis.schedule.async_overlap",
+    "Profile": "analysis.profile.profile",
+    "ProfileComparison": "analysis.profile.comparison",
     "ReshardStep": "analysis.resharding.reshard",
     "Resharding": "analysis.resharding.reshard",
     "Run": "analysis.evaluate.run",
@@ -71,6 +74,7 @@ _HOMES = {
     "analyze_overlap": "analysis.schedule.async_overlap",
     "chip_spec": "analysis.hardware.chip_specs",
     "collectives_of": "analysis.sharding.collectives",
+    "compare_profiles": "analysis.profile.comparison",
     "compare_runs": "analysis.comparison.comparison",
     "cost_analysis": "analysis.cost.cost_analysis",
     "custom_calls_of": "analysis.custom_calls.call",
@@ -97,9 +101,11 @@ _HOMES = {
     "module_to_bytes": "library",
     "multidimensional_index_to_linear_index": "analysis.layout.addresses",
     "normalize": "transform.normalize",
+    "operation_measures": "analysis.profile.measures",
     "padding_mask": "analysis.layout.inverse_map",
     "parse_module": "library",
     "parse_shape": "syntax.scanning.shapes",
+    "profile": "library",
     "reorder": "transform.reorder",
     "reshard": "analysis.resharding.reshard",
     "run": "analysis.evaluate.run",
@@ -144,6 +150,12 @@ if TYPE_CHECKING:  # the same for type checkers, which need imports; a test comp
         MemoryAnalysis as MemoryAnalysis,
         MemorySpaceUsage as MemorySpaceUsage,
     )
+    from hlo_cli.analysis.profile.comparison import (
+        ProfileComparison as ProfileComparison,
+        compare_profiles as compare_profiles,
+    )
+    from hlo_cli.analysis.profile.measures import Measure as Measure, operation_measures as operation_measures
+    from hlo_cli.analysis.profile.profile import Profile as Profile
     from hlo_cli.analysis.schedule.async_overlap import (
         AsyncInterval as AsyncInterval,
         OverlapAnalysis as OverlapAnalysis,
@@ -178,6 +190,7 @@ if TYPE_CHECKING:  # the same for type checkers, which need imports; a test comp
         module_from_bytes as module_from_bytes,
         module_to_bytes as module_to_bytes,
         parse_module as parse_module,
+        profile as profile,
         sharding_of as sharding_of,
     )
     from hlo_cli.lint.run import FindingList as FindingList, lint_module as lint_module

@@ -32,6 +32,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "diff": ("hlo_cli.commands.diff.command", "Compare two modules by structure"),
     "graph": ("hlo_cli.commands.graph.command", "Draw the dataflow of a module as a page, SVG, or DOT"),
     "report": ("hlo_cli.commands.report.command", "Write one page with memory, time, and findings"),
+    "profile": ("hlo_cli.commands.profile.command", "Show measured times from a profiler's trace"),
     "run": ("hlo_cli.commands.run.command", "Evaluate a module without XLA; compare two"),
     "lint": ("hlo_cli.commands.lint.command", "Check modules for errors and inefficiencies"),
     "help": ("hlo_cli.commands.help.command", "Show help for a topic or a command"),
@@ -51,6 +52,7 @@ QUESTIONS: Final = (
     ("What changed between two dumps?", "hlo diff OLD NEW"),
     ("What is wrong or wasteful here?", "hlo lint DUMP"),
     ("Do two dumps compute the same?", "hlo run OLD --against NEW"),
+    ("Where did the measured time go?", "hlo profile TRACE"),
     ("How are instructions connected?", "hlo graph DUMP -o graph.html"),
     ("How do I show all of this to others?", "hlo report DUMP -o report.html"),
 )

@@ -1,4 +1,4 @@
-"""`load`, `parse_module`, `module_from_bytes`, `sharding_of`: from paths, texts, or protos to values in one call."""
+"""`load`, `parse_module`, `profile`, `module_from_bytes`, `sharding_of`: from a path, text, or proto in one call."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from hlo_cli.syntax.read import read_module
 from hlo_cli.syntax.text import parser
 
 if TYPE_CHECKING:
+    from hlo_cli.analysis.profile.profile import Profile
     from hlo_cli.ir.attributes.sharding import AnySharding
+    from hlo_cli.ir.traces.trace import Trace
 
 
 def load(path: object, *, stage: str | None = None, module: str | None = None) -> Module:
@@ -67,6 +69,34 @@ def _of_object(x: object, stage: str | None, module: str | None) -> Module:
         case "lowered":
             return from_jax(x, stage="lowered")
     raise HloError(f"unknown stage '{stage}'", hint="available for a program: optimized, lowered")
+
+
+def profile(trace: str | os.PathLike[str] | Trace, dump: object = None) -> Profile:
+    """The measured times of a profiler's trace, each operation joined to its instruction.
+
+    `trace` is a path or a trace that was read. Programs that it does not contain are those of `dump`: a path, all of
+    whose modules are used, or anything else that `load` takes. Raises HloError if the trace cannot be read or has no
+    timed operations.
+
+    >>> from hlo_cli import operation_measures
+    >>> found = profile("fixtures/traces/cpu/trace.xplane.pb")
+    >>> [each.instruction for each in found.operations]
+    [<fusion multiply_reduce_fusion>, <fusion ynn_fusion>, <fusion wrapped_tanh>]
+    >>> [each.calls for each in operation_measures(found)], found.to_records()[0]["instruction"]
+    ([1, 1, 1], 'ynn_fusion')
+    """
+    from hlo_cli.analysis.profile.joining import GivenModule
+    from hlo_cli.analysis.profile.measure import measure
+    from hlo_cli.commands.profile.load import given_modules, read_program, read_trace_file
+    from hlo_cli.commands.shared.io_options import InputOptions
+    from hlo_cli.ir.traces.trace import Trace
+
+    read = trace if isinstance(trace, Trace) else read_trace_file(os.fsdecode(trace))
+    if isinstance(dump, str | os.PathLike) and not (isinstance(dump, str) and _is_text(dump)):
+        given = given_modules([os.fsdecode(dump)], InputOptions())
+    else:
+        given = () if dump is None else (GivenModule(None, load(dump)),)
+    return measure(read, read_program, given)
 
 
 def parse_module(text: str | Source, *, strict: bool = False) -> Module:

@@ -80,7 +80,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "shared": set(),
         "by": {"shared"},
         "verify": {"shared"},
-        **{name: {"by", "shared"} for name in ("diff", "layout", "lint", "memspace")},
+        **{name: {"by", "shared"} for name in ("diff", "layout", "lint", "memspace", "profile")},
         **{name: {"by", "shared", "verify"} for name in ("fuse", "schedule")},
         "shard": {"by", "quoted", "shared"},
         "graph": {"by", "diff", "report", "shared"},

@@ -33,6 +33,7 @@ LINES = {
     "tile-index": (SHAPE, "2,3"),
     "diff": (MODULE, MODULE),
     "shard": (MODULE,),
+    "profile": (str(FIXTURES / "traces" / "cpu" / "trace.xplane.pb"),),
 }
 """Arguments with which each command has something to report."""
 VERBS = frozenset(

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from hlo_cli.analysis.fusion.kernels import KernelList
     from hlo_cli.analysis.matching.module_diff import ModuleDiff
     from hlo_cli.analysis.memory.memory_model import MemoryAnalysis, MemorySpaceUsage
+    from hlo_cli.analysis.profile.profile import Profile
     from hlo_cli.analysis.schedule.async_overlap import OverlapAnalysis
     from hlo_cli.commands.shared.load import Loaded
     from hlo_cli.ir.layout import Layout
@@ -141,6 +142,13 @@ def _of_diff(found: ModuleDiff) -> Report:
     return report
 
 
+def _of_profile(profile: Profile) -> Report:
+    from hlo_cli.commands.profile.load import Loaded as LoadedProfile
+    from hlo_cli.commands.profile.operations import report_of_operations
+
+    return report_of_operations(LoadedProfile(profile, profile.traces[0].name, ""))
+
+
 def _of_fusions(fusions: FusionList) -> Report:
     return _listed(_fuse_report(fusions.context), "fusions", "fusion", [each.name for each in fusions])
 
@@ -208,6 +216,7 @@ _REPORTS: Final[Mapping[str, Callable[[Any], Report]]] = {
     "MemorySpaceUsage": _of_space,
     "OverlapAnalysis": _of_overlap,
     "ModuleDiff": _of_diff,
+    "Profile": _of_profile,
     "FusionList": _of_fusions,
     "KernelList": _of_kernels,
     "FindingList": _of_findings,

@@ -17,6 +17,8 @@ Unit = Literal[
     "seconds",
     "percent",  # a fraction from 0 to 1, shown as a whole number of hundredths
     "ratio",  # a factor, shown with a times sign
+    "flop/second",  # rates, shown with a decimal prefix: Tflop/s, GB/s
+    "byte/second",
     "number",  # any number, shown with four digits
     "step",  # a position in the schedule
     "line",  # a line number
@@ -37,7 +39,10 @@ Unit = Literal[
 ]
 
 NUMERIC: Final[frozenset[str]] = frozenset(
-    ("count", "bytes", "seconds", "percent", "ratio", "number", "step", "line", "address", "index")
+    (
+        *("count", "bytes", "seconds", "percent", "ratio", "flop/second", "byte/second", "number"),
+        *("step", "line", "address", "index"),
+    )
 )
 KEEP: Final = 9
 

@@ -7,6 +7,9 @@ from typing import Final
 
 BYTE_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 SECOND_UNITS: Final = ("ns", "µs", "ms", "s")
+RATE_PREFIXES: Final = ("", "k", "M", "G", "T", "P")
+"""Decimal prefixes of rates."""
+_LARGEST_OF_COLUMN: Final = 9999.5
 _IN_A_SECOND: Final = (1e9, 1e6, 1e3, 1.0)
 ROUNDING: Final = 1e-9
 """The tolerance for rounding errors in sums of fractions."""
@@ -179,8 +182,17 @@ def format_rate(per_second: float, noun: str) -> str:
     """
     thousands = min(max(math.floor(math.log10(per_second) / 3), 0), 5) if per_second > 0 else 0
     value = round(per_second / 1000**thousands, 1)
-    prefix = ("", "k", "M", "G", "T", "P")[thousands]
-    return f"{format_scaled(value, decimals=0 if value == int(value) else 1)} {prefix}{noun}/s"
+    return f"{format_scaled(value, decimals=0 if value == int(value) else 1)} {RATE_PREFIXES[thousands]}{noun}/s"
+
+
+def rate_prefix(largest: float) -> int:
+    """The index in RATE_PREFIXES for a column of rates, so that its largest has at most four digits before the point.
+
+    >>> RATE_PREFIXES[rate_prefix(2.453e12)], RATE_PREFIXES[rate_prefix(12e12)]
+    ('G', 'T')
+    """
+    last = len(RATE_PREFIXES) - 1
+    return next((at for at in range(last) if abs(largest) / 1000**at < _LARGEST_OF_COLUMN), last)
 
 
 def format_percent(fraction: float) -> str:

@@ -215,6 +215,10 @@ TABLE_MEANINGS: Final = MappingProxyType(
             "sightings": "instructions with the elements of --probe, the first that makes them first",
             "passes": "compiler passes after which the results differ",
         },
+        "profile": {
+            "operations": "instructions with their measured times and rates, the longest first",
+            "kernels": "kernels that belong to no instruction",
+        },
         "lint": {
             "findings": "findings: errors first, then by cost",
             "groups": "groups of findings with one cause",

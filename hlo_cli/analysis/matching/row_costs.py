@@ -14,7 +14,7 @@ from hlo_cli.analysis.matching.changes import Change
 from hlo_cli.analysis.matching.module_diff import Changed, ModuleDiff
 from hlo_cli.ir.instruction import Computation, Instruction
 
-_ESTIMATES: Final = frozenset(
+ESTIMATES: Final = frozenset(
     ("estimated_cycles", "fingerprint_before_lhs", "reification_cost", "used_scoped_memory_configs")
 )
 """Keys of backend configurations and frontend attributes with what a compiler computed from the program."""
@@ -68,4 +68,4 @@ def is_quiet(changes: Iterable[Change]) -> bool:
     >>> is_quiet([Change("metadata", "op_name", "a", "b"), Change("shape", "", "s8[2]", "s8[3]")])
     False
     """
-    return all(change.kind == "metadata" or change.name.rpartition(".")[2] in _ESTIMATES for change in changes)
+    return all(change.kind == "metadata" or change.name.rpartition(".")[2] in ESTIMATES for change in changes)

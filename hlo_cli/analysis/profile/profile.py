@@ -9,6 +9,7 @@ import numpy as np
 
 from hlo_cli.analysis.profile.occurrences import Occurrences
 from hlo_cli.dataclass import dataclass
+from hlo_cli.displayed import Tabular
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.traces.trace import Integers, Trace
@@ -128,7 +129,7 @@ class Peaks:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Profile:
+class Profile(Tabular):
     """Joined operations: row `i` of `occurrences` is one of `operations[codes[i]]`, in step `steps[step_codes[i]]`.
 
     `spans_ps` is the time of each device from its first to its last operation or step. `device_type` is the name that

@@ -35,6 +35,7 @@ _TOPICS: Final = (
     Topic("origins", "Concepts", "Sum up memory and time by line, scope, argument, or compiler pass"),
     Topic("running", "Concepts", "Evaluate a dump without XLA, and compare what two dumps compute"),
     Topic("passes", "Concepts", "Follow a module through the compiler, pass by pass"),
+    Topic("profiles", "Concepts", "Record a profile, and read measured times next to the program"),
     Topic("where", "Reference", "Filter expressions for --where"),
     Topic("expect", "Reference", "Assertions about a module for hlo lint --expect"),
     Topic("recipes", "Reference", "Assertions in one line that tests make by regular expressions"),

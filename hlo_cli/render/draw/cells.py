@@ -12,6 +12,8 @@ from hlo_cli.report.column import Column
 from hlo_cli.report.text import Role
 
 WHOLE_PATHS_FROM = 200
+_WHOLE_RATES = 100
+"""From here on, the rates of a column have no decimals."""
 CHANGES: Mapping[Cell, Role] = {"+": "saving", "-": "alarm", "~": "waste"}
 
 
@@ -71,6 +73,9 @@ def writing_of(column: Column, cells: Sequence[Cell], sums: Sequence[Cell] = ())
     '2,816'
     >>> writing_of(Column("bytes", "", "bytes"), (2883584, 10)).text_of(10)
     '<0.1'
+    >>> rates = writing_of(Column("rate", "", "byte/second"), (2.453e12, 38e9))
+    >>> rates.unit, rates.text_of(2.453e12), rates.text_of(38e9)
+    ('GB/s', '2,453', '38')
     """
     values = [number for number in map(number_of, cells) if number is not None]
     match column.unit:
@@ -85,6 +90,9 @@ def writing_of(column: Column, cells: Sequence[Cell], sums: Sequence[Cell] = ())
             unit = numbers.second_unit(max(map(abs, everything), default=0))
             sign = numbers.SECOND_UNITS[unit]
             return Writing(sign, _number(lambda n: numbers.format_scaled(numbers.in_second_unit(n, unit), decimals=1)))
+        case "flop/second" | "byte/second":
+            everything = values + [number for number in map(number_of, sums) if number is not None]
+            return _rates(everything, "flop" if column.unit == "flop/second" else "B")
         case "bytes" | "count" | "step":
             decimals = 1 if any(value % 1 for value in values) else 0
             return Writing("", _number(lambda n: numbers.format_scaled(n, decimals=decimals)))
@@ -145,6 +153,16 @@ def _time_span(column: Column) -> Callable[[Cell], str]:
     return write
 
 
+def _rates(values: Sequence[float], noun: str) -> Writing:
+    """Rates with the decimal prefix of the greatest, which has at most four digits before the point."""
+    greatest = max(map(abs, values), default=0)
+    thousands = numbers.rate_prefix(greatest)
+    divisor = 1000**thousands
+    decimals = 0 if greatest >= _WHOLE_RATES * divisor else 1
+    unit = f"{numbers.RATE_PREFIXES[thousands]}{noun}/s"
+    return Writing(unit, _number(lambda n: numbers.format_scaled(n, divisor, decimals)))
+
+
 def _number(text_of: Callable[[int | float], str]) -> Callable[[Cell], str]:
     def write(cell: Cell) -> str:
         number = number_of(cell)
@@ -164,6 +182,8 @@ def in_words(column: Column, cell: Cell) -> str:
         return numbers.format_bytes(number)
     if number is not None and column.unit == "seconds":
         return numbers.format_seconds(number)
+    if number is not None and column.unit in ("flop/second", "byte/second"):
+        return numbers.format_rate(number, "flop" if column.unit == "flop/second" else "B")
     writing = writing_of(column, (cell,))
     sign = "%" if column.unit == "percent" and number is not None else ""
     return cell_text(cell, writing) + sign

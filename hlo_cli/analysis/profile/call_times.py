@@ -1,0 +1,184 @@
+"""Times of kernels per step of a profile, and a test on the ranges of their calls in two profiles.
+
+A kernel of unchanged code may become slower or faster with all others, which is the machine. The test names those that
+stand out from the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import exp, log
+from statistics import median
+from typing import Final, Literal, TypeAlias
+
+import numpy as np
+
+from hlo_cli.analysis.profile.occurrences import NO_RUN
+from hlo_cli.analysis.profile.profile import PS, Profile
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir.traces.trace import Integers
+
+Unit: TypeAlias = Literal["step", "run", "trace"]
+Ranges: TypeAlias = Literal["apart", "overlap", "too few calls"]
+MIN_CALLS: Final = 10
+"""The fewest calls on each side that are compared."""
+MIN_RATIO: Final = 1.2
+"""The smallest ratio of two medians that is reported."""
+_MIN_DEVIATIONS: Final = 5.0
+_NORMAL: Final = 1.4826
+"""The standard deviation of a normal distribution over its median deviation."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KernelTime:
+    """Time of a kernel in the units of a profile, per device, without that of kernels inside it.
+
+    `time`, in seconds per unit, is the median over the units in which it ran, times their share of all units; `calls`
+    are those per unit. `durations_ps` are those of all single calls, sorted.
+    """
+
+    time: float
+    calls: float
+    durations_ps: Integers
+
+    @property
+    def least(self) -> float | None:
+        """The shortest call, in seconds; None if no call was timed alone."""
+        return int(self.durations_ps[0]) * PS if len(self.durations_ps) else None
+
+    @property
+    def median(self) -> float | None:
+        """The median call, in seconds."""
+        return _middle(self.durations_ps) * PS if len(self.durations_ps) else None
+
+    @property
+    def greatest(self) -> float | None:
+        """The longest call, in seconds."""
+        return int(self.durations_ps[-1]) * PS if len(self.durations_ps) else None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class UnitTimes:
+    """The times of the operations of a profile, None for those outside of its `count` units."""
+
+    unit: Unit
+    count: int
+    times: tuple[KernelTime | None, ...]
+
+
+def has_steps(profile: Profile) -> bool:
+    """Whether operations ran in a whole step."""
+    return bool((_steps(profile) >= 0).any())
+
+
+def unit_times(profile: Profile, *, per_step: bool) -> UnitTimes:
+    """Times per whole step, or else per run of the program that takes the most time, or else in all."""
+    rows = _steps(profile) if per_step else _runs(profile)
+    unit: Unit = "step" if per_step else "run" if (profile.occurrences.runs != NO_RUN).any() else "trace"
+    kept = np.flatnonzero(rows >= 0)
+    used, units = np.unique(rows[kept], return_inverse=True)
+    count, devices = max(len(used), 1), max(len(profile.devices), 1)
+    occurrences = profile.occurrences
+    codes, own, counts = profile.codes[kept], occurrences.self_ps[kept], occurrences.counts[kept]
+    pairs, inverse = np.unique(codes * count + units, return_inverse=True)
+    sums = np.bincount(inverse, own.astype(np.float64), len(pairs))
+    order = np.lexsort((sums, pairs // count))
+    sums, sum_bounds = sums[order], np.searchsorted(pairs // count, np.arange(len(profile.operations) + 1))
+    single = counts == 1
+    order = np.lexsort((own[single], codes[single]))
+    durations = own[single][order]
+    bounds = np.searchsorted(codes[single][order], np.arange(len(profile.operations) + 1))
+    calls = np.bincount(codes, counts, len(profile.operations)) / (count * devices)
+    times: list[KernelTime | None] = []
+    for at, each in enumerate(calls.tolist()):
+        of_units = sums[sum_bounds[at] : sum_bounds[at + 1]]
+        if not len(of_units):
+            times.append(None)
+            continue
+        typical = float(of_units[len(of_units) // 2] + of_units[-(len(of_units) // 2) - 1]) / 2
+        share = len(of_units) / (count * devices)
+        times.append(KernelTime(typical * share * PS, each, durations[bounds[at] : bounds[at + 1]]))
+    return UnitTimes(unit, count, tuple(times))
+
+
+def _steps(profile: Profile) -> Integers:
+    """The step of each row, below 0 if it is in none, or in one that is not whole."""
+    whole = np.array([*(each.is_whole for each in profile.steps), False])
+    return np.where(whole[profile.step_codes], profile.step_codes, -1)
+
+
+def _runs(profile: Profile) -> Integers:
+    """The run of each row: the last that began before it of the program that takes the most time; 0 if there is none.
+
+    Rows before the first one belong to it.
+    """
+    occurrences = profile.occurrences
+    programs = {each: at for at, each in enumerate(profile.programs)}
+    of_operation = np.array([programs.get(each.program, -1) if each.program else -1 for each in profile.operations])
+    of_row = of_operation[profile.codes]
+    known = (of_row >= 0) & (occurrences.runs != NO_RUN)
+    if not known.any():
+        return np.zeros(len(occurrences), np.int64)
+    largest = np.bincount(of_row[known], occurrences.self_ps[known].astype(np.float64)).argmax()
+    chosen = known & (of_row == largest)
+    distinct, inverse = np.unique(occurrences.runs[chosen], return_inverse=True)
+    first = np.full(len(distinct), np.iinfo(np.int64).max)
+    np.minimum.at(first, inverse, occurrences.begins_ps[chosen])
+    at = np.searchsorted(np.sort(first), occurrences.begins_ps, side="right") - 1
+    return np.maximum(at, 0).astype(np.int64)
+
+
+def ranges_of(before: Integers, after: Integers) -> Ranges:
+    """How the ranges of two samples lie, which are sorted.
+
+    >>> ranges_of(np.arange(10), np.arange(10, 20)), ranges_of(np.arange(10), np.arange(9, 20))
+    ('apart', 'overlap')
+    >>> ranges_of(np.arange(9), np.arange(20))
+    'too few calls'
+    """
+    if min(len(before), len(after)) < MIN_CALLS:
+        return "too few calls"
+    return "apart" if before[-1] < after[0] or after[-1] < before[0] else "overlap"
+
+
+class Drift:
+    """How the kernels of unchanged code became slower or faster together, which is the machine and not the code.
+
+    A kernel stands out if the ranges of its calls are apart and its medians differ by `MIN_RATIO`, and both still hold
+    after its times before are multiplied by the common `ratio`; and if its own ratio is at least five deviations, taken
+    by their median, from the common one.
+
+    >>> calm = np.arange(100, 120), np.arange(130, 150)
+    >>> slow = np.arange(100, 120), np.arange(300, 320)
+    >>> drift = Drift([*[calm] * 20, slow])
+    >>> round(drift.ratio, 2), drift.stands_out(*calm), drift.stands_out(*slow)
+    (1.27, False, True)
+    """
+
+    def __init__(self, samples: Iterable[tuple[Integers, Integers]]) -> None:
+        logs = [_log_ratio(*each) for each in samples if ranges_of(*each) != "too few calls"]
+        self._common = median(logs) if logs else 0.0
+        spread = median(abs(each - self._common) for each in logs) if logs else 0.0
+        self._least = max(log(MIN_RATIO), _MIN_DEVIATIONS * _NORMAL * spread)
+
+    @property
+    def ratio(self) -> float:
+        """The median of the ratios of times after to times before."""
+        return exp(self._common)
+
+    def stands_out(self, before: Integers, after: Integers) -> bool:
+        """Whether a kernel differs from the others; its samples are sorted. False if there are too few calls."""
+        if ranges_of(before, after) != "apart":
+            return False
+        own, scaled = _log_ratio(before, after), before * self.ratio
+        is_apart = bool(scaled[-1] < after[0] or after[-1] < scaled[0])
+        return is_apart and abs(own) > log(MIN_RATIO) and abs(own - self._common) > self._least
+
+
+def _log_ratio(before: Integers, after: Integers) -> float:
+    return log(max(_middle(after), 1.0) / max(_middle(before), 1.0))
+
+
+def _middle(values: Integers) -> float:
+    half = len(values) // 2
+    return (int(values[half]) + int(values[-half - 1])) / 2

@@ -1,0 +1,1 @@
+"""`hlo profile`: measured times of a profiler's trace, joined to the instructions of its programs."""

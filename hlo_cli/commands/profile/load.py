@@ -1,0 +1,97 @@
+"""The profile that a command line names: its traces, and the modules of a dump for programs that they lack."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from hlo_cli.commands.shared.io_options import InputOptions
+from hlo_cli.dataclass import dataclass
+from hlo_cli.inputs.compression import decompress
+from hlo_cli.inputs.files import missing, unreadable
+from hlo_cli.inputs.input import Input
+from hlo_cli.report.cell import Cell
+from hlo_cli.source import Diagnostic, Source
+
+if TYPE_CHECKING:
+    from hlo_cli.analysis.profile.joining import GivenModule
+    from hlo_cli.analysis.profile.profile import Profile
+    from hlo_cli.ir.module import Module
+    from hlo_cli.ir.traces.trace import Trace, TracedProgram
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A profile with the path of its trace, and the arguments that read it again."""
+
+    profile: Profile
+    path: str
+    argument: str
+
+    @property
+    def facts(self) -> dict[str, Cell]:
+        """Facts on the input of a report, for programs."""
+        profile = self.profile
+        return {
+            "path": self.path,
+            "format": profile.traces[0].format,
+            "platform": profile.platform,
+            "devices": profile.devices,
+            "modules": tuple(program.name for program in profile.programs),
+        }
+
+    @property
+    def notes(self) -> tuple[Diagnostic, ...]:
+        """What the profiler, the reader, and the interpretation of the trace report."""
+        traces = self.profile.traces
+        reported = [each for trace in traces for each in (*trace.errors, *trace.warnings, *trace.notes)]
+        return tuple(Diagnostic("note", words) for words in (*reported, *self.profile.notes))
+
+
+def load_profile(path: str, dump: Sequence[str], reading: InputOptions) -> Loaded:
+    """The profile of a trace; `dump` are inputs whose modules are used for programs that the trace does not contain."""
+    from hlo_cli.analysis.profile.measure import measure
+
+    trace = read_trace_file(path)
+    profile = measure(trace, lambda program: read_program(program, strict=reading.strict), given_modules(dump, reading))
+    return Loaded(profile, path, InputOptions().command_line([path]))
+
+
+def read_trace_file(path: str) -> Trace:
+    """The trace in a file; HloError if it cannot be read or is of no known format."""
+    from hlo_cli.syntax.traces.read import read_trace
+
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except FileNotFoundError:
+        raise missing(path) from None
+    except (OSError, ValueError) as error:
+        raise unreadable(path, error) from None
+    return read_trace(decompress(data, path), path)
+
+
+def read_program(program: TracedProgram, *, strict: bool = False) -> Module:
+    """The module of a program that a trace contains."""
+    from hlo_cli.read_input import read_input
+
+    return read_input(Input(Source(program.name, ""), None, module=program.name, proto=program.proto), strict=strict)
+
+
+def given_modules(dump: Sequence[str], reading: InputOptions) -> Sequence[GivenModule]:
+    """The modules of a dump, each with the id of its program: the number in the name of its file."""
+    if not dump:
+        return ()
+    from hlo_cli.analysis.profile.joining import GivenModule
+    from hlo_cli.inputs.input import read_inputs
+    from hlo_cli.read_input import read_input
+
+    found = read_inputs(dump, stage=reading.stage, module=reading.module)
+    return tuple(GivenModule(_number(each), read_input(each, strict=reading.strict)) for each in found)
+
+
+def _number(given: Input) -> int | None:
+    """The id of a program in the name of its dump, such as 18 in module_0018.jit_step.after_optimizations.txt."""
+    label = given.dump.label if given.dump is not None else None
+    digits = (label or "").partition(".")[0].removeprefix("module_")
+    return int(digits) if digits.isdecimal() else None
