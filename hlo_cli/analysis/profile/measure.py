@@ -2,57 +2,79 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from hlo_cli.analysis.cost.cost import Cost
 from hlo_cli.analysis.cost.kernel_costs import costs_of_kernels
+from hlo_cli.analysis.origin.origins import origins_of
+from hlo_cli.analysis.profile.capture import capture, device_planes, device_type, platform_of
 from hlo_cli.analysis.profile.categories import category_of
-from hlo_cli.analysis.profile.cpu_events import HOST, add_cpu_events
+from hlo_cli.analysis.profile.facts import NO_FACTS, facts_of
 from hlo_cli.analysis.profile.joining import GivenModule, InstructionNames, programs_of
-from hlo_cli.analysis.profile.occurrences import OccurrenceList, Occurrences, OperationKey
-from hlo_cli.analysis.profile.profile import MeasuredProgram, Operation, Profile, Step
-from hlo_cli.analysis.profile.steps import host_steps, launches, steps_of_runs
+from hlo_cli.analysis.profile.occurrences import OccurrenceList, Occurrences, OperationKey, part_of
+from hlo_cli.analysis.profile.profile import MeasuredProgram, Operation, Profile, Traffic
+from hlo_cli.analysis.profile.rates import peaks_of
+from hlo_cli.analysis.profile.steps import join_hosts, mark_partial
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.traces.trace import Integers, Trace, TracedProgram
+from hlo_cli.ir.traces.trace import EventMetadata, Integers, Trace, TracedProgram
 from hlo_cli.source import HloError
 
 Programs = Mapping[tuple[int | None, str], MeasuredProgram]
 
 
-def measure(trace: Trace, read_module: Callable[[TracedProgram], Module], given: Sequence[GivenModule] = ()) -> Profile:
-    """The profile of a trace; `read_module` parses its programs, and `given` are those of a dump.
+def measure(
+    traces: Trace | Sequence[Trace],
+    read_module: Callable[[TracedProgram], Module],
+    given: Sequence[GivenModule] = (),
+) -> Profile:
+    """The profile of a trace, or of those of several hosts; `read_module` parses its programs, `given` are of a dump.
 
-    HloError if the trace has no timed operations.
+    HloError if the traces have no timed operations.
     """
-    rows = OccurrenceList()
-    steps: tuple[Step, ...] = ()
-    launched: Mapping[int, int] = {}
-    for plane in trace.planes:
-        if plane.name == HOST:
-            add_cpu_events(plane, rows)
-            steps, launched = host_steps(plane), launches(plane)
+    traces = (traces,) if isinstance(traces, Trace) else tuple(traces)
+    platform, rows = platform_of(traces), OccurrenceList()
+    captures = [capture(trace, platform, rows, host) for trace, host in zip(traces, _host_names(traces), strict=True)]
     occurrences = rows.occurrences()
     if not len(occurrences):
         raise HloError(
-            f"{trace.name} has no timed operations",
+            f"{traces[0].name if traces else 'the directory'} has no timed operations",
             hint="record it while a program runs: with jax.profiler.trace(DIR): step(x).block_until_ready()",
         )
-    programs = programs_of(occurrences.keys, trace.programs(), read_module, given)
+    traced = tuple({(each.id, each.name): each for trace in traces for each in trace.programs()}.values())
+    programs = programs_of(occurrences.keys, traced, read_module, given)
     operations, codes = _operations(occurrences, programs)
+    stepped = join_hosts([each.steps(part_of(occurrences, each.first, each.end)) for each in captures])
+    stepped = mark_partial(stepped, codes, occurrences.devices)
+    planes = [plane for trace in traces for plane in device_planes(trace, platform)]
     return Profile(
-        (trace,),
-        "CPU",
+        traces,
+        platform,
         tuple(dict.fromkeys(programs.values())),
         operations,
         occurrences,
         codes,
-        steps,
-        steps_of_runs(occurrences, steps, launched),
-        _spans(occurrences),
+        stepped.steps,
+        stepped.codes,
+        _spans(occurrences, ChainMap(*(dict(each.limits()) for each in captures))),
+        peaks_of(planes[0]) if planes else None,
+        device_type=device_type(planes),
+        step_source=stepped.source,
     )
+
+
+def _host_names(traces: Sequence[Trace]) -> Sequence[str]:
+    """What the names of the devices of each trace begin with: the host, if there are several."""
+    if len(traces) == 1:
+        return ("",)
+    names = [trace.hostnames[0] if trace.hostnames and trace.hostnames[0] else trace.name for trace in traces]
+    if len(set(names)) < len(names):
+        names = [f"{name}#{number}" for number, name in enumerate(names)]
+    return [f"{name} " for name in names]
 
 
 def _operations(occurrences: Occurrences, programs: Programs) -> tuple[tuple[Operation, ...], Integers]:
@@ -69,7 +91,7 @@ def _operations(occurrences: Occurrences, programs: Programs) -> tuple[tuple[Ope
         keys_of[distinct[each]].append(key)
     costs = costs_of_kernels([instruction for _, instruction, _ in distinct if instruction is not None])
     operations = tuple(
-        _operation(program, instruction, name, keys, costs)
+        _operation(program, instruction, name, keys, costs, occurrences.facts)
         for (program, instruction, name), keys in zip(distinct, keys_of, strict=True)
     )
     return operations, np.array([distinct[each] for each in of_key], np.int64)[occurrences.codes]
@@ -81,28 +103,47 @@ def _operation(
     name: str,
     keys: Sequence[OperationKey],
     costs: Mapping[Instruction, Cost],
+    declared: Mapping[OperationKey, EventMetadata],
 ) -> Operation:
     kernels = tuple(dict.fromkeys(key.kernel for key in keys if key.kernel))
-    if instruction is None:
-        return Operation(name, program, None, kernels=kernels)
-    cost, metadata = costs.get(instruction), instruction.metadata
-    return Operation(
+    found = next((declared[key] for key in keys if key in declared), None)
+    facts = facts_of(found) if found else NO_FACTS
+    operation = Operation(
         name,
         program,
         instruction,
-        category_of(instruction),
-        metadata.op_name or "",
-        "",
-        None if cost is None or cost.unknown else cost.flops,
-        None if cost is None or cost.unknown else cost.bytes_accessed,
-        kernels=kernels,
+        facts.category,
+        facts.op_name,
+        facts.source,
+        facts.flops,
+        facts.model_flops,
+        facts.traffic,
+        kernels,
     )
+    return operation if instruction is None else _completed(operation, instruction, costs.get(instruction))
 
 
-def _spans(occurrences: Occurrences) -> tuple[int, ...]:
-    """The time of each device from its first to its last operation."""
+def _completed(operation: Operation, instruction: Instruction, cost: Cost | None) -> Operation:
+    """An operation with what its instruction says where the trace says nothing."""
+    flops, traffic = operation.flops, operation.traffic
+    if flops is None and traffic is None and cost is not None and not cost.unknown:
+        flops, traffic = cost.flops, Traffic(cost.bytes_accessed, cost.bytes_accessed)
+    op_name, source = operation.op_name, operation.source
+    if operation.program and operation.program.module and not (op_name and source):
+        origin = origins_of(operation.program.module).of(instruction)
+        op_name, source = op_name or origin.op_name, source or origin.source
+    category = operation.category or category_of(instruction)
+    return replace(operation, category=category, op_name=op_name, source=source, flops=flops, traffic=traffic)
+
+
+def _spans(occurrences: Occurrences, limits: Mapping[int, tuple[int, int]]) -> tuple[int, ...]:
+    """The time of each device from its first to its last operation or step."""
     count = len(occurrences.device_names)
     first, last = np.full(count, np.iinfo(np.int64).max), np.full(count, np.iinfo(np.int64).min)
     np.minimum.at(first, occurrences.devices, occurrences.begins_ps)
     np.maximum.at(last, occurrences.devices, occurrences.ends_ps)
-    return tuple((last - first).tolist())
+    bounds = zip(first.tolist(), last.tolist(), strict=True)
+    return tuple(
+        max(last, limits[at][1]) - min(first, limits[at][0]) if at in limits else max(last - first, 0)
+        for at, (first, last) in enumerate(bounds)
+    )

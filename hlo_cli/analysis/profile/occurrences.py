@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -57,6 +57,22 @@ class Occurrences:
         return self.begins_ps + self.durations_ps
 
 
+def part_of(rows: Occurrences, first: int, end: int) -> Occurrences:
+    """The rows from `first` to `end`, with the same keys and devices."""
+    part = slice(first, end)
+    return replace(
+        rows,
+        codes=rows.codes[part],
+        devices=rows.devices[part],
+        lines=rows.lines[part],
+        runs=rows.runs[part],
+        begins_ps=rows.begins_ps[part],
+        durations_ps=rows.durations_ps[part],
+        self_ps=rows.self_ps[part],
+        counts=rows.counts[part],
+    )
+
+
 class OccurrenceList:
     """Collects rows, line by line."""
 
@@ -66,6 +82,10 @@ class OccurrenceList:
         self._lines: list[str] = []
         self._parts: list[tuple[Integers, ...]] = []
         self._facts: dict[OperationKey, EventMetadata] = {}
+        self._size = 0
+
+    def __len__(self) -> int:
+        return self._size
 
     def key(self, key: OperationKey, facts: EventMetadata | None = None) -> int:
         """The code of an operation."""
@@ -88,12 +108,14 @@ class OccurrenceList:
         self_ps: Integers,
         counts: Integers | int = 1,
     ) -> None:
-        """Adds the rows of a line."""
+        """Adds the rows of a line; negative durations, which only corrupt files have, count as 0."""
         line = len(self._lines)
         self._lines.append(name)
         size = len(codes)
         whole = [np.broadcast_to(np.asarray(each, np.int64), size) for each in (devices, line, runs, counts)]
+        durations_ps = np.maximum(durations_ps, 0)
         self._parts.append((codes, whole[0], whole[1], whole[2], begins_ps, durations_ps, self_ps, whole[3]))
+        self._size += size
 
     def occurrences(self) -> Occurrences:
         """All rows, in the order in which they were added."""

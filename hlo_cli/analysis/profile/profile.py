@@ -14,6 +14,7 @@ from hlo_cli.ir.module import Module
 from hlo_cli.ir.traces.trace import Integers, Trace
 
 Platform: TypeAlias = Literal["CPU", "GPU", "TPU"]
+StepSource: TypeAlias = Literal["annotation", "line", "executions"]
 NO_STEP: Final = -1
 PS: Final = 1e-12
 """Seconds of a picosecond."""
@@ -28,13 +29,28 @@ class MeasuredProgram:
     module: Module | None = field(repr=False)
 
 
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Bytes that one call accesses: all, those in main memory, and those in the memories next to a TPU's cores.
+
+    The last four may count what is not in `all`, as the trace declares them.
+    """
+
+    all: float
+    main: float
+    cmem_read: float = 0.0
+    cmem_written: float = 0.0
+    vmem_read: float = 0.0
+    vmem_written: float = 0.0
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Operation:
     """A timed operation: an instruction of a program, or a kernel without one.
 
-    `name` is that of the instruction, else that of the kernel. `flops` and `bytes` are those of one call as the trace
-    declares them, else by XLA's cost analysis of the instruction; None if unknown. `main_bytes` are the bytes in main
-    memory. `category` is XLA's category; `kernels` are the names of the kernels that the operation ran as.
+    `name` is that of the instruction, else that of the kernel. `flops` and `traffic` are those of one call as the trace
+    declares them, else by XLA's cost analysis of the instruction; None if unknown. `model_flops` are without those
+    of rematerialization. `category` is XLA's category; `kernels` are the names of the kernels that it ran as.
     """
 
     name: str
@@ -44,9 +60,19 @@ class Operation:
     op_name: str = ""
     source: str = ""
     flops: float | None = None
-    bytes: float | None = None
-    main_bytes: float | None = None
+    model_flops: float | None = None
+    traffic: Traffic | None = None
     kernels: tuple[str, ...] = ()
+
+    @property
+    def bytes(self) -> float | None:
+        """The bytes that one call accesses; None if unknown."""
+        return self.traffic.all if self.traffic else None
+
+    @property
+    def main_bytes(self) -> float | None:
+        """The bytes that one call accesses in main memory; None if unknown."""
+        return self.traffic.main if self.traffic else None
 
     @property
     def is_joined(self) -> bool:
@@ -56,7 +82,10 @@ class Operation:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Step:
-    """A step: its name, its time, and whether it lies in the trace as a whole. `device` is None for all devices."""
+    """A step: its name, its time, and whether it lies in the trace as a whole. `device` is None for all devices.
+
+    The step of several devices is from the first begin to the last end on those of the first host.
+    """
 
     name: str
     begin_ps: int
@@ -70,20 +99,41 @@ class Step:
         return self.end_ps - self.begin_ps
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class Peaks:
-    """Peak rates of a device: FLOP/s, and bytes per second of main memory. `source` says who states them."""
+    """Peak rates of a device: FLOP/s, and bytes per second of its memories; 0 if unknown.
+
+    `source` says who states them. Those of VMEM count for efficiency only if the core `has_merged_vmem`.
+    """
 
     flops: float
     main_bytes: float
     source: str
+    cmem_read: float = 0.0
+    cmem_written: float = 0.0
+    vmem_read: float = 0.0
+    vmem_written: float = 0.0
+    shared: float = 0.0
+    has_merged_vmem: bool = False
+    has_megacore: bool = False
+
+    @property
+    def ridge(self) -> float | None:
+        """The FLOPs per byte of main memory where the two peaks meet; None if unknown.
+
+        >>> Peaks(200e12, 1e12, "trace").ridge
+        200.0
+        """
+        return self.flops / self.main_bytes if self.main_bytes and self.flops else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Profile:
     """Joined operations: row `i` of `occurrences` is one of `operations[codes[i]]`, in step `steps[step_codes[i]]`.
 
-    `spans_ps` is the time of each device from its first to its last operation or step.
+    `spans_ps` is the time of each device from its first to its last operation or step. `device_type` is the name that
+    the trace gives the devices. `step_source` says what the steps are: annotations of the program, the line of steps of
+    a TPU, or executions of the program that took longest.
     """
 
     traces: tuple[Trace, ...]
@@ -97,6 +147,8 @@ class Profile:
     spans_ps: tuple[int, ...]
     peaks: Peaks | None = None
     notes: tuple[str, ...] = ()
+    device_type: str = ""
+    step_source: StepSource = "annotation"
 
     @property
     def devices(self) -> tuple[str, ...]:
@@ -106,7 +158,13 @@ class Profile:
     @property
     def total_ps(self) -> int:
         """The time of all devices together, of which shares are parts: idle time included."""
-        busy = np.bincount(
-            self.occurrences.devices, self.occurrences.self_ps.astype(np.float64), minlength=len(self.devices)
-        )
-        return sum(max(span, round(own)) for span, own in zip(self.spans_ps, busy.tolist(), strict=True))
+        return sum(max(span, own) for span, own in zip(self.spans_ps, self.busy_ps, strict=True))
+
+    @property
+    def busy_ps(self) -> tuple[int, ...]:
+        """The self time of the operations of each device; on GPUs, of those with an instruction if there are any."""
+        occurrences = self.occurrences
+        own = occurrences.self_ps.astype(np.float64)
+        if self.platform == "GPU" and any(operation.is_joined for operation in self.operations):
+            own = own * np.array([operation.is_joined for operation in self.operations])[self.codes]
+        return tuple(round(each) for each in np.bincount(occurrences.devices, own, len(self.devices)).tolist())

@@ -1,19 +1,45 @@
 """The steps of a trace, and the step of each timed operation.
 
 On hosts, a step is an event with the statistic `step_num`, written by `StepTraceAnnotation`; a run belongs to the step
-in which it was launched.
+in which it was launched. On TPUs, each core has a line of steps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 
 import numpy as np
 
 from hlo_cli.analysis.profile.occurrences import NO_RUN, Occurrences
-from hlo_cli.analysis.profile.profile import NO_STEP, Step
+from hlo_cli.analysis.profile.profile import NO_STEP, Step, StepSource
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.traces.trace import ABSENT, Integers, Line, Plane
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DeviceSteps:
+    """The rows of a core from `first_row` on, which begin at `begins`, with its steps by the same clock.
+
+    `first_ps` and `last_ps` limit the time of operations and steps.
+    """
+
+    device: int
+    first_row: int
+    begins: Integers
+    steps: tuple[Step, ...]
+    first_ps: int
+    last_ps: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stepped:
+    """Steps, and the step of each row of one trace."""
+
+    steps: tuple[Step, ...]
+    codes: Integers
+    source: StepSource = "annotation"
 
 
 def host_steps(plane: Plane) -> tuple[Step, ...]:
@@ -45,27 +71,128 @@ def launches(plane: Plane) -> Mapping[int, int]:
     return found
 
 
-def steps_of_runs(occurrences: Occurrences, steps: tuple[Step, ...], launched: Mapping[int, int]) -> Integers:
+def steps_of_runs(rows: Occurrences, steps: tuple[Step, ...], launched: Mapping[int, int]) -> Stepped:
     """The step of each row: that in which its run was launched, or in which the run, or the row itself, begins."""
-    if not steps:
-        return np.full(len(occurrences), NO_STEP, np.int64)
-    begins = occurrences.begins_ps.copy()
-    runs, inverse = np.unique(occurrences.runs, return_inverse=True)
+    begins = rows.begins_ps.copy()
+    runs, inverse = np.unique(rows.runs, return_inverse=True)
     first = np.full(len(runs), np.iinfo(np.int64).max)
     np.minimum.at(first, inverse, begins)
     for at, run in enumerate(runs.tolist()):
         first[at] = launched.get(run, first[at])
-    known = occurrences.runs != NO_RUN
+    known = rows.runs != NO_RUN
     begins[known] = first[inverse][known]
-    return step_at(begins, steps)
+    return Stepped(steps, step_at(begins, steps))
 
 
-def step_at(times: Integers, steps: tuple[Step, ...]) -> Integers:
+def steps_of_lines(devices: Sequence[DeviceSteps], count: int) -> Stepped:
+    """The steps of cores, each row by the line of its core; equal names on several cores are one step."""
+    names: dict[tuple[str, int], int] = {}
+    begins: list[int] = []
+    ends: list[int] = []
+    on: list[int] = []
+    codes = np.full(count, NO_STEP, np.int64)
+    for device in devices:
+        steps = sorted(device.steps, key=lambda step: (step.begin_ps, step.end_ps))
+        own = []
+        for key, step in zip(_numbered(steps), steps, strict=True):
+            at = names.setdefault(key, len(names))
+            if at == len(begins):
+                begins.append(step.begin_ps)
+                ends.append(step.end_ps)
+                on.append(0)
+            begins[at], ends[at] = min(begins[at], step.begin_ps), max(ends[at], step.end_ps)
+            on[at] += 1
+            own.append(at)
+        found = step_at(device.begins, steps)
+        rows = slice(device.first_row, device.first_row + len(found))
+        codes[rows] = np.array([*own, NO_STEP], np.int64)[found]
+    with_steps = sum(bool(device.steps) for device in devices)
+    steps = [
+        Step(name, begin, end, count == with_steps)
+        for (name, _), begin, end, count in zip(names, begins, ends, on, strict=True)
+    ]
+    order = sorted(range(len(steps)), key=lambda at: steps[at].begin_ps)
+    places = np.array([*np.argsort(order).tolist(), NO_STEP], np.int64)
+    return Stepped(tuple(steps[at] for at in order), places[codes], "line")
+
+
+def steps_of_executions(rows: Occurrences) -> Stepped:
+    """One step for each execution of the program with the most self time; none if executions are unknown."""
+    programs = {pair: at for at, pair in enumerate(dict.fromkeys((key.program, key.module) for key in rows.keys))}
+    of_key = np.array([programs[key.program, key.module] for key in rows.keys], np.int64)
+    known = np.flatnonzero(rows.runs != NO_RUN)
+    if not len(known):
+        return Stepped((), np.full(len(rows), NO_STEP, np.int64))
+    of_row = of_key[rows.codes]
+    largest = int(np.bincount(of_row[known], rows.self_ps[known].astype(np.float64)).argmax())
+    chosen = known[of_row[known] == largest]
+    runs, inverse = np.unique(rows.runs[chosen], return_inverse=True)
+    begins, ends = np.full(len(runs), np.iinfo(np.int64).max), np.full(len(runs), np.iinfo(np.int64).min)
+    np.minimum.at(begins, inverse, rows.begins_ps[chosen])
+    np.maximum.at(ends, inverse, rows.ends_ps[chosen])
+    order = np.argsort(begins, kind="stable")
+    steps = tuple(Step(str(at), int(begins[run]), int(ends[run])) for at, run in enumerate(order.tolist()))
+    codes = step_at(rows.begins_ps, steps)
+    codes[chosen] = np.argsort(order)[inverse]
+    return Stepped(steps, codes, "executions")
+
+
+def _numbered(steps: Iterable[Step]) -> Iterable[tuple[str, int]]:
+    """The names of steps, with the number of earlier ones of the same name."""
+    seen: dict[str, int] = {}
+    for step in steps:
+        seen[step.name] = seen.get(step.name, -1) + 1
+        yield step.name, seen[step.name]
+
+
+def join_hosts(hosts: Sequence[Stepped]) -> Stepped:
+    """The steps of several hosts: equal names are one step, with the times of the first host that has it."""
+    if len(hosts) == 1:
+        return hosts[0]
+    found: dict[tuple[str, int], Step] = {}
+    parts = []
+    for host in hosts:
+        keys = list(_numbered(host.steps))
+        for key, step in zip(keys, host.steps, strict=True):
+            before = found.setdefault(key, step)
+            found[key] = replace(before, is_whole=before.is_whole and step.is_whole)
+        places = {key: at for at, key in enumerate(found)}
+        parts.append(np.array([*(places[key] for key in keys), NO_STEP], np.int64)[host.codes])
+    return Stepped(
+        tuple(found.values()), np.concatenate(parts), next((h.source for h in hosts if h.steps), "annotation")
+    )
+
+
+def mark_partial(stepped: Stepped, operations: Integers, devices: Integers) -> Stepped:
+    """Marks the first and the last step as partial if they lack an operation that all other steps ran on a device."""
+    steps = stepped.steps
+    inside = np.flatnonzero(stepped.codes != NO_STEP)
+    if len(steps) < 2 or not len(inside):
+        return stepped
+    place = devices[inside] * (int(operations.max()) + 1) + operations[inside]
+    _, place = np.unique(place, return_inverse=True)
+    ran = np.unique(place * len(steps) + stepped.codes[inside])
+    place, step = ran // len(steps), ran % len(steps)
+    counts = np.bincount(place, minlength=int(place.max()) + 1)
+    found = list(steps)
+    for at in (0, len(steps) - 1):
+        own = np.zeros(len(counts), bool)
+        own[place[step == at]] = True
+        is_common = counts - own == len(steps) - 1
+        is_short = len(steps) > 2 or 2 * steps[at].duration_ps < max(each.duration_ps for each in steps)
+        if is_short and (is_common & ~own).any():
+            found[at] = replace(steps[at], is_whole=False)
+    return replace(stepped, steps=tuple(found))
+
+
+def step_at(times: Integers, steps: Sequence[Step]) -> Integers:
     """The index of the step that each time lies in, `NO_STEP` if in none; steps are in order and do not overlap.
 
     >>> step_at(np.array([5, 15, 25]), (Step("0", 0, 10), Step("1", 20, 30))).tolist()
     [0, -1, 1]
     """
+    if not steps:
+        return np.full(len(times), NO_STEP, np.int64)
     starts, ends = (np.array([getattr(step, name) for step in steps], np.int64) for name in ("begin_ps", "end_ps"))
     at = np.searchsorted(starts, times, side="right") - 1
     return np.where((at >= 0) & (times < ends[np.maximum(at, 0)]), at, NO_STEP)

@@ -105,6 +105,11 @@ class Line:
     def __repr__(self) -> str:
         return f"<line {self.name}>"
 
+    @property
+    def kinds(self) -> Mapping[int, EventMetadata]:
+        """The metadata of its events by id."""
+        return self._kinds()
+
     @cached_property
     def events(self) -> Events:
         """All events; HloError if the file is corrupt here."""

@@ -1,0 +1,83 @@
+"""The timed operations of one trace: which planes and lines of it hold them, on each platform."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from hlo_cli.analysis.profile.columns import text
+from hlo_cli.analysis.profile.cpu_events import HOST, add_cpu_events
+from hlo_cli.analysis.profile.occurrences import OccurrenceList, Occurrences
+from hlo_cli.analysis.profile.profile import Platform
+from hlo_cli.analysis.profile.steps import (
+    DeviceSteps,
+    Stepped,
+    host_steps,
+    launches,
+    steps_of_executions,
+    steps_of_lines,
+    steps_of_runs,
+)
+from hlo_cli.analysis.profile.tpu_events import OPS, add_core, core_of
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir.traces.trace import Plane, Trace
+
+_TYPE: Final = ("device_type_string", "gpu_device_name", "cpu_version")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Capture:
+    """The rows of one trace from `first` to `end`, with what places them in steps."""
+
+    trace: Trace
+    first: int
+    end: int
+    cores: Sequence[DeviceSteps] = ()
+
+    def limits(self) -> Mapping[int, tuple[int, int]]:
+        """When the operations and steps of each device begin and end, where the trace has steps of its own."""
+        return {core.device: (core.first_ps, core.last_ps) for core in self.cores}
+
+    def steps(self, rows: Occurrences) -> Stepped:
+        """The step of each of its rows: by the lines of cores, by annotations on the host, or by executions."""
+        if any(core.steps for core in self.cores):
+            return steps_of_lines(self.cores, self.end - self.first)
+        host = self.trace.plane(HOST)
+        steps = host_steps(host) if host else ()
+        if host and steps:
+            found = steps_of_runs(rows, steps, launches(host))
+            if (found.codes >= 0).any():
+                return found
+        return steps_of_executions(rows)
+
+
+def platform_of(traces: Sequence[Trace]) -> Platform:
+    """The platform of traces: that of the devices with operations, else the CPU."""
+    planes = [plane for trace in traces for plane in trace.planes]
+    if any(core_of(plane) and any(line.name == OPS and len(line.events) for line in plane.lines) for plane in planes):
+        return "TPU"
+    return "CPU"
+
+
+def capture(trace: Trace, platform: Platform, rows: OccurrenceList, host: str) -> Capture:
+    """Adds the timed operations of a trace; the names of devices begin with `host`."""
+    first = len(rows)
+    cores = []
+    for plane in trace.planes:
+        if platform == "TPU" and (name := core_of(plane)):
+            found = add_core(plane, host + name, rows)
+            cores += [found] if found else []
+        elif platform == "CPU" and plane.name == HOST:
+            add_cpu_events(plane, rows, host)
+    return Capture(trace, first, len(rows), cores)
+
+
+def device_planes(trace: Trace, platform: Platform) -> Sequence[Plane]:
+    """The planes of the devices of a trace."""
+    return [plane for plane in trace.planes if (core_of(plane) if platform == "TPU" else plane.name == HOST)]
+
+
+def device_type(planes: Sequence[Plane]) -> str:
+    """The name of the type of devices; empty if the trace has none."""
+    found = (text(plane.statistics.get(name)) for plane in planes for name in _TYPE)
+    return next(filter(None, found), "")

@@ -1,0 +1,165 @@
+"""Achieved rates of operations next to the peaks of the device: what bounds them, and how close they come.
+
+Mirrors `SetRooflineMetrics` of xprof/convert/op_metrics_to_record.h and xprof/convert/op_stats_to_roofline_model.cc.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from hlo_cli.analysis.profile.columns import real
+from hlo_cli.analysis.profile.measures import Measure
+from hlo_cli.analysis.profile.profile import PS, Operation, Peaks, Profile, Traffic
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
+from hlo_cli.ir.traces.trace import Plane
+
+COMPUTE: Final = "compute"
+MAIN: Final = "HBM"
+CMEM_READ, CMEM_WRITE, VMEM_READ, VMEM_WRITE = "CMEM read", "CMEM write", "VMEM read", "VMEM write"
+SHARED: Final = "shared memory"
+_INNER: Final = (opcodes.CALL, opcodes.CONDITIONAL, opcodes.WHILE, "megacore fusion")
+"""The categories of operations whose costs are those of others that ran inside them."""
+_TERA, _GIGA = 1e12, 1e9
+
+
+def peaks_of(plane: Plane) -> Peaks | None:
+    """The peaks of a device that a trace states; None if it states none."""
+    found = {name: real(value) or 0.0 for name, value in plane.statistics.items() if real(value) is not None}
+    flops, main = found.get("peak_teraflops_per_second", 0.0), found.get("peak_hbm_bw_gigabytes_per_second", 0.0)
+    if flops <= 0 or main <= 0:
+        return None
+
+    def near(name: str) -> float:
+        return found.get(f"peak_{name}_bw_gigabytes_per_second", 0.0) * _GIGA
+
+    return Peaks(
+        flops * _TERA,
+        main * _GIGA,
+        "the trace",
+        near("cmem_rd"),
+        near("cmem_wr"),
+        near("vmem_rd"),
+        near("vmem_wr"),
+        has_merged_vmem=bool(found.get("has_merged_vmem")),
+        has_megacore=bool(found.get("has_megacore")),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """Rates over the total time of an operation: FLOP/s and bytes/s; None where the costs are unknown.
+
+    `intensity` is FLOPs per byte. `bound_by` is the resource with the greatest part of its peak in use, empty if none
+    is. `efficiency` is the greatest part of a peak that counts for the roofline; it may exceed 1.
+    """
+
+    flops: float | None = None
+    model_flops: float | None = None
+    bytes: float | None = None
+    main_bytes: float | None = None
+    intensity: float | None = None
+    bound_by: str = ""
+    efficiency: float | None = None
+    compute_use: float | None = None
+    memory_use: float | None = None
+
+
+NO_RATES: Final = Rates()
+
+
+def rates_of(operation: Operation, measure: Measure, peaks: Peaks | None = None) -> Rates:
+    """The rates that the calls of an operation achieved."""
+    return _rates(operation.flops, operation.model_flops, operation.traffic, measure.calls, measure.total, peaks)
+
+
+def rates(profile: Profile, measured: Sequence[Measure]) -> Sequence[Rates]:
+    """The rates of each operation of a profile, from the measures of all operations."""
+    return [rates_of(each, found, profile.peaks) for each, found in zip(profile.operations, measured, strict=True)]
+
+
+def program_rates(profile: Profile, measured: Sequence[Measure]) -> Rates:
+    """The rates of everything that ran, over the time of all devices, idle time included."""
+    flops = model_flops = 0.0
+    sums = [0.0] * 6
+    for operation, found in zip(profile.operations, measured, strict=True):
+        if operation.category in _INNER:
+            continue
+        flops += (operation.flops or 0.0) * found.calls
+        model_flops += (operation.model_flops or operation.flops or 0.0) * found.calls
+        sums = [total + each * found.calls for total, each in zip(sums, _bytes(operation.traffic), strict=True)]
+    return _rates(flops, model_flops, Traffic(*sums), 1, profile.total_ps * PS, profile.peaks)
+
+
+def _bytes(traffic: Traffic | None) -> tuple[float, ...]:
+    if traffic is None:
+        return (0.0,) * 6
+    near = traffic.cmem_read, traffic.cmem_written, traffic.vmem_read, traffic.vmem_written
+    return (traffic.all, traffic.main, *near)
+
+
+def _rates(
+    flops: float | None,
+    model_flops: float | None,
+    traffic: Traffic | None,
+    calls: int,
+    seconds: float,
+    peaks: Peaks | None,
+) -> Rates:
+    if (flops is None and traffic is None) or seconds <= 0:
+        return NO_RATES
+    scale = calls / seconds
+    flop_rate = (flops or 0.0) * scale
+    all_bytes, main, *near = (each * scale for each in _bytes(traffic))
+    found = Rates(
+        flop_rate,
+        (model_flops or flops or 0.0) * scale,
+        all_bytes,
+        main,
+        flop_rate / all_bytes if all_bytes else None,
+    )
+    if peaks is None:
+        return found
+    near_peaks = peaks.cmem_read, peaks.cmem_written, peaks.vmem_read, peaks.vmem_written
+    uses = {
+        COMPUTE: flop_rate / peaks.flops if peaks.flops else 0.0,
+        MAIN: main / peaks.main_bytes if peaks.main_bytes else 0.0,
+        **{
+            name: rate / peak if peak else 0.0
+            for name, rate, peak in zip((CMEM_READ, CMEM_WRITE, VMEM_READ, VMEM_WRITE), near, near_peaks, strict=True)
+        },
+        SHARED: main / peaks.shared if peaks.shared else 0.0,
+    }
+    greatest = max(uses, key=lambda name: uses[name])
+    counted = [MAIN]
+    if peaks.cmem_read > 0 or peaks.cmem_written > 0:
+        counted += [CMEM_READ, CMEM_WRITE]
+    elif peaks.has_merged_vmem:
+        counted += [VMEM_READ, VMEM_WRITE]
+    memory = max(uses[name] for name in counted)
+    return replace(
+        found,
+        bound_by=greatest if uses[greatest] > 0 else "",
+        efficiency=max(memory, uses[COMPUTE]),
+        compute_use=uses[COMPUTE],
+        memory_use=memory,
+    )
+
+
+def over_peak(operation: Operation, rates: Rates) -> str:
+    """Why an operation exceeds the roofline, in words; empty if it does not.
+
+    >>> over_peak(Operation("c", None, None, "custom-call"), Rates(efficiency=3.3))
+    'the custom call declares more than it does'
+    """
+    if rates.efficiency is None or rates.efficiency <= 1:
+        return ""
+    if operation.category.endswith(("-start", "-done")) or operation.name.partition(".")[0].endswith(
+        ("-start", "-done")
+    ):
+        return "its bytes are transferred after it ends"
+    if operation.category == opcodes.CUSTOM_CALL:
+        return "the custom call declares more than it does"
+    return "its declared cost is higher than what it does"

@@ -1,0 +1,121 @@
+"""Calls, times, shares, and rates of traces of TPUs and GPUs equal those of XProf."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from hlo_cli.analysis.profile.measure import measure
+from hlo_cli.analysis.profile.measures import Measure, operation_measures
+from hlo_cli.analysis.profile.profile import Profile
+from hlo_cli.analysis.profile.rates import program_rates, rates
+from hlo_cli.ir.module import Module
+from hlo_cli.ir.traces.trace import TracedProgram
+from hlo_cli.source import Source
+from hlo_cli.syntax.read import read_module
+from hlo_cli.syntax.traces.read import read_trace
+from traces_of_tpus import calls_of
+from traces_of_xprof import ANSWERS, files, sources
+
+FILES = dict(files())
+ALL: Mapping[str, Mapping[str, Sequence[Sequence[object]]]] = json.loads(gzip.decompress(ANSWERS.read_bytes()))
+TPUS = [name for name in FILES if ", TPU, " in name]
+GIBI = 1 << 30
+Row = tuple[int | None, str]
+
+
+def parsed(program: TracedProgram) -> Module:
+    return read_module(Source(program.name, ""), program.proto)
+
+
+def profile_of(name: str) -> Profile:
+    return measure(read_trace(FILES[name], name), parsed)
+
+
+def rows_of(name: str, table: str, names: str) -> dict[Row, dict[str, object]]:
+    """The rows of one of XProf's tables by program and operation."""
+    found: dict[Row, dict[str, object]] = {}
+    for row in ALL[name][table]:
+        cells = dict(zip(names.split(), row, strict=True))
+        program = str(cells.get("program_id", cells.get("hlo_module_id")))
+        found[int(program), str(cells.get("hlo_op_name", cells.get("operation")))] = cells
+    return found
+
+
+def hlo_stats(name: str) -> dict[Row, dict[str, object]]:
+    found = rows_of(name, "hlo_stats", " ".join(ALL["columns"]["hlo_stats"]))  # type: ignore[arg-type]
+    return {row: cells for row, cells in found.items() if row[1] != "IDLE"}
+
+
+def roofline(name: str) -> dict[Row, dict[str, object]]:
+    return rows_of(name, "roofline", " ".join(ALL["columns"]["roofline"]))  # type: ignore[arg-type]
+
+
+def by_row(profile: Profile) -> dict[Row, tuple[int, Measure]]:
+    return {
+        (each.program.id if each.program else None, each.name): (at, found)
+        for at, (each, found) in enumerate(zip(profile.operations, operation_measures(profile), strict=True))
+    }
+
+
+def has_one_clock(name: str) -> bool:
+    """Whether devices have no clock of their own; else XProf subtracts times of the host from those of the device."""
+    return "clock" not in name
+
+
+def close(value: object) -> object:
+    return pytest.approx(value, rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("name", TPUS)
+def test_calls_and_times_are_those_of_xprof(name: str) -> None:
+    profile = profile_of(name)
+    ours, theirs = by_row(profile), hlo_stats(name)
+    assert set(ours) == set(theirs)
+    for row, (_, found) in ours.items():
+        cells = theirs[row]
+        assert found.calls == found.events == cells["occurrences"], row
+        assert found.total * 1e6 == close(cells["total_time"])
+        assert found.self_time * 1e6 == close(cells["total_self_time"])
+        if has_one_clock(name):
+            assert 1e14 * found.self_time / profile.total_ps == close(cells["total_self_time_percent"])
+
+
+@pytest.mark.parametrize("name", TPUS)
+def test_rates_and_bounds_are_those_of_xprof(name: str) -> None:
+    profile = profile_of(name)
+    measured = operation_measures(profile)
+    found = rates(profile, measured)
+    stats, lines = hlo_stats(name), roofline(name)
+    for row, (at, _) in by_row(profile).items():
+        cells, line, own = stats[row], lines[row], found[at]
+        assert (own.flops or 0) / 1e9 == close(cells["normalized_flop_rate"])
+        assert (own.model_flops or 0) / 1e9 == close(cells["model_flop_rate"])
+        assert (own.bytes or 0) / GIBI == close(cells["measured_memory_bw"])
+        assert (own.main_bytes or 0) / GIBI == close(cells["hbm_bw"])
+        assert (own.intensity or 0) == close(cells["operational_intensity"])
+        assert (own.bound_by.lower() or "unknown") == str(cells["bound_by"]).lower()
+        assert (own.efficiency or 0) == close(line["roofline_efficiency"])
+        assert (own.compute_use or 0) == close(line["compute_efficiency"])
+        assert (own.memory_use or 0) == close(line["max_mem_bw_utilization"])
+    program, whole = lines[0, "Program"], program_rates(profile, measured)
+    if has_one_clock(name):
+        assert (whole.flops or 0) / 1e9 == close(program["measured_flop_rate"])
+        assert (whole.main_bytes or 0) / GIBI == close(program["hbm_bw"])
+        assert (whole.efficiency or 0) == close(program["roofline_efficiency"])
+        assert (whole.bound_by.lower() or "unknown") == str(program["bound_by"]).lower()
+
+
+@pytest.mark.parametrize("name", [name for name in TPUS if "clock" in name])
+def test_the_time_of_a_device_is_by_its_own_clock(name: str) -> None:
+    trace = next(trace for source, trace in sources() if name.startswith(f"{source},"))
+    calls = calls_of(trace)
+    spans = [
+        max(call.end_ps for call in own) - min(call.begin_ps for call in own)
+        for device in sorted({call.device for call in calls})
+        for own in [[call for call in calls if call.device == device]]
+    ]
+    assert list(profile_of(name).spans_ps) == spans
