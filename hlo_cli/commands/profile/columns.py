@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from hlo_cli.commands.profile.timed import Sum, Timed
 from hlo_cli.report.cell import Row
-from hlo_cli.report.column import Column, Share
+from hlo_cli.report.column import Column
 
 if TYPE_CHECKING:
+    from hlo_cli.analysis.profile.measures import Measure
     from hlo_cli.commands.profile.measured import Measured
-    from hlo_cli.commands.profile.timed import Sum
 
 EVENT_COLUMNS: Final = (
     Column("least_seconds", "min", "seconds", from_width=200),
@@ -36,8 +37,8 @@ def time_columns(measured: Measured, *, has_kernels: bool = False) -> tuple[Colu
     )
 
 
-def time_cells(measured: Measured, each: Sum) -> Row:
-    """Times and calls of a sum; shares are parts of the time of all devices, idle time included."""
+def time_cells(measured: Measured, each: Measure | Sum) -> Row:
+    """Times and calls; shares are parts of the time of all devices, idle time included."""
     devices = max(len(measured.profile.devices), 1)
     calls = each.calls / devices
     return (
@@ -51,27 +52,32 @@ def time_cells(measured: Measured, each: Sum) -> Row:
     )
 
 
-def rate_columns(measured: Measured, sums: Sequence[Sum]) -> tuple[Column, ...]:
-    """The columns of `rate_cells`; the part of the roof only if the peaks of the device are known."""
-    has_flops, has_bytes = any(each.flops for each in sums), any(each.bytes for each in sums)
-    roof = (
-        Column("floor_seconds", "floor", "seconds", total="sum", person=False),
-        Column("bound", "bound", rank=5),
-        Column("roofline_fraction", "of roof", "percent", rank=7, total=Share("floor_seconds", "work_seconds")),
-    )
+def rate_columns(measured: Measured, rows: Sequence[Row]) -> tuple[Column, ...]:
+    """The columns of `rate_cells`, of which these are the rows; the roof only if the peaks of the device are known."""
+    has_flops, has_bytes = any(row[2] for row in rows), any(row[3] for row in rows)
+    roof = (Column("bound", "bound", rank=5), Column("roofline_fraction", "of roof", "percent", rank=7))
     return (
-        Column("flops", "flops", "count", total="sum", person=False),
-        Column("bytes", "bytes", "bytes", total="sum", person=False),
-        Column("work_seconds", "with work", "seconds", total="sum", person=False),
-        Column("flop_rate", "", "flop/second", total=Share("flops", "work_seconds"), rank=7, person=has_flops),
-        Column("byte_rate", "", "byte/second", total=Share("bytes", "work_seconds"), rank=7, person=has_bytes),
+        Column("flops", "flops", "count", person=False),
+        Column("bytes", "bytes", "bytes", person=False),
+        Column("flop_rate", "", "flop/second", rank=7, person=has_flops),
+        Column("byte_rate", "", "byte/second", rank=7, person=has_bytes),
         *(roof if measured.roofs.is_known else ()),
     )
 
 
-def rate_cells(measured: Measured, each: Sum) -> Row:
-    """Work and rates of a sum, the resource that bounds it, and its part of that resource's peak."""
-    cells: Row = (each.flops, each.bytes, each.work_time, each.flop_rate, each.byte_rate)
-    if not measured.roofs.is_known:
-        return cells
-    return *cells, max(each.compute, each.memory), each.bound, each.roof
+def rate_cells(measured: Measured, each: Timed | Sum) -> Row:
+    """The work of all calls, rates, the resource that bounds them, and the part of that resource's peak."""
+    if isinstance(each, Sum):
+        cells: Row = (each.flops, each.bytes, each.flop_rate, each.byte_rate)
+        return (*cells, each.bound, each.roof) if measured.roofs.is_known else cells
+    operation, calls, rates = each.operation, each.measure.calls, each.rates
+    work = (None if amount is None else amount * calls for amount in (operation.flops, operation.bytes))
+    flop_rate = None if operation.flops is None else rates.flops
+    byte_rate = None if operation.bytes is None else rates.bytes
+    cells = (*work, flop_rate, byte_rate)
+    return (*cells, rates.bound_by or None, rates.efficiency or None) if measured.roofs.is_known else cells
+
+
+def spread_cells(measure: Measure) -> Row:
+    """The cells of `EVENT_COLUMNS`."""
+    return measure.least, measure.median, measure.greatest, measure.deviation

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.analysis.origin.keys import OTHER_KEYS, UNKNOWN_KEY, Key, keys_of
+from hlo_cli.analysis.origin.keys import COMPUTED_KEY, NO_SCOPE_KEY, OTHER_KEYS, UNKNOWN_KEY, Key, keys_of
+from hlo_cli.analysis.query.collective_facts import NO_AXES
 from hlo_cli.commands.by.columns import where_key
 from hlo_cli.commands.by.groups import Group, group_by, key_cells, key_columns
 from hlo_cli.commands.by.option import cause_of
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 OWN_GROUPS: Final = ("opcode", "kind", "axis", "computation", "module")
 """Groupings of instructions that only profiles have."""
 NO_COLLECTIVE: Final = "(no collective)"
-_NO_AXES: Final = "(no axes)"
+_UNNAMED: Final = (*OTHER_KEYS, NO_INSTRUCTION, NO_COLLECTIVE, NO_AXES)
 _TABLES: Final = {
     "source": "sources",
     "scope": "scopes",
@@ -60,12 +61,13 @@ def report_of_groups(measured: Measured, grouping: str) -> Report:
 
 
 def _table(measured: Measured, grouping: str, groups: Sequence[tuple[Sum, Group[Timed]]]) -> Table:
-    sums, by = [each for each, _ in groups], cause_of(grouping)
+    by = cause_of(grouping)
+    rates = [rate_cells(measured, each) for each, _ in groups]
     has_inferred = any(group.inferred for _, group in groups)
     columns: tuple[Column, ...] = (
         *time_columns(measured),
         Column("instructions", "instr.", "count", total="sum", rank=6),
-        *rate_columns(measured, sums),
+        *rate_columns(measured, rates),
     )
     if by is None:
         columns = (*columns, Column(grouping, grouping, "opcode" if grouping == "opcode" else "text"))
@@ -75,8 +77,8 @@ def _table(measured: Measured, grouping: str, groups: Sequence[tuple[Sum, Group[
         share = Column("inferred_share", "inferred", "percent", person=has_inferred, from_width=120, rank=4)
         columns = (*columns, keys[0], inferred, share, keys[-1])
     rows = tuple(
-        (*time_cells(measured, each), each.operations, *rate_cells(measured, each), *_key_cells(group, by))
-        for each, group in groups
+        (*time_cells(measured, each), each.operations, *cells, *_key_cells(group, by))
+        for (each, group), cells in zip(groups, rates, strict=True)
     )
     return Table(_TABLES[grouping], columns, rows, noun="rows")
 
@@ -142,7 +144,7 @@ def _axis_key() -> Callable[[Timed], str]:
             }
         at = [instruction, *(instruction.operands[:1] if instruction.opcode.endswith("-done") else ())]
         collective = next((found[program.module][each] for each in at if each in found[program.module]), None)
-        return NO_COLLECTIVE if collective is None else collective.axis or _NO_AXES
+        return NO_COLLECTIVE if collective is None else collective.axis or NO_AXES
 
     return key
 
@@ -150,41 +152,37 @@ def _axis_key() -> Callable[[Timed], str]:
 def _answer(measured: Measured, grouping: str, groups: Sequence[tuple[Sum, Group[Timed]]]) -> str:
     if not groups:
         return f"No matches among {format_count(len(measured.every), 'operations')}"
-    whole = measured.whole
-    named = next((found for found in groups if found[1].key not in _UNNAMED), None)
-    each, group = groups[0] if named is None else named
-    share = f"{format_percent(each.self_time / whole)}%" if whole else "all"
-    words = f"{_subject(group.key, grouping)} {_takes(group.key, grouping)} {share} of {measured.whole_words}"
-    largest = groups[0]
+    whole, largest = measured.whole, groups[0]
+    each, group = next((found for found in groups if found[1].key not in _UNNAMED), largest)
+    words = f"{_subject(group.key, grouping)} {'take' if group.key in _UNNAMED else 'takes'}"
+    words += f" {format_percent(each.self_time / whole) if whole else 100}% of {measured.whole_words}"
     if group is not largest[1] and whole:
-        rest = f"{format_percent(largest[0].self_time / whole)}%"
-        words += f"; {_unnamed_words(largest[1].key)} {rest}"
-    return words[0].upper() + words[1:] if not words[0].isupper() and named is None else words
-
-
-_UNNAMED: Final = (*OTHER_KEYS, NO_INSTRUCTION, NO_COLLECTIVE, _NO_AXES)
+        share = format_percent(largest[0].self_time / whole)
+        words += f"; {_unnamed_words(largest[1].key, grouping)} take {share}%"
+    is_sentence = group.key in _UNNAMED or grouping == "axis"
+    return f"{words[0].upper()}{words[1:]}" if is_sentence else words
 
 
 def _subject(key: str, grouping: str) -> str:
+    """A key as the subject of a sentence."""
     if key in _UNNAMED:
-        return _unnamed_words(key)
+        return _unnamed_words(key, grouping)
     if grouping == "source":
         return key.rpartition("/")[2]
-    return f"the axis {key}" if grouping == "axis" and key != "-" else key
+    return f"axis {key}" if grouping == "axis" and key != "-" else key
 
 
-def _takes(key: str, grouping: str) -> str:
-    return "take" if key in _UNNAMED else "takes"
-
-
-def _unnamed_words(key: str) -> str:
+def _unnamed_words(key: str, grouping: str) -> str:
     """What has a key that names no cause."""
     words = {
         NO_INSTRUCTION: "kernels without an instruction",
         NO_COLLECTIVE: "operations that are not collectives",
-        UNKNOWN_KEY: "instructions of unknown origin",
+        NO_AXES: "collectives of no axis",
+        UNKNOWN_KEY: f"instructions of unknown {grouping}",
+        NO_SCOPE_KEY: "instructions without a scope",
+        COMPUTED_KEY: "computed values",
     }
-    return words.get(key, f"instructions of {key.strip('()')}")
+    return words.get(key, key.strip("()"))
 
 
 def _next(measured: Measured, grouping: str, groups: Sequence[tuple[Sum, Group[Timed]]]) -> tuple[str, ...]:

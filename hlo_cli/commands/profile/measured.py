@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.profile.measures import operation_measures
 from hlo_cli.analysis.profile.profile import PS
+from hlo_cli.analysis.profile.rates import rates_of
 from hlo_cli.commands.profile.load import Loaded
 from hlo_cli.commands.profile.roofs import Roofs
 from hlo_cli.commands.profile.timed import Sum, Timed, sum_of
@@ -34,7 +35,10 @@ class Measured:
     def every(self) -> Sequence[Timed]:
         """All operations with their times."""
         pairs = zip(self.profile.operations, operation_measures(self.profile), strict=True)
-        return tuple(Timed(operation, measure, self.roofs.floor(operation)) for operation, measure in pairs)
+        return tuple(
+            Timed(operation, measure, rates_of(operation, measure, self.roofs.peaks(operation)))
+            for operation, measure in pairs
+        )
 
     @cached_property
     def _selection(self) -> tuple[tuple[Timed, ...], tuple[Diagnostic, ...]]:

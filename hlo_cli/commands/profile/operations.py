@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from hlo_cli.commands.profile.columns import EVENT_COLUMNS, rate_cells, rate_columns, time_cells, time_columns
+from hlo_cli.commands.profile.columns import (
+    EVENT_COLUMNS,
+    rate_cells,
+    rate_columns,
+    spread_cells,
+    time_cells,
+    time_columns,
+)
 from hlo_cli.commands.profile.timed import NO_INSTRUCTION, Timed, sum_of
 from hlo_cli.commands.profile.words import answer_of, facts_of, numbers_of
 from hlo_cli.report.cell import Row
@@ -35,22 +42,21 @@ def operations_table(measured: Measured) -> Table:
     """One row for each instruction, and one for all kernels without one."""
     timed = sorted((each for each in measured.selected if each.operation.is_joined), key=rank)
     others = [each for each in measured.selected if not each.operation.is_joined]
-    sums = [sum_of([each]) for each in timed]
+    rates = [rate_cells(measured, each) for each in timed]
     rows = [
-        (*time_cells(measured, each), each.mean, *rate_cells(measured, each), *spread_cells(one), *_named(one))
-        for one, each in zip(timed, sums, strict=True)
+        (*time_cells(measured, each.measure), each.measure.mean, *cells, *spread_cells(each.measure), *_named(each))
+        for each, cells in zip(timed, rates, strict=True)
     ]
     if others:
         rest = sum_of(others)
-        at = sum(each.self_time >= rest.self_time for each in sums)
-        names: Row = (NO_INSTRUCTION, None, None, None, None, None)
-        cells = (*time_cells(measured, rest), rest.mean, *rate_cells(measured, rest))
-        rows.insert(at, (*cells, *(None for _ in EVENT_COLUMNS), *names))
+        at = sum(each.measure.self_time >= rest.self_time for each in timed)
+        cells = (*time_cells(measured, rest), rest.total / rest.events, *rate_cells(measured, rest))
+        rows.insert(at, (*cells, *(None for _ in EVENT_COLUMNS), NO_INSTRUCTION, None, None, None, None, None))
     has_modules = len({each.operation.program for each in timed}) > 1
     columns = (
-        *time_columns(measured, has_kernels=any(each.events != each.calls for each in sums)),
+        *time_columns(measured, has_kernels=_has_kernels(timed)),
         Column("mean_seconds", "avg", "seconds"),
-        *rate_columns(measured, sums),
+        *rate_columns(measured, rates),
         *EVENT_COLUMNS,
         Column("instruction", "instruction", "name"),
         Column("opcode", "opcode", "opcode", person=False),
@@ -72,9 +78,8 @@ def kernels_table(measured: Measured) -> Table:
         Column("kernel", "kernel"),
     )
     rows = tuple(
-        (*time_cells(measured, each), each.mean, *spread_cells(one), one.operation.name)
-        for one in timed
-        for each in [sum_of([one])]
+        (*time_cells(measured, each.measure), each.measure.mean, *spread_cells(each.measure), each.operation.name)
+        for each in timed
     )
     title = "kernels without an instruction"
     return Table("kernels", columns, rows, title=title, noun="kernels", main=False, limit=5)
@@ -85,12 +90,6 @@ def rank(each: Timed) -> tuple[float, str]:
     return -each.measure.self_time, each.operation.name
 
 
-def spread_cells(each: Timed) -> Row:
-    """The cells of `EVENT_COLUMNS`."""
-    measure = each.measure
-    return measure.least, measure.median, measure.greatest, measure.deviation
-
-
 def source_of(each: Timed) -> str | None:
     """The source line of an operation: that in the trace, else that in the metadata of the instruction."""
     operation = each.operation
@@ -99,6 +98,11 @@ def source_of(each: Timed) -> str | None:
     module = operation.program.module
     location = None if module is None else module.location(operation.instruction)
     return None if location is None else str(location)
+
+
+def _has_kernels(timed: Sequence[Timed]) -> bool:
+    """Whether calls of some instructions are several events."""
+    return any(each.measure.events != each.measure.calls for each in timed)
 
 
 def _named(each: Timed) -> Row:

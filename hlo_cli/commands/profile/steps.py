@@ -10,7 +10,7 @@ from hlo_cli.analysis.profile.measures import Measure, measures
 from hlo_cli.analysis.profile.profile import NO_STEP, PS
 from hlo_cli.analysis.profile.rows import rows_of, sums_by
 from hlo_cli.commands.profile.words import facts_of, numbers_of
-from hlo_cli.report.cell import Cell, Row
+from hlo_cli.report.cell import Row
 from hlo_cli.report.column import Column, Share
 from hlo_cli.report.numbers import format_count, format_seconds, verb
 from hlo_cli.report.report import Report
@@ -27,16 +27,18 @@ def report_of_steps(measured: Measured) -> Report:
     steps = measured.profile.steps
     found = _Groups(measured, measured.profile.step_codes, len(steps))
     durations = [step.duration_ps * PS for step in steps]
-    devices = [1 if step.device is not None else len(measured.profile.devices) for step in steps]
     rows = [
-        (*found.cells(at, duration * devices[at]), duration, "whole" if step.is_whole else "partial", step.name)
+        (
+            *found.cells(at, duration, 1 if step.device is not None else len(measured.profile.devices)),
+            "whole" if step.is_whole else "partial",
+            step.name,
+        )
         for at, (step, duration) in enumerate(zip(steps, durations, strict=True))
     ]
     if (outside := found.outside()) is not None and outside.events:
-        rows.append((*found.cells_of(outside, None, None, None), None, None, "(no step)"))
+        rows.append((*found.cells_of(outside, None, len(measured.profile.devices)), None, "(no step)"))
     columns = (
-        *found.columns("per step"),
-        Column("step_seconds", "duration", "seconds"),
+        *found.columns(f"per {measured.device_noun}" if len(measured.profile.devices) > 1 else ""),
         Column("part", "part", person=any(not step.is_whole for step in steps)),
         Column("trace_step", "step"),
     )
@@ -51,12 +53,10 @@ def report_of_devices(measured: Measured) -> Report:
     found = _Groups(measured, profile.occurrences.devices, len(profile.devices))
     spans = [max(span * PS, 0.0) for span in profile.spans_ps]
     rows = tuple(
-        (*found.cells(at, span), span, name)
-        for at, (name, span) in enumerate(zip(profile.devices, spans, strict=True))
+        (*found.cells(at, span, 1), name) for at, (name, span) in enumerate(zip(profile.devices, spans, strict=True))
     )
     columns = (
         *found.columns(""),
-        Column("span_seconds", "first to last", "seconds"),
         Column("device", "device"),
     )
     table = Table("devices", columns, rows, noun="devices")
@@ -115,36 +115,38 @@ class _Groups:
         parts = [0.0 if each is None else each.measure.calls / max(each.measure.events, 1) for each in calls]
         flops = [(each.flops or 0.0) * part for each, part in zip(profile.operations, parts, strict=True)]
         accessed = [(each.bytes or 0.0) * part for each, part in zip(profile.operations, parts, strict=True)]
-        self.flops, self.bytes = (sums_by(profile, groups, count, amounts) for amounts in (flops, accessed))
+        self._flops, self._bytes = (sums_by(profile, groups, count, amounts) for amounts in (flops, accessed))
 
     def columns(self, group: str) -> tuple[Column, ...]:
         """The columns of `cells`."""
         return (
-            Column("self_seconds", "busy", "seconds", total="sum", group=group),
-            Column("idle_seconds", "idle", "seconds", total="sum", group=group),
-            Column("idle_share", "idle", "percent", group=group, total=Share("idle_seconds", "device_seconds")),
-            Column("device_seconds", "time", "seconds", total="sum", person=False),
+            Column("time_seconds", "time", "seconds", total="sum"),
             Column("events", "events", "count", total="sum"),
+            Column("busy_seconds", "busy", "seconds", total="sum", group=group),
+            Column("idle_seconds", "idle", "seconds", total="sum", group=group),
+            Column("idle_share", "idle", "percent", group=group, total=Share("idle_seconds", "time_seconds")),
+            Column("self_seconds", "self", "seconds", total="sum", person=False),
             Column("flops", "flops", "count", total="sum", person=False),
             Column("bytes", "bytes", "bytes", total="sum", person=False),
-            Column("flop_rate", "", "flop/second", person=any(self.flops)),
-            Column("byte_rate", "", "byte/second", person=any(self.bytes)),
+            Column("flop_rate", "", "flop/second", person=any(self._flops), group=group),
+            Column("byte_rate", "", "byte/second", person=any(self._bytes), group=group),
         )
 
-    def cells(self, at: int, time: float) -> Row:
-        """The cells of a group, of which all devices together have this time."""
-        return self.cells_of(self.measures[at], time, self.flops[at], self.bytes[at])
+    def cells(self, at: int, time: float, devices: int) -> Row:
+        """The cells of a group that took this time on several devices; busy and idle time are those of one of them."""
+        return self.cells_of(self.measures[at], time, devices, (self._flops[at], self._bytes[at]))
 
-    def cells_of(self, measure: Measure, time: float | None, flops: float | None, accessed: float | None) -> Row:
+    def cells_of(
+        self, measure: Measure, time: float | None, devices: int, work: tuple[float | None, float | None] = (None, None)
+    ) -> Row:
         """The cells of a group; None stands for what does not apply."""
-        idle: Cell = None if time is None else max(time - measure.self_time, 0.0)
-        share = idle / time if time and isinstance(idle, float) else None
-        rates = [None if amount is None or not time else amount / time for amount in (flops, accessed)]
-        return (measure.self_time, idle, share, time, measure.events, flops, accessed, *rates)
+        busy = measure.self_time / max(devices, 1)
+        idle = None if time is None else max(time - busy, 0.0)
+        share = idle / time if time and idle is not None else None
+        rates = [None if amount is None or not time else amount / time / max(devices, 1) for amount in work]
+        return (time, measure.events, busy, idle, share, measure.self_time, *work, *rates)
 
     def outside(self) -> Measure | None:
         """The times of the rows in no group."""
         groups = (self._groups == NO_STEP).astype(self._groups.dtype) - 1
         return measures(self._measured.profile, groups, 1, self._rows)[0] if len(groups) else None
-
-

@@ -1,16 +1,17 @@
-"""Measured operations with the least time that they need, and their sums."""
+"""Measured operations with the rates that they achieve, and their sums."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.commands.profile.roofs import Floor
+from hlo_cli.analysis.profile.rates import is_inner
 from hlo_cli.dataclass import dataclass
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.profile.measures import Measure
     from hlo_cli.analysis.profile.profile import Operation
+    from hlo_cli.analysis.profile.rates import Rates
 
 NO_INSTRUCTION: Final = "(no instruction)"
 """What stands for the instruction of a kernel that belongs to none."""
@@ -18,11 +19,11 @@ NO_INSTRUCTION: Final = "(no instruction)"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Timed:
-    """An operation with its times on all devices, and the least time of one call."""
+    """An operation with its times on all devices, and the rates that its calls achieve."""
 
     operation: Operation
     measure: Measure
-    floor: Floor
+    rates: Rates
 
     @property
     def instruction_name(self) -> str:
@@ -30,16 +31,23 @@ class Timed:
         return self.operation.name if self.operation.is_joined else NO_INSTRUCTION
 
     @property
-    def lost(self) -> float:
-        """The time above the least time, in seconds; 0 without a floor, below 0 above 100% of the roof."""
-        return self.measure.total - self.floor.seconds * self.measure.calls if self.floor.seconds else 0.0
+    def floor(self) -> float | None:
+        """The least time of all calls at the peak rates, in seconds; None without work or peaks."""
+        return self.rates.efficiency * self.measure.total if self.rates.efficiency else None
+
+    @property
+    def lost(self) -> float | None:
+        """The time above the least time, in seconds: 0 above 100% of the roof, None without a floor."""
+        return None if self.floor is None else max(self.measure.total - self.floor, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Sum:
     """Times of several operations on all devices, in seconds, with the work of those whose work is known.
 
-    `flops` and `bytes` are None if no operation has them. `work_time` is the total time of those that have any.
+    `flops` and `bytes` are None if no operation has them. `compute` and `memory` are the times that the work takes at
+    the peak rates, `work_time` the time of the operations that have any. Loops and calls have the work of what runs
+    inside them, so theirs is not counted.
     """
 
     operations: int = 0
@@ -52,11 +60,6 @@ class Sum:
     compute: float = 0.0
     memory: float = 0.0
     work_time: float = 0.0
-
-    @property
-    def mean(self) -> float | None:
-        """The mean time of an event."""
-        return self.total / self.events if self.events else None
 
     @property
     def flop_rate(self) -> float | None:
@@ -73,7 +76,7 @@ class Sum:
         """The resource of which the largest part of the peak is used; None if neither is."""
         if not self.roof:
             return None
-        return "flops" if self.compute >= self.memory else "memory"
+        return "compute" if self.compute >= self.memory else "HBM"
 
     @property
     def roof(self) -> float | None:
@@ -92,25 +95,17 @@ def sum_of(timed: Iterable[Timed]) -> Sum:
     total = own = compute = memory = work_time = flops = accessed = 0.0
     has_flops = has_bytes = False
     for each in timed:
-        operation, measure = each.operation, each.measure
+        operation, measure, rates = each.operation, each.measure, each.rates
         operations, calls, events = operations + 1, calls + measure.calls, events + measure.events
         total, own = total + measure.total, own + measure.self_time
-        compute, memory = compute + each.floor.compute * measure.calls, memory + each.floor.memory * measure.calls
+        if is_inner(operation) or (operation.flops is None and operation.bytes is None):
+            continue
+        work_time += measure.total
+        compute += (rates.compute_use or 0.0) * measure.total
+        memory += (rates.memory_use or 0.0) * measure.total
         if operation.flops is not None:
             has_flops, flops = True, flops + operation.flops * measure.calls
         if operation.bytes is not None:
             has_bytes, accessed = True, accessed + operation.bytes * measure.calls
-        if operation.flops is not None or operation.bytes is not None:
-            work_time += measure.total
-    return Sum(
-        operations,
-        calls,
-        events,
-        total,
-        own,
-        flops if has_flops else None,
-        accessed if has_bytes else None,
-        compute,
-        memory,
-        work_time,
-    )
+    work = (flops if has_flops else None, accessed if has_bytes else None)
+    return Sum(operations, calls, events, total, own, *work, compute, memory, work_time)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from hlo_cli.analysis.query.fields import Fields, FieldValue, Kind, Predicate, Reader
 from hlo_cli.analysis.query.where import predicate
 from hlo_cli.analysis.query.where_fields import fields_of
-from hlo_cli.commands.profile.timed import Timed, sum_of
+from hlo_cli.commands.profile.timed import Timed
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.syntax.attributes.table import ATTRIBUTE_NAMES
@@ -60,9 +60,9 @@ def _own_fields(measured: Measured) -> Mapping[str, Reader[Timed]]:
         "self_time": Reader("count", lambda each: each.measure.self_time),
         "mean_time": Reader("count", lambda each: each.measure.mean),
         "share": Reader("share", lambda each: each.measure.self_time / whole if whole else None),
-        "achieved_bandwidth": Reader("bytes", lambda each: sum_of([each]).byte_rate),
-        "achieved_flops": Reader("count", lambda each: sum_of([each]).flop_rate),
-        "roofline_fraction": Reader("share", lambda each: sum_of([each]).roof),
+        "achieved_bandwidth": Reader("bytes", lambda each: each.rates.bytes),
+        "achieved_flops": Reader("count", lambda each: each.rates.flops),
+        "roofline_fraction": Reader("share", lambda each: each.rates.efficiency),
     }
 
 
@@ -85,10 +85,10 @@ def _without_instruction(module: Module, own: Mapping[str, Reader[Timed]]) -> Fi
     readers = {name: nothing(reader.kind) for name, reader in fields.readers.items()}
     return Fields(
         {**readers, **own},
-        places={name: place for name in fields.places},
+        places=dict.fromkeys(fields.places, place),
         attribute=attribute,
         others=fields.others,
-        functions={name: never for name in fields.functions},
+        functions=dict.fromkeys(fields.functions, never),
     )
 
 

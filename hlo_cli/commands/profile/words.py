@@ -47,11 +47,11 @@ def _subject(longest: Timed) -> str:
 
 def _roof(longest: Timed) -> str:
     """How much of the peak the longest operation reaches; empty if unknown."""
-    seconds = longest.floor.seconds * longest.measure.calls
-    if not seconds or not longest.measure.total:
+    rates = longest.rates
+    if not rates.efficiency:
         return ""
-    limit = "flops" if longest.floor.compute >= longest.floor.memory else "memory bandwidth"
-    return f", at {format_percent(seconds / longest.measure.total)}% of the peak {limit}"
+    limit = {"compute": "flops", "HBM": "memory bandwidth"}.get(rates.bound_by, f"{rates.bound_by} bandwidth")
+    return f", at {format_percent(rates.efficiency)}% of the peak {limit}"
 
 
 def facts_of(measured: Measured) -> Passage:
