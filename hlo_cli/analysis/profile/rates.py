@@ -48,6 +48,11 @@ def peaks_of(plane: Plane) -> Peaks | None:
     )
 
 
+def is_inner(operation: Operation) -> bool:
+    """Whether the costs of an operation are those of others that run inside it, such as those of a loop."""
+    return operation.category in _INNER
+
+
 @dataclass(frozen=True, slots=True)
 class Rates:
     """Rates over the total time of an operation: FLOP/s and bytes/s; None where the costs are unknown.
@@ -85,7 +90,7 @@ def program_rates(profile: Profile, measured: Sequence[Measure]) -> Rates:
     flops = model_flops = 0.0
     sums = [0.0] * 6
     for operation, found in zip(profile.operations, measured, strict=True):
-        if operation.category in _INNER:
+        if is_inner(operation):
             continue
         flops += (operation.flops or 0.0) * found.calls
         model_flops += (operation.model_flops or operation.flops or 0.0) * found.calls

@@ -12,6 +12,10 @@ from hlo_cli.ir.where import Call, Comparison, Field, Where
 from hlo_cli.source import did_you_mean, nearest
 
 T = TypeVar("T")
+MEASURED: Final = frozenset(
+    ("time", "self_time", "mean_time", "calls", "achieved_bandwidth", "achieved_flops", "roofline_fraction")
+)
+"""Fields of measured operations, which only `hlo profile` has."""
 Kind = Literal["text", "name", "names", "shape", "count", "bytes", "share", "flag", "attribute"]
 FieldValue: TypeAlias = "str | int | float | bool | tuple[str, ...] | AtLeast | None"
 Predicate = Callable[[T], "bool | None"]
@@ -63,6 +67,8 @@ class Fields(Generic[T]):
         hint = did_you_mean(close) if close != asked.name else None
         if "-" in asked.name and asked.name.partition("-")[0] in self.readers:
             hint = "write spaces around -"
+        elif asked.name in MEASURED:
+            hint = "only `hlo profile TRACE` has measured fields"
         raise where.error(f"unknown field '{asked}'", asked.span, hint or self._available())
 
     def _available(self) -> str:

@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hlo_cli.commands.profile.options import ProfileOptions
+from hlo_cli.commands.profile.options import GROUPINGS, ProfileOptions
 from hlo_cli.commands.shared import completion
-from hlo_cli.commands.shared.command import Command
+from hlo_cli.commands.shared.chips import chip_options
+from hlo_cli.commands.shared.command import Command, option
 from hlo_cli.commands.shared.io_options import io_of, io_options
+from hlo_cli.commands.shared.where import where_option
 from hlo_cli.commands.shared.writing import write_report
-from hlo_cli.source import HloError
+from hlo_cli.source import HloError, joined_by_or
 
 if TYPE_CHECKING:
-    from hlo_cli.commands.profile.load import Loaded
+    from hlo_cli.commands.profile.measured import Measured
     from hlo_cli.report.report import Report
 
 HELP = """\
@@ -39,6 +41,18 @@ loop. Shares are parts of the time of all devices, idle time included. See
 
 @click.command(cls=Command, help=HELP, examples=EXAMPLES, details=DETAILS)
 @click.argument("arguments", nargs=-1, metavar="TRACE [DUMP] [NAME]", shell_complete=completion.file_and_name)
+@option(
+    "--by",
+    "grouping",
+    group="Reports",
+    is_common=True,
+    type=click.Choice(GROUPINGS),
+    metavar="GROUP",
+    default=GROUPINGS[0],
+    help=f"Show times by group: {joined_by_or(GROUPINGS)}.",
+)
+@where_option
+@chip_options("Compare rates with the peaks of this chip")
 @io_options
 def command(arguments: tuple[str, ...], **given: Any) -> int:
     """Reads, joins, and reports."""
@@ -46,8 +60,12 @@ def command(arguments: tuple[str, ...], **given: Any) -> int:
     path, dump, name = _inputs_and_name(arguments)
     options = ProfileOptions(name, **given)
     from hlo_cli.commands.profile.load import load_profile
+    from hlo_cli.commands.profile.measured import Measured
+    from hlo_cli.commands.shared.chips import chosen_throughput
 
-    return write_report(_report(load_profile(path, dump, reading), options), output)
+    chip = chosen_throughput(options.chip, options.chip_file)
+    measured = Measured(load_profile(path, dump, reading), chip=chip, where=options.where)
+    return write_report(_report(measured, options), output)
 
 
 def _inputs_and_name(arguments: Sequence[str]) -> tuple[str, tuple[str, ...], str | None]:
@@ -60,7 +78,15 @@ def _inputs_and_name(arguments: Sequence[str]) -> tuple[str, tuple[str, ...], st
     return first, tuple(others[:-1]), others[-1]
 
 
-def _report(loaded: Loaded, options: ProfileOptions) -> Report:
+def _report(measured: Measured, options: ProfileOptions) -> Report:
+    if options.grouping in ("step", "device"):
+        from hlo_cli.commands.profile.steps import report_of_devices, report_of_steps
+
+        return report_of_steps(measured) if options.grouping == "step" else report_of_devices(measured)
+    if options.grouping not in (None, "instruction"):
+        from hlo_cli.commands.profile.groups import report_of_groups
+
+        return report_of_groups(measured, options.grouping)
     from hlo_cli.commands.profile.operations import report_of_operations
 
-    return report_of_operations(loaded)
+    return report_of_operations(measured)

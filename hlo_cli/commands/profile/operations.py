@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from hlo_cli.analysis.profile.measures import operation_measures
-from hlo_cli.commands.profile.sums import Sum, rate_cells, rate_columns, sum_of, time_cells, time_columns
+from hlo_cli.commands.profile.columns import (
+    EVENT_COLUMNS,
+    rate_cells,
+    rate_columns,
+    spread_cells,
+    time_cells,
+    time_columns,
+)
+from hlo_cli.commands.profile.timed import NO_INSTRUCTION, Timed, sum_of
 from hlo_cli.commands.profile.words import answer_of, facts_of, numbers_of
 from hlo_cli.report.cell import Row
 from hlo_cli.report.column import Column
@@ -14,97 +21,106 @@ from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.profile.measures import Measure
-    from hlo_cli.analysis.profile.profile import Operation, Profile
-    from hlo_cli.commands.profile.load import Loaded
-
-NO_INSTRUCTION: Final = "(no instruction)"
-"""The row of kernels that belong to no instruction."""
-_EXACT: Final = (
-    Column("least_seconds", "min", "seconds", from_width=200),
-    Column("median_seconds", "median", "seconds", from_width=200),
-    Column("greatest_seconds", "max", "seconds", from_width=200),
-    Column("deviation_seconds", "deviation", "seconds", person=False),
-    Column("events", "events", "count", total="sum", person=False),
-)
+    from hlo_cli.commands.profile.measured import Measured
 
 
-def report_of_operations(loaded: Loaded) -> Report:
+def report_of_operations(measured: Measured) -> Report:
     """The instructions of a profile with their times, rates, and shares."""
-    profile = loaded.profile
-    measured = list(zip(profile.operations, operation_measures(profile), strict=True))
-    others = [each for each in measured if not each[0].is_joined]
     return Report(
         "profile",
-        answer_of(profile, measured),
+        answer_of(measured),
         version=1,
-        numbers=numbers_of(profile, measured),
-        parts=(facts_of(profile, measured), operations_table(profile, measured), kernels_table(profile, others)),
-        notes=loaded.notes,
-        input=loaded.facts,
+        numbers=numbers_of(measured),
+        parts=(facts_of(measured), operations_table(measured), kernels_table(measured)),
+        next=_next(measured),
+        notes=measured.notes,
+        input=measured.loaded.facts,
     )
 
 
-def operations_table(profile: Profile, measured: Sequence[tuple[Operation, Measure]]) -> Table:
+def operations_table(measured: Measured) -> Table:
     """One row for each instruction, and one for all kernels without one."""
-    has_modules = len({operation.program for operation, _ in measured if operation.is_joined}) > 1
-    found: list[tuple[Sum, Measure | None, Operation | None]] = [
-        (sum_of([each]), each[1], each[0]) for each in measured if each[0].is_joined
+    timed = sorted((each for each in measured.selected if each.operation.is_joined), key=rank)
+    others = [each for each in measured.selected if not each.operation.is_joined]
+    rates = [rate_cells(measured, each) for each in timed]
+    rows = [
+        (*time_cells(measured, each.measure), each.measure.mean, *cells, *spread_cells(each.measure), *_named(each))
+        for each, cells in zip(timed, rates, strict=True)
     ]
-    if others := [each for each in measured if not each[0].is_joined]:
-        found.append((sum_of(others), None, None))
-    found.sort(key=lambda each: (-each[0].self_time, "" if each[2] is None else each[2].name))
+    if others:
+        rest = sum_of(others)
+        at = sum(each.measure.self_time >= rest.self_time for each in timed)
+        cells = (*time_cells(measured, rest), rest.total / rest.events, *rate_cells(measured, rest))
+        rows.insert(at, (*cells, *(None for _ in EVENT_COLUMNS), NO_INSTRUCTION, None, None, None, None, None))
+    has_modules = len({each.operation.program for each in timed}) > 1
     columns = (
-        *time_columns(profile),
+        *time_columns(measured, has_kernels=_has_kernels(timed)),
         Column("mean_seconds", "avg", "seconds"),
-        *rate_columns(profile, [each for each, _, _ in found]),
-        *_EXACT,
+        *rate_columns(measured, rates),
+        *EVENT_COLUMNS,
         Column("instruction", "instruction", "name"),
         Column("opcode", "opcode", "opcode", person=False),
         Column("category", "category", from_width=120),
-        Column("module", "module", "text", rank=2, from_width=120, person=has_modules),
+        Column("module", "module", rank=2, from_width=120, person=has_modules),
         Column("source", "source", "source", rank=5),
         Column("op_name", "op_name", "op_name", rank=4, from_width=120),
     )
-    rows = tuple(
-        (*time_cells(profile, each), each.mean, *rate_cells(profile, each), *_spread(measure, each), *_named(operation))
-        for each, measure, operation in found
-    )
-    return Table("operations", columns, rows, noun="instructions")
+    return Table("operations", columns, tuple(rows), noun="instructions")
 
 
-def kernels_table(profile: Profile, others: Sequence[tuple[Operation, Measure]]) -> Table:
+def kernels_table(measured: Measured) -> Table:
     """One row for each kernel without an instruction."""
-    found = sorted(
-        ((sum_of([each]), each) for each in others), key=lambda found: (-found[0].self_time, found[1][0].name)
+    timed = sorted((each for each in measured.selected if not each.operation.is_joined), key=rank)
+    columns = (
+        *time_columns(measured),
+        Column("mean_seconds", "avg", "seconds"),
+        *EVENT_COLUMNS,
+        Column("kernel", "kernel"),
     )
-    columns = (*time_columns(profile), Column("mean_seconds", "avg", "seconds"), *_EXACT, Column("kernel", "kernel"))
     rows = tuple(
-        (*time_cells(profile, each), each.mean, *_spread(measure, each), operation.name)
-        for each, (operation, measure) in found
+        (*time_cells(measured, each.measure), each.measure.mean, *spread_cells(each.measure), each.operation.name)
+        for each in timed
     )
-    title = "without an instruction"
+    title = "kernels without an instruction"
     return Table("kernels", columns, rows, title=title, noun="kernels", main=False, limit=5)
 
 
-def _spread(measure: Measure | None, each: Sum) -> Row:
-    if measure is None:
-        return None, None, None, None, each.events
-    return measure.least, measure.median, measure.greatest, measure.deviation, each.events
+def rank(each: Timed) -> tuple[float, str]:
+    """The order of operations: the longest first."""
+    return -each.measure.self_time, each.operation.name
 
 
-def _named(operation: Operation | None) -> Row:
-    if operation is None or operation.instruction is None:
-        return NO_INSTRUCTION, None, None, None, None, None
-    instruction, program = operation.instruction, operation.program
-    location = None
-    if program is not None and program.module is not None:
-        location = program.module.location(instruction)
+def source_of(each: Timed) -> str | None:
+    """The source line of an operation: that in the trace, else that in the metadata of the instruction."""
+    operation = each.operation
+    if operation.source or operation.instruction is None or operation.program is None:
+        return operation.source or None
+    module = operation.program.module
+    location = None if module is None else module.location(operation.instruction)
+    return None if location is None else str(location)
+
+
+def _has_kernels(timed: Sequence[Timed]) -> bool:
+    """Whether calls of some instructions are several events."""
+    return any(each.measure.events != each.measure.calls for each in timed)
+
+
+def _named(each: Timed) -> Row:
+    operation = each.operation
     return (
-        instruction.name,
-        instruction.opcode,
+        operation.name,
+        None if operation.instruction is None else operation.instruction.opcode,
         operation.category,
-        None if program is None else program.name,
-        operation.source or (None if location is None else str(location)),
+        None if operation.program is None else operation.program.name,
+        source_of(each),
         operation.op_name or None,
     )
+
+
+def _next(measured: Measured) -> tuple[str, ...]:
+    command = measured.command
+    timed: Sequence[Timed] = [each for each in measured.selected if each.operation.is_joined]
+    if not command or not timed:
+        return ()
+    longest = min(timed, key=rank)
+    return f"{command} --by source", f"{command} {longest.operation.name}"

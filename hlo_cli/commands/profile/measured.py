@@ -1,0 +1,97 @@
+"""The subject of every screen of `hlo profile`: a profile, the roof of its devices, and the selected operations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+from hlo_cli.analysis.profile.measures import operation_measures
+from hlo_cli.analysis.profile.profile import PS
+from hlo_cli.analysis.profile.rates import rates_of
+from hlo_cli.commands.profile.load import Loaded
+from hlo_cli.commands.profile.roofs import Roofs
+from hlo_cli.commands.profile.timed import Sum, Timed, sum_of
+from hlo_cli.report.numbers import format_seconds
+from hlo_cli.source import Diagnostic
+
+if TYPE_CHECKING:
+    from hlo_cli.analysis.hardware.chip_specs import ChipSpec
+    from hlo_cli.analysis.profile.profile import Profile
+
+_DEVICES: Final = {"TPU": "core", "GPU": "GPU", "CPU": "device"}
+"""What each platform calls the devices of a trace."""
+
+
+class Measured:
+    """A profile with its operations: all of them, and those that `--where` selects. Read when first asked for."""
+
+    def __init__(self, loaded: Loaded, *, chip: ChipSpec | None = None, where: str | None = None) -> None:
+        self.loaded, self.where = loaded, where
+        self.profile: Profile = loaded.profile
+        self.roofs = Roofs(self.profile.peaks, chip)
+
+    @cached_property
+    def every(self) -> Sequence[Timed]:
+        """All operations with their times."""
+        pairs = zip(self.profile.operations, operation_measures(self.profile), strict=True)
+        return tuple(
+            Timed(operation, measure, rates_of(operation, measure, self.roofs.peaks(operation)))
+            for operation, measure in pairs
+        )
+
+    @cached_property
+    def _selection(self) -> tuple[tuple[Timed, ...], tuple[Diagnostic, ...]]:
+        if self.where is None:
+            return tuple(self.every), ()
+        from hlo_cli.commands.profile.where import timed_where
+        from hlo_cli.commands.shared.where import chosen
+
+        return chosen(timed_where(self.where, self), self.every, "operations")
+
+    @property
+    def selected(self) -> Sequence[Timed]:
+        """The operations that `--where` selects; all without it."""
+        return self._selection[0]
+
+    @property
+    def notes(self) -> tuple[Diagnostic, ...]:
+        """Notes on the selection, the roof, and the reading."""
+        roof = (Diagnostic("note", self.roofs.words),) if self.roofs.words else ()
+        return (*self._selection[1], *roof, *self.loaded.notes)
+
+    @cached_property
+    def sum(self) -> Sum:
+        """The sum of all operations."""
+        return sum_of(self.every)
+
+    @property
+    def whole(self) -> float:
+        """The time of all devices together, idle time included, in seconds."""
+        return self.profile.total_ps * PS
+
+    @property
+    def idle(self) -> float:
+        """The time in which no operation ran, of all devices together, in seconds."""
+        return max(self.whole - self.sum.self_time, 0.0)
+
+    @property
+    def device_noun(self) -> str:
+        """What one device is called, such as `core`."""
+        return _DEVICES[self.profile.platform]
+
+    @property
+    def whole_words(self) -> str:
+        """The time of one device, such as `488.0 ms per core`; of the only device, without the noun."""
+        devices = len(self.profile.devices)
+        words = format_seconds(self.whole / max(devices, 1))
+        return f"{words} per {self.device_noun}" if devices > 1 else words
+
+    def per_device(self, seconds: float) -> float:
+        """A time of all devices, for one of them."""
+        return seconds / max(len(self.profile.devices), 1)
+
+    @property
+    def command(self) -> str:
+        """The command line that reads the trace again; empty if it cannot be typed."""
+        return f"hlo profile {self.loaded.argument}" if self.loaded.argument else ""

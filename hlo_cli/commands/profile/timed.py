@@ -1,0 +1,111 @@
+"""Measured operations with the rates that they achieve, and their sums."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from hlo_cli.analysis.profile.rates import is_inner
+from hlo_cli.dataclass import dataclass
+
+if TYPE_CHECKING:
+    from hlo_cli.analysis.profile.measures import Measure
+    from hlo_cli.analysis.profile.profile import Operation
+    from hlo_cli.analysis.profile.rates import Rates
+
+NO_INSTRUCTION: Final = "(no instruction)"
+"""What stands for the instruction of a kernel that belongs to none."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Timed:
+    """An operation with its times on all devices, and the rates that its calls achieve."""
+
+    operation: Operation
+    measure: Measure
+    rates: Rates
+
+    @property
+    def instruction_name(self) -> str:
+        """The name of the instruction; of a kernel without one, `(no instruction)`."""
+        return self.operation.name if self.operation.is_joined else NO_INSTRUCTION
+
+    @property
+    def floor(self) -> float | None:
+        """The least time of all calls at the peak rates, in seconds; None without work or peaks."""
+        return self.rates.efficiency * self.measure.total if self.rates.efficiency else None
+
+    @property
+    def lost(self) -> float | None:
+        """The time above the least time, in seconds: 0 above 100% of the roof, None without a floor."""
+        return None if self.floor is None else max(self.measure.total - self.floor, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """Times of several operations on all devices, in seconds, with the work of those whose work is known.
+
+    `flops` and `bytes` are None if no operation has them. `compute` and `memory` are the times that the work takes at
+    the peak rates, `work_time` the time of the operations that have any. Loops and calls have the work of what runs
+    inside them, so theirs is not counted.
+    """
+
+    operations: int = 0
+    calls: int = 0
+    events: int = 0
+    total: float = 0.0
+    self_time: float = 0.0
+    flops: float | None = None
+    bytes: float | None = None
+    compute: float = 0.0
+    memory: float = 0.0
+    work_time: float = 0.0
+
+    @property
+    def flop_rate(self) -> float | None:
+        """Floating-point operations per second of one device, while these operations run."""
+        return None if self.flops is None or not self.work_time else self.flops / self.work_time
+
+    @property
+    def byte_rate(self) -> float | None:
+        """Bytes accessed per second by one device, while these operations run."""
+        return None if self.bytes is None or not self.work_time else self.bytes / self.work_time
+
+    @property
+    def bound(self) -> str | None:
+        """The resource of which the largest part of the peak is used; None if neither is."""
+        if not self.roof:
+            return None
+        return "compute" if self.compute >= self.memory else "HBM"
+
+    @property
+    def roof(self) -> float | None:
+        """The part of the peak of that resource; None without work or peaks.
+
+        >>> Sum(total=2.0, compute=0.5, memory=1.0, work_time=2.0).roof
+        0.5
+        """
+        floor = max(self.compute, self.memory)
+        return floor / self.work_time if floor and self.work_time else None
+
+
+def sum_of(timed: Iterable[Timed]) -> Sum:
+    """The sum of operations."""
+    operations = calls = events = 0
+    total = own = compute = memory = work_time = flops = accessed = 0.0
+    has_flops = has_bytes = False
+    for each in timed:
+        operation, measure, rates = each.operation, each.measure, each.rates
+        operations, calls, events = operations + 1, calls + measure.calls, events + measure.events
+        total, own = total + measure.total, own + measure.self_time
+        if is_inner(operation) or (operation.flops is None and operation.bytes is None):
+            continue
+        work_time += measure.total
+        compute += (rates.compute_use or 0.0) * measure.total
+        memory += (rates.memory_use or 0.0) * measure.total
+        if operation.flops is not None:
+            has_flops, flops = True, flops + operation.flops * measure.calls
+        if operation.bytes is not None:
+            has_bytes, accessed = True, accessed + operation.bytes * measure.calls
+    work = (flops if has_flops else None, accessed if has_bytes else None)
+    return Sum(operations, calls, events, total, own, *work, compute, memory, work_time)

@@ -1,0 +1,96 @@
+"""`--where` of `hlo profile`: measured fields next to those of instructions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from hlo_cli.analysis.query.fields import Fields, FieldValue, Kind, Predicate, Reader
+from hlo_cli.analysis.query.where import predicate
+from hlo_cli.analysis.query.where_fields import fields_of
+from hlo_cli.commands.profile.timed import Timed
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.module import Module
+from hlo_cli.syntax.attributes.table import ATTRIBUTE_NAMES
+from hlo_cli.syntax.queries.where import parse_where
+
+if TYPE_CHECKING:
+    from hlo_cli.commands.profile.measured import Measured
+    from hlo_cli.ir.where import Call, Where
+
+
+def timed_where(expression: str, measured: Measured) -> Predicate[Timed]:
+    """Whether an expression matches an operation: its times, and its instruction in the module of its program.
+
+    A field of instructions does not apply to kernels without one.
+    """
+    where = parse_where(expression)
+    own = _own_fields(measured)
+    modules = list(dict.fromkeys(each.module for each in measured.profile.programs if each.module is not None))
+    tests: dict[Module | None, Predicate[Timed]] = {}
+    for module in modules:
+        fields: Fields[Timed] = fields_of(module, ATTRIBUTE_NAMES, _instruction, lambda each: _instruction(each).shape)
+        tests[module] = predicate(where, replace(fields, readers={**fields.readers, **own}))
+    tests[None] = predicate(where, _without_instruction(modules[0], own) if modules else Fields(own))
+
+    def holds(each: Timed) -> bool | None:
+        program = each.operation.program
+        module = program.module if program is not None and each.operation.is_joined else None
+        return tests[module](each)
+
+    return holds
+
+
+def _instruction(each: Timed) -> Instruction:
+    assert each.operation.instruction is not None
+    return each.operation.instruction
+
+
+def _own_fields(measured: Measured) -> Mapping[str, Reader[Timed]]:
+    whole = measured.whole
+    return {
+        "instruction": Reader("name", lambda each: each.instruction_name),
+        "kernel": Reader("names", lambda each: each.operation.kernels or (each.operation.name,)),
+        "joined": Reader("flag", lambda each: each.operation.is_joined),
+        "category": Reader("text", lambda each: each.operation.category or None),
+        "module": Reader("text", lambda each: each.operation.program.name if each.operation.program else None),
+        "calls": Reader("count", lambda each: each.measure.calls),
+        "time": Reader("count", lambda each: each.measure.total),
+        "self_time": Reader("count", lambda each: each.measure.self_time),
+        "mean_time": Reader("count", lambda each: each.measure.mean),
+        "share": Reader("share", lambda each: each.measure.self_time / whole if whole else None),
+        "achieved_bandwidth": Reader("bytes", lambda each: each.rates.bytes),
+        "achieved_flops": Reader("count", lambda each: each.rates.flops),
+        "roofline_fraction": Reader("share", lambda each: each.rates.efficiency),
+    }
+
+
+def _without_instruction(module: Module, own: Mapping[str, Reader[Timed]]) -> Fields[Timed]:
+    """The fields of kernels without an instruction: those of instructions exist, and have no value."""
+    fields: Fields[Timed] = fields_of(module, ATTRIBUTE_NAMES, _instruction, lambda each: _instruction(each).shape)
+
+    def nothing(kind: Kind) -> Reader[Timed]:
+        return Reader(kind, _no_value)
+
+    def never(where: Where, call: Call) -> Predicate[Timed]:
+        return lambda each: False
+
+    def place(name: str) -> Reader[Timed] | None:
+        return nothing("attribute")
+
+    def attribute(name: str) -> Reader[Timed] | None:
+        return None if fields.attribute(name) is None else nothing("attribute")
+
+    readers = {name: nothing(reader.kind) for name, reader in fields.readers.items()}
+    return Fields(
+        {**readers, **own},
+        places=dict.fromkeys(fields.places, place),
+        attribute=attribute,
+        others=fields.others,
+        functions=dict.fromkeys(fields.functions, never),
+    )
+
+
+def _no_value(each: Timed) -> FieldValue:
+    return None
