@@ -23,9 +23,10 @@ LONGEST_FUNCTION = 60
 ARROWS: dict[str, set[str]] = {
     "source": set(),
     "alignment": set(),
+    "wire": set(),  # of the traces of profilers, whose programs are inputs and whose events are syntax
     "ir": {"source"},
-    "syntax": {"source", "ir"},
-    "inputs": {"source"},
+    "syntax": {"source", "wire", "ir"},
+    "inputs": {"source", "wire"},
     "analysis": {"source", "alignment", "ir"},
     "transform": {"source", "alignment", "ir", "analysis"},
     "lint": {"source", "ir", "analysis", "report"},

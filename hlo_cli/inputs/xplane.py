@@ -1,7 +1,8 @@
 """The modules in a trace: a profiler stores the programs that ran in the plane `/host:metadata`.
 
 Mirrors tsl/profiler/protobuf/xplane.proto. A trace is an `XSpace` of planes, whose maps hold the names of events and of
-statistics; each program is an event there, with its `HloProto` as the statistic `Hlo Proto`.
+statistics; each program is an event there, with its `HloProto` as the statistic `Hlo Proto`. Of a trace of hundreds of
+MB, nothing but the programs is copied.
 """
 
 from __future__ import annotations
@@ -9,18 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from hlo_cli import wire
 from hlo_cli.source import HloError
 
 _METADATA: Final = b"/host:metadata"
 _STATISTIC: Final = (b"Hlo Proto", b"hlo_proto")
-_PLANES, _PLANE_NAME, _EVENTS, _STATISTICS = 1, 2, 4, 5
-_KEY, _VALUE = 1, 2
-_NAME, _EVENT_STATISTICS, _STATISTIC_ID, _BYTES = 2, 5, 1, 6
-_MODULE, _MODULE_NAME = 1, 1
-_WIDTHS: Final = {1: 8, 5: 4}
-_VARINT, _LENGTH = 0, 2
+_PLANES, _PLANE_NAME, _EVENTS, _STATISTICS = 0x0A, 0x12, 0x22, 0x2A
+_KEY, _VALUE = 0x08, 0x12
+_NAME, _EVENT_STATISTICS, _STATISTIC_ID, _BYTES = 0x12, 0x2A, 0x08, 0x32
+_MODULE, _MODULE_NAME = 0x0A, 0x0A
 
-Field = tuple[int, int | bytes]
+Span = tuple[int, int]
+_NOTHING: Final = (0, 0)
 
 
 class TracedModule(NamedTuple):
@@ -39,18 +40,21 @@ def is_trace(data: bytes) -> bool:
     if _METADATA not in data and b"/host:CPU" not in data and b"/device:" not in data:
         return False
     try:
-        return any(_text(plane, _PLANE_NAME).startswith((b"/", b"Task ")) for plane in _messages(data, _PLANES))
-    except ValueError:
+        names = (_first(data, plane, _PLANE_NAME) for plane in _messages(data, (0, len(data)), _PLANES))
+        return any(data[slice(*name)].startswith((b"/", b"Task ")) for name in names)
+    except wire.CorruptError:
         return False
 
 
 def modules_in(data: bytes, name: str) -> tuple[TracedModule, ...]:
     """The programs in a trace, in its order; HloError if there is none, or if the trace is corrupt."""
     try:
-        found = tuple(module for plane in _messages(data, _PLANES) for module in _modules_of(plane))
-    except ValueError:
+        planes = _messages(data, (0, len(data)), _PLANES)
+        found = tuple(module for plane in planes for module in _modules_of(data, plane))
+    except wire.CorruptError as error:
         raise HloError(
-            f"{name} is a corrupt profiler trace", hint="record it again; the file may be truncated"
+            f"{name} is a corrupt profiler trace (at byte {error.at:,})",
+            hint="record it again; the file may be truncated",
         ) from None
     if not found:
         hint = "record it with jax.profiler.trace, which stores the HLO of all executed programs"
@@ -58,60 +62,32 @@ def modules_in(data: bytes, name: str) -> tuple[TracedModule, ...]:
     return found
 
 
-def _modules_of(plane: bytes) -> Iterator[TracedModule]:
+def _modules_of(data: bytes, plane: Span) -> Iterator[TracedModule]:
     """The programs in a plane; only the metadata plane has any."""
-    if _text(plane, _PLANE_NAME) != _METADATA:
+    if data[slice(*_first(data, plane, _PLANE_NAME))] != _METADATA:
         return
-    named = {_number(entry, _KEY): _text(_text(entry, _VALUE), _NAME) for entry in _messages(plane, _STATISTICS)}
-    for entry in _messages(plane, _EVENTS):
-        event = _text(entry, _VALUE)
-        for statistic in _messages(event, _EVENT_STATISTICS):
-            proto = _text(statistic, _BYTES)
-            if proto and named.get(_number(statistic, _STATISTIC_ID)) in _STATISTIC:
-                name = _text(_text(proto, _MODULE), _MODULE_NAME) or _text(event, _NAME)
-                yield TracedModule(name.decode("utf-8", "replace"), proto)
+    named = set()
+    for entry in _messages(data, plane, _STATISTICS):
+        if data[slice(*_first(data, _first(data, entry, _VALUE), _NAME))] in _STATISTIC:
+            named.add(_number(data, entry, _KEY))
+    for entry in _messages(data, plane, _EVENTS):
+        event = _first(data, entry, _VALUE)
+        for statistic in _messages(data, event, _EVENT_STATISTICS):
+            proto = _first(data, statistic, _BYTES)
+            if proto != _NOTHING and _number(data, statistic, _STATISTIC_ID) in named:
+                name = _first(data, _first(data, proto, _MODULE), _MODULE_NAME)
+                if name == _NOTHING:
+                    name = _first(data, event, _NAME)
+                yield TracedModule(data[slice(*name)].decode("utf-8", "replace"), data[slice(*proto)])
 
 
-def _messages(data: bytes, number: int) -> Iterator[bytes]:
-    return (value for at, value in _fields(data) if at == number and isinstance(value, bytes))
+def _messages(data: bytes, span: Span, tag: int) -> Iterator[Span]:
+    return ((value, end) for at, value, end in wire.fields(data, *span) if at == tag)
 
 
-def _text(data: bytes, number: int) -> bytes:
-    return next(_messages(data, number), b"")
+def _first(data: bytes, span: Span, tag: int) -> Span:
+    return next(_messages(data, span, tag), _NOTHING)
 
 
-def _number(data: bytes, number: int) -> int:
-    return next((value for at, value in _fields(data) if at == number and isinstance(value, int)), 0)
-
-
-def _fields(data: bytes) -> Iterator[Field]:
-    """The fields of a message; ValueError if it is malformed."""
-    at, end = 0, len(data)
-    while at < end:
-        tag, at = _varint(data, at)
-        wire = tag & 7
-        if wire == _VARINT:
-            value, at = _varint(data, at)
-            yield tag >> 3, value
-            continue
-        if wire == _LENGTH:
-            length, at = _varint(data, at)
-        elif wire in _WIDTHS:
-            length = _WIDTHS[wire]
-        else:
-            raise ValueError
-        if length > end - at:
-            raise ValueError
-        yield tag >> 3, data[at : at + length]
-        at += length
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while at < len(data) and shift < 70:
-        value |= (data[at] & 127) << shift
-        at += 1
-        if data[at - 1] < 128:
-            return value, at
-        shift += 7
-    raise ValueError
+def _number(data: bytes, span: Span, tag: int) -> int:
+    return next((value for at, value, _ in wire.fields(data, *span) if at == tag), 0)

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from hlo_cli.ir.traces.trace import EventMetadata, Events, Line, Plane, Value
-from hlo_cli.syntax.traces.events import DOUBLE, REFERENCE, SIGNED, UNSIGNED, Names, OwnStatistics, Statistics
+from hlo_cli.syntax.traces.statistics import DOUBLE, REFERENCE, SIGNED, UNSIGNED, Names, OwnStatistics, Statistics
 
 INTEGERS: Final = frozenset(
     """
@@ -88,7 +88,7 @@ class LineBuilder:
             for each in (self.kinds, self.begins, self.durations, self.counts, self._ids, self._values)
         )
         tags = np.frombuffer(bytes(self._tags), np.uint8)
-        found = Statistics(ids, tags, values.view(np.uint64), np.zeros(len(ids), np.uint32))
+        found = Statistics(ids, tags, values, np.broadcast_to(np.int64(0), len(ids)))
         firsts = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
         own = OwnStatistics(b"", firsts, found, self._texts.names)
         return Events(kinds, begins, durations, np.zeros(len(kinds), np.int64), own.of, own.at)

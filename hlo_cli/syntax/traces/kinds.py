@@ -10,7 +10,7 @@ import numpy as np
 from hlo_cli import wire
 from hlo_cli.ir.traces.trace import EventMetadata, Integers, Value
 from hlo_cli.syntax.traces.columns import CHUNK, Fields, Reader
-from hlo_cli.syntax.traces.events import Names, read_statistics, values_of
+from hlo_cli.syntax.traces.statistics import Names, read_statistics, values_of
 
 if TYPE_CHECKING:
     from hlo_cli.wire import Buffer

@@ -16,8 +16,9 @@ from hlo_cli import wire
 from hlo_cli.ir.traces.trace import EventMetadata, Events, Line, Plane, Trace, TracedProgram, Value
 from hlo_cli.source import HloError
 from hlo_cli.syntax.traces.columns import Reader
-from hlo_cli.syntax.traces.events import Names, find_events, read_events, read_statistics, values_of
+from hlo_cli.syntax.traces.events import find_events, read_events
 from hlo_cli.syntax.traces.kinds import Span, read_kinds, read_names
+from hlo_cli.syntax.traces.statistics import Names, read_statistics, values_of
 
 if TYPE_CHECKING:
     from hlo_cli.wire import Buffer
@@ -204,7 +205,9 @@ class _PlaneSpans:
         return self._guard(read)
 
     def _events(self, line: _LineSpans) -> Events:
-        return self._guard(lambda: read_events(self.reading.reader, line.events, self._names))
+        found = self._guard(lambda: read_events(self.reading.reader, line.events, self._names))
+        del line.events[:]  # the line keeps what was read
+        return found
 
 
 class _LineSpans:
