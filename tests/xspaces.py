@@ -57,7 +57,8 @@ def plane(name: str, lines: Sequence[bytes], kinds: Sequence[bytes], names: Sequ
 def random_xspace(seed: int) -> bytes:
     """A trace that is valid and unusual: fields missing, repeated, unknown, and out of order, and extreme numbers."""
     random = Random(seed)
-    return _shuffled(random, [field(1, _plane(random)) for _ in range(random.randrange(4))] + [field(4, "host")])
+    planes = [field(1, _plane(random)) for _ in range(random.randrange(4))]
+    return field(4, "host") + _shuffled(random, [*planes, field(3, "a warning")])
 
 
 def _plane(random: Random) -> bytes:

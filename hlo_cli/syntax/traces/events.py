@@ -52,8 +52,15 @@ def find_events(data: Buffer, at: int, end: int, others: list[wire.Field]) -> ar
     return found
 
 
+_NONE: Final = np.zeros(0, np.int64)
+_OWN: Final = OwnStatistics(b"", np.zeros(1, np.int64), Statistics.joined([]), Names())
+EMPTY: Final = Events(_NONE, _NONE, _NONE, _NONE, _OWN.of, _OWN.at)
+
+
 def read_events(reader: Reader, tags_at: array[int], names: Names) -> Events:
     """The events with tags at some offsets; `names` are those of statistics. CorruptError if one cannot be read."""
+    if not tags_at:
+        return EMPTY
     starts, ends = reader.spans(np.frombuffer(tags_at, np.int64))
     columns = [np.zeros(len(starts), np.int64) for _ in range(4)]
     counts = np.zeros(len(starts) + 1, np.int64)

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 PROGRAMS: Final = "/host:metadata"
 _RECORD_AGAIN: Final = "record it again; the file may be truncated"
 _UNSIGNED: Final = (1 << 64) - 1
+MAX_LINES: Final = 100_000
+"""The most planes and lines of a trace."""
 _FAR: Final = 1 << 53
 """Nanoseconds: a clock beyond counts since 1970, and its picoseconds have more than 64 bits."""
 _PLANE, _ERROR, _WARNING, _HOSTNAME = 0x0A, 0x12, 0x1A, 0x22
@@ -87,12 +89,14 @@ class _Reading:
         self.notes: list[str] = []
         self.cut: wire.CorruptError | None = None
         self.origin_ns = 0
+        self._lines = 0
 
     def read(self) -> None:
         at, end = 0, len(self.data)
         while at < end and self.cut is None:
             try:
                 tag, value, stop = wire.field_at(self.data, at, end)
+                self.count(at)
             except wire.CorruptError as error:
                 self.cut = error
                 tag, value, stop = self._rest(at, end)
@@ -103,6 +107,12 @@ class _Reading:
             at = stop
         far = [line.numbers[_TIMESTAMP] for plane in self.planes for line in plane.lines]
         self.origin_ns = min((each for each in far if each > _FAR), default=0)
+
+    def count(self, at: int) -> None:
+        """Counts a plane or a line; CorruptError if there are too many."""
+        self._lines += 1
+        if self._lines > MAX_LINES:
+            raise wire.CorruptError(at)
 
     def _rest(self, at: int, end: int) -> wire.Field:
         """The last plane of a truncated file, up to the end of the file."""
@@ -148,6 +158,7 @@ class _PlaneSpans:
     def _read(self, start: int, end: int) -> None:
         for tag, value, stop in wire.fields(self.data, start, end):
             if tag == _LINE:
+                self.reading.count(value)
                 self.lines.append(_LineSpans(self.data, value, stop))
             elif tag == _KIND:
                 self.kinds.append((value, stop))
@@ -196,6 +207,8 @@ class _PlaneSpans:
 
     def _own_statistics(self) -> Mapping[str, Value]:
         def read() -> Mapping[str, Value]:
+            if not self.statistics:
+                return {}
             spans = np.array(self.statistics, np.int64).reshape(-1, 2)
             found = read_statistics(self.reading.reader, spans[:, 0], spans[:, 1])
             values = values_of(self.data, found, self._names)

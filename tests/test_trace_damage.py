@@ -1,0 +1,123 @@
+"""Damaged traces: what is whole before the damage is read, with a note, or an HloError says where the damage is."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from random import Random
+
+import pytest
+
+from hlo_cli.ir.traces.trace import Trace
+from hlo_cli.source import HloError
+from hlo_cli.syntax.traces.read import read_trace
+from strategies import FIXTURES
+from xspaces import entry, field, message, plane, statistic, varint
+
+SMALL = (FIXTURES / "traces/cpu/trace.xplane.pb").read_bytes()
+STEPS = (FIXTURES / "traces/cpu_steps/trace.xplane.pb").read_bytes()
+
+
+def look_at_all(data: bytes) -> Trace | None:
+    """Reads all there is in a trace; None if it is an error that has a place."""
+    try:
+        trace = read_trace(data, "t")
+        for each in trace.planes:
+            assert all(kind.name.encode() is not None for kind in each.kinds.values())
+            assert each.statistics is not None
+            for line in each.lines:
+                line.statistic("hlo_op")
+                assert len(line.begins_ps) == len(line.events)
+                for at in range(len(line.events)):
+                    line.events.statistics_of(at)
+        trace.programs()
+    except HloError as error:
+        if re.search(r"byte \d|is empty|not a profiler trace", str(error)) is None:
+            raise
+        return None
+    return trace
+
+
+def event_count(trace: Trace) -> int:
+    return sum(len(line.events) for each in trace.planes for line in each.lines)
+
+
+@pytest.mark.parametrize("step", [17, pytest.param(3, marks=pytest.mark.slow)])
+def test_a_file_truncated_anywhere_is_read_up_to_the_cut(step: int) -> None:
+    cuts = range(0, len(SMALL), step)
+    traces = [look_at_all(SMALL[:cut]) for cut in cuts]
+    assert sum(trace is not None and len(trace.notes) == 1 for trace in traces) > len(cuts) // 2
+
+
+def test_whole_planes_before_the_cut_are_kept() -> None:
+    whole = plane("/device:TPU:0", [message((4, message((1, 1))))], [entry(1, (2, "a"))], [])
+    cut = plane("/device:TPU:1", [message((4, message((1, 1))))], [entry(1, (2, "a"))], [])
+    trace = read_trace(whole + cut[:-1], "t")
+    assert [each.name for each in trace.planes] == ["/device:TPU:0"]
+    (note,) = trace.notes
+    assert re.fullmatch(r"t is truncated at byte \d+; plane /device:TPU:1 is omitted", note)
+    trace = read_trace(whole + cut + whole[:1], "t")
+    assert len(trace.planes) == 2
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_damage_is_an_error_with_a_place_or_is_read(seed: int) -> None:
+    random = Random(seed)
+    data = bytearray(SMALL if seed % 3 else STEPS)
+    for _ in range(random.randrange(1, 8)):
+        at = random.randrange(len(data))
+        match random.randrange(3):
+            case 0:
+                data[at] = random.randrange(256)
+            case 1:
+                del data[at : at + random.randrange(20)]
+            case 2:
+                data[at:at] = varint(random.getrandbits(random.randrange(1, 64)))
+    look_at_all(bytes(data))
+
+
+HOSTILE = {
+    "zeros": bytes(1 << 20),
+    "a length beyond the end": b"\x0a" + varint(1 << 62) + SMALL,
+    "the largest length": b"\x0a" + varint((1 << 64) - 1) + b"\x12\x01a",
+    "an endless varint": b"\x0a" + b"\xff" * 100_000,
+    "groups": b"\x0b" * 100_000 + b"\x0c" * 100_000,
+    "the end of a group": b"\x0c" * 10,
+    "groups in an event": plane("/device:GPU:0", [field(4, b"\x4b" * 1000)], [], []),
+    "fields of no number": plane("/device:GPU:0", [field(4, b"\0\0\0")], [], []),
+    "a wrong wire type": plane("/device:GPU:0", [field(4, b"\x0f\x01")], [], []),
+    "many statistics in one event": plane("/d", [field(4, field(4, b"\x08\1\x20\1") * 100_000)], [], ["a"]),
+    "many empty events": plane("/d", [field(4, b"") * 50_000], [], []),
+    "many empty planes": field(1, b"") * 20_000,
+    "many empty lines": field(1, field(3, b"") * 20_000),
+    "too many planes": field(1, b"") * 200_000,
+    "many kinds": plane("/d", [], [entry(at, (2, "")) for at in range(20_000)], []),
+    "one text in many statistics": plane("/d", [field(4, field(4, message((1, 1), (5, "x" * 99)))) * 9000], [], ["a"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_files_have_a_bounded_answer(name: str) -> None:
+    look_at_all(HOSTILE[name])
+
+
+def test_a_damaged_event_has_its_place() -> None:
+    bad = message((4, message((1, 1)))) + field(4, b"\x08")
+    data = plane("/device:GPU:0", [bad], [entry(1, (2, "a"))], [])
+    (line,) = read_trace(data, "t").planes[0].lines
+    with pytest.raises(HloError, match=r"t is a truncated profiler trace \(at byte \d+\)"):
+        _ = line.events
+
+
+def test_texts_that_are_not_utf8_and_escapes_are_kept() -> None:
+    kinds = [entry(1, (2, b"\xff\x1b[31m"), (5, statistic(1, 5, b"\xfe")))]
+    trace = read_trace(plane("/device:GPU:0", [], kinds, ["hlo_op"]), "t")
+    (kind,) = trace.planes[0].kinds.values()
+    assert (kind.name, kind.statistics) == ("\ufffd\x1b[31m", {"hlo_op": "\ufffd"})
+
+
+def test_gzip_is_not_a_trace_yet() -> None:
+    with pytest.raises(HloError):
+        read_trace(gzip.compress(SMALL), "t")
+    with pytest.raises(HloError, match="empty"):
+        read_trace(b"", "t")
