@@ -23,6 +23,7 @@ from traces_of_xprof import ANSWERS, files, sources
 FILES = dict(files())
 ALL: Mapping[str, Mapping[str, Sequence[Sequence[object]]]] = json.loads(gzip.decompress(ANSWERS.read_bytes()))
 TPUS = [name for name in FILES if ", TPU, " in name]
+GPUS = [name for name in FILES if ", GPU, " in name]
 GIBI = 1 << 30
 Row = tuple[int | None, str]
 
@@ -119,3 +120,18 @@ def test_the_time_of_a_device_is_by_its_own_clock(name: str) -> None:
         for own in [[call for call in calls if call.device == device]]
     ]
     assert list(profile_of(name).spans_ps) == spans
+
+
+@pytest.mark.parametrize("name", GPUS)
+def test_kernels_of_gpus_are_those_of_xprof(name: str) -> None:
+    profile = profile_of(name)
+    ours, theirs = by_row(profile), hlo_stats(name)
+    joined = {row: found for row, found in ours.items() if profile.operations[found[0]].is_joined}
+    assert set(joined) == set(theirs)
+    for row, (at, found) in joined.items():
+        cells = theirs[row]
+        assert found.events == cells["occurrences"], row
+        assert found.total * 1e6 == close(cells["total_time"])
+        assert found.self_time * 1e6 == close(cells["total_self_time"])
+        assert 1e14 * found.self_time / profile.total_ps == close(cells["total_self_time_percent"])
+        assert profile.operations[at].category == cells["category"]
