@@ -12,6 +12,7 @@ from traces_writing import Event, PlaneWriter, Reference, Statistic, Unsigned, f
 
 CONTAINERS = ("while", "conditional", "call")
 """The operations that launch no kernel themselves."""
+LAUNCHED_BEFORE_PS = 2_000_000
 DERIVED = 0xDEADBEEF - (1 << 32)
 """The id of the first line that XProf adds when it loads a file."""
 
@@ -42,9 +43,14 @@ VARIANTS = (
 )
 
 
+def kernels_of(trace: Trace) -> list[Call]:
+    """The events of instructions that would launch kernels on a GPU."""
+    return [call for call in calls_of(trace) if not call.op.startswith(CONTAINERS)]
+
+
 def gpu_file(trace: Trace, kind: Kind) -> bytes:
     """The file that GPUs would have written of the same runs."""
-    calls = [call for call in calls_of(trace) if not call.op.startswith(CONTAINERS)]
+    calls = kernels_of(trace)
     programs = {each.id: each for each in trace.programs()}
     start_ps = min(call.begin_ps for call in calls)
     host = PlaneWriter("/host:CPU", 1)
@@ -116,18 +122,21 @@ class _Device:
             parts = counts[call.op]
             for part in range(parts):
                 id = self.device << 32 | number << 4 | part
-                self.launches.append((id, call.begin_ps - 2_000_000))
+                self.launches.append((id, call.begin_ps - LAUNCHED_BEFORE_PS))
                 first, last = begin + (end - begin) * part // parts, begin + (end - begin) * (part + 1) // parts
                 name = call.op.replace(".", "_").replace("-", "_") + (f"_part_{part}" if part else "")
                 is_lost = self.kind.has_lost_annotations and random.random() < 0.1
-                statistics = {"correlation_id": id, **({} if is_lost else self._annotation(call))}
+                statistics: dict[str, Statistic] = {"correlation_id": id, **({} if is_lost else self._annotation(call))}
                 statistics["kernel_details"] = Reference("regs:32 static_shared:0 grid:8,1,1 block:128,1,1 occ_pct:100")
                 if self.kind.node_tracing:
                     statistics |= {"cuda_graph_id": Unsigned(5), "cuda_graph_node_id": Unsigned(number)}
                 stream = 14 + random.randrange(self.kind.streams)
                 yield stream, Event(plane.kind(name), first, last - first, statistics)
             if self.kind.has_copies and number % 5 == 0:
-                copy = {"correlation_id": number, "memcpy_details": "kind_src:device kind_dst:device size:64 dest:0"}
+                copy: dict[str, Statistic] = {
+                    "correlation_id": number,
+                    "memcpy_details": "kind_src:device kind_dst:device size:64 dest:0",
+                }
                 yield 30, Event(plane.kind("MemcpyD2D"), begin, (end - begin) // 2, copy)
 
     def _annotation(self, call: Call) -> dict[str, Statistic]:

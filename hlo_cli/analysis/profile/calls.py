@@ -56,14 +56,14 @@ def _expected_calls(rows: Occurrences, operations: Sequence[Operation], codes: I
 
 def executions(rows: Occurrences, operations: Sequence[Operation], codes: Integers) -> Mapping[MeasuredProgram, int]:
     """The executions of each program on all devices together, of those rows that name theirs."""
-    programs = {each.program: at for at, each in enumerate(operations) if each.program}
+    programs = {each.program: at for at, each in enumerate(operations) if each.program is not None}
     numbers = np.array([programs[each.program] if each.program else -1 for each in operations], np.int64)[codes]
     known = np.flatnonzero((rows.runs != NO_RUN) & (numbers >= 0))
     if not len(known):
         return {}
     _, distinct = joint_codes([numbers[known], rows.runs[known], rows.devices[known]])
     counts = Counter(program for program, _, _ in distinct)
-    return {program: counts[at] for program, at in programs.items() if program and at in counts}
+    return {program: counts[at] for program, at in programs.items() if at in counts}
 
 
 def with_executions(rows: Occurrences, operations: Sequence[Operation], codes: Integers) -> Integers:
@@ -84,11 +84,12 @@ def with_executions(rows: Occurrences, operations: Sequence[Operation], codes: I
             continue
         chosen = np.flatnonzero(groups == group)
         chosen = chosen[np.argsort(rows.begins_ps[chosen], kind="stable")]
-        counts = {at: n for at, n in Counter(codes[chosen].tolist()).items() if at in once}
+        pairs = Counter(zip(codes[chosen].tolist(), rows.codes[chosen].tolist(), strict=True))
+        counts = {kernel: n for (at, kernel), n in pairs.items() if at in once}
         if counts:
             usual = _usual(Counter(counts.values()))
-            first = next(at for at, n in counts.items() if n == usual)
-            begins = rows.begins_ps[chosen[codes[chosen] == first]]
+            first = next(kernel for kernel, n in counts.items() if n == usual)
+            begins = rows.begins_ps[chosen[rows.codes[chosen] == first]]
             runs[chosen] = np.maximum(np.searchsorted(begins, rows.begins_ps[chosen], side="right") - 1, 0)
     return runs
 

@@ -88,7 +88,9 @@ def capture(trace: Trace, platform: Platform, rows: OccurrenceList, host: str) -
 
 def device_planes(trace: Trace, platform: Platform) -> Sequence[Plane]:
     """The planes of the devices of a trace."""
-    name_of = {"TPU": core_of, "GPU": gpu_of}.get(platform, lambda plane: plane.name if plane.name == HOST else None)
+    if platform == "CPU":
+        return [plane for plane in trace.planes if plane.name == HOST]
+    name_of = core_of if platform == "TPU" else gpu_of
     return [plane for plane in trace.planes if name_of(plane) is not None]
 
 

@@ -43,11 +43,9 @@ def kernel_lines(plane: Plane) -> Iterable[Line]:
 
 def add_gpu(plane: Plane, name: str, rows: OccurrenceList) -> Integers:
     """Adds the kernels and copies of a GPU; returns the ids that correlate them with their launches on the host."""
-    correlations = [np.zeros(0, np.int64)]
-    for line in kernel_lines(plane):
-        if len(line.events):
-            correlations.append(_add_line(line, rows.device(name), rows))
-    return np.concatenate(correlations)
+    lines = [line for line in kernel_lines(plane) if len(line.events)]
+    correlations = [_add_line(line, rows.device(name), rows) for line in lines]
+    return np.concatenate([np.zeros(0, np.int64), *correlations])
 
 
 def _add_line(line: Line, device: int, rows: OccurrenceList) -> Integers:
