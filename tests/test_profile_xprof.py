@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from hlo_cli.analysis.dataflow.trip_count import trip_count
-from hlo_cli.analysis.profile.calls import measured_trips
+from hlo_cli.analysis.profile.executions import measured_trips
 from hlo_cli.analysis.profile.measure import measure
 from hlo_cli.analysis.profile.measures import Measure, operation_measures
 from hlo_cli.analysis.profile.profile import Operation, Profile, Traffic

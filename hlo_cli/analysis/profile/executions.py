@@ -20,8 +20,8 @@ from hlo_cli.ir.traces.trace import Integers
 def call_weights(rows: Occurrences, operations: Sequence[Operation], codes: Integers) -> Floats:
     """How many calls of its operation each row counts as.
 
-    An instruction may run as several kernels: only the one with the most events counts. Where those are a multiple of
-    executions times trips, each is that part of a call.
+    An instruction may run as several kernels: only the one with the most events counts. Where those are twice as many
+    as executions times trips, as some sorts on CPUs have, each is half a call.
     """
     kernels = {name: at for at, name in enumerate(dict.fromkeys(key.kernel for key in rows.keys))}
     kernel_of = np.array([kernels[key.kernel] for key in rows.keys], np.int64)[rows.codes]
@@ -35,7 +35,7 @@ def call_weights(rows: Occurrences, operations: Sequence[Operation], codes: Inte
     weight = np.zeros(len(pairs))
     for operation, (count, at) in greatest.items():
         calls = expected.get(operation, 0)
-        weight[at] = calls / count if 0 < calls < count and count % calls == 0 else 1.0
+        weight[at] = 1 / max(round(count / calls), 1) if calls else 1.0
     found: Floats = weight[of_row] * rows.counts
     return found
 
