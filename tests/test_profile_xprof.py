@@ -4,33 +4,46 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
 
 import pytest
 
+from hlo_cli.analysis.dataflow.trip_count import trip_count
+from hlo_cli.analysis.profile.executions import measured_trips
 from hlo_cli.analysis.profile.measure import measure
 from hlo_cli.analysis.profile.measures import Measure, operation_measures
-from hlo_cli.analysis.profile.profile import Profile
-from hlo_cli.analysis.profile.rates import program_rates, rates
+from hlo_cli.analysis.profile.profile import Operation, Profile, Traffic
+from hlo_cli.analysis.profile.rates import program_rates, rates, rates_of
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.traces.trace import TracedProgram
 from hlo_cli.source import Source
 from hlo_cli.syntax.read import read_module
 from hlo_cli.syntax.traces.read import read_trace
-from traces_of_tpus import calls_of
+from traces_of_gpus import LAUNCHED_BEFORE_PS, kernels_of
+from traces_of_tpus import calls_of, host_steps_of
 from traces_of_xprof import ANSWERS, files, sources
 
 FILES = dict(files())
-ALL: Mapping[str, Mapping[str, Sequence[Sequence[object]]]] = json.loads(gzip.decompress(ANSWERS.read_bytes()))
+ALL: dict[str, Any] = json.loads(gzip.decompress(ANSWERS.read_bytes()))
 TPUS = [name for name in FILES if ", TPU, " in name]
+GPUS = [name for name in FILES if ", GPU, " in name]
 GIBI = 1 << 30
 Row = tuple[int | None, str]
 
 
+MODULES: dict[bytes, Module] = {}
+
+
 def parsed(program: TracedProgram) -> Module:
-    return read_module(Source(program.name, ""), program.proto)
+    if program.proto not in MODULES:
+        MODULES[program.proto] = read_module(Source(program.name, ""), program.proto)
+    return MODULES[program.proto]
 
 
+@cache
 def profile_of(name: str) -> Profile:
     return measure(read_trace(FILES[name], name), parsed)
 
@@ -46,12 +59,12 @@ def rows_of(name: str, table: str, names: str) -> dict[Row, dict[str, object]]:
 
 
 def hlo_stats(name: str) -> dict[Row, dict[str, object]]:
-    found = rows_of(name, "hlo_stats", " ".join(ALL["columns"]["hlo_stats"]))  # type: ignore[arg-type]
+    found = rows_of(name, "hlo_stats", " ".join(ALL["columns"]["hlo_stats"]))
     return {row: cells for row, cells in found.items() if row[1] != "IDLE"}
 
 
 def roofline(name: str) -> dict[Row, dict[str, object]]:
-    return rows_of(name, "roofline", " ".join(ALL["columns"]["roofline"]))  # type: ignore[arg-type]
+    return rows_of(name, "roofline", " ".join(ALL["columns"]["roofline"]))
 
 
 def by_row(profile: Profile) -> dict[Row, tuple[int, Measure]]:
@@ -119,3 +132,80 @@ def test_the_time_of_a_device_is_by_its_own_clock(name: str) -> None:
         for own in [[call for call in calls if call.device == device]]
     ]
     assert list(profile_of(name).spans_ps) == spans
+
+
+@pytest.mark.parametrize("name", GPUS)
+def test_kernels_of_gpus_are_those_of_xprof(name: str) -> None:
+    profile = profile_of(name)
+    ours, theirs = by_row(profile), hlo_stats(name)
+    joined = {row: found for row, found in ours.items() if profile.operations[found[0]].is_joined}
+    assert set(joined) == set(theirs)
+    for row, (at, found) in joined.items():
+        cells = theirs[row]
+        assert found.events == cells["occurrences"], row
+        assert found.total * 1e6 == close(cells["total_time"])
+        assert found.self_time * 1e6 == close(cells["total_self_time"])
+        assert 1e14 * found.self_time / profile.total_ps == close(cells["total_self_time_percent"])
+        assert profile.operations[at].category == cells["category"]
+
+
+@pytest.mark.parametrize("name", [name for name in GPUS if "lost" not in name])
+def test_calls_of_gpus_are_executions_of_instructions(name: str) -> None:
+    trace = next(trace for source, trace in sources() if name.startswith(f"{source},"))
+    calls = Counter((call.program, call.op) for call in calls_of(trace))
+    if name.startswith("cpu_loops"):
+        calls[6, "sort.20"] //= 2  # it first copies what it sorts, as an event of the same name
+    profile = profile_of(name)
+    ours = {row: found for row, (at, found) in by_row(profile).items() if profile.operations[at].is_joined}
+    assert {row: found.calls for row, found in ours.items()} == {row: calls[row] for row in ours}  # type: ignore[index]
+
+
+@pytest.mark.parametrize("name", [GPUS[0], TPUS[0]])
+def test_measured_trips_are_those_of_the_text(name: str) -> None:
+    profile = profile_of(name)
+    found = measured_trips(profile, [each.calls for each in operation_measures(profile)])
+    assert {loop.name: trips for loop, trips in found.items()} == {"while.26": 5, "while.28": 3, "while.5": 4}
+    assert {loop.name for loop in found if trip_count(loop) is None} == {"while.5"}
+
+
+def test_gpu_operations_belong_to_the_step_in_which_the_host_launched_them() -> None:
+    profile = profile_of(GPUS[0])
+    assert [step.name for step in profile.steps] == ["0", "1", "2", "3"]
+    assert all(step.is_whole for step in profile.steps)
+    trace = next(trace for source, trace in sources() if GPUS[0].startswith(f"{source},"))
+    steps = host_steps_of(trace)
+    for step, begin, end in steps:
+        count = sum(begin <= call.begin_ps - LAUNCHED_BEFORE_PS < end for call in kernels_of(trace))
+        assert (profile.step_codes == step).sum() == count
+
+
+def test_peaks_of_gpus_are_those_of_xprof() -> None:
+    found, theirs = profile_of(GPUS[0]).peaks, ALL[GPUS[0]]["peaks"]
+    assert found is not None
+    assert isinstance(theirs, Mapping)
+    assert found.flops / 1e9 == pytest.approx(float(theirs["peak_flop_rate"]), rel=1e-5)
+    assert found.main_bytes / GIBI == pytest.approx(float(theirs["peak_hbm_bw"]), rel=1e-5)
+    assert found.shared / GIBI == pytest.approx(float(theirs["peak_vmem_write_bw"]), rel=1e-5)
+
+
+@pytest.mark.parametrize("name", GPUS)
+def test_rooflines_of_gpus_are_those_of_xprof_for_the_costs_that_it_assumes(name: str) -> None:
+    profile = profile_of(name)
+    stats, lines = hlo_stats(name), roofline(name)
+    for row, (at, found) in by_row(profile).items():
+        if not profile.operations[at].is_joined:
+            continue
+        cells, seconds = stats[row], found.total / found.calls
+        flops, main = (number(cells[key]) for key in ("normalized_flop_rate", "hbm_bw"))
+        traffic = Traffic(main * GIBI * seconds, main * GIBI * seconds)
+        own = rates_of(Operation("", None, None, flops=flops * 1e9 * seconds, traffic=traffic), found, profile.peaks)
+        assert BOUNDS[own.bound_by] == cells["bound_by"]
+        assert (own.efficiency or 0) == close(lines[row]["roofline_efficiency"])
+
+
+BOUNDS = {"": "Unknown", "compute": "Compute", "HBM": "HBM", "shared memory": "Shm/L1"}
+
+
+def number(value: object) -> float:
+    assert isinstance(value, int | float)
+    return value

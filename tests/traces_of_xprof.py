@@ -6,6 +6,7 @@ import gzip
 from collections.abc import Iterator
 from pathlib import Path
 
+import traces_of_gpus
 from hlo_cli.ir.traces.trace import Trace
 from hlo_cli.syntax.traces.read import read_trace
 from traces_of_tpus import VARIANTS, tpu_file
@@ -27,3 +28,5 @@ def files() -> Iterator[tuple[str, bytes]]:
     for name, trace in sources():
         for kind in VARIANTS:
             yield f"{name}, TPU, {kind.name}", tpu_file(trace, kind)
+        for variant in traces_of_gpus.VARIANTS:
+            yield f"{name}, GPU, {variant.name}", traces_of_gpus.gpu_file(trace, variant)

@@ -68,7 +68,7 @@ class UnitTimes:
 
 def has_steps(profile: Profile) -> bool:
     """Whether operations ran in a whole step."""
-    return bool((_steps(profile) >= 0).any())
+    return profile.step_source != "executions" and bool((_steps(profile) >= 0).any())
 
 
 def unit_times(profile: Profile, *, per_step: bool) -> UnitTimes:

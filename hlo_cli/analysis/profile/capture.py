@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+import numpy as np
+
 from hlo_cli.analysis.profile.columns import text
 from hlo_cli.analysis.profile.cpu_events import HOST, add_cpu_events
+from hlo_cli.analysis.profile.gpu_events import add_gpu, gpu_of, kernel_lines, launch_times
 from hlo_cli.analysis.profile.occurrences import OccurrenceList, Occurrences
 from hlo_cli.analysis.profile.profile import Platform
 from hlo_cli.analysis.profile.steps import (
@@ -14,13 +17,14 @@ from hlo_cli.analysis.profile.steps import (
     Stepped,
     host_steps,
     launches,
+    step_at,
     steps_of_executions,
     steps_of_lines,
     steps_of_runs,
 )
 from hlo_cli.analysis.profile.tpu_events import OPS, add_core, core_of
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.traces.trace import Plane, Trace
+from hlo_cli.ir.traces.trace import Integers, Plane, Trace
 
 _TYPE: Final = ("device_type_string", "gpu_device_name", "cpu_version")
 
@@ -32,7 +36,8 @@ class Capture:
     trace: Trace
     first: int
     end: int
-    cores: Sequence[DeviceSteps] = ()
+    cores: Sequence[DeviceSteps]
+    correlations: Integers
 
     def limits(self) -> Mapping[int, tuple[int, int]]:
         """When the operations and steps of each device begin and end, where the trace has steps of its own."""
@@ -45,7 +50,11 @@ class Capture:
         host = self.trace.plane(HOST)
         steps = host_steps(host) if host else ()
         if host and steps:
-            found = steps_of_runs(rows, steps, launches(host))
+            found = (
+                Stepped(steps, step_at(launch_times(host, self.correlations, rows.begins_ps), steps))
+                if len(self.correlations)
+                else steps_of_runs(rows, steps, launches(host))
+            )
             if (found.codes >= 0).any():
                 return found
         return steps_of_executions(rows)
@@ -56,6 +65,8 @@ def platform_of(traces: Sequence[Trace]) -> Platform:
     planes = [plane for trace in traces for plane in trace.planes]
     if any(core_of(plane) and any(line.name == OPS and len(line.events) for line in plane.lines) for plane in planes):
         return "TPU"
+    if any(gpu_of(plane) and any(len(line.events) for line in kernel_lines(plane)) for plane in planes):
+        return "GPU"
     return "CPU"
 
 
@@ -63,18 +74,24 @@ def capture(trace: Trace, platform: Platform, rows: OccurrenceList, host: str) -
     """Adds the timed operations of a trace; the names of devices begin with `host`."""
     first = len(rows)
     cores = []
+    correlations = [np.zeros(0, np.int64)]
     for plane in trace.planes:
         if platform == "TPU" and (name := core_of(plane)):
             found = add_core(plane, host + name, rows)
             cores += [found] if found else []
         elif platform == "CPU" and plane.name == HOST:
             add_cpu_events(plane, rows, host)
-    return Capture(trace, first, len(rows), cores)
+        elif platform == "GPU" and (name := gpu_of(plane)):
+            correlations.append(add_gpu(plane, host + name, rows))
+    return Capture(trace, first, len(rows), cores, np.concatenate(correlations))
 
 
 def device_planes(trace: Trace, platform: Platform) -> Sequence[Plane]:
     """The planes of the devices of a trace."""
-    return [plane for plane in trace.planes if (core_of(plane) if platform == "TPU" else plane.name == HOST)]
+    if platform == "CPU":
+        return [plane for plane in trace.planes if plane.name == HOST]
+    name_of = core_of if platform == "TPU" else gpu_of
+    return [plane for plane in trace.planes if name_of(plane) is not None]
 
 
 def device_type(planes: Sequence[Plane]) -> str:

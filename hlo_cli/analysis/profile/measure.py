@@ -13,6 +13,7 @@ from hlo_cli.analysis.cost.kernel_costs import costs_of_kernels
 from hlo_cli.analysis.origin.origins import origins_of
 from hlo_cli.analysis.profile.capture import capture, device_planes, device_type, platform_of
 from hlo_cli.analysis.profile.categories import category_of
+from hlo_cli.analysis.profile.executions import call_weights, with_executions
 from hlo_cli.analysis.profile.facts import NO_FACTS, facts_of
 from hlo_cli.analysis.profile.joining import GivenModule, InstructionNames, programs_of
 from hlo_cli.analysis.profile.occurrences import OccurrenceList, Occurrences, OperationKey, part_of
@@ -48,6 +49,8 @@ def measure(
     traced = tuple({(each.id, each.name): each for trace in traces for each in trace.programs()}.values())
     programs = programs_of(occurrences.keys, traced, read_module, given)
     operations, codes = _operations(occurrences, programs)
+    if platform == "GPU":
+        occurrences = replace(occurrences, runs=with_executions(occurrences, operations, codes))
     stepped = join_hosts([each.steps(part_of(occurrences, each.first, each.end)) for each in captures])
     stepped = mark_partial(stepped, codes, occurrences.devices)
     planes = [plane for trace in traces for plane in device_planes(trace, platform)]
@@ -64,6 +67,7 @@ def measure(
         peaks_of(planes[0]) if planes else None,
         device_type=device_type(planes),
         step_source=stepped.source,
+        call_weights=None if platform == "TPU" else call_weights(occurrences, operations, codes),
     )
 
 

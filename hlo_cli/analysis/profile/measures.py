@@ -45,6 +45,8 @@ def measures(profile: Profile, groups: Integers, count: int, rows: Integers | No
     kept = np.flatnonzero(groups >= 0) if rows is None else rows[groups[rows] >= 0]
     of_row, durations = groups[kept], occurrences.durations_ps[kept]
     events = np.bincount(of_row, occurrences.counts[kept], count).astype(np.int64)
+    weights = occurrences.counts if profile.call_weights is None else profile.call_weights
+    calls: list[float] = np.bincount(of_row, weights[kept], count).tolist()
     total: list[float] = np.bincount(of_row, durations, count).tolist()
     own: list[float] = np.bincount(of_row, occurrences.self_ps[kept], count).tolist()
     single = occurrences.counts[kept] == 1
@@ -55,7 +57,7 @@ def measures(profile: Profile, groups: Integers, count: int, rows: Integers | No
     for at in range(count):
         each = sorted_durations[bounds[at] : bounds[at + 1]]
         spread = _spread(each) if len(each) == events[at] and len(each) else (None, None, None, None)
-        found.append(Measure(int(events[at]), int(events[at]), total[at] * PS, own[at] * PS, *spread))
+        found.append(Measure(round(calls[at]), int(events[at]), total[at] * PS, own[at] * PS, *spread))
     return found
 
 

@@ -12,6 +12,7 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.traces.trace import EventMetadata, Integers
 
 NO_RUN: Final = -1
+NO_FLOW: Final = 0
 
 
 class OperationKey(NamedTuple):
@@ -31,8 +32,8 @@ class Occurrences:
     """Columns of equal length, one row for each timed event: `keys[codes[i]]` is what ran.
 
     `runs` are ids of executions of a program, `NO_RUN` if unknown. Rows of equal `devices` share a clock; `lines` are
-    threads or streams. A row with `counts` above 1 is the sum of that many. `facts` are the metadata of keys that have
-    some of their own.
+    threads or streams. A row with `counts` above 1 is the sum of that many. The start and the done of one transfer have
+    equal `flows`, `NO_FLOW` if unknown. `facts` are the metadata of keys that have some of their own.
     """
 
     keys: Sequence[OperationKey]
@@ -44,6 +45,7 @@ class Occurrences:
     durations_ps: Integers
     self_ps: Integers
     counts: Integers
+    flows: Integers
     device_names: tuple[str, ...] = ()
     line_names: tuple[str, ...] = ()
     facts: Mapping[OperationKey, EventMetadata] = field(default_factory=dict)
@@ -70,6 +72,7 @@ def part_of(rows: Occurrences, first: int, end: int) -> Occurrences:
         durations_ps=rows.durations_ps[part],
         self_ps=rows.self_ps[part],
         counts=rows.counts[part],
+        flows=rows.flows[part],
     )
 
 
@@ -107,20 +110,22 @@ class OccurrenceList:
         durations_ps: Integers,
         self_ps: Integers,
         counts: Integers | int = 1,
+        flows: Integers | int = NO_FLOW,
     ) -> None:
         """Adds the rows of a line; negative durations, which only corrupt files have, count as 0."""
         line = len(self._lines)
         self._lines.append(name)
         size = len(codes)
-        whole = [np.broadcast_to(np.asarray(each, np.int64), size) for each in (devices, line, runs, counts)]
+        whole = [np.broadcast_to(np.asarray(each, np.int64), size) for each in (devices, line, runs, counts, flows)]
         durations_ps = np.maximum(durations_ps, 0)
-        self._parts.append((codes, whole[0], whole[1], whole[2], begins_ps, durations_ps, self_ps, whole[3]))
+        self._parts.append((codes, whole[0], whole[1], whole[2], begins_ps, durations_ps, self_ps, *whole[3:]))
         self._size += size
 
     def occurrences(self) -> Occurrences:
         """All rows, in the order in which they were added."""
-        columns = [np.concatenate(each) for each in zip(*self._parts, strict=True)] or [np.zeros(0, np.int64)] * 8
-        codes, devices, lines, runs, begins, durations, own, counts = columns
+        columns = [np.concatenate(each) for each in zip(*self._parts, strict=True)] or [np.zeros(0, np.int64)] * 9
+        codes, devices, lines, runs, begins, durations, own, counts, flows = columns
         names = tuple(self._devices), tuple(self._lines)
-        keys = tuple(self._keys)
-        return Occurrences(keys, codes, devices, lines, runs, begins, durations, own, counts, *names, facts=self._facts)
+        return Occurrences(
+            tuple(self._keys), codes, devices, lines, runs, begins, durations, own, counts, flows, *names, self._facts
+        )

@@ -6,6 +6,7 @@ from dataclasses import field
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hlo_cli.analysis.profile.occurrences import Occurrences
 from hlo_cli.dataclass import dataclass
@@ -15,6 +16,7 @@ from hlo_cli.ir.module import Module
 from hlo_cli.ir.traces.trace import Integers, Trace
 
 Platform: TypeAlias = Literal["CPU", "GPU", "TPU"]
+Floats: TypeAlias = NDArray[np.float64]
 StepSource: TypeAlias = Literal["annotation", "line", "executions"]
 NO_STEP: Final = -1
 PS: Final = 1e-12
@@ -134,7 +136,8 @@ class Profile(Tabular):
 
     `spans_ps` is the time of each device from its first to its last operation or step. `device_type` is the name that
     the trace gives the devices. `step_source` says what the steps are: annotations of the program, the line of steps of
-    a TPU, or executions of the program that took longest.
+    a TPU, or executions of the program that took longest. `call_weights` are the calls of its operation that each row
+    counts as, if that is not its count of events.
     """
 
     traces: tuple[Trace, ...]
@@ -150,6 +153,7 @@ class Profile(Tabular):
     notes: tuple[str, ...] = ()
     device_type: str = ""
     step_source: StepSource = "annotation"
+    call_weights: Floats | None = None
 
     @property
     def devices(self) -> tuple[str, ...]:

@@ -5,16 +5,16 @@ Mirrors `SetRooflineMetrics` of xprof/convert/op_metrics_to_record.h and xprof/c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from hlo_cli.analysis.profile.columns import real
+from hlo_cli.analysis.profile.columns import real, text, whole
 from hlo_cli.analysis.profile.measures import Measure
 from hlo_cli.analysis.profile.profile import PS, Operation, Peaks, Profile, Traffic
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.traces.trace import Plane
+from hlo_cli.ir.traces.trace import Plane, Value
 
 COMPUTE: Final = "compute"
 MAIN: Final = "HBM"
@@ -22,13 +22,32 @@ CMEM_READ, CMEM_WRITE, VMEM_READ, VMEM_WRITE = "CMEM read", "CMEM write", "VMEM 
 SHARED: Final = "shared memory"
 _INNER: Final = (opcodes.CALL, opcodes.CONDITIONAL, opcodes.WHILE, "megacore fusion")
 """The categories of operations whose costs are those of others that ran inside them."""
-_TERA, _GIGA = 1e12, 1e9
+_TERA, _GIGA, _KILO = 1e12, 1e9, 1e3
+_NVIDIA: Final = {
+    (2, 0): 64,
+    (3, 0): 384,
+    (5, 0): 256,
+    (6, 0): 256,
+    (7, 0): 1024,
+    (8, 0): 2048,
+    (8, 6): 1024,
+    (9, 0): 4096,
+    (10, 0): 8192,
+}
+"""FLOPs of one core in one cycle by compute capability: dense products of fp16, as hardware_type_utils.cc has them."""
+_AMD: Final = {"gfx908": (1024, 128), "gfx90a": (2048, 128), "gfx942": (2048, 128), "gfx950": (4096, 256)}
+"""The same by architecture, with bytes of shared memory in a cycle."""
+_AMD_NAMES: Final = {(9, 4): "gfx942", (9, 5): "gfx950"}
 
 
 def peaks_of(plane: Plane) -> Peaks | None:
     """The peaks of a device that a trace states; None if it states none."""
-    found = {name: real(value) or 0.0 for name, value in plane.statistics.items() if real(value) is not None}
-    flops, main = found.get("peak_teraflops_per_second", 0.0), found.get("peak_hbm_bw_gigabytes_per_second", 0.0)
+    statistics = plane.statistics
+    found = {name: real(value) or 0.0 for name, value in statistics.items() if real(value) is not None}
+    clock, cores = found.get("clock_rate", 0.0) * _KILO, found.get("core_count", 0.0)
+    per_cycle, shared = _per_cycle(statistics)
+    flops = found.get("peak_teraflops_per_second", 0.0) * _TERA or per_cycle * clock * cores
+    main = found.get("peak_hbm_bw_gigabytes_per_second", 0.0) * _GIGA or found.get("memory_bandwidth", 0.0)
     if flops <= 0 or main <= 0:
         return None
 
@@ -36,13 +55,14 @@ def peaks_of(plane: Plane) -> Peaks | None:
         return found.get(f"peak_{name}_bw_gigabytes_per_second", 0.0) * _GIGA
 
     return Peaks(
-        flops * _TERA,
-        main * _GIGA,
+        flops,
+        main,
         "the trace",
         near("cmem_rd"),
         near("cmem_wr"),
         near("vmem_rd"),
         near("vmem_wr"),
+        shared * clock * cores,
         has_merged_vmem=bool(found.get("has_merged_vmem")),
         has_megacore=bool(found.get("has_megacore")),
     )
@@ -51,6 +71,19 @@ def peaks_of(plane: Plane) -> Peaks | None:
 def is_inner(operation: Operation) -> bool:
     """Whether the costs of an operation are those of others that run inside it, such as those of a loop."""
     return operation.category in _INNER
+
+
+def _per_cycle(statistics: Mapping[str, Value]) -> tuple[int, int]:
+    """The FLOPs of a GPU's core in a cycle, and the bytes of its shared memory; zeros if the core is unknown."""
+    version = whole(statistics.get("compute_cap_major")) or 0, whole(statistics.get("compute_cap_minor")) or 0
+    vendor = text(statistics.get("device_vendor"))
+    if vendor == "Nvidia":
+        known = [flops for least, flops in _NVIDIA.items() if least <= version]
+        return known[-1] if known else 0, 256 if version >= (3, 0) else 64
+    if vendor == "AMD":
+        name = text(statistics.get("device_name", statistics.get("gpu_device_name"))).partition(":")[0]
+        return _AMD.get(name, _AMD.get(_AMD_NAMES.get(version, ""), (0, 0)))
+    return 0, 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from hlo_cli.analysis.profile.columns import integers, joint_codes, unsigned, value_at, whole
-from hlo_cli.analysis.profile.occurrences import NO_RUN, OccurrenceList, OperationKey
+from hlo_cli.analysis.profile.occurrences import NO_FLOW, NO_RUN, OccurrenceList, OperationKey
 from hlo_cli.analysis.profile.profile import Step
 from hlo_cli.analysis.profile.self_time import self_times
 from hlo_cli.analysis.profile.steps import DeviceSteps
@@ -181,9 +181,9 @@ def _add_line(line: Line, clock: Clock, device: int, executions: _Executions | N
         place = running[chosen]
         runs = np.where((runs == NO_RUN) & (place != ABSENT), executions.runs[place], runs)
     counts = np.maximum(events.occurrences[chosen], 1)
-    rows.add_line(
-        line.name, of_event[chosen], device, runs, clock.begins[chosen], clock.durations[chosen], own[chosen], counts
-    )
+    times = clock.begins[chosen], clock.durations[chosen], own[chosen]
+    flows = integers(line.statistic("flow"), chosen, NO_FLOW)
+    rows.add_line(line.name, of_event[chosen], device, runs, *times, counts, flows)
     return chosen
 
 

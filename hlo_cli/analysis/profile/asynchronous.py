@@ -1,0 +1,226 @@
+"""Times of transfers: how much of each ran next to computation, and how much of it the device waited.
+
+On TPUs a transfer lasts from the begin of its start to the end of its done, which the device spends on other operations
+except for the start and the done themselves. On GPUs it is a kernel on a stream of its own. On CPUs it is synchronous.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from hlo_cli.analysis.profile.cpu_events import HOST
+from hlo_cli.analysis.profile.intervals import union
+from hlo_cli.analysis.profile.occurrences import NO_FLOW
+from hlo_cli.analysis.profile.profile import PS, Floats, Profile
+from hlo_cli.analysis.schedule.async_pairs import async_pairs
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.operations import COLLECTIVES
+from hlo_cli.ir.traces.trace import Integers, Line
+
+_WAITING: Final = "Rendezvous"
+_STARTS, _DONES = "-start", "-done"
+_FLOW_DIRECTION_BITS: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class TransferTime:
+    """The transfers of one instruction: times in seconds, sums over `calls`.
+
+    `operation` and `done` are indices into `Profile.operations`; `done` is that of the start itself on GPUs and CPUs.
+    `window` is the time from begin to end, of which no other operation ran in `exposed`. `waiting` is the part of
+    `exposed` in which a CPU waited for other devices.
+    """
+
+    operation: int
+    done: int
+    calls: int
+    window: float
+    exposed: float
+    waiting: float = 0.0
+
+    @property
+    def hidden(self) -> float:
+        """The time in which other operations ran.
+
+        >>> TransferTime(0, 1, 1, 5.0, 2.0).hidden
+        3.0
+        """
+        return self.window - self.exposed
+
+
+def transfer_times(profile: Profile) -> Sequence[TransferTime]:
+    """The transfers that ran, in the order of `Profile.operations`."""
+    match profile.platform:
+        case "TPU":
+            return list(_of_pairs(profile))
+        case "GPU":
+            return list(_of_streams(profile))
+        case _:
+            return list(_of_threads(profile))
+
+
+def _of_pairs(profile: Profile) -> Iterator[TransferTime]:
+    rows = profile.occurrences
+    ends = rows.ends_ps
+    by_operation = _rows_by_operation(profile)
+    for start, dones in pairs_of(profile).items():
+        begun, done = by_operation[start], np.concatenate([by_operation[each] for each in dones])
+        if not len(begun) or not len(done):
+            continue
+        first, last = paired(
+            rows.devices[begun],
+            rows.begins_ps[begun],
+            rows.flows[begun],
+            rows.devices[done],
+            ends[done],
+            rows.flows[done],
+        )
+        if len(first):
+            begun, done = begun[first], done[last]
+            window = np.maximum(ends[done] - rows.begins_ps[begun], 0)
+            own = np.minimum(rows.durations_ps[begun] + rows.durations_ps[done], window)
+            yield TransferTime(start, dones[0], len(begun), _seconds(window), _seconds(own))
+
+
+def pairs_of(profile: Profile) -> Mapping[int, Sequence[int]]:
+    """The timed dones of each timed start, as indices of operations: by the module, else by their names."""
+    at = {each.instruction: place for place, each in enumerate(profile.operations) if each.instruction is not None}
+    found: dict[int, list[int]] = {}
+    for program in profile.programs:
+        for pair in async_pairs(program.module).pairs if program.module is not None else ():
+            dones = [at[done] for done in pair.dones if done in at]
+            if pair.start in at and dones:
+                found[at[pair.start]] = dones
+    unjoined = {
+        (each.program, each.name): place for place, each in enumerate(profile.operations) if each.instruction is None
+    }
+    for (owner, name), place in unjoined.items():
+        head, dot, number = name.partition(".")
+        done = unjoined.get((owner, head.removesuffix(_STARTS) + _DONES + dot + number))
+        if head.endswith(_STARTS) and done is not None:
+            found[place] = [done]
+    return dict(sorted(found.items()))
+
+
+def paired(
+    start_devices: Integers,
+    begins: Integers,
+    start_flows: Integers,
+    done_devices: Integers,
+    ends: Integers,
+    done_flows: Integers,
+) -> tuple[Integers, Integers]:
+    """The places of the starts and of their dones: by flows if both have them, else in order on each device.
+
+    >>> none = np.zeros(2, np.int64)
+    >>> paired(none, np.array([0, 10]), none, none, np.array([5, 15]), none)[1].tolist()
+    [0, 1]
+    """
+    starts, dones = _flow_keys(start_flows, done_flows)
+    open_starts: dict[tuple[int, int], list[int]] = {}
+    events = sorted(
+        [(time, 0, at, (device, flow)) for at, (time, device, flow) in _listed(begins, start_devices, starts)]
+        + [(time, 1, at, (device, flow)) for at, (time, device, flow) in _listed(ends, done_devices, dones)]
+    )
+    first, last = [], []
+    taken: dict[tuple[int, int], int] = {}
+    for _, is_done, at, key in events:
+        waiting = open_starts.setdefault(key, [])
+        if not is_done:
+            waiting.append(at)
+        elif (place := taken.get(key, 0)) < len(waiting):
+            taken[key] = place + 1
+            first.append(waiting[place])
+            last.append(at)
+    return np.array(first, np.int64), np.array(last, np.int64)
+
+
+def _listed(times: Integers, devices: Integers, flows: Integers) -> Iterator[tuple[int, tuple[int, int, int]]]:
+    return enumerate(zip(times.tolist(), devices.tolist(), flows.tolist(), strict=True))
+
+
+def _flow_keys(starts: Integers, dones: Integers) -> tuple[Integers, Integers]:
+    """Flows that are equal for a start and its done: without their direction if it is in them; zeros if unknown."""
+    if (starts == NO_FLOW).any() or (dones == NO_FLOW).any():
+        return np.zeros(len(starts), np.int64), np.zeros(len(dones), np.int64)
+    if np.isin(starts, dones).any():
+        return starts, dones
+    starts, dones = starts >> _FLOW_DIRECTION_BITS, dones >> _FLOW_DIRECTION_BITS
+    if np.isin(starts, dones).any():
+        return starts, dones
+    return np.zeros(len(starts), np.int64), np.zeros(len(dones), np.int64)
+
+
+def _of_streams(profile: Profile) -> Iterator[TransferTime]:
+    rows, ends = profile.occurrences, profile.occurrences.ends_ps
+    by_operation = _rows_by_operation(profile)
+    exposed = rows.durations_ps.copy()
+    chosen = [at for at, each in enumerate(profile.operations) if is_transfer(each.instruction)]
+    if not chosen:
+        return
+    of_transfers = np.concatenate([by_operation[at] for at in chosen])
+    for device in np.unique(rows.devices[of_transfers]).tolist():
+        on_device = rows.devices == device
+        own = of_transfers[rows.devices[of_transfers] == device]
+        for line in np.unique(rows.lines[own]).tolist():
+            there = own[rows.lines[own] == line]
+            others = np.flatnonzero(on_device & (rows.lines != line))
+            busy = union(rows.begins_ps[others], ends[others])
+            exposed[there] -= busy.covered(rows.begins_ps[there], ends[there])
+    weights = rows.counts if profile.call_weights is None else profile.call_weights
+    for at in chosen:
+        own = by_operation[at]
+        calls = round(float(weights[own].sum()))
+        yield TransferTime(at, at, calls, _seconds(rows.durations_ps[own]), _seconds(exposed[own]))
+
+
+def _of_threads(profile: Profile) -> Iterator[TransferTime]:
+    rows, ends = profile.occurrences, profile.occurrences.ends_ps
+    by_operation = _rows_by_operation(profile)
+    chosen = [at for at, each in enumerate(profile.operations) if is_transfer(each.instruction)]
+    waits = _waits(profile) if chosen else {}
+    for at in chosen:
+        own = by_operation[at]
+        waiting = 0
+        for line in np.unique(rows.lines[own]).tolist():
+            there = own[rows.lines[own] == line]
+            if line in waits:
+                waiting += int(union(*waits[line]).covered(rows.begins_ps[there], ends[there]).sum())
+        window = _seconds(rows.durations_ps[own])
+        weights = rows.counts if profile.call_weights is None else profile.call_weights
+        yield TransferTime(at, at, round(float(weights[own].sum())), window, window, waiting * PS)
+
+
+def _waits(profile: Profile) -> Mapping[int, tuple[Integers, Integers]]:
+    """Begins and ends of the events in which each thread waited for other devices, by the number of its line."""
+    found = {}
+    lines: list[Line] = []
+    for trace in profile.traces:
+        for plane in trace.planes:
+            if plane.name == HOST:
+                lines += [line for line in plane.lines if (line.statistic("hlo_op").codes >= 0).any()]
+    for number, line in enumerate(lines):
+        kinds = [kind for kind, each in line.kinds.items() if each.name.startswith(_WAITING)]
+        chosen = np.isin(line.events.kinds, kinds)
+        begins = line.begins_ps[chosen]
+        found[number] = begins, begins + np.maximum(line.events.durations_ps[chosen], 0)
+    return found
+
+
+def is_transfer(instruction: Instruction | None) -> bool:
+    """Whether an instruction is a collective or starts an asynchronous operation."""
+    return instruction is not None and (instruction.opcode in COLLECTIVES or instruction.opcode.endswith(_STARTS))
+
+
+def _rows_by_operation(profile: Profile) -> Sequence[Integers]:
+    order = np.argsort(profile.codes, kind="stable")
+    bounds = np.searchsorted(profile.codes[order], np.arange(1, len(profile.operations)))
+    return np.split(order, bounds)
+
+
+def _seconds(times: Integers | Floats) -> float:
+    return float(times.sum()) * PS
