@@ -17,7 +17,7 @@ from hlo_cli.analysis.cost.matmul_type import matmul_type
 from hlo_cli.analysis.cost.matmuls import Matmul
 from hlo_cli.analysis.cost.roofline import Roofline, matmuls_within, roofline, type_among
 from hlo_cli.analysis.hardware.chip_specs import ChipSpec
-from hlo_cli.analysis.hardware.estimate import NO_TIME, Estimate, EstimateSource, longest, total
+from hlo_cli.analysis.hardware.estimate import NO_TIME, Estimate, EstimateSource, around, longest, total
 from hlo_cli.analysis.hardware.time_model import KERNEL_BAND, KERNEL_SLOWDOWN, LAUNCH_SECONDS, TPU_BAND
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
@@ -87,6 +87,8 @@ def kernel_estimate(instruction: Instruction, found: Roofline, matmuls: Sequence
     if _moves_nothing(instruction):
         return NO_TIME
     work = KERNEL_SLOWDOWN * found.seconds
+    if instruction.opcode in NO_KERNELS:  # loops and calls, with all that they run
+        return around(work, KERNEL_BAND, "roofline").at_least(found.at_least_seconds)
     seconds = work + LAUNCH_SECONDS
     certain = work if instruction.computation.name.startswith(_COMMAND_BUFFER) else seconds
     estimate = Estimate(KERNEL_BAND[0] * certain, seconds, KERNEL_BAND[1] * seconds, _GPU_SOURCES)

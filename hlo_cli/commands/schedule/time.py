@@ -9,12 +9,11 @@ from typing import Final
 
 from hlo_cli.analysis.cache import computed_once
 from hlo_cli.analysis.hardware.chip_specs import ChipSpec
-from hlo_cli.analysis.hardware.time_model import LAUNCH_SECONDS
 from hlo_cli.analysis.schedule.async_overlap import AsyncInterval, OverlapAnalysis
 from hlo_cli.analysis.schedule.step_time import IntervalTime, TimeEstimate, sum_if_known, sum_known
 from hlo_cli.analysis.schedule.transfer_time import Link
 from hlo_cli.commands.schedule.messages import count_synchronous, is_or_are, pair_noun, quantified_noun
-from hlo_cli.commands.shared.chips import time_model, time_notes
+from hlo_cli.commands.shared.chips import kernel_times_in_words, time_model, time_notes
 from hlo_cli.commands.shared.load import Loaded
 from hlo_cli.commands.shared.loop_brackets import loops_of
 from hlo_cli.commands.shared.stage_notes import stage_of
@@ -276,11 +275,7 @@ def whole_time(loaded: Loaded, overlap: OverlapAnalysis, chip: ChipSpec) -> Modu
 
 def band_notes(chip: ChipSpec, whole: ModuleTime) -> Iterable[Diagnostic]:
     """What the duration of an execution assumes."""
-    if chip.cores:
-        launch = f"{LAUNCH_SECONDS * 1e6:.2f} µs"
-        words = f"each kernel adds {launch} for its launch; ranges cover about 80% of measured times"
-    else:
-        words = "kernels of this chip were not measured: estimates are peak rates, ranges end at 1.9 times that"
+    words = kernel_times_in_words(chip)
     if whole.is_fused:
         words = f"the module is timed as {format_count(whole.kernels, 'kernels')}, after fusion by rule; {words}"
     yield Diagnostic("note", words)
