@@ -101,6 +101,8 @@ CHANNEL_STARTS: Final = CHANNEL_OPCODES - DONES
 """Sends and receives alone."""
 ASYNC_CONTINUATIONS: Final = ASYNCHRONOUS - RUNNERS
 """The opcodes that continue an async-start: updates and done."""
+ANNOTATIONS: Final = frozenset(("Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape"))
+"""Targets of custom calls that annotate a value and forward it."""
 _NATIVE_ASYNC: Final = frozenset(start.removesuffix("-start") for start in NATIVE_DONES)
 
 

@@ -174,6 +174,17 @@ def format_seconds(value: float) -> str:
     return f"{format_scaled(in_second_unit(value, unit), decimals=1)} {SECOND_UNITS[unit if value else 3]}"
 
 
+def format_seconds_range(low: float, value: float, high: float) -> str:
+    """A time with its band in the same unit, for a sentence.
+
+    >>> format_seconds_range(0.9e-3, 1.2e-3, 1.62e-3), format_seconds_range(0.8, 1.0, 1.3)
+    ('1.2 ms (0.9–1.6)', '1.0 s (0.8–1.3)')
+    """
+    unit = next((at for at in range(len(SECOND_UNITS)) if in_second_unit(abs(value), at) < 999.95), 3)
+    least, most = (format_scaled(in_second_unit(each, unit), decimals=1) for each in (low, high))
+    return f"{format_seconds(value)} ({least}–{most})" if value else format_seconds(value)
+
+
 def format_rate(per_second: float, noun: str) -> str:
     """A rate per second with a decimal prefix, as in vendors' data sheets; `noun` is a short unit.
 

@@ -17,14 +17,16 @@ from hlo_cli.analysis.cost.matmul_type import matmul_type
 from hlo_cli.analysis.cost.matmuls import Matmul
 from hlo_cli.analysis.cost.roofline import Roofline, matmuls_within, roofline, type_among
 from hlo_cli.analysis.hardware.chip_specs import ChipSpec
-from hlo_cli.analysis.hardware.estimate import NO_TIME, Estimate, EstimateSource, longest, total
+from hlo_cli.analysis.hardware.estimate import NO_TIME, Estimate, EstimateSource, around, longest, total
 from hlo_cli.analysis.hardware.time_model import KERNEL_BAND, KERNEL_SLOWDOWN, LAUNCH_SECONDS, TPU_BAND
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.operations import CHANNEL_STARTS, COLLECTIVES, HOST_FEEDS, wrapped_opcode
+from hlo_cli.ir.operations import ANNOTATIONS, CHANNEL_STARTS, COLLECTIVES, HOST_FEEDS, wrapped_opcode
 
 _OTHER_LINKS: Final = COLLECTIVES | HOST_FEEDS | CHANNEL_STARTS
 _COMMAND_BUFFER: Final = "command_buffer"
 """Name of a computation that XLA launches as one graph (xla/service/gpu/transforms/command_buffer_scheduling.cc)."""
+_VIEWS: Final = frozenset((opcodes.RESHAPE, opcodes.BITCAST))
 _GPU_SOURCES: Final[frozenset[EstimateSource]] = frozenset(("roofline", "launch floor"))
 
 
@@ -82,7 +84,11 @@ def kernel_estimate(instruction: Instruction, found: Roofline, matmuls: Sequence
     if not chip.cores:
         least, most = found.at_least_seconds, found.seconds * TPU_BAND[1]
         return Estimate(least, found.seconds, most, frozenset(("roofline",)))
+    if _moves_nothing(instruction):
+        return NO_TIME
     work = KERNEL_SLOWDOWN * found.seconds
+    if instruction.opcode in NO_KERNELS:  # loops and calls, with all that they run
+        return around(work, KERNEL_BAND, "roofline").at_least(found.at_least_seconds)
     seconds = work + LAUNCH_SECONDS
     certain = work if instruction.computation.name.startswith(_COMMAND_BUFFER) else seconds
     estimate = Estimate(KERNEL_BAND[0] * certain, seconds, KERNEL_BAND[1] * seconds, _GPU_SOURCES)
@@ -92,3 +98,13 @@ def kernel_estimate(instruction: Instruction, found: Roofline, matmuls: Sequence
         is_alone = len(known) == 1 and matmuls[0].instruction is instruction and "table" in product.sources
         estimate = product if is_alone else longest(product, estimate)
     return estimate.at_least(found.at_least_seconds)
+
+
+def _moves_nothing(instruction: Instruction) -> bool:
+    """Whether GPU compilers make a bitcast of an operation, or remove it."""
+    if instruction.opcode == opcodes.CUSTOM_CALL:
+        return instruction.string("custom_call_target") in ANNOTATIONS
+    if instruction.opcode != opcodes.FUSION:
+        return instruction.opcode in _VIEWS
+    inner = (each.opcode for computation in instruction.called_computations for each in computation.instructions)
+    return all(opcode in _VIEWS or opcode in NO_KERNELS for opcode in inner)

@@ -12,12 +12,11 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.aliasing import OutputOperandAlias
 from hlo_cli.ir.instruction import Computation, Instruction
+from hlo_cli.ir.operations import ANNOTATIONS
 from hlo_cli.ir.shape import ShapeIndex
 
 FORWARDING: Final = frozenset((opcodes.COPY, opcodes.DOMAIN, opcodes.OPT_BARRIER))
 """Opcodes that forward their operand, tuples included."""
-_ANNOTATIONS: Final = frozenset(("Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape"))
-"""Custom-call targets that annotate a value and forward it."""
 
 Place = tuple[Instruction, ShapeIndex]
 
@@ -122,4 +121,4 @@ def is_annotation(instruction: Instruction) -> bool:
     >>> is_annotation(parse_module('r = f32[4] custom-call(f32[4] p), custom_call_target="Sharding"').entry.root)
     True
     """
-    return instruction.opcode == opcodes.CUSTOM_CALL and instruction.string("custom_call_target") in _ANNOTATIONS
+    return instruction.opcode == opcodes.CUSTOM_CALL and instruction.string("custom_call_target") in ANNOTATIONS

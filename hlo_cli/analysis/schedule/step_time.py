@@ -8,7 +8,7 @@ time. Transfers in flight at their done are waited for. The duration is compute 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from functools import partial
 from math import isclose
 
@@ -17,13 +17,15 @@ from hlo_cli.analysis.cost.predicted_time import kernel_estimate
 from hlo_cli.analysis.cost.roofline import Roofline, matmuls_within, roofline, type_among
 from hlo_cli.analysis.dataflow.executions import NO_EXECUTIONS, executions_of
 from hlo_cli.analysis.dataflow.flat_schedule import Run
+from hlo_cli.analysis.dataflow.trip_count import trip_count
 from hlo_cli.analysis.hardware.chip_specs import ChipSpec
-from hlo_cli.analysis.hardware.estimate import Estimate
+from hlo_cli.analysis.hardware.estimate import NO_TIME, Estimate
 from hlo_cli.analysis.schedule.async_overlap import OverlapAnalysis, synchronous_pair
 from hlo_cli.analysis.schedule.simulation import Events, ScheduleSimulation, simulate
 from hlo_cli.analysis.schedule.transfer_time import TransferTime, estimated_transfer_time
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir import opcodes
+from hlo_cli.ir.instruction import Computation, Instruction
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,14 +252,24 @@ def _kernels(
     overlap: OverlapAnalysis, throughput: ChipSpec
 ) -> tuple[Mapping[Instruction, Roofline], Mapping[Instruction, Estimate]]:
     """Returns the roofline and the predicted time of each kernel."""
+    uncomputed = _conditions_of_counted_loops(overlap) if throughput.cores else frozenset[Computation]()
     rooflines: dict[Instruction, Roofline] = {}
     predicted: dict[Instruction, Estimate] = {}
     for kernel, cost in overlap.costs.items():
         if kernel not in overlap.synchronous:
             matmuls = matmuls_within(kernel)
-            rooflines[kernel] = found = roofline(cost, throughput, type_among(kernel, matmuls))
-            predicted[kernel] = kernel_estimate(kernel, found, matmuls, throughput)
+            found = roofline(cost, throughput, type_among(kernel, matmuls))
+            is_skipped = kernel.computation in uncomputed
+            estimate = NO_TIME if is_skipped else kernel_estimate(kernel, found, matmuls, throughput)
+            rooflines[kernel] = replace(found, bound="free") if estimate is NO_TIME else found
+            predicted[kernel] = estimate
     return rooflines, predicted
+
+
+def _conditions_of_counted_loops(overlap: OverlapAnalysis) -> frozenset[Computation]:
+    """Returns the conditions that GPUs do not compute, as in xla/backends/gpu/runtime/while_thunk.cc."""
+    loops = (run.caller for run in overlap.runs if run.caller is not None and run.caller.opcode == opcodes.WHILE)
+    return frozenset(each for loop in loops if trip_count(loop) is not None for each in loop.called_computations[1:])
 
 
 def _interval_time(transfer: TransferTime, times: int, simulated: ScheduleSimulation, at: int) -> IntervalTime:

@@ -106,8 +106,7 @@ def _work(
         return _Work(instruction, None, 0, 0, saved, None)
     seconds = None
     if timing is not None and not kernel.is_transfer:
-        _, estimate, _ = timing.cells(instruction, cost)
-        seconds = number_of(estimate)
+        seconds = timing.seconds(instruction, cost)
     return _Work(instruction, kernel, round(cost.flops), round(cost.bytes_accessed), saved, seconds)
 
 

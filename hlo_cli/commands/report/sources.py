@@ -98,7 +98,7 @@ def sources_of(loaded: Loaded, options: ReportOptions, argument: str) -> Sources
     sharding = ShardOptions(comms=True, chip=options.chip, chip_file=options.chip_file)
     of_memory = report_of_memory(loaded, memory, MemspaceOptions(space="all", chip=name), argument)
     kernels = kernels_by_cause(loaded, "source", within=None, where=None, timing=timing, argument=argument)
-    transfers = transfers_of(overlap, None, spec)
+    transfers = transfers_of(loaded, overlap, None, spec)
     pairs = report_of_pairs(loaded, overlap, within=None, where=None, argument=argument, selected=transfers)
     steps = report_of_steps(loaded, overlap, space=None, within=None, where=None, throughput=spec, memory=memory)
     fusions = report_of_fusions(loaded, within=None, where=None, timing=timing, argument=argument)

@@ -15,7 +15,14 @@ from hlo_cli.commands.shared.memory_timeline import step_label
 from hlo_cli.ir.memory_space import MemorySpace
 from hlo_cli.report.cell import Cell, number_of
 from hlo_cli.report.findings import Findings
-from hlo_cli.report.numbers import format_bytes, format_count, format_part, format_percent, format_seconds
+from hlo_cli.report.numbers import (
+    format_bytes,
+    format_count,
+    format_part,
+    format_percent,
+    format_seconds,
+    format_seconds_range,
+)
 from hlo_cli.report.overview import Gauge, Tone, Verdict
 
 NEARLY_FULL: Final = 0.95
@@ -181,9 +188,9 @@ def _of_time(sources: Sources) -> Verdict | None:
     bounds = numbers.get("lower_bounds")
     if not execution:
         return Verdict("Time", "neutral", "Execution time unknown", _sentence(sources.steps.answer), section="kernels")
-    least = "at least " if bounds else ""
-    sentence = f"Kernels compute for {format_seconds(compute)} at the peak rates of {name}."
-    words = f"{least}{format_seconds(execution)} per execution (estimate)"
+    low, high = _number(numbers, "execution_low_seconds"), _number(numbers, "execution_high_seconds")
+    sentence = f"Kernels compute for {format_seconds(compute)} on {name}, as estimated."
+    words = f"{format_seconds_range(low, execution, high)}{' plus unknown time' if bounds else ''} per execution"
     return Verdict("Time", "neutral", _first_upper(words), sentence, section="kernels")
 
 

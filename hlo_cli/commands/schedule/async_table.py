@@ -40,11 +40,13 @@ class Transfers:
     times: PairTimes | None
 
 
-def transfers_of(overlap: OverlapAnalysis, within: Computation | None, throughput: ChipSpec | None) -> Transfers:
+def transfers_of(
+    loaded: Loaded, overlap: OverlapAnalysis, within: Computation | None, throughput: ChipSpec | None
+) -> Transfers:
     """The transfers of a module or of one computation."""
     intervals = tuple(each for each in overlap.intervals if within is None or each.pair.start.computation is within)
     synchronous = {i: size for i, size in overlap.synchronous.items() if within is None or i.computation is within}
-    return Transfers(intervals, synchronous, _times_of(overlap, throughput, intervals, synchronous))
+    return Transfers(intervals, synchronous, _times_of(loaded, overlap, throughput, intervals, synchronous))
 
 
 def report_of_pairs(
@@ -62,7 +64,7 @@ def report_of_pairs(
 
     `columns` are those that the user names; they may be those of collectives, and origins.
     """
-    selected = selected or transfers_of(overlap, within, throughput)
+    selected = selected or transfers_of(loaded, overlap, within, throughput)
     intervals, synchronous, times = selected.intervals, selected.synchronous, selected.times
     starts = [each.pair.start for each in intervals]
     everything = pairs_table(overlap, intervals, times)
@@ -125,6 +127,7 @@ def _why_nothing(loaded: Loaded) -> str:
 
 
 def _times_of(
+    loaded: Loaded,
     overlap: OverlapAnalysis,
     throughput: ChipSpec | None,
     intervals: Sequence[AsyncInterval],
@@ -133,9 +136,10 @@ def _times_of(
     if throughput is None:
         return None
     from hlo_cli.analysis.schedule.step_time import estimate_time
-    from hlo_cli.commands.schedule.time import PairTimes
+    from hlo_cli.commands.schedule.time import PairTimes, whole_time
 
-    return PairTimes(overlap, estimate_time(overlap, throughput), intervals, synchronous)
+    step, whole = estimate_time(overlap, throughput), whole_time(loaded, overlap, throughput)
+    return PairTimes(overlap, step, intervals, synchronous, whole=whole)
 
 
 def pairs_table(overlap: OverlapAnalysis, intervals: Sequence[AsyncInterval], times: PairTimes | None) -> Table:

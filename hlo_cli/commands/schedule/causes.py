@@ -59,7 +59,7 @@ def report_of_causes(
     throughput: ChipSpec | None,
 ) -> Report:
     """One row for each key: its async pairs and synchronous transfers; with `where`, only the pairs that match."""
-    selected = transfers_of(overlap, within, throughput)
+    selected = transfers_of(loaded, overlap, within, throughput)
     whole = report_of_pairs(loaded, overlap, within=within, where=None, argument=argument, selected=selected)
     skipped: tuple[Diagnostic, ...] = ()
     if where is not None:

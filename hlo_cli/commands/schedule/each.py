@@ -35,6 +35,8 @@ _COLUMNS: Final = (
 )
 _TIMES: Final = (
     Column("execution_seconds", "est. time", "seconds"),
+    Column("execution_low_seconds", "low time", "seconds", person=False),
+    Column("execution_high_seconds", "high time", "seconds", person=False),
     Column("exposed_seconds", "exposed time", "seconds", total="sum", role="waste"),
 )
 _BOUND: Final = Column("upper_bound", "upper bound", "flag")

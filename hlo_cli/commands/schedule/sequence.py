@@ -14,7 +14,7 @@ from hlo_cli.analysis.schedule.async_overlap import AsyncInterval, OverlapAnalys
 from hlo_cli.analysis.schedule.step_time import TimeEstimate
 from hlo_cli.commands.by.columns import with_origins
 from hlo_cli.commands.schedule.async_table import order_notes
-from hlo_cli.commands.schedule.time import execution_in_words, step_numbers
+from hlo_cli.commands.schedule.time import band_notes, execution_in_words, step_numbers, whole_time
 from hlo_cli.commands.shared.chips import time_model, time_notes
 from hlo_cli.commands.shared.compiler_memory import compiler_memory
 from hlo_cli.commands.shared.cost_columns import with_costs, with_traffic
@@ -58,6 +58,8 @@ def report_of_steps(
     spaces = chosen_spaces(memory, space)
     in_flight = _InFlight(overlap)
     times = _times_of(overlap, throughput)
+    whole = whole_time(loaded, overlap, throughput) if throughput is not None else None
+    words = execution_in_words(times, whole) if times is not None and whole is not None else ""
     plain = _steps_table(overlap, spaces, in_flight, within, times)
     steps = [overlap.sequence[step] for step, *_ in plain.rows if isinstance(step, int)]
     everything = with_costs(plain, steps, loaded.module, (*columns, *_WORD.findall(where or "")))
@@ -69,19 +71,20 @@ def report_of_steps(
     busiest = max(range(len(in_flight.bytes)), key=in_flight.bytes.__getitem__, default=0)
     return Report(
         "schedule",
-        _answer(overlap, spaces, in_flight, busiest, times),
+        _answer(overlap, spaces, in_flight, busiest, words),
         numbers={
             "steps": len(overlap.sequence),
             "order": memory.order,
             "peak_bytes": {each.name: each.peak_bytes for each in memory.spaces},
             "max_in_flight": max(in_flight.number, default=0),
             "max_in_flight_bytes": in_flight.bytes[busiest] if in_flight.bytes else 0,
-            **({**step_numbers(times), "time_model": time_model(times.throughput)} if times else {}),
+            **({**step_numbers(times, whole), "time_model": time_model(times.throughput)} if times and whole else {}),
         },
         parts=(*parts, memory_timeline(memory, spaces, limits={})) if spaces else tuple(parts),
         notes=(
             *order_notes(overlap),
             *(time_notes(times.throughput, loaded.module) if times else ()),
+            *(band_notes(times.throughput, whole) if times and whole else ()),
             *program_notes(loaded),
         ),
         input=input_facts(loaded),
@@ -127,11 +130,11 @@ def _answer(
     spaces: Sequence[MemorySpaceUsage],
     in_flight: _InFlight,
     busiest: int,
-    times: TimeEstimate | None,
+    execution: str,
 ) -> str:
     words = format_count(len(overlap.sequence), "steps")
-    if times is not None:
-        words += f", {execution_in_words(times)}"
+    if execution:
+        words += f", {execution}"
     peaks = [f"{space.name} peaks at {format_bytes(space.peak_bytes)} at step {space.peak:,}" for space in spaces]
     most = "no async operations in flight"
     if overlap.intervals:

@@ -7,45 +7,61 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from hlo_cli.analysis.cache import computed_once
+from hlo_cli.analysis.hardware.chip_specs import ChipSpec
 from hlo_cli.analysis.schedule.async_overlap import AsyncInterval, OverlapAnalysis
 from hlo_cli.analysis.schedule.step_time import IntervalTime, TimeEstimate, sum_if_known, sum_known
 from hlo_cli.analysis.schedule.transfer_time import Link
 from hlo_cli.commands.schedule.messages import count_synchronous, is_or_are, pair_noun, quantified_noun
-from hlo_cli.commands.shared.chips import time_model, time_notes
+from hlo_cli.commands.shared.chips import kernel_times_in_words, time_model, time_notes
+from hlo_cli.commands.shared.load import Loaded
 from hlo_cli.commands.shared.loop_brackets import loops_of
+from hlo_cli.commands.shared.stage_notes import stage_of
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.report.cell import UNKNOWN, Cell, Row
 from hlo_cli.report.column import Column
-from hlo_cli.report.numbers import format_count, format_percent, format_seconds
+from hlo_cli.report.numbers import format_count, format_percent, format_seconds, format_seconds_range
 from hlo_cli.source import Diagnostic
+from hlo_cli.transform.module_time import ModuleTime, module_time
 
 _LINK_NAMES: Final[Mapping[Link, str]] = {"links": "interconnect", "memory": "memory", "host": "host"}
 _PARTS: Final = 1_000_000
 """The resolution of the time axis: its number of parts."""
 
 
-def step_numbers(step: TimeEstimate) -> Mapping[str, Cell]:
-    """Total and compute time per execution, None if unknown; `lower_bounds` names those known in part."""
+def step_numbers(step: TimeEstimate, whole: ModuleTime) -> Mapping[str, Cell]:
+    """Total and compute time per execution, None if unknown; `lower_bounds` names those known in part.
+
+    The total has a band, and a bound that holds for any schedule. It is that of the module after fusion if the module
+    is not optimized.
+    """
+    has_time = step.least_seconds is not None
     compute = step.compute_seconds if step.compute_seconds or step.is_compute_known else None
     named = (
-        ("execution_seconds", step.least_seconds, step.is_known),
+        ("execution_seconds", whole.estimate.seconds if has_time else None, step.is_known),
         ("compute_seconds", compute, step.is_compute_known),
     )
     return {
         **{name: seconds for name, seconds, _ in named},
+        "execution_low_seconds": whole.estimate.low if has_time else None,
+        "execution_high_seconds": whole.estimate.high if has_time else None,
+        "execution_at_least_seconds": whole.at_least_seconds,
+        "is_fused_by_rule": whole.is_fused,
         "lower_bounds": tuple(name for name, seconds, is_known in named if seconds is not None and not is_known),
     }
 
 
-def execution_in_words(step: TimeEstimate) -> str:
-    """The estimated time per execution on the chip, with `at least` if a part of it is unknown."""
-    return f"{_seconds_in_words(step)} per execution on {step.throughput.chip}"
+def execution_in_words(step: TimeEstimate, whole: ModuleTime) -> str:
+    """The estimated time per execution on the chip with its band, and a remark if a part of it is unknown."""
+    return f"{_seconds_in_words(step, whole)} per execution on {step.throughput.chip}"
 
 
-def _seconds_in_words(step: TimeEstimate) -> str:
+def _seconds_in_words(step: TimeEstimate, whole: ModuleTime) -> str:
     if step.least_seconds is None:
         return "unknown time"
-    return f"{'' if step.is_known else 'at least '}{format_seconds(step.seconds)}"
+    found = whole.estimate
+    words = format_seconds_range(found.low, found.seconds, found.high)
+    return words if step.is_known else f"{words} plus unknown time"
 
 
 class PairTimes:
@@ -57,8 +73,10 @@ class PairTimes:
         step: TimeEstimate,
         intervals: Sequence[AsyncInterval],
         synchronous: Iterable[Instruction],
+        *,
+        whole: ModuleTime,
     ) -> None:
-        self.overlap, self.step = overlap, step
+        self.overlap, self.step, self.whole = overlap, step, whole
         self.intervals = intervals
         self.synchronous = {each: step.synchronous_seconds[each] for each in synchronous}
         starts = (interval.pair.start for interval in overlap.intervals)
@@ -165,7 +183,7 @@ class PairTimes:
             if None in found
         }
         return {
-            **step_numbers(self.step),
+            **step_numbers(self.step, self.whole),
             **{name: sum_if_known(found) for name, found in sums.items()},
             **partly,
             "exposed_share": self._share(sum_if_known(sums["exposed_seconds"])),
@@ -183,7 +201,7 @@ class PairTimes:
         return self._answer() + self._synchronous_in_words()
 
     def _answer(self) -> str:
-        execution = execution_in_words(self.step)
+        execution = execution_in_words(self.step, self.whole)
         if not self.intervals:
             return f"No async operations in {format_count(len(self.overlap.sequence), 'steps')}: {execution}"
         if len(self._unknown) == len(self.intervals):
@@ -201,7 +219,8 @@ class PairTimes:
         share = self._share(self.exposed_seconds) if not least else None
         estimated = "the estimated " if self.step.is_known else ""
         percent = f" ({format_percent(share)}%)" if share is not None else ""
-        part = f"{least}{format_seconds(self.exposed_seconds)} of {estimated}{_seconds_in_words(self.step)}{percent}"
+        whole = f"{estimated}{_seconds_in_words(self.step, self.whole)}"
+        part = f"{least}{format_seconds(self.exposed_seconds)} of {whole}{percent}"
         return f"{number} {is_or_are(len(exposed))} exposed: {part} on {self.step.throughput.chip}"
 
     @property
@@ -222,6 +241,7 @@ class PairTimes:
     def notes(self) -> Iterable[Diagnostic]:
         """Notes on the time model and on unknown parts."""
         yield from time_notes(self.step.throughput, self.overlap.module)
+        yield from band_notes(self.step.throughput, self.whole)
         links = [self.times[interval.pair.start].transfer.link for interval in self._unknown]
         synchronous = [
             self.step.synchronous[each].link for each, seconds in self.synchronous.items() if seconds is None
@@ -245,6 +265,20 @@ class PairTimes:
             one = self.step.unknown_trip_counts == 1
             loops = "in a loop with unknown trip count is" if one else "in loops with unknown trip count are"
             yield Diagnostic("note", f"{number} {loops} counted once")
+
+
+def whole_time(loaded: Loaded, overlap: OverlapAnalysis, chip: ChipSpec) -> ModuleTime:
+    """The predicted duration of one execution; a module that is not optimized is fused by rule first."""
+    is_optimized = stage_of(loaded) != "before optimization"
+    return computed_once(module_time, loaded.module, chip, is_optimized=is_optimized, overlap=overlap)
+
+
+def band_notes(chip: ChipSpec, whole: ModuleTime) -> Iterable[Diagnostic]:
+    """What the duration of an execution assumes."""
+    words = kernel_times_in_words(chip)
+    if whole.is_fused:
+        words = f"the module is timed as {format_count(whole.kernels, 'kernels')}, after fusion by rule; {words}"
+    yield Diagnostic("note", words)
 
 
 def _or_unknown(cell: float | None) -> Cell:

@@ -109,6 +109,22 @@ def time_notes(throughput: ChipSpec, module: Module) -> tuple[Diagnostic, ...]:
     return tuple(Diagnostic("note", message) for message in messages)
 
 
+def kernel_times_in_words(chip: ChipSpec) -> str:
+    """What the times of kernels on a chip are based on.
+
+    >>> from hlo_cli.analysis.hardware.chip_specs import chip_spec
+    >>> kernel_times_in_words(chip_spec("h100"))
+    'each kernel adds 2.95 µs for its launch; ranges cover about 80% of measured times'
+    """
+    from hlo_cli.analysis.hardware.time_model import LAUNCH_SECONDS, TPU_BAND
+
+    if chip.cores:
+        return (
+            f"each kernel adds {LAUNCH_SECONDS * 1e6:.2f} µs for its launch; ranges cover about 80% of measured times"
+        )
+    return f"no kernels of {chip.chip} were measured: times are at peak rates; ranges end at {TPU_BAND[1]} times that"
+
+
 def mismatch(chip: Chip | None, target: str | None) -> str:
     """A note if a dump is for another kind of chip; empty if it is not, or if that is unknown.
 

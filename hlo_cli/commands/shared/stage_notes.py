@@ -16,10 +16,10 @@ def stage_of(loaded: Loaded) -> ProgramStage:
     return program_stage(loaded.module, loaded.input.stage)
 
 
-def bounded(answer: str, stage: ProgramStage, *, name: str = "") -> str:
+def bounded(answer: str, stage: ProgramStage, *, name: str = "", is_upper: bool = True) -> str:
     """An answer about a program, as an upper bound if the module is not optimized yet.
 
-    `name` is the module's; its case is kept if the answer begins with it.
+    `name` is the module's; its case is kept if the answer begins with it. Without `is_upper`, only the stage is named.
 
     >>> bounded("HBM needs 3 GiB", "optimized")
     'HBM needs 3 GiB'
@@ -32,14 +32,15 @@ def bounded(answer: str, stage: ProgramStage, *, name: str = "") -> str:
         return answer
     is_word = (answer[1:2].islower() or answer[1:2] == " ") and not (name and answer.startswith(name))
     rest = f"{answer[:1].lower()}{answer[1:]}" if is_word else answer
-    return f"{stage[:1].upper()}{stage[1:]} (upper bounds): {rest}"
+    return f"{stage[:1].upper()}{stage[1:]}{' (upper bounds)' if is_upper else ''}: {rest}"
 
 
 def bounded_report(report: Report, loaded: Loaded) -> Report:
-    """A report with times, as upper bounds if the module is not optimized yet."""
-    stage = stage_of(loaded)
-    numbers = {**report.numbers, **stage_numbers(stage)}
-    return replace(report, answer=bounded(report.answer, stage, name=loaded.module.name), numbers=numbers)
+    """A report with times, as upper bounds if the module is not optimized yet, nor fused by rule."""
+    stage, is_upper = stage_of(loaded), not report.numbers.get("is_fused_by_rule")
+    numbers = {**report.numbers, **stage_numbers(stage), **({} if is_upper else {"upper_bound": False})}
+    answer = bounded(report.answer, stage, name=loaded.module.name, is_upper=is_upper)
+    return replace(report, answer=answer, numbers=numbers)
 
 
 def stage_numbers(stage: ProgramStage) -> Mapping[str, Cell]:

@@ -1,0 +1,62 @@
+"""Predicted duration of one execution of a module, also before optimization.
+
+A module that is not optimized is fused first by the rules of the CPU compiler, which is close to what compilers of GPUs
+make of it; operations that are not fused would each count as a kernel.
+"""
+
+from __future__ import annotations
+
+from hlo_cli.analysis.hardware.chip_specs import ChipSpec
+from hlo_cli.analysis.hardware.estimate import Estimate
+from hlo_cli.analysis.schedule.async_overlap import OverlapAnalysis, analyze_overlap
+from hlo_cli.analysis.schedule.step_time import estimate_time
+from hlo_cli.analysis.schedule.time_band import time_band
+from hlo_cli.analysis.schedule.time_bound import time_bound
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir.module import Module
+from hlo_cli.source import HloError
+from hlo_cli.transform.fuse import fuse
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleTime:
+    """The predicted duration of one execution with its band, and the number of kernels that it counts once each.
+
+    `at_least_seconds` is a lower bound that holds for any schedule; None before optimization, when operations may
+    still be removed. `is_fused` is whether the module was fused by rule for the prediction. `is_known` is whether all
+    parts of it have a time.
+    """
+
+    estimate: Estimate
+    kernels: int
+    at_least_seconds: float | None
+    is_fused: bool
+    is_known: bool
+
+
+def module_time(
+    module: Module, chip: ChipSpec, *, is_optimized: bool, overlap: OverlapAnalysis | None = None
+) -> ModuleTime:
+    """Returns the predicted duration; `overlap` is that of the module, if it is at hand.
+
+    >>> from hlo_cli import chip_spec, parse_module
+    >>> entry = "ENTRY e { p = f32[9] parameter(0)  n = f32[9] negate(p)  ROOT t = f32[9] tanh(n) }"
+    >>> found = module_time(parse_module("HloModule m  " + entry), chip_spec("mi350"), is_optimized=False)
+    >>> found.kernels, found.is_fused, f"{found.estimate.seconds * 1e6:.2f} µs"
+    (1, True, '2.95 µs')
+    """
+    fused = None if is_optimized else _fused(module)
+    if fused is not None or overlap is None:
+        overlap = analyze_overlap(fused or module)
+    step = estimate_time(overlap, chip)
+    at_least = time_bound(overlap, chip) if is_optimized else None
+    estimate = time_band(overlap, step)
+    return ModuleTime(estimate, len(step.predicted), at_least, fused is not None, step.is_known)
+
+
+def _fused(module: Module) -> Module | None:
+    """The module after fusion; None if it cannot be rewritten."""
+    try:
+        return fuse(module).module
+    except HloError:
+        return None
