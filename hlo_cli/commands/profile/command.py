@@ -11,7 +11,7 @@ import click
 from hlo_cli.commands.profile.options import GROUPINGS, ProfileOptions
 from hlo_cli.commands.shared import completion
 from hlo_cli.commands.shared.chips import chip_options
-from hlo_cli.commands.shared.command import Command, option
+from hlo_cli.commands.shared.command import Command, flag, option
 from hlo_cli.commands.shared.io_options import io_of, io_options
 from hlo_cli.commands.shared.where import where_option
 from hlo_cli.commands.shared.writing import write_report
@@ -51,6 +51,7 @@ loop. Shares are parts of the time of all devices, idle time included. See
     default=GROUPINGS[0],
     help=f"Show times by group: {joined_by_or(GROUPINGS)}.",
 )
+@flag("--lost", group="Reports", is_common=True, help="Show the time above the least time at the peak rates.")
 @where_option
 @chip_options("Compare rates with the peaks of this chip")
 @io_options
@@ -79,6 +80,14 @@ def _inputs_and_name(arguments: Sequence[str]) -> tuple[str, tuple[str, ...], st
 
 
 def _report(measured: Measured, options: ProfileOptions) -> Report:
+    if options.name is not None:
+        from hlo_cli.commands.profile.one import report_of_one
+
+        return report_of_one(measured, options.name)
+    if options.lost:
+        from hlo_cli.commands.profile.lost import report_of_lost
+
+        return report_of_lost(measured)
     if options.grouping in ("step", "device"):
         from hlo_cli.commands.profile.steps import report_of_devices, report_of_steps
 

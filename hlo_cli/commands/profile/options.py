@@ -19,6 +19,7 @@ class ProfileOptions:
 
     name: str | None = None
     grouping: str | None = None
+    lost: bool = False
     where: str | None = None
     chip: str | None = None
     chip_file: str | None = None
