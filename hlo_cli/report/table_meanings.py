@@ -218,6 +218,11 @@ TABLE_MEANINGS: Final = MappingProxyType(
         "profile": {
             "operations": "instructions with their measured times and rates, the longest first",
             "kernels": "kernels that belong to no instruction",
+            "sums": "times of changed and of unchanged code",
+            "changes": "kernels whose code was changed, added, or removed",
+            "standing_out": "kernels of unchanged code that ran unlike the rest",
+            "unchanged": "kernels of unchanged code",
+            "programs": "programs with the number of their differences",
         },
         "lint": {
             "findings": "findings: errors first, then by cost",

@@ -31,6 +31,7 @@ that does not.
 EXAMPLES = (
     "hlo profile trace.xplane.pb",
     "hlo profile trace.xplane.pb --sort mean_seconds --top 10",
+    "hlo profile after.xplane.pb --against before.xplane.pb",
 )
 DETAILS = """\
 Self time excludes that of events inside an event, such as the body of a while
@@ -52,6 +53,21 @@ loop. Shares are parts of the time of all devices, idle time included. See
     help=f"Show times by group: {joined_by_or(GROUPINGS)}.",
 )
 @flag("--lost", group="Reports", is_common=True, help="Show the time above the least time at the peak rates.")
+@option(
+    "--against",
+    group="Comparison",
+    is_common=True,
+    metavar="OLD",
+    shell_complete=completion.files,
+    help="Compare with the trace OLD, matching instructions by structure.",
+)
+@option(
+    "--against-dump",
+    group="Comparison",
+    metavar="DUMP",
+    shell_complete=completion.files,
+    help="Read the programs that the trace OLD lacks from DUMP.",
+)
 @where_option
 @chip_options("Compare rates with the peaks of this chip")
 @io_options
@@ -60,12 +76,19 @@ def command(arguments: tuple[str, ...], **given: Any) -> int:
     output, reading = io_of(given)
     path, dump, name = _inputs_and_name(arguments)
     options = ProfileOptions(name, **given)
+    options.check()
     from hlo_cli.commands.profile.load import load_profile
     from hlo_cli.commands.profile.measured import Measured
     from hlo_cli.commands.shared.chips import chosen_throughput
 
+    loaded = load_profile(path, dump, reading)
+    if options.against is not None:
+        from hlo_cli.commands.profile.against import report_of_against
+
+        old = load_profile(options.against, (options.against_dump,) if options.against_dump else (), reading)
+        return write_report(report_of_against(loaded, old), output)
     chip = chosen_throughput(options.chip, options.chip_file)
-    measured = Measured(load_profile(path, dump, reading), chip=chip, where=options.where)
+    measured = Measured(loaded, chip=chip, where=options.where)
     return write_report(_report(measured, options), output)
 
 
