@@ -53,6 +53,21 @@ loop. Shares are parts of the time of all devices, idle time included. See
     help=f"Show times by group: {joined_by_or(GROUPINGS)}.",
 )
 @flag("--lost", group="Reports", is_common=True, help="Show the time above the least time at the peak rates.")
+@flag(
+    "--predicted",
+    group="Reports",
+    is_common=True,
+    help="Show predicted times on --chip next to measured ones, the largest differences first.",
+)
+@flag("--timeline", group="Reports", is_common=True, help="Show what ran when in one step.")
+@option(
+    "--step",
+    group="Reports",
+    metavar="NAME",
+    default_text="the one of median time",
+    shell_complete=completion.one_of(lambda: ()),
+    help="Show the step NAME in --timeline.",
+)
 @option(
     "--against",
     group="Comparison",
@@ -107,6 +122,14 @@ def _report(measured: Measured, options: ProfileOptions) -> Report:
         from hlo_cli.commands.profile.one import report_of_one
 
         return report_of_one(measured, options.name)
+    if options.predicted:
+        from hlo_cli.commands.profile.predicted import report_of_predictions
+
+        return report_of_predictions(measured)
+    if options.timeline:
+        from hlo_cli.commands.profile.timeline import report_of_timeline
+
+        return report_of_timeline(measured, options.step)
     if options.lost:
         from hlo_cli.commands.profile.lost import report_of_lost
 
