@@ -100,6 +100,8 @@ class Column:
     machine: bool = True
     steps: int = 0
     seconds: float = 0
+    is_measured: bool = False  # of spans: times that were measured, so that all bars are alike
+    is_lane: bool = False  # rows with one text share lanes in a picture of spans; by default, those of one opcode
     loops: tuple[Loop, ...] = ()
 
     @property

@@ -6,13 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import Literal, TypeAlias
 
-from hlo_cli.analysis.dataflow.computation_contexts import CONTROL_FLOW
+from hlo_cli.analysis.dataflow.computation_contexts import CONTROL_FLOW, contexts_of
 from hlo_cli.analysis.matching.module_diff import Changed, ModuleDiff, diff
 from hlo_cli.analysis.matching.row_costs import is_quiet
 from hlo_cli.analysis.profile.kernel_bodies import KernelBodies
 from hlo_cli.analysis.profile.profile import MeasuredProgram, Operation, Profile
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.instruction import Computation, Instruction
+from hlo_cli.ir.module import Module
 
 Body: TypeAlias = Literal["same", "changed", "new", "gone", "unknown"]
 """Whether the code of a kernel is the same; unknown if a module is missing."""
@@ -31,13 +32,15 @@ class ProgramPair:
 class BodyDifference:
     """The differences in the code of a kernel: instructions changed, added, and removed.
 
-    `other` is the instruction of the other program that computes what a new or gone kernel does, inside another kernel.
+    `other` is the instruction of the other program that computes what a new or gone kernel does, `owner` the kernel
+    that it is a part of, None if it is not timed.
     """
 
     changed: tuple[Changed, ...] = ()
     added: tuple[Instruction, ...] = ()
     removed: tuple[Instruction, ...] = ()
     other: Instruction | None = None
+    owner: Instruction | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,10 +165,19 @@ class _Kernels:
 
     def _alone(self, operation: Operation) -> BodyDifference:
         """Where the other program computes what a kernel does."""
-        instruction = operation.instruction
-        if instruction is None:
+        instruction, found = operation.instruction, self._found
+        if instruction is None or found is None:
             return BodyDifference()
-        return BodyDifference(other=self._pairs.get(instruction) or self._back.get(instruction))
+        if (other := self._pairs.get(instruction)) is not None:
+            return BodyDifference(other=other, owner=_owner(found.after, other))
+        other = self._back.get(instruction)
+        return BodyDifference(other=other, owner=None if other is None else _owner(found.before, other))
+
+
+def _owner(module: Module, instruction: Instruction) -> Instruction | None:
+    """The kernel that an instruction is a part of; None if it is not inside one."""
+    callers = contexts_of(module).callers.get(instruction.computation, ())
+    return callers[0] if callers and callers[0].opcode not in CONTROL_FLOW else None
 
 
 class _Rows:

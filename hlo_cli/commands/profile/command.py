@@ -11,7 +11,7 @@ import click
 from hlo_cli.commands.profile.options import GROUPINGS, ProfileOptions
 from hlo_cli.commands.shared import completion
 from hlo_cli.commands.shared.chips import chip_options
-from hlo_cli.commands.shared.command import Command, option
+from hlo_cli.commands.shared.command import Command, flag, option
 from hlo_cli.commands.shared.io_options import io_of, io_options
 from hlo_cli.commands.shared.where import where_option
 from hlo_cli.commands.shared.writing import write_report
@@ -31,6 +31,7 @@ that does not.
 EXAMPLES = (
     "hlo profile trace.xplane.pb",
     "hlo profile trace.xplane.pb --sort mean_seconds --top 10",
+    "hlo profile after.xplane.pb --against before.xplane.pb",
 )
 DETAILS = """\
 Self time excludes that of events inside an event, such as the body of a while
@@ -51,6 +52,37 @@ loop. Shares are parts of the time of all devices, idle time included. See
     default=GROUPINGS[0],
     help=f"Show times by group: {joined_by_or(GROUPINGS)}.",
 )
+@flag("--lost", group="Reports", is_common=True, help="Show the time above the least time at the peak rates.")
+@flag(
+    "--predicted",
+    group="Reports",
+    is_common=True,
+    help="Show predicted times on --chip next to measured ones, the largest differences first.",
+)
+@flag("--timeline", group="Reports", is_common=True, help="Show what ran when in one step.")
+@option(
+    "--step",
+    group="Reports",
+    metavar="NAME",
+    default_text="the one of median time",
+    shell_complete=completion.one_of(lambda: ()),
+    help="Show the step NAME in --timeline.",
+)
+@option(
+    "--against",
+    group="Comparison",
+    is_common=True,
+    metavar="OLD",
+    shell_complete=completion.files,
+    help="Compare with the trace OLD, matching instructions by structure.",
+)
+@option(
+    "--against-dump",
+    group="Comparison",
+    metavar="DUMP",
+    shell_complete=completion.files,
+    help="Read the programs that the trace OLD lacks from DUMP.",
+)
 @where_option
 @chip_options("Compare rates with the peaks of this chip")
 @io_options
@@ -59,12 +91,19 @@ def command(arguments: tuple[str, ...], **given: Any) -> int:
     output, reading = io_of(given)
     path, dump, name = _inputs_and_name(arguments)
     options = ProfileOptions(name, **given)
+    options.check()
     from hlo_cli.commands.profile.load import load_profile
     from hlo_cli.commands.profile.measured import Measured
     from hlo_cli.commands.shared.chips import chosen_throughput
 
+    loaded = load_profile(path, dump, reading)
+    if options.against is not None:
+        from hlo_cli.commands.profile.against import report_of_against
+
+        old = load_profile(options.against, (options.against_dump,) if options.against_dump else (), reading)
+        return write_report(report_of_against(loaded, old), output)
     chip = chosen_throughput(options.chip, options.chip_file)
-    measured = Measured(load_profile(path, dump, reading), chip=chip, where=options.where)
+    measured = Measured(loaded, chip=chip, where=options.where)
     return write_report(_report(measured, options), output)
 
 
@@ -79,6 +118,22 @@ def _inputs_and_name(arguments: Sequence[str]) -> tuple[str, tuple[str, ...], st
 
 
 def _report(measured: Measured, options: ProfileOptions) -> Report:
+    if options.name is not None:
+        from hlo_cli.commands.profile.one import report_of_one
+
+        return report_of_one(measured, options.name)
+    if options.predicted:
+        from hlo_cli.commands.profile.predicted import report_of_predictions
+
+        return report_of_predictions(measured)
+    if options.timeline:
+        from hlo_cli.commands.profile.timeline import report_of_timeline
+
+        return report_of_timeline(measured, options.step)
+    if options.lost:
+        from hlo_cli.commands.profile.lost import report_of_lost
+
+        return report_of_lost(measured)
     if options.grouping in ("step", "device"):
         from hlo_cli.commands.profile.steps import report_of_devices, report_of_steps
 

@@ -90,9 +90,9 @@ def _legend(table: Table, shown: int, at: int, y: float, room: Room) -> Iterator
     column = table.columns[at]
     bars = format_count(len(table.rows), table.noun)
     bars = bars if shown == len(table.rows) else f"{shown:,} of {bars}{' (the longest)' if shown == MAX_BARS else ''}"
-    axis = "estimated time" if column.seconds else "steps"
+    axis = f"{'measured' if column.is_measured else 'estimated'} time" if column.seconds else "steps"
     x: float = room.left
-    for looks, words in (("b0", "overlapped"), ("exposed", "exposed")):
+    for looks, words in () if column.is_measured else (("b0", "overlapped"), ("exposed", "exposed")):
         yield f'<rect class="{looks}" x="{short(x)}" y="{short(y - 10)}" width="11" height="11"/>'
         yield f'<text x="{short(x + 16)}" y="{short(y)}">{words}</text>'
         x += 16 + GLYPH * len(words) + 10
@@ -131,7 +131,8 @@ def _lanes(table: Table, rows: Sequence[int], at: int, frame: Frame) -> tuple[li
 
 
 def _group_column(table: Table) -> int | None:
-    return next((at for at, column in enumerate(table.columns) if column.unit == "opcode"), None)
+    lanes = (at for at, column in enumerate(table.columns) if column.is_lane)
+    return next(lanes, next((at for at, column in enumerate(table.columns) if column.unit == "opcode"), None))
 
 
 def _bar(table: Table, row: int, at: int, y: float, frame: Frame) -> Iterator[str]:

@@ -1,0 +1,280 @@
+"""`hlo profile TRACE NAME`: the calls of one instruction, its work, its neighbors in time, and its prediction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+from hlo_cli.analysis.profile.operation_events import Calls, calls_of, histogram, neighbors, two_modes
+from hlo_cli.analysis.profile.rates import over_peak
+from hlo_cli.analysis.profile.touched import TouchedTiles, touched_tiles
+from hlo_cli.commands.profile.find import find_timed
+from hlo_cli.commands.profile.operations import source_of
+from hlo_cli.commands.profile.prediction import prediction_of, prediction_words
+from hlo_cli.report.cell import Cell
+from hlo_cli.report.column import Column
+from hlo_cli.report.facts import Fact, Facts
+from hlo_cli.report.figure import Figure
+from hlo_cli.report.lazy_rows import LazyRows
+from hlo_cli.report.numbers import (
+    format_bytes,
+    format_count,
+    format_percent,
+    format_rate,
+    format_ratio,
+    format_seconds,
+)
+from hlo_cli.report.report import Part, Report
+from hlo_cli.report.table import Table
+from hlo_cli.report.text import Line, line_of
+
+if TYPE_CHECKING:
+    from hlo_cli.commands.profile.measured import Measured
+    from hlo_cli.commands.profile.timed import Timed
+
+_BLOCKS: Final = "▁▂▃▄▅▆▇█"
+_MOST_BINS: Final = 60
+_NEIGHBORS: Final = 3
+"""How many neighbors on each side the screen shows."""
+
+
+def report_of_one(measured: Measured, name: str) -> Report:
+    """Everything about one operation; HloError if the trace has none of that name."""
+    timed = find_timed(measured, name)
+    calls = calls_of(measured.profile, timed.operation)
+    tiles = () if timed.operation.instruction is None else touched_tiles(timed.operation.instruction)
+    parts: list[Part] = [Facts("operation", tuple(_facts(measured, timed, calls, tiles)))]
+    if timed.measure.least is not None and len(calls.rows) > 1:
+        parts.append(_histogram(calls))
+    parts += [part for part in (_bars(measured, timed, tiles), _neighbors(calls), _events(calls)) if part is not None]
+    return Report(
+        "profile",
+        _answer(timed, calls, tiles),
+        version=1,
+        numbers=_numbers(measured, timed, calls),
+        parts=tuple(parts),
+        next=_next(measured, timed, tiles),
+        notes=measured.notes,
+        input=measured.loaded.facts,
+    )
+
+
+def _answer(timed: Timed, calls: Calls, tiles: Sequence[TouchedTiles]) -> str:
+    measure, name = timed.measure, timed.operation.name
+    mean = format_seconds(measure.mean)
+    each = "an event" if measure.events != measure.calls else "a call"
+    if measure.least is not None and (modes := two_modes(calls.seconds)) is not None:
+        fast, slow = format_seconds(modes.fast_seconds), format_seconds(modes.slow_seconds)
+        return f"{name} takes {mean} {each} in two modes: {modes.fast:,} near {fast}, {modes.slow:,} near {slow}"
+    words = f"{name} takes {mean} {each}"
+    floor = timed.floor / measure.calls if timed.floor else None
+    if not floor or not measure.calls:
+        return words
+    per_call = measure.total / measure.calls
+    if per_call < floor:
+        return f"{words}, at {format_percent(floor / per_call)}% of the roof: {over_peak(timed.operation, timed.rates)}"
+    if partial := [each for each in tiles if each.used]:
+        used, length = partial[0].used[0]
+        verb = "writes" if partial[0].is_written else "reads"
+        return f"{words}, {format_ratio(per_call / floor)} its least time: it {verb} {used} of {length} rows of a tile"
+    return f"{words}, {format_ratio(per_call / floor)} its least time at the peak rates"
+
+
+def _facts(measured: Measured, timed: Timed, calls: Calls, tiles: Sequence[TouchedTiles]) -> Iterator[Fact]:
+    operation, measure = timed.operation, timed.measure
+    yield Fact("calls", remark=_calls(measured, timed, calls), is_whole=True)
+    share = (
+        f", {format_percent(measure.self_time / measured.whole)}% of {measured.whole_words}" if measured.whole else ""
+    )
+    noun = f" per {measured.device_noun}" if len(measured.profile.devices) > 1 else ""
+    yield Fact("self", remark=f"{format_seconds(measured.per_device(measure.self_time))}{noun}{share}", is_whole=True)
+    if measure.total > measure.self_time:
+        yield Fact("total", remark=f"{format_seconds(measured.per_device(measure.total))}{noun}, with what runs inside")
+    if measure.least is not None and measure.events > 1:
+        amounts = ("min", measure.least), ("median", measure.median), ("max", measure.greatest)
+        words = [f"{format_seconds(value or 0.0)} {name}" for name, value in amounts]
+        yield Fact("event", remark=" · ".join((*words, f"{format_seconds(measure.deviation or 0.0)} deviation")))
+    yield from _work(timed)
+    for each in tiles:
+        yield Fact("writes" if each.is_written else "reads", remark=f"{each.slice}  {format_bytes(each.data_bytes)}")
+        yield Fact("into" if each.is_written else "of", remark=str(each.array))
+        yield Fact("tiles", remark=_tiles(each), is_whole=True)
+    if (found := prediction_of(measured, timed)) is not None and measured.roofs.chip is not None:
+        yield Fact("predicted", remark=prediction_words(found, timed, measured.roofs.chip.chip), is_whole=True)
+    if operation.instruction is not None:
+        yield Fact("result", remark=operation.instruction.shape.to_string(layout=True))
+    kernels = [name for name in operation.kernels if name != operation.name]
+    if kernels:
+        yield Fact("kernels", remark=", ".join(kernels), is_whole=True)
+    origin = "  ".join(part for part in (operation.op_name, source_of(timed) or "") if part)
+    if origin:
+        yield Fact("from", remark=origin, is_whole=True)
+
+
+def _calls(measured: Measured, timed: Timed, calls: Calls) -> str:
+    """The number of calls, and how executions, trips, and devices make it."""
+    measure = timed.measure
+    words = f"{measure.calls:,}"
+    if measure.events != measure.calls:
+        words += f" ({format_count(measure.events, 'events')})"
+    if calls.executions:
+        executions = format_count(calls.executions, "executions")
+        trips, rest = divmod(measure.calls, calls.executions)
+        words += f": {format_count(trips, 'trips')} × {executions}" if trips > 1 and not rest else f" in {executions}"
+    places = [format_count(calls.devices, f"{measured.device_noun}s")] if calls.devices > 1 else []
+    noun = "threads" if measured.profile.platform == "CPU" else "lines"
+    places += [format_count(calls.lines, noun)] if calls.lines > 1 else []
+    return f"{words} on {', '.join(places)}" if places else words
+
+
+def _work(timed: Timed) -> Iterator[Fact]:
+    operation, rates = timed.operation, timed.rates
+    amounts = [f"{round(operation.flops):,} flops"] if operation.flops else []
+    amounts += [format_bytes(round(operation.bytes))] if operation.bytes else []
+    if not amounts:
+        return
+    speeds = [format_rate(rates.flops, "flop")] if operation.flops and rates.flops else []
+    speeds += [format_rate(rates.bytes, "B")] if operation.bytes and rates.bytes else []
+    roof = f"; {format_percent(rates.efficiency)}% of the roof, bound by {rates.bound_by}" if rates.efficiency else ""
+    yield Fact("work", remark=f"{', '.join(amounts)} a call: {', '.join(speeds)}{roof}", is_whole=True)
+
+
+def _tiles(each: TouchedTiles) -> str:
+    counts = " × ".join(f"{count:,}" for count in each.counts if count != 1) or "1"
+    used = ", ".join(f"{size} of {length} rows used" for size, length in each.used)
+    words = f"{counts} of {format_bytes(each.tile_bytes)}: {format_bytes(each.bytes)} touched"
+    return f"{words}, {used}" if used else words
+
+
+def _histogram(calls: Calls) -> Figure:
+    seconds = calls.seconds
+    least, greatest = format_seconds(min(seconds)), format_seconds(max(seconds))
+
+    def draw(room: int) -> tuple[Line, ...]:
+        bins = max(min(room - len(least) - len(greatest) - 2, _MOST_BINS), 1)
+        counts = histogram(seconds, bins)
+        most = max(counts)
+        bars = "".join(_BLOCKS[-(-count * len(_BLOCKS) // most) - 1] if count else " " for count in counts)
+        return (line_of(f"{least} {bars} {greatest}"),)
+
+    data: dict[str, Cell] = {
+        "least_seconds": min(seconds),
+        "greatest_seconds": max(seconds),
+        "counts": tuple(histogram(seconds, 20)),
+    }
+    return Figure("histogram", draw, data=data)
+
+
+def _bars(measured: Measured, timed: Timed, tiles: Sequence[TouchedTiles]) -> Figure | None:
+    """The measured time of a call next to the times that its bytes and its tiles take at the peak bandwidth."""
+    peaks = measured.roofs.peaks(timed.operation)
+    if not tiles or peaks is None or not peaks.main_bytes or not timed.measure.calls:
+        return None
+    touched = sum(each.bytes for each in tiles)
+    rows = [("bytes, XLA's count", (timed.operation.bytes or 0.0) / peaks.main_bytes)]
+    rows.append(("tiles, once", touched / peaks.main_bytes))
+    if any(each.is_written for each in tiles):
+        written = sum(each.bytes for each in tiles if each.is_written)
+        rows.append(("tiles, read and written", (touched + written) / peaks.main_bytes))
+    rows.append(("measured", timed.measure.total / timed.measure.calls))
+    longest = max(seconds for _, seconds in rows)
+    names = max(len(name) for name, _ in rows)
+    times = [format_seconds(seconds) for _, seconds in rows]
+    width = max(map(len, times))
+
+    def draw(room: int) -> tuple[Line, ...]:
+        bars = max(room - names - width - 4, 1)
+        return tuple(
+            line_of(f"{time:>{width}}  {name:<{names}}  {'▇' * max(round(seconds / longest * bars), 1)}")
+            for time, (name, seconds) in zip(times, rows, strict=True)
+        )
+
+    title = f"At {format_rate(peaks.main_bytes, 'B')}"
+    return Figure("tile_times", draw, title=title, data=dict(rows))
+
+
+def _neighbors(calls: Calls) -> Table | None:
+    found = neighbors(calls)
+    if not found:
+        return None
+    columns = (
+        Column("when", "when"),
+        Column("events", "events", "count"),
+        Column("gap_seconds", "gap", "seconds"),
+        Column("instruction", "instruction", "name"),
+        Column("category", "category", from_width=120),
+    )
+    rows = tuple(
+        (
+            "before" if each.is_before else "after",
+            each.events,
+            each.gap,
+            each.operation.name,
+            each.operation.category or None,
+        )
+        for is_before in (True, False)
+        for each in [one for one in found if one.is_before == is_before][:_NEIGHBORS]
+    )
+    return Table("neighbors", columns, rows, noun="neighbors", main=False, limit=0)
+
+
+def _events(calls: Calls) -> Table:
+    columns = (
+        Column("begin_seconds", "begin", "seconds"),
+        Column("seconds", "time", "seconds"),
+        Column("self_seconds", "self", "seconds"),
+        Column("trace_step", "step"),
+        Column("device", "device"),
+        Column("line_name", "line"),
+    )
+    rows = LazyRows(
+        len(calls.rows),
+        lambda: (
+            (each.begin, each.seconds, each.self_seconds, each.step, each.device, each.line) for each in calls.events()
+        ),
+    )
+    return Table("events", columns, rows, noun="events", person=False)
+
+
+def _numbers(measured: Measured, timed: Timed, calls: Calls) -> dict[str, Cell]:
+    operation, measure, rates = timed.operation, timed.measure, timed.rates
+    modes = two_modes(calls.seconds) if measure.least is not None else None
+    predicted = prediction_of(measured, timed)
+    return {
+        "instruction": operation.name,
+        "module": None if operation.program is None else operation.program.name,
+        "calls": measure.calls,
+        "events": measure.events,
+        "executions": calls.executions,
+        "total_seconds": measure.total,
+        "self_seconds": measure.self_time,
+        "mean_seconds": measure.mean,
+        "least_seconds": measure.least,
+        "median_seconds": measure.median,
+        "greatest_seconds": measure.greatest,
+        "deviation_seconds": measure.deviation,
+        "modes": None
+        if modes is None
+        else (
+            {"events": modes.fast, "median_seconds": modes.fast_seconds},
+            {"events": modes.slow, "median_seconds": modes.slow_seconds},
+        ),
+        "flops": operation.flops,
+        "bytes": operation.bytes,
+        "flop_rate": rates.flops,
+        "byte_rate": rates.bytes,
+        "roofline_fraction": rates.efficiency or None,
+        "predicted_seconds": None if predicted is None else predicted.seconds,
+        "predicted_low_seconds": None if predicted is None else predicted.low,
+        "predicted_high_seconds": None if predicted is None else predicted.high,
+    }
+
+
+def _next(measured: Measured, timed: Timed, tiles: Sequence[TouchedTiles]) -> tuple[str, ...]:
+    argument = measured.loaded.argument
+    found = [f"hlo layout '{tiles[0].array}'"] if tiles else []
+    if argument and timed.operation.instruction is not None:
+        program = timed.operation.program
+        module = f" --module {program.name}" if program is not None and len(measured.profile.programs) > 1 else ""
+        found.append(f"hlo parse {argument}{module} --explain {timed.operation.name}")
+    return tuple(found)
