@@ -26,6 +26,22 @@ COMPUTED = {
     "commands/layout/dump.py": dict.fromkeys(("instruction", "computation", "opcode", "op_name"), ""),
     "commands/lint/modules.py": {"errors": "", "warnings": "", "notes": ""},
     "commands/memspace/totals.py": dict.fromkeys(("op_name", "kind", "shape", "opcode"), ""),
+    "commands/profile/against_tables.py": {
+        "matched": "",
+        "changed": "",
+        "added": "",
+        "removed": "",
+        "moved": "",
+        "header_changes": "",
+        **{
+            f"{side}_{name}": title
+            for side in ("before", "after")
+            for name, title in (
+                *(("calls", "calls"), ("least_seconds", "min"), ("median_seconds", "median")),
+                ("greatest_seconds", "max"),
+            )
+        },
+    },
     "commands/schedule/sequence.py": {"hbm_bytes": "HBM", "vmem_bytes": "VMEM"},
     "commands/tile_index/tables.py": {"tile_index": "tile", "index_in_tile": "in tile"},
     "report/facts.py": {"count": "", "bytes": "", "step": ""},

@@ -15,8 +15,10 @@ if TYPE_CHECKING:
     from hlo_cli.analysis.fusion.kernels import KernelList
     from hlo_cli.analysis.matching.module_diff import ModuleDiff
     from hlo_cli.analysis.memory.memory_model import MemoryAnalysis, MemorySpaceUsage
+    from hlo_cli.analysis.profile.comparison import ProfileComparison
     from hlo_cli.analysis.profile.profile import Profile
     from hlo_cli.analysis.schedule.async_overlap import OverlapAnalysis
+    from hlo_cli.commands.profile.load import Loaded as LoadedProfile
     from hlo_cli.commands.shared.load import Loaded
     from hlo_cli.ir.layout import Layout
     from hlo_cli.ir.module import Module
@@ -143,10 +145,22 @@ def _of_diff(found: ModuleDiff) -> Report:
 
 
 def _of_profile(profile: Profile) -> Report:
-    from hlo_cli.commands.profile.load import Loaded as LoadedProfile
+    from hlo_cli.commands.profile.measured import Measured
     from hlo_cli.commands.profile.operations import report_of_operations
 
-    return report_of_operations(LoadedProfile(profile, profile.traces[0].name, ""))
+    return report_of_operations(Measured(_loaded_profile(profile)))
+
+
+def _of_comparison(found: ProfileComparison) -> Report:
+    from hlo_cli.commands.profile.against import report_of_comparison
+
+    return report_of_comparison(found, _loaded_profile(found.after), _loaded_profile(found.before))
+
+
+def _loaded_profile(profile: Profile) -> LoadedProfile:
+    from hlo_cli.commands.profile.load import Loaded as LoadedProfile
+
+    return LoadedProfile(profile, profile.traces[0].name if profile.traces else "", "")
 
 
 def _of_fusions(fusions: FusionList) -> Report:
@@ -217,6 +231,7 @@ _REPORTS: Final[Mapping[str, Callable[[Any], Report]]] = {
     "OverlapAnalysis": _of_overlap,
     "ModuleDiff": _of_diff,
     "Profile": _of_profile,
+    "ProfileComparison": _of_comparison,
     "FusionList": _of_fusions,
     "KernelList": _of_kernels,
     "FindingList": _of_findings,

@@ -1,7 +1,7 @@
 """Times of kernels per step of a profile, and a test on the ranges of their calls in two profiles.
 
-A kernel of unchanged code may become slower or faster with all others, which is the machine. The test names those that
-stand out from the rest.
+A kernel of unchanged code may become slower or faster with all others, which is the machine. The test finds those that
+differ from the rest.
 """
 
 from __future__ import annotations
@@ -144,14 +144,14 @@ def ranges_of(before: Integers, after: Integers) -> Ranges:
 class Drift:
     """How the kernels of unchanged code became slower or faster together, which is the machine and not the code.
 
-    A kernel stands out if the ranges of its calls are apart and its medians differ by `MIN_RATIO`, and both still hold
-    after its times before are multiplied by the common `ratio`; and if its own ratio is at least five deviations, taken
-    by their median, from the common one.
+    A kernel is an outlier if the ranges of its calls are apart and its medians differ by `MIN_RATIO`, if both still
+    hold after its times before are multiplied by the common `ratio`, and if its own ratio is at least five deviations,
+    taken by their median, from the common one.
 
     >>> calm = np.arange(100, 120), np.arange(130, 150)
     >>> slow = np.arange(100, 120), np.arange(300, 320)
     >>> drift = Drift([*[calm] * 20, slow])
-    >>> round(drift.ratio, 2), drift.stands_out(*calm), drift.stands_out(*slow)
+    >>> round(drift.ratio, 2), drift.is_outlier(*calm), drift.is_outlier(*slow)
     (1.27, False, True)
     """
 
@@ -166,7 +166,7 @@ class Drift:
         """The median of the ratios of times after to times before."""
         return exp(self._common)
 
-    def stands_out(self, before: Integers, after: Integers) -> bool:
+    def is_outlier(self, before: Integers, after: Integers) -> bool:
         """Whether a kernel differs from the others; its samples are sorted. False if there are too few calls."""
         if ranges_of(before, after) != "apart":
             return False

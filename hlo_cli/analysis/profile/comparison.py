@@ -1,7 +1,7 @@
 """Two profiles: their kernels matched by the differences of the programs, with the times of both.
 
 The programs decide what changed, and times only measure it: kernels of unchanged code differ by the machine, unless one
-stands out from the others.
+differs from the others.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from hlo_cli.analysis.profile.call_times import (
 from hlo_cli.analysis.profile.matched_kernels import Body, BodyDifference, ProgramPair, matched_kernels
 from hlo_cli.analysis.profile.profile import Operation, Profile
 from hlo_cli.dataclass import dataclass
+from hlo_cli.displayed import Tabular
 
 CHANGED: tuple[Body, ...] = ("changed", "new", "gone")
 """What the code of a kernel is if the program changed it."""
@@ -29,7 +30,7 @@ CHANGED: tuple[Body, ...] = ("changed", "new", "gone")
 class ComparedKernel:
     """A kernel of two profiles, or of one; the time of a side is None if it did not run in a whole step there.
 
-    `ranges` says how the ranges of its calls lie, None for a kernel of one profile. `stands_out` is True for unchanged
+    `ranges` says how the ranges of its calls lie, None for a kernel of one profile. `is_outlier` is True for unchanged
     code whose time differs from that of the rest by the test of `Drift`.
     """
 
@@ -40,7 +41,7 @@ class ComparedKernel:
     time_before: KernelTime | None
     time_after: KernelTime | None
     ranges: Ranges | None
-    stands_out: bool
+    is_outlier: bool
 
     @property
     def operation(self) -> Operation:
@@ -82,7 +83,7 @@ class KernelSum:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ProfileComparison:
+class ProfileComparison(Tabular):
     """Two profiles in times per `unit`, of which they have `units_before` and `units_after`.
 
     `drift` is the common ratio of times after to times before of unchanged code.
@@ -157,7 +158,7 @@ def compare_profiles(before: Profile, after: Profile) -> ProfileComparison:
             pair.body in ("same", "unknown")
             and x is not None
             and y is not None
-            and drift.stands_out(x.durations_ps, y.durations_ps),
+            and drift.is_outlier(x.durations_ps, y.durations_ps),
         )
         for pair, x, y in rows
     )

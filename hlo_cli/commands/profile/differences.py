@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
+from hlo_cli.analysis.matching.changes import FUSED, PLACE_KINDS
 from hlo_cli.analysis.statements.operations import tally
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 _MAX_OPCODES: Final = 3
 _MAX_TEXT: Final = 40
-_FOLLOWING: Final = frozenset(("metadata", "operands", "fusion", "computation"))
+_FOLLOWING: Final = frozenset(("metadata", "operands", *PLACE_KINDS))
 """Kinds of changes that are named only if there is no other."""
 
 
@@ -42,7 +43,7 @@ def _parts(found: BodyDifference) -> Iterator[str]:
         first, *others = changes
         yield f"{first}{f', {len(others):,} more' if others else ''}"
     elif not (removed or added):
-        moved = [each.after for each in found.changed if any(c.kind == "fusion" for c in each.changes)]
+        moved = [each.after for each in found.changed if any(c.kind == FUSED for c in each.changes)]
         if moved:
             yield f"{_opcodes(moved) or 'operations'} of another fusion"
         elif any(c.kind == "operands" for each in found.changed for c in each.changes):

@@ -1,0 +1,93 @@
+"""`hlo profile NEW --against OLD`: what it shows of a program whose activation function changed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from in_process import Answer, run
+from strategies import FIXTURES
+
+OLD, NEW = (str(FIXTURES / f"traces/cpu_edit/{name}.xplane.pb.gz") for name in ("before", "after"))
+
+
+def hlo(*arguments: str) -> Answer:
+    return run(arguments, folder=FIXTURES, settings={"COLUMNS": "80", "NO_COLOR": "1", "TERM": "xterm"})
+
+
+def screen(*arguments: str) -> str:
+    return hlo(*arguments, "--format", "screen")[0]
+
+
+def records(*arguments: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(hlo(*arguments, "--format", "json")[0])
+    return found
+
+
+def test_changed_code_and_the_rest_are_apart() -> None:
+    report = records("profile", NEW, "--against", OLD)
+    answer, tables = report["answer"], report["tables"]
+    assert (answer["unit"], answer["before_units"], answer["after_units"]) == ("step", 20, 20)
+    assert (answer["changed_kernels"], answer["same_kernels"], answer["outliers"]) == (3, 7, 0)
+    assert answer["statements"][0].startswith("tanh ×3 became")
+    rows = tables["changes"]["rows"]
+    assert {row["before"] for row in rows} == {"wrapped_tanh", "wrapped_tanh.1", "wrapped_tanh.2"}
+    assert all(row["difference"].startswith("tanh → multiply") and row["ranges"] == "apart" for row in rows)
+    assert sum(row["difference_seconds"] for row in rows) == pytest.approx(answer["changed_difference_seconds"])
+    assert len(tables["unchanged"]["rows"]) == 7
+    inside = tables["differences"]["rows"]
+    assert {row["kernel"] for row in inside} == {row["kernel"] for row in rows}
+    assert [row["opcode"] for row in inside if row["change"] == "-"] == ["tanh"] * 3
+    (program,) = tables["programs"]["rows"]
+    assert (program["before"], program["after"]) == ("jit_forward", "jit_forward")
+
+
+def test_the_first_line_has_both_sums() -> None:
+    done = screen("profile", NEW, "--against", OLD)
+    first = done.partition("\n\n")[0].replace("\n", " ")
+    assert first == "Changed code takes 105.2 µs more per step; the rest ran 10.8 µs slower, unchanged"
+    assert "10 of 10 kernels matched by structure, 3 under another name · 20 and 20 steps" in done
+    back = screen("profile", OLD, "--against", NEW)
+    first = back.partition("\n\n")[0].replace("\n", " ")
+    assert first == "Changed code takes 105.2 µs less per step; the rest ran 10.8 µs faster, unchanged"
+
+
+def test_a_trace_of_the_same_program_says_so() -> None:
+    done = screen("profile", OLD, "--against", OLD)
+    assert done.startswith("Same program: 125.9 µs → 125.9 µs per step\n")
+    assert "hlo diff" not in done
+    single = str(FIXTURES / "traces/cpu/trace.xplane.pb")
+    done = screen("profile", single, "--against", single)
+    assert "unchanged; too few calls to compare" in done
+
+
+def test_programs_are_matched_by_name() -> None:
+    report = records("profile", NEW, "--against", str(FIXTURES / "traces/cpu/trace.xplane.pb"))
+    rows = report["tables"]["programs"]["rows"]
+    assert {(row["before"], row["after"]) for row in rows} == {
+        ("jit_step", None),
+        ("jit_loss", None),
+        (None, "jit_forward"),
+    }
+    assert {row["kernel_code"] for row in report["tables"]["changes"]["rows"]} == {"new", "gone"}
+    assert report["answer"]["statements"] == [
+        "jit_loss: gone program",
+        "jit_step: gone program",
+        "jit_forward: new program",
+    ]
+
+
+@pytest.mark.parametrize("options", [("--where", "calls > 1"), ("--by", "source"), ("fusion.1",)])
+def test_options_without_an_effect_conflict(options: tuple[str, ...]) -> None:
+    _, error, code = hlo("profile", NEW, *options, "--against", OLD)
+    assert code == 2
+    assert "cannot be used with --against" in error
+
+
+def test_a_missing_trace_is_an_error(tmp_path: Path) -> None:
+    _, error, code = hlo("profile", NEW, "--against", str(tmp_path / "no.xplane.pb"))
+    assert (code, "not found" in error) == (2, True)
+    assert "--against-dump requires --against OLD" in hlo("profile", NEW, "--against-dump", OLD)[1]
