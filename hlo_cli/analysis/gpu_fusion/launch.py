@@ -18,17 +18,18 @@ from hlo_cli.analysis.gpu_fusion.transposes import BANKS, TiledTranspose, normal
 from hlo_cli.analysis.gpu_fusion.view import View
 from hlo_cli.analysis.hardware.gpu_devices import GpuDevice
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.shape import TupleShape
+from hlo_cli.ir.shape import ArrayShape, TupleShape
 
 _THREADS: Final = 128
 _UNROLL: Final = 4
-_MAX_UNROLL_BYTES: Final = 32
-"""`xla_gpu_experimental_max_unroll_factor`: bytes of one vectorized access on Blackwell."""
+_BLACKWELL_UNROLL: Final = 8
+_FULL_BITS: Final = 32
 _TILE: Final = 32
 _ROW_THREADS: Final = 256
 _MAX_WINDOW: Final = 8
 _MAX_CONCATENATED: Final = 10
 _WIDE_BITS: Final = 64
+_NO_BITS: Final = 1 << 30
 
 
 class Launch(NamedTuple):
@@ -103,22 +104,18 @@ def _hurts_unrolled(view: View) -> bool:
 
 
 def _max_unroll(view: View, analysis: Analysis, device: GpuDevice) -> int:
-    """Largest unroll factor; Blackwell reads up to 32 bytes at once."""
+    """Largest unroll factor; Blackwell computes 8 elements of types narrower than 32 bits."""
     if (
         not device.is_blackwell
         or analysis.emitter not in ("loop", "transpose")
         or len(analysis.roots) > 1
-        or _least_bits(analysis.roots) >= _WIDE_BITS
+        or _least_bits(analysis.roots) >= _FULL_BITS
         or any(node.opcode == opcodes.REDUCE for node in view.nodes)
     ):
         return _UNROLL
-    widest = max(bits_of(node.shape) for node in (*view.parameters, *analysis.roots))
-    unroll = _MAX_UNROLL_BYTES * 8 // max(8, widest)
-    unroll = 1 << (unroll.bit_length() - 1)
     transposes = [node for node in view.nodes if node.opcode == opcodes.TRANSPOSE]
-    while unroll > _UNROLL and any(_minor_size(node) < unroll for node in transposes):
-        unroll //= 2
-    return max(unroll, _UNROLL)
+    is_coarse = any(_minor_size(node) < _BLACKWELL_UNROLL for node in transposes)
+    return _UNROLL if is_coarse else _BLACKWELL_UNROLL
 
 
 def _minor_size(transpose: Node) -> int:
@@ -127,8 +124,8 @@ def _minor_size(transpose: Node) -> int:
 
 
 def _least_bits(nodes: tuple[Node, ...] | list[Node]) -> int:
-    """Bits of the narrowest element type of the nodes' arrays; large without any."""
-    return min((bits_of(array) for node in nodes for array in arrays_of(node.shape)), default=1 << 30)
+    """Bits of the narrowest element type of the nodes that are arrays; large without any."""
+    return min((bits_of(node.shape) for node in nodes if isinstance(node.shape, ArrayShape)), default=_NO_BITS)
 
 
 def _scatter_launch(view: View, analysis: Analysis, scatter: Node, device: GpuDevice) -> Launch:
@@ -206,7 +203,7 @@ def _several_rows(analysis: Analysis, reduction: Reduction, inputs: int, device:
         return None
     outputs = _least_bits(analysis.roots)
     least, most = min(inputs, outputs), max(inputs, outputs)
-    most = outputs if most == 1 << 30 else most
+    most = outputs if most == _NO_BITS else most
     vector = min(minor, 64 // least)
     if most >= 32:
         vector = min(128 // most, vector)

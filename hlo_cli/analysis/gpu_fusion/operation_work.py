@@ -157,5 +157,4 @@ def _cumulative_size(node: Node, dimensions: tuple[WindowDimension, ...]) -> int
         return None
     d, size = dimensions[reduced[0]], sizes_of(node)[reduced[0]]
     is_whole = 0 < d.padding_low == d.padding_high == size - 1 and d.size == 2 * d.padding_low + 1
-    is_one_sided = d.padding_low != d.padding_high and d.padding_low == d.size - 1 == size - 1
-    return size if is_whole or is_one_sided else None
+    return size if is_whole else None

@@ -30,7 +30,7 @@ _GENERATED: Final = frozenset(
             opcodes.DYNAMIC_UPDATE_SLICE,
         ),
         *(opcodes.GATHER, opcodes.IOTA, opcodes.PAD, opcodes.REDUCE, opcodes.REDUCE_WINDOW, opcodes.RESHAPE),
-        *("reverse", opcodes.SCATTER, opcodes.SLICE, opcodes.TRANSPOSE, opcodes.COPY),
+        *(opcodes.REVERSE, opcodes.SCATTER, opcodes.SLICE, opcodes.TRANSPOSE, opcodes.COPY),
     )
 )
 """Opcodes of operations other than elementwise ones that the loop emitter can compute."""

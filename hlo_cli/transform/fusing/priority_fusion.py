@@ -7,7 +7,6 @@ decides how a priority is updated.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
 from dataclasses import field
 from math import inf
 from typing import Final, NamedTuple
@@ -48,18 +47,20 @@ class Update(NamedTuple):
 class PriorityFusion:
     """Pass over one computation; `fused` and `updates` are the steps that XLA writes to its dump.
 
-    `identity` orders producers of equal priority: the greatest is fused first.
+    `identities` order producers of equal priority: the greatest is fused first. `ties` are fused producers that only
+    they put before others.
     """
 
     graph: Graph
     model: KernelModel
     names: ModuleNames
-    identity: Callable[[Node], int]
+    identities: dict[Node, int]
     fused: list[tuple[Node, Node, Node]] = field(default_factory=list)
     updates: list[Update] = field(default_factory=list)
     ties: set[Node] = field(default_factory=set)
     rules: GpuFusionRules = field(init=False)
     priorities: dict[Node, float] = field(default_factory=dict)
+    _last_identity: int = 0
     _heap: list[tuple[float, int, int, Node]] = field(default_factory=list)
     _pushed: int = 0
     _reasons: dict[Node, dict[Node, str | None]] = field(default_factory=dict)
@@ -70,6 +71,7 @@ class PriorityFusion:
 
     def __post_init__(self) -> None:
         self.rules = GpuFusionRules(self.model, self.graph.root)
+        self._last_identity = max(self.identities.values(), default=0)
 
     def run(self) -> None:
         """Runs the pass."""
@@ -140,9 +142,12 @@ class PriorityFusion:
         fusion = consumer
         kind = _KINDS.get(emitter, "kInput")
         if consumer.body is None:
-            name, body_name = "fusion", "fused_computation"
-            fusion = create_fusion(self.graph, consumer, kind, self.names, name=name, body_name=body_name)
+            fusion = create_fusion(
+                self.graph, consumer, kind, self.names, name=opcodes.FUSION, body_name="fused_computation"
+            )
             self.rules.root = self.graph.root
+            self._last_identity += 1
+            self.identities[fusion] = self._last_identity
         fusion.kind = kind
         merge = merge_producer if producer.body is None else merge_fusion
         merge(self.graph, fusion, producer, self.names)
@@ -201,7 +206,7 @@ class PriorityFusion:
             if priority >= 0:
                 self.priorities[node] = priority
                 self._pushed += 1
-                heapq.heappush(self._heap, (-priority, -self.identity(node), self._pushed, node))
+                heapq.heappush(self._heap, (-priority, -self.identities[node], self._pushed, node))
         self._changed.clear()
         self._new_consumers.clear()
         self._removed_times.clear()
