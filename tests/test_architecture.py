@@ -71,6 +71,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "custom_calls": {"cost", "dataflow", "hardware"},
         "matching": {"cost", "dataflow", "origin"},
         "fusion": {"cost", "dataflow", "hardware", "schedule"},
+        "gpu_fusion": {"fusion", "hardware"},
         "origin": {"dataflow", "fusion", "hardware", "shapes"},
         "statements": {"cost", "dataflow", "fusion", "hardware", "matching", "memory", "origin", "query"},
         "graphs": {"cost", "dataflow", "fusion", "matching"},

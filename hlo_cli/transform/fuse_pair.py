@@ -9,17 +9,15 @@ from __future__ import annotations
 from typing import Final
 
 from hlo_cli.analysis.fusion import rules as by
-from hlo_cli.analysis.fusion.code_duplication import users_first
 from hlo_cli.analysis.fusion.decide import FusionDecider
 from hlo_cli.analysis.fusion.graph import Graph, Node, graph_of
 from hlo_cli.analysis.fusion.rules import SHIPPED, Rule
-from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.source import HloError
 from hlo_cli.transform.desugar import desugar
 from hlo_cli.transform.fusing.manual import FusionChecker
-from hlo_cli.transform.fusing.merge import clone_into_fusion, create_fusion, merge_producer
+from hlo_cli.transform.fusing.merge import create_fusion, merge_fusion, merge_producer
 from hlo_cli.transform.fusing.multi_output_results import make_multi_output
 from hlo_cli.transform.fusing.names import ModuleNames
 from hlo_cli.transform.fusing.rebuild import rebuild
@@ -102,7 +100,7 @@ def fuse_nodes(graph: Graph, producer: Node, consumer: Node, names: ModuleNames)
     if producer.body is None:
         merge_producer(graph, fusion, producer, names)
     else:
-        _merge(graph, fusion, producer, names)
+        merge_fusion(graph, fusion, producer, names)
     if producer not in graph.position:
         for successor in successors:
             graph.add_control_dependencies(successor, (fusion,))
@@ -124,29 +122,6 @@ def _fusion_of(graph: Graph, other: Node, node: Node, names: ModuleNames) -> Nod
         return node
     name = f"{(other if other.body is None else other.body.root).opcode}_{node.opcode}_fusion"
     return create_fusion(graph, node, "kLoop", names, name=name, body_name="fused_computation")
-
-
-def _merge(graph: Graph, fusion: Node, producer: Node, names: ModuleNames) -> None:
-    """Fuses the operations of a fusion into another, users first."""
-    body = producer.body
-    assert body is not None
-    outside = dict(zip(body.parameters, producer.operands, strict=False))
-    order = [node for node in users_first(body) if node.opcode != opcodes.PARAMETER]
-    for node in reversed(order):
-        copy = Node(node.instruction, [outside[operand] for operand in node.operands], opcode=node.opcode)
-        copy.name, copy.shape, copy.body, copy.kind = node.name, node.shape, node.body, node.kind
-        outside[node] = copy
-    result = outside[body.root]
-    for position, operand in enumerate(fusion.operands):
-        if operand is producer:
-            fusion.replace_operand(position, result)
-    for node in order:
-        clone_into_fusion(fusion, outside[node], names)
-    for node in order:
-        outside[node].detach()
-    if not producer.users and producer is not graph.root:
-        graph.add_control_dependencies(fusion, graph.control_predecessors.get(producer, ()))
-        graph.remove(producer)
 
 
 def _pair(module: Module, producer: str, consumer: str) -> tuple[Instruction, Instruction]:

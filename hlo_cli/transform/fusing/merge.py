@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from hlo_cli.analysis.fusion.code_duplication import users_first
 from hlo_cli.analysis.fusion.graph import FusionBody, Graph, Node
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.aliasing import OutputOperandAlias
@@ -38,6 +39,32 @@ def merge_producer(graph: Graph, fusion: Node, producer: Node, names: ModuleName
         graph.add_control_dependencies(fusion, graph.control_predecessors.get(producer, ()))
         graph.remove(producer)
     return clone
+
+
+def merge_fusion(graph: Graph, fusion: Node, producer: Node, names: ModuleNames) -> None:
+    """Fuses the operations of a fusion, an operand of another, into the other one, users first.
+
+    The producer is removed from the graph if it has no other users.
+    """
+    body = producer.body
+    assert body is not None
+    outside = dict(zip(body.parameters, producer.operands, strict=False))
+    order = [node for node in users_first(body) if node.opcode != opcodes.PARAMETER]
+    for node in reversed(order):
+        copy = Node(node.instruction, [outside[operand] for operand in node.operands], opcode=node.opcode)
+        copy.name, copy.shape, copy.body, copy.kind = node.name, node.shape, node.body, node.kind
+        outside[node] = copy
+    result = outside[body.root]
+    for position, operand in enumerate(fusion.operands):
+        if operand is producer:
+            fusion.replace_operand(position, result)
+    for node in order:
+        clone_into_fusion(fusion, outside[node], names)
+    for node in order:
+        outside[node].detach()
+    if not producer.users and producer is not graph.root:
+        graph.add_control_dependencies(fusion, graph.control_predecessors.get(producer, ()))
+        graph.remove(producer)
 
 
 def clone_into_fusion(fusion: Node, producer: Node, names: ModuleNames) -> Node:

@@ -1,0 +1,256 @@
+"""Priority fusion of XLA:GPU: fuses the producer that saves most time into all of its users.
+
+Mirrors `PriorityFusionQueue` of xla/backends/gpu/transforms/priority_fusion.cc, with its caches: which times are known
+decides how a priority is updated.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import field
+from math import inf
+from typing import Final, NamedTuple
+
+from hlo_cli.analysis.fusion.elements import is_fusible
+from hlo_cli.analysis.fusion.graph import Graph, Node
+from hlo_cli.analysis.gpu_fusion import reasons
+from hlo_cli.analysis.gpu_fusion.model import LAUNCH, KernelModel
+from hlo_cli.analysis.gpu_fusion.rules import GpuFusionRules, can_be_fused, is_fusible_bitcast, scatter_reason
+from hlo_cli.analysis.gpu_fusion.shapes import elements_of
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
+from hlo_cli.ir.shape import ArrayShape
+from hlo_cli.transform.fusing.merge import create_fusion, merge_fusion, merge_producer
+from hlo_cli.transform.fusing.names import ModuleNames
+
+_NEVER_QUEUED: Final = frozenset((opcodes.PARAMETER, opcodes.TUPLE, opcodes.GET_TUPLE_ELEMENT))
+_KINDS: Final = {"loop": "kLoop"}
+
+
+class Times(NamedTuple):
+    """Times in ticks of a producer with its users, or the change since the last update: fused and apart."""
+
+    fused: int
+    unfused: int
+
+
+class Update(NamedTuple):
+    """What was found when a producer was looked at: the reason against fusing it, or its times."""
+
+    producer: Node
+    consumers: tuple[Node, ...]
+    reason: str | None
+    times: Times | None
+
+
+@dataclass(slots=True)
+class PriorityFusion:
+    """Pass over one computation; `fused` and `updates` are the steps that XLA writes to its dump.
+
+    `identities` order producers of equal priority: the greatest is fused first. `ties` are fused producers that only
+    they put before others.
+    """
+
+    graph: Graph
+    model: KernelModel
+    names: ModuleNames
+    identities: dict[Node, int]
+    fused: list[tuple[Node, Node, Node]] = field(default_factory=list)
+    updates: list[Update] = field(default_factory=list)
+    ties: set[Node] = field(default_factory=set)
+    rules: GpuFusionRules = field(init=False)
+    priorities: dict[Node, float] = field(default_factory=dict)
+    _last_identity: int = 0
+    _heap: list[tuple[float, int, int, Node]] = field(default_factory=list)
+    _pushed: int = 0
+    _reasons: dict[Node, dict[Node, str | None]] = field(default_factory=dict)
+    _pairs: dict[Node, dict[Node, int]] = field(default_factory=dict)
+    _changed: dict[Node, None] = field(default_factory=dict)
+    _new_consumers: dict[Node, list[Node]] = field(default_factory=dict)
+    _removed_times: dict[Node, Times] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.rules = GpuFusionRules(self.model, self.graph.root)
+        self._last_identity = max(self.identities.values(), default=0)
+
+    def run(self) -> None:
+        """Runs the pass."""
+        self.start()
+        while (producer := self.next_producer()) is not None:
+            self.fuse_into(producer, self.consumers_of(producer))
+        self.fuse_constants()
+
+    def start(self) -> None:
+        """Computes the priorities of all producers."""
+        for node in self.graph.sorted_nodes():
+            if can_be_fused(node):
+                self.model.time(node)
+            if node.users and node.opcode not in _NEVER_QUEUED and is_fusible(node):
+                self._changed[node] = None
+        self._update_priorities()
+
+    def next_producer(self) -> Node | None:
+        """Removes the producer of the greatest priority from the queue and returns it; None at the end."""
+        while self._heap:
+            priority, _, _, producer = heapq.heappop(self._heap)
+            if self.priorities.get(producer) != -priority:
+                continue
+            if self._heap and self._heap[0][0] == priority and self.priorities.get(self._heap[0][3]) == -priority:
+                self.ties.add(producer)
+            del self.priorities[producer]
+            if self.consumers_of(producer):
+                return producer
+        return None
+
+    def consumers_of(self, producer: Node) -> list[Node]:
+        """Users into which a producer is fused: all, or those of a bitcast that allow it."""
+        users = list(producer.users)
+        if is_fusible_bitcast(producer):
+            return [user for user in users if self._reason(producer, user) is None]
+        return users
+
+    def fuse_into(self, producer: Node, consumers: list[Node]) -> None:
+        """Fuses a producer into consumers, and updates the priorities that change."""
+        self._drop(producer)
+        operands = list(producer.operands)
+        changed: dict[Node, None] = {}
+        for consumer in consumers:
+            changed[consumer] = None
+            if is_fusible_bitcast(consumer):
+                continue
+            fusion = self._fuse(producer, consumer)
+            changed[fusion] = None
+            self.fused.append((fusion, producer, consumer))
+            self._note_fusion(producer, consumer, fusion)
+        self._note_removed_times(producer, consumers)
+        if producer not in self.graph.position:
+            self._forget(producer, operands)
+            self._changed.pop(producer, None)
+        for node in changed:
+            self._forget(node, node.operands)
+        self._update_priorities()
+
+    def fuse_constants(self) -> None:
+        """Fuses constants of one element into the users that allow it."""
+        for constant in [node for node in self.graph.nodes if _is_small_constant(node)]:
+            for user in list(constant.users):
+                if scatter_reason(constant, user) is None and can_be_fused(user) and user.kind != "kCustom":
+                    self.model.forget(self._fuse(constant, user))
+
+    def _fuse(self, producer: Node, consumer: Node) -> Node:
+        emitter = self.model.merged_analysis(producer, consumer).emitter
+        fusion = consumer
+        kind = _KINDS.get(emitter, "kInput")
+        if consumer.body is None:
+            fusion = create_fusion(
+                self.graph, consumer, kind, self.names, name=opcodes.FUSION, body_name="fused_computation"
+            )
+            self.rules.root = self.graph.root
+            self._last_identity += 1
+            self.identities[fusion] = self._last_identity
+        fusion.kind = kind
+        merge = merge_producer if producer.body is None else merge_fusion
+        merge(self.graph, fusion, producer, self.names)
+        return fusion
+
+    def _note_fusion(self, producer: Node, consumer: Node, fusion: Node) -> None:
+        """Notes whose priorities a fusion changes: its own, and those of its operands."""
+        if fusion is not consumer:
+            self._drop(consumer)
+            self._changed.pop(consumer, None)
+        for operand in fusion.operands:
+            skipped = (opcodes.CONSTANT, opcodes.GET_TUPLE_ELEMENT)
+            if operand is producer or operand.opcode in skipped or not is_fusible(operand):
+                continue
+            self._changed[operand] = None
+            self._new_consumers.setdefault(operand, []).append(fusion)
+        self._changed[fusion] = None
+
+    def _note_removed_times(self, producer: Node, consumers: list[Node]) -> None:
+        """Notes, for producers still in the queue, the known times of pairs that are no more."""
+        for operand in self._new_consumers:
+            known = self._pairs.get(operand)
+            if operand not in self.priorities or known is None:
+                continue
+            fused = unfused = 0
+            for consumer in (*consumers, producer):
+                if consumer in known:
+                    fused += known[consumer]
+                    unfused += self.model.time(consumer).ticks
+            self._removed_times[operand] = Times(fused, unfused + self.model.time(operand).ticks + LAUNCH)
+
+    def _drop(self, node: Node) -> None:
+        """Removes a node from the queue."""
+        self.priorities.pop(node, None)
+
+    def _forget(self, node: Node, operands: list[Node]) -> None:
+        """Forgets decisions and times of a node, and of its pairs."""
+        self.model.forget(node)
+        self.rules.forget(node)
+        self._reasons.pop(node, None)
+        self._pairs.pop(node, None)
+        for operand in operands:
+            self._reasons.get(operand, {}).pop(node, None)
+            source = operand.operands[0] if operand.opcode == opcodes.GET_TUPLE_ELEMENT else operand
+            self._pairs.get(source, {}).pop(node, None)
+
+    def _update_priorities(self) -> None:
+        """Computes the priorities of the nodes that changed, or whose users did."""
+        for node in self._changed:
+            if can_be_fused(node):
+                self.model.time(node)
+        for node, priority in [(node, self._priority(node)) for node in self._changed]:
+            if self.priorities.get(node) == priority:
+                continue
+            self.priorities.pop(node, None)
+            if priority >= 0:
+                self.priorities[node] = priority
+                self._pushed += 1
+                heapq.heappush(self._heap, (-priority, -self.identities[node], self._pushed, node))
+        self._changed.clear()
+        self._new_consumers.clear()
+        self._removed_times.clear()
+
+    def _priority(self, producer: Node) -> float:
+        """Ticks saved by fusing a producer into all users; negative infinity if it must not be."""
+        if is_fusible_bitcast(producer):
+            return inf
+        if producer.opcode == opcodes.CONSTANT:
+            return -inf
+        users = tuple(producer.users)
+        if (reason := self._reason_of_all(producer, users)) is not None:
+            self.updates.append(Update(producer, users, reason, None))
+            return -inf
+        removed = self._removed_times.get(producer)
+        consumers = users if removed is None else self._new_consumers[producer]
+        fused, unfused = LAUNCH * len(consumers), LAUNCH * (len(consumers) + 1) + self.model.time(producer).ticks
+        known = self._pairs.setdefault(producer, {})
+        for consumer in consumers:
+            if consumer not in known:
+                known[consumer] = self.model.fused_time(producer, consumer).ticks
+            fused += known[consumer]
+            unfused += self.model.time(consumer).ticks
+        before = 0.0
+        if removed is not None:
+            fused, unfused, before = fused - removed.fused, unfused - removed.unfused, self.priorities[producer]
+        self.updates.append(Update(producer, users, None, Times(fused, unfused)))
+        return before + unfused - fused
+
+    def _reason_of_all(self, producer: Node, users: tuple[Node, ...]) -> str | None:
+        """The first reason against fusing a producer into one of its users."""
+        if not users:
+            return reasons.NO_USERS
+        others = [user for user in users if not is_fusible_bitcast(user)]
+        found = (self._reason(producer, user) for user in others)
+        return next((reason for reason in found if reason is not None), None if others else reasons.ONLY_BITCASTS)
+
+    def _reason(self, producer: Node, consumer: Node) -> str | None:
+        known = self._reasons.setdefault(producer, {})
+        if consumer not in known:
+            known[consumer] = self.rules.reason(producer, consumer)
+        return known[consumer]
+
+
+def _is_small_constant(node: Node) -> bool:
+    is_array = isinstance(node.shape, ArrayShape)
+    return node.opcode == opcodes.CONSTANT and is_array and elements_of(node.shape) <= 1
