@@ -57,19 +57,22 @@ class LineBuilder:
 
     def __init__(self, id: int, name: str, texts: Texts) -> None:
         self.id, self.name, self._texts = id, name, texts
-        self.kinds, self.begins, self.durations, self.counts = (array("q") for _ in range(4))
+        self.kinds, self.begins, self.durations, self.counts, self.occurrences = (array("q") for _ in range(5))
         self._ids, self._tags, self._values = array("q"), bytearray(), array("q")
 
     def __len__(self) -> int:
         return len(self.kinds)
 
-    def add(self, kind: int, begin_ps: int, duration_ps: int, statistics: Mapping[str, Value]) -> None:
-        """Adds an event; OverflowError if a time has more than 64 bits."""
+    def add(
+        self, kind: int, begin_ps: int, duration_ps: int, statistics: Mapping[str, Value], occurrences: int = 0
+    ) -> None:
+        """Adds an event, or the sum of some; OverflowError if a number has more than 64 bits."""
         if not (-_LIMIT <= begin_ps < _LIMIT and -_LIMIT <= duration_ps < _LIMIT):
             raise OverflowError
         self.kinds.append(kind)
         self.begins.append(begin_ps)
         self.durations.append(duration_ps)
+        self.occurrences.append(occurrences)
         self.counts.append(len(statistics))
         texts = self._texts
         for name, value in statistics.items():
@@ -83,15 +86,15 @@ class LineBuilder:
         return Line(self.id, self.name, self._events, kinds=lambda: kinds, timestamp_ns=origin_ns, origin_ns=origin_ns)
 
     def _events(self) -> Events:
-        kinds, begins, durations, counts, ids, values = (
-            np.frombuffer(each, np.int64) if each else np.zeros(0, np.int64)
-            for each in (self.kinds, self.begins, self.durations, self.counts, self._ids, self._values)
+        grown = (self.kinds, self.begins, self.durations, self.occurrences, self.counts, self._ids, self._values)
+        kinds, begins, durations, occurrences, counts, ids, values = (
+            np.frombuffer(each, np.int64) if each else np.zeros(0, np.int64) for each in grown
         )
         tags = np.frombuffer(bytes(self._tags), np.uint8)
         found = Statistics(ids, tags, values, np.broadcast_to(np.int64(0), len(ids)))
         firsts = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
         own = OwnStatistics(b"", firsts, found, self._texts.names)
-        return Events(kinds, begins, durations, np.zeros(len(kinds), np.int64), own.of, own.at)
+        return Events(kinds, begins, durations, occurrences, own.of, own.at)
 
 
 class Texts:

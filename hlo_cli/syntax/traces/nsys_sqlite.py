@@ -1,0 +1,280 @@
+"""Reads the databases of `nsys export --type sqlite`: kernels, joined to the ranges of XLA in which they were launched.
+
+A kernel and its launch have the same correlation id; the instruction is that of the innermost range around the launch
+in its thread. A kernel in a CUDA graph belongs to the range in which its node was made. Tables exist only if they have
+rows, and columns differ by version: what is missing is done without.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
+
+from hlo_cli.ir.traces.trace import Trace, Value
+from hlo_cli.source import HloError
+from hlo_cli.syntax.traces.annotations import statistics_of
+from hlo_cli.syntax.traces.kernels import KernelTrace
+from hlo_cli.syntax.traces.ranges import Point, Ranges
+
+if TYPE_CHECKING:
+    from sqlite3 import Connection
+
+MAX_STEPS: Final = 20_000_000_000
+"""The most operations of the database engine for one file."""
+MAX_ROWS: Final = 1 << 26
+_STEPS_AT_ONCE: Final = 10_000_000
+_MAX_LENGTH: Final = 1 << 24
+_PS_PER_NS: Final = 1000
+_PROCESS: Final = ~0xFFFFFF
+"""The bits of a thread's number that are its process."""
+_MOST_COPIES: Final = 24
+_COPIES: Final = {1: "MemcpyH2D", 2: "MemcpyD2H", 8: "MemcpyD2D", 10: "MemcpyP2P"}
+_KERNELS, _COPY, _SET = "CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET"
+_LAUNCHES, _RANGES, _NODES = "CUPTI_ACTIVITY_KIND_RUNTIME", "NVTX_EVENTS", "CUDA_GRAPH_NODE_EVENTS"
+_GPUS: Final = "TARGET_INFO_GPU"
+_ABOUT_GPU: Final = {
+    "name": "gpu_device_name",
+    "smCount": "core_count",
+    "memoryBandwidth": "memory_bandwidth",
+    "totalMemory": "memory_size",
+    "computeMajor": "compute_cap_major",
+    "computeMinor": "compute_cap_minor",
+}
+_COLUMNS: Final = {
+    _KERNELS: "start end deviceId streamId correlationId globalPid demangledName shortName graphNodeId graphId",
+    _COPY: "start end deviceId streamId correlationId globalPid copyKind bytes graphNodeId",
+    _SET: "start end deviceId streamId correlationId globalPid bytes graphNodeId",
+    _LAUNCHES: "start correlationId globalTid",
+    _RANGES: "start end eventType text textId globalTid",
+    _NODES: "start globalTid graphNodeId originalGraphNodeId",
+    _GPUS: "id name smCount memoryBandwidth totalMemory computeMajor computeMinor",
+    "StringIds": "id value",
+}
+Cell = int | float | str | bytes | None
+Row = Mapping[str, Cell]
+
+
+def read_sqlite_file(path: str) -> Trace:
+    """Reads a database; HloError if it is damaged or has no kernels. Nothing is written, not even a lock."""
+    import sqlite3
+
+    uri = f"file:{quote(os.path.abspath(path))}?mode=ro&immutable=1"
+    try:
+        connection = sqlite3.connect(uri, uri=True)
+    except sqlite3.Error as error:
+        raise _damaged(path, error) from None
+    return _read(connection, path)
+
+
+def read_sqlite_bytes(data: bytes, name: str) -> Trace:
+    """Reads a database that is in memory."""
+    import sqlite3
+
+    connection = sqlite3.connect(":memory:")
+    try:
+        connection.deserialize(data)
+    except (sqlite3.Error, OverflowError, MemoryError) as error:
+        raise _damaged(name, error) from None
+    return _read(connection, name)
+
+
+def _damaged(name: str, error: Exception) -> HloError:
+    return HloError(f"cannot read the database {name}: {error}", hint="run `nsys export --type sqlite` again")
+
+
+def _read(connection: Connection, name: str) -> Trace:
+    import sqlite3
+
+    with closing(connection):
+        try:
+            _limit(connection)
+            database = _Database(connection)
+            if not {_KERNELS, _RANGES} & database.tables.keys():
+                raise HloError(f"{name} is not a database of Nsight Systems", hint="pass one of `nsys export`")
+            return _Reading(database, name).trace()
+        except (sqlite3.Error, OverflowError, UnicodeError) as error:  # messages may quote damaged bytes
+            raise _damaged(name, error) from None
+
+
+def _limit(connection: Connection) -> None:
+    """Makes sure that a hostile file can neither run forever nor run anything but reads."""
+    import sqlite3
+
+    steps = 0
+
+    def count() -> int:
+        nonlocal steps
+        steps += _STEPS_AT_ONCE
+        return int(steps > MAX_STEPS)
+
+    connection.set_progress_handler(count, _STEPS_AT_ONCE)
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_LENGTH)
+    connection.text_factory = lambda data: data.decode("utf-8", "replace")
+    for pragma in ("query_only = ON", "trusted_schema = OFF", "cell_size_check = ON", "mmap_size = 0"):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+class _Database:
+    """The tables of a database that are known, each with those of its columns that are; views are no tables."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self.tables: dict[str, tuple[str, ...]] = {}
+        schema = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'").fetchmany(10_000)
+        for name, sql in schema:
+            if name in _COLUMNS and isinstance(sql, str) and not sql.upper().startswith("CREATE VIRTUAL"):
+                described = connection.execute(f"PRAGMA table_info({name})").fetchall()
+                present = {str(row[1]) for row in described}
+                self.tables[name] = tuple(each for each in _COLUMNS[name].split() if each in present)
+
+    def rows(self, table: str, *required: str, only: Sequence[str] = ()) -> Iterator[Row]:
+        """The rows of a table, none if it or a required column is missing; `only` gives distinct ones of columns."""
+        columns = self.tables.get(table, ())
+        if not columns or not set(required) <= set(columns):
+            return
+        columns = tuple(each for each in columns if not only or each in only)
+        names = ", ".join(f'"{each}"' for each in columns)
+        select = "SELECT DISTINCT" if only else "SELECT"
+        for row in self._connection.execute(f'{select} {names} FROM "{table}" LIMIT {MAX_ROWS}'):
+            yield dict(zip(columns, row, strict=True))
+
+
+class _Reading:
+    def __init__(self, database: _Database, name: str) -> None:
+        self._database = database
+        self._trace = KernelTrace(name, "Nsight Systems")
+        self._texts = {row["id"]: row["value"] for row in database.rows("StringIds", "id", "value")}
+        self._ranges = Ranges()
+        self._autotuning = 0
+
+    def trace(self) -> Trace:
+        """The trace: ranges first, then launches, then kernels."""
+        self._read_ranges()
+        launches = self._launches()
+        nodes = self._nodes()
+        self._ranges.solve()
+        devices = self._devices()
+        for table in (_KERNELS, _COPY, _SET):
+            for row in self._database.rows(table, "start", "end"):
+                self._add(table, row, launches, nodes, devices)
+        if self._autotuning:
+            self._trace.notes.append(f"{self._autotuning:,} kernels of autotuning are omitted")
+        self._describe_devices(devices)
+        if _RANGES not in self._database.tables:
+            self._trace.notes.append("no NVTX ranges: record with `nsys profile --trace=cuda,nvtx`")
+        return self._trace.trace()
+
+    def _read_ranges(self) -> None:
+        for row in self._database.rows(_RANGES, "start", "globalTid"):
+            text = row.get("text") or self._texts.get(row.get("textId"))
+            start, end, thread = row["start"], row.get("end"), row["globalTid"]
+            if not (isinstance(text, str) and isinstance(start, int) and isinstance(thread, int)):
+                continue
+            found = self._ranges.add(text, start, end if isinstance(end, int) else None, thread)
+            if found is not None and isinstance(end, int) and end >= start:
+                name, own = found
+                self._trace.add_range(thread & ~_PROCESS, name, start * _PS_PER_NS, (end - start) * _PS_PER_NS, own)
+
+    def _launches(self) -> Mapping[tuple[int, int], Point]:
+        """Where each launch is in its thread, by process and correlation id."""
+        launches: dict[tuple[int, int], Point] = {}
+        for row in self._database.rows(_LAUNCHES, "start", "correlationId", "globalTid"):
+            start, correlation, thread = row["start"], row["correlationId"], row["globalTid"]
+            if isinstance(start, int) and isinstance(correlation, int) and isinstance(thread, int):
+                launches[thread & _PROCESS, correlation] = self._ranges.point(start, thread)
+        return launches
+
+    def _nodes(self) -> Mapping[int, Point]:
+        """Where each node of a CUDA graph was made; that of a copy is that of its original."""
+        made: dict[int, Point] = {}
+        originals: dict[int, int] = {}
+        for row in self._database.rows(_NODES, "start", "globalTid", "graphNodeId"):
+            start, thread, node = row["start"], row["globalTid"], row["graphNodeId"]
+            original = row.get("originalGraphNodeId")
+            if isinstance(start, int) and isinstance(thread, int) and isinstance(node, int):
+                made[node] = self._ranges.point(start, thread)
+                if isinstance(original, int) and original != node:
+                    originals[node] = original
+        found = {}
+        for node in made:
+            origin = node
+            for _ in range(_MOST_COPIES):
+                origin = originals.get(origin, origin)
+            found[node] = made.get(origin, made[node])
+        return found
+
+    def _devices(self) -> Mapping[tuple[int, int], int]:
+        """The number of each device of each process: its own, unless two processes have the same."""
+        found = set()
+        for table in (_KERNELS, _COPY, _SET):
+            found |= {_device_of(row) for row in self._database.rows(table, "deviceId", only=("deviceId", "globalPid"))}
+        numbers = [device for _, device in found]
+        if len(set(numbers)) == len(numbers):
+            return {each: each[1] for each in found}
+        return {each: number for number, each in enumerate(sorted(found))}
+
+    def _describe_devices(self, devices: Mapping[tuple[int, int], int]) -> None:
+        """Gives the planes of devices the statistics that XLA's profiler would."""
+        known = {row["id"]: row for row in self._database.rows(_GPUS, "id")}
+        for (_, device), number in devices.items():
+            about = known.get(device, {})
+            own = {to: about.get(name) for name, to in _ABOUT_GPU.items()}
+            plane = self._trace.device(number)
+            plane.statistics |= {name: value for name, value in own.items() if isinstance(value, int | str)}
+            plane.statistics["device_vendor"] = "Nvidia"
+
+    def _add(
+        self,
+        table: str,
+        row: Row,
+        launches: Mapping[tuple[int, int], Point],
+        nodes: Mapping[int, Point],
+        devices: Mapping[tuple[int, int], int],
+    ) -> None:
+        start, end, correlation = row["start"], row["end"], row.get("correlationId")
+        if not (isinstance(start, int) and isinstance(end, int)) or end < start:
+            self._trace.skip()
+            return
+        process, device = _device_of(row)
+        own: dict[str, Value] = {}
+        launch = None
+        if isinstance(correlation, int):
+            own["correlation_id"] = correlation
+            launch = launches.get((process, correlation))
+        module, thunk = self._ranges.around(launch) if launch is not None else (None, None)
+        node = row.get("graphNodeId")
+        if isinstance(node, int) and node:
+            own["cuda_graph_node_id"] = node
+            if node in nodes:
+                thunk = self._ranges.around(nodes[node])[1] or thunk
+        if module is not None and "program_id" not in module:
+            self._autotuning += 1
+            return
+        own |= statistics_of(module or {}, thunk or {})
+        stream = row.get("streamId")
+        self._trace.add_kernel(
+            devices.get((process, device), device),
+            stream if isinstance(stream, int) else 0,
+            self._name(table, row),
+            start * _PS_PER_NS,
+            (end - start) * _PS_PER_NS,
+            own,
+        )
+
+    def _name(self, table: str, row: Row) -> str:
+        if table == _SET:
+            return "Memset"
+        if table == _COPY:
+            kind = row.get("copyKind")
+            return _COPIES.get(kind, "Memcpy") if isinstance(kind, int) else "Memcpy"
+        text = self._texts.get(row.get("demangledName")) or self._texts.get(row.get("shortName"))
+        return text if isinstance(text, str) else ""
+
+
+def _device_of(row: Row) -> tuple[int, int]:
+    """The process and the number of a device."""
+    process, device = row.get("globalPid"), row.get("deviceId")
+    return (process & _PROCESS if isinstance(process, int) else 0, device if isinstance(device, int) else 0)
