@@ -68,6 +68,7 @@ _HOMES = {
     "Tile": "ir.layout",
     "TimeEstimate": "analysis.schedule.step_time",
     "TokenShape": "ir.shape",
+    "Trace": "ir.traces.trace",
     "TupleShape": "ir.shape",
     "UnknownShape": "ir.shape",
     "address_map": "analysis.layout.address_map",
@@ -106,6 +107,7 @@ _HOMES = {
     "parse_module": "library",
     "parse_shape": "syntax.scanning.shapes",
     "profile": "library",
+    "read_trace": "read_traces",
     "reorder": "transform.reorder",
     "reshard": "analysis.resharding.reshard",
     "run": "analysis.evaluate.run",
@@ -176,6 +178,7 @@ if TYPE_CHECKING:  # the same for type checkers, which need imports; a test comp
     from hlo_cli.ir.instruction import Instruction as Instruction
     from hlo_cli.ir.layout import Layout as Layout, Tile as Tile
     from hlo_cli.ir.module import Module as Module
+    from hlo_cli.ir.traces.trace import Trace as Trace
     from hlo_cli.ir.shape import (
         ArrayShape as ArrayShape,
         BufferShape as BufferShape,
@@ -195,6 +198,7 @@ if TYPE_CHECKING:  # the same for type checkers, which need imports; a test comp
     )
     from hlo_cli.lint.run import FindingList as FindingList, lint_module as lint_module
     from hlo_cli.lint.settings import LintSettings as LintSettings
+    from hlo_cli.read_traces import read_trace as read_trace
     from hlo_cli.report.finding import Finding as Finding
     from hlo_cli.scan_modules import ScanRecord as ScanRecord, scan as scan
     from hlo_cli.source import Diagnostic as Diagnostic, HloError as HloError, Source as Source, Span as Span

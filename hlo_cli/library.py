@@ -87,11 +87,12 @@ def profile(trace: str | os.PathLike[str] | Trace, dump: object = None) -> Profi
     """
     from hlo_cli.analysis.profile.joining import GivenModule
     from hlo_cli.analysis.profile.measure import measure
-    from hlo_cli.commands.profile.load import given_modules, read_program, read_trace_file
+    from hlo_cli.commands.profile.load import given_modules, read_program
     from hlo_cli.commands.shared.io_options import InputOptions
     from hlo_cli.ir.traces.trace import Trace
+    from hlo_cli.read_traces import read_traces
 
-    read = trace if isinstance(trace, Trace) else read_trace_file(os.fsdecode(trace))
+    read = trace if isinstance(trace, Trace) else read_traces([os.fsdecode(trace)])
     if isinstance(dump, str | os.PathLike) and not (isinstance(dump, str) and _is_text(dump)):
         given = given_modules([os.fsdecode(dump)], InputOptions())
     else:

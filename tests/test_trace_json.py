@@ -123,7 +123,7 @@ def test_what_cannot_be_read_is_counted() -> None:
     bad = [{**good, "ts": ts} for ts in (float("nan"), 1e300, "x", None)]
     trace = of_events(good, *bad)
     assert len(trace.planes[0].lines[0].events) == 1
-    assert trace.notes == ("4 events of t.json have no valid time and are omitted",)
+    assert trace.notes == ("omitted 4 events of t.json without a valid time",)
 
 
 def test_a_full_trace_is_said_to_be_full(monkeypatch: pytest.MonkeyPatch) -> None:

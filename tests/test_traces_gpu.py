@@ -101,9 +101,9 @@ def test_autotuning_truncated_executions_and_ranges_outside_of_modules_are_left_
     trace = read_trace(table(PROJECTION, rows), "t.csv")
     assert len(events_of(trace)) == 6
     assert trace.notes == (
-        "1 ranges outside of any module are omitted",
-        "1 ranges of autotuning are omitted",
-        "1 executions that the end of the capture truncates are omitted",
+        "omitted 1 range outside of any module",
+        "omitted 1 range of autotuning",
+        "omitted 1 execution truncated by the end of the capture",
     )
 
 
@@ -183,7 +183,7 @@ def test_sums_of_rocprof_have_no_times() -> None:
     trace = read_trace(table(header, [("loop_add", 12, 2400, 200.0, 50.1), ("x", "?", 1, 1, 1)]), "t.csv")
     events = trace.planes[0].lines[0].events
     assert (events.occurrences.tolist(), events.durations_ps.tolist()) == ([12], [2_400_000])
-    assert trace.notes == ("1 rows of t.csv have no valid time and are omitted",)
+    assert trace.notes == ("omitted 1 row of t.csv without a valid time",)
 
 
 PID = 77 << 24
@@ -248,7 +248,7 @@ def test_kernels_of_a_database_belong_to_the_innermost_range_of_their_launch(tmp
         ("Stream #7", "gemm_fusion_dot", 9500, {"correlation_id": 5}),
         ("Stream #7", "void copy<float>()", 9900, {"correlation_id": 1}),
     ]
-    assert trace.notes == ("1 kernels of autotuning are omitted",)
+    assert trace.notes == ("omitted 1 kernel of autotuning",)
     assert events_of(read_trace(path.read_bytes(), "t")) == found
 
 

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 
 from hlo_cli.commands.shared.io_options import InputOptions
 from hlo_cli.dataclass import dataclass
-from hlo_cli.inputs.compression import decompress
-from hlo_cli.inputs.files import missing, unreadable
 from hlo_cli.inputs.input import Input
 from hlo_cli.report.cell import Cell
 from hlo_cli.source import Diagnostic, Source
@@ -17,7 +15,7 @@ if TYPE_CHECKING:
     from hlo_cli.analysis.profile.joining import GivenModule
     from hlo_cli.analysis.profile.profile import Profile
     from hlo_cli.ir.module import Module
-    from hlo_cli.ir.traces.trace import Trace, TracedProgram
+    from hlo_cli.ir.traces.trace import TracedProgram
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,24 +49,12 @@ class Loaded:
 def load_profile(path: str, dump: Sequence[str], reading: InputOptions) -> Loaded:
     """The profile of a trace; `dump` are inputs whose modules are used for programs that the trace does not contain."""
     from hlo_cli.analysis.profile.measure import measure
+    from hlo_cli.read_traces import read_traces
 
-    trace = read_trace_file(path)
-    profile = measure(trace, lambda program: read_program(program, strict=reading.strict), given_modules(dump, reading))
+    profile = measure(
+        read_traces([path]), lambda program: read_program(program, strict=reading.strict), given_modules(dump, reading)
+    )
     return Loaded(profile, path, InputOptions().command_line([path]))
-
-
-def read_trace_file(path: str) -> Trace:
-    """The trace in a file; HloError if it cannot be read or is of no known format."""
-    from hlo_cli.syntax.traces.read import read_trace
-
-    try:
-        with open(path, "rb") as file:
-            data = file.read()
-    except FileNotFoundError:
-        raise missing(path) from None
-    except (OSError, ValueError) as error:
-        raise unreadable(path, error) from None
-    return read_trace(decompress(data, path), path)
 
 
 def read_program(program: TracedProgram, *, strict: bool = False) -> Module:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from hlo_cli.ir.traces.trace import Trace, Value
-from hlo_cli.source import HloError
+from hlo_cli.source import HloError, counted
 from hlo_cli.syntax.traces.builder import PlaneBuilder, Texts
 
 HOST: Final = "/host:CPU"
@@ -92,7 +92,7 @@ class KernelTrace:
             reason = f" ({self.notes[0]})" if self.notes else ""
             raise HloError(f"{self.name} contains no kernels{reason}", hint="record it while a program runs")
         if self._skipped:
-            self.notes.append(f"{self._skipped:,} rows of {self.name} have no valid time and are omitted")
+            self.notes.append(f"omitted {counted(self._skipped, 'rows')} of {self.name} without a valid time")
         origin_ns = (self._origin_ps or 0) // _PS_PER_MS * _NS_PER_MS
         planes = [self._host] if self._host.lines else []
         planes += [self._devices[number] for number in sorted(self._devices)]

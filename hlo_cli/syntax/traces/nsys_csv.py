@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.traces.trace import Trace, Value
+from hlo_cli.source import counted
 from hlo_cli.syntax.traces.annotations import MODULE, THUNK, annotation_of, statistics_of, step_of
 from hlo_cli.syntax.traces.kernels import KernelTrace
 from hlo_cli.syntax.traces.tables import Header, picoseconds, read_table
@@ -117,11 +118,11 @@ def _add_thunks(trace: KernelTrace, ranges: Sequence[_Range]) -> None:
             name = op if isinstance(op, str) else ""
             trace.add_kernel(devices[module.thread], 0, name, each.begin_ps, each.duration_ps, own)
     if lost:
-        trace.notes.append(f"{lost:,} ranges outside of any module are omitted")
+        trace.notes.append(f"omitted {counted(lost, 'ranges')} outside of any module")
     if autotuning:
-        trace.notes.append(f"{autotuning:,} ranges of autotuning are omitted")
+        trace.notes.append(f"omitted {counted(autotuning, 'ranges')} of autotuning")
     if cut:
-        trace.notes.append(f"{len(cut):,} executions that the end of the capture truncates are omitted")
+        trace.notes.append(f"omitted {counted(len(cut), 'executions')} truncated by the end of the capture")
 
 
 def _parent(given: _Range, by_id: Mapping[str, Sequence[_Range]]) -> _Range | None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from hlo_cli.ir.traces.trace import Trace, Value
-from hlo_cli.source import HloError
+from hlo_cli.source import HloError, counted
 from hlo_cli.syntax.traces.annotations import statistics_of
 from hlo_cli.syntax.traces.kernels import KernelTrace
 from hlo_cli.syntax.traces.ranges import Point, Ranges
@@ -161,7 +161,7 @@ class _Reading:
             for row in self._database.rows(table, "start", "end"):
                 self._add(table, row, launches, nodes, devices)
         if self._autotuning:
-            self._trace.notes.append(f"{self._autotuning:,} kernels of autotuning are omitted")
+            self._trace.notes.append(f"omitted {counted(self._autotuning, 'kernels')} of autotuning")
         self._describe_devices(devices)
         if _RANGES not in self._database.tables:
             self._trace.notes.append("no NVTX ranges: record with `nsys profile --trace=cuda,nvtx`")

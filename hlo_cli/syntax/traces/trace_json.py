@@ -13,7 +13,7 @@ from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any, Final
 
 from hlo_cli.ir.traces.trace import Plane, Trace, Value
-from hlo_cli.source import HloError
+from hlo_cli.source import HloError, counted
 from hlo_cli.syntax.traces.builder import PlaneBuilder, Texts, number_of, printable
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def read_trace_json(data: Buffer, name: str) -> Trace:
     if events.count in LIMITS:
         notes.append(f"{name} has {events.count:,} events, the limit of the format; others are probably missing")
     if events.unread:
-        notes.append(f"{events.unread:,} events of {name} have no valid time and are omitted")
+        notes.append(f"omitted {counted(events.unread, 'events')} of {name} without a valid time")
     return Trace(name, "trace.json", events.planes(), notes=tuple(notes))
 
 
