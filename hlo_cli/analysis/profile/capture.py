@@ -46,7 +46,7 @@ class Capture:
     def steps(self, rows: Occurrences) -> Stepped:
         """The step of each of its rows: by the lines of cores, by annotations on the host, or by executions."""
         if any(core.steps for core in self.cores):
-            return steps_of_lines(self.cores, self.end - self.first)
+            return steps_of_lines(self.cores, self.first, self.end)
         host = self.trace.plane(HOST)
         steps = host_steps(host) if host else ()
         if host and steps:

@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from hlo_cli.analysis.profile.columns import integers, joint_codes, text, unsigned, value_at
+from hlo_cli.analysis.profile.columns import integers, joint_codes, line_times, text, unsigned, value_at
 from hlo_cli.analysis.profile.occurrences import NO_RUN, OccurrenceList, OperationKey
 from hlo_cli.ir.traces.trace import ABSENT, Integers, Line, Plane
 
@@ -66,13 +66,13 @@ def _add_line(line: Line, device: int, rows: OccurrenceList) -> Integers:
         for kind, program, module, op in distinct
     ]
     every = np.arange(len(events))
-    durations = np.maximum(events.durations_ps, 0)
+    begins, durations = line_times(line)
     rows.add_line(
         line.name,
         np.array(keys, np.int64)[codes],
         device,
         integers(line.statistic("run_id"), every, NO_RUN),
-        line.begins_ps,
+        begins,
         durations,
         durations,
         np.maximum(events.occurrences, 1),
@@ -95,7 +95,9 @@ def launch_times(plane: Plane, correlations: Integers, begins_ps: Integers) -> I
     for line in plane.lines:
         ids = line.statistic("correlation_id")
         chosen = np.flatnonzero(ids.codes != ABSENT)
-        found.update(zip(integers(ids, chosen, NO_CORRELATION).tolist(), line.begins_ps[chosen].tolist(), strict=True))
+        found.update(
+            zip(integers(ids, chosen, NO_CORRELATION).tolist(), line_times(line)[0][chosen].tolist(), strict=True)
+        )
     found.pop(NO_CORRELATION, None)
     distinct, inverse = np.unique(correlations, return_inverse=True)
     known = np.array([each in found for each in distinct.tolist()], bool)

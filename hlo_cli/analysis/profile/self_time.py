@@ -5,9 +5,14 @@ Mirrors the nesting of xprof/convert/xplane_to_op_metrics_db.cc.
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
 from hlo_cli.ir.traces.trace import Integers
+
+_MOST: Final = 1 << 62
+"""A bound on the sum of nested times, which only corrupt files exceed."""
 
 
 def self_times(begins_ps: Integers, durations_ps: Integers) -> Integers:
@@ -31,7 +36,7 @@ def self_times(begins_ps: Integers, durations_ps: Integers) -> Integers:
         if stack:
             inside[stack[-1][2]] += duration
         stack.append((begin, end, at))
-    return result - np.array(inside, np.int64)
+    return result - np.array([min(each, _MOST) for each in inside], np.int64)
 
 
 def nested_order(begins_ps: Integers, durations_ps: Integers) -> Integers:
