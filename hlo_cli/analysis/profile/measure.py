@@ -12,9 +12,8 @@ from hlo_cli.analysis.cost.cost import Cost
 from hlo_cli.analysis.cost.kernel_costs import costs_of_kernels
 from hlo_cli.analysis.origin.origins import origins_of
 from hlo_cli.analysis.profile.capture import capture, device_planes, device_type, platform_of
-from hlo_cli.analysis.profile.categories import category_of
 from hlo_cli.analysis.profile.executions import call_weights, with_executions
-from hlo_cli.analysis.profile.facts import NO_FACTS, facts_of
+from hlo_cli.analysis.profile.facts import NO_FACTS, category_of, facts_of
 from hlo_cli.analysis.profile.joining import GivenModule, InstructionNames, programs_of
 from hlo_cli.analysis.profile.occurrences import OccurrenceList, Occurrences, OperationKey, part_of
 from hlo_cli.analysis.profile.profile import MeasuredProgram, Operation, Profile, Traffic
