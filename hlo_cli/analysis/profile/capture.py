@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -38,6 +39,14 @@ class Capture:
     end: int
     cores: Sequence[DeviceSteps]
     correlations: Integers
+
+    def expanded(self, source: Integers) -> Capture:
+        """The capture where row `i` stands for the former row `source[i]`."""
+        first, end = np.searchsorted(source, (self.first, self.end)).tolist()
+        correlations = (
+            self.correlations[source[first:end] - self.first] if len(self.correlations) else self.correlations
+        )
+        return replace(self, first=first, end=end, correlations=correlations)
 
     def limits(self) -> Mapping[int, tuple[int, int]]:
         """When the operations and steps of each device begin and end, where the trace has steps of its own."""

@@ -54,6 +54,7 @@ class Operation:
     `name` is that of the instruction, else that of the kernel. `flops` and `traffic` are those of one call as the trace
     declares them, else by XLA's cost analysis of the instruction; None if unknown. `model_flops` are without those
     of rematerialization. `category` is XLA's category; `kernels` are the names of the kernels that it ran as.
+    With `is_estimated`, its times are a share of those of a CUDA graph.
     """
 
     name: str
@@ -66,6 +67,7 @@ class Operation:
     model_flops: float | None = None
     traffic: Traffic | None = None
     kernels: tuple[str, ...] = ()
+    is_estimated: bool = False
 
     @property
     def bytes(self) -> float | None:
