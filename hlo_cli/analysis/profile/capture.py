@@ -23,7 +23,7 @@ from hlo_cli.analysis.profile.steps import (
     steps_of_lines,
     steps_of_runs,
 )
-from hlo_cli.analysis.profile.tpu_events import OPS, add_core, core_of
+from hlo_cli.analysis.profile.tpu_events import OPS, SPARSE_OPS, add_core, core_of, sparse_core_of
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.traces.trace import Integers, Plane, Trace
 
@@ -79,14 +79,14 @@ def platform_of(traces: Sequence[Trace]) -> Platform:
     return "CPU"
 
 
-def capture(trace: Trace, platform: Platform, rows: OccurrenceList, host: str) -> Capture:
-    """Adds the timed operations of a trace; the names of devices begin with `host`."""
+def capture(trace: Trace, platform: Platform, rows: OccurrenceList, host: str, *, is_sparse: bool = False) -> Capture:
+    """Adds the timed operations of a trace, or those of SparseCores; the names of devices begin with `host`."""
     first = len(rows)
     cores = []
     correlations = [np.zeros(0, np.int64)]
     for plane in trace.planes:
-        if platform == "TPU" and (name := core_of(plane)):
-            found = add_core(plane, host + name, rows)
+        if platform == "TPU" and (name := sparse_core_of(plane) if is_sparse else core_of(plane)):
+            found = add_core(plane, host + name, rows, SPARSE_OPS if is_sparse else OPS)
             cores += [found] if found else []
         elif platform == "CPU" and plane.name == HOST:
             add_cpu_events(plane, rows, host)

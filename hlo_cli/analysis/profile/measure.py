@@ -18,7 +18,7 @@ from hlo_cli.analysis.profile.facts import NO_FACTS, category_of, facts_of
 from hlo_cli.analysis.profile.gpu_events import GRAPH, expand_graphs
 from hlo_cli.analysis.profile.joining import GivenModule, InstructionNames, Programs, join_kernels, programs_of
 from hlo_cli.analysis.profile.occurrences import OccurrenceList, Occurrences, OperationKey, part_of
-from hlo_cli.analysis.profile.profile import MeasuredProgram, Operation, Profile, Traffic
+from hlo_cli.analysis.profile.profile import MeasuredProgram, Operation, Platform, Profile, Traffic
 from hlo_cli.analysis.profile.rates import peaks_of
 from hlo_cli.analysis.profile.steps import join_hosts, mark_partial
 from hlo_cli.ir.instruction import Instruction
@@ -37,21 +37,41 @@ def measure(
     HloError if the traces have no timed operations.
     """
     traces = (traces,) if isinstance(traces, Trace) else tuple(traces)
-    platform, rows = platform_of(traces), OccurrenceList()
-    read_module = cache(read_module)
-    captures = [capture(trace, platform, rows, host) for trace, host in zip(traces, _host_names(traces), strict=True)]
-    occurrences = rows.occurrences()
-    if not len(occurrences):
+    platform, read_module = platform_of(traces), cache(read_module)
+    found = _measured(traces, platform, read_module, given)
+    if found is None:
         raise HloError(
             f"{traces[0].name if traces else 'the directory'} has no timed operations",
             hint="record it while a program runs: with jax.profiler.trace(DIR): step(x).block_until_ready()",
         )
+    if platform != "TPU":
+        return found
+    return replace(found, sparse_core=_measured(traces, platform, read_module, given, is_sparse=True))
+
+
+def _measured(
+    traces: Sequence[Trace],
+    platform: Platform,
+    read_module: Callable[[TracedProgram], Module],
+    given: Sequence[GivenModule],
+    *,
+    is_sparse: bool = False,
+) -> Profile | None:
+    """The profile of the devices of traces, or of their SparseCores; None if they have no timed operations."""
+    rows = OccurrenceList()
+    captures = [
+        capture(trace, platform, rows, host, is_sparse=is_sparse)
+        for trace, host in zip(traces, _host_names(traces), strict=True)
+    ]
+    occurrences = rows.occurrences()
+    if not len(occurrences):
+        return None
     traced = tuple({(each.id, each.name): each for trace in traces for each in trace.programs()}.values())
+    planes = [plane for trace in traces for plane in device_planes(trace, platform)]
+    peaks = peaks_of(planes[0]) if planes else None
     if platform == "GPU":
         occurrences = join_kernels(occurrences, traced, read_module, given)
     programs = programs_of(occurrences.keys, traced, read_module, given)
-    planes = [plane for trace in traces for plane in device_planes(trace, platform)]
-    peaks = peaks_of(planes[0]) if planes else None
     if platform == "GPU":
         occurrences, source = expand_graphs(occurrences, programs, peaks)
         captures = [each.expanded(source) for each in captures]
@@ -61,7 +81,7 @@ def measure(
     stepped = join_hosts([each.steps(part_of(occurrences, each.first, each.end)) for each in captures])
     stepped = mark_partial(stepped, codes, occurrences.devices)
     return Profile(
-        traces,
+        tuple(traces),
         platform,
         tuple(dict.fromkeys(programs.by_pair.values())),
         operations,

@@ -139,7 +139,8 @@ class Profile(Tabular):
     `spans_ps` is the time of each device from its first to its last operation or step. `device_type` is the name that
     the trace gives the devices. `step_source` says what the steps are: annotations of the program, the line of steps of
     a TPU, or executions of the program that took longest. `call_weights` are the calls of its operation that each row
-    counts as, if that is not its count of events.
+    counts as, if that is not its count of events. `sparse_core` is the profile of the SparseCores of TPUs, whose time
+    is no part of this one.
     """
 
     traces: tuple[Trace, ...]
@@ -156,6 +157,7 @@ class Profile(Tabular):
     device_type: str = ""
     step_source: StepSource = "annotation"
     call_weights: Floats | None = None
+    sparse_core: Profile | None = None
 
     @property
     def devices(self) -> tuple[str, ...]:
