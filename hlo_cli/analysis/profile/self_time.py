@@ -16,7 +16,7 @@ _MOST: Final = 1 << 62
 
 
 def self_times(begins_ps: Integers, durations_ps: Integers) -> Integers:
-    """The self time of each event of one line, whose events are in the order of the file.
+    """The self time of each event of one line, whose events are in the order of `nested_order`.
 
     The parent of an event is the nearest earlier one, among those not yet left, that includes it.
 

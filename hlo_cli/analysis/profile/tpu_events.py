@@ -14,7 +14,7 @@ import numpy as np
 from hlo_cli.analysis.profile.columns import bounded_times, integers, joint_codes, line_times, unsigned, value_at, whole
 from hlo_cli.analysis.profile.occurrences import NO_FLOW, NO_RUN, OccurrenceList, OperationKey
 from hlo_cli.analysis.profile.profile import Step
-from hlo_cli.analysis.profile.self_time import self_times
+from hlo_cli.analysis.profile.self_time import nested_order, self_times
 from hlo_cli.analysis.profile.steps import DeviceSteps
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.traces.trace import ABSENT, EventMetadata, Integers, Line, Plane, Value
@@ -174,7 +174,9 @@ def _add_line(line: Line, clock: Clock, device: int, executions: _Executions | N
         metadata = _with_own(_kind(line, kind), events.statistics_of(event))
         keys.append(rows.key(OperationKey(id if known is None else known, module, op_of(metadata)), metadata))
     of_event = np.array(keys, np.int64)[codes] if keys else np.zeros(0, np.int64)
-    own = self_times(clock.begins, clock.durations)
+    order = nested_order(*line_times(line))
+    own = np.zeros(len(events), np.int64)
+    own[order] = self_times(clock.begins[order], clock.durations[order])
     chosen = np.flatnonzero(of_event != ABSENT)
     runs = integers(line.statistic("run_id"), chosen, NO_RUN)
     if executions:
