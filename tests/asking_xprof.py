@@ -17,7 +17,8 @@ from traces_of_xprof import ANSWERS, files
 
 HLO_STATS = (
     "program_id category hlo_op_name occurrences total_time total_self_time total_self_time_percent model_flop_rate "
-    "normalized_flop_rate measured_memory_bw hbm_bw cmem_read_bw cmem_write_bw operational_intensity bound_by"
+    "normalized_flop_rate measured_memory_bw hbm_bw cmem_read_bw cmem_write_bw operational_intensity bound_by core_type "
+    "parent_op_name"
 ).split()
 ROOFLINE = (
     "category operation occurrences total_time measured_flop_rate hbm_bw vmem_read_bw vmem_write_bw bound_by "

@@ -15,7 +15,7 @@ from hlo_cli.analysis.dataflow.trip_count import trip_count
 from hlo_cli.analysis.profile.executions import measured_trips
 from hlo_cli.analysis.profile.measure import measure
 from hlo_cli.analysis.profile.measures import Measure, operation_measures
-from hlo_cli.analysis.profile.profile import Operation, Profile, Traffic
+from hlo_cli.analysis.profile.profile import PS, Operation, Profile, Traffic
 from hlo_cli.analysis.profile.rates import program_rates, rates, rates_of
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.traces.trace import TracedProgram
@@ -23,13 +23,15 @@ from hlo_cli.source import Source
 from hlo_cli.syntax.read import read_module
 from hlo_cli.syntax.traces.read import read_trace
 from traces_of_gpus import LAUNCHED_BEFORE_PS, kernels_of
-from traces_of_tpus import calls_of, host_steps_of
+from traces_of_tpus import calls_of, host_steps_of, offloaded
 from traces_of_xprof import ANSWERS, files, sources
 
 FILES = dict(files())
 ALL: dict[str, Any] = json.loads(gzip.decompress(ANSWERS.read_bytes()))
 TPUS = [name for name in FILES if ", TPU, " in name]
+RECORDED = [name for name in TPUS if "random" not in name]
 GPUS = [name for name in FILES if ", GPU, " in name]
+COLUMNS = " ".join(ALL["columns"]["hlo_stats"])
 GIBI = 1 << 30
 Row = tuple[int | None, str]
 
@@ -54,13 +56,14 @@ def rows_of(name: str, table: str, names: str) -> dict[Row, dict[str, object]]:
     for row in ALL[name][table]:
         cells = dict(zip(names.split(), row, strict=True))
         program = str(cells.get("program_id", cells.get("hlo_module_id")))
-        found[int(program), str(cells.get("hlo_op_name", cells.get("operation")))] = cells
+        op = str(cells.get("hlo_op_name", cells.get("operation")))
+        found[int(program), op.partition(" = ")[0].removeprefix("%")] = cells
     return found
 
 
 def hlo_stats(name: str) -> dict[Row, dict[str, object]]:
-    found = rows_of(name, "hlo_stats", " ".join(ALL["columns"]["hlo_stats"]))
-    return {row: cells for row, cells in found.items() if row[1] != "IDLE"}
+    found = rows_of(name, "hlo_stats", COLUMNS)
+    return {row: cells for row, cells in found.items() if row[1] != "IDLE" and cells["core_type"] != "SparseCore"}
 
 
 def roofline(name: str) -> dict[Row, dict[str, object]]:
@@ -160,7 +163,7 @@ def test_calls_of_gpus_are_executions_of_instructions(name: str) -> None:
     assert {row: found.calls for row, found in ours.items()} == {row: calls[row] for row in ours}  # type: ignore[index]
 
 
-@pytest.mark.parametrize("name", [GPUS[0], TPUS[0]])
+@pytest.mark.parametrize("name", [GPUS[0], RECORDED[0]])
 def test_measured_trips_are_those_of_the_text(name: str) -> None:
     profile = profile_of(name)
     found = measured_trips(profile, [each.calls for each in operation_measures(profile)])
@@ -209,3 +212,34 @@ BOUNDS = {"": "Unknown", "compute": "Compute", "HBM": "HBM", "shared memory": "S
 def number(value: object) -> float:
     assert isinstance(value, int | float)
     return value
+
+
+def test_sparse_cores_have_a_profile_of_their_own() -> None:
+    name = "cpu_loops, TPU, sparse core"
+    profile = profile_of(name)
+    assert profile.sparse_core is not None
+    assert profile_of(RECORDED[0]).sparse_core is None
+    assert profile.sparse_core.devices == ("TPU:0 SparseCore 0", "TPU:1 SparseCore 0")
+    found = {each.name: at for at, each in enumerate(profile.sparse_core.operations)}
+    trace = next(trace for source, trace in sources() if source == "cpu_loops")
+    calls = [call for device in (0, 1) for call in offloaded(calls_of(trace), device)]
+    whole = sum(call.duration_ps * 8 // 10 for call in calls)
+    inner = sum(call.duration_ps * 4 // 10 - call.duration_ps // 10 for call in calls)
+    outer = operation_measures(profile.sparse_core)[found["sc.outer"]]
+    assert (outer.calls, outer.total, outer.self_time) == (len(calls), close(whole * PS), close((whole - inner) * PS))
+    cells = {each["hlo_op_name"]: each for each in rows_of(name, "hlo_stats", COLUMNS).values()}
+    for op, at in found.items():  # XProf shows the first call alone
+        rows = profile.sparse_core.occurrences
+        first = next(row for row in range(len(rows)) if profile.sparse_core.codes[row] == at)
+        assert rows.durations_ps[first] / 1e6 == close(cells[op]["total_time"])
+        assert rows.self_ps[first] / 1e6 == close(cells[op]["total_self_time"])
+
+
+@pytest.mark.parametrize("name", [name for name in RECORDED if ALL[name]["steps"]])
+def test_steps_of_tpus_are_those_of_xprof(name: str) -> None:
+    assert [step.name for step in profile_of(name).steps] == ALL[name]["steps"]
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_every_operation_of_a_program_in_the_trace_is_joined(name: str) -> None:
+    assert all(each.is_joined for each in profile_of(name).operations)

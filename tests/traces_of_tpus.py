@@ -42,6 +42,7 @@ class Kind:
     has_merged_vmem: bool = False
     has_megacore: bool = False
     has_peaks: bool = True
+    has_sparse_core: bool = False
 
 
 VARIANTS = (
@@ -54,6 +55,7 @@ VARIANTS = (
     Kind("merged vmem", 7, has_cmem=False, has_merged_vmem=True),
     Kind("megacore", 8, has_megacore=True),
     Kind("no peaks", 9, has_peaks=False),
+    Kind("sparse core", 10, has_sparse_core=True),
 )
 
 
@@ -118,7 +120,32 @@ def tpu_file(trace: Trace, kind: Kind) -> bytes:
         _Device(kind, device, [call for call in calls if call.device == device], programs, facts, start_ps).plane(trace)
         for device in sorted({call.device for call in calls})
     ]
+    if kind.has_sparse_core:
+        planes += [sparse_core_plane(device, calls, start_ps) for device in sorted({call.device for call in calls})]
     return file_of([*planes, metadata_plane(programs.values(), fingerprint)])
+
+
+def offloaded(calls: list[Call], device: int) -> list[Call]:
+    """The calls of a device that hand work to its SparseCore."""
+    return [call for call in calls if call.device == device and call.op.startswith("sort")]
+
+
+def sparse_core_plane(device: int, calls: list[Call], start_ps: int) -> PlaneWriter:
+    """A SparseCore that runs two nested operations, and one after them, for each sort of its TensorCore."""
+    plane = PlaneWriter(f"/device:TPU:{device} SparseCore 0", 100 + device)
+    ops, modules = [], []
+    for place, call in enumerate(offloaded(calls, device), 1):
+        begin, length = call.begin_ps - start_ps, call.duration_ps
+        owner = {"offload_core_id": Unsigned(device), "tc_offload_start_id": Unsigned(place)}
+        modules.append(Event(plane.kind("sparse_module"), begin, length, owner))
+        for symbol, (name, first, last) in enumerate((("outer", 0, 8), ("inner", 1, 4), ("after", 8, 10)), 1):
+            facts: dict[str, Statistic] = {"program_id": Unsigned(fingerprint(call.program)), "symbol_id": symbol}
+            facts["hlo_category"] = "sparse"
+            kind = plane.kind(f"%sc.{name} = f32[]", f"sc.{name}", facts, key=str(call.program))
+            ops.append(Event(kind, begin + length * first // 10, length * last // 10 - length * first // 10))
+    plane.line("Sparse Core Modules", modules, id=2, timestamp_ns=start_ps // 1000)
+    plane.line("Sparse Core Ops", ops, id=3, timestamp_ns=start_ps // 1000)
+    return plane
 
 
 def metadata_plane(programs: Iterable[TracedProgram], id_of: object = None) -> PlaneWriter:
@@ -183,12 +210,22 @@ class _Device:
         if self.kind.has_steps:
             plane.line("Steps", self._steps(plane, trace), id=1, timestamp_ns=self.start_ps // 1000)
         plane.line("XLA Modules", self._runs(plane), id=2, timestamp_ns=self.start_ps // 1000)
+        numbers = {call: number for number, call in enumerate(offloaded(self.calls, self.device), 1)}
         ops = [
-            self._event(plane, self._op_kind(plane, call), call.begin_ps, call.end_ps, {"run_id": call.run}, clock)
+            self._event(plane, self._op_kind(plane, call), call.begin_ps, call.end_ps, self._own(call, numbers), clock)
             for call in self.calls
         ]
         plane.line("XLA Ops", ops, id=3, timestamp_ns=self.start_ps // 1000)
         return plane
+
+    def _own(self, call: Call, numbers: dict[Call, int]) -> dict[str, Statistic]:
+        if not self.kind.has_sparse_core or call not in numbers:
+            return {"run_id": call.run}
+        return {
+            "run_id": call.run,
+            "offload_core_id": Unsigned(self.device),
+            "tc_offload_start_id": numbers[call],
+        }
 
     def _statistics(self) -> dict[str, Statistic]:
         peaks: dict[str, Statistic] = {

@@ -11,6 +11,7 @@ from typing import Final
 
 import numpy as np
 
+from hlo_cli.analysis.profile.columns import line_times
 from hlo_cli.analysis.profile.cpu_events import HOST
 from hlo_cli.analysis.profile.intervals import union
 from hlo_cli.analysis.profile.occurrences import NO_FLOW
@@ -206,8 +207,8 @@ def _waits(profile: Profile) -> Mapping[int, tuple[Integers, Integers]]:
     for number, line in enumerate(lines):
         kinds = [kind for kind, each in line.kinds.items() if each.name.startswith(_WAITING)]
         chosen = np.isin(line.events.kinds, kinds)
-        begins = line.begins_ps[chosen]
-        found[number] = begins, begins + np.maximum(line.events.durations_ps[chosen], 0)
+        begins, durations = line_times(line)
+        found[number] = begins[chosen], (begins + durations)[chosen]
     return found
 
 

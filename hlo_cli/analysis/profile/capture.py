@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -22,7 +23,7 @@ from hlo_cli.analysis.profile.steps import (
     steps_of_lines,
     steps_of_runs,
 )
-from hlo_cli.analysis.profile.tpu_events import OPS, add_core, core_of
+from hlo_cli.analysis.profile.tpu_events import OPS, SPARSE_OPS, add_core, core_of, sparse_core_of
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.traces.trace import Integers, Plane, Trace
 
@@ -39,6 +40,14 @@ class Capture:
     cores: Sequence[DeviceSteps]
     correlations: Integers
 
+    def expanded(self, source: Integers) -> Capture:
+        """The capture where row `i` stands for the former row `source[i]`."""
+        first, end = np.searchsorted(source, (self.first, self.end)).tolist()
+        correlations = (
+            self.correlations[source[first:end] - self.first] if len(self.correlations) else self.correlations
+        )
+        return replace(self, first=first, end=end, correlations=correlations)
+
     def limits(self) -> Mapping[int, tuple[int, int]]:
         """When the operations and steps of each device begin and end, where the trace has steps of its own."""
         return {core.device: (core.first_ps, core.last_ps) for core in self.cores}
@@ -46,7 +55,7 @@ class Capture:
     def steps(self, rows: Occurrences) -> Stepped:
         """The step of each of its rows: by the lines of cores, by annotations on the host, or by executions."""
         if any(core.steps for core in self.cores):
-            return steps_of_lines(self.cores, self.end - self.first)
+            return steps_of_lines(self.cores, self.first, self.end)
         host = self.trace.plane(HOST)
         steps = host_steps(host) if host else ()
         if host and steps:
@@ -70,14 +79,14 @@ def platform_of(traces: Sequence[Trace]) -> Platform:
     return "CPU"
 
 
-def capture(trace: Trace, platform: Platform, rows: OccurrenceList, host: str) -> Capture:
-    """Adds the timed operations of a trace; the names of devices begin with `host`."""
+def capture(trace: Trace, platform: Platform, rows: OccurrenceList, host: str, *, is_sparse: bool = False) -> Capture:
+    """Adds the timed operations of a trace, or those of SparseCores; the names of devices begin with `host`."""
     first = len(rows)
     cores = []
     correlations = [np.zeros(0, np.int64)]
     for plane in trace.planes:
-        if platform == "TPU" and (name := core_of(plane)):
-            found = add_core(plane, host + name, rows)
+        if platform == "TPU" and (name := sparse_core_of(plane) if is_sparse else core_of(plane)):
+            found = add_core(plane, host + name, rows, SPARSE_OPS if is_sparse else OPS)
             cores += [found] if found else []
         elif platform == "CPU" and plane.name == HOST:
             add_cpu_events(plane, rows, host)

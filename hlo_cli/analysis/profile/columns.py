@@ -7,10 +7,12 @@ from typing import Final
 
 import numpy as np
 
-from hlo_cli.ir.traces.trace import ABSENT, Coded, Integers, Value
+from hlo_cli.ir.traces.trace import ABSENT, Coded, Integers, Line, Value
 
 _WORD: Final = 1 << 64
 _HALF: Final = 1 << 63
+_LONGEST: Final = 1 << 61
+"""The longest time that is measured: 27 days."""
 _MOST_DIGITS: Final = 20
 """The digits of 2^64, of which no integer in a trace has more."""
 
@@ -81,6 +83,20 @@ def integers(column: Coded, chosen: Integers, default: int) -> Integers:
     values = [default if value is None else signed(value) for value in found]
     result: Integers = np.array([*values, default], np.int64)[column.codes[chosen]]
     return result
+
+
+def line_times(line: Line) -> tuple[Integers, Integers]:
+    """When the events of a line begin, and how long they take: see `bounded_times`."""
+    return bounded_times(line.begins_ps, line.events.durations_ps)
+
+
+def bounded_times(begins_ps: Integers, durations_ps: Integers) -> tuple[Integers, Integers]:
+    """Begins and durations whose sums fit 64 bits; only corrupt files have negative durations or such of weeks.
+
+    >>> [times.tolist() for times in bounded_times(np.array([5, -7]), np.array([-1, 3]))]
+    [[5, -7], [0, 3]]
+    """
+    return np.clip(begins_ps, -2 * _LONGEST, 2 * _LONGEST), np.clip(durations_ps, 0, _LONGEST)
 
 
 def joint_codes(columns: list[Integers]) -> tuple[Integers, list[tuple[int, ...]]]:

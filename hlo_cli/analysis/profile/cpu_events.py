@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from hlo_cli.analysis.profile.columns import integers, joint_codes, text, unsigned, value_at
+from hlo_cli.analysis.profile.columns import integers, joint_codes, line_times, text, unsigned, value_at
 from hlo_cli.analysis.profile.occurrences import NO_RUN, OccurrenceList, OperationKey
 from hlo_cli.analysis.profile.self_time import nested_order, self_times
 from hlo_cli.ir.traces.trace import ABSENT, Coded, Integers, Line, Plane
@@ -27,8 +27,8 @@ def add_cpu_events(plane: Plane, rows: OccurrenceList, host: str = "") -> None:
 
 
 def _add_line(line: Line, chosen: Integers, ops: Coded, rows: OccurrenceList, host: str) -> None:
-    events = line.events
-    chosen = chosen[nested_order(line.begins_ps[chosen], events.durations_ps[chosen])]
+    begins, durations = line_times(line)
+    chosen = chosen[nested_order(begins[chosen], durations[chosen])]
     modules, programs = line.statistic("hlo_module"), line.statistic("program_id")
     ordinals, runs = line.statistic("device_ordinal"), line.statistic("run_id")
     codes, distinct = joint_codes([each.codes[chosen] for each in (programs, modules, ops)])
@@ -36,14 +36,13 @@ def _add_line(line: Line, chosen: Integers, ops: Coded, rows: OccurrenceList, ho
         rows.key(OperationKey(unsigned(value_at(programs, a)), text(value_at(modules, b)), text(value_at(ops, c))))
         for a, b, c in distinct
     ]
-    devices = [
-        rows.device(f"{host}CPU:{text(value_at(ordinals, code)) or 0}") for code in range(ABSENT, len(ordinals.values))
-    ]
-    begins, durations = line.begins_ps[chosen], events.durations_ps[chosen]
+    used, device_of = np.unique(ordinals.codes[chosen], return_inverse=True)
+    devices = [rows.device(f"{host}CPU:{text(value_at(ordinals, code)) or 0}") for code in used.tolist()]
+    begins, durations = begins[chosen], durations[chosen]
     rows.add_line(
         line.name,
         np.array(keys, np.int64)[codes],
-        np.array(devices, np.int64)[ordinals.codes[chosen] + 1],
+        np.array(devices, np.int64)[device_of],
         integers(runs, chosen, NO_RUN),
         begins,
         durations,

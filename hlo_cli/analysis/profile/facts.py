@@ -1,6 +1,7 @@
 """What the metadata of a TPU's events declare about an operation: costs, category, and source.
 
-Mirrors `SetOpMetadataFromHloEventMetadata` of xprof/utils/op_metrics_db_utils.cc.
+Mirrors `SetOpMetadataFromHloEventMetadata` of xprof/utils/op_metrics_db_utils.cc, and for categories
+tsl/profiler/convert/xla_op_utils.
 """
 
 from __future__ import annotations
@@ -11,10 +12,13 @@ from typing import Final
 from hlo_cli.analysis.profile.columns import real, text
 from hlo_cli.analysis.profile.profile import Traffic
 from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes, operations
+from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.traces.trace import EventMetadata
 
 _READ, _WRITE = 1, 2
 _HBM, _CMEM, _VMEM = 1, 2, 3
+_FORMATTING: Final = frozenset((opcodes.TRANSPOSE, opcodes.COPY, opcodes.RESHAPE, opcodes.DYNAMIC_RESHAPE))
 _MOST_BYTES: Final = 10
 """The bytes of the longest integer on the wire."""
 
@@ -65,6 +69,23 @@ def facts_of(metadata: EventMetadata) -> Facts:
         text(statistics.get("tf_op")).removesuffix(":"),
         text(statistics.get("source")),
     )
+
+
+def category_of(instruction: Instruction) -> str:
+    """The category from HLO alone, such as `loop fusion` or `data formatting`, as `xla::HloCategory` has it.
+
+    >>> from hlo_cli import parse_module
+    >>> category_of(parse_module("r = f32[4] copy(f32[4] a)").entry.root)
+    'data formatting'
+    """
+    if instruction.opcode in _FORMATTING:
+        return "data formatting"
+    if instruction.opcode == opcodes.FUSION:
+        kind = (instruction.attribute("kind") or "").removeprefix("k").lower()
+        return f"{kind} fusion".strip()
+    if instruction.opcode in operations.ELEMENTWISE:
+        return "non-fusion elementwise"
+    return instruction.opcode
 
 
 def _parts(data: bytes) -> Iterator[tuple[int, int, int]]:

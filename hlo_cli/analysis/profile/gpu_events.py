@@ -1,17 +1,25 @@
 """The timed operations in a trace of GPUs: each stream is a line of kernels, annotated with the instruction they run.
 
-Mirrors xprof/utils/gpu_event_stats.cc, and the annotations of xla/backends/gpu/runtime/annotation.cc.
+Mirrors xprof/utils/gpu_event_stats.cc, and the annotations of xla/backends/gpu/runtime/annotation.cc. A CUDA graph that
+the profiler recorded as one event stands for the command buffer that its instruction calls.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import chain
 from typing import Final
 
 import numpy as np
 
-from hlo_cli.analysis.profile.columns import integers, joint_codes, text, unsigned, value_at
-from hlo_cli.analysis.profile.occurrences import NO_RUN, OccurrenceList, OperationKey
+from hlo_cli.analysis.cost.kernel_costs import costs_of_kernels
+from hlo_cli.analysis.profile.columns import integers, joint_codes, line_times, text, unsigned, value_at
+from hlo_cli.analysis.profile.joining import InstructionNames, Programs
+from hlo_cli.analysis.profile.occurrences import NO_RUN, OccurrenceList, Occurrences, OperationKey
+from hlo_cli.analysis.profile.profile import Peaks
+from hlo_cli.ir import opcodes
+from hlo_cli.ir.instruction import Computation
 from hlo_cli.ir.traces.trace import ABSENT, Integers, Line, Plane
 
 _PREFIX: Final = "/device:GPU:"
@@ -23,6 +31,11 @@ _DERIVED_NAMES: Final = frozenset(
 _INNER: Final = "::"
 """What joins nested annotations, the outer one first."""
 NO_CORRELATION: Final = 0
+GRAPH: Final = "CudaGraphExec"
+"""What the kernel of an event begins with that stands for a whole CUDA graph."""
+_LAUNCH_SECONDS: Final = 2e-6
+_USUAL: Final = 1e15, 3e12
+"""The FLOP/s and bytes/s by which kernels share the time of a graph, where the trace states none."""
 
 
 def gpu_of(plane: Plane) -> str | None:
@@ -66,13 +79,13 @@ def _add_line(line: Line, device: int, rows: OccurrenceList) -> Integers:
         for kind, program, module, op in distinct
     ]
     every = np.arange(len(events))
-    durations = np.maximum(events.durations_ps, 0)
+    begins, durations = line_times(line)
     rows.add_line(
         line.name,
         np.array(keys, np.int64)[codes],
         device,
         integers(line.statistic("run_id"), every, NO_RUN),
-        line.begins_ps,
+        begins,
         durations,
         durations,
         np.maximum(events.occurrences, 1),
@@ -95,7 +108,9 @@ def launch_times(plane: Plane, correlations: Integers, begins_ps: Integers) -> I
     for line in plane.lines:
         ids = line.statistic("correlation_id")
         chosen = np.flatnonzero(ids.codes != ABSENT)
-        found.update(zip(integers(ids, chosen, NO_CORRELATION).tolist(), line.begins_ps[chosen].tolist(), strict=True))
+        found.update(
+            zip(integers(ids, chosen, NO_CORRELATION).tolist(), line_times(line)[0][chosen].tolist(), strict=True)
+        )
     found.pop(NO_CORRELATION, None)
     distinct, inverse = np.unique(correlations, return_inverse=True)
     known = np.array([each in found for each in distinct.tolist()], bool)
@@ -103,15 +118,63 @@ def launch_times(plane: Plane, correlations: Integers, begins_ps: Integers) -> I
     return np.where(known[inverse], times[inverse], begins_ps)
 
 
-def kernel_counts(codes: Integers, kernels: Integers, counts: Integers) -> Mapping[int, int]:
-    """The greatest number of events among the kernels of each operation.
+def expand_graphs(rows: Occurrences, programs: Programs, peaks: Peaks | None) -> tuple[Occurrences, Integers]:
+    """Rows in which each execution of a whole CUDA graph is replaced by the operations of its command buffer.
 
-    >>> kernel_counts(np.array([0, 0, 0, 1]), np.array([5, 5, 6, 5]), np.array([1, 1, 1, 1]))
-    {0: 2, 1: 1}
+    They share its time in the order of their schedule, by the time that the roofline gives each. The second value is
+    the row that each stands for.
     """
-    of_row, pairs = joint_codes([codes, kernels])
-    sums = np.bincount(of_row, counts, len(pairs)).astype(np.int64).tolist()
-    found: dict[int, int] = {}
-    for (operation, _), count in zip(pairs, sums, strict=True):
-        found[operation] = max(found.get(operation, 0), count)
-    return found
+    names = InstructionNames()
+    parts: dict[int, Sequence[tuple[OperationKey, float]]] = {}
+    for at, key in enumerate(rows.keys):
+        program = programs.of(key)
+        if key.kernel.startswith(GRAPH) and program is not None and program.module is not None:
+            call = names.find(program.module, key.op)
+            if call is not None and call.opcode == opcodes.CALL and call.called_computations:
+                parts[at] = _graph_parts(key, call.called_computations[0], peaks)
+    parts = {at: found for at, found in parts.items() if found}
+    if not parts:
+        return rows, np.arange(len(rows))
+    keys = list(rows.keys)
+    number = {key: at for at, key in enumerate(keys)}
+    for part, _ in chain.from_iterable(parts.values()):
+        if number.setdefault(part, len(keys)) == len(keys):
+            keys.append(part)
+    sizes = np.array([len(parts[at]) if at in parts else 1 for at in range(len(rows.keys))], np.int64)[rows.codes]
+    source = np.repeat(np.arange(len(rows)), sizes)
+    place = np.arange(len(source)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    codes, begins, durations = rows.codes[source], rows.begins_ps[source], rows.durations_ps[source]
+    own = rows.self_ps[source]
+    for at, found in parts.items():
+        chosen = np.flatnonzero(codes == at)
+        bounds = np.concatenate(([0.0], np.cumsum([weight for _, weight in found])))
+        bounds /= bounds[-1]
+        whole = rows.durations_ps[source[chosen]]
+        first, last = (np.rint(whole * bounds[place[chosen] + add]).astype(np.int64) for add in (0, 1))
+        begins[chosen] += first
+        durations[chosen] = own[chosen] = last - first
+        codes[chosen] = np.array([number[part] for part, _ in found], np.int64)[place[chosen]]
+    used, codes = np.unique(codes, return_inverse=True)
+    expanded = replace(
+        rows,
+        keys=[keys[at] for at in used.tolist()],
+        codes=codes,
+        devices=rows.devices[source],
+        lines=rows.lines[source],
+        runs=rows.runs[source],
+        begins_ps=begins,
+        durations_ps=durations,
+        self_ps=own,
+        counts=rows.counts[source],
+        flows=rows.flows[source],
+    )
+    return expanded, source
+
+
+def _graph_parts(key: OperationKey, body: Computation, peaks: Peaks | None) -> Sequence[tuple[OperationKey, float]]:
+    """The kernels of a command buffer, each with its weight."""
+    flops, main = (peaks.flops, peaks.main_bytes) if peaks else _USUAL
+    return [
+        (key._replace(op=each.name), _LAUNCH_SECONDS + max(cost.flops / flops, cost.bytes_accessed / main))
+        for each, cost in costs_of_kernels(body.instructions).items()
+    ]

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final, TypeAlias
 
-from hlo_cli.analysis.profile.occurrences import OperationKey
+from hlo_cli.analysis.profile.occurrences import Occurrences, OperationKey
 from hlo_cli.analysis.profile.profile import MeasuredProgram
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.traces.trace import TracedProgram
+from hlo_cli.lazy_regex import lazy_regex
 
+Pair: TypeAlias = tuple[int | None, str]
+"""Id and name of a program."""
+NO_PROGRAM: Final[Pair] = (None, "")
+_LEAST_SHARE: Final = 0.9
+"""The least part of the operations that ran which a module of a dump must have."""
+_IN_KERNELS: Final = lazy_regex(r"[.\-]")
 _DUPLICATES: Final = " and its duplicate(s)"
 
 
@@ -23,47 +31,111 @@ class GivenModule:
     module: Module
 
 
+@dataclass(frozen=True, slots=True)
+class Programs:
+    """The program of each pair of id and name, and what is to be said of modules that were refused."""
+
+    by_pair: Mapping[Pair, MeasuredProgram]
+    notes: tuple[str, ...] = ()
+
+    def of(self, key: OperationKey) -> MeasuredProgram | None:
+        """The program that a key names."""
+        return self.by_pair.get((key.program, key.module))
+
+
 def programs_of(
     keys: Iterable[OperationKey],
     traced: Sequence[TracedProgram],
     read_module: Callable[[TracedProgram], Module],
     given: Sequence[GivenModule] = (),
-) -> Mapping[tuple[int | None, str], MeasuredProgram]:
-    """The program of each pair of id and name that keys have: in the trace, else in a dump.
+) -> Programs:
+    """The programs that keys name: in the trace, else in a dump that has nine of ten of their operations.
 
     Of a program that several keys name in different ways, there is one. Those that no key names are not read.
     """
-    found: dict[tuple[int | None, str], MeasuredProgram] = {}
-    read: dict[int, MeasuredProgram] = {}
+    found: dict[Pair, MeasuredProgram] = {}
+    read: dict[TracedProgram, MeasuredProgram] = {}
+    names, notes = InstructionNames(), []
+    ops: dict[Pair, set[str]] = {}
     for key in keys:
-        pair = key.program, key.module
-        if pair in found or pair == (None, ""):
+        if (key.program, key.module) != NO_PROGRAM:
+            ops.setdefault((key.program, key.module), set()).update((key.op,) if key.op else ())
+    for (id, name), own in ops.items():
+        program = _traced(id, name, traced)
+        if program is not None:
+            if program not in read:
+                module = read_module(program)
+                read[program] = MeasuredProgram(program.id, name or module.name, module)
+            found[id, name] = read[program]
             continue
-        program = _traced(key, traced)
-        if program is None:
-            found[pair] = MeasuredProgram(key.program, key.module, _given(key, given))
-            continue
-        if program.id not in read:
-            module = read_module(program)
-            read[program.id] = MeasuredProgram(program.id, key.module or module.name, module)
-        found[pair] = read[program.id]
-    return found
+        chosen, share = _given(id, name, own, given, names)
+        if chosen is not None and share < _LEAST_SHARE:
+            notes.append(f"{chosen.name} of the dump has only {share:.0%} of the operations that ran; not used")
+            chosen = None
+        found[id, name] = MeasuredProgram(id, name, chosen)
+    return Programs(found, tuple(notes))
 
 
-def _traced(key: OperationKey, traced: Sequence[TracedProgram]) -> TracedProgram | None:
-    """The program in the trace with the id of a key, or the only one of its name if it has no id."""
-    if key.program is not None:
-        return next((each for each in traced if each.id == key.program), None)
-    named = [each for each in traced if each.name.partition("(")[0] == key.module]
-    return named[0] if len(named) == 1 else None
+def _traced(id: int | None, name: str, traced: Sequence[TracedProgram]) -> TracedProgram | None:
+    """The program in the trace with an id, or the only one of a name if it has no id."""
+    named = [each for each in traced if each.name.partition("(")[0] == name]
+    if id is None:
+        return named[0] if len(named) == 1 else None
+    same = [each for each in named if each.id == id] or [each for each in traced if each.id == id]
+    return same[0] if same else None
 
 
-def _given(key: OperationKey, given: Sequence[GivenModule]) -> Module | None:
-    """The module of a dump for a key: that with its id, else the only one of its name."""
-    named = [each for each in given if not key.module or each.module.name == key.module]
-    same = [each for each in named if each.id is not None and each.id == key.program]
-    chosen = same or [each for each in named if each.id is None or key.program is None]
-    return chosen[0].module if len(chosen) == 1 else None
+def _given(
+    id: int | None, name: str, ops: Collection[str], given: Sequence[GivenModule], names: InstructionNames
+) -> tuple[Module | None, float]:
+    """The module of a dump for a program, and the part of the operations that it has.
+
+    It is that with its id, else that of its name with the most operations: on TPUs dumps have other ids.
+    """
+    named = [each for each in given if not name or each.module.name == name]
+    same = [each for each in named if each.id is not None and each.id == id] or named
+    best: tuple[Module | None, float] = (None, 0.0)
+    for each in same:
+        share = sum(names.find(each.module, op) is not None for op in ops) / len(ops) if ops else 1.0
+        if best[0] is None or share > best[1]:
+            best = each.module, share
+    return best
+
+
+def join_kernels(
+    rows: Occurrences,
+    traced: Sequence[TracedProgram],
+    read_module: Callable[[TracedProgram], Module],
+    given: Sequence[GivenModule],
+) -> Occurrences:
+    """Rows whose kernels name their instruction, if the trace has no annotations: the last resort.
+
+    The kernels that XLA makes have the name of their fusion, with `_` for `.` and `-`. Kernels of libraries stay alone.
+    """
+    if any(key.op for key in rows.keys):
+        return rows
+    in_trace: list[tuple[int | None, Module]] = [(each.id, read_module(each)) for each in traced]
+    modules = in_trace or [(each.id, each.module) for each in given]
+    found: dict[str, list[tuple[int | None, str, str]]] = {}
+    for id, module in modules:
+        for instruction in module.instructions:
+            kernel = _IN_KERNELS.sub("_", instruction.name)
+            found.setdefault(kernel, []).append((id, module.name, instruction.name))
+    keys = []
+    for key in rows.keys:
+        of_key = found.get(kernel_name(key.kernel), ())
+        named = [each for each in of_key if key.program in (None, each[0]) and key.module in ("", each[1])]
+        keys.append(OperationKey(*named[0], key.kernel) if len(named) == 1 else key)
+    return replace(rows, keys=keys)
+
+
+def kernel_name(kernel: str) -> str:
+    """The name of a kernel without what compilers and profilers add.
+
+    >>> kernel_name("loop_add_fusion_3.kd"), kernel_name("gemm(float*, int) [clone .kd]")
+    ('loop_add_fusion_3', 'gemm')
+    """
+    return kernel.partition(" [clone")[0].partition("(")[0].removesuffix(".kd").strip()
 
 
 class InstructionNames:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 
@@ -12,20 +13,18 @@ from hlo_cli.analysis.cost.cost import Cost
 from hlo_cli.analysis.cost.kernel_costs import costs_of_kernels
 from hlo_cli.analysis.origin.origins import origins_of
 from hlo_cli.analysis.profile.capture import capture, device_planes, device_type, platform_of
-from hlo_cli.analysis.profile.categories import category_of
 from hlo_cli.analysis.profile.executions import call_weights, with_executions
-from hlo_cli.analysis.profile.facts import NO_FACTS, facts_of
-from hlo_cli.analysis.profile.joining import GivenModule, InstructionNames, programs_of
+from hlo_cli.analysis.profile.facts import NO_FACTS, category_of, facts_of
+from hlo_cli.analysis.profile.gpu_events import GRAPH, expand_graphs
+from hlo_cli.analysis.profile.joining import GivenModule, InstructionNames, Programs, join_kernels, programs_of
 from hlo_cli.analysis.profile.occurrences import OccurrenceList, Occurrences, OperationKey, part_of
-from hlo_cli.analysis.profile.profile import MeasuredProgram, Operation, Profile, Traffic
+from hlo_cli.analysis.profile.profile import MeasuredProgram, Operation, Platform, Profile, Traffic
 from hlo_cli.analysis.profile.rates import peaks_of
 from hlo_cli.analysis.profile.steps import join_hosts, mark_partial
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.traces.trace import EventMetadata, Integers, Trace, TracedProgram
 from hlo_cli.source import HloError
-
-Programs = Mapping[tuple[int | None, str], MeasuredProgram]
 
 
 def measure(
@@ -38,33 +37,61 @@ def measure(
     HloError if the traces have no timed operations.
     """
     traces = (traces,) if isinstance(traces, Trace) else tuple(traces)
-    platform, rows = platform_of(traces), OccurrenceList()
-    captures = [capture(trace, platform, rows, host) for trace, host in zip(traces, _host_names(traces), strict=True)]
-    occurrences = rows.occurrences()
-    if not len(occurrences):
+    platform, read_module = platform_of(traces), cache(read_module)
+    found = _measured(traces, platform, read_module, given)
+    if found is None:
         raise HloError(
             f"{traces[0].name if traces else 'the directory'} has no timed operations",
             hint="record it while a program runs: with jax.profiler.trace(DIR): step(x).block_until_ready()",
         )
+    if platform != "TPU":
+        return found
+    return replace(found, sparse_core=_measured(traces, platform, read_module, given, is_sparse=True))
+
+
+def _measured(
+    traces: Sequence[Trace],
+    platform: Platform,
+    read_module: Callable[[TracedProgram], Module],
+    given: Sequence[GivenModule],
+    *,
+    is_sparse: bool = False,
+) -> Profile | None:
+    """The profile of the devices of traces, or of their SparseCores; None if they have no timed operations."""
+    rows = OccurrenceList()
+    captures = [
+        capture(trace, platform, rows, host, is_sparse=is_sparse)
+        for trace, host in zip(traces, _host_names(traces), strict=True)
+    ]
+    occurrences = rows.occurrences()
+    if not len(occurrences):
+        return None
     traced = tuple({(each.id, each.name): each for trace in traces for each in trace.programs()}.values())
+    planes = [plane for trace in traces for plane in device_planes(trace, platform)]
+    peaks = peaks_of(planes[0]) if planes else None
+    if platform == "GPU":
+        occurrences = join_kernels(occurrences, traced, read_module, given)
     programs = programs_of(occurrences.keys, traced, read_module, given)
+    if platform == "GPU":
+        occurrences, source = expand_graphs(occurrences, programs, peaks)
+        captures = [each.expanded(source) for each in captures]
     operations, codes = _operations(occurrences, programs)
     if platform == "GPU":
         occurrences = replace(occurrences, runs=with_executions(occurrences, operations, codes))
     stepped = join_hosts([each.steps(part_of(occurrences, each.first, each.end)) for each in captures])
     stepped = mark_partial(stepped, codes, occurrences.devices)
-    planes = [plane for trace in traces for plane in device_planes(trace, platform)]
     return Profile(
-        traces,
+        tuple(traces),
         platform,
-        tuple(dict.fromkeys(programs.values())),
+        tuple(dict.fromkeys(programs.by_pair.values())),
         operations,
         occurrences,
         codes,
         stepped.steps,
         stepped.codes,
         _spans(occurrences, ChainMap(*(dict(each.limits()) for each in captures))),
-        peaks_of(planes[0]) if planes else None,
+        peaks,
+        notes=programs.notes,
         device_type=device_type(planes),
         step_source=stepped.source,
         call_weights=None if platform == "TPU" else call_weights(occurrences, operations, codes),
@@ -86,7 +113,7 @@ def _operations(occurrences: Occurrences, programs: Programs) -> tuple[tuple[Ope
     names = InstructionNames()
     of_key: list[tuple[MeasuredProgram | None, Instruction | None, str]] = []
     for key in occurrences.keys:
-        program = programs.get((key.program, key.module))
+        program = programs.of(key)
         found = names.find(program.module, key.op) if program and program.module and key.op else None
         of_key.append((program, found, found.name if found else key.op or key.kernel))
     distinct = {each: at for at, each in enumerate(dict.fromkeys(of_key))}
@@ -123,6 +150,7 @@ def _operation(
         facts.model_flops,
         facts.traffic,
         kernels,
+        instruction is not None and any(each.startswith(GRAPH) for each in kernels),
     )
     return operation if instruction is None else _completed(operation, instruction, costs.get(instruction))
 

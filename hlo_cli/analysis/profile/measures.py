@@ -57,7 +57,7 @@ def measures(profile: Profile, groups: Integers, count: int, rows: Integers | No
     for at in range(count):
         each = sorted_durations[bounds[at] : bounds[at + 1]]
         spread = _spread(each) if len(each) == events[at] and len(each) else (None, None, None, None)
-        found.append(Measure(round(calls[at]), int(events[at]), total[at] * PS, own[at] * PS, *spread))
+        found.append(Measure(round(calls[at]), int(events[at]), total[at] * PS, max(own[at], 0.0) * PS, *spread))
     return found
 
 

@@ -112,12 +112,11 @@ class OccurrenceList:
         counts: Integers | int = 1,
         flows: Integers | int = NO_FLOW,
     ) -> None:
-        """Adds the rows of a line; negative durations, which only corrupt files have, count as 0."""
+        """Adds the rows of a line."""
         line = len(self._lines)
         self._lines.append(name)
         size = len(codes)
         whole = [np.broadcast_to(np.asarray(each, np.int64), size) for each in (devices, line, runs, counts, flows)]
-        durations_ps = np.maximum(durations_ps, 0)
         self._parts.append((codes, whole[0], whole[1], whole[2], begins_ps, durations_ps, self_ps, *whole[3:]))
         self._size += size
 

@@ -54,6 +54,7 @@ class Operation:
     `name` is that of the instruction, else that of the kernel. `flops` and `traffic` are those of one call as the trace
     declares them, else by XLA's cost analysis of the instruction; None if unknown. `model_flops` are without those
     of rematerialization. `category` is XLA's category; `kernels` are the names of the kernels that it ran as.
+    With `is_estimated`, its times are a share of those of a CUDA graph.
     """
 
     name: str
@@ -66,6 +67,7 @@ class Operation:
     model_flops: float | None = None
     traffic: Traffic | None = None
     kernels: tuple[str, ...] = ()
+    is_estimated: bool = False
 
     @property
     def bytes(self) -> float | None:
@@ -137,7 +139,8 @@ class Profile(Tabular):
     `spans_ps` is the time of each device from its first to its last operation or step. `device_type` is the name that
     the trace gives the devices. `step_source` says what the steps are: annotations of the program, the line of steps of
     a TPU, or executions of the program that took longest. `call_weights` are the calls of its operation that each row
-    counts as, if that is not its count of events.
+    counts as, if that is not its count of events. `sparse_core` is the profile of the SparseCores of TPUs, whose time
+    is no part of this one.
     """
 
     traces: tuple[Trace, ...]
@@ -154,6 +157,7 @@ class Profile(Tabular):
     device_type: str = ""
     step_source: StepSource = "annotation"
     call_weights: Floats | None = None
+    sparse_core: Profile | None = None
 
     @property
     def devices(self) -> tuple[str, ...]:

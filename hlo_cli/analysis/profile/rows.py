@@ -20,9 +20,10 @@ def rows_of(profile: Profile, operations: Iterable[int]) -> Integers:
 def sums_by(profile: Profile, groups: Integers, count: int, amounts: Sequence[float]) -> Sequence[float]:
     """For each of `count` groups, the sum of the amounts of the operations of its rows; rows below 0 are left out.
 
-    `amounts[i]` is that of one event of `Profile.operations[i]`.
+    `amounts[i]` is that of one call of `Profile.operations[i]`.
     """
     kept = groups >= 0
-    weights = np.array(amounts, np.float64)[profile.codes[kept]] * profile.occurrences.counts[kept]
+    calls = profile.occurrences.counts if profile.call_weights is None else profile.call_weights
+    weights = np.array(amounts, np.float64)[profile.codes[kept]] * calls[kept]
     result: list[float] = np.bincount(groups[kept], weights, count).tolist()
     return result

@@ -5,13 +5,18 @@ Mirrors the nesting of xprof/convert/xplane_to_op_metrics_db.cc.
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
 from hlo_cli.ir.traces.trace import Integers
 
+_MOST: Final = 1 << 62
+"""A bound on the sum of nested times, which only corrupt files exceed."""
+
 
 def self_times(begins_ps: Integers, durations_ps: Integers) -> Integers:
-    """The self time of each event of one line, whose events are in the order of the file.
+    """The self time of each event of one line, whose events are in the order of `nested_order`.
 
     The parent of an event is the nearest earlier one, among those not yet left, that includes it.
 
@@ -31,7 +36,7 @@ def self_times(begins_ps: Integers, durations_ps: Integers) -> Integers:
         if stack:
             inside[stack[-1][2]] += duration
         stack.append((begin, end, at))
-    return result - np.array(inside, np.int64)
+    return result - np.array([min(each, _MOST) for each in inside], np.int64)
 
 
 def nested_order(begins_ps: Integers, durations_ps: Integers) -> Integers:

@@ -12,6 +12,7 @@ from itertools import chain
 
 import numpy as np
 
+from hlo_cli.analysis.profile.columns import integers, line_times, text
 from hlo_cli.analysis.profile.occurrences import NO_RUN, Occurrences
 from hlo_cli.analysis.profile.profile import NO_STEP, Step, StepSource
 from hlo_cli.dataclass import dataclass
@@ -54,9 +55,10 @@ def host_steps(plane: Plane) -> tuple[Step, ...]:
 
 def _annotated(line: Line) -> Iterable[Step]:
     numbers = line.statistic("step_num")
+    begins, durations = line_times(line)
     for at in np.flatnonzero(numbers.codes != ABSENT).tolist():
-        begin = int(line.begins_ps[at])
-        yield Step(str(numbers.of(at)), begin, begin + int(line.events.durations_ps[at]))
+        begin = int(begins[at])
+        yield Step(text(numbers.of(at)), begin, begin + int(durations[at]))
 
 
 def launches(plane: Plane) -> Mapping[int, int]:
@@ -64,10 +66,10 @@ def launches(plane: Plane) -> Mapping[int, int]:
     found: dict[int, int] = {}
     for line in plane.lines:
         runs, ops = line.statistic("run_id"), line.statistic("hlo_op")
-        for at in np.flatnonzero((runs.codes != ABSENT) & (ops.codes == ABSENT)).tolist():
-            run, begin = runs.of(at), int(line.begins_ps[at])
-            if isinstance(run, int):
-                found[run] = min(found.get(run, begin), begin)
+        chosen = np.flatnonzero((runs.codes != ABSENT) & (ops.codes == ABSENT))
+        begins = line_times(line)[0][chosen].tolist()
+        for run, begin in zip(integers(runs, chosen, NO_RUN).tolist(), begins, strict=True):
+            found[run] = min(found.get(run, begin), begin)
     return found
 
 
@@ -84,13 +86,13 @@ def steps_of_runs(rows: Occurrences, steps: tuple[Step, ...], launched: Mapping[
     return Stepped(steps, step_at(begins, steps))
 
 
-def steps_of_lines(devices: Sequence[DeviceSteps], count: int) -> Stepped:
-    """The steps of cores, each row by the line of its core; equal names on several cores are one step."""
+def steps_of_lines(devices: Sequence[DeviceSteps], first: int, end: int) -> Stepped:
+    """The steps of the rows from `first` to `end`, each by the line of its core; equal names are one step."""
     names: dict[tuple[str, int], int] = {}
     begins: list[int] = []
     ends: list[int] = []
     on: list[int] = []
-    codes = np.full(count, NO_STEP, np.int64)
+    codes = np.full(end - first, NO_STEP, np.int64)
     for device in devices:
         steps = sorted(device.steps, key=lambda step: (step.begin_ps, step.end_ps))
         own = []
@@ -104,8 +106,8 @@ def steps_of_lines(devices: Sequence[DeviceSteps], count: int) -> Stepped:
             on[at] += 1
             own.append(at)
         found = step_at(device.begins, steps)
-        rows = slice(device.first_row, device.first_row + len(found))
-        codes[rows] = np.array([*own, NO_STEP], np.int64)[found]
+        row = device.first_row - first
+        codes[row : row + len(found)] = np.array([*own, NO_STEP], np.int64)[found]
     with_steps = sum(bool(device.steps) for device in devices)
     steps = [
         Step(name, begin, end, count == with_steps)

@@ -11,10 +11,10 @@ from typing import Final
 
 import numpy as np
 
-from hlo_cli.analysis.profile.columns import integers, joint_codes, unsigned, value_at, whole
+from hlo_cli.analysis.profile.columns import bounded_times, integers, joint_codes, line_times, unsigned, value_at, whole
 from hlo_cli.analysis.profile.occurrences import NO_FLOW, NO_RUN, OccurrenceList, OperationKey
 from hlo_cli.analysis.profile.profile import Step
-from hlo_cli.analysis.profile.self_time import self_times
+from hlo_cli.analysis.profile.self_time import nested_order, self_times
 from hlo_cli.analysis.profile.steps import DeviceSteps
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.traces.trace import ABSENT, EventMetadata, Integers, Line, Plane, Value
@@ -63,12 +63,12 @@ class Clock:
 def clock_of(line: Line) -> Clock:
     """The times of the events of a line, as `GetDeviceEventTimespan` has them."""
     offsets, durations = line.statistic("device_offset_ps"), line.statistic("device_duration_ps")
-    host = line.begins_ps
+    host, host_durations = line_times(line)
     on_device = (offsets.codes != ABSENT) & (durations.codes != ABSENT)
     every = np.arange(len(host))
     begins = np.where(on_device, integers(offsets, every, 0), host)
-    lengths = np.where(on_device, integers(durations, every, 0), line.events.durations_ps)
-    return Clock(begins, np.maximum(lengths, 0), host, bool(len(host)) and bool(on_device.all()))
+    lengths = np.where(on_device, integers(durations, every, 0), host_durations)
+    return Clock(*bounded_times(begins, lengths), host, bool(len(host)) and bool(on_device.all()))
 
 
 def add_core(plane: Plane, name: str, rows: OccurrenceList, ops_line: str = OPS) -> DeviceSteps | None:
@@ -103,7 +103,7 @@ def add_core(plane: Plane, name: str, rows: OccurrenceList, ops_line: str = OPS)
 def _steps(line: Line, clock: Clock, on_host: bool) -> Iterator[Step]:
     """The steps of a line, by the clock of the host or that of the device."""
     begins = (clock.host_begins if on_host else clock.begins).tolist()
-    durations = (np.maximum(line.events.durations_ps, 0) if on_host else clock.durations).tolist()
+    durations = (line_times(line)[1] if on_host else clock.durations).tolist()
     for kind, begin, duration in zip(line.events.kinds.tolist(), begins, durations, strict=True):
         yield Step(_kind(line, kind).short_name, begin, begin + duration)
 
@@ -174,7 +174,9 @@ def _add_line(line: Line, clock: Clock, device: int, executions: _Executions | N
         metadata = _with_own(_kind(line, kind), events.statistics_of(event))
         keys.append(rows.key(OperationKey(id if known is None else known, module, op_of(metadata)), metadata))
     of_event = np.array(keys, np.int64)[codes] if keys else np.zeros(0, np.int64)
-    own = self_times(clock.begins, clock.durations)
+    order = nested_order(*line_times(line))
+    own = np.zeros(len(events), np.int64)
+    own[order] = self_times(clock.begins[order], clock.durations[order])
     chosen = np.flatnonzero(of_event != ABSENT)
     runs = integers(line.statistic("run_id"), chosen, NO_RUN)
     if executions:
