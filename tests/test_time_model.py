@@ -116,6 +116,7 @@ def test_f32_is_tf32_on_nvidia_only() -> None:
     for precision in ("", ", operand_precision={highest,highest}"):
         text = f"r = f32[4096,4096] dot({a}, {b}), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}{precision}"
         dot = parse_module(text).entry.root
+        assert dot is not None
         h100, mi350 = (predicted_time(dot, chip_spec(chip)) for chip in ("h100", "mi350"))
         assert h100 is not None
         assert mi350 is not None
