@@ -15,7 +15,6 @@ from hlo_cli.analysis.schedule.time_bound import time_bound
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.module import Module
 from hlo_cli.source import HloError
-from hlo_cli.transform.fuse import fuse
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +56,8 @@ def module_time(
 
 def _fused(module: Module) -> Module | None:
     """The module after fusion; None if it cannot be rewritten."""
+    from hlo_cli.transform.fuse import fuse  # large imports that only such modules need
+
     try:
         return fuse(module).module
     except HloError:
