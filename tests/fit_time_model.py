@@ -18,7 +18,7 @@ from hlo_cli.analysis.cost.matmul_time import Shape, correction_of, element_byte
 from hlo_cli.analysis.hardware.chip_specs import chip_spec
 from hlo_cli.analysis.hardware.measured_times import MatmulTimes, collective_times, matmul_times
 from hlo_cli.analysis.hardware.time_model import MatmulModel
-from hlo_cli.analysis.sharding.collective_time import interpolated
+from hlo_cli.analysis.sharding.collective_time import interpolated, smoothed
 
 Groups = Sequence[tuple[str, str]]
 START = MatmulModel(4e-6, 0.8, 0.015, 0.5e-6, 0.8)
@@ -100,7 +100,7 @@ def collective_errors() -> list[tuple[int, float]]:
     found = []
     for (_, kind), series in collective_times().items():
         known = {
-            shape: {size: time for size, time in times.items() if not is_held_out(kind, *shape, size)}
+            shape: smoothed({size: time for size, time in times.items() if not is_held_out(kind, *shape, size)})
             for shape, times in series.items()
         }
         for shape, times in series.items():
@@ -115,11 +115,12 @@ def other_collective_errors() -> list[tuple[int, float]]:
     tables = collective_times()
     found = []
     for (chip, kind), series in tables.items():
+        known = {shape: smoothed(times) for shape, times in tables["h100", kind].items()}
         ratio = links_of("h100") / links_of(chip)
         for shape, times in series.items() if chip != "h100" else ():
             for size, seconds in times.items() if shape[1] <= 8 else ():
-                full = interpolated(tables["h100", kind], size, *shape)
-                latency = min(interpolated(tables["h100", kind], 1, *shape), full)
+                full = interpolated(known, size, *shape)
+                latency = min(interpolated(known, 1, *shape), full)
                 found.append((size, log(seconds / (latency + (full - latency) * ratio))))
     return found
 
