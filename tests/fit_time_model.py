@@ -15,8 +15,10 @@ from random import Random
 from statistics import median
 
 from hlo_cli.analysis.cost.matmul_time import Shape, correction_of, element_bytes, measured_unit, modeled_seconds
-from hlo_cli.analysis.hardware.measured_times import MatmulTimes, matmul_times
+from hlo_cli.analysis.hardware.chip_specs import chip_spec
+from hlo_cli.analysis.hardware.measured_times import MatmulTimes, collective_times, matmul_times
 from hlo_cli.analysis.hardware.time_model import MatmulModel
+from hlo_cli.analysis.sharding.collective_time import interpolated, smoothed
 
 Groups = Sequence[tuple[str, str]]
 START = MatmulModel(4e-6, 0.8, 0.015, 0.5e-6, 0.8)
@@ -93,6 +95,57 @@ def summary(found: Sequence[tuple[Shape, float, float]]) -> str:
     )
 
 
+def collective_errors() -> list[tuple[int, float]]:
+    """Payload bytes, and the logarithm of measured over interpolated time, of held-out sizes of collectives."""
+    found = []
+    for (_, kind), series in collective_times().items():
+        known = {
+            shape: smoothed({size: time for size, time in times.items() if not is_held_out(kind, *shape, size)})
+            for shape, times in series.items()
+        }
+        for shape, times in series.items():
+            for size, seconds in times.items():
+                if is_held_out(kind, *shape, size):
+                    found.append((size, log(seconds / interpolated(known, size, *shape))))
+    return found
+
+
+def other_collective_errors() -> list[tuple[int, float]]:
+    """The same for all other chips, estimated as an H100 with other links; groups of at most 8 devices."""
+    tables = collective_times()
+    found = []
+    for (chip, kind), series in tables.items():
+        known = {shape: smoothed(times) for shape, times in tables["h100", kind].items()}
+        ratio = links_of("h100") / links_of(chip)
+        for shape, times in series.items() if chip != "h100" else ():
+            for size, seconds in times.items() if shape[1] <= 8 else ():
+                full = interpolated(known, size, *shape)
+                latency = min(interpolated(known, 1, *shape), full)
+                found.append((size, log(seconds / (latency + (full - latency) * ratio))))
+    return found
+
+
+def links_of(chip: str) -> float:
+    """The bandwidth of the links of a chip."""
+    links = chip_spec(chip).links
+    assert links is not None
+    return links.per_second
+
+
+def summary_of_collectives(found: Sequence[tuple[int, float]]) -> str:
+    """Shares of the errors, and the quantiles of measured over estimated time, of large and small collectives."""
+    large = [error for size, error in found if size >= 1 << 20]
+    small = [error for size, error in found if size < 1 << 20]
+    near = sum(abs(exp(-error) - 1) < 0.3 for error in large) / len(large)
+    fair = sum(abs(error) < log(2) for error in small) / len(small)
+    quantiles = (
+        f"{name} 10% {exp(quantile(each, 0.1)):.2f}, 90% {exp(quantile(each, 0.9)):.2f}"
+        for name, each in (("large", large), ("small", small))
+    )
+    shares = f"{len(large)} of 1 MiB or more: {near:.0%} within 30%; {len(small)} smaller: {fair:.0%} within 2 ×"
+    return f"{shares}; {'; '.join(quantiles)}"
+
+
 def main(say: Callable[[str], None] = print) -> None:
     """Fits and prints all."""
     groups = tuple(matmul_times())
@@ -114,6 +167,8 @@ def main(say: Callable[[str], None] = print) -> None:
                 crossed += found
                 say(f"  fitted on {chip}, {group}: {summary(found)}")
     say(f"fitted on one chip, judged on the other: {summary(crossed)}")
+    say(f"collectives, interpolated: {summary_of_collectives(collective_errors())}")
+    say(f"collectives, like H100: {summary_of_collectives(other_collective_errors())}")
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from hlo_cli.cli import COMMANDS
 from hlo_cli.commands.help.catalog import TOPICS
 
 ROOT = Path(__file__).parent.parent
-ENDS = ("py", "md", "js", "css")
+ENDS = ("py", "md", "js", "css", "csv")
 
 pytestmark = pytest.mark.slow
 

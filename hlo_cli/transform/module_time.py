@@ -15,12 +15,11 @@ from hlo_cli.analysis.schedule.time_bound import time_bound
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.module import Module
 from hlo_cli.source import HloError
-from hlo_cli.transform.fuse import fuse
 
 
 @dataclass(frozen=True, slots=True)
 class ModuleTime:
-    """The predicted duration of one execution with its band, and the number of kernels that it counts once each.
+    """The predicted duration of one execution with its band, its compute, and the number of kernels, each counted once.
 
     `at_least_seconds` is a lower bound that holds for any schedule; None before optimization, when operations may
     still be removed. `is_fused` is whether the module was fused by rule for the prediction. `is_known` is whether all
@@ -28,6 +27,7 @@ class ModuleTime:
     """
 
     estimate: Estimate
+    compute_seconds: float
     kernels: int
     at_least_seconds: float | None
     is_fused: bool
@@ -51,11 +51,13 @@ def module_time(
     step = estimate_time(overlap, chip)
     at_least = time_bound(overlap, chip) if is_optimized else None
     estimate = time_band(overlap, step)
-    return ModuleTime(estimate, len(step.predicted), at_least, fused is not None, step.is_known)
+    return ModuleTime(estimate, step.compute_seconds, len(step.predicted), at_least, fused is not None, step.is_known)
 
 
 def _fused(module: Module) -> Module | None:
     """The module after fusion; None if it cannot be rewritten."""
+    from hlo_cli.transform.fuse import fuse  # large imports that only such modules need
+
     try:
         return fuse(module).module
     except HloError:

@@ -16,11 +16,12 @@ from hlo_cli.analysis.cost.matmul_time import matmul_time
 from hlo_cli.analysis.cost.matmul_type import matmul_type
 from hlo_cli.analysis.cost.matmuls import Matmul
 from hlo_cli.analysis.cost.roofline import Roofline, matmuls_within, roofline, type_among
+from hlo_cli.analysis.dataflow.computation_contexts import CONTROL_FLOW
 from hlo_cli.analysis.hardware.chip_specs import ChipSpec
-from hlo_cli.analysis.hardware.estimate import NO_TIME, Estimate, EstimateSource, around, longest, total
+from hlo_cli.analysis.hardware.estimate import NO_TIME, Estimate, EstimateSource, longest, total
 from hlo_cli.analysis.hardware.time_model import KERNEL_BAND, KERNEL_SLOWDOWN, LAUNCH_SECONDS, TPU_BAND
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.operations import ANNOTATIONS, CHANNEL_STARTS, COLLECTIVES, HOST_FEEDS, wrapped_opcode
 
 _OTHER_LINKS: Final = COLLECTIVES | HOST_FEEDS | CHANNEL_STARTS
@@ -87,9 +88,8 @@ def kernel_estimate(instruction: Instruction, found: Roofline, matmuls: Sequence
     if _moves_nothing(instruction):
         return NO_TIME
     work = KERNEL_SLOWDOWN * found.seconds
-    if instruction.opcode in NO_KERNELS:  # loops and calls, with all that they run
-        return around(work, KERNEL_BAND, "roofline").at_least(found.at_least_seconds)
-    seconds = work + LAUNCH_SECONDS
+    launches = _kernels_of(instruction) if instruction.opcode in NO_KERNELS else 1
+    seconds = work + launches * LAUNCH_SECONDS
     certain = work if instruction.computation.name.startswith(_COMMAND_BUFFER) else seconds
     estimate = Estimate(KERNEL_BAND[0] * certain, seconds, KERNEL_BAND[1] * seconds, _GPU_SOURCES)
     shapes = [matmul_time((each.batch, each.m, each.n, each.k), matmul_type(each), chip) for each in matmuls]
@@ -98,6 +98,19 @@ def kernel_estimate(instruction: Instruction, found: Roofline, matmuls: Sequence
         is_alone = len(known) == 1 and matmuls[0].instruction is instruction and "table" in product.sources
         estimate = product if is_alone else longest(product, estimate)
     return estimate.at_least(found.at_least_seconds)
+
+
+def _kernels_of(instruction: Instruction) -> int:
+    """The number of kernels that a loop or call runs, one iteration of each loop."""
+    found, seen = 0, set[Computation]()
+    waiting = [instruction]
+    while waiting:
+        for computation in waiting.pop().called_computations:
+            if computation not in seen:
+                seen.add(computation)
+                waiting += (each for each in computation.instructions if each.opcode in CONTROL_FLOW)
+                found += sum(each.opcode not in NO_KERNELS for each in computation.instructions)
+    return found
 
 
 def _moves_nothing(instruction: Instruction) -> bool:

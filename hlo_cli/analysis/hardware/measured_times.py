@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from importlib.resources import files
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
@@ -70,5 +69,7 @@ def collective_times() -> Mapping[tuple[str, str], Mapping[tuple[int, int], Coll
 
 
 def _lines(name: str) -> list[list[str]]:
+    from importlib.resources import files  # slow to import
+
     text = (files("hlo_cli.analysis.hardware") / name).read_text("utf-8")
     return [line.split(",") for line in text.splitlines()]

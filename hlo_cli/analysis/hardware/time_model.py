@@ -71,9 +71,9 @@ KERNEL_BAND: Final[Band] = (0.7, 1.45)
 TPU_BAND: Final[Band] = (1.0, 1.92)
 """The band of kernels on a TPU around the roofline: from it to what the one measured program took, on v5p."""
 
-COLLECTIVE_BANDS: Final[tuple[Band, Band]] = ((0.82, 1.12), (0.85, 1.23))
+COLLECTIVE_BANDS: Final[tuple[Band, Band]] = ((0.82, 1.12), (0.87, 1.25))
 """Bands of collectives between measured ones: of 1 MiB or more, and of less."""
-OTHER_COLLECTIVE_BANDS: Final[tuple[Band, Band]] = ((0.49, 1.14), (0.16, 1.05))
+OTHER_COLLECTIVE_BANDS: Final[tuple[Band, Band]] = ((0.80, 1.28), (0.51, 1.61))
 """Bands of collectives estimated from another chip with other links; H100 judged on the others."""
 LINKS_BAND: Final[Band] = (1.0, 2.3)
 """The band of bytes over links without latency, on TPUs: to the 90% quantile of GPUs from 128 MiB on."""

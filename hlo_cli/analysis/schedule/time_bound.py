@@ -14,6 +14,7 @@ from hlo_cli.analysis.cost.roofline import matmuls_within
 from hlo_cli.analysis.dataflow.executions import NO_EXECUTIONS, executions_of
 from hlo_cli.analysis.hardware.chip_specs import ChipSpec
 from hlo_cli.analysis.schedule.async_overlap import OverlapAnalysis
+from hlo_cli.ir.attributes.dimension_numbers import ConvolutionDimensionNumbers
 
 _WINOGRAD: Final = 4
 """Factor by which libraries reduce the multiplications of a convolution with a window: F(4×4, 3×3)."""
@@ -45,5 +46,5 @@ def _matmul_seconds(matmul: Matmul, chip: ChipSpec) -> float:
     rate = chip.at_most(matmul_type(matmul))
     if rate is None:
         return 0.0
-    has_window = matmul.kind in ("convolution", "cuDNN")
+    has_window = isinstance(matmul.numbers, ConvolutionDimensionNumbers)
     return matmul.flops / rate.per_second / (_WINOGRAD if has_window else 1)

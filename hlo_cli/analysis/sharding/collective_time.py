@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from math import exp, log
+from statistics import median
 from typing import Final
 
 from hlo_cli.analysis.hardware.measured_times import CollectiveTimes
@@ -18,6 +19,8 @@ from hlo_cli.ir import opcodes
 Series = Mapping[tuple[int, int], CollectiveTimes]
 """Times by number of groups and devices in a group; for a permute, by 0 and the number of pairs."""
 
+_SMALL: Final = 1 << 18
+"""Payload bytes below which the latency is nearly all of the time."""
 LIKE: Final[Mapping[str, str]] = {opcodes.RAGGED_ALL_TO_ALL: opcodes.ALL_TO_ALL}
 """Kinds that are estimated as another kind."""
 
@@ -39,6 +42,24 @@ def interpolated(series: Series, payload: float, groups: int, devices: int) -> f
     if len(near) == 1 or devices >= near[-1]:
         return times[-1]
     return _between(log(devices), log(near[0]), log(near[1]), times[0], times[1])
+
+
+def smoothed(times: CollectiveTimes) -> CollectiveTimes:
+    """Times in which each small size has the median of itself and its neighbors.
+
+    Latency hardly depends on the size; single times of it that are several times as long are artifacts.
+
+    >>> smoothed({1024: 9e-5, 2048: 1e-5, 4096: 1.1e-5, 8192: 8e-5, 16384: 1.2e-5})
+    {1024: 1.1e-05, 2048: 1.1e-05, 4096: 1.1e-05, 8192: 1.2e-05, 16384: 1.2e-05}
+    """
+    sizes, seconds = list(times), list(times.values())
+    found = dict(times)
+    for at, size in enumerate(sizes):
+        if size < _SMALL and 0 < at < len(sizes) - 1:
+            found[size] = median(seconds[at - 1 : at + 2])
+    if len(sizes) > 2 and sizes[0] < _SMALL:
+        found[sizes[0]] = min(seconds[0], median(seconds[:3]))
+    return found
 
 
 def _nearest(series: Series, groups: int, devices: int) -> tuple[int, int]:

@@ -10,6 +10,7 @@ dimension that is, or whether the ring is closed, is not in a dump. No latency i
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import cache
 from typing import Final
 
 from hlo_cli.analysis.hardware.chip_specs import chip_spec
@@ -18,7 +19,7 @@ from hlo_cli.analysis.hardware.estimate import NO_TIME, Estimate, around
 from hlo_cli.analysis.hardware.measured_times import LINKS_MEASURED_AS, collective_times
 from hlo_cli.analysis.hardware.rates import ChipSpec
 from hlo_cli.analysis.hardware.time_model import COLLECTIVE_BANDS, LINKS_BAND, OTHER_COLLECTIVE_BANDS
-from hlo_cli.analysis.sharding.collective_time import LIKE, interpolated
+from hlo_cli.analysis.sharding.collective_time import LIKE, Series, interpolated, smoothed
 from hlo_cli.analysis.sharding.collectives import Collective
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
@@ -90,7 +91,7 @@ def _like_measured(collective: Collective, chip: ChipSpec) -> Estimate | None:
     """The estimate from measured times, those of the reference if the chip was not measured; None if there are none."""
     measured = LINKS_MEASURED_AS.get(chip.chip)
     kind = LIKE.get(collective.kind, collective.kind)
-    series = collective_times().get((measured or _REFERENCE, kind))
+    series = _series(measured or _REFERENCE, kind)
     payload, devices = collective.payload_bytes, collective.devices
     if not chip.cores or chip.links is None or series is None or payload is None or devices is None:
         return None
@@ -104,6 +105,13 @@ def _like_measured(collective: Collective, chip: ChipSpec) -> Estimate | None:
     latency = min(interpolated(series, 1, *shape), seconds)
     scaled = latency + (seconds - latency) * links / chip.links.per_second
     return around(scaled, OTHER_COLLECTIVE_BANDS[is_small], "links")
+
+
+@cache
+def _series(chip: str, kind: str) -> Series | None:
+    """The smoothed times of a kind on a measured chip."""
+    found = collective_times().get((chip, kind))
+    return None if found is None else {shape: smoothed(times) for shape, times in found.items()}
 
 
 def _measured_links(chip: str) -> float:

@@ -81,7 +81,7 @@ def _seconds(made: Sequence[Kernel], costs: Mapping[Instruction, Cost], timing: 
     if timing is None:
         return ()
     if made[0].is_transfer:
-        return None, None
+        return tuple(None for column in columns_for(timing) if column.total)
     _, *summed = zip(*(timing.cells(kernel.instruction, costs[kernel.instruction]) for kernel in made), strict=True)
     return tuple(_sum(cells) for cells in summed)
 

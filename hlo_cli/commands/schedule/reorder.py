@@ -124,7 +124,7 @@ def _lower_bounds(before: TimeEstimate, after: TimeEstimate) -> tuple[str, ...]:
 
 def _unknown_notes(exposures: tuple[_Exposure, _Exposure]) -> Iterable[Diagnostic]:
     if any(each.step is not None and not each.step.is_known for each in exposures):
-        yield Diagnostic("note", "parts of the execution have unknown duration; the times are lower bounds")
+        yield Diagnostic("note", "parts of the execution have unknown duration; the times omit them")
 
 
 Peaks = Sequence[tuple[str, int, int]]

@@ -36,7 +36,7 @@ def step_numbers(step: TimeEstimate, whole: ModuleTime) -> Mapping[str, Cell]:
     is not optimized.
     """
     has_time = step.least_seconds is not None
-    compute = step.compute_seconds if step.compute_seconds or step.is_compute_known else None
+    compute = whole.compute_seconds if whole.compute_seconds or step.is_compute_known else None
     named = (
         ("execution_seconds", whole.estimate.seconds if has_time else None, step.is_known),
         ("compute_seconds", compute, step.is_compute_known),

@@ -25,7 +25,7 @@ from hlo_cli.commands.shared.chips import chosen_throughput, time_model
 from hlo_cli.commands.shared.load import input_facts, program_notes
 from hlo_cli.commands.shared.where import chosen as chosen_among
 from hlo_cli.lazy_regex import lazy_regex
-from hlo_cli.report.numbers import format_bytes, format_count
+from hlo_cli.report.numbers import format_bytes, format_count, format_seconds_range
 from hlo_cli.report.report import Report
 from hlo_cli.source import Diagnostic
 
@@ -80,7 +80,7 @@ def report_of_comms(loaded: Loaded, options: ShardOptions, argument: str) -> Rep
             "wire_bytes": None if total.wire_bytes is None else rounded(total.wire_bytes),
             "known_wire_bytes": rounded(total.known_wire_bytes),
             "algorithm": options.algorithm,
-            **({} if chip is None else {"seconds": total.seconds, "model": time_model(chip)}),
+            **({} if chip is None else {**total.named_times, "model": time_model(chip)}),
         },
         parts=(table,),
         next=_next(argument, found, options),
@@ -153,6 +153,9 @@ def _answer(found: Sequence[Collective], pricing: Pricing) -> str:
         return f"The bytes that a device sends are unknown ({format_count(len(found), 'collectives')})"
     least = "" if total.wire_bytes is not None else "at least "
     words = f"A device sends {least}{format_bytes(rounded(total.known_wire_bytes))} per execution"
+    if pricing.chip is not None and total.estimate is not None:
+        found_time = total.estimate
+        words += f" in {format_seconds_range(found_time.low, found_time.seconds, found_time.high)}"
     if not ranked or sums.keys() == {NO_AXES}:
         return words
     large = [(axis, sent) for axis, sent in ranked[:_MAX_AXES] if sent >= _MIN_SHARE * total.known_wire_bytes]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, TypeVar
 
@@ -11,12 +11,13 @@ from hlo_cli.source import Diagnostic
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.hardware.chip_specs import ChipSpec
+    from hlo_cli.analysis.hardware.estimate import Estimate
     from hlo_cli.analysis.sharding.collectives import Collective
     from hlo_cli.analysis.sharding.link_time import CollectiveTime
     from hlo_cli.analysis.sharding.wire_bytes import Algorithm
     from hlo_cli.ir.module import Module
 
-_Number = TypeVar("_Number", int, float, Fraction)
+_Number = TypeVar("_Number", int, float, Fraction, "Estimate")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +51,25 @@ class Traffic:
     known_wire_bytes: Fraction
     run_wire_bytes: Fraction
     devices: int | None
-    seconds: float | None
+    estimate: Estimate | None
     at_least_seconds: float | None
+
+    @property
+    def seconds(self) -> float | None:
+        """The estimated time."""
+        return None if self.estimate is None else self.estimate.seconds
+
+    @property
+    def times(self) -> tuple[float | None, ...]:
+        """The estimated time, the ends of its band, and the lower bound."""
+        found = self.estimate
+        band = (None, None, None) if found is None else (found.seconds, found.low, found.high)
+        return (*band, self.at_least_seconds)
+
+    @property
+    def named_times(self) -> Mapping[str, float | None]:
+        """The same times with the names of their columns."""
+        return dict(zip(("seconds", "low_seconds", "high_seconds", "at_least_seconds"), self.times, strict=True))
 
 
 def traffic_of(collectives: Iterable[Collective], pricing: Pricing) -> Traffic:
@@ -73,7 +91,7 @@ def traffic_of(collectives: Iterable[Collective], pricing: Pricing) -> Traffic:
         ),
         run_wire_bytes=sum((wire for wire in wires if wire is not None), Fraction(0)),
         devices=counts.pop() if len(counts) == 1 else None,
-        seconds=_total([None if time is None else time.seconds for time in times], runs),
+        estimate=_total([None if time is None else time.estimate for time in times], runs),
         at_least_seconds=_total([None if time is None else time.at_least_seconds for time in times], runs),
     )
 
@@ -97,11 +115,13 @@ def time_remarks(chip: ChipSpec, module: Module) -> Iterator[Diagnostic]:
     if chip.links is None:
         words = f"the bandwidth of the links of {chip.chip} is unknown"
     elif is_measured(chip):
-        words = "times are a measured latency for each kind, and bytes at 68% of the bandwidth, in one host"
+        words = "times are interpolated in measured ones of the same kind, in one host or NVLink domain"
     elif dimensions is not None:
         words = (
             f"times are without latency; an axis has the links of 1 of {dimensions} dimensions of the torus, as a ring"
         )
+    elif chip.cores:
+        words = "times are those of h100, scaled to the bandwidth of the links"
     else:
         words = "times are lower bounds: without latency, over all links"
     yield Diagnostic("note", words)

@@ -128,6 +128,8 @@ def _columns(found: Sequence[Traffic], pricing: Pricing) -> tuple[Column, ...]:
     has_async = any(each.async_sites for each in found)
     times = (
         Column("seconds", "est.", "seconds", total="sum"),
+        Column("low_seconds", "low", "seconds", total="sum", person=False),
+        Column("high_seconds", "high", "seconds", total="sum", person=False),
         Column("at_least_seconds", "at least", "seconds", total="sum", person=False),
     )
     return (
@@ -150,7 +152,7 @@ def _cells(traffic: Traffic, pricing: Pricing) -> Row:
         _known(traffic.payload_bytes),
         UNKNOWN if traffic.wire_bytes is None else rounded(traffic.wire_bytes),
         rounded(traffic.run_wire_bytes),
-        *((_known(traffic.seconds), _known(traffic.at_least_seconds)) if pricing.chip is not None else ()),
+        *(map(_known, traffic.times) if pricing.chip is not None else ()),
         traffic.devices,
     )
 

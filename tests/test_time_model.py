@@ -1,0 +1,177 @@
+"""The time model: what it says of shapes that it was not fitted on, and laws of its estimates."""
+
+from __future__ import annotations
+
+from functools import cache
+from math import exp, log
+
+import pytest
+
+from dumps import Dump, compiled_dumps
+from fit_time_model import collective_errors, errors, fitted, is_held_out, part
+from hlo_cli import chip_spec, parse_module
+from hlo_cli.analysis.cost.kernel_costs import costs_of_kernels
+from hlo_cli.analysis.cost.matmul_time import matmul_time
+from hlo_cli.analysis.cost.predicted_time import predicted_time, predicted_times
+from hlo_cli.analysis.cost.roofline import compute_type, roofline
+from hlo_cli.analysis.hardware.chips import known_chips
+from hlo_cli.analysis.hardware.estimate import Estimate, total
+from hlo_cli.analysis.hardware.measured_times import MEASURED_AS, collective_times, matmul_times
+from hlo_cli.analysis.hardware.time_model import COLLECTIVE_BANDS, MATMUL_MODELS, TABLE_BANDS
+from hlo_cli.analysis.sharding.wire_bytes import wire_factor
+from hlo_cli.ir.module import Module
+from hlo_cli.transform.module_time import module_time
+
+DUMPS = compiled_dumps()[::3]
+MLP = """HloModule m
+relu { a = f32[64,512] parameter(0)  z = f32[] constant(0)  b = f32[64,512] broadcast(z), dimensions={}
+  ROOT m = f32[64,512] maximum(a, b) }
+ENTRY e { x = f32[64,256] parameter(0)  w = f32[256,512] parameter(1)  c = f32[512] parameter(2)
+  d = f32[64,512] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  s = f32[64,512] broadcast(c), dimensions={1}
+  t = f32[64,512] add(d, s)
+  r = f32[32768] reshape(t)
+  u = f32[64,512] reshape(r)
+  v = f32[64,512] tanh(u)
+  n = f32[64,512] negate(v)
+  ROOT y = f32[64,512] multiply(n, v) }
+"""
+
+
+@pytest.mark.slow
+def test_most_held_out_matmuls_are_within_15_percent() -> None:
+    near = far = 0
+    for group, times in matmul_times().items():
+        known = part(times, held_out=False)
+        found = errors(part(times, held_out=True), group, MATMUL_MODELS[group], known)
+        large = [abs(exp(-error) - 1) for _, seconds, error in found if seconds > 20e-6]
+        near += sum(error < 0.15 for error in large)
+        far += sum(error >= 0.15 for error in large)
+        low, high = TABLE_BANDS[group]
+        inside = sum(log(low) - 0.01 <= error <= log(high) + 0.01 for _, _, error in found)
+        assert inside >= 0.78 * len(found), f"the band of {group} holds 8 of 10"
+    assert (near, far) == (142, 6), "the figures of `hlo help chips`"
+
+
+def test_most_held_out_collectives_are_near() -> None:
+    found = collective_errors()
+    large, small = ([e for size, e in found if (size >= 1 << 20) == is_large] for is_large in (True, False))
+    assert len(large) > 300
+    assert len(small) > 200
+    assert sum(abs(exp(-error) - 1) < 0.3 for error in large) >= 0.92 * len(large)
+    assert sum(abs(error) < log(2) for error in small) >= 0.93 * len(small)
+    for some, (low, high) in zip((large, small), COLLECTIVE_BANDS, strict=True):
+        assert sum(log(low) - 0.01 <= error <= log(high) + 0.01 for error in some) >= 0.78 * len(some)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("group", sorted(MATMUL_MODELS), ids=str)
+def test_the_script_finds_the_constants(group: tuple[str, str]) -> None:
+    assert fitted([group]) == MATMUL_MODELS[group]
+
+
+def test_a_quarter_is_held_out() -> None:
+    shapes = {shape for times in matmul_times().values() for shape in times}
+    assert 0.2 < sum(is_held_out(*shape) for shape in shapes) / len(shapes) < 0.3
+
+
+@pytest.mark.parametrize("group", sorted(MATMUL_MODELS), ids=str)
+def test_measured_shapes_get_their_time(group: tuple[str, str]) -> None:
+    chip, kind = group
+    for shape, seconds in list(matmul_times()[group].items())[::7]:
+        found = matmul_time(shape, "tf32" if kind == "f32" else kind, chip_spec(chip))
+        assert found is not None
+        assert found.seconds == pytest.approx(seconds, rel=0.01)
+        assert found.sources == {"table"}
+
+
+def test_no_measured_collective_beats_its_links() -> None:
+    """XLA's rate of a reduce-scatter counts the operand: counted as results, 8 H100 would send 2.6 TB/s of 450 GB/s."""
+    for (chip, kind), series in collective_times().items():
+        spec = chip_spec(chip)
+        assert spec.links is not None
+        for (_, devices), times in series.items():
+            sent = float(wire_factor(kind, devices, "ring"))
+            if kind == "all-gather":
+                sent /= devices  # of the operands, which are a part of the payload
+            if spec.adds_in_switches and kind == "all-reduce":
+                sent = min(sent, 1.0)
+            for size, seconds in times.items():
+                assert seconds >= size * sent / spec.links.per_second
+
+
+@pytest.mark.parametrize("chip", [chip.name for chip in known_chips() if chip.spec.cores])
+def test_larger_matmuls_take_longer(chip: str) -> None:
+    spec = chip_spec(chip)
+    for kind in ("bf16", "tf32", "f8", "f32 highest", "s8"):
+        times = [matmul_time((1, size, size, size), kind, spec) for size in (100, 900, 5000, 20_000)]
+        if None not in times:
+            seconds = [each.seconds for each in times if each is not None]
+            assert seconds == sorted(seconds)
+            assert seconds[-1] > 2 * seconds[-2]
+
+
+def test_f32_is_tf32_on_nvidia_only() -> None:
+    a, b = (f"f32[4096,4096] {name}" for name in "ab")
+    for precision in ("", ", operand_precision={highest,highest}"):
+        text = f"r = f32[4096,4096] dot({a}, {b}), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}{precision}"
+        dot = parse_module(text).entry.root
+        assert dot is not None
+        h100, mi350 = (predicted_time(dot, chip_spec(chip)) for chip in ("h100", "mi350"))
+        assert h100 is not None
+        assert mi350 is not None
+        flops = 2 * 4096**3
+        assert (h100.seconds < flops / 66.9e12) is not precision.startswith(", "), "more than the peak of f32"
+        assert mi350.seconds > flops / 144.2e12
+
+
+@cache
+def module_of(dump: Dump) -> Module:
+    return parse_module(dump.text)
+
+
+@pytest.mark.parametrize("chip", ["h100", "mi350", "v5e"])
+@pytest.mark.parametrize("dump", DUMPS, ids=str)
+def test_predictions_are_in_their_band_and_at_least_the_bound(dump: Dump, chip: str) -> None:
+    spec, module = chip_spec(chip), module_of(dump)
+    costs = costs_of_kernels(module.instructions)
+    for kernel, found in predicted_times(module.instructions, spec).items():
+        assert 0 <= found.low <= found.seconds <= found.high
+        bound = roofline(costs[kernel], spec, compute_type(kernel))
+        assert found.seconds >= bound.at_least_seconds or not found.seconds
+    whole = module_time(module, spec, is_optimized=True)
+    assert whole.at_least_seconds is not None
+    assert whole.at_least_seconds <= whole.estimate.low <= whole.estimate.seconds <= whole.estimate.high
+    assert not whole.is_fused
+
+
+def test_unoptimized_text_is_timed_after_fusion() -> None:
+    module, chip = parse_module(MLP), chip_spec("mi350")
+    fused, plain = (module_time(module, chip, is_optimized=optimized) for optimized in (False, True))
+    assert fused.is_fused
+    assert fused.at_least_seconds is None, "operations may still be removed"
+    assert fused.kernels < plain.kernels
+    assert fused.estimate.seconds < 0.6 * plain.estimate.seconds
+
+
+def test_kernels_of_a_command_buffer_may_launch_faster() -> None:
+    text = "HloModule m  command_buffer { p = f32[9] parameter(0)  ROOT n = f32[9] negate(p) }"
+    text += (
+        " ENTRY e { p = f32[9] parameter(0)  m = f32[9] negate(p)  ROOT c = f32[9] call(m), to_apply=command_buffer }"
+    )
+    found = {
+        each.name: time for each, time in predicted_times(parse_module(text).instructions, chip_spec("h100")).items()
+    }
+    assert found["n"].seconds == found["m"].seconds
+    assert found["n"].low < found["m"].low / 100
+
+
+def test_the_band_of_a_sum_is_the_sum_of_bands() -> None:
+    parts = [Estimate(1.0, 2.0, 4.0), Estimate(0.5, 0.5, 1.0)]
+    assert total(parts * 3) == parts[0] * 3 + parts[1] * 3
+
+
+def test_measured_chips_are_known() -> None:
+    names = {chip.name for chip in known_chips() if chip.spec.cores}
+    assert set(MEASURED_AS) <= names
+    assert {"mi300x", "mi350x", "mi355x"} <= names
