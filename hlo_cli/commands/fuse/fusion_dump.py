@@ -1,0 +1,39 @@
+"""What priority fusion wrote about a module, in the file next to its dump."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hlo_cli.analysis.hardware.target import target_of
+from hlo_cli.commands.shared.load import Loaded
+from hlo_cli.dataclass import dataclass
+from hlo_cli.inputs.compiler_files import read_plain
+from hlo_cli.inputs.dumps import fusion_dump_of
+from hlo_cli.ir.compiler_files.fusion_process import FusionProcess
+
+FLAGS: Final = "--xla_dump_to=DIR --xla_dump_hlo_as_text --xla_dump_hlo_pass_re=priority-fusion"
+"""The flags with which XLA:GPU writes the file: jaxlib 0.10.2 does so only if priority-fusion is a dumped pass."""
+
+
+@dataclass(frozen=True, slots=True)
+class FusionDump:
+    """The decisions of the pass, and the file they are from."""
+
+    process: FusionProcess
+    path: str
+
+
+def fusion_dump(loaded: Loaded) -> FusionDump | None:
+    """The decisions of priority fusion next to a dump, None without the file; HloError if it cannot be read."""
+    given = loaded.input
+    path = fusion_dump_of(given.path, given.dump) if given.path is not None and given.dump is not None else None
+    if path is None:
+        return None
+    from hlo_cli.syntax.compiler_files.fusion_process import parse_fusion_process
+
+    return FusionDump(parse_fusion_process(read_plain(path)), path)
+
+
+def is_for_gpu(loaded: Loaded) -> bool:
+    """Whether a module was compiled for a GPU, by its text or by the name of its file."""
+    return target_of(loaded.module) == "gpu" or (loaded.input.target or "").endswith("gpu")
