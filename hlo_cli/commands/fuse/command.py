@@ -59,7 +59,7 @@ then --run-pass. `--format hlo` and -o FILE.hlo write the resulting module.
 With --verify, both modules run on made-up arguments (see `hlo help running`).
 
 Values of --fusion-rules:
-  cpu             apply the CPU compiler's rules to a GPU module (with --why-not)
+  cpu             apply the CPU compiler's rules, also to a GPU module
   multi-output    form fusions with several results; never duplicate work
   no-duplication  never compute an instruction in two fusions
   guard-softmax   keep the operand of a softmax in memory, as newer XLA does
