@@ -7,6 +7,7 @@ the queue states differences, any other update states times.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import field
 from typing import Final
@@ -15,9 +16,12 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.compiler_files.fusion_process import FusedStep, FusionProcess, IneligibleStep, PriorityStep
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.module import Module
 
 _NUMBER: Final = re.compile(r"(?:\.clone|\.\d{1,18})\Z")
 _MICRO: Final = 1e-6
+_NAMELESS: Final = (opcodes.PARAMETER, opcodes.CONSTANT)
+"""Instructions that later passes rename."""
 _MAX_CANDIDATES: Final = 64
 """Kernels that may have an instruction; a name that more of them share says nothing, and would take long."""
 
@@ -81,11 +85,14 @@ def fusion_outcome(process: FusionProcess) -> FusionOutcome:
     return replay.outcome()
 
 
-def names_in_the_pass(outcome: FusionOutcome, kernels: Iterable[Instruction]) -> dict[Instruction, str]:
+def names_in_the_pass(
+    outcome: FusionOutcome, kernels: Iterable[Instruction], after: Module | None = None
+) -> dict[Instruction, str]:
     """Returns the name that each kernel of a later stage had after the pass, as far as it is known.
 
-    Later passes rename fusions, and copies of instructions in a fusion get other numbers. A kernel is that with whose
-    instructions it has most names in common, numbers aside; an instruction that several kernels have counts less.
+    Later passes rename fusions, but not the instructions in them: `after`, the module right after the pass, has both
+    names. Without it, a fusion is that with whose instructions it has most names in common, but for the numbers, which
+    copies of instructions in a fusion have of their own; an instruction that several fusions have counts less.
 
     >>> from hlo_cli import parse_module
     >>> text = '''f { p = f32[8] parameter(0) add.1.3 = f32[8] add(p, p) ROOT exp.0.1 = f32[8] exponential(add.1.3) }
@@ -100,15 +107,37 @@ def names_in_the_pass(outcome: FusionOutcome, kernels: Iterable[Instruction]) ->
     for home, parts in known.items():
         for part in parts:
             homes.setdefault(_base(part), []).append(home)
+    inside = {} if after is None else _fusion_of_each(after)
     found: dict[Instruction, str] = {}
     for kernel in kernels:
         if kernel.opcode != opcodes.FUSION:
-            if kernel.name in known:
-                found[kernel] = kernel.name
-            continue
-        if (best := _most_common(kernel, homes, known)) is not None:
+            names = (name for name in (kernel.name, f"{kernel.name}.0") if name in known or name in outcome.fused_into)
+            best = next(names, None)
+        else:
+            best = _same_fusion(kernel, inside, known) or _most_common(kernel, homes, known)
+        if best is not None:
             found[kernel] = best
     return found
+
+
+def _fusion_of_each(module: Module) -> dict[str, str]:
+    """The name of the fusion that has an instruction, by the name of that; without parameters and constants."""
+    return {
+        each.name: fusion.name
+        for fusion in module.instructions
+        if fusion.opcode == opcodes.FUSION
+        for called in fusion.called_computations
+        for each in called.instructions
+        if each.opcode not in _NAMELESS
+    }
+
+
+def _same_fusion(fusion: Instruction, inside: Mapping[str, str], known: Mapping[str, tuple[str, ...]]) -> str | None:
+    """The fusion of which most instructions are, if the pass wrote about it."""
+    names = (each.name for called in fusion.called_computations for each in called.instructions)
+    votes = Counter(inside[name] for name in names if name in inside)
+    best = max(votes, key=votes.__getitem__, default=None)
+    return best if best in known else None
 
 
 def _most_common(

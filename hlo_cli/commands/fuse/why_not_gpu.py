@@ -25,6 +25,7 @@ from hlo_cli.report.text import Passage
 from hlo_cli.source import Diagnostic
 
 _SLOWER: Final = "XLA estimates that fusing takes longer"
+_FUSED: Final = "fused later, by priority-fusion, into"
 _UNKNOWN: Final = "unknown"
 _NOT_SEEN: Final = "no decision found in the priority fusion dump"
 _COPY: Final = "no decision found; the copy was inserted after fusion"
@@ -56,7 +57,7 @@ def report_of_gpu_why_not(
     `names` limit the rows to one instruction or one pair; they can be names from before the pass.
     """
     pairs = kernel_pairs(loaded.module)
-    fates = None if dump is None else _Fates(fusion_outcome(dump.process), pairs)
+    fates = None if dump is None else _Fates(fusion_outcome(dump.process), pairs, dump.after)
     places = [_place(name, fates, loaded.module) for name in names]
     chosen = tuple(place.kernel for place in places)
     decisions = [
@@ -98,10 +99,10 @@ class _Place:
 class _Fates:
     """What the pass decided, and the names that kernels had in it."""
 
-    def __init__(self, outcome: FusionOutcome, pairs: Sequence[KernelPair]) -> None:
+    def __init__(self, outcome: FusionOutcome, pairs: Sequence[KernelPair], after: Module | None) -> None:
         self.outcome = outcome
         kernels = dict.fromkeys(kernel for pair in pairs for kernel in (pair.producer, pair.consumer))
-        self.names = names_in_the_pass(outcome, kernels)
+        self.names = names_in_the_pass(outcome, kernels, after)
         self.kernels = {name: kernel.name for kernel, name in self.names.items()}
 
     def last_name(self, name: str) -> str:
@@ -149,6 +150,8 @@ def _decision(pair: KernelPair, fates: _Fates | None) -> _Decision:
         return _Decision(pair, None, None, _UNKNOWN)
     name = fates.names.get(pair.producer)
     verdict = fates.outcome.verdicts.get(name) if name is not None else None
+    if verdict is None and name is not None and (into := fates.outcome.fused_into.get(name)):
+        return _Decision(pair, name, None, f"{_FUSED} {into[0]}")
     if verdict is None:
         is_copy = opcodes.COPY in (pair.producer.opcode, pair.consumer.opcode)
         return _Decision(pair, name, None, _COPY if is_copy else _NOT_SEEN)
