@@ -32,9 +32,11 @@ _PASS = re.compile(
 )
 _ASIDE = re.compile(
     r"(?:^|[.\-_])(?:execution_options|target_arguments|thunk_sequence|hlo_module_config|tpu_comp_env|transfer_stats"
-    r"|basic_compiler_metadata|autotune_results|gpu_target_config|debug_options)$"
+    r"|basic_compiler_metadata|autotune_results|gpu_target_config|debug_options|priority_fusion_dump)$"
 )
 _OTHER = lazy_regex(r"\.(?:ll|bc|ptx|cubin|o|s|dot|html|url|mlir|debug_options|textproto|pbtxt)$")
+_PASSES = "passes"
+_FUSION_DUMP = "priority_fusion_dump.txt"
 _ORDER = {"before_optimizations": 0, "after_codegen": 3, "after_optimizations": 4}
 _SHOWN = 8
 
@@ -192,6 +194,21 @@ def siblings_of(folder: str, file_name: str) -> Mapping[str, str]:
     stem = stem.removesuffix("_after_buffer_assignment")
     paths = {kind: present_file(os.path.join(folder, f"{stem}-{kind}.txt")) for kind in SIBLING_KINDS}
     return MappingProxyType({kind: path for kind, path in paths.items() if path is not None})
+
+
+def fusion_dump_of(path: str, dump: DumpName) -> str | None:
+    """The path of what priority fusion wrote about the same module, next to a dump or to its per-pass dumps.
+
+    Mirrors `DumpPerModuleProtobufToFile` of xla/service/dump.cc, whose name for the file has no target.
+
+    >>> fusion_dump_of("/no/such/after_optimizations.txt", parse_dump_name("after_optimizations.txt")) is None
+    True
+    """
+    here = os.path.dirname(path)
+    name = f"{dump.group}.{_FUSION_DUMP}" if dump.group else _FUSION_DUMP
+    is_below = os.path.basename(os.path.abspath(here)) == _PASSES
+    folders = (here, os.path.join(here, os.pardir if is_below else _PASSES))
+    return next(filter(None, (present_file(os.path.join(folder, name)) for folder in folders)), None)
 
 
 def present_file(path: str) -> str | None:

@@ -136,6 +136,7 @@ TABLE_MEANINGS: Final = MappingProxyType(
             "by_argument": "arguments with the cost of the kernels that move them",
             "by_pass": "compiler passes with the cost of the kernels that they made",
             "pairs": "producer-consumer pairs that are not fused, and why",
+            "reasons": "reasons that XLA gives for them, with the number of pairs",
             "custom_calls": "custom calls",
             "targets": "custom-call targets with the number of their calls",
             "call": "facts about the custom call",

@@ -14,6 +14,7 @@ from hlo_cli.analysis.fusion import rules as by
 from hlo_cli.analysis.fusion.decide import FusionDecider
 from hlo_cli.analysis.fusion.elements import is_fusible
 from hlo_cli.analysis.fusion.graph import Graph, Node, fusible_computations, graph_of
+from hlo_cli.analysis.fusion.kernel_pairs import saved_bytes
 from hlo_cli.analysis.fusion.rules import SHIPPED, FusionRules, Rule
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
@@ -70,7 +71,7 @@ def _pairs(graph: Graph, rules: FusionRules, costs: Mapping[Instruction, Cost]) 
         for producer in dict.fromkeys(operands):
             if producer.opcode not in NO_KERNELS:
                 rule = _rule(decider, seen_as[producer], _unwrapped(consumer, seen_as))
-                saved = _saved_bytes(producer, consumer, operands, costs)
+                saved = saved_bytes(producer, consumer, operands, costs, users=len(producer.users))
                 yield UnfusedPair(producer.instruction, consumer.instruction, rule, saved)
 
 
@@ -106,14 +107,3 @@ def _root_outside(fusion: Node) -> Node:
     alone = Node(root.instruction, (), opcode=root.opcode)
     alone.operands, alone.users = outside, fusion.users
     return alone
-
-
-def _saved_bytes(producer: Node, consumer: Node, taken: list[Node], costs: Mapping[Instruction, Cost]) -> int:
-    """Bytes that the consumer no longer reads and the producer no longer writes, minus bytes read in addition."""
-    made, used = costs[producer.instruction], costs[consumer.instruction]
-    saved = sum(used.operand_bytes(n) for n, node in enumerate(taken) if node is producer)
-    if len(producer.users) == 1:
-        saved += made.bytes_accessed
-    first = {node: n for n, node in reversed(list(enumerate(producer.operands)))}
-    instead = sum(made.operand_bytes(n) for node, n in first.items() if node not in taken)
-    return round(saved - instead)

@@ -31,7 +31,8 @@ List fusions, kernels, and costs, or try other fusions.
 
 INPUT is a dump: a file, a directory written by --xla_dump_to, a glob, or - for
 stdin. Several modules get one row each, and each is checked. NAME is a fusion,
-or a custom call with --custom-calls or --c-signature.
+a custom call with --custom-calls or --c-signature, or with --why-not an
+instruction or PRODUCER,CONSUMER.
 """
 EXAMPLES = (
     "hlo fuse dump/",
@@ -42,6 +43,7 @@ EXAMPLES = (
     "hlo fuse dump/ --dots --chip v5e",
     "hlo fuse dump/ --custom-calls",
     "hlo fuse dump/ --why-not",
+    "hlo fuse dump/ loop_add_fusion,input_reduce_fusion --why-not",
     "hlo fuse dump/ --unfuse all --run-pass",
     "hlo fuse dump/ --run-pass --fusion-rules multi-output",
     "hlo fuse dump/ --fuse tanh.3,multiply.7 --keep -o new.hlo",
@@ -57,6 +59,7 @@ then --run-pass. `--format hlo` and -o FILE.hlo write the resulting module.
 With --verify, both modules run on made-up arguments (see `hlo help running`).
 
 Values of --fusion-rules:
+  cpu             apply the CPU compiler's rules, also to a GPU module
   multi-output    form fusions with several results; never duplicate work
   no-duplication  never compute an instruction in two fusions
   guard-softmax   keep the operand of a softmax in memory, as newer XLA does
@@ -88,7 +91,7 @@ finds other results.
     "--why-not",
     group="Reports",
     is_common=True,
-    help="List producer-consumer pairs that are not fused, and why.",
+    help="List producer-consumer pairs that are not fused, and why; on GPU, XLA's own reasons.",
 )
 @flag("--c-signature", group="Reports", help="Print C declarations of all custom call targets, or of that of NAME.")
 @flag("--as-xla", group="Reports", help="Reproduce XLA's float32 results bit for bit (with --cost).")
@@ -222,6 +225,26 @@ def _within(loaded: Loaded, options: FuseOptions) -> Computation | None:
     return None if options.computation is None else loaded.module.computation(options.computation)
 
 
+def _why_not(loaded: Loaded, options: FuseOptions, *, within: Computation | None, argument: str) -> Report:
+    """Reasons by XLA's own word for a GPU, unless the rules of the CPU compiler are named; else by these rules."""
+    from hlo_cli.commands.fuse.fusion_dump import fusion_dump, is_for_gpu
+
+    process = None if options.changes.switches else fusion_dump(loaded)
+    if process is not None or (not options.changes.switches and is_for_gpu(loaded)):
+        from hlo_cli.commands.fuse.why_not_gpu import report_of_gpu_why_not
+
+        return report_of_gpu_why_not(
+            loaded, process, names=options.pair_names, within=within, where=options.where, argument=argument
+        )
+    from hlo_cli.commands.fuse.what_if import rules_of
+    from hlo_cli.commands.fuse.why_not import report_of_why_not
+
+    rules = rules_of(options.changes.switches)
+    return report_of_why_not(
+        loaded, rules, names=options.pair_names, within=within, where=options.where, argument=argument
+    )
+
+
 def _report(
     loaded: Loaded, options: FuseOptions, timing: TimingColumns | None, argument: str, columns: Collection[str]
 ) -> Report:
@@ -230,7 +253,7 @@ def _report(
         from hlo_cli.commands.fuse.custom_calls import report_of_custom_calls
 
         return report_of_custom_calls(loaded, name=options.name, within=within, where=where, argument=argument)
-    if options.name is not None:
+    if options.is_one_fusion and options.name is not None:
         from hlo_cli.commands.fuse.fusion_tree import report_of_fusion
 
         return report_of_fusion(loaded, options.name, timing=timing, argument=argument)
@@ -242,11 +265,7 @@ def _report(
         report = report_of_what_if(loaded, result, options.changes, argument=argument)
         return verify_if(options.verify, loaded.module, result.module).added_to(report)
     if options.why_not:
-        from hlo_cli.commands.fuse.what_if import rules_of
-        from hlo_cli.commands.fuse.why_not import report_of_why_not
-
-        rules = rules_of(options.changes.switches)
-        return report_of_why_not(loaded, rules, within=within, where=where, argument=argument)
+        return _why_not(loaded, options, within=within, argument=argument)
     if options.cost:
         from hlo_cli.commands.fuse.cost import report_of_costs
 

@@ -7,8 +7,9 @@ from typing import Final
 from hlo_cli.commands.shared.option_conflicts import conflict_error, requirement_error
 from hlo_cli.dataclass import dataclass
 from hlo_cli.report.unknown_choice import unknown_choice_error
+from hlo_cli.source import HloError
 
-SWITCHES: Final = ("multi-output", "no-duplication", "guard-softmax", "wrap-transpose", "no-wrap")
+SWITCHES: Final = ("cpu", "multi-output", "no-duplication", "guard-softmax", "wrap-transpose", "no-wrap")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +105,15 @@ class FuseOptions:
     @property
     def is_one_fusion(self) -> bool:
         """Whether the report is on a single fusion."""
-        return self.name is not None and not self.is_about_calls
+        return self.name is not None and not self.is_about_calls and not self.why_not
+
+    @property
+    def pair_names(self) -> tuple[str, ...]:
+        """The instruction, or the producer and the consumer, to which --why-not is limited by NAME."""
+        names = _listed(self.name)
+        if len(names) > 2:
+            raise HloError(f"--why-not takes at most two names, found {len(names)}", hint="write PRODUCER,CONSUMER")
+        return tuple(name.removeprefix("%") for name in names)
 
     @property
     def is_of_parts(self) -> bool:

@@ -68,7 +68,7 @@ def what_if(module: Module, options: RefusionOptions) -> Result:
     producers, consumer = _by_hand(options)
     for producer in producers:
         rule = deciding_rule(module, producer, consumer)
-        if not rule.fuses:
+        if not rule.fuses and target_of(module) != "gpu":
             notes.append(f"the CPU compiler would not fuse these: {rule.explain(producer, consumer)}")
         before = {instruction.name for instruction in module.instructions}
         place = module.instruction(consumer)

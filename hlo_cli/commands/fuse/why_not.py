@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 from hlo_cli.analysis.fusion.rules import FusionRules
 from hlo_cli.analysis.fusion.unfused_pairs import UnfusedPair, unfused_pairs
@@ -30,10 +31,23 @@ _COLUMNS = (
 
 
 def report_of_why_not(
-    loaded: Loaded, rules: FusionRules, *, within: Computation | None, where: str | None, argument: str
+    loaded: Loaded,
+    rules: FusionRules,
+    *,
+    names: Sequence[str] = (),
+    within: Computation | None,
+    where: str | None,
+    argument: str,
 ) -> Report:
-    """One row for each pair, the largest saving first."""
-    pairs = [p for p in unfused_pairs(loaded.module, rules) if within is None or p.consumer.computation is within]
+    """One row for each pair, the largest saving first; of one instruction or one pair, if `names` are given."""
+    for name in names:
+        loaded.module.instruction(name)
+    pairs = [
+        pair
+        for pair in unfused_pairs(loaded.module, rules)
+        if (within is None or pair.consumer.computation is within)
+        and is_selected(names, pair.producer.name, pair.consumer.name)
+    ]
     pairs.sort(key=lambda pair: (-pair.saved_bytes, pair.producer.name, pair.consumer.name))
     rows = tuple(_row(pair, _reason(pair, is_compiled=loaded.module.is_scheduled)) for pair in pairs)
     everything = Table("pairs", _COLUMNS, rows, noun="pairs")
@@ -41,7 +55,7 @@ def report_of_why_not(
     parts: tuple[Part, ...] = (table,) if table.rows else (Passage("nothing", (_nothing(everything),)), table)
     return Report(
         "fuse",
-        _answer(pairs),
+        _answer(pairs) if pairs or not names else no_pair(names),
         numbers={
             "pairs": len(pairs),
             "fusible_pairs": sum(pair.rule.fuses for pair in pairs),
@@ -52,6 +66,26 @@ def report_of_why_not(
         notes=(*_notes(loaded), *notes_of(loaded)),
         input=input_facts(loaded),
     )
+
+
+def is_selected(names: Sequence[str], producer: str, consumer: str) -> bool:
+    """Whether a pair has the one name that is given, or is the pair of two names, in any order.
+
+    >>> is_selected(("a",), "a", "b"), is_selected(("b", "a"), "a", "b"), is_selected(("a", "c"), "a", "b")
+    (True, True, False)
+    """
+    return {producer, consumer}.issuperset(names)
+
+
+def no_pair(names: Sequence[str]) -> str:
+    """The answer if no pair has the given names.
+
+    >>> no_pair(("a", "b"))
+    'a and b are not producer and consumer in separate kernels'
+    """
+    if len(names) > 1:
+        return f"{' and '.join(names)} are not producer and consumer in separate kernels"
+    return f"{names[0]} is not a producer or consumer in a pair of kernels"
 
 
 def _row(pair: UnfusedPair, reason: str) -> tuple[int, str, str, str, str, bool, str]:

@@ -63,11 +63,11 @@ def compiler_memory(loaded: Loaded, *, chip: str | None = None, release: Release
 
 def compiler_viewer_peaks(loaded: Loaded) -> tuple[ViewerPeak, ...]:
     """The peaks of XProf's memory viewer, from the proto of the dump or next to it; empty without a proto."""
-    assignment = compiler_assignment(loaded)
-    if assignment is None or not assignment.heap_simulator_traces:
-        if loaded.input.proto is not None or loaded.input.path is None or loaded.input.dump is None:
-            return ()
-        assignment = _assignment_in_proto(loaded.input.path)
+    given = loaded.input
+    if given.proto is not None:
+        assignment = loaded.module.buffer_assignment
+    else:
+        assignment = _assignment_in_proto(given.path) if given.path is not None and given.dump is not None else None
     if assignment is None:
         return ()
     from hlo_cli.analysis.memory.memory_viewer import viewer_peaks

@@ -1,0 +1,219 @@
+"""What XLA:GPU's priority fusion decided last about each instruction, from the steps that it wrote.
+
+Mirrors `PriorityFusionQueue` of xla/backends/gpu/transforms/priority_fusion.cc: an update of a producer that waits in
+the queue states differences, any other update states times.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import field
+from typing import Final
+
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
+from hlo_cli.ir.compiler_files.fusion_process import FusedStep, FusionProcess, IneligibleStep, PriorityStep
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.module import Module
+
+_NUMBER: Final = re.compile(r"(?:\.clone|\.\d{1,18})\Z")
+_MICRO: Final = 1e-6
+_NAMELESS: Final = (opcodes.PARAMETER, opcodes.CONSTANT)
+"""Instructions that later passes rename."""
+_MAX_CANDIDATES: Final = 64
+"""Kernels that may have an instruction; a name that more of them share says nothing, and would take long."""
+
+
+@dataclass(frozen=True, slots=True)
+class FusionVerdict:
+    """The last decision on a producer: the reason why it cannot be fused, or the times of both choices.
+
+    The times, in seconds, are those of the producer and all its consumers: in one kernel for each consumer, or as
+    separate kernels. They are None if there is a reason.
+    """
+
+    producer: str
+    reason: str = ""
+    fused_seconds: float | None = None
+    unfused_seconds: float | None = None
+
+    @property
+    def saved_seconds(self) -> float | None:
+        """The time that fusing would save, negative if it costs time; None if it is unknown."""
+        if self.fused_seconds is None or self.unfused_seconds is None:
+            return None
+        return self.unfused_seconds - self.fused_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class FusionOutcome:
+    """The state after the pass.
+
+    `verdicts` are the last decisions on the producers that were not fused, by name. `members` are the instructions of
+    each fusion that the pass made, and `fused_into` the fusions of which an instruction became a part.
+    """
+
+    verdicts: Mapping[str, FusionVerdict]
+    members: Mapping[str, tuple[str, ...]]
+    fused_into: Mapping[str, tuple[str, ...]]
+
+
+def fusion_outcome(process: FusionProcess) -> FusionOutcome:
+    """Replays the steps of the pass.
+
+    >>> steps = (
+    ...     PriorityStep("a", ("b",), 2.0, 3.0),
+    ...     PriorityStep("b", ("c",), 5.0, 3.0),
+    ...     FusedStep("fusion", "a", "b"),
+    ...     PriorityStep("fusion", ("c",), 6.0, 4.0),
+    ... )
+    >>> outcome = fusion_outcome(FusionProcess(steps))
+    >>> outcome.fused_into["a"], outcome.members["fusion"], round(outcome.verdicts["fusion"].saved_seconds * 1e6)
+    (('fusion',), ('b', 'a'), -2)
+    """
+    replay = _Replay()
+    for step in process.steps:
+        match step:
+            case FusedStep():
+                replay.fuse(step)
+            case PriorityStep():
+                replay.update(step)
+            case IneligibleStep():
+                replay.refuse(step)
+    return replay.outcome()
+
+
+def names_in_the_pass(
+    outcome: FusionOutcome, kernels: Iterable[Instruction], after: Module | None = None
+) -> dict[Instruction, str]:
+    """Returns the name that each kernel of a later stage had after the pass, as far as it is known.
+
+    Later passes rename fusions, but not the instructions in them: `after`, the module right after the pass, has both
+    names. Without it, a fusion is that with whose instructions it has most names in common, but for the numbers, which
+    copies of instructions in a fusion have of their own; an instruction that several fusions have counts less.
+
+    >>> from hlo_cli import parse_module
+    >>> text = '''f { p = f32[8] parameter(0) add.1.3 = f32[8] add(p, p) ROOT exp.0.1 = f32[8] exponential(add.1.3) }
+    ... ENTRY e { p = f32[8] parameter(0) ROOT loop_fusion = f32[8] fusion(p), kind=kLoop, calls=f }'''
+    >>> outcome = FusionOutcome({}, {"fusion.7": ("add.1.0", "exp.0.0"), "fusion.8": ("add.1.0",)}, {})
+    >>> names_in_the_pass(outcome, parse_module(text).entry.instructions[1:])
+    {<fusion loop_fusion>: 'fusion.7'}
+    """
+    known: dict[str, tuple[str, ...]] = {name: (name,) for name in outcome.verdicts}
+    known.update(outcome.members)
+    homes: dict[str, list[str]] = {}
+    for home, parts in known.items():
+        for part in parts:
+            homes.setdefault(_base(part), []).append(home)
+    inside = {} if after is None else _fusion_of_each(after)
+    found: dict[Instruction, str] = {}
+    for kernel in kernels:
+        if kernel.opcode != opcodes.FUSION:
+            names = (name for name in (kernel.name, f"{kernel.name}.0") if name in known or name in outcome.fused_into)
+            best = next(names, None)
+        else:
+            best = _same_fusion(kernel, inside, known) or _most_common(kernel, homes, known)
+        if best is not None:
+            found[kernel] = best
+    return found
+
+
+def _fusion_of_each(module: Module) -> dict[str, str]:
+    """The name of the fusion that has an instruction, by the name of that; without parameters and constants."""
+    return {
+        each.name: fusion.name
+        for fusion in module.instructions
+        if fusion.opcode == opcodes.FUSION
+        for called in fusion.called_computations
+        for each in called.instructions
+        if each.opcode not in _NAMELESS
+    }
+
+
+def _same_fusion(fusion: Instruction, inside: Mapping[str, str], known: Mapping[str, tuple[str, ...]]) -> str | None:
+    """The fusion of which most instructions are, if the pass wrote about it."""
+    names = (each.name for called in fusion.called_computations for each in called.instructions)
+    votes = Counter(inside[name] for name in names if name in inside)
+    best = max(votes, key=votes.__getitem__, default=None)
+    return best if best in known else None
+
+
+def _most_common(
+    fusion: Instruction, homes: Mapping[str, list[str]], known: Mapping[str, tuple[str, ...]]
+) -> str | None:
+    """The home with which a fusion has the most instructions in common; the smaller one if several have as many."""
+    votes: dict[str, float] = {}
+    for each in (each for called in fusion.called_computations for each in called.instructions):
+        candidates = homes.get(_base(each.name), ())
+        for home in candidates if len(candidates) <= _MAX_CANDIDATES else ():
+            votes[home] = votes.get(home, 0.0) + 1 / len(candidates)
+    if fusion.name in votes or (fusion.name in known and known[fusion.name] == (fusion.name,)):
+        return fusion.name
+    return max(votes, key=lambda home: (votes[home], -len(known[home]))) if votes else None
+
+
+def _base(name: str) -> str:
+    """A name without the number that makes it unique."""
+    return _NUMBER.sub("", name)
+
+
+@dataclass(slots=True)
+class _Replay:
+    """`queued` are the producers whose next update states differences, `round` the fusions of the current producer."""
+
+    verdicts: dict[str, FusionVerdict] = field(default_factory=dict)
+    times: dict[str, tuple[float, float]] = field(default_factory=dict)
+    queued: set[str] = field(default_factory=set)
+    members: dict[str, dict[str, None]] = field(default_factory=dict)
+    fused_into: dict[str, dict[str, None]] = field(default_factory=dict)
+    round: set[str] = field(default_factory=set)
+    is_fusing: bool = False
+
+    def fuse(self, step: FusedStep) -> None:
+        """Fuses the producer into a consumer, which the fusion replaces."""
+        if not self.is_fusing:
+            self.round = set()
+        self.is_fusing = True
+        self.round.add(step.fusion)
+        parts = self.members.get(step.producer, {step.producer: None})
+        into = self.members.setdefault(step.fusion, {})
+        if step.fusion != step.consumer:
+            into.update(self.members.pop(step.consumer, {step.consumer: None}))
+            self._end(step.consumer, step.fusion)
+        elif not into:
+            into[step.consumer] = None
+        into.update(parts)
+        self._end(step.producer, step.fusion)
+
+    def update(self, step: PriorityStep) -> None:
+        """Records the times of a producer, or adds the differences to them."""
+        self.is_fusing = False
+        fused, unfused = step.fused_us, step.unfused_us
+        if step.producer in self.queued and step.producer not in self.round:
+            before = self.times[step.producer]
+            fused, unfused = fused + before[0], unfused + before[1]
+        self.times[step.producer] = fused, unfused
+        (self.queued.add if unfused >= fused else self.queued.discard)(step.producer)
+        self.verdicts[step.producer] = FusionVerdict(step.producer, "", fused * _MICRO, unfused * _MICRO)
+
+    def refuse(self, step: IneligibleStep) -> None:
+        """Records the reason why a producer cannot be fused."""
+        self.is_fusing = False
+        self.queued.discard(step.producer)
+        self.verdicts[step.producer] = FusionVerdict(step.producer, step.reason)
+
+    def outcome(self) -> FusionOutcome:
+        """What is left at the end: producers that were fused have no verdict."""
+        return FusionOutcome(
+            self.verdicts,
+            {name: tuple(parts) for name, parts in self.members.items() if name not in self.fused_into},
+            {name: tuple(into) for name, into in self.fused_into.items()},
+        )
+
+    def _end(self, name: str, fusion: str) -> None:
+        self.queued.discard(name)
+        self.verdicts.pop(name, None)
+        if name != fusion:
+            self.fused_into.setdefault(name, {})[fusion] = None
