@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from hlo_cli.commands.shared.io_options import InputOptions
@@ -11,7 +12,7 @@ from hlo_cli.inputs.compression import decompress
 from hlo_cli.inputs.files import missing, unreadable
 from hlo_cli.inputs.input import Input
 from hlo_cli.report.cell import Cell
-from hlo_cli.source import Diagnostic, Source
+from hlo_cli.source import Diagnostic, HloError, Source
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.profile.joining import GivenModule
@@ -52,9 +53,30 @@ def load_profile(path: str, dump: Sequence[str], reading: InputOptions) -> Loade
     """The profile of a trace; `dump` are inputs whose modules are used for programs that the trace does not contain."""
     from hlo_cli.analysis.profile.measure import measure
 
-    trace = read_trace_file(path)
+    trace = _trace(path)
     profile = measure(trace, lambda program: read_program(program, strict=reading.strict), given_modules(dump, reading))
     return Loaded(profile, path, InputOptions().command_line([path]))
+
+
+def _trace(path: str) -> Trace:
+    """The trace at a path; HloError that says so if a dump is there."""
+    try:
+        return read_trace_file(path)
+    except HloError:
+        if _is_dump(path):
+            command = f"hlo parse {InputOptions().command_line([path])}"
+            hint = f"for a dump, run `{command}`; to record a trace, see `hlo help profiles`"
+            raise HloError(f"{path} is a dump, not a profiler's trace", hint=hint) from None
+        raise
+
+
+def _is_dump(path: str) -> bool:
+    """Whether a path has modules, which are not those of a trace."""
+    from hlo_cli.inputs.input import read_inputs
+
+    with suppress(HloError, OSError):
+        return path != "-" and any(each.looks_like_hlo for each in read_inputs([path]))
+    return False
 
 
 def read_trace_file(path: str) -> Trace:

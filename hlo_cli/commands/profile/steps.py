@@ -39,7 +39,7 @@ def report_of_steps(measured: Measured) -> Report:
         rows.append((*found.cells_of(outside, None, len(measured.profile.devices)), None, "(no step)"))
     columns = (
         *found.columns(f"per {measured.device_noun}" if len(measured.profile.devices) > 1 else ""),
-        Column("part", "part", person=any(not step.is_whole for step in steps)),
+        Column("whole_step", "whole", "flag", person=any(not step.is_whole for step in steps)),
         Column("trace_step", "step"),
     )
     table = Table("steps", columns, tuple(rows), noun="steps")
