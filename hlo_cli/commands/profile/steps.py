@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from hlo_cli.analysis.profile.measures import Measure, measures
 from hlo_cli.analysis.profile.profile import NO_STEP, PS
-from hlo_cli.analysis.profile.rows import rows_of, sums_by
+from hlo_cli.analysis.profile_details.rows import rows_of, sums_by
 from hlo_cli.commands.profile.words import facts_of, numbers_of
 from hlo_cli.report.cell import Row
 from hlo_cli.report.column import Column, Share
