@@ -42,6 +42,7 @@ COMPUTED = {
             )
         },
     },
+    "commands/profile/groups.py": dict.fromkeys(("opcode", "kind", "axis", "computation", "module"), ""),
     "commands/schedule/sequence.py": {"hbm_bytes": "HBM", "vmem_bytes": "VMEM"},
     "commands/tile_index/tables.py": {"tile_index": "tile", "index_in_tile": "in tile"},
     "report/facts.py": {"count": "", "bytes": "", "step": ""},

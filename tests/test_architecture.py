@@ -78,6 +78,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "statements": {"cost", "dataflow", "fusion", "hardware", "matching", "memory", "origin", "query"},
         "graphs": {"cost", "dataflow", "fusion", "matching"},
         "profile": {"cost", "dataflow", "hardware", "matching", "origin", "schedule", "sharding"},
+        "profile_details": {"profile"},
         "query": {"cost", "dataflow", "fusion", "hardware", "layout", "memory", "origin", "schedule", "sharding"},
     },
     "commands": {

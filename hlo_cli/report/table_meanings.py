@@ -235,7 +235,7 @@ TABLE_MEANINGS: Final = MappingProxyType(
             "transfers": "transfers with their exposed time, the largest first",
             "operation": "facts on the instruction",
             "neighbors": "what runs before and after the instruction",
-            "events": "events of the instruction, in the order of time",
+            "events": "events of the instruction, by device and time",
             "sums": "times of changed and of unchanged code",
             "changes": "kernels whose code was changed, added, or removed",
             "differences": "instructions inside changed kernels that were changed, added, or removed",

@@ -15,7 +15,7 @@ from hlo_cli.commands.shared.command import Command, flag, option
 from hlo_cli.commands.shared.io_options import io_of, io_options
 from hlo_cli.commands.shared.where import where_option
 from hlo_cli.commands.shared.writing import write_report
-from hlo_cli.source import HloError, joined_by_or
+from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
     from hlo_cli.commands.profile.measured import Measured
@@ -34,6 +34,15 @@ EXAMPLES = (
     "hlo profile after.xplane.pb --against before.xplane.pb",
 )
 DETAILS = """\
+Groups of --by:
+  instruction, opcode, computation, module
+  kind         XLA's category, such as data formatting
+  source       line of the program, inferred for instructions without one
+  scope        named scope, without the numbers of layers
+  argument     argument that an instruction moves
+  axis         mesh axes of collectives
+  step, device, with busy and idle time
+
 Self time excludes that of events inside an event, such as the body of a while
 loop. Shares are parts of the time of all devices, idle time included. See
 `hlo help profiles`.
@@ -49,17 +58,16 @@ loop. Shares are parts of the time of all devices, idle time included. See
     is_common=True,
     type=click.Choice(GROUPINGS),
     metavar="GROUP",
-    default=GROUPINGS[0],
-    help=f"Show times by group: {joined_by_or(GROUPINGS)}.",
+    help="Show times by source, scope, opcode, kind, axis, step, device, or another group.",
 )
 @flag("--lost", group="Reports", is_common=True, help="Show the time above the least time at the peak rates.")
 @flag(
     "--predicted",
     group="Reports",
     is_common=True,
-    help="Show predicted times on --chip next to measured ones, the largest differences first.",
+    help="Compare measured times with those predicted for --chip.",
 )
-@flag("--timeline", group="Reports", is_common=True, help="Show what ran when in one step.")
+@flag("--timeline", group="Reports", is_common=True, help="List the events of one step by time.")
 @option(
     "--step",
     group="Reports",

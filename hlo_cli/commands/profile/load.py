@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from hlo_cli.commands.shared.io_options import InputOptions
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.input import Input
 from hlo_cli.report.cell import Cell
-from hlo_cli.source import Diagnostic, Source
+from hlo_cli.source import Diagnostic, HloError, Source
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.profile.joining import GivenModule
     from hlo_cli.analysis.profile.profile import Profile
     from hlo_cli.ir.module import Module
-    from hlo_cli.ir.traces.trace import TracedProgram
+    from hlo_cli.ir.traces.trace import Trace, TracedProgram
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +50,33 @@ class Loaded:
 def load_profile(path: str, dump: Sequence[str], reading: InputOptions) -> Loaded:
     """The profile of a trace; `dump` are inputs whose modules are used for programs that the trace does not contain."""
     from hlo_cli.analysis.profile.measure import measure
+
+    traces = _traces(path)
+    profile = measure(traces, lambda program: read_program(program, strict=reading.strict), given_modules(dump, reading))
+    return Loaded(profile, path, InputOptions().command_line([path]))
+
+
+def _traces(path: str) -> Sequence[Trace]:
+    """The traces at a path; HloError that says so if a dump is there."""
     from hlo_cli.read_traces import read_traces
 
-    profile = measure(
-        read_traces([path]), lambda program: read_program(program, strict=reading.strict), given_modules(dump, reading)
-    )
-    return Loaded(profile, path, InputOptions().command_line([path]))
+    try:
+        return read_traces([path])
+    except HloError:
+        if _is_dump(path):
+            command = f"hlo parse {InputOptions().command_line([path])}"
+            hint = f"for a dump, run `{command}`; to record a trace, see `hlo help profiles`"
+            raise HloError(f"{path} is a dump, not a profiler's trace", hint=hint) from None
+        raise
+
+
+def _is_dump(path: str) -> bool:
+    """Whether a path has modules, which are not those of a trace."""
+    from hlo_cli.inputs.input import read_inputs
+
+    with suppress(HloError, OSError):
+        return path != "-" and any(each.looks_like_hlo for each in read_inputs([path]))
+    return False
 
 
 def read_program(program: TracedProgram, *, strict: bool = False) -> Module:

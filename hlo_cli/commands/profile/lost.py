@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from hlo_cli.analysis.profile.rates import over_peak
-from hlo_cli.analysis.profile.touched import touched_tiles
+from hlo_cli.analysis.profile_details.touched import touched_tiles
 from hlo_cli.commands.profile.operations import source_of
 from hlo_cli.commands.profile.words import facts_of, numbers_of
 from hlo_cli.ir.operations import COLLECTIVES, wrapped_opcode

@@ -47,7 +47,7 @@ class Measured:
         from hlo_cli.commands.profile.where import timed_where
         from hlo_cli.commands.shared.where import chosen
 
-        return chosen(timed_where(self.where, self), self.every, "operations")
+        return chosen(timed_where(self.where, self.profile), self.every, "operations")
 
     @property
     def selected(self) -> Sequence[Timed]:

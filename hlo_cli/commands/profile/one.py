@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.analysis.profile.operation_events import Calls, calls_of, histogram, neighbors, two_modes
 from hlo_cli.analysis.profile.rates import over_peak
-from hlo_cli.analysis.profile.touched import TouchedTiles, touched_tiles
+from hlo_cli.analysis.profile_details.operation_events import Calls, calls_of, histogram, neighbors, two_modes
+from hlo_cli.analysis.profile_details.touched import TouchedTiles, touched_tiles
 from hlo_cli.commands.profile.find import find_timed
 from hlo_cli.commands.profile.operations import source_of
 from hlo_cli.commands.profile.prediction import prediction_of, prediction_words

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from hlo_cli.analysis.profile.measures import Measure, measures
 from hlo_cli.analysis.profile.profile import NO_STEP, PS
-from hlo_cli.analysis.profile.rows import rows_of, sums_by
+from hlo_cli.analysis.profile_details.rows import rows_of, sums_by
 from hlo_cli.commands.profile.words import facts_of, numbers_of
 from hlo_cli.report.cell import Row
 from hlo_cli.report.column import Column, Share
@@ -39,7 +39,7 @@ def report_of_steps(measured: Measured) -> Report:
         rows.append((*found.cells_of(outside, None, len(measured.profile.devices)), None, "(no step)"))
     columns = (
         *found.columns(f"per {measured.device_noun}" if len(measured.profile.devices) > 1 else ""),
-        Column("part", "part", person=any(not step.is_whole for step in steps)),
+        Column("whole_step", "whole", "flag", person=any(not step.is_whole for step in steps)),
         Column("trace_step", "step"),
     )
     table = Table("steps", columns, tuple(rows), noun="steps")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.profile.profile import PS
-from hlo_cli.analysis.profile.timeline import Slot, Window, median_step, window_of
+from hlo_cli.analysis.profile_details.timeline import Slot, Window, median_step, window_of
 from hlo_cli.commands.profile.words import facts_of
 from hlo_cli.report.cell import Cell, Row
 from hlo_cli.report.column import Column

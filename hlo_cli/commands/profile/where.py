@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from hlo_cli.analysis.profile.profile import PS
 from hlo_cli.analysis.query.fields import Fields, FieldValue, Kind, Predicate, Reader
 from hlo_cli.analysis.query.where import predicate
 from hlo_cli.analysis.query.where_fields import fields_of
@@ -16,18 +17,18 @@ from hlo_cli.syntax.attributes.table import ATTRIBUTE_NAMES
 from hlo_cli.syntax.queries.where import parse_where
 
 if TYPE_CHECKING:
-    from hlo_cli.commands.profile.measured import Measured
+    from hlo_cli.analysis.profile.profile import Profile
     from hlo_cli.ir.where import Call, Where
 
 
-def timed_where(expression: str, measured: Measured) -> Predicate[Timed]:
+def timed_where(expression: str, profile: Profile) -> Predicate[Timed]:
     """Whether an expression matches an operation: its times, and its instruction in the module of its program.
 
     A field of instructions does not apply to kernels without one.
     """
     where = parse_where(expression)
-    own = _own_fields(measured)
-    modules = list(dict.fromkeys(each.module for each in measured.profile.programs if each.module is not None))
+    own = _own_fields(profile.total_ps * PS)
+    modules = list(dict.fromkeys(each.module for each in profile.programs if each.module is not None))
     tests: dict[Module | None, Predicate[Timed]] = {}
     for module in modules:
         fields: Fields[Timed] = fields_of(module, ATTRIBUTE_NAMES, _instruction, lambda each: _instruction(each).shape)
@@ -47,8 +48,7 @@ def _instruction(each: Timed) -> Instruction:
     return each.operation.instruction
 
 
-def _own_fields(measured: Measured) -> Mapping[str, Reader[Timed]]:
-    whole = measured.whole
+def _own_fields(whole: float) -> Mapping[str, Reader[Timed]]:
     return {
         "instruction": Reader("name", lambda each: each.instruction_name),
         "kernel": Reader("names", lambda each: each.operation.kernels or (each.operation.name,)),

@@ -61,7 +61,7 @@ class Neighbor:
 
 @dataclass(frozen=True, slots=True)
 class Calls:
-    """The events of an operation in the order of time, with the numbers of its executions, devices, and lines.
+    """The events of an operation, by device and time, with the numbers of its executions, devices, and lines.
 
     `executions` are those of the program on all devices, 0 if the trace does not number them.
     """
@@ -102,7 +102,7 @@ def calls_of(profile: Profile, operation: Operation) -> Calls:
     """The events of an operation."""
     occurrences = profile.occurrences
     rows = np.flatnonzero(profile.codes == profile.operations.index(operation))
-    rows = rows[np.argsort(occurrences.begins_ps[rows], kind="stable")].astype(np.int64)
+    rows = rows[np.lexsort((occurrences.begins_ps[rows], occurrences.devices[rows]))].astype(np.int64)
     runs, devices = occurrences.runs[rows], occurrences.devices[rows]
     known = runs != NO_RUN
     executions = len(np.unique(np.stack((runs[known], devices[known])), axis=1).T)

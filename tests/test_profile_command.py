@@ -1,0 +1,341 @@
+"""`hlo profile`: what its screens say is what a plain count of the events in the trace gives."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+import random
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hlo_cli.analysis.profile_details.operation_events import histogram, two_modes
+from hlo_cli.analysis.profile_details.touched import touched_tiles
+from hlo_cli.cli import main
+from hlo_cli.ir.traces.trace import ABSENT
+from hlo_cli.library import parse_module
+from hlo_cli.syntax.traces.read import read_trace
+from strategies import FIXTURES
+from traces_of_cpus import Ran, cpu_file
+from traces_of_tpus import VARIANTS, tpu_file
+
+LOOPS = FIXTURES / "traces/cpu_loops/trace.xplane.pb.gz"
+SMALL = FIXTURES / "traces/cpu/trace.xplane.pb"
+MODULE = """HloModule jit_f
+body { p = f32[256] parameter(0)  ROOT n = f32[256] negate(p) }
+ENTRY e {
+  a = f32[256] parameter(0)
+  x = f32[256] exponential(a), metadata={op_name="jit(f)/mlp/exp" source_file="m.py" source_line=3}
+  y = f32[256] add(x, x), metadata={op_name="jit(f)/mlp/add" source_file="m.py" source_line=4}
+  ROOT z = f32[256] fusion(y), kind=kLoop, calls=body
+}"""
+
+Answer = dict[str, Any]
+Ask = Callable[..., Answer]
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def ask(capsys: Capture) -> Ask:
+    """The JSON of a command line."""
+
+    def answer(*arguments: str) -> Answer:
+        capsys.readouterr()
+        code = main(["profile", *arguments, "--json"], standalone=False)
+        out, err = capsys.readouterr()
+        assert code == 0, err
+        found: Answer = json.loads(out)
+        return found
+
+    return answer
+
+
+def fails(capsys: Capture, *arguments: str) -> str:
+    capsys.readouterr()
+    assert main([*arguments], standalone=False) == 2
+    return capsys.readouterr().err
+
+
+def made(path: Path, ran: list[Ran], steps: list[tuple[int, int, int]] | None = None, *, module: str = MODULE) -> str:
+    """A trace of these events of a module."""
+    file = path / "t.xplane.pb"
+    file.write_bytes(cpu_file(ran, parse_module(module) if module else None, steps or []))
+    return str(file)
+
+
+def counted(path: Path) -> tuple[Counter[str], Counter[str], int]:
+    """Events and picoseconds of each instruction, and the number of events, by a loop over the file."""
+    data = path.read_bytes()
+    trace = read_trace(gzip.decompress(data) if path.suffix == ".gz" else data, str(path))
+    events, times = Counter[str](), Counter[str]()
+    for line in (line for plane in trace.planes for line in plane.lines):
+        ops = line.statistic("hlo_op")
+        for at in np.flatnonzero(ops.codes != ABSENT).tolist():
+            events[str(ops.of(at))] += 1
+            times[str(ops.of(at))] += int(line.events.durations_ps[at])
+    return events, times, sum(events.values())
+
+
+@pytest.mark.parametrize("path", [SMALL, LOOPS], ids=["small", "loops"])
+def test_rows_are_the_events_of_the_trace(path: Path, ask: Ask) -> None:
+    events, times, total = counted(path)
+    found = ask(str(path))
+    rows = found["tables"]["operations"]["rows"]
+    by_name: Mapping[str, list[Answer]] = defaultdict(list)
+    for row in rows:
+        by_name[row["instruction"]].append(row)
+    assert set(by_name) == set(events)
+    for name, same in by_name.items():
+        assert sum(row["events"] for row in same) == events[name]
+        assert all(row["events"] % row["calls"] == 0 for row in same)
+        assert math.isclose(sum(row["total_seconds"] for row in same), times[name] * 1e-12)
+    answer = found["answer"]
+    assert answer["events"] == total
+    assert math.isclose(sum(row["self_seconds"] for row in rows), answer["self_seconds"])
+    assert math.isclose(sum(row["share"] for row in rows) + answer["idle_seconds"] / answer["seconds"], 1)
+
+
+@pytest.mark.parametrize("by", ["source", "scope", "argument", "opcode", "kind", "axis", "computation", "module"])
+def test_groups_have_all_the_time(by: str, ask: Ask) -> None:
+    answer = ask(str(LOOPS), "--by", by)
+    (rows,) = (table["rows"] for table in answer["tables"].values() if "instructions" in table["rows"][0])
+    assert math.isclose(sum(row["self_seconds"] for row in rows), answer["answer"]["self_seconds"])
+    assert sum(row["instructions"] for row in rows) == answer["answer"]["operations"]
+    assert len({row[by] for row in rows}) == len(rows)
+
+
+def test_groups_are_those_of_the_instructions(tmp_path: Path, ask: Ask) -> None:
+    path = made(tmp_path, [Ran("x", 0, 100), Ran("y", 100, 50), Ran("z", 200, 30)])
+    sources = {row["source"]: row["self_seconds"] for row in ask(path, "--by", "source")["tables"]["sources"]["rows"]}
+    assert sources == pytest.approx({"m.py:3": 100e-9, "m.py:4": 80e-9})  # z has that of its operand, inferred
+    scopes = {row["scope"]: row["self_seconds"] for row in ask(path, "--by", "scope")["tables"]["scopes"]["rows"]}
+    assert scopes == pytest.approx({"mlp": 180e-9})
+    kinds = {row["kind"]: row["self_seconds"] for row in ask(path, "--by", "kind")["tables"]["kinds"]["rows"]}
+    assert kinds == pytest.approx({"non-fusion elementwise": 150e-9, "loop fusion": 30e-9})
+
+
+def test_steps_and_devices(tmp_path: Path, ask: Ask) -> None:
+    ran = [Ran("x", 10, 20), Ran("y", 40, 20), Ran("x", 110, 50, run=2), Ran("z", 300, 5, run=3)]
+    path = made(tmp_path, ran, [(0, 0, 100), (1, 100, 200)])
+    rows = ask(path, "--by", "step")["tables"]["steps"]["rows"]
+    assert [(row["trace_step"], row["events"]) for row in rows] == [("0", 2), ("1", 1), ("(no step)", 1)]
+    assert [row["busy_seconds"] for row in rows] == pytest.approx([40e-9, 50e-9, 5e-9])
+    assert [row["idle_seconds"] for row in rows[:2]] == pytest.approx([60e-9, 50e-9])
+    (device,) = ask(path, "--by", "device")["tables"]["devices"]["rows"]
+    assert device["time_seconds"] == pytest.approx(295e-9)
+    assert device["busy_seconds"] == pytest.approx(95e-9)
+    only = ask(path, "--by", "step", "--where", "opcode == add")["tables"]["steps"]["rows"]
+    assert [row["events"] for row in only] == [1, 0]
+
+
+def test_where_has_measured_fields_and_those_of_instructions(tmp_path: Path, ask: Ask, capsys: Capture) -> None:
+    path = made(tmp_path, [Ran("x", 0, 100), Ran("y", 100, 50), Ran("y", 160, 50, run=2), Ran("gemm_kernel", 300, 30)])
+
+    def names(expression: str) -> set[str]:
+        return {row["instruction"] for row in ask(path, "--where", expression)["tables"]["operations"]["rows"]}
+
+    assert names("time > 0.00000009 and calls == 1") == {"x"}
+    assert names("calls == 2 and op_name ~ add") == {"y"}
+    assert names("joined") == {"x", "y"}
+    assert names("self_time < 4e-8") == names("instruction == '(no instruction)'") == {"(no instruction)"}
+    # x reads and writes 1 KiB each in 100 ns: 20.48 GB/s
+    assert names("achieved_bandwidth > 20GB and achieved_bandwidth < 21GB") == {"x"}
+    kernels = ask(path, "--where", "not joined")["tables"]["kernels"]["rows"]
+    assert [row["kernel"] for row in kernels] == ["gemm_kernel"]
+    for field in ("self_time", "achieved_bandwidth", "roofline_fraction"):
+        assert "only `hlo profile TRACE`" in fails(
+            capsys, "parse", str(SMALL), "--module", "jit_step", "--where", f"{field} > 1"
+        )
+    assert "roofline_fraction" not in ask(path)["tables"]["operations"]["rows"][0]
+    rows = ask(path, "--chip", "v5e", "--where", "roofline_fraction > 1%")["tables"]["operations"]["rows"]
+    # 2 KiB at 819 GB/s take 2.5 ns of the 100 ns of x; y reads and writes 3 KiB in 50 ns
+    found = {row["instruction"]: row["roofline_fraction"] for row in rows}
+    assert found == pytest.approx({"x": 2048 / 819e9 / 100e-9, "y": 3072 / 819e9 / 50e-9})
+
+
+@pytest.mark.parametrize(
+    ("ran", "first"),
+    [
+        ([Ran("x", 0, 100)], "x (non-fusion elementwise) takes 100% of 100.0 ns"),
+        ([Ran("x", 0, 10), Ran("y", 90, 10)], "The device is idle for 80% of 100.0 ns; x (non-fusion elementwise)"),
+        ([Ran("gemm_kernel", 0, 100)], "kernel gemm_kernel takes 100% of 100.0 ns"),
+        ([Ran("x", 0, 0)], "1 event of no measurable time"),
+        ([Ran("x", 0, 0), Ran("y", 5, 0)], "2 events of no measurable time"),
+    ],
+)
+def test_the_first_line(ran: list[Ran], first: str, tmp_path: Path, capsys: Capture) -> None:
+    path = made(tmp_path, ran)
+    assert main(["profile", path, "--format", "screen"], standalone=False) == 0
+    assert " ".join(capsys.readouterr().out.split()).startswith(first)
+
+
+def test_what_is_no_profile_is_said(tmp_path: Path, capsys: Capture) -> None:
+    empty, text = tmp_path / "e", tmp_path / "m.hlo"
+    empty.write_bytes(b"")
+    text.write_text(MODULE, encoding="utf-8")
+    assert "requires a trace" in fails(capsys, "profile")
+    assert "not found" in fails(capsys, "profile", str(tmp_path / "none"))
+    assert str(empty) in fails(capsys, "profile", str(empty))
+    assert "is a dump" in fails(capsys, "profile", str(text))
+    assert "no timed operations" in fails(capsys, "profile", made(tmp_path, []))
+    assert "did you mean 'ynn_fusion'" in fails(capsys, "profile", str(SMALL), "ynn_fusio")
+    assert "--chip" in fails(capsys, "profile", str(SMALL), "--lost")
+    assert "--chip" in fails(capsys, "profile", str(SMALL), "--predicted")
+    assert "unknown step" in fails(capsys, "profile", str(LOOPS), "--timeline", "--step", "none")
+    assert "--lost" in fails(capsys, "profile", str(SMALL), "--lost", "--timeline")
+
+
+def test_a_name_inside_a_fusion_has_no_events(tmp_path: Path, capsys: Capture) -> None:
+    path = made(tmp_path, [Ran("z", 0, 100)])
+    error = fails(capsys, "profile", path, "n")
+    assert "has no events" in error
+    assert "part of z" in error
+    assert "did not run" in fails(capsys, "profile", path, "x")
+
+
+def test_one_instruction(ask: Ask) -> None:
+    rows = ask(str(LOOPS))["tables"]["operations"]["rows"]
+    row = max(rows, key=lambda row: row["calls"])
+    found = ask(str(LOOPS), row["instruction"])
+    answer, events = found["answer"], found["tables"]["events"]["rows"]
+    assert len(events) == answer["events"] == row["events"]
+    seconds = sorted(event["seconds"] for event in events)
+    assert seconds[0] == pytest.approx(answer["least_seconds"])
+    assert seconds[-1] == pytest.approx(answer["greatest_seconds"])
+    assert sum(seconds) == pytest.approx(answer["total_seconds"])
+    assert np.median(seconds) == pytest.approx(answer["median_seconds"])
+    assert events == sorted(events, key=lambda event: (event["device"], event["begin_seconds"]))
+
+
+def test_neighbors_run_before_and_after_not_inside(tmp_path: Path, ask: Ask) -> None:
+    ran = [Ran("x", 0, 10), Ran("y", 20, 100), Ran("n", 30, 10), Ran("n", 50, 10), Ran("z", 125, 10)]
+    ran += [Ran("x", 300, 10, line="other"), Ran("y", 313, 100, line="other")]
+    path = made(tmp_path, ran)
+    rows = ask(path, "y")["tables"]["neighbors"]["rows"]
+    found = [(row["when"], row["instruction"], row["events"], row["gap_seconds"]) for row in rows]
+    assert found == [("before", "x", 2, pytest.approx(6.5e-9)), ("after", "z", 1, pytest.approx(5e-9))]
+    rows = ask(path, "n")["tables"]["neighbors"]["rows"]
+    assert {(row["when"], row["instruction"]) for row in rows} == {
+        ("before", "x"), ("before", "n"), ("after", "n"), ("after", "z"),
+    }  # fmt: skip
+
+
+def test_times_of_one_mode_are_seldom_taken_for_two() -> None:
+    """Of each shape and number of calls, at most 1% of random times with one mode are said to have two."""
+    draw = np.random.default_rng(5)
+    shapes: list[Callable[[int], np.ndarray[Any, np.dtype[np.float64]]]] = [
+        lambda n: 10 + draw.normal(size=n),
+        lambda n: np.exp(draw.normal(size=n)),
+        lambda n: 1 + draw.exponential(size=n),
+        lambda n: draw.uniform(1, 9, size=n),
+        lambda n: 1 + draw.pareto(1.5, size=n),
+    ]
+    for shape, count in product(shapes, (10, 20, 50)):
+        alarms = sum(two_modes(shape(count).tolist()) is not None for _ in range(400))
+        assert alarms <= 4
+    slow = [20 + draw.normal() if number % 3 == 0 else 10 + draw.normal() * 0.5 for number in range(60)]
+    modes = two_modes(slow)
+    assert modes is not None
+    assert (modes.fast, modes.slow) == (40, 20)
+    assert two_modes(slow[:9]) is None
+
+
+def test_histograms_have_all_events() -> None:
+    draw = random.Random(3)
+    for _ in range(50):
+        seconds = [draw.expovariate(1) for _ in range(draw.randint(1, 40))]
+        counts = histogram(seconds, draw.randint(1, 70))
+        assert sum(counts) == len(seconds)
+
+
+def test_touched_tiles_are_those_of_the_elements() -> None:
+    """At the first offset, the tiles in which any element of the slice is, counted one element at a time."""
+    draw, shown = random.Random(7), 0
+    for _ in range(150):
+        rank = draw.randint(1, 4)
+        sizes = [draw.randint(1, 9) for _ in range(rank)]
+        part = [draw.randint(1, size) for size in sizes]
+        order = draw.sample(range(rank), rank)
+        tile = [draw.randint(1, 4) for _ in range(draw.randint(1, rank))]
+        layout = f"{{{','.join(map(str, order))}:T({','.join(map(str, tile))})}}"
+        array, piece = (f"f32[{','.join(map(str, each))}]" for each in (sizes, part))
+        indices = ", ".join("i" for _ in range(rank))
+        root = f"ROOT r = {array}{layout} dynamic-update-slice(a, u, {indices})"
+        text = f"a = {array}{layout} parameter(0)  u = {piece} parameter(1)  i = s32[] parameter(2)  {root}"
+        instruction = parse_module(f"HloModule m  ENTRY e {{ {text} }}").entry.root
+        assert instruction is not None
+        physical = [range(part[d]) for d in order[::-1]]
+        untiled = rank - len(tile)
+        tiles = {
+            (*at[:untiled], *(x // t for x, t in zip(at[untiled:], tile, strict=True))) for at in product(*physical)
+        }
+        expected = len(tiles) * math.prod(tile) * 4
+        found = touched_tiles(instruction)
+        if expected > math.prod(part) * 4:
+            assert [each.bytes for each in found] == [expected]
+            shown += 1
+        else:
+            assert not found
+    assert shown > 50
+
+
+def test_lost_time_is_above_the_roof(tmp_path: Path, ask: Ask) -> None:
+    path = made(tmp_path, [Ran("x", 0, 100), Ran("x", 200, 300, run=2), Ran("y", 600, 1), Ran("kernel", 700, 50)])
+    found = ask(path, "--lost", "--chip", "v5e")
+    rows = {row["instruction"]: row for row in found["tables"]["lost"]["rows"]}
+    floor = 2048 / 819e9
+    assert rows["x"]["floor_seconds"] == pytest.approx(floor)
+    assert rows["x"]["lost_seconds"] == pytest.approx(400e-9 - 2 * floor)
+    assert rows["x"]["factor"] == pytest.approx(200e-9 / floor)
+    assert rows["y"]["lost_seconds"] == 0  # 3 KiB in 1 ns: 375% of the roof
+    assert found["answer"]["lost_seconds"] == pytest.approx(400e-9 - 2 * floor)
+    assert "kernel" not in rows
+
+
+def test_lost_explains_what_is_over_the_roof(tmp_path: Path, capsys: Capture) -> None:
+    path = made(tmp_path, [Ran("x", 0, 100), Ran("y", 600, 1)])
+    assert main(["profile", path, "--lost", "--chip", "v5e", "--format", "screen"], standalone=False) == 0
+    assert "Over 100% of the roof: y; its declared cost is higher than what it does." in " ".join(
+        capsys.readouterr().out.split()
+    )
+
+
+def test_timelines_have_the_events_of_a_step(tmp_path: Path, ask: Ask) -> None:
+    ran = [Ran("x", 10, 20), Ran("y", 15, 10, line="b"), Ran("z", 150, 50, run=2), Ran("x", 190, 30, run=2)]
+    path = made(tmp_path, ran, [(3, 0, 100), (4, 110, 210)])
+    found = ask(path, "--timeline", "--step", "4")
+    rows = found["tables"]["timeline"]["rows"]
+    assert [(row["instruction"], row["begin_seconds"], row["seconds"]) for row in rows] == [
+        ("z", pytest.approx(40e-9), pytest.approx(50e-9)),
+        ("x", pytest.approx(80e-9), pytest.approx(30e-9)),
+    ]
+    assert found["answer"]["seconds"] == pytest.approx(110e-9)  # it ends with its last event
+    lanes = ask(path, "--timeline", "--step", "3")["figures"]["lanes"]["lanes"]
+    assert {lane["line"] for lane in lanes} == {"tf_XLAEigen/1", "b"}
+    busy = {lane["line"]: sum(lane["busy"]) / 100 for lane in lanes}
+    assert busy == pytest.approx({"tf_XLAEigen/1": 0.2, "b": 0.1}, abs=0.01)
+
+
+@pytest.mark.parametrize("kind", [VARIANTS[0], VARIANTS[8]], ids=lambda kind: kind.name)
+@pytest.mark.parametrize("options", [(), ("--by", "source"), ("--by", "step"), ("--timeline",), ("--lost",)], ids=str)
+def test_screens_of_tpus_are_80_columns_wide(
+    options: tuple[str, ...], kind: Any, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.chdir(tmp_path)
+    trace = read_trace(gzip.decompress(LOOPS.read_bytes()), "loops")
+    Path("t.xplane.pb").write_bytes(tpu_file(trace, kind))
+    code = main(["profile", "t.xplane.pb", *options, "--format", "screen"], standalone=False)
+    out, err = capsys.readouterr()
+    if options == ("--lost",) and not kind.has_peaks:
+        assert code == 2
+        return
+    assert code == 0, err
+    assert max(len(line) for line in out.splitlines() if "hlo profile" not in line) <= 80
+    assert "TPU cores" in out
