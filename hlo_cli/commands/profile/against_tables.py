@@ -153,10 +153,8 @@ def programs_table(programs: Sequence[ProgramPair]) -> Table:
     columns = (
         Column("before", "before", "name"),
         Column("after", "after", "name"),
-        *(
-            Column(name, name, "count")
-            for name in ("matched", "changed", "added", "removed", "moved", "header_changes")
-        ),
+        *(Column(name, name, "count") for name in ("matched", "changed", "added", "removed", "moved")),
+        Column("header_changes", "header", "count"),
     )
     rows = tuple(
         (

@@ -32,6 +32,7 @@ EXAMPLES = (
     "hlo profile trace.xplane.pb",
     "hlo profile trace.xplane.pb --sort mean_seconds --top 10",
     "hlo profile after.xplane.pb --against before.xplane.pb",
+    "hlo profile after.xplane.pb --against before.xplane.pb",
 )
 DETAILS = """\
 Self time excludes that of events inside an event, such as the body of a while
