@@ -55,7 +55,7 @@ _HOMES = {
     "OpaqueShape": "ir.shape",
     "OverlapAnalysis": "analysis.schedule.async_overlap",
     "Profile": "analysis.profile.profile",
-    "ProfileComparison": "analysis.profile.comparison",
+    "ProfileComparison": "analysis.profile_diff.comparison",
     "ReshardStep": "analysis.resharding.reshard",
     "Resharding": "analysis.resharding.reshard",
     "Run": "analysis.evaluate.run",
@@ -75,7 +75,7 @@ _HOMES = {
     "analyze_overlap": "analysis.schedule.async_overlap",
     "chip_spec": "analysis.hardware.chip_specs",
     "collectives_of": "analysis.sharding.collectives",
-    "compare_profiles": "analysis.profile.comparison",
+    "compare_profiles": "analysis.profile_diff.comparison",
     "compare_runs": "analysis.comparison.comparison",
     "cost_analysis": "analysis.cost.cost_analysis",
     "custom_calls_of": "analysis.custom_calls.call",
@@ -152,7 +152,7 @@ if TYPE_CHECKING:  # the same for type checkers, which need imports; a test comp
         MemoryAnalysis as MemoryAnalysis,
         MemorySpaceUsage as MemorySpaceUsage,
     )
-    from hlo_cli.analysis.profile.comparison import (
+    from hlo_cli.analysis.profile_diff.comparison import (
         ProfileComparison as ProfileComparison,
         compare_profiles as compare_profiles,
     )

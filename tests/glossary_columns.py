@@ -27,12 +27,7 @@ COMPUTED = {
     "commands/lint/modules.py": {"errors": "", "warnings": "", "notes": ""},
     "commands/memspace/totals.py": dict.fromkeys(("op_name", "kind", "shape", "opcode"), ""),
     "commands/profile/against_tables.py": {
-        "matched": "",
-        "changed": "",
-        "added": "",
-        "removed": "",
-        "moved": "",
-        "header_changes": "",
+        **dict.fromkeys(("matched", "changed", "added", "removed", "moved"), ""),
         **{
             f"{side}_{name}": title
             for side in ("before", "after")

@@ -84,7 +84,8 @@ def test_programs_are_matched_by_name() -> None:
 def test_options_without_an_effect_conflict(options: tuple[str, ...]) -> None:
     _, error, code = hlo("profile", NEW, *options, "--against", OLD)
     assert code == 2
-    assert "cannot be used with --against" in error
+    assert "cannot be used with" in error
+    assert "--against" in error
 
 
 def test_a_missing_trace_is_an_error(tmp_path: Path) -> None:

@@ -30,6 +30,15 @@ class Cause:
 
 
 @dataclass(frozen=True, slots=True)
+class MeasuredKernel:
+    """The kernel in a profile that a finding is about: its module, its name, and its seconds per step or run."""
+
+    module: str
+    name: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class Finding(Diagnostic, Displayed):
     """A diagnostic of a rule, with facts about its instruction or computation.
 
@@ -42,7 +51,7 @@ class Finding(Diagnostic, Displayed):
     about efficiency; `executions` is None if a trip count is unknown: then that loop counts as one iteration. `seconds`
     is how long moving them takes. `scope` and `argument` are where the value comes from; `location` is inferred from
     other instructions if `is_inferred`. `key` is what `--by` sums up: the key for all layers and for this one, and
-    whether it is inferred.
+    whether it is inferred. `measured` is the kernel that runs the instruction, if a profile was given.
 
     >>> finding = Finding("error", "no done found for s", code="HLO060", instruction="s", computation="e")
     >>> finding.name, finding.where
@@ -63,6 +72,7 @@ class Finding(Diagnostic, Displayed):
     argument: str = ""
     key: tuple[str, str, bool] | None = None
     is_inferred: bool = False
+    measured: MeasuredKernel | None = None
 
     @property
     def path(self) -> str:
@@ -83,17 +93,20 @@ class Finding(Diagnostic, Displayed):
         return f"{self.name}: {self.message}" if self.name and self.position is None else self.message
 
     @property
-    def rank(self) -> tuple[int, float, int]:
+    def rank(self) -> tuple[int, float, float, int]:
         """The order of findings: errors, warnings about correctness, which have no cost, costs, and other notes.
+
+        Among them, those on kernels that take most measured time come first.
 
         >>> large, small = Finding("note", "", cost_bytes=8), Finding("warning", "", cost_bytes=7)
         >>> other = Finding("note", "")
         >>> large.rank < small.rank < other.rank
         True
         """
+        measured = -self.measured.seconds if self.measured is not None else 0.0
         if self.severity == "error" or self.cost_bytes is None:
-            return ({"error": 0, "warning": 1, "note": 3}[self.severity], 0.0, 0)
-        return (2, -(self.seconds or 0.0), -self.cost_bytes)
+            return ({"error": 0, "warning": 1, "note": 3}[self.severity], measured, 0.0, 0)
+        return (2, measured, -(self.seconds or 0.0), -self.cost_bytes)
 
     @property
     def fingerprint(self) -> str:

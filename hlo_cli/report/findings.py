@@ -29,6 +29,8 @@ _COLUMNS: Final = (
     Column("op_name", "op_name", "op_name", person=False), Column("source", "source", "source", from_width=200),
     Column("cost_bytes", "cost", "bytes", rank=2), Column("executions", "runs", "count", person=False),
     Column("seconds", "est. time", "seconds", person=False),
+    Column("measured_seconds", "measured", "seconds", person=False, machine=False),
+    Column("kernel", "kernel", "name", person=False, machine=False),
     Column("scope", "scope", "op_name", person=False), Column("argument", "argument", "op_name", person=False),
     Column("inferred", "inferred", person=False), Column("fingerprint", "fingerprint", person=False),
 )  # fmt: skip
@@ -37,7 +39,8 @@ _COLUMNS: Final = (
 _GROUP: Final = Column("group", "group", "count", person=False)
 _GROUP_COLUMNS: Final = (
     Column("group", "group", "count", person=False), Column("cost_bytes", "cost", "bytes"),
-    Column("seconds", "est. time", "seconds", rank=2, person=False), Column("count", "count", "count"),
+    Column("seconds", "est. time", "seconds", rank=2, person=False),
+    Column("measured_seconds", "measured", "seconds", person=False, machine=False), Column("count", "count", "count"),
     Column("code", "rule"), Column("severity", "severity", rank=3), Column("message", "message"),
     Column("hint", "help", person=False), Column("path", "path", "source", rank=1),
     Column("line", "line", "line", rank=1), Column("instruction", "instruction", "name", person=False),
@@ -76,7 +79,7 @@ class Findings:
     """All findings in the order in which they are reported, their rules, and the checked inputs.
 
     With `in_place`, groups are in the order of the text too, and not in that of their cost. `checks` are the assertions
-    without findings.
+    without findings. `measured_per` says what measured times are of, such as `per step`; empty without a profile.
 
     >>> found = Finding("warning", "97% is padding", code="HLO101")
     >>> findings = Findings("findings", (found,), (RuleWords("HLO101", "mostly padding", "warning", "…"),))
@@ -92,6 +95,7 @@ class Findings:
     title: str = ""
     checks: tuple[Check, ...] = ()
     in_place: bool = False
+    measured_per: str = ""
 
     def first(self, most: int | None) -> tuple[Finding, ...]:
         """The first `most` findings; all of them for 0 and None.
@@ -138,7 +142,7 @@ class Findings:
     def as_table(self) -> Table:
         """One row for each finding; people see the name columns if a finding has no position in a text."""
         has_places = all(each.position is not None or not each.name for each in self.found)
-        columns = _COLUMNS if has_places else tuple(map(_with_names, _COLUMNS))
+        columns = self._with_measured(_COLUMNS if has_places else tuple(map(_with_names, _COLUMNS)))
         numbers = {id(each): number for number, group in enumerate(self.groups, 1) for each in group.found}
         rows = tuple((*_row(each), numbers[id(each)]) for each in self.found)
         return Table(self.name, (*columns, _GROUP), rows, noun="findings")
@@ -147,10 +151,20 @@ class Findings:
         """One row for each group, with the place of its worst finding."""
         rows = tuple(_group_row(number, group) for number, group in enumerate(self.groups, 1))
         has_places = all(each.position is not None or not each.name for each in self.found)
-        columns = _GROUP_COLUMNS if has_places else tuple(map(_with_names, _GROUP_COLUMNS))
+        columns = self._with_measured(_GROUP_COLUMNS if has_places else tuple(map(_with_names, _GROUP_COLUMNS)))
         if any(each.seconds is not None for each in self.found):
             columns = tuple(replace(each, person=True) if each.name == "seconds" else each for each in columns)
         return Table("groups", columns, rows, noun="groups", person=person, main=person)
+
+    def _with_measured(self, columns: tuple[Column, ...]) -> tuple[Column, ...]:
+        """The columns with those of measured times, if there is a profile."""
+        if not self.measured_per:
+            return columns
+        names = ("measured_seconds", "kernel")
+        return tuple(
+            replace(each, person=each.unit == "seconds", machine=True) if each.name in names else each
+            for each in columns
+        )
 
     def statistics(self) -> Table:
         """One row for each rule with findings: errors first, then the rules whose findings cost most."""
@@ -191,7 +205,7 @@ class RuleTotal:
     count: int
     cost_bytes: int | None
     seconds: float | None
-    rank: tuple[int, float, int]
+    rank: tuple[int, float, float, int]
 
     @staticmethod
     def of(found: Sequence[Finding], name: str, groups: int) -> RuleTotal:
@@ -246,6 +260,8 @@ def _row(each: Finding) -> Row:
         each.cost_bytes,
         UNKNOWN if each.executions is None else each.executions if each.cost_bytes is not None else None,
         each.seconds,
+        None if each.measured is None else each.measured.seconds,
+        None if each.measured is None else each.measured.name,
         each.scope or None,
         each.argument or None,
         each.is_inferred,
@@ -259,6 +275,7 @@ def _group_row(number: int, group: Group) -> Row:
         number,
         group.cost_bytes,
         group.seconds,
+        group.measured_seconds,
         len(group.members),
         group.code,
         group.severity,

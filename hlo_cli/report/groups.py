@@ -90,6 +90,12 @@ class Group:
         """How long moving these bytes takes."""
         return _total(self.found, [each.seconds for each in self.found])
 
+    @cached_property
+    def measured_seconds(self) -> float | None:
+        """The measured time of the kernels of all findings, each counted once; None if none was measured."""
+        kernels = {(each.measured.module, each.measured.name): each.measured for each in self.found if each.measured}
+        return sum(each.seconds for each in kernels.values()) if kernels else None
+
     @property
     def is_at_least(self) -> bool:
         """Whether the cost is that of one iteration of a loop whose trip count is unknown."""
@@ -119,10 +125,12 @@ class Group:
         return "; ".join(parts)
 
     @property
-    def rank(self) -> tuple[int, float, int]:
+    def rank(self) -> tuple[int, float, float, int]:
         """The order of groups: that of their findings, by total cost."""
-        first, _, _ = self.worst.rank
-        return (first, -(self.seconds or 0.0), -(self.cost_bytes or 0)) if first == 2 else (first, 0.0, 0)
+        first, measured = self.worst.rank[0], -(self.measured_seconds or 0.0)
+        if first != 2:
+            return first, measured, 0.0, 0
+        return first, measured, -(self.seconds or 0.0), -(self.cost_bytes or 0)
 
 
 def groups_of(found: Iterable[Finding], *, in_place: bool = False) -> tuple[Group, ...]:
@@ -198,7 +206,7 @@ def _strength(found: Sequence[Finding]) -> tuple[int, float, int, str]:
     return (SEVERITIES.index(found[0].severity), -seconds, -size, found[0].code)
 
 
-def _rank(each: Finding) -> tuple[int, float, int]:
+def _rank(each: Finding) -> tuple[int, float, float, int]:
     return each.rank
 
 

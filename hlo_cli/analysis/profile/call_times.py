@@ -67,7 +67,7 @@ class UnitTimes:
 
 
 def has_steps(profile: Profile) -> bool:
-    """Whether operations ran in a whole step."""
+    """Whether operations ran in a whole step that the program or the profiler marked."""
     return profile.step_source != "executions" and bool((_steps(profile) >= 0).any())
 
 

@@ -21,9 +21,12 @@ from hlo_cli.source import SEVERITIES, joined_by_or
 
 if TYPE_CHECKING:
     from hlo_cli.commands.lint.golden import GoldenModules
+    from hlo_cli.commands.lint.measured import MeasuredFindings
+    from hlo_cli.commands.lint.run import LintResult
     from hlo_cli.commands.shared.io_options import InputOptions, OutputOptions
     from hlo_cli.ir.assertion import Expectation
     from hlo_cli.lint.settings import LintSettings
+    from hlo_cli.report.finding import Finding
 
 HELP = """\
 Check modules for errors and inefficiencies.
@@ -37,6 +40,7 @@ EXAMPLES = (
     "hlo lint --explain HLO101",
     "hlo lint dump/ --select HLO1 --set min_padding_bytes=1MiB",
     "hlo lint dump/ --select HLO2 --set chip=v5e",
+    "hlo lint dump/ --profile trace.xplane.pb",
     "hlo lint dump/ --write-baseline known.json",
     "hlo lint dump/ --baseline known.json --format github",
     "hlo lint dump/ --expect expect.toml",
@@ -151,6 +155,13 @@ or unreadable input.
     metavar="GROUP",
     help="Group findings by source, scope, argument, or rule.",
 )
+@option(
+    "--profile",
+    group="Time estimates",
+    metavar="TRACE",
+    shell_complete=completion.files,
+    help="Sort findings by the measured time of their kernels in TRACE.",
+)
 @flag("--exit-zero", group=OUTPUT, is_common=True, help="Exit with code 0 even if there are findings.")
 @chip_options("Estimate the time that findings cost on chip NAME")
 @each_options_of(
@@ -192,6 +203,8 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
     if selected and not options.expect and all(code.startswith("HLO9") for code in selected):
         selected_rules(config.settings)  # an unknown rule is reported first
         raise requirement_error(f"--select {','.join(selected)}", "--expect FILE")
+    if options.profile is not None and not inputs:
+        inputs = (options.profile,)
     code = _lint(inputs, reading, config.settings, output, options, config.golden)
     return 0 if options.exit_zero and code == 1 else code
 
@@ -233,7 +246,8 @@ def _lint(
         write((baseline_text(result.found),), path)
         return write_report(report_of_writing(result, path), output, result.errors)
     found = result.found if known is None else tuple(new_findings(result.found, known))
-    found = in_order(found, options.order)
+    measured = _measured(found, result, options.profile, inputs, reading)
+    found = in_order(found if measured is None else measured.found, options.order)
     report = report_of(
         result,
         found,
@@ -241,6 +255,7 @@ def _lint(
         reading.command_line(inputs),
         expectations=expectations,
         in_place=options.order == "place",
+        measured=measured,
     )
     if options.each:
         from hlo_cli.commands.lint.modules import by_module
@@ -254,6 +269,17 @@ def _lint(
     errors = result.errors if fails else (*result.errors, *map(part_error, dict.fromkeys(result.parts)))
     code = write_report(statistics_of(report) if options.statistics else report, output, errors)
     return code or int(fails)
+
+
+def _measured(
+    found: Sequence[Finding], result: LintResult, profile: str | None, inputs: Sequence[str], reading: InputOptions
+) -> MeasuredFindings | None:
+    """The findings with measured times; None without a profile."""
+    if profile is None:
+        return None
+    from hlo_cli.commands.lint.measured import measured_findings
+
+    return measured_findings(found, result, profile, inputs, reading)
 
 
 def _assertions(

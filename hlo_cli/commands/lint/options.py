@@ -17,7 +17,7 @@ _OPTIONS: Final = {"assignments": "set"}
 """Parameters whose option has another name."""
 _CHECK_OPTIONS: Final = (
     *("--baseline", "--write-baseline", "--expect", "--golden", "--statistics", "--exit-zero", "--each", "--jobs",
-      "--top", "--by", "--chip", "--chip-file", "--sort"),
+      "--top", "--by", "--chip", "--chip-file", "--profile", "--sort"),
 )  # fmt: skip
 ORDERS: Final = ("cost", "place")
 """Values of `--sort` that order findings in every format; others are columns of tables."""
@@ -41,6 +41,7 @@ _NO_EFFECT_WITH: Final[Idle] = {
         "--each",
         "--top",
         "--chip-file",
+        "--profile",
         "--sort",
     ),
     "--each": ("--statistics", "--by"),
@@ -76,6 +77,7 @@ class LintOptions:
     by: str | None = None
     chip: str | None = None
     chip_file: str | None = None
+    profile: str | None = None
     order: str = "cost"
     isolated: bool = False
     show_settings: bool = False

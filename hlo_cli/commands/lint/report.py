@@ -17,6 +17,7 @@ from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Part, Report
 
 if TYPE_CHECKING:
+    from hlo_cli.commands.lint.measured import MeasuredFindings
     from hlo_cli.commands.lint.run import LintResult
     from hlo_cli.ir.assertion import Expectation
     from hlo_cli.lint.settings import LintSettings
@@ -30,10 +31,13 @@ def report_of(
     *,
     expectations: Sequence[Expectation] = (),
     in_place: bool = False,
+    measured: MeasuredFindings | None = None,
 ) -> Report:
     """The report on new findings; those of the baseline are only counted. Assertions have a table."""
     rules = selected_rules(settings)
-    findings = Findings("findings", tuple(found), tuple(map(texts_of, rules)), result.paths, in_place=in_place)
+    per = "" if measured is None else measured.per
+    texts = tuple(map(texts_of, rules))
+    findings = Findings("findings", tuple(found), texts, result.paths, in_place=in_place, measured_per=per)
     known = len(result.found) - len(found)
     severities = Counter(each.severity for each in found)
     numbers: dict[str, Cell] = {
@@ -53,6 +57,10 @@ def report_of(
     groups = findings.groups_table(person=False)
     parts: tuple[Part, ...] = (findings, groups)
     notes = result.notes
+    if measured is not None:
+        numbers |= measured.numbers
+        answer = "; ".join(filter(None, (answer, measured.words)))
+        notes = (*notes, *measured.notes)
     if expectations:
         from hlo_cli.commands.lint.assertions import answer_of, checks_of, notes_on_skipped, numbers_of, table_of
 

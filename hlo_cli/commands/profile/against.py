@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.analysis.profile.comparison import CHANGED, ComparedKernel, ProfileComparison, compare_profiles
+from hlo_cli.analysis.profile_diff.comparison import CHANGED, ComparedKernel, ProfileComparison, compare_profiles
 from hlo_cli.commands.profile.against_tables import (
     CODE,
     differences_table,
@@ -21,7 +21,7 @@ from hlo_cli.report.text import Passage
 from hlo_cli.source import Diagnostic
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.profile.matched_kernels import Body
+    from hlo_cli.analysis.profile_diff.matched_kernels import Body
     from hlo_cli.commands.profile.load import Loaded
 
 _UNKNOWN: Final[tuple[Body, ...]] = ("unknown",)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.analysis.profile.comparison import ComparedKernel, ProfileComparison
+from hlo_cli.analysis.profile_diff.comparison import ComparedKernel, ProfileComparison
 from hlo_cli.commands.profile.differences import difference_words
 from hlo_cli.report.cell import Row
 from hlo_cli.report.column import Column
@@ -13,8 +13,8 @@ from hlo_cli.report.numbers import format_count
 from hlo_cli.report.table import Table
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.profile.matched_kernels import Body, ProgramPair
     from hlo_cli.analysis.profile.profile import Operation
+    from hlo_cli.analysis.profile_diff.matched_kernels import Body, ProgramPair
 
 _SIGNS: Final[Mapping[Body, str | None]] = {"changed": "~", "new": "+", "gone": "-", "same": None, "unknown": None}
 CODE: Final[Mapping[Body, str]] = {
@@ -153,10 +153,8 @@ def programs_table(programs: Sequence[ProgramPair]) -> Table:
     columns = (
         Column("before", "before", "name"),
         Column("after", "after", "name"),
-        *(
-            Column(name, name, "count")
-            for name in ("matched", "changed", "added", "removed", "moved", "header_changes")
-        ),
+        *(Column(name, name, "count") for name in ("matched", "changed", "added", "removed", "moved")),
+        Column("header_changes", "header", "count"),
     )
     rows = tuple(
         (

@@ -32,6 +32,7 @@ EXAMPLES = (
     "hlo profile trace.xplane.pb",
     "hlo profile trace.xplane.pb --sort mean_seconds --top 10",
     "hlo profile after.xplane.pb --against before.xplane.pb",
+    "hlo profile after.xplane.pb --against before.xplane.pb",
 )
 DETAILS = """\
 Groups of --by:

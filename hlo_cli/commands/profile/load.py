@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from hlo_cli.commands.shared.io_options import InputOptions
@@ -52,7 +53,8 @@ def load_profile(path: str, dump: Sequence[str], reading: InputOptions) -> Loade
     from hlo_cli.analysis.profile.measure import measure
 
     traces = _traces(path)
-    profile = measure(traces, lambda program: read_program(program, strict=reading.strict), given_modules(dump, reading))
+    read = partial(read_program, strict=reading.strict)
+    profile = measure(traces, read, given_modules(dump, reading))
     return Loaded(profile, path, InputOptions().command_line([path]))
 
 

@@ -10,7 +10,7 @@ from hlo_cli.render.style import Style
 from hlo_cli.report.finding import Finding
 from hlo_cli.report.findings import Findings
 from hlo_cli.report.groups import Group
-from hlo_cli.report.numbers import format_bytes, format_count, format_percent, format_shown
+from hlo_cli.report.numbers import format_bytes, format_count, format_percent, format_seconds, format_shown
 from hlo_cli.report.text import Line, Run
 
 LIMIT = 10
@@ -26,7 +26,7 @@ def lines(findings: Findings, style: Style) -> Iterator[Line]:
     for group in _shown(findings, style):
         head = replace(group.worst, message=group.message)
         is_quoted = style.verbose or group.cost_bytes is None
-        details = _details(group, findings.share((group,)), names)
+        details = _details(group, findings.share((group,)), names, findings.measured_per)
         yield from diagnostic_lines(head, style, details=details, is_quoted=is_quoted)
         if style.verbose and len(group.found) > 1:
             yield from (_member(each, group.code, style) for each in group.found)
@@ -52,11 +52,14 @@ def _shown(findings: Findings, style: Style) -> tuple[Group, ...]:
     return findings.groups[: style.rows_shown(LIMIT, len(findings.groups))]
 
 
-def _details(group: Group, part: float | None, names: dict[str, str]) -> str:
-    """The cost of a group, its share in the total, and the other rules on its values."""
+def _details(group: Group, part: float | None, names: dict[str, str], per: str) -> str:
+    """The cost of a group, its share in the total, the measured time, and the other rules on its values."""
     share = f" ({format_percent(part)}%)" if part is not None else ""
     also = [f"also {code} {names.get(code, '')}".rstrip() for code in group.other_codes]
-    return " · ".join([*([f"costs {group.cost}{share}"] if group.cost else []), *also])
+    costs = [f"costs {group.cost}{share}"] if group.cost else []
+    if group.measured_seconds is not None:
+        costs.append(f"measured {format_seconds(group.measured_seconds)} {per}")
+    return " · ".join([*costs, *also])
 
 
 def _member(each: Finding, code: str, style: Style) -> Line:

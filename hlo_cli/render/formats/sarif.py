@@ -91,6 +91,8 @@ def _result(each: Finding, index: Mapping[str, int], group: int) -> Json:
         properties |= {"costBytes": each.cost_bytes, "executions": each.executions}
     if each.seconds is not None:
         properties["seconds"] = each.seconds
+    if each.measured is not None:
+        properties["measuredSeconds"] = each.measured.seconds
     return result | {"properties": properties}
 
 

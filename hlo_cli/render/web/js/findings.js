@@ -18,6 +18,7 @@ const WANTED = [
   {name: "count", label: "count", low: true},
   {name: "cost_bytes", label: "cost", low: true, tone: () => "waste"},
   {name: "seconds", label: "est. time", low: true},
+  {name: "measured_seconds", label: "measured", low: true},
 ];
 
 function rankOf(row) {

@@ -9,8 +9,8 @@ from typing import Literal, TypeAlias
 from hlo_cli.analysis.dataflow.computation_contexts import CONTROL_FLOW, contexts_of
 from hlo_cli.analysis.matching.module_diff import Changed, ModuleDiff, diff
 from hlo_cli.analysis.matching.row_costs import is_quiet
-from hlo_cli.analysis.profile.kernel_bodies import KernelBodies
 from hlo_cli.analysis.profile.profile import MeasuredProgram, Operation, Profile
+from hlo_cli.analysis.profile_diff.kernel_bodies import KernelBodies
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module

@@ -17,8 +17,8 @@ from hlo_cli.analysis.profile.call_times import (
     ranges_of,
     unit_times,
 )
-from hlo_cli.analysis.profile.matched_kernels import Body, BodyDifference, ProgramPair, matched_kernels
 from hlo_cli.analysis.profile.profile import Operation, Profile
+from hlo_cli.analysis.profile_diff.matched_kernels import Body, BodyDifference, ProgramPair, matched_kernels
 from hlo_cli.dataclass import dataclass
 from hlo_cli.displayed import Tabular
 
