@@ -7,13 +7,16 @@ xla/hlo/analysis/alias_info.cc.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.fusion.elements import is_elementwise
 from hlo_cli.analysis.fusion.graph import Node
 from hlo_cli.analysis.fusion.rules import IN_PLACE, IN_PLACE_READS_OPERAND, Rule
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.shape import ArrayShape, ShapeIndex
+
+if TYPE_CHECKING:
+    from hlo_cli.ir.attributes.window import SliceDimension
 
 _TRANSPARENT: Final = frozenset((opcodes.BITCAST, opcodes.PARAMETER))
 
@@ -124,10 +127,10 @@ def _slices_update_region(slice_node: Node, producer: Node, update: Node, consum
         own = [_outer_value(node, producer) for node in slice_node.operands[1:]]
         return len(own) == len(starts) and all(map(_are_equal, own, starts))
     if slice_node.opcode == opcodes.SLICE:
-        bounds = _slice_bounds(slice_node)
+        bounds = slice_bounds(slice_node)
         return len(bounds) == len(starts) and all(
-            stride == 1 and _constant_value(start) == first
-            for start, (first, stride) in zip(starts, bounds, strict=True)
+            bound.stride == 1 and _constant_value(start) == bound.start
+            for start, bound in zip(starts, bounds, strict=True)
         )
     return False
 
@@ -147,8 +150,9 @@ def _constant_value(node: Node) -> int | None:
     return int(text) if text.removeprefix("-").isdecimal() else None
 
 
-def _slice_bounds(node: Node) -> list[tuple[int, int]]:
+def slice_bounds(node: Node) -> tuple[SliceDimension, ...]:
+    """Start, limit, and stride of each dimension of a slice."""
     from hlo_cli.ir.attributes.window import Slice
 
     sliced = node.instruction.value_of("slice", Slice)
-    return [] if sliced is None else [(dimension.start, dimension.stride) for dimension in sliced.dimensions]
+    return () if sliced is None else sliced.dimensions

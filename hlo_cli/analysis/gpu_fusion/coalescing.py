@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from hlo_cli.analysis.fusion.elements import is_elementwise
 from hlo_cli.analysis.fusion.graph import Node
-from hlo_cli.analysis.gpu_fusion.emitters import Emitter, hero_of, is_real_reduction
+from hlo_cli.analysis.gpu_fusion.emitters import REDUCTION, TRANSPOSE, hero_of, is_real_reduction
 from hlo_cli.analysis.gpu_fusion.reductions import fast_reduction
 from hlo_cli.analysis.gpu_fusion.view import View
 from hlo_cli.ir import opcodes
@@ -35,13 +35,13 @@ def is_reduction_like(node: Node, warp: int) -> bool:
     return any(is_real_reduction(root, hero_of(view, root), warp) is not None for root in view.roots)
 
 
-def is_coalesced(emitter: Emitter, *, moves_minor: bool, both_reduce: bool) -> bool:
+def is_coalesced(emitter: str, *, moves_minor: bool, both_reduce: bool) -> bool:
     """Whether a kernel reads coalesced, by its emitter and the properties of its parts.
 
     >>> [is_coalesced(emitter, moves_minor=True, both_reduce=False) for emitter in ("loop", "transpose")]
     [False, True]
     """
-    return not (emitter != "transpose" and moves_minor) and not (emitter == "reduction" and both_reduce)
+    return not (emitter != TRANSPOSE and moves_minor) and not (emitter == REDUCTION and both_reduce)
 
 
 def _moves_minor(node: Node) -> bool:

@@ -7,7 +7,7 @@ xla/codegen/ir_emission_utils.cc, and `HloFusionAnalysis::Create` of xla/service
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
 from hlo_cli.analysis.fusion.elements import is_elementwise
 from hlo_cli.analysis.fusion.graph import Node
@@ -18,14 +18,19 @@ from hlo_cli.analysis.gpu_fusion.view import View
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.shape import ArrayShape, TupleShape
 
-Emitter = Literal["loop", "reduction", "transpose", "concatenate", "scatter"]
+LOOP: Final = "loop"
+REDUCTION: Final = "reduction"
+TRANSPOSE: Final = opcodes.TRANSPOSE
+CONCATENATE: Final = opcodes.CONCATENATE
+SCATTER: Final = opcodes.SCATTER
+"""Names of the emitters."""
 _MAX_CONCATENATED: Final = 4
 
 
 class Analysis(NamedTuple):
     """Emitter of a fusion, with its roots and the hero of each; `reduction` and `transpose` describe the first hero."""
 
-    emitter: Emitter
+    emitter: str
     roots: tuple[Node, ...]
     heroes: tuple[Node, ...]
     reduction: Reduction | None = None
@@ -44,16 +49,16 @@ def analyze(view: View, warp: int) -> Analysis:
     roots = tuple(view.roots)
     heroes = tuple(hero_of(view, root) for root in roots)
     if (reduction := _common_reduction(roots, heroes, warp)) is not None:
-        return Analysis("reduction", roots, heroes, reduction)
+        return Analysis(REDUCTION, roots, heroes, reduction)
     if (transpose := _common_transpose(roots, heroes)) is not None:
-        return Analysis("transpose", roots, heroes, None, transpose)
+        return Analysis(TRANSPOSE, roots, heroes, None, transpose)
     if len(roots) == 1:
         if roots[0].opcode == opcodes.SCATTER:
-            return Analysis("scatter", roots, heroes)
+            return Analysis(SCATTER, roots, heroes)
         is_array = not isinstance(roots[0].shape, TupleShape)
         if heroes[0].opcode == opcodes.CONCATENATE and is_array and len(heroes[0].operands) <= _MAX_CONCATENATED:
-            return Analysis("concatenate", roots, heroes)
-    return Analysis("loop", roots, heroes)
+            return Analysis(CONCATENATE, roots, heroes)
+    return Analysis(LOOP, roots, heroes)
 
 
 def hero_of(view: View, root: Node) -> Node:
@@ -88,12 +93,12 @@ def is_intermediate(node: Node, most_operands: int) -> bool:
         case opcodes.BITCAST:
             return True
         case opcodes.RESHAPE | opcodes.TRANSPOSE:
-            return _is_bitcast(node)
+            return moves_nothing(node)
     return is_elementwise(node)
 
 
-def _is_bitcast(node: Node) -> bool:
-    """Whether a reshape or transpose leaves all elements where they are, for layouts without tiles."""
+def moves_nothing(node: Node) -> bool:
+    """Whether a reshape or transpose leaves all elements where they are in memory."""
     given, result = node.operands[0].shape, node.shape
     if not isinstance(given, ArrayShape) or not isinstance(result, ArrayShape):
         return False

@@ -9,10 +9,9 @@ from typing import Final
 
 from hlo_cli.analysis.fusion.elements import is_elementwise
 from hlo_cli.analysis.fusion.graph import Node
-from hlo_cli.analysis.fusion.in_place import in_place_operands
+from hlo_cli.analysis.fusion.in_place import in_place_operands, slice_bounds
 from hlo_cli.analysis.gpu_fusion import reasons
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.attributes.window import Slice
 
 _TRANSPARENT: Final = frozenset((opcodes.FUSION, opcodes.BITCAST, opcodes.PARAMETER))
 
@@ -60,9 +59,7 @@ def _reason(producer: Node, consumer: Node) -> str | None:
 def _slice_reason(move: Node, update: Node, producer: Node, consumer: Node) -> str | None:
     if move.shape != update.operands[1].shape:
         return reasons.SLICE_SHAPE
-    sliced = move.instruction.value_of("slice", Slice)
-    bounds = () if sliced is None else sliced.dimensions
-    for start, bound in zip(update.operands[2:], bounds, strict=False):
+    for start, bound in zip(update.operands[2:], slice_bounds(move), strict=False):
         if _constant(_outside(start, consumer)) != bound.start or bound.stride != 1:
             return reasons.SLICE_INDEX
     is_shared = consumer.body is not None and _reaches_move(producer, consumer, update)

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from hlo_cli.analysis.fusion.graph import Node
 from hlo_cli.analysis.gpu_fusion.dynamic_updates import updates_in_place
-from hlo_cli.analysis.gpu_fusion.emitters import Analysis
+from hlo_cli.analysis.gpu_fusion.emitters import CONCATENATE, LOOP, SCATTER, TRANSPOSE, Analysis
 from hlo_cli.analysis.gpu_fusion.reductions import MAX_BLOCK_THREADS, Reduction
 from hlo_cli.analysis.gpu_fusion.shapes import arrays_of, bits_of, elements_of, first_array, sizes_of
 from hlo_cli.analysis.gpu_fusion.transposes import BANKS, TiledTranspose, normalized_transpose
@@ -55,9 +55,9 @@ def launch_of(view: View, analysis: Analysis, device: GpuDevice) -> Launch:
         return _reduction_launch(view, analysis, analysis.reduction, device)
     if analysis.transpose is not None:
         return _transpose_launch(analysis, analysis.transpose, device)
-    if analysis.emitter == "scatter":
+    if analysis.emitter == SCATTER:
         return _scatter_launch(view, analysis, root, device)
-    if analysis.emitter == "concatenate":
+    if analysis.emitter == CONCATENATE:
         (dimension,) = hero.instruction.integers("dimensions")[:1]
         largest = max(hero.operands, key=lambda operand: sizes_of(operand)[dimension])
         unroll = _unroll(view, analysis, elements_of(largest.shape), device)
@@ -107,7 +107,7 @@ def _max_unroll(view: View, analysis: Analysis, device: GpuDevice) -> int:
     """Largest unroll factor; Blackwell computes 8 elements of types narrower than 32 bits."""
     if (
         not device.is_blackwell
-        or analysis.emitter not in ("loop", "transpose")
+        or analysis.emitter not in (LOOP, TRANSPOSE)
         or len(analysis.roots) > 1
         or _least_bits(analysis.roots) >= _FULL_BITS
         or any(node.opcode == opcodes.REDUCE for node in view.nodes)

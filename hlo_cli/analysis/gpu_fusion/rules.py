@@ -11,6 +11,7 @@ from typing import Final
 from hlo_cli.analysis.fusion.elements import is_elementwise, is_fusible
 from hlo_cli.analysis.fusion.graph import Node
 from hlo_cli.analysis.gpu_fusion import reasons
+from hlo_cli.analysis.gpu_fusion.emitters import LOOP, REDUCTION
 from hlo_cli.analysis.gpu_fusion.in_place import in_place_reason
 from hlo_cli.analysis.gpu_fusion.model import KernelModel
 from hlo_cli.analysis.gpu_fusion.reductions import fast_reduction
@@ -128,8 +129,8 @@ class GpuFusionRules:
             return reason
         if self._budget(producer).has_long_reduce and self._budget(consumer).has_long_reduce:
             return reasons.TWO_REDUCES
-        is_reduction = self._model.analysis(producer).emitter == "reduction"
-        if is_reduction and self._model.merged_analysis(producer, consumer).emitter == "loop":
+        is_reduction = self._model.analysis(producer).emitter == REDUCTION
+        if is_reduction and self._model.merged_analysis(producer, consumer).emitter == LOOP:
             return reasons.REDUCE_BECOMES_LOOP
         if (reason := self.budget_reason(producer, consumer, is_merged=True)) is not None:
             return reason

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from hlo_cli.analysis.fusion.elements import is_fusible
 from hlo_cli.analysis.fusion.graph import Graph, Node
 from hlo_cli.analysis.gpu_fusion import reasons
+from hlo_cli.analysis.gpu_fusion.emitters import LOOP
 from hlo_cli.analysis.gpu_fusion.model import LAUNCH, KernelModel
 from hlo_cli.analysis.gpu_fusion.rules import GpuFusionRules, can_be_fused, is_fusible_bitcast, scatter_reason
 from hlo_cli.analysis.gpu_fusion.shapes import elements_of
@@ -24,7 +25,7 @@ from hlo_cli.transform.fusing.merge import create_fusion, merge_fusion, merge_pr
 from hlo_cli.transform.fusing.names import ModuleNames
 
 _NEVER_QUEUED: Final = frozenset((opcodes.PARAMETER, opcodes.TUPLE, opcodes.GET_TUPLE_ELEMENT))
-_KINDS: Final = {"loop": "kLoop"}
+_KINDS: Final = {LOOP: "kLoop"}
 
 
 class Times(NamedTuple):
