@@ -19,6 +19,7 @@ from pathlib import Path
 from random import Random
 
 from damaging import PROTO_MARK, Damager
+from damaging_traces import damaged_trace, look_at_all
 from hlo_cli.analysis.memory.memory_analysis import memory_analysis
 from hlo_cli.analysis.peak_advice.suggestions import suggestions
 from hlo_cli.analysis.schedule.transfers import transfers_of
@@ -41,6 +42,7 @@ from whole_commands import Hangs, command_line, failure_of, place_of, time_limit
 HANGS_SECONDS = 20
 MAX_FINDINGS = 40
 LIBRARY_SHARE = 0.1
+TRACE_SHARE = 0.1
 COMMANDS_EACH = 3
 _NAME = re.compile(r"(?<=[ %])([A-Za-z_][A-Za-z0-9_.\-]*) = |\n[\x01-\x7f]([a-z_][A-Za-z0-9_.\-]+)\x12")
 
@@ -72,6 +74,9 @@ class Fuzzer:
 
     def step(self) -> None:
         """One input, read by the library now and then, and asked about by commands."""
+        if self.random.random() < TRACE_SHARE:
+            self._trace()
+            return
         text = self.damager.next()
         self.inputs += 1
         if self.random.random() < LIBRARY_SHARE and (what := failure(text)) is not None:
@@ -85,6 +90,17 @@ class Fuzzer:
                 self._found(what, text, tuple(line))
         if not text.startswith(PROTO_MARK):
             self._write(text, "before")
+
+    def _trace(self) -> None:
+        """One trace of a profiler, for the command that reads them."""
+        text = PROTO_MARK + damaged_trace(self.random).decode("latin-1")
+        line = ["profile", str(self._write(text, "m"))]
+        self.inputs += 1
+        self.commands += 1
+        if (what := failure(text, look_at_all)) is not None:
+            self._found(what, text, ())
+        elif (what := failure_of(line)) is not None:
+            self._found(what, text, tuple(line))
 
     def _found(self, what: str, text: str, line: tuple[str, ...]) -> None:
         if what in self.findings or len(self.findings) >= MAX_FINDINGS:
@@ -115,11 +131,11 @@ def bytes_of(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def failure(text: str) -> str | None:
+def failure(text: str, look: Callable[[bytes], object] | None = None) -> str | None:
     """What goes wrong with a text in the library, as one line that is the same for the same bug; None if nothing does."""
     try:
         with time_limit(HANGS_SECONDS):
-            exercise(text)
+            exercise(text) if look is None else look(bytes_of(text))
     except Hangs as error:
         return f"library hangs in {place_of(error)}"
     except Exception as error:  # noqa: BLE001 # finding these is what this is for

@@ -8,38 +8,13 @@ from random import Random
 
 import pytest
 
-from hlo_cli.ir.traces.trace import Trace
+from damaging_traces import damaged_trace, look_at_all
 from hlo_cli.source import HloError
 from hlo_cli.syntax.traces.read import read_trace
 from strategies import FIXTURES
 from xspaces import entry, field, message, plane, statistic, varint
 
 SMALL = (FIXTURES / "traces/cpu/trace.xplane.pb").read_bytes()
-STEPS = (FIXTURES / "traces/cpu_steps/trace.xplane.pb").read_bytes()
-
-
-def look_at_all(data: bytes) -> Trace | None:
-    """Reads all there is in a trace; None if it is an error that has a place."""
-    try:
-        trace = read_trace(data, "t")
-        for each in trace.planes:
-            assert all(kind.name.encode() is not None for kind in each.kinds.values())
-            assert each.statistics is not None
-            for line in each.lines:
-                line.statistic("hlo_op")
-                assert len(line.begins_ps) == len(line.events)
-                for at in range(len(line.events)):
-                    line.events.statistics_of(at)
-        trace.programs()
-    except HloError as error:
-        if re.search(r"byte \d|is empty|not a profiler trace", str(error)) is None:
-            raise
-        return None
-    return trace
-
-
-def event_count(trace: Trace) -> int:
-    return sum(len(line.events) for each in trace.planes for line in each.lines)
 
 
 @pytest.mark.parametrize("step", [17, pytest.param(3, marks=pytest.mark.slow)])
@@ -62,18 +37,7 @@ def test_whole_planes_before_the_cut_are_kept() -> None:
 
 @pytest.mark.parametrize("seed", range(60))
 def test_random_damage_is_an_error_with_a_place_or_is_read(seed: int) -> None:
-    random = Random(seed)
-    data = bytearray(SMALL if seed % 3 else STEPS)
-    for _ in range(random.randrange(1, 8)):
-        at = random.randrange(len(data))
-        match random.randrange(3):
-            case 0:
-                data[at] = random.randrange(256)
-            case 1:
-                del data[at : at + random.randrange(20)]
-            case 2:
-                data[at:at] = varint(random.getrandbits(random.randrange(1, 64)))
-    look_at_all(bytes(data))
+    look_at_all(damaged_trace(Random(seed)))
 
 
 HOSTILE = {
