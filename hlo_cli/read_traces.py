@@ -8,15 +8,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, BinaryIO
 
-from hlo_cli.inputs.compression import MAXIMUM_BYTES, decompress
+from hlo_cli.inputs.compression import MAXIMUM_BYTES, compression_of, decompress
 from hlo_cli.inputs.files import STDIN, missing, read_bounded, unreadable
 from hlo_cli.inputs.traces import find_traces
 from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
     from hlo_cli.ir.traces.trace import Trace
-
-_HEAD = 16
 
 
 def read_traces(
@@ -62,7 +60,7 @@ def read_trace(path: str | os.PathLike[str]) -> Trace:
 
 
 def _read(path: str, stdin: BinaryIO | None, maximum_bytes: int) -> Trace:
-    from hlo_cli.syntax.traces.read import is_database, read_database, read_trace
+    from hlo_cli.syntax.traces.read import HEAD, format_of, read_database, read_trace
 
     if path == "-":
         stream = stdin or getattr(sys.stdin, "buffer", None)
@@ -71,14 +69,16 @@ def _read(path: str, stdin: BinaryIO | None, maximum_bytes: int) -> Trace:
         data, name = read_bounded(stream, STDIN, maximum_bytes), STDIN
         return read_trace(decompress(data, name, maximum_bytes=maximum_bytes), name)
     try:
-        with open(path, "rb") as file:
-            if os.path.isfile(path):
-                if is_database(file.read(_HEAD)):
+        if os.path.isfile(path):
+            with open(path, "rb", buffering=0) as file:  # a buffer would need the memory of a second copy
+                head = file.read(HEAD)
+                if compression_of(head) is None and format_of(head, path) == "database":
                     return read_database(path)
                 file.seek(0)
                 data = file.read()
-            else:
-                data = read_bounded(file, path, maximum_bytes)
+        else:
+            with open(path, "rb") as pipe:
+                data = read_bounded(pipe, path, maximum_bytes)
     except FileNotFoundError:
         raise missing(path) from None
     except (OSError, ValueError) as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from hlo_cli.ir.traces.trace import Trace
 from hlo_cli.source import HloError
@@ -10,7 +10,9 @@ from hlo_cli.source import HloError
 if TYPE_CHECKING:
     from hlo_cli.wire import Buffer
 
-_HEAD: Final = 1 << 12
+Format = Literal["database", "json", "nsys", "rocprof", "xplane"]
+HEAD: Final = 1 << 12
+"""How many bytes tell the format of a file."""
 _XPLANE: Final = bytes((0x0A, 0x12, 0x1A, 0x22))
 """The tags of the fields of an xplane."""
 _DATABASE: Final = b"SQLite format 3\0"
@@ -19,47 +21,15 @@ _HINT: Final = "pass *.xplane.pb or *.trace.json.gz of a profiler, or what nsys 
 
 def read_trace(data: Buffer, name: str) -> Trace:
     """The trace in a file's content; HloError if it is of no known format or corrupt."""
-    head = data[:_HEAD]
-    if not head.strip():
-        raise HloError(f"{name} is empty")
-    from hlo_cli.syntax.traces.trace_json import is_json, read_trace_json
+    match format_of(data[:HEAD], name):
+        case "database":
+            from hlo_cli.syntax.traces.nsys_sqlite import read_sqlite_bytes
 
-    if is_json(head):
-        return read_trace_json(data, name)
-    if is_database(head):
-        from hlo_cli.syntax.traces.nsys_sqlite import read_sqlite_bytes
+            return read_sqlite_bytes(bytes(data), name)
+        case "json":
+            from hlo_cli.syntax.traces.trace_json import read_trace_json
 
-        return read_sqlite_bytes(bytes(data), name)
-    if (trace := _of_table(data, head, name)) is not None:
-        return trace
-    if head[0] not in _XPLANE:
-        raise HloError(f"{name} is not a profiler trace", hint=_HINT)
-    from hlo_cli.syntax.traces.xplane import read_xplane
-
-    return read_xplane(data, name)
-
-
-def is_database(head: bytes) -> bool:
-    """Whether a file that begins with these bytes is a database of SQLite, as `nsys export` writes it.
-
-    >>> is_database(b"SQLite format 3" + bytes(1)), is_database(b"HloModule m")
-    (True, False)
-    """
-    return head.startswith(_DATABASE)
-
-
-def read_database(path: str) -> Trace:
-    """The trace in a database that is a file, without reading all of it; HloError if it is of no known format."""
-    from hlo_cli.syntax.traces.nsys_sqlite import read_sqlite_file
-
-    return read_sqlite_file(path)
-
-
-def _of_table(data: Buffer, head: bytes, name: str) -> Trace | None:
-    """The trace in a table of comma-separated values; None if the content is no such table."""
-    from hlo_cli.syntax.traces.tables import table_kind
-
-    match table_kind(head):
+            return read_trace_json(data, name)
         case "nsys":
             from hlo_cli.syntax.traces.nsys_csv import read_nsys_csv
 
@@ -68,4 +38,36 @@ def _of_table(data: Buffer, head: bytes, name: str) -> Trace | None:
             from hlo_cli.syntax.traces.rocprof import read_rocprof
 
             return read_rocprof(data, name)
-    return None
+        case "xplane":
+            from hlo_cli.syntax.traces.xplane import read_xplane
+
+            return read_xplane(data, name)
+
+
+def format_of(head: bytes, name: str) -> Format:
+    """The format of a file that begins with these bytes, as many as `HEAD`; HloError if it is no known one.
+
+    >>> format_of(b"SQLite format 3" + bytes(1), "t"), format_of(b'{"traceEvents":[', "t")
+    ('database', 'json')
+    """
+    from hlo_cli.syntax.traces.tables import table_kind
+    from hlo_cli.syntax.traces.trace_json import is_json
+
+    if not head.strip():
+        raise HloError(f"{name} is empty")
+    if head.startswith(_DATABASE):
+        return "database"
+    if is_json(head):
+        return "json"
+    if (kind := table_kind(head)) is not None:
+        return kind
+    if head[0] in _XPLANE:
+        return "xplane"
+    raise HloError(f"{name} is not a profiler trace", hint=_HINT)
+
+
+def read_database(path: str) -> Trace:
+    """The trace in a database that is a file, without reading all of it; HloError if it is of no known format."""
+    from hlo_cli.syntax.traces.nsys_sqlite import read_sqlite_file
+
+    return read_sqlite_file(path)
