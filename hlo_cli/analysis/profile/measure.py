@@ -79,6 +79,8 @@ def _measured(
     if platform == "GPU":
         occurrences = replace(occurrences, runs=with_executions(occurrences, operations, codes))
     stepped = join_hosts([each.steps(part_of(occurrences, each.first, each.end)) for each in captures])
+    for trace in traces:
+        trace.forget()  # of a large trace, the events take more memory than all that follows
     stepped = mark_partial(stepped, codes, occurrences.devices)
     return Profile(
         tuple(traces),

@@ -128,6 +128,11 @@ class Line:
         begin = (self.timestamp_ns - self.origin_ns) * PS_PER_NS & _UNSIGNED
         return (self.events.offsets_ps.view(np.uint64) + np.uint64(begin)).view(np.int64)
 
+    def forget(self) -> None:
+        """Frees the memory of the events, which are read again when they are next asked for."""
+        for name in ("events", "begins_ps"):
+            self.__dict__.pop(name, None)
+
     def statistic(self, name: str) -> Coded:
         """A statistic of all events: their own, else that of their kind."""
         own = self.events.statistic(name)
@@ -200,6 +205,12 @@ class Trace:
     hostnames: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     programs: Callable[[], Sequence[TracedProgram]] = tuple
+
+    def forget(self) -> None:
+        """Frees the memory of all events, which are read again when they are next asked for."""
+        for plane in self.planes:
+            for line in plane.lines:
+                line.forget()
 
     def plane(self, name: str) -> Plane | None:
         """The first plane of a name."""

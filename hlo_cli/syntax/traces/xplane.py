@@ -218,9 +218,7 @@ class _PlaneSpans:
         return self._guard(read)
 
     def _events(self, line: _LineSpans) -> Events:
-        found = self._guard(lambda: read_events(self.reading.reader, line.events, self._names))
-        del line.events[:]  # the line keeps what was read
-        return found
+        return self._guard(lambda: read_events(self.reading.reader, line.events, self._names))
 
 
 class _LineSpans:
