@@ -46,8 +46,9 @@ def facts_of(metadata: EventMetadata) -> Facts:
     (8.0, 'jit(f)/add', 'a.py:3', None)
     """
     statistics = metadata.statistics
-    flops = real(statistics.get("flops"))
     model_flops = real(statistics.get("model_flops"))
+    is_json = "symbol_id" not in statistics  # JSON files omit it, and the flops
+    flops = real(statistics.get("flops", model_flops if is_json else None))
     accessed = real(statistics.get("bytes_accessed"))
     breakdown = statistics.get("memory_access_breakdown")
     parts = list(_parts(breakdown)) if isinstance(breakdown, bytes) else []
