@@ -6,10 +6,11 @@ tsl/profiler/convert/xla_op_utils.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from hlo_cli.analysis.profile.columns import real, text
+from hlo_cli.analysis.profile.occurrences import OperationKey
 from hlo_cli.analysis.profile.profile import Traffic
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes, operations
@@ -34,8 +35,19 @@ class Facts:
     op_name: str = ""
     source: str = ""
 
+    @property
+    def has_costs(self) -> bool:
+        """Whether the trace declares flops or bytes."""
+        return self.flops is not None or self.traffic is not None
+
 
 NO_FACTS: Final = Facts()
+
+
+def facts_among(keys: Iterable[OperationKey], declared: Mapping[OperationKey, EventMetadata]) -> Facts:
+    """The facts of the first key that has some."""
+    found = next((declared[key] for key in keys if key in declared), None)
+    return NO_FACTS if found is None else facts_of(found)
 
 
 def facts_of(metadata: EventMetadata) -> Facts:
