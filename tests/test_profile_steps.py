@@ -110,3 +110,13 @@ def test_hosts_add_up_and_their_clocks_are_never_compared() -> None:
 def test_a_trace_without_operations_is_an_error() -> None:
     with pytest.raises(HloError, match=r"t\.pb has no timed operations"):
         measured(file_of([PlaneWriter("/device:TPU:0")]))
+
+
+def test_operations_outside_of_the_executions_are_of_the_same_program() -> None:
+    plane = core(0, ["abc"] * 2, has_runs=False)
+    plane.line("XLA Modules", [Event(plane.kind("jit_f(7)"), 0, 50, {"run_id": 0})], id=2)
+    for given in ([GivenModule(7, parse_module(MODULE))], []):
+        profile = measure(read_trace(file_of([plane]), "t.pb"), no_program, given)
+        assert [each.name for each in profile.operations] == ["a", "b", "c"]
+        assert [each.calls for each in operation_measures(profile)] == [2, 2, 2]
+        assert [each.name for each in profile.programs] == ["jit_f"]
