@@ -65,6 +65,8 @@ def test_a_step_that_lacks_operations_of_the_others_is_partial() -> None:
 def test_a_branch_that_some_steps_take_does_not_make_others_partial() -> None:
     profile = measured(file_of([core(0, ["ac", "abc", "ac", "abc"])]))
     assert [is_whole for _, is_whole in names(profile)] == [True] * 4
+    for steps in (["adc", "abc", "abc", "abc"], ["abc", "abc", "abc", "adc"]):
+        assert [is_whole for _, is_whole in names(measured(file_of([core(0, steps)])))] == [True] * 4
 
 
 def test_a_step_is_whole_if_it_is_on_every_device() -> None:

@@ -78,7 +78,7 @@ def _measured(
     if platform == "GPU":
         occurrences = replace(occurrences, runs=with_executions(occurrences, operations, codes))
     stepped = join_hosts([each.steps(part_of(occurrences, each.first, each.end)) for each in captures])
-    stepped = mark_partial(stepped, codes, occurrences.devices)
+    stepped = mark_partial(stepped, occurrences, codes)
     return Profile(
         tuple(traces),
         platform,
