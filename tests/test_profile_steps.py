@@ -65,6 +65,8 @@ def test_a_step_that_lacks_operations_of_the_others_is_partial() -> None:
 def test_a_branch_that_some_steps_take_does_not_make_others_partial() -> None:
     profile = measured(file_of([core(0, ["ac", "abc", "ac", "abc"])]))
     assert [is_whole for _, is_whole in names(profile)] == [True] * 4
+    for steps in (["adc", "abc", "abc", "abc"], ["abc", "abc", "abc", "adc"]):
+        assert [is_whole for _, is_whole in names(measured(file_of([core(0, steps)])))] == [True] * 4
 
 
 def test_a_step_is_whole_if_it_is_on_every_device() -> None:
@@ -110,3 +112,13 @@ def test_hosts_add_up_and_their_clocks_are_never_compared() -> None:
 def test_a_trace_without_operations_is_an_error() -> None:
     with pytest.raises(HloError, match=r"t\.pb has no timed operations"):
         measured(file_of([PlaneWriter("/device:TPU:0")]))
+
+
+def test_operations_outside_of_the_executions_are_of_the_same_program() -> None:
+    plane = core(0, ["abc"] * 2, has_runs=False)
+    plane.line("XLA Modules", [Event(plane.kind("jit_f(7)"), 0, 50, {"run_id": 0})], id=2)
+    for given in ([GivenModule(7, parse_module(MODULE))], []):
+        profile = measure(read_trace(file_of([plane]), "t.pb"), no_program, given)
+        assert [each.name for each in profile.operations] == ["a", "b", "c"]
+        assert [each.calls for each in operation_measures(profile)] == [2, 2, 2]
+        assert [each.name for each in profile.programs] == ["jit_f"]

@@ -30,6 +30,7 @@ class Kind:
     streams: int = 1
     kernels: int = 1
     node_tracing: bool = False
+    overlaps: bool = False
 
 
 VARIANTS = (
@@ -40,6 +41,7 @@ VARIANTS = (
     Kind("derived lines", 5, has_derived_lines=True),
     Kind("copies on a stream of their own", 6, has_copies=True, streams=2),
     Kind("graph nodes", 7, node_tracing=True, kernels=2),
+    Kind("overlapping streams", 8, streams=4, overlaps=True, has_copies=True),
 )
 
 
@@ -119,6 +121,8 @@ class _Device:
             begin = max(call.begin_ps - self.start_ps, before)
             end = max(call.end_ps - self.start_ps, begin + 1000)
             before = end
+            if self.kind.overlaps:
+                begin, end = call.begin_ps - self.start_ps, call.begin_ps - self.start_ps + 5 * call.duration_ps
             parts = counts[call.op]
             for part in range(parts):
                 id = self.device << 32 | number << 4 | part

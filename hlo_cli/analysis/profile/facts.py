@@ -6,10 +6,11 @@ tsl/profiler/convert/xla_op_utils.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from hlo_cli.analysis.profile.columns import real, text
+from hlo_cli.analysis.profile.occurrences import OperationKey
 from hlo_cli.analysis.profile.profile import Traffic
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes, operations
@@ -34,8 +35,19 @@ class Facts:
     op_name: str = ""
     source: str = ""
 
+    @property
+    def has_costs(self) -> bool:
+        """Whether the trace declares flops or bytes."""
+        return self.flops is not None or self.traffic is not None
+
 
 NO_FACTS: Final = Facts()
+
+
+def facts_among(keys: Iterable[OperationKey], declared: Mapping[OperationKey, EventMetadata]) -> Facts:
+    """The facts of the first key that has some."""
+    found = next((declared[key] for key in keys if key in declared), None)
+    return NO_FACTS if found is None else facts_of(found)
 
 
 def facts_of(metadata: EventMetadata) -> Facts:
@@ -46,8 +58,9 @@ def facts_of(metadata: EventMetadata) -> Facts:
     (8.0, 'jit(f)/add', 'a.py:3', None)
     """
     statistics = metadata.statistics
-    flops = real(statistics.get("flops"))
     model_flops = real(statistics.get("model_flops"))
+    is_json = "symbol_id" not in statistics  # JSON files omit it, and the flops
+    flops = real(statistics.get("flops", model_flops if is_json else None))
     accessed = real(statistics.get("bytes_accessed"))
     breakdown = statistics.get("memory_access_breakdown")
     parts = list(_parts(breakdown)) if isinstance(breakdown, bytes) else []

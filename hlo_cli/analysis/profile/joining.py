@@ -60,6 +60,9 @@ def programs_of(
     for key in keys:
         if (key.program, key.module) != NO_PROGRAM:
             ops.setdefault((key.program, key.module), set()).update((key.op,) if key.op else ())
+    unnamed = _unnamed(ops)
+    for pair, named in unnamed.items():
+        ops[named] |= ops.pop(pair)
     for (id, name), own in ops.items():
         program = _traced(id, name, traced)
         if program is not None:
@@ -73,7 +76,17 @@ def programs_of(
             notes.append(f"{chosen.name} of the dump has only {share:.0%} of the operations that ran; not used")
             chosen = None
         found[id, name] = MeasuredProgram(id, name, chosen)
+    found |= {pair: found[named] for pair, named in unnamed.items()}
     return Programs(found, tuple(notes))
+
+
+def _unnamed(pairs: Collection[Pair]) -> Mapping[Pair, Pair]:
+    """The pairs without a name whose id only one named pair has, with that."""
+    of_id: dict[int, list[Pair]] = {}
+    for id, name in pairs:
+        if id is not None and name:
+            of_id.setdefault(id, []).append((id, name))
+    return {(id, ""): named[0] for id, named in of_id.items() if len(named) == 1 and (id, "") in pairs}
 
 
 def _traced(id: int | None, name: str, traced: Sequence[TracedProgram]) -> TracedProgram | None:

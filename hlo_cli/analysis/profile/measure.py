@@ -11,10 +11,9 @@ import numpy as np
 
 from hlo_cli.analysis.cost.cost import Cost
 from hlo_cli.analysis.cost.kernel_costs import costs_of_kernels
-from hlo_cli.analysis.origin.origins import origins_of
 from hlo_cli.analysis.profile.capture import capture, device_planes, device_type, platform_of
 from hlo_cli.analysis.profile.executions import call_weights, with_executions
-from hlo_cli.analysis.profile.facts import NO_FACTS, category_of, facts_of
+from hlo_cli.analysis.profile.facts import Facts, category_of, facts_among
 from hlo_cli.analysis.profile.gpu_events import GRAPH, expand_graphs
 from hlo_cli.analysis.profile.joining import GivenModule, InstructionNames, Programs, join_kernels, programs_of
 from hlo_cli.analysis.profile.occurrences import OccurrenceList, Occurrences, OperationKey, part_of
@@ -23,7 +22,7 @@ from hlo_cli.analysis.profile.rates import peaks_of
 from hlo_cli.analysis.profile.steps import join_hosts, mark_partial
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.traces.trace import EventMetadata, Integers, Trace, TracedProgram
+from hlo_cli.ir.traces.trace import Integers, Trace, TracedProgram
 from hlo_cli.source import HloError
 
 
@@ -81,7 +80,7 @@ def _measured(
     stepped = join_hosts([each.steps(part_of(occurrences, each.first, each.end)) for each in captures])
     for trace in traces:
         trace.forget()  # of a large trace, the events take more memory than all that follows
-    stepped = mark_partial(stepped, codes, occurrences.devices)
+    stepped = mark_partial(stepped, occurrences, codes)
     return Profile(
         tuple(traces),
         platform,
@@ -122,10 +121,14 @@ def _operations(occurrences: Occurrences, programs: Programs) -> tuple[tuple[Ope
     keys_of: list[list[OperationKey]] = [[] for _ in distinct]
     for key, each in zip(occurrences.keys, of_key, strict=True):
         keys_of[distinct[each]].append(key)
-    costs = costs_of_kernels([instruction for _, instruction, _ in distinct if instruction is not None])
+    facts = [facts_among(keys, occurrences.facts) for keys in keys_of]
+    unknown = [
+        each for (_, each, _), known in zip(distinct, facts, strict=True) if each is not None and not known.has_costs
+    ]
+    costs = costs_of_kernels(unknown)
     operations = tuple(
-        _operation(program, instruction, name, keys, costs, occurrences.facts)
-        for (program, instruction, name), keys in zip(distinct, keys_of, strict=True)
+        _operation(program, instruction, name, keys, known, costs)
+        for (program, instruction, name), keys, known in zip(distinct, keys_of, facts, strict=True)
     )
     return operations, np.array([distinct[each] for each in of_key], np.int64)[occurrences.codes]
 
@@ -135,39 +138,25 @@ def _operation(
     instruction: Instruction | None,
     name: str,
     keys: Sequence[OperationKey],
+    facts: Facts,
     costs: Mapping[Instruction, Cost],
-    declared: Mapping[OperationKey, EventMetadata],
 ) -> Operation:
     kernels = tuple(dict.fromkeys(key.kernel for key in keys if key.kernel))
-    found = next((declared[key] for key in keys if key in declared), None)
-    facts = facts_of(found) if found else NO_FACTS
-    operation = Operation(
+    cost = costs.get(instruction) if instruction is not None else None
+    is_known = cost is not None and not cost.unknown
+    return Operation(
         name,
         program,
         instruction,
-        facts.category,
+        facts.category or (category_of(instruction) if instruction is not None else ""),
         facts.op_name,
         facts.source,
-        facts.flops,
+        cost.flops if cost is not None and is_known else facts.flops,
         facts.model_flops,
-        facts.traffic,
+        Traffic(cost.bytes_accessed, cost.bytes_accessed) if cost is not None and is_known else facts.traffic,
         kernels,
         instruction is not None and any(each.startswith(GRAPH) for each in kernels),
     )
-    return operation if instruction is None else _completed(operation, instruction, costs.get(instruction))
-
-
-def _completed(operation: Operation, instruction: Instruction, cost: Cost | None) -> Operation:
-    """An operation with what its instruction says where the trace says nothing."""
-    flops, traffic = operation.flops, operation.traffic
-    if flops is None and traffic is None and cost is not None and not cost.unknown:
-        flops, traffic = cost.flops, Traffic(cost.bytes_accessed, cost.bytes_accessed)
-    op_name, source = operation.op_name, operation.source
-    if operation.program and operation.program.module and not (op_name and source):
-        origin = origins_of(operation.program.module).of(instruction)
-        op_name, source = op_name or origin.op_name, source or origin.source
-    category = operation.category or category_of(instruction)
-    return replace(operation, category=category, op_name=op_name, source=source, flops=flops, traffic=traffic)
 
 
 def _spans(occurrences: Occurrences, limits: Mapping[int, tuple[int, int]]) -> tuple[int, ...]:

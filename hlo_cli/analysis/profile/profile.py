@@ -8,6 +8,8 @@ from typing import Final, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from hlo_cli.analysis.origin.origin import UNKNOWN, Origin
+from hlo_cli.analysis.origin.origins import origins_of
 from hlo_cli.analysis.profile.occurrences import Occurrences
 from hlo_cli.dataclass import dataclass
 from hlo_cli.displayed import Tabular
@@ -61,13 +63,29 @@ class Operation:
     program: MeasuredProgram | None
     instruction: Instruction | None
     category: str = ""
-    op_name: str = ""
-    source: str = ""
+    declared_op_name: str = ""
+    declared_source: str = ""
     flops: float | None = None
     model_flops: float | None = None
     traffic: Traffic | None = None
     kernels: tuple[str, ...] = ()
     is_estimated: bool = False
+
+    @property
+    def op_name(self) -> str:
+        """The name in the user's program: as the trace declares it, else that of the instruction; empty if unknown."""
+        return self.declared_op_name or self._origin.op_name
+
+    @property
+    def source(self) -> str:
+        """Where the user's program made it, as `file:line`: see `op_name`."""
+        return self.declared_source or self._origin.source
+
+    @property
+    def _origin(self) -> Origin:
+        if self.instruction is None or self.program is None or self.program.module is None:
+            return UNKNOWN
+        return origins_of(self.program.module).of(self.instruction)
 
     @property
     def bytes(self) -> float | None:

@@ -12,7 +12,7 @@ from itertools import chain
 
 import numpy as np
 
-from hlo_cli.analysis.profile.columns import integers, line_times, text
+from hlo_cli.analysis.profile.columns import integers, joint_codes, line_times, text
 from hlo_cli.analysis.profile.occurrences import NO_RUN, Occurrences
 from hlo_cli.analysis.profile.profile import NO_STEP, Step, StepSource
 from hlo_cli.dataclass import dataclass
@@ -165,26 +165,46 @@ def join_hosts(hosts: Sequence[Stepped]) -> Stepped:
     )
 
 
-def mark_partial(stepped: Stepped, operations: Integers, devices: Integers) -> Stepped:
-    """Marks the first and the last step as partial if they lack an operation that all other steps ran on a device."""
+def mark_partial(stepped: Stepped, rows: Occurrences, operations: Integers) -> Stepped:
+    """Marks the first and the last step as partial if the capture cuts them.
+
+    On some device, such a step lacks operations that all other steps ran, and does not begin (the last: end) with an
+    operation with which another step does: one that lacks operations only because it took another branch is whole.
+    """
     steps = stepped.steps
     inside = np.flatnonzero(stepped.codes != NO_STEP)
     if len(steps) < 2 or not len(inside):
         return stepped
-    place = devices[inside] * (int(operations.max()) + 1) + operations[inside]
-    _, place = np.unique(place, return_inverse=True)
-    ran = np.unique(place * len(steps) + stepped.codes[inside])
+    groups = rows.devices[inside] * len(steps) + stepped.codes[inside]
+    of_row, places = joint_codes([rows.devices[inside], operations[inside]])
+    ran = np.unique(of_row * len(steps) + stepped.codes[inside])
     place, step = ran // len(steps), ran % len(steps)
-    counts = np.bincount(place, minlength=int(place.max()) + 1)
+    counts = np.bincount(place, minlength=len(places))
+    edges = (
+        _edges(groups, operations[inside], rows.begins_ps[inside]),
+        _edges(groups, operations[inside], -rows.ends_ps[inside]),
+    )
     found = list(steps)
-    for at in (0, len(steps) - 1):
-        own = np.zeros(len(counts), bool)
-        own[place[step == at]] = True
-        is_common = counts - own == len(steps) - 1
+    for at, edge in ((0, edges[0]), (len(steps) - 1, edges[1])):
+        own = np.bincount(place[step == at], minlength=len(places))
+        lacking = {places[each][0] for each in np.flatnonzero((own == 0) & (counts == len(steps) - 1)).tolist()}
+        others = [other for other in range(len(steps)) if other != at]
+        cut = [
+            device
+            for device in lacking
+            if edge.get(device * len(steps) + at) not in {edge.get(device * len(steps) + other) for other in others}
+        ]
         is_short = len(steps) > 2 or 2 * steps[at].duration_ps < max(each.duration_ps for each in steps)
-        if is_short and (is_common & ~own).any():
+        if is_short and cut:
             found[at] = replace(steps[at], is_whole=False)
     return replace(stepped, steps=tuple(found))
+
+
+def _edges(groups: Integers, operations: Integers, times: Integers) -> Mapping[int, int]:
+    """The operation of the least time of each group."""
+    order = np.lexsort((times, groups))
+    distinct, first = np.unique(groups[order], return_index=True)
+    return dict(zip(distinct.tolist(), operations[order[first]].tolist(), strict=True))
 
 
 def step_at(times: Integers, steps: Sequence[Step]) -> Integers:
