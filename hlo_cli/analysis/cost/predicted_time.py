@@ -15,6 +15,7 @@ from hlo_cli.analysis.cost.kernel_costs import NO_KERNELS, costs_of_kernels
 from hlo_cli.analysis.cost.matmul_time import matmul_time
 from hlo_cli.analysis.cost.matmul_type import matmul_type
 from hlo_cli.analysis.cost.matmuls import Matmul
+from hlo_cli.analysis.cost.needed_bytes import needed_cost
 from hlo_cli.analysis.cost.roofline import Roofline, matmuls_within, roofline, type_among
 from hlo_cli.analysis.dataflow.computation_contexts import CONTROL_FLOW
 from hlo_cli.analysis.hardware.chip_specs import ChipSpec
@@ -70,9 +71,25 @@ def predicted_time(instruction: Instruction, chip: ChipSpec, *, cost: Cost | Non
     opcode = wrapped_opcode(instruction.opcode) or instruction.opcode.removesuffix("-start")
     if opcode in _OTHER_LINKS:
         return None
-    matmuls = matmuls_within(instruction)
-    found = roofline(cost, chip, type_among(instruction, matmuls))
+    found, matmuls = kernel_roofline(instruction, cost, chip)
     return None if found.bound == "unknown" else kernel_estimate(instruction, found, matmuls, chip)
+
+
+def kernel_roofline(
+    instruction: Instruction, cost: Cost, chip: ChipSpec, element_type: str | None = None
+) -> tuple[Roofline, Sequence[Matmul]]:
+    """The roofline of a kernel and its matmuls; on a GPU, without operands that it does not read.
+
+    `element_type` is that of its flops, if at hand.
+
+    >>> from hlo_cli import chip_spec, parse_module
+    >>> add = parse_module("r = f32[9] add(f32[9] a, f32[9] b)").entry.root
+    >>> kernel_roofline(add, Cost({"bytes accessed": 3.35232e12}), chip_spec("h100"))[0].seconds
+    1.0
+    """
+    matmuls = matmuls_within(instruction)
+    needed = needed_cost(instruction, cost) if chip.cores else cost
+    return roofline(needed, chip, element_type or type_among(instruction, matmuls)), matmuls
 
 
 def kernel_estimate(instruction: Instruction, found: Roofline, matmuls: Sequence[Matmul], chip: ChipSpec) -> Estimate:
