@@ -16,6 +16,7 @@ from hlo_cli.analysis.hardware.chip_specs import ChipSpec
 from hlo_cli.analysis.hardware.estimate import Estimate, around
 from hlo_cli.analysis.hardware.measured_times import MEASURED_AS, MatmulTimes, matmul_times
 from hlo_cli.analysis.hardware.time_model import (
+    KERNEL_BAND,
     KERNEL_SLOWDOWN,
     LAUNCH_SECONDS,
     MATMUL_MODELS,
@@ -35,8 +36,6 @@ _TILES: Final = ((256, 256), (256, 128), (128, 256), (128, 128), (128, 64), (64,
 _SPLITS: Final = (1, 2, 4, 8)
 _SPLIT_SECONDS: Final = 1e-6
 """The time in which cores exchange their parts of a sum."""
-_SCALAR_SHARE: Final = 1 / 16
-"""Rate of the scalar units over that of the matrix units."""
 _BYTES: Final = {"bf16": (2, 2), "f32": (4, 4), "f8": (1, 2)}
 """Bytes of an operand element and of a result element, by type as in the tables."""
 _NEIGHBORS: Final = 8
@@ -47,10 +46,14 @@ _TABLE_TYPES: Final = {"bf16": "bf16", "f16": "bf16", "tf32": "f32", "f8": "f8"}
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """What the model of a matmul knows of a chip: cores, FLOP/s in its type, and bytes per second of main memory."""
+    """What the model of a matmul knows of a chip: cores, and rates per second.
+
+    `scalar_flops_per_second` is the rate of the units that multiply without matrices.
+    """
 
     cores: int
     flops_per_second: float
+    scalar_flops_per_second: float
     bytes_per_second: float
 
 
@@ -63,7 +66,7 @@ def matmul_time(shape: Shape, kind: str, chip: ChipSpec) -> Estimate | None:
     ...     print(f"{found.seconds * 1e6:.0f} µs", *found.sources)
     135 µs table
     73 µs table
-    63 µs shape model
+    61 µs shape model
     """
     rate = chip.flops_of(kind)
     if rate is None or not chip.cores:
@@ -71,7 +74,19 @@ def matmul_time(shape: Shape, kind: str, chip: ChipSpec) -> Estimate | None:
     if chip.chip in TF32_ON_REQUEST and kind == "tf32":
         return matmul_time(shape, "f32 highest", chip)
     plain = "f8" if kind.startswith("f8") else kind
-    return _matmul_time(shape, plain, chip.chip, Unit(chip.cores, rate.per_second, chip.memory.per_second))
+    return _matmul_time(shape, plain, chip.chip, unit_of(chip, rate.per_second))
+
+
+def unit_of(chip: ChipSpec, flops_per_second: float) -> Unit:
+    """What the model knows of a chip that multiplies at this rate.
+
+    >>> from hlo_cli import chip_spec
+    >>> unit_of(chip_spec("a100-80gb"), 312e12).scalar_flops_per_second
+    19500000000000.0
+    """
+    scalar = chip.flops_of("f32 highest")
+    slow = flops_per_second if scalar is None else min(flops_per_second, scalar.per_second)
+    return Unit(chip.cores, flops_per_second, slow, chip.memory.per_second)
 
 
 @lru_cache(maxsize=4096)
@@ -79,10 +94,11 @@ def _matmul_time(shape: Shape, kind: str, chip: str, unit: Unit) -> Estimate:
     key = (MEASURED_AS.get(chip, ""), _TABLE_TYPES.get(kind, ""))
     model = MATMUL_MODELS.get(key, OTHER_MATMULS)
     if chip in TF32_ON_REQUEST:
-        model = replace(model, launch_seconds=LAUNCH_SECONDS, memory_share=1 / KERNEL_SLOWDOWN)
+        shared = 1 / KERNEL_SLOWDOWN  # with other kernels: what was measured is a mean over all of them
+        model = replace(model, launch_seconds=LAUNCH_SECONDS, tile_seconds=0.0, memory_share=shared)
     seconds = modeled_seconds(shape, element_bytes(kind), unit, model)
     if key not in MATMUL_MODELS:
-        return around(seconds, SHAPE_BAND, "shape model")
+        return around(seconds, SHAPE_BAND if key[0] else KERNEL_BAND, "shape model")
     distance, correction = _correction(shape, *_points(*key))
     if distance > _MAX_DISTANCE:
         return around(seconds * exp(correction), SHAPE_BAND, "shape model")
@@ -92,7 +108,7 @@ def _matmul_time(shape: Shape, kind: str, chip: str, unit: Unit) -> Estimate:
 def modeled_seconds(shape: Shape, sizes: tuple[float, float], unit: Unit, model: MatmulModel) -> float:
     """The time of a matmul by the model alone; `sizes` are the bytes of an operand element and a result element.
 
-    >>> unit = Unit(100, 1e15, 3e12)
+    >>> unit = Unit(100, 1e15, 1e14, 3e12)
     >>> model = MatmulModel(0.0, 1.0, 1.0, 0.0, 1.0)
     >>> f"{modeled_seconds((1, 12800, 12800, 8192), (2, 2), unit, model):.2e}"  # 100 × 100 tiles, in 100 waves
     '2.68e-03'
@@ -102,7 +118,7 @@ def modeled_seconds(shape: Shape, sizes: tuple[float, float], unit: Unit, model:
     rate = unit.flops_per_second / unit.cores
     bandwidth = unit.bytes_per_second * model.memory_share
     flops = 2 * batch * m * n * k
-    best = flops / (unit.flops_per_second * _SCALAR_SHARE)
+    best = flops / unit.scalar_flops_per_second
     for rows, columns in _TILES:
         tiles = batch * ceil(m / rows) * ceil(n / columns)
         step = max(2 * rows * columns / model.share, (rows + columns) * given / model.bytes_per_flop) / rate
@@ -120,7 +136,7 @@ def correction_of(shape: Shape, times: MatmulTimes, kind: str, unit: Unit, model
     """The natural logarithm of measured over modeled time of shapes similar to this one.
 
     >>> from hlo_cli.analysis.hardware.time_model import OTHER_MATMULS
-    >>> unit, shape = Unit(132, 9.9e14, 3.35e12), (1, 512, 512, 512)
+    >>> unit, shape = Unit(132, 9.9e14, 6.7e13, 3.35e12), (1, 512, 512, 512)
     >>> double = {shape: 2 * modeled_seconds(shape, (2, 2), unit, OTHER_MATMULS)}
     >>> round(exp(correction_of((1, 640, 512, 512), double, "bf16", unit, OTHER_MATMULS)), 6)
     2.0
@@ -145,7 +161,7 @@ def measured_unit(chip: str, kind: str) -> Unit:
     spec = chip_spec(chip)
     rate = spec.flops_of("tf32" if kind == "f32" else kind)
     assert rate is not None
-    return Unit(spec.cores, rate.per_second, spec.memory.per_second)
+    return unit_of(spec, rate.per_second)
 
 
 def _residuals(

@@ -15,6 +15,7 @@ from hlo_cli.analysis.cost.kernel_costs import NO_KERNELS, costs_of_kernels
 from hlo_cli.analysis.cost.matmul_time import matmul_time
 from hlo_cli.analysis.cost.matmul_type import matmul_type
 from hlo_cli.analysis.cost.matmuls import Matmul
+from hlo_cli.analysis.cost.needed_bytes import needed_cost
 from hlo_cli.analysis.cost.roofline import Roofline, matmuls_within, roofline, type_among
 from hlo_cli.analysis.dataflow.computation_contexts import CONTROL_FLOW
 from hlo_cli.analysis.hardware.chip_specs import ChipSpec
@@ -23,11 +24,14 @@ from hlo_cli.analysis.hardware.time_model import KERNEL_BAND, KERNEL_SLOWDOWN, L
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.operations import ANNOTATIONS, CHANNEL_STARTS, COLLECTIVES, HOST_FEEDS, wrapped_opcode
+from hlo_cli.ir.shape import ArrayShape
 
 _OTHER_LINKS: Final = COLLECTIVES | HOST_FEEDS | CHANNEL_STARTS
 _COMMAND_BUFFER: Final = "command_buffer"
 """Name of a computation that XLA launches as one graph (xla/service/gpu/transforms/command_buffer_scheduling.cc)."""
 _VIEWS: Final = frozenset((opcodes.RESHAPE, opcodes.BITCAST))
+_TILED_STAGES: Final = 11
+"""Stages of a sort within one tile."""
 _GPU_SOURCES: Final[frozenset[EstimateSource]] = frozenset(("roofline", "launch floor"))
 
 
@@ -56,8 +60,8 @@ def predicted_time(instruction: Instruction, chip: ChipSpec, *, cost: Cost | Non
     >>> for chip in ("h100", "a100-80gb", "v5e"):
     ...     found = predicted_time(dot, chip_spec(chip))
     ...     print(", ".join(f"{seconds * 1e6:.1f}" for seconds in (found.low, found.seconds, found.high)))
-    4.2, 5.3, 6.7
-    4.6, 5.8, 7.4
+    4.9, 6.1, 7.6
+    4.1, 5.8, 8.4
     0.0, 1.3, 2.5
     """
     if cost is None:
@@ -67,9 +71,25 @@ def predicted_time(instruction: Instruction, chip: ChipSpec, *, cost: Cost | Non
     opcode = wrapped_opcode(instruction.opcode) or instruction.opcode.removesuffix("-start")
     if opcode in _OTHER_LINKS:
         return None
-    matmuls = matmuls_within(instruction)
-    found = roofline(cost, chip, type_among(instruction, matmuls))
+    found, matmuls = kernel_roofline(instruction, cost, chip)
     return None if found.bound == "unknown" else kernel_estimate(instruction, found, matmuls, chip)
+
+
+def kernel_roofline(
+    instruction: Instruction, cost: Cost, chip: ChipSpec, element_type: str | None = None
+) -> tuple[Roofline, Sequence[Matmul]]:
+    """The roofline of a kernel and its matmuls; on a GPU, without operands that it does not read.
+
+    `element_type` is that of its flops, if at hand.
+
+    >>> from hlo_cli import chip_spec, parse_module
+    >>> add = parse_module("r = f32[9] add(f32[9] a, f32[9] b)").entry.root
+    >>> kernel_roofline(add, Cost({"bytes accessed": 3.35232e12}), chip_spec("h100"))[0].seconds
+    1.0
+    """
+    matmuls = matmuls_within(instruction)
+    needed = needed_cost(instruction, cost) if chip.cores else cost
+    return roofline(needed, chip, element_type or type_among(instruction, matmuls)), matmuls
 
 
 def kernel_estimate(instruction: Instruction, found: Roofline, matmuls: Sequence[Matmul], chip: ChipSpec) -> Estimate:
@@ -88,7 +108,12 @@ def kernel_estimate(instruction: Instruction, found: Roofline, matmuls: Sequence
     if _moves_nothing(instruction):
         return NO_TIME
     work = KERNEL_SLOWDOWN * found.seconds
-    launches = _kernels_of(instruction) if instruction.opcode in NO_KERNELS else 1
+    launches = 1
+    if instruction.opcode in NO_KERNELS:
+        launches = _kernels_of(instruction)
+    elif instruction.opcode == opcodes.SORT:
+        launches = sort_kernels(instruction)
+        work *= launches
     seconds = work + launches * LAUNCH_SECONDS
     certain = work if instruction.computation.name.startswith(_COMMAND_BUFFER) else seconds
     estimate = Estimate(KERNEL_BAND[0] * certain, seconds, KERNEL_BAND[1] * seconds, _GPU_SOURCES)
@@ -98,6 +123,25 @@ def kernel_estimate(instruction: Instruction, found: Roofline, matmuls: Sequence
         is_alone = len(known) == 1 and matmuls[0].instruction is instruction and "table" in product.sources
         estimate = product if is_alone else longest(product, estimate)
     return estimate.at_least(found.at_least_seconds)
+
+
+def sort_kernels(sort: Instruction) -> int:
+    """The number of kernels of a sort, each of which reads and writes all operands.
+
+    Compares at distances below a tile of 2,048 elements share a kernel; each larger distance of the bitonic network
+    takes a kernel of its own. Mirrors `EmitSort` of xla/service/gpu (ir_emitter_unnested.cc).
+
+    >>> from hlo_cli import parse_module
+    >>> text = "r = f32[{}] sort(f32[{}] a), dimensions={{0}}, to_apply=f"
+    >>> [sort_kernels(parse_module(text.format(size, size)).entry.root) for size in (1000, 2048, 2049, 65536)]
+    [1, 1, 3, 21]
+    """
+    array = next((leaf for _, leaf in sort.shape.leaves if isinstance(leaf, ArrayShape)), None)
+    dimension = next(iter(sort.integers("dimensions")), -1)
+    if array is None or not 0 <= dimension < array.rank:
+        return 1
+    stages = max(array.sizes[dimension] - 1, 0).bit_length()
+    return 1 + sum(stage - _TILED_STAGES + 2 for stage in range(_TILED_STAGES, stages))
 
 
 def _kernels_of(instruction: Instruction) -> int:

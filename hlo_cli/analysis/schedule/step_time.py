@@ -13,8 +13,8 @@ from functools import partial
 from math import isclose
 
 from hlo_cli.analysis.cache import computed_once
-from hlo_cli.analysis.cost.predicted_time import kernel_estimate
-from hlo_cli.analysis.cost.roofline import Roofline, matmuls_within, roofline, type_among
+from hlo_cli.analysis.cost.predicted_time import kernel_estimate, kernel_roofline
+from hlo_cli.analysis.cost.roofline import Roofline
 from hlo_cli.analysis.dataflow.executions import NO_EXECUTIONS, executions_of
 from hlo_cli.analysis.dataflow.flat_schedule import Run
 from hlo_cli.analysis.dataflow.trip_count import trip_count
@@ -257,8 +257,7 @@ def _kernels(
     predicted: dict[Instruction, Estimate] = {}
     for kernel, cost in overlap.costs.items():
         if kernel not in overlap.synchronous:
-            matmuls = matmuls_within(kernel)
-            found = roofline(cost, throughput, type_among(kernel, matmuls))
+            found, matmuls = kernel_roofline(kernel, cost, throughput)
             is_skipped = kernel.computation in uncomputed
             estimate = NO_TIME if is_skipped else kernel_estimate(kernel, found, matmuls, throughput)
             rooflines[kernel] = replace(found, bound="free") if estimate is NO_TIME else found

@@ -10,6 +10,7 @@ from typing import Final
 
 from hlo_cli.analysis.cost.matmul_type import matmul_type
 from hlo_cli.analysis.cost.matmuls import Matmul
+from hlo_cli.analysis.cost.needed_bytes import needed_cost
 from hlo_cli.analysis.cost.roofline import matmuls_within
 from hlo_cli.analysis.dataflow.executions import NO_EXECUTIONS, executions_of
 from hlo_cli.analysis.hardware.chip_specs import ChipSpec
@@ -37,7 +38,7 @@ def time_bound(overlap: OverlapAnalysis, chip: ChipSpec) -> float:
         if kernel in overlap.synchronous or runs.in_branch:
             continue
         compute = sum(_matmul_seconds(each, chip) for each in matmuls_within(kernel))
-        uncached = max(cost.bytes_accessed - chip.cache_bytes, 0) / chip.memory.per_second
+        uncached = max(needed_cost(kernel, cost).bytes_accessed - chip.cache_bytes, 0) / chip.memory.per_second
         seconds += max(compute, uncached) * runs.count
     return seconds
 

@@ -71,12 +71,10 @@ class TimingColumns:
         self, instruction: Instruction, cost: Cost, element_type: str | None = None
     ) -> tuple[Roofline, Estimate] | None:
         """Roofline and prediction; None if unknown, and for transfers between chips, which do not use memory alone."""
-        from hlo_cli.analysis.cost.predicted_time import kernel_estimate
-        from hlo_cli.analysis.cost.roofline import matmuls_within, roofline, type_among
+        from hlo_cli.analysis.cost.predicted_time import kernel_estimate, kernel_roofline
 
         opcode = wrapped_opcode(instruction.opcode) or instruction.opcode.removesuffix("-start")
-        matmuls = matmuls_within(instruction)
-        found = roofline(cost, self.throughput, element_type or type_among(instruction, matmuls))
+        found, matmuls = kernel_roofline(instruction, cost, self.throughput, element_type)
         if found.bound == "unknown" or opcode in _OTHER_LINKS:
             return None
         return found, kernel_estimate(instruction, found, matmuls, self.throughput)

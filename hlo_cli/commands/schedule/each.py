@@ -56,7 +56,8 @@ class _Ask:
         report = report_of_pairs(loaded, overlap, within=None, where=None, argument="", throughput=self.throughput)
         numbers = {**report.numbers, "is_scheduled": module.is_scheduled}
         broken = tuple(each.excerpt() for each in verify_async(module, overlap.pairs))
-        return Seen(stage_of(loaded) == "optimized", numbers, broken)
+        is_timed_as_program = stage_of(loaded) == "optimized" or bool(report.numbers.get("is_fused_by_rule"))
+        return Seen(is_timed_as_program, numbers, broken)
 
 
 def schedule_each(
