@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import Final
 
@@ -22,6 +22,8 @@ _NUMBER: Final = re.compile(r"(?:\.clone|\.\d{1,18})\Z")
 _MICRO: Final = 1e-6
 _NAMELESS: Final = (opcodes.PARAMETER, opcodes.CONSTANT)
 """Instructions that later passes rename."""
+_MAX_MEMBERS: Final = 1_000_000
+"""Instructions of all fusions together that are kept; a dump that was made up could have many more."""
 _MAX_CANDIDATES: Final = 64
 """Kernels that may have an instruction; a name that more of them share says nothing, and would take long."""
 
@@ -52,7 +54,8 @@ class FusionOutcome:
     """The state after the pass.
 
     `verdicts` are the last decisions on the producers that were not fused, by name. `members` are the instructions of
-    each fusion that the pass made, and `fused_into` the fusions of which an instruction became a part.
+    each fusion that the pass made and kept, and `fused_into` the fusions of which an instruction became a part; it may
+    also remain by itself, if bitcasts read it.
     """
 
     verdicts: Mapping[str, FusionVerdict]
@@ -71,7 +74,7 @@ def fusion_outcome(process: FusionProcess) -> FusionOutcome:
     ... )
     >>> outcome = fusion_outcome(FusionProcess(steps))
     >>> outcome.fused_into["a"], outcome.members["fusion"], round(outcome.verdicts["fusion"].saved_seconds * 1e6)
-    (('fusion',), ('b', 'a'), -2)
+    (('fusion',), ('a', 'b'), -2)
     """
     replay = _Replay()
     for step in process.steps:
@@ -91,8 +94,8 @@ def names_in_the_pass(
     """Returns the name that each kernel of a later stage had after the pass, as far as it is known.
 
     Later passes rename fusions, but not the instructions in them: `after`, the module right after the pass, has both
-    names. Without it, a fusion is that with whose instructions it has most names in common, but for the numbers, which
-    copies of instructions in a fusion have of their own; an instruction that several fusions have counts less.
+    names. Without it, a fusion is that with whose instructions its own agree best, but for the numbers in their names,
+    which copies in a fusion have of their own.
 
     >>> from hlo_cli import parse_module
     >>> text = '''f { p = f32[8] parameter(0) add.1.3 = f32[8] add(p, p) ROOT exp.0.1 = f32[8] exponential(add.1.3) }
@@ -101,57 +104,67 @@ def names_in_the_pass(
     >>> names_in_the_pass(outcome, parse_module(text).entry.instructions[1:])
     {<fusion loop_fusion>: 'fusion.7'}
     """
-    known: dict[str, tuple[str, ...]] = {name: (name,) for name in outcome.verdicts}
-    known.update(outcome.members)
+    alone = {name: (name,) for name in (*outcome.fused_into, *outcome.verdicts)}
+    known = {name: frozenset(map(_base, parts)) for name, parts in {**alone, **outcome.members}.items()}
     homes: dict[str, list[str]] = {}
-    for home, parts in known.items():
-        for part in parts:
-            homes.setdefault(_base(part), []).append(home)
+    for home, bases in known.items():
+        for base in bases:
+            homes.setdefault(base, []).append(home)
     inside = {} if after is None else _fusion_of_each(after)
     found: dict[Instruction, str] = {}
     for kernel in kernels:
         if kernel.opcode != opcodes.FUSION:
-            names = (name for name in (kernel.name, f"{kernel.name}.0") if name in known or name in outcome.fused_into)
-            best = next(names, None)
+            best = next((name for name in (kernel.name, f"{kernel.name}.0") if name in known), None)
         else:
-            best = _same_fusion(kernel, inside, known) or _most_common(kernel, homes, known)
+            best = _same_fusion(kernel, inside, known) or _most_alike(kernel, homes, known, outcome.fused_into)
         if best is not None:
             found[kernel] = best
     return found
 
 
 def _fusion_of_each(module: Module) -> dict[str, str]:
-    """The name of the fusion that has an instruction, by the name of that; without parameters and constants."""
-    return {
-        each.name: fusion.name
-        for fusion in module.instructions
-        if fusion.opcode == opcodes.FUSION
-        for called in fusion.called_computations
-        for each in called.instructions
-        if each.opcode not in _NAMELESS
-    }
+    """The name of the fusion that has an instruction, by the name of that."""
+    return {name: fusion.name for fusion in module.instructions for name in _names_inside(fusion)}
 
 
-def _same_fusion(fusion: Instruction, inside: Mapping[str, str], known: Mapping[str, tuple[str, ...]]) -> str | None:
+def _names_inside(fusion: Instruction) -> list[str]:
+    """The names in a fused computation, but for those of parameters and constants; empty for other instructions."""
+    if fusion.opcode != opcodes.FUSION:
+        return []
+    inside = (each for called in fusion.called_computations for each in called.instructions)
+    return [each.name for each in inside if each.opcode not in _NAMELESS]
+
+
+def _same_fusion(fusion: Instruction, inside: Mapping[str, str], known: Collection[str]) -> str | None:
     """The fusion of which most instructions are, if the pass wrote about it."""
-    names = (each.name for called in fusion.called_computations for each in called.instructions)
-    votes = Counter(inside[name] for name in names if name in inside)
+    votes = Counter(inside[name] for name in _names_inside(fusion) if name in inside)
     best = max(votes, key=votes.__getitem__, default=None)
     return best if best in known else None
 
 
-def _most_common(
-    fusion: Instruction, homes: Mapping[str, list[str]], known: Mapping[str, tuple[str, ...]]
+def _most_alike(
+    fusion: Instruction,
+    homes: Mapping[str, Sequence[str]],
+    known: Mapping[str, frozenset[str]],
+    fused_into: Collection[str],
 ) -> str | None:
-    """The home with which a fusion has the most instructions in common; the smaller one if several have as many."""
-    votes: dict[str, float] = {}
-    for each in (each for called in fusion.called_computations for each in called.instructions):
-        candidates = homes.get(_base(each.name), ())
-        for home in candidates if len(candidates) <= _MAX_CANDIDATES else ():
-            votes[home] = votes.get(home, 0.0) + 1 / len(candidates)
-    if fusion.name in votes or (fusion.name in known and known[fusion.name] == (fusion.name,)):
+    """The home that shares the largest part of the instructions in it or in a fusion.
+
+    An instruction that was fused is the home of a single instruction only, which was wrapped in a fusion later.
+    """
+    bases = {_base(name) for name in _names_inside(fusion)}
+    if fusion.name in known and _base(fusion.name) in known[fusion.name]:
         return fusion.name
-    return max(votes, key=lambda home: (votes[home], -len(known[home]))) if votes else None
+    shared: Counter[str] = Counter()
+    for base in bases:
+        candidates = homes.get(base, ())
+        if len(candidates) <= _MAX_CANDIDATES:
+            shared.update(home for home in candidates if home not in fused_into or len(bases) == 1)
+
+    def likeness(home: str) -> tuple[float, bool]:
+        return shared[home] / (len(bases) + len(known[home]) - shared[home]), home not in fused_into
+
+    return max(shared, key=likeness, default=None)
 
 
 def _base(name: str) -> str:
@@ -166,7 +179,8 @@ class _Replay:
     verdicts: dict[str, FusionVerdict] = field(default_factory=dict)
     times: dict[str, tuple[float, float]] = field(default_factory=dict)
     queued: set[str] = field(default_factory=set)
-    members: dict[str, dict[str, None]] = field(default_factory=dict)
+    parts: dict[str, list[str]] = field(default_factory=dict)
+    given: set[str] = field(default_factory=set)
     fused_into: dict[str, dict[str, None]] = field(default_factory=dict)
     round: set[str] = field(default_factory=set)
     is_fusing: bool = False
@@ -177,14 +191,13 @@ class _Replay:
             self.round = set()
         self.is_fusing = True
         self.round.add(step.fusion)
-        parts = self.members.get(step.producer, {step.producer: None})
-        into = self.members.setdefault(step.fusion, {})
+        parts = self.parts.setdefault(step.fusion, [])
         if step.fusion != step.consumer:
-            into.update(self.members.pop(step.consumer, {step.consumer: None}))
+            parts.append(step.consumer)
             self._end(step.consumer, step.fusion)
-        elif not into:
-            into[step.consumer] = None
-        into.update(parts)
+        elif not parts:
+            self.given.add(step.fusion)
+        parts.append(step.producer)
         self._end(step.producer, step.fusion)
 
     def update(self, step: PriorityStep) -> None:
@@ -206,11 +219,26 @@ class _Replay:
 
     def outcome(self) -> FusionOutcome:
         """What is left at the end: producers that were fused have no verdict."""
-        return FusionOutcome(
-            self.verdicts,
-            {name: tuple(parts) for name, parts in self.members.items() if name not in self.fused_into},
-            {name: tuple(into) for name, into in self.fused_into.items()},
-        )
+        left = _MAX_MEMBERS
+        members: dict[str, tuple[str, ...]] = {}
+        for name in self.parts:
+            if name not in self.fused_into and left > 0:
+                members[name] = self._members(name, left)
+                left -= len(members[name])
+        return FusionOutcome(self.verdicts, members, {name: tuple(into) for name, into in self.fused_into.items()})
+
+    def _members(self, name: str, most: int) -> tuple[str, ...]:
+        """The instructions that a fusion is made of, at most so many."""
+        seen, waiting, found = {name}, [name], list[str]()
+        while waiting and len(found) < most:
+            part = waiting.pop()
+            if part in self.given or part not in self.parts:
+                found.append(part)
+            for other in self.parts.get(part, ()):
+                if other not in seen:
+                    seen.add(other)
+                    waiting.append(other)
+        return tuple(found)
 
     def _end(self, name: str, fusion: str) -> None:
         self.queued.discard(name)

@@ -20,6 +20,7 @@ from hlo_cli.ir.compiler_files.buffers import (
     HeapSimulatorTrace,
     LogicalBuffer,
 )
+from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.shape import TupleShape
 
 _NO_TRACE: Final = HeapSimulatorTrace((), whole_module_simulation=False, buffer_allocation_index=0)
@@ -49,6 +50,7 @@ class ViewerPeak:
     live: tuple[LogicalBuffer, ...]
 
 
+@no_garbage_collection()
 def viewer_peaks(assignment: BufferAssignment) -> tuple[ViewerPeak, ...]:
     """Returns the viewer's peak of each memory space that has allocations, by color.
 

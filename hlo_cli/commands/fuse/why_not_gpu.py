@@ -25,7 +25,7 @@ from hlo_cli.report.text import Passage
 from hlo_cli.source import Diagnostic
 
 _SLOWER: Final = "XLA estimates that fusing takes longer"
-_FUSED: Final = "fused later, by priority-fusion, into"
+_FUSED: Final = "priority-fusion fused the producer into"
 _UNKNOWN: Final = "unknown"
 _NOT_SEEN: Final = "no decision found in the priority fusion dump"
 _COPY: Final = "no decision found; the copy was inserted after fusion"

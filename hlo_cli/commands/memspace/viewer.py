@@ -21,7 +21,7 @@ def viewer_numbers(memory: MemoryAnalysis, peaks: Sequence[ViewerPeak]) -> dict[
     >>> memory = memory_analysis(parse_module("HloModule m  ENTRY e { ROOT p = f32[8] parameter(0) }"))
     >>> peak = ViewerPeak(0, 48, 32, 0, 32, 48, 40, 0, None, ())
     >>> viewer_numbers(memory, ()), viewer_numbers(memory, (peak,))["xprof_peak_bytes"]
-    ({'peak_counts': 'live values'}, {'RAM': 48})
+    ({'peak_counts': 'live values'}, {'main memory': 48})
     """
     numbers: dict[str, Cell] = {"peak_counts": "live values"}
     found: dict[str, Cell] = {space.name: peak.peak_bytes for space, peak in _of_spaces(memory.spaces, peaks)}

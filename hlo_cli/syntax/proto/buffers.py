@@ -18,11 +18,11 @@ from hlo_cli.ir.compiler_files.buffers import (
     HeapSimulatorTrace,
     LogicalBuffer,
 )
+from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.syntax.proto.fields import fields_of, word_of
 from hlo_cli.syntax.proto.message import Message
-from hlo_cli.syntax.proto.reader import ProtoReader
 from hlo_cli.syntax.proto.wire import bytes_in, number_in, read_fields, signed
 
 
@@ -40,6 +40,7 @@ _EVENT_NAMES: Final = _numbers_of("Event", "computation_name", "instruction_name
 _NOWHERE: Final = BufferPlace(None)
 
 
+@no_garbage_collection()
 def buffer_assignment_of(data: bytes, module: Module | None) -> BufferAssignment:
     """The assignment in a `BufferAssignmentProto`, for the module read from the same proto; else without places."""
     message = Message("BufferAssignmentProto", data)
@@ -87,6 +88,8 @@ class _Places:
 
 def _numbered(module: Module) -> Mapping[int, Instruction]:
     """The instructions of all computations by number, which is unique in a module."""
+    from hlo_cli.syntax.proto.reader import ProtoReader  # imports many modules that traces alone do not need
+
     found: dict[int, Instruction] = {}
     for computation in module.computations:
         if isinstance(computation.reader, ProtoReader):

@@ -53,7 +53,11 @@ def read_fields(data: bytes) -> list[Field]:
             value = data[at]
             at += 1
             if value > 127:
-                value, at = skip_number(data, at - 1, end)
+                if (high := data[at]) < 128:  # most numbers of more than one byte have two
+                    value += (high - 1) << 7
+                    at += 1
+                else:
+                    value, at = skip_number(data, at - 1, end)
             if kind == VARINT:
                 add((tag >> 3, value))
                 continue
