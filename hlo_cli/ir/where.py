@@ -30,14 +30,14 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number as written, and its unit: bytes, percent, or none.
+    """A number as written, and its unit: bytes, percent, seconds, or none.
 
     >>> Number(2048, "bytes", "2KiB", Span(0, 4)).value
     2048
     """
 
     value: int | float
-    unit: Literal["", "bytes", "percent"]
+    unit: Literal["", "bytes", "percent", "seconds"]
     text: str
     span: Span
 

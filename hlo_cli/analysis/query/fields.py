@@ -16,14 +16,14 @@ MEASURED: Final = frozenset(
     ("time", "self_time", "mean_time", "calls", "achieved_bandwidth", "achieved_flops", "roofline_fraction")
 )
 """Fields of measured operations, which only `hlo profile` has."""
-Kind = Literal["text", "name", "names", "shape", "count", "bytes", "share", "flag", "attribute"]
+Kind = Literal["text", "name", "names", "shape", "count", "bytes", "share", "seconds", "flag", "attribute"]
 FieldValue: TypeAlias = "str | int | float | bool | tuple[str, ...] | AtLeast | None"
 Predicate = Callable[[T], "bool | None"]
 """Test of an object; None if the result is unknown."""
 
 PLURALS: Final = {f"{name}s": name for name in ("kernel", "product", "convolution", "collective", "host_transfer")}
 """Flags that can be written in the plural, as in `count(kernels)`."""
-NUMBERS: Final = ("count", "bytes", "share")
+NUMBERS: Final = ("count", "bytes", "share", "seconds")
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,7 @@ class Unit:
 COUNT: Final = Unit()
 BYTES: Final = Unit(1)
 SHARE: Final = Unit(is_share=True)
-_BY_KIND: Final = {"count": COUNT, "names": COUNT, "bytes": BYTES, "share": SHARE}
+_BY_KIND: Final = {"count": COUNT, "names": COUNT, "bytes": BYTES, "share": SHARE, "seconds": COUNT}
 
 
 def unit_of_kind(kind: str) -> Unit | None:

@@ -28,6 +28,7 @@ _KIND_NAMES: Final[dict[Kind, str]] = {
     "count": "a number",
     "bytes": "a size in bytes",
     "share": "a percentage from 0% to 100%",
+    "seconds": "a time",
     "flag": "a flag",
     "attribute": "an attribute",
 }
@@ -155,8 +156,8 @@ def _number_test(where: Where, comparison: Comparison, kind: Kind, number: Numbe
     if kind in ("text", "name", "shape", "flag"):
         hint = f'to compare as text, write "{number.text}"' if kind != "flag" else "use true or false"
         raise _kind_error(where, comparison, kind, f"{number.text} is a number", hint)
-    if number.unit and kind != {"bytes": "bytes", "percent": "share"}[number.unit]:
-        unit = number.unit.replace("percent", "a percentage").replace("bytes", "a size in bytes")
+    if number.unit and kind != {"bytes": "bytes", "percent": "share", "seconds": "seconds"}[number.unit]:
+        unit = number.unit.replace("percent", "a percentage").replace("bytes", "a size in bytes").replace("seconds", "a time")
         raise _kind_error(where, comparison, kind, f"{number.text} is {unit}")
     if kind == "share" and abs(number.value) > 1:
         raise where.error(f"{comparison.field} is at most 100%", number.span, f"use {number.text}%")

@@ -62,6 +62,7 @@ loop. Shares are parts of the time of all devices, idle time included. See
     help="Show times by source, scope, opcode, kind, axis, step, device, or another group.",
 )
 @flag("--lost", group="Reports", is_common=True, help="Show the time above the least time at the peak rates.")
+@flag("--exposed", group="Reports", is_common=True, help="Show how much of each transfer other operations hide.")
 @flag(
     "--predicted",
     group="Reports",
@@ -131,6 +132,10 @@ def _report(measured: Measured, options: ProfileOptions) -> Report:
         from hlo_cli.commands.profile.one import report_of_one
 
         return report_of_one(measured, options.name)
+    if options.exposed:
+        from hlo_cli.commands.profile.exposed import report_of_exposed
+
+        return report_of_exposed(measured)
     if options.predicted:
         from hlo_cli.commands.profile.predicted import report_of_predictions
 

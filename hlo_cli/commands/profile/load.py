@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from hlo_cli.commands.shared.io_options import InputOptions
 from hlo_cli.dataclass import dataclass
@@ -19,14 +19,18 @@ if TYPE_CHECKING:
     from hlo_cli.ir.module import Module
     from hlo_cli.ir.traces.trace import Trace, TracedProgram
 
+_NAMED: Final = 3
+"""How many programs a note names."""
+
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A profile with the path of its trace, and the arguments that read it again."""
+    """A profile with the path of its trace, the arguments that read it again, and the one that reads its modules."""
 
     profile: Profile
     path: str
     argument: str
+    module_argument: str = ""
 
     @property
     def facts(self) -> dict[str, Cell]:
@@ -45,7 +49,16 @@ class Loaded:
         """What the profiler, the reader, and the interpretation of the trace report."""
         traces = self.profile.traces
         reported = [each for trace in traces for each in (*trace.errors, *trace.warnings, *trace.notes)]
-        return tuple(Diagnostic("note", words) for words in (*reported, *self.profile.notes))
+        return tuple(Diagnostic("note", words) for words in (*self._missing, *reported, *self.profile.notes))
+
+    @property
+    def _missing(self) -> Sequence[str]:
+        """A note that names the programs whose modules are not at hand."""
+        names = [program.name for program in self.profile.programs if program.module is None]
+        if not names:
+            return ()
+        shown = ", ".join(names[:_NAMED]) + (f", and {len(names) - _NAMED:,} more" if len(names) > _NAMED else "")
+        return (f"no module of {shown}; pass a dump of the program after the trace",)
 
 
 def load_profile(path: str, dump: Sequence[str], reading: InputOptions) -> Loaded:
@@ -55,7 +68,8 @@ def load_profile(path: str, dump: Sequence[str], reading: InputOptions) -> Loade
     traces = _traces(path)
     read = partial(read_program, strict=reading.strict)
     profile = measure(traces, read, given_modules(dump, reading))
-    return Loaded(profile, path, InputOptions().command_line([path]))
+    argument, modules = InputOptions().command_line([path]), InputOptions().command_line(dump) if dump else ""
+    return Loaded(profile, path, f"{argument} {modules}".strip() if argument else "", modules or argument)
 
 
 def _traces(path: str) -> Sequence[Trace]:

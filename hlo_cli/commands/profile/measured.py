@@ -65,12 +65,12 @@ class Measured:
         """The sum of all operations."""
         return sum_of(self.every)
 
-    @property
+    @cached_property
     def whole(self) -> float:
         """The time of all devices together, idle time included, in seconds."""
         return self.profile.total_ps * PS
 
-    @property
+    @cached_property
     def idle(self) -> float:
         """The time in which no operation ran, of all devices together, in seconds."""
         return max(self.whole - self.sum.self_time, 0.0)

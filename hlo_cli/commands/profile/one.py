@@ -271,7 +271,7 @@ def _numbers(measured: Measured, timed: Timed, calls: Calls) -> dict[str, Cell]:
 
 
 def _next(measured: Measured, timed: Timed, tiles: Sequence[TouchedTiles]) -> tuple[str, ...]:
-    argument = measured.loaded.argument
+    argument = measured.loaded.module_argument
     found = [f"hlo layout '{tiles[0].array}'"] if tiles else []
     if argument and timed.operation.instruction is not None:
         program = timed.operation.program

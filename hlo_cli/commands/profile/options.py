@@ -21,6 +21,7 @@ class ProfileOptions:
     name: str | None = None
     grouping: str | None = None
     lost: bool = False
+    exposed: bool = False
     predicted: bool = False
     timeline: bool = False
     step: str | None = None
@@ -57,6 +58,7 @@ class ProfileOptions:
             f"'{self.name}'": self.name is not None,
             "--by": self.grouping not in (None, GROUPINGS[0]),
             "--lost": self.lost,
+            "--exposed": self.exposed,
             "--predicted": self.predicted,
             "--timeline": self.timeline,
             "--against": self.against is not None,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.profile.profile import PS
+from hlo_cli.commands.profile.timed import sum_of
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.numbers import format_count, format_percent, format_seconds
 from hlo_cli.report.text import Passage
@@ -15,26 +16,49 @@ if TYPE_CHECKING:
     from hlo_cli.commands.profile.measured import Measured
     from hlo_cli.commands.profile.timed import Timed
 
+_PART: Final = 3
+"""The first line names a kind of instructions if the longest one takes less than this part of the kind's time."""
+
 
 def answer_of(measured: Measured) -> str:
-    """What takes most of the time: an instruction, kernels without one, or waiting for work."""
+    """What takes most of the time: an instruction, a kind of instructions, kernels without one, or waiting for work."""
     selected, whole = measured.selected, measured.whole
     if not selected:
         return f"No matches among {format_count(len(measured.every), 'operations')}"
     longest = max(selected, key=lambda each: each.measure.self_time)
     if not whole or not longest.measure.self_time:
         return f"{format_count(sum(each.measure.events for each in selected), 'events')} of no measurable time"
-    takes = f"{format_percent(longest.measure.self_time / whole)}%"
     if measured.where is not None:
-        part = sum(each.measure.self_time for each in selected)
-        words = f"{format_count(len(selected), 'operations')}: {format_percent(part / whole)}%"
+        words = f"{format_count(len(selected), 'operations')}: {_share(measured, selected)}"
         return f"{words} of {measured.whole_words}"
     if measured.idle > whole / 2:
         is_one = len(measured.profile.devices) == 1
         subject = f"The {measured.device_noun} is" if is_one else f"The {measured.device_noun}s are"
         idle = f"{subject} idle for {format_percent(measured.idle / whole)}% of {measured.whole_words}"
-        return f"{idle}; {_subject(longest)} takes {takes}"
-    return f"{_subject(longest)} takes {takes} of {measured.whole_words}{_roof(longest)}"
+        return f"{idle}; {_subject(longest)} takes {_share(measured, [longest])}"
+    kind = _largest_kind(selected)
+    if len(kind) > 1 and longest.measure.self_time < sum(each.measure.self_time for each in kind) / _PART:
+        first = min(kind, key=lambda each: (-each.measure.self_time, each.operation.name))
+        name, roof = kind[0].operation.category, sum_of(kind).roof
+        words = f"{name[0].upper()}{name[1:]} takes {_share(measured, kind)} of {measured.whole_words}"
+        words += f" at {format_percent(roof)}% of the roof" if roof else ""
+        count = format_count(len(kind), "instructions")
+        return f"{words} in {count}; the longest, {first.operation.name}, {_share(measured, [first])}"
+    return f"{_subject(longest)} takes {_share(measured, [longest])} of {measured.whole_words}{_roof(longest)}"
+
+
+def _share(measured: Measured, timed: Sequence[Timed]) -> str:
+    """The part of the time of all devices that operations take, in percent."""
+    return f"{format_percent(sum(each.measure.self_time for each in timed) / measured.whole)}%"
+
+
+def _largest_kind(selected: Sequence[Timed]) -> Sequence[Timed]:
+    """The instructions of the category that takes most time."""
+    kinds: dict[str, list[Timed]] = {}
+    for each in selected:
+        if each.operation.is_joined and each.operation.category:
+            kinds.setdefault(each.operation.category, []).append(each)
+    return max(kinds.values(), key=lambda kind: sum(each.measure.self_time for each in kind), default=[])
 
 
 def _subject(longest: Timed) -> str:

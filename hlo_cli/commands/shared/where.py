@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 _F = TypeVar("_F", bound=Callable[..., object])
 _T = TypeVar("_T")
 _OF_UNITS: Final[dict[str, Kind]] = {
-    **dict.fromkeys(("count", "seconds", "ratio", "step", "line", "address"), "count"),
+    **dict.fromkeys(("count", "ratio", "step", "line", "address"), "count"),
     "bytes": "bytes",
+    "seconds": "seconds",
     "percent": "share",
     "flag": "flag",
     "name": "name",

@@ -18,6 +18,8 @@ BRACKETS: Final = r"\[[^\[\]\"']*+\]|\{(?:[^{}\"']|\{[^{}\"']*+\})*+\}"
 DIGITS: Final = r"[-+]?(?!0\d)(?:\d++(?:_\d++)*+(?:\.\d*+)?|\.\d++)(?:[eE][-+]?\d++)?"
 GROUPED: Final = r"[-+]?\d{1,3}(?:,\d{3})++(?![\d,])(?:\.\d++)?"
 UNIT: Final = rf"(?:[ \t]*+(%|(?!{JOINS})[^\W\d_]\w*+))?+"
+TIMES: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1}
+"""The units of times, in seconds."""
 NAME: Final = r"[A-Za-z_][A-Za-z0-9_.\-]*+"
 FIELD: Final = rf"(?!{JOINS})({NAME})(?:\[([^\[\]\s]*+)\])?"
 
@@ -55,13 +57,17 @@ def read_number(match: re.Match[str], span: Span) -> Number:
 
     >>> read_number(re.match(f"({DIGITS}){UNIT}", "2 KiB"), Span(0, 5)).value
     2048
+    >>> read_number(re.match(f"({DIGITS}){UNIT}", "250 us"), Span(0, 6)).value
+    0.00025
     """
     digits, unit = match[1].replace(",", "").replace("_", ""), match[2]
     value = float(digits) if any(mark in digits for mark in ".eE") or len(digits) > 30 else int(digits)
     if unit == "%":
         return Number(value / 100, "percent", match[0], span)
+    if unit in TIMES:
+        return Number(value * TIMES[unit], "seconds", match[0], span)
     if unit and unit not in UNITS:
-        units = f"units: {', '.join(UNITS)}, %; quote text that starts with a digit"
+        units = f"units: {', '.join(UNITS)}, %, {', '.join(TIMES)}; quote text that starts with a digit"
         hint = did_you_mean(unit_meant(unit)) or units
         raise token_error(match, f"unknown unit '{unit}'", Span(*match.span(2)), hint)
     return Number(value * UNITS[unit] if unit else value, "bytes" if unit else "", match[0], span)
