@@ -32,7 +32,7 @@ def test_a_report_has_the_measured_times_of_its_module() -> None:
     assert (numbers["unit"], numbers["units"], numbers["kernels"], numbers["missing"]) == ("step", 20, 10, 0)
     assert sum(row["measured_seconds"] for row in rows) == pytest.approx(numbers["measured_seconds"])
     assert sum(row["share"] for row in rows) == pytest.approx(1)
-    assert all(row["factor"] == pytest.approx(row["measured_seconds"] / row["predicted_seconds"]) for row in rows)
+    assert all(row["factor"] == pytest.approx(row["measured_seconds"] / row["predicted_total_seconds"]) for row in rows)
     times = [row["measured_seconds"] for row in rows]
     assert times == sorted(times, reverse=True)
     lines = {row["source"]: row["measured_seconds"] for row in tables["lines"]["rows"]}

@@ -65,7 +65,7 @@ be read. Use memspace and lint to check limits in scripts.
     is_common=True,
     metavar="TRACE",
     shell_complete=completion.files,
-    help="Add the times that a profiler measured in TRACE.",
+    help="Show the times that a profiler measured in TRACE.",
 )
 @each_options_of(
     "Write one row and one page per module (the default for several).",

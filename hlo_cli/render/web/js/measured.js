@@ -12,15 +12,16 @@ export function drawMeasuredSection({body, key}, {report, store}) {
     {name: "share", label: "share", low: true},
     {name: "calls", label: "calls", low: true},
     {name: "mean_seconds", label: "per call", low: true},
-    {name: "predicted_seconds", label: "predicted", low: true},
-    {name: "factor", label: "measured ÷ predicted", low: true},
+    {name: "predicted_total_seconds", label: "predicted", low: true},
+    {name: "factor", label: "measured / predicted", low: true},
     {name: "category", label: "category", low: true},
     {name: "source", label: "source", low: true, isLink: true},
   ]);
   const own = row => ({instruction: row.instruction, source: row.source || null});
   body.append(
     createTable(store, {
-      name: "measured", section: key, noun: "kernels", rows: measured.rows, columns, sort: "measured_seconds", top: 12, own,
+      name: "measured", section: key, noun: "kernels", rows: measured.rows, columns, own,
+      sort: "measured_seconds", top: 12,
     })
   );
 }
