@@ -92,7 +92,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         **{name: {"by", "shared", "verify"} for name in ("fuse", "schedule")},
         "shard": {"by", "quoted", "shared"},
         "graph": {"by", "diff", "report", "shared"},
-        "report": {"by", "fuse", "layout", "lint", "memspace", "schedule", "shard", "shared"},
+        "report": {"by", "fuse", "layout", "lint", "memspace", "profile", "schedule", "shard", "shared"},
         **{name: {"shared"} for name in ("help", "tile_index")},
         "parse": {"shared", "verify"},
         "run": {"diff", "shared"},

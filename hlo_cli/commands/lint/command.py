@@ -277,9 +277,9 @@ def _measured(
     """The findings with measured times; None without a profile."""
     if profile is None:
         return None
-    from hlo_cli.commands.lint.measured import measured_findings
+    from hlo_cli.commands.lint.measured import measured_findings, read_profile
 
-    return measured_findings(found, result, profile, inputs, reading)
+    return measured_findings(found, result, read_profile(profile, inputs, reading))
 
 
 def _assertions(

@@ -17,6 +17,7 @@ from hlo_cli.source import Diagnostic
 if TYPE_CHECKING:
     from hlo_cli.analysis.profile.profile import Operation, Profile
     from hlo_cli.commands.lint.run import LintResult
+    from hlo_cli.commands.profile.load import Loaded
     from hlo_cli.commands.shared.io_options import InputOptions
     from hlo_cli.ir.instruction import Computation
 
@@ -87,20 +88,22 @@ class MeasuredFindings:
     notes: tuple[Diagnostic, ...]
 
 
-def measured_findings(
-    found: Iterable[Finding], result: LintResult, path: str, inputs: Sequence[str], reading: InputOptions
-) -> MeasuredFindings:
-    """Findings with measured times from a trace; programs that it does not contain are those of the inputs.
-
-    HloError if the trace cannot be read.
-    """
+def read_profile(path: str, inputs: Sequence[str], reading: InputOptions) -> Loaded:
+    """The profile of a trace; programs that it does not contain are those of the inputs."""
     from hlo_cli.commands.profile.load import load_profile
 
     loaded = load_profile(path, (), reading)
-    if any(each.module is None for each in loaded.profile.programs):
-        loaded = load_profile(path, inputs, reading)
+    is_complete = all(each.module is not None for each in loaded.profile.programs)
+    return loaded if is_complete else load_profile(path, inputs, reading)
+
+
+def measured_findings(found: Iterable[Finding], result: LintResult, loaded: Loaded) -> MeasuredFindings:
+    """Findings with measured times from a profile."""
     kernels = MeasuredKernels(loaded.profile)
+    found = tuple(found)
     modules = {each.path: each.module for each in result.modules}
+    if len(result.modules) == 1:  # whose path may be that of a file with several modules
+        modules = {each.path: result.modules[0].module for each in found}
     timed = tuple(replace(each, measured=kernels.of(modules.get(each.path) or "", each)) for each in found)
     named = {(each.measured.module, each.measured.name): each.measured for each in timed if each.measured is not None}
     seconds = sum(each.seconds for each in named.values())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -9,7 +10,7 @@ import click
 from hlo_cli.commands.report.options import ReportOptions
 from hlo_cli.commands.shared import completion
 from hlo_cli.commands.shared.chips import chip_options
-from hlo_cli.commands.shared.command import OUTPUT, Command, flag
+from hlo_cli.commands.shared.command import OUTPUT, Command, flag, option
 from hlo_cli.commands.shared.io_options import io_of, io_options
 from hlo_cli.commands.shared.per_module_options import each_options_of
 from hlo_cli.commands.shared.writing import write_report
@@ -29,6 +30,7 @@ EXAMPLES = (
     "hlo report dump/ --chip v5e --open",
     "hlo report before/ after/ -o index.html --jobs 4",
     "hlo report dump/ --json",
+    "hlo report dump/ --profile trace.xplane.pb -o report.html",
 )
 DETAILS = """\
 The page has memory over time, the schedule on the same axis, kernels,
@@ -44,6 +46,7 @@ Verdicts are good, warning, bad, or neutral:
             memory on; the chip is that of --chip, else that of the dump
   exposed   warning from 5% on: of the time of an execution with --chip, else of
             the bytes of all transfers; synchronous transfers count as exposed
+  measured  neutral: the measured time of a step or run, with --profile
   padding   good below 10%; else warning if better orders save 1% or more
   findings  bad with errors, warning with warnings
 
@@ -56,6 +59,14 @@ be read. Use memspace and lint to check limits in scripts.
 @click.argument("inputs", nargs=-1, metavar="INPUT...", shell_complete=completion.files)
 @flag("--open", group=OUTPUT, is_common=True, help="Show the page in a web browser.")
 @chip_options("Estimate times and check memory for this chip")
+@option(
+    "--profile",
+    group="Time estimates",
+    is_common=True,
+    metavar="TRACE",
+    shell_complete=completion.files,
+    help="Show the times that a profiler measured in TRACE.",
+)
 @each_options_of(
     "Write one row and one page per module (the default for several).",
     "Use N processes with --each; 0 uses all CPU cores.",
@@ -65,11 +76,22 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
     """Reads, runs the analyses of the other commands, and writes their results as one report."""
     output, reading = io_of(given)
     options = ReportOptions(**given)
+    if options.profile is not None and not inputs:
+        inputs, reading = (options.profile,), _of_longest(options, reading)
     if not options.open:
         return _write(inputs, options, output, reading)
     from hlo_cli.commands.shared.browser import write_and_open
 
     return write_and_open(output, "report.html", lambda page: _write(inputs, options, page, reading))
+
+
+def _of_longest(options: ReportOptions, reading: InputOptions) -> InputOptions:
+    """Reads the module of a trace that took most time, unless all or another one are selected."""
+    if reading.module is not None or options.each or options.profile is None:
+        return reading
+    from hlo_cli.commands.report.measured import longest_module, read_profile
+
+    return replace(reading, module=longest_module(read_profile(options.profile, None)))
 
 
 def _write(inputs: tuple[str, ...], options: ReportOptions, output: OutputOptions, reading: InputOptions) -> int:

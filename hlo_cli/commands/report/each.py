@@ -70,7 +70,7 @@ def report_each(many: Many, reading: InputOptions, options: ReportOptions, outpu
     """
     options.check_chip()
     with _unfinished_pages(output) as folder:
-        ask = _Ask(options, reading, folder, output.style(1).ascii)
+        ask = _Ask(replace(options, each=True), reading, folder, output.style(1).ascii)
         found = _with_pages(list(map_inputs(many, reading, options.jobs, ask)), output.path)
     has_pages = folder is not None
     summaries = [each.answer for each in found if each.answer is not None]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from hlo_cli.commands.lint.baseline import new_findings, read_baseline
+from hlo_cli.commands.lint.measured import measured_findings
 from hlo_cli.commands.lint.report import in_order, report_of
 from hlo_cli.commands.lint.run import lint_loaded
 from hlo_cli.commands.lint.settings import chip_setting, load_config
@@ -11,11 +14,19 @@ from hlo_cli.commands.shared.chips import chosen_throughput
 from hlo_cli.commands.shared.load import Loaded
 from hlo_cli.report.report import Report
 
+if TYPE_CHECKING:
+    from hlo_cli.commands.profile.load import Loaded as LoadedProfile
+
 _BY_COST = "cost"
 
 
-def report_of_findings(loaded: Loaded, options: ReportOptions, argument: str) -> Report:
-    """What `hlo lint` reports: errors first, then the findings that cost most; those of a baseline are only counted."""
+def report_of_findings(
+    loaded: Loaded, options: ReportOptions, argument: str, profile: LoadedProfile | None = None
+) -> Report:
+    """What `hlo lint` reports: errors first, then the findings that cost most; those of a baseline are only counted.
+
+    With a profile, those on kernels that take most time are first.
+    """
     given = {"chip": chip_setting(options.chip, options.chip_file)}
     config = load_config(given, (), isolated=False)
     name = config.settings.chip if options.chip_file is None else options.chip
@@ -23,4 +34,6 @@ def report_of_findings(loaded: Loaded, options: ReportOptions, argument: str) ->
     found = result.found
     if config.baseline is not None:
         found = tuple(new_findings(found, read_baseline(config.baseline)))
-    return report_of(result, in_order(found, _BY_COST), config.settings, argument)
+    measured = None if profile is None else measured_findings(found, result, profile)
+    found = found if measured is None else measured.found
+    return report_of(result, in_order(found, _BY_COST), config.settings, argument, measured=measured)

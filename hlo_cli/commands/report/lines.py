@@ -13,16 +13,18 @@ from hlo_cli.report.numbers import format_bytes, format_count, format_percent, f
 from hlo_cli.report.table import Table
 
 _KEY: Final = "source"
+_RANKED: Final = ("measured_seconds", "seconds", "bytes", "peak_bytes")
 
 
 @dataclass(frozen=True, slots=True)
 class LineCosts:
-    """The tables of `--by source` of fuse, memspace, schedule, and layout."""
+    """The tables of `--by source` of fuse, memspace, schedule, and layout, and measured times if there is a profile."""
 
     kernels: Table
     memory: Table
     transfers: Table
     padding: Table
+    measured: Table | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +51,15 @@ def lines_table(costs: LineCosts, space: str | None) -> Table:
 
 
 def describe_lines(table: Table) -> str:
-    """Which line needs most time, or accesses most bytes, and its share in all."""
-    name = next((name for name in ("seconds", "bytes") if _sum(table, name)), None)
+    """Which line takes most measured or estimated time, or accesses most bytes, and its share in all."""
+    name = next((name for name in ("measured_seconds", "seconds", "bytes") if _sum(table, name)), None)
     if name is None:
         return "No costs by source line."
     at = table.column_index(name)
     line = max(table.rows, key=lambda row: number_of(row[at]) or 0)
     part, whole = number_of(line[at]) or 0, _sum(table, name)
-    amount = format_seconds(part) if name == "seconds" else format_bytes(part)
-    verb = "needs" if name == "seconds" else "accesses"
+    amount = format_bytes(part) if name == "bytes" else format_seconds(part)
+    verb = {"measured_seconds": "takes", "seconds": "needs", "bytes": "accesses"}[name]
     among = f" among {format_count(len(table.rows), 'lines')}" if len(table.rows) > 1 else ""
     return f"{os.path.basename(str(line[0]))} {verb} most: {amount} ({format_percent(part / whole)}%){among}."
 
@@ -65,7 +67,9 @@ def describe_lines(table: Table) -> str:
 def _taken(costs: LineCosts, space: str | None) -> list[_Taken]:
     """The columns, of the tables that have them."""
     place = f"at {space} peak" if space else "at peak"
+    measured = costs.measured or Table("by_source", (), ())
     wanted = (
+        (measured, "measured_seconds", Column("measured_seconds", "measured", "seconds", total="sum")),
         (costs.kernels, "total_seconds", Column("seconds", "est. time", "seconds", total="sum")),
         (costs.kernels, "unknown_times", Column("unknown_times", "unknown time", "count", total="sum")),
         (costs.kernels, "total_bytes", Column("bytes", "accessed", "bytes", total="sum")),
@@ -91,7 +95,8 @@ def _taken(costs: LineCosts, space: str | None) -> list[_Taken]:
 
 
 def _tables(costs: LineCosts) -> Sequence[Table]:
-    return costs.kernels, costs.memory, costs.transfers, costs.padding
+    found = (costs.kernels, costs.memory, costs.transfers, costs.padding)
+    return found if costs.measured is None else (*found, costs.measured)
 
 
 def _rows_by_line(table: Table, space: str | None) -> Mapping[str, Row]:
@@ -107,10 +112,11 @@ def _cell(taken: _Taken, row: Row | None) -> Cell:
     return 0 if row is None else row[taken.table.column_index(taken.name)]
 
 
-def _rank(columns: Sequence[Column], row: Row) -> tuple[float, float, float, str]:
-    """Most time first, then most bytes accessed, then most bytes at the peak."""
+def _rank(columns: Sequence[Column], row: Row) -> tuple[float, float, float, float, str]:
+    """Most measured time first, then most estimated time, then most bytes accessed, then most bytes at the peak."""
     numbers = {column.name: number_of(cell) or 0 for column, cell in zip(columns, row, strict=True)}
-    return -numbers.get("seconds", 0), -numbers.get("bytes", 0), -numbers.get("peak_bytes", 0), str(row[0])
+    first, second, third, last = (-numbers.get(name, 0) for name in _RANKED)
+    return first, second, third, last, str(row[0])
 
 
 def _sum(table: Table, name: str) -> float:

@@ -17,6 +17,7 @@ class ReportOptions:
     open: bool = False
     each: bool = False
     jobs: int | None = None
+    profile: str | None = None
 
     def check_chip(self) -> None:
         """Raises HloError for an unknown chip or an unreadable file, before any module is read."""

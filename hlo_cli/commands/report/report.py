@@ -109,7 +109,8 @@ def _next(sources: Sources, options: ReportOptions, argument: str) -> tuple[str,
     if not argument or argument == "-":
         return ()
     chip = options.chip or (sources.memory_chip.name if sources.memory_chip is not None else None)
-    view = format_options((("--chip", chip), ("--chip-file", options.chip_file), ("-o", "report.html")))
+    given = (("--chip", chip), ("--chip-file", options.chip_file), ("--profile", options.profile))
+    view = format_options((*given, ("-o", "report.html")))
     return (f"hlo report {argument} {view}",)
 
 

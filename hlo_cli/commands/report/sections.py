@@ -13,6 +13,7 @@ from hlo_cli.report.table import Table
 def sections_of(sources: Sources, lines: Table) -> tuple[Section, ...]:
     """All sections in the order of the page; one without rows has only its sentence."""
     return (
+        *_of_profile(sources),
         _section("memory", "Memory", sources.memory.answer, sources.memory, "spaces", "buffers"),
         _section("schedule", "Schedule", sources.steps.answer, sources.steps, "steps"),
         _section("transfers", "Transfers", sources.schedule.answer, sources.schedule, "operations", "pairs"),
@@ -23,6 +24,13 @@ def sections_of(sources: Sources, lines: Table) -> tuple[Section, ...]:
         _section("padding", "Padding", sources.padding.answer, sources.padding, "shapes"),
         _section("findings", "Findings", sources.findings.answer, sources.findings, "groups", "findings"),
     )
+
+
+def _of_profile(sources: Sources) -> tuple[Section, ...]:
+    """The measured times, if there is a profile."""
+    if sources.measured is None:
+        return ()
+    return (_section("measured", "Measured time", sources.measured.answer, sources.measured, "measured"),)
 
 
 def _of_devices(sources: Sources) -> tuple[Section, ...]:

@@ -19,6 +19,13 @@ from hlo_cli.commands.memspace.options import MemspaceOptions
 from hlo_cli.commands.memspace.report import report_of_memory
 from hlo_cli.commands.report.findings import report_of_findings
 from hlo_cli.commands.report.lines import LineCosts
+from hlo_cli.commands.report.measured import (
+    MeasuredModule,
+    measured_by_source,
+    measured_module,
+    read_profile,
+    report_of_measured,
+)
 from hlo_cli.commands.report.options import ReportOptions
 from hlo_cli.commands.schedule.async_table import report_of_pairs, transfers_of
 from hlo_cli.commands.schedule.causes import transfers_by_cause
@@ -42,6 +49,7 @@ if TYPE_CHECKING:
     from hlo_cli.analysis.hardware.rates import ChipSpec
     from hlo_cli.analysis.memory.memory_model import MemoryAnalysis
     from hlo_cli.analysis.query.program_stage import ProgramStage
+    from hlo_cli.commands.profile.load import Loaded as LoadedProfile
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +73,14 @@ class Sources:
     padding: Report
     findings: Report
     costs_by_line: LineCosts
+    measured: Report | None = None
 
     @property
     def reports(self) -> tuple[Report, ...]:
         """All of them, in the order of the page."""
         first = (self.memory, self.schedule, self.steps, self.fusions)
-        return (*first, self.collectives, self.arguments, self.padding, self.findings)
+        measured = () if self.measured is None else (self.measured,)
+        return (*measured, *first, self.collectives, self.arguments, self.padding, self.findings)
 
     @property
     def numbers(self) -> Mapping[str, Cell]:
@@ -84,6 +94,8 @@ class Sources:
             "layout": self.padding,
             "lint": self.findings,
         }
+        if self.measured is not None:
+            named["profile"] = self.measured
         return {name: dict(report.numbers) for name, report in named.items()}
 
 
@@ -102,6 +114,8 @@ def sources_of(loaded: Loaded, options: ReportOptions, argument: str) -> Sources
     pairs = report_of_pairs(loaded, overlap, within=None, where=None, argument=argument, selected=transfers)
     steps = report_of_steps(loaded, overlap, space=None, within=None, where=None, throughput=spec, memory=memory)
     fusions = report_of_fusions(loaded, within=None, where=None, timing=timing, argument=argument)
+    profile, measured = _measured(loaded, options)
+    keys = keys_for(loaded, "source")
     return Sources(
         loaded=loaded,
         stage=stage_of(loaded),
@@ -115,14 +129,34 @@ def sources_of(loaded: Loaded, options: ReportOptions, argument: str) -> Sources
         collectives=report_of_comms(loaded, sharding, argument),
         arguments=report_of_arguments(loaded, ShardOptions(), argument),
         padding=report_of_padding(loaded, argument=argument),
-        findings=report_of_findings(loaded, options, argument),
+        findings=report_of_findings(loaded, options, argument, profile),
         costs_by_line=LineCosts(
             kernels=_table_by_source(kernels),
             memory=_table_by_source(of_memory),
             transfers=transfers_by_cause(loaded, transfers, "source"),
             padding=_padding_by_source(loaded),
+            measured=None if measured is None else measured_by_source(measured, keys),
         ),
+        measured=None if measured is None else report_of_measured(measured, _kernels_of(fusions), keys),
     )
+
+
+def _measured(loaded: Loaded, options: ReportOptions) -> tuple[LoadedProfile | None, MeasuredModule | None]:
+    """The profile, and the measured times of the module; of many modules, those that did not run have none."""
+    if options.profile is None:
+        return None, None
+    profile = read_profile(options.profile, loaded)
+    try:
+        return profile, measured_module(profile, loaded.module)
+    except HloError:
+        if not options.each:
+            raise
+        return profile, None
+
+
+def _kernels_of(report: Report) -> Table | None:
+    """The table of kernels, with predictions if a chip is given."""
+    return next((table for table in report.tables if table.name == "kernels"), None)
 
 
 def _memory_chip(loaded: Loaded, options: ReportOptions) -> Chip | None:

@@ -46,6 +46,7 @@ def verdicts_of(sources: Sources) -> tuple[Verdict, ...]:
             _of_padding(sources),
             _of_findings(sources),
             _of_time(sources),
+            _of_measured(sources),
         )
         if verdict is not None
     )
@@ -192,6 +193,23 @@ def _of_time(sources: Sources) -> Verdict | None:
     sentence = f"Kernels compute for {format_seconds(compute)} on {name}, as estimated."
     words = f"{format_seconds_range(low, execution, high)}{' plus unknown time' if bounds else ''} per execution"
     return Verdict("Time", "neutral", _first_upper(words), sentence, section="kernels")
+
+
+def _of_measured(sources: Sources) -> Verdict | None:
+    """The measured time of the kernels of a step or run, which is neither good nor bad; None without a profile."""
+    if sources.measured is None:
+        return None
+    numbers = sources.measured.numbers
+    seconds, step = _number(numbers, "measured_seconds"), _number(numbers, "step_seconds")
+    unit = str(numbers["unit"])
+    per = "in the trace" if unit == "trace" else f"per {unit}"
+    words = f"Measured {format_seconds(seconds)} {per}" if seconds else "No measured time"
+    sentence = _sentence(sources.measured.answer)
+    if step:
+        sentence = f"A step lasts {format_seconds(step)} (median). {sentence}"
+    if predicted := _number(numbers, "predicted_seconds"):
+        sentence = f"{sentence} Predicted: {format_seconds(predicted)}."
+    return Verdict("Measured", "neutral", words, sentence, section="measured")
 
 
 def _number(numbers: Mapping[str, Cell], name: str) -> float:

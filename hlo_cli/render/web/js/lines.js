@@ -13,9 +13,10 @@ export function drawLinesSection({body, key}, {report, store}) {
   const waste = () => "waste";
   const columns = columnsOf(lines, [
     {name: "source", label: "source line", most: 40, isLink: true},
-    {name: "seconds", label: "est. time", bar: true, lowBar: true},
+    {name: "measured_seconds", label: "measured", bar: true, lowBar: true},
+    {name: "seconds", label: "est. time", bar: !has("measured_seconds"), lowBar: true},
     {name: "unknown_times", label: "unknown time", optional: true, low: true, hint: "kernels that the time excludes"},
-    {name: "bytes", label: "accessed", bar: !has("seconds"), lowBar: true},
+    {name: "bytes", label: "accessed", bar: !has("seconds") && !has("measured_seconds"), lowBar: true},
     {name: "flops", label: "flops", optional: true, low: true},
     {name: "launches", label: "launches", low: true},
     {name: "peak_bytes", label: "at peak", optional: true},
@@ -24,7 +25,7 @@ export function drawLinesSection({body, key}, {report, store}) {
     {name: "synchronous_bytes", label: "synchronous", optional: true, low: true, tone: () => "alarm"},
     {name: "padding_bytes", label: "padding", optional: true, low: true, tone: waste},
   ].filter(Boolean));
-  const sort = has("seconds") ? "seconds" : "bytes";
+  const sort = ["measured_seconds", "seconds", "bytes"].find(has);
   const own = row => (IS_LINE.test(row.source) ? {source: row.source} : null);
   const choose = (row, isChosen) => {
     if (isChosen) store.set({selected: null, query: ""});

@@ -6,12 +6,14 @@ import {drawCollectivesSection} from "./collectives.js";
 import {drawFindingsSection} from "./findings.js";
 import {drawKernelsSection} from "./kernels.js";
 import {drawLinesSection} from "./lines.js";
+import {drawMeasuredSection} from "./measured.js";
 import {drawMemorySection} from "./memory.js";
 import {drawPaddingSection} from "./padding.js";
 import {drawScheduleSection} from "./schedule.js";
 import {drawTransfersSection} from "./transfers.js";
 
 export const SECTION_DRAWERS = {
+  measured: drawMeasuredSection,
   memory: drawMemorySection,
   schedule: drawScheduleSection,
   transfers: drawTransfersSection,

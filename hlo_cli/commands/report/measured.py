@@ -1,0 +1,243 @@
+"""The measured times of a module, from a profile: by instruction, next to the prediction, and by source line."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Mapping, Sequence
+from functools import lru_cache
+from statistics import median
+from typing import TYPE_CHECKING, Final
+
+from hlo_cli.analysis.origin.keys import UNKNOWN_KEY
+from hlo_cli.analysis.profile.call_times import KernelTime, UnitTimes, has_steps, unit_times
+from hlo_cli.analysis.profile.profile import PS
+from hlo_cli.dataclass import dataclass
+from hlo_cli.report.cell import Cell, Row, number_of
+from hlo_cli.report.column import Column
+from hlo_cli.report.numbers import format_count, format_percent, format_seconds, verb
+from hlo_cli.report.report import Report
+from hlo_cli.report.table import Table
+from hlo_cli.source import Diagnostic, HloError
+
+if TYPE_CHECKING:
+    from hlo_cli.analysis.origin.keys import Keys
+    from hlo_cli.analysis.profile.profile import MeasuredProgram, Operation
+    from hlo_cli.commands.profile.load import Loaded as LoadedProfile
+    from hlo_cli.commands.shared.load import Loaded
+    from hlo_cli.ir.instruction import Instruction
+    from hlo_cli.ir.module import Module
+
+_MIN_FOUND: Final = 0.9
+"""The smallest share of the measured instructions that the module of the same compilation has."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimedKernel:
+    """A measured operation with its time, and its instruction in the module of the dump, None if it has none."""
+
+    operation: Operation
+    time: KernelTime
+    instruction: Instruction | None
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredModule:
+    """The measured times of one module: kernels with their times per unit, most time first.
+
+    `seconds` is their sum, `step_seconds` the median duration of whole steps, None if there are none; `missing` is the
+    number of kernels that the module does not have.
+    """
+
+    profile: LoadedProfile
+    unit: str
+    units: int
+    kernels: tuple[TimedKernel, ...]
+    seconds: float
+    step_seconds: float | None
+    missing: int
+
+    @property
+    def per(self) -> str:
+        """The unit in words."""
+        per = "in the trace" if self.unit == "trace" else f"per {self.unit}"
+        return f"{per} and device" if len(self.profile.profile.devices) > 1 else per
+
+
+def read_profile(path: str, loaded: Loaded | None) -> LoadedProfile:
+    """The profile of a trace; the programs that it does not contain are those of the dump."""
+    from hlo_cli.commands.profile.load import load_profile
+    from hlo_cli.commands.shared.io_options import InputOptions
+
+    found = _read(path)
+    if any(each.module is None for each in found.profile.programs) and loaded is not None and loaded.input.path:
+        found = load_profile(path, (loaded.input.path,), InputOptions())
+    return found
+
+
+@lru_cache(maxsize=1)
+def _read(path: str) -> LoadedProfile:
+    """The profile of a trace, which the reports of several modules share."""
+    from hlo_cli.commands.profile.load import load_profile
+    from hlo_cli.commands.shared.io_options import InputOptions
+
+    return load_profile(path, (), InputOptions())
+
+
+def longest_module(profile: LoadedProfile) -> str | None:
+    """The name of the module that takes most time in a profile; None if there is none."""
+    found = profile.profile
+    times = unit_times(found, per_step=has_steps(found))
+    totals: dict[str, float] = {}
+    for operation, time in zip(found.operations, times.times, strict=True):
+        if operation.program is not None and operation.program.module is not None and time is not None:
+            name = operation.program.name.partition("(")[0]
+            totals[name] = totals.get(name, 0.0) + time.time
+    return max(totals, key=lambda name: totals[name], default=None)
+
+
+def measured_module(profile: LoadedProfile, module: Module) -> MeasuredModule:
+    """The times of a module in a profile; HloError if it did not run, or if another compilation of it did."""
+    found = profile.profile
+    times = unit_times(found, per_step=has_steps(found))
+    names = {instruction.name: instruction for instruction in module.instructions}
+    programs = [each for each in found.programs if each.name.partition("(")[0] == module.name]
+    if not programs:
+        there = ", ".join(each.name for each in found.programs[:3]) or "no program"
+        raise HloError(f"module {module.name} is not in the profile", hint=f"{profile.path} has {there}")
+    program = max(programs, key=lambda each: _known(each, found.operations, times, names))
+    own = [
+        TimedKernel(operation, time, names.get(operation.name))
+        for operation, time in zip(found.operations, times.times, strict=True)
+        if operation.program is program and time is not None
+    ]
+    missing = sum(each.instruction is None for each in own)
+    if missing > (1 - _MIN_FOUND) * len(own):
+        part = f"{missing:,} of {format_count(len(own), 'kernels')} are not in the dump"
+        hint = "profile the same compilation, or report the trace itself"
+        raise HloError(f"the profile is of another compilation: {part}", hint=hint)
+    steps = [step.duration_ps * PS for step in found.steps if step.is_whole]
+    own.sort(key=lambda each: (-each.time.time, each.operation.name))
+    return MeasuredModule(
+        profile,
+        times.unit,
+        times.count,
+        tuple(own),
+        sum(each.time.time for each in own),
+        median(steps) if steps and has_steps(found) else None,
+        missing,
+    )
+
+
+def _known(
+    program: MeasuredProgram, operations: Sequence[Operation], times: UnitTimes, names: Container[str]
+) -> tuple[int, float]:
+    """How many operations of a program a module has, and the time of all."""
+    own = [(each, time) for each, time in zip(operations, times.times, strict=True) if each.program is program and time]
+    return sum(each.name in names for each, _ in own), sum(time.time for _, time in own)
+
+
+def report_of_measured(measured: MeasuredModule, kernels: Table | None, keys: Keys) -> Report:
+    """The kernels with their measured times; `kernels` has predictions, if a chip is given, and `keys` source lines."""
+    predicted = _predictions(kernels)
+    table = _table(measured, predicted, keys)
+    return Report(
+        "profile",
+        _answer(measured),
+        numbers=_numbers(measured, predicted),
+        parts=(table,),
+        notes=(*_notes(measured), *measured.profile.notes),
+    )
+
+
+def _answer(measured: MeasuredModule) -> str:
+    if not measured.kernels or not measured.seconds:
+        return "No measured time"
+    first, number = measured.kernels[0], len(measured.kernels)
+    units = f" ({measured.units:,} {measured.unit}s)" if measured.units > 1 else ""
+    takes = f"{format_count(number, 'kernels')} {verb(number, 'takes', 'take')}"
+    words = f"{takes} {format_seconds(measured.seconds)} {measured.per}{units}"
+    share = format_percent(first.time.time / measured.seconds)
+    return f"{words}; {first.operation.name} takes {share}%" if number > 1 else words
+
+
+def _predictions(kernels: Table | None) -> Mapping[str, float]:
+    """Predicted seconds per execution of the module by the name of the kernel."""
+    names = [] if kernels is None else [column.name for column in kernels.columns]
+    if kernels is None or "estimated_seconds" not in names:
+        return {}
+    at, name, count = (names.index(each) for each in ("estimated_seconds", "instruction", "execution_count"))
+    found = {}
+    for row in kernels.rows:
+        seconds, times = number_of(row[at]), number_of(row[count])
+        if seconds is not None and times is not None:
+            found[str(row[name])] = seconds * times
+    return found
+
+
+def _table(measured: MeasuredModule, predicted: Mapping[str, float], keys: Keys) -> Table:
+    group, has_predictions = measured.per, bool(predicted)
+    columns = (
+        Column("measured_seconds", "measured", "seconds", total="sum", group=group),
+        Column("share", "share", "percent", total="sum"),
+        Column("calls", "calls", "number", group=group, rank=6),
+        Column("mean_seconds", "avg", "seconds", rank=6),
+        *(
+            (
+                Column("predicted_total_seconds", "predicted", "seconds", total="sum", like="measured_seconds", group=group),
+                Column("factor", "factor", "ratio"),
+            )
+            if has_predictions
+            else ()
+        ),
+        Column("instruction", "instruction", "name"),
+        Column("category", "category", rank=5),
+        Column("source", "source", "source", rank=5),
+        Column("op_name", "op_name", "op_name", rank=4, from_width=120),
+    )
+    rows = tuple(_row(measured, each, predicted, keys) for each in measured.kernels)
+    return Table("measured", columns, rows, noun="kernels", main=False)
+
+
+def _row(measured: MeasuredModule, each: TimedKernel, predicted: Mapping[str, float], keys: Keys) -> Row:
+    operation, time = each.operation, each.time
+    seconds = predicted.get(operation.name)
+    return (
+        time.time,
+        time.time / measured.seconds if measured.seconds else None,
+        time.calls,
+        time.time / time.calls if time.calls else None,
+        *((seconds, time.time / seconds if seconds else None) if predicted else ()),
+        operation.name,
+        operation.category or None,
+        None if each.instruction is None else keys(each.instruction),
+        operation.op_name or None,
+    )
+
+
+def _numbers(measured: MeasuredModule, predicted: Mapping[str, float]) -> dict[str, Cell]:
+    timed = [predicted[each.operation.name] for each in measured.kernels if each.operation.name in predicted]
+    return {
+        "unit": measured.unit,
+        "units": measured.units,
+        "devices": len(measured.profile.profile.devices),
+        "measured_seconds": measured.seconds,
+        "step_seconds": measured.step_seconds,
+        "kernels": len(measured.kernels),
+        "missing": measured.missing,
+        "predicted_seconds": sum(timed) if timed else None,
+    }
+
+
+def _notes(measured: MeasuredModule) -> Iterator[Diagnostic]:
+    if measured.missing:
+        subject = f"{format_count(measured.missing, 'measured operations')} {verb(measured.missing, 'is', 'are')}"
+        yield Diagnostic("note", f"{subject} not in the module")
+
+
+def measured_by_source(measured: MeasuredModule, keys: Keys) -> Table:
+    """Measured seconds by source line."""
+    found: dict[str, float] = {}
+    for each in measured.kernels:
+        source = UNKNOWN_KEY if each.instruction is None else keys(each.instruction)
+        found[source] = found.get(source, 0.0) + each.time.time
+    columns = (Column("source", "source", "source"), Column("measured_seconds", "measured", "seconds", total="sum"))
+    return Table("by_source", columns, tuple(found.items()), noun="lines")

@@ -1,0 +1,80 @@
+"""`hlo report DUMP --profile TRACE`: measured times in the report of a module."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hlo_cli.library import load
+from in_process import Answer, run
+from strategies import FIXTURES
+
+TRACE = str(FIXTURES / "traces/cpu_steps/trace.xplane.pb")
+EDIT = str(FIXTURES / "traces/cpu_edit/before.xplane.pb.gz")
+
+
+def hlo(*arguments: str) -> Answer:
+    return run(arguments, folder=FIXTURES, settings={"COLUMNS": "80", "NO_COLOR": "1", "TERM": "xterm"})
+
+
+def records(*arguments: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(hlo("report", *arguments, "--format", "json")[0])
+    return found
+
+
+def test_a_report_has_the_measured_times_of_its_module() -> None:
+    report = records(EDIT, "--module", "jit_forward", "--profile", EDIT, "--chip", "h100")
+    numbers, tables = report["answer"]["profile"], report["tables"]
+    rows = tables["measured"]["rows"]
+    assert (numbers["unit"], numbers["units"], numbers["kernels"], numbers["missing"]) == ("step", 20, 10, 0)
+    assert sum(row["measured_seconds"] for row in rows) == pytest.approx(numbers["measured_seconds"])
+    assert sum(row["share"] for row in rows) == pytest.approx(1)
+    assert all(row["factor"] == pytest.approx(row["measured_seconds"] / row["predicted_total_seconds"]) for row in rows)
+    times = [row["measured_seconds"] for row in rows]
+    assert times == sorted(times, reverse=True)
+    lines = {row["source"]: row["measured_seconds"] for row in tables["lines"]["rows"]}
+    assert sum(lines.values()) == pytest.approx(numbers["measured_seconds"])
+    (verdict,) = (row for row in tables["verdicts"]["rows"] if row["key"] == "measured")
+    assert verdict["headline"] == "Measured 125.9 µs per step"
+    assert "Predicted: " in verdict["sentence"]
+
+
+def test_the_page_has_a_section_of_measured_time(tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    assert hlo("report", "--profile", EDIT, "-o", str(page))[2] == 0
+    text = page.read_text()
+    assert '<section id="measured"' in text
+    assert "kernels take 125.9 µs per step (20 steps)" in text
+    assert "drawMeasuredSection" in text
+
+
+def test_without_a_profile_there_is_nothing_measured() -> None:
+    report = records(EDIT, "--module", "jit_forward")
+    assert "profile" not in report["answer"]
+    assert "measured" not in report["tables"]
+    assert "measured_seconds" not in report["tables"]["lines"]["rows"][0]
+
+
+def test_the_longest_module_of_a_trace_is_reported() -> None:
+    assert records("--profile", TRACE)["input"]["module"] == "jit_train_step"
+
+
+def test_a_dump_of_another_program_or_compilation_is_an_error(tmp_path: Path) -> None:
+    _, error, code = hlo("report", str(FIXTURES / "cpu/softmax"), "--profile", TRACE)
+    assert (code, "is not in the profile" in error) == (2, True)
+    dump = tmp_path / "m.txt"
+    dump.write_text(load(TRACE, module="jit_train_step").to_string().replace("fusion", "fusioned") + "\n")
+    _, error, code = hlo("report", str(dump), "--profile", TRACE)
+    assert (code, "the profile is of another compilation" in error) == (2, True)
+
+
+def test_of_several_modules_those_that_did_not_run_have_no_measured_times(tmp_path: Path) -> None:
+    index = tmp_path / "index.html"
+    assert hlo("report", str(FIXTURES / "cpu/softmax"), TRACE, "--profile", TRACE, "-o", str(index))[2] == 0
+    pages = {each.name: '<section id="measured"' in each.read_text() for each in tmp_path.glob("index.*.html")}
+    assert pages["index.jit_train_step.html"]
+    assert pages["index.jit_normalize.html"]
+    assert sum(not each for each in pages.values()) == 1
