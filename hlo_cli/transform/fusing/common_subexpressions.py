@@ -12,9 +12,8 @@ from hlo_cli.analysis.fusion.code_duplication import users_first
 from hlo_cli.analysis.fusion.graph import FusionBody, Graph, Node
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction
-from hlo_cli.ir.operations import CALLING_ATTRIBUTES
+from hlo_cli.ir.operations import CALLING_ATTRIBUTES, COMMUTATIVE
 
-_COMMUTATIVE: Final = frozenset("add and maximum minimum multiply or xor".split())
 _IGNORED: Final = frozenset(("metadata", "origin", "frontend_attributes", "sharding", *CALLING_ATTRIBUTES))
 """Attributes that do not change what an operation computes, and those that name computations, which are compared."""
 
@@ -63,7 +62,7 @@ class CommonSubexpressions:
     def _key(self, node: Node) -> Hashable:
         """What distinguishes an operation from others in the same fusion."""
         operands = [id(operand) for operand in node.operands]
-        if node.opcode in _COMMUTATIVE:
+        if node.opcode in COMMUTATIVE:
             operands.sort()
         if node.opcode != node.instruction.opcode:  # made by a pass: a tuple, or one of its elements
             return node.opcode, node.number, tuple(operands)
