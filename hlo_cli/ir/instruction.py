@@ -249,7 +249,7 @@ class Computation:
 
     `parameters` are sorted by number. `root` is None if the text is truncated before it. `operand_indices` holds, for
     instructions that select elements of tuples directly (`%t#0`), the element of each operand. `span` is from
-    the name to the closing brace.
+    the name to the closing brace. `by_id` has the instructions by their id in the proto; it is empty for text.
     """
 
     name: str
@@ -261,6 +261,7 @@ class Computation:
     span: Span | None = None
     reader: TextReader[Instruction] = NO_TEXT
     operand_indices: Mapping[int, tuple[ShapeIndex, ...]] = field(default_factory=dict)
+    by_id: Mapping[int, Instruction] = field(default_factory=dict)
 
     def instruction(self, name: str) -> Instruction | None:
         """The instruction of this name, with or without a leading %, or None."""

@@ -13,6 +13,7 @@ Trait: TypeAlias = Literal[
     "asynchronous",  # starts, updates, or ends a computation of its own, whose operation is not in the opcode
     "block",  # copies a block of an array, which a DMA engine can do between memories of a device
     "collective",  # devices work together; its asynchronous form ends in -start and -done
+    "commutative",  # its operands can be swapped (`HloOpcodeIsBinaryCommutative`)
     "control flow",  # runs the computations it calls as they are (`GetInstructionCallContext` of call_graph.cc)
     "device id",  # its value is another one on each device
     "done",  # ends the operation of a start

@@ -1,19 +1,86 @@
-"""Fusions that XLA:GPU would make in a module before its fusion passes.
+"""Fusions that XLA:GPU would make in a module before its fusion passes, and the pairs that it would leave apart.
 
-Mirrors xla/service/gpu/fusion_pipeline.cc.
+Mirrors xla/service/gpu/fusion_pipeline.cc: priority fusion, merging of equal operations, and multi-output fusion.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final, Literal, NamedTuple
 
+from hlo_cli.analysis.fusion.graph import Graph, Node, graph_of
+from hlo_cli.analysis.gpu_fusion.durations import microseconds
+from hlo_cli.analysis.gpu_fusion.model import LAUNCH, KernelModel, KernelTime
+from hlo_cli.analysis.gpu_fusion.rules import GpuFusionRules, can_be_fused, is_fusible_bitcast, is_triton
+from hlo_cli.analysis.gpu_fusion.shapes import bytes_of
+from hlo_cli.analysis.hardware.gpu_devices import gpu_device
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.instruction import Computation
+from hlo_cli.ir.garbage import no_garbage_collection
+from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import CALLERS
+from hlo_cli.transform.desugar import desugar
+from hlo_cli.transform.fusing.common_subexpressions import CommonSubexpressions
+from hlo_cli.transform.fusing.dead_code import without_dead, without_uncalled
+from hlo_cli.transform.fusing.gpu_multi_output_fusion import GpuMultiOutputFusion
+from hlo_cli.transform.fusing.gpu_order import identities_of, order_users
+from hlo_cli.transform.fusing.names import ModuleNames
+from hlo_cli.transform.fusing.priority_fusion import PriorityFusion
+from hlo_cli.transform.fusing.rebuild import rebuild
+from hlo_cli.transform.rewritable import check_rewritable
+from hlo_cli.transform.scheduling.side_effects import effects_of
 
-_STREAM_ANNOTATION = "_xla_stream_annotation"
-_ENTERED = frozenset((opcodes.WHILE, opcodes.CONDITIONAL, opcodes.FUSION))
+Pass = Literal["priority", "multi-output"]
+BOTH: Final[tuple[Pass, ...]] = ("priority", "multi-output")
+
+EXACT: Final = "exact"
+TIE: Final = "tie by names and order of the file"
+TRITON: Final = "touches Triton: not modeled"
+
+_STREAM_ANNOTATION: Final = "_xla_stream_annotation"
+_ENTERED: Final = frozenset((opcodes.WHILE, opcodes.CONDITIONAL, opcodes.FUSION))
+
+
+class GpuFused(NamedTuple):
+    """One fusion step: names of the producer or sibling, of the consumer that it was fused into, and of the fusion."""
+
+    producer: str
+    consumer: str
+    fusion: str
+    by: Pass
+
+
+@dataclass(frozen=True, slots=True)
+class GpuFusion:
+    """A module with the fusions of XLA:GPU, the steps, and for each fusion how certain it is: `EXACT`, `TIE`, `TRITON`.
+
+    `times` is the time of all kernels in microseconds, each run once, before and after, by XLA's model.
+    """
+
+    module: Module
+    fused: tuple[GpuFused, ...]
+    certainty: dict[str, str]
+    times: tuple[float, float] = (0.0, 0.0)
+
+
+class GpuDecision(NamedTuple):
+    """A producer and a consumer that stay apart, and why.
+
+    Either there is a `reason` in XLA's words, of this consumer or of `blocker`, another one: XLA fuses a producer into
+    all its users or none. Or all times are known: of the producer with all its users, in microseconds, fused and apart.
+    The kernels are those of the producer, the consumer, and both as one. `saved_bytes` is the traffic between the two.
+    """
+
+    producer: Instruction
+    consumer: Instruction
+    names: tuple[str, str]
+    reason: str | None
+    blocker: str | None
+    us_fused: float | None
+    us_unfused: float | None
+    kernels: tuple[KernelTime, KernelTime, KernelTime] | None
+    saved_bytes: int
 
 
 def gpu_computations(module: Module) -> Iterator[Computation]:
@@ -35,3 +102,166 @@ def gpu_computations(module: Module) -> Iterator[Computation]:
     for computation in module.computations:
         if computation.root is not None and computation not in skipped:
             yield computation
+
+
+def gpu_fuse(module: Module, chip: str, *, passes: tuple[Pass, ...] = BOTH) -> GpuFusion:
+    """Fuses as XLA:GPU does for a chip; HloError for a chip without figures.
+
+    >>> from hlo_cli import parse_module
+    >>> text = "ENTRY e { p = f32[9] parameter(0)  n = f32[9] negate(p)  ROOT s = f32[9] add(n, p) }"
+    >>> fusion = gpu_fuse(parse_module(text), "h100")
+    >>> print(fusion.module.entry.root, fusion.fused[0].producer, fusion.certainty)
+    <fusion fusion> n {'fusion': 'exact'}
+    """
+    model = KernelModel(gpu_device(chip))
+    with no_garbage_collection():
+        check_rewritable(module)
+        return _Pipeline(desugar(module), model, passes).run()
+
+
+class _Pipeline:
+    """The fusion passes over a module."""
+
+    def __init__(self, module: Module, model: KernelModel, passes: tuple[Pass, ...]) -> None:
+        self.module = module
+        self.model = model
+        self.passes = passes
+        self.names = ModuleNames(module)
+        self.equal = CommonSubexpressions()
+        self.effects = effects_of(module.computations)
+        self.fused: list[GpuFused] = []
+        self.tied: set[Node] = set()
+
+    def run(self) -> GpuFusion:
+        """Runs the passes on all computations, then builds the module."""
+        text = self.module.source.text
+        graphs = {each: graph_of(each, text) for each in gpu_computations(self.module)}
+        before = sum(self._time(graph) for graph in graphs.values())
+        if "priority" in self.passes:
+            for graph in graphs.values():
+                self._fuse_by_priority(graph)
+        if "multi-output" in self.passes:
+            for graph in graphs.values():
+                self._fuse_with_several_results(graph)
+        after = sum(self._time(graph) for graph in graphs.values())
+        certainty = {
+            node.name: self._certainty_of(node)
+            for graph in graphs.values()
+            for node in graph.nodes
+            if node.body is not None and node.kind != "kCustom"
+        }
+        made = without_uncalled(rebuild(self.module, graphs))
+        return GpuFusion(made, tuple(self.fused), certainty, (microseconds(before), microseconds(after)))
+
+    def _fuse_by_priority(self, graph: Graph) -> None:
+        identities, are_exact = identities_of(graph)
+        fusion = PriorityFusion(graph, self.model, self.names, identities)
+        fusion.run()
+        for node, producer, consumer in fusion.fused:
+            self.fused.append(GpuFused(producer.name, consumer.name, node.name, "priority"))
+            if not are_exact and (producer in fusion.ties or {producer, consumer} & self.tied):
+                self.tied.add(node)
+        self._clean(graph)
+        if not fusion.fused:
+            order_users(graph)
+
+    def _fuse_with_several_results(self, graph: Graph) -> None:
+        if "priority" not in self.passes:
+            order_users(graph)
+        fusion = GpuMultiOutputFusion(graph, self.model, self.names)
+        fusion.run()
+        for other, into in fusion.fused:
+            self.fused.append(GpuFused(other.name, into.name, into.name, "multi-output"))
+            if other in self.tied:
+                self.tied.add(into)
+        self._clean(graph)
+
+    def _clean(self, graph: Graph) -> None:
+        """Merges equal operations in fusions, and removes what nothing uses."""
+        self.equal.merge_in(graph)
+        without_dead(graph, self.effects)
+        for node in graph.nodes:
+            if node.body is not None:
+                self.model.forget(node)
+
+    def _certainty_of(self, node: Node) -> str:
+        if any(map(is_triton, (*node.operands, *node.users))):
+            return TRITON
+        return TIE if node in self.tied else EXACT
+
+    def _time(self, graph: Graph) -> int:
+        """Ticks of all kernels of a computation that the model knows."""
+        kernels = (node for node in graph.nodes if _is_kernel(node))
+        return sum(LAUNCH + self.model.time(node).ticks for node in kernels)
+
+
+def gpu_decisions(module: Module, chip: str) -> list[GpuDecision]:
+    """The pairs that XLA:GPU's priority fusion would leave apart in a module, with most at stake first.
+
+    A module after fusion is taken as it is: the pass would go on with it.
+
+    >>> from hlo_cli import parse_module
+    >>> text = '''ENTRY e { p = f32[9] parameter(0)  n = f32[9] negate(p)  ROOT s = (f32[9], f32[9]) sort(n, n),
+    ... dimensions={0}, to_apply=c }'''
+    >>> [(each.names, each.reason) for each in gpu_decisions(parse_module(text), "h100")]
+    [(('n', 's'), 'the consumer is not fusible')]
+    """
+    model = KernelModel(gpu_device(chip))
+    found: list[GpuDecision] = []
+    with no_garbage_collection():
+        module = desugar(module)
+        names = ModuleNames(module)
+        for computation in gpu_computations(module):
+            graph = graph_of(computation, module.source.text)
+            fusion = PriorityFusion(graph, model, names, identities_of(graph)[0])
+            fusion.run()
+            found += _apart(graph, GpuFusionRules(model, graph.root), model)
+    return sorted(found, key=lambda each: (-each.saved_bytes, *each.names))
+
+
+def _apart(graph: Graph, rules: GpuFusionRules, model: KernelModel) -> Iterator[GpuDecision]:
+    """Decisions on the pairs of kernels that are left."""
+    for producer in graph.nodes:
+        if not _is_producer(producer):
+            continue
+        users = list(producer.users)
+        reasons = {user: rules.reason(producer, user) for user in users if not is_fusible_bitcast(user)}
+        blocker = next((user for user, reason in reasons.items() if reason is not None), None)
+        fused = unfused = None
+        if blocker is None and reasons and can_be_fused(producer):
+            fused = microseconds(sum(LAUNCH + model.fused_time(producer, user).ticks for user in users))
+            apart = LAUNCH + model.time(producer).ticks + sum(LAUNCH + model.time(user).ticks for user in users)
+            unfused = microseconds(apart)
+        for user, reason in reasons.items():
+            if not _is_consumer(user):
+                continue
+            kernels = None
+            if reason is None:
+                kernels = model.time(producer), model.time(user), model.fused_time(producer, user)
+            shown = reason if reason is not None or blocker is None else reasons[blocker]
+            yield GpuDecision(
+                producer.instruction,
+                user.instruction,
+                (producer.name, user.name),
+                shown,
+                blocker.name if reason is None and blocker is not None else None,
+                fused,
+                unfused,
+                kernels,
+                2 * bytes_of(producer.shape),
+            )
+
+
+def _is_kernel(node: Node) -> bool:
+    """Whether a node is a kernel whose time the model knows."""
+    free = (opcodes.CONSTANT, opcodes.BITCAST)
+    return can_be_fused(node) and node.opcode not in free and not is_triton(node)
+
+
+def _is_producer(node: Node) -> bool:
+    free = (opcodes.PARAMETER, opcodes.CONSTANT, opcodes.GET_TUPLE_ELEMENT, opcodes.TUPLE, opcodes.BITCAST)
+    return bool(node.users) and node.opcode not in free
+
+
+def _is_consumer(node: Node) -> bool:
+    return node.opcode not in (opcodes.TUPLE, opcodes.GET_TUPLE_ELEMENT)

@@ -122,6 +122,7 @@ class Builder:
             computation.instructions = tuple(instructions.values())
         for index, instruction in enumerate(computation.instructions):
             instruction.index = index
+        computation.by_id = instructions
         computation.reader = ProtoReader(computation, data, instructions, self.texts)
 
 
