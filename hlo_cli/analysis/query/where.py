@@ -157,7 +157,11 @@ def _number_test(where: Where, comparison: Comparison, kind: Kind, number: Numbe
         hint = f'to compare as text, write "{number.text}"' if kind != "flag" else "use true or false"
         raise _kind_error(where, comparison, kind, f"{number.text} is a number", hint)
     if number.unit and kind != {"bytes": "bytes", "percent": "share", "seconds": "seconds"}[number.unit]:
-        unit = number.unit.replace("percent", "a percentage").replace("bytes", "a size in bytes").replace("seconds", "a time")
+        unit = (
+            number.unit.replace("percent", "a percentage")
+            .replace("bytes", "a size in bytes")
+            .replace("seconds", "a time")
+        )
         raise _kind_error(where, comparison, kind, f"{number.text} is {unit}")
     if kind == "share" and abs(number.value) > 1:
         raise where.error(f"{comparison.field} is at most 100%", number.span, f"use {number.text}%")

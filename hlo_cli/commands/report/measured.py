@@ -182,7 +182,9 @@ def _table(measured: MeasuredModule, predicted: Mapping[str, float], keys: Keys)
         Column("mean_seconds", "avg", "seconds", rank=6),
         *(
             (
-                Column("predicted_total_seconds", "predicted", "seconds", total="sum", like="measured_seconds", group=group),
+                Column(
+                    "predicted_total_seconds", "predicted", "seconds", total="sum", like="measured_seconds", group=group
+                ),
                 Column("factor", "factor", "ratio"),
             )
             if has_predictions
