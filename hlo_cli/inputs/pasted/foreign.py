@@ -22,7 +22,7 @@ _TORCH: Final = (
 _TENSORFLOW: Final = (
     "to create HLO text, use f.experimental_get_compiler_ir(x)(stage='optimized_hlo') or XLA_FLAGS=--xla_dump_to=DIR"
 )
-_TRACE: Final = "pass the *.xplane.pb file of the same profile, which contains the programs"
+_TRACE: Final = "pass the *.xplane.pb file of the same profile, which contains the programs; or run `hlo profile`"
 
 _METRICS: Final = "for the HLO of the programs, set XLA_FLAGS=--xla_dump_to=DIR, run again, and run `hlo parse DIR`"
 _STUCK: Final = "to compare the collectives of two processes, set XLA_FLAGS=--xla_dump_to=DIR in each; run `hlo diff`"
