@@ -159,4 +159,4 @@ def test_random_traces_equal_those_of_jax() -> None:
 
 @pytest.mark.long
 def test_many_random_traces_equal_those_of_jax() -> None:
-    assert sum(same_as_profile_data(random_xspace(seed)) for seed in range(40, 2000)) > 200_000
+    assert sum(same_as_profile_data(random_xspace(seed)) for seed in range(40, 500)) > 50_000
