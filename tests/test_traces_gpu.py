@@ -257,6 +257,20 @@ def test_kernels_of_a_graph_belong_to_the_range_in_which_their_node_was_made(tmp
     assert (found[5]["hlo_op"], found[5]["cuda_graph_node_id"], found[5]["program_id"]) == ("dot.1", 41, 7)
 
 
+def test_a_whole_graph_is_one_event(tmp_path: Path) -> None:
+    path = database(tmp_path / "t.sqlite")
+    with sqlite3.connect(path) as connection:
+        connection.execute(
+            "CREATE TABLE CUPTI_ACTIVITY_KIND_GRAPH_TRACE (start INTEGER, end INTEGER, deviceId INTEGER, graphId INTEGER,"
+            " graphExecId INTEGER, streamId INTEGER, correlationId INTEGER, globalPid INTEGER)"
+        )
+        connection.execute(f"INSERT INTO CUPTI_ACTIVITY_KIND_GRAPH_TRACE VALUES (9940, 9990, 0, 3, 12, 7, 1, {PID})")
+    connection.close()
+    (found,) = [each for each in events_of(read_path(path)) if each[3] == 9940]
+    assert found[2] == "CudaGraphExec:12"
+    assert (found[5]["hlo_op"], found[5]["cuda_graph_exec_id"]) == ("dot.1", 12)
+
+
 @pytest.mark.parametrize("table", ["StringIds", "NVTX_EVENTS", "CUPTI_ACTIVITY_KIND_RUNTIME"])
 def test_missing_tables_are_done_without(tmp_path: Path, table: str) -> None:
     path = database(tmp_path / "t.sqlite")

@@ -34,6 +34,9 @@ _MOST_COPIES: Final = 24
 _COPIES: Final = {1: "MemcpyH2D", 2: "MemcpyD2H", 8: "MemcpyD2D", 10: "MemcpyP2P"}
 _KERNELS, _COPY, _SET = "CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET"
 _LAUNCHES, _RANGES, _NODES = "CUPTI_ACTIVITY_KIND_RUNTIME", "NVTX_EVENTS", "CUDA_GRAPH_NODE_EVENTS"
+_GRAPHS: Final = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
+_EVENTS: Final = (_KERNELS, _GRAPHS, _COPY, _SET)
+"""The tables of what runs on devices; one row of graphs is the execution of a whole CUDA graph."""
 _GPUS: Final = "TARGET_INFO_GPU"
 _ABOUT_GPU: Final = {
     "name": "gpu_device_name",
@@ -45,6 +48,7 @@ _ABOUT_GPU: Final = {
 }
 _COLUMNS: Final = {
     _KERNELS: "start end deviceId streamId correlationId globalPid demangledName shortName graphNodeId graphId",
+    _GRAPHS: "start end deviceId streamId correlationId globalPid graphId graphExecId",
     _COPY: "start end deviceId streamId correlationId globalPid copyKind bytes graphNodeId",
     _SET: "start end deviceId streamId correlationId globalPid bytes graphNodeId",
     _LAUNCHES: "start correlationId globalTid",
@@ -92,7 +96,7 @@ def _read(connection: Connection, name: str) -> Trace:
         try:
             _limit(connection)
             database = _Database(connection)
-            if not {_KERNELS, _RANGES} & database.tables.keys():
+            if not {_KERNELS, _GRAPHS, _RANGES} & database.tables.keys():
                 raise HloError(f"{name} is not a database of Nsight Systems", hint="pass one of `nsys export`")
             return _Reading(database, name).trace()
         except (sqlite3.Error, OverflowError, UnicodeError) as error:  # messages may quote damaged bytes
@@ -157,7 +161,7 @@ class _Reading:
         nodes = self._nodes()
         self._ranges.solve()
         devices = self._devices()
-        for table in (_KERNELS, _COPY, _SET):
+        for table in _EVENTS:
             for row in self._database.rows(table, "start", "end"):
                 self._add(table, row, launches, nodes, devices)
         if self._autotuning:
@@ -209,7 +213,7 @@ class _Reading:
     def _devices(self) -> Mapping[tuple[int, int], int]:
         """The number of each device of each process: its own, unless two processes have the same."""
         found = set()
-        for table in (_KERNELS, _COPY, _SET):
+        for table in _EVENTS:
             found |= {_device_of(row) for row in self._database.rows(table, "deviceId", only=("deviceId", "globalPid"))}
         numbers = [device for _, device in found]
         if len(set(numbers)) == len(numbers):
@@ -250,6 +254,9 @@ class _Reading:
             own["cuda_graph_node_id"] = node
             if node in nodes:
                 thunk = self._ranges.around(nodes[node])[1] or thunk
+        graph = row.get("graphExecId")
+        if table == _GRAPHS and isinstance(graph, int):
+            own["cuda_graph_exec_id"] = graph
         if module is not None and "program_id" not in module:
             self._autotuning += 1
             return
@@ -267,6 +274,8 @@ class _Reading:
     def _name(self, table: str, row: Row) -> str:
         if table == _SET:
             return "Memset"
+        if table == _GRAPHS:
+            return f"CudaGraphExec:{row.get('graphExecId') or 0}"  # as XLA's profiler names it
         if table == _COPY:
             kind = row.get("copyKind")
             return _COPIES.get(kind, "Memcpy") if isinstance(kind, int) else "Memcpy"
