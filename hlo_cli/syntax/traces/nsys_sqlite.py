@@ -275,7 +275,8 @@ class _Reading:
         if table == _SET:
             return "Memset"
         if table == _GRAPHS:
-            return f"CudaGraphExec:{row.get('graphExecId') or 0}"  # as XLA's profiler names it
+            graph = row.get("graphExecId")
+            return f"CudaGraphExec:{graph if isinstance(graph, int) else 0}"  # as XLA's profiler names it
         if table == _COPY:
             kind = row.get("copyKind")
             return _COPIES.get(kind, "Memcpy") if isinstance(kind, int) else "Memcpy"
