@@ -8,9 +8,19 @@ from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hlo_cli.ir.traces.trace import EventMetadata, Events, Line, Plane, Value
-from hlo_cli.syntax.traces.statistics import DOUBLE, REFERENCE, SIGNED, UNSIGNED, Names, OwnStatistics, Statistics
+from hlo_cli.syntax.traces.statistics import (
+    DOUBLE,
+    REFERENCE,
+    SIGNED,
+    UNSIGNED,
+    Names,
+    OwnStatistics,
+    Statistics,
+    narrow,
+)
 
 INTEGERS: Final = frozenset(
     """
@@ -25,6 +35,7 @@ INTEGERS: Final = frozenset(
 FLOATS: Final = frozenset(("occupancy_pct", "theoretical_occupancy_pct", "time_scale_multiplier"))
 _LIMIT: Final = 1 << 63
 _LONGEST_INTEGER: Final = 21
+_MOST_NUMBERS: Final = 1 << 16
 
 
 def number_of(name: str, text: str) -> Value:
@@ -58,7 +69,7 @@ class LineBuilder:
     def __init__(self, id: int, name: str, texts: Texts) -> None:
         self.id, self.name, self._texts = id, name, texts
         self.kinds, self.begins, self.durations, self.counts, self.occurrences = (array("q") for _ in range(5))
-        self._ids, self._tags, self._values = array("q"), bytearray(), array("q")
+        self._codes = array("I")
 
     def __len__(self) -> int:
         return len(self.kinds)
@@ -74,35 +85,58 @@ class LineBuilder:
         self.durations.append(duration_ps)
         self.occurrences.append(occurrences)
         self.counts.append(len(statistics))
-        texts = self._texts
+        code_of, append = self._texts.code_of, self._codes.append
         for name, value in statistics.items():
-            self._ids.append(texts.id_of(name))
-            tag, bits = _bits(value, texts)
-            self._tags.append(tag)
-            self._values.append(bits)
+            append(code_of(name, value))
 
     def line(self, kinds: Mapping[int, EventMetadata], origin_ns: int) -> Line:
         """The line; nothing may be added afterwards."""
         return Line(self.id, self.name, self._events, kinds=lambda: kinds, timestamp_ns=origin_ns, origin_ns=origin_ns)
 
     def _events(self) -> Events:
-        grown = (self.kinds, self.begins, self.durations, self.occurrences, self.counts, self._ids, self._values)
-        kinds, begins, durations, occurrences, counts, ids, values = (
+        grown = (self.kinds, self.begins, self.durations, self.occurrences, self.counts)
+        kinds, begins, durations, occurrences, counts = (
             np.frombuffer(each, np.int64) if each else np.zeros(0, np.int64) for each in grown
         )
-        tags = np.frombuffer(bytes(self._tags), np.uint8)
-        found = Statistics(ids, tags, values, np.broadcast_to(np.int64(0), len(ids)))
+        codes = np.frombuffer(self._codes, np.uintc) if self._codes else np.zeros(0, np.uintc)
         firsts = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
-        own = OwnStatistics(b"", firsts, found, self._texts.names)
+        own = OwnStatistics(b"", firsts, self._texts.statistics(codes), self._texts.names)
         return Events(kinds, begins, durations, occurrences, own.of, own.at)
 
 
 class Texts:
-    """The distinct texts of a trace, each with an id: names of statistics, and their values."""
+    """The distinct texts of a trace, each with an id, and its distinct statistics, each with a code.
+
+    Of numbers, only some are remembered: of many statistics, every event has another.
+    """
 
     def __init__(self) -> None:
         self.names = Names()
         self._known: dict[str, int] = {}
+        self._codes: dict[tuple[str, Value], int] = {}
+        self._numbers: dict[tuple[str, Value], int] = {}
+        self._ids, self._tags, self._values = array("q"), bytearray(), array("q")
+
+    def code_of(self, name: str, value: Value) -> int:
+        """The code of a statistic; the text of a number becomes one if statistics of its name are numbers."""
+        known = self._codes if type(value) is str else self._numbers if type(value) is int else {}
+        code = known.get((name, value))
+        if code is None:
+            code = len(self._ids)
+            number = number_of(name, value) if isinstance(value, str) else value
+            if isinstance(number, str) or len(known) < _MOST_NUMBERS:
+                known[name, value] = code
+            tag, bits = _bits(number, self)
+            self._ids.append(self.id_of(name))
+            self._tags.append(tag)
+            self._values.append(bits)
+        return code
+
+    def statistics(self, codes: NDArray[np.uintc]) -> Statistics:
+        """The statistics with some codes."""
+        ids, values = (np.array(each, np.int64)[codes] for each in (self._ids, self._values))
+        tags = np.frombuffer(bytes(self._tags), np.uint8)[codes]
+        return Statistics(narrow(ids), tags, narrow(values), np.broadcast_to(np.int64(0), len(codes)))
 
     def id_of(self, text: str) -> int:
         """The id of a text."""

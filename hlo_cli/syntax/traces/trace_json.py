@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any, Final
 
 from hlo_cli.ir.traces.trace import Plane, Trace, Value
 from hlo_cli.source import HloError, counted
-from hlo_cli.syntax.traces.builder import PlaneBuilder, Texts, number_of, printable
+from hlo_cli.syntax.traces.builder import PlaneBuilder, Texts, printable
 
 if TYPE_CHECKING:
     from hlo_cli.wire import Buffer
@@ -118,7 +119,22 @@ class _Cursor:
             event = self._value()
             if isinstance(event, dict):
                 events.add(event)
+            if self._text.startswith(",{", self._at):
+                self._at += 1
+                self._read_run(events)
         self._at += 1
+
+    def _read_run(self, events: _Events) -> None:
+        """Adds the events of a piece that follow each other without white space, which is the most common form."""
+        text, at, decode, add = self._text, self._at, self._decode, events.add
+        with suppress(ValueError):  # the last one goes on in the next piece, or is damaged
+            while True:
+                event, end = decode(text, at)
+                add(event)
+                self._at = end
+                if not text.startswith(",{", end):
+                    break
+                at = end + 1
 
     def _peek(self) -> str:
         """The next character that is not white space or a comma; ValueError at the end."""
@@ -210,15 +226,17 @@ class _Events:
             plane = self._planes[pid] = PlaneBuilder(pid if isinstance(pid, int) else 0, "", self._texts)
         line = plane.lines.get(tid) or plane.line(tid, tid if isinstance(tid, int) else 0)
         args = event.get("args")
-        own = {name: _value(name, value) for name, value in args.items()} if isinstance(args, dict) else {}
+        own: dict[str, Value] = args if isinstance(args, dict) else {}
+        for key, value in own.items():
+            if type(value) is not str and type(value) is not int:
+                own[key] = _value(value)
         full = own.pop("long_name", None)
         name = _text(event.get("name"))
         kind = plane.kinds.id_of(full, name) if isinstance(full, str) else plane.kinds.id_of(name)
         try:
             begin, duration = picoseconds(event["ts"]), picoseconds(event.get("dur", 0))
-            line.add(
-                kind, begin - self._origin(begin), 0 if duration == 1 else duration, own
-            )  # 1 ps is written for none
+            duration = 0 if duration == 1 else duration  # the least that is written
+            line.add(kind, begin - self._origin(begin), duration, own)
         except (KeyError, OverflowError, ValueError):
             self.unread += 1
 
@@ -255,15 +273,9 @@ def picoseconds(us: object) -> int:
         raise ValueError from None
 
 
-def _value(name: str, value: object) -> Value:
-    """A statistic; what is no text or number is its JSON."""
-    if isinstance(value, _Float | float):
-        return float(value)
-    if isinstance(value, str):
-        return number_of(name, value)
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
-    return json.dumps(value)
+def _value(value: object) -> Value:
+    """A statistic that is no text or integer: a float, or its JSON."""
+    return float(value) if isinstance(value, _Float | float) else json.dumps(value)
 
 
 def _id(value: object) -> object:
