@@ -65,6 +65,24 @@ def test_many_events_are_read_at_once_like_few() -> None:
     assert lines_of(read_trace(data, "t")) == plain_lines(data)
 
 
+def test_ids_and_numbers_at_the_limits_of_varints() -> None:
+    """Enough events for the reader of many; ids of statistics and their values take one more byte from each on."""
+    limits = [(1 << bits) - less for bits in (7, 14, 21, 28, 35, 49, 56, 63) for less in (1, 0)]
+    names = [entry(id, (2, f"s{id}")) for id in limits]
+    events = [
+        message((1, 1), (2, offset), (4, statistic(id, number, offset)), (4, statistic(id, 5, "x" * (offset % 300))))
+        for number in (3, 4, 7)
+        for id in limits
+        for offset in limits
+    ]
+    data = field(1, message((3, message(*((4, each) for each in events))), *((5, each) for each in names)))
+    assert lines_of(read_trace(data, "t")) == plain_lines(data)
+    (line,) = read_trace(data, "t").planes[0].lines
+    for event in (-1, len(events)):
+        with pytest.raises(IndexError):
+            line.events.statistics_of(event)
+
+
 def test_metadata_and_programs() -> None:
     kinds = [
         entry(1, (2, "jit_f"), (5, statistic(1, 6, b"proto")), (5, statistic(2, 4, -2))),
