@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gzip
 import re
+from pathlib import Path
 from random import Random
 
 import pytest
 
+import hlo_cli
 from damaging_traces import damaged_trace, look_at_all
 from hlo_cli.source import HloError
 from hlo_cli.syntax.traces.read import read_trace
@@ -85,3 +87,11 @@ def test_gzip_is_not_a_trace_yet() -> None:
         read_trace(gzip.compress(SMALL), "t")
     with pytest.raises(HloError, match="empty"):
         read_trace(b"", "t")
+
+
+def test_the_error_of_a_truncated_profile_says_that_it_is_truncated(tmp_path: Path) -> None:
+    path = tmp_path / "t.xplane.pb"
+    path.write_bytes((FIXTURES / "traces/cpu_steps/trace.xplane.pb").read_bytes()[:60_000])
+    with pytest.raises(HloError, match="no timed operations") as caught:
+        hlo_cli.profile(path)
+    assert "is truncated at byte" in str(caught.value.diagnostics[0].hint)

@@ -39,9 +39,12 @@ def measure(
     platform, read_module = platform_of(traces), cache(read_module)
     found = _measured(traces, platform, read_module, given)
     if found is None:
+        notes = [note for trace in traces for note in trace.notes]  # such as that it is truncated
         raise HloError(
             f"{traces[0].name if traces else 'the directory'} has no timed operations",
-            hint="record it while a program runs: with jax.profiler.trace(DIR): step(x).block_until_ready()",
+            hint=notes[0]
+            if notes
+            else "record it while a program runs: with jax.profiler.trace(DIR): step(x).block_until_ready()",
         )
     if platform != "TPU":
         return found
