@@ -31,7 +31,13 @@ def measured(*files: bytes) -> Profile:
 
 
 def core(
-    number: int, steps: Sequence[Sequence[str]], *, skew: int = 0, has_line: bool = True, has_runs: bool = True
+    number: int,
+    steps: Sequence[Sequence[str]],
+    *,
+    skew: int = 0,
+    has_line: bool = True,
+    has_runs: bool = True,
+    first_run: int = 0,
 ) -> PlaneWriter:
     """A TPU with operations of 10 ps each, 100 ps a step."""
     plane = PlaneWriter(f"/device:TPU:{number}", number)
@@ -42,7 +48,7 @@ def core(
             facts: dict[str, Statistic] = {"program_id": Unsigned(7), "symbol_id": ord(name[0])}
             ops.append(Event(plane.kind(f"%{name} = f32[2]", name, facts), begin + 12 * place, 10))
         lines.append(Event(plane.kind(str(40 + at)), begin, 12 * len(names)))
-        runs.append(Event(plane.kind("jit_f(7)"), begin, 12 * len(names), {"run_id": at}))
+        runs.append(Event(plane.kind("jit_f(7)"), begin, 12 * len(names), {"run_id": first_run + at}))
     if has_line:
         plane.line("Steps", lines, id=1)
     if has_runs:
@@ -82,6 +88,8 @@ def test_executions_are_the_steps_of_a_trace_without_any() -> None:
     assert profile.step_source == "executions"
     assert names(profile) == [("0", True), ("1", True), ("2", True)]
     assert profile.occurrences.runs.tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2] * 2
+    apart = [core(device, ["abc"] * 3, has_line=False, first_run=100 * device) for device in range(2)]
+    assert names(measured(file_of(apart))) == names(profile)
     without = measured(file_of([core(0, ["abc"] * 3, has_line=False, has_runs=False)]))
     assert without.steps == ()
 
