@@ -82,6 +82,17 @@ def test_kernels_without_annotations_are_joined_by_their_names() -> None:
     assert profile.operations[0].kernels == ("first_3",)
 
 
+def test_what_is_missing_or_estimated_is_said() -> None:
+    plane = graph_plane()
+    plane.line("Stream #2(Kernel)", [Event(plane.kind(name), 0, 5) for name in ("lost", "lost", "MemcpyD2H")], id=2)
+    plane.statistics = {"dropped_traces": 12}
+    assert profile_of(plane).notes == (
+        "the profiler dropped 12 events",
+        "times of 3 instructions are shares of CUDA graphs, by the roofline",
+        "2 kernels without an annotation of their instruction",
+    )
+
+
 def test_kernels_with_an_ambiguous_name_are_not_joined() -> None:
     profile = profile_of(
         graph_plane(is_annotated=False), MODULE.replace("ROOT last", "first-3 = f32[1000000] negate(p)\n  ROOT last")

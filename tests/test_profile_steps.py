@@ -6,15 +6,19 @@ from collections.abc import Sequence
 
 import pytest
 
+from hlo_cli.analysis.dataflow.executions import executions_of
+from hlo_cli.analysis.profile.executions import executions
 from hlo_cli.analysis.profile.joining import GivenModule
 from hlo_cli.analysis.profile.measure import measure
 from hlo_cli.analysis.profile.measures import operation_measures
 from hlo_cli.analysis.profile.profile import Profile
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.traces.trace import TracedProgram
-from hlo_cli.source import HloError
+from hlo_cli.source import HloError, Source
+from hlo_cli.syntax.read import read_module
 from hlo_cli.syntax.text.parser import parse_module
 from hlo_cli.syntax.traces.read import read_trace
+from traces_of_xprof import sources
 from traces_writing import Event, PlaneWriter, Statistic, Unsigned, file_of
 
 FIRST_OPS = ("a", "b", "c")
@@ -31,7 +35,13 @@ def measured(*files: bytes) -> Profile:
 
 
 def core(
-    number: int, steps: Sequence[Sequence[str]], *, skew: int = 0, has_line: bool = True, has_runs: bool = True
+    number: int,
+    steps: Sequence[Sequence[str]],
+    *,
+    skew: int = 0,
+    has_line: bool = True,
+    has_runs: bool = True,
+    first_run: int = 0,
 ) -> PlaneWriter:
     """A TPU with operations of 10 ps each, 100 ps a step."""
     plane = PlaneWriter(f"/device:TPU:{number}", number)
@@ -42,7 +52,7 @@ def core(
             facts: dict[str, Statistic] = {"program_id": Unsigned(7), "symbol_id": ord(name[0])}
             ops.append(Event(plane.kind(f"%{name} = f32[2]", name, facts), begin + 12 * place, 10))
         lines.append(Event(plane.kind(str(40 + at)), begin, 12 * len(names)))
-        runs.append(Event(plane.kind("jit_f(7)"), begin, 12 * len(names), {"run_id": at}))
+        runs.append(Event(plane.kind("jit_f(7)"), begin, 12 * len(names), {"run_id": first_run + at}))
     if has_line:
         plane.line("Steps", lines, id=1)
     if has_runs:
@@ -82,6 +92,8 @@ def test_executions_are_the_steps_of_a_trace_without_any() -> None:
     assert profile.step_source == "executions"
     assert names(profile) == [("0", True), ("1", True), ("2", True)]
     assert profile.occurrences.runs.tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2] * 2
+    apart = [core(device, ["abc"] * 3, has_line=False, first_run=100 * device) for device in range(2)]
+    assert names(measured(file_of(apart))) == names(profile)
     without = measured(file_of([core(0, ["abc"] * 3, has_line=False, has_runs=False)]))
     assert without.steps == ()
 
@@ -122,3 +134,20 @@ def test_operations_outside_of_the_executions_are_of_the_same_program() -> None:
         assert [each.name for each in profile.operations] == ["a", "b", "c"]
         assert [each.calls for each in operation_measures(profile)] == [2, 2, 2]
         assert [each.name for each in profile.programs] == ["jit_f"]
+
+
+@pytest.mark.parametrize("source", ["cpu", "cpu_loops"])
+def test_calls_are_executions_times_trips(source: str) -> None:
+    trace = next(trace for name, trace in sources() if name == source)
+    profile = measure(trace, lambda program: read_module(Source(program.name, ""), program.proto))
+    runs = executions(profile.occurrences, profile.operations, profile.codes)
+    checked = 0
+    for operation, found in zip(profile.operations, operation_measures(profile), strict=True):
+        assert operation.program is not None
+        assert operation.program.module is not None
+        assert operation.instruction is not None
+        times = executions_of(operation.program.module)[operation.instruction.computation]
+        if times.known is not None and not times.in_branch:
+            checked += 1
+            assert found.calls == runs[operation.program] * times.known, operation.name
+    assert checked >= len(profile.operations) // 2

@@ -26,11 +26,12 @@ HLO = "HloModule jit_f\nENTRY e {\n  p = f32[8] parameter(0)\n%s  ROOT r = f32[8
 STARTED = """  all-reduce-start.%d = f32[8] all-reduce-start(p), replica_groups={{0,1}}, to_apply=%%sum
   all-reduce-done.%d = f32[8] all-reduce-done(all-reduce-start.%d)
 """
+SYNCHRONOUS = "  all-reduce.9 = f32[8] all-reduce(p), replica_groups={{0,1}}, to_apply=%sum\n"
 SUM = "sum { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT s = f32[] add(a, b) }\n"
 
 
 def module() -> Module:
-    text = HLO % "".join(STARTED % (number, number, number) for number in range(PAIRS))
+    text = HLO % (SYNCHRONOUS + "".join(STARTED % (number, number, number) for number in range(PAIRS)))
     return parse_module(text.replace("ENTRY", SUM + "ENTRY"))
 
 
@@ -59,7 +60,7 @@ def tpu_file(random: Random, *, with_flows: bool) -> tuple[bytes, dict[str, list
             time += random.randrange(4)
             length = random.randrange(6)
             number = random.randrange(PAIRS)
-            name = "r"
+            name = random.choice(("r", "all-reduce.9"))
             statistics: dict[str, Statistic] = {}
             if random.random() < 0.4:
                 flow += 1
@@ -71,6 +72,9 @@ def tpu_file(random: Random, *, with_flows: bool) -> tuple[bytes, dict[str, list
                 name, statistics = f"all-reduce-done.{number}", {"flow": Unsigned(its_flow << 2 | 1)}
                 window, own = set(range(begin, time + length)), {*range(begin, end), *range(time, time + length)}
                 counted.setdefault(f"all-reduce-start.{number}", []).append((device, window, own))
+            if name == "all-reduce.9":
+                alone = set(range(time, time + length))
+                counted.setdefault(name, []).append((device, alone, alone))
             kind = plane.kind(f"%{name} = f32[8]", name, {"program_id": Unsigned(PROGRAM), "symbol_id": hash_of(name)})
             events.append(Event(kind, time, length, statistics if with_flows else {}))
             time += length

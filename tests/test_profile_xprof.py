@@ -171,11 +171,12 @@ def test_measured_trips_are_those_of_the_text(name: str) -> None:
     assert {loop.name for loop in found if trip_count(loop) is None} == {"while.5"}
 
 
-def test_gpu_operations_belong_to_the_step_in_which_the_host_launched_them() -> None:
-    profile = profile_of(GPUS[0])
+@pytest.mark.parametrize("name", [GPUS[0], "cpu_loops, GPU, launches of CUPTI"])
+def test_gpu_operations_belong_to_the_step_in_which_the_host_launched_them(name: str) -> None:
+    profile = profile_of(name)
     assert [step.name for step in profile.steps] == ["0", "1", "2", "3"]
     assert all(step.is_whole for step in profile.steps)
-    trace = next(trace for source, trace in sources() if GPUS[0].startswith(f"{source},"))
+    trace = next(trace for source, trace in sources() if name.startswith(f"{source},"))
     steps = host_steps_of(trace)
     for step, begin, end in steps:
         count = sum(begin <= call.begin_ps - LAUNCHED_BEFORE_PS < end for call in kernels_of(trace))
@@ -219,6 +220,9 @@ def test_sparse_cores_have_a_profile_of_their_own() -> None:
     profile = profile_of(name)
     assert profile.sparse_core is not None
     assert profile_of(RECORDED[0]).sparse_core is None
+    assert [note.partition(" ms")[2] for note in profile.notes] == [
+        " of operations next to the others; not in these tables"
+    ]
     assert profile.sparse_core.devices == ("TPU:0 SparseCore 0", "TPU:1 SparseCore 0")
     found = {each.name: at for at, each in enumerate(profile.sparse_core.operations)}
     trace = next(trace for source, trace in sources() if source == "cpu_loops")

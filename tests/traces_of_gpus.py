@@ -31,6 +31,7 @@ class Kind:
     kernels: int = 1
     node_tracing: bool = False
     overlaps: bool = False
+    launches_apart: bool = False
 
 
 VARIANTS = (
@@ -42,6 +43,7 @@ VARIANTS = (
     Kind("copies on a stream of their own", 6, has_copies=True, streams=2),
     Kind("graph nodes", 7, node_tracing=True, kernels=2),
     Kind("overlapping streams", 8, streams=4, overlaps=True, has_copies=True),
+    Kind("launches of CUPTI", 9, launches_apart=True),
 )
 
 
@@ -61,8 +63,9 @@ def gpu_file(trace: Trace, kind: Kind) -> bytes:
     for device in sorted({call.device for call in calls}):
         own = [call for call in calls if call.device == device]
         planes.append(_Device(kind, device, own, programs, start_ps, launches).plane())
-    launch = host.kind("cuLaunchKernel")
-    host.line(
+    callers = PlaneWriter("/host:CUPTI", 2) if kind.launches_apart else host
+    launch = callers.kind("cuLaunchKernel")
+    callers.line(
         "launches",
         [Event(launch, begin - start_ps, 1000, {"correlation_id": id}) for id, begin in launches],
         id=7,
@@ -73,6 +76,7 @@ def gpu_file(trace: Trace, kind: Kind) -> bytes:
         for step, begin, end in host_steps_of(trace)
     ]
     host.line("python", steps, id=8, timestamp_ns=start_ps // 1000)
+    planes += [callers] if kind.launches_apart else []
     return file_of([host, *planes, metadata_plane(programs.values())])
 
 

@@ -1,7 +1,8 @@
 """Times of transfers: how much of each ran next to computation, and how much of it the device waited.
 
 On TPUs a transfer lasts from the begin of its start to the end of its done, which the device spends on other operations
-except for the start and the done themselves. On GPUs it is a kernel on a stream of its own. On CPUs it is synchronous.
+except for the start and the done themselves; a collective without a start is synchronous. On GPUs it is a kernel on a
+stream of its own. On CPUs it is synchronous.
 """
 
 from __future__ import annotations
@@ -15,10 +16,9 @@ from hlo_cli.analysis.profile.columns import line_times
 from hlo_cli.analysis.profile.cpu_events import HOST
 from hlo_cli.analysis.profile.intervals import union
 from hlo_cli.analysis.profile.occurrences import NO_FLOW
-from hlo_cli.analysis.profile.profile import PS, Floats, Profile
+from hlo_cli.analysis.profile.profile import PS, Floats, Operation, Profile
 from hlo_cli.analysis.schedule.async_pairs import async_pairs
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.operations import COLLECTIVES
 from hlo_cli.ir.traces.trace import Integers, Line
 
@@ -31,7 +31,7 @@ _FLOW_DIRECTION_BITS: Final = 2
 class TransferTime:
     """The transfers of one instruction: times in seconds, sums over `calls`.
 
-    `operation` and `done` are indices into `Profile.operations`; `done` is that of the start itself on GPUs and CPUs.
+    `operation` and `done` are indices into `Profile.operations`; `done` is `operation` if there is no done.
     `window` is the time from begin to end, of which no other operation ran in `exposed`. `waiting` is the part of
     `exposed` in which a CPU waited for other devices.
     """
@@ -57,7 +57,7 @@ def transfer_times(profile: Profile) -> Sequence[TransferTime]:
     """The transfers that ran, in the order of `Profile.operations`."""
     match profile.platform:
         case "TPU":
-            return list(_of_pairs(profile))
+            return sorted(_of_pairs(profile), key=lambda each: each.operation)
         case "GPU":
             return list(_of_streams(profile))
         case _:
@@ -85,6 +85,10 @@ def _of_pairs(profile: Profile) -> Iterator[TransferTime]:
             window = np.maximum(ends[done] - rows.begins_ps[begun], 0)
             own = np.minimum(rows.durations_ps[begun] + rows.durations_ps[done], window)
             yield TransferTime(start, dones[0], len(begun), _seconds(window), _seconds(own))
+    for at, each in enumerate(profile.operations):
+        if opcode_of(each) in COLLECTIVES:
+            own = rows.durations_ps[by_operation[at]]
+            yield TransferTime(at, at, int(rows.counts[by_operation[at]].sum()), _seconds(own), _seconds(own))
 
 
 def pairs_of(profile: Profile) -> Mapping[int, Sequence[int]]:
@@ -160,7 +164,7 @@ def _of_streams(profile: Profile) -> Iterator[TransferTime]:
     rows, ends = profile.occurrences, profile.occurrences.ends_ps
     by_operation = _rows_by_operation(profile)
     exposed = rows.durations_ps.copy()
-    chosen = [at for at, each in enumerate(profile.operations) if is_transfer(each.instruction)]
+    chosen = [at for at, each in enumerate(profile.operations) if is_transfer(each)]
     if not chosen:
         return
     of_transfers = np.concatenate([by_operation[at] for at in chosen])
@@ -182,7 +186,7 @@ def _of_streams(profile: Profile) -> Iterator[TransferTime]:
 def _of_threads(profile: Profile) -> Iterator[TransferTime]:
     rows, ends = profile.occurrences, profile.occurrences.ends_ps
     by_operation = _rows_by_operation(profile)
-    chosen = [at for at, each in enumerate(profile.operations) if is_transfer(each.instruction)]
+    chosen = [at for at, each in enumerate(profile.operations) if is_transfer(each)]
     waits = _waits(profile) if chosen else {}
     for at in chosen:
         own = by_operation[at]
@@ -212,9 +216,19 @@ def _waits(profile: Profile) -> Mapping[int, tuple[Integers, Integers]]:
     return found
 
 
-def is_transfer(instruction: Instruction | None) -> bool:
-    """Whether an instruction is a collective or starts an asynchronous operation."""
-    return instruction is not None and (instruction.opcode in COLLECTIVES or instruction.opcode.endswith(_STARTS))
+def is_transfer(operation: Operation) -> bool:
+    """Whether an operation is a collective or starts an asynchronous operation."""
+    opcode = opcode_of(operation)
+    return opcode in COLLECTIVES or opcode.endswith(_STARTS)
+
+
+def opcode_of(operation: Operation) -> str:
+    """The opcode of an operation, which its name tells if its instruction is unknown.
+
+    >>> opcode_of(Operation("all-reduce-start.3", None, None))
+    'all-reduce-start'
+    """
+    return operation.name.partition(".")[0] if operation.instruction is None else operation.instruction.opcode
 
 
 def _rows_by_operation(profile: Profile) -> Sequence[Integers]:

@@ -27,6 +27,8 @@ from hlo_cli.analysis.profile.tpu_events import OPS, SPARSE_OPS, add_core, core_
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.traces.trace import Integers, Plane, Trace
 
+_HOSTS: Final = (HOST, "/host:CUPTI", "/host:ROCTRACER")
+"""The planes with the launches of kernels; profilers of these names write them apart from the rest of the host."""
 _TYPE: Final = ("device_type_string", "gpu_device_name", "cpu_version")
 
 
@@ -57,10 +59,11 @@ class Capture:
         if any(core.steps for core in self.cores):
             return steps_of_lines(self.cores, self.first, self.end)
         host = self.trace.plane(HOST)
+        hosts = [plane for plane in self.trace.planes if plane.name in _HOSTS]
         steps = host_steps(host) if host else ()
         if host and steps:
             found = (
-                Stepped(steps, step_at(launch_times(host, self.correlations, rows.begins_ps), steps))
+                Stepped(steps, step_at(launch_times(hosts, self.correlations, rows.begins_ps), steps))
                 if len(self.correlations)
                 else steps_of_runs(rows, steps, launches(host))
             )

@@ -79,19 +79,32 @@ def with_executions(rows: Occurrences, operations: Sequence[Operation], codes: I
     numbers = [programs.get(each.program, -1) if each.program else -1 for each in operations]
     program_of = np.array(numbers, np.int64)[codes]
     groups, distinct = joint_codes([program_of, rows.devices])
+    order = np.lexsort((rows.begins_ps, groups))
+    bounds = np.searchsorted(groups[order], np.arange(len(distinct) + 1))
+    first_kernels = _first_kernels(groups[order], codes[order], rows.codes[order], once)
     for group, (program, _) in enumerate(distinct):
-        if program < 0:
-            continue
-        chosen = np.flatnonzero(groups == group)
-        chosen = chosen[np.argsort(rows.begins_ps[chosen], kind="stable")]
-        pairs = Counter(zip(codes[chosen].tolist(), rows.codes[chosen].tolist(), strict=True))
-        counts = {kernel: n for (at, kernel), n in pairs.items() if at in once}
-        if counts:
-            usual = _usual(Counter(counts.values()))
-            first = next(kernel for kernel, n in counts.items() if n == usual)
+        first = first_kernels.get(group)
+        if program >= 0 and first is not None:
+            chosen = order[bounds[group] : bounds[group + 1]]
             begins = rows.begins_ps[chosen[rows.codes[chosen] == first]]
             runs[chosen] = np.maximum(np.searchsorted(begins, rows.begins_ps[chosen], side="right") - 1, 0)
     return runs
+
+
+def _first_kernels(groups: Integers, operations: Integers, kernels: Integers, once: set[int]) -> Mapping[int, int]:
+    """For each group of rows in order of time, the first kernel that ran as often as most of those of `once`."""
+    codes, distinct = joint_codes([groups, operations, kernels])
+    _, places = np.unique(codes, return_index=True)
+    counts = np.bincount(codes, minlength=len(distinct)).tolist()
+    candidates: dict[int, list[tuple[int, int, int]]] = {}
+    for (group, operation, kernel), place, count in zip(distinct, places.tolist(), counts, strict=True):
+        if operation in once:
+            candidates.setdefault(group, []).append((place, kernel, count))
+    found = {}
+    for group, kernels_of in candidates.items():
+        usual = _usual(Counter(count for _, _, count in kernels_of))
+        found[group] = min((place, kernel) for place, kernel, count in kernels_of if count == usual)[1]
+    return found
 
 
 def _once_a_run(operations: Sequence[Operation]) -> set[int]:

@@ -102,10 +102,10 @@ def innermost(annotation: str) -> str:
     return annotation.rpartition(_INNER)[2]
 
 
-def launch_times(plane: Plane, correlations: Integers, begins_ps: Integers) -> Integers:
+def launch_times(planes: Iterable[Plane], correlations: Integers, begins_ps: Integers) -> Integers:
     """When the host launched each of the kernels that begin at `begins_ps`; their own begin if that is unknown."""
     found: dict[int, int] = {}
-    for line in plane.lines:
+    for line in chain.from_iterable(plane.lines for plane in planes):
         ids = line.statistic("correlation_id")
         chosen = np.flatnonzero(ids.codes != ABSENT)
         found.update(

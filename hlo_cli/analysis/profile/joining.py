@@ -56,6 +56,10 @@ def programs_of(
     found: dict[Pair, MeasuredProgram] = {}
     read: dict[TracedProgram, MeasuredProgram] = {}
     names, notes = InstructionNames(), []
+    traced_by_id, traced_by_name = _indexed(traced)
+    given_by_name: dict[str, list[GivenModule]] = {}
+    for each in given:
+        given_by_name.setdefault(each.module.name, []).append(each)
     ops: dict[Pair, set[str]] = {}
     for key in keys:
         if (key.program, key.module) != NO_PROGRAM:
@@ -64,14 +68,15 @@ def programs_of(
     for pair, named in unnamed.items():
         ops[named] |= ops.pop(pair)
     for (id, name), own in ops.items():
-        program = _traced(id, name, traced)
+        of_name = traced_by_name.get(name, ())
+        program = _traced(id, of_name, traced_by_id)
         if program is not None:
             if program not in read:
                 module = read_module(program)
                 read[program] = MeasuredProgram(program.id, name or module.name, module)
             found[id, name] = read[program]
             continue
-        chosen, share = _given(id, name, own, given, names)
+        chosen, share = _given(id, own, given_by_name.get(name, ()) if name else given, names)
         if chosen is not None and share < _LEAST_SHARE:
             notes.append(f"{chosen.name} of the dump has only {share:.0%} of the operations that ran; not used")
             chosen = None
@@ -89,23 +94,32 @@ def _unnamed(pairs: Collection[Pair]) -> Mapping[Pair, Pair]:
     return {(id, ""): named[0] for id, named in of_id.items() if len(named) == 1 and (id, "") in pairs}
 
 
-def _traced(id: int | None, name: str, traced: Sequence[TracedProgram]) -> TracedProgram | None:
+def _indexed(
+    traced: Iterable[TracedProgram],
+) -> tuple[Mapping[int, TracedProgram], Mapping[str, Sequence[TracedProgram]]]:
+    """The first program of each id, and the programs of each name."""
+    by_id: dict[int, TracedProgram] = {}
+    by_name: dict[str, list[TracedProgram]] = {}
+    for each in traced:
+        by_id.setdefault(each.id, each)
+        by_name.setdefault(each.name.partition("(")[0], []).append(each)
+    return by_id, by_name
+
+
+def _traced(id: int | None, named: Sequence[TracedProgram], by_id: Mapping[int, TracedProgram]) -> TracedProgram | None:
     """The program in the trace with an id, or the only one of a name if it has no id."""
-    named = [each for each in traced if each.name.partition("(")[0] == name]
     if id is None:
         return named[0] if len(named) == 1 else None
-    same = [each for each in named if each.id == id] or [each for each in traced if each.id == id]
-    return same[0] if same else None
+    return next((each for each in named if each.id == id), by_id.get(id))
 
 
 def _given(
-    id: int | None, name: str, ops: Collection[str], given: Sequence[GivenModule], names: InstructionNames
+    id: int | None, ops: Collection[str], named: Sequence[GivenModule], names: InstructionNames
 ) -> tuple[Module | None, float]:
     """The module of a dump for a program, and the part of the operations that it has.
 
     It is that with its id, else that of its name with the most operations: on TPUs dumps have other ids.
     """
-    named = [each for each in given if not name or each.module.name == name]
     same = [each for each in named if each.id is not None and each.id == id] or named
     best: tuple[Module | None, float] = (None, 0.0)
     for each in same:

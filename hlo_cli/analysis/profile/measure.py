@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from typing import Final
 
 import numpy as np
 
 from hlo_cli.analysis.cost.cost import Cost
 from hlo_cli.analysis.cost.kernel_costs import costs_of_kernels
 from hlo_cli.analysis.profile.capture import capture, device_planes, device_type, platform_of
+from hlo_cli.analysis.profile.columns import whole
 from hlo_cli.analysis.profile.executions import call_weights, with_executions
 from hlo_cli.analysis.profile.facts import Facts, category_of, facts_among
 from hlo_cli.analysis.profile.gpu_events import GRAPH, expand_graphs
 from hlo_cli.analysis.profile.joining import GivenModule, InstructionNames, Programs, join_kernels, programs_of
 from hlo_cli.analysis.profile.occurrences import OccurrenceList, Occurrences, OperationKey, part_of
-from hlo_cli.analysis.profile.profile import MeasuredProgram, Operation, Platform, Profile, Traffic
+from hlo_cli.analysis.profile.profile import PS, MeasuredProgram, Operation, Platform, Profile, Traffic
 from hlo_cli.analysis.profile.rates import peaks_of
 from hlo_cli.analysis.profile.steps import join_hosts, mark_partial
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.traces.trace import Integers, Trace, TracedProgram
-from hlo_cli.source import HloError
+from hlo_cli.ir.traces.trace import Integers, Plane, Trace, TracedProgram
+from hlo_cli.source import HloError, counted
+
+_DROPPED: Final = "dropped_traces"
+"""A statistic of planes: the events that did not fit the profiler's memory."""
+_COPIES: Final = ("Memcpy", "Memset")
 
 
 def measure(
@@ -48,7 +54,12 @@ def measure(
         )
     if platform != "TPU":
         return found
-    return replace(found, sparse_core=_measured(traces, platform, read_module, given, is_sparse=True))
+    sparse = _measured(traces, platform, read_module, given, is_sparse=True)
+    if sparse is None:
+        return found
+    time = f"{sum(sparse.busy_ps) * PS * 1e3:.3g} ms"
+    note = f"SparseCores ran {time} of operations next to the others; not in these tables"
+    return replace(found, sparse_core=sparse, notes=(*found.notes, note))
 
 
 def _measured(
@@ -95,11 +106,26 @@ def _measured(
         stepped.codes,
         _spans(occurrences, ChainMap(*(dict(each.limits()) for each in captures))),
         peaks,
-        notes=programs.notes,
+        notes=(*programs.notes, *_notes(occurrences, operations, planes)),
         device_type=device_type(planes),
         step_source=stepped.source,
         call_weights=None if platform == "TPU" else call_weights(occurrences, operations, codes),
     )
+
+
+def _notes(rows: Occurrences, operations: Sequence[Operation], planes: Sequence[Plane]) -> Iterator[str]:
+    """What is missing in a trace, and what is estimated."""
+    dropped = sum(whole(plane.statistics.get(_DROPPED)) or 0 for plane in planes)
+    if dropped > 0:
+        yield f"the profiler dropped {counted(dropped, 'events')}"
+    estimated = sum(operation.is_estimated for operation in operations)
+    if estimated:
+        yield f"times of {counted(estimated, 'instructions')} are shares of CUDA graphs, by the roofline"
+    if any(key.op for key in rows.keys):
+        is_lost = [not key.op and not key.kernel.startswith(_COPIES) for key in rows.keys]
+        lost = int(np.array(is_lost)[rows.codes].sum())
+        if lost:
+            yield f"{counted(lost, 'kernels')} without an annotation of their instruction"
 
 
 def _host_names(traces: Sequence[Trace]) -> Sequence[str]:

@@ -128,7 +128,7 @@ def steps_of_executions(rows: Occurrences) -> Stepped:
     of_row = of_key[rows.codes]
     largest = int(np.bincount(of_row[known], rows.self_ps[known].astype(np.float64)).argmax())
     chosen = known[of_row[known] == largest]
-    runs, inverse = np.unique(rows.runs[chosen], return_inverse=True)
+    runs, inverse = np.unique(_shared_runs(rows, chosen), return_inverse=True)
     begins, ends = np.full(len(runs), np.iinfo(np.int64).max), np.full(len(runs), np.iinfo(np.int64).min)
     np.minimum.at(begins, inverse, rows.begins_ps[chosen])
     np.maximum.at(ends, inverse, rows.ends_ps[chosen])
@@ -137,6 +137,22 @@ def steps_of_executions(rows: Occurrences) -> Stepped:
     codes = step_at(rows.begins_ps, steps)
     codes[chosen] = np.argsort(order)[inverse]
     return Stepped(steps, codes, "executions")
+
+
+def _shared_runs(rows: Occurrences, chosen: Integers) -> Integers:
+    """The executions of rows of one program: by id, else, if devices share no id, by their number on each device."""
+    runs = rows.runs[chosen]
+    codes, pairs = joint_codes([rows.devices[chosen], runs])
+    if len({device for device, _ in pairs}) == 1 or len({run for _, run in pairs}) < len(pairs):
+        return runs
+    begins = np.full(len(pairs), np.iinfo(np.int64).max)
+    np.minimum.at(begins, codes, rows.begins_ps[chosen])
+    count: dict[int, int] = {}
+    numbers = np.zeros(len(pairs), np.int64)
+    for place in np.argsort(begins, kind="stable").tolist():
+        device = pairs[place][0]
+        numbers[place] = count[device] = count.get(device, -1) + 1
+    return numbers[codes]
 
 
 def _numbered(steps: Iterable[Step]) -> Iterable[tuple[str, int]]:
