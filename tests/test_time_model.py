@@ -178,3 +178,16 @@ def test_measured_chips_are_known() -> None:
     names = {chip.name for chip in known_chips() if chip.spec.cores}
     assert set(MEASURED_AS) <= names
     assert {"mi300x", "mi350x", "mi355x"} <= names
+
+
+def test_a_convolution_reads_its_input_once() -> None:
+    """A 3 × 3 window reads each input 9 times, but from caches: H100 is bound by compute here, not by memory."""
+    sizes = "f32[32,56,56,64]{3,2,1,0} a, f32[3,3,64,64]{3,2,1,0} k"
+    labels = "window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f"
+    conv = parse_module(f"r = f32[32,56,56,64]{{3,2,1,0}} convolution({sizes}), {labels}").entry.root
+    assert conv is not None
+    found = predicted_time(conv, chip_spec("h100"))
+    assert found is not None
+    pixels = 32 * 56 * 56
+    assert found.seconds > 2 * pixels * 64 * 9 * 64 / 494.7e12
+    assert found.seconds < 4 * pixels * 9 * 64 / 3.35e12, "less than to read all windows from memory"

@@ -57,8 +57,10 @@ class Unit:
     bytes_per_second: float
 
 
-def matmul_time(shape: Shape, kind: str, chip: ChipSpec) -> Estimate | None:
+def matmul_time(shape: Shape, kind: str, chip: ChipSpec, *, moved_bytes: int | None = None) -> Estimate | None:
     """The time of a matmul that multiplies in `kind`, a type as from `matmul_type`; None if the chip has no cores.
+
+    `moved_bytes` are those of operands and result, if they are not matrices of this shape, as of a convolution.
 
     >>> from hlo_cli import chip_spec
     >>> for chip in ("h100", "gb200", "mi350"):
@@ -72,9 +74,9 @@ def matmul_time(shape: Shape, kind: str, chip: ChipSpec) -> Estimate | None:
     if rate is None or not chip.cores:
         return None
     if chip.chip in TF32_ON_REQUEST and kind == "tf32":
-        return matmul_time(shape, "f32 highest", chip)
+        return matmul_time(shape, "f32 highest", chip, moved_bytes=moved_bytes)
     plain = "f8" if kind.startswith("f8") else kind
-    return _matmul_time(shape, plain, chip.chip, unit_of(chip, rate.per_second))
+    return _matmul_time(shape, plain, chip.chip, unit_of(chip, rate.per_second), moved_bytes)
 
 
 def unit_of(chip: ChipSpec, flops_per_second: float) -> Unit:
@@ -90,13 +92,13 @@ def unit_of(chip: ChipSpec, flops_per_second: float) -> Unit:
 
 
 @lru_cache(maxsize=4096)
-def _matmul_time(shape: Shape, kind: str, chip: str, unit: Unit) -> Estimate:
+def _matmul_time(shape: Shape, kind: str, chip: str, unit: Unit, moved_bytes: int | None) -> Estimate:
     key = (MEASURED_AS.get(chip, ""), _TABLE_TYPES.get(kind, ""))
     model = MATMUL_MODELS.get(key, OTHER_MATMULS)
     if chip in TF32_ON_REQUEST:
         shared = 1 / KERNEL_SLOWDOWN  # with other kernels: what was measured is a mean over all of them
         model = replace(model, launch_seconds=LAUNCH_SECONDS, tile_seconds=0.0, memory_share=shared)
-    seconds = modeled_seconds(shape, element_bytes(kind), unit, model)
+    seconds = modeled_seconds(shape, element_bytes(kind), unit, model, moved_bytes)
     if key not in MATMUL_MODELS:
         return around(seconds, SHAPE_BAND if key[0] else KERNEL_BAND, "shape model")
     distance, correction = _correction(shape, *_points(*key))
@@ -105,7 +107,9 @@ def _matmul_time(shape: Shape, kind: str, chip: str, unit: Unit) -> Estimate:
     return around(seconds * exp(correction), TABLE_BANDS[key], "table")
 
 
-def modeled_seconds(shape: Shape, sizes: tuple[float, float], unit: Unit, model: MatmulModel) -> float:
+def modeled_seconds(
+    shape: Shape, sizes: tuple[float, float], unit: Unit, model: MatmulModel, moved_bytes: int | None = None
+) -> float:
     """The time of a matmul by the model alone; `sizes` are the bytes of an operand element and a result element.
 
     >>> unit = Unit(100, 1e15, 1e14, 3e12)
@@ -128,7 +132,7 @@ def modeled_seconds(shape: Shape, sizes: tuple[float, float], unit: Unit, model:
             if parts > 1:
                 seconds += _SPLIT_SECONDS + 4 * batch * m * n * parts / bandwidth
             best = min(best, seconds)
-    moved = batch * (given * (m * k + k * n) + made * m * n)
+    moved = moved_bytes if moved_bytes is not None else batch * (given * (m * k + k * n) + made * m * n)
     return model.launch_seconds + max(best, moved / bandwidth)
 
 

@@ -22,6 +22,7 @@ from hlo_cli.analysis.hardware.chip_specs import ChipSpec
 from hlo_cli.analysis.hardware.estimate import NO_TIME, Estimate, EstimateSource, longest, total
 from hlo_cli.analysis.hardware.time_model import KERNEL_BAND, KERNEL_SLOWDOWN, LAUNCH_SECONDS, TPU_BAND
 from hlo_cli.ir import opcodes
+from hlo_cli.ir.attributes.dimension_numbers import ConvolutionDimensionNumbers
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.operations import ANNOTATIONS, CHANNEL_STARTS, COLLECTIVES, HOST_FEEDS, wrapped_opcode
 from hlo_cli.ir.shape import ArrayShape
@@ -117,12 +118,18 @@ def kernel_estimate(instruction: Instruction, found: Roofline, matmuls: Sequence
     seconds = work + launches * LAUNCH_SECONDS
     certain = work if instruction.computation.name.startswith(_COMMAND_BUFFER) else seconds
     estimate = Estimate(KERNEL_BAND[0] * certain, seconds, KERNEL_BAND[1] * seconds, _GPU_SOURCES)
-    shapes = [matmul_time((each.batch, each.m, each.n, each.k), matmul_type(each), chip) for each in matmuls]
+    shapes = [_matmul_time(each, chip) for each in matmuls]
     if known := [each for each in shapes if each is not None]:
         product = total(known)
         is_alone = len(known) == 1 and matmuls[0].instruction is instruction and "table" in product.sources
         estimate = product if is_alone else longest(product, estimate)
     return estimate.at_least(found.at_least_seconds)
+
+
+def _matmul_time(matmul: Matmul, chip: ChipSpec) -> Estimate | None:
+    is_convolution = isinstance(matmul.numbers, ConvolutionDimensionNumbers)
+    shape = matmul.batch, matmul.m, matmul.n, matmul.k
+    return matmul_time(shape, matmul_type(matmul), chip, moved_bytes=matmul.logical_bytes if is_convolution else None)
 
 
 def sort_kernels(sort: Instruction) -> int:

@@ -220,7 +220,7 @@ class PairTimes:
         estimated = "the estimated " if self.step.is_known else ""
         percent = f" ({format_percent(share)}%)" if share is not None else ""
         whole = f"{estimated}{_seconds_in_words(self.step, self.whole)}"
-        part = f"{least}{format_seconds(self.exposed_seconds)} of {whole}{percent}"
+        part = f"{least}{format_seconds(self.exposed_seconds)}{percent} of {whole}"
         return f"{number} {is_or_are(len(exposed))} exposed: {part} on {self.step.throughput.chip}"
 
     @property
