@@ -14,7 +14,9 @@ import pytest
 import in_process
 from dumps import FIXTURES
 from hlo_cli import parse_module
+from hlo_cli.analysis.fusion.graph import fusible_computations
 from hlo_cli.analysis.fusion.priority_fusion import FusionOutcome, fusion_outcome, names_in_the_pass
+from hlo_cli.inputs.compiler_files import read_plain
 from hlo_cli.inputs.dumps import fusion_dump_of, is_auxiliary_file, parse_dump_name
 from hlo_cli.ir.compiler_files.fusion_process import (
     FusedStep,
@@ -28,6 +30,10 @@ from hlo_cli.syntax.compiler_files.fusion_process import parse_fusion_process
 
 FOLDER = FIXTURES / "gpu/h100_normalization"
 DUMP = FOLDER / "priority_fusion_dump.txt"
+
+
+def _name(path: Path) -> str:
+    return f"{path.parent.parent.name}/{path.parent.name}"
 
 
 def _parse(text: str) -> FusionProcess:
@@ -217,3 +223,18 @@ def test_a_damaged_file_is_an_error_with_its_line(tmp_path: Path) -> None:
     assert code == 2
     assert "error: expected a field in a priority fusion dump, found '!'" in notes
     assert f"{tmp_path / DUMP.name}:7:3" in notes
+
+
+@pytest.mark.parametrize("path", sorted(FIXTURES.glob("gpu_fusion/*/*/priority_fusion_dump.txt*")), ids=_name)
+def test_the_replay_ends_with_the_module_after_the_pass(path: Path) -> None:
+    """Only producers that would be slower fused stay apart for their times; what was fused is gone, but for bitcasts."""
+    outcome = fusion_outcome(parse_fusion_process(read_plain(str(path))))
+    (after,) = (read_plain(str(each)) for each in path.parent.glob("after_priority_fusion.txt*"))
+    module = parse_module(after.text)
+    left = {each.name: each for computation in fusible_computations(module) for each in computation.instructions}
+    assert outcome.members.keys() <= left.keys()
+    saved = [verdict.saved_seconds for verdict in outcome.verdicts.values()]
+    assert all(each < 0 for each in saved if each is not None)
+    users = {operand.name: each.opcode for each in left.values() for operand in each.operands}
+    kept = [name for name in outcome.fused_into if name in left and left[name].opcode != "bitcast"]
+    assert all(users[name] == "bitcast" for name in kept)
