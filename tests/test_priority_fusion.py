@@ -238,3 +238,28 @@ def test_the_replay_ends_with_the_module_after_the_pass(path: Path) -> None:
     users = {operand.name: each.opcode for each in left.values() for operand in each.operands}
     kept = [name for name in outcome.fused_into if name in left and left[name].opcode != "bitcast"]
     assert all(users[name] == "bitcast" for name in kept)
+
+
+def test_the_pass_that_fused_an_instruction_is_named_from_its_dumps(tmp_path: Path) -> None:
+    """Two kernels are one after a pass; the dump of priority fusion does not have them."""
+    head = "HloModule jit_f, is_scheduled=true\n"
+    apart = "ENTRY e { p = f32[8] parameter(0) dot.1 = f32[8] abs(p) ROOT exp.1 = f32[8] exponential(dot.1) }\n"
+    body = "f { q = f32[8] parameter(0) dot.7 = f32[8] abs(q) ROOT n = f32[8] negate(dot.7) }\n"
+    fused = f"{body}ENTRY e {{ p = f32[8] parameter(0) gemm = f32[8] fusion(p), kind=kCustom, calls=f "
+    name = "module_0001.jit_f"
+    stages = {
+        "0001.fusion.after_pipeline-start.before_gemm-rewriter": head + apart,
+        "0002.fusion.after_gemm-rewriter.before_dce": f"{head}{fused} ROOT exp.1 = f32[8] exponential(gemm) }}\n",
+        "sm_9.0_gpu_after_optimizations": f"{head}{fused} ROOT exp.1 = f32[8] exponential(gemm) }}\n",
+    }
+    for stage, text in stages.items():
+        (tmp_path / f"{name}.{stage}.txt").write_text(text)
+    shown, notes, code = _why_not(str(tmp_path), "dot.1", "--format", "csv")
+    assert code == 0, notes
+    assert "gemm-rewriter fused dot.1 into gemm" in notes
+    assert shown.splitlines()[1].split(",")[3:5] == ["gemm", "exp.1"]
+    shown, _, _ = _why_not(str(tmp_path), "dot.1,dot.7", "--format", "screen")
+    assert shown.startswith("Both are in one kernel, gemm")
+    _, notes, code = _why_not(str(tmp_path), "nothing")
+    assert code == 2
+    assert "instruction 'nothing' not found" in notes
