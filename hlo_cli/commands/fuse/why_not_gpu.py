@@ -20,7 +20,7 @@ from hlo_cli.ir.instruction import Computation
 from hlo_cli.ir.module import Module
 from hlo_cli.report.cell import UNKNOWN, Row
 from hlo_cli.report.column import Column
-from hlo_cli.report.numbers import format_bytes, format_count
+from hlo_cli.report.numbers import format_bytes, format_count, format_seconds
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage
@@ -83,7 +83,7 @@ def report_of_gpu_why_not(
             "decided_by": "priority-fusion" if dump is not None else _UNKNOWN,
             "decided_pairs": sum(each.verdict is not None for each in decisions),
         },
-        parts=(*(_reasons(decisions) if dump is not None and table.rows else ()), *parts),
+        parts=(*(_reasons(decisions) if dump is not None and len(decisions) > 1 else ()), *parts),
         next=_next(argument, has_reasons=dump is not None),
         notes=(*(note for place in places for note in place.notes), *_notes(dump), *notes_of(loaded)),
         input=input_facts(loaded),
@@ -186,7 +186,7 @@ def _columns(*, has_times: bool, has_reasons: bool) -> tuple[Column, ...]:
     return (
         Column("possible_saving_bytes", "saving", "bytes", role="saving"),
         Column("unfused_seconds", "separate", "seconds", person=has_times),
-        Column("fused_seconds", "fused", "seconds", person=has_times),
+        Column("fused_seconds", "fused", "seconds", like="unfused_seconds", person=has_times),
         Column("producer", "producer", "name", role="name"),
         Column("consumer", "consumer", "name", role="name"),
         Column("reason", "XLA's reason", person=has_reasons),
@@ -218,10 +218,21 @@ def _answer(decisions: Sequence[_Decision], names: Sequence[str], *, has_reasons
     words = f"{format_count(len(decisions), 'producer–consumer pairs')} {verb} not fused"
     if not has_reasons:
         return f"{words}; XLA's reasons are not in the dump"
+    if len(decisions) == 1:
+        return _one(decisions[0])
     (reason, number), *_ = Counter(each.reason for each in decisions).most_common(1)
     words += f". Most common reason: {reason} ({number:,})"
     largest = max(each.pair.saved_bytes for each in decisions)
     return words + (f". Largest possible saving: {format_bytes(largest)}" if largest > 0 else "")
+
+
+def _one(decision: _Decision) -> str:
+    """The answer about a single pair."""
+    words = f"{decision.pair.producer.name} is not fused into {decision.pair.consumer.name}: {decision.reason}"
+    verdict = decision.verdict
+    if verdict is None or verdict.fused_seconds is None or verdict.unfused_seconds is None:
+        return words
+    return f"{words} ({format_seconds(verdict.fused_seconds)} instead of {format_seconds(verdict.unfused_seconds)})"
 
 
 def _nothing(everything: Table, names: Sequence[str]) -> str:
