@@ -14,7 +14,9 @@ import pytest
 import in_process
 from dumps import FIXTURES
 from hlo_cli import parse_module
+from hlo_cli.analysis.fusion.graph import fusible_computations
 from hlo_cli.analysis.fusion.priority_fusion import FusionOutcome, fusion_outcome, names_in_the_pass
+from hlo_cli.inputs.compiler_files import read_plain
 from hlo_cli.inputs.dumps import fusion_dump_of, is_auxiliary_file, parse_dump_name
 from hlo_cli.ir.compiler_files.fusion_process import (
     FusedStep,
@@ -28,6 +30,10 @@ from hlo_cli.syntax.compiler_files.fusion_process import parse_fusion_process
 
 FOLDER = FIXTURES / "gpu/h100_normalization"
 DUMP = FOLDER / "priority_fusion_dump.txt"
+
+
+def _name(path: Path) -> str:
+    return f"{path.parent.parent.name}/{path.parent.name}"
 
 
 def _parse(text: str) -> FusionProcess:
@@ -217,3 +223,43 @@ def test_a_damaged_file_is_an_error_with_its_line(tmp_path: Path) -> None:
     assert code == 2
     assert "error: expected a field in a priority fusion dump, found '!'" in notes
     assert f"{tmp_path / DUMP.name}:7:3" in notes
+
+
+@pytest.mark.parametrize("path", sorted(FIXTURES.glob("gpu_fusion/*/*/priority_fusion_dump.txt*")), ids=_name)
+def test_the_replay_ends_with_the_module_after_the_pass(path: Path) -> None:
+    """Only producers that would be slower fused stay apart for their times; what was fused is gone, but for bitcasts."""
+    outcome = fusion_outcome(parse_fusion_process(read_plain(str(path))))
+    (after,) = (read_plain(str(each)) for each in path.parent.glob("after_priority_fusion.txt*"))
+    module = parse_module(after.text)
+    left = {each.name: each for computation in fusible_computations(module) for each in computation.instructions}
+    assert outcome.members.keys() <= left.keys()
+    saved = [verdict.saved_seconds for verdict in outcome.verdicts.values()]
+    assert all(each < 0 for each in saved if each is not None)
+    users = {operand.name: each.opcode for each in left.values() for operand in each.operands}
+    kept = [name for name in outcome.fused_into if name in left and left[name].opcode != "bitcast"]
+    assert all(users[name] == "bitcast" for name in kept)
+
+
+def test_the_pass_that_fused_an_instruction_is_named_from_its_dumps(tmp_path: Path) -> None:
+    """Two kernels are one after a pass; the dump of priority fusion does not have them."""
+    head = "HloModule jit_f, is_scheduled=true\n"
+    apart = "ENTRY e { p = f32[8] parameter(0) dot.1 = f32[8] abs(p) ROOT exp.1 = f32[8] exponential(dot.1) }\n"
+    body = "f { q = f32[8] parameter(0) dot.7 = f32[8] abs(q) ROOT n = f32[8] negate(dot.7) }\n"
+    fused = f"{body}ENTRY e {{ p = f32[8] parameter(0) gemm = f32[8] fusion(p), kind=kCustom, calls=f "
+    name = "module_0001.jit_f"
+    stages = {
+        "0001.fusion.after_pipeline-start.before_gemm-rewriter": head + apart,
+        "0002.fusion.after_gemm-rewriter.before_dce": f"{head}{fused} ROOT exp.1 = f32[8] exponential(gemm) }}\n",
+        "sm_9.0_gpu_after_optimizations": f"{head}{fused} ROOT exp.1 = f32[8] exponential(gemm) }}\n",
+    }
+    for stage, text in stages.items():
+        (tmp_path / f"{name}.{stage}.txt").write_text(text)
+    shown, notes, code = _why_not(str(tmp_path), "dot.1", "--format", "csv")
+    assert code == 0, notes
+    assert "gemm-rewriter fused dot.1 into gemm" in notes
+    assert shown.splitlines()[1].split(",")[3:5] == ["gemm", "exp.1"]
+    shown, _, _ = _why_not(str(tmp_path), "dot.1,dot.7", "--format", "screen")
+    assert shown.startswith("Both are in one kernel, gemm")
+    _, notes, code = _why_not(str(tmp_path), "nothing")
+    assert code == 2
+    assert "instruction 'nothing' not found" in notes

@@ -74,7 +74,7 @@ def is_selected(names: Sequence[str], producer: str, consumer: str) -> bool:
     >>> is_selected(("a",), "a", "b"), is_selected(("b", "a"), "a", "b"), is_selected(("a", "c"), "a", "b")
     (True, True, False)
     """
-    return {producer, consumer}.issuperset(names)
+    return {producer, consumer}.issuperset(names) and len(set(names)) == len(names)
 
 
 def no_pair(names: Sequence[str]) -> str:

@@ -6,8 +6,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from hlo_cli.analysis.fusion.graph import fusible_computations
 from hlo_cli.analysis.fusion.kernel_pairs import KernelPair, kernel_pairs
 from hlo_cli.analysis.fusion.priority_fusion import FusionOutcome, FusionVerdict, fusion_outcome, names_in_the_pass
+from hlo_cli.commands.fuse.fusing_pass import fusing_pass
 from hlo_cli.commands.fuse.fusion_dump import FLAGS, FusionDump
 from hlo_cli.commands.fuse.why_not import is_selected, no_pair
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
@@ -18,7 +20,7 @@ from hlo_cli.ir.instruction import Computation
 from hlo_cli.ir.module import Module
 from hlo_cli.report.cell import UNKNOWN, Row
 from hlo_cli.report.column import Column
-from hlo_cli.report.numbers import format_bytes, format_count
+from hlo_cli.report.numbers import format_bytes, format_count, format_seconds
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage
@@ -58,7 +60,7 @@ def report_of_gpu_why_not(
     """
     pairs = kernel_pairs(loaded.module)
     fates = None if dump is None else _Fates(fusion_outcome(dump.process), pairs, dump.after)
-    places = [_place(name, fates, loaded.module) for name in names]
+    places = [_place(name, fates, loaded) for name in names]
     chosen = tuple(place.kernel for place in places)
     decisions = [
         _decision(pair, fates)
@@ -81,7 +83,7 @@ def report_of_gpu_why_not(
             "decided_by": "priority-fusion" if dump is not None else _UNKNOWN,
             "decided_pairs": sum(each.verdict is not None for each in decisions),
         },
-        parts=(*(_reasons(decisions) if dump is not None and table.rows else ()), *parts),
+        parts=(*(_reasons(decisions) if dump is not None and len(decisions) > 1 else ()), *parts),
         next=_next(argument, has_reasons=dump is not None),
         notes=(*(note for place in places for note in place.notes), *_notes(dump), *notes_of(loaded)),
         input=input_facts(loaded),
@@ -105,6 +107,11 @@ class _Fates:
         self.names = names_in_the_pass(outcome, kernels, after)
         self.kernels = {name: kernel.name for kernel, name in self.names.items()}
 
+    def name_then(self, name: str) -> str | None:
+        """The name in the pass, before which XLA adds `.0` to names; None if the pass did not see the instruction."""
+        seen = self.outcome.fused_into, self.outcome.verdicts
+        return next((each for each in (name, f"{name}.0") if any(each in names for names in seen)), None)
+
     def last_name(self, name: str) -> str:
         """The fusion of which an instruction became a part, or its own name."""
         seen = {name}
@@ -114,20 +121,31 @@ class _Fates:
         return name
 
 
-def _place(name: str, fates: _Fates | None, module: Module) -> _Place:
-    """The kernel of a name in the module or, if it has none, in the pass; HloError for an unknown name."""
-    if fates is not None and (name in fates.outcome.fused_into or name in fates.outcome.verdicts):
-        last = fates.last_name(name)
+def _place(name: str, fates: _Fates | None, loaded: Loaded) -> _Place:
+    """The kernel of a name in the module or, if it has none, in an earlier stage; HloError for an unknown name."""
+    if any(computation.instruction(name) is not None for computation in fusible_computations(loaded.module)):
+        return _Place(name)
+    if fates is not None and (then := fates.name_then(name)) is not None:
+        last = fates.last_name(then)
         kernel = fates.kernels.get(last, last)
-        if kernel == name:
-            return _Place(name)
-        words = (
-            f"priority-fusion fused {name} into {last}" if last != name else f"{name} is the name in priority-fusion"
-        )
-        now = f", now {kernel}" if kernel != last else ""
-        return _Place(kernel, (Diagnostic("note", words + now),))
-    module.instruction(name)
+        others = len(fates.outcome.fused_into.get(then, ())) - 1
+        more = f" and {format_count(others, 'more fusions')}" if others > 0 else ""
+        words = f"priority-fusion fused {name} into {last}{more}" if last != then else f"priority-fusion kept {name}"
+        return _Place(kernel, (Diagnostic("note", words + (f"; {last} is now {kernel}" if kernel != last else "")),))
+    if (fusion := _fusion_with(name, loaded.module)) is not None:
+        return _Place(fusion, (Diagnostic("note", f"{name} is part of {fusion}"),))
+    if (found := fusing_pass(loaded, name)) is not None:
+        words = f"{found.name} fused {name}" + (f" into {found.fusion}" if found.fusion else "")
+        return _Place(found.fusion or name, (Diagnostic("note", words),))
+    loaded.module.instruction(name)
     return _Place(name)
+
+
+def _fusion_with(name: str, module: Module) -> str | None:
+    """The fusion whose body has an instruction of this name, or None."""
+    bodies = {called: each.name for each in module.instructions for called in each.called_computations}
+    homes = (body for body in module.computations if body.instruction(name) is not None)
+    return next((bodies[body] for body in homes if body in bodies), None)
 
 
 def _reasons(decisions: Sequence[_Decision]) -> tuple[Table, ...]:
@@ -168,7 +186,7 @@ def _columns(*, has_times: bool, has_reasons: bool) -> tuple[Column, ...]:
     return (
         Column("possible_saving_bytes", "saving", "bytes", role="saving"),
         Column("unfused_seconds", "separate", "seconds", person=has_times),
-        Column("fused_seconds", "fused", "seconds", person=has_times),
+        Column("fused_seconds", "fused", "seconds", like="unfused_seconds", person=has_times),
         Column("producer", "producer", "name", role="name"),
         Column("consumer", "consumer", "name", role="name"),
         Column("reason", "XLA's reason", person=has_reasons),
@@ -193,15 +211,28 @@ def _row(decision: _Decision) -> Row:
 
 def _answer(decisions: Sequence[_Decision], names: Sequence[str], *, has_reasons: bool) -> str:
     if not decisions:
+        if len(names) > 1 and len(set(names)) == 1:
+            return f"Both are in one kernel, {names[0]}"
         return no_pair(names) if names else "No kernel reads the result of another kernel"
     verb = "is" if len(decisions) == 1 else "are"
     words = f"{format_count(len(decisions), 'producer–consumer pairs')} {verb} not fused"
     if not has_reasons:
         return f"{words}; XLA's reasons are not in the dump"
+    if len(decisions) == 1:
+        return _one(decisions[0])
     (reason, number), *_ = Counter(each.reason for each in decisions).most_common(1)
     words += f". Most common reason: {reason} ({number:,})"
     largest = max(each.pair.saved_bytes for each in decisions)
     return words + (f". Largest possible saving: {format_bytes(largest)}" if largest > 0 else "")
+
+
+def _one(decision: _Decision) -> str:
+    """The answer about a single pair."""
+    words = f"{decision.pair.producer.name} is not fused into {decision.pair.consumer.name}: {decision.reason}"
+    verdict = decision.verdict
+    if verdict is None or verdict.fused_seconds is None or verdict.unfused_seconds is None:
+        return words
+    return f"{words} ({format_seconds(verdict.fused_seconds)} instead of {format_seconds(verdict.unfused_seconds)})"
 
 
 def _nothing(everything: Table, names: Sequence[str]) -> str:
