@@ -338,7 +338,7 @@ def test_screens_of_tpus_are_80_columns_wide(
         return
     assert code == 0, err
     assert max(len(line) for line in out.splitlines() if "hlo profile" not in line) <= 80
-    assert "TPU cores" in out
+    assert "2 TPU v5p cores" in out
 
 
 STEPS = FIXTURES / "traces/cpu_steps"
