@@ -338,4 +338,73 @@ def test_screens_of_tpus_are_80_columns_wide(
         return
     assert code == 0, err
     assert max(len(line) for line in out.splitlines() if "hlo profile" not in line) <= 80
-    assert "TPU cores" in out
+    assert "2 TPU v5p cores" in out
+
+
+STEPS = FIXTURES / "traces/cpu_steps"
+
+
+def test_exposed_time_of_collectives_on_cpus(ask: Ask) -> None:
+    operations = {row["instruction"]: row for row in ask(str(STEPS))["tables"]["operations"]["rows"]}
+    found = ask(str(STEPS), "--exposed")
+    (row,) = found["tables"]["transfers"]["rows"]
+    assert row["instruction"] == "psum.7"
+    assert row["exposed_seconds"] == pytest.approx(operations["psum.7"]["total_seconds"] / 2)
+    assert 0 < row["waiting_seconds"] <= row["exposed_seconds"]
+    assert found["answer"]["hidden_seconds"] == 0
+    assert ask(str(STEPS), "--exposed", "--where", "opcode == fusion")["answer"]["transfers"] == 0
+
+
+def test_predictions_are_compared_with_calls(tmp_path: Path, ask: Ask) -> None:
+    path = made(tmp_path, [Ran("x", 0, 100), Ran("x", 200, 300, run=2), Ran("kernel", 700, 50)])
+    found = ask(path, "--predicted", "--chip", "v5e")
+    (row,) = found["tables"]["predictions"]["rows"]
+    assert row["call_seconds"] == pytest.approx(200e-9)
+    assert row["difference_seconds"] == pytest.approx(400e-9 - 2 * row["predicted_seconds"])
+    assert row["within_band"] == (row["predicted_low_seconds"] <= 200e-9 <= row["predicted_high_seconds"])
+    one = ask(path, "x", "--chip", "v5e")["answer"]
+    assert one["predicted_seconds"] == row["predicted_seconds"]
+
+
+def test_measured_trip_counts(ask: Ask, capsys: Capture) -> None:
+    """One loop of the program runs three times; the other ends by a value, so its text has no trip count."""
+    rows = {row["computation"]: row for row in ask(str(STEPS), "--by", "computation")["tables"]["computations"]["rows"]}
+    trips = {name: row["trips"] for name, row in rows.items() if row["trips"] is not None}
+    assert trips == {"region_0.1_spmd": 3, "region_2.3_spmd": 4}
+    assert main(["profile", str(STEPS), "while.22", "--format", "screen"], standalone=False) == 0
+    assert "4 measured, unknown from the text" in capsys.readouterr().out
+
+
+def test_a_dump_has_the_programs_that_a_trace_lacks(ask: Ask, capsys: Capture) -> None:
+    file = str(STEPS / "trace.json.gz")
+    alone, both = ask(file), ask(file, str(STEPS / "trace.xplane.pb"))
+    assert {row["instruction"] for row in alone["tables"]["operations"]["rows"]} == {"(no instruction)"}
+    assert any("no module of jit_train_step" in note["message"] for note in alone["notes"])
+    whole = ask(str(STEPS))
+
+    def times(answer: Answer) -> dict[str, float]:
+        return {row["instruction"]: row["self_seconds"] for row in answer["tables"]["operations"]["rows"]}
+
+    assert times(both) == pytest.approx(times(whole))
+    kernels = {row["kernel"]: row["self_seconds"] for row in alone["tables"]["kernels"]["rows"]}
+    assert kernels == pytest.approx(times(whole))
+
+
+def test_times_in_filters_have_units(ask: Ask, capsys: Capture) -> None:
+    names = [
+        {row["instruction"] for row in ask(str(STEPS), "--where", each)["tables"]["operations"]["rows"]}
+        for each in ("mean_time > 300us", "mean_time > 0.3ms", "mean_time > 0.0003", "time / calls > 300us")
+    ]
+    assert names[0] == {"ynn_fusion", "ynn_fusion.1", "sort.7", "psum.7", "while.21", "while.22", "conditional.1.clone"}
+    assert names[1:] == names[:1] * 3
+    assert "mean_time is a time" in fails(capsys, "profile", str(STEPS), "--where", "mean_time > 3KiB")
+    assert "calls is a number" in fails(capsys, "profile", str(STEPS), "--where", "calls > 3ms")
+
+
+def test_pages_of_timelines_have_every_event(tmp_path: Path) -> None:
+    for name in ("t.html", "t.svg"):
+        assert main(["profile", str(STEPS), "--timeline", "-o", str(tmp_path / name)], standalone=False) == 0
+        text = (tmp_path / name).read_text(encoding="utf-8")
+        assert "measured time" in text
+        assert "while.22" in text
+        assert "CPU:1" in text

@@ -220,6 +220,7 @@ TABLE_MEANINGS: Final = MappingProxyType(
         "profile": {
             "operations": "instructions with their measured times and rates, the longest first",
             "kernels": "kernels that belong to no instruction",
+            "sparse_core": "instructions that ran on the SparseCores of a TPU",
             "sources": "source lines with their measured times",
             "scopes": "named scopes with their measured times",
             "arguments": "arguments with the measured times of what moves them",

@@ -30,7 +30,8 @@ def time_columns(measured: Measured, *, has_kernels: bool = False) -> tuple[Colu
         Column("seconds", "self", "seconds", total="sum", group=group),
         Column("device_calls", "calls", "count", total="sum", group=group, person=is_many, rank=6),
         Column("calls", "calls", "count", total="sum", person=not is_many, rank=6),
-        Column("events", "kernels", "count", total="sum", person=has_kernels, rank=5),
+        Column("device_events", "kernels", "count", total="sum", group=group, person=has_kernels, rank=5),
+        Column("events", "kernels", "count", total="sum", person=False),
         Column("share", "share", "percent", total="sum"),
         Column("self_seconds", "self", "seconds", total="sum", person=False),
         Column("total_seconds", "total", "seconds", total="sum", person=False),
@@ -40,11 +41,14 @@ def time_columns(measured: Measured, *, has_kernels: bool = False) -> tuple[Colu
 def time_cells(measured: Measured, each: Measure | Sum) -> Row:
     """Times and calls; shares are parts of the time of all devices, idle time included."""
     devices = max(len(measured.profile.devices), 1)
-    calls = each.calls / devices
+    calls, events = (
+        round(amount / devices) if amount % devices == 0 else amount / devices for amount in (each.calls, each.events)
+    )
     return (
         each.self_time / devices,
-        round(calls) if calls == round(calls) else calls,
+        calls,
         each.calls,
+        events,
         each.events,
         each.self_time / measured.whole if measured.whole else None,
         each.self_time,

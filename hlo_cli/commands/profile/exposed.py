@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 _HOW = {
     "TPU": "A transfer lasts from the begin of its start to the end of its done; exposed is the time of these two.",
     "GPU": "Exposed is the time of a transfer in which no other stream of the device ran a kernel.",
-    "CPU": "Collectives are synchronous on CPUs: all of their time is exposed. Waiting is the part "
-    "before the last device arrives.",
+    "CPU": "Collectives are synchronous on CPUs: all of their time is exposed. Wait time is the part in which a device "
+    "is idle until the others arrive.",
 }
 
 
@@ -97,7 +97,7 @@ def _table(measured: Measured, found: Sequence[_Transfer]) -> Table:
     has_hidden = any(each.time.hidden for each in found)
     columns = (
         Column("exposed_seconds", "exposed", "seconds", total="sum", group=group, role="waste"),
-        Column("waiting_seconds", "waiting", "seconds", total="sum", group=group, person=_has_waits(found)),
+        Column("waiting_seconds", "wait time", "seconds", total="sum", group=group, person=_has_waits(found)),
         Column("hidden_seconds", "hidden", "seconds", total="sum", group=group, person=has_hidden),
         Column("window_seconds", "all", "seconds", total="sum", group=group, person=has_hidden),
         Column(
@@ -147,7 +147,7 @@ def _answer(measured: Measured, found: Sequence[_Transfer], window: float, expos
     words = f"Exposed transfers take {format_seconds(measured.per_device(exposed))}, {part}% of {measured.whole_words}"
     if measured.profile.platform == "CPU":
         waiting = sum(each.time.waiting for each in found)
-        return f"{words}; {format_percent(waiting / exposed) if exposed else 0}% of that is waiting"
+        return f"{words}; {format_percent(waiting / exposed) if exposed else 0}% of that is wait time"
     return f"{words}; {format_percent(1 - exposed / window) if window else 0}% of their time is hidden"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.origin.keys import COMPUTED_KEY, NO_SCOPE_KEY, OTHER_KEYS, UNKNOWN_KEY, Key, keys_of
@@ -62,6 +62,7 @@ def report_of_groups(measured: Measured, grouping: str) -> Report:
 
 def _table(measured: Measured, grouping: str, groups: Sequence[tuple[Sum, Group[Timed]]]) -> Table:
     by = cause_of(grouping)
+    trips = _trips(measured) if grouping == "computation" else {}
     rates = [rate_cells(measured, each) for each, _ in groups]
     has_inferred = any(group.inferred for _, group in groups)
     columns: tuple[Column, ...] = (
@@ -70,17 +71,32 @@ def _table(measured: Measured, grouping: str, groups: Sequence[tuple[Sum, Group[
         *rate_columns(measured, rates),
     )
     if by is None:
-        columns = (*columns, Column(grouping, grouping, "opcode" if grouping == "opcode" else "text"))
+        more = (Column("trips", "trips", "number", person=bool(trips)),) if grouping == "computation" else ()
+        columns = (*columns, *more, Column(grouping, grouping, "opcode" if grouping == "opcode" else "text"))
     else:
         keys = key_columns(by, "self_seconds", [group for _, group in groups], has_inferred=has_inferred)
         inferred = Column("inferred_seconds", "inferred", "seconds", total="sum", person=False)
         share = Column("inferred_share", "inferred", "percent", person=has_inferred, from_width=120, rank=4)
         columns = (*columns, keys[0], inferred, share, keys[-1])
     rows = tuple(
-        (*time_cells(measured, each), each.operations, *cells, *_key_cells(group, by))
+        (
+            *time_cells(measured, each),
+            each.operations,
+            *cells,
+            *((trips.get(group.key),) if grouping == "computation" else ()),
+            *_key_cells(group, by),
+        )
         for (each, group), cells in zip(groups, rates, strict=True)
     )
     return Table(_TABLES[grouping], columns, rows, noun="rows")
+
+
+def _trips(measured: Measured) -> Mapping[str, float]:
+    """The measured trip counts of loops by the names of their bodies."""
+    from hlo_cli.analysis.profile.executions import measured_trips
+
+    calls = [each.measure.calls for each in measured.every]
+    return {loop.called_computations[0].name: trips for loop, trips in measured_trips(measured.profile, calls).items()}
 
 
 def _key_cells(group: Group[Timed], by: By | None) -> Row:

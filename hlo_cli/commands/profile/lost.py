@@ -54,9 +54,9 @@ def _table(measured: Measured, found: Sequence[Timed]) -> Table:
     has_tiles = any(row[5] is not None for row in rows)
     many = len(measured.profile.devices) > 1
     columns = (
-        Column("lost_seconds", "lost", "seconds", total="sum", group=f"per {measured.device_noun}" if many else ""),
+        Column("lost_seconds", f"lost per {measured.device_noun}" if many else "lost", "seconds", total="sum"),
         Column("call_seconds", "measured", "seconds"),
-        Column("floor_seconds", "floor", "seconds"),
+        Column("floor_seconds", "floor", "seconds", like="call_seconds"),
         Column("factor", "factor", "ratio"),
         Column("accessed_bytes", "accessed", "bytes", person=has_tiles, rank=5),
         Column("touched_bytes", "in tiles", "bytes", person=has_tiles, rank=5),

@@ -6,19 +6,21 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.profile.rates import over_peak
-from hlo_cli.analysis.profile_details.operation_events import Calls, calls_of, histogram, neighbors, two_modes
+from hlo_cli.analysis.profile_details.operation_events import Calls, calls_of, neighbors, two_modes
 from hlo_cli.analysis.profile_details.touched import TouchedTiles, touched_tiles
 from hlo_cli.commands.profile.find import find_timed
+from hlo_cli.commands.profile.one_figures import bars_of, histogram_of
 from hlo_cli.commands.profile.operations import source_of
 from hlo_cli.commands.profile.prediction import prediction_of, prediction_words
+from hlo_cli.ir import opcodes
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.column import Column
 from hlo_cli.report.facts import Fact, Facts
-from hlo_cli.report.figure import Figure
 from hlo_cli.report.lazy_rows import LazyRows
 from hlo_cli.report.numbers import (
     format_bytes,
     format_count,
+    format_number,
     format_percent,
     format_rate,
     format_ratio,
@@ -26,14 +28,12 @@ from hlo_cli.report.numbers import (
 )
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Table
-from hlo_cli.report.text import Line, line_of
 
 if TYPE_CHECKING:
     from hlo_cli.commands.profile.measured import Measured
     from hlo_cli.commands.profile.timed import Timed
+    from hlo_cli.ir.instruction import Instruction
 
-_BLOCKS: Final = "▁▂▃▄▅▆▇█"
-_MOST_BINS: Final = 60
 _NEIGHBORS: Final = 3
 """How many neighbors on each side the screen shows."""
 
@@ -45,8 +45,8 @@ def report_of_one(measured: Measured, name: str) -> Report:
     tiles = () if timed.operation.instruction is None else touched_tiles(timed.operation.instruction)
     parts: list[Part] = [Facts("operation", tuple(_facts(measured, timed, calls, tiles)))]
     if timed.measure.least is not None and len(calls.rows) > 1:
-        parts.append(_histogram(calls))
-    parts += [part for part in (_bars(measured, timed, tiles), _neighbors(calls), _events(calls)) if part is not None]
+        parts.append(histogram_of(calls))
+    parts += [part for part in (bars_of(measured, timed, tiles), _neighbors(calls), _events(calls)) if part is not None]
     return Report(
         "profile",
         _answer(timed, calls, tiles),
@@ -94,6 +94,8 @@ def _facts(measured: Measured, timed: Timed, calls: Calls, tiles: Sequence[Touch
         amounts = ("min", measure.least), ("median", measure.median), ("max", measure.greatest)
         words = [f"{format_seconds(value or 0.0)} {name}" for name, value in amounts]
         yield Fact("event", remark=" · ".join((*words, f"{format_seconds(measure.deviation or 0.0)} deviation")))
+    if operation.instruction is not None and operation.instruction.opcode == opcodes.WHILE:
+        yield from _trips(measured, operation.instruction)
     yield from _work(timed)
     for each in tiles:
         yield Fact("writes" if each.is_written else "reads", remark=f"{each.slice}  {format_bytes(each.data_bytes)}")
@@ -127,6 +129,19 @@ def _calls(measured: Measured, timed: Timed, calls: Calls) -> str:
     return f"{words} on {', '.join(places)}" if places else words
 
 
+def _trips(measured: Measured, loop: Instruction) -> Iterator[Fact]:
+    """The trip count of a loop: the measured one, and that of the text."""
+    from hlo_cli.analysis.dataflow.trip_count import trip_count
+    from hlo_cli.analysis.profile.executions import measured_trips
+
+    trips = measured_trips(measured.profile, [each.measure.calls for each in measured.every]).get(loop)
+    if trips is None:
+        return
+    known = trip_count(loop)
+    words = "unknown from the text" if known is None else f"{known:,} in the text"
+    yield Fact("trips", remark=f"{format_number(trips)} measured, {words}")
+
+
 def _work(timed: Timed) -> Iterator[Fact]:
     operation, rates = timed.operation, timed.rates
     amounts = [f"{round(operation.flops):,} flops"] if operation.flops else []
@@ -144,53 +159,6 @@ def _tiles(each: TouchedTiles) -> str:
     used = ", ".join(f"{size} of {length} rows used" for size, length in each.used)
     words = f"{counts} of {format_bytes(each.tile_bytes)}: {format_bytes(each.bytes)} touched"
     return f"{words}, {used}" if used else words
-
-
-def _histogram(calls: Calls) -> Figure:
-    seconds = calls.seconds
-    least, greatest = format_seconds(min(seconds)), format_seconds(max(seconds))
-
-    def draw(room: int) -> tuple[Line, ...]:
-        bins = max(min(room - len(least) - len(greatest) - 2, _MOST_BINS), 1)
-        counts = histogram(seconds, bins)
-        most = max(counts)
-        bars = "".join(_BLOCKS[-(-count * len(_BLOCKS) // most) - 1] if count else " " for count in counts)
-        return (line_of(f"{least} {bars} {greatest}"),)
-
-    data: dict[str, Cell] = {
-        "least_seconds": min(seconds),
-        "greatest_seconds": max(seconds),
-        "counts": tuple(histogram(seconds, 20)),
-    }
-    return Figure("histogram", draw, data=data)
-
-
-def _bars(measured: Measured, timed: Timed, tiles: Sequence[TouchedTiles]) -> Figure | None:
-    """The measured time of a call next to the times that its bytes and its tiles take at the peak bandwidth."""
-    peaks = measured.roofs.peaks(timed.operation)
-    if not tiles or peaks is None or not peaks.main_bytes or not timed.measure.calls:
-        return None
-    touched = sum(each.bytes for each in tiles)
-    rows = [("bytes, XLA's count", (timed.operation.bytes or 0.0) / peaks.main_bytes)]
-    rows.append(("tiles, once", touched / peaks.main_bytes))
-    if any(each.is_written for each in tiles):
-        written = sum(each.bytes for each in tiles if each.is_written)
-        rows.append(("tiles, read and written", (touched + written) / peaks.main_bytes))
-    rows.append(("measured", timed.measure.total / timed.measure.calls))
-    longest = max(seconds for _, seconds in rows)
-    names = max(len(name) for name, _ in rows)
-    times = [format_seconds(seconds) for _, seconds in rows]
-    width = max(map(len, times))
-
-    def draw(room: int) -> tuple[Line, ...]:
-        bars = max(room - names - width - 4, 1)
-        return tuple(
-            line_of(f"{time:>{width}}  {name:<{names}}  {'▇' * max(round(seconds / longest * bars), 1)}")
-            for time, (name, seconds) in zip(times, rows, strict=True)
-        )
-
-    title = f"At {format_rate(peaks.main_bytes, 'B')}"
-    return Figure("tile_times", draw, title=title, data=dict(rows))
 
 
 def _neighbors(calls: Calls) -> Table | None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from hlo_cli.commands.profile.columns import (
     EVENT_COLUMNS,
@@ -13,15 +13,13 @@ from hlo_cli.commands.profile.columns import (
     time_cells,
     time_columns,
 )
+from hlo_cli.commands.profile.measured import Measured
 from hlo_cli.commands.profile.timed import NO_INSTRUCTION, Timed, sum_of
 from hlo_cli.commands.profile.words import answer_of, facts_of, numbers_of
 from hlo_cli.report.cell import Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
-
-if TYPE_CHECKING:
-    from hlo_cli.commands.profile.measured import Measured
 
 
 def report_of_operations(measured: Measured) -> Report:
@@ -31,11 +29,20 @@ def report_of_operations(measured: Measured) -> Report:
         answer_of(measured),
         version=1,
         numbers=numbers_of(measured),
-        parts=(facts_of(measured), operations_table(measured), kernels_table(measured)),
+        parts=(facts_of(measured), operations_table(measured), kernels_table(measured), *_sparse_core(measured)),
         next=_next(measured),
         notes=measured.notes,
         input=measured.loaded.facts,
     )
+
+
+def _sparse_core(measured: Measured) -> Iterator[Table]:
+    """What ran on the SparseCores of a TPU, next to the operations of the TensorCores."""
+    profile = measured.profile.sparse_core
+    if profile is not None:
+        inner = Measured(replace(measured.loaded, profile=profile), chip=measured.roofs.chip, where=measured.where)
+        table = operations_table(inner)
+        yield replace(table, name="sparse_core", title="on SparseCores", main=False, limit=5)
 
 
 def operations_table(measured: Measured) -> Table:

@@ -91,9 +91,9 @@ def _answer(measured: Measured, found: Sequence[_Prediction], chip: str) -> str:
 
 
 def _table(measured: Measured, found: Sequence[_Prediction]) -> Table:
-    many = f"per {measured.device_noun}" if len(measured.profile.devices) > 1 else ""
+    title = f"difference per {measured.device_noun}" if len(measured.profile.devices) > 1 else "difference"
     columns = (
-        Column("difference_seconds", "difference", "seconds", total="sum", group=many),
+        Column("difference_seconds", title, "seconds", total="sum"),
         Column("calls", "calls", "count", from_width=120),
         Column("call_seconds", "measured", "seconds"),
         Column("predicted_seconds", "predicted", "seconds", like="call_seconds"),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from hlo_cli.analysis.profile.measures import Measure, measures
 from hlo_cli.analysis.profile.profile import NO_STEP, PS
 from hlo_cli.analysis.profile_details.rows import rows_of, sums_by
-from hlo_cli.commands.profile.words import facts_of, numbers_of
+from hlo_cli.commands.profile.words import facts_of, numbers_of, step_noun
 from hlo_cli.report.cell import Row
 from hlo_cli.report.column import Column, Share
 from hlo_cli.report.numbers import format_count, format_seconds, verb
@@ -91,7 +91,7 @@ def _steps_answer(measured: Measured, whole: Sequence[float]) -> str:
         return "No steps in this trace"
     if not whole:
         return f"No whole step: {format_count(len(steps), 'partial steps')}"
-    words = f"{format_count(len(whole), 'steps')} of {format_seconds(median(whole))}"
+    words = f"{format_count(len(whole), step_noun(measured))} of {format_seconds(median(whole))}"
     if len(whole) > 1:
         words += f" (median), {format_seconds(min(whole))} to {format_seconds(max(whole))}"
     if partial := len(steps) - len(whole):

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from hlo_cli.commands.profile.measured import Measured
     from hlo_cli.commands.profile.timed import Timed
 
+_NOUNS: Final = {"TPU": "core"}
 _PART: Final = 3
 """The first line names a kind of instructions if the longest one takes less than this part of the kind's time."""
 
@@ -82,8 +83,10 @@ def facts_of(measured: Measured) -> Passage:
     """Devices, steps, idle time, and programs, in one paragraph."""
     profile, whole = measured.profile, measured.whole
     joined = [each for each in measured.every if each.operation.is_joined]
-    noun = "core" if profile.platform == "TPU" else "device"
-    facts = [format_count(len(profile.devices), f"{profile.platform} {noun}s"), *_steps(measured)]
+    noun = "" if profile.platform == "GPU" and profile.device_type else f" {_NOUNS.get(profile.platform, 'device')}"
+    kind = profile.device_type or profile.platform
+    count = len(profile.devices)
+    facts = [f"{count:,} {kind}{noun}{'s' if noun and count != 1 else ''}", *_steps(measured)]
     facts += [f"{format_percent(measured.idle / whole)}% idle"] if whole else []
     facts.append(f"{format_count(len(joined), 'instructions')}{_modules(joined)}")
     if len(joined) < len(measured.every):
@@ -93,15 +96,20 @@ def facts_of(measured: Measured) -> Passage:
     return Passage("facts", (" · ".join(facts),))
 
 
+def step_noun(measured: Measured) -> str:
+    """What the steps of a trace are: `steps` that the program or the device marks, or `executions` of its program."""
+    return "executions" if measured.profile.step_source == "executions" else "steps"
+
+
 def _steps(measured: Measured) -> list[str]:
-    steps = measured.profile.steps
+    steps, noun = measured.profile.steps, step_noun(measured)
     whole = [step.duration_ps * PS for step in steps if step.is_whole]
     found = []
     if whole:
         time = format_seconds(median(whole))
-        found.append(f"{format_count(len(whole), 'steps')} of {time}{' (median)' if len(whole) > 1 else ''}")
+        found.append(f"{format_count(len(whole), noun)} of {time}{' (median)' if len(whole) > 1 else ''}")
     if partial := len(steps) - len(whole):
-        found.append(format_count(partial, "partial steps"))
+        found.append(format_count(partial, f"partial {noun}"))
     return found or ["no steps"]
 
 
