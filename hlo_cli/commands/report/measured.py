@@ -174,7 +174,7 @@ def _predictions(kernels: Table | None) -> Mapping[str, float]:
 
 
 def _table(measured: MeasuredModule, predicted: Mapping[str, float], keys: Keys) -> Table:
-    group, like = measured.per, "measured_seconds"
+    group = measured.per
     columns = (
         Column("measured_seconds", "measured", "seconds", total="sum", group=group),
         Column("share", "share", "percent", total="sum"),
