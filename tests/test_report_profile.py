@@ -52,7 +52,7 @@ def test_the_page_has_a_section_of_measured_time(tmp_path: Path) -> None:
 
 
 def test_without_a_profile_there_is_nothing_measured() -> None:
-    report = records(EDIT, "--module", "jit_forward")
+    report = records(f"{EDIT}#1", "--module", "jit")
     assert "profile" not in report["answer"]
     assert "measured" not in report["tables"]
     assert "measured_seconds" not in report["tables"]["lines"]["rows"][0]
@@ -78,3 +78,8 @@ def test_of_several_modules_those_that_did_not_run_have_no_measured_times(tmp_pa
     assert pages["index.jit_train_step.html"]
     assert pages["index.jit_normalize.html"]
     assert sum(not each for each in pages.values()) == 1
+
+
+def test_the_report_of_a_trace_has_its_measured_times() -> None:
+    assert records(TRACE)["input"]["module"] == "jit_train_step"
+    assert records(TRACE, "--module", "jit_normalize")["answer"]["profile"]["unit"] == "step"

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
+from math import prod
 from typing import Final
 
 from hlo_cli.analysis.dataflow.computation_contexts import CONTROL_FLOW
+from hlo_cli.analysis.matching.content import content_of
 from hlo_cli.analysis.matching.row_costs import ESTIMATES
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.attribute_traits import NAMING_ATTRIBUTES, attributes_with
 from hlo_cli.ir.instruction import Computation, Instruction
+from hlo_cli.ir.shape import ArrayShape, Shape
 
 _CONFIG: Final = "backend_config"
 _NO_CODE: Final = NAMING_ATTRIBUTES | (frozenset(attributes_with("annotates")) - {_CONFIG}) | {"channel_id"}
@@ -16,6 +20,9 @@ _NO_CODE: Final = NAMING_ATTRIBUTES | (frozenset(attributes_with("annotates")) -
 
 _NO_CONFIG: Final = ESTIMATES | {"force_earliest_schedule", "operation_queue_id", "wait_on_operation_queues"}
 """Keys of configurations with estimates, and with the order of kernels."""
+
+_MAX_PRINTED: Final = 10
+"""The most elements of a constant that XLA prints by default."""
 
 
 class KernelBodies:
@@ -29,19 +36,23 @@ class KernelBodies:
     >>> text = "HloModule m  ENTRY e {{ {0} = f32[{1}] parameter(0)  ROOT c = f32[{1}] copy({0}) }}"
     >>> bodies = KernelBodies()
     >>> [bodies.number(parse_module(text.format(*each)).entry.root) for each in (("p", 4), ("q", 4), ("p", 5))]
-    [1, 1, 3]
+    [3, 3, 6]
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, has_large_constants: bool = True) -> None:
+        """Without `has_large_constants`, a text omits the values of large constants, which do not count then."""
+        self._has_large_constants = has_large_constants
         self._numbers: dict[Hashable, int] = {}
         self._computations: dict[Computation, int] = {}
+        self._attributes: dict[str, int] = {}
+        self._shapes: dict[int, tuple[Shape, int]] = {}
 
     def number(self, instruction: Instruction) -> int:
         """The number of the code of a kernel."""
         if instruction.opcode in CONTROL_FLOW:
             return self._of((instruction.opcode,))
         self._read(instruction.called_computations)
-        operands = tuple(str(instruction.operand_shape(at)) for at in range(len(instruction.operands)))
+        operands = tuple(self._shape(instruction.operand_shape(at)) for at in range(len(instruction.operands)))
         return self._of((self._content(instruction), operands))
 
     def _read(self, computations: tuple[Computation, ...]) -> None:
@@ -71,19 +82,37 @@ class KernelBodies:
         return self._of((root, tuple(sorted(numbers.values()))))
 
     def _content(self, instruction: Instruction) -> int:
-        argument = instruction.raw[0].strip()
-        attributes = tuple(
-            sorted(
-                (name, _config(instruction, value) if name == _CONFIG else value)
-                for name, value in instruction.pairs
-                if name not in _NO_CODE
-            )
-        )
+        argument, text, *_ = content_of(instruction)
+        if not self._has_large_constants and instruction.opcode == opcodes.CONSTANT and _is_large(instruction):
+            argument = ""
+        attributes = self._attributes.get(text, -1)
+        if attributes < 0:
+            attributes = self._attributes[text] = self._of(_attributes(instruction))
         called = tuple(self._computations.get(each, -1) for each in instruction.called_computations)
-        return self._of((instruction.written_opcode, str(instruction.shape), argument, attributes, called))
+        shape = self._shape(instruction.shape)
+        return self._of((instruction.written_opcode, shape, argument.strip(), attributes, called))
+
+    def _shape(self, shape: Shape) -> int:
+        """The number of a shape; objects are kept, so that their ids stay theirs."""
+        known = self._shapes.get(id(shape))
+        if known is None:
+            known = self._shapes[id(shape)] = shape, self._of(str(shape))
+        return known[1]
 
     def _of(self, content: Hashable) -> int:
         return self._numbers.setdefault(content, len(self._numbers))
+
+
+def _is_large(constant: Instruction) -> bool:
+    """Whether a text may omit the value of a constant."""
+    shape = constant.shape
+    return not isinstance(shape, ArrayShape) or prod(shape.dimensions) > _MAX_PRINTED
+
+
+def _attributes(instruction: Instruction) -> tuple[tuple[str, str], ...]:
+    """The attributes that have an effect on the code, by name."""
+    kept = ((name, value) for name, value in instruction.pairs if name not in _NO_CODE)
+    return tuple(sorted((name, _config(instruction, value) if name == _CONFIG else value) for name, value in kept))
 
 
 def _config(instruction: Instruction, text: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from hlo_cli.analysis.dataflow.computation_contexts import CONTROL_FLOW, contexts_of
 from hlo_cli.analysis.matching.module_diff import Changed, ModuleDiff, diff
@@ -12,9 +12,12 @@ from hlo_cli.analysis.matching.row_costs import is_quiet
 from hlo_cli.analysis.profile.profile import MeasuredProgram, Operation, Profile
 from hlo_cli.analysis.profile_diff.kernel_bodies import KernelBodies
 from hlo_cli.dataclass import dataclass
+from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
 
+_OMITTED: Final = "{...}"
+"""What texts have in place of a large constant."""
 Body: TypeAlias = Literal["same", "changed", "new", "gone", "unknown"]
 """Whether the code of a kernel is the same; unknown if a module is missing."""
 
@@ -53,9 +56,11 @@ class KernelPair:
     difference: BodyDifference = BodyDifference()
 
 
+@no_garbage_collection()
 def matched_kernels(before: Profile, after: Profile) -> tuple[tuple[ProgramPair, ...], tuple[KernelPair, ...]]:
     """The programs and the kernels of two profiles, matched or not, in the order of the operations before."""
-    bodies = KernelBodies()
+    modules = [each.module for each in (*before.programs, *after.programs) if each.module is not None]
+    bodies = KernelBodies(has_large_constants=not any(_OMITTED in each.source.text for each in modules))
     programs = tuple(_program_pairs(before.programs, after.programs))
     ones, twos = _by_program(before), _by_program(after)
     found: list[KernelPair] = []
@@ -120,6 +125,7 @@ class _Kernels:
         self._back = {b: a for a, b in self._pairs.items()}
         self._found = found
         self._rows: _Rows | None = None
+        self._is_equal = found is not None and not (found.changed or found.added or found.removed)
 
     def pairs(self, before: Sequence[int], after: Sequence[int]) -> list[KernelPair]:
         """Pairs by instruction; then those of equal code that are left; then those without an instruction, by name."""
@@ -157,6 +163,8 @@ class _Kernels:
         one, two = self._before[a].instruction, self._after[b].instruction
         if one is None or two is None:
             return KernelPair(a, b, "unknown")
+        if self._pairs.get(one) is two and self._is_equal:
+            return KernelPair(a, b, "same")
         if self._bodies.number(one) == self._bodies.number(two):
             return KernelPair(a, b, "same")
         if self._rows is None and self._found is not None:

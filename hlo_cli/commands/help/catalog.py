@@ -36,6 +36,7 @@ _TOPICS: Final = (
     Topic("running", "Concepts", "Evaluate a dump without XLA, and compare what two dumps compute"),
     Topic("passes", "Concepts", "Follow a module through the compiler, pass by pass"),
     Topic("profiles", "Concepts", "Record a profile, and read measured times next to the program"),
+    Topic("two-profiles", "Concepts", "Compare measured times before and after an edit"),
     Topic("where", "Reference", "Filter expressions for --where"),
     Topic("expect", "Reference", "Assertions about a module for hlo lint --expect"),
     Topic("recipes", "Reference", "Assertions in one line that tests make by regular expressions"),

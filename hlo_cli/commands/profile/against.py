@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 _UNKNOWN: Final[tuple[Body, ...]] = ("unknown",)
 _CALM: Final[tuple[Body, ...]] = ("same", "unknown")
 _MAX_STATEMENTS: Final = 3
+_MIN_PACE: Final = 0.005
+"""The smallest common change of times that the facts name."""
 
 
 def report_of_against(new: Loaded, old: Loaded) -> Report:
@@ -68,15 +70,18 @@ def _rank(kernel: ComparedKernel) -> tuple[float, str]:
 
 def _answer(found: ProfileComparison, outliers: int) -> str:
     changed, rest, per = found.sum_of(CHANGED), found.sum_of(_CALM), unit_words(found)
+    unknown = found.sum_of(_UNKNOWN).kernels
     if not changed.kernels:
-        subject = "Same program" if found.is_same_program else "No kernel changed"
+        subject = "Kernels matched by name" if unknown else "No kernel changed"
+        subject = "Same program" if found.is_same_program else subject
         words = f"{subject}: {format_seconds(rest.before)} → {format_seconds(rest.after)} {per}"
     else:
         cost = changed.difference
         words = f"Changed code takes {format_seconds(abs(cost))} {'more' if cost >= 0 else 'less'} {per}"
         if rest.kernels:
             pace = "slower" if rest.difference >= 0 else "faster"
-            words += f"; the rest ran {format_seconds(abs(rest.difference))} {pace}, unchanged"
+            words += f"; the rest ran {format_seconds(abs(rest.difference))} {pace}"
+            words += "" if unknown else ", unchanged"
     if outliers:
         words += f"; {format_count(outliers, 'outliers')} in unchanged code"
     return words
@@ -103,14 +108,16 @@ def _facts(found: ProfileComparison) -> str:
     """How the kernels were matched, and how many steps were compared."""
     matched = [each for each in found.kernels if each.before is not None and each.after is not None]
     renamed = sum(each.is_renamed for each in matched)
-    words = f"{len(matched):,} of {format_count(len(found.kernels), 'kernels')} matched by structure"
+    way = "structure" if any(each.difference is not None for each in found.programs) else "name"
+    words = f"{len(matched):,} of {format_count(len(found.kernels), 'kernels')} matched by {way}"
     words += f", {renamed:,} under another name" if renamed else ""
     facts = [words]
     if found.unit != "trace":
-        facts.append(f"{found.units_before:,} and {format_count(found.units_after, f'{found.unit}s')}")
+        one, two, noun = found.units_before, found.units_after, f"{found.unit}s"
+        facts.append(f"{format_count(one, noun)} each" if one == two else f"{one:,} and {format_count(two, noun)}")
     if any(each.ranges in ("apart", "overlap") for each in found.of(_CALM)):
         pace = f"{format_percent(abs(found.drift - 1))}% {'slower' if found.drift >= 1 else 'faster'}"
-        facts.append(f"unchanged code {pace} (median)")
+        facts.append(f"unchanged code {pace if abs(found.drift - 1) >= _MIN_PACE else 'as fast'} (median)")
     return " · ".join(facts)
 
 
@@ -153,6 +160,7 @@ def _numbers(found: ProfileComparison, sentences: Sequence[str]) -> dict[str, Ce
 
 
 def _next(found: ProfileComparison, new: Loaded, old: Loaded) -> tuple[str, ...]:
-    if not (new.argument and old.argument) or found.is_same_program:
+    has_differences = any(each.difference is not None and not each.difference.is_empty for each in found.programs)
+    if not (new.argument and old.argument and has_differences):
         return ()
     return (f"hlo diff {old.argument} {new.argument}",)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from hlo_cli.commands.shared.command import OUTPUT, Command, flag, option
 from hlo_cli.commands.shared.io_options import io_of, io_options
 from hlo_cli.commands.shared.per_module_options import each_options_of
 from hlo_cli.commands.shared.writing import write_report
+from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
     from hlo_cli.commands.shared.io_options import InputOptions, OutputOptions
@@ -23,7 +25,8 @@ Write one page that answers the usual questions about a dump.
 
 INPUT is a dump: a file, a directory written by --xla_dump_to, a glob, or - for
 stdin. The page is a single file without network access, so it can be sent.
-Several modules get a page each and an index with a row for each.
+Several modules get a page each and an index with a row for each. Of a
+profiler's trace, the module that took most time gets a page.
 """
 EXAMPLES = (
     "hlo report dump/ -o report.html",
@@ -76,6 +79,8 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
     """Reads, runs the analyses of the other commands, and writes their results as one report."""
     output, reading = io_of(given)
     options = ReportOptions(**given)
+    if options.profile is None and len(inputs) == 1 and _has_times(inputs[0]):
+        options, inputs = replace(options, profile=inputs[0]), ()
     if options.profile is not None and not inputs:
         inputs, reading = (options.profile,), _of_longest(options, reading)
     if not options.open:
@@ -83,6 +88,17 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
     from hlo_cli.commands.shared.browser import write_and_open
 
     return write_and_open(output, "report.html", lambda page: _write(inputs, options, page, reading))
+
+
+def _has_times(path: str) -> bool:
+    """Whether a file is a profiler's trace, by its name, with timed operations."""
+    if not path.removesuffix(".gz").endswith(".xplane.pb"):
+        return False
+    from hlo_cli.commands.report.measured import read_profile
+
+    with suppress(HloError):
+        return bool(read_profile(path, None).profile.operations)
+    return False
 
 
 def _of_longest(options: ReportOptions, reading: InputOptions) -> InputOptions:

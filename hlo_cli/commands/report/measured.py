@@ -174,7 +174,7 @@ def _predictions(kernels: Table | None) -> Mapping[str, float]:
 
 
 def _table(measured: MeasuredModule, predicted: Mapping[str, float], keys: Keys) -> Table:
-    group, has_predictions = measured.per, bool(predicted)
+    group = measured.per
     columns = (
         Column("measured_seconds", "measured", "seconds", total="sum", group=group),
         Column("share", "share", "percent", total="sum"),
@@ -187,7 +187,7 @@ def _table(measured: MeasuredModule, predicted: Mapping[str, float], keys: Keys)
                 ),
                 Column("factor", "factor", "ratio"),
             )
-            if has_predictions
+            if predicted
             else ()
         ),
         Column("instruction", "instruction", "name"),
