@@ -161,12 +161,14 @@ class _Pipeline:
             self.fused.append(GpuFused(producer.name, consumer.name, node.name, "priority"))
             if not are_exact and (producer in fusion.ties or {producer, consumer} & self.tied):
                 self.tied.add(node)
-        self._clean(graph)
+        without_dead(graph, self.effects)
         if not fusion.fused:
             order_users(graph)
 
     def _fuse_with_several_results(self, graph: Graph) -> None:
-        if "priority" not in self.passes:
+        if "priority" in self.passes:
+            self._merge_equal(graph)
+        else:
             order_users(graph)
         fusion = GpuMultiOutputFusion(graph, self.model, self.names)
         fusion.run()
@@ -174,12 +176,11 @@ class _Pipeline:
             self.fused.append(GpuFused(other.name, into.name, into.name, "multi-output"))
             if other in self.tied:
                 self.tied.add(into)
-        self._clean(graph)
-
-    def _clean(self, graph: Graph) -> None:
-        """Merges equal operations in fusions, and removes what nothing uses."""
-        self.equal.merge_in(graph)
         without_dead(graph, self.effects)
+
+    def _merge_equal(self, graph: Graph) -> None:
+        """Merges equal operations in fusions, as XLA does between the passes."""
+        self.equal.merge_in(graph)
         for node in graph.nodes:
             if node.body is not None:
                 self.model.forget(node)

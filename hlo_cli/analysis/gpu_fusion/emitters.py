@@ -69,8 +69,7 @@ def hero_of(view: View, root: Node) -> Node:
         if not view.contains(before):
             break
         hero = before
-    movers = [node for node in view.nodes if node.opcode in (opcodes.TRANSPOSE, opcodes.CONCATENATE)]
-    if movers:
+    if movers := view.movers:
         for is_hero in (_is_tiled, _is_concatenate):
             if any(map(is_hero, movers)) and (found := _only_hero(view, hero, is_hero)) is not None:
                 return found

@@ -18,7 +18,7 @@ from hlo_cli.analysis.gpu_fusion.shapes import bytes_of
 from hlo_cli.analysis.gpu_fusion.view import View
 from hlo_cli.analysis.gpu_fusion.work import Work, WorkCounter
 from hlo_cli.analysis.hardware.gpu_devices import GpuDevice
-from hlo_cli.ir.shape import ArrayShape
+from hlo_cli.ir.shape import ArrayShape, Shape
 
 LAUNCH: Final = TICKS_PER_MICROSECOND
 """`kKernelLaunchOverhead` in ticks."""
@@ -27,6 +27,10 @@ _L1_SPEEDUP: Final = 8.0
 _PARALLELISM: Final = 0.95
 """`kMemoryComputeParallelism`: the share of computing that memory accesses overlap."""
 _UNKNOWN_BYTES: Final = 4
+_EXACT: Final = 1 << 24
+"""Integers below are exact in single precision."""
+_MAX_MERGED: Final = 1024
+"""Merged kernels to remember; most are asked for twice at once."""
 
 
 class KernelTime(NamedTuple):
@@ -62,10 +66,18 @@ class KernelModel:
     (57750, 1954, 4000000, 'loop')
     """
 
-    __slots__ = ("_analyses", "_counter", "_parts", "_times", "_work", "device")
+    __slots__ = (
+        *("_analyses", "_compute", "_counter", "_merged", "_parts", "_reads", "_sizes", "_times", "_versions", "_work"),
+        "device",
+    )
 
     def __init__(self, device: GpuDevice) -> None:
         self.device = device
+        self._merged: dict[tuple[Node, int, Node, int], tuple[View, Analysis]] = {}
+        self._versions: dict[Node, int] = {}
+        self._sizes: dict[int, tuple[Shape, int]] = {}
+        self._reads: dict[tuple[int, int, int, float], int] = {}
+        self._compute: dict[tuple[int, Launch], int] = {}
         self._counter = WorkCounter(device.profile)
         self._work: dict[Node, Work] = {}
         self._parts: dict[Node, _Part] = {}
@@ -76,6 +88,9 @@ class KernelModel:
         """Forgets what is known of a node that changed."""
         for known in (self._work, self._parts, self._times, self._analyses):
             known.pop(node, None)
+        self._versions[node] = self._versions.get(node, 0) + 1
+        if len(self._merged) > _MAX_MERGED:
+            self._merged.clear()
 
     def work(self, node: Node) -> Work:
         """Work of a node."""
@@ -93,7 +108,16 @@ class KernelModel:
 
     def merged_analysis(self, producer: Node, consumer: Node) -> Analysis:
         """Emitter of the kernel of a producer fused into a consumer."""
-        return analyze(View(consumer, producer), self.device.threads_per_warp)
+        return self._merge(producer, consumer)[1]
+
+    def _merge(self, producer: Node, consumer: Node) -> tuple[View, Analysis]:
+        versions = self._versions
+        key = producer, versions.get(producer, 0), consumer, versions.get(consumer, 0)
+        found = self._merged.get(key)
+        if found is None:
+            view = View(consumer, producer)
+            found = self._merged[key] = view, analyze(view, self.device.threads_per_warp)
+        return found
 
     def time(self, node: Node) -> KernelTime:
         """Time of the kernel of a node (`EstimateRunTimeForInstruction`)."""
@@ -107,8 +131,7 @@ class KernelModel:
 
         With `keeps_producer` it also writes the producer's result.
         """
-        view = View(consumer, producer)
-        analysis = analyze(view, self.device.threads_per_warp)
+        view, analysis = self._merge(producer, consumer)
         launch = launch_of(view, analysis, self.device)
         one, other = self.time(producer), self.time(consumer)
         uses = self.work(consumer).utilization
@@ -137,8 +160,11 @@ class KernelModel:
         )
 
     def _time(self, node: Node) -> KernelTime:
-        work, analysis = self.work(node), self.analysis(node)
-        launch = launch_of(View(node), analysis, self.device)
+        work, view = self.work(node), View(node)
+        analysis = self._analyses.get(node)
+        if analysis is None:
+            analysis = self._analyses[node] = analyze(view, self.device.threads_per_warp)
+        launch = launch_of(view, analysis, self.device)
         coalesced = is_coalesced(analysis.emitter, moves_minor=self._part(node).moves_minor, both_reduce=False)
         read, ticks = 0, 0
         for operand in node.operands:
@@ -167,20 +193,32 @@ class KernelModel:
         return found
 
     def _compute_ticks(self, flops: int, launch: Launch) -> int:
+        key = flops, launch
+        if (found := self._compute.get(key)) is not None:
+            return found
         device = self.device
         units = min(launch.blocks, device.core_count) * min(launch.threads, device.fpus_per_core)
         per_nanosecond = int(f32(f32(device.clock_rate_ghz) * 2) * units)
-        return nanoseconds(f32(f32(flops) / f32(per_nanosecond)))
+        ticks = self._compute[key] = nanoseconds(f32(f32(flops) / f32(per_nanosecond)))
+        return ticks
 
     def _read_ticks(self, operand: Node, count: int, blocks: int, coalesced: bool) -> int:
         """Time to read bytes of an operand, again from the caches (`ReadTimeWithDRAMHeuristic`)."""
-        device, size = self.device, bytes_of(operand.shape)
-        first = min(size, count)
+        first = min(self._size(operand), count)
         rate = 1.0
         if not coalesced:
             shape = operand.shape
             width = shape.element_type.byte_width if isinstance(shape, ArrayShape) else _UNKNOWN_BYTES
-            rate = width / device.dram_transaction_bytes
+            rate = width / self.device.dram_transaction_bytes
+        key = first, count, blocks, rate
+        ticks = self._reads.get(key)
+        if ticks is None:
+            ticks = self._reads[key] = self._access_ticks(*key)
+        return ticks
+
+    def _access_ticks(self, first: int, count: int, blocks: int, rate: float) -> int:
+        """Time to read `first` bytes from memory, at this share of its bandwidth, and the rest again."""
+        device = self.device
         memory = f32(device.memory_bandwidth * rate)
         cached = f32(device.memory_bandwidth)
         if first < device.l2_cache_bytes:
@@ -201,8 +239,16 @@ class KernelModel:
         by_producer = _operand_bytes(one, producer, operand)
         by_consumer = _operand_bytes(other, consumer, operand)
         common = self._common_utilization(producer, consumer, operand)
-        shared = _rounded(f32(f32(bytes_of(operand.shape)) * common)) if common else 0
-        return _rounded(f32(f32(by_producer) * use)) + by_consumer - shared
+        shared = _rounded(f32(f32(self._size(operand)) * common)) if common else 0
+        by_both = by_producer if use == 1.0 and by_producer < _EXACT else _rounded(f32(f32(by_producer) * use))
+        return by_both + by_consumer - shared
+
+    def _size(self, node: Node) -> int:
+        """Bytes of a node's result; shapes are few."""
+        found = self._sizes.get(id(node.shape))
+        if found is None:
+            found = self._sizes[id(node.shape)] = node.shape, bytes_of(node.shape)
+        return found[1]
 
     def _common_utilization(self, producer: Node, consumer: Node, operand: Node) -> float:
         if operand not in producer.operands or operand not in consumer.operands:

@@ -5,10 +5,12 @@ Mirrors xla/service/gpu/reduction_utils.cc.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from hlo_cli.analysis.fusion.graph import Node
 from hlo_cli.ir import opcodes
+from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape
 
 MAX_BLOCK_THREADS: Final = 1024
@@ -37,10 +39,15 @@ def reduction_of(node: Node) -> Reduction | None:
     >>> reduction_of(graph_of(parse_module(text).entry).root)
     Reduction(is_row=False, sizes=(8, 9, 5))
     """
-    shape = node.operands[0].shape
-    if node.opcode != opcodes.REDUCE or not isinstance(shape, ArrayShape):
+    return _reduction(node.instruction) if node.opcode == opcodes.REDUCE else None
+
+
+@lru_cache(maxsize=4096)
+def _reduction(reduce: Instruction) -> Reduction | None:
+    shape = reduce.operand_shape(0)
+    if not isinstance(shape, ArrayShape):
         return None
-    reduced = node.instruction.integers("dimensions")
+    reduced = reduce.integers("dimensions")
     kept = tuple(d for d in range(shape.rank) if d not in reduced)
     if not kept:
         return Reduction(is_row=True, sizes=(1, 1, shape.elements))

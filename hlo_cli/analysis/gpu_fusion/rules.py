@@ -64,13 +64,11 @@ def can_be_fused(node: Node) -> bool:
     >>> [can_be_fused(node) for node in graph_of(parse_module("r = f32[] sine(f32[] a)").entry).nodes]
     [False, True]
     """
+    if node.opcode == opcodes.FUSION and node.kind != "kCustom":
+        return True
     if not is_fusible(node):
         return False
-    if is_elementwise(node) or is_fusible_bitcast(node):
-        return True
-    if node.opcode == opcodes.FUSION:
-        return node.kind != "kCustom" or is_triton(node)
-    return node.opcode in _GENERATED
+    return node.opcode in _GENERATED or is_elementwise(node) or is_fusible_bitcast(node) or is_triton(node)
 
 
 def is_scatter_fusion(node: Node) -> bool:

@@ -23,12 +23,12 @@ class View:
     ([<node not b>], [<node parameter p>], ['b', 'a'])
     """
 
-    __slots__ = ("_inside", "_operands", "_users", "consumer", "producer")
+    __slots__ = ("_movers", "_operands", "_users", "consumer", "producer")
 
     def __init__(self, consumer: Node, producer: Node | None = None) -> None:
         self.consumer = consumer
         self.producer = producer
-        self._inside: set[Node] | None = None
+        self._movers: list[Node] | None = None
         self._operands: dict[Node, list[Node]] = {}
         self._users: dict[Node, list[Node]] | None = None
 
@@ -45,6 +45,13 @@ class View:
             for node in part.body.nodes:
                 if node.opcode != opcodes.PARAMETER and not (node is root and node.opcode == opcodes.TUPLE):
                     yield node
+
+    @property
+    def movers(self) -> list[Node]:
+        """Transposes and concatenates among the operations."""
+        if self._movers is None:
+            self._movers = [node for node in self.nodes if node.opcode in (opcodes.TRANSPOSE, opcodes.CONCATENATE)]
+        return self._movers
 
     @property
     def roots(self) -> list[Node]:
@@ -70,9 +77,12 @@ class View:
 
     def contains(self, node: Node) -> bool:
         """Whether a node is an operation of the fusion."""
-        if self._inside is None:
-            self._inside = set(self.nodes)
-        return node in self._inside
+        if node.opcode == opcodes.PARAMETER:
+            return False
+        for part in (self.consumer, self.producer):
+            if part is not None and (node is part if part.body is None else node in part.body.nodes):
+                return True
+        return False
 
     def operands(self, node: Node) -> list[Node]:
         """Operands of a node, across the boundary of producer and consumer; parameters are nodes outside."""
