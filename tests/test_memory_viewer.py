@@ -102,7 +102,7 @@ def test_a_trace_that_contradicts_itself_has_no_peak(events: list[tuple[EventKin
 
 
 def test_long_chains_and_circles_of_shared_memory_take_linear_time() -> None:
-    count = 30_000
+    count = 10_000
     chain: list[tuple[EventKind, int, int | None]] = [("ALLOC", 0, None)]
     chain += [("SHARE_WITH", number, number - 1) for number in range(1, count)]
     [peak] = viewer_peaks(_assignment([8] * count, chain))

@@ -110,13 +110,14 @@ def names_in_the_pass(
     for home, bases in known.items():
         for base in bases:
             homes.setdefault(base, []).append(home)
+    gone = outcome.fused_into.keys() - outcome.verdicts.keys()
     inside = {} if after is None else _fusion_of_each(after)
     found: dict[Instruction, str] = {}
     for kernel in kernels:
         if kernel.opcode != opcodes.FUSION:
             best = next((name for name in (kernel.name, f"{kernel.name}.0") if name in known), None)
         else:
-            best = _same_fusion(kernel, inside, known) or _most_alike(kernel, homes, known, outcome.fused_into)
+            best = _same_fusion(kernel, inside, known) or _most_alike(kernel, homes, known, gone)
         if best is not None:
             found[kernel] = best
     return found
@@ -146,7 +147,7 @@ def _most_alike(
     fusion: Instruction,
     homes: Mapping[str, Sequence[str]],
     known: Mapping[str, frozenset[str]],
-    fused_into: Collection[str],
+    gone: Collection[str],
 ) -> str | None:
     """The home that shares the largest part of the instructions in it or in a fusion.
 
@@ -159,10 +160,10 @@ def _most_alike(
     for base in bases:
         candidates = homes.get(base, ())
         if len(candidates) <= _MAX_CANDIDATES:
-            shared.update(home for home in candidates if home not in fused_into or len(bases) == 1)
+            shared.update(home for home in candidates if home not in gone or len(bases) == 1)
 
     def likeness(home: str) -> tuple[float, bool]:
-        return shared[home] / (len(bases) + len(known[home]) - shared[home]), home not in fused_into
+        return shared[home] / (len(bases) + len(known[home]) - shared[home]), home not in gone
 
     return max(shared, key=likeness, default=None)
 
@@ -222,7 +223,7 @@ class _Replay:
         left = _MAX_MEMBERS
         members: dict[str, tuple[str, ...]] = {}
         for name in self.parts:
-            if name not in self.fused_into and left > 0:
+            if (name not in self.fused_into or name in self.verdicts) and left > 0:
                 members[name] = self._members(name, left)
                 left -= len(members[name])
         return FusionOutcome(self.verdicts, members, {name: tuple(into) for name, into in self.fused_into.items()})
