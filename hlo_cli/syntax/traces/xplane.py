@@ -105,6 +105,9 @@ class _Reading:
             elif tag in self.texts:
                 self.texts[tag].append(_text(self.data, value, stop))
             at = stop
+        if self.cut is not None and not self.notes:
+            what = "truncated" if self.cut.is_truncated else "corrupt"
+            self.notes.append(f"{self.name} is {what} at byte {self.cut.at:,}; what follows is omitted")
         far = [line.numbers[_TIMESTAMP] for plane in self.planes for line in plane.lines]
         self.origin_ns = min((each for each in far if each > _FAR), default=0)
 
@@ -132,7 +135,7 @@ class _Reading:
             return
         what = "truncated" if self.cut.is_truncated else "corrupt"
         shown = f"plane {plane.name}" if plane.name else "a plane"
-        if plane.kinds or not plane.lines:
+        if plane.kinds or plane.statistics:
             self.planes.append(plane)
             self.notes.append(f"{self.name} is {what} at byte {self.cut.at:,}; {shown} is incomplete")
         else:
