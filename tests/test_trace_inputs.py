@@ -107,6 +107,10 @@ def test_what_is_no_trace_is_an_error(tmp_path: Path) -> None:
         (tmp_path / "t").write_bytes(content)
         with pytest.raises(HloError, match=message):
             hlo_cli.read_trace(tmp_path / "t")
+    (tmp_path / "my report.nsys-rep").write_bytes(b"\xab\xcd")
+    with pytest.raises(HloError) as caught:
+        hlo_cli.read_trace(tmp_path / "my report.nsys-rep")
+    assert f"nsys export --type sqlite '{tmp_path}/my report.nsys-rep'" in str(caught.value.diagnostics[0].hint)
     (tmp_path / "t.gz").write_bytes(gzip.compress(bytes(1 << 20)))
     with pytest.raises(HloError, match="decompresses to more than"):
         read_traces([str(tmp_path / "t.gz")], maximum_bytes=1 << 16)

@@ -97,7 +97,8 @@ def _read(connection: Connection, name: str) -> Trace:
             _limit(connection)
             database = _Database(connection)
             if not {_KERNELS, _GRAPHS, _RANGES} & database.tables.keys():
-                raise HloError(f"{name} is not a database of Nsight Systems", hint="pass one of `nsys export`")
+                hint = "pass a database of `nsys export`; for rocprofv3, use `--output-format csv`"
+                raise HloError(f"{name} is not a database of Nsight Systems", hint=hint)
             return _Reading(database, name).trace()
         except (sqlite3.Error, OverflowError, UnicodeError) as error:  # messages may quote damaged bytes
             raise _damaged(name, error) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import TYPE_CHECKING, Final, Literal
 
 from hlo_cli.ir.traces.trace import Trace
@@ -16,6 +17,8 @@ HEAD: Final = 1 << 12
 _XPLANE: Final = bytes((0x0A, 0x12, 0x1A, 0x22))
 """The tags of the fields of an xplane."""
 _DATABASE: Final = b"SQLite format 3\0"
+_REPORTS: Final = (".nsys-rep", ".qdrep")
+_EXPORT: Final = "run `nsys export --type sqlite {}`, and pass the database"
 _HINT: Final = "pass *.xplane.pb or *.trace.json.gz of a profiler, or what nsys or rocprof wrote"
 
 
@@ -63,7 +66,8 @@ def format_of(head: bytes, name: str) -> Format:
         return kind
     if head[0] in _XPLANE:
         return "xplane"
-    raise HloError(f"{name} is not a profiler trace", hint=_HINT)
+    is_report = name.endswith(_REPORTS)
+    raise HloError(f"{name} is not a profiler trace", hint=_EXPORT.format(quote(name)) if is_report else _HINT)
 
 
 def read_database(path: str) -> Trace:
