@@ -12,6 +12,7 @@ import pytest
 import hlo_cli
 from damaging_traces import damaged_trace, look_at_all
 from hlo_cli.source import HloError
+from hlo_cli.syntax.traces import columns, events
 from hlo_cli.syntax.traces.read import read_trace
 from hlo_cli.syntax.traces.xplane import MAX_LINES
 from strategies import FIXTURES
@@ -55,6 +56,9 @@ HOSTILE = {
     "fields of no number": plane("/device:GPU:0", [field(4, b"\0\0\0")], [], []),
     "a wrong wire type": plane("/device:GPU:0", [field(4, b"\x0f\x01")], [], []),
     "many statistics in one event": plane("/d", [field(4, field(4, b"\x08\1\x20\1") * 100_000)], [], ["a"]),
+    "many texts": field(2, "") * 100_000,
+    "many numbers in a line": field(1, field(3, b"\x08\1" * 100_000)),
+    "many fields in some events": plane("/d", [field(4, b"\x08\1" * 3000) * 40], [], []),
     "many empty events": plane("/d", [field(4, b"") * 50_000], [], []),
     "many empty planes": field(1, b"") * 4000,
     "many empty lines": field(1, field(3, b"") * 4000),
@@ -74,6 +78,16 @@ def test_there_is_a_limit_for_planes_and_lines() -> None:
     trace = read_trace(whole + field(1, b"") * 200_000, "t")
     assert len(trace.planes) == MAX_LINES - 1  # one of them has a line
     assert "is corrupt at byte" in trace.notes[0]
+
+
+def test_there_is_a_limit_for_the_fields_of_an_event(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(columns, "MAX_FIELDS", 100)
+    (line,) = read_trace(plane("/d", [field(4, b"\x08\1" * 200)], [], []), "t").planes[0].lines
+    with pytest.raises(HloError, match="corrupt profiler trace"):
+        _ = line.events
+    monkeypatch.setattr(events, "MAX_EVENTS", 100)
+    with pytest.raises(HloError, match="corrupt profiler trace"):
+        read_trace(plane("/d", [field(4, b"") * 3_000_000], [], []), "t")
 
 
 def test_a_damaged_event_has_its_place() -> None:

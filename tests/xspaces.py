@@ -94,6 +94,9 @@ def _named(random: Random) -> bytes:
 def _line(random: Random) -> bytes:
     events = random.choice((0, 1, 3, 40, 300))
     parts = [field(4, _event(random)) for _ in range(events)]
+    if random.random() < 0.2:
+        event = _event(random)
+        parts.append(varint(4 << 3 | 2, 3) + varint(len(event)) + event)  # a tag that is longer than needed
     parts += [field(1, _number(random)), field(2, _text(random))] * (random.random() < 0.9)
     parts += [field(3, random.choice((0, 5000, 1 << 40, (1 << 63) - 1 - random.randrange(1000))))]
     parts += [field(10, 4), field(11, "shown"), field(9, _number(random))] * (random.random() < 0.3)

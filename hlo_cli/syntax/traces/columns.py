@@ -7,6 +7,7 @@ file) is left to `hlo_cli.wire`, message by message.
 
 from __future__ import annotations
 
+from array import array
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -25,6 +26,10 @@ _MARGIN: Final = 24
 """Bytes before the end of the file in which no eight bytes are loaded."""
 _FEW: Final = 24
 """With fewer messages left, reading them one by one is faster."""
+_MOST_ROUNDS: Final = 64
+"""Fields of a message that are read in rounds; the few messages that have more are read one by one."""
+MAX_FIELDS: Final = 1 << 22
+"""The most fields of messages that are read one by one at once: those of files that are not hostile are few."""
 _LONGEST: Final = 1 << 62
 _BYTE: Final = np.uint64(0xFF)
 _EACH_HIGH: Final = np.uint64(0x8080808080808080)
@@ -84,7 +89,7 @@ class Reader:
         owners = np.flatnonzero((starts < ends) & ~odd)
         rounds: list[Fields] = []
         at = starts[owners]
-        while len(owners) > _FEW:
+        while len(owners) > _FEW and len(rounds) < _MOST_ROUNDS:
             found, is_good = self._round(owners, at, ends[owners])
             if not is_good.all():
                 odd[owners[~is_good]] = True
@@ -185,21 +190,23 @@ class Reader:
         return values, sizes
 
     def _one_by_one(self, owners: Integers, starts: Integers, ends: Integers) -> Fields:
-        rows: list[tuple[int, int, int, int]] = []
+        columns = array("q"), array("B"), array("Q"), array("q")
+        add_owner, add_tag, add_value, add_end = (column.append for column in columns)
         for owner in owners.tolist():
             for tag, value, end in wire.fields(self.data, int(starts[owner]), int(ends[owner])):
-                if tag < 128:
-                    kind = tag & 7
-                    is_fixed = kind == wire.FIXED64 or kind == wire.FIXED32
-                    bits = int.from_bytes(self.data[value:end], "little") if is_fixed else value
-                    rows.append((owner, tag, bits, end))
-        columns = [np.array(column) for column in zip(*rows, strict=True)] or [np.zeros(0)] * 4
-        return Fields(
-            columns[0].astype(np.int64),
-            columns[1].astype(np.uint8),
-            np.array([row[2] for row in rows], np.uint64),
-            columns[3].astype(np.int64),
-        )
+                if tag > 127:
+                    continue
+                kind = tag & 7
+                is_fixed = kind in (wire.FIXED64, wire.FIXED32)
+                add_owner(owner)
+                add_tag(tag)
+                add_value(int.from_bytes(self.data[value:end], "little") if is_fixed else value)
+                add_end(end)
+            if len(columns[0]) > MAX_FIELDS:
+                raise wire.CorruptError(int(starts[owner]))
+        types = (np.int64, np.uint8, np.uint64, np.int64)
+        arrays = [np.array(column, kind) for column, kind in zip(columns, types, strict=True)]
+        return Fields(arrays[0], arrays[1], arrays[2], arrays[3])
 
 
 def _varints(words: Words) -> tuple[Words, Integers]:

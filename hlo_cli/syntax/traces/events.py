@@ -15,20 +15,33 @@ from hlo_cli.syntax.traces.statistics import Names, OwnStatistics, Statistics, r
 if TYPE_CHECKING:
     from hlo_cli.wire import Buffer
 
-MAX_EVENTS: Final = 1 << 26
+MAX_EVENTS: Final = 1 << 25
 """The most events of a line."""
+_PIECE: Final = 1 << 22
+"""Bytes after which the number of events is checked."""
 _EVENT: Final = 0x22
 _KIND, _OFFSET, _DURATION, _OCCURRENCES, _STATISTIC = 0x08, 0x10, 0x18, 0x28, 0x22
 
 
-def find_events(data: Buffer, at: int, end: int, others: list[wire.Field]) -> array[int]:
-    """Where the events of a line have their tags; its other fields are added to `others`.
+def find_events(data: Buffer, at: int, end: int, others: dict[int, wire.Field]) -> array[int]:
+    """Where the events of a line have their tags; of its other fields, the last of each tag is added to `others`.
 
-    CorruptError where the line cannot be read.
+    CorruptError where the line cannot be read, or if it has too many events.
     """
     found = array("q")
-    add, last = found.append, end - 2
     while at < end:
+        if len(found) > MAX_EVENTS:
+            raise wire.CorruptError(found[MAX_EVENTS])
+        at = _find_some(data, at, min(end, at + _PIECE), end, found, others)
+    if at > end:
+        raise wire.CorruptError(found[-1], is_truncated=True)
+    return found
+
+
+def _find_some(data: Buffer, at: int, stop: int, end: int, found: array[int], others: dict[int, wire.Field]) -> int:
+    """Adds the events that begin before `stop`; returns where the next field begins."""
+    add, last = found.append, end - 2
+    while at < stop:
         if at < last and data[at] == _EVENT:
             length, second = data[at + 1], data[at + 2]
             if length < 128:
@@ -41,15 +54,11 @@ def find_events(data: Buffer, at: int, end: int, others: list[wire.Field]) -> ar
                 continue
         field = wire.field_at(data, at, end)
         if field[0] == _EVENT:
-            add(at)
+            add(wire.varint_at(data, at, end)[1] - 1)  # the last byte of a tag that may be longer than needed
         else:
-            others.append(field)
+            others[field[0]] = field
         at = field[2]
-    if at > end:
-        raise wire.CorruptError(found[-1], is_truncated=True)
-    if len(found) > MAX_EVENTS:
-        raise wire.CorruptError(found[MAX_EVENTS])
-    return found
+    return at
 
 
 _NONE: Final = np.zeros(0, np.int64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,10 +19,8 @@ if TYPE_CHECKING:
 _KEY, _VALUE = 0x08, 0x12
 _NAME, _METADATA, _DISPLAY_NAME, _STATISTIC, _CHILD, _CHILDREN = 0x12, 0x1A, 0x22, 0x2A, 0x30, 0x32
 
-Span = tuple[int, int]
 
-
-def read_names(reader: Reader, spans: Sequence[Span]) -> Names:
+def read_names(reader: Reader, spans: array[int]) -> Names:
     """The names of statistics by id, from the entries of their map; of several with the same id, the last."""
     names = Names()
     for entries in _entries(reader, spans):
@@ -33,7 +32,7 @@ def read_names(reader: Reader, spans: Sequence[Span]) -> Names:
     return names
 
 
-def read_kinds(reader: Reader, spans: Sequence[Span], names: Mapping[int, str]) -> Mapping[int, EventMetadata]:
+def read_kinds(reader: Reader, spans: array[int], names: Mapping[int, str]) -> Mapping[int, EventMetadata]:
     """The metadata of events by id, from the entries of their map; of several with the same id, the last."""
     known: dict[int, EventMetadata] = {}
     for entries in _entries(reader, spans):
@@ -74,9 +73,10 @@ class _Entries(NamedTuple):
         return owners
 
 
-def _entries(reader: Reader, spans: Sequence[Span]) -> Iterator[_Entries]:
-    for first in range(0, len(spans), CHUNK):
-        part = np.array(spans[first : first + CHUNK], np.int64)
+def _entries(reader: Reader, spans: array[int]) -> Iterator[_Entries]:
+    both = np.array(spans, np.int64).reshape(-1, 2)  # of each entry, where it begins and ends
+    for first in range(0, len(both), CHUNK):
+        part = both[first : first + CHUNK]
         found = reader.fields(part[:, 0], part[:, 1])
         keys = np.zeros(len(part), np.int64)
         own = found.select(_KEY)

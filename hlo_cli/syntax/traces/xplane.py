@@ -6,6 +6,7 @@ keeps of the others is where they are in the file.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -17,7 +18,7 @@ from hlo_cli.ir.traces.trace import EventMetadata, Events, Line, Plane, Trace, T
 from hlo_cli.source import HloError
 from hlo_cli.syntax.traces.columns import Reader
 from hlo_cli.syntax.traces.events import find_events, read_events
-from hlo_cli.syntax.traces.kinds import Span, read_kinds, read_names
+from hlo_cli.syntax.traces.kinds import read_kinds, read_names
 from hlo_cli.syntax.traces.statistics import Names, read_statistics, values_of
 
 if TYPE_CHECKING:
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
 PROGRAMS: Final = "/host:metadata"
 _RECORD_AGAIN: Final = "record it again; the file may be truncated"
 _UNSIGNED: Final = (1 << 64) - 1
+MAX_TEXTS: Final = 1000
+"""The most errors, warnings, and host names that are kept."""
+MAX_ENTRIES: Final = 1 << 22
+"""The most entries of a map of a plane."""
 MAX_LINES: Final = 100_000
 """The most planes and lines of a trace."""
 _FAR: Final = 1 << 53
@@ -102,7 +107,7 @@ class _Reading:
                 tag, value, stop = self._rest(at, end)
             if tag == _PLANE:
                 self._add(_PlaneSpans(self, value, stop))
-            elif tag in self.texts:
+            elif tag in self.texts and len(self.texts[tag]) < MAX_TEXTS:
                 self.texts[tag].append(_text(self.data, value, stop))
             at = stop
         if self.cut is not None and not self.notes:
@@ -149,9 +154,7 @@ class _PlaneSpans:
         self.reading, self.data = reading, reading.data
         self.id, self.name = 0, ""
         self.lines: list[_LineSpans] = []
-        self.kinds: list[Span] = []
-        self.statistic_names: list[Span] = []
-        self.statistics: list[Span] = []
+        self.kinds, self.statistic_names, self.statistics = array("q"), array("q"), array("q")
         self.cut: wire.CorruptError | None = None
         try:
             self._read(start, end)
@@ -159,16 +162,15 @@ class _PlaneSpans:
             self.cut = error
 
     def _read(self, start: int, end: int) -> None:
+        spans = {_KIND: self.kinds, _STATISTIC_NAME: self.statistic_names, _STATISTIC: self.statistics}
         for tag, value, stop in wire.fields(self.data, start, end):
             if tag == _LINE:
                 self.reading.count(value)
                 self.lines.append(_LineSpans(self.data, value, stop))
-            elif tag == _KIND:
-                self.kinds.append((value, stop))
-            elif tag == _STATISTIC_NAME:
-                self.statistic_names.append((value, stop))
-            elif tag == _STATISTIC:
-                self.statistics.append((value, stop))
+            elif tag in spans:
+                spans[tag].extend((value, stop))
+                if len(spans[tag]) > 2 * MAX_ENTRIES:
+                    raise wire.CorruptError(value)
             elif tag == _ID:
                 self.id = wire.signed(value)
             elif tag == _NAME:
@@ -212,7 +214,7 @@ class _PlaneSpans:
         def read() -> Mapping[str, Value]:
             if not self.statistics:
                 return {}
-            spans = np.array(self.statistics, np.int64).reshape(-1, 2)
+            spans = np.frombuffer(self.statistics, np.int64).reshape(-1, 2)
             found = read_statistics(self.reading.reader, spans[:, 0], spans[:, 1])
             values = values_of(self.data, found, self._names)
             named = zip(map(self._names.get, found.ids.tolist()), values, strict=True)
@@ -230,9 +232,9 @@ class _LineSpans:
     def __init__(self, data: Buffer, start: int, end: int) -> None:
         self.numbers = {_ID: 0, _TIMESTAMP: 0, _LINE_DURATION: 0, _DISPLAY_ID: 0}
         self.texts = {_NAME: "", _DISPLAY_NAME: ""}
-        others: list[wire.Field] = []
+        others: dict[int, wire.Field] = {}
         self.events = find_events(data, start, end, others)
-        for tag, value, stop in others:
+        for tag, value, stop in others.values():
             if tag in self.numbers:
                 self.numbers[tag] = value
             elif tag in self.texts:
