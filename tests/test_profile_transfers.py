@@ -16,7 +16,7 @@ from hlo_cli.source import Source
 from hlo_cli.syntax.read import read_module
 from hlo_cli.syntax.text.parser import parse_module
 from hlo_cli.syntax.traces.read import read_trace
-from traces_of_xprof import sources
+from traces_of_xprof import source
 from traces_writing import Event, PlaneWriter, Reference, Statistic, Unsigned, file_of
 
 PROGRAM = 1 << 63
@@ -154,7 +154,7 @@ def test_transfers_of_gpus_equal_counting() -> None:
 
 
 def test_collectives_of_cpus_wait_in_their_rendezvous() -> None:
-    trace = next(trace for name, trace in sources() if name == "cpu_loops")
+    trace = source("cpu_loops")
     profile = measure(trace, parsed)
     found = {profile.operations[each.operation].name: each for each in transfer_times(profile)}
     assert set(found) == {"all-reduce", "all-reduce.1"}
