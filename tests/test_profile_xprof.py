@@ -220,9 +220,7 @@ def test_sparse_cores_have_a_profile_of_their_own() -> None:
     profile = profile_of(name)
     assert profile.sparse_core is not None
     assert profile_of(RECORDED[0]).sparse_core is None
-    assert [note.partition(" ms")[2] for note in profile.notes] == [
-        " of operations next to the others; not in these tables"
-    ]
+    assert [note.partition(" ms ")[2] for note in profile.notes] == ["of operations on SparseCores"]
     assert profile.sparse_core.devices == ("TPU:0 SparseCore 0", "TPU:1 SparseCore 0")
     found = {each.name: at for at, each in enumerate(profile.sparse_core.operations)}
     trace = source("cpu_loops")
