@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from traces_of_xprof import ANSWERS, files
+from traces_of_xprof import ANSWERS, makers
 
 HLO_STATS = (
     "program_id category hlo_op_name occurrences total_time total_self_time total_self_time_percent model_flop_rate "
@@ -29,7 +29,7 @@ OVERALL = "Total"
 
 def main() -> int:
     answers: dict[str, object] = {"columns": {"hlo_stats": HLO_STATS, "roofline": ROOFLINE}}
-    answers |= {name: answer(data) for name, data in files()}
+    answers |= {name: answer(make()) for name, make in makers().items()}
     text = json.dumps(answers, separators=(",", ":"))
     ANSWERS.write_bytes(gzip.compress(text.encode(), 9, mtime=0))
     print(f"{ANSWERS}: {len(answers) - 1} files, {ANSWERS.stat().st_size} bytes")

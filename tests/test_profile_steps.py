@@ -18,7 +18,7 @@ from hlo_cli.source import HloError, Source
 from hlo_cli.syntax.read import read_module
 from hlo_cli.syntax.text.parser import parse_module
 from hlo_cli.syntax.traces.read import read_trace
-from traces_of_xprof import sources
+from traces_of_xprof import source
 from traces_writing import Event, PlaneWriter, Statistic, Unsigned, file_of
 
 FIRST_OPS = ("a", "b", "c")
@@ -136,9 +136,9 @@ def test_operations_outside_of_the_executions_are_of_the_same_program() -> None:
         assert [each.name for each in profile.programs] == ["jit_f"]
 
 
-@pytest.mark.parametrize("source", ["cpu", "cpu_loops"])
-def test_calls_are_executions_times_trips(source: str) -> None:
-    trace = next(trace for name, trace in sources() if name == source)
+@pytest.mark.parametrize("name", ["cpu", "cpu_loops"])
+def test_calls_are_executions_times_trips(name: str) -> None:
+    trace = source(name)
     profile = measure(trace, lambda program: read_module(Source(program.name, ""), program.proto))
     runs = executions(profile.occurrences, profile.operations, profile.codes)
     checked = 0

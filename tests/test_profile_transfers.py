@@ -16,7 +16,7 @@ from hlo_cli.source import Source
 from hlo_cli.syntax.read import read_module
 from hlo_cli.syntax.text.parser import parse_module
 from hlo_cli.syntax.traces.read import read_trace
-from traces_of_xprof import sources
+from traces_of_xprof import source
 from traces_writing import Event, PlaneWriter, Reference, Statistic, Unsigned, file_of
 
 PROGRAM = 1 << 63
@@ -47,10 +47,15 @@ def profile_of(data: bytes, *, with_module: bool) -> Profile:
     return measure(read_trace(data, "t"), no_program, [GivenModule(None, module())] if with_module else ())
 
 
-def tpu_file(random: Random, *, with_flows: bool) -> tuple[bytes, dict[str, list[tuple[int, set[int], set[int]]]]]:
-    """A trace of two cores, and for each transfer of a start its device and the cells of window and of start and done."""
-    counted: dict[str, list[tuple[int, set[int], set[int]]]] = {}
+Counted = dict[str, list[tuple[int, set[int], set[int]]]]
+"""For each transfer of a start its device, and the cells of its window and of its start and done."""
+
+
+def tpu_file(random: Random, *, with_flows: bool) -> tuple[bytes, Counted, list[set[int]]]:
+    """A trace of two cores, its transfers, and the cells in which each core ran anything."""
+    counted: Counted = {}
     planes = []
+    busy = []
     for device in range(2):
         plane = PlaneWriter(f"/device:TPU:{device}", device)
         waiting: dict[int, list[tuple[int, int, int]]] = {}
@@ -81,7 +86,8 @@ def tpu_file(random: Random, *, with_flows: bool) -> tuple[bytes, dict[str, list
         plane.line("XLA Modules", [Event(plane.kind(f"jit_f({PROGRAM})"), 0, time + 1, {"run_id": 3})], id=2)
         plane.line("XLA Ops", events, id=3)
         planes.append(plane)
-    return file_of(planes), counted
+        busy.append({cell for event in events for cell in range(event.offset_ps, event.offset_ps + event.duration_ps)})
+    return file_of(planes), counted, busy
 
 
 def hash_of(name: str) -> int:
@@ -92,13 +98,14 @@ def hash_of(name: str) -> int:
 @pytest.mark.parametrize("with_flows", [False, True])
 def test_transfers_of_tpus_equal_counting(with_flows: bool, with_module: bool) -> None:
     for seed in SEEDS:
-        data, counted = tpu_file(Random(seed), with_flows=with_flows)
+        data, counted, busy = tpu_file(Random(seed), with_flows=with_flows)
         profile = profile_of(data, with_module=with_module)
         found = {profile.operations[each.operation].name: each for each in transfer_times(profile)}
         assert set(found) == set(counted)
         for name, transfers in counted.items():
             own = found[name]
             assert own.calls == len(transfers)
+            assert round(own.idle / PS) == sum(len(window - busy[device]) for device, window, _ in transfers)
             assert in_ps(own) == (
                 sum(len(window) for _, window, _ in transfers),
                 sum(len(exposed) for _, _, exposed in transfers),
@@ -154,7 +161,7 @@ def test_transfers_of_gpus_equal_counting() -> None:
 
 
 def test_collectives_of_cpus_wait_in_their_rendezvous() -> None:
-    trace = next(trace for name, trace in sources() if name == "cpu_loops")
+    trace = source("cpu_loops")
     profile = measure(trace, parsed)
     found = {profile.operations[each.operation].name: each for each in transfer_times(profile)}
     assert set(found) == {"all-reduce", "all-reduce.1"}

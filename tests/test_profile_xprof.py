@@ -24,13 +24,13 @@ from hlo_cli.syntax.read import read_module
 from hlo_cli.syntax.traces.read import read_trace
 from traces_of_gpus import LAUNCHED_BEFORE_PS, kernels_of
 from traces_of_tpus import calls_of, host_steps_of, offloaded
-from traces_of_xprof import ANSWERS, files, sources
+from traces_of_xprof import ANSWERS, makers, source
 
-FILES = dict(files())
+MAKERS = makers()
 ALL: dict[str, Any] = json.loads(gzip.decompress(ANSWERS.read_bytes()))
-TPUS = [name for name in FILES if ", TPU, " in name]
+TPUS = [name for name in MAKERS if ", TPU, " in name]
 RECORDED = [name for name in TPUS if "random" not in name]
-GPUS = [name for name in FILES if ", GPU, " in name]
+GPUS = [name for name in MAKERS if ", GPU, " in name]
 COLUMNS = " ".join(ALL["columns"]["hlo_stats"])
 GIBI = 1 << 30
 Row = tuple[int | None, str]
@@ -47,7 +47,7 @@ def parsed(program: TracedProgram) -> Module:
 
 @cache
 def profile_of(name: str) -> Profile:
-    return measure(read_trace(FILES[name], name), parsed)
+    return measure(read_trace(MAKERS[name](), name), parsed)
 
 
 def rows_of(name: str, table: str, names: str) -> dict[Row, dict[str, object]]:
@@ -127,7 +127,7 @@ def test_rates_and_bounds_are_those_of_xprof(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in TPUS if "clock" in name])
 def test_the_time_of_a_device_is_by_its_own_clock(name: str) -> None:
-    trace = next(trace for source, trace in sources() if name.startswith(f"{source},"))
+    trace = source(name.partition(",")[0])
     calls = calls_of(trace)
     spans = [
         max(call.end_ps for call in own) - min(call.begin_ps for call in own)
@@ -154,7 +154,7 @@ def test_kernels_of_gpus_are_those_of_xprof(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in GPUS if "lost" not in name])
 def test_calls_of_gpus_are_executions_of_instructions(name: str) -> None:
-    trace = next(trace for source, trace in sources() if name.startswith(f"{source},"))
+    trace = source(name.partition(",")[0])
     calls = Counter((call.program, call.op) for call in calls_of(trace))
     if name.startswith("cpu_loops"):
         calls[6, "sort.20"] //= 2  # it first copies what it sorts, as an event of the same name
@@ -176,7 +176,7 @@ def test_gpu_operations_belong_to_the_step_in_which_the_host_launched_them(name:
     profile = profile_of(name)
     assert [step.name for step in profile.steps] == ["0", "1", "2", "3"]
     assert all(step.is_whole for step in profile.steps)
-    trace = next(trace for source, trace in sources() if name.startswith(f"{source},"))
+    trace = source(name.partition(",")[0])
     steps = host_steps_of(trace)
     for step, begin, end in steps:
         count = sum(begin <= call.begin_ps - LAUNCHED_BEFORE_PS < end for call in kernels_of(trace))
@@ -220,12 +220,10 @@ def test_sparse_cores_have_a_profile_of_their_own() -> None:
     profile = profile_of(name)
     assert profile.sparse_core is not None
     assert profile_of(RECORDED[0]).sparse_core is None
-    assert [note.partition(" ms")[2] for note in profile.notes] == [
-        " of operations next to the others; not in these tables"
-    ]
+    assert [note.partition(" ms ")[2] for note in profile.notes] == ["of operations on SparseCores"]
     assert profile.sparse_core.devices == ("TPU:0 SparseCore 0", "TPU:1 SparseCore 0")
     found = {each.name: at for at, each in enumerate(profile.sparse_core.operations)}
-    trace = next(trace for source, trace in sources() if source == "cpu_loops")
+    trace = source("cpu_loops")
     calls = [call for device in (0, 1) for call in offloaded(calls_of(trace), device)]
     whole = sum(call.duration_ps * 8 // 10 for call in calls)
     inner = sum(call.duration_ps * 4 // 10 - call.duration_ps // 10 for call in calls)

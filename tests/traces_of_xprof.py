@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Iterator
+from collections.abc import Callable
+from functools import cache, partial
 from pathlib import Path
+from typing import TypeVar
 
 import traces_of_gpus
+import traces_of_tpus
 from hlo_cli.ir.traces.trace import Trace
 from hlo_cli.syntax.traces.read import read_trace
 from traces_at_random import random_tpu_file
-from traces_of_tpus import VARIANTS, tpu_file
 
+Kind = TypeVar("Kind")
 TRACES = Path(__file__).parent.parent / "fixtures" / "traces"
 ANSWERS = Path(__file__).parent / "data" / "xprof.json.gz"
 RANDOM = (0, 1, 2, 5, 6, 7)
@@ -19,19 +22,26 @@ RANDOM = (0, 1, 2, 5, 6, 7)
 SOURCES = ("cpu_loops/trace.xplane.pb.gz", "cpu/trace.xplane.pb")
 
 
-def sources() -> Iterator[tuple[str, Trace]]:
-    """The recorded traces of CPUs."""
-    for name in SOURCES:
-        data = (TRACES / name).read_bytes()
-        yield name.partition("/")[0], read_trace(gzip.decompress(data) if name.endswith(".gz") else data, name)
+@cache
+def source(name: str) -> Trace:
+    """The recorded trace of a CPU with a name, such as `cpu_loops`."""
+    (path,) = (path for path in SOURCES if path.startswith(f"{name}/"))
+    data = (TRACES / path).read_bytes()
+    return read_trace(gzip.decompress(data) if path.endswith(".gz") else data, path)
 
 
-def files() -> Iterator[tuple[str, bytes]]:
-    """Name and content of the files."""
-    for seed in RANDOM:
-        yield f"random {seed}, TPU, any", random_tpu_file(seed)
-    for name, trace in sources():
-        for kind in VARIANTS:
-            yield f"{name}, TPU, {kind.name}", tpu_file(trace, kind)
+def makers() -> dict[str, Callable[[], bytes]]:
+    """What makes the content of each file, by name: `SOURCE, PLATFORM, VARIANT`."""
+    found: dict[str, Callable[[], bytes]] = {
+        f"random {seed}, TPU, any": partial(random_tpu_file, seed) for seed in RANDOM
+    }
+    for name in (path.partition("/")[0] for path in SOURCES):
+        for kind in traces_of_tpus.VARIANTS:
+            found[f"{name}, TPU, {kind.name}"] = partial(_made, traces_of_tpus.tpu_file, name, kind)
         for variant in traces_of_gpus.VARIANTS:
-            yield f"{name}, GPU, {variant.name}", traces_of_gpus.gpu_file(trace, variant)
+            found[f"{name}, GPU, {variant.name}"] = partial(_made, traces_of_gpus.gpu_file, name, variant)
+    return found
+
+
+def _made(make: Callable[[Trace, Kind], bytes], name: str, kind: Kind) -> bytes:
+    return make(source(name), kind)

@@ -14,7 +14,7 @@ import numpy as np
 
 from hlo_cli.analysis.profile.columns import line_times
 from hlo_cli.analysis.profile.cpu_events import HOST
-from hlo_cli.analysis.profile.intervals import union
+from hlo_cli.analysis.profile.intervals import Intervals, union
 from hlo_cli.analysis.profile.occurrences import NO_FLOW
 from hlo_cli.analysis.profile.profile import PS, Floats, Operation, Profile
 from hlo_cli.analysis.schedule.async_pairs import async_pairs
@@ -32,8 +32,9 @@ class TransferTime:
     """The transfers of one instruction: times in seconds, sums over `calls`.
 
     `operation` and `done` are indices into `Profile.operations`; `done` is `operation` if there is no done.
-    `window` is the time from begin to end, of which no other operation ran in `exposed`. `waiting` is the part of
-    `exposed` in which a CPU waited for other devices.
+    `window` is the time from begin to end. In its part `exposed` no other operation ran, as the start and the done did.
+    `waiting` is the part of `exposed` in which a CPU waited for other devices. `idle` is the part of the rest of the
+    window in which a TPU ran no operation at all.
     """
 
     operation: int
@@ -42,10 +43,11 @@ class TransferTime:
     window: float
     exposed: float
     waiting: float = 0.0
+    idle: float = 0.0
 
     @property
     def hidden(self) -> float:
-        """The time in which other operations ran.
+        """The rest of the window, in which other operations ran unless the device was idle.
 
         >>> TransferTime(0, 1, 1, 5.0, 2.0).hidden
         3.0
@@ -65,30 +67,46 @@ def transfer_times(profile: Profile) -> Sequence[TransferTime]:
 
 
 def _of_pairs(profile: Profile) -> Iterator[TransferTime]:
-    rows = profile.occurrences
-    ends = rows.ends_ps
+    rows, ends = profile.occurrences, profile.occurrences.ends_ps
     by_operation = _rows_by_operation(profile)
-    for start, dones in pairs_of(profile).items():
-        begun, done = by_operation[start], np.concatenate([by_operation[each] for each in dones])
-        if not len(begun) or not len(done):
-            continue
-        first, last = paired(
-            rows.devices[begun],
-            rows.begins_ps[begun],
-            rows.flows[begun],
-            rows.devices[done],
-            ends[done],
-            rows.flows[done],
-        )
-        if len(first):
-            begun, done = begun[first], done[last]
-            window = np.maximum(ends[done] - rows.begins_ps[begun], 0)
-            own = np.minimum(rows.durations_ps[begun] + rows.durations_ps[done], window)
-            yield TransferTime(start, dones[0], len(begun), _seconds(window), _seconds(own))
     for at, each in enumerate(profile.operations):
         if opcode_of(each) in COLLECTIVES:
             own = rows.durations_ps[by_operation[at]]
             yield TransferTime(at, at, int(rows.counts[by_operation[at]].sum()), _seconds(own), _seconds(own))
+    found = []
+    for start, dones in pairs_of(profile).items():
+        begun, done = by_operation[start], np.concatenate([by_operation[each] for each in dones])
+        columns = rows.devices[begun], rows.begins_ps[begun], rows.flows[begun]
+        first, last = paired(*columns, rows.devices[done], ends[done], rows.flows[done])
+        if len(first):
+            found.append((start, dones[0], begun[first], done[last]))
+    if not found:
+        return
+    begun, done = (np.concatenate([each[at] for each in found]) for at in (2, 3))
+    window = np.maximum(ends[done] - rows.begins_ps[begun], 0)
+    own = np.minimum(rows.durations_ps[begun] + rows.durations_ps[done], window)
+    idle = window.copy()
+    for device, busy in _busy(profile).items():
+        there = np.flatnonzero(rows.devices[begun] == device)
+        idle[there] -= busy.covered(rows.begins_ps[begun[there]], ends[done[there]])
+    idle = np.clip(idle, 0, window - own)
+    sums = np.add.reduceat(
+        np.stack((window, own, idle)), np.cumsum([0, *(len(each[2]) for each in found[:-1])]), axis=1, dtype=np.float64
+    )
+    for (start, end, calls, _), (whole, exposed, rest) in zip(found, (sums.T * PS).tolist(), strict=True):
+        yield TransferTime(start, end, len(calls), whole, exposed, idle=rest)
+
+
+def _busy(profile: Profile) -> Mapping[int, Intervals]:
+    """The time of each device in which any operation ran."""
+    rows = profile.occurrences
+    order = np.argsort(rows.devices, kind="stable")
+    distinct, bounds = np.unique(rows.devices[order], return_index=True)
+    parts = np.split(order, bounds[1:])
+    return {
+        device: union(rows.begins_ps[part], rows.ends_ps[part])
+        for device, part in zip(distinct.tolist(), parts, strict=True)
+    }
 
 
 def pairs_of(profile: Profile) -> Mapping[int, Sequence[int]]:

@@ -58,7 +58,7 @@ def measure(
     if sparse is None:
         return found
     time = f"{sum(sparse.busy_ps) * PS * 1e3:.3g} ms"
-    note = f"SparseCores ran {time} of operations next to the others; not in these tables"
+    note = f"times and shares do not include {time} of operations on SparseCores"
     return replace(found, sparse_core=sparse, notes=(*found.notes, note))
 
 
