@@ -58,6 +58,11 @@ def test_a_file_goes_before_what_is_known() -> None:
     assert (rate.per_second, rate.source) == (7, "the given file")
 
 
+def test_a_file_may_have_the_cores_of_a_gpu() -> None:
+    own = read_throughputs("[chip.mine]\nmemory = 1\ncores = 7\n[chip.h100]\nmemory = 1\n[chip.h200]\ncores = 3")
+    assert [own[name].cores for name in ("mine", "h100", "h200")] == [7, find_chip("h100").spec.cores, 3]
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -70,6 +75,8 @@ def test_a_file_goes_before_what_is_known() -> None:
         ("[chip.mine]\nmemory = nan", "found nan"),
         ("[chip.mine]\nmemory = 1\nhost = 0.1", "for host, found 0.1"),
         ("[chip.mine]\nmemory = 1\nflops = 3", "flops must be a table"),
+        ("[chip.mine]\nmemory = 1\ncores = 0.5", "from 1 to 1000000 for cores, found 0.5"),
+        ("[chip.mine]\nmemory = 1\ncores = true", "for cores, found True"),
         ("[chip.mine]\nmemory = 1\nspeed = 3", "unknown key speed; expected"),
     ],
 )

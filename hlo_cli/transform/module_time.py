@@ -50,7 +50,7 @@ def module_time(
         overlap = analyze_overlap(fused or module)
     step = estimate_time(overlap, chip)
     at_least = time_bound(overlap, chip) if is_optimized else None
-    estimate = time_band(overlap, step)
+    estimate = time_band(overlap, step).at_least(at_least or 0.0)
     return ModuleTime(estimate, step.compute_seconds, len(step.predicted), at_least, fused is not None, step.is_known)
 
 

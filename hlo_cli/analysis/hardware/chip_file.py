@@ -12,15 +12,16 @@ from hlo_cli.source import HloError
 
 _BANDWIDTHS: Final = ("memory", "links", "host")
 _MAX_RATE: Final = 1e30
-_KEYS: Final = ("flops", *_BANDWIDTHS, "source")
+_MAX_CORES: Final = 1_000_000
+_KEYS: Final = ("flops", *_BANDWIDTHS, "cores", "source")
 
 
 def read_throughputs(text: str, source: str = "the given file") -> Mapping[str, ChipSpec]:
     """Reads chip specifications from TOML text; raises HloError if it is invalid.
 
     Each table `[chip.NAME]` has `flops` (a table of FLOP/s by element type, such as `f32`, `bf16`, `f8`, or `s8`),
-    `memory`, `links`, and `host` in bytes per second, and `source`. Keys that the table of a known chip omits keep
-    their known values; for other chips, `memory` is required.
+    `memory`, `links`, and `host` in bytes per second, `cores` of a GPU, and `source`. Keys that the table of a known
+    chip omits keep their known values; for other chips, `memory` is required.
 
     >>> own = read_throughputs('''
     ... [chip.mine]
@@ -54,23 +55,25 @@ def _read_chip(name: str, table: object, source: str) -> ChipSpec:
         raise HloError(f"{where} must be a table")
     if unknown := set(table) - set(_KEYS):
         keys = f"unknown {'key' if len(unknown) == 1 else 'keys'} {', '.join(sorted(unknown))}"
-        raise HloError(f"{where}: {keys}; expected flops, memory, links, host, or source")
+        raise HloError(f"{where}: {keys}; expected flops, memory, links, host, cores, or source")
     origin = str(table.get("source", source))
     flops = table.get("flops", {})
     if not isinstance(flops, dict):
         raise HloError(f"{where}: flops must be a table by element type, such as flops = {{ bf16 = 197e12 }}")
     rates = {kind: _read_rate(f"flops.{kind}", value, where, origin) for kind, value in flops.items()}
     bandwidths = {key: _read_rate(key, table[key], where, origin) for key in _BANDWIDTHS if key in table}
+    cores = _read_cores(table["cores"], where) if "cores" in table else None
     known = _known(name)
     if known is None:
         memory = bandwidths.get("memory") or _read_rate("memory", None, where, origin)
-        return ChipSpec(name, rates, memory, bandwidths.get("links"), bandwidths.get("host"))
+        return ChipSpec(name, rates, memory, bandwidths.get("links"), bandwidths.get("host"), cores=cores or 0)
     return replace(
         known,
         flops={**known.flops, **rates},
         memory=bandwidths.get("memory", known.memory),
         links=bandwidths.get("links", known.links),
         host=bandwidths.get("host", known.host),
+        cores=known.cores if cores is None else cores,
         fastest={kind: rate for kind, rate in known.fastest.items() if kind not in rates},
     )
 
@@ -81,6 +84,13 @@ def _known(name: str) -> ChipSpec | None:
         return find_chip(name).spec
     except HloError:
         return None
+
+
+def _read_cores(value: object, where: str) -> int:
+    """Reads the number of cores of a GPU."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= _MAX_CORES:
+        raise HloError(f"{where}: expected an integer from 1 to {_MAX_CORES} for cores, found {value}")
+    return value
 
 
 def _read_rate(name: str, value: object, where: str, origin: str) -> Rate:

@@ -37,7 +37,9 @@ def time_bound(overlap: OverlapAnalysis, chip: ChipSpec) -> float:
         runs = executions.get(kernel.computation, NO_EXECUTIONS)
         if kernel in overlap.synchronous or runs.in_branch:
             continue
-        compute = sum(_matmul_seconds(each, chip) for each in matmuls_within(kernel))
+        matmuls = matmuls_within(kernel)
+        counted = min(max(cost.flops, 0) / max(sum(each.flops for each in matmuls), 1), 1.0)  # a ragged one has less
+        compute = counted * sum(_matmul_seconds(each, chip) for each in matmuls)
         uncached = max(needed_cost(kernel, cost).bytes_accessed - chip.cache_bytes, 0) / chip.memory.per_second
         seconds += max(compute, uncached) * runs.count
     return seconds
