@@ -113,7 +113,7 @@ def command(arguments: tuple[str, ...], **given: Any) -> int:
         old = load_profile(options.against, (options.against_dump,) if options.against_dump else (), reading)
         return write_report(report_of_against(loaded, old), output)
     chip = chosen_throughput(options.chip, options.chip_file)
-    measured = Measured(loaded, chip=chip, where=options.where)
+    measured = Measured(loaded, chip=chip, where=options.where, module=reading.module)
     return write_report(_report(measured, options), output)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -67,7 +68,7 @@ def load_profile(path: str, dump: Sequence[str], reading: InputOptions) -> Loade
 
     traces = _traces(path)
     read = partial(read_program, strict=reading.strict)
-    profile = measure(traces, read, given_modules(dump, reading))
+    profile = measure(traces, read, given_modules(dump, replace(reading, module=None)))
     argument, modules = InputOptions().command_line([path]), InputOptions().command_line(dump) if dump else ""
     return Loaded(profile, path, f"{argument} {modules}".strip() if argument else "", modules or argument)
 

@@ -12,7 +12,9 @@ from hlo_cli.analysis.profile.rates import rates_of
 from hlo_cli.commands.profile.load import Loaded
 from hlo_cli.commands.profile.roofs import Roofs
 from hlo_cli.commands.profile.timed import Sum, Timed, sum_of
+from hlo_cli.commands.shared.io_options import format_options
 from hlo_cli.report.numbers import format_seconds
+from hlo_cli.report.unknown_choice import unknown_choice_error
 from hlo_cli.source import Diagnostic
 
 if TYPE_CHECKING:
@@ -26,8 +28,11 @@ _DEVICES: Final = {"TPU": "core", "GPU": "GPU", "CPU": "device"}
 class Measured:
     """A profile with its operations: all of them, and those that `--where` selects. Read when first asked for."""
 
-    def __init__(self, loaded: Loaded, *, chip: ChipSpec | None = None, where: str | None = None) -> None:
-        self.loaded, self.where = loaded, where
+    def __init__(
+        self, loaded: Loaded, *, chip: ChipSpec | None = None, where: str | None = None, module: str | None = None
+    ) -> None:
+        """`module` selects the operations of one program, by its name."""
+        self.loaded, self.where, self.module = loaded, where, module
         self.profile: Profile = loaded.profile
         self.roofs = Roofs(self.profile.peaks, chip)
 
@@ -42,12 +47,24 @@ class Measured:
 
     @cached_property
     def _selection(self) -> tuple[tuple[Timed, ...], tuple[Diagnostic, ...]]:
+        every = tuple(self.every if self.module is None else self._of_module(self.module))
         if self.where is None:
-            return tuple(self.every), ()
+            return every, ()
         from hlo_cli.commands.profile.where import timed_where
         from hlo_cli.commands.shared.where import chosen
 
-        return chosen(timed_where(self.where, self.profile), self.every, "operations")
+        return chosen(timed_where(self.where, self.profile), every, "operations")
+
+    def _of_module(self, name: str) -> Sequence[Timed]:
+        names = {each.operation.program: each.operation.program.name for each in self.every if each.operation.program}
+        if name not in names.values():
+            raise unknown_choice_error("module", name, dict.fromkeys(names.values()))
+        return [each for each in self.every if each.operation.program and names[each.operation.program] == name]
+
+    @property
+    def is_narrowed(self) -> bool:
+        """Whether only some operations are selected."""
+        return self.where is not None or self.module is not None
 
     @property
     def selected(self) -> Sequence[Timed]:
@@ -94,4 +111,6 @@ class Measured:
     @property
     def command(self) -> str:
         """The command line that reads the trace again; empty if it cannot be typed."""
-        return f"hlo profile {self.loaded.argument}" if self.loaded.argument else ""
+        if not self.loaded.argument:
+            return ""
+        return f"hlo profile {self.loaded.argument} {format_options((('--module', self.module),))}".rstrip()

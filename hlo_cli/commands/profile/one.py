@@ -28,6 +28,7 @@ from hlo_cli.report.numbers import (
 )
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Table
+from hlo_cli.source import Diagnostic
 
 if TYPE_CHECKING:
     from hlo_cli.commands.profile.measured import Measured
@@ -44,7 +45,7 @@ def report_of_one(measured: Measured, name: str) -> Report:
     calls = calls_of(measured.profile, timed.operation)
     tiles = () if timed.operation.instruction is None else touched_tiles(timed.operation.instruction)
     parts: list[Part] = [Facts("operation", tuple(_facts(measured, timed, calls, tiles)))]
-    if timed.measure.least is not None and len(calls.rows) > 1:
+    if timed.measure.least is not None and timed.measure.least != timed.measure.greatest:
         parts.append(histogram_of(calls))
     parts += [part for part in (bars_of(measured, timed, tiles), _neighbors(calls), _events(calls)) if part is not None]
     return Report(
@@ -54,9 +55,19 @@ def report_of_one(measured: Measured, name: str) -> Report:
         numbers=_numbers(measured, timed, calls),
         parts=tuple(parts),
         next=_next(measured, timed, tiles),
-        notes=measured.notes,
+        notes=(*_others(measured, timed), *measured.notes),
         input=measured.loaded.facts,
     )
+
+
+def _others(measured: Measured, timed: Timed) -> Iterator[Diagnostic]:
+    """A note on operations of the same name in other modules."""
+    name, own = timed.operation.name, timed.operation.program
+    programs = [each.operation.program for each in measured.selected if each.operation.name == name]
+    others = [program.name for program in programs if program is not None and program is not own]
+    if own is not None and others:
+        words = f"showing {name} of {own.name}; use --module {others[0]} to show that of {others[0]}"
+        yield Diagnostic("note", words)
 
 
 def _answer(timed: Timed, calls: Calls, tiles: Sequence[TouchedTiles]) -> str:
@@ -103,7 +114,7 @@ def _facts(measured: Measured, timed: Timed, calls: Calls, tiles: Sequence[Touch
         yield Fact("tiles", remark=_tiles(each), is_whole=True)
     if (found := prediction_of(measured, timed)) is not None and measured.roofs.chip is not None:
         yield Fact("predicted", remark=prediction_words(found, timed, measured.roofs.chip.chip), is_whole=True)
-    if operation.instruction is not None:
+    if operation.instruction is not None and not tiles:
         yield Fact("result", remark=operation.instruction.shape.to_string(layout=True))
     kernels = [name for name in operation.kernels if name != operation.name]
     if kernels:

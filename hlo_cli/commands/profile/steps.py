@@ -105,7 +105,7 @@ class _Groups:
     def __init__(self, measured: Measured, groups: Integers, count: int) -> None:
         profile = measured.profile
         self._measured, self._groups, self._rows = measured, groups, None
-        if measured.where is not None:
+        if measured.is_narrowed:
             chosen = {each.operation for each in measured.selected}
             self._rows = rows_of(profile, (at for at, each in enumerate(profile.operations) if each in chosen))
         self.measures = measures(profile, groups, count, self._rows)

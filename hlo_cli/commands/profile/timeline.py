@@ -38,7 +38,7 @@ def report_of_timeline(measured: Measured, step: str | None) -> Report:
         at = names.index(step)
     window = window_of(profile, at)
     slots = window.slots()
-    if measured.where is not None:
+    if measured.is_narrowed:
         chosen = {each.operation for each in measured.selected}
         slots = [slot for slot in slots if slot.operation in chosen]
     name = None if at is None else profile.steps[at].name

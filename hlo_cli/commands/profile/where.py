@@ -13,8 +13,10 @@ from hlo_cli.analysis.query.where_fields import fields_of
 from hlo_cli.commands.profile.timed import Timed
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
+from hlo_cli.source import Source
 from hlo_cli.syntax.attributes.table import ATTRIBUTE_NAMES
 from hlo_cli.syntax.queries.where import parse_where
+from hlo_cli.syntax.read import read_module
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.profile.profile import Profile
@@ -33,7 +35,7 @@ def timed_where(expression: str, profile: Profile) -> Predicate[Timed]:
     for module in modules:
         fields: Fields[Timed] = fields_of(module, ATTRIBUTE_NAMES, _instruction, lambda each: _instruction(each).shape)
         tests[module] = predicate(where, replace(fields, readers={**fields.readers, **own}))
-    tests[None] = predicate(where, _without_instruction(modules[0], own) if modules else Fields(own))
+    tests[None] = predicate(where, _without_instruction(modules[0] if modules else _empty_module(), own))
 
     def holds(each: Timed) -> bool | None:
         program = each.operation.program
@@ -90,6 +92,11 @@ def _without_instruction(module: Module, own: Mapping[str, Reader[Timed]]) -> Fi
         others=fields.others,
         functions=dict.fromkeys(fields.functions, never),
     )
+
+
+def _empty_module() -> Module:
+    """A module without instructions, whose fields have the names of those of any other."""
+    return read_module(Source("", "HloModule empty\n\nENTRY e {\n  ROOT r = () tuple()\n}\n"))
 
 
 def _no_value(each: Timed) -> FieldValue:

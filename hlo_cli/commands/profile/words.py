@@ -29,7 +29,7 @@ def answer_of(measured: Measured) -> str:
     longest = max(selected, key=lambda each: each.measure.self_time)
     if not whole or not longest.measure.self_time:
         return f"{format_count(sum(each.measure.events for each in selected), 'events')} of no measurable time"
-    if measured.where is not None:
+    if measured.is_narrowed:
         words = f"{format_count(len(selected), 'operations')}: {_share(measured, selected)}"
         return f"{words} of {measured.whole_words}"
     if measured.idle > whole / 2:
