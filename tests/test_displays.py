@@ -54,6 +54,9 @@ def memory_of_text() -> hlo_cli.MemoryAnalysis:
     return hlo_cli.memory_analysis(hlo_cli.parse_module((SCAN / "after_optimizations.txt").read_text()))
 
 
+BEFORE, AFTER = (FIXTURES / f"traces/cpu_edit/{name}.xplane.pb.gz" for name in ("before", "after"))
+
+
 VALUES: dict[str, Callable[[], Displayed]] = {
     "Module": lambda: hlo_cli.load(CONV),
     "ArrayShape": lambda: shape_of("bf16[300,70]{1,0:T(8,128)(2,1)}"),
@@ -64,6 +67,8 @@ VALUES: dict[str, Callable[[], Displayed]] = {
     "MemorySpaceUsage": lambda: memory_of_text().spaces[1],
     "OverlapAnalysis": lambda: hlo_cli.analyze_overlap(hlo_cli.load(CONV)),
     "ModuleDiff": lambda: hlo_cli.diff(hlo_cli.load(CONV), hlo_cli.load(SCAN)),
+    "Profile": lambda: hlo_cli.profile(AFTER),
+    "ProfileComparison": lambda: hlo_cli.compare_profiles(hlo_cli.profile(BEFORE), hlo_cli.profile(AFTER)),
     "FusionList": lambda: hlo_cli.fusions_of(hlo_cli.load(CONV)),
     "KernelList": lambda: hlo_cli.kernels_of(hlo_cli.load(CONV)),
     "FindingList": lambda: hlo_cli.lint_module(hlo_cli.load(CONV)),
@@ -252,6 +257,9 @@ def _cell(value: Any) -> Cell:
         ("FusionList", None, ["fuse", str(CONV)], "fusions"),
         ("KernelList", None, ["fuse", str(CONV)], "kernels"),
         ("ModuleDiff", "changes", ["diff", str(CONV), str(SCAN)], "changes"),
+        ("Profile", None, ["profile", str(AFTER)], "operations"),
+        ("ProfileComparison", None, ["profile", str(AFTER), "--against", str(BEFORE)], "changes"),
+        ("ProfileComparison", "unchanged", ["profile", str(AFTER), "--against", str(BEFORE)], "unchanged"),
         ("TupleShape", None, ["layout", "(f32[8], (s8[2,3]{0,1}, token[]))"], "leaves"),
     ],
 )
@@ -401,6 +409,7 @@ def test_the_help_page_names_tables_that_exist() -> None:
     tables = {value.strip(): re.findall(r"`([a-z_]+)`", others) for value, _, others in rows}
     values = {"module": "Module", "memory": "MemoryAnalysis", "overlap": "OverlapAnalysis", "findings": "FindingList"}
     values |= {"fusions, kernels": "KernelList", "diff": "ModuleDiff"}
+    values |= {"profile": "Profile", "compared profiles": "ProfileComparison"}
     for name, kind in values.items():
         assert tables[name]
         for table in tables[name]:

@@ -6,7 +6,7 @@ differs from the others.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 
 from hlo_cli.analysis.profile.call_times import (
     Drift,
@@ -98,13 +98,13 @@ class ProfileComparison(Tabular):
     kernels: tuple[ComparedKernel, ...]
     drift: float
 
-    def of(self, bodies: Collection[Body]) -> Iterator[ComparedKernel]:
+    def of(self, *bodies: Body) -> Iterator[ComparedKernel]:
         """The kernels whose code is one of these."""
         return (each for each in self.kernels if each.body in bodies)
 
-    def sum_of(self, bodies: Collection[Body]) -> KernelSum:
+    def sum_of(self, *bodies: Body) -> KernelSum:
         """The sum of the kernels whose code is one of these."""
-        found = list(self.of(bodies))
+        found = list(self.of(*bodies))
         seconds = [each.seconds for each in found]
         return KernelSum(len(found), sum(each[0] for each in seconds), sum(each[1] for each in seconds))
 
@@ -112,13 +112,13 @@ class ProfileComparison(Tabular):
     def is_same_program(self) -> bool:
         """Whether all programs have modules that are equal but for names, metadata, and order."""
         return all(each.difference is not None and each.difference.is_empty for each in self.programs) and not any(
-            self.of((*CHANGED, "unknown"))
+            self.of(*CHANGED, "unknown")
         )
 
     @property
     def has_few_calls(self) -> bool:
         """Whether no kernel of unchanged code has enough calls on both sides to be tested."""
-        tested = [each.ranges for each in self.of(("same", "unknown")) if each.ranges is not None]
+        tested = [each.ranges for each in self.of("same", "unknown") if each.ranges is not None]
         return bool(tested) and all(each == "too few calls" for each in tested)
 
 

@@ -32,7 +32,8 @@ class MeasuredKernels:
     def __init__(self, profile: Profile) -> None:
         found = unit_times(profile, per_step=has_steps(profile))
         self.per = found.unit
-        self.words = "in the trace" if found.unit == "trace" else f"per {found.unit}"
+        unit = "in the trace" if found.unit == "trace" else f"per {found.unit}"
+        self.words = f"{unit} and device" if len(profile.devices) > 1 else unit
         self.total = sum(each.time for each in found.times if each is not None)
         self._kernels: dict[tuple[str, str], MeasuredKernel] = {}
         self._inside: dict[tuple[str, str], MeasuredKernel] = {}

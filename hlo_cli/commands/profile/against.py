@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from hlo_cli.analysis.profile_diff.matched_kernels import Body
     from hlo_cli.commands.profile.load import Loaded
 
-_UNKNOWN: Final[tuple[Body, ...]] = ("unknown",)
 _CALM: Final[tuple[Body, ...]] = ("same", "unknown")
 _MAX_STATEMENTS: Final = 3
 _MIN_PACE: Final = 0.005
@@ -69,8 +68,8 @@ def _rank(kernel: ComparedKernel) -> tuple[float, str]:
 
 
 def _answer(found: ProfileComparison, outliers: int) -> str:
-    changed, rest, per = found.sum_of(CHANGED), found.sum_of(_CALM), unit_words(found)
-    unknown = found.sum_of(_UNKNOWN).kernels
+    changed, rest, per = found.sum_of(*CHANGED), found.sum_of(*_CALM), unit_words(found)
+    unknown = found.sum_of("unknown").kernels
     if not changed.kernels:
         subject = "Kernels matched by name" if unknown else "No kernel changed"
         subject = "Same program" if found.is_same_program else subject
@@ -115,14 +114,14 @@ def _facts(found: ProfileComparison) -> str:
     if found.unit != "trace":
         one, two, noun = found.units_before, found.units_after, f"{found.unit}s"
         facts.append(f"{format_count(one, noun)} each" if one == two else f"{one:,} and {format_count(two, noun)}")
-    if any(each.ranges in ("apart", "overlap") for each in found.of(_CALM)):
+    if any(each.ranges in ("apart", "overlap") for each in found.of(*_CALM)):
         pace = f"{format_percent(abs(found.drift - 1))}% {'slower' if found.drift >= 1 else 'faster'}"
         facts.append(f"unchanged code {pace if abs(found.drift - 1) >= _MIN_PACE else 'as fast'} (median)")
     return " · ".join(facts)
 
 
 def _notes(found: ProfileComparison) -> Iterator[Diagnostic]:
-    unknown = found.sum_of(_UNKNOWN).kernels
+    unknown = found.sum_of("unknown").kernels
     if unknown:
         words = f"{format_count(unknown, 'kernels')} without a module {verb(unknown, 'is', 'are')} matched by name"
         yield Diagnostic("note", words, hint="pass the dumps of both programs to compare their code")
@@ -135,7 +134,7 @@ def _notes(found: ProfileComparison) -> Iterator[Diagnostic]:
 
 
 def _numbers(found: ProfileComparison, sentences: Sequence[str]) -> dict[str, Cell]:
-    sums = {body: found.sum_of((body,)) for body in CODE}
+    sums = {body: found.sum_of(body) for body in CODE}
     return {
         "unit": found.unit,
         "before_units": found.units_before,

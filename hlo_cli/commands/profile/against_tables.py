@@ -44,7 +44,7 @@ def sums_table(found: ProfileComparison, outliers: int) -> Table:
     """One row for each kind of code, with the sums of the times."""
     rows: list[Row] = []
     for body, words in CODE.items():
-        total = found.sum_of((body,))
+        total = found.sum_of(body)
         if body == "same" and total.kernels:
             few = "; too few calls to compare" if found.has_few_calls else "; no outliers"
             words += f"; {format_count(outliers, 'outliers')}" if outliers else few

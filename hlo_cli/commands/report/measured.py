@@ -178,7 +178,7 @@ def _table(measured: MeasuredModule, predicted: Mapping[str, float], keys: Keys)
     columns = (
         Column("measured_seconds", "measured", "seconds", total="sum", group=group),
         Column("share", "share", "percent", total="sum"),
-        Column("calls", "calls", "number", group=group, rank=6),
+        Column("calls", "calls", "count", group=group, rank=6),
         Column("mean_seconds", "avg", "seconds", rank=6),
         *(
             (
