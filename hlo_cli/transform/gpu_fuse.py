@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple
 
+from hlo_cli.analysis.cost.kernel_costs import NO_KERNELS
 from hlo_cli.analysis.fusion.graph import Graph, Node, graph_of
 from hlo_cli.analysis.gpu_fusion.durations import microseconds
 from hlo_cli.analysis.gpu_fusion.model import LAUNCH, KernelModel, KernelTime
@@ -196,10 +197,28 @@ class _Pipeline:
         return sum(LAUNCH + self.model.time(node).ticks for node in kernels)
 
 
-def gpu_decisions(module: Module, chip: str) -> list[GpuDecision]:
-    """The pairs that XLA:GPU's priority fusion would leave apart in a module, with most at stake first.
+def gpu_time(module: Module, chip: str) -> tuple[float, int]:
+    """Time of all kernels in microseconds, each run once, by XLA's model, and how many kernels it does not know.
 
-    A module after fusion is taken as it is: the pass would go on with it.
+    >>> from hlo_cli import parse_module
+    >>> gpu_time(parse_module("ENTRY e { p = f32[9] parameter(0)  ROOT n = f32[9] negate(p) }"), "h100")
+    (1.002, 0)
+    """
+    model = KernelModel(gpu_device(chip))
+    ticks = unknown = 0
+    for computation in gpu_computations(module):
+        for node in graph_of(computation, module.source.text).nodes:
+            if _is_kernel(node):
+                ticks += LAUNCH + model.time(node).ticks
+            else:
+                unknown += node.opcode not in NO_KERNELS
+    return microseconds(ticks), unknown
+
+
+def gpu_decisions(module: Module, chip: str) -> list[GpuDecision]:
+    """The pairs that XLA:GPU's priority fusion leaves apart in a module, with most at stake first.
+
+    The pass is run first, unless the module is scheduled: then it has been fused already.
 
     >>> from hlo_cli import parse_module
     >>> text = '''ENTRY e { p = f32[9] parameter(0)  n = f32[9] negate(p)  ROOT s = (f32[9], f32[9]) sort(n, n),
@@ -214,8 +233,8 @@ def gpu_decisions(module: Module, chip: str) -> list[GpuDecision]:
         names = ModuleNames(module)
         for computation in gpu_computations(module):
             graph = graph_of(computation, module.source.text)
-            fusion = PriorityFusion(graph, model, names, identities_of(graph)[0])
-            fusion.run()
+            if not module.is_scheduled:
+                PriorityFusion(graph, model, names, identities_of(graph)[0]).run()
             found += _apart(graph, GpuFusionRules(model, graph.root), model)
     return sorted(found, key=lambda each: (-each.saved_bytes, *each.names))
 

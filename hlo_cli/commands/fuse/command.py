@@ -54,6 +54,9 @@ writes and the memory traffic that it saves. Costs are those of XLA's cost
 analysis. See `hlo help fusion` for the terms, and `hlo help chips` for
 estimated times.
 
+With a GPU in --chip, --run-pass makes the fusions of XLA:GPU, --why-not computes
+its reasons and times, and changes have a predicted time.
+
 Options that change fusions can be combined: --unfuse comes first, then --fuse,
 then --run-pass. `--format hlo` and -o FILE.hlo write the resulting module.
 With --verify, both modules run on made-up arguments (see `hlo help running`).
@@ -117,7 +120,7 @@ finds other results.
     "apply",
     group="Changes",
     is_common=True,
-    help="Run the CPU compiler's fusion pass and show a diff.",
+    help="Run the passes for CPU, or for --chip; show a diff.",
 )
 @option(
     "--into",
@@ -181,7 +184,7 @@ def command(arguments: tuple[str, ...], **given: Any) -> int:
     if options.changes.is_requested and output.is_module:
         return _write(loaded, options, output)
     report = _report(loaded, options, timing, reading.command_line(inputs), output.requested_columns)
-    if timing is not None and not options.is_one_fusion:
+    if timing is not None and not (options.is_one_fusion or options.why_not or options.changes.is_requested):
         from hlo_cli.commands.shared.stage_notes import bounded_report
 
         report = bounded_report(report, loaded)
@@ -230,6 +233,13 @@ def _why_not(loaded: Loaded, options: FuseOptions, *, within: Computation | None
     from hlo_cli.commands.fuse.fusion_dump import fusion_dump, is_for_gpu
 
     process = None if options.changes.switches else fusion_dump(loaded)
+    if (chip := options.changes.gpu) is not None:
+        from hlo_cli.commands.fuse.why_not_computed import is_dump_of, report_of_computed_why_not
+
+        if process is None or not is_dump_of(process.process, chip):
+            return report_of_computed_why_not(
+                loaded, chip, names=options.pair_names, within=within, where=options.where
+            )
     if process is not None or (not options.changes.switches and is_for_gpu(loaded)):
         from hlo_cli.commands.fuse.why_not_gpu import report_of_gpu_why_not
 

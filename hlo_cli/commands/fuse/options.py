@@ -22,6 +22,17 @@ class RefusionOptions:
     into: str | None = None
     unfuse: tuple[str, ...] = ()
     switches: tuple[str, ...] = ()
+    chip: str | None = None
+
+    @property
+    def gpu(self) -> str | None:
+        """The GPU whose compiler decides: that of --chip, unless rules of the CPU compiler are named."""
+        if self.chip is None or self.switches:
+            return None
+        from hlo_cli.analysis.hardware.chips import find_chip
+
+        chip = find_chip(self.chip)
+        return chip.name if chip.target == "gpu" else None
 
     @property
     def is_requested(self) -> bool:
@@ -42,6 +53,7 @@ class RefusionOptions:
         words += ["--keep"] if self.keep else []
         words += [f"--into {self.into}"] if self.into is not None else []
         words += [f"--fusion-rules {','.join(self.switches)}"] if self.switches else []
+        words += [f"--chip {self.chip}"] if self.gpu is not None else []
         return " ".join(words)
 
     def check(self, *, why_not: bool, part_option: str | None) -> None:
@@ -95,6 +107,7 @@ class FuseOptions:
             self.into,
             _listed(self.unfuse),
             _listed(self.fusion_rules),
+            self.chip,
         )
 
     @property

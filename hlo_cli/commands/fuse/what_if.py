@@ -12,6 +12,7 @@ from hlo_cli.analysis.fusion.kernels import kernels_of
 from hlo_cli.analysis.fusion.rules import FusionRules
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.commands.fuse.options import RefusionOptions
+from hlo_cli.commands.fuse.what_if_gpu import certainty_notes, fusions_table, time_note
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
 from hlo_cli.commands.shared.text_diff import module_diff
 from hlo_cli.dataclass import dataclass
@@ -26,6 +27,7 @@ from hlo_cli.report.text import Passage
 from hlo_cli.source import Diagnostic, HloError
 from hlo_cli.transform.fuse import FusionDecision, fuse
 from hlo_cli.transform.fuse_pair import deciding_rule, fused_pair
+from hlo_cli.transform.gpu_fuse import GpuFusion, gpu_fuse
 from hlo_cli.transform.in_place import copies_note
 from hlo_cli.transform.unfuse import unfused
 
@@ -44,6 +46,7 @@ class Result:
     rejected: tuple[FusionDecision, ...] = ()
     notes: tuple[str, ...] = ()
     copies: tuple[str, ...] = ()
+    gpu: GpuFusion | None = None
 
 
 def rules_of(switches: Sequence[str]) -> FusionRules:
@@ -79,6 +82,13 @@ def what_if(module: Module, options: RefusionOptions) -> Result:
             consumer = next(i.name for i in module.instructions if i.opcode == opcodes.FUSION and i.name not in before)
     if not options.apply:
         return Result(module, notes=tuple(notes), copies=tuple(copies))
+    if options.gpu is not None:
+        made = gpu_fuse(module, options.gpu)
+        notes += certainty_notes(made, options.gpu)
+        return Result(made.module, notes=tuple(notes), copies=tuple(copies), gpu=made)
+    if target_of(module) == "gpu" and not options.switches:
+        hint = "add --fusion-rules cpu to apply the rules of the CPU compiler"
+        raise HloError("--run-pass on a GPU module requires --chip NAME", hint=hint)
     decided = fuse(module, rules_of(options.switches))
     copies += decided.copies
     return Result(decided.module, decided.fused, decided.rejected, tuple(notes), tuple(copies))
@@ -101,7 +111,9 @@ def report_of_what_if(loaded: Loaded, result: Result, options: RefusionOptions, 
     before, after = _kernel_totals(old), _kernel_totals(new)
     diff = module_diff(old, new, old_name=path, new_name=f"{path}, {options.option}")
     parts: list[Part] = [_compared(before, after)]
-    if options.apply:
+    if result.gpu is not None:
+        parts.append(fusions_table(result.gpu))
+    elif options.apply:
         parts += [_rules_table(result.rejected), _decisions_table((*result.fused, *result.rejected))]
     if not diff.hunks:
         parts.append(Passage("nothing", ("No instructions were fused or expanded.",)))
@@ -126,7 +138,8 @@ def report_of_what_if(loaded: Loaded, result: Result, options: RefusionOptions, 
 
 
 def _notes(loaded: Loaded, result: Result, options: RefusionOptions) -> Iterable[str]:
-    return (*_label(loaded, options), *result.notes, *copies_note(result.copies))
+    times = (time_note(loaded.module, result.module, options.gpu),) if options.gpu is not None else ()
+    return (*_label(loaded, options), *result.notes, *times, *copies_note(result.copies))
 
 
 _Totals = tuple[int, int, int]
@@ -211,7 +224,9 @@ def _is_before_the_pass(loaded: Loaded) -> bool:
 
 def _label(loaded: Loaded, options: RefusionOptions) -> Iterable[str]:
     """Notes on how reliable the answer is."""
-    if options.apply and _is_before_the_pass(loaded):
+    if options.gpu is not None:
+        pass
+    elif options.apply and _is_before_the_pass(loaded):
         yield "by its file name, this is the input of the CPU fusion pass; jaxlib 0.10.2 produces the same fusions"
     elif options.apply:
         target = target_of(loaded.module)

@@ -244,7 +244,9 @@ def _nothing(everything: Table, names: Sequence[str]) -> str:
 def _notes(dump: FusionDump | None) -> Iterator[Diagnostic]:
     if dump is None:
         yield Diagnostic("note", f"to get XLA's reasons, compile with XLA_FLAGS='{FLAGS}'")
-        yield Diagnostic("note", "--fusion-rules cpu shows the rules of the CPU compiler instead")
+        yield Diagnostic(
+            "note", "--chip NAME computes them for a GPU, --fusion-rules cpu shows those of the CPU compiler"
+        )
         return
     yield Diagnostic("note", f"reasons and times are those that XLA wrote in {dump.path}")
     yield Diagnostic(
