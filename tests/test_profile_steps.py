@@ -151,3 +151,16 @@ def test_calls_are_executions_times_trips(name: str) -> None:
             checked += 1
             assert found.calls == runs[operation.program] * times.known, operation.name
     assert checked >= len(profile.operations) // 2
+
+
+def test_a_program_that_cannot_be_read_is_named_and_the_dump_is_used() -> None:
+    def corrupt(program: TracedProgram) -> Module:
+        raise HloError("corrupt")
+
+    metadata = PlaneWriter("/host:metadata")
+    metadata.kind("jit_f(7)", id=7, statistics={"Hlo Proto": b"?", "program_id": Unsigned(7)})
+    trace = read_trace(file_of([core(0, ["abc"]), metadata]), "t.pb")
+    for given in ([GivenModule(7, parse_module(MODULE))], []):
+        profile = measure(trace, corrupt, given)
+        assert [each.is_joined for each in profile.operations] == [bool(given)] * 3
+        assert profile.notes == ("the module of jit_f(7) in the trace cannot be read; give a dump of it",)

@@ -46,7 +46,7 @@ class Programs:
 def programs_of(
     keys: Iterable[OperationKey],
     traced: Sequence[TracedProgram],
-    read_module: Callable[[TracedProgram], Module],
+    read_module: Callable[[TracedProgram], Module | None],
     given: Sequence[GivenModule] = (),
 ) -> Programs:
     """The programs that keys name: in the trace, else in a dump that has nine of ten of their operations.
@@ -70,12 +70,12 @@ def programs_of(
     for (id, name), own in ops.items():
         of_name = traced_by_name.get(name, ())
         program = _traced(id, of_name, traced_by_id)
-        if program is not None:
-            if program not in read:
-                module = read_module(program)
-                read[program] = MeasuredProgram(program.id, name or module.name, module)
-            found[id, name] = read[program]
+        module = None if program is None else read_module(program)
+        if program is not None and module is not None:
+            found[id, name] = read.setdefault(program, MeasuredProgram(program.id, name or module.name, module))
             continue
+        if program is not None:
+            notes.append(f"the module of {program.name} in the trace cannot be read; give a dump of it")
         chosen, share = _given(id, own, given_by_name.get(name, ()) if name else given, names)
         if chosen is not None and share < _LEAST_SHARE:
             notes.append(f"{chosen.name} of the dump has only {share:.0%} of the operations that ran; not used")
@@ -132,7 +132,7 @@ def _given(
 def join_kernels(
     rows: Occurrences,
     traced: Sequence[TracedProgram],
-    read_module: Callable[[TracedProgram], Module],
+    read_module: Callable[[TracedProgram], Module | None],
     given: Sequence[GivenModule],
 ) -> Occurrences:
     """Rows whose kernels name their instruction, if the trace has no annotations: the last resort.
@@ -141,7 +141,8 @@ def join_kernels(
     """
     if any(key.op for key in rows.keys):
         return rows
-    in_trace: list[tuple[int | None, Module]] = [(each.id, read_module(each)) for each in traced]
+    read = [(each.id, read_module(each)) for each in traced]
+    in_trace: list[tuple[int | None, Module]] = [(id, module) for id, module in read if module is not None]
     modules = in_trace or [(each.id, each.module) for each in given]
     found: dict[str, list[tuple[int | None, str, str]]] = {}
     for id, module in modules:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from typing import Final
@@ -39,11 +40,18 @@ def measure(
 ) -> Profile:
     """The profile of a trace, or of those of several hosts; `read_module` parses its programs, `given` are of a dump.
 
-    HloError if the traces have no timed operations.
+    Programs that cannot be read are named in `Profile.notes`. HloError if the traces have no timed operations.
     """
     traces = (traces,) if isinstance(traces, Trace) else tuple(traces)
-    platform, read_module = platform_of(traces), cache(read_module)
-    found = _measured(traces, platform, read_module, given)
+    platform = platform_of(traces)
+
+    @cache
+    def read(program: TracedProgram) -> Module | None:
+        with suppress(HloError):
+            return read_module(program)
+        return None
+
+    found = _measured(traces, platform, read, given)
     if found is None:
         notes = [note for trace in traces for note in trace.notes]  # such as that it is truncated
         raise HloError(
@@ -54,7 +62,7 @@ def measure(
         )
     if platform != "TPU":
         return found
-    sparse = _measured(traces, platform, read_module, given, is_sparse=True)
+    sparse = _measured(traces, platform, read, given, is_sparse=True)
     if sparse is None:
         return found
     time = f"{sum(sparse.busy_ps) * PS * 1e3:.3g} ms"
@@ -65,7 +73,7 @@ def measure(
 def _measured(
     traces: Sequence[Trace],
     platform: Platform,
-    read_module: Callable[[TracedProgram], Module],
+    read_module: Callable[[TracedProgram], Module | None],
     given: Sequence[GivenModule],
     *,
     is_sparse: bool = False,
