@@ -1,5 +1,7 @@
 """Asks XProf about the traces of TPUs and GPUs that the tests write, and keeps its answers in tests/data/xprof.json.gz.
 
+Of some it keeps what it writes as trace.json, in tests/data/xprof.NAME.trace.json.gz.
+
 In an environment with xprof 2.24.2 and numpy:
 PYTHONPATH=.:tests python tests/asking_xprof.py
 """
@@ -13,7 +15,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from traces_of_xprof import ANSWERS, makers
+from traces_of_xprof import ANSWERS, JSON_FILES, makers
 
 HLO_STATS = (
     "program_id category hlo_op_name occurrences total_time total_self_time total_self_time_percent model_flop_rate "
@@ -30,6 +32,8 @@ OVERALL = "Total"
 def main() -> int:
     answers: dict[str, object] = {"columns": {"hlo_stats": HLO_STATS, "roofline": ROOFLINE}}
     answers |= {name: answer(make()) for name, make in makers().items()}
+    for name, path in JSON_FILES.items():
+        path.write_bytes(gzip.compress(trace_json(makers()[name]()), 9, mtime=0))
     text = json.dumps(answers, separators=(",", ":"))
     ANSWERS.write_bytes(gzip.compress(text.encode(), 9, mtime=0))
     print(f"{ANSWERS}: {len(answers) - 1} files, {ANSWERS.stat().st_size} bytes")
@@ -55,6 +59,17 @@ def answer(data: bytes) -> dict[str, object]:
         "peaks": roofline.get("p"),
         "steps": steps,
     }
+
+
+def trace_json(data: bytes) -> bytes:
+    """The trace as the trace viewer has it."""
+    from xprof.convert import raw_to_tool_data
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "host.xplane.pb"
+        path.write_bytes(data)
+        text, _ = raw_to_tool_data.xspace_to_tool_data([str(path)], "trace_viewer", {"use_saved_result": False})
+    return text.encode() if isinstance(text, str) else bytes(text)
 
 
 def tables(path: Path, tool: str) -> Iterator[Mapping[str, object]]:

@@ -13,6 +13,7 @@ import pytest
 
 from hlo_cli.analysis.dataflow.trip_count import trip_count
 from hlo_cli.analysis.profile.executions import measured_trips
+from hlo_cli.analysis.profile.joining import GivenModule
 from hlo_cli.analysis.profile.measure import measure
 from hlo_cli.analysis.profile.measures import Measure, operation_measures
 from hlo_cli.analysis.profile.profile import PS, Operation, Profile, Traffic
@@ -24,7 +25,7 @@ from hlo_cli.syntax.read import read_module
 from hlo_cli.syntax.traces.read import read_trace
 from traces_of_gpus import LAUNCHED_BEFORE_PS, kernels_of
 from traces_of_tpus import calls_of, host_steps_of, offloaded
-from traces_of_xprof import ANSWERS, makers, source
+from traces_of_xprof import ANSWERS, JSON_FILES, makers, source
 
 MAKERS = makers()
 ALL: dict[str, Any] = json.loads(gzip.decompress(ANSWERS.read_bytes()))
@@ -245,3 +246,30 @@ def test_steps_of_tpus_are_those_of_xprof(name: str) -> None:
 @pytest.mark.parametrize("name", RECORDED)
 def test_every_operation_of_a_program_in_the_trace_is_joined(name: str) -> None:
     assert all(each.is_joined for each in profile_of(name).operations)
+
+
+@pytest.mark.parametrize("name", JSON_FILES)
+def test_the_json_of_a_trace_has_the_same_operations(name: str) -> None:
+    whole = profile_of(name)
+    given = [GivenModule(None, parsed(program)) for program in source("cpu_loops").programs()]
+    found = measure(read_trace(gzip.decompress(JSON_FILES[name].read_bytes()), name), parsed, given)
+    assert times_of(found) == times_of(whole)
+    assert found.total_ps == whole.total_ps
+    assert [step.name for step in found.steps] == [step.name for step in whole.steps]
+    assert found.step_codes.tolist().count(-1) == whole.step_codes.tolist().count(-1)
+
+
+def times_of(profile: Profile) -> dict[tuple[str, str], tuple[object, ...]]:
+    """Calls, events, and times in picoseconds of each operation, and what its metadata say, by program and name."""
+    return {
+        (each.program.name if each.program else "", each.name): (
+            found.calls,
+            found.events,
+            round(found.total / PS),
+            round(found.self_time / PS),
+            each.is_joined,
+            each.category,
+            each.source,
+        )
+        for each, found in zip(profile.operations, operation_measures(profile), strict=True)
+    }

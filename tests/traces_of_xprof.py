@@ -19,6 +19,11 @@ TRACES = Path(__file__).parent.parent / "fixtures" / "traces"
 ANSWERS = Path(__file__).parent / "data" / "xprof.json.gz"
 RANDOM = (0, 1, 2, 5, 6, 7)
 """Seeds; others make overlaps for which XProf's self time is negative, and wraps around."""
+JSON_FILES = {
+    "cpu_loops, TPU, device clock of steps too": ANSWERS.with_name("xprof.tpu.trace.json.gz"),
+    "cpu_loops, GPU, derived lines": ANSWERS.with_name("xprof.gpu.trace.json.gz"),
+}
+"""What XProf writes of some files as trace.json."""
 SOURCES = ("cpu_loops/trace.xplane.pb.gz", "cpu/trace.xplane.pb")
 
 
