@@ -484,3 +484,16 @@ def test_timelines_of_several_hosts_show_one_clock(tmp_path: Path, ask: Ask) -> 
     assert len({row["device"] for row in rows}) == 2
     assert "clocks of hosts differ" in both["notes"][0]["message"]
     assert len(ask(str(tmp_path), "--by", "device")["tables"]["devices"]["rows"]) == 4
+
+
+def test_sums_of_kernels_have_calls_but_no_times(tmp_path: Path, ask: Ask, capsys: Capture) -> None:
+    stats, dump = tmp_path / "results.stats.csv", tmp_path / "m.hlo"
+    rows = ('"Name","Calls","TotalDurationNs","AverageNs","Percentage"', '"z.kd",40,80000,2000,60.0', '"g",10,9,1,4.0')
+    stats.write_text("\n".join(rows), encoding="utf-8")
+    dump.write_text(MODULE, encoding="utf-8")
+    found = ask(str(stats), str(dump))["tables"]["operations"]["rows"]
+    assert {(row["instruction"], row["calls"]) for row in found} == {("z", 40), ("(no instruction)", 10)}
+    (device,) = ask(str(stats), "--by", "device")["tables"]["devices"]["rows"]
+    assert device["busy_seconds"] == pytest.approx(device["time_seconds"])
+    assert ask(str(stats), str(dump), "z")["answer"]["median_seconds"] is None
+    assert "only sums of events" in fails(capsys, "profile", str(stats), "--timeline")

@@ -16,7 +16,7 @@ from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Line, Run
 from hlo_cli.report.unknown_choice import unknown_choice_error
-from hlo_cli.source import Diagnostic
+from hlo_cli.source import Diagnostic, HloError
 
 if TYPE_CHECKING:
     from hlo_cli.commands.profile.measured import Measured
@@ -31,6 +31,9 @@ _LANES: Final = 16
 def report_of_timeline(measured: Measured, step: str | None) -> Report:
     """The events of a step, by default of the one with the median time; without steps, of the whole trace."""
     profile = measured.profile
+    if all(each.measure.events and each.measure.least is None for each in measured.every):
+        hint = "record it with events, such as with `rocprofv3 --kernel-trace`"
+        raise HloError(f"{measured.loaded.path} has only sums of events, without times", hint=hint)
     at = median_step(profile)
     if step is not None:
         names = [each.name for each in profile.steps]
