@@ -460,3 +460,40 @@ def test_the_tiles_of_slices_explain_part_of_the_time(tmp_path: Path, ask: Ask, 
     out = capsys.readouterr().out
     assert "7,168 × 4 of 4 KiB: 112 MiB touched, 1 of 8 rows used" in out
     assert "hlo layout 'f32[16,7168,512]{2,0,1:T(8,128)}'" in out
+
+
+def test_a_module_selects_its_operations(ask: Ask, capsys: Capture) -> None:
+    every = ask(str(LOOPS))["tables"]["operations"]["rows"]
+    for module in {row["module"] for row in every}:
+        rows = ask(str(LOOPS), "--module", module)["tables"]["operations"]["rows"]
+        assert rows == [row for row in every if row["module"] == module]
+    calls = [ask(str(LOOPS), "ynn_fusion", "--module", name)["answer"]["calls"] for name in ("jit_step", "jit_repeat")]
+    assert sorted(calls) == sorted(row["calls"] for row in every if row["instruction"] == "ynn_fusion")
+    assert "use --module" in ask(str(LOOPS), "ynn_fusion")["notes"][0]["message"]
+    assert "unknown module" in fails(capsys, "profile", str(LOOPS), "--module", "none")
+
+
+def test_timelines_of_several_hosts_show_one_clock(tmp_path: Path, ask: Ask) -> None:
+    trace = read_trace(gzip.decompress(LOOPS.read_bytes()), "loops")
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.xplane.pb").write_bytes(tpu_file(trace, VARIANTS[0]))
+    both = ask(str(tmp_path), "--timeline", "--step", "1")
+    alone = ask(str(tmp_path / "a.xplane.pb"), "--timeline", "--step", "1")
+    rows = both["tables"]["timeline"]["rows"]
+    assert len(rows) == len(alone["tables"]["timeline"]["rows"])
+    assert len({row["device"] for row in rows}) == 2
+    assert "clocks of hosts differ" in both["notes"][0]["message"]
+    assert len(ask(str(tmp_path), "--by", "device")["tables"]["devices"]["rows"]) == 4
+
+
+def test_sums_of_kernels_have_calls_but_no_times(tmp_path: Path, ask: Ask, capsys: Capture) -> None:
+    stats, dump = tmp_path / "results.stats.csv", tmp_path / "m.hlo"
+    rows = ('"Name","Calls","TotalDurationNs","AverageNs","Percentage"', '"z.kd",40,80000,2000,60.0', '"g",10,9,1,4.0')
+    stats.write_text("\n".join(rows), encoding="utf-8")
+    dump.write_text(MODULE, encoding="utf-8")
+    found = ask(str(stats), str(dump))["tables"]["operations"]["rows"]
+    assert {(row["instruction"], row["calls"]) for row in found} == {("z", 40), ("(no instruction)", 10)}
+    (device,) = ask(str(stats), "--by", "device")["tables"]["devices"]["rows"]
+    assert device["busy_seconds"] == pytest.approx(device["time_seconds"])
+    assert ask(str(stats), str(dump), "z")["answer"]["median_seconds"] is None
+    assert "only sums of events" in fails(capsys, "profile", str(stats), "--timeline")

@@ -72,7 +72,7 @@ def with_executions(rows: Occurrences, operations: Sequence[Operation], codes: I
     The first kernel is the earliest of those that run once an execution and have as many events as most of these.
     """
     runs = rows.runs.copy()
-    if (runs != NO_RUN).any():
+    if (runs != NO_RUN).any() or (rows.counts > 1).any():  # sums have no order
         return runs
     once = _once_a_run(operations)
     programs = {each.program: at for at, each in enumerate(operations) if each.program and each.program.module}

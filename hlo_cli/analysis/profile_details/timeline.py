@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hlo_cli.analysis.profile.intervals import union
 from hlo_cli.analysis.profile.profile import PS, Operation, Profile
@@ -73,17 +74,34 @@ def window_of(profile: Profile, step: int | None) -> Window:
     It begins with the step or with the first event that belongs to it, and ends with the last of them.
     """
     occurrences = profile.occurrences
-    own = np.ones(len(occurrences), np.bool_) if step is None else profile.step_codes == step
+    shared = _of_first_host(profile)
+    own = shared if step is None else shared & (profile.step_codes == step)
     bounds = [] if step is None else [profile.steps[step].begin_ps, profile.steps[step].end_ps]
     begins = occurrences.begins_ps[own]
     begin = min([*bounds[:1], *([int(begins.min())] if len(begins) else [])], default=0)
     end = max([*bounds[1:], *([int(occurrences.ends_ps[own].max())] if len(begins) else [])], default=0)
-    rows = np.flatnonzero((occurrences.begins_ps < end) & (occurrences.ends_ps > begin))
+    rows = np.flatnonzero(shared & (occurrences.begins_ps < end) & (occurrences.ends_ps > begin))
     rows = rows[np.lexsort((-occurrences.durations_ps[rows], occurrences.begins_ps[rows]))].astype(np.int64)
     pairs = np.stack((occurrences.devices[rows], occurrences.lines[rows]))
     distinct, codes = np.unique(pairs, axis=1, return_inverse=True)
     lanes = [Lane(occurrences.device_names[a], occurrences.line_names[b]) for a, b in distinct.T.tolist()]
     return Window(profile, begin, end, rows, lanes, codes.reshape(-1).astype(np.int64))
+
+
+def host_of(profile: Profile) -> str:
+    """The host whose devices a window shows, as clocks of hosts differ; empty if there is only one.
+
+    The names of devices begin with their host.
+    """
+    names = profile.occurrences.device_names
+    return names[0].rpartition(" ")[0] if len(profile.traces) > 1 and names else ""
+
+
+def _of_first_host(profile: Profile) -> NDArray[np.bool_]:
+    """Whether each row is of a device of the first host."""
+    host = host_of(profile)
+    there = [not host or name.rpartition(" ")[0] == host for name in profile.occurrences.device_names]
+    return np.array(there, np.bool_)[profile.occurrences.devices]
 
 
 def median_step(profile: Profile) -> int | None:

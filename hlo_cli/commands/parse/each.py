@@ -31,6 +31,8 @@ _COLUMNS = (
     Column("largest_bytes", "largest", "bytes", person=False),
 )
 
+_TRACE = ".xplane.pb"
+"""What the name of a profiler's trace contains."""
 _NAMED = 3
 """The most inputs that a next command repeats."""
 
@@ -76,6 +78,8 @@ def _next(
         lines.append(f"hlo parse {names} --module {shlex.quote(largest.module)}")
     else:
         lines.append(shlex.join(("hlo", "parse", largest.path)))
+    if len(many.arguments) == 1 and _TRACE in many.arguments[0]:
+        lines.insert(0, f"hlo profile {names}")
     return (*lines, f"hlo memspace {names}") if len(many.arguments) <= _NAMED else tuple(lines)
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from hlo_cli.analysis.profile.rates import over_peak
 from hlo_cli.analysis.profile_details.touched import touched_tiles
 from hlo_cli.commands.profile.operations import source_of
-from hlo_cli.commands.profile.words import facts_of, numbers_of
+from hlo_cli.commands.profile.words import facts_of, numbers_of, over_peak_words
 from hlo_cli.ir.operations import COLLECTIVES, wrapped_opcode
 from hlo_cli.report.cell import Row
 from hlo_cli.report.column import Column
@@ -21,9 +20,6 @@ from hlo_cli.source import HloError
 if TYPE_CHECKING:
     from hlo_cli.commands.profile.measured import Measured
     from hlo_cli.commands.profile.timed import Timed
-
-_NAMED = 3
-"""How many instructions above the roof a sentence names."""
 
 
 def report_of_lost(measured: Measured) -> Report:
@@ -116,24 +112,13 @@ def _answer(measured: Measured, found: Sequence[Timed], lost: float) -> str:
 
 
 def _remarks(found: Sequence[Timed]) -> Iterator[Passage]:
-    texts = [*_over_peak(found)]
+    texts = [*over_peak_words(found)]
     collectives = [each for each in found if each.lost and _is_collective(each)]
     if collectives:
         names = format_count(len(collectives), "collectives")
         texts.append(f"The floor of {names} is that of memory traffic; the time on links is not in it.")
     if texts:
         yield Passage("remarks", tuple(texts))
-
-
-def _over_peak(found: Sequence[Timed]) -> Iterator[str]:
-    """A sentence for each reason why instructions exceed the roof."""
-    reasons: dict[str, list[str]] = {}
-    for each in found:
-        if reason := over_peak(each.operation, each.rates):
-            reasons.setdefault(reason, []).append(each.operation.name)
-    for reason, names in reasons.items():
-        shown = ", ".join(names[:_NAMED]) + (f", and {len(names) - _NAMED:,} more" if len(names) > _NAMED else "")
-        yield f"Over 100% of the roof: {shown}; {reason}."
 
 
 def _is_collective(each: Timed) -> bool:

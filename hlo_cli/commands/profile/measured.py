@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
@@ -15,7 +16,7 @@ from hlo_cli.commands.profile.timed import Sum, Timed, sum_of
 from hlo_cli.commands.shared.io_options import format_options
 from hlo_cli.report.numbers import format_seconds
 from hlo_cli.report.unknown_choice import unknown_choice_error
-from hlo_cli.source import Diagnostic
+from hlo_cli.source import Diagnostic, HloError
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.hardware.chip_specs import ChipSpec
@@ -35,6 +36,17 @@ class Measured:
         self.loaded, self.where, self.module = loaded, where, module
         self.profile: Profile = loaded.profile
         self.roofs = Roofs(self.profile.peaks, chip)
+
+    @cached_property
+    def chip(self) -> ChipSpec | None:
+        """The chip for predictions: that of --chip, else the GPU that the trace names, if it is a known one."""
+        if self.roofs.chip is not None or self.profile.platform != "GPU" or not self.profile.device_type:
+            return self.roofs.chip
+        from hlo_cli.analysis.hardware.chip_specs import chip_spec
+
+        with suppress(HloError):
+            return chip_spec(self.profile.device_type)
+        return None
 
     @cached_property
     def every(self) -> Sequence[Timed]:

@@ -112,8 +112,8 @@ def _facts(measured: Measured, timed: Timed, calls: Calls, tiles: Sequence[Touch
         yield Fact("writes" if each.is_written else "reads", remark=f"{each.slice}  {format_bytes(each.data_bytes)}")
         yield Fact("into" if each.is_written else "of", remark=str(each.array))
         yield Fact("tiles", remark=_tiles(each), is_whole=True)
-    if (found := prediction_of(measured, timed)) is not None and measured.roofs.chip is not None:
-        yield Fact("predicted", remark=prediction_words(found, timed, measured.roofs.chip.chip), is_whole=True)
+    if (found := prediction_of(measured, timed)) is not None and measured.chip is not None:
+        yield Fact("predicted", remark=prediction_words(found, timed, measured.chip.chip), is_whole=True)
     if operation.instruction is not None and not tiles:
         yield Fact("result", remark=operation.instruction.shape.to_string(layout=True))
     kernels = [name for name in operation.kernels if name != operation.name]

@@ -15,11 +15,12 @@ from hlo_cli.commands.profile.columns import (
 )
 from hlo_cli.commands.profile.measured import Measured
 from hlo_cli.commands.profile.timed import NO_INSTRUCTION, Timed, sum_of
-from hlo_cli.commands.profile.words import answer_of, facts_of, numbers_of
+from hlo_cli.commands.profile.words import answer_of, facts_of, numbers_of, over_peak_words
 from hlo_cli.report.cell import Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
+from hlo_cli.report.text import Passage
 
 
 def report_of_operations(measured: Measured) -> Report:
@@ -29,11 +30,22 @@ def report_of_operations(measured: Measured) -> Report:
         answer_of(measured),
         version=1,
         numbers=numbers_of(measured),
-        parts=(facts_of(measured), operations_table(measured), kernels_table(measured), *_sparse_core(measured)),
+        parts=(
+            facts_of(measured),
+            operations_table(measured),
+            kernels_table(measured),
+            *_sparse_core(measured),
+            *_remarks(measured),
+        ),
         next=_next(measured),
         notes=measured.notes,
         input=measured.loaded.facts,
     )
+
+
+def _remarks(measured: Measured) -> Iterator[Passage]:
+    if texts := tuple(over_peak_words(sorted(measured.selected, key=rank))):
+        yield Passage("remarks", texts)
 
 
 def _sparse_core(measured: Measured) -> Iterator[Table]:

@@ -40,9 +40,6 @@ class ProfileOptions:
             raise requirement_error("--against-dump", "--against OLD")
         if self.step is not None and not self.timeline:
             raise requirement_error("--step", "--timeline")
-        if self.predicted and self.chip is None and self.chip_file is None:
-            hint = "run `hlo help chips` to list all chips"
-            raise requirement_error("--predicted", "--chip NAME", hint=hint)
         narrowed = {
             "--where": self.where is not None and (self.against is not None or self.name is not None),
             "--chip": self.chip is not None and self.against is not None,

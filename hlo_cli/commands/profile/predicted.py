@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from hlo_cli.commands.profile.operations import source_of
 from hlo_cli.commands.profile.prediction import predictions_of
 from hlo_cli.commands.profile.words import facts_of, numbers_of
+from hlo_cli.commands.shared.option_conflicts import requirement_error
 from hlo_cli.dataclass import dataclass
 from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_count, format_percent, format_ratio, format_seconds
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
-from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.hardware.estimate import Estimate
@@ -46,9 +46,9 @@ class _Prediction:
 
 def report_of_predictions(measured: Measured) -> Report:
     """One row for each instruction, those with the largest difference of all calls first; HloError without a chip."""
-    chip = measured.roofs.chip
+    chip = measured.chip
     if chip is None:
-        raise HloError("--predicted requires --chip NAME", hint="run `hlo help chips` to list all chips")
+        raise requirement_error("--predicted", "--chip NAME", hint="run `hlo help chips` to list all chips")
     estimates = predictions_of(measured)
     found = [_Prediction(each, estimates[each]) for each in measured.selected if each in estimates]
     found.sort(key=lambda each: (-abs(each.difference), each.timed.operation.name))

@@ -36,7 +36,7 @@ def prediction_words(found: Estimate, timed: Timed, chip: str) -> str:
 
 
 def _predictions(measured: Measured, timed: Sequence[Timed]) -> Mapping[Timed, Estimate]:
-    chip = measured.roofs.chip
+    chip = measured.chip
     if chip is None:
         return {}
     from hlo_cli.analysis.cost.predicted_time import predicted_times

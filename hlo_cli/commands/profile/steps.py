@@ -51,7 +51,7 @@ def report_of_devices(measured: Measured) -> Report:
     """One row for each device: its time, and the idle part of it."""
     profile = measured.profile
     found = _Groups(measured, profile.occurrences.devices, len(profile.devices))
-    spans = [max(span * PS, 0.0) for span in profile.spans_ps]
+    spans = [max(span * PS, each.self_time) for span, each in zip(profile.spans_ps, found.measures, strict=True)]
     rows = tuple(
         (*found.cells(at, span, 1), name) for at, (name, span) in enumerate(zip(profile.devices, spans, strict=True))
     )

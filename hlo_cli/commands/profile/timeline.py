@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.profile.profile import PS
-from hlo_cli.analysis.profile_details.timeline import Slot, Window, median_step, window_of
+from hlo_cli.analysis.profile_details.timeline import Slot, Window, host_of, median_step, window_of
 from hlo_cli.commands.profile.words import facts_of
 from hlo_cli.report.cell import Cell, Row
 from hlo_cli.report.column import Column
@@ -16,6 +16,7 @@ from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Line, Run
 from hlo_cli.report.unknown_choice import unknown_choice_error
+from hlo_cli.source import Diagnostic, HloError
 
 if TYPE_CHECKING:
     from hlo_cli.commands.profile.measured import Measured
@@ -30,6 +31,9 @@ _LANES: Final = 16
 def report_of_timeline(measured: Measured, step: str | None) -> Report:
     """The events of a step, by default of the one with the median time; without steps, of the whole trace."""
     profile = measured.profile
+    if all(each.measure.events and each.measure.least is None for each in measured.every):
+        hint = "record it with events, such as with `rocprofv3 --kernel-trace`"
+        raise HloError(f"{measured.loaded.path} has only sums of events, without times", hint=hint)
     at = median_step(profile)
     if step is not None:
         names = [each.name for each in profile.steps]
@@ -55,9 +59,14 @@ def report_of_timeline(measured: Measured, step: str | None) -> Report:
         },
         parts=(facts_of(measured), _figure(window), _table(window, slots)),
         next=_next(measured, name, slots),
-        notes=measured.notes,
+        notes=(*_notes(measured), *measured.notes),
         input=measured.loaded.facts,
     )
+
+
+def _notes(measured: Measured) -> Iterator[Diagnostic]:
+    if host := host_of(measured.profile):
+        yield Diagnostic("note", f"showing the devices of {host}; the clocks of hosts differ")
 
 
 def _answer(window: Window, slots: Sequence[Slot], name: str | None) -> str:

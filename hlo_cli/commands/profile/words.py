@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.profile.profile import PS
+from hlo_cli.analysis.profile.rates import over_peak
 from hlo_cli.commands.profile.timed import sum_of
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.numbers import format_count, format_percent, format_seconds
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from hlo_cli.commands.profile.timed import Timed
 
 _NOUNS: Final = {"TPU": "core"}
+_NAMED: Final = 3
+"""How many instructions above the roof a sentence names."""
 _PART: Final = 3
 """The first line names a kind of instructions if the longest one takes less than this part of the kind's time."""
 
@@ -76,7 +79,19 @@ def _roof(longest: Timed) -> str:
     if not rates.efficiency:
         return ""
     limit = {"compute": "flops", "HBM": "memory bandwidth"}.get(rates.bound_by, f"{rates.bound_by} bandwidth")
-    return f", at {format_percent(rates.efficiency)}% of the peak {limit}"
+    reason = over_peak(longest.operation, rates)
+    return f", at {format_percent(rates.efficiency)}% of the peak {limit}{f': {reason}' if reason else ''}"
+
+
+def over_peak_words(found: Sequence[Timed]) -> Iterator[str]:
+    """A sentence for each reason why instructions exceed the roof."""
+    reasons: dict[str, list[str]] = {}
+    for each in found:
+        if reason := over_peak(each.operation, each.rates):
+            reasons.setdefault(reason, []).append(each.operation.name)
+    for reason, names in reasons.items():
+        shown = ", ".join(names[:_NAMED]) + (f", and {len(names) - _NAMED:,} more" if len(names) > _NAMED else "")
+        yield f"Over 100% of the roof: {shown}; {reason}."
 
 
 def facts_of(measured: Measured) -> Passage:
