@@ -125,7 +125,7 @@ _STEPS = 1
     group="Reports",
     metavar="TRACE",
     shell_complete=completion.files,
-    help="Replace unknown trip counts by those measured in TRACE (with --tree).",
+    help="Use trip counts measured in TRACE for loops without a known one (with --tree).",
 )
 @where_option
 @each_options
