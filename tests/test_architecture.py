@@ -94,7 +94,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "graph": {"by", "diff", "report", "shared"},
         "report": {"by", "fuse", "layout", "lint", "memspace", "profile", "schedule", "shard", "shared"},
         **{name: {"shared"} for name in ("help", "tile_index")},
-        "parse": {"shared", "verify"},
+        "parse": {"profile", "shared", "verify"},
         "run": {"diff", "shared"},
         "front": {"shared"},
         "quoted": {"shared"},

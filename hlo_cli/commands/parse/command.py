@@ -120,6 +120,13 @@ _STEPS = 1
     shell_complete=completion.computations,
     help="Include only instructions in this computation.",
 )
+@option(
+    "--profile",
+    group="Reports",
+    metavar="TRACE",
+    shell_complete=completion.files,
+    help="Use trip counts measured in TRACE for loops without a known one (with --tree).",
+)
 @where_option
 @each_options
 @io_options
@@ -160,9 +167,7 @@ def _report(
 
         return report_of_origin(loaded, options.why, reading, reading.command_line(inputs))
     if options.tree:
-        from hlo_cli.commands.parse.tree import report_of_tree
-
-        return report_of_tree(loaded)
+        return _tree(loaded, options.profile, reading)
     from hlo_cli.commands.parse.summary import lone_instruction, report_of_module
 
     if (instruction := lone_instruction(loaded.module)) is not None:
@@ -171,6 +176,24 @@ def _report(
         notes = tuple(Diagnostic("note", note) for note in loaded.input.notes)
         return explain_alone(loaded.module, instruction, notes=notes)
     return report_of_module(loaded, reading.command_line(inputs))
+
+
+def _tree(loaded: Loaded, profile: str | None, reading: InputOptions) -> Report:
+    """The tree of calls, with measured trip counts if there is a profile."""
+    from hlo_cli.commands.parse.tree import report_of_tree
+
+    if profile is None:
+        return report_of_tree(loaded)
+    from hlo_cli.commands.profile.load import load_profile
+    from hlo_cli.commands.profile.trips import with_measured_trips
+
+    dump = () if loaded.input.path is None else (loaded.input.path,)
+    found = load_profile(profile, (), reading)
+    if any(each.module is None for each in found.profile.programs):
+        found = load_profile(profile, dump, reading)
+    loaded, notes = with_measured_trips(loaded, found.profile)
+    report = report_of_tree(loaded)
+    return replace(report, notes=(*report.notes, *notes))
 
 
 def _explain(loaded: Loaded, name: str, reading: InputOptions, inputs: tuple[str, ...]) -> Report:

@@ -33,6 +33,7 @@ class ParseOptions:
     verify: bool = False
     computation: str | None = None
     where: str | None = None
+    profile: str | None = None
     each: bool = False
     jobs: int | None = None
 
@@ -53,6 +54,8 @@ class ParseOptions:
                     raise conflict_error(option, reports[0])
                 required = _REQUIRED[option][0]
                 raise requirement_error(option, required, hint=f"add {required} NAME")
+        if self.profile is not None and not self.tree:
+            raise requirement_error("--profile", "--tree")
         if self.verify and not (self.part is not None or self.desugar or self.sugar):
             raise requirement_error("--verify", "--slice, --desugar, or --sugar")
         if self.desugar and self.sugar:

@@ -44,7 +44,7 @@ class MeasuredModule:
     """The measured times of one module: kernels with their times per unit, most time first.
 
     `seconds` is their sum, `step_seconds` the median duration of whole steps, None if there are none; `missing` is the
-    number of kernels that the module does not have.
+    number of kernels that the module does not have, and `notes` are on its trip counts.
     """
 
     profile: LoadedProfile
@@ -54,6 +54,7 @@ class MeasuredModule:
     seconds: float
     step_seconds: float | None
     missing: int
+    notes: tuple[Diagnostic, ...]
 
     @property
     def per(self) -> str:
@@ -94,7 +95,7 @@ def longest_module(profile: LoadedProfile) -> str | None:
     return max(totals, key=lambda name: totals[name], default=None)
 
 
-def measured_module(profile: LoadedProfile, module: Module) -> MeasuredModule:
+def measured_module(profile: LoadedProfile, module: Module, notes: tuple[Diagnostic, ...] = ()) -> MeasuredModule:
     """The times of a module in a profile; HloError if it did not run, or if another compilation of it did."""
     found = profile.profile
     times = unit_times(found, per_step=has_steps(found))
@@ -124,6 +125,7 @@ def measured_module(profile: LoadedProfile, module: Module) -> MeasuredModule:
         sum(each.time.time for each in own),
         median(steps) if steps and has_steps(found) else None,
         missing,
+        notes,
     )
 
 
@@ -144,7 +146,7 @@ def report_of_measured(measured: MeasuredModule, kernels: Table | None, keys: Ke
         _answer(measured),
         numbers=_numbers(measured, predicted),
         parts=(table,),
-        notes=(*_notes(measured), *measured.profile.notes),
+        notes=(*measured.notes, *_notes(measured), *measured.profile.notes),
     )
 
 
@@ -160,17 +162,12 @@ def _answer(measured: MeasuredModule) -> str:
 
 
 def _predictions(kernels: Table | None) -> Mapping[str, float]:
-    """Predicted seconds per execution of the module by the name of the kernel."""
+    """Predicted seconds per call by the name of the kernel."""
     names = [] if kernels is None else [column.name for column in kernels.columns]
     if kernels is None or "estimated_seconds" not in names:
         return {}
-    at, name, count = (names.index(each) for each in ("estimated_seconds", "instruction", "execution_count"))
-    found = {}
-    for row in kernels.rows:
-        seconds, times = number_of(row[at]), number_of(row[count])
-        if seconds is not None and times is not None:
-            found[str(row[name])] = seconds * times
-    return found
+    at, name = names.index("estimated_seconds"), names.index("instruction")
+    return {str(row[name]): seconds for row in kernels.rows if (seconds := number_of(row[at])) is not None}
 
 
 def _table(measured: MeasuredModule, predicted: Mapping[str, float], keys: Keys) -> Table:
@@ -201,7 +198,7 @@ def _table(measured: MeasuredModule, predicted: Mapping[str, float], keys: Keys)
 
 def _row(measured: MeasuredModule, each: TimedKernel, predicted: Mapping[str, float], keys: Keys) -> Row:
     operation, time = each.operation, each.time
-    seconds = predicted.get(operation.name)
+    seconds = predicted[operation.name] * time.calls if operation.name in predicted else None
     return (
         time.time,
         time.time / measured.seconds if measured.seconds else None,
@@ -216,7 +213,11 @@ def _row(measured: MeasuredModule, each: TimedKernel, predicted: Mapping[str, fl
 
 
 def _numbers(measured: MeasuredModule, predicted: Mapping[str, float]) -> dict[str, Cell]:
-    timed = [predicted[each.operation.name] for each in measured.kernels if each.operation.name in predicted]
+    timed = [
+        predicted[each.operation.name] * each.time.calls
+        for each in measured.kernels
+        if each.operation.name in predicted
+    ]
     return {
         "unit": measured.unit,
         "units": measured.units,

@@ -17,6 +17,7 @@ from hlo_cli.commands.layout.causes import causes_table, footprints_by_cause
 from hlo_cli.commands.layout.dump import report_of_dump as report_of_padding
 from hlo_cli.commands.memspace.options import MemspaceOptions
 from hlo_cli.commands.memspace.report import report_of_memory
+from hlo_cli.commands.profile.trips import with_measured_trips
 from hlo_cli.commands.report.findings import report_of_findings
 from hlo_cli.commands.report.lines import LineCosts
 from hlo_cli.commands.report.measured import (
@@ -101,6 +102,7 @@ class Sources:
 
 def sources_of(loaded: Loaded, options: ReportOptions, argument: str) -> Sources:
     """Runs every analysis of the page once."""
+    loaded, profile, measured = _measured(loaded, options)
     spec = chosen_throughput(options.chip, options.chip_file)
     timing = TimingColumns(spec) if spec is not None else None
     chip = _memory_chip(loaded, options)
@@ -114,7 +116,6 @@ def sources_of(loaded: Loaded, options: ReportOptions, argument: str) -> Sources
     pairs = report_of_pairs(loaded, overlap, within=None, where=None, argument=argument, selected=transfers)
     steps = report_of_steps(loaded, overlap, space=None, within=None, where=None, throughput=spec, memory=memory)
     fusions = report_of_fusions(loaded, within=None, where=None, timing=timing, argument=argument)
-    profile, measured = _measured(loaded, options)
     keys = keys_for(loaded, "source")
     return Sources(
         loaded=loaded,
@@ -141,17 +142,21 @@ def sources_of(loaded: Loaded, options: ReportOptions, argument: str) -> Sources
     )
 
 
-def _measured(loaded: Loaded, options: ReportOptions) -> tuple[LoadedProfile | None, MeasuredModule | None]:
-    """The profile, and the measured times of the module; of many modules, those that did not run have none."""
+def _measured(loaded: Loaded, options: ReportOptions) -> tuple[Loaded, LoadedProfile | None, MeasuredModule | None]:
+    """The module with measured trip counts, the profile, and the measured times of the module.
+
+    Of many modules, those that did not run have none.
+    """
     if options.profile is None:
-        return None, None
+        return loaded, None, None
     profile = read_profile(options.profile, loaded)
     try:
-        return profile, measured_module(profile, loaded.module)
+        loaded, notes = with_measured_trips(loaded, profile.profile)
+        return loaded, profile, measured_module(profile, loaded.module, notes)
     except HloError:
         if not options.each:
             raise
-        return profile, None
+        return loaded, profile, None
 
 
 def _kernels_of(report: Report) -> Table | None:
