@@ -52,9 +52,8 @@ DETAILS = """\
 Without a report option, each fusion is listed with the bytes that it reads and
 writes and the memory traffic that it saves. Costs are those of XLA's cost
 analysis. See `hlo help fusion` for the terms, and `hlo help chips` for
-estimated times.
-
-With a GPU in --chip, --run-pass and --why-not follow XLA:GPU, with its times.
+estimated times. With a GPU in --chip, --run-pass makes the fusions of XLA:GPU,
+--why-not computes its reasons and times, and changes have a predicted time.
 
 Options that change fusions can be combined: --unfuse comes first, then --fuse,
 then --run-pass. `--format hlo` and -o FILE.hlo write the resulting module.
