@@ -202,8 +202,8 @@ class Reader:
                 add_tag(tag)
                 add_value(int.from_bytes(self.data[value:end], "little") if is_fixed else value)
                 add_end(end)
-            if len(columns[0]) > MAX_FIELDS:
-                raise wire.CorruptError(int(starts[owner]))
+                if len(columns[0]) > MAX_FIELDS:
+                    raise wire.CorruptError(int(starts[owner]))
         types = (np.int64, np.uint8, np.uint64, np.int64)
         arrays = [np.array(column, kind) for column, kind in zip(columns, types, strict=True)]
         return Fields(arrays[0], arrays[1], arrays[2], arrays[3])

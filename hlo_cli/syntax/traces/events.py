@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 MAX_EVENTS: Final = 1 << 25
 """The most events of a line."""
+MAX_OTHERS: Final = 1 << 18
+"""The most fields in a piece of a line that are not short events."""
 _PIECE: Final = 1 << 22
 """Bytes after which the number of events is checked."""
 _EVENT: Final = 0x22
@@ -40,7 +42,7 @@ def find_events(data: Buffer, at: int, end: int, others: dict[int, wire.Field]) 
 
 def _find_some(data: Buffer, at: int, stop: int, end: int, found: array[int], others: dict[int, wire.Field]) -> int:
     """Adds the events that begin before `stop`; returns where the next field begins."""
-    add, last = found.append, end - 2
+    add, last, count = found.append, end - 2, 0
     while at < stop:
         if at < last and data[at] == _EVENT:
             length, second = data[at + 1], data[at + 2]
@@ -58,6 +60,9 @@ def _find_some(data: Buffer, at: int, stop: int, end: int, found: array[int], ot
         else:
             others[field[0]] = field
         at = field[2]
+        count += 1
+        if count > MAX_OTHERS:
+            raise wire.CorruptError(at)
     return at
 
 

@@ -163,7 +163,9 @@ class _PlaneSpans:
 
     def _read(self, start: int, end: int) -> None:
         spans = {_KIND: self.kinds, _STATISTIC_NAME: self.statistic_names, _STATISTIC: self.statistics}
-        for tag, value, stop in wire.fields(self.data, start, end):
+        for count, (tag, value, stop) in enumerate(wire.fields(self.data, start, end)):
+            if count > 2 * MAX_ENTRIES:
+                raise wire.CorruptError(value)
             if tag == _LINE:
                 self.reading.count(value)
                 self.lines.append(_LineSpans(self.data, value, stop))
