@@ -113,6 +113,12 @@ def test_repeated_range_ids_are_told_apart_by_time() -> None:
     assert [(start, own["run_id"]) for _, _, _, start, _, own in found] == [(1000, 0), (1060, 0), (9000, 1), (9060, 1)]
 
 
+def test_an_instruction_may_run_on_after_its_module() -> None:
+    rows = [projected(f"TSL:{MODULE}", 1000, 10, 1), projected("TSL:Thunk:#hlo_op=all-reduce-start#", 1005, 90, 2, 1)]
+    ((_, _, name, begin, duration, own),) = events_of(read_trace(table(PROJECTION, rows), "t.csv"))
+    assert (name, begin, duration, own["program_id"]) == ("all-reduce-start", 1005, 90, 7)
+
+
 def test_steps_and_other_units() -> None:
     header = PROJECTION.replace("(ns)", "(ms)")
     rows = [("TSL:train#_r=1,step_num=4#", "1.5", "0.25", 1, 2, "PushPop", 1, 7, 9, 0, 0, 50, "", ":50")]
@@ -145,8 +151,10 @@ def test_kernels_of_nsys() -> None:
         7,
         "f<a, b>(int)",
     )
-    assert events_of(read_trace(table(header, [row]), "t.csv")) == [
-        ("/device:GPU:1", "Stream #7", "f<a, b>(int)", 500, 100, {"correlation_id": 40})
+    odd = (900, 100, "-", *row[3:16], "unknown", 1, "", "?", "g")
+    assert events_of(read_trace(table(header, [row, odd]), "t.csv")) == [
+        ("/device:GPU:0", "Stream #0", "g", 900, 100, {}),
+        ("/device:GPU:1", "Stream #7", "f<a, b>(int)", 500, 100, {"correlation_id": 40}),
     ]
 
 
@@ -176,6 +184,14 @@ def test_kernels_of_rocprof_in_three_versions(header: str, row: Sequence[object]
     ((plane, line, name, begin, duration, own),) = events_of(read_trace(table(header, [row, other]), "t.csv"))
     assert (plane, line, name, begin, duration) == ("/device:GPU:7", f"Stream #{stream}", "loop_add.kd", 100, 250)
     assert (own["correlation_id"], own["kernel_id"]) == (5, 13)
+
+
+@pytest.mark.parametrize("times", [(350, 100), ("", 100), (100, "x")])
+def test_kernels_without_valid_times_are_counted(times: tuple[object, object]) -> None:
+    rows = [("KERNEL_DISPATCH", 7, 3, 13, "a", 5, *each) for each in ((100, 350), times)]
+    trace = read_trace(table(OLD_ROCPROF, rows), "t.csv")
+    assert len(events_of(trace)) == 1
+    assert trace.notes == ("omitted 1 row of t.csv without a valid time",)
 
 
 def test_sums_of_rocprof_have_no_times() -> None:
