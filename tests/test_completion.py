@@ -13,6 +13,7 @@ from hlo_cli.cli import COMMANDS
 from hlo_cli.commands.shared.group import CommandTable
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
+TRACE = str(FIXTURES / "traces" / "cpu_steps")
 CONV = str(FIXTURES / "tpu" / "v5e_conv")
 PASSES = str(FIXTURES / "cpu" / "softmax" / "passes")
 
@@ -49,6 +50,8 @@ def completed(*typed: str) -> list[str]:
         (("layout", CONV, "--sort", "padd"), {"padded_bytes", "padding"}),
         (("fuse", "--columns", "fusion,saved_"), {"fusion,saved_bytes", "fusion,saved_share"}),
         (("schedule", CONV, "--columns", "start,by"), {"start,bytes"}),
+        (("profile", TRACE, "ynn"), {"ynn_fusion", "ynn_fusion.1"}),
+        (("profile", TRACE, "--timeline", "--step", ""), {"0", "4"}),
         (("layout", CONV, "--sort", "sav"), {"saving_bytes"}),
         (("shard", str(FIXTURES / "tpu" / "v4_collectives"), "--mesh", ""), {"x=2,y=2"}),
         (("shard", str(FIXTURES / "tpu" / "v4_collectives"), "--mesh", "x=2,"), {"x=2,y=2"}),

@@ -38,7 +38,7 @@ class Modes:
 @dataclass(frozen=True, slots=True)
 class Event:
     """One event: when it begins after the first of its device and how long it takes, in seconds; the names of step,
-    device, and line; the step is None if it is in none.
+    device, line, and kernel. The step is None if it is in none, the kernel is empty if the trace does not name it.
     """
 
     begin: float
@@ -47,6 +47,7 @@ class Event:
     step: str | None
     device: str
     line: str
+    kernel: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +91,12 @@ class Calls:
             self.profile.step_codes[rows],
             occurrences.devices[rows],
             occurrences.lines[rows],
+            occurrences.codes[rows],
         )
         steps = self.profile.steps
-        for begin, duration, own, step, device, line in zip(*(each.tolist() for each in columns), strict=True):
+        for begin, duration, own, step, device, line, code in zip(*(each.tolist() for each in columns), strict=True):
             name = None if step == NO_STEP else steps[step].name
-            where = occurrences.device_names[device], occurrences.line_names[line]
+            where = occurrences.device_names[device], occurrences.line_names[line], occurrences.keys[code].kernel
             yield Event(begin * PS, duration * PS, own * PS, name, *where)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hlo_cli.commands.profile.completion import steps, trace_and_name
 from hlo_cli.commands.profile.options import GROUPINGS, ProfileOptions
 from hlo_cli.commands.shared import completion
 from hlo_cli.commands.shared.chips import chip_options
@@ -51,7 +52,7 @@ loop. Shares are parts of the time of all devices, idle time included. See
 
 
 @click.command(cls=Command, help=HELP, examples=EXAMPLES, details=DETAILS)
-@click.argument("arguments", nargs=-1, metavar="TRACE [DUMP] [NAME]", shell_complete=completion.file_and_name)
+@click.argument("arguments", nargs=-1, metavar="TRACE [DUMP] [NAME]", shell_complete=trace_and_name)
 @option(
     "--by",
     "grouping",
@@ -75,7 +76,7 @@ loop. Shares are parts of the time of all devices, idle time included. See
     group="Reports",
     metavar="NAME",
     default_text="the one of median time",
-    shell_complete=completion.one_of(lambda: ()),
+    shell_complete=steps,
     help="Show the step NAME in --timeline.",
 )
 @option(

@@ -72,12 +72,14 @@ def _others(measured: Measured, timed: Timed) -> Iterator[Diagnostic]:
 
 def _answer(timed: Timed, calls: Calls, tiles: Sequence[TouchedTiles]) -> str:
     measure, name = timed.measure, timed.operation.name
-    mean = format_seconds(measure.mean)
-    each = "an event" if measure.events != measure.calls else "a call"
     if measure.least is not None and (modes := two_modes(calls.seconds)) is not None:
         fast, slow = format_seconds(modes.fast_seconds), format_seconds(modes.slow_seconds)
-        return f"{name} takes {mean} {each} in two modes: {modes.fast:,} near {fast}, {modes.slow:,} near {slow}"
-    words = f"{name} takes {mean} {each}"
+        counts = f"{modes.fast:,} near {fast}, {modes.slow:,} near {slow}"
+        noun = "an event" if measure.events != measure.calls else "a call"
+        return f"{name} takes {format_seconds(measure.mean)} {noun} in two modes: {counts}"
+    words = f"{name} takes {format_seconds(measure.total / max(measure.calls, 1))} a call"
+    if measure.events != measure.calls and measure.calls:
+        words += f" of {format_number(measure.events / measure.calls)} events"
     floor = timed.floor / measure.calls if timed.floor else None
     if not floor or not measure.calls:
         return words
@@ -205,11 +207,13 @@ def _events(calls: Calls) -> Table:
         Column("trace_step", "step"),
         Column("device", "device"),
         Column("line_name", "line"),
+        Column("kernel", "kernel"),
     )
     rows = LazyRows(
         len(calls.rows),
         lambda: (
-            (each.begin, each.seconds, each.self_seconds, each.step, each.device, each.line) for each in calls.events()
+            (each.begin, each.seconds, each.self_seconds, each.step, each.device, each.line, each.kernel or None)
+            for each in calls.events()
         ),
     )
     return Table("events", columns, rows, noun="events", person=False)
