@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,6 +36,15 @@ def test_the_tree_has_measured_trip_counts() -> None:
         )
         assert line.split()[2] == trips
     assert hlo("parse", REPEAT, "--profile", LOOPS)[1].startswith("error: --profile requires --tree")
+
+
+def test_a_module_is_written_with_measured_trip_counts(tmp_path: Path) -> None:
+    path = tmp_path / "m.hlo"
+    note = "note: trip counts are measured: while.5 × 4\n"
+    assert hlo("parse", REPEAT, "--profile", LOOPS, "-o", str(path))[1:] == (note, 0)
+    module = load(str(path))
+    assert [trip_count(each) for each in module.instructions if each.opcode == "while"] == [4]
+    assert "loop of unknown trip count" not in hlo("fuse", str(path), "--format", "screen")[0]
 
 
 def test_a_report_with_a_profile_has_executions_of_loops() -> None:

@@ -125,7 +125,7 @@ _STEPS = 1
     group="Reports",
     metavar="TRACE",
     shell_complete=completion.files,
-    help="Use trip counts measured in TRACE for loops without a known one (with --tree).",
+    help="Use trip counts measured in TRACE for loops without one (--tree, --format hlo).",
 )
 @where_option
 @each_options
@@ -145,9 +145,14 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
         from hlo_cli.commands.parse.each import parse_each
 
         return parse_each(loaded, reading, options.jobs, output)
+    notes: tuple[Diagnostic, ...] = ()
+    if options.profile is not None:
+        loaded, notes = _with_trips(loaded, options.profile, reading)
     if output.format in ("hlo", "pb") or options.select is not None or options.part is not None:
-        return _print(loaded, options, output)
+        code = _print(loaded, options, output)
+        return print_diagnostics(notes, (), output) or code
     report = _report(loaded, options, output, reading, inputs)
+    report = replace(report, notes=(*report.notes, *notes))
     return write_report(report, output, loaded.module.errors, read=what_was_read(loaded.module))
 
 
@@ -167,7 +172,9 @@ def _report(
 
         return report_of_origin(loaded, options.why, reading, reading.command_line(inputs))
     if options.tree:
-        return _tree(loaded, options.profile, reading)
+        from hlo_cli.commands.parse.tree import report_of_tree
+
+        return report_of_tree(loaded)
     from hlo_cli.commands.parse.summary import lone_instruction, report_of_module
 
     if (instruction := lone_instruction(loaded.module)) is not None:
@@ -178,22 +185,15 @@ def _report(
     return report_of_module(loaded, reading.command_line(inputs))
 
 
-def _tree(loaded: Loaded, profile: str | None, reading: InputOptions) -> Report:
-    """The tree of calls, with measured trip counts if there is a profile."""
-    from hlo_cli.commands.parse.tree import report_of_tree
-
-    if profile is None:
-        return report_of_tree(loaded)
+def _with_trips(loaded: Loaded, profile: str, reading: InputOptions) -> tuple[Loaded, tuple[Diagnostic, ...]]:
+    """The module with measured trip counts of a trace, and notes on them."""
     from hlo_cli.commands.profile.load import load_profile
     from hlo_cli.commands.profile.trips import with_measured_trips
 
-    dump = () if loaded.input.path is None else (loaded.input.path,)
     found = load_profile(profile, (), reading)
-    if any(each.module is None for each in found.profile.programs):
-        found = load_profile(profile, dump, reading)
-    loaded, notes = with_measured_trips(loaded, found.profile)
-    report = report_of_tree(loaded)
-    return replace(report, notes=(*report.notes, *notes))
+    if any(each.module is None for each in found.profile.programs) and loaded.input.path is not None:
+        found = load_profile(profile, (loaded.input.path,), reading)
+    return with_measured_trips(loaded, found.profile)
 
 
 def _explain(loaded: Loaded, name: str, reading: InputOptions, inputs: tuple[str, ...]) -> Report:

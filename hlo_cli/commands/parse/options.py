@@ -54,8 +54,8 @@ class ParseOptions:
                     raise conflict_error(option, reports[0])
                 required = _REQUIRED[option][0]
                 raise requirement_error(option, required, hint=f"add {required} NAME")
-        if self.profile is not None and not self.tree:
-            raise requirement_error("--profile", "--tree")
+        if self.profile is not None and not self.tree and (format not in ("hlo", "pb") or reports):
+            raise requirement_error("--profile", "--tree or --format hlo", hint="add --tree")
         if self.verify and not (self.part is not None or self.desugar or self.sugar):
             raise requirement_error("--verify", "--slice, --desugar, or --sugar")
         if self.desugar and self.sugar:
