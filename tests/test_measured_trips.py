@@ -15,7 +15,14 @@ from in_process import Answer, run
 from strategies import FIXTURES
 
 LOOPS = str(FIXTURES / "traces/cpu_loops/trace.xplane.pb.gz")
-REPEAT = f"{LOOPS}#4"  # a loop that ends by a value, after four iterations
+NAME = "jit_repeat"  # a loop that ends by a value, after four iterations
+
+
+@pytest.fixture
+def dump(tmp_path: Path) -> str:
+    path = tmp_path / f"module_0001.{NAME}.cpu_after_optimizations.txt"
+    path.write_text(load(LOOPS, module=NAME).to_string() + "\n")
+    return str(path)
 
 
 def hlo(*arguments: str) -> Answer:
@@ -27,29 +34,29 @@ def records(*arguments: str) -> dict[str, Any]:
     return found
 
 
-def test_the_tree_has_measured_trip_counts() -> None:
+def test_the_tree_has_measured_trip_counts(dump: str) -> None:
     for options, trips in (((), "?"), (("--profile", LOOPS), "4")):
         (line,) = (
             each
-            for each in hlo("parse", REPEAT, "--tree", *options, "--format", "screen")[0].splitlines()
+            for each in hlo("parse", dump, "--tree", *options, "--format", "screen")[0].splitlines()
             if "while.5" in each
         )
         assert line.split()[2] == trips
-    assert hlo("parse", REPEAT, "--profile", LOOPS)[1].startswith("error: --profile requires --tree")
+    assert hlo("parse", dump, "--profile", LOOPS)[1].startswith("error: --profile requires --tree")
 
 
-def test_a_module_is_written_with_measured_trip_counts(tmp_path: Path) -> None:
+def test_a_module_is_written_with_measured_trip_counts(dump: str, tmp_path: Path) -> None:
     path = tmp_path / "m.hlo"
     note = "note: trip counts are measured: while.5 × 4\n"
-    assert hlo("parse", REPEAT, "--profile", LOOPS, "-o", str(path))[1:] == (note, 0)
+    assert hlo("parse", dump, "--profile", LOOPS, "-o", str(path))[1:] == (note, 0)
     module = load(str(path))
     assert [trip_count(each) for each in module.instructions if each.opcode == "while"] == [4]
     assert "loop of unknown trip count" not in hlo("fuse", str(path), "--format", "screen")[0]
 
 
-def test_a_report_with_a_profile_has_executions_of_loops() -> None:
-    before = records("report", REPEAT, "--module", "jit")["tables"]["kernels"]["rows"]
-    report = records("report", REPEAT, "--module", "jit", "--profile", LOOPS)
+def test_a_report_with_a_profile_has_executions_of_loops(dump: str) -> None:
+    before = records("report", dump)["tables"]["kernels"]["rows"]
+    report = records("report", dump, "--profile", LOOPS)
     after = {row["instruction"]: row["execution_count"] for row in report["tables"]["kernels"]["rows"]}
     unknown = [row["instruction"] for row in before if not isinstance(row["execution_count"], int)]
     assert unknown
@@ -61,7 +68,7 @@ def test_a_report_with_a_profile_has_executions_of_loops() -> None:
 
 @pytest.mark.parametrize("trips", [1, 12])
 def test_a_loop_with_a_trip_count_is_otherwise_the_same(trips: int) -> None:
-    module = load(LOOPS, module="jit_repeat")
+    module = load(LOOPS, module=NAME)
     (loop,) = unknown_loops(module)
     found = with_trip_counts(module, {loop.name: trips, "nosuch": 3})
     assert trip_count(found.instruction(loop.name)) == trips

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.analysis.profile_diff.comparison import ComparedKernel, ProfileComparison
+from hlo_cli.analysis.profile_diff.comparison import CHANGED, ComparedKernel, ProfileComparison
 from hlo_cli.commands.profile.differences import difference_words
 from hlo_cli.report.cell import Row
 from hlo_cli.report.column import Column
@@ -78,7 +78,7 @@ def kernels_table(
 ) -> Table:
     """One row for each kernel, with its difference and its times."""
     columns = (
-        Column("change", "", "change"),
+        Column("change", "", "change", person=any(each.body in CHANGED for each in kernels)),
         *_time_columns(found),
         Column("ranges", "ranges"),
         Column("kernel", "kernel", "name"),
