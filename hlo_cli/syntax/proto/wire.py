@@ -42,6 +42,8 @@ def read_fields(data: bytes) -> list[Field]:
             at += 1
             if tag > 127:
                 tag, at = skip_number(data, at - 1, end)
+            elif tag < 8:
+                raise WireError("field number 0")
             kind = tag & 7
             if kind != BYTES and kind != VARINT:
                 width = _WIDTHS[kind]
