@@ -379,7 +379,7 @@ def test_measured_trip_counts(ask: Ask, capsys: Capture) -> None:
 def test_a_dump_has_the_programs_that_a_trace_lacks(ask: Ask, capsys: Capture) -> None:
     file = str(STEPS / "trace.json.gz")
     alone, both = ask(file), ask(file, str(STEPS / "trace.xplane.pb"))
-    assert {row["instruction"] for row in alone["tables"]["operations"]["rows"]} == {"(no instruction)"}
+    assert not alone["tables"]["kernels"]["rows"]
     assert any("no module of jit_train_step" in note["message"] for note in alone["notes"])
     whole = ask(str(STEPS))
 
@@ -387,8 +387,7 @@ def test_a_dump_has_the_programs_that_a_trace_lacks(ask: Ask, capsys: Capture) -
         return {row["instruction"]: row["self_seconds"] for row in answer["tables"]["operations"]["rows"]}
 
     assert times(both) == pytest.approx(times(whole))
-    kernels = {row["kernel"]: row["self_seconds"] for row in alone["tables"]["kernels"]["rows"]}
-    assert kernels == pytest.approx(times(whole))
+    assert times(alone) == pytest.approx(times(whole))
 
 
 def test_times_in_filters_have_units(ask: Ask, capsys: Capture) -> None:

@@ -58,9 +58,10 @@ def _sparse_core(measured: Measured) -> Iterator[Table]:
 
 
 def operations_table(measured: Measured) -> Table:
-    """One row for each instruction, and one for all kernels without one."""
-    timed = sorted((each for each in measured.selected if each.operation.is_joined), key=rank)
-    others = [each for each in measured.selected if not each.operation.is_joined]
+    """One row for each instruction, and one for all kernels without one; of a trace of kernels only, one for each."""
+    has_named = any(each.is_named for each in measured.every)
+    timed = sorted((each for each in measured.selected if each.is_named or not has_named), key=rank)
+    others = [each for each in measured.selected if has_named and not each.is_named]
     rates = [rate_cells(measured, each) for each in timed]
     rows = [
         (*time_cells(measured, each.measure), each.measure.mean, *cells, *spread_cells(each.measure), *_named(each))
@@ -89,7 +90,8 @@ def operations_table(measured: Measured) -> Table:
 
 def kernels_table(measured: Measured) -> Table:
     """One row for each kernel without an instruction."""
-    timed = sorted((each for each in measured.selected if not each.operation.is_joined), key=rank)
+    has_named = any(each.is_named for each in measured.every)
+    timed = sorted((each for each in measured.selected if has_named and not each.is_named), key=rank)
     columns = (
         *time_columns(measured),
         Column("mean_seconds", "avg", "seconds"),

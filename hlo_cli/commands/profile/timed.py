@@ -26,6 +26,12 @@ class Timed:
     rates: Rates
 
     @property
+    def is_named(self) -> bool:
+        """Whether the operation is an instruction: one of its module or, if that is not at hand, of that name."""
+        program = self.operation.program
+        return self.operation.is_joined or (program is not None and program.module is None)
+
+    @property
     def instruction_name(self) -> str:
         """The name of the instruction; of a kernel without one, `(no instruction)`."""
         return self.operation.name if self.operation.is_joined else NO_INSTRUCTION

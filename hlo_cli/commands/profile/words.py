@@ -67,7 +67,7 @@ def _largest_kind(selected: Sequence[Timed]) -> Sequence[Timed]:
 
 def _subject(longest: Timed) -> str:
     operation = longest.operation
-    if not operation.is_joined:
+    if not longest.is_named:
         return f"kernel {operation.name}"
     kind = operation.category if operation.category not in ("", operation.name.partition(".")[0]) else ""
     return f"{operation.name} ({kind})" if kind else operation.name
@@ -97,15 +97,15 @@ def over_peak_words(found: Sequence[Timed]) -> Iterator[str]:
 def facts_of(measured: Measured) -> Passage:
     """Devices, steps, idle time, and programs, in one paragraph."""
     profile, whole = measured.profile, measured.whole
-    joined = [each for each in measured.every if each.operation.is_joined]
+    named = [each for each in measured.every if each.is_named]
     noun = "" if profile.platform == "GPU" and profile.device_type else f" {_NOUNS.get(profile.platform, 'device')}"
     kind = profile.device_type or profile.platform
     count = len(profile.devices)
     facts = [f"{count:,} {kind}{noun}{'s' if noun and count != 1 else ''}", *_steps(measured)]
     facts += [f"{format_percent(measured.idle / whole)}% idle"] if whole else []
-    facts.append(f"{format_count(len(joined), 'instructions')}{_modules(joined)}")
-    if len(joined) < len(measured.every):
-        others = [each for each in measured.every if not each.operation.is_joined]
+    facts.append(f"{format_count(len(named), 'instructions')}{_modules(named)}")
+    if len(named) < len(measured.every):
+        others = [each for each in measured.every if not each.is_named]
         part = sum(each.measure.self_time for each in others) / whole if whole else 0.0
         facts.append(f"{format_count(len(others), 'kernels')} without an instruction ({format_percent(part)}%)")
     return Passage("facts", (" · ".join(facts),))
@@ -128,9 +128,9 @@ def _steps(measured: Measured) -> list[str]:
     return found or ["no steps"]
 
 
-def _modules(joined: Sequence[Timed]) -> str:
+def _modules(named: Sequence[Timed]) -> str:
     counts: dict[str, int] = {}
-    for each in joined:
+    for each in named:
         if each.operation.program is not None:
             counts[each.operation.program.name] = counts.get(each.operation.program.name, 0) + 1
     if not counts:
