@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,10 @@ from hlo_cli.analysis.fusion.graph import Node, graph_of
 from hlo_cli.analysis.gpu_fusion.model import KernelModel
 from hlo_cli.analysis.gpu_fusion.rules import is_triton
 from hlo_cli.analysis.hardware.gpu_devices import gpu_device
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation
+from hlo_cli.ir.module import Module
+from hlo_cli.ir.shape import Shape, TupleShape
 from hlo_cli.transform.fusing.names import ModuleNames
 from hlo_cli.transform.fusing.priority_fusion import PriorityFusion, Update
 from hlo_cli.transform.gpu_fuse import gpu_computations
@@ -163,3 +167,35 @@ def _compare(fusion: PriorityFusion, steps: list[Step], at: int, check: Check) -
         at += 1
     assert not ours, "XLA did not write these"
     return at
+
+
+Kernel = tuple[object, ...]
+
+
+def named_kernels(module: Module) -> dict[str, list[tuple[str, Kernel]]]:
+    """Fusions of each computation: name, and what two runs of a compiler have in common."""
+    return {
+        computation.name: [
+            (node.name, _kernel(node))
+            for node in graph_of(computation).nodes
+            if node.body is not None and node.kind != "kCustom" and (node.users or computation.root is node.instruction)
+        ]
+        for computation in gpu_computations(module)
+    }
+
+
+def kernels_of(module: Module) -> dict[str, Counter[Kernel]]:
+    """The fusions of each computation."""
+    return {name: Counter(kernel for _, kernel in found) for name, found in named_kernels(module).items() if found}
+
+
+def _kernel(node: Node) -> Kernel:
+    body = node.body
+    assert body is not None
+    inside = sorted(each.opcode for each in body.operations if not (each is body.root and each.opcode == opcodes.TUPLE))
+    operands = sorted(str(operand.shape) for operand in node.operands)
+    return node.kind, body.root.opcode, tuple(inside), tuple(operands), _results(node.shape)
+
+
+def _results(shape: Shape) -> tuple[str, ...]:
+    return tuple(sorted(map(str, shape.elements))) if isinstance(shape, TupleShape) else (str(shape),)

@@ -7,13 +7,10 @@ from functools import cache
 
 import pytest
 
-from gpu_fusion_dumps import HOME, Program, programs
+from gpu_fusion_dumps import HOME, Program, kernels_of, named_kernels, programs
 from hlo_cli import parse_module
-from hlo_cli.analysis.fusion.graph import Node, graph_of
-from hlo_cli.ir import opcodes
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.shape import Shape, TupleShape
-from hlo_cli.transform.gpu_fuse import BOTH, TIE, GpuFusion, Pass, gpu_computations, gpu_decisions, gpu_fuse, gpu_time
+from hlo_cli.transform.gpu_fuse import BOTH, TIE, GpuFusion, Pass, gpu_decisions, gpu_fuse, gpu_time
 from in_process import Answer, run
 from judge import ask_xla
 
@@ -32,7 +29,7 @@ ENTRY main {
 
 @pytest.mark.parametrize("program", WITH_IDS, ids=str)
 def test_with_ids_all_fusions_are_those_of_xla(program: Program) -> None:
-    assert _kernels(_fused(program, "before_priority_fusion", ("priority",), with_ids=True).module) == _kernels(
+    assert kernels_of(_fused(program, "before_priority_fusion", ("priority",), with_ids=True).module) == kernels_of(
         _module(program, "after_priority_fusion")
     )
 
@@ -41,8 +38,8 @@ def test_from_text_fusions_differ_in_marked_ties_only() -> None:
     total, same = 0, 0
     for program in MODELED:
         fusion = _fused(program, "before_priority_fusion", ("priority",))
-        theirs = _kernels(_module(program, "after_priority_fusion"))
-        for computation, ours in _named_kernels(fusion.module).items():
+        theirs = kernels_of(_module(program, "after_priority_fusion"))
+        for computation, ours in named_kernels(fusion.module).items():
             left = theirs.get(computation, Counter()).copy()
             for name, kernel in ours:
                 is_same = left[kernel] > 0
@@ -57,13 +54,13 @@ def test_multi_output_fusions_are_those_of_xla(program: Program) -> None:
     if program.home.name == "mlp_stats":
         pytest.skip("another partner: the text does not have the order of users")
     fusion = _fused(program, "before_multi_output_fusion", ("multi-output",))
-    assert _kernels(fusion.module) == _kernels(_module(program, "after_multi_output_fusion"))
+    assert kernels_of(fusion.module) == kernels_of(_module(program, "after_multi_output_fusion"))
 
 
 def test_both_passes_together() -> None:
     same = [
-        _kernels(_fused(program, "before_priority_fusion", BOTH, with_ids=True).module)
-        == _kernels(_module(program, "after_multi_output_fusion"))
+        kernels_of(_fused(program, "before_priority_fusion", BOTH, with_ids=True).module)
+        == kernels_of(_module(program, "after_multi_output_fusion"))
         for program in WITH_IDS
     ]
     assert sum(same) >= len(same) - 1
@@ -179,34 +176,3 @@ def _fused(program: Program, stage: str, passes: tuple[Pass, ...], *, with_ids: 
         for computation in module.computations:
             computation.by_id = {ids[each.name]: each for each in computation.instructions}
     return gpu_fuse(module, program.chip, passes=passes)
-
-
-Kernel = tuple[object, ...]
-
-
-def _named_kernels(module: Module) -> dict[str, list[tuple[str, Kernel]]]:
-    """Fusions of each computation: name, and what two runs of a compiler have in common."""
-    return {
-        computation.name: [
-            (node.name, _kernel(node))
-            for node in graph_of(computation).nodes
-            if node.body is not None and node.kind != "kCustom" and (node.users or computation.root is node.instruction)
-        ]
-        for computation in gpu_computations(module)
-    }
-
-
-def _kernels(module: Module) -> dict[str, Counter[Kernel]]:
-    return {name: Counter(kernel for _, kernel in found) for name, found in _named_kernels(module).items() if found}
-
-
-def _kernel(node: Node) -> Kernel:
-    body = node.body
-    assert body is not None
-    inside = sorted(each.opcode for each in body.operations if not (each is body.root and each.opcode == opcodes.TUPLE))
-    operands = sorted(str(operand.shape) for operand in node.operands)
-    return node.kind, body.root.opcode, tuple(inside), tuple(operands), _results(node.shape)
-
-
-def _results(shape: Shape) -> tuple[str, ...]:
-    return tuple(sorted(map(str, shape.elements))) if isinstance(shape, TupleShape) else (str(shape),)

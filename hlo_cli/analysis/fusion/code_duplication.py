@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from hlo_cli.analysis.dataflow.post_order import depth_first
 from hlo_cli.analysis.fusion.graph import FusionBody, Node
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.shape import ArrayShape, Shape
@@ -83,7 +82,23 @@ class EmissionCounter:
 
 def users_first(body: FusionBody) -> list[Node]:
     """Nodes of a body that the root depends on, users before operands."""
-    return list(depth_first([body.root], lambda node: node.operands))[::-1]
+    order: list[Node] = []
+    seen = {body.root}
+    open_ = [(body.root, iter(body.root.operands))]
+    while open_:
+        node, rest = open_[-1]
+        for operand in rest:
+            if operand not in seen:
+                seen.add(operand)
+                if operand.operands:
+                    open_.append((operand, iter(operand.operands)))
+                    break
+                order.append(operand)
+        else:
+            open_.pop()
+            order.append(node)
+    order.reverse()
+    return order
 
 
 def _user_count(producer: Node) -> int:

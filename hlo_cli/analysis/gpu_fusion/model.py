@@ -67,7 +67,8 @@ class KernelModel:
     """
 
     __slots__ = (
-        *("_analyses", "_compute", "_counter", "_merged", "_parts", "_reads", "_sizes", "_times", "_versions", "_work"),
+        *("_analyses", "_compute", "_counter", "_merged", "_movers", "_parts", "_reads", "_sizes", "_times"),
+        *("_versions", "_work"),
         "device",
     )
 
@@ -75,6 +76,7 @@ class KernelModel:
         self.device = device
         self._merged: dict[tuple[Node, int, Node, int], tuple[View, Analysis]] = {}
         self._versions: dict[Node, int] = {}
+        self._movers: dict[Node, list[Node]] = {}
         self._sizes: dict[int, tuple[Shape, int]] = {}
         self._reads: dict[tuple[int, int, int, float], int] = {}
         self._compute: dict[tuple[int, Launch], int] = {}
@@ -86,7 +88,7 @@ class KernelModel:
 
     def forget(self, node: Node) -> None:
         """Forgets what is known of a node that changed."""
-        for known in (self._work, self._parts, self._times, self._analyses):
+        for known in (self._work, self._parts, self._times, self._analyses, self._movers):
             known.pop(node, None)
         self._versions[node] = self._versions.get(node, 0) + 1
         if len(self._merged) > _MAX_MERGED:
@@ -103,7 +105,7 @@ class KernelModel:
         """Emitter of the kernel of a node."""
         found = self._analyses.get(node)
         if found is None:
-            found = self._analyses[node] = analyze(View(node), self.device.threads_per_warp)
+            found = self._analyses[node] = analyze(View(node, movers=self._movers), self.device.threads_per_warp)
         return found
 
     def merged_analysis(self, producer: Node, consumer: Node) -> Analysis:
@@ -115,7 +117,7 @@ class KernelModel:
         key = producer, versions.get(producer, 0), consumer, versions.get(consumer, 0)
         found = self._merged.get(key)
         if found is None:
-            view = View(consumer, producer)
+            view = View(consumer, producer, self._movers)
             found = self._merged[key] = view, analyze(view, self.device.threads_per_warp)
         return found
 
@@ -147,8 +149,9 @@ class KernelModel:
             both_reduce=parts[0].is_reduction and parts[1].is_reduction,
         )
         read, ticks = 0, 0
+        works = self.work(producer), self.work(consumer)
         for parameter in view.parameters:
-            count = self._shared_bytes(producer, consumer, parameter)
+            count = self._shared_bytes(producer, consumer, parameter, works)
             read += count
             ticks += self._read_ticks(parameter, count, launch.blocks, coalesced)
         written, write_ticks = other.bytes_written, other.write_ticks
@@ -160,7 +163,7 @@ class KernelModel:
         )
 
     def _time(self, node: Node) -> KernelTime:
-        work, view = self.work(node), View(node)
+        work, view = self.work(node), View(node, movers=self._movers)
         analysis = self._analyses.get(node)
         if analysis is None:
             analysis = self._analyses[node] = analyze(view, self.device.threads_per_warp)
@@ -232,9 +235,11 @@ class KernelModel:
         again = count - first
         return seconds(f32(f32(first) / min(memory, most))) + seconds(f32(f32(again) / min(cached, most)))
 
-    def _shared_bytes(self, producer: Node, consumer: Node, operand: Node) -> int:
+    def _shared_bytes(self, producer: Node, consumer: Node, operand: Node, works: tuple[Work, Work]) -> int:
         """Bytes of an operand that the fused kernel reads (`GetSharedOperandBytesAccessed`)."""
-        one, other = self.work(producer), self.work(consumer)
+        one, other = works
+        if operand not in producer.operands:
+            return _operand_bytes(other, consumer, operand)
         use = other.utilization[consumer.operands.index(producer)]
         by_producer = _operand_bytes(one, producer, operand)
         by_consumer = _operand_bytes(other, consumer, operand)

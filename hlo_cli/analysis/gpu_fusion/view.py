@@ -25,10 +25,13 @@ class View:
 
     __slots__ = ("_movers", "_operands", "_users", "consumer", "producer")
 
-    def __init__(self, consumer: Node, producer: Node | None = None) -> None:
+    def __init__(
+        self, consumer: Node, producer: Node | None = None, movers: dict[Node, list[Node]] | None = None
+    ) -> None:
+        """`movers` remembers those of each part, for several views."""
         self.consumer = consumer
         self.producer = producer
-        self._movers: list[Node] | None = None
+        self._movers = {} if movers is None else movers
         self._operands: dict[Node, list[Node]] = {}
         self._users: dict[Node, list[Node]] | None = None
 
@@ -36,22 +39,13 @@ class View:
     def nodes(self) -> Iterator[Node]:
         """Operations without parameters and the tuple of results."""
         for part in (self.consumer, self.producer):
-            if part is None:
-                continue
-            if part.body is None:
-                yield part
-                continue
-            root = part.body.root
-            for node in part.body.nodes:
-                if node.opcode != opcodes.PARAMETER and not (node is root and node.opcode == opcodes.TUPLE):
-                    yield node
+            if part is not None:
+                yield from _operations(part)
 
     @property
     def movers(self) -> list[Node]:
         """Transposes and concatenates among the operations."""
-        if self._movers is None:
-            self._movers = [node for node in self.nodes if node.opcode in (opcodes.TRANSPOSE, opcodes.CONCATENATE)]
-        return self._movers
+        return self._movers_of(self.consumer) + (self._movers_of(self.producer) if self.producer is not None else [])
 
     @property
     def roots(self) -> list[Node]:
@@ -116,6 +110,13 @@ class View:
         """Nodes outside that operations of the fusion use."""
         return list(dict.fromkeys(o for node in self.nodes for o in self.operands(node) if not self.contains(o)))
 
+    def _movers_of(self, part: Node) -> list[Node]:
+        found = self._movers.get(part)
+        if found is None:
+            found = [node for node in _operations(part) if node.opcode in (opcodes.TRANSPOSE, opcodes.CONCATENATE)]
+            self._movers[part] = found
+        return found
+
     def _owner(self, node: Node) -> Node:
         producer = self.producer
         if producer is None:
@@ -131,3 +132,14 @@ class View:
         if node is self.producer and owner is self.consumer:
             return node if node.body is None else self._source(node.body.root, node)
         return node
+
+
+def _operations(part: Node) -> Iterator[Node]:
+    """A node, or the operations of a fusion without parameters and the tuple of results."""
+    if part.body is None:
+        yield part
+        return
+    root = part.body.root
+    for node in part.body.nodes:
+        if node.opcode != opcodes.PARAMETER and not (node is root and node.opcode == opcodes.TUPLE):
+            yield node

@@ -1,0 +1,101 @@
+"""XLA:GPU's fusion of random programs that JAX's CUDA plugin compiles now, without a GPU.
+
+The plugin is that of `GPU_PYTHON`, a Python with `jax[cuda12]`'s plugin and PJRT packages, or of this Python.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from gpu_fusion_dumps import CHIPS, Step, follow, kernels_of, programs
+from hlo_cli import parse_module
+from hlo_cli.analysis.gpu_fusion.durations import f32, microseconds
+from hlo_cli.analysis.hardware.gpu_devices import GpuDevice, gpu_device
+from hlo_cli.transform.fusing.priority_fusion import Update
+from hlo_cli.transform.gpu_fuse import gpu_fuse
+
+PYTHON = os.environ.get("GPU_PYTHON", sys.executable)
+COUNT = int(os.environ.get("GPU_PROGRAMS", "10"))
+SEED = int(os.environ.get("GPU_SEED", "0"))
+
+
+@pytest.fixture(scope="module")
+def plugin() -> None:
+    """Skips without the plugin."""
+    if subprocess.run([PYTHON, "-c", "import jax_cuda12_plugin"], check=False, capture_output=True).returncode:
+        pytest.skip("jax_cuda12_plugin is not installed: name a Python that has it in GPU_PYTHON")
+
+
+@pytest.mark.oracle
+@pytest.mark.long
+@pytest.mark.usefixtures("plugin")
+@pytest.mark.parametrize("spec", sorted(CHIPS))
+def test_random_programs_are_fused_by_xla_as_here(spec: str, tmp_path: Path) -> None:
+    target = tmp_path / "target.txtpb"
+    target.write_text(_target(gpu_device(CHIPS[spec])), encoding="utf-8")
+    script = Path(__file__).with_name("gpu_compiling.py")
+    done = subprocess.run(
+        [PYTHON, str(script), str(target), str(SEED), str(COUNT), str(tmp_path / spec)],
+        env={**os.environ, "JAX_PLATFORMS": "cpu"},
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    pairs, wrong, fusions, same = 0, [], 0, 0
+    for program in programs(tmp_path):
+
+        def check(update: Update, step: Step) -> None:
+            nonlocal pairs
+            pairs += 1
+            ours = update.reason if update.times is None else tuple(f32(microseconds(t)) for t in update.times)
+            theirs = step.reason if step.kind == "producer_ineligible" else (f32(step.us_fused), f32(step.us_unfused))
+            if ours != theirs:
+                wrong.append((str(program), step, ours))  # noqa: B023
+
+        follow(program, check, lambda _pass, _producer: None)
+        if program.has_triton:
+            continue
+        module = parse_module(program.text("before_priority_fusion"))
+        ours = kernels_of(gpu_fuse(module, program.chip, passes=("priority",)).module)
+        for name, theirs in kernels_of(parse_module(program.text("after_priority_fusion"))).items():
+            fusions += theirs.total()
+            same += (theirs & ours.get(name, Counter())).total()
+    assert pairs
+    assert not wrong
+    assert same >= 0.9 * fusions
+
+
+def _target(device: GpuDevice) -> str:
+    """A target file of XLA with the figures of a device."""
+    major, minor = device.profile.removeprefix("sm_")[:-1], device.profile[-1]
+    return f"""gpu_device_info {{
+  threads_per_block_limit: 1024
+  threads_per_warp: {device.threads_per_warp}
+  shared_memory_per_block: {device.shared_memory_per_block}
+  shared_memory_per_core: 233472
+  threads_per_core_limit: {device.threads_per_core}
+  core_count: {device.core_count}
+  fpus_per_core: {device.fpus_per_core}
+  block_dim_limit_x: 2147483647
+  block_dim_limit_y: 65535
+  block_dim_limit_z: 65535
+  memory_bandwidth: {device.memory_bandwidth}
+  l2_cache_size: {device.l2_cache_bytes}
+  clock_rate_ghz: {device.clock_rate_ghz}
+  device_memory_size: 84942979072
+  shared_memory_per_block_optin: 232448
+  cuda_compute_capability {{ major: {major} minor: {minor} }}
+  registers_per_core_limit: 65536
+  registers_per_block_limit: 65536
+}}
+platform_name: "CUDA"
+dnn_version_info {{ major: 9 minor: 7 }}
+device_description_str: "{device.spec}"
+"""
