@@ -352,7 +352,7 @@ def test_exposed_time_of_collectives_on_cpus(ask: Ask) -> None:
     assert row["instruction"] == "psum.7"
     assert row["exposed_seconds"] == pytest.approx(operations["psum.7"]["total_seconds"] / 2)
     assert 0 < row["waiting_seconds"] <= row["exposed_seconds"]
-    assert found["answer"]["hidden_seconds"] == 0
+    assert found["answer"]["overlapped_seconds"] == 0
     assert ask(str(STEPS), "--exposed", "--where", "opcode == fusion")["answer"]["transfers"] == 0
 
 

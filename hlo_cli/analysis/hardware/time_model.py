@@ -4,7 +4,8 @@
 with the quantiles of measured over estimated time on the other quarter, which are the bands.
 
 Other kernels: 27 models that were measured on one MI350X took about 1.2 times the roofline of their kernels, and
-2.95 µs for each kernel. With these constants, 64% of the estimates were within 25%, and 96% within a factor of 2.
+2.95 µs for each kernel. Of estimates whose constants were fitted on the other models, 64% were within 25%, and 96%
+within a factor of 2.
 """
 
 from __future__ import annotations

@@ -53,12 +53,12 @@ def measure(
 
     found = _measured(traces, platform, read, given)
     if found is None:
-        notes = [note for trace in traces for note in trace.notes]  # such as that it is truncated
+        name = traces[0].name if traces else "the directory"
+        if notes := [note for trace in traces for note in trace.notes]:  # such as that it is truncated
+            raise HloError(f"no timed operations: {notes[0]}", hint="copy the file again, or record it again")
         raise HloError(
-            f"{traces[0].name if traces else 'the directory'} has no timed operations",
-            hint=notes[0]
-            if notes
-            else "record it while a program runs: with jax.profiler.trace(DIR): step(x).block_until_ready()",
+            f"{name} has no timed operations",
+            hint="record it while a program runs: with jax.profiler.trace(DIR): step(x).block_until_ready()",
         )
     if platform != "TPU":
         return found

@@ -63,7 +63,7 @@ loop. Shares are parts of the time of all devices, idle time included. See
     help="Show times by source, scope, opcode, kind, axis, step, device, or another group.",
 )
 @flag("--lost", group="Reports", is_common=True, help="Show the time above the least time at the peak rates.")
-@flag("--exposed", group="Reports", is_common=True, help="Show how much of each transfer other operations hide.")
+@flag("--exposed", group="Reports", is_common=True, help="Show how much of each transfer other operations overlap.")
 @flag(
     "--predicted",
     group="Reports",
@@ -75,7 +75,7 @@ loop. Shares are parts of the time of all devices, idle time included. See
     "--step",
     group="Reports",
     metavar="NAME",
-    default_text="the one of median time",
+    default_text="the step of median duration",
     shell_complete=steps,
     help="Show the step NAME in --timeline.",
 )

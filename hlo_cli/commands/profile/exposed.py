@@ -1,4 +1,4 @@
-"""`hlo profile TRACE --exposed`: the time of transfers that other operations hide, and the time that they do not."""
+"""`hlo profile TRACE --exposed`: the time of transfers that other operations overlap, and the time that they do not."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def report_of_exposed(measured: Measured) -> Report:
             "transfers": len(found),
             "transfer_seconds": window,
             "exposed_seconds": exposed,
-            "hidden_seconds": window - exposed,
+            "overlapped_seconds": window - exposed,
             "waiting_seconds": sum(each.time.waiting for each in found),
         },
         parts=(facts_of(measured), table, how) if found else (facts_of(measured), table),
@@ -94,12 +94,12 @@ def _collectives(measured: Measured) -> Mapping[Instruction, Collective]:
 def _table(measured: Measured, found: Sequence[_Transfer]) -> Table:
     is_many = len(measured.profile.devices) > 1
     group = f"per {measured.device_noun}" if is_many else ""
-    has_hidden = any(each.time.hidden for each in found)
+    has_overlap = any(each.time.hidden for each in found)
     columns = (
         Column("exposed_seconds", "exposed", "seconds", total="sum", group=group, role="waste"),
         Column("waiting_seconds", "wait time", "seconds", total="sum", group=group, person=_has_waits(found)),
-        Column("hidden_seconds", "hidden", "seconds", total="sum", group=group, person=has_hidden),
-        Column("window_seconds", "all", "seconds", total="sum", group=group, person=has_hidden),
+        Column("overlapped_seconds", "overlapped", "seconds", total="sum", group=group, person=has_overlap),
+        Column("window_seconds", "all", "seconds", total="sum", group=group, person=has_overlap),
         Column(
             "exposed_share",
             "exposed",
@@ -148,7 +148,7 @@ def _answer(measured: Measured, found: Sequence[_Transfer], window: float, expos
     if measured.profile.platform == "CPU":
         waiting = sum(each.time.waiting for each in found)
         return f"{words}; {format_percent(waiting / exposed) if exposed else 0}% of that is wait time"
-    return f"{words}; {format_percent(1 - exposed / window) if window else 0}% of their time is hidden"
+    return f"{words}; {format_percent(1 - exposed / window) if window else 0}% of their time is overlapped"
 
 
 def _next(measured: Measured, found: Sequence[_Transfer]) -> tuple[str, ...]:

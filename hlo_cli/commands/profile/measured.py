@@ -85,9 +85,20 @@ class Measured:
 
     @property
     def notes(self) -> tuple[Diagnostic, ...]:
-        """Notes on the selection, the roof, and the reading."""
-        roof = (Diagnostic("note", self.roofs.words),) if self.roofs.words else ()
-        return (*self._selection[1], *roof, *self.loaded.notes)
+        """Notes on the selection, the peak rates, a chip of another kind than the trace, and the reading."""
+        texts = (self.roofs.words, self._other_chip)
+        return (*self._selection[1], *(Diagnostic("note", text) for text in texts if text), *self.loaded.notes)
+
+    @property
+    def _other_chip(self) -> str:
+        """A note if the chip is of another kind than the devices of the trace; empty if not."""
+        from hlo_cli.analysis.hardware.chips import known_chips
+
+        name, platform = self.roofs.chip.chip if self.roofs.chip else "", self.profile.platform
+        chip = next((each for each in known_chips() if each.name == name), None)
+        if chip is None or chip.target.upper() == platform:
+            return ""
+        return f"{chip.name} is a {chip.target.upper()}, but the trace is of a {platform}"
 
     @cached_property
     def sum(self) -> Sum:

@@ -87,7 +87,7 @@ def _answer(measured: Measured, found: Sequence[_Prediction], chip: str) -> str:
     words += f", measured {format_seconds(measured.per_device(whole))}"
     words += f" ({format_ratio(whole / predicted)})" if predicted else ""
     share = format_percent(part / whole) if whole else "0"
-    return f"{words}; {len(within):,} of {format_count(len(found), 'predictions')} hold ({share}% of the time)"
+    return f"{words}; {len(within):,} of {format_count(len(found), 'measured times')} in the predicted range ({share}% of the time)"
 
 
 def _table(measured: Measured, found: Sequence[_Prediction]) -> Table:
@@ -100,7 +100,7 @@ def _table(measured: Measured, found: Sequence[_Prediction]) -> Table:
         Column("predicted_low_seconds", "low", "seconds", like="call_seconds", rank=6),
         Column("predicted_high_seconds", "high", "seconds", like="call_seconds", rank=6),
         Column("factor", "factor", "ratio"),
-        Column("within_band", "holds", "flag", from_width=120),
+        Column("within_band", "in range", "flag", from_width=120),
         Column("prediction_model", "model", from_width=120),
         Column("instruction", "instruction", "name"),
         Column("category", "category", from_width=120),

@@ -40,11 +40,11 @@ class Roofs:
             kind = next((each for each in ("bf16", "f16", "f32") if each in self.chip.flops), None)
             rates = [f"{format_rate(self.chip.flops[kind].per_second, 'flop')} in {kind}"] if kind else []
             rates.append(f"{format_rate(self.chip.memory.per_second, 'B')} memory")
-            return f"the roof is that of {self.chip.chip}: {', '.join(rates)}"
+            return f"rooflines use the peak rates of {self.chip.chip}: {', '.join(rates)}"
         if self.traced is None:
             return ""
         rates = [f"{format_rate(self.traced.flops, 'flop')}", f"{format_rate(self.traced.main_bytes, 'B')} memory"]
-        return f"the roof is that of {self.traced.source}: {', '.join(rates)}"
+        return f"rooflines use the peak rates of {self.traced.source}: {', '.join(rates)}"
 
     @property
     def facts(self) -> dict[str, Cell]:

@@ -129,7 +129,7 @@ def _table(window: Window, slots: Sequence[Slot]) -> Table:
     whole = max(window.end_ps - window.begin_ps, 1)
     columns = (
         Column("begin_seconds", "begin", "seconds"),
-        Column("seconds", "took", "seconds"),
+        Column("seconds", "duration", "seconds"),
         Column("instruction", "instruction", "name"),
         Column("category", "category", from_width=120),
         Column("lane", "line", is_lane=True),
