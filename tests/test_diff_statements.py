@@ -272,6 +272,8 @@ def test_random_edits_are_not_made_into_causes(path: Path, edits: int) -> None:
     found = statements_of(comparison)
     check_partition(comparison, found)
     wrong = {"dimension", "type", "layers", "loops", "trip_count", "sharding", "rematerialization", "compilation"}
+    if sum(change.kind == "sharding" for each in comparison.changed for change in each.changes) > 1:
+        wrong.remove("sharding")  # the edits changed several
     assert not wrong & {kind_of(each) for each in found.told}
 
 

@@ -78,7 +78,9 @@ def programs_of(
             notes.append(f"the module of {program.name} in the trace cannot be read; give a dump of it")
         chosen, share = _given(id, own, given_by_name.get(name, ()) if name else given, names)
         if chosen is not None and share < _LEAST_SHARE:
-            notes.append(f"{chosen.name} of the dump has only {share:.0%} of the operations that ran; not used")
+            notes.append(
+                f"{chosen.name} of the dump has only {round(100 * share)}% of the operations that ran; not used"
+            )
             chosen = None
         found[id, name] = MeasuredProgram(id, name, chosen)
     found |= {pair: found[named] for pair, named in unnamed.items()}

@@ -14,10 +14,11 @@ from hlo_cli.analysis.profile.measures import Measure
 from hlo_cli.analysis.profile.profile import PS, Operation, Peaks, Profile, Traffic
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
+from hlo_cli.ir.memory_space import TpuMemorySpace
 from hlo_cli.ir.traces.trace import Plane, Value
 
 COMPUTE: Final = "compute"
-MAIN: Final = "HBM"
+MAIN: Final = TpuMemorySpace.HBM.label
 CMEM_READ, CMEM_WRITE, VMEM_READ, VMEM_WRITE = "CMEM read", "CMEM write", "VMEM read", "VMEM write"
 SHARED: Final = "shared memory"
 _INNER: Final = (opcodes.CALL, opcodes.CONDITIONAL, opcodes.WHILE, "megacore fusion")

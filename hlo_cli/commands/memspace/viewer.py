@@ -58,8 +58,8 @@ def viewer_notes(spaces: Sequence[MemorySpaceUsage], peaks: Sequence[ViewerPeak]
     if differing:
         yield Diagnostic(
             "note",
-            "peaks count live values only; XProf's memory viewer adds all arguments, results, and constants to the peak "
-            f"of the heap: {', '.join(differing)}",
+            "peaks count live values only; XProf's memory viewer adds all arguments, results, and constants to the "
+            f"peak of the heap: {', '.join(differing)}",
         )
 
 

@@ -87,7 +87,8 @@ def _answer(measured: Measured, found: Sequence[_Prediction], chip: str) -> str:
     words += f", measured {format_seconds(measured.per_device(whole))}"
     words += f" ({format_ratio(whole / predicted)})" if predicted else ""
     share = format_percent(part / whole) if whole else "0"
-    return f"{words}; {len(within):,} of {format_count(len(found), 'measured times')} in the predicted range ({share}% of the time)"
+    count = format_count(len(found), "measured times")
+    return f"{words}; {len(within):,} of {count} in the predicted range ({share}% of the time)"
 
 
 def _table(measured: Measured, found: Sequence[_Prediction]) -> Table:

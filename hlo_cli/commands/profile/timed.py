@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.analysis.profile.rates import is_inner
+from hlo_cli.analysis.profile.rates import MAIN, is_inner
 from hlo_cli.dataclass import dataclass
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class Sum:
         """The resource of which the largest part of the peak is used; None if neither is."""
         if not self.roof:
             return None
-        return "compute" if self.compute >= self.memory else "HBM"
+        return "compute" if self.compute >= self.memory else MAIN
 
     @property
     def roof(self) -> float | None:

@@ -7,7 +7,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.profile.profile import PS
-from hlo_cli.analysis.profile.rates import over_peak
+from hlo_cli.analysis.profile.rates import MAIN, over_peak
 from hlo_cli.commands.profile.timed import sum_of
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.numbers import format_count, format_percent, format_seconds
@@ -78,7 +78,7 @@ def _roof(longest: Timed) -> str:
     rates = longest.rates
     if not rates.efficiency:
         return ""
-    limit = {"compute": "flops", "HBM": "memory bandwidth"}.get(rates.bound_by, f"{rates.bound_by} bandwidth")
+    limit = {"compute": "flops", MAIN: "memory bandwidth"}.get(rates.bound_by, f"{rates.bound_by} bandwidth")
     reason = over_peak(longest.operation, rates)
     return f", at {format_percent(rates.efficiency)}% of the peak {limit}{f': {reason}' if reason else ''}"
 
