@@ -202,7 +202,7 @@ def gpu_time(module: Module, chip: str) -> tuple[float, int]:
 
     >>> from hlo_cli import parse_module
     >>> gpu_time(parse_module("ENTRY e { p = f32[9] parameter(0)  ROOT n = f32[9] negate(p) }"), "h100")
-    (1.002, 0)
+    (1.00075, 0)
     """
     model = KernelModel(gpu_device(chip))
     ticks = unknown = 0
