@@ -175,8 +175,7 @@ class _Pipeline:
         fusion.run()
         for other, into in fusion.fused:
             self.fused.append(GpuFused(other.name, into.name, into.name, "multi-output"))
-            if other in self.tied:
-                self.tied.add(into)
+            self.tied.add(into)  # the order of users chooses among several partners, and no dump has it
         without_dead(graph, self.effects)
 
     def _merge_equal(self, graph: Graph) -> None:
