@@ -48,16 +48,16 @@ def test_changed_code_and_the_rest_are_apart() -> None:
 def test_the_first_line_has_both_sums() -> None:
     done = screen("profile", NEW, "--against", OLD)
     first = done.partition("\n\n")[0].replace("\n", " ")
-    assert first == "Changed code takes 105.2 µs more per step; the rest ran 10.8 µs slower, unchanged"
+    assert first == "Changed code takes 163.6 µs more per step; the rest ran 25.0 µs slower, unchanged"
     assert "10 of 10 kernels matched by structure, 3 under another name · 20 steps each" in done
     back = screen("profile", OLD, "--against", NEW)
     first = back.partition("\n\n")[0].replace("\n", " ")
-    assert first == "Changed code takes 105.2 µs less per step; the rest ran 10.8 µs faster, unchanged"
+    assert first == "Changed code takes 163.6 µs less per step; the rest ran 25.0 µs faster, unchanged"
 
 
 def test_a_trace_of_the_same_program_says_so() -> None:
     done = screen("profile", OLD, "--against", OLD)
-    assert done.startswith("Same program: 125.9 µs → 125.9 µs per step\n")
+    assert done.startswith("Same program: 126.3 µs → 126.3 µs per step\n")
     assert "hlo diff" not in done
     single = str(FIXTURES / "traces/cpu/trace.xplane.pb")
     done = screen("profile", single, "--against", single)
