@@ -8,6 +8,10 @@ from typing import Any
 
 import pytest
 
+from hlo_cli.render.draw.table import lines
+from hlo_cli.render.style import Style
+from hlo_cli.report.column import Column
+from hlo_cli.report.table import Table
 from in_process import Answer, run
 from strategies import FIXTURES
 
@@ -48,16 +52,33 @@ def test_changed_code_and_the_rest_are_apart() -> None:
 def test_the_first_line_has_both_sums() -> None:
     done = screen("profile", NEW, "--against", OLD)
     first = done.partition("\n\n")[0].replace("\n", " ")
-    assert first == "Changed code takes 105.2 µs more per step; the rest ran 10.8 µs slower, unchanged"
+    assert first == "Changed code takes 163.6 µs more per step; the rest ran 25.0 µs slower, unchanged"
     assert "10 of 10 kernels matched by structure, 3 under another name · 20 steps each" in done
     back = screen("profile", OLD, "--against", NEW)
     first = back.partition("\n\n")[0].replace("\n", " ")
-    assert first == "Changed code takes 105.2 µs less per step; the rest ran 10.8 µs faster, unchanged"
+    assert first == "Changed code takes 163.6 µs less per step; the rest ran 25.0 µs faster, unchanged"
+
+
+def test_the_pace_of_unchanged_code_is_that_of_its_sum() -> None:
+    numbers = records("profile", NEW, "--against", OLD)["answer"]
+    share = round(100 * (numbers["same_after_seconds"] / numbers["same_before_seconds"] - 1))
+    assert f"unchanged code {share}% slower" in screen("profile", NEW, "--against", OLD).replace("\n", " ")
+
+
+def test_columns_with_one_unit_have_that_of_the_largest_total() -> None:
+    columns = (
+        Column("instruction", "instruction", "name"),
+        Column("before_seconds", "before", "seconds", total="sum"),
+        Column("after_seconds", "after", "seconds", like="before_seconds", total="sum"),
+    )
+    table = Table("t", columns, (("a", 6e-3, 1e-3), ("b", 6e-3, 1e-3)))
+    drawn = "\n".join(map(str, lines(table, Style())))
+    assert "ms" in drawn and "2,000" not in drawn  # noqa: PT018
 
 
 def test_a_trace_of_the_same_program_says_so() -> None:
     done = screen("profile", OLD, "--against", OLD)
-    assert done.startswith("Same program: 125.9 µs → 125.9 µs per step\n")
+    assert done.startswith("Same program: 126.3 µs → 126.3 µs per step\n")
     assert "hlo diff" not in done
     single = str(FIXTURES / "traces/cpu/trace.xplane.pb")
     done = screen("profile", single, "--against", single)
@@ -73,11 +94,13 @@ def test_programs_are_matched_by_name() -> None:
         (None, "jit_forward"),
     }
     assert {row["kernel_code"] for row in report["tables"]["changes"]["rows"]} == {"new", "gone"}
-    assert report["answer"]["statements"] == [
+    statements = report["answer"]["statements"]
+    assert [each.partition(",")[0] for each in statements] == [
         "jit_loss: gone program",
         "jit_step: gone program",
         "jit_forward: new program",
     ]
+    assert all(" per " in each or "in the trace" in each for each in statements)
 
 
 @pytest.mark.parametrize("options", [("--where", "calls > 1"), ("--by", "source"), ("fusion.1",)])

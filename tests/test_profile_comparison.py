@@ -163,6 +163,39 @@ def test_a_kernel_of_some_steps_counts_by_its_share() -> None:
     assert times.times[1].calls == 0.25
 
 
+def test_times_add_up_to_those_of_typical_steps() -> None:
+    spikes = {
+        name: [900.0 if step % 3 == at else 100.0 for step in range(18)]
+        for at, name in enumerate(("first", "second", "sorted"))
+    }
+    times = unit_times(profile_of(parse_module(MODULE), spikes, steps=18), per_step=True)
+    assert sum(each.time for each in times.times if each) == pytest.approx(1100e-9)  # as each step takes
+
+
+def test_a_slow_step_is_not_typical() -> None:
+    slow = {"first": [100.0] * 19 + [9000.0], "second": [40.0] * 20}
+    times = unit_times(profile_of(parse_module(MODULE), slow), per_step=True)
+    assert [each.time for each in times.times if each] == pytest.approx([100e-9, 40e-9])
+
+
+def test_runs_of_several_devices_are_one() -> None:
+    rows = OccurrenceList()
+    module = parse_module(MODULE)
+    for number in range(2):
+        device = rows.device(f"TPU:{number}")
+        key = rows.key(OperationKey(1, "m", "first"))
+        begins = np.arange(6) * STEP_PS + number * 10
+        times = np.full(6, 1000)
+        rows.add_line("ops", np.full(6, key), device, np.arange(6) + 100 * number, begins, times, times)
+    found = rows.occurrences()
+    program = MeasuredProgram(1, "m", module)
+    operation = Operation("first", program, None)
+    profile = Profile((), "TPU", (program,), (operation,), found, found.codes, (), np.full(12, NO_STEP), (0, 0))
+    times_of_runs = unit_times(profile, per_step=False)
+    assert times_of_runs.count == 6
+    assert [each.time for each in times_of_runs.times if each] == pytest.approx([1e-9])
+
+
 def test_the_trace_of_a_program_is_that_of_the_same_program() -> None:
     one, two = (
         measure(

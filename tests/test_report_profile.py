@@ -38,7 +38,7 @@ def test_a_report_has_the_measured_times_of_its_module() -> None:
     lines = {row["source"]: row["measured_seconds"] for row in tables["lines"]["rows"]}
     assert sum(lines.values()) == pytest.approx(numbers["measured_seconds"])
     (verdict,) = (row for row in tables["verdicts"]["rows"] if row["key"] == "measured")
-    assert verdict["headline"] == "Measured 125.9 µs per step"
+    assert verdict["headline"] == "Measured 126.3 µs per step"
     assert "Predicted: " in verdict["sentence"]
 
 
@@ -47,7 +47,7 @@ def test_the_page_has_a_section_of_measured_time(tmp_path: Path) -> None:
     assert hlo("report", "--profile", EDIT, "-o", str(page))[2] == 0
     text = page.read_text()
     assert '<section id="measured"' in text
-    assert "kernels take 125.9 µs per step (20 steps)" in text
+    assert "kernels take 126.3 µs per step (20 steps)" in text
     assert "drawMeasuredSection" in text
 
 

@@ -13,8 +13,10 @@ from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
+from hlo_cli.analysis.profile.measures import sorted_median
 from hlo_cli.analysis.profile.occurrences import NO_RUN
-from hlo_cli.analysis.profile.profile import PS, Profile
+from hlo_cli.analysis.profile.profile import PS, Floats, Profile
+from hlo_cli.analysis.profile.steps import steps_of_executions
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.traces.trace import Integers
 
@@ -33,8 +35,9 @@ _NORMAL: Final = 1.4826
 class KernelTime:
     """Time of a kernel in the units of a profile, per device, without that of kernels inside it.
 
-    `time`, in seconds per unit, is the median over the units in which it ran, times their share of all units; `calls`
-    are those per unit. `durations_ps` are those of all single calls, sorted.
+    `time`, in seconds per unit, is the mean over the typical units, so that times add up: the middle half, by the time
+    of all kernels, of the units in which the same kernels ran. `calls` are those per unit. `durations_ps` are those of
+    all single calls, sorted.
     """
 
     time: float
@@ -49,7 +52,7 @@ class KernelTime:
     @property
     def median(self) -> float | None:
         """The median call, in seconds."""
-        return _middle(self.durations_ps) * PS if len(self.durations_ps) else None
+        return sorted_median(self.durations_ps) * PS if len(self.durations_ps) else None
 
     @property
     def greatest(self) -> float | None:
@@ -78,27 +81,44 @@ def unit_times(profile: Profile, *, per_step: bool) -> UnitTimes:
     kept = np.flatnonzero(rows >= 0)
     used, units = np.unique(rows[kept], return_inverse=True)
     count, devices = max(len(used), 1), max(len(profile.devices), 1)
-    occurrences = profile.occurrences
+    occurrences, number = profile.occurrences, len(profile.operations)
     codes, own, counts = profile.codes[kept], occurrences.self_ps[kept], occurrences.counts[kept]
-    pairs, inverse = np.unique(codes * count + units, return_inverse=True)
-    sums = np.bincount(inverse, own.astype(np.float64), len(pairs))
-    order = np.lexsort((sums, pairs // count))
-    sums, sum_bounds = sums[order], np.searchsorted(pairs // count, np.arange(len(profile.operations) + 1))
+    times = np.bincount(codes, own * _weights(codes, units, own, count)[units], number) * PS / (count * devices)
+    calls = np.bincount(codes, counts, number) / (count * devices)
+    ran = np.bincount(codes, minlength=number) > 0
     single = counts == 1
     order = np.lexsort((own[single], codes[single]))
     durations = own[single][order]
-    bounds = np.searchsorted(codes[single][order], np.arange(len(profile.operations) + 1))
-    calls = np.bincount(codes, counts, len(profile.operations)) / (count * devices)
-    times: list[KernelTime | None] = []
-    for at, each in enumerate(calls.tolist()):
-        of_units = sums[sum_bounds[at] : sum_bounds[at + 1]]
-        if not len(of_units):
-            times.append(None)
-            continue
-        typical = float(of_units[len(of_units) // 2] + of_units[-(len(of_units) // 2) - 1]) / 2
-        share = len(of_units) / (count * devices)
-        times.append(KernelTime(typical * share * PS, each, durations[bounds[at] : bounds[at + 1]]))
-    return UnitTimes(unit, count, tuple(times))
+    bounds = np.searchsorted(codes[single][order], np.arange(number + 1))
+    return UnitTimes(
+        unit,
+        count,
+        tuple(
+            KernelTime(time, each, durations[bounds[at] : bounds[at + 1]]) if ran[at] else None
+            for at, (time, each) in enumerate(zip(times.tolist(), calls.tolist(), strict=True))
+        ),
+    )
+
+
+def _weights(codes: Integers, units: Integers, own: Integers, count: int) -> Floats:
+    """How much each unit counts: those of the middle half, by time, of all in which the same operations ran.
+
+    The weights of those units add up to their number, so a step that takes another branch counts by its frequency.
+    """
+    totals, number = np.bincount(units, own, count), int(codes.max(initial=0)) + 1
+    pairs = np.unique(units * number + codes)
+    bounds = np.searchsorted(pairs // number, np.arange(count + 1)).tolist()
+    alike: dict[bytes, list[int]] = {}
+    for unit in range(count):
+        ran = pairs[bounds[unit] : bounds[unit + 1]] % number
+        alike.setdefault(ran.tobytes(), []).append(unit)
+    weights = np.zeros(count)
+    for group in alike.values():
+        order = sorted(group, key=lambda unit: totals[unit])
+        cut = (len(order) + 1) // 4
+        middle = order[cut : len(order) - cut]
+        weights[middle] = len(order) / len(middle)
+    return weights
 
 
 def _steps(profile: Profile) -> Integers:
@@ -108,24 +128,14 @@ def _steps(profile: Profile) -> Integers:
 
 
 def _runs(profile: Profile) -> Integers:
-    """The run of each row: the last that began before it of the program that takes the most time; 0 if there is none.
+    """The run of each row: its own, else the last that began before it, of the program that takes the most time.
 
-    Rows before the first one belong to it.
+    Rows before the first one belong to it, as do all if there is none.
     """
-    occurrences = profile.occurrences
-    programs = {each: at for at, each in enumerate(profile.programs)}
-    of_operation = np.array([programs.get(each.program, -1) if each.program else -1 for each in profile.operations])
-    of_row = of_operation[profile.codes]
-    known = (of_row >= 0) & (occurrences.runs != NO_RUN)
-    if not known.any():
-        return np.zeros(len(occurrences), np.int64)
-    largest = np.bincount(of_row[known], occurrences.self_ps[known].astype(np.float64)).argmax()
-    chosen = known & (of_row == largest)
-    distinct, inverse = np.unique(occurrences.runs[chosen], return_inverse=True)
-    first = np.full(len(distinct), np.iinfo(np.int64).max)
-    np.minimum.at(first, inverse, occurrences.begins_ps[chosen])
-    at = np.searchsorted(np.sort(first), occurrences.begins_ps, side="right") - 1
-    return np.maximum(at, 0).astype(np.int64)
+    found = steps_of_executions(profile.occurrences)
+    begins = np.array([each.begin_ps for each in found.steps], np.int64)
+    last = np.searchsorted(begins, profile.occurrences.begins_ps, side="right") - 1
+    return np.where(found.codes >= 0, found.codes, np.maximum(last, 0))
 
 
 def ranges_of(before: Integers, after: Integers) -> Ranges:
@@ -176,9 +186,4 @@ class Drift:
 
 
 def _log_ratio(before: Integers, after: Integers) -> float:
-    return log(max(_middle(after), 1.0) / max(_middle(before), 1.0))
-
-
-def _middle(values: Integers) -> float:
-    half = len(values) // 2
-    return (int(values[half]) + int(values[-half - 1])) / 2
+    return log(max(sorted_median(after), 1.0) / max(sorted_median(before), 1.0))

@@ -63,14 +63,22 @@ def measures(profile: Profile, groups: Integers, count: int, rows: Integers | No
 
 def _spread(durations: Integers) -> tuple[float, float, float, float]:
     """The least, the median, and the greatest of sorted durations, and their deviation, in seconds."""
-    middle = len(durations) // 2
-    median = (int(durations[middle]) + int(durations[-middle - 1])) / 2
     return (
         int(durations[0]) * PS,
-        median * PS,
+        sorted_median(durations) * PS,
         int(durations[-1]) * PS,
         sqrt(float(durations.astype(np.float64).var())) * PS,
     )
+
+
+def sorted_median(values: Integers) -> float:
+    """The median of sorted values, which are not empty.
+
+    >>> sorted_median(np.array([1, 2, 9])), sorted_median(np.array([1, 2]))
+    (2.0, 1.5)
+    """
+    half = len(values) // 2
+    return (int(values[half]) + int(values[-half - 1])) / 2
 
 
 def operation_measures(profile: Profile, rows: Integers | None = None) -> Sequence[Measure]:

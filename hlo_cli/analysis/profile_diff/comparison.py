@@ -6,7 +6,7 @@ differs from the others.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from hlo_cli.analysis.profile.call_times import (
     Drift,
@@ -17,7 +17,7 @@ from hlo_cli.analysis.profile.call_times import (
     ranges_of,
     unit_times,
 )
-from hlo_cli.analysis.profile.profile import Operation, Profile
+from hlo_cli.analysis.profile.profile import MeasuredProgram, Operation, Profile
 from hlo_cli.analysis.profile_diff.matched_kernels import Body, BodyDifference, ProgramPair, matched_kernels
 from hlo_cli.dataclass import dataclass
 from hlo_cli.displayed import Tabular
@@ -104,7 +104,25 @@ class ProfileComparison(Tabular):
 
     def sum_of(self, *bodies: Body) -> KernelSum:
         """The sum of the kernels whose code is one of these."""
-        found = list(self.of(*bodies))
+        return self._sum(self.of(*bodies))
+
+    def sum_of_changed_code(self) -> KernelSum:
+        """The sum of the changed, new, and gone kernels of programs that both profiles have."""
+        alone = self._alone
+        return self._sum(each for each in self.of(*CHANGED) if each.operation.program not in alone)
+
+    def sum_of_program(self, program: MeasuredProgram) -> KernelSum:
+        """The sum of the kernels of a program of one of the profiles."""
+        return self._sum(each for each in self.kernels if each.operation.program is program)
+
+    @property
+    def _alone(self) -> frozenset[MeasuredProgram | None]:
+        """The programs that only one of the profiles has."""
+        return frozenset(p.before or p.after for p in self.programs if p.before is None or p.after is None)
+
+    @staticmethod
+    def _sum(kernels: Iterable[ComparedKernel]) -> KernelSum:
+        found = list(kernels)
         seconds = [each.seconds for each in found]
         return KernelSum(len(found), sum(each[0] for each in seconds), sum(each[1] for each in seconds))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.profile_diff.comparison import CHANGED, ComparedKernel, ProfileComparison, compare_profiles
@@ -68,9 +69,12 @@ def _rank(kernel: ComparedKernel) -> tuple[float, str]:
 
 
 def _answer(found: ProfileComparison, outliers: int) -> str:
-    changed, rest, per = found.sum_of(*CHANGED), found.sum_of(*_CALM), unit_words(found)
+    changed, rest, per = found.sum_of_changed_code(), found.sum_of(*_CALM), unit_words(found)
     unknown = found.sum_of("unknown").kernels
-    if not changed.kernels:
+    alone = [words for words, _ in _programs(found)]
+    if not changed.kernels and not rest.kernels and alone:
+        words = "No program is in both profiles"
+    elif not changed.kernels:
         subject = "Kernels matched by name" if unknown else "No kernel changed"
         subject = "Same program" if found.is_same_program else subject
         words = f"{subject}: {format_seconds(rest.before)} → {format_seconds(rest.after)} {per}"
@@ -81,26 +85,46 @@ def _answer(found: ProfileComparison, outliers: int) -> str:
             pace = "slower" if rest.difference >= 0 else "faster"
             words += f"; the rest ran {format_seconds(abs(rest.difference))} {pace}"
             words += "" if unknown else ", unchanged"
+    if alone and rest.kernels + changed.kernels:
+        words += f"; {alone[0]}" if len(alone) == 1 else f"; {len(alone):,} programs are new or gone"
     if outliers:
         words += f"; {format_count(outliers, 'outliers')} in unchanged code"
     return words
 
 
+def _programs(found: ProfileComparison) -> Iterator[tuple[str, str]]:
+    """The programs that only one of the profiles has, in words, and in words with their time."""
+    per = unit_words(found)
+    for pair in found.programs:
+        if pair.before is None and pair.after is not None:
+            total = found.sum_of_program(pair.after)
+            yield f"{pair.after.name} is new", f"{pair.after.name}: new program, {format_seconds(total.after)} {per}"
+        elif pair.after is None and pair.before is not None:
+            total = found.sum_of_program(pair.before)
+            yield (
+                f"{pair.before.name} is gone",
+                f"{pair.before.name}: gone program, {format_seconds(total.before)} {per}",
+            )
+
+
 def _sentences(found: ProfileComparison) -> Iterator[str]:
-    """What happened to the programs, in the sentences of `hlo diff`."""
+    """New and gone programs, then what happened to the others, in the sentences of `hlo diff`."""
+    from hlo_cli.analysis.statements.statement import CompilationChange
     from hlo_cli.analysis.statements.statements import statements_of
     from hlo_cli.commands.diff.sentences import sentence_of
 
+    yield from (words for _, words in _programs(found))
     several = len(found.programs) > 1
     for pair in found.programs:
-        program = pair.after or pair.before
-        assert program is not None
-        place = f"{program.name}: " if several else ""
-        if pair.before is None or pair.after is None:
-            yield f"{place}{'new' if pair.before is None else 'gone'} program"
-        elif pair.difference is not None and not pair.difference.is_empty:
-            told = statements_of(pair.difference)
-            yield from (f"{place}{sentence_of(each)}" for each in told.told)
+        if pair.after is None or pair.difference is None or pair.difference.is_empty:
+            continue
+        place = f"{pair.after.name}: " if several else ""
+        is_changed = any(each.operation.program in (pair.before, pair.after) for each in found.of(*CHANGED))
+        for each in statements_of(pair.difference).told:
+            if is_changed and isinstance(each, CompilationChange) and each.program == "same":
+                yield f"{place}{sentence_of(replace(each, program='other'))}"
+            else:
+                yield f"{place}{sentence_of(each)}"
 
 
 def _facts(found: ProfileComparison) -> str:
@@ -114,9 +138,11 @@ def _facts(found: ProfileComparison) -> str:
     if found.unit != "trace":
         one, two, noun = found.units_before, found.units_after, f"{found.unit}s"
         facts.append(f"{format_count(one, noun)} each" if one == two else f"{one:,} and {format_count(two, noun)}")
-    if any(each.ranges in ("apart", "overlap") for each in found.of(*_CALM)):
-        pace = f"{format_percent(abs(found.drift - 1))}% {'slower' if found.drift >= 1 else 'faster'}"
-        facts.append(f"unchanged code {pace if abs(found.drift - 1) >= _MIN_PACE else 'as fast'} (median)")
+    rest = found.sum_of(*_CALM)
+    if rest.before and rest.after:
+        ratio = rest.after / rest.before
+        pace = f"{format_percent(abs(ratio - 1))}% {'slower' if ratio >= 1 else 'faster'}"
+        facts.append(f"unchanged code {pace if abs(ratio - 1) >= _MIN_PACE else 'as fast'}")
     return " · ".join(facts)
 
 

@@ -33,7 +33,6 @@ EXAMPLES = (
     "hlo profile trace.xplane.pb",
     "hlo profile trace.xplane.pb --sort mean_seconds --top 10",
     "hlo profile after.xplane.pb --against before.xplane.pb",
-    "hlo profile after.xplane.pb --against before.xplane.pb",
 )
 DETAILS = """\
 Groups of --by:

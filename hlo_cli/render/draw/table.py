@@ -115,7 +115,8 @@ def _lane(
     column = table.columns[at]
     cells: list[Cell] = [row[at] for row in rows]
     totals: list[Cell] = [row[at] for _, row, _ in sums]
-    writing = writing_of(column, cells, (*(totals if column.total else ()), *table.alike(at, rows)))
+    alike = table.alike(at, (*rows, *(row for _, row, _ in sums)) if column.total else rows)
+    writing = writing_of(column, cells, (*(totals if column.total else ()), *alike))
     is_labeled = at == table.label_index(visible)
     endings = (
         ending_of(column, cell, words if is_labeled else "", writing, style)

@@ -57,7 +57,8 @@ def table_lines(table: Table, style: Style, key: str, most: int = MAX_ROWS) -> I
     for at in visible:
         column, cells = table.columns[at], [row[at] for row in rows]
         totals = [row[at] for _, row, _ in sums]
-        writing = writing_of(column, cells, (*(totals if column.total else ()), *table.alike(at, rows)))
+        alike = table.alike(at, (*rows, *(row for _, row, _ in sums)) if column.total else rows)
+        writing = writing_of(column, cells, (*(totals if column.total else ()), *alike))
         endings = [
             ending_of(column, cell, words if at == label else "", writing, style)
             for cell, (words, _, _) in zip(totals, sums, strict=True)
