@@ -8,6 +8,7 @@ from typing import Final, TypeAlias
 
 from hlo_cli.analysis.profile.occurrences import Occurrences, OperationKey
 from hlo_cli.analysis.profile.profile import MeasuredProgram
+from hlo_cli.analysis.profile.program_names import MIN_SHARE, module_name, with_distinct_names
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
@@ -17,8 +18,6 @@ from hlo_cli.lazy_regex import lazy_regex
 Pair: TypeAlias = tuple[int | None, str]
 """Id and name of a program."""
 NO_PROGRAM: Final[Pair] = (None, "")
-_LEAST_SHARE: Final = 0.9
-"""The least part of the operations that ran which a module of a dump must have."""
 _IN_KERNELS: Final = lazy_regex(r"[.\-]")
 _DUPLICATES: Final = " and its duplicate(s)"
 
@@ -51,7 +50,8 @@ def programs_of(
 ) -> Programs:
     """The programs that keys name: in the trace, else in a dump that has nine of ten of their operations.
 
-    Of a program that several keys name in different ways, there is one. Those that no key names are not read.
+    Of a program that several keys name in different ways, there is one. Those that no key names are not read. Programs
+    of one name have their ids in their names, such as `jit_f(8)`.
     """
     found: dict[Pair, MeasuredProgram] = {}
     read: dict[TracedProgram, MeasuredProgram] = {}
@@ -77,14 +77,15 @@ def programs_of(
         if program is not None:
             notes.append(f"the module of {program.name} in the trace cannot be read; give a dump of it")
         chosen, share = _given(id, own, given_by_name.get(name, ()) if name else given, names)
-        if chosen is not None and share < _LEAST_SHARE:
+        if chosen is not None and share < MIN_SHARE:
             notes.append(
                 f"{chosen.name} of the dump has only {round(100 * share)}% of the operations that ran; not used"
             )
             chosen = None
         found[id, name] = MeasuredProgram(id, name, chosen)
     found |= {pair: found[named] for pair, named in unnamed.items()}
-    return Programs(found, tuple(notes))
+    labeled = with_distinct_names(found.values())
+    return Programs({pair: labeled[program] for pair, program in found.items()}, tuple(notes))
 
 
 def _unnamed(pairs: Collection[Pair]) -> Mapping[Pair, Pair]:
@@ -104,7 +105,7 @@ def _indexed(
     by_name: dict[str, list[TracedProgram]] = {}
     for each in traced:
         by_id.setdefault(each.id, each)
-        by_name.setdefault(each.name.partition("(")[0], []).append(each)
+        by_name.setdefault(module_name(each.name), []).append(each)
     return by_id, by_name
 
 

@@ -27,7 +27,10 @@ PS: Final = 1e-12
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MeasuredProgram:
-    """A program that ran: its id as unsigned 64-bit integer, its name, and its module, None if it is not at hand."""
+    """A program that ran: its id as unsigned 64-bit integer, its name, and its module, None if it is not at hand.
+
+    If another program has the same name, its own one ends in its id: `jit_f(8)`.
+    """
 
     id: int | None
     name: str

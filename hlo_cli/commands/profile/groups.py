@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -13,6 +14,7 @@ from hlo_cli.commands.by.option import cause_of
 from hlo_cli.commands.profile.columns import rate_cells, rate_columns, time_cells, time_columns
 from hlo_cli.commands.profile.timed import NO_INSTRUCTION, Sum, Timed, sum_of
 from hlo_cli.commands.profile.words import facts_of, numbers_of
+from hlo_cli.commands.shared.io_options import format_options
 from hlo_cli.report.cell import Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_count, format_percent
@@ -21,14 +23,17 @@ from hlo_cli.report.table import Table
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.origin.keys import By, Keys
+    from hlo_cli.analysis.profile.profile import MeasuredProgram
     from hlo_cli.analysis.sharding.collectives import Collective
     from hlo_cli.commands.profile.measured import Measured
-    from hlo_cli.ir.instruction import Instruction
+    from hlo_cli.ir.instruction import Computation, Instruction
     from hlo_cli.ir.module import Module
 
 OWN_GROUPS: Final = ("opcode", "kind", "axis", "computation", "module")
 """Groupings of instructions that only profiles have."""
 NO_COLLECTIVE: Final = "(no collective)"
+_OF: Final = " of "
+"""What stands between the name of a computation and that of its program, if several programs have such a one."""
 _UNNAMED: Final = (*OTHER_KEYS, NO_INSTRUCTION, NO_COLLECTIVE, NO_AXES)
 _TABLES: Final = {
     "source": "sources",
@@ -92,11 +97,41 @@ def _table(measured: Measured, grouping: str, groups: Sequence[tuple[Sum, Group[
 
 
 def _trips(measured: Measured) -> Mapping[str, float]:
-    """The measured trip counts of loops by the names of their bodies."""
+    """The measured trip counts of loops by the keys of their bodies."""
     from hlo_cli.analysis.profile.executions import measured_trips
 
     calls = [each.measure.calls for each in measured.every]
-    return {loop.called_computations[0].name: trips for loop, trips in measured_trips(measured.profile, calls).items()}
+    found = measured_trips(measured.profile, calls)
+    keys = _computation_keys(measured)
+    bodies = {loop.called_computations[0]: trips for loop, trips in found.items()}
+    return {key: bodies[computation] for (_, computation), key in keys.items() if computation in bodies}
+
+
+def _computation_key(measured: Measured) -> Callable[[Timed], str]:
+    keys = _computation_keys(measured)
+
+    def key(each: Timed) -> str:
+        instruction, program = each.operation.instruction, each.operation.program
+        return NO_INSTRUCTION if instruction is None or program is None else keys[program, instruction.computation]
+
+    return key
+
+
+def _computation_keys(measured: Measured) -> Mapping[tuple[MeasuredProgram, Computation], str]:
+    """The name of each computation, with that of its program if computations of other programs have the same."""
+    found = [
+        (program, computation)
+        for program in measured.profile.programs
+        if program.module is not None
+        for computation in program.module.computations
+    ]
+    counts = Counter(computation.name for _, computation in found)
+    return {
+        (program, computation): f"{computation.name}{_OF}{program.name}"
+        if counts[computation.name] > 1
+        else computation.name
+        for program, computation in found
+    }
 
 
 def _key_cells(group: Group[Timed], by: By | None) -> Row:
@@ -114,7 +149,7 @@ def _key_of(measured: Measured, grouping: str) -> Callable[[Timed], Key]:
     read = {
         "opcode": lambda each: each.operation.instruction.opcode,
         "kind": lambda each: each.operation.category,
-        "computation": lambda each: each.operation.instruction.computation.name,
+        "computation": _computation_key(measured),
         "module": lambda each: each.operation.program.name,
         "axis": _axis_key(),
     }[grouping]
@@ -210,5 +245,8 @@ def _next(measured: Measured, grouping: str, groups: Sequence[tuple[Sum, Group[T
         where = where_key(by, key)
     else:
         field = {"opcode": "opcode", "kind": "category", "axis": "axis", "computation": "computation"}.get(grouping)
+        key, _, program = key.partition(_OF) if grouping == "computation" else (key, "", "")
         where = f"--where '{field or 'module'} == \"{key}\"'" if not set(key) & set("'\"\\") else None
+        if where is not None and program and measured.module is None:
+            where = f"{format_options((('--module', program),))} {where}"
     return () if where is None else (f"{command} {where}",)

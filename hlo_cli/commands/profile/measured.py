@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.profile.measures import operation_measures
 from hlo_cli.analysis.profile.profile import PS
+from hlo_cli.analysis.profile.program_names import module_name
 from hlo_cli.analysis.profile.rates import rates_of
 from hlo_cli.commands.profile.load import Loaded
 from hlo_cli.commands.profile.roofs import Roofs
@@ -68,10 +69,14 @@ class Measured:
         return chosen(timed_where(self.where, self.profile), every, "operations")
 
     def _of_module(self, name: str) -> Sequence[Timed]:
-        names = {each.operation.program: each.operation.program.name for each in self.every if each.operation.program}
-        if name not in names.values():
-            raise unknown_choice_error("module", name, dict.fromkeys(names.values()))
-        return [each for each in self.every if each.operation.program and names[each.operation.program] == name]
+        """The operations of a program, or of all programs of a module with that name."""
+        every = [(each, each.operation.program.name) for each in self.every if each.operation.program]
+        found = [each for each, own in every if own == name] or [
+            each for each, own in every if module_name(own) == name
+        ]
+        if not found:
+            raise unknown_choice_error("module", name, dict.fromkeys(own for _, own in every))
+        return found
 
     @property
     def is_narrowed(self) -> bool:

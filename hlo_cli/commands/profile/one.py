@@ -12,6 +12,7 @@ from hlo_cli.commands.profile.find import find_timed
 from hlo_cli.commands.profile.one_figures import bars_of, histogram_of
 from hlo_cli.commands.profile.operations import source_of
 from hlo_cli.commands.profile.prediction import prediction_of, prediction_words
+from hlo_cli.commands.shared.io_options import format_options
 from hlo_cli.ir import opcodes
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.column import Column
@@ -66,8 +67,8 @@ def _others(measured: Measured, timed: Timed) -> Iterator[Diagnostic]:
     programs = [each.operation.program for each in measured.selected if each.operation.name == name]
     others = [program.name for program in programs if program is not None and program is not own]
     if own is not None and others:
-        words = f"showing {name} of {own.name}; use --module {others[0]} to show that of {others[0]}"
-        yield Diagnostic("note", words)
+        choice = format_options((("--module", others[0]),))
+        yield Diagnostic("note", f"showing {name} of {own.name}; use {choice} to show that of {others[0]}")
 
 
 def _answer(timed: Timed, calls: Calls, tiles: Sequence[TouchedTiles]) -> str:
@@ -258,6 +259,7 @@ def _next(measured: Measured, timed: Timed, tiles: Sequence[TouchedTiles]) -> tu
     found = [f"hlo layout '{tiles[0].array}'"] if tiles else []
     if argument and timed.operation.instruction is not None:
         program = timed.operation.program
-        module = f" --module {program.name}" if program is not None and len(measured.profile.programs) > 1 else ""
+        is_one = program is None or len(measured.profile.programs) == 1
+        module = "" if is_one or program is None else f" {format_options((('--module', program.name),))}"
         found.append(f"hlo parse {argument}{module} --explain {timed.operation.name}")
     return tuple(found)

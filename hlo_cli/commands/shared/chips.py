@@ -119,9 +119,7 @@ def kernel_times_in_words(chip: ChipSpec) -> str:
     from hlo_cli.analysis.hardware.time_model import LAUNCH_SECONDS, TPU_BAND
 
     if chip.cores:
-        return (
-            f"each kernel adds {LAUNCH_SECONDS * 1e6:.2f} µs for its launch; ranges aim at 80% of measured times"
-        )
+        return f"each kernel adds {LAUNCH_SECONDS * 1e6:.2f} µs for its launch; ranges aim at 80% of measured times"
     return f"no kernels of {chip.chip} were measured: times are at peak rates; ranges end at {TPU_BAND[1]} times that"
 
 
