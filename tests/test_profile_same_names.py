@@ -37,7 +37,12 @@ def records(*arguments: str) -> dict[str, Any]:
 
 @pytest.fixture
 def trace(tmp_path: Path) -> str:
-    """Two programs jit_f: 8 ran two iterations of 10 ns each, 9 three of 100 ns each."""
+    """The path of `two_programs`."""
+    return two_programs(tmp_path)
+
+
+def two_programs(folder: Path) -> str:
+    """A trace of two programs jit_f: 8 ran two iterations of 10 ns each, 9 three of 100 ns each."""
     files = [
         cpu_file(
             [Ran("y", begin + 200 * at, each, run) for at in range(trips)],
@@ -46,7 +51,7 @@ def trace(tmp_path: Path) -> str:
         )
         for id, size, run, begin, trips, each in ((8, 64, 1, 0, 2, 10), (9, 4096, 2, 1000, 3, 100))
     ]
-    path = tmp_path / "t.xplane.pb"
+    path = folder / "t.xplane.pb"
     path.write_bytes(b"".join(files))
     return str(path)
 
@@ -76,3 +81,19 @@ def test_each_of_them_can_be_selected(trace: str) -> None:
 def test_the_next_command_selects_the_same_computation(trace: str) -> None:
     screen = hlo("profile", trace, "--by", "computation", "--format", "screen", columns=200)
     assert """--module 'jit_f(9)' --where 'computation == "body"'""" in screen[0] + screen[1]
+
+
+def test_a_report_has_the_times_of_its_own_program(trace: str) -> None:
+    for number, nanoseconds in ((1, 20), (2, 300)):
+        answer = records("report", f"{trace}#{number}", "--profile", trace)["answer"]
+        assert answer["profile"]["measured_seconds"] * 1e9 * answer["profile"]["units"] == pytest.approx(nanoseconds)
+    assert records("report", trace)["answer"]["profile"]["measured_seconds"] == pytest.approx(300e-9)  # the longest
+    assert "f32[64]" in hlo("parse", trace, "--module", "jit_f(8)", "--format", "hlo")[0]
+
+
+def test_a_dump_has_the_times_of_the_program_that_it_fits(trace: str, tmp_path: Path) -> None:
+    for size, nanoseconds in ((64, 20), (4096, 300)):
+        dump = tmp_path / f"{size}.txt"
+        dump.write_text(LOOP.format(n=size))
+        answer = records("report", str(dump), "--profile", trace)["answer"]["profile"]
+        assert answer["measured_seconds"] * 1e9 * answer["units"] == pytest.approx(nanoseconds)

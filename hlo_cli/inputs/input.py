@@ -58,6 +58,7 @@ class Input:
     remark: str | None = None
     argument: str = ""
     proto: bytes | None = None
+    program: str | None = None
 
     @property
     def size(self) -> int:
@@ -86,8 +87,8 @@ class Input:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names that select the module: its name, and the name with XLA's number."""
-        return tuple(name for name in (self.module, self.dump.label if self.dump else None) if name)
+        """Names that select the module: its name, that with XLA's number, and that of its program in a trace."""
+        return tuple(name for name in (self.module, self.dump.label if self.dump else None, self.program) if name)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -270,12 +271,12 @@ def _modules(
 
 
 def _traced(
-    name: str, path: str | None, found: Sequence[tuple[str, bytes]], argument: str, siblings: Mapping[str, str]
+    name: str, path: str | None, found: Sequence[tuple[str, bytes, str]], argument: str, siblings: Mapping[str, str]
 ) -> Iterator[Input]:
     """The programs in a profiler's trace, as protos."""
-    for number, (module, proto) in enumerate(found, 1):
+    for number, (module, proto, program) in enumerate(found, 1):
         source = Source(name if len(found) == 1 else f"{name}#{number}", "")
-        yield Input(source, path, module, None, siblings, argument=argument, proto=proto)
+        yield Input(source, path, module, None, siblings, None, None, None, argument, proto, program)
 
 
 def _of_stage(inputs: Sequence[Input], stage: str, place: str) -> list[Input]:

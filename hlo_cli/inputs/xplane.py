@@ -25,10 +25,11 @@ _NOTHING: Final = (0, 0)
 
 
 class TracedModule(NamedTuple):
-    """A program of a trace: its name, and the bytes of its `HloProto`."""
+    """A program of a trace: the name of its module, the bytes of its `HloProto`, and its name, such as `jit_f(8)`."""
 
     name: str
     proto: bytes
+    program: str
 
 
 def is_trace(data: bytes) -> bool:
@@ -76,9 +77,12 @@ def _modules_of(data: bytes, plane: Span) -> Iterator[TracedModule]:
             proto = _first(data, statistic, _BYTES)
             if proto != _NOTHING and _number(data, statistic, _STATISTIC_ID) in named:
                 name = _first(data, _first(data, proto, _MODULE), _MODULE_NAME)
-                if name == _NOTHING:
-                    name = _first(data, event, _NAME)
-                yield TracedModule(data[slice(*name)].decode("utf-8", "replace"), data[slice(*proto)])
+                program = _text(data, _first(data, event, _NAME))
+                yield TracedModule(program if name == _NOTHING else _text(data, name), data[slice(*proto)], program)
+
+
+def _text(data: bytes, span: Span) -> str:
+    return data[slice(*span)].decode("utf-8", "replace")
 
 
 def _messages(data: bytes, span: Span, tag: int) -> Iterator[Span]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.commands.shared.io_options import InputOptions
@@ -73,6 +73,26 @@ def load_profile(path: str, dump: Sequence[str], reading: InputOptions) -> Loade
     return Loaded(profile, path, f"{argument} {modules}".strip() if argument else "", modules or argument)
 
 
+def read_profile(path: str, inputs: Sequence[str], reading: InputOptions) -> Loaded:
+    """The profile of a trace; the programs that it does not contain are those of the inputs."""
+    found = _alone(path, reading.strict)
+    is_complete = not inputs or all(each.module is not None for each in found.profile.programs)
+    return found if is_complete else load_profile(path, inputs, reading)
+
+
+@lru_cache(maxsize=1)
+def _alone(path: str, strict: bool) -> Loaded:
+    """The profile of a trace without a dump, which the reports of several modules share."""
+    return load_profile(path, (), InputOptions(strict=strict))
+
+
+def program_id(given: Input) -> int | None:
+    """The id of a program in the name of its dump, such as 18 in module_0018.jit_step.after_optimizations.txt."""
+    label = given.dump.label if given.dump is not None else None
+    digits = (label or "").partition(".")[0].removeprefix("module_")
+    return int(digits) if digits.isdecimal() else None
+
+
 def _traces(path: str) -> Sequence[Trace]:
     """The traces at a path; HloError that says so if a dump is there."""
     from hlo_cli.read_traces import read_traces
@@ -112,11 +132,4 @@ def given_modules(dump: Sequence[str], reading: InputOptions) -> Sequence[GivenM
     from hlo_cli.read_input import read_input
 
     found = read_inputs(dump, stage=reading.stage, module=reading.module)
-    return tuple(GivenModule(_number(each), read_input(each, strict=reading.strict)) for each in found)
-
-
-def _number(given: Input) -> int | None:
-    """The id of a program in the name of its dump, such as 18 in module_0018.jit_step.after_optimizations.txt."""
-    label = given.dump.label if given.dump is not None else None
-    digits = (label or "").partition(".")[0].removeprefix("module_")
-    return int(digits) if digits.isdecimal() else None
+    return tuple(GivenModule(program_id(each), read_input(each, strict=reading.strict)) for each in found)

@@ -23,23 +23,21 @@ _DIFFERENT: Final = "trip counts differ between runs"
 def with_measured_trips(loaded: Loaded, profile: Profile) -> tuple[Loaded, tuple[Diagnostic, ...]]:
     """The module with the trip counts of a profile where it has none of its own, and notes on them.
 
-    A count that differs from run to run is only noted.
+    A count that differs from run to run is only noted. HloError if several programs of the profile fit the module.
     """
     from hlo_cli.analysis.profile.executions import measured_trips
     from hlo_cli.analysis.profile.measures import operation_measures
+    from hlo_cli.analysis.profile.program_names import program_of
+    from hlo_cli.commands.profile.load import program_id
     from hlo_cli.transform.known_trips import unknown_loops
 
     unknown = unknown_loops(loaded.module)
     if not unknown:
         return loaded, ()
     calls = [each.calls for each in operation_measures(profile)]
-    names = {
-        instruction.name
-        for each in profile.programs
-        if each.module is not None and each.name.partition("(")[0] == loaded.module.name
-        for instruction in each.module.instructions
-    }
-    measured = {loop.name: trips for loop, trips in measured_trips(profile, calls).items() if loop.name in names}
+    program = program_of(profile, loaded.module, proto=loaded.input.proto, id=program_id(loaded.input))
+    loops = set() if program is None or program.module is None else set(program.module.instructions)
+    measured = {loop.name: trips for loop, trips in measured_trips(profile, calls).items() if loop in loops}
     found = {each.name: measured[each.name] for each in unknown if each.name in measured}
     exact = {name: round(trips) for name, trips in found.items() if abs(trips - round(trips)) < _ROUNDING}
     notes = []

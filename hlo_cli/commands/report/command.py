@@ -94,10 +94,11 @@ def _has_times(path: str) -> bool:
     """Whether a file is a profiler's trace, by its name, with timed operations."""
     if not path.removesuffix(".gz").endswith(".xplane.pb"):
         return False
-    from hlo_cli.commands.report.measured import read_profile
+    from hlo_cli.commands.profile.load import read_profile
+    from hlo_cli.commands.shared.io_options import InputOptions
 
     with suppress(HloError):
-        return bool(read_profile(path, None).profile.operations)
+        return bool(read_profile(path, (), InputOptions()).profile.operations)
     return False
 
 
@@ -105,9 +106,10 @@ def _of_longest(options: ReportOptions, reading: InputOptions) -> InputOptions:
     """Reads the module of a trace that took most time, unless all or another one are selected."""
     if reading.module is not None or options.each or options.profile is None:
         return reading
-    from hlo_cli.commands.report.measured import longest_module, read_profile
+    from hlo_cli.commands.profile.load import read_profile
+    from hlo_cli.commands.report.measured import longest_module
 
-    return replace(reading, module=longest_module(read_profile(options.profile, None)))
+    return replace(reading, module=longest_module(read_profile(options.profile, (), reading)))
 
 
 def _write(inputs: tuple[str, ...], options: ReportOptions, output: OutputOptions, reading: InputOptions) -> int:

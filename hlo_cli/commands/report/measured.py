@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Iterator, Mapping
 from statistics import median
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from hlo_cli.analysis.origin.keys import UNKNOWN_KEY
-from hlo_cli.analysis.profile.call_times import KernelTime, UnitTimes, has_steps, unit_times
+from hlo_cli.analysis.profile.call_times import KernelTime, has_steps, unit_times
 from hlo_cli.analysis.profile.profile import PS
+from hlo_cli.analysis.profile.program_names import MIN_SHARE, program_of
 from hlo_cli.dataclass import dataclass
 from hlo_cli.report.cell import Cell, Row, number_of
 from hlo_cli.report.column import Column
@@ -20,14 +20,10 @@ from hlo_cli.source import Diagnostic, HloError
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.origin.keys import Keys
-    from hlo_cli.analysis.profile.profile import MeasuredProgram, Operation
+    from hlo_cli.analysis.profile.profile import Operation
     from hlo_cli.commands.profile.load import Loaded as LoadedProfile
     from hlo_cli.commands.shared.load import Loaded
     from hlo_cli.ir.instruction import Instruction
-    from hlo_cli.ir.module import Module
-
-_MIN_FOUND: Final = 0.9
-"""The smallest share of the measured instructions that the module of the same compilation has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,55 +59,36 @@ class MeasuredModule:
         return f"{per} and device" if len(self.profile.profile.devices) > 1 else per
 
 
-def read_profile(path: str, loaded: Loaded | None) -> LoadedProfile:
-    """The profile of a trace; the programs that it does not contain are those of the dump."""
-    from hlo_cli.commands.profile.load import load_profile
-    from hlo_cli.commands.shared.io_options import InputOptions
-
-    found = _read(path)
-    if any(each.module is None for each in found.profile.programs) and loaded is not None and loaded.input.path:
-        found = load_profile(path, (loaded.input.path,), InputOptions())
-    return found
-
-
-@lru_cache(maxsize=1)
-def _read(path: str) -> LoadedProfile:
-    """The profile of a trace, which the reports of several modules share."""
-    from hlo_cli.commands.profile.load import load_profile
-    from hlo_cli.commands.shared.io_options import InputOptions
-
-    return load_profile(path, (), InputOptions())
-
-
 def longest_module(profile: LoadedProfile) -> str | None:
-    """The name of the module that takes most time in a profile; None if there is none."""
+    """The name of the program that takes most time in a profile; None if there is none."""
     found = profile.profile
     times = unit_times(found, per_step=has_steps(found))
     totals: dict[str, float] = {}
     for operation, time in zip(found.operations, times.times, strict=True):
         if operation.program is not None and operation.program.module is not None and time is not None:
-            name = operation.program.name.partition("(")[0]
+            name = operation.program.name
             totals[name] = totals.get(name, 0.0) + time.time
     return max(totals, key=lambda name: totals[name], default=None)
 
 
-def measured_module(profile: LoadedProfile, module: Module, notes: tuple[Diagnostic, ...] = ()) -> MeasuredModule:
+def measured_module(profile: LoadedProfile, loaded: Loaded, notes: tuple[Diagnostic, ...] = ()) -> MeasuredModule:
     """The times of a module in a profile; HloError if it did not run, or if another compilation of it did."""
-    found = profile.profile
+    from hlo_cli.commands.profile.load import program_id
+
+    found, module = profile.profile, loaded.module
     times = unit_times(found, per_step=has_steps(found))
     names = {instruction.name: instruction for instruction in module.instructions}
-    programs = [each for each in found.programs if each.name.partition("(")[0] == module.name]
-    if not programs:
+    program = program_of(found, module, proto=loaded.input.proto, id=program_id(loaded.input))
+    if program is None:
         there = ", ".join(each.name for each in found.programs[:3]) or "no program"
         raise HloError(f"module {module.name} is not in the profile", hint=f"{profile.path} has {there}")
-    program = max(programs, key=lambda each: _known(each, found.operations, times, names))
     own = [
         TimedKernel(operation, time, names.get(operation.name))
         for operation, time in zip(found.operations, times.times, strict=True)
         if operation.program is program and time is not None
     ]
     missing = sum(each.instruction is None for each in own)
-    if missing > (1 - _MIN_FOUND) * len(own):
+    if missing > (1 - MIN_SHARE) * len(own):
         part = f"{missing:,} of {format_count(len(own), 'kernels')} are not in the dump"
         hint = "profile the same compilation, or report the trace itself"
         raise HloError(f"the profile is of another compilation: {part}", hint=hint)
@@ -127,14 +104,6 @@ def measured_module(profile: LoadedProfile, module: Module, notes: tuple[Diagnos
         missing,
         notes,
     )
-
-
-def _known(
-    program: MeasuredProgram, operations: Sequence[Operation], times: UnitTimes, names: Container[str]
-) -> tuple[int, float]:
-    """How many operations of a program a module has, and the time of all."""
-    own = [(each, time) for each, time in zip(operations, times.times, strict=True) if each.program is program and time]
-    return sum(each.name in names for each, _ in own), sum(time.time for _, time in own)
 
 
 def report_of_measured(measured: MeasuredModule, kernels: Table | None, keys: Keys) -> Report:

@@ -17,6 +17,7 @@ from hlo_cli.commands.layout.causes import causes_table, footprints_by_cause
 from hlo_cli.commands.layout.dump import report_of_dump as report_of_padding
 from hlo_cli.commands.memspace.options import MemspaceOptions
 from hlo_cli.commands.memspace.report import report_of_memory
+from hlo_cli.commands.profile.load import read_profile
 from hlo_cli.commands.profile.trips import with_measured_trips
 from hlo_cli.commands.report.findings import report_of_findings
 from hlo_cli.commands.report.lines import LineCosts
@@ -24,7 +25,6 @@ from hlo_cli.commands.report.measured import (
     MeasuredModule,
     measured_by_source,
     measured_module,
-    read_profile,
     report_of_measured,
 )
 from hlo_cli.commands.report.options import ReportOptions
@@ -36,6 +36,7 @@ from hlo_cli.commands.shard.dump import report_of_dump as report_of_arguments
 from hlo_cli.commands.shard.options import ShardOptions
 from hlo_cli.commands.shared.chips import chosen_throughput
 from hlo_cli.commands.shared.compiler_memory import compiler_memory
+from hlo_cli.commands.shared.io_options import InputOptions
 from hlo_cli.commands.shared.load import Loaded
 from hlo_cli.commands.shared.stage_notes import bounded_report, stage_of
 from hlo_cli.dataclass import dataclass
@@ -149,10 +150,10 @@ def _measured(loaded: Loaded, options: ReportOptions) -> tuple[Loaded, LoadedPro
     """
     if options.profile is None:
         return loaded, None, None
-    profile = read_profile(options.profile, loaded)
+    profile = read_profile(options.profile, (loaded.input.path,) if loaded.input.path else (), InputOptions())
     try:
         loaded, notes = with_measured_trips(loaded, profile.profile)
-        return loaded, profile, measured_module(profile, loaded.module, notes)
+        return loaded, profile, measured_module(profile, loaded, notes)
     except HloError:
         if not options.each:
             raise
