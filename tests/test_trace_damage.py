@@ -115,5 +115,5 @@ def test_gzip_is_not_a_trace_yet() -> None:
 def test_the_error_of_a_truncated_profile_says_that_it_is_truncated(tmp_path: Path) -> None:
     path = tmp_path / "t.xplane.pb"
     path.write_bytes((FIXTURES / "traces/cpu_steps/trace.xplane.pb").read_bytes()[:60_000])
-    with pytest.raises(HloError, match="no timed operations: .* is truncated at byte"):
+    with pytest.raises(HloError, match=r"no timed operations: .* is truncated at byte"):
         hlo_cli.profile(path)

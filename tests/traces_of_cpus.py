@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from hlo_cli.ir.module import Module
 from hlo_cli.library import module_to_bytes
-from traces_writing import Event, PlaneWriter, chunk, file_of
+from traces_writing import Event, PlaneWriter, Statistic, chunk, file_of
 
 PS = 10**12
 
@@ -30,10 +30,9 @@ def cpu_file(
     """The file of one program's events; `steps` have a number, a begin, and an end, in nanoseconds."""
     plane = PlaneWriter("/host:CPU", 1)
     name = "jit_f" if module is None else module.name
-    lines: Mapping[str, list[Event]] = {}
-    lines = {}
+    lines: dict[str, list[Event]] = {}
     for each in ran:
-        statistics = {"hlo_op": each.op, "hlo_module": name, "program_id": id, "run_id": each.run}
+        statistics: dict[str, Statistic] = {"hlo_op": each.op, "hlo_module": name, "program_id": id, "run_id": each.run}
         statistics["device_ordinal"] = each.device
         event = Event(plane.kind(each.op), each.begin * 1000, each.duration * 1000, statistics)
         lines.setdefault(each.line, []).append(event)
