@@ -10,6 +10,7 @@ import pytest
 
 from hlo_cli.library import parse_module
 from in_process import Answer, run
+from strategies import FIXTURES
 from traces_of_cpus import Ran, cpu_file
 
 LOOP = """HloModule jit_f
@@ -97,3 +98,26 @@ def test_a_dump_has_the_times_of_the_program_that_it_fits(trace: str, tmp_path: 
         dump.write_text(LOOP.format(n=size))
         answer = records("report", str(dump), "--profile", trace)["answer"]["profile"]
         assert answer["measured_seconds"] * 1e9 * answer["units"] == pytest.approx(nanoseconds)
+
+
+def test_findings_have_the_times_of_their_own_program(tmp_path: Path) -> None:
+    from hlo_cli.analysis.profile.measure import measure
+    from hlo_cli.commands.lint.measured import measured_findings
+    from hlo_cli.commands.lint.run import LintedModule, LintResult
+    from hlo_cli.commands.profile.load import Loaded, read_program
+    from hlo_cli.report.finding import Finding
+    from hlo_cli.source import Source
+    from hlo_cli.syntax.traces.read import read_trace
+
+    path = two_programs(tmp_path)
+    profile = measure(read_trace(Path(path).read_bytes(), path), read_program)
+    modules = tuple(LintedModule(f"{path}#{number}", "jit_f", None, 1) for number in (1, 2))
+    found = [Finding("note", "m", source=Source(each.path, ""), instruction="y") for each in modules]
+    measured = measured_findings(found, LintResult((), (), (), (), modules), Loaded(profile, path, path))
+    times = {each.measured.module: each.measured.seconds for each in measured.found if each.measured is not None}
+    assert times == pytest.approx({"jit_f(8)": 20e-9, "jit_f(9)": 300e-9})
+
+
+def test_a_profile_of_other_modules_is_an_error(trace: str) -> None:
+    _, error, code = hlo("lint", str(FIXTURES / "cpu/softmax"), "--profile", trace)
+    assert (code, "is not in the profile" in error) == (2, True)

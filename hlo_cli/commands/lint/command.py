@@ -277,7 +277,8 @@ def _measured(
     """The findings with measured times; None without a profile."""
     if profile is None:
         return None
-    from hlo_cli.commands.lint.measured import measured_findings, read_profile
+    from hlo_cli.commands.lint.measured import measured_findings
+    from hlo_cli.commands.profile.load import read_profile
 
     return measured_findings(found, result, read_profile(profile, inputs, reading))
 

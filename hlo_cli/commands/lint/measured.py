@@ -8,71 +8,61 @@ from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.dataflow.computation_contexts import CONTROL_FLOW
 from hlo_cli.analysis.profile.call_times import has_steps, unit_times
+from hlo_cli.analysis.profile.program_names import MIN_SHARE, module_name, program_of
 from hlo_cli.dataclass import dataclass
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.finding import Finding, MeasuredKernel
 from hlo_cli.report.numbers import format_count, format_seconds, verb
-from hlo_cli.source import Diagnostic
+from hlo_cli.source import Diagnostic, HloError
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.profile.profile import Operation, Profile
+    from hlo_cli.analysis.profile.profile import MeasuredProgram, Operation, Profile
     from hlo_cli.commands.lint.run import LintResult
     from hlo_cli.commands.profile.load import Loaded
-    from hlo_cli.commands.shared.io_options import InputOptions
+    from hlo_cli.commands.shared.load import Loaded as LoadedModule
     from hlo_cli.ir.instruction import Computation
 
-_MIN_FOUND: Final = 0.9
-"""The share of instructions that a trace of the same compilation has at least."""
 _MAX_NAMED: Final = 3
 
 
 class MeasuredKernels:
-    """The kernels of a profile by the names of their modules, with the instructions inside them."""
+    """The kernels of the programs of a profile, with the instructions inside them."""
 
     def __init__(self, profile: Profile) -> None:
+        self.profile = profile
         found = unit_times(profile, per_step=has_steps(profile))
         self.per = found.unit
         unit = "in the trace" if found.unit == "trace" else f"per {found.unit}"
         self.words = f"{unit} and device" if len(profile.devices) > 1 else unit
         self.total = sum(each.time for each in found.times if each is not None)
-        self._kernels: dict[tuple[str, str], MeasuredKernel] = {}
-        self._inside: dict[tuple[str, str], MeasuredKernel] = {}
+        self._kernels: dict[tuple[MeasuredProgram, str], MeasuredKernel] = {}
+        self._inside: dict[tuple[MeasuredProgram, str], MeasuredKernel] = {}
         for operation, time in zip(profile.operations, found.times, strict=True):
-            if operation.program is not None and time is not None:
-                module = module_name(operation.program.name)
-                kernel = MeasuredKernel(module, operation.name, time.time)
-                self._kernels[module, operation.name] = kernel
+            if (program := operation.program) is not None and time is not None:
+                kernel = MeasuredKernel(program.name, operation.name, time.time)
+                self._kernels[program, operation.name] = kernel
                 for computation in _computations(operation):
-                    self._inside.setdefault((module, computation.name), kernel)
-        self._names: dict[str, frozenset[str]] = {
-            module_name(each.name): frozenset(i.name for i in each.module.instructions)
+                    self._inside.setdefault((program, computation.name), kernel)
+        self._programs = frozenset(program for program, _ in self._kernels)
+        self._names = {
+            each: frozenset(i.name for i in each.module.instructions)
             for each in profile.programs
             if each.module is not None
         }
 
-    @property
-    def modules(self) -> frozenset[str]:
-        """The names of the modules that ran."""
-        return frozenset(module for module, _ in self._kernels)
+    def programs(self, module: str) -> Sequence[MeasuredProgram]:
+        """The programs of a module's name that ran."""
+        return [each for each in self.profile.programs if each in self._programs and module_name(each.name) == module]
 
-    def of(self, module: str, found: Finding) -> MeasuredKernel | None:
+    def of(self, program: MeasuredProgram, found: Finding) -> MeasuredKernel | None:
         """The kernel that runs the instruction of a finding; None if it is not timed."""
-        if found.computation is not None and (kernel := self._inside.get((module, found.computation))) is not None:
+        if found.computation is not None and (kernel := self._inside.get((program, found.computation))) is not None:
             return kernel
-        return None if found.instruction is None else self._kernels.get((module, found.instruction))
+        return None if found.instruction is None else self._kernels.get((program, found.instruction))
 
-    def has(self, module: str, name: str) -> bool:
-        """Whether the module that ran has an instruction of a name; True if the module is not at hand."""
-        return module not in self._names or name in self._names[module]
-
-
-def module_name(program: str) -> str:
-    """The name of a module in that of a program, which may end in its id.
-
-    >>> module_name("jit_step(2041036616644817336)")
-    'jit_step'
-    """
-    return program.partition("(")[0]
+    def has(self, program: MeasuredProgram, name: str) -> bool:
+        """Whether the program that ran has an instruction of a name; True if its module is not at hand."""
+        return program not in self._names or name in self._names[program]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,23 +79,32 @@ class MeasuredFindings:
     notes: tuple[Diagnostic, ...]
 
 
-def read_profile(path: str, inputs: Sequence[str], reading: InputOptions) -> Loaded:
-    """The profile of a trace; programs that it does not contain are those of the inputs."""
-    from hlo_cli.commands.profile.load import load_profile
+def measured_findings(
+    found: Iterable[Finding], result: LintResult, loaded: Loaded, one: LoadedModule | None = None
+) -> MeasuredFindings:
+    """Findings with measured times from a profile; `one` is the only module, if it is read already.
 
-    loaded = load_profile(path, (), reading)
-    is_complete = all(each.module is not None for each in loaded.profile.programs)
-    return loaded if is_complete else load_profile(path, inputs, reading)
-
-
-def measured_findings(found: Iterable[Finding], result: LintResult, loaded: Loaded) -> MeasuredFindings:
-    """Findings with measured times from a profile."""
+    HloError if no module ran in the profile.
+    """
     kernels = MeasuredKernels(loaded.profile)
     found = tuple(found)
     modules = {each.path: each.module for each in result.modules}
     if len(result.modules) == 1:  # whose path may be that of a file with several modules
         modules = {each.path: result.modules[0].module for each in found}
-    timed = tuple(replace(each, measured=kernels.of(modules.get(each.path) or "", each)) for each in found)
+    names = [each.module for each in result.modules]
+    if one is None and names and not any(kernels.programs(name) for name in names if name):
+        there = ", ".join(each.name for each in loaded.profile.programs[:_MAX_NAMED]) or "no program"
+        words = (
+            f"none of {len(names):,} modules is"
+            if len(names) > 1
+            else f"module {names[0] or result.modules[0].path} is not"
+        )
+        raise HloError(f"{words} in the profile", hint=f"{loaded.path} has {there}")
+    programs, unclear = _programs(modules, kernels, one)
+    timed = tuple(
+        replace(each, measured=kernels.of(programs[each.path], each)) if each.path in programs else each
+        for each in found
+    )
     named = {(each.measured.module, each.measured.name): each.measured for each in timed if each.measured is not None}
     seconds = sum(each.seconds for each in named.values())
     numbers = {
@@ -118,26 +117,54 @@ def measured_findings(found: Iterable[Finding], result: LintResult, loaded: Load
     if named:
         subject = "kernel takes" if len(named) == 1 else f"{len(named):,} kernels take"
         words = f"their {subject} {format_seconds(seconds)} of {format_seconds(kernels.total)} {kernels.words}"
-    notes = (*_missing(timed, kernels, modules), *loaded.notes)
+    notes = (*unclear, *_missing(timed, kernels, modules, programs), *loaded.notes)
     return MeasuredFindings(timed, kernels.words, words, numbers, notes)
 
 
+def _programs(
+    modules: Mapping[str, str | None], kernels: MeasuredKernels, one: LoadedModule | None
+) -> tuple[Mapping[str, MeasuredProgram], Sequence[Diagnostic]]:
+    """The program of the module at each path, and notes on modules that several programs fit."""
+    found: dict[str, MeasuredProgram] = {}
+    notes: list[Diagnostic] = []
+    for path, name in modules.items():
+        named = kernels.programs(name or "")
+        try:
+            program = named[0] if len(named) == 1 else _fitting(path, name, kernels.profile, one) if named else None
+        except HloError as error:
+            notes.append(Diagnostic("note", str(error), hint="its findings have no measured time"))
+            continue
+        if program is not None:
+            found[path] = program
+    return found, notes
+
+
+def _fitting(path: str, name: str | None, profile: Profile, one: LoadedModule | None) -> MeasuredProgram | None:
+    """The program of a module, of several of its name; the module is read again if it is not at hand."""
+    from hlo_cli.commands.profile.load import program_id
+    from hlo_cli.inputs.input import read_inputs
+    from hlo_cli.read_input import read_input
+
+    given = one.input if one is not None else next(iter(read_inputs([path], module=name)))
+    module = one.module if one is not None else read_input(given)
+    return program_of(profile, module, proto=given.proto, id=program_id(given))
+
+
 def _missing(
-    found: Sequence[Finding], kernels: MeasuredKernels, modules: Mapping[str, str | None]
+    found: Sequence[Finding],
+    kernels: MeasuredKernels,
+    modules: Mapping[str, str | None],
+    programs: Mapping[str, MeasuredProgram],
 ) -> Iterator[Diagnostic]:
     """Notes on what is not in the profile: modules, instructions, and findings without a time."""
-    missing = sorted({name for name in modules.values() if name and name not in kernels.modules})
+    missing = sorted({name for name in modules.values() if name and not kernels.programs(name)})
     if missing:
         more = f" and {format_count(len(missing) - _MAX_NAMED, 'others')}" if len(missing) > _MAX_NAMED else ""
         names = f"{', '.join(missing[:_MAX_NAMED])}{more}"
         yield Diagnostic("note", f"not in the profile: {names}")
-    there = [
-        (name, each.instruction)
-        for each in found
-        if each.instruction and (name := modules.get(each.path)) and name in kernels.modules
-    ]
+    there = [(programs[each.path], each.instruction) for each in found if each.instruction and each.path in programs]
     known = sum(kernels.has(*each) for each in there)
-    if known < _MIN_FOUND * len(there):
+    if known < MIN_SHARE * len(there):
         words = f"only {known:,} of {format_count(len(there), 'instructions')} with findings are in the profile"
         yield Diagnostic("warning", words, hint="profile the same compilation, or lint the trace itself")
     if untimed := sum(each.measured is None for each in found):

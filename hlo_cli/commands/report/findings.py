@@ -34,6 +34,6 @@ def report_of_findings(
     found = result.found
     if config.baseline is not None:
         found = tuple(new_findings(found, read_baseline(config.baseline)))
-    measured = None if profile is None else measured_findings(found, result, profile)
+    measured = None if profile is None else measured_findings(found, result, profile, loaded)
     found = found if measured is None else measured.found
     return report_of(result, in_order(found, _BY_COST), config.settings, argument, measured=measured)
