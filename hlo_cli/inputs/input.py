@@ -246,8 +246,9 @@ def _modules(
         if is_trace(content):
             yield from _traced(name, path, modules_in(content, name), argument, siblings)
             return
-        module = own.module if own else None
-        yield Input(Source(name, ""), path, module, own, siblings, argument=argument, proto=content)
+        yield Input(
+            Source(name, ""), path, own.module if own else None, own, siblings, argument=argument, proto=content
+        )
         return
     found = modules_in_text(content, name)
     dumps = [parse_dump_name(each.file_name) if each.file_name else None for each in found]
