@@ -42,7 +42,7 @@ _NUMBERED = re.compile(r"(.+)#([1-9]\d*)")
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """One module's text and its origin; for a proto, its bytes and a source without text.
+    """One module's text and origin; of a proto, its bytes. `program` is its name in a trace, such as `jit_f(8)`.
 
     `choice` is the rank of the selected stage among several, `module_choice` a note on the selected module, `remark` a
     note on dumps that are not read; `siblings` are the files that XLA wrote about this dump, kind to path.
@@ -147,8 +147,7 @@ def select_module(inputs: Sequence[Input]) -> Input:
         return largest
     places = {_place(each.argument) for each in inputs}
     place = f" in {places.pop()}" if len(places) == 1 else ""
-    name = largest.module or largest.source.name
-    note = f"using {name}, the largest of {len(inputs)} modules{place}; use --module to select another"
+    note = f"using {largest.module or largest.source.name}, the largest of {len(inputs)} modules{place}; use --module to select another"
     return replace(largest, module_choice=note)
 
 
@@ -246,9 +245,8 @@ def _modules(
         if is_trace(content):
             yield from _traced(name, path, modules_in(content, name), argument, siblings)
             return
-        yield Input(
-            Source(name, ""), path, own.module if own else None, own, siblings, argument=argument, proto=content
-        )
+        module = own.module if own else None
+        yield Input(Source(name, ""), path, module, own, siblings, argument=argument, proto=content)
         return
     found = modules_in_text(content, name)
     dumps = [parse_dump_name(each.file_name) if each.file_name else None for each in found]
