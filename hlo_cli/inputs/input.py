@@ -145,9 +145,9 @@ def select_module(inputs: Sequence[Input]) -> Input:
     largest = max(inputs, key=lambda each: each.size)
     if len(inputs) == 1:
         return largest
-    places = {_place(each.argument) for each in inputs}
+    name, places = largest.module or largest.source.name, {_place(each.argument) for each in inputs}
     place = f" in {places.pop()}" if len(places) == 1 else ""
-    note = f"using {largest.module or largest.source.name}, the largest of {len(inputs)} modules{place}; use --module to select another"
+    note = f"using {name}, the largest of {len(inputs)} modules{place}; use --module to select another"
     return replace(largest, module_choice=note)
 
 
