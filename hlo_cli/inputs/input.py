@@ -42,7 +42,7 @@ _NUMBERED = re.compile(r"(.+)#([1-9]\d*)")
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """One module's text and its origin; for a proto, its bytes and a source without text.
+    """One module's text and origin; of a proto, its bytes. `program` is its name in a trace, such as `jit_f(8)`.
 
     `choice` is the rank of the selected stage among several, `module_choice` a note on the selected module, `remark` a
     note on dumps that are not read; `siblings` are the files that XLA wrote about this dump, kind to path.
@@ -145,9 +145,8 @@ def select_module(inputs: Sequence[Input]) -> Input:
     largest = max(inputs, key=lambda each: each.size)
     if len(inputs) == 1:
         return largest
-    places = {_place(each.argument) for each in inputs}
+    name, places = largest.module or largest.source.name, {_place(each.argument) for each in inputs}
     place = f" in {places.pop()}" if len(places) == 1 else ""
-    name = largest.module or largest.source.name
     note = f"using {name}, the largest of {len(inputs)} modules{place}; use --module to select another"
     return replace(largest, module_choice=note)
 
