@@ -17,7 +17,7 @@ from hlo_cli.commands.profile.measured import Measured
 from hlo_cli.commands.profile.timed import NO_INSTRUCTION, Timed, sum_of
 from hlo_cli.commands.profile.words import answer_of, facts_of, numbers_of, over_peak_words
 from hlo_cli.report.cell import Row
-from hlo_cli.report.column import Column
+from hlo_cli.report.column import KEEP, Column
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage
@@ -73,6 +73,7 @@ def operations_table(measured: Measured) -> Table:
         cells = (*time_cells(measured, rest), rest.total / rest.events, *rate_cells(measured, rest))
         rows.insert(at, (*cells, *(None for _ in EVENT_COLUMNS), NO_INSTRUCTION, None, None, None, None, None))
     has_modules = len({each.operation.program for each in timed}) > 1
+    is_unique = len({each.operation.name for each in timed}) == len(timed)
     columns = (
         *time_columns(measured, has_kernels=_has_kernels(timed)),
         Column("mean_seconds", "avg", "seconds"),
@@ -81,7 +82,7 @@ def operations_table(measured: Measured) -> Table:
         Column("instruction", "instruction", "name"),
         Column("opcode", "opcode", "opcode", person=False),
         Column("category", "category", from_width=120),
-        Column("module", "module", rank=2, from_width=120, person=has_modules),
+        Column("module", "module", rank=2 if is_unique else KEEP, from_width=120 * is_unique, person=has_modules),
         Column("source", "source", "source", rank=5),
         Column("op_name", "op_name", "op_name", rank=4, from_width=120),
     )
