@@ -73,6 +73,8 @@ def test_a_dump_of_another_program_or_compilation_is_an_error(tmp_path: Path) ->
 
 def test_of_several_modules_those_that_did_not_run_have_no_measured_times(tmp_path: Path) -> None:
     index = tmp_path / "index.html"
+    _, error, code = hlo("report", str(FIXTURES / "cpu/softmax"), TRACE, "--profile", TRACE)
+    assert (code, "--profile requires one module" in error) == (2, True)
     assert hlo("report", str(FIXTURES / "cpu/softmax"), TRACE, "--profile", TRACE, "-o", str(index))[2] == 0
     pages = {each.name: '<section id="measured"' in each.read_text() for each in tmp_path.glob("index.*.html")}
     assert pages["index.jit_train_step.html"]

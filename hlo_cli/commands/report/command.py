@@ -13,6 +13,7 @@ from hlo_cli.commands.shared import completion
 from hlo_cli.commands.shared.chips import chip_options
 from hlo_cli.commands.shared.command import OUTPUT, Command, flag, option
 from hlo_cli.commands.shared.io_options import io_of, io_options
+from hlo_cli.commands.shared.option_conflicts import requirement_error
 from hlo_cli.commands.shared.per_module_options import each_options_of
 from hlo_cli.commands.shared.writing import write_report
 from hlo_cli.source import HloError
@@ -122,6 +123,9 @@ def _write(inputs: tuple[str, ...], options: ReportOptions, output: OutputOption
     options.check_chip()
     loaded = load(inputs, reading, each=options.each, jobs=options.jobs)
     if isinstance(loaded, Many):
+        if options.profile is not None and output.path is None:
+            hint = "select it with --module NAME, or write one page per module with -o FILE.html"
+            raise requirement_error("--profile", "one module", hint=hint)
         from hlo_cli.commands.report.each import report_each
 
         return report_each(loaded, reading, options, output)
