@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Final
 
 from hlo_cli.commands.profile.columns import (
     EVENT_COLUMNS,
@@ -21,6 +22,9 @@ from hlo_cli.report.column import KEEP, Column
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage
+
+_LONGEST: Final = 10
+"""If names of so many instructions are not unique, their modules are shown on narrow screens, too."""
 
 
 def report_of_operations(measured: Measured) -> Report:
@@ -73,7 +77,8 @@ def operations_table(measured: Measured) -> Table:
         cells = (*time_cells(measured, rest), rest.total / rest.events, *rate_cells(measured, rest))
         rows.insert(at, (*cells, *(None for _ in EVENT_COLUMNS), NO_INSTRUCTION, None, None, None, None, None))
     has_modules = len({each.operation.program for each in timed}) > 1
-    is_unique = len({each.operation.name for each in timed}) == len(timed)
+    longest = [each.operation.name for each in timed[:_LONGEST]]
+    is_unique = len(set(longest)) == len(longest)
     columns = (
         *time_columns(measured, has_kernels=_has_kernels(timed)),
         Column("mean_seconds", "avg", "seconds"),
