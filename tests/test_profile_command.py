@@ -184,6 +184,10 @@ def test_what_is_no_profile_is_said(tmp_path: Path, capsys: Capture) -> None:
     assert "not found" in fails(capsys, "profile", str(tmp_path / "none"))
     assert str(empty) in fails(capsys, "profile", str(empty))
     assert "is a dump" in fails(capsys, "profile", str(text))
+    assert "is a dump" in fails(capsys, "profile", str(FIXTURES / "tpu/v5e_conv/after_optimizations.hlo.pb"))
+    begin = tmp_path / "begin.xplane.pb"
+    begin.write_bytes((STEPS / "trace.xplane.pb").read_bytes()[:100])
+    assert "truncated profiler trace" in fails(capsys, "profile", str(begin))
     assert "no timed operations" in fails(capsys, "profile", made(tmp_path, []))
     assert "did you mean 'ynn_fusion'" in fails(capsys, "profile", str(SMALL), "ynn_fusio")
     assert "--chip" in fails(capsys, "profile", str(SMALL), "--lost")

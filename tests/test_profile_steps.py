@@ -21,7 +21,6 @@ from hlo_cli.syntax.traces.read import read_trace
 from traces_of_xprof import source
 from traces_writing import Event, PlaneWriter, Statistic, Unsigned, file_of
 
-FIRST_OPS = ("a", "b", "c")
 MODULE = """HloModule jit_f
 ENTRY e { p = f32[2] parameter(0)  a = f32[2] add(p, p)  b = f32[2] add(a, p)  ROOT c = f32[2] add(b, p) }"""
 

@@ -141,7 +141,6 @@ class Peaks:
     vmem_written: float = 0.0
     shared: float = 0.0
     has_merged_vmem: bool = False
-    has_megacore: bool = False
 
     @property
     def ridge(self) -> float | None:

@@ -65,7 +65,6 @@ def peaks_of(plane: Plane) -> Peaks | None:
         near("vmem_wr"),
         shared * clock * cores,
         has_merged_vmem=bool(found.get("has_merged_vmem")),
-        has_megacore=bool(found.get("has_megacore")),
     )
 
 

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from hlo_cli.ir.instruction import Computation, Instruction
     from hlo_cli.ir.module import Module
 
-OWN_GROUPS: Final = ("opcode", "kind", "axis", "computation", "module")
-"""Groupings of instructions that only profiles have."""
 NO_COLLECTIVE: Final = "(no collective)"
 _OF: Final = " of "
 """What stands between the name of a computation and that of its program, if several programs have such a one."""

@@ -98,21 +98,31 @@ def _traces(path: str) -> Sequence[Trace]:
     from hlo_cli.read_traces import read_traces
 
     try:
-        return read_traces([path])
+        found = read_traces([path])
     except HloError:
-        if _is_dump(path):
-            command = f"hlo parse {InputOptions().command_line([path])}"
-            hint = f"for a dump, run `{command}`; to record a trace, see `hlo help profiles`"
-            raise HloError(f"{path} is a dump, not a profiler's trace", hint=hint) from None
+        _refuse_dump(path)
         raise
+    if not any(plane.name.startswith("/") for trace in found for plane in trace.planes):
+        _refuse_dump(path)  # the proto of a module can be read as one of a trace
+    return found
+
+
+def _refuse_dump(path: str) -> None:
+    """HloError if a dump is at a path."""
+    if _is_dump(path):
+        command = f"hlo parse {InputOptions().command_line([path])}"
+        hint = f"for a dump, run `{command}`; to record a trace, see `hlo help profiles`"
+        raise HloError(f"{path} is a dump, not a profiler's trace", hint=hint) from None
 
 
 def _is_dump(path: str) -> bool:
-    """Whether a path has modules, which are not those of a trace."""
+    """Whether a path has modules, which are not those of a trace; the beginning of a trace may look like a proto."""
     from hlo_cli.inputs.input import read_inputs
+    from hlo_cli.read_input import read_input
 
     with suppress(HloError, OSError):
-        return path != "-" and any(each.looks_like_hlo for each in read_inputs([path]))
+        found = read_inputs([path]) if path != "-" else ()
+        return any(each.looks_like_hlo and (each.proto is None or read_input(each).name) for each in found)
     return False
 
 

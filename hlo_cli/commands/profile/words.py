@@ -7,7 +7,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.profile.profile import PS
-from hlo_cli.analysis.profile.rates import MAIN, over_peak
+from hlo_cli.analysis.profile.rates import MAIN, over_peak, program_rates
 from hlo_cli.commands.profile.timed import sum_of
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.numbers import format_count, format_percent, format_seconds
@@ -144,6 +144,7 @@ def numbers_of(measured: Measured) -> dict[str, Cell]:
     profile = measured.profile
     whole = [step.duration_ps * PS for step in profile.steps if step.is_whole]
     others = [each.measure for each in measured.every if not each.operation.is_joined]
+    program = program_rates(profile, [each.measure for each in measured.every])
     return {
         "devices": len(profile.devices),
         "steps": len(whole),
@@ -158,5 +159,8 @@ def numbers_of(measured: Measured) -> dict[str, Cell]:
         "events": measured.sum.events,
         "events_without_instruction": sum(measure.events for measure in others),
         "seconds_without_instruction": sum(measure.self_time for measure in others),
+        "flop_rate": program.flops,
+        "byte_rate": program.bytes,
+        "roofline_fraction": program.efficiency,
         **measured.roofs.facts,
     }

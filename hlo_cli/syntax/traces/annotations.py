@@ -13,7 +13,7 @@ from typing import Final
 
 from hlo_cli.ir.traces.trace import Value
 
-MODULE, THUNK, LAUNCHER = "XlaModule", "Thunk", "XlaLauncher"
+MODULE, THUNK = "XlaModule", "Thunk"
 _RANGE: Final = re.compile(r"(?:TSL:)?(XlaModule|Thunk|XlaLauncher):#([^#]*+)#?")
 _ITEM: Final = re.compile(r"(?:^|,)(prefix|hlo_module|program_id|name|hlo_op|unique_hlo_op_id|global|local|process)=")
 _INTEGER: Final = re.compile(r"-?[0-9]{1,18}")
