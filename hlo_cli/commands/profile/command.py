@@ -129,9 +129,9 @@ def _inputs_and_name(arguments: Sequence[str]) -> tuple[str, tuple[str, ...], st
 
 def _report(measured: Measured, options: ProfileOptions) -> Report:
     if options.name is not None:
-        from hlo_cli.commands.profile.one import report_of_one
+        from hlo_cli.commands.profile.instruction import report_of_instruction
 
-        return report_of_one(measured, options.name)
+        return report_of_instruction(measured, options.name)
     if options.exposed:
         from hlo_cli.commands.profile.exposed import report_of_exposed
 

@@ -9,7 +9,7 @@ from hlo_cli.analysis.profile.rates import over_peak
 from hlo_cli.analysis.profile_details.operation_events import Calls, calls_of, neighbors, two_modes
 from hlo_cli.analysis.profile_details.touched import TouchedTiles, touched_tiles
 from hlo_cli.commands.profile.find import find_timed
-from hlo_cli.commands.profile.one_figures import bars_of, histogram_of
+from hlo_cli.commands.profile.instruction_figures import bars_of, histogram_of
 from hlo_cli.commands.profile.operations import source_of
 from hlo_cli.commands.profile.prediction import prediction_of, prediction_words
 from hlo_cli.commands.shared.io_options import format_options
@@ -40,7 +40,7 @@ _NEIGHBORS: Final = 3
 """How many neighbors on each side the screen shows."""
 
 
-def report_of_one(measured: Measured, name: str) -> Report:
+def report_of_instruction(measured: Measured, name: str) -> Report:
     """Everything about one operation; HloError if the trace has none of that name."""
     timed = find_timed(measured, name)
     calls = calls_of(measured.profile, timed.operation)
