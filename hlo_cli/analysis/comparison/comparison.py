@@ -7,12 +7,12 @@ from copy import copy
 from typing import Final, NamedTuple
 
 from hlo_cli.analysis.comparison.compare import MODES, ROUNDING, Distance, Verdict, distance, distances, verdict_of
+from hlo_cli.analysis.comparison.differing_values import DifferingValues, values_at
 from hlo_cli.analysis.comparison.fingerprints import Prints
-from hlo_cli.analysis.comparison.parting import MIN_SHARE, Parting, first_parting
-from hlo_cli.analysis.comparison.parting_values import PartingValues, values_at
+from hlo_cli.analysis.comparison.first_difference import MIN_SHARE, FirstDifference, first_difference
 from hlo_cli.analysis.comparison.repairs import find_repair, runner_of
 from hlo_cli.analysis.comparison.rounding import rounding_of
-from hlo_cli.analysis.comparison.scalar_computations import scalar_parting
+from hlo_cli.analysis.comparison.scalar_computations import scalar_difference
 from hlo_cli.analysis.comparison.trace import Trace
 from hlo_cli.analysis.comparison.variants import Variant, material_of
 from hlo_cli.analysis.evaluate.arguments import made_up_arguments
@@ -98,9 +98,9 @@ class RunComparison:
     """
 
     distances: tuple[Distance, ...]
-    first_difference: Parting | None
+    first_difference: FirstDifference | None
     executed: int
-    values: PartingValues | None = None
+    values: DifferingValues | None = None
     other_seeds: Mapping[int, float] | None = None
     assumed: tuple[str, ...] = ()
 
@@ -170,16 +170,16 @@ def compare_runs(
     exact, widened = map(setting.run_both, MODES)
     both = shapes[0], shapes[1]
     found = distances(exact, widened, both, is_rewrite=is_rewrite, expected=rounding_of(new))
-    parting = values = repeated = None
+    difference = values = repeated = None
     verdict = verdict_of(found)
     if verdict in ("approximation", "different"):
-        parting = _parting(setting, found)
-        values = None if parting is None else _values(setting, parting)
+        difference = _first_difference(setting, found)
+        values = None if difference is None else _values(setting, difference)
     if verdict == "different" and args is None and (_has_discontinuity(old) or _has_discontinuity(new)):
         repeated = {seed + more: _widened(setting, both, seed + more) for more in _OTHER_SEEDS}
     executed = sum(each.executed for each in (*exact, *widened))
     assumed = tuple(each for each in shared.targets if each not in (stubs or {}))
-    return RunComparison(found, parting, executed, values, repeated, assumed)
+    return RunComparison(found, difference, executed, values, repeated, assumed)
 
 
 def _check_interfaces(old: Module, new: Module) -> bool:
@@ -251,7 +251,7 @@ def _result_shape(module: Module) -> Shape:
     return root.shape
 
 
-def _parting(setting: _Setting, found: Sequence[Distance]) -> Parting | None:
+def _first_difference(setting: _Setting, found: Sequence[Distance]) -> FirstDifference | None:
     """Where the values of the new module begin to differ; None if that is unknown."""
     old, new = setting.modules
     prints = Prints()
@@ -281,20 +281,20 @@ def _parting(setting: _Setting, found: Sequence[Distance]) -> Parting | None:
     is_one_text = len(paired) >= MIN_SHARE * max(len(olds), len(news))
     if not is_one_text and not all(each.is_whole for each in traces):
         return None
-    return first_parting(
+    return first_difference(
         *traces,
         wrong,
         paired,
         is_one_text=is_one_text,
-        scalar_parting=scalar_parting,
+        scalar_difference=scalar_difference,
         repair=repair if is_alone else None,
     )
 
 
-def _values(setting: _Setting, parting: Parting) -> PartingValues:
+def _values(setting: _Setting, difference: FirstDifference) -> DifferingValues:
     """What goes into the first instruction that differs and comes out, and the same of its counterpart."""
     old_values = None
-    if parting.counterpart_place is not None:
-        old_values = values_at(setting.run_old, parting.counterpart_place)
-    new_values = values_at(setting.observe_new, parting.place)
-    return PartingValues(old_values, new_values)
+    if difference.counterpart_place is not None:
+        old_values = values_at(setting.run_old, difference.counterpart_place)
+    new_values = values_at(setting.observe_new, difference.place)
+    return DifferingValues(old_values, new_values)

@@ -18,7 +18,7 @@ _SAMPLES: Final = 48
 _SPECIAL: Final = (float("nan"), float("inf"), 0.0, -0.0)
 
 
-def scalar_parting(one: Computation, two: Computation) -> tuple[Instruction, Instruction] | None:
+def scalar_difference(one: Computation, two: Computation) -> tuple[Instruction, Instruction] | None:
     """The first instruction of `two` that computes something else than its counterpart in `one`, and that one.
 
     Both run on made-up scalars. None if they compute the same, or have no scalars as parameters.
@@ -26,7 +26,7 @@ def scalar_parting(one: Computation, two: Computation) -> tuple[Instruction, Ins
     >>> from hlo_cli import parse_module
     >>> text = "ENTRY f { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT s = f32[] add(a, b) }"
     >>> one, two = (parse_module(each).entry for each in (text, text.replace("add", "subtract")))
-    >>> scalar_parting(one, one), scalar_parting(one, two)
+    >>> scalar_difference(one, one), scalar_difference(one, two)
     (None, (<subtract s>, <add s>))
     """
     if len(one.parameters) != len(two.parameters) or not (_takes_scalars(one) and _takes_scalars(two)):

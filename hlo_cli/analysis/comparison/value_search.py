@@ -13,7 +13,7 @@ from typing import Final
 
 from hlo_cli.analysis.comparison.applications import Applications, Order, application
 from hlo_cli.analysis.comparison.fingerprints import Print
-from hlo_cli.analysis.comparison.scalar_computations import scalar_parting
+from hlo_cli.analysis.comparison.scalar_computations import scalar_difference
 from hlo_cli.analysis.comparison.trace import NONE, Leaf, Node, Trace
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
@@ -215,7 +215,7 @@ class ValueSearch:
 
     def _compute_alike(self, one: Computation, two: Computation) -> bool:
         if (one, two) not in self._alike:
-            self._alike[one, two] = scalar_parting(one, two) is None
+            self._alike[one, two] = scalar_difference(one, two) is None
         return self._alike[one, two]
 
     def _partials(self) -> dict[int, Partial]:

@@ -177,19 +177,19 @@ class DeviceProgram:
         raise HloError(f"cannot run {instruction.opcode} {instruction.name} on several devices", instruction.span)
 
     def _while(self, instruction: Instruction) -> Lockstep:
-        condition = self.program.rounds.counting(self.function(called(instruction, "condition")))
+        condition = self.program.iterations.counting(self.function(called(instruction, "condition")))
         body = self.function(called(instruction, "body"))
         most = self.program.limits.max_iterations
 
         def run(given: Sequence[Sequence[Value]]) -> list[Value]:
             states = [each[0] for each in given]
-            rounds = 0
-            with self.program.rounds.loop():
+            iterations = 0
+            with self.program.iterations.loop():
                 while _agreed(instruction, condition([[state] for state in states])):
-                    if rounds == most:
+                    if iterations == most:
                         raise iterations_error(instruction, most)
                     states = body([[state] for state in states])
-                    rounds += 1
+                    iterations += 1
             return states
 
         return run

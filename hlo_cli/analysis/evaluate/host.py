@@ -35,7 +35,7 @@ class Host:
 
     `stubs` are functions by custom call target. `feed` are the arrays of infeeds, in the order in which they run: an
     array with one more dimension than an infeed has the data of several executions. `unknown` makes up results of
-    functions that two programs have in common, and has the values of constants that the text omits. `rounds` counts
+    functions that two programs have in common, and has the values of constants that the text omits. `iterations` counts
     the iterations of the loops around the instruction that runs, the outermost first, if it is a list. `skipped` are
     instructions that do not run, since no result depends on them.
     """
@@ -45,7 +45,7 @@ class Host:
         stubs: Mapping[str, Stub] | None = None,
         feed: Sequence[Array] | None = None,
         *,
-        rounds: list[int] | None = None,
+        iterations: list[int] | None = None,
         unknown: UnknownFunctions | None = None,
     ) -> None:
         self.unknown = unknown
@@ -53,7 +53,7 @@ class Host:
         self.stubs = stubs or {}
         self.skipped: frozenset[Instruction] = frozenset()
         self.has_feed = feed is not None
-        self.rounds = rounds
+        self.iterations = iterations
         self.outfed: list[tuple[Instruction, Value]] = []
         self._feed = [np.asarray(each) for each in feed or ()]
         self._used: dict[int, tuple[int, int]] = {}

@@ -21,7 +21,7 @@ _PASSING: Final = frozenset((opcodes.GET_TUPLE_ELEMENT, opcodes.TUPLE, opcodes.O
 
 
 @dataclass(frozen=True, slots=True)
-class Sighting:
+class Occurrence:
     """An instruction whose value has elements of the kind that was asked for, the first time that it had.
 
     `execution` counts the runs of the instruction on the device, from 0. `made` tells that no operand has such
@@ -38,11 +38,11 @@ class Sighting:
 
 
 class Probe:
-    """Collects sightings while a program runs."""
+    """Collects occurrences while a program runs."""
 
     def __init__(self, wanted: Wanted) -> None:
         self.wanted = wanted
-        self.found: dict[Instruction, Sighting] = {}
+        self.found: dict[Instruction, Occurrence] = {}
         self._runs: dict[tuple[Instruction, int], int] = {}
 
     def __call__(self, instruction: Instruction, device: int, value: Value, operands: Sequence[Value]) -> None:
@@ -60,7 +60,7 @@ class Probe:
             if count_of(each, self._cause, instruction.operand_shape(at))
         )
         size = sum(array.size for array, _ in _arrays(value, instruction.shape))
-        self.found[instruction] = Sighting(instruction, device, execution, count, size, not given, given)
+        self.found[instruction] = Occurrence(instruction, device, execution, count, size, not given, given)
 
     @property
     def _cause(self) -> Wanted:
@@ -68,7 +68,7 @@ class Probe:
         return "inf" if self.wanted == "overflow" else self.wanted
 
     @property
-    def first(self) -> Sighting | None:
+    def first(self) -> Occurrence | None:
         """The first instruction, as they run, that makes such elements; else the first that has some."""
         return next((each for each in self.found.values() if each.made), next(iter(self.found.values()), None))
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from hlo_cli.analysis.evaluate.clock import Clock, operations_error
 from hlo_cli.analysis.evaluate.host import Host
-from hlo_cli.analysis.evaluate.rounds import Rounds
+from hlo_cli.analysis.evaluate.iterations import LoopIterations
 from hlo_cli.analysis.evaluate.settings import Limits
 from hlo_cli.analysis.evaluate.work import FREE, Work, callee_of, work_of
 from hlo_cli.analysis.semantics.control import elements_first
@@ -81,7 +81,7 @@ class Program:
         self.device = 0
         self.states: dict[str, int] = {}
         self.host = host or Host()
-        self.rounds = Rounds(self.host.rounds)
+        self.iterations = LoopIterations(self.host.iterations)
         self._kept_bytes = 0
         self._operations = 0
         self._works: dict[Instruction, Work] = {}
@@ -187,7 +187,7 @@ class Program:
     def _see_parameters(self, computation: Computation, arguments: Sequence[Value]) -> None:
         """Shows parameters that are watched or followed through loops; other observers are shown what is computed."""
         for each in computation.parameters:
-            if each in self.watched or self.host.rounds is not None:
+            if each in self.watched or self.host.iterations is not None:
                 self.see(each, arguments[each.parameter_number or 0], ())
 
     def keep(self, value: Value) -> Value:
@@ -255,8 +255,8 @@ class Program:
         try:
             if self.host.has_meaning(instruction):
                 kernel = self.host.kernel(instruction, self.floats, lambda: self.device, self.keep)
-            elif self.rounds.is_counted(instruction):
-                kernel = self.rounds.kernel(instruction, self)
+            elif self.iterations.is_counted(instruction):
+                kernel = self.iterations.kernel(instruction, self)
             else:
                 kernel = rule_of(instruction, on_arrays=on_arrays)(instruction, self)
         except MISFITS as error:

@@ -62,7 +62,7 @@ def run(
     progress: Callable[[int], None] | None = None,
     stubs: Mapping[str, Stub] | None = None,
     feed: Sequence[Array] | None = None,
-    rounds: list[int] | None = None,
+    iterations: list[int] | None = None,
     unknown: UnknownFunctions | None = None,
 ) -> Run:
     """Runs a module: on one device, or on simulated ones if it is partitioned or its devices exchange data.
@@ -70,8 +70,8 @@ def run(
     `args` are those of the whole program, made-up ones by default; `devices` is the number of devices if a module does
     not state it. Of several devices, `watch` keeps the values of device 0. `stubs` are functions for custom calls by
     target, called with arrays, and with `shape` and `instruction` if they have parameters of these names. `feed` are
-    the arrays for infeeds, in the order in which they run. While `observe` is called, `rounds` has the iterations of
-    the loops around the instruction. `unknown` makes up results of functions that two programs have in common. Values
+    the arrays for infeeds, in the order in which they run. While `observe` is called, `iterations` has those of the
+    loops around the instruction. `unknown` makes up results of functions that two programs have in common. Values
     of constants that the text omits are taken from the proto or the dump before optimizations next to it. HloError as
     for `evaluate`.
 
@@ -79,7 +79,7 @@ def run(
     >>> run(parse_module("ENTRY e { p = f32[2] parameter(0)  ROOT r = f32[2] negate(p) }"), [[1, 2]]).result.tolist()
     [-1.0, -2.0]
     """
-    host = Host(stubs, feed, rounds=rounds, unknown=unknown)
+    host = Host(stubs, feed, iterations=iterations, unknown=unknown)
     return evaluate(
         module,
         args,

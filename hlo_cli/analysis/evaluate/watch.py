@@ -17,21 +17,21 @@ from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape, ShapeIndex
 from hlo_cli.source import HloError
 
-MAX_FIRST_ROUNDS: Final = 5_000
+MAX_FIRST_EXECUTIONS: Final = 5_000
 """Executions of an array whose summaries are kept from the beginning."""
-MAX_LAST_ROUNDS: Final = 5_000
+MAX_LAST_EXECUTIONS: Final = 5_000
 """The same at the end; of the others, only those with an event are kept."""
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
+class Execution:
     """An array of one execution: the iterations of the loops around it, the outermost first, and its summary.
 
     `events` are what is new: `first NaN`, `first Inf`, `overflow` if no operand has an Inf.
     """
 
     execution: int
-    rounds: tuple[int, ...]
+    iterations: tuple[int, ...]
     shape: ArrayShape
     summary: Summary
     events: tuple[str, ...] = ()
@@ -46,7 +46,7 @@ class Track:
 
     instruction: Instruction
     index: ShapeIndex
-    kept: tuple[Round, ...]
+    kept: tuple[Execution, ...]
     executions: int
     constant_from: int | None
 
@@ -55,7 +55,7 @@ class Track:
         """The number of executions without a summary."""
         return self.executions - len(self.kept)
 
-    def selected(self, ends: int) -> tuple[Round, ...]:
+    def selected(self, ends: int) -> tuple[Execution, ...]:
         """The first and the last executions, and those with an event or since which the array is constant."""
         last = self.executions - ends
         return tuple(
@@ -69,24 +69,24 @@ class _Track:
     """An array while the program runs."""
 
     def __init__(self) -> None:
-        self.first: list[Round] = []
-        self.notable: list[Round] = []
-        self.last: deque[Round] = deque(maxlen=MAX_LAST_ROUNDS)
+        self.first: list[Execution] = []
+        self.notable: list[Execution] = []
+        self.last: deque[Execution] = deque(maxlen=MAX_LAST_EXECUTIONS)
         self.executions = 0
-        self.changed: Round | None = None
+        self.changed: Execution | None = None
         self.seen: set[str] = set()
         self._digest = b""
 
-    def add(self, made: Round, array: Array) -> None:
+    def add(self, made: Execution, array: Array) -> None:
         digest = blake2b(np.ascontiguousarray(array).view(np.uint8).data, digest_size=16).digest()
         if digest != self._digest:
             self.changed, self._digest = made, digest
         self.seen.update(made.events)
         self.executions += 1
-        if len(self.first) < MAX_FIRST_ROUNDS:
+        if len(self.first) < MAX_FIRST_EXECUTIONS:
             self.first.append(made)
             return
-        if len(self.last) == MAX_LAST_ROUNDS and self.last[0].events:
+        if len(self.last) == MAX_LAST_EXECUTIONS and self.last[0].events:
             self.notable.append(self.last[0])
         self.last.append(made)
 
@@ -108,9 +108,9 @@ class Watch:
     """
 
     def __init__(self, instructions: Iterable[Instruction], max_bytes: int | None = None) -> None:
-        self.rounds: list[int] = []
+        self.iterations: list[int] = []
         self.saved: dict[tuple[Instruction, ShapeIndex], list[Array]] = {}
-        self.saved_rounds: dict[Instruction, list[tuple[int, ...]]] = {}
+        self.saved_iterations: dict[Instruction, list[tuple[int, ...]]] = {}
         self._tracks: dict[Instruction, dict[ShapeIndex, _Track]] = {each: {} for each in instructions}
         self._max_bytes = max_bytes
         self._bytes = 0
@@ -119,9 +119,9 @@ class Watch:
         """Looks at a value that was just computed."""
         if device != 0 or instruction not in self._tracks:
             return
-        rounds = tuple(self.rounds)
+        iterations = tuple(self.iterations)
         if self._max_bytes is not None:
-            self.saved_rounds.setdefault(instruction, []).append(rounds)
+            self.saved_iterations.setdefault(instruction, []).append(iterations)
         for index, array, shape in arrays_of(value, instruction.shape):
             track = self._tracks[instruction].setdefault(index, _Track())
             summary = summary_of(array)
@@ -132,7 +132,7 @@ class Watch:
             ]
             if "first Inf" in events and not any(map(_has_infinity, operands)):
                 events.append("overflow")
-            track.add(Round(track.executions, rounds, shape, summary, tuple(events)), array)
+            track.add(Execution(track.executions, iterations, shape, summary, tuple(events)), array)
             if self._max_bytes is not None:
                 self._save(instruction, index, array, self._max_bytes)
 
@@ -177,8 +177,10 @@ def stacked(watch: Watch) -> dict[str, Array]:
             found[name] = np.stack(arrays)
         else:
             found |= {f"{name}_{at}": each for at, each in enumerate(arrays)}
-    for instruction, rounds in watch.saved_rounds.items():
-        depths = {len(each) for each in rounds}
+    for instruction, iterations in watch.saved_iterations.items():
+        depths = {len(each) for each in iterations}
         if len(depths) == 1:
-            found[f"{instruction.name}_iterations"] = np.array(rounds, np.int64).reshape(len(rounds), depths.pop())
+            found[f"{instruction.name}_iterations"] = np.array(iterations, np.int64).reshape(
+                len(iterations), depths.pop()
+            )
     return found

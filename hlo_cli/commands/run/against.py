@@ -8,12 +8,12 @@ from typing import Final
 
 from hlo_cli.analysis.comparison.compare import ROUNDING, Distance
 from hlo_cli.analysis.comparison.comparison import RunComparison, compare_runs
-from hlo_cli.analysis.comparison.parting import Parting
+from hlo_cli.analysis.comparison.first_difference import FirstDifference
 from hlo_cli.commands.run.arguments import arguments_of
 from hlo_cli.commands.run.distances import MEANING, columns_of, detail_cells, distance_cells, number_cell
 from hlo_cli.commands.run.notes import notes_on_arguments, notes_on_assumed, notes_on_draws
 from hlo_cli.commands.run.options import RunOptions
-from hlo_cli.commands.run.parts import parting_facts, parting_mark, parting_numbers, values_table
+from hlo_cli.commands.run.parts import difference_facts, difference_mark, difference_numbers, values_table
 from hlo_cli.commands.run.progress import shown_progress
 from hlo_cli.commands.run.results import result_label, result_name
 from hlo_cli.commands.run.stubs import checked_stubs, feed_from
@@ -51,7 +51,7 @@ def report_of_comparison(
             stubs=stubs,
             feed=feed,
         )
-    found, parting = compared.distances, compared.first_difference
+    found, difference = compared.distances, compared.first_difference
     columns = (Column("result", "result"), *columns_of(found), Column("value", "value", "name"), _SHAPE)
     report = Report(
         "run",
@@ -59,7 +59,7 @@ def report_of_comparison(
         version=1,
         numbers=_numbers(compared, new.module),
         parts=(
-            *(() if parting is None else (parting_facts(parting, old.module, new.module),)),
+            *(() if difference is None else (difference_facts(difference, old.module, new.module),)),
             *(() if compared.values is None else (values_table(compared.values),)),
             Table(
                 "distances",
@@ -69,7 +69,7 @@ def report_of_comparison(
                 title="Largest difference over largest magnitude",
             ),
         ),
-        next=() if parting is None else _next(old, new, parting),
+        next=() if difference is None else _next(old, new, difference),
         notes=(
             *_notes_on_tolerance(found),
             *_notes_on_nan(found),
@@ -81,7 +81,7 @@ def report_of_comparison(
         ),
         input={"before": input_facts(old), "after": input_facts(new)},
     )
-    return report, None if parting is None else parting_mark(parting, new.module)
+    return report, None if difference is None else difference_mark(difference, new.module)
 
 
 def _numbers(compared: RunComparison, new: Module) -> dict[str, Cell]:
@@ -98,7 +98,7 @@ def _numbers(compared: RunComparison, new: Module) -> dict[str, Cell]:
         "inf": tuple(sum(each.inf[side] for each in found) for side in (0, 1)),
         "tolerance": ROUNDING,
         "other_seeds": {str(seed): number_cell(apart) for seed, apart in (compared.other_seeds or {}).items()},
-        **parting_numbers(compared.first_difference, new),
+        **difference_numbers(compared.first_difference, new),
     }
 
 
@@ -139,9 +139,9 @@ def _notes_on_nan(found: Sequence[Distance]) -> tuple[Diagnostic, ...]:
     return (Diagnostic("note", words),)
 
 
-def _next(old: Loaded, new: Loaded, parting: Parting) -> tuple[str, ...]:
+def _next(old: Loaded, new: Loaded, difference: FirstDifference) -> tuple[str, ...]:
     paths = [shlex.quote(each.input.path or "-") for each in (old, new)]
-    name = shlex.quote(parting.place.instruction.name)
+    name = shlex.quote(difference.place.instruction.name)
     stage = f" --stage {new.input.stage}" if paths[0] == paths[1] and new.input.stage else ""
     found = [f"hlo run {paths[1]}{stage} --at {name}"]
     if paths[0] != paths[1]:
@@ -159,11 +159,11 @@ def _share(distance: float) -> str:
 
 
 def _answer(compared: RunComparison, seed: int) -> str:
-    found, parting = compared.distances, compared.first_difference
+    found, difference = compared.distances, compared.first_difference
     results = format_count(len(found), "results")
     worst = max((each.exact for each in found), default=0.0)
     wide = max((each.widened for each in found), default=0.0)
-    first = "" if parting is None else f", first at {parting.instruction.name}"
+    first = "" if difference is None else f", first at {difference.instruction.name}"
     different = sum(each.verdict == "different" for each in found)
     match compared.verdict:
         case "identical" if not found:

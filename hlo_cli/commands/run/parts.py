@@ -1,12 +1,12 @@
-"""The parts of a comparison on where two programs part."""
+"""The parts of a comparison on where two programs begin to differ."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Final
 
-from hlo_cli.analysis.comparison.parting import Parting
-from hlo_cli.analysis.comparison.parting_values import ExecutionValues, PartingValues
+from hlo_cli.analysis.comparison.differing_values import DifferingValues, ExecutionValues
+from hlo_cli.analysis.comparison.first_difference import FirstDifference
 from hlo_cli.analysis.evaluate.summary import summary_of
 from hlo_cli.analysis.semantics.values import Value, arrays_of
 from hlo_cli.ir import opcodes
@@ -39,43 +39,43 @@ _VALUES: Final = (
 _LONGEST_VALUE: Final = 40
 
 
-def parting_facts(parting: Parting, old: Module, new: Module) -> Part:
+def difference_facts(difference: FirstDifference, old: Module, new: Module) -> Part:
     """The instruction, where it is, what it is called by, and why it is named."""
-    instruction = parting.instruction
+    instruction = difference.instruction
     location = new.location(instruction)
     facts = [
         Fact("instruction", (), _line(instruction), is_whole=True),
         *_place_fact("at", instruction, new),
-        *([Fact("in", (), _callers(parting), is_whole=True)] if parting.callers else []),
-        *([Fact("device", (), str(parting.place.device))] if parting.place.device else []),
-        *([Fact("execution", (), f"{parting.execution:,}, from 0")] if parting.execution else []),
-        Fact("evidence", (), evidence_of(parting), is_whole=True),
-        *([Fact("counterpart", (), _line(parting.counterpart), is_whole=True)] if parting.counterpart else []),
-        *(_place_fact("its place", parting.counterpart, old) if parting.counterpart is not None else []),
+        *([Fact("in", (), _callers(difference), is_whole=True)] if difference.callers else []),
+        *([Fact("device", (), str(difference.place.device))] if difference.place.device else []),
+        *([Fact("execution", (), f"{difference.execution:,}, from 0")] if difference.execution else []),
+        Fact("evidence", (), evidence_of(difference), is_whole=True),
+        *([Fact("counterpart", (), _line(difference.counterpart), is_whole=True)] if difference.counterpart else []),
+        *(_place_fact("its place", difference.counterpart, old) if difference.counterpart is not None else []),
         *([Fact("op_name", (), instruction.metadata.op_name)] if instruction.metadata.op_name else []),
         *([Fact("source", (), str(location))] if location is not None else []),
     ]
     return Facts("first_difference", tuple(facts), title="First instruction that differs")
 
 
-def evidence_of(parting: Parting) -> str:
+def evidence_of(difference: FirstDifference) -> str:
     """Why the instruction is named, and how certain that is."""
-    match parting.evidence:
+    match difference.evidence:
         case "operands":
             return "the first module computes another value from the same operands"
         case "repair":
-            return f"with {parting.repair} in its place, all results agree"
+            return f"with {difference.repair} in its place, all results agree"
         case "counterpart":
             return "the operands are right, and the value of its counterpart is missing; one of its users may be wrong"
         case _:
             return "the operands are right, and the first module does not have its value; one of its users may be wrong"
 
 
-def parting_numbers(parting: Parting | None, new: Module) -> dict[str, Cell]:
+def difference_numbers(difference: FirstDifference | None, new: Module) -> dict[str, Cell]:
     """The same for programs."""
-    if parting is None:
+    if difference is None:
         return {"first_difference": None}
-    instruction, other = parting.instruction, parting.counterpart
+    instruction, other = difference.instruction, difference.counterpart
     span = instruction.span
     position = new.source.position(span.start) if span is not None else None
     location = new.location(instruction)
@@ -87,12 +87,12 @@ def parting_numbers(parting: Parting | None, new: Module) -> dict[str, Cell]:
             "operands": tuple(each.name for each in instruction.operands),
             "line": None if position is None else position.line,
             "column": None if position is None else position.column,
-            "device": parting.place.device,
-            "execution": parting.execution,
-            "callers": tuple(each.name for each in parting.callers),
-            "iterations": parting.iterations,
-            "evidence": parting.evidence,
-            "repair": parting.repair or None,
+            "device": difference.place.device,
+            "execution": difference.execution,
+            "callers": tuple(each.name for each in difference.callers),
+            "iterations": difference.iterations,
+            "evidence": difference.evidence,
+            "repair": difference.repair or None,
             "counterpart": None if other is None else other.name,
             "counterpart_opcode": None if other is None else other.opcode,
             "op_name": instruction.metadata.op_name or None,
@@ -101,9 +101,9 @@ def parting_numbers(parting: Parting | None, new: Module) -> dict[str, Cell]:
     }
 
 
-def parting_mark(parting: Parting, new: Module) -> Diagnostic:
+def difference_mark(difference: FirstDifference, new: Module) -> Diagnostic:
     """The line of the instruction with its opcode marked, and the reason."""
-    instruction = parting.instruction
+    instruction = difference.instruction
     span = instruction.span
     if span is not None:
         found = new.source.text.find(f"{instruction.opcode}(", span.start)
@@ -112,7 +112,7 @@ def parting_mark(parting: Parting, new: Module) -> Diagnostic:
             span = Span(found, found + len(instruction.opcode))
     return Diagnostic(
         "warning",
-        f"{instruction.name} is the first instruction that differs: {evidence_of(parting)}",
+        f"{instruction.name} is the first instruction that differs: {evidence_of(difference)}",
         new.source,
         span,
         instruction=instruction.name,
@@ -120,7 +120,7 @@ def parting_mark(parting: Parting, new: Module) -> Diagnostic:
     )
 
 
-def values_table(values: PartingValues) -> Table:
+def values_table(values: DifferingValues) -> Table:
     """What goes into the instruction and comes out, in both modules, without rounding."""
     rows = [
         row
@@ -165,8 +165,8 @@ def _place_fact(label: str, instruction: Instruction, module: Module) -> list[Fa
     return [Fact(label, (), f"{name}:{position.line}:{position.column}", is_whole=True)]
 
 
-def _callers(parting: Parting) -> str:
+def _callers(difference: FirstDifference) -> str:
     words = []
-    for caller, iteration in zip(parting.callers, parting.iterations, strict=True):
+    for caller, iteration in zip(difference.callers, difference.iterations, strict=True):
         words.append(f"{caller.name} (iteration {iteration:,})" if caller.opcode == opcodes.WHILE else caller.name)
     return " > ".join(words)

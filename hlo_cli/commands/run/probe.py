@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from hlo_cli.analysis.evaluate.probe import Probe, Sighting
+from hlo_cli.analysis.evaluate.probe import Occurrence, Probe
 from hlo_cli.analysis.evaluate.run import Run
 from hlo_cli.analysis.evaluate.settings import PROBES
 from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
@@ -71,23 +71,23 @@ def _answer(probe: Probe, run: Run) -> str:
     )
 
 
-def _row(sighting: Sighting, loaded: Loaded) -> Row:
-    instruction = sighting.instruction
+def _row(occurrence: Occurrence, loaded: Loaded) -> Row:
+    instruction = occurrence.instruction
     location = loaded.module.location(instruction)
     return (
         instruction.name,
         instruction.opcode,
-        sighting.count,
-        sighting.elements,
-        sighting.execution,
-        sighting.device,
-        _why(sighting),
+        occurrence.count,
+        occurrence.elements,
+        occurrence.execution,
+        occurrence.device,
+        _why(occurrence),
         instruction.computation.name,
         str(location) if location is not None else None,
     )
 
 
-def _why(sighting: Sighting) -> str:
-    if sighting.operands:
-        return f"from {', '.join(operand.name for operand in sighting.operands)}"
-    return opcodes.CONSTANT if sighting.instruction.opcode == opcodes.CONSTANT else "made here"
+def _why(occurrence: Occurrence) -> str:
+    if occurrence.operands:
+        return f"from {', '.join(operand.name for operand in occurrence.operands)}"
+    return opcodes.CONSTANT if occurrence.instruction.opcode == opcodes.CONSTANT else "made here"

@@ -38,7 +38,7 @@ def run_module(
     *,
     watch: Sequence[Instruction] = (),
     observe: Observer | None = None,
-    rounds: list[int] | None = None,
+    iterations: list[int] | None = None,
 ) -> Run:
     """Runs a module with the arguments, stubs, data, and limits of the options."""
     from hlo_cli.analysis.evaluate.run import run
@@ -61,7 +61,7 @@ def run_module(
             progress=progress,
             stubs=stubs,
             feed=feed,
-            rounds=rounds,
+            iterations=iterations,
         )
 
 
@@ -76,7 +76,7 @@ def watch_values(loaded: Loaded, options: RunOptions, output: OutputOptions) -> 
     instructions = tuple(dict.fromkeys(module.instruction(name) for name in options.watch))
     is_saved = output.format == "npz"
     watch = Watch(instructions, options.limits.max_bytes if is_saved else None)
-    run = run_module(module, options, output, observe=watch, rounds=watch.rounds)
+    run = run_module(module, options, output, observe=watch, iterations=watch.iterations)
     report = report_of_watch(loaded, run, watch, instructions, options)
     if is_saved:
         write_bytes(watch_archive(watch), output.path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.analysis.evaluate.watch import Round, Track, Watch, stacked
+from hlo_cli.analysis.evaluate.watch import Execution, Track, Watch, stacked
 from hlo_cli.commands.run.notes import notes_on_devices, notes_on_missing, notes_on_run
 from hlo_cli.commands.run.options import RunOptions
 from hlo_cli.commands.run.summaries import summary_cells, summary_columns
@@ -37,7 +37,7 @@ def report_of_watch(
     shown = [(track, track.selected(_ENDS) if track.executions > MAX_ROWS else track.kept) for track in tracks]
     parts = [whole]
     if is_long:
-        omitted = sum(track.executions - len(rounds) for track, rounds in shown)
+        omitted = sum(track.executions - len(executions) for track, executions in shown)
         parts.append(_table("highlights", shown, main=False, person=True, omitted=omitted))
     return Report(
         "run",
@@ -69,14 +69,14 @@ def watch_archive(watch: Watch) -> Iterator[bytes]:
 
 
 def _table(
-    name: str, tracks: Sequence[tuple[Track, Sequence[Round]]], *, main: bool, person: bool, omitted: int = 0
+    name: str, tracks: Sequence[tuple[Track, Sequence[Execution]]], *, main: bool, person: bool, omitted: int = 0
 ) -> Table:
-    lines = [(track, each) for track, rounds in tracks for each in rounds]
+    lines = [(track, each) for track, executions in tracks for each in executions]
     columns = (
         Column("value", "value", "name", person=len({track.instruction for track, _ in lines}) > 1),
         Column("index", "index", person=any(track.index for track, _ in lines)),
         Column("iteration", "iteration", align="right"),
-        Column("execution", "run", "count", person=not all(each.rounds for _, each in lines)),
+        Column("execution", "run", "count", person=not all(each.iterations for _, each in lines)),
         Column("shape", "shape", "shape", rank=2),
         *summary_columns([each.summary for _, each in lines]),
         Column("event", "event", role="alarm", person=any(_event(track, each) for track, each in lines)),
@@ -85,7 +85,7 @@ def _table(
         (
             track.instruction.name,
             index_text(track.index) if track.index else None,
-            ".".join(map(str, each.rounds)) or None,
+            ".".join(map(str, each.iterations)) or None,
             each.execution,
             str(each.shape),
             *summary_cells(each.summary),
@@ -97,7 +97,7 @@ def _table(
     return Table(name, columns, rows, noun="iterations", limit=len(rows), main=main, person=person, footnote=footnote)
 
 
-def _event(track: Track, each: Round) -> str:
+def _event(track: Track, each: Execution) -> str:
     constant = ("constant from here",) if each.execution == track.constant_from else ()
     return ", ".join((*each.events, *constant))
 
@@ -128,8 +128,8 @@ def _state(tracks: Sequence[Track]) -> str:
     return "all finite"
 
 
-def _place(each: Round) -> str:
-    return f"iteration {'.'.join(map(str, each.rounds))}" if each.rounds else f"execution {each.execution}"
+def _place(each: Execution) -> str:
+    return f"iteration {'.'.join(map(str, each.iterations))}" if each.iterations else f"execution {each.execution}"
 
 
 def _omissions(tracks: Sequence[Track]) -> tuple[Diagnostic, ...]:

@@ -29,7 +29,7 @@ class ExecutionValues:
 
 
 @dataclass(frozen=True, slots=True)
-class PartingValues:
+class DifferingValues:
     """The values at the first instruction that differs; `old` are those of its counterpart, None without one."""
 
     old: ExecutionValues | None

@@ -22,7 +22,7 @@ _LOOPS: Final = {opcodes.WHILE: "condition", "scan": "to_apply"}
 """Opcodes that run a computation once for each iteration, with the attribute that names it."""
 
 
-class Rounds:
+class LoopIterations:
     """Keeps the iteration of each loop in a list, the outermost first; without a list, nothing is counted."""
 
     def __init__(self, numbers: list[int] | None) -> None:
@@ -71,18 +71,18 @@ class Rounds:
 class _Counting:
     """A program as the rule of a loop sees it: calls of one computation begin iterations."""
 
-    def __init__(self, rounds: Rounds, computed: Computed, counted: Computation) -> None:
+    def __init__(self, iterations: LoopIterations, computed: Computed, counted: Computation) -> None:
         self.floats = computed.floats
         self.max_iterations = computed.max_iterations
         self.states = computed.states
-        self._rounds = rounds
+        self._iterations = iterations
         self._computed = computed
         self._counted = counted
 
     def function(self, computation: Computation) -> Callable[[Sequence[Value]], Value]:
         """Runs a computation on the values of its parameters."""
         found = self._computed.function(computation)
-        return self._rounds.counting(found) if computation is self._counted else found
+        return self._iterations.counting(found) if computation is self._counted else found
 
     def vectorized(self, computation: Computation) -> Callable[[Sequence[Array]], tuple[Array, ...]]:
         """Runs a computation of scalars on whole arrays, element by element."""

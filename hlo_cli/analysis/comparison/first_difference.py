@@ -1,4 +1,4 @@
-"""The first instruction at which two programs part, found by the values that they compute.
+"""The first instruction at which two programs differ, found by the values that they compute.
 
 If the texts are nearly the same, instructions are paired as `hlo diff` pairs them, and the first one with equal
 operands and another result is the answer. Else values are compared by fingerprints, as names do not survive compilers.
@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, Literal, TypeAlias
 
+from hlo_cli.analysis.comparison.differing_values import Place
 from hlo_cli.analysis.comparison.fingerprints import Print
-from hlo_cli.analysis.comparison.parting_values import Place
 from hlo_cli.analysis.comparison.trace import Node, Trace
 from hlo_cli.analysis.comparison.value_search import ORDERS, Suspect, ValueSearch
 from hlo_cli.analysis.comparison.variants import Variant
@@ -22,7 +22,7 @@ Evidence: TypeAlias = Literal["operands", "repair", "counterpart", "value"]
 """Why an instruction is named: the other program computes something else from the same operands; with another form of
 it all results agree; its counterpart has another value; or the other program does not have its value at all."""
 
-ScalarParting: TypeAlias = "Callable[[Computation, Computation], tuple[Instruction, Instruction] | None]"
+ScalarDifference: TypeAlias = "Callable[[Computation, Computation], tuple[Instruction, Instruction] | None]"
 """The first instruction of two computations of scalars that computes something else, with its counterpart."""
 
 Repair: TypeAlias = "Callable[[Sequence[Instruction]], tuple[Instruction, Variant] | None]"
@@ -30,7 +30,7 @@ Repair: TypeAlias = "Callable[[Sequence[Instruction]], tuple[Instruction, Varian
 
 
 @dataclass(frozen=True, slots=True)
-class Parting:
+class FirstDifference:
     """The instruction that computes a value which the other program does not have, though it has all of its operands.
 
     `place` is its execution, and `callers` are the instructions around it, the outermost first, with the iteration of
@@ -55,16 +55,16 @@ class Parting:
         return self.place.execution
 
 
-def first_parting(
+def first_difference(
     old: Trace,
     new: Trace,
     wrong: Sequence[int],
     pairs: Mapping[Instruction, Instruction],
     *,
     is_one_text: bool,
-    scalar_parting: ScalarParting | None = None,
+    scalar_difference: ScalarDifference | None = None,
     repair: Repair | None = None,
-) -> Parting | None:
+) -> FirstDifference | None:
     """Where the values of a new program begin to differ from those of an old one.
 
     `wrong` are the places in the new trace that made the results that differ, `pairs` the instructions of the new
@@ -72,7 +72,7 @@ def first_parting(
     None if every value is explained.
     """
     if is_one_text and (exact := _by_pairs(old, new, pairs)) is not None:
-        return _parting(new, exact[0], exact[1], "operands", scalar_parting)
+        return _difference_at(new, exact[0], exact[1], "operands", scalar_difference)
     suspects: list[Suspect] = []
     places: list[int] = []
     for order in ORDERS:
@@ -85,39 +85,39 @@ def first_parting(
         if repaired is not None:
             instruction, variant = repaired
             at = next(at for at in places if new.nodes[at].instruction is instruction)
-            return _repaired(_parting(new, at, None, "repair", None), variant, scalar_parting)
+            return _repaired(_difference_at(new, at, None, "repair", None), variant, scalar_difference)
     if not suspects:
         return None
     first = min(suspects, key=lambda each: (each.rank, each.at))
     other = first.counterpart
     evidence: Evidence = "operands" if first.is_proven else "value" if other is None else "counterpart"
-    return _parting(new, first.at, other, evidence, scalar_parting)
+    return _difference_at(new, first.at, other, evidence, scalar_difference)
 
 
-def _parting(
-    new: Trace, at: int, counterpart: Node | None, evidence: Evidence, scalar_parting: ScalarParting | None
-) -> Parting:
+def _difference_at(
+    new: Trace, at: int, counterpart: Node | None, evidence: Evidence, scalar_difference: ScalarDifference | None
+) -> FirstDifference:
     node = new.nodes[at]
     around = new.callers_of(at)
     callers, iterations = tuple(each for each, _ in around), tuple(times for _, times in around)
     if counterpart is None:
-        return Parting(node.instruction, _place(node), callers, iterations, evidence)
+        return FirstDifference(node.instruction, _place(node), callers, iterations, evidence)
     instruction, other = node.instruction, counterpart.instruction
-    if scalar_parting is not None:
+    if scalar_difference is not None:
         called = zip(other.called_computations, instruction.called_computations, strict=False)
-        inner = next((pair for x, y in called if (pair := scalar_parting(x, y)) is not None), None)
+        inner = next((pair for x, y in called if (pair := scalar_difference(x, y)) is not None), None)
         if inner is not None:
             callers, iterations = (*callers, instruction), (*iterations, 0)
             instruction, other = inner
-    return Parting(instruction, _place(node), callers, iterations, evidence, other, _place(counterpart))
+    return FirstDifference(instruction, _place(node), callers, iterations, evidence, other, _place(counterpart))
 
 
-def _repaired(found: Parting, variant: Variant, scalar_parting: ScalarParting | None) -> Parting:
+def _repaired(found: FirstDifference, variant: Variant, scalar_difference: ScalarDifference | None) -> FirstDifference:
     """The instruction with its other form; of another computation, the instruction in it that differs."""
     found = replace(found, repair=variant.words)
-    if variant.computation is None or scalar_parting is None:
+    if variant.computation is None or scalar_difference is None:
         return found
-    inner = scalar_parting(variant.computation, found.instruction.called_computations[0])
+    inner = scalar_difference(variant.computation, found.instruction.called_computations[0])
     if inner is None:
         return found
     callers, iterations = (*found.callers, found.instruction), (*found.iterations, 0)
