@@ -43,7 +43,7 @@ def module_time(
     >>> entry = "ENTRY e { p = f32[9] parameter(0)  n = f32[9] negate(p)  ROOT t = f32[9] tanh(n) }"
     >>> found = module_time(parse_module("HloModule m  " + entry), chip_spec("mi350"), is_optimized=False)
     >>> found.kernels, found.is_fused, f"{found.estimate.seconds * 1e6:.2f} µs"
-    (1, True, '2.95 µs')
+    (1, True, '2.99 µs')
     """
     fused = None if is_optimized else _fused(module)
     if fused is not None or overlap is None:
