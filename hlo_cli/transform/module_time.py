@@ -21,6 +21,7 @@ from hlo_cli.source import HloError
 class ModuleTime:
     """The predicted duration of one execution with its band, its compute, and the number of kernels, each counted once.
 
+    `launch_seconds` is the part of the compute in which kernels are launched, as far as it is known apart.
     `at_least_seconds` is a lower bound that holds for any schedule; None before optimization, when operations may
     still be removed. `is_fused` is whether the module was fused by rule for the prediction. `is_known` is whether all
     parts of it have a time.
@@ -32,6 +33,7 @@ class ModuleTime:
     at_least_seconds: float | None
     is_fused: bool
     is_known: bool
+    launch_seconds: float = 0.0
 
 
 def module_time(
@@ -51,7 +53,8 @@ def module_time(
     step = estimate_time(overlap, chip)
     at_least = time_bound(overlap, chip) if is_optimized else None
     estimate = time_band(overlap, step).at_least(at_least or 0.0)
-    return ModuleTime(estimate, step.compute_seconds, len(step.predicted), at_least, fused is not None, step.is_known)
+    is_fused, kernels = fused is not None, len(step.predicted)
+    return ModuleTime(estimate, step.compute_seconds, kernels, at_least, is_fused, step.is_known, step.launch_seconds)
 
 
 def _fused(module: Module) -> Module | None:

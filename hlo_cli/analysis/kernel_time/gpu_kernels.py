@@ -14,16 +14,13 @@ from hlo_cli.analysis.gpu_fusion.durations import TICKS_PER_SECOND
 from hlo_cli.analysis.gpu_fusion.model import KernelModel, KernelTime
 from hlo_cli.analysis.gpu_fusion.rules import can_be_fused, is_triton
 from hlo_cli.analysis.gpu_fusion.shapes import bytes_of
-from hlo_cli.analysis.hardware.chip_specs import ChipSpec
-from hlo_cli.analysis.hardware.chips import find_chip
-from hlo_cli.analysis.hardware.gpu_devices import GpuDevice, gpu_device
+from hlo_cli.analysis.hardware.gpu_devices import GpuDevice
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.operations import MATMULS, takes
-from hlo_cli.ir.shape import ArrayShape
-from hlo_cli.source import HloError
+from hlo_cli.ir.shape import ArrayShape, Shape
 
 _FREE: Final = frozenset((opcodes.CONSTANT, opcodes.BITCAST))
 
@@ -46,7 +43,7 @@ class GpuKernel:
         return self.time.ticks / TICKS_PER_SECOND
 
     @property
-    def compute_seconds(self) -> float:
+    def arithmetic_seconds(self) -> float:
         """The time of its cycles."""
         return self.time.compute_ticks / TICKS_PER_SECOND
 
@@ -65,21 +62,10 @@ class GpuKernel:
         """The number of cores that have a block."""
         return min(self.time.blocks, self.device.core_count)
 
-
-def device_of(chip: ChipSpec) -> GpuDevice | None:
-    """The figures of a GPU that XLA's model uses; None for other chips, and for those with rates of the user.
-
-    >>> from hlo_cli import chip_spec
-    >>> device_of(chip_spec("h100")).core_count, device_of(chip_spec("v5e")), device_of(chip_spec("t4"))
-    (132, None, None)
-    """
-    if not chip.cores:
-        return None
-    try:
-        known = find_chip(chip.chip)
-        return gpu_device(known.name) if known.spec is chip or known.spec == chip else None
-    except HloError:
-        return None
+    @property
+    def bytes_per_second(self) -> float:
+        """The bandwidth that its blocks can use."""
+        return self.time.blocks * self.device.clock_rate_ghz * 1e9 * self.device.transaction_bytes_per_clock
 
 
 def gpu_kernels(computation: Computation, device: GpuDevice) -> Mapping[Instruction, GpuKernel]:
@@ -92,7 +78,7 @@ def gpu_kernels(computation: Computation, device: GpuDevice) -> Mapping[Instruct
     >>> f"{kernel.seconds * 1e6:.2f} µs", kernel.time.blocks, kernel.reads, kernel.is_compute_bound
     ('14.44 µs', 1954, (4000000,), True)
     """
-    if not _is_sound(computation, {}):
+    if not _Checks().is_sound(computation):
         return {}
     model = KernelModel(device)
     found: dict[Instruction, GpuKernel] = {}
@@ -117,20 +103,62 @@ def _is_modeled(node: Node) -> bool:
     return node.body is None or not any(each.opcode in MATMULS for each in node.body.nodes)
 
 
-def _is_sound(computation: Computation, known: dict[Computation, bool]) -> bool:
-    """Whether a computation and the bodies of its fusions are complete: no root or operand is missing in the text."""
-    if computation not in known:
-        known[computation] = False  # of a fusion that contains itself
-        known[computation] = computation.root is not None and all(
-            _is_complete(each)
-            and (each.opcode != opcodes.FUSION or all(_is_sound(body, known) for body in each.called_computations))
-            for each in computation.instructions
-        )
-    return known[computation]
+class _Checks:
+    """Whether computations can be modeled: texts may be damaged, and the model takes consistent shapes for granted."""
+
+    def __init__(self) -> None:
+        self._computations: dict[Computation, bool] = {}
+        self._shapes: dict[int, bool] = {}
+
+    def is_sound(self, computation: Computation) -> bool:
+        """Whether no root, operand, or layout of a computation and of the bodies of its fusions is missing or wrong."""
+        found = self._computations.get(computation)
+        if found is None:
+            self._computations[computation] = False  # of a fusion that contains itself
+            found = computation.root is not None and all(map(self._is_consistent, computation.instructions))
+            self._computations[computation] = found
+        return found
+
+    def _is_consistent(self, instruction: Instruction) -> bool:
+        computation, index, operands = instruction.computation, instruction.index, instruction.operands
+        if not takes(instruction.opcode, len(operands)) or not self._has_layout(instruction.shape):
+            return False
+        if not all(operand.computation is computation and operand.index < index for operand in operands):
+            return False
+        match instruction.opcode:
+            case opcodes.FUSION:
+                return all(map(self.is_sound, instruction.called_computations))
+            case opcodes.TRANSPOSE:
+                ranks = {_rank_of(operands[0].shape), _rank_of(instruction.shape)}
+                return {len(instruction.integers("dimensions"))} == ranks and _fits(instruction)
+            case opcodes.REDUCE_WINDOW:
+                window = instruction.window
+                return window is not None and len(window.dimensions) == _rank_of(operands[0].shape)
+            case opcodes.SCATTER:
+                rank = _rank_of(operands[len(operands) // 2 + 1].shape)
+                return all(0 <= d < rank for d in instruction.integers("update_window_dims"))
+            case opcodes.CONCATENATE | opcodes.REDUCE:
+                return _fits(instruction)
+        return True
+
+    def _has_layout(self, shape: Shape) -> bool:
+        """Whether the layouts of the arrays of a shape name each dimension once; shapes are few."""
+        found = self._shapes.get(id(shape))
+        if found is None:
+            arrays = (leaf for _, leaf in shape.leaves if isinstance(leaf, ArrayShape))
+            found = self._shapes[id(shape)] = all(
+                sorted(array.layout.minor_to_major) == list(range(array.rank)) for array in arrays
+            )
+        return found
 
 
-def _is_complete(instruction: Instruction) -> bool:
-    computation, index = instruction.computation, instruction.index
-    return takes(instruction.opcode, len(instruction.operands)) and all(
-        operand.computation is computation and operand.index < index for operand in instruction.operands
-    )
+def _fits(instruction: Instruction) -> bool:
+    """Whether its first operands have the dimensions that an operation names."""
+    dimensions, rank = instruction.integers("dimensions"), _rank_of(instruction.operands[0].shape)
+    shapes = [each.shape for each in instruction.operands] if instruction.opcode == opcodes.CONCATENATE else []
+    shapes += [instruction.shape] if shapes else []
+    return bool(dimensions) and all(0 <= d < rank for d in dimensions) and all(_rank_of(s) == rank for s in shapes)
+
+
+def _rank_of(shape: Shape) -> int:
+    return shape.rank if isinstance(shape, ArrayShape) else -1

@@ -133,8 +133,6 @@ def predicted_time(instruction: Instruction, chip: ChipSpec, *, cost: Cost | Non
 
 
 def _device_of(chip: ChipSpec) -> GpuDevice | None:
-    if not chip.cores:
-        return None
-    from hlo_cli.analysis.kernel_time.gpu_kernels import device_of  # large imports that only GPUs need
+    from hlo_cli.analysis.hardware.gpu_devices import device_of  # only GPUs need it
 
     return device_of(chip)

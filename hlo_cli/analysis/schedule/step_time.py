@@ -63,7 +63,8 @@ class TimeEstimate:
     `unknown_trip_counts` is the number of computations in such loops. `unknown_kernels` is the number of kernels with
     unknown cost or rate, `unknown_transfers` are transfers of unknown duration, `unknown_waits` the instructions that
     wait for them. Unknown transfers count 0, so the total is too low. `kernels` and `predicted` are the rooflines and
-    the predicted times of one run of each kernel. `simulation` has the times of each step.
+    the predicted times of one run of each kernel. `simulation` has the times of each step. `launch_seconds` is the part
+    of the compute in which kernels are launched.
     """
 
     throughput: ChipSpec
@@ -79,6 +80,7 @@ class TimeEstimate:
     unknown_transfers: frozenset[Instruction] = frozenset()
     unknown_waits: frozenset[Instruction] = frozenset()
     predicted: Mapping[Instruction, Estimate] = field(default_factory=dict)
+    launch_seconds: float = 0.0
 
     @property
     def exposed_seconds(self) -> float:
@@ -240,6 +242,7 @@ def _estimate(overlap: OverlapAnalysis, throughput: ChipSpec) -> TimeEstimate:
         starts,
         ends,
         predicted,
+        sum(found.launch_seconds * executions[each.computation].count for each, found in predicted.items()),
     )
 
 

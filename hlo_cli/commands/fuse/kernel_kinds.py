@@ -13,6 +13,7 @@ from hlo_cli.analysis.cost.cost import Cost
 from hlo_cli.analysis.fusion.fusions import Fusion
 from hlo_cli.analysis.fusion.kernels import Kernel
 from hlo_cli.analysis.origin.keys import UNKNOWN_KEY, Keys, keys_of
+from hlo_cli.commands.fuse.kernel_model import MODEL_COLUMNS
 from hlo_cli.commands.fuse.roofline_columns import TimingColumns, columns_for
 from hlo_cli.ir.attributes.metadata import SourceLocation
 from hlo_cli.ir.instruction import Instruction
@@ -110,6 +111,7 @@ def kernels_table(
         Column("flops", "flops", "count"),
         Column("bytes", "accessed", "bytes"),
         *columns_for(timing),
+        *(MODEL_COLUMNS if timing is not None else ()),
         Column("read_bytes", "read", "bytes"),
         Column("written_bytes", "written", "bytes"),
         Column("saved_bytes", "saved", "bytes"),
@@ -165,7 +167,7 @@ def _kernel_row(
         UNKNOWN if kernel.times is None else kernel.times,
         round(cost.flops),
         round(cost.bytes_accessed),
-        *(timing.cells(instruction, cost) if timing is not None else ()),
+        *((*timing.cells(instruction, cost), *timing.model_cells(instruction, cost)) if timing is not None else ()),
         None if written is None else round(cost.bytes_accessed) - written,
         written,
         fusion.saved_bytes if fusion is not None else None,

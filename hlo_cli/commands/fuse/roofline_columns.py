@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from hlo_cli.analysis.cost.cost import Cost
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.kernel_time.predicted_time import KernelTimes, Prediction
+from hlo_cli.commands.fuse.kernel_model import model_cells
 from hlo_cli.commands.shared.chips import kernel_times_in_words, time_model, time_notes
 from hlo_cli.commands.shared.load import Loaded
 from hlo_cli.dataclass import dataclass
@@ -68,6 +69,11 @@ class TimingColumns:
     def prediction(self, instruction: Instruction, cost: Cost) -> Prediction | None:
         """The prediction of an operation; None if its time is unknown."""
         return self.times.known(instruction, cost)
+
+    def model_cells(self, instruction: Instruction, cost: Cost) -> Row:
+        """XLA's own account of a kernel, for `MODEL_COLUMNS`."""
+        found = self.prediction(instruction, cost)
+        return model_cells(None if found is None else found.kernel)
 
     def seconds(self, instruction: Instruction, cost: Cost) -> float | None:
         """The predicted time of an operation; None if unknown."""

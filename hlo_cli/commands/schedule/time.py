@@ -43,6 +43,7 @@ def step_numbers(step: TimeEstimate, whole: ModuleTime) -> Mapping[str, Cell]:
     )
     return {
         **{name: seconds for name, seconds, _ in named},
+        "launch_seconds": whole.launch_seconds,
         "execution_low_seconds": whole.estimate.low if has_time else None,
         "execution_high_seconds": whole.estimate.high if has_time else None,
         "execution_at_least_seconds": whole.at_least_seconds,
@@ -278,6 +279,8 @@ def whole_time(loaded: Loaded, overlap: OverlapAnalysis, chip: ChipSpec) -> Modu
 def band_notes(chip: ChipSpec, whole: ModuleTime) -> Iterable[Diagnostic]:
     """What the duration of an execution assumes."""
     words = kernel_times_in_words(chip)
+    if whole.launch_seconds:
+        words += f"; launches take {format_seconds(whole.launch_seconds)}"
     if whole.is_fused:
         words = f"the module is timed as {format_count(whole.kernels, 'kernels')}, after fusion by rule; {words}"
     yield Diagnostic("note", words)
