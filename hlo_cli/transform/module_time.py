@@ -9,7 +9,7 @@ from __future__ import annotations
 from hlo_cli.analysis.hardware.chip_specs import ChipSpec
 from hlo_cli.analysis.hardware.estimate import Estimate
 from hlo_cli.analysis.schedule.async_overlap import OverlapAnalysis, analyze_overlap
-from hlo_cli.analysis.schedule.step_time import estimate_time
+from hlo_cli.analysis.schedule.step_time import TimeEstimate, estimate_time
 from hlo_cli.analysis.schedule.time_band import time_band
 from hlo_cli.analysis.schedule.time_bound import time_bound
 from hlo_cli.dataclass import dataclass
@@ -37,9 +37,14 @@ class ModuleTime:
 
 
 def module_time(
-    module: Module, chip: ChipSpec, *, is_optimized: bool, overlap: OverlapAnalysis | None = None
+    module: Module,
+    chip: ChipSpec,
+    *,
+    is_optimized: bool,
+    overlap: OverlapAnalysis | None = None,
+    step: TimeEstimate | None = None,
 ) -> ModuleTime:
-    """Returns the predicted duration; `overlap` is that of the module, if it is at hand.
+    """Returns the predicted duration; `overlap` and `step` are those of the module, if they are at hand.
 
     >>> from hlo_cli import chip_spec, parse_module
     >>> entry = "ENTRY e { p = f32[9] parameter(0)  n = f32[9] negate(p)  ROOT t = f32[9] tanh(n) }"
@@ -49,8 +54,8 @@ def module_time(
     """
     fused = None if is_optimized else _fused(module)
     if fused is not None or overlap is None:
-        overlap = analyze_overlap(fused or module)
-    step = estimate_time(overlap, chip)
+        overlap, step = analyze_overlap(fused or module), None
+    step = step or estimate_time(overlap, chip)
     at_least = time_bound(overlap, chip) if is_optimized else None
     estimate = time_band(overlap, step).at_least(at_least or 0.0)
     is_fused, kernels = fused is not None, len(step.predicted)

@@ -61,7 +61,7 @@ def report_of_steps(
     spaces = chosen_spaces(memory, space)
     in_flight = _InFlight(overlap)
     times = _times_of(overlap, throughput)
-    whole = whole_time(loaded, overlap, throughput) if throughput is not None else None
+    whole = whole_time(loaded, overlap, times) if times is not None else None
     words = execution_in_words(times, whole) if times is not None and whole is not None else ""
     plain = _steps_table(overlap, spaces, in_flight, within, times)
     steps = [overlap.sequence[step] for step, *_ in plain.rows if isinstance(step, int)]

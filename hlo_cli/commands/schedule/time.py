@@ -270,10 +270,12 @@ class PairTimes:
             yield Diagnostic("note", f"{number} {loops} counted once")
 
 
-def whole_time(loaded: Loaded, overlap: OverlapAnalysis, chip: ChipSpec) -> ModuleTime:
+def whole_time(loaded: Loaded, overlap: OverlapAnalysis, step: TimeEstimate) -> ModuleTime:
     """The predicted duration of one execution; a module that is not optimized is fused by rule first."""
     is_optimized = stage_of(loaded) != "before optimization"
-    return computed_once(module_time, loaded.module, chip, is_optimized=is_optimized, overlap=overlap)
+    return computed_once(
+        module_time, loaded.module, step.throughput, is_optimized=is_optimized, overlap=overlap, step=step
+    )
 
 
 def band_notes(chip: ChipSpec, whole: ModuleTime) -> Iterable[Diagnostic]:
