@@ -6,6 +6,7 @@ Expectations are XLA's: the first times that priority fusion printed for each op
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -134,6 +135,8 @@ def test_the_table_has_the_times_and_their_parts() -> None:
     assert any(row["emitter"] is None for row in rows), "of matmuls"
     for kind in found["tables"]["kernel_kinds"]["rows"]:
         made = [row for row in rows if (row["kernel_kind"], row["provider"]) == (kind["kernel_kind"], kind["provider"])]
+        counts = Counter(row["opcode"] for row in made)
+        assert kind["opcodes"] == ", ".join(f"{opcode} {count}" for opcode, count in counts.most_common())
         for name in ("estimated_seconds", "kernel_seconds", "launch_seconds"):
             if kind[name] is not None:
                 assert kind[name] == pytest.approx(sum(row[name] for row in made))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import compress
 from typing import Final
 
 from hlo_cli.analysis.cost.cost import Cost
@@ -81,10 +82,11 @@ def _seconds(made: Sequence[Kernel], costs: Mapping[Instruction, Cost], timing: 
     """Summed estimates and bounds of kernels: unknown if one is, None for transfers, which others overlap."""
     if timing is None:
         return ()
+    is_summed = [bool(column.total) for column in columns_for(timing)]
     if made[0].is_transfer:
-        return tuple(None for column in columns_for(timing) if column.total)
-    _, *summed = zip(*(timing.cells(kernel.instruction, costs[kernel.instruction]) for kernel in made), strict=True)
-    return tuple(_sum(cells) for cells in summed)
+        return (None,) * sum(is_summed)
+    rows = (timing.cells(kernel.instruction, costs[kernel.instruction]) for kernel in made)
+    return tuple(_sum(cells) for cells in compress(zip(*rows, strict=True), is_summed))
 
 
 def _sum(cells: Sequence[Cell]) -> Cell:
