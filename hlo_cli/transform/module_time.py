@@ -9,7 +9,7 @@ from __future__ import annotations
 from hlo_cli.analysis.hardware.chip_specs import ChipSpec
 from hlo_cli.analysis.hardware.estimate import Estimate
 from hlo_cli.analysis.schedule.async_overlap import OverlapAnalysis, analyze_overlap
-from hlo_cli.analysis.schedule.step_time import estimate_time
+from hlo_cli.analysis.schedule.step_time import TimeEstimate, estimate_time
 from hlo_cli.analysis.schedule.time_band import time_band
 from hlo_cli.analysis.schedule.time_bound import time_bound
 from hlo_cli.dataclass import dataclass
@@ -21,6 +21,7 @@ from hlo_cli.source import HloError
 class ModuleTime:
     """The predicted duration of one execution with its band, its compute, and the number of kernels, each counted once.
 
+    `launch_seconds` is the part of the compute in which kernels are launched, as far as it is known apart.
     `at_least_seconds` is a lower bound that holds for any schedule; None before optimization, when operations may
     still be removed. `is_fused` is whether the module was fused by rule for the prediction. `is_known` is whether all
     parts of it have a time.
@@ -32,26 +33,33 @@ class ModuleTime:
     at_least_seconds: float | None
     is_fused: bool
     is_known: bool
+    launch_seconds: float = 0.0
 
 
 def module_time(
-    module: Module, chip: ChipSpec, *, is_optimized: bool, overlap: OverlapAnalysis | None = None
+    module: Module,
+    chip: ChipSpec,
+    *,
+    is_optimized: bool,
+    overlap: OverlapAnalysis | None = None,
+    step: TimeEstimate | None = None,
 ) -> ModuleTime:
-    """Returns the predicted duration; `overlap` is that of the module, if it is at hand.
+    """Returns the predicted duration; `overlap` and `step` are those of the module, if they are at hand.
 
     >>> from hlo_cli import chip_spec, parse_module
     >>> entry = "ENTRY e { p = f32[9] parameter(0)  n = f32[9] negate(p)  ROOT t = f32[9] tanh(n) }"
     >>> found = module_time(parse_module("HloModule m  " + entry), chip_spec("mi350"), is_optimized=False)
     >>> found.kernels, found.is_fused, f"{found.estimate.seconds * 1e6:.2f} µs"
-    (1, True, '2.95 µs')
+    (1, True, '2.99 µs')
     """
     fused = None if is_optimized else _fused(module)
     if fused is not None or overlap is None:
-        overlap = analyze_overlap(fused or module)
-    step = estimate_time(overlap, chip)
+        overlap, step = analyze_overlap(fused or module), None
+    step = step or estimate_time(overlap, chip)
     at_least = time_bound(overlap, chip) if is_optimized else None
     estimate = time_band(overlap, step).at_least(at_least or 0.0)
-    return ModuleTime(estimate, step.compute_seconds, len(step.predicted), at_least, fused is not None, step.is_known)
+    is_fused, kernels = fused is not None, len(step.predicted)
+    return ModuleTime(estimate, step.compute_seconds, kernels, at_least, is_fused, step.is_known, step.launch_seconds)
 
 
 def _fused(module: Module) -> Module | None:

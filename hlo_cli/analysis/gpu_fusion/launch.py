@@ -219,7 +219,7 @@ def _several_rows(analysis: Analysis, reduction: Reduction, inputs: int, device:
 
 def _rows_of(kept: int, minor: int, vector: int) -> Launch:
     threads = minor // vector
-    rows = kept if kept * threads <= _ROW_THREADS else _ROW_THREADS // threads
+    rows = kept if kept * threads <= _ROW_THREADS else max(1, _ROW_THREADS // threads)
     return Launch(_ceil(kept, rows), rows * threads)
 
 

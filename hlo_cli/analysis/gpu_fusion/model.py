@@ -34,7 +34,10 @@ _MAX_MERGED: Final = 1024
 
 
 class KernelTime(NamedTuple):
-    """Time of a kernel in ticks of a quarter nanosecond, with its parts."""
+    """Time of a kernel in ticks of a quarter nanosecond, with its parts.
+
+    Computing (`compute_ticks`) and memory accesses (`memory_ticks`, of which `write_ticks` are writes) overlap.
+    """
 
     ticks: int
     flops: int
@@ -45,6 +48,8 @@ class KernelTime(NamedTuple):
     threads: int
     is_coalesced: bool
     emitter: str
+    compute_ticks: int
+    memory_ticks: int
 
 
 class _Part(NamedTuple):
@@ -157,10 +162,9 @@ class KernelModel:
         written, write_ticks = other.bytes_written, other.write_ticks
         if keeps_producer:
             written, write_ticks = written + one.bytes_written, write_ticks + one.write_ticks
-        total = _overlapped(self._compute_ticks(flops, launch), ticks + write_ticks)
-        return KernelTime(
-            total, flops, read, written, write_ticks, launch.blocks, launch.threads, coalesced, analysis.emitter
-        )
+        compute, memory = self._compute_ticks(flops, launch), ticks + write_ticks
+        total, size = _overlapped(compute, memory), (launch.blocks, launch.threads)
+        return KernelTime(total, flops, read, written, write_ticks, *size, coalesced, analysis.emitter, compute, memory)
 
     def _time(self, node: Node) -> KernelTime:
         work, view = self.work(node), View(node, movers=self._movers)
@@ -175,9 +179,9 @@ class KernelModel:
             read += count
             ticks += self._read_ticks(operand, count, launch.blocks, coalesced)
         write_ticks = seconds(f32(f32(work.written) / f32(self.device.memory_bandwidth)))
-        total = _overlapped(self._compute_ticks(work.flops, launch), ticks + write_ticks)
+        compute, memory = self._compute_ticks(work.flops, launch), ticks + write_ticks
         return KernelTime(
-            total,
+            _overlapped(compute, memory),
             work.flops,
             read,
             work.written,
@@ -186,6 +190,8 @@ class KernelModel:
             launch.threads,
             coalesced,
             analysis.emitter,
+            compute,
+            memory,
         )
 
     def _part(self, node: Node) -> _Part:

@@ -6,10 +6,13 @@ xla/backends/gpu/target_config/specs. Bytes of L1 cache and of memory transactio
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from hlo_cli.analysis.hardware.chips import find_chip
+from hlo_cli.analysis.hardware.chips import find_chip, known_chips
 from hlo_cli.source import HloError
+
+if TYPE_CHECKING:
+    from hlo_cli.analysis.hardware.rates import ChipSpec
 
 _KIB: Final = 1 << 10
 
@@ -56,6 +59,19 @@ def gpu_device(chip: str) -> GpuDevice:
         known = ", ".join(_DEVICES)
         raise HloError(f"no figures of {name} for GPU fusion", hint=f"available: {known}")
     return _DEVICES[name]
+
+
+def device_of(chip: ChipSpec) -> GpuDevice | None:
+    """The figures of a GPU that XLA's model uses; None for other chips, and for those with rates of the user.
+
+    >>> from hlo_cli import chip_spec
+    >>> device_of(chip_spec("h100")).core_count, device_of(chip_spec("v5e")), device_of(chip_spec("t4"))
+    (132, None, None)
+    """
+    if not chip.cores:
+        return None
+    known = next((each for each in known_chips() if each.name == chip.chip), None)
+    return _DEVICES.get(known.name) if known is not None and known.spec == chip else None
 
 
 def _amd(spec: str, profile: str, cores: int, clock: float, bandwidth: int, l2: int, shared: int) -> GpuDevice:

@@ -1,6 +1,6 @@
 """Estimated duration of one execution of a module on a chip, and the exposed part of its transfers.
 
-Kernels of the main program run one after the other, each for its predicted time (`cost/predicted_time.py`). A transfer
+Kernels of the main program run one after the other, each for its predicted time (`kernel_time/`). A transfer
 begins at its start, or at the end of the previous transfer on the same link, because a link carries one transfer at a
 time. Transfers in flight at their done are waited for. The duration is compute plus wait time.
 """
@@ -13,13 +13,13 @@ from functools import partial
 from math import isclose
 
 from hlo_cli.analysis.cache import computed_once
-from hlo_cli.analysis.cost.predicted_time import kernel_estimate, kernel_roofline
 from hlo_cli.analysis.cost.roofline import Roofline
 from hlo_cli.analysis.dataflow.executions import NO_EXECUTIONS, executions_of
 from hlo_cli.analysis.dataflow.flat_schedule import Run
 from hlo_cli.analysis.dataflow.trip_count import trip_count
 from hlo_cli.analysis.hardware.chip_specs import ChipSpec
 from hlo_cli.analysis.hardware.estimate import NO_TIME, Estimate
+from hlo_cli.analysis.kernel_time.predicted_time import KernelTimes
 from hlo_cli.analysis.schedule.async_overlap import OverlapAnalysis, synchronous_pair
 from hlo_cli.analysis.schedule.simulation import Events, ScheduleSimulation, simulate
 from hlo_cli.analysis.schedule.transfer_time import TransferTime, estimated_transfer_time
@@ -63,7 +63,8 @@ class TimeEstimate:
     `unknown_trip_counts` is the number of computations in such loops. `unknown_kernels` is the number of kernels with
     unknown cost or rate, `unknown_transfers` are transfers of unknown duration, `unknown_waits` the instructions that
     wait for them. Unknown transfers count 0, so the total is too low. `kernels` and `predicted` are the rooflines and
-    the predicted times of one run of each kernel. `simulation` has the times of each step.
+    the predicted times of one run of each kernel. `simulation` has the times of each step. `launch_seconds` is the part
+    of the compute in which kernels are launched.
     """
 
     throughput: ChipSpec
@@ -79,6 +80,7 @@ class TimeEstimate:
     unknown_transfers: frozenset[Instruction] = frozenset()
     unknown_waits: frozenset[Instruction] = frozenset()
     predicted: Mapping[Instruction, Estimate] = field(default_factory=dict)
+    launch_seconds: float = 0.0
 
     @property
     def exposed_seconds(self) -> float:
@@ -240,6 +242,7 @@ def _estimate(overlap: OverlapAnalysis, throughput: ChipSpec) -> TimeEstimate:
         starts,
         ends,
         predicted,
+        sum(found.launch_seconds * executions[each.computation].count for each, found in predicted.items()),
     )
 
 
@@ -253,13 +256,14 @@ def _kernels(
 ) -> tuple[Mapping[Instruction, Roofline], Mapping[Instruction, Estimate]]:
     """Returns the roofline and the predicted time of each kernel."""
     uncomputed = _conditions_of_counted_loops(overlap) if throughput.cores else frozenset[Computation]()
+    times = KernelTimes(throughput)
     rooflines: dict[Instruction, Roofline] = {}
     predicted: dict[Instruction, Estimate] = {}
     for kernel, cost in overlap.costs.items():
         if kernel not in overlap.synchronous:
-            found, matmuls = kernel_roofline(kernel, cost, throughput)
-            is_skipped = kernel.computation in uncomputed
-            estimate = NO_TIME if is_skipped else kernel_estimate(kernel, found, matmuls, throughput)
+            found, estimate, _ = times.predict(kernel, cost)
+            if kernel.computation in uncomputed:
+                estimate = NO_TIME
             rooflines[kernel] = replace(found, bound="free") if estimate is NO_TIME else found
             predicted[kernel] = estimate
     return rooflines, predicted

@@ -24,7 +24,7 @@ def time_band(overlap: OverlapAnalysis, step: TimeEstimate) -> Estimate:
     >>> overlap = analyze_overlap(parse_module("r = f32[1000000000] add(f32[1000000000] a, f32[1000000000] b)"))
     >>> found = time_band(overlap, estimate_time(overlap, chip_spec("h100")))
     >>> [f"{seconds * 1e3:.1f} ms" for seconds in (found.low, found.seconds, found.high)]
-    ['3.6 ms', '4.3 ms', '6.2 ms']
+    ['3.6 ms', '3.6 ms', '6.2 ms']
     """
     low = simulate(overlap, _events_at(overlap, step, "low")).seconds
     high = simulate(overlap, _events_at(overlap, step, "high")).seconds

@@ -9,6 +9,7 @@ from hlo_cli.analysis.fusion.kernel_backends import backend_of
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.origin.origins import origins_of
 from hlo_cli.commands.fuse.fusion_notes import is_inline_constant, operand_note, repeated_operations
+from hlo_cli.commands.fuse.kernel_model import model_facts, model_numbers
 from hlo_cli.commands.fuse.roofline_columns import TimingColumns, model_of, notes_on_costs
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
 from hlo_cli.dataclass import dataclass
@@ -62,6 +63,7 @@ def report_of_fusion(loaded: Loaded, name: str, *, timing: TimingColumns | None,
             "transcendentals": round(fusion.cost.transcendentals),
             "intensity": fusion.cost.intensity,
             "operations_of_unknown_cost": fusion.cost.unknown,
+            **(model_numbers(timing.prediction(instruction, fusion.cost), instruction) if timing is not None else {}),
             **model_of(timing),
         },
         parts=parts,
@@ -112,6 +114,7 @@ def _facts(module: Module, fusion: Fusion, timing: TimingColumns | None) -> tupl
     ]
     if timing is not None:
         facts.append(Fact("time", remark=timing.describe(fusion.instruction, cost)))
+        facts += model_facts(timing.prediction(fusion.instruction, cost), fusion.instruction)
     if len(fusion.body.instructions) > ROWS_FOR_A_PERSON:
         summary = (
             Fact("reads", remark=_read(fusion)),

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import compress
 from typing import Final
 
 from hlo_cli.analysis.cost.cost import Cost
 from hlo_cli.analysis.fusion.fusions import Fusion
 from hlo_cli.analysis.fusion.kernels import Kernel
 from hlo_cli.analysis.origin.keys import UNKNOWN_KEY, Keys, keys_of
+from hlo_cli.commands.fuse.kernel_model import MODEL_COLUMNS
 from hlo_cli.commands.fuse.roofline_columns import TimingColumns, columns_for
 from hlo_cli.ir.attributes.metadata import SourceLocation
 from hlo_cli.ir.instruction import Instruction
@@ -80,10 +82,11 @@ def _seconds(made: Sequence[Kernel], costs: Mapping[Instruction, Cost], timing: 
     """Summed estimates and bounds of kernels: unknown if one is, None for transfers, which others overlap."""
     if timing is None:
         return ()
+    is_summed = [bool(column.total) for column in columns_for(timing)]
     if made[0].is_transfer:
-        return tuple(None for column in columns_for(timing) if column.total)
-    _, *summed = zip(*(timing.cells(kernel.instruction, costs[kernel.instruction]) for kernel in made), strict=True)
-    return tuple(_sum(cells) for cells in summed)
+        return (None,) * sum(is_summed)
+    rows = (timing.cells(kernel.instruction, costs[kernel.instruction]) for kernel in made)
+    return tuple(_sum(cells) for cells in compress(zip(*rows, strict=True), is_summed))
 
 
 def _sum(cells: Sequence[Cell]) -> Cell:
@@ -110,6 +113,7 @@ def kernels_table(
         Column("flops", "flops", "count"),
         Column("bytes", "accessed", "bytes"),
         *columns_for(timing),
+        *(MODEL_COLUMNS if timing is not None else ()),
         Column("read_bytes", "read", "bytes"),
         Column("written_bytes", "written", "bytes"),
         Column("saved_bytes", "saved", "bytes"),
@@ -165,7 +169,7 @@ def _kernel_row(
         UNKNOWN if kernel.times is None else kernel.times,
         round(cost.flops),
         round(cost.bytes_accessed),
-        *(timing.cells(instruction, cost) if timing is not None else ()),
+        *((*timing.cells(instruction, cost), *timing.model_cells(instruction, cost)) if timing is not None else ()),
         None if written is None else round(cost.bytes_accessed) - written,
         written,
         fusion.saved_bytes if fusion is not None else None,

@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import field
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.cost.cost import Cost
 from hlo_cli.analysis.hardware.target import target_of
+from hlo_cli.analysis.kernel_time.predicted_time import KernelTimes, Prediction
+from hlo_cli.commands.fuse.kernel_model import model_cells
 from hlo_cli.commands.shared.chips import kernel_times_in_words, time_model, time_notes
 from hlo_cli.commands.shared.load import Loaded
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.operations import CHANNEL_STARTS, COLLECTIVES, HOST_FEEDS, wrapped_opcode
 from hlo_cli.report.cell import UNKNOWN, Cell, Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_seconds, format_seconds_range
 from hlo_cli.source import Diagnostic
 
 if TYPE_CHECKING:  # rooflines need a chip
-    from hlo_cli.analysis.cost.roofline import Roofline
     from hlo_cli.analysis.hardware.chip_specs import ChipSpec
-    from hlo_cli.analysis.hardware.estimate import Estimate
 
-_OTHER_LINKS: Final = COLLECTIVES | HOST_FEEDS | CHANNEL_STARTS
 _MODEL: Final = "costs follow XLA's cost analysis"
 _COLUMNS = (
     Column("bottleneck", "bottleneck"),
@@ -31,6 +30,9 @@ _COLUMNS = (
     Column("low_seconds", "low", "seconds", total="sum", person=False),
     Column("high_seconds", "high", "seconds", total="sum", person=False),
     Column("minimum_seconds", "at least", "seconds", total="sum", person=False),
+    Column("kernel_seconds", "kernel", "seconds", total="sum", person=False),
+    Column("launch_seconds", "launch", "seconds", total="sum", person=False),
+    Column("estimate_source", "estimate", person=False),
 )
 
 
@@ -39,45 +41,55 @@ class TimingColumns:
     """A chip and its throughputs."""
 
     throughput: ChipSpec
+    times: KernelTimes = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "times", KernelTimes(self.throughput))
 
     def cells(self, instruction: Instruction, cost: Cost, element_type: str | None = None) -> Row:
-        """The bound of an operation, its predicted time with its band, and its minimum time.
+        """The bound of an operation, its predicted time with its band and parts, its minimum time, and the model.
 
         `element_type` is that of its flops, if at hand.
         """
-        found = self._times(instruction, cost, element_type)
+        found = self.times.known(instruction, cost, element_type)
         if found is None:
             return (UNKNOWN,) * len(_COLUMNS)
-        bound, estimate = found
-        return bound.bound, estimate.seconds, estimate.low, estimate.high, bound.at_least_seconds
+        bound, estimate, _ = found
+        return (
+            bound.bound,
+            estimate.seconds,
+            estimate.low,
+            estimate.high,
+            bound.at_least_seconds,
+            found.kernel_seconds,
+            estimate.launch_seconds,
+            ", ".join(sorted(estimate.sources)) or None,
+        )
+
+    def prediction(self, instruction: Instruction, cost: Cost) -> Prediction | None:
+        """The prediction of an operation; None if its time is unknown."""
+        return self.times.known(instruction, cost)
+
+    def model_cells(self, instruction: Instruction, cost: Cost) -> Row:
+        """XLA's own account of a kernel, for `MODEL_COLUMNS`."""
+        found = self.prediction(instruction, cost)
+        return model_cells(None if found is None else found.kernel)
 
     def seconds(self, instruction: Instruction, cost: Cost) -> float | None:
         """The predicted time of an operation; None if unknown."""
-        found = self._times(instruction, cost)
-        return None if found is None else found[1].seconds
+        found = self.times.known(instruction, cost)
+        return None if found is None else found.estimate.seconds
 
     def describe(self, instruction: Instruction, cost: Cost) -> str:
         """The estimated and the minimum time of an operation, and its bottleneck."""
-        found = self._times(instruction, cost)
+        found = self.times.known(instruction, cost)
         if found is None:
             return "unknown"
-        bound, estimate = found
+        bound, estimate, _ = found
         bottleneck = "no cost" if bound.bound == "free" else f"{bound.bound}-bound"
         seconds = format_seconds_range(estimate.low, estimate.seconds, estimate.high)
         least = f"; at least {format_seconds(bound.at_least_seconds)}" if bound.at_least_seconds else ""
         return f"about {seconds}, {bottleneck}{least}"
-
-    def _times(
-        self, instruction: Instruction, cost: Cost, element_type: str | None = None
-    ) -> tuple[Roofline, Estimate] | None:
-        """Roofline and prediction; None if unknown, and for transfers between chips, which do not use memory alone."""
-        from hlo_cli.analysis.cost.predicted_time import kernel_estimate, kernel_roofline
-
-        opcode = wrapped_opcode(instruction.opcode) or instruction.opcode.removesuffix("-start")
-        found, matmuls = kernel_roofline(instruction, cost, self.throughput, element_type)
-        if found.bound == "unknown" or opcode in _OTHER_LINKS:
-            return None
-        return found, kernel_estimate(instruction, found, matmuls, self.throughput)
 
 
 def columns_for(timing: TimingColumns | None) -> tuple[Column, ...]:

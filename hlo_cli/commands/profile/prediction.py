@@ -39,7 +39,7 @@ def _predictions(measured: Measured, timed: Sequence[Timed]) -> Mapping[Timed, E
     chip = measured.chip
     if chip is None:
         return {}
-    from hlo_cli.analysis.cost.predicted_time import predicted_times
+    from hlo_cli.analysis.kernel_time.predicted_time import predicted_times
     from hlo_cli.analysis.sharding.link_time import predicted_collective_time
 
     leaves = [each for each in timed if each.operation.instruction is not None and not is_inner(each.operation)]

@@ -138,8 +138,8 @@ def _times_of(
     from hlo_cli.analysis.schedule.step_time import estimate_time
     from hlo_cli.commands.schedule.time import PairTimes, whole_time
 
-    step, whole = estimate_time(overlap, throughput), whole_time(loaded, overlap, throughput)
-    return PairTimes(overlap, step, intervals, synchronous, whole=whole)
+    step = estimate_time(overlap, throughput)
+    return PairTimes(overlap, step, intervals, synchronous, whole=whole_time(loaded, overlap, step))
 
 
 def pairs_table(overlap: OverlapAnalysis, intervals: Sequence[AsyncInterval], times: PairTimes | None) -> Table:

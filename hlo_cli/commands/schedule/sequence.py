@@ -9,6 +9,7 @@ from itertools import accumulate, pairwise
 from typing import Final
 
 from hlo_cli.analysis.hardware.chip_specs import ChipSpec
+from hlo_cli.analysis.hardware.estimate import NO_TIME
 from hlo_cli.analysis.memory.memory_model import MemoryAnalysis, MemorySpaceUsage
 from hlo_cli.analysis.schedule.async_overlap import AsyncInterval, OverlapAnalysis
 from hlo_cli.analysis.schedule.step_time import TimeEstimate
@@ -33,6 +34,8 @@ _TIME_COLUMNS: Final = (
     Column("start_seconds", "time", "seconds"),
     Column("compute_seconds", "compute", "seconds"),
     Column("wait_seconds", "wait", "seconds", role="waste"),
+    Column("launch_seconds", "launch", "seconds", person=False),
+    Column("estimate_source", "estimate", person=False),
 )
 _WORD = re.compile(r"\w+")
 _NOT_WORD = re.compile(r"[^a-z0-9]+")
@@ -58,7 +61,7 @@ def report_of_steps(
     spaces = chosen_spaces(memory, space)
     in_flight = _InFlight(overlap)
     times = _times_of(overlap, throughput)
-    whole = whole_time(loaded, overlap, throughput) if throughput is not None else None
+    whole = whole_time(loaded, overlap, times) if times is not None else None
     words = execution_in_words(times, whole) if times is not None and whole is not None else ""
     plain = _steps_table(overlap, spaces, in_flight, within, times)
     steps = [overlap.sequence[step] for step, *_ in plain.rows if isinstance(step, int)]
@@ -217,11 +220,13 @@ def _step_row(
 
 
 def _time_cells(times: TimeEstimate, instruction: Instruction, step: int) -> Row:
-    """The start, compute, and wait times of a step."""
+    """The start, compute, and wait times of a step, the part of launches, and the model of the estimate."""
     kernel, played = times.kernels.get(instruction), times.simulation
-    compute = 0.0 if kernel is None else UNKNOWN if kernel.bound == "unknown" else kernel.seconds
+    estimate = times.predicted.get(instruction, NO_TIME)
+    compute = UNKNOWN if kernel is not None and kernel.bound == "unknown" else estimate.seconds
     wait = UNKNOWN if instruction in times.unknown_waits else played.wait_seconds.get(step, 0.0)
-    return played.start_seconds[step], compute, wait
+    source = ", ".join(sorted(estimate.sources)) or None
+    return played.start_seconds[step], compute, wait, estimate.launch_seconds, source
 
 
 def _changes(spaces: Sequence[MemorySpaceUsage]) -> list[int]:

@@ -43,6 +43,7 @@ def step_numbers(step: TimeEstimate, whole: ModuleTime) -> Mapping[str, Cell]:
     )
     return {
         **{name: seconds for name, seconds, _ in named},
+        "launch_seconds": whole.launch_seconds,
         "execution_low_seconds": whole.estimate.low if has_time else None,
         "execution_high_seconds": whole.estimate.high if has_time else None,
         "execution_at_least_seconds": whole.at_least_seconds,
@@ -269,15 +270,19 @@ class PairTimes:
             yield Diagnostic("note", f"{number} {loops} counted once")
 
 
-def whole_time(loaded: Loaded, overlap: OverlapAnalysis, chip: ChipSpec) -> ModuleTime:
+def whole_time(loaded: Loaded, overlap: OverlapAnalysis, step: TimeEstimate) -> ModuleTime:
     """The predicted duration of one execution; a module that is not optimized is fused by rule first."""
     is_optimized = stage_of(loaded) != "before optimization"
-    return computed_once(module_time, loaded.module, chip, is_optimized=is_optimized, overlap=overlap)
+    return computed_once(
+        module_time, loaded.module, step.throughput, is_optimized=is_optimized, overlap=overlap, step=step
+    )
 
 
 def band_notes(chip: ChipSpec, whole: ModuleTime) -> Iterable[Diagnostic]:
     """What the duration of an execution assumes."""
     words = kernel_times_in_words(chip)
+    if whole.launch_seconds:
+        words += f"; launches take {format_seconds(whole.launch_seconds)}"
     if whole.is_fused:
         words = f"the module is timed as {format_count(whole.kernels, 'kernels')}, after fusion by rule; {words}"
     yield Diagnostic("note", words)

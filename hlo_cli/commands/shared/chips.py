@@ -64,11 +64,22 @@ def time_model(throughput: ChipSpec) -> Mapping[str, Cell]:
     """The model of an estimate, for JSON: the chip, and every rate with its source."""
     return {
         "chip": throughput.chip,
+        **_generated_kernels(throughput),
         "rates": tuple(
             {"rate": name, "unit": f"{unit}/second", "per_second": rate.per_second, "source": rate.source}
             for name, unit, rate in figures_of(throughput)
         ),
     }
+
+
+def _generated_kernels(throughput: ChipSpec) -> Mapping[str, Cell]:
+    from hlo_cli.analysis.hardware.gpu_devices import device_of
+    from hlo_cli.analysis.hardware.time_model import LAUNCH_SECONDS
+
+    device = device_of(throughput)
+    if device is None:
+        return {}
+    return {"generated_kernels": f"XLA model, target {device.spec}", "seconds_per_launch": LAUNCH_SECONDS}
 
 
 def figures_of(throughput: ChipSpec) -> Iterator[tuple[str, str, Rate]]:
@@ -114,12 +125,17 @@ def kernel_times_in_words(chip: ChipSpec) -> str:
 
     >>> from hlo_cli.analysis.hardware.chip_specs import chip_spec
     >>> kernel_times_in_words(chip_spec("h100"))
-    'each kernel adds 2.95 µs for its launch; ranges aim at 80% of measured times'
+    "generated kernels have the times of XLA's own model; each launch adds 2.95 µs; ranges aim at 80% of measured times"
     """
+    from hlo_cli.analysis.hardware.gpu_devices import device_of
     from hlo_cli.analysis.hardware.time_model import LAUNCH_SECONDS, TPU_BAND
 
+    launch = f"{LAUNCH_SECONDS * 1e6:.2f} µs"
+    if device_of(chip) is not None:
+        words = f"generated kernels have the times of XLA's own model; each launch adds {launch}"
+        return f"{words}; ranges aim at 80% of measured times"
     if chip.cores:
-        return f"each kernel adds {LAUNCH_SECONDS * 1e6:.2f} µs for its launch; ranges aim at 80% of measured times"
+        return f"each kernel adds {launch} for its launch; ranges aim at 80% of measured times"
     return f"no kernels of {chip.chip} were measured: times are at peak rates; ranges end at {TPU_BAND[1]} times that"
 
 

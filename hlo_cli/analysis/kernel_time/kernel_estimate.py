@@ -1,17 +1,18 @@
-"""Predicted time of a kernel on a chip, with a band.
+"""Estimated time of a kernel from its roofline, or from XLA's own model, with a band.
 
-On a GPU, a kernel takes the larger of its compute time and its memory time at the share of the peak rates that is
-usually reached, and the time of its launch; a matmul takes the time of its shape, if that is longer. On other chips,
-no kernels were measured: the prediction is the roofline. The constants are in `hardware/time_model.py`.
+On a GPU, a kernel that XLA generates takes the time of XLA's model (`gpu_kernels.py`); other kernels take the larger of
+their compute time and their memory time at the share of the peak rates that is usually reached; a matmul takes the time
+of its shape, if that is longer. All take the time of their launch in addition. On other chips, no kernels were
+measured: the estimate is the roofline. The constants are in `hardware/time_model.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.cost.cost import Cost
-from hlo_cli.analysis.cost.kernel_costs import NO_KERNELS, costs_of_kernels
+from hlo_cli.analysis.cost.kernel_costs import NO_KERNELS
 from hlo_cli.analysis.cost.matmul_time import matmul_time
 from hlo_cli.analysis.cost.matmul_type import matmul_type
 from hlo_cli.analysis.cost.matmuls import Matmul
@@ -24,56 +25,19 @@ from hlo_cli.analysis.hardware.time_model import KERNEL_BAND, KERNEL_SLOWDOWN, L
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.dimension_numbers import ConvolutionDimensionNumbers
 from hlo_cli.ir.instruction import Computation, Instruction
-from hlo_cli.ir.operations import ANNOTATIONS, CHANNEL_STARTS, COLLECTIVES, HOST_FEEDS, wrapped_opcode
+from hlo_cli.ir.operations import ANNOTATIONS
 from hlo_cli.ir.shape import ArrayShape
 
-_OTHER_LINKS: Final = COLLECTIVES | HOST_FEEDS | CHANNEL_STARTS
+if TYPE_CHECKING:  # only GPUs need the model
+    from hlo_cli.analysis.kernel_time.gpu_kernels import GpuKernel
+
 _COMMAND_BUFFER: Final = "command_buffer"
 """Name of a computation that XLA launches as one graph (xla/service/gpu/transforms/command_buffer_scheduling.cc)."""
 _VIEWS: Final = frozenset((opcodes.RESHAPE, opcodes.BITCAST))
 _TILED_STAGES: Final = 11
 """Stages of a sort within one tile."""
 _GPU_SOURCES: Final[frozenset[EstimateSource]] = frozenset(("roofline", "launch floor"))
-
-
-def predicted_times(instructions: Iterable[Instruction], chip: ChipSpec) -> Mapping[Instruction, Estimate]:
-    """The predicted time of one run of each kernel among the instructions; kernels of unknown time are left out.
-
-    >>> from hlo_cli import chip_spec, parse_module
-    >>> entry = parse_module("r = f32[1000000] add(f32[1000000] a, f32[1000000] b)").entry
-    >>> [found.name for found in predicted_times(entry.instructions, chip_spec("h100"))]
-    ['r']
-    """
-    costs = costs_of_kernels(instructions)
-    found = {each: predicted_time(each, chip, cost=cost) for each, cost in costs.items()}
-    return {each: estimate for each, estimate in found.items() if estimate is not None}
-
-
-def predicted_time(instruction: Instruction, chip: ChipSpec, *, cost: Cost | None = None) -> Estimate | None:
-    """The predicted time of one run of a kernel; None if its cost or rate is unknown, or for a transfer between chips.
-
-    `cost` is that of the instruction, if it is at hand. Operations that launch no kernel take no time. For
-    collectives, see `predicted_collective_time` of `sharding/link_time.py`.
-
-    >>> from hlo_cli import chip_spec, parse_module
-    >>> text = "r = f32[512,512] dot(f32[512,9] a, f32[9,512] b), lhs_contracting_dims={1}, rhs_contracting_dims={0}"
-    >>> dot = parse_module(text).entry.root
-    >>> for chip in ("h100", "a100-80gb", "v5e"):
-    ...     found = predicted_time(dot, chip_spec(chip))
-    ...     print(", ".join(f"{seconds * 1e6:.1f}" for seconds in (found.low, found.seconds, found.high)))
-    4.9, 6.1, 7.6
-    4.1, 5.8, 8.4
-    0.0, 1.3, 2.5
-    """
-    if cost is None:
-        if instruction.opcode in NO_KERNELS:
-            return NO_TIME
-        cost = costs_of_kernels((instruction,))[instruction]
-    opcode = wrapped_opcode(instruction.opcode) or instruction.opcode.removesuffix("-start")
-    if opcode in _OTHER_LINKS:
-        return None
-    found, matmuls = kernel_roofline(instruction, cost, chip)
-    return None if found.bound == "unknown" else kernel_estimate(instruction, found, matmuls, chip)
+_XLA_SOURCES: Final[frozenset[EstimateSource]] = frozenset(("XLA model", "launch floor"))
 
 
 def kernel_roofline(
@@ -93,8 +57,14 @@ def kernel_roofline(
     return roofline(needed, chip, element_type or type_among(instruction, matmuls)), matmuls
 
 
-def kernel_estimate(instruction: Instruction, found: Roofline, matmuls: Sequence[Matmul], chip: ChipSpec) -> Estimate:
-    """The predicted time of a kernel with this roofline and these matmuls.
+def kernel_estimate(
+    instruction: Instruction,
+    found: Roofline,
+    matmuls: Sequence[Matmul],
+    chip: ChipSpec,
+    kernel: GpuKernel | None = None,
+) -> Estimate:
+    """The predicted time of a kernel with this roofline and these matmuls; `kernel` is XLA's own account of it.
 
     >>> from hlo_cli import chip_spec, parse_module
     >>> text = "r = f32[512,512] dot(f32[512,9] a, f32[9,512] b), lhs_contracting_dims={1}, rhs_contracting_dims={0}"
@@ -106,24 +76,37 @@ def kernel_estimate(instruction: Instruction, found: Roofline, matmuls: Sequence
     if not chip.cores:
         least, most = found.at_least_seconds, found.seconds * TPU_BAND[1]
         return Estimate(least, found.seconds, most, frozenset(("roofline",)))
-    if _moves_nothing(instruction):
+    if moves_nothing(instruction):
         return NO_TIME
-    work = KERNEL_SLOWDOWN * found.seconds
-    launches = 1
+    launches, work = 1, KERNEL_SLOWDOWN * found.seconds
     if instruction.opcode in NO_KERNELS:
         launches = _kernels_of(instruction)
     elif instruction.opcode == opcodes.SORT:
         launches = sort_kernels(instruction)
         work *= launches
-    seconds = work + launches * LAUNCH_SECONDS
-    certain = work if instruction.computation.name.startswith(_COMMAND_BUFFER) else seconds
-    estimate = Estimate(KERNEL_BAND[0] * certain, seconds, KERNEL_BAND[1] * seconds, _GPU_SOURCES)
+    estimate = _launched(instruction, work, launches, _GPU_SOURCES)
+    if kernel is not None:
+        estimate = _widened(_launched(instruction, kernel.seconds, 1, _XLA_SOURCES), estimate)
     shapes = [_matmul_time(each, chip) for each in matmuls]
     if known := [each for each in shapes if each is not None]:
         product = total(known)
         is_alone = len(known) == 1 and matmuls[0].instruction is instruction and "table" in product.sources
         estimate = product if is_alone else longest(product, estimate)
     return estimate.at_least(found.at_least_seconds)
+
+
+def _launched(instruction: Instruction, work: float, launches: int, sources: frozenset[EstimateSource]) -> Estimate:
+    """Kernels with this work in seconds; those of a command buffer may launch faster."""
+    launch = launches * LAUNCH_SECONDS
+    seconds = work + launch
+    certain = work if instruction.computation.name.startswith(_COMMAND_BUFFER) else seconds
+    return Estimate(KERNEL_BAND[0] * certain, seconds, KERNEL_BAND[1] * seconds, sources, launch)
+
+
+def _widened(estimate: Estimate, other: Estimate) -> Estimate:
+    """An estimate whose band contains that of another."""
+    low, high = min(estimate.low, other.low), max(estimate.high, other.high)
+    return Estimate(low, estimate.seconds, high, estimate.sources, estimate.launch_seconds)
 
 
 def _matmul_time(matmul: Matmul, chip: ChipSpec) -> Estimate | None:
@@ -164,8 +147,13 @@ def _kernels_of(instruction: Instruction) -> int:
     return found
 
 
-def _moves_nothing(instruction: Instruction) -> bool:
-    """Whether GPU compilers make a bitcast of an operation, or remove it."""
+def moves_nothing(instruction: Instruction) -> bool:
+    """Whether GPU compilers make a bitcast of an operation, or remove it.
+
+    >>> from hlo_cli import parse_module
+    >>> moves_nothing(parse_module("r = f32[6] reshape(f32[2,3] a)").entry.root)
+    True
+    """
     if instruction.opcode == opcodes.CUSTOM_CALL:
         return instruction.string("custom_call_target") in ANNOTATIONS
     if instruction.opcode != opcodes.FUSION:

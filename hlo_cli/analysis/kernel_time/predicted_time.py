@@ -1,0 +1,138 @@
+"""Predicted times of kernels on a chip: the one place that commands ask, by `kernel_estimate.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from hlo_cli.analysis.cache import computed_once
+from hlo_cli.analysis.cost.cost import Cost
+from hlo_cli.analysis.cost.kernel_costs import NO_KERNELS, costs_of_kernels
+from hlo_cli.analysis.cost.roofline import Roofline
+from hlo_cli.analysis.hardware.chip_specs import ChipSpec
+from hlo_cli.analysis.hardware.estimate import NO_TIME, Estimate
+from hlo_cli.analysis.kernel_time.kernel_estimate import kernel_estimate, kernel_roofline, moves_nothing
+from hlo_cli.ir.instruction import Computation, Instruction
+from hlo_cli.ir.operations import CHANNEL_STARTS, COLLECTIVES, HOST_FEEDS, wrapped_opcode
+
+if TYPE_CHECKING:  # only GPUs need the model
+    from hlo_cli.analysis.hardware.gpu_devices import GpuDevice
+    from hlo_cli.analysis.kernel_time.gpu_kernels import GpuKernel
+
+_OTHER_LINKS: Final = COLLECTIVES | HOST_FEEDS | CHANNEL_STARTS
+
+
+class Prediction(NamedTuple):
+    """The roofline of a kernel, its predicted time, and XLA's own account of it, if there is one.
+
+    With `kernel`, the bound of the roofline is that of XLA's model.
+    """
+
+    roofline: Roofline
+    estimate: Estimate
+    kernel: GpuKernel | None = None
+
+    @property
+    def kernel_seconds(self) -> float:
+        """The time of the kernel without its launch."""
+        return self.estimate.kernel_seconds if self.kernel is None else self.kernel.seconds
+
+
+class KernelTimes:
+    """Predicted times of kernels on a chip; XLA's model runs once for each computation of which a kernel is asked.
+
+    >>> from hlo_cli import chip_spec, parse_module
+    >>> from hlo_cli.analysis.cost.cost_analysis import cost_of
+    >>> sine = parse_module("r = f32[1000,1000] sine(f32[1000,1000] a)").entry.root
+    >>> for chip in ("h100", "v5e"):
+    ...     found = KernelTimes(chip_spec(chip)).predict(sine, cost_of(sine))
+    ...     times = found.kernel_seconds, found.estimate.launch_seconds
+    ...     print(found.roofline.bound, [f"{seconds * 1e6:.2f}" for seconds in times], *sorted(found.estimate.sources))
+    compute ['14.44', '2.95'] XLA model launch floor
+    memory ['9.77', '0.00'] roofline
+    """
+
+    __slots__ = ("_device", "_is_asked", "_kernels", "chip")
+
+    def __init__(self, chip: ChipSpec) -> None:
+        self.chip = chip
+        self._device: GpuDevice | None = None
+        self._is_asked = False
+        self._kernels: dict[Computation, Mapping[Instruction, GpuKernel]] = {}
+
+    def predict(self, instruction: Instruction, cost: Cost, element_type: str | None = None) -> Prediction:
+        """The prediction of a kernel; `element_type` is that of its flops, if at hand."""
+        found, matmuls = kernel_roofline(instruction, cost, self.chip, element_type)
+        kernel = None if matmuls else self.generated(instruction)
+        if kernel is not None:
+            found = replace(found, bound="compute" if kernel.is_compute_bound else "memory")
+        return Prediction(found, kernel_estimate(instruction, found, matmuls, self.chip, kernel), kernel)
+
+    def generated(self, instruction: Instruction) -> GpuKernel | None:
+        """A kernel that XLA generates, by its own model; None for others, and on chips without figures."""
+        if not self._is_asked:
+            self._device, self._is_asked = _device_of(self.chip), True
+        if self._device is None or moves_nothing(instruction):
+            return None
+        from hlo_cli.analysis.kernel_time.gpu_kernels import gpu_kernels
+
+        computation = instruction.computation
+        kernels = self._kernels.get(computation)
+        if kernels is None:
+            kernels = self._kernels[computation] = computed_once(gpu_kernels, computation, self._device)
+        return kernels.get(instruction)
+
+    def known(self, instruction: Instruction, cost: Cost, element_type: str | None = None) -> Prediction | None:
+        """The prediction of a kernel; None if its cost or rate is unknown.
+
+        It is unknown for transfers between chips, too, which do not use memory alone.
+        """
+        opcode = wrapped_opcode(instruction.opcode) or instruction.opcode.removesuffix("-start")
+        if opcode in _OTHER_LINKS:
+            return None
+        found = self.predict(instruction, cost, element_type)
+        return None if found.roofline.bound == "unknown" else found
+
+
+def predicted_times(instructions: Iterable[Instruction], chip: ChipSpec) -> Mapping[Instruction, Estimate]:
+    """The predicted time of one run of each kernel among the instructions; kernels of unknown time are left out.
+
+    >>> from hlo_cli import chip_spec, parse_module
+    >>> entry = parse_module("r = f32[1000000] add(f32[1000000] a, f32[1000000] b)").entry
+    >>> [found.name for found in predicted_times(entry.instructions, chip_spec("h100"))]
+    ['r']
+    """
+    times = KernelTimes(chip)
+    found = {each: times.known(each, cost) for each, cost in costs_of_kernels(instructions).items()}
+    return {each: prediction.estimate for each, prediction in found.items() if prediction is not None}
+
+
+def predicted_time(instruction: Instruction, chip: ChipSpec, *, cost: Cost | None = None) -> Estimate | None:
+    """The predicted time of one run of a kernel; None if its cost or rate is unknown, or for a transfer between chips.
+
+    `cost` is that of the instruction, if it is at hand. Operations that launch no kernel take no time. For
+    collectives, see `predicted_collective_time` of `sharding/link_time.py`.
+
+    >>> from hlo_cli import chip_spec, parse_module
+    >>> text = "r = f32[512,512] dot(f32[512,9] a, f32[9,512] b), lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+    >>> dot = parse_module(text).entry.root
+    >>> for chip in ("h100", "a100-80gb", "v5e"):
+    ...     found = predicted_time(dot, chip_spec(chip))
+    ...     print(", ".join(f"{seconds * 1e6:.1f}" for seconds in (found.low, found.seconds, found.high)))
+    4.9, 6.1, 7.6
+    4.1, 5.8, 8.4
+    0.0, 1.3, 2.5
+    """
+    if cost is None:
+        if instruction.opcode in NO_KERNELS:
+            return NO_TIME
+        cost = costs_of_kernels((instruction,))[instruction]
+    found = KernelTimes(chip).known(instruction, cost)
+    return None if found is None else found.estimate
+
+
+def _device_of(chip: ChipSpec) -> GpuDevice | None:
+    from hlo_cli.analysis.hardware.gpu_devices import device_of  # only GPUs need it
+
+    return device_of(chip)
