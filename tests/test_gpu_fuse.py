@@ -132,6 +132,13 @@ def test_the_screen_says_how_certain_fusions_are() -> None:
     assert "predicted time on h100 by XLA's model" in notes
 
 
+@pytest.mark.parametrize(("chip", "is_checked"), [("mi300x", True), ("arc-b580", False)])
+def test_a_chip_without_a_compiler_is_named(chip: str, is_checked: bool) -> None:
+    _, notes, code = _hlo("fuse", _before(WITH_IDS[0]), "--run-pass", "--chip", chip, "--verbose")
+    assert code == 0
+    assert ("no compiler for it was compared with" in " ".join(notes.split())) != is_checked
+
+
 def test_changes_by_hand_have_a_predicted_time() -> None:
     _, notes, code = _hlo("fuse", _before(WITH_IDS[0]), "--fuse", _pair(WITH_IDS[0]), "--chip", "h100", "--verbose")
     assert code == 0
