@@ -1,11 +1,13 @@
-"""Random programs compiled for a GPU without one, by JAX's CUDA plugin: `python gpu_compiling.py TARGET SEED COUNT FOLDER`.
+"""Random programs compiled for a GPU without one, by a plugin of JAX: `python gpu_compiling.py TARGET SEED COUNT FOLDER`.
 
+`ROCM_PLUGIN` is the path of the plugin for targets of AMD; `rocm_stubs.py` makes the libraries that it needs.
 Writes the modules around the fusion passes and XLA's steps of priority fusion, each to a folder of its own.
 """
 
 from __future__ import annotations
 
 import gzip
+import os
 import random
 import sys
 import tempfile
@@ -16,6 +18,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax._src import xla_bridge
+from jax._src.lib import xla_client
 from jax.experimental import topologies
 
 FILES = {
@@ -89,7 +93,11 @@ def program(seed: int) -> tuple[Callable[..., Any], list[tuple[tuple[int, ...], 
 def main(target: str, first: int, count: int, folder: str) -> None:
     """Compiles the programs of some seeds."""
     text = Path(target).read_text(encoding="utf-8")
-    device = topologies.get_topology_desc("1x1x1", "cuda", topology="1x1x1", target_config=text).devices[0]
+    platform = "rocm" if "rocm_compute_capability" in text else "cuda"
+    if platform == "rocm":  # the plugin's own registration requires a GPU
+        settings = xla_client.generate_pjrt_gpu_plugin_options() | {"platform_name": "ROCM"}
+        xla_bridge.register_plugin(platform, library_path=os.environ["ROCM_PLUGIN"], options=settings)
+    device = topologies.get_topology_desc("1x1x1", platform, topology="1x1x1", target_config=text).devices[0]
     sharding = jax.sharding.SingleDeviceSharding(device)
     for seed in range(first, first + count):
         run, arguments = program(seed)

@@ -18,7 +18,7 @@ from hlo_cli import parse_module
 from hlo_cli.analysis.fusion.graph import Node, graph_of
 from hlo_cli.analysis.gpu_fusion.model import KernelModel
 from hlo_cli.analysis.gpu_fusion.rules import is_triton
-from hlo_cli.analysis.hardware.gpu_devices import gpu_device
+from hlo_cli.analysis.hardware.gpu_devices import gpu_device, gpu_devices
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation
 from hlo_cli.ir.module import Module
@@ -28,7 +28,8 @@ from hlo_cli.transform.fusing.priority_fusion import PriorityFusion, Update
 from hlo_cli.transform.gpu_fuse import gpu_computations
 
 HOME = Path(__file__).parent.parent / "fixtures" / "gpu_fusion"
-CHIPS = {"h100_sxm": "h100", "a100_sxm_80": "a100-80gb", "b200": "b200"}
+CHIPS = {device.spec: name for name, device in gpu_devices().items() if device.is_checked}
+"""Chips by the names of XLA's target files: those for which a plugin of JAX compiles."""
 _TRITON = re.compile("SymbolicTile|Unsupported opcode|Only high padding")
 
 

@@ -1,6 +1,7 @@
-"""XLA:GPU's fusion of random programs that JAX's CUDA plugin compiles now, without a GPU.
+"""XLA:GPU's fusion of random programs that plugins of JAX compile now, without a GPU.
 
-The plugin is that of `GPU_PYTHON`, a Python with `jax[cuda12]`'s plugin and PJRT packages, or of this Python.
+The plugin for NVIDIA is that of `GPU_PYTHON`, a Python with `jax[cuda12]`'s plugin and PJRT packages, or of this Python.
+That for AMD is `ROCM_PLUGIN`, the path of `xla_rocm_plugin.so` from an unpacked jax-rocm7-pjrt.
 """
 
 from __future__ import annotations
@@ -19,30 +20,45 @@ from hlo_cli.analysis.gpu_fusion.durations import f32, microseconds
 from hlo_cli.analysis.hardware.gpu_devices import GpuDevice, gpu_device
 from hlo_cli.transform.fusing.priority_fusion import Update
 from hlo_cli.transform.gpu_fuse import gpu_fuse
+from rocm_stubs import make_stubs
 
 PYTHON = os.environ.get("GPU_PYTHON", sys.executable)
+ROCM_PLUGIN = os.environ.get("ROCM_PLUGIN", "")
 COUNT = int(os.environ.get("GPU_PROGRAMS", "10"))
 SEED = int(os.environ.get("GPU_SEED", "0"))
 
 
 @pytest.fixture(scope="module")
-def plugin() -> None:
-    """Skips without the plugin."""
+def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Stubs of ROCm's libraries."""
+    folder = tmp_path_factory.mktemp("rocm")
+    make_stubs(Path(ROCM_PLUGIN), folder)
+    return folder
+
+
+def settings_for(device: GpuDevice, request: pytest.FixtureRequest) -> dict[str, str]:
+    """Environment in which the plugin for a device compiles; skips without the plugin."""
+    if device.is_rocm:
+        if not Path(ROCM_PLUGIN).is_file():
+            pytest.skip("no plugin for AMD: name xla_rocm_plugin.so in ROCM_PLUGIN")
+        return {"LD_LIBRARY_PATH": str(request.getfixturevalue("libraries"))}
     if subprocess.run([PYTHON, "-c", "import jax_cuda12_plugin"], check=False, capture_output=True).returncode:
         pytest.skip("jax_cuda12_plugin is not installed: name a Python that has it in GPU_PYTHON")
+    return {}
 
 
 @pytest.mark.oracle
 @pytest.mark.long
-@pytest.mark.usefixtures("plugin")
 @pytest.mark.parametrize("spec", sorted(CHIPS))
-def test_random_programs_are_fused_by_xla_as_here(spec: str, tmp_path: Path) -> None:
+def test_random_programs_are_fused_by_xla_as_here(spec: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    device = gpu_device(CHIPS[spec])
+    settings = settings_for(device, request)
     target = tmp_path / "target.txtpb"
-    target.write_text(_target(gpu_device(CHIPS[spec])), encoding="utf-8")
+    target.write_text(_target(device), encoding="utf-8")
     script = Path(__file__).with_name("gpu_compiling.py")
     done = subprocess.run(
         [PYTHON, str(script), str(target), str(SEED), str(COUNT), str(tmp_path / spec)],
-        env={**os.environ, "JAX_PLATFORMS": "cpu"},
+        env={**os.environ, "JAX_PLATFORMS": "cpu", **settings},
         check=False,
         capture_output=True,
         text=True,
@@ -74,7 +90,11 @@ def test_random_programs_are_fused_by_xla_as_here(spec: str, tmp_path: Path) -> 
 
 def _target(device: GpuDevice) -> str:
     """A target file of XLA with the figures of a device."""
-    major, minor = device.profile.removeprefix("sm_")[:-1], device.profile[-1]
+    if device.is_rocm:
+        capability = f'rocm_compute_capability {{ gcn_arch_name: "{device.profile}:sramecc+:xnack-" }}'
+    else:
+        major, minor = device.profile.removeprefix("sm_")[:-1], device.profile[-1]
+        capability = f"cuda_compute_capability {{ major: {major} minor: {minor} }}"
     return f"""gpu_device_info {{
   threads_per_block_limit: 1024
   threads_per_warp: {device.threads_per_warp}
@@ -91,11 +111,11 @@ def _target(device: GpuDevice) -> str:
   clock_rate_ghz: {device.clock_rate_ghz}
   device_memory_size: 84942979072
   shared_memory_per_block_optin: 232448
-  cuda_compute_capability {{ major: {major} minor: {minor} }}
+  {capability}
   registers_per_core_limit: 65536
   registers_per_block_limit: 65536
 }}
-platform_name: "CUDA"
+platform_name: "{"ROCM" if device.is_rocm else "CUDA"}"
 dnn_version_info {{ major: 9 minor: 7 }}
 device_description_str: "{device.spec}"
 """

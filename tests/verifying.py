@@ -39,7 +39,7 @@ def verdict(text):
     try:
         client.compile_and_load(translated, devices, _jax.CompileOptions())
     except Exception as error:
-        behind = ("UNIMPLEMENTED", "Unsupported fusion kind", "No registered implementation")
+        behind = ("UNIMPLEMENTED", "Unsupported fusion kind", "No registered implementation", "must have backend config")
         if "during context" in str(error):
             return "rejected"
         return "accepted" if any(each in str(error) for each in behind) else "unknown"

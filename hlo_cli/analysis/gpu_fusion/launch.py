@@ -21,6 +21,7 @@ from hlo_cli.ir import opcodes
 from hlo_cli.ir.shape import ArrayShape, TupleShape
 
 _THREADS: Final = 128
+_WARPS: Final = 4
 _UNROLL: Final = 4
 _BLACKWELL_UNROLL: Final = 8
 _FULL_BITS: Final = 32
@@ -63,18 +64,20 @@ def launch_of(view: View, analysis: Analysis, device: GpuDevice) -> Launch:
         unroll = _unroll(view, analysis, elements_of(largest.shape), device)
         for operand in hero.operands:
             unroll = gcd(unroll, sizes_of(operand)[dimension])
-        return _loop(elements_of(largest.shape), unroll)
+        return _loop(elements_of(largest.shape), unroll, device)
     if (update := updates_in_place(view, analysis.roots)) is not None:
-        return _loop(elements_of(update.operands[1].shape), 1)
-    elements = elements_of(first_array(root.shape))
-    return _loop(elements, _unroll(view, analysis, elements, device))
+        elements = elements_of(update.operands[1].shape)
+    else:
+        elements = elements_of(first_array(root.shape))
+    return _loop(elements, _unroll(view, analysis, elements, device), device)
 
 
-def _loop(elements: int, unroll: int) -> Launch:
+def _loop(elements: int, unroll: int, device: GpuDevice) -> Launch:
+    """One thread per unrolled element, four warps in a block (`CalculateLaunchDimensions`)."""
     if elements <= 1:
         return Launch(1, 1)
     work = _ceil(elements, unroll)
-    threads = min(_THREADS, work)
+    threads = min(_WARPS * device.threads_per_warp, work)
     return Launch(_ceil(work, threads), threads)
 
 
@@ -135,7 +138,7 @@ def _scatter_launch(view: View, analysis: Analysis, scatter: Node, device: GpuDe
     window = scatter.instruction.integers("update_window_dims")
     slice_elements = prod(sizes_of(updates)[d] for d in window)
     elements = elements_of(updates.shape)
-    launch = _loop(elements, gcd(slice_elements, _unroll(view, analysis, elements, device)))
+    launch = _loop(elements, gcd(slice_elements, _unroll(view, analysis, elements, device)), device)
     threads = _ceil(launch.threads, _TILE) * _TILE
     return Launch(launch.blocks, threads)
 

@@ -6,6 +6,7 @@ xla/backends/gpu/target_config/specs. Bytes of L1 cache and of memory transactio
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hlo_cli.analysis.hardware.chips import find_chip, known_chips
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from hlo_cli.analysis.hardware.rates import ChipSpec
 
 _KIB: Final = 1 << 10
+_INTEL: Final = "xe"
 
 
 class GpuDevice(NamedTuple):
@@ -41,6 +43,11 @@ class GpuDevice(NamedTuple):
     def is_rocm(self) -> bool:
         """Whether it is a GPU of AMD."""
         return self.profile.startswith("gfx")
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether times and fusions were compared with those of a compiler for it; jaxlib has none for Intel."""
+        return self.profile != _INTEL
 
     @property
     def is_blackwell(self) -> bool:
@@ -74,10 +81,20 @@ def device_of(chip: ChipSpec) -> GpuDevice | None:
     return _DEVICES.get(known.name) if known is not None and known.spec == chip else None
 
 
+def gpu_devices() -> Mapping[str, GpuDevice]:
+    """Returns all devices by the names of their chips.
+
+    >>> [name for name, device in gpu_devices().items() if not device.is_checked]
+    ['gpu-max-1100', 'arc-b580']
+    """
+    return _DEVICES
+
+
 def _amd(spec: str, profile: str, cores: int, clock: float, bandwidth: int, l2: int, shared: int) -> GpuDevice:
-    """Row of an AMD GPU; `DeviceDescription` names the caches and buses of MI200 (gfx90a) and MI300 (gfx942) only."""
-    l1 = {"gfx90a": 16 * _KIB, "gfx942": 32 * _KIB}.get(profile, 2 * _KIB)
-    bus, clocked = (128, 16) if profile == "gfx942" else (64, 32)
+    """Row of an AMD GPU; caches and buses of the MI300 series, to which the MI350 (gfx950) belongs, differ."""
+    is_mi300_series = profile in ("gfx942", "gfx950")
+    l1 = 32 * _KIB if is_mi300_series else 16 * _KIB
+    bus, clocked = (128, 16) if is_mi300_series else (64, 32)
     return GpuDevice(spec, profile, cores, 128, 2048, clock, bandwidth, l2, shared, 64, l1, bus, clocked)
 
 
@@ -105,9 +122,9 @@ _DEVICES: Final = {
         "gfx1250", "gfx1250", 64, 128, 1024, 2.4, 640_000_000_000, 8_388_608, shared_memory_per_block=65_536
     ),
     "gpu-max-1100": GpuDevice(
-        "pvc", "xe", 56, 128, 1024, 1.55, 1_228_800_000_000, 201_326_592, shared_memory_per_block=131_072
+        "pvc", _INTEL, 56, 128, 1024, 1.55, 1_228_800_000_000, 201_326_592, shared_memory_per_block=131_072
     ),
     "arc-b580": GpuDevice(
-        "bmg_g21", "xe", 20, 128, 1024, 2.85, 456_000_000_000, 18_874_368, shared_memory_per_block=131_072
+        "bmg_g21", _INTEL, 20, 128, 1024, 2.85, 456_000_000_000, 18_874_368, shared_memory_per_block=131_072
     ),
 }

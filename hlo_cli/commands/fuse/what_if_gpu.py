@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from hlo_cli.analysis.hardware.gpu_devices import gpu_device
 from hlo_cli.ir.module import Module
 from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_count, format_seconds
@@ -41,6 +42,8 @@ def fusions_table(fusion: GpuFusion) -> Table:
 def certainty_notes(fusion: GpuFusion, chip: str) -> Iterator[str]:
     """Notes on how certain the fusions are."""
     yield f"fusions are those of XLA:GPU in jaxlib 0.10.2 for {chip}: priority fusion, then multi-output fusion"
+    if not gpu_device(chip).is_checked:
+        yield f"the figures of {chip} are those of XLA's target file; no compiler for it was compared with"
     counts = Counter(fusion.certainty.values())
     total = sum(counts.values())
     for certainty, words in _WORDS.items():
