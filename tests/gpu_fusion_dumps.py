@@ -116,7 +116,10 @@ def follow(program: Program, check: Check, chosen: Chosen) -> None:
     names = ModuleNames(module)
     model = KernelModel(gpu_device(program.chip))
     at = 0
-    for computation in gpu_computations(module):
+    waiting = list(gpu_computations(module))
+    while waiting:
+        computation = _computation_of(steps[at:], waiting)
+        waiting.remove(computation)
         fusion = _fusion_of(computation, module.source.text, model, names)
         at = _compare(fusion, steps, at, check)
         while at < len(steps) and steps[at].kind == "fusion":
@@ -139,6 +142,12 @@ def follow(program: Program, check: Check, chosen: Chosen) -> None:
                 node.name = step.fusion
             at = _compare(fusion, steps, at, check)
     assert at == len(steps)
+
+
+def _computation_of(steps: list[Step], waiting: list[Computation]) -> Computation:
+    """The computation that XLA treats next, in an order that its text does not have."""
+    names = [step.producer for step in steps[:1]]
+    return next((each for each in waiting if any(i.name in names for i in each.instructions)), waiting[0])
 
 
 def _fusion_of(computation: Computation, text: str, model: KernelModel, names: ModuleNames) -> PriorityFusion:

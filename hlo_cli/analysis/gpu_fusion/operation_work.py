@@ -68,10 +68,9 @@ class OperationWork:
                     reads[place] = elements_of(first_array(node.shape)) * reads[place]
             case opcodes.REDUCE_WINDOW:
                 window, _ = _window_counts(node)
-                for place in range(len(reads) // 2):
-                    shape = node.operands[place].shape
-                    width = shape.element_type.byte_width if isinstance(shape, ArrayShape) else 0
-                    reads[place] = elements_of(first_array(node.shape)) * window * width
+                shape = node.operands[0].shape
+                width = shape.element_type.byte_width if isinstance(shape, ArrayShape) else 0
+                reads[0] = elements_of(first_array(node.shape)) * window * width
         return [f32(count) for count in reads], f32(written)
 
     def _flops(self, node: Node) -> float:
@@ -129,8 +128,7 @@ def _utilization(node: Node) -> tuple[float, ...]:
                 found[place] = _ratio(result, elements_of(node.operands[place].shape))
         case opcodes.REDUCE_WINDOW:
             window, _ = _window_counts(node)
-            for place in range(len(found) // 2):
-                found[place] = _ratio(result * window, elements_of(node.operands[place].shape))
+            found[0] = _ratio(result * window, elements_of(node.operands[0].shape))
     return tuple(found)
 
 
