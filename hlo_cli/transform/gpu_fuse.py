@@ -24,8 +24,9 @@ from hlo_cli.ir.operations import CALLERS
 from hlo_cli.transform.desugar import desugar
 from hlo_cli.transform.fusing.common_subexpressions import CommonSubexpressions
 from hlo_cli.transform.fusing.dead_code import without_dead, without_uncalled
+from hlo_cli.transform.fusing.fusion_history import restore_users
 from hlo_cli.transform.fusing.gpu_multi_output_fusion import GpuMultiOutputFusion
-from hlo_cli.transform.fusing.gpu_order import identities_of, order_users
+from hlo_cli.transform.fusing.gpu_order import identities_of
 from hlo_cli.transform.fusing.names import ModuleNames
 from hlo_cli.transform.fusing.priority_fusion import PriorityFusion
 from hlo_cli.transform.fusing.rebuild import rebuild
@@ -163,14 +164,12 @@ class _Pipeline:
             if not are_exact and (producer in fusion.ties or {producer, consumer} & self.tied):
                 self.tied.add(node)
         without_dead(graph, self.effects)
-        if not fusion.fused:
-            order_users(graph)
 
     def _fuse_with_several_results(self, graph: Graph) -> None:
         if "priority" in self.passes:
             self._merge_equal(graph)
         else:
-            order_users(graph)
+            restore_users(graph, KernelModel(self.model.device), ModuleNames(self.module))
         fusion = GpuMultiOutputFusion(graph, self.model, self.names)
         fusion.run()
         for other, into in fusion.fused:

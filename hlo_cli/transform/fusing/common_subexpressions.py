@@ -47,7 +47,7 @@ class CommonSubexpressions:
         for node in reversed(users_first(body)):
             if node.opcode == opcodes.PARAMETER or node.body is not None:
                 continue
-            same = found.setdefault(self._key(node), node)
+            same = found.setdefault(self.key(node), node)
             if same is node:
                 continue
             node.replace_by(same)
@@ -59,7 +59,7 @@ class CommonSubexpressions:
             body.computation = None
         return merged
 
-    def _key(self, node: Node) -> Hashable:
+    def key(self, node: Node) -> Hashable:
         """What distinguishes an operation from others in the same fusion."""
         operands = [id(operand) for operand in node.operands]
         if node.opcode in COMMUTATIVE:

@@ -15,6 +15,9 @@ from hlo_cli.ir import opcodes
 
 _NUMBER: Final = re.compile(r"\.(\d{1,18})(?:\.0)?\Z")
 _MAX_NUMBER: Final = 1 << 62
+_INLINED: Final = "jit("
+_COMPUTED_TWICE: Final = frozenset((opcodes.BROADCAST, opcodes.CONSTANT, opcodes.FUSION, "subtract"))
+"""Opcodes of values that functions such as `jit(_var)` compute again: constants, and differences to a mean."""
 
 
 def identities_of(graph: Graph) -> tuple[dict[Node, int], bool]:
@@ -40,17 +43,61 @@ def identities_of(graph: Graph) -> tuple[dict[Node, int], bool]:
 
 
 def order_users(graph: Graph) -> None:
-    """Puts the fusions among the users of each node in the order in which they were made: that of their numbers."""
-    places = {node: place for place, node in enumerate(graph.nodes)}
-    for node in places:
-        if len(node.users) < 2 or not any(user.body is not None for user in node.users):
+    """Puts the users of each node in the order that XLA has before fusion, where it is not that of the text.
+
+    A module arrives in the order of the text; then passes inline functions, such as `jit(_var)` in an op_name. Their
+    operations are appended to the users, but for the last one: it takes the place of the call that it replaces. All
+    are appended where an equal value was computed twice, inside and outside, and merged.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.analysis.fusion.graph import graph_of
+    >>> inside = 'metadata={op_name="jit(f)/jit(silu)/mul"}'
+    >>> text = f'''ENTRY e {{ p = f32[] parameter(0)  a = f32[] negate(p), {inside}  b = f32[] multiply(p, a), {inside}
+    ... c = f32[] exponential(p)  ROOT r = f32[] add(b, c) }}'''
+    >>> graph = graph_of(parse_module(text).entry)
+    >>> order_users(graph)
+    >>> [user.name for user in next(graph.nodes).users]
+    ['b', 'c', 'a']
+    """
+    paths: dict[Node, str] = {}
+    for node in graph.nodes:
+        if len(node.users) < 2:
             continue
-        users = sorted(
-            node.users, key=lambda user: (user.body is not None, _number(user) if user.body else 0, places[user])
-        )
+        outside = _path(node, paths)
+        inlined: dict[str, list[Node]] = {}
+        for user in node.users:
+            if (path := _path(user, paths)) and path != outside:
+                inlined.setdefault(path, []).append(user)
+        if not inlined:
+            continue
+        users: list[Node] = []
+        appended: list[Node] = []
+        for user in node.users:
+            group = inlined.get(paths[user])
+            if group is None:
+                users.append(user)
+            elif node.opcode in _COMPUTED_TWICE:
+                appended.append(user)
+            elif user is group[0]:
+                users.append(group[-1])
+                appended.extend(group[:-1])
         node.users = Users()
-        for user in users:
+        for user in (*users, *appended):
             node.users.add(user)
+
+
+def _path(node: Node, known: dict[Node, str]) -> str:
+    """The functions that an operation was inlined from: parts of its op_name, without the outermost."""
+    path = known.get(node)
+    if path is None:
+        path = ""
+        if node.opcode == opcodes.BITCAST and len(node.users) == 1:  # has the op_name of its operand
+            path = _path(next(iter(node.users)), known)
+        elif _INLINED in node.instruction.raw[1]:
+            parts = node.instruction.metadata.op_name.split("/")[1:-1]
+            path = "/".join(part for part in parts if _INLINED in part)
+        known[node] = path
+    return path
 
 
 def _is_made(node: Node) -> bool:

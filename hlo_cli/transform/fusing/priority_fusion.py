@@ -21,6 +21,7 @@ from hlo_cli.analysis.gpu_fusion.shapes import elements_of
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.shape import ArrayShape
+from hlo_cli.transform.fusing.gpu_order import order_users
 from hlo_cli.transform.fusing.merge import create_fusion, merge_fusion, merge_producer
 from hlo_cli.transform.fusing.names import ModuleNames
 
@@ -83,6 +84,7 @@ class PriorityFusion:
 
     def start(self) -> None:
         """Computes the priorities of all producers."""
+        order_users(self.graph)
         for node in self.graph.sorted_nodes():
             if can_be_fused(node):
                 self.model.time(node)
