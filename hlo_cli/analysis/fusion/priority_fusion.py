@@ -20,6 +20,8 @@ from hlo_cli.ir.module import Module
 
 _NUMBER: Final = re.compile(r"(?:\.clone|\.\d{1,18})\Z")
 _MICRO: Final = 1e-6
+_LAUNCH_US: Final = 1.0
+"""Differences count the launches of all new consumers, but not those of the consumers that are gone."""
 _NAMELESS: Final = (opcodes.PARAMETER, opcodes.CONSTANT)
 """Instructions that later passes rename."""
 _MAX_MEMBERS: Final = 1_000_000
@@ -175,10 +177,13 @@ def _base(name: str) -> str:
 
 @dataclass(slots=True)
 class _Replay:
-    """`queued` are the producers whose next update states differences, `round` the fusions of the current producer."""
+    """`queued` are the producers whose next update states differences, `round` the fusions of the current producer.
+
+    `times` are those of each producer, fused and apart in microseconds, and the number of its consumers.
+    """
 
     verdicts: dict[str, FusionVerdict] = field(default_factory=dict)
-    times: dict[str, tuple[float, float]] = field(default_factory=dict)
+    times: dict[str, tuple[float, float, int]] = field(default_factory=dict)
     queued: set[str] = field(default_factory=set)
     parts: dict[str, list[str]] = field(default_factory=dict)
     given: set[str] = field(default_factory=set)
@@ -207,8 +212,9 @@ class _Replay:
         fused, unfused = step.fused_us, step.unfused_us
         if step.producer in self.queued and step.producer not in self.round:
             before = self.times[step.producer]
-            fused, unfused = fused + before[0], unfused + before[1]
-        self.times[step.producer] = fused, unfused
+            launches = len(step.consumers) - before[2] - len(self.round.intersection(step.consumers))
+            fused, unfused = fused + before[0] + launches * _LAUNCH_US, unfused + before[1] + launches * _LAUNCH_US
+        self.times[step.producer] = fused, unfused, len(step.consumers)
         (self.queued.add if unfused >= fused else self.queued.discard)(step.producer)
         self.verdicts[step.producer] = FusionVerdict(step.producer, "", fused * _MICRO, unfused * _MICRO)
 

@@ -6,6 +6,7 @@ xla/service/instruction_fusion.cc.
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import Final
 
 NO_USERS: Final = "No users to fuse"
@@ -40,3 +41,50 @@ UNRECOGNIZED: Final = "unrecognized inplace update non-elementwise output pair"
 
 TRITON: Final = "touches Triton: not modeled"
 """Not a reason of XLA: its decision on Triton fusions is not modeled."""
+
+MEANINGS: Final = MappingProxyType(
+    {
+        NO_USERS: "no instruction reads the result",
+        ONLY_BITCASTS: "only bitcasts read the result, such as those before a matmul or the result of the module",
+        ROOT: "the producer is the result of its computation",
+        PRODUCER_NOT_FUSIBLE: (
+            "the producer is a kernel of its own: a library call, matmul, convolution, sort, loop, collective, or rng"
+        ),
+        CONSUMER_NOT_FUSIBLE: (
+            "a consumer is a kernel of its own: a library call, matmul, convolution, sort, loop, collective, or rng"
+        ),
+        BITCAST_CONSUMER: "the consumer is a bitcast, which takes no time",
+        SCATTER_OUTPUT: "a scatter writes in place, so that nothing can follow in its kernel",
+        SCATTER_OPERAND: "the producer computes the array that the scatter updates in place",
+        SCATTER_SHARED: "the producer reads the array that the scatter updates in place",
+        TWO_REDUCES: "a kernel can have one reduction of 16 or more elements after another only if it is recomputed",
+        REDUCE_BECOMES_LOOP: "the fused kernel would compute the reduction in a plain loop, without sharing work",
+        SHARED_MEMORY: "reductions and transposes of the fused kernel need more shared memory than a block has",
+        TOO_MANY_REDUCTIONS: "the fused kernel would have more than 8 reductions",
+        TOO_MANY_OPERANDS: "the fused kernel would have more than 96 operands and results",
+        CODE_SIZE: "the producer's code would be repeated until the kernel has more than 10,000 operations",
+        IN_PLACE_TWICE: "the consumer updates a buffer in place and reads it through another operand, too",
+        SEVERAL_MOVES: "the consumer updates a buffer in place, and the producer moves elements in several ways",
+        IN_PLACE_CONFLICT: "the consumer updates a buffer in place and would read elements that are overwritten",
+        SEVERAL_UPDATES: "the consumer has several dynamic-update-slices",
+        SLICE_SHAPE: "the producer's slice and the in-place update have different shapes",
+        SLICE_INDEX: "the producer's slice and the in-place update are at different or unknown places",
+        SLICE_SHARED: "another operation would read the buffer that is updated in place",
+        DYNAMIC_SLICE_SHAPE: "the producer's dynamic-slice and the in-place update have different shapes",
+        DYNAMIC_SLICE_INDEX: "the producer's dynamic-slice and the in-place update have different indices",
+        DYNAMIC_SLICE_SHARED: "another operation would read the buffer that is updated in place",
+        UNRECOGNIZED: "the consumer updates a buffer in place, and the producer moves elements of it",
+        TRITON: "one of them is a Triton fusion; XLA's times for these are not modeled",
+    }
+)
+"""What each reason means, in plain words."""
+_BUDGET: Final = SHARED_MEMORY.partition("{")[0]
+
+
+def meaning_of(reason: str) -> str:
+    """What a reason means, in plain words; empty for those that are not known, such as Triton's.
+
+    >>> meaning_of("do not fuse into the output of scatter")
+    'a scatter writes in place, so that nothing can follow in its kernel'
+    """
+    return MEANINGS.get(SHARED_MEMORY if reason.startswith(_BUDGET) else reason, "")

@@ -90,6 +90,18 @@ def gpu_devices() -> Mapping[str, GpuDevice]:
     return _DEVICES
 
 
+def gpu_with(core_count: int, memory_bandwidth: int) -> str | None:
+    """Returns the chip with a number of cores and a memory bandwidth; None if no row has them.
+
+    >>> gpu_with(132, 3_352_320_000_000), gpu_with(1, 2)
+    ('h100', None)
+    """
+    figures = core_count, memory_bandwidth
+    return next(
+        (name for name, device in _DEVICES.items() if (device.core_count, device.memory_bandwidth) == figures), None
+    )
+
+
 def _amd(spec: str, profile: str, cores: int, clock: float, bandwidth: int, l2: int, shared: int) -> GpuDevice:
     """Row of an AMD GPU; caches and buses of the MI300 series, to which the MI350 (gfx950) belongs, differ."""
     is_mi300_series = profile in ("gfx942", "gfx950")

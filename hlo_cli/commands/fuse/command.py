@@ -115,6 +115,7 @@ finds other results.
 )
 @flag(
     "--run-pass",
+    "--apply",
     "apply",
     group="Changes",
     is_common=True,
@@ -227,23 +228,20 @@ def _within(loaded: Loaded, options: FuseOptions) -> Computation | None:
 
 
 def _why_not(loaded: Loaded, options: FuseOptions, *, within: Computation | None, argument: str) -> Report:
-    """Reasons by XLA's own word for a GPU, unless the rules of the CPU compiler are named; else by these rules."""
-    from hlo_cli.commands.fuse.fusion_dump import fusion_dump, is_for_gpu
+    """Reasons of XLA:GPU, unless the rules of the CPU compiler are named, or the module is for another target."""
+    if not options.changes.switches:
+        from hlo_cli.commands.fuse_gpu.why_not import report_of_gpu_why_not
 
-    process = None if options.changes.switches else fusion_dump(loaded)
-    if (chip := options.changes.gpu) is not None:
-        from hlo_cli.commands.fuse.why_not_computed import is_dump_of, report_of_computed_why_not
-
-        if process is None or not is_dump_of(process.process, chip):
-            return report_of_computed_why_not(
-                loaded, chip, names=options.pair_names, within=within, where=options.where
-            )
-    if process is not None or (not options.changes.switches and is_for_gpu(loaded)):
-        from hlo_cli.commands.fuse.why_not_gpu import report_of_gpu_why_not
-
-        return report_of_gpu_why_not(
-            loaded, process, names=options.pair_names, within=within, where=options.where, argument=argument
+        found = report_of_gpu_why_not(
+            loaded,
+            options.changes.gpus,
+            names=options.pair_names,
+            within=within,
+            where=options.where,
+            argument=argument,
         )
+        if found is not None:
+            return found
     from hlo_cli.commands.fuse.what_if import rules_of
     from hlo_cli.commands.fuse.why_not import report_of_why_not
 

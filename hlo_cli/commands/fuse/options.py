@@ -25,14 +25,18 @@ class RefusionOptions:
     chip: str | None = None
 
     @property
-    def gpu(self) -> str | None:
-        """The GPU whose compiler decides: that of --chip, unless rules of the CPU compiler are named."""
-        if self.chip is None or self.switches:
-            return None
-        from hlo_cli.analysis.hardware.chips import find_chip
+    def gpus(self) -> tuple[str, ...]:
+        """The GPUs whose compiler decides: those of --chip, unless rules of the CPU compiler are named."""
+        if not self.chip or self.switches:
+            return ()
+        from hlo_cli.commands.fuse_gpu.chips import gpus_named
 
-        chip = find_chip(self.chip)
-        return chip.name if chip.target == "gpu" else None
+        return gpus_named(listed(self.chip))
+
+    @property
+    def gpu(self) -> str | None:
+        """The first of the GPUs, None without one."""
+        return next(iter(self.gpus), None)
 
     @property
     def is_requested(self) -> bool:
@@ -102,11 +106,11 @@ class FuseOptions:
         """The fusions to make or to unfuse."""
         return RefusionOptions(
             self.apply,
-            _listed(self.pair),
+            listed(self.pair),
             self.keep,
             self.into,
-            _listed(self.unfuse),
-            _listed(self.fusion_rules),
+            listed(self.unfuse),
+            listed(self.fusion_rules),
             self.chip,
         )
 
@@ -123,7 +127,7 @@ class FuseOptions:
     @property
     def pair_names(self) -> tuple[str, ...]:
         """The instruction, or the producer and the consumer, to which --why-not is limited by NAME."""
-        names = _listed(self.name)
+        names = listed(self.name)
         if len(names) > 2:
             raise HloError(f"--why-not takes at most two names, found {len(names)}", hint="write PRODUCER,CONSUMER")
         return tuple(name.removeprefix("%") for name in names)
@@ -160,8 +164,21 @@ class FuseOptions:
         if self.verify and not self.changes.is_requested:
             raise requirement_error("--verify", "--fuse, --unfuse, or --run-pass")
         self.changes.check(why_not=self.why_not, part_option=part_option)
+        if len(listed(self.chip)) > 1:
+            self._check_chips()
         if self.is_about_calls:
             self._check_calls()
+
+    def _check_chips(self) -> None:
+        """Several chips are compared by what XLA:GPU would fuse for each."""
+        hint = "select one chip, or add --why-not or --run-pass to compare GPUs"
+        if not (self.why_not or self.apply):
+            raise HloError("--chip takes several chips only with --why-not or --run-pass", hint=hint)
+        if self.changes.switches:
+            raise conflict_error("--fusion-rules", "several chips in --chip", hint="select one chip")
+        other = "--fuse" if self.pair else "--unfuse" if self.unfuse else "--verify" if self.verify else None
+        if other is not None:
+            raise conflict_error(other, "several chips in --chip", hint="select one chip")
 
     def _check_calls(self) -> None:
         if self.chip or self.chip_file:
@@ -188,5 +205,10 @@ class FuseOptions:
         }
 
 
-def _listed(names: str | None) -> tuple[str, ...]:
+def listed(names: str | None) -> tuple[str, ...]:
+    """The parts of a comma-separated list.
+
+    >>> listed("h100, a100"), listed(None)
+    (('h100', 'a100'), ())
+    """
     return tuple(name.strip() for name in names.split(",") if name.strip()) if names is not None else ()

@@ -12,7 +12,7 @@ from hlo_cli.analysis.fusion.kernels import kernels_of
 from hlo_cli.analysis.fusion.rules import FusionRules
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.commands.fuse.options import RefusionOptions
-from hlo_cli.commands.fuse.what_if_gpu import certainty_notes, fusions_table, time_note
+from hlo_cli.commands.fuse_gpu.changes import certainty_notes, fusions_table, time_note
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
 from hlo_cli.commands.shared.text_diff import module_diff
 from hlo_cli.dataclass import dataclass

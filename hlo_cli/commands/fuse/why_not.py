@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from hlo_cli.analysis.fusion.rules import FusionRules
 from hlo_cli.analysis.fusion.unfused_pairs import UnfusedPair, unfused_pairs
 from hlo_cli.analysis.hardware.target import target_of
+from hlo_cli.commands.fuse_gpu.pair_names import is_selected, no_pair
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
 from hlo_cli.commands.shared.where import rows_where
 from hlo_cli.ir import opcodes
@@ -66,26 +67,6 @@ def report_of_why_not(
         notes=(*_notes(loaded), *notes_of(loaded)),
         input=input_facts(loaded),
     )
-
-
-def is_selected(names: Sequence[str], producer: str, consumer: str) -> bool:
-    """Whether a pair has the one name that is given, or is the pair of two names, in any order.
-
-    >>> is_selected(("a",), "a", "b"), is_selected(("b", "a"), "a", "b"), is_selected(("a", "c"), "a", "b")
-    (True, True, False)
-    """
-    return {producer, consumer}.issuperset(names) and len(set(names)) == len(names)
-
-
-def no_pair(names: Sequence[str]) -> str:
-    """The answer if no pair has the given names.
-
-    >>> no_pair(("a", "b"))
-    'a and b are not producer and consumer in separate kernels'
-    """
-    if len(names) > 1:
-        return f"{' and '.join(names)} are not producer and consumer in separate kernels"
-    return f"{names[0]} is not a producer or consumer in a pair of kernels"
 
 
 def _row(pair: UnfusedPair, reason: str) -> tuple[int, str, str, str, str, bool, str]:

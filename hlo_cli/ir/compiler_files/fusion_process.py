@@ -45,11 +45,14 @@ FusionStep = FusedStep | PriorityStep | IneligibleStep
 class FusionProcess:
     """The steps of the pass, the device it estimated for, and the text of the module before it, if they are known.
 
+    The device has a name, the bandwidth of its memory in bytes per second, and a number of cores, 0 if unknown.
+
     `is_truncated` if the text ends within a step, which is left out.
     """
 
     steps: tuple[FusionStep, ...]
     device: str = ""
     memory_bandwidth: int = 0
+    core_count: int = 0
     module_text: str = ""
     is_truncated: bool = False

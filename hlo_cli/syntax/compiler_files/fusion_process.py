@@ -19,6 +19,7 @@ _WHAT: Final = "a priority fusion dump, which has fusion_steps"
 _STEPS: Final = "fusion_steps"
 _DEVICE: Final = "gpu_device_info"
 _MODULE: Final = "hlo_module_before_fusion"
+_MAX_DIGITS: Final = 20
 _START = re.compile(r"\s*+(?:goo\.gle/debug\w*+)?")
 _STRING: Final = r'"(?:[^"\\\n]|\\[^\n])*+"'
 _TOKEN = re.compile(
@@ -80,10 +81,16 @@ class _Reader:
         return FusionProcess(
             tuple(self.steps),
             unquote(self.device.get("name", '""')),
-            int(bandwidth) if (bandwidth := self.device.get("memory_bandwidth", "")).isdecimal() else 0,
+            self._figure("memory_bandwidth"),
+            self._figure("core_count"),
             self.module_text,
             is_truncated=bool(self.path) or found is None,
         )
+
+    def _figure(self, name: str) -> int:
+        """A whole number about the device, 0 if it is not known."""
+        digits = self.device.get(name, "")
+        return int(digits) if digits.isascii() and digits.isdecimal() and len(digits) < _MAX_DIGITS else 0
 
     def _open(self, name: str) -> None:
         self.path.append(name)

@@ -1,0 +1,69 @@
+"""`hlo fuse DUMP --why-not` for a GPU: from XLA's own dump where there is one, else computed for a chip."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from hlo_cli.commands.fuse_gpu.chips import check_target, gpu_of_dump, is_dump_of, is_for_gpu
+from hlo_cli.commands.fuse_gpu.fusion_dump import fusion_dump
+from hlo_cli.commands.shared.load import Loaded
+from hlo_cli.ir.instruction import Computation
+from hlo_cli.report.report import Report
+from hlo_cli.source import Diagnostic
+
+
+def report_of_gpu_why_not(
+    loaded: Loaded,
+    chips: tuple[str, ...],
+    *,
+    names: Sequence[str],
+    within: Computation | None,
+    where: str | None,
+    argument: str,
+) -> Report | None:
+    """The pairs that are not fused, or with `names` one decision in full; None for a module of another target.
+
+    `chips` are GPUs; without one, it is the chip for which the dump was made.
+    """
+    for chip in chips:
+        check_target(loaded, chip)
+    if len(chips) > 1:
+        from hlo_cli.commands.fuse_gpu.compared_chips import report_of_compared_chips
+
+        return report_of_compared_chips(loaded, chips, names=names, within=within, where=where, argument=argument)
+    dump = fusion_dump(loaded)
+    if dump is not None and (not chips or is_dump_of(dump.process, chips[0])):
+        if names:
+            from hlo_cli.commands.fuse_gpu.why_not_pair import report_of_dumped_pair
+
+            return report_of_dumped_pair(loaded, dump, names=names, within=within, where=where, argument=argument)
+        from hlo_cli.commands.fuse_gpu.why_not_dump import report_of_dumped_why_not
+
+        return report_of_dumped_why_not(loaded, dump, names=names, within=within, where=where, argument=argument)
+    if not chips and not is_for_gpu(loaded):
+        return None
+    chosen = chips[0] if chips else gpu_of_dump(loaded)
+    if chosen is None:
+        from hlo_cli.commands.fuse_gpu.why_not_dump import report_of_dumped_why_not
+
+        return report_of_dumped_why_not(loaded, None, names=names, within=within, where=where, argument=argument)
+    report = _computed(loaded, chosen, names=names, within=within, where=where, argument=argument)
+    return report if chips else replace(report, notes=(chip_note(chosen), *report.notes))
+
+
+def chip_note(chip: str) -> Diagnostic:
+    """A note that a dump, not --chip, names the chip."""
+    return Diagnostic("note", f"the dump was compiled for {chip}; --chip NAME selects another GPU")
+
+
+def _computed(
+    loaded: Loaded, chip: str, *, names: Sequence[str], within: Computation | None, where: str | None, argument: str
+) -> Report:
+    if names:
+        from hlo_cli.commands.fuse_gpu.why_not_pair import report_of_computed_pair
+
+        return report_of_computed_pair(loaded, chip, names=names, within=within, where=where, argument=argument)
+    from hlo_cli.commands.fuse_gpu.why_not_computed import report_of_computed_why_not
+
+    return report_of_computed_why_not(loaded, chip, within=within, where=where, argument=argument)

@@ -1,0 +1,231 @@
+"""`hlo fuse DUMP NAME --why-not` and `PRODUCER,CONSUMER --why-not` for a GPU: one decision, from a dump or computed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from hlo_cli.analysis.fusion.graph import fusible_computations
+from hlo_cli.analysis.fusion.priority_fusion import FusionVerdict, fusion_outcome
+from hlo_cli.analysis.gpu_fusion.breakdown import KernelParts
+from hlo_cli.analysis.gpu_fusion.durations import TICKS_PER_SECOND
+from hlo_cli.commands.fuse_gpu.chips import gpu_of_dump
+from hlo_cli.commands.fuse_gpu.decision import chosen_pair, decision_answer, decision_numbers, decision_parts
+from hlo_cli.commands.fuse_gpu.fusion_dump import FusionDump
+from hlo_cli.commands.fuse_gpu.pair_names import no_pair
+from hlo_cli.commands.fuse_gpu.pairs_table import SLOWER, PairRow, pairs_table, seconds, sorted_rows
+from hlo_cli.commands.fuse_gpu.why_not_computed import FASTER, computed_notes
+from hlo_cli.commands.fuse_gpu.why_not_dump import decisions_of, dump_notes, fusion_with, report_of_dumped_why_not
+from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
+from hlo_cli.commands.shared.where import rows_where
+from hlo_cli.ir.compiler_files.fusion_process import FusedStep, FusionProcess
+from hlo_cli.ir.instruction import Computation
+from hlo_cli.ir.module import Module
+from hlo_cli.report.report import Part, Report
+from hlo_cli.source import Diagnostic, HloError, Source
+from hlo_cli.syntax.text.parser import parse_module
+from hlo_cli.transform.gpu_fuse import gpu_computations
+from hlo_cli.transform.gpu_pair import GpuPair, pairs_of, pairs_of_dump
+
+_NO_PARTS: Final = Diagnostic("note", "a Triton fusion takes part: the parts of XLA's times are not modeled")
+_SAME: Final = 2e-9
+"""Seconds by which sums of times that XLA printed may differ from times computed in whole ticks."""
+
+
+def report_of_computed_pair(
+    loaded: Loaded, chip: str, *, names: Sequence[str], within: Computation | None, where: str | None, argument: str
+) -> Report:
+    """One decision as XLA would make it for a chip."""
+    kernels, notes = kernels_of(loaded, names)
+    if len(kernels) > 1 and len(set(kernels)) == 1:
+        pairs = [GpuPair(kernels[0], kernels[0], emitted_in=kernels[0])]
+    else:
+        pairs = _within(pairs_of(loaded.module, chip, kernels), loaded, within)
+    computation = {each.name: each.computation.name for each in loaded.module.instructions}
+    rows = [_row_of(pair, computation) for pair in pairs if not pair.is_fused and pair.emitted_in is None]
+    said = (*notes, *(Diagnostic("note", words) for words in computed_notes(loaded, chip)), *notes_of(loaded))
+    return _report(loaded, pairs, rows, kernels, chip, decided_by=chip, notes=said, where=where, argument=argument)
+
+
+def report_of_dumped_pair(
+    loaded: Loaded,
+    dump: FusionDump,
+    *,
+    names: Sequence[str],
+    within: Computation | None,
+    where: str | None,
+    argument: str,
+) -> Report:
+    """One decision of XLA, with the parts of its times by the model, if both agree."""
+    chip = gpu_of_dump(loaded, dump.process)
+    found = decisions_of(loaded, dump, names=names, within=within)
+    module = _module_before(dump.process)
+    if chip is None or module is None:
+        return report_of_dumped_why_not(loaded, dump, names=names, within=within, where=where, argument=argument)
+    pairs = pairs_of_dump(module, dump.process, chip, found.names_in_pass)
+    pairs = [_renamed(_confirmed(pair, dump.process, found.opaque), found.names_now) for pair in pairs]
+    if not any(pair.is_fused or pair.reason or pair.fused_ticks is not None for pair in pairs) and found.rows:
+        return report_of_dumped_why_not(loaded, dump, names=names, within=within, where=where, argument=argument)
+    is_opaque = bool(pairs) and not any(pair.users or pair.reason or pair.emitted_in for pair in pairs)
+    notes = (*found.notes, *((_NO_PARTS,) if is_opaque else ()), *dump_notes(dump), *notes_of(loaded))
+    kernels = tuple(found.names_now.get(name, name) for name in found.names_in_pass)
+    return _report(
+        loaded,
+        pairs,
+        found.rows,
+        kernels,
+        chip,
+        decided_by="priority-fusion",
+        notes=notes,
+        where=where,
+        argument=argument,
+    )
+
+
+def _report(
+    loaded: Loaded,
+    pairs: Sequence[GpuPair],
+    rows: Sequence[PairRow],
+    names: Sequence[str],
+    chip: str,
+    *,
+    decided_by: str,
+    notes: tuple[Diagnostic, ...],
+    where: str | None,
+    argument: str,
+) -> Report:
+    ordered = sorted_rows(rows)
+    table = pairs_table(ordered, is_shown=len(ordered) > 1)
+    table = table if where is None else rows_where(where, table)
+    pair = (pairs[0] if len(names) > 1 else chosen_pair(pairs, names[0])) if pairs else None
+    parts: tuple[Part, ...] = () if pair is None else tuple(decision_parts(pair, chip))
+    by_hand = pair is not None and not pair.is_fused and pair.kernels[2] is not None
+    command = f"hlo fuse {argument} --fuse {pair.producer},{pair.consumer} --chip {chip}" if pair else ""
+    names_it = by_hand and pair is not None and _has(loaded, pair)
+    return Report(
+        "fuse",
+        no_pair(names) if pair is None else decision_answer(pair, chip),
+        numbers={
+            "pairs": len(ordered),
+            "decided_by": decided_by,
+            "decided_pairs": len(ordered),
+            "chip": chip,
+            **({} if pair is None else decision_numbers(pair, chip)),
+        },
+        parts=(*parts, table),
+        next=(command,) if names_it and argument and argument != "-" else (),
+        notes=notes,
+        input=input_facts(loaded),
+    )
+
+
+def _has(loaded: Loaded, pair: GpuPair) -> bool:
+    names = {each.name for computation in gpu_computations(loaded.module) for each in computation.instructions}
+    return {pair.producer, pair.consumer} <= names
+
+
+def kernels_of(loaded: Loaded, names: Sequence[str]) -> tuple[tuple[str, ...], tuple[Diagnostic, ...]]:
+    """The kernels that have the named instructions, and notes; HloError for an unknown name."""
+    kernels, notes = [], []
+    for name in names:
+        kernel = name
+        if all(each.instruction(name) is None for each in fusible_computations(loaded.module)):
+            kernel = fusion_with(name, loaded.module) or loaded.module.instruction(name).name
+            notes += [Diagnostic("note", f"{name} is part of {kernel}")] if kernel != name else []
+        kernels.append(kernel)
+    return tuple(kernels), tuple(notes)
+
+
+def _within(pairs: Iterable[GpuPair], loaded: Loaded, within: Computation | None) -> list[GpuPair]:
+    if within is None:
+        return list(pairs)
+    return [pair for pair in pairs if within.instruction(pair.consumer) or within.instruction(pair.producer)]
+
+
+def _row_of(pair: GpuPair, computations: dict[str, str]) -> PairRow:
+    fused, unfused = pair.fused_ticks, pair.unfused_ticks
+    reason = pair.reason
+    if reason is None and fused is not None and unfused is not None:
+        reason = SLOWER if fused > unfused else FASTER
+    one, other, both = pair.kernels
+    kernels = None if one is None or other is None or both is None else (one.time, other.time, both.time)
+    return PairRow(
+        pair.producer,
+        pair.consumer,
+        computations.get(pair.consumer) or computations.get(pair.producer, ""),
+        2 * one.time.bytes_written if one is not None else 0,
+        reason or "",
+        pair.blocker,
+        None if fused is None else seconds(fused),
+        None if unfused is None else seconds(unfused),
+        kernels,
+    )
+
+
+def _module_before(process: FusionProcess) -> Module | None:
+    if not process.module_text:
+        return None
+    try:
+        return parse_module(Source("hlo_module_before_fusion", process.module_text))
+    except HloError:
+        return None
+
+
+def _confirmed(pair: GpuPair, process: FusionProcess, opaque: frozenset[str]) -> GpuPair:
+    """The pair as XLA decided on it: without parts of times if they are not those that XLA estimated."""
+    if pair.emitted_in is not None:
+        return pair
+    verdict = _verdict(pair, process)
+    if verdict is None:
+        return pair
+    blank = (None, None, None)
+    if verdict.fused_seconds is None or verdict.unfused_seconds is None:
+        is_same = verdict.reason == pair.reason and not {pair.producer, pair.consumer} & opaque
+        if is_same:
+            return pair
+        return replace(
+            pair, reason=verdict.reason, blocker=None, fused_ticks=None, unfused_ticks=None, kernels=blank, users=()
+        )
+    if pair.fused_ticks is not None and pair.unfused_ticks is not None:
+        saved = seconds(pair.unfused_ticks - pair.fused_ticks)
+        if abs(saved - (verdict.unfused_seconds - verdict.fused_seconds)) <= _SAME + 1e-5 * abs(saved):
+            return pair
+    ticks = [round(time * TICKS_PER_SECOND) for time in (verdict.fused_seconds, verdict.unfused_seconds)]
+    return replace(
+        pair, reason=None, blocker=None, fused_ticks=ticks[0], unfused_ticks=ticks[1], kernels=blank, users=()
+    )
+
+
+def _renamed(pair: GpuPair, names: Mapping[str, str]) -> GpuPair:
+    """The pair with the names that kernels have in the module; those that are gone keep their name in the pass."""
+
+    def now(name: str) -> str:
+        return names.get(name, name)
+
+    def parts(kernel: KernelParts | None) -> KernelParts | None:
+        if kernel is None:
+            return None
+        return kernel._replace(reads=tuple(read._replace(operand=now(read.operand)) for read in kernel.reads))
+
+    one, other, both = (parts(kernel) for kernel in pair.kernels)
+    return replace(
+        pair,
+        producer=now(pair.producer),
+        consumer=now(pair.consumer),
+        blocker=None if pair.blocker is None else now(pair.blocker),
+        emitted_in=None if pair.emitted_in is None else now(pair.emitted_in),
+        kernels=(one, other, both),
+        users=tuple(user._replace(name=now(user.name)) for user in pair.users),
+    )
+
+
+def _verdict(pair: GpuPair, process: FusionProcess) -> FusionVerdict | None:
+    """What XLA wrote last about a producer, before it was fused."""
+    steps = process.steps
+    if pair.is_fused:
+        fused = (
+            place for place, step in enumerate(steps) if isinstance(step, FusedStep) and step.producer == pair.producer
+        )
+        steps = steps[: next(fused, len(steps))]
+    return fusion_outcome(FusionProcess(steps)).verdicts.get(pair.producer)

@@ -1,0 +1,255 @@
+"""One decision of XLA:GPU's priority fusion in full: a producer, a consumer, and the times of their kernels.
+
+Mirrors `PriorityFusionQueue` of xla/backends/gpu/transforms/priority_fusion.cc and the estimates that its log has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Final, NamedTuple
+
+from hlo_cli.analysis.fusion.graph import Graph, Node, graph_of
+from hlo_cli.analysis.gpu_fusion import reasons
+from hlo_cli.analysis.gpu_fusion.breakdown import KernelBreakdown, KernelParts
+from hlo_cli.analysis.gpu_fusion.model import LAUNCH
+from hlo_cli.analysis.gpu_fusion.rules import GpuFusionRules, can_be_fused, is_fusible_bitcast, is_triton
+from hlo_cli.analysis.hardware.gpu_devices import gpu_device
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
+from hlo_cli.ir.compiler_files.fusion_process import FusedStep, FusionProcess
+from hlo_cli.ir.garbage import no_garbage_collection
+from hlo_cli.ir.module import Module
+from hlo_cli.transform.desugar import desugar
+from hlo_cli.transform.fusing.gpu_order import identities_of
+from hlo_cli.transform.fusing.names import ModuleNames
+from hlo_cli.transform.fusing.priority_fusion import PriorityFusion
+from hlo_cli.transform.fusing.replay import Replay
+from hlo_cli.transform.gpu_fuse import gpu_computations
+
+_NEVER_CONSUMERS: Final = frozenset((opcodes.TUPLE, opcodes.GET_TUPLE_ELEMENT))
+_NEVER_PRODUCERS: Final = _NEVER_CONSUMERS | {opcodes.PARAMETER, opcodes.CONSTANT, opcodes.BITCAST}
+
+
+class UserTimes(NamedTuple):
+    """A consumer of a producer: its time alone and with the producer fused into it, in ticks, or the reason against it.
+
+    Times are None for what the model does not know.
+    """
+
+    name: str
+    reason: str | None
+    alone_ticks: int | None
+    fused_ticks: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class GpuPair:
+    """A producer and a consumer at the time of the decision on them.
+
+    `reason` is XLA's, against this consumer or against `blocker`, another one. Without a reason, `fused_ticks` and
+    `unfused_ticks` are the times of the producer with all its users, in quarter nanoseconds. `kernels` are the parts
+    of the producer, the consumer, and both in one kernel, None for those that the model does not know. `is_fused` if
+    the pass fused the two; `emitted_in` is, instead of all that, the kernel that both are in.
+    """
+
+    producer: str
+    consumer: str
+    is_fused: bool = False
+    reason: str | None = None
+    blocker: str | None = None
+    fused_ticks: int | None = None
+    unfused_ticks: int | None = None
+    kernels: tuple[KernelParts | None, KernelParts | None, KernelParts | None] = (None, None, None)
+    uses: float = 1.0
+    users: tuple[UserTimes, ...] = ()
+    emitted_in: str | None = None
+
+
+def pairs_of(module: Module, chip: str, names: Sequence[str]) -> list[GpuPair]:
+    """Decisions on an instruction, or on a producer and a consumer in any order; empty if none reads the other.
+
+    The pass is run first, unless the module is scheduled: `names` are of instructions before it, and a decision is
+    stated at the time at which the pass fused the two, else as it is at its end. HloError for a chip without figures.
+
+    >>> from hlo_cli import parse_module
+    >>> text = "ENTRY e { p = f32[9] parameter(0)  n = f32[9] negate(p)  ROOT s = f32[9] add(n, p) }"
+    >>> pair, = pairs_of(parse_module(text), "h100", ("s", "n"))
+    >>> pair.producer, pair.consumer, pair.is_fused, pair.fused_ticks, pair.unfused_ticks
+    ('n', 's', True, 4010, 8010)
+    """
+    model = KernelBreakdown(gpu_device(chip))
+    with no_garbage_collection():
+        is_fused = module.is_scheduled
+        module = desugar(module)
+        homes = [each for each in gpu_computations(module) if any(each.instruction(name) for name in names)]
+        if not homes:
+            return []
+        graph = graph_of(homes[0], module.source.text)
+        if is_fused:
+            nodes = {node.name: {node} for node in graph.nodes if node.name in names}
+            return list(_pairs(graph, model, [nodes.get(name, set()) for name in names]))
+        return list(_pairs_in_pass(graph, model, ModuleNames(module), names))
+
+
+def pairs_of_dump(module: Module, process: FusionProcess, chip: str, names: Sequence[str]) -> list[GpuPair]:
+    """Decisions of the pass that wrote `process`, of the module before it; `names` are of instructions or fusions then.
+
+    A decision is stated at the time at which the pass fused the two, else as it is at its end.
+    """
+    model = KernelBreakdown(gpu_device(chip))
+    with no_garbage_collection():
+        module = desugar(module)
+        graphs = [graph_of(each, module.source.text) for each in gpu_computations(module)]
+        return list(_pairs_in_dump(Replay(graphs, model, ModuleNames(module)), process, model, names))
+
+
+def _pairs_in_dump(
+    done: Replay, process: FusionProcess, model: KernelBreakdown, names: Sequence[str]
+) -> Iterator[GpuPair]:
+    held = [{done.nodes[name]} if name in done.nodes else set[Node]() for name in names]
+    steps = (step for step in process.steps if isinstance(step, FusedStep))
+    for name, together in groupby(steps, key=lambda step: step.producer):
+        fused = list(together)
+        producer = done.nodes.get(name)
+        consumers = [done.nodes[step.consumer] for step in fused if step.consumer in done.nodes]
+        if producer is not None and (found := list(_fused_now(producer, consumers, held))):
+            rules = GpuFusionRules(model, done.graph_with(producer).root)
+            yield from (_pair(model, rules, producer, consumer, is_fused=True) for consumer in found)
+            if len(held) > 1:
+                return
+        for step in fused:
+            first, second = producer, done.nodes.get(step.consumer)
+            node = done.fuse(step)
+            for each, wanted in zip(held, names, strict=True):
+                if node is not None and (first in each or second in each or step.fusion == wanted):
+                    each.add(node)
+    home = next((done.graph_with(node) for each in held for node in each), None)
+    if home is not None:
+        yield from _pairs(home, model, held)
+
+
+def _fused_now(producer: Node, consumers: Sequence[Node], held: Sequence[set[Node]]) -> Iterator[Node]:
+    """The consumers into which a producer is fused now, if that is the decision on the held instructions."""
+    users = [each for each in consumers if not is_fusible_bitcast(each)]
+    if len(held) == 1:
+        yield from users if producer in held[0] else ()
+        return
+    for one, other in ((0, 1), (1, 0)):
+        if producer in held[one] and (found := [each for each in users if each in held[other]]):
+            yield found[0]
+            return
+
+
+def _pairs_in_pass(
+    graph: Graph, model: KernelBreakdown, names: ModuleNames, wanted: Sequence[str]
+) -> Iterator[GpuPair]:
+    """Runs the pass up to the fusion of two instructions, or to its end."""
+    fusion = PriorityFusion(graph, model, names, identities_of(graph)[0])
+    held = [{node for node in graph.nodes if node.name == name} for name in wanted]
+    fusion.start()
+    while (producer := fusion.next_producer()) is not None:
+        consumers = fusion.consumers_of(producer)
+        if found := list(_fused_now(producer, consumers, held)):
+            yield from (_pair(model, fusion.rules, producer, each, is_fused=True) for each in found)
+            if len(held) > 1:
+                return
+        made = len(fusion.fused)
+        fusion.fuse_into(producer, consumers)
+        for node, first, second in fusion.fused[made:]:
+            for each in held:
+                if first in each or second in each:
+                    each.add(node)
+    yield from _pairs(graph, model, held)
+
+
+def _pairs(graph: Graph, model: KernelBreakdown, held: Sequence[set[Node]]) -> Iterator[GpuPair]:
+    """Decisions on the nodes of a graph that hold the instructions of each name."""
+    rules = GpuFusionRules(model, graph.root)
+    left = [[node for node in each if node in graph.position] for each in held]
+    if len(left) > 1:
+        if both := [node for node in left[0] if node in left[1]]:
+            yield GpuPair(both[0].name, both[0].name, emitted_in=both[0].name)
+            return
+        edges = [(one, other) for one in left[0] for other in left[1]]
+        edges += [(other, one) for one, other in edges]
+    else:
+        edges = [edge for node in left[0] for edge in _edges_of(node)]
+    order = {node: place for place, node in enumerate(graph.nodes)}
+    edges = [edge for edge in edges if _is_producer(edge[0]) and _is_read_by(*edge)]
+    for producer, consumer in sorted(edges, key=lambda edge: (order[edge[0]], order[edge[1]])):
+        yield _pair(model, rules, producer, consumer)
+
+
+def _edges_of(node: Node) -> Iterator[tuple[Node, Node]]:
+    """The pairs of a node with the kernels that it reads, and with those that read it."""
+    yield from dict.fromkeys((_source(operand), node) for operand in node.operands)
+    waiting = [node]
+    while waiting:
+        for user in waiting.pop().users:
+            if user.opcode == opcodes.BITCAST:
+                waiting.append(user)
+            elif user.opcode not in _NEVER_CONSUMERS:
+                yield node, user
+
+
+def _is_read_by(producer: Node, consumer: Node) -> bool:
+    """Whether a node reads another, perhaps through bitcasts."""
+    return any(_source(operand) is producer for operand in consumer.operands) and producer is not consumer
+
+
+def _source(node: Node) -> Node:
+    """The node of whose result a node is a bitcast."""
+    while node.opcode == opcodes.BITCAST:
+        node = node.operands[0]
+    return node
+
+
+def _is_producer(node: Node) -> bool:
+    return node.opcode not in _NEVER_PRODUCERS
+
+
+def _pair(
+    model: KernelBreakdown, rules: GpuFusionRules, producer: Node, consumer: Node, *, is_fused: bool = False
+) -> GpuPair:
+    users = list(producer.users)
+    found: dict[Node, str | None] = {
+        user: rules.reason(producer, user) for user in users if not is_fusible_bitcast(user)
+    }
+    reason, blocker = found.get(consumer), None
+    if not found:
+        reason = reasons.ONLY_BITCASTS
+    elif reason is None and not is_fused:
+        other = next((user for user, why in found.items() if why is not None), None)
+        if other is not None:
+            reason, blocker = found[other], other.name
+    is_direct = consumer in users
+    is_known = not any(map(is_triton, (producer, consumer)))
+    parts = [model.parts(node) if is_known and can_be_fused(node) else None for node in (producer, consumer)]
+    fused = unfused = together = None
+    if is_direct and found.get(consumer) is None and is_known and None not in parts:
+        together = model.fused_parts(producer, consumer)
+    if reason is None and is_known and None not in parts:
+        fused = sum(LAUNCH + model.fused_time(producer, user).ticks for user in users)
+        unfused = LAUNCH * (len(users) + 1) + model.time(producer).ticks + sum(model.time(u).ticks for u in users)
+    utilization = model.work(consumer).utilization if together is not None else ()
+    uses = sum(u for operand, u in zip(consumer.operands, utilization, strict=False) if operand is producer)
+    return GpuPair(
+        producer.name,
+        consumer.name,
+        is_fused,
+        reason,
+        blocker,
+        fused,
+        unfused,
+        (parts[0], parts[1], together),
+        uses,
+        tuple(_user(model, producer, user, found.get(user)) for user in users),
+    )
+
+
+def _user(model: KernelBreakdown, producer: Node, user: Node, reason: str | None) -> UserTimes:
+    is_known = can_be_fused(producer) and can_be_fused(user) and not is_triton(producer) and not is_triton(user)
+    alone = model.time(user).ticks if is_known else None
+    fused = model.fused_time(producer, user).ticks if is_known and reason is None else None
+    return UserTimes(user.name, reason, alone, fused)
