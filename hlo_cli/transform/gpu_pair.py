@@ -66,11 +66,12 @@ class GpuPair:
     emitted_in: str | None = None
 
 
-def pairs_of(module: Module, chip: str, names: Sequence[str]) -> list[GpuPair]:
+def pairs_of(module: Module, chip: str, names: Sequence[str], *, as_is: bool = False) -> list[GpuPair]:
     """Decisions on an instruction, or on a producer and a consumer in any order; empty if none reads the other.
 
-    The pass is run first, unless the module is scheduled: `names` are of instructions before it, and a decision is
-    stated at the time at which the pass fused the two, else as it is at its end. HloError for a chip without figures.
+    The pass is run first, unless the module is scheduled or taken `as_is`: `names` are of instructions before it. A
+    decision is stated at the time at which the pass fused the two, else as it is at its end. HloError for a chip
+    without figures.
 
     >>> from hlo_cli import parse_module
     >>> text = "ENTRY e { p = f32[9] parameter(0)  n = f32[9] negate(p)  ROOT s = f32[9] add(n, p) }"
@@ -80,7 +81,7 @@ def pairs_of(module: Module, chip: str, names: Sequence[str]) -> list[GpuPair]:
     """
     model = KernelBreakdown(gpu_device(chip))
     with no_garbage_collection():
-        is_fused = module.is_scheduled
+        is_fused = as_is or module.is_scheduled
         module = desugar(module)
         homes = [each for each in gpu_computations(module) if any(each.instruction(name) for name in names)]
         if not homes:

@@ -164,7 +164,8 @@ def command(arguments: tuple[str, ...], **given: Any) -> int:
     from hlo_cli.commands.shared.load import check_running, load, what_was_read
     from hlo_cli.commands.shared.selection import Many
 
-    throughput = chosen_throughput(options.chip, options.chip_file)
+    is_of_gpus = (options.why_not or options.changes.is_requested) and bool(options.changes.gpus)
+    throughput = None if is_of_gpus else chosen_throughput(options.chip, options.chip_file)
     timing = TimingColumns(throughput) if throughput is not None else None
     loaded = load(inputs, reading, each=options.each, jobs=options.jobs, about_one=options.about_one)
     if isinstance(loaded, Many):
@@ -180,6 +181,10 @@ def command(arguments: tuple[str, ...], **given: Any) -> int:
         from hlo_cli.commands.fuse.custom_calls import write_c
 
         return write_c(loaded, output, name=name, within=_within(loaded, options))
+    if options.changes.is_requested:
+        from hlo_cli.commands.fuse.gpu_options import options_for_gpu
+
+        options = options_for_gpu(options, loaded, output)
     if options.changes.is_requested and output.is_module:
         return _write(loaded, options, output)
     report = _report(loaded, options, timing, reading.command_line(inputs), output.requested_columns)
@@ -227,30 +232,6 @@ def _within(loaded: Loaded, options: FuseOptions) -> Computation | None:
     return None if options.computation is None else loaded.module.computation(options.computation)
 
 
-def _why_not(loaded: Loaded, options: FuseOptions, *, within: Computation | None, argument: str) -> Report:
-    """Reasons of XLA:GPU, unless the rules of the CPU compiler are named, or the module is for another target."""
-    if not options.changes.switches:
-        from hlo_cli.commands.fuse_gpu.why_not import report_of_gpu_why_not
-
-        found = report_of_gpu_why_not(
-            loaded,
-            options.changes.gpus,
-            names=options.pair_names,
-            within=within,
-            where=options.where,
-            argument=argument,
-        )
-        if found is not None:
-            return found
-    from hlo_cli.commands.fuse.what_if import rules_of
-    from hlo_cli.commands.fuse.why_not import report_of_why_not
-
-    rules = rules_of(options.changes.switches)
-    return report_of_why_not(
-        loaded, rules, names=options.pair_names, within=within, where=options.where, argument=argument
-    )
-
-
 def _report(
     loaded: Loaded, options: FuseOptions, timing: TimingColumns | None, argument: str, columns: Collection[str]
 ) -> Report:
@@ -263,6 +244,11 @@ def _report(
         from hlo_cli.commands.fuse.fusion_tree import report_of_fusion
 
         return report_of_fusion(loaded, options.name, timing=timing, argument=argument)
+    if len(options.changes.gpus) > 1 and options.apply:
+        from hlo_cli.commands.fuse_gpu.compared_chips import report_of_compared_chips
+
+        chips = options.changes.gpus
+        return report_of_compared_chips(loaded, chips, within=within, where=where, argument=argument)
     if options.changes.is_requested:
         from hlo_cli.commands.fuse.what_if import report_of_what_if, what_if
         from hlo_cli.commands.verify.verification import verify_if
@@ -271,7 +257,9 @@ def _report(
         report = report_of_what_if(loaded, result, options.changes, argument=argument)
         return verify_if(options.verify, loaded.module, result.module).added_to(report)
     if options.why_not:
-        return _why_not(loaded, options, within=within, argument=argument)
+        from hlo_cli.commands.fuse.why_not import report_of_reasons
+
+        return report_of_reasons(loaded, options, within=within, argument=argument)
     if options.cost:
         from hlo_cli.commands.fuse.cost import report_of_costs
 

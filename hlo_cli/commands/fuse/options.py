@@ -23,6 +23,7 @@ class RefusionOptions:
     unfuse: tuple[str, ...] = ()
     switches: tuple[str, ...] = ()
     chip: str | None = None
+    is_chip_of_dump: bool = False
 
     @property
     def gpus(self) -> tuple[str, ...]:
@@ -57,7 +58,7 @@ class RefusionOptions:
         words += ["--keep"] if self.keep else []
         words += [f"--into {self.into}"] if self.into is not None else []
         words += [f"--fusion-rules {','.join(self.switches)}"] if self.switches else []
-        words += [f"--chip {self.chip}"] if self.gpu is not None else []
+        words += [f"--chip {self.chip}"] if self.gpu is not None and not self.is_chip_of_dump else []
         return " ".join(words)
 
     def check(self, *, why_not: bool, part_option: str | None) -> None:
@@ -100,6 +101,7 @@ class FuseOptions:
     grouping: str | None = None
     each: bool = False
     jobs: int | None = None
+    is_chip_of_dump: bool = False
 
     @property
     def changes(self) -> RefusionOptions:
@@ -111,7 +113,8 @@ class FuseOptions:
             self.into,
             listed(self.unfuse),
             listed(self.fusion_rules),
-            self.chip,
+            self.chip if self.chip_file is None else None,
+            self.is_chip_of_dump,
         )
 
     @property

@@ -12,7 +12,16 @@ from hlo_cli.analysis.fusion.kernels import kernels_of
 from hlo_cli.analysis.fusion.rules import FusionRules
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.commands.fuse.options import RefusionOptions
-from hlo_cli.commands.fuse_gpu.changes import certainty_notes, fusions_table, time_note
+from hlo_cli.commands.fuse_gpu.changes import (
+    certainty_notes,
+    decision_note,
+    fusion_tables,
+    time_answer,
+    time_numbers,
+    touched_table,
+    unknown_note,
+)
+from hlo_cli.commands.fuse_gpu.chips import chip_note, state_notes
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
 from hlo_cli.commands.shared.text_diff import module_diff
 from hlo_cli.dataclass import dataclass
@@ -28,6 +37,7 @@ from hlo_cli.source import Diagnostic, HloError
 from hlo_cli.transform.fuse import FusionDecision, fuse
 from hlo_cli.transform.fuse_pair import deciding_rule, fused_pair
 from hlo_cli.transform.gpu_fuse import GpuFusion, gpu_fuse
+from hlo_cli.transform.gpu_kernel_times import GpuKernelTimes, gpu_kernel_times
 from hlo_cli.transform.in_place import copies_note
 from hlo_cli.transform.unfuse import unfused
 
@@ -71,7 +81,9 @@ def what_if(module: Module, options: RefusionOptions) -> Result:
     producers, consumer = _by_hand(options)
     for producer in producers:
         rule = deciding_rule(module, producer, consumer)
-        if not rule.fuses and target_of(module) != "gpu":
+        if options.gpu is not None and not options.apply:
+            notes.append(decision_note(module, options.gpu, producer, consumer))
+        elif not rule.fuses and target_of(module) != "gpu":
             notes.append(f"the CPU compiler would not fuse these: {rule.explain(producer, consumer)}")
         before = {instruction.name for instruction in module.instructions}
         place = module.instruction(consumer)
@@ -87,7 +99,7 @@ def what_if(module: Module, options: RefusionOptions) -> Result:
         notes += certainty_notes(made, options.gpu)
         return Result(made.module, notes=tuple(notes), copies=tuple(copies), gpu=made)
     if target_of(module) == "gpu" and not options.switches:
-        hint = "add --fusion-rules cpu to apply the rules of the CPU compiler"
+        hint = "add --chip h100 or another GPU, or --fusion-rules cpu for the rules of the CPU compiler"
         raise HloError("--run-pass on a GPU module requires --chip NAME", hint=hint)
     decided = fuse(module, rules_of(options.switches))
     copies += decided.copies
@@ -111,16 +123,23 @@ def report_of_what_if(loaded: Loaded, result: Result, options: RefusionOptions, 
     before, after = _kernel_totals(old), _kernel_totals(new)
     diff = module_diff(old, new, old_name=path, new_name=f"{path}, {options.option}")
     parts: list[Part] = [_compared(before, after)]
+    answer = _answer(before, after, has_changed=bool(diff.hunks))
+    times: tuple[GpuKernelTimes, GpuKernelTimes] | None = None
+    if options.gpu is not None:
+        times = gpu_kernel_times(old, options.gpu), gpu_kernel_times(new, options.gpu)
+        answer += f"; {time_answer(*times, options.gpu)}"
+        if result.gpu is None:
+            parts.append(touched_table(*times))
     if result.gpu is not None:
-        parts.append(fusions_table(result.gpu))
+        parts += fusion_tables(result.gpu)
     elif options.apply:
         parts += [_rules_table(result.rejected), _decisions_table((*result.fused, *result.rejected))]
     if not diff.hunks:
         parts.append(Passage("nothing", ("No instructions were fused or expanded.",)))
-    notes = (*(Diagnostic("note", words) for words in _notes(loaded, result, options)), *notes_of(loaded))
+    notes = (*(Diagnostic("note", words) for words in _notes(loaded, result, options, times)), *notes_of(loaded))
     return Report(
         "fuse",
-        _answer(before, after, has_changed=bool(diff.hunks)),
+        answer,
         numbers={
             "kernels_before": before[0],
             "kernels_after": after[0],
@@ -128,7 +147,8 @@ def report_of_what_if(loaded: Loaded, result: Result, options: RefusionOptions, 
             "bytes_after": after[1],
             "fusions_before": before[2],
             "fusions_after": after[2],
-            "is_input_of_cpu_fusion": options.apply and _is_before_the_pass(loaded),
+            "is_input_of_cpu_fusion": options.apply and options.gpu is None and _is_before_the_pass(loaded),
+            **({} if times is None or options.gpu is None else time_numbers(*times, options.gpu)),
         },
         parts=(*parts, diff),
         next=_next(argument, options) if diff.hunks else (),
@@ -137,9 +157,17 @@ def report_of_what_if(loaded: Loaded, result: Result, options: RefusionOptions, 
     )
 
 
-def _notes(loaded: Loaded, result: Result, options: RefusionOptions) -> Iterable[str]:
-    times = (time_note(loaded.module, result.module, options.gpu),) if options.gpu is not None else ()
-    return (*_label(loaded, options), *result.notes, *times, *copies_note(result.copies))
+def _notes(
+    loaded: Loaded, result: Result, options: RefusionOptions, times: tuple[GpuKernelTimes, GpuKernelTimes] | None
+) -> Iterable[str]:
+    gpu: tuple[str, ...] = ()
+    if options.gpu is not None and times is not None:
+        gpu = (
+            *((chip_note(options.gpu),) if options.is_chip_of_dump else ()),
+            *(state_notes(loaded, options.gpu) if options.apply else ()),
+            *unknown_note(times[1]),
+        )
+    return (*result.notes, *gpu, *_label(loaded, options), *copies_note(result.copies))
 
 
 _Totals = tuple[int, int, int]

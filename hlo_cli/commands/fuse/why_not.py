@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from hlo_cli.analysis.fusion.rules import FusionRules
 from hlo_cli.analysis.fusion.unfused_pairs import UnfusedPair, unfused_pairs
 from hlo_cli.analysis.hardware.target import target_of
+from hlo_cli.commands.fuse.options import FuseOptions
 from hlo_cli.commands.fuse_gpu.pair_names import is_selected, no_pair
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
 from hlo_cli.commands.shared.where import rows_where
@@ -29,6 +30,29 @@ _COLUMNS = (
     Column("is_fusible", "fusible", "flag", person=False),
     Column("computation", "computation", "name", from_width=120),
 )
+
+
+def report_of_reasons(loaded: Loaded, options: FuseOptions, *, within: Computation | None, argument: str) -> Report:
+    """Reasons of XLA:GPU, unless the rules of the CPU compiler are named, or the module is for another target."""
+    if not options.changes.switches:
+        from hlo_cli.commands.fuse_gpu.why_not import report_of_gpu_why_not
+
+        found = report_of_gpu_why_not(
+            loaded,
+            options.changes.gpus,
+            names=options.pair_names,
+            within=within,
+            where=options.where,
+            argument=argument,
+        )
+        if found is not None:
+            return found
+    from hlo_cli.commands.fuse.what_if import rules_of
+
+    rules = rules_of(options.changes.switches)
+    return report_of_why_not(
+        loaded, rules, names=options.pair_names, within=within, where=options.where, argument=argument
+    )
 
 
 def report_of_why_not(

@@ -72,8 +72,10 @@ def check_target(loaded: Loaded, chip: str) -> None:
 
 
 def state_notes(loaded: Loaded, chip: str) -> Iterator[str]:
-    """Notes on a module that is not the input of XLA's fusion passes for a chip."""
+    """Notes on a chip without a compiler, and on a module that is not the input of XLA's fusion passes for it."""
     module = loaded.module
+    if not gpu_device(chip).is_checked:
+        yield f"the figures of {chip} are those of XLA's target file; no compiler for it was compared with"
     if target_of(module) == "cpu" and not (loaded.input.target or "").endswith("gpu"):
         yield f"{chip} is a GPU, but the module was compiled for CPU"
     if module.is_scheduled:
@@ -82,3 +84,12 @@ def state_notes(loaded: Loaded, chip: str) -> Iterator[str]:
         yield "this is the program before optimization: XLA runs many passes before it fuses"
     if not is_partitioned(module):
         yield "the module is not partitioned: sizes and times are those of all devices together"
+
+
+def chip_note(chip: str) -> str:
+    """A note that a dump, not --chip, names the chip.
+
+    >>> chip_note("h100")
+    'the dump was compiled for h100; --chip NAME selects another GPU'
+    """
+    return f"the dump was compiled for {chip}; --chip NAME selects another GPU"

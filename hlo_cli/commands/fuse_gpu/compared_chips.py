@@ -125,7 +125,7 @@ def _one(loaded: Loaded, chips: Sequence[str], names: Sequence[str]) -> Report:
     numbers["decisions"] = tuple({"chip": chip, **decision_numbers(pair, chip)} for chip, pair in found.items())
     return Report(
         "fuse",
-        _one_answer(found),
+        _one_answer(found, kernels),
         numbers=numbers,
         parts=(Passage("deciding", (*words, *_difference(found))), *(table for table in parts if table.rows)),
         notes=said,
@@ -137,14 +137,14 @@ def _on_chip(chip: str, pair: GpuPair) -> str:
     return f"{chip}: {deciding_words(pair, chip)}"
 
 
-def _one_answer(found: dict[str, GpuPair]) -> str:
+def _one_answer(found: dict[str, GpuPair], names: Sequence[str]) -> str:
     fused = [chip for chip, pair in found.items() if pair.is_fused]
     apart = [chip for chip, pair in found.items() if not pair.is_fused and pair.emitted_in is None]
-    pair = next(iter(found.values()))
     if not fused or not apart:
-        words = [decision_answer(each, chip) for chip, each in found.items()]
-        return "; ".join(words) if len(set(words)) > 1 else words[0]
-    return f"{pair.producer} is fused into {pair.consumer} on {_list(fused)}, but not on {_list(apart)}"
+        return "; ".join(decision_answer(each, chip) for chip, each in found.items())
+    if len(names) > 1:
+        return f"{names[0]} and {names[1]} are one kernel on {_list(fused)}, but not on {_list(apart)}"
+    return f"{names[0]} is fused on {_list(fused)}, but not on {_list(apart)}"
 
 
 def _list(words: Sequence[str]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from hlo_cli.commands.fuse_gpu.chips import check_target, gpu_of_dump, is_dump_of, is_for_gpu
+from hlo_cli.commands.fuse_gpu.chips import check_target, chip_note, gpu_of_dump, is_dump_of, is_for_gpu
 from hlo_cli.commands.fuse_gpu.fusion_dump import fusion_dump
 from hlo_cli.commands.shared.load import Loaded
 from hlo_cli.ir.instruction import Computation
@@ -49,12 +49,7 @@ def report_of_gpu_why_not(
 
         return report_of_dumped_why_not(loaded, None, names=names, within=within, where=where, argument=argument)
     report = _computed(loaded, chosen, names=names, within=within, where=where, argument=argument)
-    return report if chips else replace(report, notes=(chip_note(chosen), *report.notes))
-
-
-def chip_note(chip: str) -> Diagnostic:
-    """A note that a dump, not --chip, names the chip."""
-    return Diagnostic("note", f"the dump was compiled for {chip}; --chip NAME selects another GPU")
+    return report if chips else replace(report, notes=(Diagnostic("note", chip_note(chosen)), *report.notes))
 
 
 def _computed(

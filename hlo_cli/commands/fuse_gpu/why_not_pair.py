@@ -22,6 +22,7 @@ from hlo_cli.commands.shared.where import rows_where
 from hlo_cli.ir.compiler_files.fusion_process import FusedStep, FusionProcess
 from hlo_cli.ir.instruction import Computation
 from hlo_cli.ir.module import Module
+from hlo_cli.report.numbers import verb
 from hlo_cli.report.report import Part, Report
 from hlo_cli.source import Diagnostic, HloError, Source
 from hlo_cli.syntax.text.parser import parse_module
@@ -44,6 +45,13 @@ def report_of_computed_pair(
         pairs = _within(pairs_of(loaded.module, chip, kernels), loaded, within)
     computation = {each.name: each.computation.name for each in loaded.module.instructions}
     rows = [_row_of(pair, computation) for pair in pairs if not pair.is_fused and pair.emitted_in is None]
+    shown = {name for pair in pairs[:1] for name in (pair.producer, pair.consumer)}
+    gone = [name for name in kernels if pairs and name not in shown]
+    if gone:
+        words = (
+            f"{' and '.join(gone)} {verb(len(gone), 'is', 'are')} part of {' and '.join(sorted(shown - {*kernels}))}"
+        )
+        notes = (*notes, Diagnostic("note", f"at that time of the pass, {words}"))
     said = (*notes, *(Diagnostic("note", words) for words in computed_notes(loaded, chip)), *notes_of(loaded))
     return _report(loaded, pairs, rows, kernels, chip, decided_by=chip, notes=said, where=where, argument=argument)
 
