@@ -124,7 +124,7 @@ TABLE_MEANINGS: Final = MappingProxyType(
             **_MODULES,
         },
         "fuse": {
-            "fusions": "fusions with the memory traffic that they avoid, or with --run-pass those made and their certainty",
+            "fusions": "fusions with the memory traffic that they avoid, or those of --run-pass",
             "kernel_kinds": "kinds of kernels with their number and cost",
             "kernels": "kernels of the module",
             "fusion": "totals of the fusion",
@@ -204,7 +204,7 @@ TABLE_MEANINGS: Final = MappingProxyType(
             "operations": "operations with the number of their pairs",
             "pairs": "pairs of start and done, with the compute that overlaps them",
             "kernels": "kernels of the module",
-            "fusions": "fusions with the memory traffic that they avoid, or with --run-pass those made and their certainty",
+            "fusions": "fusions with the memory traffic that they avoid, or those of --run-pass",
             "collectives": "collectives by mesh axis and kind, those that send most first",
             "parameters": "parameters by shape and sharding, those that save most first",
             "results": "results by shape and sharding",

@@ -28,6 +28,7 @@ from hlo_cli.transform.fusing.replay import Replay
 from hlo_cli.transform.gpu_fuse import gpu_computations
 
 _NEVER_CONSUMERS: Final = frozenset((opcodes.TUPLE, opcodes.GET_TUPLE_ELEMENT))
+_ALWAYS_FUSED: Final = frozenset((opcodes.BITCAST, opcodes.CONSTANT))
 _NEVER_PRODUCERS: Final = _NEVER_CONSUMERS | {opcodes.PARAMETER, opcodes.CONSTANT, opcodes.BITCAST}
 
 
@@ -49,7 +50,8 @@ class GpuPair:
 
     `reason` is XLA's, against this consumer or against `blocker`, another one. Without a reason, `fused_ticks` and
     `unfused_ticks` are the times of the producer with all its users, in quarter nanoseconds. `kernels` are the parts
-    of the producer, the consumer, and both in one kernel, None for those that the model does not know. `is_fused` if
+    of the producer, the consumer, and both in one kernel, None for those that the model does not know. Bitcasts and
+    constants have no times: XLA fuses them wherever it may. `is_fused` if
     the pass fused the two; `emitted_in` is, instead of all that, the kernel that both are in.
     """
 
@@ -177,7 +179,8 @@ def _pairs(graph: Graph, model: KernelBreakdown, held: Sequence[set[Node]]) -> I
     else:
         edges = [edge for node in left[0] for edge in _edges_of(node)]
     order = {node: place for place, node in enumerate(graph.nodes)}
-    edges = [edge for edge in edges if _is_producer(edge[0]) and _is_read_by(*edge)]
+    is_producer = _is_producer if len(left) == 1 else _has_a_decision
+    edges = [edge for edge in edges if is_producer(edge[0]) and _is_read_by(*edge)]
     for producer, consumer in sorted(edges, key=lambda edge: (order[edge[0]], order[edge[1]])):
         yield _pair(model, rules, producer, consumer)
 
@@ -196,7 +199,8 @@ def _edges_of(node: Node) -> Iterator[tuple[Node, Node]]:
 
 def _is_read_by(producer: Node, consumer: Node) -> bool:
     """Whether a node reads another, perhaps through bitcasts."""
-    return any(_source(operand) is producer for operand in consumer.operands) and producer is not consumer
+    sources = (source for operand in consumer.operands for source in (operand, _source(operand)))
+    return producer is not consumer and any(source is producer for source in sources)
 
 
 def _source(node: Node) -> Node:
@@ -208,6 +212,10 @@ def _source(node: Node) -> Node:
 
 def _is_producer(node: Node) -> bool:
     return node.opcode not in _NEVER_PRODUCERS
+
+
+def _has_a_decision(node: Node) -> bool:
+    return node.opcode not in _NEVER_CONSUMERS and node.opcode != opcodes.PARAMETER
 
 
 def _pair(
@@ -230,7 +238,7 @@ def _pair(
     fused = unfused = together = None
     if is_direct and found.get(consumer) is None and is_known and None not in parts:
         together = model.fused_parts(producer, consumer)
-    if reason is None and is_known and None not in parts:
+    if reason is None and is_known and None not in parts and producer.opcode not in _ALWAYS_FUSED:
         fused = sum(LAUNCH + model.fused_time(producer, user).ticks for user in users)
         unfused = LAUNCH * (len(users) + 1) + model.time(producer).ticks + sum(model.time(u).ticks for u in users)
     utilization = model.work(consumer).utilization if together is not None else ()

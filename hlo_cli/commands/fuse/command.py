@@ -45,6 +45,7 @@ EXAMPLES = (
     "hlo fuse dump/ --why-not",
     "hlo fuse dump/ loop_add_fusion,input_reduce_fusion --why-not",
     "hlo fuse dump/ --unfuse all --run-pass",
+    "hlo fuse dump/ --run-pass --chip h100",
     "hlo fuse dump/ --run-pass --fusion-rules multi-output",
     "hlo fuse dump/ --fuse tanh.3,multiply.7 --keep -o new.hlo",
 )
@@ -52,8 +53,10 @@ DETAILS = """\
 Without a report option, each fusion is listed with the bytes that it reads and
 writes and the memory traffic that it saves. Costs are those of XLA's cost
 analysis. See `hlo help fusion` for the terms, and `hlo help chips` for
-estimated times. With a GPU in --chip, --run-pass makes the fusions of XLA:GPU,
---why-not computes its reasons and times, and changes have a predicted time.
+estimated times. With a GPU in --chip, or for a dump that names its GPU,
+--run-pass makes the fusions of XLA:GPU, --why-not gives its reasons and times,
+and changes have a predicted time; --chip h100,b200 compares GPUs (see
+`hlo help gpu-fusion`).
 
 Options that change fusions can be combined: --unfuse comes first, then --fuse,
 then --run-pass. `--format hlo` and -o FILE.hlo write the resulting module.
@@ -115,8 +118,8 @@ finds other results.
 )
 @flag(
     "--run-pass",
-    "--apply",
     "apply",
+    unlisted="--apply",
     group="Changes",
     is_common=True,
     help="Run the passes for CPU, or for --chip; show a diff.",

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from hlo_cli.commands.fuse_gpu.decision import decision_answer
 from hlo_cli.commands.fuse_gpu.decision_words import deciding_words
 from hlo_cli.commands.fuse_gpu.pairs_table import SLOWER, seconds
 from hlo_cli.ir.module import Module
@@ -75,7 +74,7 @@ def decision_note(module: Module, chip: str, producer: str, consumer: str) -> st
         why = f", because of {pair.blocker}" if pair.blocker is not None else ""
         return f"XLA:GPU would not fuse these for {chip}{why}: {pair.reason}"
     if pair.fused_ticks is None or pair.unfused_ticks is None:
-        return decision_answer(pair, chip)
+        return f"XLA:GPU would fuse these for {chip} without an estimate of times"
     is_slower = pair.fused_ticks > pair.unfused_ticks
     times = f"{_time(pair.fused_ticks)} instead of {_time(pair.unfused_ticks)}"
     would = f"would not fuse these for {chip}: {SLOWER}," if is_slower else f"would fuse these for {chip}:"

@@ -30,6 +30,7 @@ _NO_BREAK = "\N{NO-BREAK SPACE}"
 class Option(click.Option):
     """An option with a group; `is_common` ones are shown by -h, and `default_text` describes a computed default.
 
+    `unlisted` is a second name that the help does not show.
     `help` can be a function that returns the text, which is called when the help is shown.
 
     >>> top = Option(["--top"], group="Output", help="Show at most N rows.", type=int, metavar="N", default=5)
@@ -45,19 +46,23 @@ class Option(click.Option):
         help: str | Callable[[], str],
         is_common: bool = False,
         default_text: str = "",
+        unlisted: str = "",
         **settings: Any,
     ) -> None:
+        declarations = (*declarations, unlisted) if unlisted else declarations
         super().__init__(declarations, help=help if isinstance(help, str) else None, **settings)
         self.group = group
         self.is_common = is_common
         self.default_text = default_text
+        self.unlisted = unlisted
         self._help = help
 
     @property
     def names(self) -> str:
-        """The names of the option and its metavar."""
+        """The listed names of the option and its metavar."""
         metavar = "" if self.is_flag else f" {self.metavar or str(self.name).upper()}"
-        return f"{', '.join(sorted(self.opts, key=len))}{metavar}"
+        listed = (each for each in self.opts if each != self.unlisted)
+        return f"{', '.join(sorted(listed, key=len))}{metavar}"
 
     @property
     def text(self) -> str:
