@@ -48,8 +48,12 @@ def fusion_tables(fusion: GpuFusion) -> Iterator[Table]:
         if name in fusion.certainty
     )
     yield Table("fusions", columns, rows, noun="fusions", title="fusions", main=False)
-    names = (("producer", "producer"), ("consumer", "consumer"), ("fusion", "fusion"))
-    parts = (*(Column(name, title, "name", role="name") for name, title in names), Column("pass", "pass"))
+    parts = (
+        Column("producer", "producer", "name", role="name"),
+        Column("consumer", "consumer", "name", role="name"),
+        Column("fusion", "fusion", "name", role="name"),
+        Column("pass", "pass"),
+    )
     steps = tuple((each.producer, each.consumer, each.fusion, each.by) for each in fusion.fused)
     yield Table("steps", parts, steps, noun="steps", main=False, person=False)
 
