@@ -16,12 +16,12 @@ from hlo_cli.analysis.gpu_fusion.durations import TICKS_PER_MICROSECOND, f32
 from hlo_cli.analysis.gpu_fusion.emitters import Analysis, analyze
 from hlo_cli.analysis.gpu_fusion.launch import launch_of
 from hlo_cli.analysis.gpu_fusion.parts import Part
-from hlo_cli.analysis.gpu_fusion.shapes import bytes_of
+from hlo_cli.analysis.gpu_fusion.shapes import Sizes
 from hlo_cli.analysis.gpu_fusion.view import View
 from hlo_cli.analysis.gpu_fusion.work import Work, WorkCounter
 from hlo_cli.analysis.hardware.gpu_devices import GpuDevice
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.shape import ArrayShape, Shape
+from hlo_cli.ir.shape import ArrayShape
 
 LAUNCH: Final = TICKS_PER_MICROSECOND
 """`kKernelLaunchOverhead` in ticks."""
@@ -78,9 +78,9 @@ class KernelModel:
 
     def __init__(self, device: GpuDevice) -> None:
         self.device = device
-        self._counter = WorkCounter(device.profile)
+        self._sizes = Sizes()
+        self._counter = WorkCounter(device.profile, self._sizes)
         self._takes = DeviceTime(device)
-        self._sizes: dict[int, tuple[Shape, int]] = {}
         self._parts: dict[Node, Part] = {}
         self._analyses: dict[Node, Analysis] = {}
         self._kernels: dict[Node, _Kernel] = {}
@@ -177,7 +177,7 @@ class KernelModel:
             found = self._kernels[node] = _Kernel(
                 part,
                 self._counter.of(node),
-                tuple([self._size(operand.shape) for operand in node.operands]),
+                tuple([self._sizes.of(operand.shape) for operand in node.operands]),
                 is_elementwise(node),
                 transposes_minor(part),
                 is_reduction_like(part, self.device.threads_per_warp),
@@ -217,13 +217,6 @@ class KernelModel:
             width = shape.element_type.byte_width if isinstance(shape, ArrayShape) else _UNKNOWN_BYTES
             rate = width / self.device.dram_transaction_bytes
         return self._takes.read(size, count, blocks, rate)
-
-    def _size(self, shape: Shape) -> int:
-        """Bytes of a result; shapes are few."""
-        found = self._sizes.get(id(shape))
-        if found is None:
-            found = self._sizes[id(shape)] = shape, bytes_of(shape)
-        return found[1]
 
 
 def _places(node: Node) -> dict[Node, int]:

@@ -27,7 +27,7 @@ class View:
     __slots__ = ("_operands", "_users", "consumer", "parts", "producer")
 
     def __init__(self, consumer: Part, producer: Part | None = None) -> None:
-        self.parts = (consumer,) if producer is None else (consumer, producer)
+        self.parts: tuple[Part, ...] = (consumer,) if producer is None else (consumer, producer)
         self.consumer = consumer.node
         self.producer = None if producer is None else producer.node
         self._operands: dict[Node, list[Node]] = {}
