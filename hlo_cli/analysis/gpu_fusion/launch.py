@@ -18,7 +18,7 @@ from hlo_cli.analysis.gpu_fusion.transposes import BANKS, TiledTranspose, normal
 from hlo_cli.analysis.gpu_fusion.view import View
 from hlo_cli.analysis.hardware.gpu_devices import GpuDevice
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.shape import ArrayShape, TupleShape
+from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
 
 _THREADS: Final = 128
 _WARPS: Final = 4
@@ -42,6 +42,26 @@ class Launch(NamedTuple):
 
     blocks: int
     threads: int
+
+
+class Launches:
+    """Launch dimensions on one device; those of plain loops, which depend on the result alone, are remembered."""
+
+    __slots__ = ("_device", "_loops")
+
+    def __init__(self, device: GpuDevice) -> None:
+        self._device = device
+        self._loops: dict[int, tuple[Shape, Launch]] = {}
+
+    def of(self, view: View, analysis: Analysis) -> Launch:
+        """The same as `launch_of`."""
+        root = analysis.roots[0]
+        if not view.is_plain or analysis.emitter != LOOP or len(analysis.roots) > 1 or root.opcode == opcodes.BITCAST:
+            return launch_of(view, analysis, self._device)
+        found = self._loops.get(id(root.shape))
+        if found is None:
+            found = self._loops[id(root.shape)] = root.shape, launch_of(view, analysis, self._device)
+        return found[1]
 
 
 def launch_of(view: View, analysis: Analysis, device: GpuDevice) -> Launch:
@@ -96,7 +116,7 @@ def _unroll(view: View, analysis: Analysis, elements: int, device: GpuDevice) ->
 
 def _hurts_unrolled(view: View) -> bool:
     """Whether the fusion contains operations that are slower if unrolled (`MayCausePerformanceDropIfUnrolled`)."""
-    if not view.has_any(_SLOW_UNROLLED):
+    if view.is_plain or not view.has_any(_SLOW_UNROLLED):
         return False
     for node in view.nodes:
         match node.opcode:

@@ -8,13 +8,13 @@ from __future__ import annotations
 from math import floor
 from typing import Final, NamedTuple
 
-from hlo_cli.analysis.fusion.elements import is_elementwise
+from hlo_cli.analysis.fusion.elements import ELEMENTWISE, is_elementwise
 from hlo_cli.analysis.fusion.graph import Node
 from hlo_cli.analysis.gpu_fusion.coalescing import is_coalesced, is_reduction_like, transposes_minor
 from hlo_cli.analysis.gpu_fusion.device_time import DeviceTime, overlapped
 from hlo_cli.analysis.gpu_fusion.durations import TICKS_PER_MICROSECOND, f32
 from hlo_cli.analysis.gpu_fusion.emitters import Analysis, analyze
-from hlo_cli.analysis.gpu_fusion.launch import launch_of
+from hlo_cli.analysis.gpu_fusion.launch import Launches
 from hlo_cli.analysis.gpu_fusion.parts import Part
 from hlo_cli.analysis.gpu_fusion.shapes import Sizes
 from hlo_cli.analysis.gpu_fusion.view import View
@@ -51,10 +51,15 @@ class KernelTime(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class _Kernel:
-    """What times of kernels with a node depend on; valid until the node changes. `sizes` are bytes of the operands."""
+    """What times of kernels with a node depend on; valid until the node changes. `sizes` are bytes of the operands.
+
+    `places` has the first place of each of the `operands`; other nodes may take their places.
+    """
 
     part: Part
     work: Work
+    operands: list[Node]
+    places: dict[Node, int]
     sizes: tuple[int, ...]
     is_elementwise: bool
     moves_minor: bool
@@ -74,12 +79,13 @@ class KernelModel:
     (57750, 1954, 4000000, 'loop')
     """
 
-    __slots__ = ("_analyses", "_counter", "_kernels", "_merged", "_parts", "_sizes", "_takes", "device")
+    __slots__ = ("_analyses", "_counter", "_kernels", "_launches", "_merged", "_parts", "_sizes", "_takes", "device")
 
     def __init__(self, device: GpuDevice) -> None:
         self.device = device
         self._sizes = Sizes()
         self._counter = WorkCounter(device.profile, self._sizes)
+        self._launches = Launches(device)
         self._takes = DeviceTime(device)
         self._parts: dict[Node, Part] = {}
         self._analyses: dict[Node, Analysis] = {}
@@ -125,7 +131,7 @@ class KernelModel:
 
     def time(self, node: Node) -> KernelTime:
         """Time of the kernel of a node (`EstimateRunTimeForInstruction`)."""
-        kernel = self._kernels.get(node) or self._kernel(node)
+        kernel = self._kernel(node)
         if kernel.time is None:
             kernel.time = self._time(kernel)
         return kernel.time
@@ -137,29 +143,29 @@ class KernelModel:
         """
         one, other = self._kernel(producer), self._kernel(consumer)
         first, second = self.time(producer), self.time(consumer)
+        at, of = one.places, other.places
         view, analysis = self._merge(one.part, other.part)
-        launch = launch_of(view, analysis, self.device)
+        launch = self._launches.of(view, analysis)
         blocks, emitter = launch.blocks, analysis.emitter
         coalesced = is_coalesced(
             emitter,
             moves_minor=one.moves_minor or other.moves_minor,
             both_reduce=one.is_reduction and other.is_reduction,
         )
-        places = _places(producer), _places(consumer)
         use = 0.0
         read = ticks = 0
         for operand, size, used in zip(consumer.operands, other.sizes, other.work.utilization, strict=False):
             if operand is producer:
                 use = f32(use + used)
                 continue
-            count = other.work.reads[places[1][operand]]
-            if operand in places[0]:
-                count += _shared_bytes(one, other, operand, places)
+            count = other.work.reads[of[operand]]
+            if operand in at:
+                count += _shared_bytes(one, other, operand)
             read += count
             ticks += self._read_ticks(operand, size, count, blocks, coalesced)
-        for operand, place in places[0].items():
-            if operand not in places[1]:
-                count = _shared_bytes(one, other, operand, places)
+        for operand, place in at.items():
+            if operand not in of:
+                count = _shared_bytes(one, other, operand)
                 read += count
                 ticks += self._read_ticks(operand, one.sizes[place], count, blocks, coalesced)
         flops = int(f32(f32(f32(first.flops) * use) + f32(second.flops)))
@@ -172,13 +178,18 @@ class KernelModel:
 
     def _kernel(self, node: Node) -> _Kernel:
         found = self._kernels.get(node)
-        if found is None:
+        if found is not None:
+            if found.operands != node.operands:
+                found.operands, found.places = list(node.operands), _places(node.operands)
+        else:
             part = self.part(node)
             found = self._kernels[node] = _Kernel(
                 part,
                 self._counter.of(node),
+                list(node.operands),
+                _places(node.operands),
                 tuple([self._sizes.of(operand.shape) for operand in node.operands]),
-                is_elementwise(node),
+                part.opcodes <= ELEMENTWISE or is_elementwise(node),
                 transposes_minor(part),
                 is_reduction_like(part, self.device.threads_per_warp),
             )
@@ -187,12 +198,11 @@ class KernelModel:
     def _time(self, kernel: _Kernel) -> KernelTime:
         node, work = kernel.part.node, kernel.work
         analysis = self.analysis(node)
-        launch = launch_of(View(kernel.part), analysis, self.device)
+        launch = self._launches.of(View(kernel.part), analysis)
         coalesced = is_coalesced(analysis.emitter, moves_minor=kernel.moves_minor, both_reduce=False)
         read = ticks = 0
-        places = _places(node)
         for operand, size in zip(node.operands, kernel.sizes, strict=False):
-            count = work.reads[places[operand]]
+            count = work.reads[kernel.places[operand]]
             read += count
             ticks += self._read_ticks(operand, size, count, launch.blocks, coalesced)
         write_ticks = self._takes.write(work.written)
@@ -219,43 +229,39 @@ class KernelModel:
         return self._takes.read(size, count, blocks, rate)
 
 
-def _places(node: Node) -> dict[Node, int]:
+def _places(operands: list[Node]) -> dict[Node, int]:
     """The first place of each operand."""
-    operands = node.operands
     places = dict(zip(operands, range(len(operands)), strict=True))
     return places if len(places) == len(operands) else {operand: operands.index(operand) for operand in places}
 
 
-_Places = tuple[dict[Node, int], dict[Node, int]]
-
-
-def _shared_bytes(one: _Kernel, other: _Kernel, operand: Node, places: _Places) -> int:
+def _shared_bytes(one: _Kernel, other: _Kernel, operand: Node) -> int:
     """Bytes of a producer's operand that the fused kernel reads for it (`GetSharedOperandBytesAccessed`).
 
     Without those that the consumer reads anyway; negative if both together read fewer.
     """
-    use = other.work.utilization[places[1][one.part.node]]
-    place = places[0][operand]
+    use = other.work.utilization[other.places[one.part.node]]
+    place = one.places[operand]
     count = one.work.reads[place]
     if use != 1.0 or count >= _EXACT:
         count = _rounded(f32(f32(count) * use))
-    common = _common_utilization(one, other, operand, places) if operand in places[1] else 0.0
+    common = _common_utilization(one, other, operand) if operand in other.places else 0.0
     return count - _rounded(f32(f32(one.sizes[place]) * common)) if common else count
 
 
-def _common_utilization(one: _Kernel, other: _Kernel, operand: Node, places: _Places) -> float:
+def _common_utilization(one: _Kernel, other: _Kernel, operand: Node) -> float:
     """How much of an operand both a producer and its consumer use at the same places."""
     if not one.is_elementwise:
         if one.part.node.body is None:
             return 0.0
         work = one.work
         assert work.root_groups is not None
-        if work.common(work.groups[places[0][operand]], work.root_groups) != 1.0:
+        if work.common(work.groups[one.places[operand]], work.root_groups) != 1.0:
             return 0.0
     if other.part.node.body is None:
         return 1.0 if other.is_elementwise else 0.0
     work = other.work
-    return work.common(work.groups[places[1][operand]], work.groups[places[1][one.part.node]])
+    return work.common(work.groups[other.places[operand]], work.groups[other.places[one.part.node]])
 
 
 def _rounded(value: float) -> int:

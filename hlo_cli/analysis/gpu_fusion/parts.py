@@ -9,22 +9,27 @@ from hlo_cli.ir import opcodes
 
 HEROES: Final = frozenset((opcodes.REDUCE, opcodes.TRANSPOSE, opcodes.CONCATENATE))
 """Opcodes of operations that can decide how a whole kernel is computed."""
+_DECISIVE: Final = HEROES | {
+    *(opcodes.SCATTER, opcodes.SORT, opcodes.DOT, opcodes.REDUCE_WINDOW, opcodes.DYNAMIC_UPDATE_SLICE)
+}
+"""Opcodes of operations on which the launch of a kernel depends."""
 _MOVERS: Final = (opcodes.TRANSPOSE, opcodes.CONCATENATE)
 
 
 class Part:
     """Operations of a node, without parameters and the tuple of results; valid until the node changes.
 
-    `results` compute the results, `opcodes` are those of all operations, `movers` the transposes and concatenates.
+    `results` compute the results, `opcodes` are those of all operations, `movers` the transposes and concatenates. The
+    kernel of plain parts is a loop over the result.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.fusion.graph import graph_of
     >>> part = Part(graph_of(parse_module("ENTRY e { a = s8[2] parameter(0)  ROOT b = s8[2] add(a, a) }").entry).root)
-    >>> part.operations, part.results, part.opcodes, part.movers
-    ([<node add b>], [<node add b>], {'add'}, [])
+    >>> part.operations, part.results, part.opcodes, part.movers, part.is_plain
+    ([<node add b>], [<node add b>], {'add'}, [], True)
     """
 
-    __slots__ = ("movers", "node", "opcodes", "operations", "results")
+    __slots__ = ("is_plain", "movers", "node", "opcodes", "operations", "results")
 
     def __init__(self, node: Node) -> None:
         self.node = node
@@ -37,8 +42,8 @@ class Part:
                 self.operations.remove(root)
                 self.results = root.operands
         self.opcodes = {each.opcode for each in self.operations}
-        has_movers = not self.opcodes.isdisjoint(_MOVERS)
-        self.movers = [each for each in self.operations if each.opcode in _MOVERS] if has_movers else []
+        self.is_plain = self.opcodes.isdisjoint(_DECISIVE)
+        self.movers = [] if self.is_plain else [each for each in self.operations if each.opcode in _MOVERS]
 
     def contains(self, node: Node) -> bool:
         """Whether a node is the operation, or an operation or parameter of the fusion."""

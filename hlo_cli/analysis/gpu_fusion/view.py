@@ -24,12 +24,15 @@ class View:
     ([<node not b>], ['b', 'a'], [<node not a>])
     """
 
-    __slots__ = ("_operands", "_users", "consumer", "parts", "producer")
+    __slots__ = ("_operands", "_users", "consumer", "is_plain", "parts", "producer")
 
     def __init__(self, consumer: Part, producer: Part | None = None) -> None:
-        self.parts: tuple[Part, ...] = (consumer,) if producer is None else (consumer, producer)
-        self.consumer = consumer.node
-        self.producer = None if producer is None else producer.node
+        self.parts: tuple[Part, ...] = (consumer,)
+        self.consumer, self.is_plain = consumer.node, consumer.is_plain
+        self.producer: Node | None = None
+        if producer is not None:
+            self.parts = consumer, producer
+            self.producer, self.is_plain = producer.node, consumer.is_plain and producer.is_plain
         self._operands: dict[Node, list[Node]] = {}
         self._users: dict[Node, list[Node]] | None = None
 
@@ -56,7 +59,9 @@ class View:
 
     def contains(self, node: Node) -> bool:
         """Whether a node is an operation of the fusion."""
-        return node.opcode != opcodes.PARAMETER and any(part.contains(node) for part in self.parts)
+        if node.opcode == opcodes.PARAMETER:
+            return False
+        return self.parts[0].contains(node) or (self.producer is not None and self.parts[1].contains(node))
 
     def operands(self, node: Node) -> list[Node]:
         """Operands of a node, across the boundary of producer and consumer; parameters are nodes outside."""
@@ -88,11 +93,12 @@ class View:
 
     def arguments(self) -> list[Node]:
         """Nodes outside that operations of the fusion use."""
-        return list(dict.fromkeys(o for node in self.nodes for o in self.operands(node) if not self.contains(o)))
+        found = dict.fromkeys([operand for node in self.nodes for operand in self.operands(node)])
+        return [operand for operand in found if not self.contains(operand)]
 
     def _owner(self, node: Node) -> Node:
-        is_of_producer = self.producer is not None and self.parts[1].contains(node)
-        return self.producer if self.producer is not None and is_of_producer else self.consumer
+        producer = self.producer
+        return producer if producer is not None and self.parts[1].contains(node) else self.consumer
 
     def _source(self, node: Node, owner: Node) -> Node:
         """Node that computes a value that `owner`, or an operation in it, uses."""
