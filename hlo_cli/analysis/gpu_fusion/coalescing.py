@@ -6,33 +6,45 @@ Mirrors `IsReadCoalescedHeuristic` of xla/service/gpu/model/coalescing_analysis.
 
 from __future__ import annotations
 
+from typing import Final
+
 from hlo_cli.analysis.fusion.elements import is_elementwise
 from hlo_cli.analysis.fusion.graph import Node
 from hlo_cli.analysis.gpu_fusion.emitters import REDUCTION, TRANSPOSE, hero_of, is_real_reduction
+from hlo_cli.analysis.gpu_fusion.parts import Part
 from hlo_cli.analysis.gpu_fusion.reductions import fast_reduction
 from hlo_cli.analysis.gpu_fusion.view import View
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.shape import ArrayShape
 
+_MOVING: Final = (opcodes.COPY, opcodes.TRANSPOSE)
 
-def transposes_minor(node: Node) -> bool:
+
+def transposes_minor(part: Part) -> bool:
     """Whether an operation, or one of a fusion, moves the minor dimension of values other than broadcasts.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.fusion.graph import graph_of
-    >>> transposes_minor(graph_of(parse_module("r = f32[5,4] transpose(f32[4,5] a), dimensions={1,0}").entry).root)
+    >>> graph = graph_of(parse_module("r = f32[5,4] transpose(f32[4,5] a), dimensions={1,0}").entry)
+    >>> transposes_minor(Part(graph.root))
     True
     """
-    inside = [node] if node.body is None else list(node.body.operations)
-    return any(_moves_minor(each) and not _is_broadcast(each.operands[0]) for each in inside)
+    if part.opcodes.isdisjoint(_MOVING):
+        return False
+    return any(_moves_minor(each) and not _is_broadcast(each.operands[0]) for each in part.operations)
 
 
-def is_reduction_like(node: Node, warp: int) -> bool:
+def is_reduction_like(part: Part, warp: int) -> bool:
     """Whether an operation is a fast reduction, or a fusion with one as hero."""
-    if node.body is None:
-        return fast_reduction(node, warp) is not None
-    view = View(node)
-    return any(is_real_reduction(root, hero_of(view, root), warp) is not None for root in view.roots)
+    if part.node.body is None:
+        return fast_reduction(part.node, warp) is not None
+    if part.is_plain and all(each.opcode != opcodes.PARAMETER for each in part.results):
+        return False
+    view = View(part)
+    roots = view.roots
+    if opcodes.REDUCE not in part.opcodes and all(root.opcode != opcodes.REDUCE for root in roots):
+        return False
+    return any(is_real_reduction(root, hero_of(view, root), warp) is not None for root in roots)
 
 
 def is_coalesced(emitter: str, *, moves_minor: bool, both_reduce: bool) -> bool:
@@ -45,7 +57,7 @@ def is_coalesced(emitter: str, *, moves_minor: bool, both_reduce: bool) -> bool:
 
 
 def _moves_minor(node: Node) -> bool:
-    if node.opcode not in (opcodes.COPY, opcodes.TRANSPOSE):
+    if node.opcode not in _MOVING:
         return False
     given, result = node.operands[0].shape, node.shape
     if not isinstance(given, ArrayShape) or not isinstance(result, ArrayShape):

@@ -18,7 +18,8 @@ def updates_in_place(view: View, roots: tuple[Node, ...]) -> Node | None:
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.fusion.graph import graph_of
     >>> text = "r = f32[9] dynamic-update-slice(f32[9] a, f32[2] b, s32[] i)"
-    >>> view = View(graph_of(parse_module(text).entry).root)
+    >>> from hlo_cli.analysis.gpu_fusion.parts import Part
+    >>> view = View(Part(graph_of(parse_module(text).entry).root))
     >>> updates_in_place(view, tuple(view.roots))
     <node dynamic-update-slice r>
     """

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from hlo_cli.analysis.fusion.elements import is_elementwise
 from hlo_cli.analysis.fusion.graph import Node
+from hlo_cli.analysis.gpu_fusion.parts import HEROES
 from hlo_cli.analysis.gpu_fusion.reductions import Reduction, fast_reduction, is_race_free
 from hlo_cli.analysis.gpu_fusion.shapes import elements_of
 from hlo_cli.analysis.gpu_fusion.transposes import TiledTranspose, tiled_transpose_of
@@ -42,11 +43,15 @@ def analyze(view: View, warp: int) -> Analysis:
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.fusion.graph import graph_of
+    >>> from hlo_cli.analysis.gpu_fusion.parts import Part
     >>> graph = graph_of(parse_module("r = f32[64,32] transpose(f32[32,64] a), dimensions={1,0}").entry)
-    >>> analyze(View(graph.root), 32).emitter
+    >>> analyze(View(Part(graph.root)), 32).emitter
     'transpose'
     """
     roots = tuple(view.roots)
+    if (view.is_plain or not view.has_any(HEROES)) and HEROES.isdisjoint([root.opcode for root in roots]):
+        is_scatter = len(roots) == 1 and roots[0].opcode == opcodes.SCATTER
+        return Analysis(SCATTER if is_scatter else LOOP, roots, roots)
     heroes = tuple(hero_of(view, root) for root in roots)
     if (reduction := _common_reduction(roots, heroes, warp)) is not None:
         return Analysis(REDUCTION, roots, heroes, reduction)

@@ -18,7 +18,7 @@ from hlo_cli.analysis.gpu_fusion.transposes import BANKS, TiledTranspose, normal
 from hlo_cli.analysis.gpu_fusion.view import View
 from hlo_cli.analysis.hardware.gpu_devices import GpuDevice
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.shape import ArrayShape, TupleShape
+from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
 
 _THREADS: Final = 128
 _WARPS: Final = 4
@@ -31,6 +31,10 @@ _MAX_WINDOW: Final = 8
 _MAX_CONCATENATED: Final = 10
 _WIDE_BITS: Final = 64
 _NO_BITS: Final = 1 << 30
+_SLOW_UNROLLED: Final = frozenset(
+    (opcodes.SORT, opcodes.DOT, opcodes.CONCATENATE, opcodes.REDUCE, opcodes.REDUCE_WINDOW)
+)
+"""Opcodes of operations that may be slower if unrolled."""
 
 
 class Launch(NamedTuple):
@@ -40,6 +44,26 @@ class Launch(NamedTuple):
     threads: int
 
 
+class Launches:
+    """Launch dimensions on one device; those of plain loops, which depend on the result alone, are remembered."""
+
+    __slots__ = ("_device", "_loops")
+
+    def __init__(self, device: GpuDevice) -> None:
+        self._device = device
+        self._loops: dict[int, tuple[Shape, Launch]] = {}
+
+    def of(self, view: View, analysis: Analysis) -> Launch:
+        """The same as `launch_of`."""
+        root = analysis.roots[0]
+        if not view.is_plain or analysis.emitter != LOOP or len(analysis.roots) > 1 or root.opcode == opcodes.BITCAST:
+            return launch_of(view, analysis, self._device)
+        found = self._loops.get(id(root.shape))
+        if found is None:
+            found = self._loops[id(root.shape)] = root.shape, launch_of(view, analysis, self._device)
+        return found[1]
+
+
 def launch_of(view: View, analysis: Analysis, device: GpuDevice) -> Launch:
     """Launch dimensions of the kernel of a fusion.
 
@@ -47,7 +71,8 @@ def launch_of(view: View, analysis: Analysis, device: GpuDevice) -> Launch:
     >>> from hlo_cli.analysis.fusion.graph import graph_of
     >>> from hlo_cli.analysis.gpu_fusion.emitters import analyze
     >>> from hlo_cli.analysis.hardware.gpu_devices import gpu_device
-    >>> view = View(graph_of(parse_module("r = f32[1000,1000] sine(f32[1000,1000] a)").entry).root)
+    >>> from hlo_cli.analysis.gpu_fusion.parts import Part
+    >>> view = View(Part(graph_of(parse_module("r = f32[1000,1000] sine(f32[1000,1000] a)").entry).root))
     >>> launch_of(view, analyze(view, 32), gpu_device("h100"))
     Launch(blocks=1954, threads=128)
     """
@@ -91,6 +116,8 @@ def _unroll(view: View, analysis: Analysis, elements: int, device: GpuDevice) ->
 
 def _hurts_unrolled(view: View) -> bool:
     """Whether the fusion contains operations that are slower if unrolled (`MayCausePerformanceDropIfUnrolled`)."""
+    if view.is_plain or not view.has_any(_SLOW_UNROLLED):
+        return False
     for node in view.nodes:
         match node.opcode:
             case opcodes.SORT | opcodes.DOT:
@@ -113,10 +140,10 @@ def _max_unroll(view: View, analysis: Analysis, device: GpuDevice) -> int:
         or analysis.emitter not in (LOOP, TRANSPOSE)
         or len(analysis.roots) > 1
         or _least_bits(analysis.roots) >= _FULL_BITS
-        or any(node.opcode == opcodes.REDUCE for node in view.nodes)
+        or view.has_any((opcodes.REDUCE,))
     ):
         return _UNROLL
-    transposes = [node for node in view.nodes if node.opcode == opcodes.TRANSPOSE]
+    transposes = [node for node in view.movers if node.opcode == opcodes.TRANSPOSE]
     is_coarse = any(_minor_size(node) < _BLACKWELL_UNROLL for node in transposes)
     return _UNROLL if is_coarse else _BLACKWELL_UNROLL
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 from math import prod
 from typing import Final, NamedTuple
 
+from hlo_cli.analysis.fusion.elements import is_elementwise
 from hlo_cli.analysis.fusion.graph import Node
 from hlo_cli.analysis.gpu_fusion.durations import f32
 from hlo_cli.analysis.gpu_fusion.shapes import arrays_of, bytes_of, elements_of, first_array, sizes_of, type_of
 from hlo_cli.analysis.hardware.gpu_op_cycles import DEFAULT_CYCLES, op_cycles
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.window import WindowDimension
-from hlo_cli.ir.instruction import Computation
+from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.operations import ELEMENTWISE
 from hlo_cli.ir.shape import ArrayShape, TupleShape
 
@@ -25,27 +26,32 @@ _NO_WORK: Final = frozenset((opcodes.PARAMETER, opcodes.CONSTANT, opcodes.GET_TU
 
 
 class Basic(NamedTuple):
-    """Cycles of an operation, and how often it uses each element of each operand."""
+    """Cycles of an operation, and how often it uses each element of each operand.
+
+    `hands_groups_on`: its operands are used as often as its result, element by element.
+    """
 
     flops: float
     utilization: tuple[float, ...]
+    hands_groups_on: bool
 
 
 class OperationWork:
-    """Work of operations by the cycles of a profile; remembers the nodes asked for."""
+    """Work of operations by the cycles of a profile; remembers what was asked for, once for all clones."""
 
     __slots__ = ("_applied", "_cycles", "_known")
 
     def __init__(self, profile: str) -> None:
         self._cycles = op_cycles(profile)
-        self._known: dict[Node, Basic] = {}
+        self._known: dict[Node | Instruction, Basic] = {}
         self._applied: dict[Computation, float] = {}
 
     def of(self, node: Node) -> Basic:
         """Cycles and utilization of an operation that is not a fusion."""
-        found = self._known.get(node)
+        key = node.instruction if node.opcode == node.instruction.opcode else node
+        found = self._known.get(key)
         if found is None:
-            found = self._known[node] = Basic(self._flops(node), _utilization(node))
+            found = self._known[key] = Basic(self._flops(node), _utilization(node), _hands_groups_on(node))
         return found
 
     def bytes_of(self, node: Node) -> tuple[list[float], float]:
@@ -130,6 +136,21 @@ def _utilization(node: Node) -> tuple[float, ...]:
             window, _ = _window_counts(node)
             found[0] = _ratio(result * window, elements_of(node.operands[0].shape))
     return tuple(found)
+
+
+def _hands_groups_on(node: Node) -> bool:
+    """Whether the operands of an operation are used as its result is."""
+    if node.opcode in (opcodes.TUPLE, opcodes.GET_TUPLE_ELEMENT):
+        return True
+    if node.opcode == opcodes.BITCAST:
+        given, result = node.operands[0].shape, node.shape
+        return (
+            isinstance(given, ArrayShape)
+            and isinstance(result, ArrayShape)
+            and given.dimensions == result.dimensions
+            and given.layout == result.layout
+        )
+    return is_elementwise(node)
 
 
 def _ratio(one: int, other: int) -> float:

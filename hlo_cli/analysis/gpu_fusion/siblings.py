@@ -13,6 +13,7 @@ from hlo_cli.analysis.fusion.graph import Node
 from hlo_cli.analysis.fusion.in_place import in_place_operands, slice_bounds
 from hlo_cli.analysis.gpu_fusion.coalescing import is_reduction_like
 from hlo_cli.analysis.gpu_fusion.emitters import hero_of, is_intermediate, is_real_reduction, moves_nothing
+from hlo_cli.analysis.gpu_fusion.parts import Part
 from hlo_cli.analysis.gpu_fusion.reductions import fast_reduction
 from hlo_cli.analysis.gpu_fusion.rules import is_fusible_bitcast, is_scatter_fusion
 from hlo_cli.analysis.gpu_fusion.transposes import tiled_transpose_of
@@ -48,7 +49,7 @@ def can_be_result(node: Node, warp: int) -> bool:
     if not is_fusible(node) or node.kind == "kCustom":
         return False
     return (
-        is_reduction_like(node, warp)
+        is_reduction_like(Part(node), warp)
         or is_transpose_like(node)
         or (node.body is not None and node.kind == "kLoop")
         or is_elementwise(node)
@@ -68,13 +69,15 @@ def is_transpose_like(node: Node) -> bool:
         return False
     if node.body is None:
         return tiled_transpose_of(node) is not None
-    view = View(node)
+    view = View(Part(node))
     return any(tiled_transpose_of(hero_of(view, root)) is not None for root in view.roots)
 
 
 def is_input_fusion_part(node: Node, warp: int) -> bool:
     """Whether a fusion of a node is an input fusion (`IsInputFusible`)."""
-    return is_fusible(node) and (is_reduction_like(node, warp) or is_scatter_fusion(node) or is_transpose_like(node))
+    return is_fusible(node) and (
+        is_reduction_like(Part(node), warp) or is_scatter_fusion(node) or is_transpose_like(node)
+    )
 
 
 def can_be_kept(producer: Node) -> bool:
@@ -143,7 +146,7 @@ def _real_hero(node: Node, warp: int) -> Node:
     """The operation that decides the loop of a node (`GetRealHeroForMultiOutputFusion`)."""
     if node.body is None:
         return node
-    view = View(node)
+    view = View(Part(node))
     roots = view.roots
     for root in roots:
         hero = hero_of(view, root)
@@ -187,7 +190,7 @@ def _stays_tiled(parameter: Node) -> bool:
 
 
 def _loop_shape(owner: Node, hero: Node, warp: int) -> Shape:
-    inner = hero_of(View(owner), hero) if owner.body is not None else hero
+    inner = hero_of(View(Part(owner)), hero) if owner.body is not None else hero
     if fast_reduction(hero, warp) is not None or tiled_transpose_of(inner) is not None:
         return inner.operands[0].shape
     return hero.shape

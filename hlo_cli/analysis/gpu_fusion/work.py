@@ -10,11 +10,10 @@ from math import ceil, floor
 from typing import Final
 
 from hlo_cli.analysis.fusion.code_duplication import users_first
-from hlo_cli.analysis.fusion.elements import is_elementwise
 from hlo_cli.analysis.fusion.graph import FusionBody, Node
 from hlo_cli.analysis.gpu_fusion.durations import f32
 from hlo_cli.analysis.gpu_fusion.operation_work import OperationWork
-from hlo_cli.analysis.gpu_fusion.shapes import arrays_of, bytes_of, elements_of
+from hlo_cli.analysis.gpu_fusion.shapes import Sizes, arrays_of, bytes_of, elements_of
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.shape import ArrayShape
@@ -61,9 +60,10 @@ class WorkCounter:
     ((288,), 288, (8.0,))
     """
 
-    __slots__ = ("_operations",)
+    __slots__ = ("_operations", "_sizes")
 
-    def __init__(self, profile: str) -> None:
+    def __init__(self, profile: str, sizes: Sizes | None = None) -> None:
+        self._sizes = sizes or Sizes()
         self._operations = OperationWork(profile)
 
     def of(self, node: Node) -> Work:
@@ -76,64 +76,56 @@ class WorkCounter:
 
     def _of_fusion(self, fusion: Node, body: FusionBody) -> Work:
         """Visits a body from the root: groups of elementwise operations share how often they are computed."""
-        order = users_first(body)
-        groups: dict[Node, dict[Node, None]] = {node: {} for node in order}
-        use = dict.fromkeys(order, 0.0)
-        copies = dict.fromkeys(order, 0)
         root = body.root
-        use[root], copies[root] = _ONE, 1
-        groups[root][root] = None
+        groups: dict[Node, dict[Node, None]] = {root: {root: None}}
+        use, copies = {root: _ONE}, {root: 1}
         updated = _written_by_updates(root)
-        of_node: dict[Node, tuple[float, int]] = {}
+        of_parameter: dict[Node, tuple[float, int]] = {}
         flops, size = 0.0, 0
-        for node in order:
+        for node in users_first(body):
+            own = groups[node]
             times, emitted = 0.0, 0
-            for group in groups[node]:
-                times = f32(times + use[group])
+            for group in own:
+                times = f32(times + use[group]) if times else use[group]
                 emitted += copies[group]
-            of_node[node] = times, emitted
             size += emitted
             if node.opcode == opcodes.PARAMETER:
+                of_parameter[node] = times, emitted
                 continue
             basic = self._operations.of(node)
-            flops = f32(flops + f32(times * basic.flops))
-            if _hands_groups_on(node):
+            if basic.flops:
+                flops = f32(flops + (basic.flops if times == _ONE else f32(times * basic.flops)))
+            if basic.hands_groups_on:
                 for operand in node.operands:
-                    groups[operand].update(groups[node])
+                    _join(groups, operand, own)
                 continue
             for place, operand in enumerate(node.operands):
                 share = 0.0 if place == 0 and node in updated else basic.utilization[place]
-                groups[operand][operand] = None
-                use[operand] = f32(use[operand] + _whole(f32(times * share), elements_of(operand.shape)))
-                copies[operand] += emitted
+                _join(groups, operand, {operand: None})
+                use[operand] = f32(use.get(operand, 0.0) + _whole(f32(times * share), elements_of(operand.shape)))
+                copies[operand] = copies.get(operand, 0) + emitted
         none = (0.0, 0)
-        parameters = [(p, of_node.get(p, none)) for p in body.parameters]
+        parameters = [(p, of_parameter.get(p, none)) for p in body.parameters]
         return Work(
             int(flops),
-            tuple(_rounded(f32(f32(bytes_of(p.shape)) * times)) for p, (times, _) in parameters),
+            tuple([_rounded(f32(f32(self._sizes.of(p.shape)) * times)) for p, (times, _) in parameters]),
             sum(updated.get(result, bytes_of(shape)) for result, shape in _results(root)),
-            tuple(times for _, (times, _) in parameters),
+            tuple([times for _, (times, _) in parameters]),
             size,
-            tuple(emitted for _, (_, emitted) in parameters),
-            tuple(groups.get(p, {}) for p in body.parameters),
+            tuple([emitted for _, (_, emitted) in parameters]),
+            tuple([groups.get(p, {}) for p in body.parameters]),
             groups[root],
             use,
         )
 
 
-def _hands_groups_on(node: Node) -> bool:
-    """Whether the operands of an operation are used as its result is."""
-    if node.opcode in (opcodes.TUPLE, opcodes.GET_TUPLE_ELEMENT):
-        return True
-    if node.opcode == opcodes.BITCAST:
-        given, result = node.operands[0].shape, node.shape
-        return (
-            isinstance(given, ArrayShape)
-            and isinstance(result, ArrayShape)
-            and given.dimensions == result.dimensions
-            and given.layout == result.layout
-        )
-    return is_elementwise(node)
+def _join(groups: dict[Node, dict[Node, None]], node: Node, more: dict[Node, None]) -> None:
+    """Adds groups to those of a node; nodes in the same groups share them, so no dict is changed."""
+    known = groups.get(node)
+    if known is None:
+        groups[node] = more
+    elif known is not more:
+        groups[node] = {**known, **more}
 
 
 def _results(root: Node) -> list[tuple[Node, ArrayShape]]:

@@ -95,14 +95,12 @@ def _connect(clone: Node, operands: list[Node], fusion: Node, names: ModuleNames
     """Gives a clone parameters as operands; new operands of the fusion are appended."""
     body = fusion.body
     assert body is not None
-    numbers = {operand: number for number, operand in reversed(list(enumerate(fusion.operands)))}
     for operand in operands:
-        if operand not in numbers:
-            numbers[operand] = len(fusion.operands)
+        if operand not in fusion.operands:
             fusion.operands.append(operand)
             operand.users.add(fusion)
-            body.parameters.append(_parameter(fusion, numbers[operand], names))
-        parameter = body.parameters[numbers[operand]]
+            body.parameters.append(_parameter(fusion, len(fusion.operands) - 1, names))
+        parameter = body.parameters[fusion.operands.index(operand)]
         clone.operands.append(parameter)
         parameter.users.add(clone)
 
@@ -123,7 +121,7 @@ def _renumbered(number: int, alias: OutputOperandAlias) -> OutputOperandAlias:
 
 
 def _remove_operand(fusion: Node, number: int, names: ModuleNames) -> None:
-    """Removes an operand; later parameters are replaced by new ones with decremented numbers."""
+    """Removes an operand; later parameters become new ones with decremented numbers and names."""
     body = fusion.body
     assert body is not None
     gone = fusion.operands.pop(number)
@@ -132,7 +130,8 @@ def _remove_operand(fusion: Node, number: int, names: ModuleNames) -> None:
         gone.users.remove(fusion)
     del body.nodes[body.parameters.pop(number)]
     for place in range(number, len(body.parameters)):
-        old = body.parameters[place]
-        del body.nodes[old]
-        body.parameters[place] = _parameter(fusion, place, names)
-        old.replace_by(body.parameters[place])
+        parameter, operand = body.parameters[place], fusion.operands[place]
+        parameter.instruction, parameter.shape, parameter.number = operand.instruction, operand.shape, place
+        parameter.name = names.instructions.new(f"param_{place}")
+        del body.nodes[parameter]
+        body.nodes[parameter] = None

@@ -15,7 +15,7 @@ from hlo_cli.analysis.fusion.elements import is_fusible
 from hlo_cli.analysis.fusion.graph import Graph, Node
 from hlo_cli.analysis.gpu_fusion import reasons
 from hlo_cli.analysis.gpu_fusion.emitters import LOOP
-from hlo_cli.analysis.gpu_fusion.model import LAUNCH, KernelModel
+from hlo_cli.analysis.gpu_fusion.model import LAUNCH, KernelModel, KernelTime
 from hlo_cli.analysis.gpu_fusion.rules import GpuFusionRules, can_be_fused, is_fusible_bitcast, scatter_reason
 from hlo_cli.analysis.gpu_fusion.shapes import elements_of
 from hlo_cli.dataclass import dataclass
@@ -66,7 +66,7 @@ class PriorityFusion:
     _heap: list[tuple[float, int, int, Node]] = field(default_factory=list)
     _pushed: int = 0
     _reasons: dict[Node, dict[Node, str | None]] = field(default_factory=dict)
-    _pairs: dict[Node, dict[Node, int]] = field(default_factory=dict)
+    _pairs: dict[Node, dict[Node, KernelTime]] = field(default_factory=dict)
     _changed: dict[Node, None] = field(default_factory=dict)
     _new_consumers: dict[Node, list[Node]] = field(default_factory=dict)
     _removed_times: dict[Node, Times] = field(default_factory=dict)
@@ -141,7 +141,8 @@ class PriorityFusion:
                     self.model.forget(self._fuse(constant, user))
 
     def _fuse(self, producer: Node, consumer: Node) -> Node:
-        emitter = self.model.merged_analysis(producer, consumer).emitter
+        known = self._pairs.get(producer, {}).get(consumer)
+        emitter = known.emitter if known is not None else self.model.merged_analysis(producer, consumer).emitter
         fusion = consumer
         kind = _KINDS.get(emitter, "kInput")
         if consumer.body is None:
@@ -178,7 +179,7 @@ class PriorityFusion:
             fused = unfused = 0
             for consumer in (*consumers, producer):
                 if consumer in known:
-                    fused += known[consumer]
+                    fused += known[consumer].ticks
                     unfused += self.model.time(consumer).ticks
             self._removed_times[operand] = Times(fused, unfused + self.model.time(operand).ticks + LAUNCH)
 
@@ -230,8 +231,8 @@ class PriorityFusion:
         known = self._pairs.setdefault(producer, {})
         for consumer in consumers:
             if consumer not in known:
-                known[consumer] = self.model.fused_time(producer, consumer).ticks
-            fused += known[consumer]
+                known[consumer] = self.model.fused_time(producer, consumer)
+            fused += known[consumer].ticks
             unfused += self.model.time(consumer).ticks
         before = 0.0
         if removed is not None:
