@@ -24,6 +24,8 @@ _THREADS: Final = 128
 _WARPS: Final = 4
 _UNROLL: Final = 4
 _BLACKWELL_UNROLL: Final = 8
+_NARROW_UNROLL: Final = 16
+_NARROW_BITS: Final = 8
 _FULL_BITS: Final = 32
 _TILE: Final = 32
 _ROW_THREADS: Final = 256
@@ -57,6 +59,8 @@ class Launches:
         """The same as `launch_of`."""
         root = analysis.roots[0]
         if not view.is_plain or analysis.emitter != LOOP or len(analysis.roots) > 1 or root.opcode == opcodes.BITCAST:
+            return launch_of(view, analysis, self._device)
+        if self._device.is_blackwell and bits_of(root.shape) <= _NARROW_BITS:  # the arguments count, too
             return launch_of(view, analysis, self._device)
         found = self._loops.get(id(root.shape))
         if found is None:
@@ -134,18 +138,20 @@ def _hurts_unrolled(view: View) -> bool:
 
 
 def _max_unroll(view: View, analysis: Analysis, device: GpuDevice) -> int:
-    """Largest unroll factor; Blackwell computes 8 elements of types narrower than 32 bits."""
+    """Largest unroll factor; Blackwell computes 8 elements of narrower types than 32 bits, and 16 of bytes alone."""
     if (
         not device.is_blackwell
-        or analysis.emitter not in (LOOP, TRANSPOSE)
+        or analysis.emitter not in (LOOP, TRANSPOSE, CONCATENATE)
         or len(analysis.roots) > 1
         or _least_bits(analysis.roots) >= _FULL_BITS
         or view.has_any((opcodes.REDUCE,))
     ):
         return _UNROLL
+    if max(_most_bits(analysis.roots), _most_bits(view.arguments())) > _NARROW_BITS:
+        return _BLACKWELL_UNROLL
     transposes = [node for node in view.movers if node.opcode == opcodes.TRANSPOSE]
-    is_coarse = any(_minor_size(node) < _BLACKWELL_UNROLL for node in transposes)
-    return _UNROLL if is_coarse else _BLACKWELL_UNROLL
+    is_coarse = any(_minor_size(node) < _NARROW_UNROLL for node in transposes)
+    return _BLACKWELL_UNROLL if is_coarse else _NARROW_UNROLL
 
 
 def _minor_size(transpose: Node) -> int:
@@ -156,6 +162,11 @@ def _minor_size(transpose: Node) -> int:
 def _least_bits(nodes: tuple[Node, ...] | list[Node]) -> int:
     """Bits of the narrowest element type of the nodes that are arrays; large without any."""
     return min((bits_of(node.shape) for node in nodes if isinstance(node.shape, ArrayShape)), default=_NO_BITS)
+
+
+def _most_bits(nodes: tuple[Node, ...] | list[Node]) -> int:
+    """Bits of the widest element type of the nodes that are arrays; 0 without any."""
+    return max((bits_of(node.shape) for node in nodes), default=0)
 
 
 def _scatter_launch(view: View, analysis: Analysis, scatter: Node, device: GpuDevice) -> Launch:
