@@ -46,7 +46,8 @@ class _Ask:
     def __call__(self, module: Module, given: Input) -> Seen:
         check_running(module)
         loaded = Loaded(module, given)
-        report = report_of_fusions(loaded, within=None, where=None, timing=self.timing, argument="")
+        timing = None if self.timing is None else TimingColumns(self.timing.throughput)  # it remembers kernels
+        report = report_of_fusions(loaded, within=None, where=None, timing=timing, argument="")
         saved, unfused = (number_of(report.numbers[name]) or 0 for name in ("saved_bytes", "unfused_bytes"))
         kinds = next(table for table in report.tables if table.name == "kernel_kinds")
         seconds = _total_seconds(kinds) if self.timing is not None else None
