@@ -14,6 +14,8 @@ from functools import cache
 
 import pytest
 
+from running import QUICKLY
+
 _COMPILE = """
 import json, random, sys
 import jax, numpy
@@ -129,7 +131,7 @@ def in_place_programs(first: int, count: int) -> list[str]:
         capture_output=True,
         text=True,
         check=True,
-        env={**os.environ, "JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "3"},
+        env={**os.environ, "JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "3", "XLA_FLAGS": QUICKLY},
     )
     found: list[str] = json.loads(asked.stdout.splitlines()[-1])
     return found

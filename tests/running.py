@@ -31,6 +31,9 @@ def stub(module):
 """
 """Defines `stub(module)`: a module with the same parameters and results, in whose place the other is put."""
 
+QUICKLY = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+"""Flags for machine code that is made quickly: modules, the order of their kernels, and buffers are the same."""
+
 _RUN = (
     """
 import functools, json, sys
@@ -97,7 +100,13 @@ def same_results(groups: list[list[str]], *, exactly: bool = True, is_compiled: 
         capture_output=True,
         text=True,
         check=True,
-        env={**os.environ, "JAX_PLATFORMS": "cpu", "JAX_ENABLE_X64": "1", "TF_CPP_MIN_LOG_LEVEL": "3"},
+        env={
+            **os.environ,
+            "JAX_PLATFORMS": "cpu",
+            "JAX_ENABLE_X64": "1",
+            "TF_CPP_MIN_LOG_LEVEL": "3",
+            "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} {QUICKLY}",
+        },
     )
     answers: list[list[bool]] = json.loads(asked.stdout.splitlines()[-1])
     return answers
