@@ -234,7 +234,7 @@ def _pair(
             reason, blocker = found[other], other.name
     is_direct = consumer in users
     is_known = not any(map(is_triton, (producer, consumer)))
-    parts = [model.parts(node) if is_known and can_be_fused(node) else None for node in (producer, consumer)]
+    parts = [model.parts_of(node) if is_known and can_be_fused(node) else None for node in (producer, consumer)]
     fused = unfused = together = None
     if is_direct and found.get(consumer) is None and is_known and None not in parts:
         together = model.fused_parts(producer, consumer)

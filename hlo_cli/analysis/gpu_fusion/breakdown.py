@@ -9,8 +9,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from hlo_cli.analysis.fusion.graph import Node
-from hlo_cli.analysis.gpu_fusion.launch import Launch
-from hlo_cli.analysis.gpu_fusion.model import KernelModel, KernelTime
+from hlo_cli.analysis.gpu_fusion.model import KernelModel, KernelTime, Read
 
 
 class OperandRead(NamedTuple):
@@ -38,35 +37,27 @@ class KernelBreakdown(KernelModel):
     >>> from hlo_cli.analysis.fusion.graph import graph_of
     >>> from hlo_cli.analysis.hardware.gpu_devices import gpu_device
     >>> root = graph_of(parse_module("r = f32[1000,1000] sine(f32[1000,1000] a)").entry).root
-    >>> parts = KernelBreakdown(gpu_device("h100")).parts(root)
+    >>> parts = KernelBreakdown(gpu_device("h100")).parts_of(root)
     >>> parts.compute_ticks, parts.memory_ticks, parts.reads[0].bytes_read
     (57273, 9546, 4000000)
     """
 
     __slots__ = ()
 
-    def parts(self, node: Node) -> KernelParts:
+    def parts_of(self, node: Node) -> KernelParts:
         """Parts of the time of a node."""
-        time, reads = self.time(node), self.work(node).reads
-        counts = [reads[node.operands.index(operand)] for operand in node.operands]
-        return self._parts_of(time, zip(node.operands, counts, strict=True))
+        return self._parts_with(self.time(node), self.reads(node))
 
     def fused_parts(self, producer: Node, consumer: Node) -> KernelParts:
         """Parts of the time of a producer fused into a consumer."""
-        time = self.fused_time(producer, consumer)
-        works = self.work(producer), self.work(consumer)
-        operands = self._merge(producer, consumer)[0].parameters
-        counts = [self._shared_bytes(producer, consumer, operand, works) for operand in operands]
-        return self._parts_of(time, zip(operands, counts, strict=True))
+        return self._parts_with(self.fused_time(producer, consumer), self.fused_reads(producer, consumer))
 
-    def _parts_of(self, time: KernelTime, operands: Iterable[tuple[Node, int]]) -> KernelParts:
+    def _parts_with(self, time: KernelTime, reads: Iterable[Read]) -> KernelParts:
         found: dict[Node, OperandRead] = {}
-        for operand, count in operands:
-            ticks = self._read_ticks(operand, count, time.blocks, time.is_coalesced)
+        for operand, size, count in reads:
+            ticks = self.read_ticks(operand, size, count, time.blocks, time.is_coalesced)
             before = found.get(operand)
             if before is not None:
                 count, ticks = count + before.bytes_read, ticks + before.ticks
-            found[operand] = OperandRead(operand.name, count, self._size(operand), ticks)
-        memory = time.write_ticks + sum(read.ticks for read in found.values())
-        compute = self._compute_ticks(time.flops, Launch(time.blocks, time.threads))
-        return KernelParts(time, compute, memory, tuple(found.values()))
+            found[operand] = OperandRead(operand.name, count, size, ticks)
+        return KernelParts(time, time.compute_ticks, time.memory_ticks, tuple(found.values()))

@@ -6,7 +6,7 @@ Mirrors xla/service/gpu/model/gpu_performance_model.cc and gpu_performance_model
 from __future__ import annotations
 
 from math import floor
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from hlo_cli.analysis.fusion.elements import ELEMENTWISE, is_elementwise
 from hlo_cli.analysis.fusion.graph import Node
@@ -65,6 +65,10 @@ class _Kernel:
     moves_minor: bool
     is_reduction: bool
     time: KernelTime | None = None
+
+
+Read: TypeAlias = tuple[Node, int, int]
+"""What a kernel reads of an operand: the operand, its size, and the bytes of all accesses."""
 
 
 class KernelModel:
@@ -143,7 +147,6 @@ class KernelModel:
         """
         one, other = self._kernel(producer), self._kernel(consumer)
         first, second = self.time(producer), self.time(consumer)
-        at, of = one.places, other.places
         view, analysis = self._merge(one.part, other.part)
         launch = self._launches.of(view, analysis)
         blocks, emitter = launch.blocks, analysis.emitter
@@ -152,22 +155,11 @@ class KernelModel:
             moves_minor=one.moves_minor or other.moves_minor,
             both_reduce=one.is_reduction and other.is_reduction,
         )
-        use = 0.0
         read = ticks = 0
-        for operand, size, used in zip(consumer.operands, other.sizes, other.work.utilization, strict=False):
-            if operand is producer:
-                use = f32(use + used)
-                continue
-            count = other.work.reads[of[operand]]
-            if operand in at:
-                count += _shared_bytes(one, other, operand)
+        use, reads = _fused_reads(one, other)
+        for operand, size, count in reads:
             read += count
-            ticks += self._read_ticks(operand, size, count, blocks, coalesced)
-        for operand, place in at.items():
-            if operand not in of:
-                count = _shared_bytes(one, other, operand)
-                read += count
-                ticks += self._read_ticks(operand, one.sizes[place], count, blocks, coalesced)
+            ticks += self.read_ticks(operand, size, count, blocks, coalesced)
         flops = int(f32(f32(f32(first.flops) * use) + f32(second.flops)))
         written, write_ticks = second.bytes_written, second.write_ticks
         if keeps_producer:
@@ -201,10 +193,9 @@ class KernelModel:
         launch = self._launches.of(View(kernel.part), analysis)
         coalesced = is_coalesced(analysis.emitter, moves_minor=kernel.moves_minor, both_reduce=False)
         read = ticks = 0
-        for operand, size in zip(node.operands, kernel.sizes, strict=False):
-            count = work.reads[kernel.places[operand]]
+        for operand, size, count in _reads(kernel):
             read += count
-            ticks += self._read_ticks(operand, size, count, launch.blocks, coalesced)
+            ticks += self.read_ticks(operand, size, count, launch.blocks, coalesced)
         write_ticks = self._takes.write(work.written)
         compute, memory = self._takes.compute(work.flops, launch), ticks + write_ticks
         return KernelTime(
@@ -220,13 +211,43 @@ class KernelModel:
             memory,
         )
 
-    def _read_ticks(self, operand: Node, size: int, count: int, blocks: int, coalesced: bool) -> int:
+    def reads(self, node: Node) -> list[Read]:
+        """What the kernel of a node reads, for each operand in its order."""
+        return _reads(self._kernel(node))
+
+    def fused_reads(self, producer: Node, consumer: Node) -> list[Read]:
+        """What the kernel of a producer fused into a consumer reads."""
+        return _fused_reads(self._kernel(producer), self._kernel(consumer))[1]
+
+    def read_ticks(self, operand: Node, size: int, count: int, blocks: int, coalesced: bool) -> int:
+        """Time to read this many bytes of an operand of a size, in ticks."""
         rate = 1.0
         if not coalesced:
             shape = operand.shape
             width = shape.element_type.byte_width if isinstance(shape, ArrayShape) else _UNKNOWN_BYTES
             rate = width / self.device.dram_transaction_bytes
         return self._takes.read(size, count, blocks, rate)
+
+
+def _reads(kernel: _Kernel) -> list[Read]:
+    """What a kernel reads."""
+    reads, places = kernel.work.reads, kernel.places
+    return [(each, size, reads[places[each]]) for each, size in zip(kernel.operands, kernel.sizes, strict=False)]
+
+
+def _fused_reads(one: _Kernel, other: _Kernel) -> tuple[float, list[Read]]:
+    """How often a consumer uses its producer, and what the kernel of both reads."""
+    producer, at, of = one.part.node, one.places, other.places
+    use = 0.0
+    reads: list[Read] = []
+    for operand, size, used in zip(other.operands, other.sizes, other.work.utilization, strict=False):
+        if operand is producer:
+            use = f32(use + used)
+            continue
+        count = other.work.reads[of[operand]]
+        reads.append((operand, size, count + _shared_bytes(one, other, operand) if operand in at else count))
+    reads += [(each, one.sizes[place], _shared_bytes(one, other, each)) for each, place in at.items() if each not in of]
+    return use, reads
 
 
 def _places(operands: list[Node]) -> dict[Node, int]:
