@@ -153,6 +153,7 @@ def test_unoptimized_text_is_timed_after_fusion() -> None:
     fused, plain = (module_time(module, chip, is_optimized=optimized) for optimized in (False, True))
     assert fused.is_fused
     assert fused.at_least_seconds is None, "operations may still be removed"
+    assert fused.estimate.sources.isdisjoint(("XLA model",)), "which knows only fusions that XLA would make"
     assert fused.kernels < plain.kernels
     assert fused.estimate.seconds < 0.6 * plain.estimate.seconds
 

@@ -42,6 +42,9 @@ class Prediction(NamedTuple):
 class KernelTimes:
     """Predicted times of kernels on a chip; XLA's model runs once for each computation of which a kernel is asked.
 
+    With `by_roofline`, all kernels have the time of their roofline: fusions that XLA's GPU compiler did not make may
+    read and compute far more often, by its model, than any kernel that it would make.
+
     >>> from hlo_cli import chip_spec, parse_module
     >>> from hlo_cli.analysis.cost.cost_analysis import cost_of
     >>> sine = parse_module("r = f32[1000,1000] sine(f32[1000,1000] a)").entry.root
@@ -55,10 +58,10 @@ class KernelTimes:
 
     __slots__ = ("_device", "_is_asked", "_kernels", "chip")
 
-    def __init__(self, chip: ChipSpec) -> None:
+    def __init__(self, chip: ChipSpec, *, by_roofline: bool = False) -> None:
         self.chip = chip
         self._device: GpuDevice | None = None
-        self._is_asked = False
+        self._is_asked = by_roofline
         self._kernels: dict[Computation, Mapping[Instruction, GpuKernel]] = {}
 
     def predict(self, instruction: Instruction, cost: Cost, element_type: str | None = None) -> Prediction:

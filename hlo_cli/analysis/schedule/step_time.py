@@ -154,8 +154,8 @@ def path_seconds(step: TimeEstimate, overlap: OverlapAnalysis) -> Mapping[Instru
     return found | dict(step.simulation.spent_seconds)
 
 
-def estimate_time(overlap: OverlapAnalysis, throughput: ChipSpec) -> TimeEstimate:
-    """Estimates the duration of a schedule on a chip.
+def estimate_time(overlap: OverlapAnalysis, throughput: ChipSpec, *, by_roofline: bool = False) -> TimeEstimate:
+    """Estimates the duration of a schedule on a chip; `by_roofline` without XLA's model of GPU kernels.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
@@ -173,7 +173,7 @@ def estimate_time(overlap: OverlapAnalysis, throughput: ChipSpec) -> TimeEstimat
     >>> interval.transfer.link, interval.transfer.seconds, interval.overlapped_seconds
     ('memory', 2.0, 2.0)
     """
-    return computed_once(_estimate, overlap, throughput)
+    return computed_once(_estimate, overlap, throughput, by_roofline=by_roofline)
 
 
 def events_of(
@@ -200,11 +200,11 @@ def events_of(
     )
 
 
-def _estimate(overlap: OverlapAnalysis, throughput: ChipSpec) -> TimeEstimate:
+def _estimate(overlap: OverlapAnalysis, throughput: ChipSpec, *, by_roofline: bool) -> TimeEstimate:
     module = overlap.module
     found = executions_of(module)
     executions = {run.computation: found.get(run.computation, NO_EXECUTIONS) for run in overlap.runs}
-    kernels, predicted = _kernels(overlap, throughput)
+    kernels, predicted = _kernels(overlap, throughput, by_roofline=by_roofline)
     unknown = sum(each.bound == "unknown" for each in kernels.values())
     seconds_of = partial(estimated_transfer_time, chip=throughput, module=module)
     transfers = [seconds_of(interval.pair, interval.moved_bytes) for interval in overlap.intervals]
@@ -252,11 +252,11 @@ def _has_work(run: Run, overlap: OverlapAnalysis) -> bool:
 
 
 def _kernels(
-    overlap: OverlapAnalysis, throughput: ChipSpec
+    overlap: OverlapAnalysis, throughput: ChipSpec, *, by_roofline: bool
 ) -> tuple[Mapping[Instruction, Roofline], Mapping[Instruction, Estimate]]:
     """Returns the roofline and the predicted time of each kernel."""
     uncomputed = _conditions_of_counted_loops(overlap) if throughput.cores else frozenset[Computation]()
-    times = KernelTimes(throughput)
+    times = KernelTimes(throughput, by_roofline=by_roofline)
     rooflines: dict[Instruction, Roofline] = {}
     predicted: dict[Instruction, Estimate] = {}
     for kernel, cost in overlap.costs.items():

@@ -280,7 +280,7 @@ def whole_time(loaded: Loaded, overlap: OverlapAnalysis, step: TimeEstimate) -> 
 
 def band_notes(chip: ChipSpec, whole: ModuleTime) -> Iterable[Diagnostic]:
     """What the duration of an execution assumes."""
-    words = kernel_times_in_words(chip)
+    words = kernel_times_in_words(chip, is_optimized=whole.at_least_seconds is not None)
     if whole.launch_seconds:
         words += f"; launches take {format_seconds(whole.launch_seconds)}"
     if whole.is_fused:

@@ -120,8 +120,8 @@ def time_notes(throughput: ChipSpec, module: Module) -> tuple[Diagnostic, ...]:
     return tuple(Diagnostic("note", message) for message in messages)
 
 
-def kernel_times_in_words(chip: ChipSpec) -> str:
-    """What the times of kernels on a chip are based on.
+def kernel_times_in_words(chip: ChipSpec, *, is_optimized: bool = True) -> str:
+    """What the times of kernels on a chip are based on; XLA's model is for optimized modules.
 
     >>> from hlo_cli.analysis.hardware.chip_specs import chip_spec
     >>> kernel_times_in_words(chip_spec("h100"))
@@ -131,7 +131,7 @@ def kernel_times_in_words(chip: ChipSpec) -> str:
     from hlo_cli.analysis.hardware.time_model import LAUNCH_SECONDS, TPU_BAND
 
     launch = f"{LAUNCH_SECONDS * 1e6:.2f} µs"
-    if device_of(chip) is not None:
+    if is_optimized and device_of(chip) is not None:
         words = f"generated kernels have the times of XLA's own model; each launch adds {launch}"
         return f"{words}; ranges aim at 80% of measured times"
     if chip.cores:
