@@ -141,10 +141,20 @@ def _one_answer(found: dict[str, GpuPair], names: Sequence[str]) -> str:
     fused = [chip for chip, pair in found.items() if pair.is_fused]
     apart = [chip for chip, pair in found.items() if not pair.is_fused and pair.emitted_in is None]
     if not fused or not apart:
-        return "; ".join(decision_answer(each, chip) for chip, each in found.items())
+        chips, (first, *others) = list(found), found.values()
+        is_same = all(_essence(pair) == _essence(first) for pair in others) and first.emitted_in is None
+        if not is_same:
+            return "; ".join(decision_answer(each, chip) for chip, each in found.items())
+        reason = first.reason or ("" if first.is_fused or _saved(first) >= 0 else SLOWER)
+        words = f"{first.producer} is{'' if first.is_fused else ' not'} fused into {first.consumer} on {_list(chips)}"
+        return f"{words}: {reason}" if reason else words
     if len(names) > 1:
         return f"{names[0]} and {names[1]} are one kernel on {_list(fused)}, but not on {_list(apart)}"
     return f"{names[0]} is fused on {_list(fused)}, but not on {_list(apart)}"
+
+
+def _essence(pair: GpuPair) -> tuple[bool, str | None, bool]:
+    return pair.is_fused, pair.reason, _saved(pair) < 0
 
 
 def _list(words: Sequence[str]) -> str:
