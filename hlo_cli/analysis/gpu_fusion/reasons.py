@@ -45,24 +45,20 @@ TRITON: Final = "touches Triton: not modeled"
 MEANINGS: Final = MappingProxyType(
     {
         NO_USERS: "no instruction reads the result",
-        ONLY_BITCASTS: "only bitcasts read the result, such as those before a matmul or the result of the module",
+        ONLY_BITCASTS: "the readers are bitcasts, such as those before a matmul",
         ROOT: "the producer is the result of its computation",
-        PRODUCER_NOT_FUSIBLE: (
-            "the producer is a kernel of its own: a library call, matmul, convolution, sort, loop, collective, or rng"
-        ),
-        CONSUMER_NOT_FUSIBLE: (
-            "a consumer is a kernel of its own: a library call, matmul, convolution, sort, loop, collective, or rng"
-        ),
+        PRODUCER_NOT_FUSIBLE: "it is a kernel of its own, such as a matmul, sort, loop, or collective",
+        CONSUMER_NOT_FUSIBLE: "it is a kernel of its own, such as a matmul, sort, loop, or collective",
         BITCAST_CONSUMER: "the consumer is a bitcast, which takes no time",
-        SCATTER_OUTPUT: "a scatter writes in place, so that nothing can follow in its kernel",
-        SCATTER_OPERAND: "the producer computes the array that the scatter updates in place",
-        SCATTER_SHARED: "the producer reads the array that the scatter updates in place",
-        TWO_REDUCES: "a kernel can have one reduction of 16 or more elements after another only if it is recomputed",
-        REDUCE_BECOMES_LOOP: "the fused kernel would compute the reduction in a plain loop, without sharing work",
-        SHARED_MEMORY: "reductions and transposes of the fused kernel need more shared memory than a block has",
-        TOO_MANY_REDUCTIONS: "the fused kernel would have more than 8 reductions",
-        TOO_MANY_OPERANDS: "the fused kernel would have more than 96 operands and results",
-        CODE_SIZE: "the producer's code would be repeated until the kernel has more than 10,000 operations",
+        SCATTER_OUTPUT: "it writes in place, so that its kernel ends with it",
+        SCATTER_OPERAND: "the producer computes the updated array",
+        SCATTER_SHARED: "the producer reads the updated array",
+        TWO_REDUCES: "a reduction of 16 or more elements would be recomputed for another one",
+        REDUCE_BECOMES_LOOP: "threads would not share the work of the reduction",
+        SHARED_MEMORY: "reductions and transposes keep tiles there",
+        TOO_MANY_REDUCTIONS: "reductions of both are counted",
+        TOO_MANY_OPERANDS: "the limit is 96",
+        CODE_SIZE: "the limit is 10,000 operations",
         IN_PLACE_TWICE: "the consumer updates a buffer in place and reads it through another operand, too",
         SEVERAL_MOVES: "the consumer updates a buffer in place, and the producer moves elements in several ways",
         IN_PLACE_CONFLICT: "the consumer updates a buffer in place and would read elements that are overwritten",
@@ -85,6 +81,6 @@ def meaning_of(reason: str) -> str:
     """What a reason means, in plain words; empty for those that are not known, such as Triton's.
 
     >>> meaning_of("do not fuse into the output of scatter")
-    'a scatter writes in place, so that nothing can follow in its kernel'
+    'it writes in place, so that its kernel ends with it'
     """
     return MEANINGS.get(SHARED_MEMORY if reason.startswith(_BUDGET) else reason, "")

@@ -31,7 +31,7 @@ _WORDS: Final = {
 
 
 def fusion_tables(fusion: GpuFusion) -> Iterator[Table]:
-    """Each fusion that was made or extended, with what was fused, and how certain it is; and the steps for programs."""
+    """Each fusion with what was fused, and how certain it is, those of constants alone last; the steps for programs."""
     members: dict[str, list[str]] = {}
     for step in fusion.fused:
         found = members.setdefault(step.fusion, [])
@@ -42,10 +42,11 @@ def fusion_tables(fusion: GpuFusion) -> Iterator[Table]:
         Column("producers", "fused", rank=2),
         Column("steps", "steps", "count", person=False),
     )
-    rows = tuple(
-        (name, fusion.certainty[name], ", ".join(dict.fromkeys(found)), len(found))
-        for name, found in members.items()
-        if name in fusion.certainty
+    made = [name for name in members if name in fusion.certainty]
+    others = [name for name in fusion.certainty if name not in members]
+    rows = (
+        *((name, fusion.certainty[name], ", ".join(dict.fromkeys(members[name])), len(members[name])) for name in made),
+        *((name, fusion.certainty[name], None, 0) for name in others),
     )
     yield Table("fusions", columns, rows, noun="fusions", title="fusions", main=False)
     parts = (

@@ -3,39 +3,36 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from hlo_cli.analysis.fusion.graph import fusible_computations
-from hlo_cli.analysis.fusion.kernel_pairs import KernelPair, kernel_pairs
-from hlo_cli.analysis.fusion.priority_fusion import FusionOutcome, fusion_outcome, names_in_the_pass
-from hlo_cli.commands.fuse_gpu.fusing_pass import fusing_pass
+from hlo_cli.commands.fuse_gpu.chips import gpu_of_dump
+from hlo_cli.commands.fuse_gpu.dump_decisions import COPIED, NOT_SEEN, Decisions, decisions_of
 from hlo_cli.commands.fuse_gpu.fusion_dump import FLAGS, FusionDump
-from hlo_cli.commands.fuse_gpu.pair_names import ALL_CONSUMERS, is_selected, next_pair, no_pair
+from hlo_cli.commands.fuse_gpu.pair_names import ALL_CONSUMERS, next_pair, no_pair
 from hlo_cli.commands.fuse_gpu.pairs_table import (
-    SLOWER,
     PairRow,
     pairs_table,
     reasons_table,
-    sorted_rows,
+    seconds,
 )
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
 from hlo_cli.commands.shared.where import rows_where
-from hlo_cli.dataclass import dataclass
-from hlo_cli.ir import opcodes
-from hlo_cli.ir.instruction import Computation, Instruction
+from hlo_cli.ir.compiler_files.fusion_process import FusionProcess
+from hlo_cli.ir.instruction import Computation
 from hlo_cli.ir.module import Module
 from hlo_cli.report.numbers import format_bytes, format_count, format_seconds
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage
-from hlo_cli.source import Diagnostic
+from hlo_cli.source import Diagnostic, HloError, Source
+from hlo_cli.syntax.text.parser import parse_module
+from hlo_cli.transform.gpu_dump_kernels import kernels_of_dump
 
-_FUSED: Final = "priority-fusion fused the producer into"
 _UNKNOWN: Final = "unknown"
-_NOT_SEEN: Final = "no decision found in the priority fusion dump"
-_COPY: Final = "no decision found; the copy was inserted after fusion"
+_ROUNDING: Final = 2e-9
+"""Seconds by which sums of times that XLA printed differ from times in whole ticks."""
 
 
 def report_of_dumped_why_not(
@@ -52,6 +49,8 @@ def report_of_dumped_why_not(
     `names` limit the rows to one instruction or one pair; they can be names from before the pass.
     """
     found = decisions_of(loaded, dump, names=names, within=within)
+    if dump is not None:
+        found = replace(found, rows=with_kernels(found, dump, gpu_of_dump(loaded, dump.process)))
     rows, chosen = found.rows, found.kernels
     everything = pairs_table(rows)
     table = everything if where is None else rows_where(where, everything)
@@ -64,7 +63,7 @@ def report_of_dumped_why_not(
             "pairs": len(rows),
             "fused_pairs": found.fused,
             "decided_by": "priority-fusion" if dump is not None else _UNKNOWN,
-            "decided_pairs": sum(row.reason not in ("", _NOT_SEEN, _COPY) for row in rows),
+            "decided_pairs": sum(row.reason not in ("", NOT_SEEN, COPIED) for row in rows),
         },
         parts=(*((reasons,) if reasons is not None else ()), *parts),
         next=_next(argument, rows, has_reasons=dump is not None),
@@ -73,150 +72,40 @@ def report_of_dumped_why_not(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Decisions:
-    """Pairs that are not fused, those with most at stake first, and how many of the module the pass fused.
+def with_kernels(found: Decisions, dump: FusionDump, chip: str | None) -> list[PairRow]:
+    """The rows with the times of their kernels, where these are what XLA estimated for the chip."""
+    timed = {row.name_in_pass: row for row in found.rows if row.name_in_pass and row.fused_seconds is not None}
+    names = timed.keys() - found.opaque
+    module = module_before(dump.process) if chip is not None and names else None
+    if chip is None or module is None:
+        return found.rows
+    kernels = {}
+    for name, (saved, by_consumer) in kernels_of_dump(module, dump.process, chip, names).items():
+        row = timed[name]
+        assert row.fused_seconds is not None
+        assert row.unfused_seconds is not None
+        if is_same_time(seconds(saved), row.unfused_seconds - row.fused_seconds):
+            kernels[name] = {found.names_now.get(user, user): times for user, times in by_consumer.items()}
+    return [replace(row, kernels=kernels.get(row.name_in_pass or "", {}).get(row.consumer)) for row in found.rows]
 
-    `kernels` are those that the given names stand for, `names_in_pass` their names in the pass. `opaque` are the names
-    in the pass of fusions of which the time is not modeled, such as Triton's; `names_now` are the names of the kernels
-    by those in the pass.
+
+def module_before(process: FusionProcess) -> Module | None:
+    """The module before the pass, as its dump has it; None if it does not, or is truncated."""
+    if not process.module_text or process.is_truncated:
+        return None
+    try:
+        return parse_module(Source("hlo_module_before_fusion", process.module_text))
+    except HloError:
+        return None
+
+
+def is_same_time(computed: float, printed: float) -> bool:
+    """Whether a computed time is a sum or difference of times that XLA printed with few digits.
+
+    >>> is_same_time(1e-6, 1.0000001e-6), is_same_time(1e-6, 1.1e-6)
+    (True, False)
     """
-
-    rows: list[PairRow]
-    fused: int
-    kernels: tuple[str, ...]
-    names_in_pass: tuple[str, ...]
-    opaque: frozenset[str]
-    names_now: Mapping[str, str]
-    notes: tuple[Diagnostic, ...]
-
-
-def decisions_of(
-    loaded: Loaded, dump: FusionDump | None, *, names: Sequence[str] = (), within: Computation | None
-) -> Decisions:
-    """What the pass decided on the pairs of a module."""
-    pairs = kernel_pairs(loaded.module)
-    fates = None if dump is None else _Fates(fusion_outcome(dump.process), pairs, dump.after)
-    places = [_place(name, fates, loaded) for name in names]
-    chosen = tuple(place.kernel for place in places)
-    rows = [
-        _row_of(pair, fates)
-        for pair in pairs
-        if (within is None or pair.consumer.computation is within)
-        and is_selected(chosen, pair.producer.name, pair.consumer.name)
-    ]
-    is_after = loaded.module.is_scheduled or bool(names)
-    left = rows if is_after else [row for row in rows if not row.reason.startswith(_FUSED)]
-    return Decisions(
-        sorted_rows(left),
-        len(rows) - len(left),
-        chosen,
-        tuple(place.name_then or _name_in_pass(place.kernel, fates) for place in places),
-        _opaque(loaded.module, fates),
-        {} if fates is None else fates.kernels,
-        tuple(note for place in places for note in place.notes),
-    )
-
-
-def _opaque(module: Module, fates: _Fates | None) -> frozenset[str]:
-    kernels = {each.name for each in module.instructions if each.opcode == opcodes.FUSION and _is_custom(each)}
-    names = () if fates is None else fates.names.items()
-    return frozenset(name for kernel, name in names if kernel.name in kernels)
-
-
-def _is_custom(fusion: Instruction) -> bool:
-    return fusion.attribute("kind") == "kCustom"
-
-
-def _name_in_pass(kernel: str, fates: _Fates | None) -> str:
-    if fates is None:
-        return kernel
-    return next((name for each, name in fates.names.items() if each.name == kernel), None) or kernel
-
-
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """The kernel that a name stands for, and what became of an instruction that is not a kernel any more.
-
-    `name_then` is the name that it had in the pass, if it was a kernel there only.
-    """
-
-    kernel: str
-    notes: tuple[Diagnostic, ...] = ()
-    name_then: str | None = None
-
-
-class _Fates:
-    """What the pass decided, and the names that kernels had in it."""
-
-    def __init__(self, outcome: FusionOutcome, pairs: Sequence[KernelPair], after: Module | None) -> None:
-        self.outcome = outcome
-        kernels = dict.fromkeys(kernel for pair in pairs for kernel in (pair.producer, pair.consumer))
-        self.names = names_in_the_pass(outcome, kernels, after)
-        self.kernels = {name: kernel.name for kernel, name in self.names.items()}
-
-    def name_then(self, name: str) -> str | None:
-        """The name in the pass, before which XLA adds `.0` to names; None if the pass did not see the instruction."""
-        seen = self.outcome.fused_into, self.outcome.verdicts
-        return next((each for each in (name, f"{name}.0") if any(each in names for names in seen)), None)
-
-    def last_name(self, name: str) -> str:
-        """The fusion of which an instruction became a part, or its own name."""
-        seen = {name}
-        while (into := self.outcome.fused_into.get(name)) and into[0] not in seen:
-            name = into[0]
-            seen.add(name)
-        return name
-
-
-def _place(name: str, fates: _Fates | None, loaded: Loaded) -> _Place:
-    """The kernel of a name in the module or, if it has none, in an earlier stage; HloError for an unknown name."""
-    if any(computation.instruction(name) is not None for computation in fusible_computations(loaded.module)):
-        return _Place(name)
-    if fates is not None and (then := fates.name_then(name)) is not None:
-        last = fates.last_name(then)
-        kernel = fates.kernels.get(last, last)
-        others = len(fates.outcome.fused_into.get(then, ())) - 1
-        more = f" and {format_count(others, 'more fusions')}" if others > 0 else ""
-        words = f"priority-fusion fused {name} into {last}{more}" if last != then else f"priority-fusion kept {name}"
-        note = Diagnostic("note", words + (f"; {last} is now {kernel}" if kernel != last else ""))
-        return _Place(kernel, (note,), then)
-    if (fusion := fusion_with(name, loaded.module)) is not None:
-        return _Place(fusion, (Diagnostic("note", f"{name} is part of {fusion}"),))
-    if (found := fusing_pass(loaded, name)) is not None:
-        words = f"{found.name} fused {name}" + (f" into {found.fusion}" if found.fusion else "")
-        return _Place(found.fusion or name, (Diagnostic("note", words),))
-    loaded.module.instruction(name)
-    return _Place(name)
-
-
-def fusion_with(name: str, module: Module) -> str | None:
-    """The fusion whose body has an instruction of this name, or None."""
-    bodies = {called: each.name for each in module.instructions for called in each.called_computations}
-    homes = (body for body in module.computations if body.instruction(name) is not None)
-    return next((bodies[body] for body in homes if body in bodies), None)
-
-
-def _row_of(pair: KernelPair, fates: _Fates | None) -> PairRow:
-    row = PairRow(
-        pair.producer.name, pair.consumer.name, pair.consumer.computation.name, pair.saved_bytes, "", name_in_pass=None
-    )
-    if fates is None:
-        return row
-    name = fates.names.get(pair.producer)
-    row = replace(row, name_in_pass=name)
-    verdict = fates.outcome.verdicts.get(name) if name is not None else None
-    if verdict is None and name is not None and (into := fates.outcome.fused_into.get(name)):
-        return replace(row, reason=f"{_FUSED} {into[0]}")
-    if verdict is None:
-        is_copy = opcodes.COPY in (pair.producer.opcode, pair.consumer.opcode)
-        return replace(row, reason=_COPY if is_copy else _NOT_SEEN)
-    return replace(
-        row,
-        reason=verdict.reason or SLOWER,
-        fused_seconds=verdict.fused_seconds,
-        unfused_seconds=verdict.unfused_seconds,
-    )
+    return abs(computed - printed) <= _ROUNDING + 1e-5 * abs(computed)
 
 
 def _answer(rows: Sequence[PairRow], names: Sequence[str], *, has_reasons: bool) -> str:

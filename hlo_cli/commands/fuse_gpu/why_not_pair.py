@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -12,26 +12,28 @@ from hlo_cli.analysis.gpu_fusion.breakdown import KernelParts
 from hlo_cli.analysis.gpu_fusion.durations import TICKS_PER_SECOND
 from hlo_cli.commands.fuse_gpu.chips import gpu_of_dump
 from hlo_cli.commands.fuse_gpu.decision import chosen_pair, decision_answer, decision_numbers, decision_parts
+from hlo_cli.commands.fuse_gpu.dump_decisions import decisions_of, fusion_with
 from hlo_cli.commands.fuse_gpu.fusion_dump import FusionDump
 from hlo_cli.commands.fuse_gpu.pair_names import no_pair
 from hlo_cli.commands.fuse_gpu.pairs_table import SLOWER, PairRow, pairs_table, seconds, sorted_rows
 from hlo_cli.commands.fuse_gpu.why_not_computed import FASTER, computed_notes
-from hlo_cli.commands.fuse_gpu.why_not_dump import decisions_of, dump_notes, fusion_with, report_of_dumped_why_not
+from hlo_cli.commands.fuse_gpu.why_not_dump import (
+    dump_notes,
+    is_same_time,
+    module_before,
+    report_of_dumped_why_not,
+)
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
 from hlo_cli.commands.shared.where import rows_where
 from hlo_cli.ir.compiler_files.fusion_process import FusedStep, FusionProcess
 from hlo_cli.ir.instruction import Computation
-from hlo_cli.ir.module import Module
 from hlo_cli.report.numbers import verb
 from hlo_cli.report.report import Part, Report
-from hlo_cli.source import Diagnostic, HloError, Source
-from hlo_cli.syntax.text.parser import parse_module
+from hlo_cli.source import Diagnostic
 from hlo_cli.transform.gpu_fuse import gpu_computations
 from hlo_cli.transform.gpu_pair import GpuPair, pairs_of, pairs_of_dump
 
 _NO_PARTS: Final = Diagnostic("note", "a Triton fusion takes part: the parts of XLA's times are not modeled")
-_SAME: Final = 2e-9
-"""Seconds by which sums of times that XLA printed may differ from times computed in whole ticks."""
 
 
 def report_of_computed_pair(
@@ -45,13 +47,7 @@ def report_of_computed_pair(
         pairs = _within(pairs_of(loaded.module, chip, kernels), loaded, within)
     computation = {each.name: each.computation.name for each in loaded.module.instructions}
     rows = [_row_of(pair, computation) for pair in pairs if not pair.is_fused and pair.emitted_in is None]
-    shown = {name for pair in pairs[:1] for name in (pair.producer, pair.consumer)}
-    gone = [name for name in kernels if pairs and name not in shown]
-    if gone:
-        words = (
-            f"{' and '.join(gone)} {verb(len(gone), 'is', 'are')} part of {' and '.join(sorted(shown - {*kernels}))}"
-        )
-        notes = (*notes, Diagnostic("note", f"at that time of the pass, {words}"))
+    notes = (*notes, *_homes(pairs, kernels))
     said = (*notes, *(Diagnostic("note", words) for words in computed_notes(loaded, chip)), *notes_of(loaded))
     return _report(loaded, pairs, rows, kernels, chip, decided_by=chip, notes=said, where=where, argument=argument)
 
@@ -68,7 +64,7 @@ def report_of_dumped_pair(
     """One decision of XLA, with the parts of its times by the model, if both agree."""
     chip = gpu_of_dump(loaded, dump.process)
     found = decisions_of(loaded, dump, names=names, within=within)
-    module = _module_before(dump.process)
+    module = module_before(dump.process)
     if chip is None or module is None:
         return report_of_dumped_why_not(loaded, dump, names=names, within=within, where=where, argument=argument)
     pairs = pairs_of_dump(module, dump.process, chip, found.names_in_pass)
@@ -76,12 +72,26 @@ def report_of_dumped_pair(
     if not any(pair.is_fused or pair.reason or pair.fused_ticks is not None for pair in pairs) and found.rows:
         return report_of_dumped_why_not(loaded, dump, names=names, within=within, where=where, argument=argument)
     is_opaque = bool(pairs) and not any(pair.users or pair.reason or pair.emitted_in for pair in pairs)
-    notes = (*found.notes, *((_NO_PARTS,) if is_opaque else ()), *dump_notes(dump), *notes_of(loaded))
+    notes = (
+        *found.notes,
+        *_homes(pairs, found.names_in_pass),
+        *((_NO_PARTS,) if is_opaque else ()),
+        *dump_notes(dump),
+        *notes_of(loaded),
+    )
     kernels = tuple(found.names_now.get(name, name) for name in found.names_in_pass)
+    computation = {each.name: each.computation.name for each in loaded.module.instructions}
+    own = {(row.producer, row.consumer): row for row in (_row_of(pair, computation) for pair in pairs)}
+    rows = [
+        replace(row, kernels=own[pair].kernels) if (pair := (row.producer, row.consumer)) in own else row
+        for row in found.rows
+    ]
+    if not loaded.module.is_scheduled:
+        rows = [own[pair.producer, pair.consumer] for pair in pairs if not pair.is_fused and pair.emitted_in is None]
     return _report(
         loaded,
         pairs,
-        found.rows,
+        rows,
         kernels,
         chip,
         decided_by="priority-fusion",
@@ -133,6 +143,16 @@ def _has(loaded: Loaded, pair: GpuPair) -> bool:
     return {pair.producer, pair.consumer} <= names
 
 
+def _homes(pairs: Sequence[GpuPair], names: Sequence[str]) -> Iterator[Diagnostic]:
+    """A note on instructions that the pass had fused into the producer or the consumer of the first pair."""
+    shown = {name for pair in pairs[:1] for name in (pair.producer, pair.consumer)}
+    gone = [name for name in names if shown and name not in shown]
+    if gone and len(names) > 1:
+        homes = " and ".join(sorted(shown.difference(names)))
+        words = f"{' and '.join(gone)} {verb(len(gone), 'is', 'are')} part of {homes}"
+        yield Diagnostic("note", f"at this time of the pass, {words}")
+
+
 def kernels_of(loaded: Loaded, names: Sequence[str]) -> tuple[tuple[str, ...], tuple[Diagnostic, ...]]:
     """The kernels that have the named instructions, and notes; HloError for an unknown name."""
     kernels, notes = [], []
@@ -171,15 +191,6 @@ def _row_of(pair: GpuPair, computations: dict[str, str]) -> PairRow:
     )
 
 
-def _module_before(process: FusionProcess) -> Module | None:
-    if not process.module_text:
-        return None
-    try:
-        return parse_module(Source("hlo_module_before_fusion", process.module_text))
-    except HloError:
-        return None
-
-
 def _confirmed(pair: GpuPair, process: FusionProcess, opaque: frozenset[str]) -> GpuPair:
     """The pair as XLA decided on it: without parts of times if they are not those that XLA estimated."""
     if pair.emitted_in is not None:
@@ -197,7 +208,7 @@ def _confirmed(pair: GpuPair, process: FusionProcess, opaque: frozenset[str]) ->
         )
     if pair.fused_ticks is not None and pair.unfused_ticks is not None:
         saved = seconds(pair.unfused_ticks - pair.fused_ticks)
-        if abs(saved - (verdict.unfused_seconds - verdict.fused_seconds)) <= _SAME + 1e-5 * abs(saved):
+        if is_same_time(saved, verdict.unfused_seconds - verdict.fused_seconds):
             return pair
     ticks = [round(time * TICKS_PER_SECOND) for time in (verdict.fused_seconds, verdict.unfused_seconds)]
     return replace(

@@ -29,6 +29,7 @@ _TOPICS: Final = (
     Topic("async", "Concepts", "Read async operations, and find those that are exposed"),
     Topic("schedule", "Concepts", "Read the order of instructions, and try another one"),
     Topic("fusion", "Concepts", "See what fusion combines and saves, and why pairs are not fused"),
+    Topic("gpu-fusion", "Concepts", "See what XLA:GPU fuses for a chip, how it decides, and why not"),
     Topic("cost", "Concepts", "Read flops, bytes accessed, and rooflines; what is not modeled"),
     Topic("custom-calls", "Concepts", "Find the buffers of a custom call, and write the function"),
     Topic("sharding", "Concepts", "Read shardings and replica groups; how many bytes collectives transfer"),
@@ -55,7 +56,11 @@ _TOPICS: Final = (
 TOPICS: Final = {topic.name: topic for topic in _TOPICS}
 """Every topic by its name, in the order in which they are listed."""
 
-_GENERATED: Final = {"chips": "hlo_cli.commands.help.chips", "fusion_rules": "hlo_cli.commands.help.fusion_rules"}
+_GENERATED: Final = {
+    "chips": "hlo_cli.commands.help.chips",
+    "fusion_rules": "hlo_cli.commands.help.fusion_rules",
+    "gpu_reasons": "hlo_cli.commands.help.gpu_reasons",
+}
 """Parts of pages that are made from the program's tables: the modules whose `markdown` returns them."""
 
 _PLACEHOLDER = lazy_regex(r"(?m)^<!-- generated: (\w+) -->$")
