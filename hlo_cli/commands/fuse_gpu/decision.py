@@ -50,7 +50,7 @@ def decision_answer(pair: GpuPair, chip: str) -> str:
     if pair.is_fused:
         return f"{into}: {instead}"
     if pair.fused_ticks <= pair.unfused_ticks:
-        return f"{into}, but XLA would fuse them now: {instead}"
+        return f"{into}, although fusing would take less time now: {instead}"
     return f"{into}: {SLOWER}, {instead}"
 
 

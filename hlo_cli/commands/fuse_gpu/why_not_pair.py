@@ -33,7 +33,9 @@ from hlo_cli.source import Diagnostic
 from hlo_cli.transform.gpu_fuse import gpu_computations
 from hlo_cli.transform.gpu_pair import GpuPair, pairs_of, pairs_of_dump
 
-_NO_PARTS: Final = Diagnostic("note", "a Triton fusion takes part: the parts of XLA's times are not modeled")
+_NO_PARTS: Final = Diagnostic(
+    "note", "the parts of these times are unknown: a Triton fusion takes part, or XLA kept an older estimate"
+)
 
 
 def report_of_computed_pair(
@@ -71,15 +73,13 @@ def report_of_dumped_pair(
     pairs = [_renamed(_confirmed(pair, dump.process, found.opaque), found.names_now) for pair in pairs]
     if not any(pair.is_fused or pair.reason or pair.fused_ticks is not None for pair in pairs) and found.rows:
         return report_of_dumped_why_not(loaded, dump, names=names, within=within, where=where, argument=argument)
-    is_opaque = bool(pairs) and not any(pair.users or pair.reason or pair.emitted_in for pair in pairs)
+    kernels = tuple(found.names_now.get(name, name) for name in found.names_in_pass)
     notes = (
         *found.notes,
-        *_homes(pairs, found.names_in_pass),
-        *((_NO_PARTS,) if is_opaque else ()),
+        *_homes(pairs, kernels),
         *dump_notes(dump),
         *notes_of(loaded),
     )
-    kernels = tuple(found.names_now.get(name, name) for name in found.names_in_pass)
     computation = {each.name: each.computation.name for each in loaded.module.instructions}
     own = {(row.producer, row.consumer): row for row in (_row_of(pair, computation) for pair in pairs)}
     rows = [
@@ -118,6 +118,7 @@ def _report(
     table = table if where is None else rows_where(where, table)
     pair = (pairs[0] if len(names) > 1 else chosen_pair(pairs, names[0])) if pairs else None
     parts: tuple[Part, ...] = () if pair is None else tuple(decision_parts(pair, chip))
+    has_parts = pair is None or pair.fused_ticks is None or bool(pair.users)
     by_hand = pair is not None and not pair.is_fused and pair.kernels[2] is not None
     command = f"hlo fuse {argument} --fuse {pair.producer},{pair.consumer} --chip {chip}" if pair else ""
     names_it = by_hand and pair is not None and _has(loaded, pair)
@@ -133,7 +134,7 @@ def _report(
         },
         parts=(*parts, table),
         next=(command,) if names_it and argument and argument != "-" else (),
-        notes=notes,
+        notes=notes if has_parts else (_NO_PARTS, *notes),
         input=input_facts(loaded),
     )
 
