@@ -16,6 +16,7 @@ from hlo_cli.analysis.gpu_fusion.reasons import MEANINGS, meaning_of
 from hlo_cli.source import Source
 from hlo_cli.syntax.compiler_files.fusion_process import parse_fusion_process
 from hlo_cli.transform.gpu_dump_kernels import kernels_of_dump
+from hlo_cli.transform.gpu_fuse import gpu_decisions
 from hlo_cli.transform.gpu_pair import GpuPair, pairs_of, pairs_of_dump
 from in_process import Answer, run
 
@@ -233,6 +234,14 @@ def test_pairs_that_are_not_neighbors_are_an_answer(tmp_path: Path) -> None:
     shown = _hlo(tmp_path, NORM, "t,d", "--why-not", "--chip", "h100")
     assert _screen(shown).startswith("t and d are not producer and consumer in separate kernels")
     assert shown[2] == 0
+
+
+@pytest.mark.parametrize("program", CHECKED[:6], ids=str)
+def test_every_listed_pair_can_be_asked_for_by_its_names(program: Program) -> None:
+    module = parse_module(program.text("before_priority_fusion"))
+    for decision in gpu_decisions(module, program.chip)[:6]:
+        pairs = pairs_of(module, program.chip, decision.names)
+        assert [(each.producer, each.consumer) for each in pairs] == [decision.names]
 
 
 def test_every_reason_has_a_meaning() -> None:

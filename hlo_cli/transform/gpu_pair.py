@@ -71,9 +71,9 @@ class GpuPair:
 def pairs_of(module: Module, chip: str, names: Sequence[str], *, as_is: bool = False) -> list[GpuPair]:
     """Decisions on an instruction, or on a producer and a consumer in any order; empty if none reads the other.
 
-    The pass is run first, unless the module is scheduled or taken `as_is`: `names` are of instructions before it. A
-    decision is stated at the time at which the pass fused the two, else as it is at its end. HloError for a chip
-    without figures.
+    The pass is run first, unless the module is scheduled or taken `as_is`: `names` are of instructions before it, or of
+    fusions that it makes. A decision is stated at the time at which the pass fused the two, else as it is at its end.
+    HloError for a chip without figures.
 
     >>> from hlo_cli import parse_module
     >>> text = "ENTRY e { p = f32[9] parameter(0)  n = f32[9] negate(p)  ROOT s = f32[9] add(n, p) }"
@@ -85,14 +85,30 @@ def pairs_of(module: Module, chip: str, names: Sequence[str], *, as_is: bool = F
     with no_garbage_collection():
         is_fused = as_is or module.is_scheduled
         module = desugar(module)
-        homes = [each for each in gpu_computations(module) if any(each.instruction(name) for name in names)]
-        if not homes:
-            return []
-        graph = graph_of(homes[0], module.source.text)
-        if is_fused:
-            nodes = {node.name: {node} for node in graph.nodes if node.name in names}
-            return list(_pairs(graph, model, [nodes.get(name, set()) for name in names]))
-        return list(_pairs_in_pass(graph, model, ModuleNames(module), names))
+        passing = ModuleNames(module)
+        for home in gpu_computations(module):
+            graph = graph_of(home, module.source.text)
+            if is_fused:
+                nodes = {node.name: {node} for node in graph.nodes if node.name in names}
+                found = list(_pairs(graph, model, [nodes.get(name, set()) for name in names]))
+            else:
+                found = list(_pairs_in_pass(graph, model, passing, names))
+            if found or all(home.instruction(name) for name in names):
+                return found
+    return []
+
+
+def may_be_made(name: str, module: Module) -> bool:
+    """Whether a name that a module does not have can be that of a fusion that the pass makes in it.
+
+    >>> from hlo_cli import parse_module
+    >>> module = parse_module("fusion = f32[9] negate(f32[9] a)")
+    >>> [may_be_made(name, module) for name in ("fusion", "fusion.2", "fusion.x", "add")]
+    [False, True, False, False]
+    """
+    kind, _, number = name.partition(".")
+    is_named_so = kind == opcodes.FUSION and (name == kind or number.isdecimal())
+    return is_named_so and not module.is_scheduled and all(name != each.name for each in module.instructions)
 
 
 def pairs_of_dump(module: Module, process: FusionProcess, chip: str, names: Sequence[str]) -> list[GpuPair]:
@@ -160,9 +176,14 @@ def _pairs_in_pass(
         made = len(fusion.fused)
         fusion.fuse_into(producer, consumers)
         for node, first, second in fusion.fused[made:]:
-            for each in held:
-                if first in each or second in each:
+            for each, name in zip(held, wanted, strict=True):
+                if first in each or second in each or node.name == name:
                     each.add(node)
+    if not all(held):
+        fusion.fuse_constants()  # names of fusions that only constants make
+        held = [
+            each or {node for node in graph.nodes if node.name == name} for each, name in zip(held, wanted, strict=True)
+        ]
     yield from _pairs(graph, model, held)
 
 

@@ -31,7 +31,7 @@ from hlo_cli.report.numbers import verb
 from hlo_cli.report.report import Part, Report
 from hlo_cli.source import Diagnostic
 from hlo_cli.transform.gpu_fuse import gpu_computations
-from hlo_cli.transform.gpu_pair import GpuPair, pairs_of, pairs_of_dump
+from hlo_cli.transform.gpu_pair import GpuPair, may_be_made, pairs_of, pairs_of_dump
 
 _NO_PARTS: Final = Diagnostic(
     "note", "the parts of these times are unknown: a Triton fusion takes part, or XLA kept an older estimate"
@@ -159,7 +159,8 @@ def kernels_of(loaded: Loaded, names: Sequence[str]) -> tuple[tuple[str, ...], t
     kernels, notes = [], []
     for name in names:
         kernel = name
-        if all(each.instruction(name) is None for each in fusible_computations(loaded.module)):
+        is_there = any(each.instruction(name) is not None for each in fusible_computations(loaded.module))
+        if not is_there and not may_be_made(name, loaded.module):
             kernel = fusion_with(name, loaded.module) or loaded.module.instruction(name).name
             notes += [Diagnostic("note", f"{name} is part of {kernel}")] if kernel != name else []
         kernels.append(kernel)
