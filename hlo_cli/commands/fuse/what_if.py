@@ -167,7 +167,10 @@ def _notes(
             *(state_notes(loaded, options.gpu) if options.apply else ()),
             *unknown_note(times[1]),
         )
-    return (*result.notes, *gpu, *_label(loaded, options), *copies_note(result.copies))
+    first, second = tuple(_label(loaded, options)), result.notes
+    if gpu:
+        first, second = (*second, *gpu), first
+    return (*first, *second, *copies_note(result.copies))
 
 
 _Totals = tuple[int, int, int]

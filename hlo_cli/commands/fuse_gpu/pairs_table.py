@@ -50,8 +50,9 @@ def pairs_table(rows: Sequence[PairRow], *, is_shown: bool = True) -> Table:
     is_renamed = any(row.name_in_pass not in (None, row.producer) for row in rows)
     columns = (
         Column("possible_saving_bytes", "saving", "bytes", role="saving"),
-        Column("unfused_seconds", "separate", "seconds", person=has_times),
+        Column("unfused_seconds", "separate", "seconds", person=False),
         Column("fused_seconds", "fused", "seconds", person=False),
+        Column("unfused_time", "separate", align="right", person=has_times, machine=False),
         Column("fused_time", "fused", align="right", person=has_times, machine=False),
         Column("producer", "producer", "name", role="name"),
         Column("consumer", "consumer", "name", role="name"),
@@ -70,7 +71,7 @@ def pairs_table(rows: Sequence[PairRow], *, is_shown: bool = True) -> Table:
         Column("producer_seconds", "producer time", "seconds", person=False),
         Column("consumer_seconds", "consumer time", "seconds", person=False),
     )
-    return Table("pairs", columns, tuple(map(_row, rows)), noun="pairs", person=is_shown, sorted_by="unfused_seconds")
+    return Table("pairs", columns, tuple(map(_row, rows)), noun="pairs", person=is_shown, sorted_by="unfused_time")
 
 
 def _row(row: PairRow) -> Row:
@@ -85,6 +86,7 @@ def _row(row: PairRow) -> Row:
         row.saving_bytes,
         unfused,
         fused,
+        None if unfused is None else format_seconds(unfused),
         None if fused is None else format_seconds(fused),
         row.producer,
         row.consumer,
