@@ -10,6 +10,7 @@ from typing import Final
 
 from hlo_cli.analysis.fusion.graph import Graph, Node, graph_of
 from hlo_cli.analysis.gpu_fusion.model import KernelModel
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.module import Module
 from hlo_cli.transform.fusing.common_subexpressions import CommonSubexpressions
 from hlo_cli.transform.fusing.copy_graph import copy_graph
@@ -22,7 +23,7 @@ from hlo_cli.transform.fusing.names import ModuleNames
 from hlo_cli.transform.fusing.priority_fusion import PriorityFusion
 from hlo_cli.transform.scheduling.side_effects import effects_of
 
-_MAX_NODES: Final = 1500
+_MAX_INSTRUCTIONS: Final = 1000
 """Largest computation in which passes are run again. In larger ones, all that was chosen by an order is a tie."""
 
 
@@ -83,7 +84,7 @@ class GpuPasses:
             self._merge_equal(graph)
         else:
             restore_users(graph, KernelModel(self._model.device), self._other_names)
-        self._before[graph] = copy_graph(graph) if len(graph.position) <= _MAX_NODES else None
+        self._before[graph] = copy_graph(graph) if _is_small(graph) else None
         fusion = GpuMultiOutputFusion(graph, self._model, self._names)
         fusion.run()
         self._merged[graph] = [into for _, into in fusion.fused]
@@ -94,11 +95,13 @@ class GpuPasses:
         """Fusions that another order of producers of equal priority, or of users, would change."""
         tied = self._tied.get(graph, set())
         merged = self._merged.get(graph, [])
-        if len(graph.position) <= _MAX_NODES:
+        if _is_small(graph):
             return uncertain_fusions(graph, self._made_again(graph, is_tied=bool(tied), is_merged=bool(merged)))
+        nearby = {other for node in tied for other in (*node.operands, *node.users)}
         if merged:
-            tied = tied.union(merged, *(operand.users for into in merged for operand in into.operands))
-        return tied
+            nearby.update(merged)
+            nearby.update(node for node in graph.nodes if any(map(_is_shared, node.operands)))
+        return tied | nearby
 
     def _made_again(self, graph: Graph, *, is_tied: bool, is_merged: bool) -> Iterator[Graph]:
         """Graphs of the same computation that the passes make with other orders."""
@@ -136,6 +139,14 @@ class GpuPasses:
         for node in graph.nodes:
             if node.body is not None:
                 self._model.forget(node)
+
+
+def _is_small(graph: Graph) -> bool:
+    return len(graph.computation.instructions) <= _MAX_INSTRUCTIONS
+
+
+def _is_shared(node: Node) -> bool:
+    return len(node.users) > 1 or node.opcode == opcodes.GET_TUPLE_ELEMENT
 
 
 def _touched(fusion: PriorityFusion) -> set[Node]:
