@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 
-from gpu_fusion_dumps import HOME, Program, kernels_of, named_kernels, programs
+from gpu_fusion_dumps import HOME, Kernel, Program, kernels_of, named_kernels, programs
 from hlo_cli import parse_module
 from hlo_cli.ir.module import Module
 from hlo_cli.transform.gpu_fuse import BOTH, TIE, GpuFusion, Pass, gpu_decisions, gpu_fuse, gpu_time
@@ -39,31 +39,39 @@ def test_from_text_fusions_differ_in_marked_ties_only() -> None:
     for program in MODELED:
         fusion = _fused(program, "before_priority_fusion", ("priority",))
         theirs = kernels_of(_module(program, "after_priority_fusion"))
-        for computation, ours in named_kernels(fusion.module).items():
-            left = theirs.get(computation, Counter()).copy()
-            for name, kernel in ours:
-                is_same = left[kernel] > 0
-                left[kernel] -= is_same
-                assert is_same or fusion.certainty[name] == TIE, (str(program), name)
-                total, same = total + 1, same + is_same
+        assert _unlike(fusion, theirs) <= {TIE}, str(program)
+        for computation, ours in kernels_of(fusion.module).items():
+            total += ours.total()
+            same += (ours & theirs.get(computation, Counter())).total()
     assert same / total > 0.97
 
 
-@pytest.mark.parametrize("program", programs(), ids=str)
-def test_multi_output_fusions_are_those_of_xla(program: Program) -> None:
-    if program.home.name == "mlp_stats":
-        pytest.skip("another partner: the text does not have the order of users")
-    fusion = _fused(program, "before_multi_output_fusion", ("multi-output",))
-    assert kernels_of(fusion.module) == kernels_of(_module(program, "after_multi_output_fusion"))
+def test_multi_output_fusions_differ_in_marked_ties_only() -> None:
+    changed, same = 0, 0
+    for program in programs():
+        fusion = _fused(program, "before_multi_output_fusion", ("multi-output",))
+        before, theirs = (kernels_of(_module(program, f"{when}_multi_output_fusion")) for when in ("before", "after"))
+        is_same = kernels_of(fusion.module) == theirs
+        assert is_same or _unlike(fusion, theirs) <= {TIE}, str(program)
+        changed, same = changed + (before != theirs), same + (is_same and before != theirs)
+    assert same / changed > 0.9
 
 
-def test_both_passes_together() -> None:
-    same = [
-        kernels_of(_fused(program, "before_priority_fusion", BOTH, with_ids=True).module)
-        == kernels_of(_module(program, "after_multi_output_fusion"))
-        for program in WITH_IDS
-    ]
-    assert sum(same) >= len(same) - 1
+def test_both_passes_together_differ_in_marked_ties_only() -> None:
+    same = []
+    for program in WITH_IDS:
+        fusion = _fused(program, "before_priority_fusion", BOTH, with_ids=True)
+        theirs = kernels_of(_module(program, "after_multi_output_fusion"))
+        same.append(kernels_of(fusion.module) == theirs)
+        assert same[-1] or _unlike(fusion, theirs) <= {TIE}, str(program)
+    assert sum(same) / len(same) > 0.9
+
+
+def test_few_fusions_are_ties() -> None:
+    certain = Counter(
+        label for program in MODELED for label in _fused(program, "before_priority_fusion", BOTH).certainty.values()
+    )
+    assert certain[TIE] < 0.2 * certain.total()
 
 
 def test_a_fused_module_takes_less_time_by_the_model() -> None:
@@ -108,7 +116,12 @@ def test_rewritten_modules_are_accepted_by_xla() -> None:
 
 
 def test_the_screen_says_how_certain_fusions_are() -> None:
-    shown, notes, code = _hlo("fuse", _before(WITH_IDS[0]), "--run-pass", "--chip", "h100", "--verbose")
+    program = next(
+        each
+        for each in MODELED
+        if each.chip == "h100" and TIE in _fused(each, "before_priority_fusion", BOTH).certainty.values()
+    )
+    shown, notes, code = _hlo("fuse", _before(program), "--run-pass", "--chip", "h100", "--verbose")
     assert code == 0
     assert TIE in shown
     assert "predicted time on h100: " in " ".join(shown.split())
@@ -139,6 +152,18 @@ def test_a_gpu_module_needs_a_chip() -> None:
     _, notes, code = _hlo("fuse", str(HOME.parent / "gpu" / "h100_scan"), "--run-pass")
     assert code == 2
     assert "--run-pass on a GPU module requires --chip NAME" in notes
+
+
+def _unlike(fusion: GpuFusion, theirs: dict[str, Counter[Kernel]]) -> set[str]:
+    """How certain the fusions are that XLA does not make."""
+    found = set()
+    for computation, ours in named_kernels(fusion.module).items():
+        left = theirs.get(computation, Counter()).copy()
+        for name, kernel in ours:
+            if not left[kernel]:
+                found.add(fusion.certainty[name])
+            left[kernel] -= 1
+    return found
 
 
 def _hlo(*arguments: str) -> Answer:

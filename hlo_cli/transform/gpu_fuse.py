@@ -22,16 +22,13 @@ from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import CALLERS
 from hlo_cli.transform.desugar import desugar
-from hlo_cli.transform.fusing.common_subexpressions import CommonSubexpressions
-from hlo_cli.transform.fusing.dead_code import without_dead, without_uncalled
-from hlo_cli.transform.fusing.fusion_history import restore_users
-from hlo_cli.transform.fusing.gpu_multi_output_fusion import GpuMultiOutputFusion
+from hlo_cli.transform.fusing.dead_code import without_uncalled
 from hlo_cli.transform.fusing.gpu_order import identities_of
+from hlo_cli.transform.fusing.gpu_passes import GpuPasses
 from hlo_cli.transform.fusing.names import ModuleNames
 from hlo_cli.transform.fusing.priority_fusion import PriorityFusion
 from hlo_cli.transform.fusing.rebuild import rebuild
 from hlo_cli.transform.rewritable import check_rewritable
-from hlo_cli.transform.scheduling.side_effects import effects_of
 
 Pass = Literal["priority", "multi-output"]
 BOTH: Final[tuple[Pass, ...]] = ("priority", "multi-output")
@@ -128,11 +125,10 @@ class _Pipeline:
         self.module = module
         self.model = model
         self.passes = passes
-        self.names = ModuleNames(module)
-        self.equal = CommonSubexpressions()
-        self.effects = effects_of(module.computations)
         self.fused: list[GpuFused] = []
-        self.tied: set[Node] = set()
+        self.run_passes = GpuPasses(
+            module, model, is_priority="priority" in passes, is_multi_output="multi-output" in passes
+        )
 
     def run(self) -> GpuFusion:
         """Runs the passes on all computations, then builds the module."""
@@ -141,58 +137,31 @@ class _Pipeline:
         before = sum(self._time(graph) for graph in graphs.values())
         if "priority" in self.passes:
             for graph in graphs.values():
-                self._fuse_by_priority(graph)
+                for node, producer, consumer in self.run_passes.fuse_by_priority(graph):
+                    self.fused.append(GpuFused(producer.name, consumer.name, node.name, "priority"))
         if "multi-output" in self.passes:
             for graph in graphs.values():
-                self._fuse_with_several_results(graph)
+                for other, into in self.run_passes.fuse_with_several_results(graph):
+                    self.fused.append(GpuFused(other.name, into.name, into.name, "multi-output"))
         after = sum(self._time(graph) for graph in graphs.values())
-        certainty = {
-            node.name: self._certainty_of(node)
-            for graph in graphs.values()
-            for node in graph.nodes
-            if node.body is not None and node.kind != "kCustom"
-        }
+        certainty: dict[str, str] = {}
+        for graph in graphs.values():
+            ties = self.run_passes.ties(graph)
+            fusions = (node for node in graph.nodes if node.body is not None and node.kind != "kCustom")
+            certainty.update((node.name, _certainty_of(node, ties)) for node in fusions)
         made = without_uncalled(rebuild(self.module, graphs))
         return GpuFusion(made, tuple(self.fused), certainty, (microseconds(before), microseconds(after)))
-
-    def _fuse_by_priority(self, graph: Graph) -> None:
-        identities, are_exact = identities_of(graph)
-        fusion = PriorityFusion(graph, self.model, self.names, identities)
-        fusion.run()
-        for node, producer, consumer in fusion.fused:
-            self.fused.append(GpuFused(producer.name, consumer.name, node.name, "priority"))
-            if not are_exact and (producer in fusion.ties or {producer, consumer} & self.tied):
-                self.tied.add(node)
-        without_dead(graph, self.effects)
-
-    def _fuse_with_several_results(self, graph: Graph) -> None:
-        if "priority" in self.passes:
-            self._merge_equal(graph)
-        else:
-            restore_users(graph, KernelModel(self.model.device), ModuleNames(self.module))
-        fusion = GpuMultiOutputFusion(graph, self.model, self.names)
-        fusion.run()
-        for other, into in fusion.fused:
-            self.fused.append(GpuFused(other.name, into.name, into.name, "multi-output"))
-            self.tied.add(into)  # the order of users chooses among several partners, and no dump has it
-        without_dead(graph, self.effects)
-
-    def _merge_equal(self, graph: Graph) -> None:
-        """Merges equal operations in fusions, as XLA does between the passes."""
-        self.equal.merge_in(graph)
-        for node in graph.nodes:
-            if node.body is not None:
-                self.model.forget(node)
-
-    def _certainty_of(self, node: Node) -> str:
-        if any(map(is_triton, (*node.operands, *node.users))):
-            return TRITON
-        return TIE if node in self.tied else EXACT
 
     def _time(self, graph: Graph) -> int:
         """Ticks of all kernels of a computation that the model knows."""
         kernels = (node for node in graph.nodes if _is_kernel(node))
         return sum(LAUNCH + self.model.time(node).ticks for node in kernels)
+
+
+def _certainty_of(node: Node, ties: set[Node]) -> str:
+    if any(map(is_triton, (*node.operands, *node.users))):
+        return TRITON
+    return TIE if node in ties else EXACT
 
 
 def gpu_time(module: Module, chip: str) -> tuple[float, int]:

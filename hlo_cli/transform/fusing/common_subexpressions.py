@@ -45,25 +45,37 @@ class CommonSubexpressions:
         found: dict[Hashable, Node] = {}
         merged = 0
         for node in reversed(users_first(body)):
-            if node.opcode == opcodes.PARAMETER or node.body is not None:
+            if node.opcode in (opcodes.PARAMETER, opcodes.IOTA) or node.body is not None:
                 continue
             same = found.setdefault(self.key(node), node)
             if same is node:
+                self._merge_iotas(node, body)
                 continue
             node.replace_by(same)
-            node.detach()
-            body.nodes.pop(node, None)
             body.root = same if body.root is node else body.root
+            _remove(node, body)
             merged += 1
         if merged:
             body.computation = None
         return merged
 
+    def _merge_iotas(self, node: Node, body: FusionBody) -> None:
+        """Merges equal iotas that are operands of one operation; others stay, as they have no operands to compare."""
+        first: dict[Hashable, Node] = {}
+        for position, operand in enumerate(node.operands):
+            if operand.opcode == opcodes.IOTA and (same := first.setdefault(self.key(operand), operand)) is not operand:
+                node.replace_operand(position, same)
+                if not operand.users:
+                    body.nodes.pop(operand, None)
+
+    def _operand_key(self, operand: Node) -> Hashable:
+        return self.key(operand) if operand.opcode == opcodes.IOTA else id(operand)
+
     def key(self, node: Node) -> Hashable:
         """What distinguishes an operation from others in the same fusion."""
-        operands = [id(operand) for operand in node.operands]
+        operands = [self._operand_key(operand) for operand in node.operands]
         if node.opcode in COMMUTATIVE:
-            operands.sort()
+            operands.sort(key=hash)
         if node.opcode != node.instruction.opcode:  # made by a pass: a tuple, or one of its elements
             return node.opcode, node.number, tuple(operands)
         return node.opcode, str(node.shape), tuple(operands), self._content_of(node.instruction)
@@ -88,3 +100,16 @@ class CommonSubexpressions:
                 )
             known = self._contents[computation] = tuple(lines)
         return known
+
+
+def _remove(node: Node, body: FusionBody) -> None:
+    """Removes a node without users, and operands that only it used."""
+    waiting = [node]
+    while waiting:
+        dead = waiting.pop()
+        if dead.users or dead.opcode == opcodes.PARAMETER:
+            continue
+        operands = list(dict.fromkeys(dead.operands))
+        dead.detach()
+        body.nodes.pop(dead, None)
+        waiting += operands

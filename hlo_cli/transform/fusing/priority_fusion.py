@@ -49,8 +49,8 @@ class Update(NamedTuple):
 class PriorityFusion:
     """Pass over one computation; `fused` and `updates` are the steps that XLA writes to its dump.
 
-    `identities` order producers of equal priority: the greatest is fused first. `ties` are fused producers that only
-    they put before others.
+    `identities` order producers of equal priority: the greatest is fused first. `ties` are the producers whose order
+    only they decide.
     """
 
     graph: Graph
@@ -99,7 +99,7 @@ class PriorityFusion:
             if self.priorities.get(producer) != -priority:
                 continue
             if self._heap and self._heap[0][0] == priority and self.priorities.get(self._heap[0][3]) == -priority:
-                self.ties.add(producer)
+                self.ties.update((producer, self._heap[0][3]))
             del self.priorities[producer]
             if self.consumers_of(producer):
                 return producer
