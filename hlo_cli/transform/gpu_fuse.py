@@ -23,7 +23,7 @@ from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import CALLERS
 from hlo_cli.transform.desugar import desugar
 from hlo_cli.transform.fusing.common_subexpressions import CommonSubexpressions
-from hlo_cli.transform.fusing.dead_code import without_dead, without_uncalled
+from hlo_cli.transform.fusing.dead_code import uncalled_names, without_dead, without_uncalled
 from hlo_cli.transform.fusing.fusion_history import restore_users
 from hlo_cli.transform.fusing.gpu_multi_output_fusion import GpuMultiOutputFusion
 from hlo_cli.transform.fusing.gpu_order import identities_of
@@ -152,7 +152,8 @@ class _Pipeline:
             for node in graph.nodes
             if node.body is not None and node.kind != "kCustom"
         }
-        made = without_uncalled(rebuild(self.module, graphs))
+        kept = frozenset[str]() if "multi-output" in self.passes else uncalled_names(self.module)
+        made = without_uncalled(rebuild(self.module, graphs), kept=kept)  # XLA removes them between the passes
         return GpuFusion(made, tuple(self.fused), certainty, (microseconds(before), microseconds(after)))
 
     def _fuse_by_priority(self, graph: Graph) -> None:
