@@ -22,7 +22,7 @@ from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import CALLERS
 from hlo_cli.transform.desugar import desugar
-from hlo_cli.transform.fusing.dead_code import without_uncalled
+from hlo_cli.transform.fusing.dead_code import uncalled_names, without_uncalled
 from hlo_cli.transform.fusing.gpu_order import identities_of
 from hlo_cli.transform.fusing.gpu_passes import GpuPasses
 from hlo_cli.transform.fusing.names import ModuleNames
@@ -149,7 +149,8 @@ class _Pipeline:
             ties = self.run_passes.ties(graph)
             fusions = (node for node in graph.nodes if node.body is not None and node.kind != "kCustom")
             certainty.update((node.name, _certainty_of(node, ties)) for node in fusions)
-        made = without_uncalled(rebuild(self.module, graphs))
+        kept = frozenset[str]() if "multi-output" in self.passes else uncalled_names(self.module)
+        made = without_uncalled(rebuild(self.module, graphs), kept=kept)  # XLA removes them between the passes
         return GpuFusion(made, tuple(self.fused), certainty, (microseconds(before), microseconds(after)))
 
     def _time(self, graph: Graph) -> int:

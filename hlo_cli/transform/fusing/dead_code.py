@@ -9,7 +9,6 @@ from dataclasses import replace
 
 from hlo_cli.analysis.fusion.graph import Graph
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.instruction import Computation
 from hlo_cli.ir.module import Module
 from hlo_cli.transform.scheduling.side_effects import Effects
 
@@ -33,19 +32,31 @@ def without_dead(graph: Graph, effects: Effects) -> None:
             graph.remove(node)
 
 
-def without_uncalled(module: Module) -> Module:
-    """Module without computations that are not reachable from the entry.
+def without_uncalled(module: Module, *, kept: frozenset[str] = frozenset()) -> Module:
+    """Module without computations that are not reachable from the entry or from those named in `kept`.
 
     >>> from hlo_cli import parse_module
     >>> module = parse_module("f { ROOT p = s8[] parameter(0) }  ENTRY e { ROOT q = s8[] parameter(0) }")
     >>> [computation.name for computation in without_uncalled(module).computations]
     ['e']
     """
-    called: set[Computation] = {module.entry}
-    waiting = [module.entry]
+    waiting = [module.entry, *(each for each in module.computations if each.name in kept)]
+    called = set(waiting)
     while waiting:
         for instruction in waiting.pop().instructions:
             new = [each for each in instruction.called_computations if each not in called]
             called.update(new)
             waiting.extend(new)
     return replace(module, computations=tuple(each for each in module.computations if each in called))
+
+
+def uncalled_names(module: Module) -> frozenset[str]:
+    """Names of computations that no instruction calls, other than the entry.
+
+    >>> from hlo_cli import parse_module
+    >>> module = parse_module("f { ROOT p = s8[] parameter(0) }  ENTRY e { ROOT q = s8[] parameter(0) }")
+    >>> sorted(uncalled_names(module))
+    ['f']
+    """
+    called = {each for instruction in module.instructions for each in instruction.called_computations}
+    return frozenset(each.name for each in module.computations if each not in called and each is not module.entry)
