@@ -21,35 +21,50 @@ from running import STUB
 
 _COMPILE = (
     """
-import sys
+import os, signal, sys
 import jax
 from jax._src.lib import _jax
 from jaxlib import _hlo, _xla
 """
     + STUB
     + """
-client = jax.devices("cpu")[0].client
-devices = _jax.DeviceList(tuple(client.local_devices()[:1]))
-for line in sys.stdin:
-    place = line.strip()
-    given = None
-    try:
-        with open(place + "/given.txt") as file:
-            module = _hlo.hlo_module_from_text(file.read())
-        given = module.as_serialized_hlo_module_proto()
-        settings = _jax.CompileOptions()
-        settings.env_option_overrides = [("xla_dump_to", place), ("xla_dump_hlo_as_text", True), ("xla_backend_optimization_level", 0)]
-        _xla.register_xla_transform("inject", 1, lambda ignored: given)
-        small, _ = stub(module)
-        translated = _jax.mlir.hlo_to_stablehlo(small.as_serialized_hlo_module_proto())
-        client.compile_and_load(translated, devices, settings)
-    except Exception as error:
-        with open(place + "/error.txt", "w") as file:
-            file.write(str(error))
-    finally:
-        if given is not None:
-            _xla.clear_xla_transform("inject", 1)
-    print("done", flush=True)
+def compile_texts():
+    client = jax.devices("cpu")[0].client
+    devices = _jax.DeviceList(tuple(client.local_devices()[:1]))
+    for line in sys.stdin:
+        place = line.strip()
+        given = None
+        try:
+            with open(place + "/given.txt") as file:
+                module = _hlo.hlo_module_from_text(file.read())
+            given = module.as_serialized_hlo_module_proto()
+            settings = _jax.CompileOptions()
+            settings.env_option_overrides = [("xla_dump_to", place), ("xla_dump_hlo_as_text", True), ("xla_backend_optimization_level", 0)]
+            _xla.register_xla_transform("inject", 1, lambda ignored: given)
+            small, _ = stub(module)
+            translated = _jax.mlir.hlo_to_stablehlo(small.as_serialized_hlo_module_proto())
+            client.compile_and_load(translated, devices, settings)
+        except Exception as error:
+            with open(place + "/error.txt", "w") as file:
+                file.write(str(error))
+        finally:
+            if given is not None:
+                _xla.clear_xla_transform("inject", 1)
+        print("done", flush=True)
+
+status = 1
+while status:
+    child = os.fork()
+    if child == 0:
+        unread, messages = os.pipe()  # a process that XLA ends does not write where it was
+        os.close(unread)
+        os.dup2(messages, 2)
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+        compile_texts()
+        os._exit(0)
+    status = os.waitpid(child, 0)[1]
+    if status:
+        print("ended", flush=True)
 """
 )
 
@@ -71,25 +86,20 @@ def assigned(texts: Iterable[str]) -> Iterator[Answer | None]:
     """The answer to each text; None for one whose process ended before its buffers were assigned."""
     pytest.importorskip("jaxlib._hlo")
     pytest.importorskip("jax")
-    process: subprocess.Popen[str] | None = None
+    process = _started()
+    assert process.stdin is not None
+    assert process.stdout is not None
     try:
         for text in texts:
             with tempfile.TemporaryDirectory() as place:
                 (Path(place) / "given.txt").write_text(text)
-                if process is None:
-                    process = _started()
-                assert process.stdin is not None
-                assert process.stdout is not None
                 process.stdin.write(f"{place}\n")
                 process.stdin.flush()
-                if not process.stdout.readline():
-                    process.wait()
-                    process = None
+                assert process.stdout.readline(), "the process that starts others ended"
                 yield _answer(Path(place))
     finally:
-        if process is not None:
-            process.kill()
-            process.wait()
+        process.stdin.close()
+        process.wait()
 
 
 def _started() -> subprocess.Popen[str]:
