@@ -38,7 +38,7 @@ def is_reduction_like(part: Part, warp: int) -> bool:
     """Whether an operation is a fast reduction, or a fusion with one as hero."""
     if part.node.body is None:
         return fast_reduction(part.node, warp) is not None
-    if part.is_plain and all(each.opcode != opcodes.PARAMETER for each in part.results):
+    if part.is_plain:
         return False
     view = View(part)
     roots = view.roots

@@ -49,7 +49,9 @@ def analyze(view: View, warp: int) -> Analysis:
     'transpose'
     """
     roots = tuple(view.roots)
-    if (view.is_plain or not view.has_any(HEROES)) and HEROES.isdisjoint([root.opcode for root in roots]):
+    if view.is_plain:
+        return Analysis(LOOP, roots, roots)
+    if not view.has_any(HEROES) and HEROES.isdisjoint([root.opcode for root in roots]):
         is_scatter = len(roots) == 1 and roots[0].opcode == opcodes.SCATTER
         return Analysis(SCATTER if is_scatter else LOOP, roots, roots)
     heroes = tuple(hero_of(view, root) for root in roots)

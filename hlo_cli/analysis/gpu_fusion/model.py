@@ -14,7 +14,7 @@ from hlo_cli.analysis.gpu_fusion.coalescing import is_coalesced, is_reduction_li
 from hlo_cli.analysis.gpu_fusion.device_time import DeviceTime, overlapped
 from hlo_cli.analysis.gpu_fusion.durations import TICKS_PER_MICROSECOND, f32
 from hlo_cli.analysis.gpu_fusion.emitters import Analysis, analyze
-from hlo_cli.analysis.gpu_fusion.launch import Launches
+from hlo_cli.analysis.gpu_fusion.launch import Launch, Launches
 from hlo_cli.analysis.gpu_fusion.parts import Part
 from hlo_cli.analysis.gpu_fusion.shapes import Sizes
 from hlo_cli.analysis.gpu_fusion.view import View
@@ -51,9 +51,10 @@ class KernelTime(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class _Kernel:
-    """What times of kernels with a node depend on; valid until the node changes. `sizes` are bytes of the operands.
+    """A node as a kernel of its own, valid until the node changes.
 
-    `places` has the first place of each of the `operands`; other nodes may take their places.
+    `places` has the first place of each of the `operands`, and `sizes` their bytes; other nodes of the same shapes may
+    take their places.
     """
 
     part: Part
@@ -64,7 +65,9 @@ class _Kernel:
     is_elementwise: bool
     moves_minor: bool
     is_reduction: bool
-    time: KernelTime | None = None
+    analysis: Analysis
+    launch: Launch
+    time: KernelTime
 
 
 Read: TypeAlias = tuple[Node, int, int]
@@ -83,7 +86,7 @@ class KernelModel:
     (57750, 1954, 4000000, 'loop')
     """
 
-    __slots__ = ("_analyses", "_counter", "_kernels", "_launches", "_merged", "_parts", "_sizes", "_takes", "device")
+    __slots__ = ("_counter", "_kernels", "_launches", "_merged", "_parts", "_sizes", "_takes", "device")
 
     def __init__(self, device: GpuDevice) -> None:
         self.device = device
@@ -92,22 +95,13 @@ class KernelModel:
         self._launches = Launches(device)
         self._takes = DeviceTime(device)
         self._parts: dict[Node, Part] = {}
-        self._analyses: dict[Node, Analysis] = {}
         self._kernels: dict[Node, _Kernel] = {}
-        self._merged: tuple[Part, Part, View, Analysis] | None = None
+        self._merged: tuple[Part, Part, Analysis, Launch] | None = None
 
     def forget(self, node: Node) -> None:
         """Forgets what is known of a node that changed."""
         self._parts.pop(node, None)
-        self._analyses.pop(node, None)
         self._kernels.pop(node, None)
-
-    def part(self, node: Node) -> Part:
-        """Operations of a node."""
-        found = self._parts.get(node)
-        if found is None:
-            found = self._parts[node] = Part(node)
-        return found
 
     def work(self, node: Node) -> Work:
         """Work of a node."""
@@ -115,30 +109,15 @@ class KernelModel:
 
     def analysis(self, node: Node) -> Analysis:
         """Emitter of the kernel of a node."""
-        found = self._analyses.get(node)
-        if found is None:
-            found = self._analyses[node] = analyze(View(self.part(node)), self.device.threads_per_warp)
-        return found
+        return self._kernel(node).analysis
 
     def merged_analysis(self, producer: Node, consumer: Node) -> Analysis:
         """Emitter of the kernel of a producer fused into a consumer."""
-        return self._merge(self.part(producer), self.part(consumer))[1]
-
-    def _merge(self, producer: Part, consumer: Part) -> tuple[View, Analysis]:
-        """The last pair is remembered: its time is asked for after its emitter."""
-        if (last := self._merged) is not None and last[0] is producer and last[1] is consumer:
-            return last[2], last[3]
-        view = View(consumer, producer)
-        analysis = analyze(view, self.device.threads_per_warp)
-        self._merged = producer, consumer, view, analysis
-        return view, analysis
+        return self._merge(self._part(producer), self._part(consumer))[0]
 
     def time(self, node: Node) -> KernelTime:
         """Time of the kernel of a node (`EstimateRunTimeForInstruction`)."""
-        kernel = self._kernel(node)
-        if kernel.time is None:
-            kernel.time = self._time(kernel)
-        return kernel.time
+        return (self._kernels.get(node) or self._kernel(node)).time
 
     def fused_time(self, producer: Node, consumer: Node, *, keeps_producer: bool = False) -> KernelTime:
         """Time of the kernel of a producer fused into a consumer (`EstimateRunTimeForFusion`).
@@ -146,9 +125,11 @@ class KernelModel:
         With `keeps_producer` it also writes the producer's result.
         """
         one, other = self._kernel(producer), self._kernel(consumer)
-        first, second = self.time(producer), self.time(consumer)
-        view, analysis = self._merge(one.part, other.part)
-        launch = self._launches.of(view, analysis)
+        first, second = one.time, other.time
+        if one.part.is_plain and other.part.is_plain:
+            analysis, launch = other.analysis, other.launch
+        else:
+            analysis, launch = self._merge(one.part, other.part)
         blocks, emitter = launch.blocks, analysis.emitter
         coalesced = is_coalesced(
             emitter,
@@ -168,37 +149,45 @@ class KernelModel:
         total = overlapped(compute, memory)
         return KernelTime(total, flops, read, written, write_ticks, *launch, coalesced, emitter, compute, memory)
 
-    def _kernel(self, node: Node) -> _Kernel:
-        found = self._kernels.get(node)
-        if found is not None:
-            if found.operands != node.operands:
-                found.operands, found.places = list(node.operands), _places(node.operands)
-        else:
-            part = self.part(node)
-            found = self._kernels[node] = _Kernel(
-                part,
-                self._counter.of(node),
-                list(node.operands),
-                _places(node.operands),
-                tuple([self._sizes.of(operand.shape) for operand in node.operands]),
-                part.opcodes <= ELEMENTWISE or is_elementwise(node),
-                transposes_minor(part),
-                is_reduction_like(part, self.device.threads_per_warp),
-            )
+    def _part(self, node: Node) -> Part:
+        found = self._parts.get(node)
+        if found is None:
+            found = self._parts[node] = Part(node)
         return found
 
-    def _time(self, kernel: _Kernel) -> KernelTime:
-        node, work = kernel.part.node, kernel.work
-        analysis = self.analysis(node)
-        launch = self._launches.of(View(kernel.part), analysis)
-        coalesced = is_coalesced(analysis.emitter, moves_minor=kernel.moves_minor, both_reduce=False)
+    def _merge(self, producer: Part, consumer: Part) -> tuple[Analysis, Launch]:
+        """Emitter and launch of both as one kernel; the last are remembered, as rules ask for them before times do."""
+        if (last := self._merged) is not None and last[0] is producer and last[1] is consumer:
+            return last[2], last[3]
+        view = View(consumer, producer)
+        analysis = analyze(view, self.device.threads_per_warp)
+        launch = self._launches.of(view, analysis)
+        self._merged = producer, consumer, analysis, launch
+        return analysis, launch
+
+    def _kernel(self, node: Node) -> _Kernel:
+        found = self._kernels.get(node)
+        if found is None:
+            found = self._kernels[node] = self._new_kernel(node)
+        elif found.operands != node.operands:
+            found.operands, found.places = list(node.operands), _places(node.operands)
+        return found
+
+    def _new_kernel(self, node: Node) -> _Kernel:
+        part, work, operands = self._part(node), self._counter.of(node), list(node.operands)
+        places, sizes = _places(operands), tuple([self._sizes.of(operand.shape) for operand in operands])
+        view = View(part)
+        analysis = analyze(view, self.device.threads_per_warp)
+        launch = self._launches.of(view, analysis)
+        moves_minor, is_reduction = transposes_minor(part), is_reduction_like(part, self.device.threads_per_warp)
+        coalesced = is_coalesced(analysis.emitter, moves_minor=moves_minor, both_reduce=False)
         read = ticks = 0
-        for operand, size, count in _reads(kernel):
+        for operand, size, count in _reads(operands, places, sizes, work):
             read += count
             ticks += self.read_ticks(operand, size, count, launch.blocks, coalesced)
         write_ticks = self._takes.write(work.written)
         compute, memory = self._takes.compute(work.flops, launch), ticks + write_ticks
-        return KernelTime(
+        time = KernelTime(
             overlapped(compute, memory),
             work.flops,
             read,
@@ -210,10 +199,15 @@ class KernelModel:
             compute,
             memory,
         )
+        elementwise = part.opcodes <= ELEMENTWISE or is_elementwise(node)
+        return _Kernel(
+            part, work, operands, places, sizes, elementwise, moves_minor, is_reduction, analysis, launch, time
+        )
 
     def reads(self, node: Node) -> list[Read]:
         """What the kernel of a node reads, for each operand in its order."""
-        return _reads(self._kernel(node))
+        kernel = self._kernel(node)
+        return _reads(kernel.operands, kernel.places, kernel.sizes, kernel.work)
 
     def fused_reads(self, producer: Node, consumer: Node) -> list[Read]:
         """What the kernel of a producer fused into a consumer reads."""
@@ -229,10 +223,9 @@ class KernelModel:
         return self._takes.read(size, count, blocks, rate)
 
 
-def _reads(kernel: _Kernel) -> list[Read]:
+def _reads(operands: list[Node], places: dict[Node, int], sizes: tuple[int, ...], work: Work) -> list[Read]:
     """What a kernel reads."""
-    reads, places = kernel.work.reads, kernel.places
-    return [(each, size, reads[places[each]]) for each, size in zip(kernel.operands, kernel.sizes, strict=False)]
+    return [(each, size, work.reads[places[each]]) for each, size in zip(operands, sizes, strict=True)]
 
 
 def _fused_reads(one: _Kernel, other: _Kernel) -> tuple[float, list[Read]]:
@@ -242,7 +235,7 @@ def _fused_reads(one: _Kernel, other: _Kernel) -> tuple[float, list[Read]]:
     reads: list[Read] = []
     for operand, size, used in zip(other.operands, other.sizes, other.work.utilization, strict=False):
         if operand is producer:
-            use = f32(use + used)
+            use = f32(use + used) if use else used
             continue
         count = other.work.reads[of[operand]]
         reads.append((operand, size, count + _shared_bytes(one, other, operand) if operand in at else count))

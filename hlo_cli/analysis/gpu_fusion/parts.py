@@ -20,7 +20,7 @@ class Part:
     """Operations of a node, without parameters and the tuple of results; valid until the node changes.
 
     `results` compute the results, `opcodes` are those of all operations, `movers` the transposes and concatenates. The
-    kernel of plain parts is a loop over the result.
+    kernel of plain parts is a loop over the result, whatever else is in it.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.fusion.graph import graph_of
@@ -42,7 +42,8 @@ class Part:
                 self.operations.remove(root)
                 self.results = root.operands
         self.opcodes = {each.opcode for each in self.operations}
-        self.is_plain = self.opcodes.isdisjoint(_DECISIVE)
+        has_outer_result = any(each.opcode == opcodes.PARAMETER for each in self.results)
+        self.is_plain = self.opcodes.isdisjoint(_DECISIVE) and not has_outer_result
         self.movers = [] if self.is_plain else [each for each in self.operations if each.opcode in _MOVERS]
 
     def contains(self, node: Node) -> bool:

@@ -163,7 +163,8 @@ class GpuFusionRules:
     def _budget(self, node: Node) -> _Budget:
         found = self._budgets.get(node)
         if found is None:
-            inside = [node] if node.body is None else list(node.body.operations)
+            inside = [node] if node.body is None else node.body.operations
+            inside = [each for each in inside if each.opcode in (opcodes.REDUCE, opcodes.TRANSPOSE)]
             warp = self._model.device.threads_per_warp
             shared = reductions = 0
             for each in inside:

@@ -6,7 +6,7 @@ xla/backends/gpu/transforms/multi_output_fusion.cc.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from hlo_cli.analysis.fusion.elements import is_effective_scalar, is_elementwise, is_fusible
 from hlo_cli.analysis.fusion.graph import Node
@@ -14,9 +14,9 @@ from hlo_cli.analysis.fusion.in_place import in_place_operands, slice_bounds
 from hlo_cli.analysis.gpu_fusion.coalescing import is_reduction_like
 from hlo_cli.analysis.gpu_fusion.emitters import hero_of, is_intermediate, is_real_reduction, moves_nothing
 from hlo_cli.analysis.gpu_fusion.parts import Part
-from hlo_cli.analysis.gpu_fusion.reductions import fast_reduction
+from hlo_cli.analysis.gpu_fusion.reductions import Reduction, fast_reduction
 from hlo_cli.analysis.gpu_fusion.rules import is_fusible_bitcast, is_scatter_fusion
-from hlo_cli.analysis.gpu_fusion.transposes import tiled_transpose_of
+from hlo_cli.analysis.gpu_fusion.transposes import TiledTranspose, tiled_transpose_of
 from hlo_cli.analysis.gpu_fusion.view import View
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.layout import Layout
@@ -92,13 +92,49 @@ def are_updates(one: Node, other: Node) -> bool:
     return any(node.body is not None and node.body.root.opcode == opcodes.DYNAMIC_UPDATE_SLICE for node in (one, other))
 
 
-def have_same_loops(one: Node, other: Node, warp: int) -> bool:
+class Loop(NamedTuple):
+    """What decides whether a node shares its loop with another: its hero, how that is computed, and the shape."""
+
+    owner: Node
+    hero: Node
+    reduction: Reduction | None
+    tiled: TiledTranspose | None
+    shape: Shape
+
+    @property
+    def is_special(self) -> bool:
+        """Whether the hero has an emitter of its own."""
+        return self.reduction is not None or self.tiled is not None
+
+    @property
+    def is_untiled(self) -> bool:
+        """Whether the hero is a transpose that a loop computes."""
+        return self.hero.opcode == opcodes.TRANSPOSE and self.tiled is None
+
+
+def loop_of(node: Node, warp: int) -> Loop:
+    """The loop that computes a node.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.analysis.fusion.graph import graph_of
+    >>> loop = loop_of(graph_of(parse_module("r = f32[5,4] transpose(f32[4,5] a), dimensions={1,0}").entry).root, 32)
+    >>> loop.is_special, loop.is_untiled, str(loop.shape)
+    (False, True, 'f32[5,4]{1,0}')
+    """
+    hero = inner = node
+    if node.body is not None:
+        view = View(Part(node))
+        hero = _real_hero(view, warp)
+        inner = hero_of(view, hero)
+    reduction = fast_reduction(hero, warp)
+    is_special = reduction is not None or tiled_transpose_of(inner) is not None
+    shape = inner.operands[0].shape if is_special else hero.shape
+    return Loop(node, hero, reduction, tiled_transpose_of(hero), shape)
+
+
+def have_same_loops(one: Loop, other: Loop) -> bool:
     """Whether two nodes can be computed in one loop (`ShapesCompatibleForMultiOutputFusion`)."""
-    heroes = _real_hero(one, warp), _real_hero(other, warp)
-    if not _are_compatible(heroes, (one, other), warp):
-        return False
-    first, second = _loop_shape(one, heroes[0], warp), _loop_shape(other, heroes[1], warp)
-    return _are_equal_loops(first, second)
+    return _are_compatible(one, other) and _are_equal_loops(one.shape, other.shape)
 
 
 def slices_overlap(one: Node, other: Node, parent: Node) -> bool:
@@ -142,11 +178,8 @@ def _moves(node: Node) -> bool:
     return node.opcode == opcodes.COPY or (node.opcode == opcodes.TRANSPOSE and not moves_nothing(node))
 
 
-def _real_hero(node: Node, warp: int) -> Node:
-    """The operation that decides the loop of a node (`GetRealHeroForMultiOutputFusion`)."""
-    if node.body is None:
-        return node
-    view = View(Part(node))
+def _real_hero(view: View, warp: int) -> Node:
+    """The operation that decides the loop of a fusion (`GetRealHeroForMultiOutputFusion`)."""
     roots = view.roots
     for root in roots:
         hero = hero_of(view, root)
@@ -155,25 +188,22 @@ def _real_hero(node: Node, warp: int) -> Node:
     return roots[0]
 
 
-def _are_compatible(heroes: tuple[Node, Node], owners: tuple[Node, Node], warp: int) -> bool:
+def _are_compatible(one: Loop, other: Loop) -> bool:
     """Whether one kernel can compute two heroes (`FusionHeroesAreCompatible`)."""
-    reductions = [fast_reduction(hero, warp) for hero in heroes]
-    tiled = [tiled_transpose_of(hero) for hero in heroes]
-    plain = [hero.opcode == opcodes.TRANSPOSE and each is None for hero, each in zip(heroes, tiled, strict=True)]
-    special = [a is not None or b is not None for a, b in zip(reductions, tiled, strict=True)]
-    if reductions[0] is not None and reductions[1] is not None and reductions[0] != reductions[1]:
+    if one.reduction is not None and other.reduction is not None and one.reduction != other.reduction:
         return False
-    if tiled[0] is not None and tiled[1] is not None and not tiled[0].is_equivalent(tiled[1]):
+    if one.tiled is not None and other.tiled is not None and not one.tiled.is_equivalent(other.tiled):
         return False
-    if (special[0] and plain[1]) or (plain[0] and special[1]):
+    if (one.is_special and other.is_untiled) or (one.is_untiled and other.is_special):
         return False
-    if (tiled[0] is not None and reductions[1] is not None) or (reductions[0] is not None and tiled[1] is not None):
+    if (one.tiled is not None and other.reduction is not None) or (
+        one.reduction is not None and other.tiled is not None
+    ):
         return False
-    if tiled[0] is None and tiled[1] is None:
-        return True
-    for first, second, transpose in ((owners[0], owners[1], tiled[0]), (owners[1], owners[0], tiled[1])):
-        if first.body is not None and second.body is not None and transpose is not None and first in second.operands:
-            return _stays_tiled(second.body.parameters[second.operands.index(first)])
+    for first, second in ((one, other), (other, one)):
+        body, operands = second.owner.body, second.owner.operands
+        if first.tiled is not None and first.owner.body is not None and body is not None and first.owner in operands:
+            return _stays_tiled(body.parameters[operands.index(first.owner)])
     return True
 
 
@@ -187,13 +217,6 @@ def _stays_tiled(parameter: Node) -> bool:
             return False
         node = next(iter(node.users))
     return True
-
-
-def _loop_shape(owner: Node, hero: Node, warp: int) -> Shape:
-    inner = hero_of(View(Part(owner)), hero) if owner.body is not None else hero
-    if fast_reduction(hero, warp) is not None or tiled_transpose_of(inner) is not None:
-        return inner.operands[0].shape
-    return hero.shape
 
 
 def _are_equal_loops(one: Shape, other: Shape) -> bool:

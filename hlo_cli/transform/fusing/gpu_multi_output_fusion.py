@@ -30,6 +30,7 @@ class GpuMultiOutputFusion:
     _rules: GpuFusionRules = field(init=False)
     _dependence: Dependence = field(init=False)
     _warp: int = 32
+    _loops: dict[Node, by.Loop] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._rules = GpuFusionRules(self.model, self.graph.root)
@@ -65,7 +66,7 @@ class GpuMultiOutputFusion:
 
     def _are_siblings(self, one: Node, other: Node, parent: Node) -> bool:
         return (
-            by.have_same_loops(one, other, self._warp)
+            by.have_same_loops(self._loop(one), self._loop(other))
             and by.slices_overlap(one, other, parent)
             and not by.are_updates(one, other)
             and self._rules.budget_reason(other, one, is_merged=False) is None
@@ -93,7 +94,9 @@ class GpuMultiOutputFusion:
 
     def _can_keep(self, producer: Node, consumer: Node) -> bool:
         """Whether a producer can become a result of a consumer, and that is not slower."""
-        if not by.can_be_result(consumer, self._warp) or not by.have_same_loops(consumer, producer, self._warp):
+        if not by.can_be_result(consumer, self._warp) or not by.have_same_loops(
+            self._loop(consumer), self._loop(producer)
+        ):
             return False
         others = [operand for operand in consumer.operands if operand is not producer]
         if any(self._dependence.reaches(producer, operand) for operand in others):
@@ -119,6 +122,13 @@ class GpuMultiOutputFusion:
         self.fused.append((one, into))
         self._rules.root = self.graph.root
 
+    def _loop(self, node: Node) -> by.Loop:
+        found = self._loops.get(node)
+        if found is None:
+            found = self._loops[node] = by.loop_of(node, self._warp)
+        return found
+
     def _forget(self, node: Node) -> None:
+        self._loops.pop(node, None)
         self.model.forget(node)
         self._rules.forget(node)

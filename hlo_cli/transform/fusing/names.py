@@ -31,19 +31,17 @@ class Names:
         stem, dot, digits = wanted.rpartition(".")
         if not (stem and dot and digits.isdecimal()):
             stem, digits = wanted, ""
-        number = self._number(stem, int(digits or 0))
-        return f"{stem}.{number}" if number or digits else stem
-
-    def _number(self, stem: str, wanted: int) -> int:
-        taken = self._taken.setdefault(stem, set())
-        number = wanted
-        if wanted in taken:
+        taken = self._taken.get(stem)
+        if taken is None:
+            taken = self._taken[stem] = set()
+        number = int(digits or 0)
+        if number in taken:
             number = self._next.get(stem, 0)
             while number in taken:
                 number += 1
             self._next[stem] = number + 1
         taken.add(number)
-        return number
+        return f"{stem}.{number}" if number or digits else stem
 
 
 def name_of_clone(name: str) -> str:

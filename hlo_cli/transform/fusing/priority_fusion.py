@@ -204,10 +204,9 @@ class PriorityFusion:
             if can_be_fused(node):
                 self.model.time(node)
         for node, priority in [(node, self._priority(node)) for node in self._changed]:
-            if self.priorities.get(node) == priority:
-                continue
-            self.priorities.pop(node, None)
-            if priority >= 0:
+            if self.priorities.pop(node, None) == priority:
+                self.priorities[node] = priority
+            elif priority >= 0:
                 self.priorities[node] = priority
                 self._pushed += 1
                 heapq.heappush(self._heap, (-priority, -self.identities[node], self._pushed, node))
@@ -244,9 +243,11 @@ class PriorityFusion:
         """The first reason against fusing a producer into one of its users."""
         if not users:
             return reasons.NO_USERS
-        others = [user for user in users if not is_fusible_bitcast(user)]
-        found = (self._reason(producer, user) for user in others)
-        return next((reason for reason in found if reason is not None), None if others else reasons.ONLY_BITCASTS)
+        found: str | None = reasons.ONLY_BITCASTS
+        for user in users:
+            if not is_fusible_bitcast(user) and (found := self._reason(producer, user)) is not None:
+                return found
+        return found
 
     def _reason(self, producer: Node, consumer: Node) -> str | None:
         known = self._reasons.setdefault(producer, {})
