@@ -33,6 +33,7 @@ SHAPES = [
 COMMON = ["float32", "float32", "float32", "bfloat16", "float16", "int32", "int8"]
 RARE = ["uint8", "int16", "uint16", "uint32", "bool", "complex64", "float8_e4m3fn", "float8_e5m2", "int4", "uint4"]
 WIDE = ["float64", "int64", "uint64", "complex128"]
+SIZES = [1, 2, 3, 4, 5, 8, 12, 16, 17, 24, 31, 32, 33, 48, 64, 96, 100, 128, 129, 256, 300, 512, 1000, 1024, 2048, 4096]
 LARGEST = 1 << 24
 DEVICES = 4
 
@@ -274,7 +275,9 @@ def program(seed: int) -> tuple[str, Callable[..., Any], list[tuple[tuple[int, .
     """Family of a random program, the program, and the shapes and types of its arguments."""
     outer = random.Random(seed)
     family = outer.choice([*FAMILIES, SHARDED])
-    shape = outer.choice(SHAPES)
+    shape = outer.choice(SHAPES) if outer.random() < 0.5 else tuple(outer.choices(SIZES, k=outer.randint(1, 4)))
+    while np.prod(shape) > LARGEST // 4:
+        shape = shape[1:]
     if family == SHARDED:
         shape = (DEVICES * shape[0], *shape[1:])
     types = COMMON if outer.random() < 0.6 else [*COMMON, *RARE, *WIDE]
