@@ -11,6 +11,7 @@ from hlo_cli.analysis.matching.module_diff import Changed
 from hlo_cli.analysis.statements.entry import DONATION
 from hlo_cli.analysis.statements.evidence import Draft, Evidence
 from hlo_cli.analysis.statements.operations import OPERATIONS
+from hlo_cli.analysis.statements.same_program import same_operations, same_values
 from hlo_cli.analysis.statements.shapes import DIMENSION_NUMBERS
 from hlo_cli.analysis.statements.statement import CompilationChange, Sameness
 from hlo_cli.ir import opcodes
@@ -78,12 +79,21 @@ def _changed_kernels(evidence: Evidence) -> tuple[tuple[str, int, int], ...]:
 
 
 def _sameness(evidence: Evidence, rows: int) -> Sameness:
-    """Whether the program is the same: there are no other causes, or what they explain is little beside this."""
-    if not evidence.drafts:
-        return "same"
+    """Whether the program is the same: if there are no other causes, and results or operations are known to be equal.
+
+    It is nearly the same if what other causes explain is little beside this, and most operations are equal.
+    """
+    before, after = evidence.diff.before, evidence.diff.after
     if any(draft.rank < OPERATIONS or draft.rank == DONATION for draft in evidence.drafts):
         return "other"
-    return "nearly" if len(evidence.owner) <= _MAX_SHARE * rows else "other"
+    if len(evidence.owner) > _MAX_SHARE * rows:
+        return "other"
+    if not evidence.drafts and same_values(before, after):
+        return "same"
+    share = same_operations(before, after)
+    if share is None or share < 1 - _MAX_SHARE:
+        return "other" if evidence.drafts else "unknown"
+    return "same" if share == 1.0 and not evidence.drafts else "nearly"
 
 
 def _claim_shapes(evidence: Evidence, draft: Draft) -> None:

@@ -237,7 +237,7 @@ class HeaderChange:
     fold: Fold = Fold()
 
 
-Sameness = Literal["same", "nearly", "other", "stage"]
+Sameness = Literal["same", "nearly", "other", "stage", "unknown"]
 MetadataKind = Literal["source", "names", "metadata"]
 ValueKind = Literal["constants", "attribute", "backend_config", "opcode", "layout", "tiling", "memory_space"]
 

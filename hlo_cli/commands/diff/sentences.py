@@ -244,6 +244,8 @@ def _compilation(statement: CompilationChange) -> str:
     rows = format_count(statement.instructions, "instructions")
     if statement.program == "stage":
         return f"compiled: {kernels or rows}"
+    if statement.program == "unknown":
+        return f"kernels changed: {kernels} ({rows})" if kernels else f"operations in fusions changed: {rows}"
     if statement.program != "other":
         words = "same program" if statement.program == "same" else "nearly the same program"
         return f"{words}, compiled differently: {kernels or f'{rows} in other fusions'}"
