@@ -24,6 +24,7 @@ from random import Random
 from statistics import median
 
 from evaluate import evaluate_rows
+from gpu_module import gpu_module
 from pages import page_rows
 from synthetic import FIXTURES, overwriting, synthetic, text_of
 
@@ -198,6 +199,18 @@ def what_if(rounds: int) -> Iterator[Measured]:
             yield _times(f"{what} ÷ parse, synthetic, {size} MB", ours, theirs, budget)
 
 
+def gpu_fusion(rounds: int) -> Iterator[Measured]:
+    """Both fusion passes of XLA:GPU over 20,000 instructions: processor time against 10 s, and an instruction's growth."""
+    from hlo_cli.transform.gpu_fuse import gpu_fuse
+
+    small, large = (parse_module(gpu_module(count)) for count in (5_000, 20_000))
+    seconds = min(_seconds(lambda: gpu_fuse(large, "h100")) for _ in range(max(1, rounds // 2)))
+    yield _times("fuse for h100, 20,000 instructions, ÷ 10 s", seconds, 10.0, 1.0)
+    before = min(_seconds(lambda: gpu_fuse(small, "h100")) for _ in range(max(1, rounds // 2)))
+    rates = seconds / large.instruction_count, before / small.instruction_count
+    yield _times("fuse for h100, an instruction, 20,000 ÷ 5,000", *rates, 1.5)
+
+
 def reorder(rounds: int) -> Iterator[Measured]:
     """Goal time to reorder grows from 60,000 to 120,000 instructions, in processor time; twice is linear.
 
@@ -313,6 +326,7 @@ SECTIONS: dict[str, Callable[[int], Iterator[Measured]]] = {
     "analyses": analyses,
     "fuse": fuse,
     "what_if": what_if,
+    "gpu_fusion": gpu_fusion,
     "reorder": reorder,
     "start": start,
     "loading": loading,

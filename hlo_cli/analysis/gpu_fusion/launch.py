@@ -60,16 +60,16 @@ class Launches:
         root = analysis.roots[0]
         if not view.is_plain or analysis.emitter != LOOP or len(analysis.roots) > 1 or root.opcode == opcodes.BITCAST:
             return launch_of(view, analysis, self._device)
-        if self.depend_on_arguments(root):
+        if not self.is_by_result(analysis.roots):
             return launch_of(view, analysis, self._device)
         found = self._loops.get(id(root.shape))
         if found is None:
             found = self._loops[id(root.shape)] = root.shape, launch_of(view, analysis, self._device)
         return found[1]
 
-    def depend_on_arguments(self, root: Node) -> bool:
-        """Whether the types of arguments count for a plain loop: on Blackwell, if the result is of bytes."""
-        return self._device.is_blackwell and bits_of(root.shape) <= _NARROW_BITS
+    def is_by_result(self, roots: tuple[Node, ...]) -> bool:
+        """Whether the launch of a plain loop depends on results alone; on Blackwell, arguments of bytes count, too."""
+        return not self._device.is_blackwell or _least_bits(roots) > _NARROW_BITS
 
 
 def launch_of(view: View, analysis: Analysis, device: GpuDevice) -> Launch:

@@ -126,8 +126,7 @@ class KernelModel:
         """
         one, other = self._kernel(producer), self._kernel(consumer)
         first, second = one.time, other.time
-        is_plain = one.part.is_plain and other.part.is_plain
-        if is_plain and not self._launches.depend_on_arguments(other.analysis.roots[0]):
+        if one.part.is_plain and other.part.is_plain and self._launches.is_by_result(other.analysis.roots):
             analysis, launch = other.analysis, other.launch
         else:
             analysis, launch = self._merge(one.part, other.part)
