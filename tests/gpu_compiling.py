@@ -90,8 +90,38 @@ def program(seed: int) -> tuple[Callable[..., Any], list[tuple[tuple[int, ...], 
     return run, arguments
 
 
-def main(target: str, first: int, count: int, folder: str) -> None:
-    """Compiles the programs of some seeds."""
+def statistics(seed: int) -> tuple[Callable[..., Any], list[tuple[tuple[int, ...], str]]]:
+    """A random program with several results from few values, which XLA computes in kernels with several results."""
+    outer = random.Random(seed)
+    shape = outer.choice(SHAPES)
+    count = outer.randint(2, 6)
+
+    def run(*given: Any) -> tuple[Any, ...]:
+        choose, results = random.Random(seed), []
+        values = [x.astype(jnp.float32) for x in given]
+        values += [values[0] + values[1], values[0] - jnp.mean(values[0], axis=-1, keepdims=True)]
+        values.append(choose.choice(UNARY)(choose.choice(values)))
+        while len(results) < count:
+            x = choose.choice(values)
+            for _ in range(choose.randint(0, 2)):
+                x = (
+                    choose.choice(BINARY)(x, choose.choice(values))
+                    if choose.random() < 0.4
+                    else choose.choice(UNARY)(x)
+                )
+            if choose.random() < 0.6:
+                x = choose.choice(REDUCTIONS)(x, axis=choose.choice([None, -1, 0]))
+            elif choose.random() < 0.2:
+                x = jnp.transpose(x)
+            results.append(x)
+        return tuple(results)
+
+    return run, [(shape, outer.choice(TYPES)), (shape, outer.choice(TYPES))]
+
+
+def main(target: str, first: int, count: int, folder: str, kind: str = "program") -> None:
+    """Compiles the programs of some seeds: those of `program`, or of `statistics`."""
+    make = {"program": program, "statistics": statistics}[kind]
     text = Path(target).read_text(encoding="utf-8")
     platform = "rocm" if "rocm_compute_capability" in text else "cuda"
     if platform == "rocm":  # the plugin's own registration requires a GPU
@@ -100,7 +130,7 @@ def main(target: str, first: int, count: int, folder: str) -> None:
     device = topologies.get_topology_desc("1x1x1", platform, topology="1x1x1", target_config=text).devices[0]
     sharding = jax.sharding.SingleDeviceSharding(device)
     for seed in range(first, first + count):
-        run, arguments = program(seed)
+        run, arguments = make(seed)
         given = [jax.ShapeDtypeStruct(shape, dtype, sharding=sharding) for shape, dtype in arguments]
         with tempfile.TemporaryDirectory() as dump:
             options = {
@@ -121,4 +151,4 @@ def main(target: str, first: int, count: int, folder: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4])
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), *sys.argv[4:])
