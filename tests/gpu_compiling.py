@@ -23,6 +23,7 @@ from jax.experimental import topologies
 from jax.sharding import Mesh, NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
 
 from gpu_programs import DEVICES, SHARDED, program
+from gpu_statistics import statistics
 
 FILES = {
     "before_priority_fusion.txt": "*before_priority-fusion.txt",
@@ -49,8 +50,9 @@ def sharding_of(shape: tuple[int, ...], target: str, platform: str, *, is_sharde
     return NamedSharding(mesh, PartitionSpec("rows") if shape[0] % DEVICES == 0 else PartitionSpec())
 
 
-def main(target: str, first: int, count: int, folder: str) -> None:
-    """Compiles the programs of some seeds."""
+def main(target: str, first: int, count: int, folder: str, kind: str = "program") -> None:
+    """Compiles the programs of some seeds: those of `program`, or of `statistics`."""
+    make = {"program": program, "statistics": statistics}[kind]
     text = Path(target).read_text(encoding="utf-8")
     platform = "rocm" if "rocm_compute_capability" in text else "cuda"
     if platform == "rocm":  # the plugin's own registration requires a GPU
@@ -58,7 +60,7 @@ def main(target: str, first: int, count: int, folder: str) -> None:
         xla_bridge.register_plugin(platform, library_path=os.environ["ROCM_PLUGIN"], options=settings)
     jax.config.update("jax_enable_x64", True)
     for seed in range(first, first + count):
-        family, run, arguments = program(seed)
+        family, run, arguments = make(seed)
         given = []
         for shape, dtype in arguments:
             sharding = sharding_of(shape, text, platform, is_sharded=family == SHARDED)
@@ -83,4 +85,4 @@ def main(target: str, first: int, count: int, folder: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4])
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), *sys.argv[4:])

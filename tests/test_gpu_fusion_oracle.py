@@ -15,13 +15,14 @@ from pathlib import Path
 
 import pytest
 
-from gpu_fusion_dumps import CHIPS, Step, follow, kernels_of, programs
+from gpu_fusion_dumps import CHIPS, Step, follow, kernels_of, named_kernels, programs
 from hlo_cli import parse_module
 from hlo_cli.analysis.gpu_fusion.durations import f32, microseconds
 from hlo_cli.analysis.hardware.gpu_devices import GpuDevice, gpu_device
+from hlo_cli.ir.module import Module
 from hlo_cli.library import module_from_bytes
 from hlo_cli.transform.fusing.priority_fusion import Update
-from hlo_cli.transform.gpu_fuse import gpu_fuse
+from hlo_cli.transform.gpu_fuse import EXACT, GpuFusion, gpu_fuse
 from rocm_stubs import make_stubs
 
 PYTHON = os.environ.get("GPU_PYTHON", sys.executable)
@@ -53,19 +54,7 @@ def settings_for(device: GpuDevice, request: pytest.FixtureRequest) -> dict[str,
 @pytest.mark.long
 @pytest.mark.parametrize("spec", sorted(CHIPS))
 def test_random_programs_are_fused_by_xla_as_here(spec: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    device = gpu_device(CHIPS[spec])
-    settings = settings_for(device, request)
-    target = tmp_path / "target.txtpb"
-    target.write_text(_target(device), encoding="utf-8")
-    script = Path(__file__).with_name("gpu_compiling.py")
-    done = subprocess.run(
-        [PYTHON, str(script), str(target), str(SEED), str(COUNT), str(tmp_path / spec)],
-        env={**os.environ, "JAX_PLATFORMS": "cpu", **settings},
-        check=False,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
+    _compile(spec, "program", tmp_path, request)
     pairs, reasons, wrong, wrong_reasons, fusions, same = 0, 0, [], [], 0, 0
     for program in programs(tmp_path):
 
@@ -91,6 +80,56 @@ def test_random_programs_are_fused_by_xla_as_here(spec: str, tmp_path: Path, req
     assert not wrong
     assert len(wrong_reasons) <= 5 + 0.005 * reasons, wrong_reasons  # the first of two, by the order of users
     assert same >= 0.98 * fusions - 2  # ties, by the order of users, which neither text nor proto has
+
+
+@pytest.mark.oracle
+@pytest.mark.long
+@pytest.mark.parametrize("spec", sorted(CHIPS))
+def test_kernels_with_several_results_are_those_of_xla(
+    spec: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    _compile(spec, "statistics", tmp_path, request)
+    counts: Counter[str] = Counter()
+    for program in programs(tmp_path):
+        before, theirs = (parse_module(program.text(f"{when}_multi_output_fusion")) for when in ("before", "after"))
+        is_changed = kernels_of(before) != kernels_of(theirs)
+        counts["changed"] += is_changed
+        counts["same"] += is_changed and _is_same(gpu_fuse(before, program.chip, passes=("multi-output",)), theirs)
+        if is_changed and not program.has_triton:
+            module = parse_module(program.text("before_priority_fusion"))
+            counts["changed by both"] += 1
+            counts["same by both"] += _is_same(gpu_fuse(module, program.chip), theirs)
+    assert counts["changed"]
+    assert counts["same"] >= 0.9 * counts["changed"]
+    assert counts["same by both"] >= 0.9 * counts["changed by both"]
+
+
+def _is_same(fusion: GpuFusion, theirs: Module) -> bool:
+    """Whether XLA made the same fusions; those that it did not make have to be marked as ties."""
+    left = kernels_of(theirs)
+    for computation, ours in named_kernels(fusion.module).items():
+        for name, kernel in ours:
+            known = left.setdefault(computation, Counter())
+            assert known[kernel] or fusion.certainty[name] != EXACT, name
+            known[kernel] -= 1
+    return not any(left_over for known in left.values() for left_over in known.values())
+
+
+def _compile(spec: str, kind: str, folder: Path, request: pytest.FixtureRequest) -> None:
+    """Compiles random programs of a kind into a folder."""
+    device = gpu_device(CHIPS[spec])
+    settings = settings_for(device, request)
+    target = folder / "target.txtpb"
+    target.write_text(_target(device), encoding="utf-8")
+    script = Path(__file__).with_name("gpu_compiling.py")
+    done = subprocess.run(
+        [PYTHON, str(script), str(target), str(SEED), str(COUNT), str(folder / spec), kind],
+        env={**os.environ, "JAX_PLATFORMS": "cpu", **settings},
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def _target(device: GpuDevice) -> str:
