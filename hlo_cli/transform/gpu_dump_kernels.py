@@ -31,7 +31,7 @@ def kernels_of_dump(
     >>> module = parse_module("ENTRY e { p = s8[2] parameter(0)  a = s8[2] not(p)  ROOT b = s8[2] not(a) }")
     >>> saved, times = kernels_of_dump(module, FusionProcess(()), "h100", ("a",))["a"]
     >>> saved, times["b"][2].emitter
-    (4001, 'loop')
+    (3999, 'loop')
     """
     model = KernelModel(gpu_device(chip))
     found: dict[str, tuple[int, dict[str, KernelTimes]]] = {}
