@@ -39,7 +39,7 @@ lint: $(VENV)/.dev ## format, lint, types
 oracle: $(ORACLE)/.oracle ## run the slow tests and the tests against jaxlib
 	@$(ORACLE)/bin/python $(PYTEST) $(NO_DOCTESTS) -m "(oracle or slow or hypothesis) and not long" --hypothesis-profile thorough $(ARGS)
 
-judge: $(ORACLE)/.judge ## recompile programs for the long tests (30 minutes)
+judge: $(ORACLE)/.judge ## recompile programs for the long tests (30 minutes; HLO_CORPUS=DIR adds a corpus)
 	@$(ORACLE)/bin/python $(PYTEST) $(NO_DOCTESTS) -m long $(ARGS)
 
 bench: $(ORACLE)/.oracle ## measure speed and memory against jaxlib
