@@ -7,6 +7,7 @@ xla/backends/gpu/target_config/specs. Bytes of L1 cache and of memory transactio
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hlo_cli.analysis.hardware.chips import find_chip, known_chips
@@ -71,6 +72,8 @@ def gpu_device(chip: str) -> GpuDevice:
 def device_of(chip: ChipSpec) -> GpuDevice | None:
     """The figures of a GPU that XLA's model uses; None for other chips, and for those with rates of the user.
 
+    Links do not count: no kernel that XLA generates uses them.
+
     >>> from hlo_cli import chip_spec
     >>> device_of(chip_spec("h100")).core_count, device_of(chip_spec("v5e")), device_of(chip_spec("t4"))
     (132, None, None)
@@ -78,7 +81,9 @@ def device_of(chip: ChipSpec) -> GpuDevice | None:
     if not chip.cores:
         return None
     known = next((each for each in known_chips() if each.name == chip.chip), None)
-    return _DEVICES.get(known.name) if known is not None and known.spec == chip else None
+    if known is None or known.spec != replace(chip, links=known.spec.links):
+        return None
+    return _DEVICES.get(known.name)
 
 
 def gpu_devices() -> Mapping[str, GpuDevice]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hlo_cli.commands.fuse.options import FuseOptions
-from hlo_cli.commands.fuse_gpu.changes import refuse_module
+from hlo_cli.commands.fuse_gpu.changes import several_chips_error
 from hlo_cli.commands.fuse_gpu.chips import check_target, gpu_of_dump, is_for_gpu
 from hlo_cli.commands.shared.io_options import OutputOptions
 from hlo_cli.commands.shared.load import Loaded
@@ -18,7 +18,7 @@ def options_for_gpu(options: FuseOptions, loaded: Loaded, output: OutputOptions)
     for chip in changes.gpus if changes.apply else ():
         check_target(loaded, chip)
     if len(changes.gpus) > 1 and output.is_module:
-        raise HloError(refuse_module(changes.gpus), hint="select one chip with --chip NAME")
+        raise HloError(several_chips_error(changes.gpus), hint="select one chip with --chip NAME")
     if options.chip or options.chip_file or changes.switches or not is_for_gpu(loaded):
         return options
     found = gpu_of_dump(loaded)

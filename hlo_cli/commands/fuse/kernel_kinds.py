@@ -14,7 +14,6 @@ from hlo_cli.analysis.cost.cost import Cost
 from hlo_cli.analysis.fusion.fusions import Fusion
 from hlo_cli.analysis.fusion.kernels import Kernel
 from hlo_cli.analysis.origin.keys import UNKNOWN_KEY, Keys, keys_of
-from hlo_cli.commands.fuse.kernel_model import MODEL_COLUMNS
 from hlo_cli.commands.fuse.roofline_columns import TimingColumns, columns_for
 from hlo_cli.ir.attributes.metadata import SourceLocation
 from hlo_cli.ir.instruction import Instruction
@@ -113,7 +112,7 @@ def kernels_table(
         Column("flops", "flops", "count"),
         Column("bytes", "accessed", "bytes"),
         *columns_for(timing),
-        *(MODEL_COLUMNS if timing is not None else ()),
+        *_model_columns(timing),
         Column("read_bytes", "read", "bytes"),
         Column("written_bytes", "written", "bytes"),
         Column("saved_bytes", "saved", "bytes"),
@@ -179,3 +178,11 @@ def _kernel_row(
         str(location) if location is not None else None,
         origin if origin != UNKNOWN_KEY else None,
     )
+
+
+def _model_columns(timing: TimingColumns | None) -> tuple[Column, ...]:
+    if timing is None:
+        return ()
+    from hlo_cli.commands.fuse.kernel_model import MODEL_COLUMNS
+
+    return MODEL_COLUMNS

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.cost.cost import Cost
 from hlo_cli.analysis.hardware.target import target_of
-from hlo_cli.commands.fuse.kernel_model import model_cells
 from hlo_cli.commands.shared.chips import kernel_times_in_words, time_model, time_notes
 from hlo_cli.commands.shared.load import Loaded
 from hlo_cli.dataclass import dataclass
@@ -74,6 +73,8 @@ class TimingColumns:
 
     def model_cells(self, instruction: Instruction, cost: Cost) -> Row:
         """XLA's own account of a kernel, for `MODEL_COLUMNS`."""
+        from hlo_cli.commands.fuse.kernel_model import model_cells
+
         found = self.prediction(instruction, cost)
         return model_cells(None if found is None else found.kernel)
 

@@ -141,10 +141,10 @@ def touched_table(before: GpuKernelTimes, after: GpuKernelTimes) -> Table:
     return Table("changed_kernels", columns, rows, noun="kernels", main=False, limit=10)
 
 
-def refuse_module(chips: Sequence[str]) -> str:
+def several_chips_error(chips: Sequence[str]) -> str:
     """The error for a module of several chips.
 
-    >>> refuse_module(("h100", "b200"))
+    >>> several_chips_error(("h100", "b200"))
     'a module is for one chip, found h100, b200'
     """
     return f"a module is for one chip, found {', '.join(chips)}"

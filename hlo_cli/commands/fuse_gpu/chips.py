@@ -29,8 +29,6 @@ def gpus_named(names: tuple[str, ...]) -> tuple[str, ...]:
     chips = tuple(find_chip(name) for name in names)
     other = next((chip for chip in chips if chip.target != "gpu"), None)
     if other is None:
-        for chip in chips:
-            gpu_device(chip.name)
         return tuple(dict.fromkeys(chip.name for chip in chips))
     if len(chips) > 1:
         raise HloError(f"{other.name} is not a GPU", hint="--chip takes several chips if all of them are GPUs")
@@ -65,7 +63,8 @@ def is_dump_of(process: FusionProcess, chip: str) -> bool:
 
 
 def check_target(loaded: Loaded, chip: str) -> None:
-    """Raises HloError for a module that was compiled for a TPU, whose fusions and layouts no GPU has."""
+    """Raises HloError for a GPU without figures, and for a module of a TPU, whose fusions and layouts no GPU has."""
+    gpu_device(chip)
     if target_of(loaded.module) == "tpu":
         message = f"{chip} is a GPU, but the module was compiled for TPU"
         raise HloError(message, hint="use a module from before its fusion passes, or a dump compiled for a GPU")
