@@ -41,11 +41,11 @@ def report_of_gpu_why_not(
         from hlo_cli.commands.fuse_gpu.why_not_dump import report_of_dumped_why_not
 
         report = report_of_dumped_why_not(loaded, dump, names=names, within=within, where=where, argument=argument)
-        chip = gpu_of_dump(loaded, dump.process)
-        if report.numbers.get("pairs") or loaded.module.is_scheduled or chip is None:
+        gpu = gpu_of_dump(loaded, dump.process)
+        if report.numbers.get("pairs") or loaded.module.is_scheduled or gpu is None:
             return report
         # A module before its fusions has other names than those that the dump's pairs have at the end.
-        return _computed(loaded, chip, names=names, within=within, where=where, argument=argument)
+        return _computed(loaded, gpu, names=names, within=within, where=where, argument=argument)
     if not chips and not is_for_gpu(loaded):
         return None
     chosen = chips[0] if chips else gpu_of_dump(loaded)
