@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gpu_fusion_dumps import Program, programs
+from gpu_fusion_dumps import HOME, Program, programs
 from hlo_cli import parse_module
 from hlo_cli.analysis.fusion.priority_fusion import fusion_outcome
 from hlo_cli.analysis.gpu_fusion.model import LAUNCH
@@ -242,6 +242,13 @@ def test_every_listed_pair_can_be_asked_for_by_its_names(program: Program) -> No
     for decision in gpu_decisions(module, program.chip)[:6]:
         pairs = pairs_of(module, program.chip, decision.names)
         assert [(each.producer, each.consumer) for each in pairs] == [decision.names]
+
+
+def test_a_dump_of_other_names_claims_nothing() -> None:
+    adam = HOME / "a100_sxm_80" / "adam" / "before_priority_fusion.txt.gz"
+    answer = run(["fuse", str(adam), "--why-not", "--format", "screen"], settings={"COLUMNS": "100", "NO_COLOR": "1"})
+    assert "No kernel reads the result of another kernel" not in _screen(answer)
+    assert "is from before fusion" in _screen(answer)
 
 
 def test_every_reason_has_a_meaning() -> None:

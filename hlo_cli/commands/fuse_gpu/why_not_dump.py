@@ -33,6 +33,8 @@ from hlo_cli.transform.gpu_dump_kernels import kernels_of_dump
 _UNKNOWN: Final = "unknown"
 _ROUNDING: Final = 2e-9
 """Seconds by which sums of times that XLA printed differ from times in whole ticks."""
+_EARLIER: Final = "The module is from before fusion; the dump has no decision on a pair of its instructions"
+_NAME_A_GPU: Final = "To compute the pairs of kernels that XLA leaves apart, name the GPU with --chip."
 
 
 def report_of_dumped_why_not(
@@ -52,13 +54,18 @@ def report_of_dumped_why_not(
     if dump is not None:
         found = replace(found, rows=with_kernels(found, dump, gpu_of_dump(loaded, dump.process)))
     rows, chosen = found.rows, found.kernels
+    is_earlier = dump is not None and found.fused > 0 and not loaded.module.is_scheduled and not (rows or chosen)
     everything = pairs_table(rows)
     table = everything if where is None else rows_where(where, everything)
-    parts: list[Part] = [table] if table.rows else [Passage("nothing", (_nothing(everything, chosen),)), table]
+    parts: list[Part] = (
+        [table]
+        if table.rows
+        else [Passage("nothing", (_NAME_A_GPU if is_earlier else _nothing(everything, chosen),)), table]
+    )
     reasons = reasons_table(rows) if dump is not None and len(rows) > 1 else None
     return Report(
         "fuse",
-        _answer(rows, chosen, has_reasons=dump is not None),
+        _EARLIER if is_earlier else _answer(rows, chosen, has_reasons=dump is not None),
         numbers={
             "pairs": len(rows),
             "fused_pairs": found.fused,
