@@ -246,7 +246,8 @@ def test_every_listed_pair_can_be_asked_for_by_its_names(program: Program) -> No
 
 def test_a_dump_of_other_names_claims_nothing() -> None:
     adam = HOME / "a100_sxm_80" / "adam" / "before_priority_fusion.txt.gz"
-    answer = run(["fuse", str(adam), "--why-not", "--format", "screen"], settings={"COLUMNS": "100", "NO_COLOR": "1"})
+    words = ["fuse", str(adam), "--why-not", "--format", "screen"]
+    answer = run(words, folder=adam.parent, settings={"COLUMNS": "100", "NO_COLOR": "1"})
     assert "No kernel reads the result of another kernel" not in _screen(answer)
     assert "is from before fusion" in _screen(answer)
 
