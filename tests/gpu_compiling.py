@@ -39,7 +39,7 @@ FILES = {
 def devices_of(target: str, platform: str, count: int) -> list[Any]:
     """Devices of a topology of `count` GPUs."""
     name = f"1x1x{count}"
-    return topologies.get_topology_desc(name, platform, topology=name, target_config=target).devices
+    return list(topologies.get_topology_desc(name, platform, topology=name, target_config=target).devices)
 
 
 def sharding_of(shape: tuple[int, ...], target: str, platform: str, *, is_sharded: bool) -> Sharding:

@@ -35,7 +35,8 @@ def statistics(seed: int) -> tuple[str, Callable[..., Any], list[tuple[tuple[int
     count = outer.randint(2, 6)
 
     def run(*given: Any) -> tuple[Any, ...]:
-        choose, results = random.Random(seed), []
+        choose = random.Random(seed)
+        results: list[Any] = []
         values = [x.astype(jnp.float32) for x in given]
         values += [values[0] + values[1], values[0] - jnp.mean(values[0], axis=-1, keepdims=True)]
         values.append(choose.choice(UNARY)(choose.choice(values)))

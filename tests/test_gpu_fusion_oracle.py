@@ -55,7 +55,9 @@ def settings_for(device: GpuDevice, request: pytest.FixtureRequest) -> dict[str,
 @pytest.mark.parametrize("spec", sorted(CHIPS))
 def test_random_programs_are_fused_by_xla_as_here(spec: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     _compile(spec, "program", tmp_path, request)
-    pairs, reasons, wrong, wrong_reasons, fusions, same = 0, 0, [], [], 0, 0
+    pairs = reasons = fusions = same = 0
+    wrong: list[tuple[str, Step, object]] = []
+    wrong_reasons: list[tuple[str, Step, object]] = []
     for program in programs(tmp_path):
 
         def check(update: Update, step: Step) -> None:
