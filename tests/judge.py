@@ -9,8 +9,38 @@ import sys
 
 import pytest
 
-_ASK = """
+ANSWER_EACH = """
 import json, os, signal, sys
+
+def answer_each(texts, answer, unknown, prepare=lambda: None):
+    answered = 0
+    while answered < len(texts):
+        read, write = os.pipe()
+        if os.fork() == 0:
+            unread, messages = os.pipe()
+            os.close(unread)
+            os.dup2(messages, 2)
+            signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+            prepare()
+            with os.fdopen(write, "w") as said:
+                for text in texts[answered:]:
+                    print(answer(text), file=said, flush=True)
+            os._exit(0)
+        os.close(write)
+        with os.fdopen(read) as said:
+            for line in said:
+                print(line, end="")
+                answered += 1
+        os.wait()
+        if answered < len(texts):
+            print(unknown)
+            answered += 1
+"""
+"""One process answers until a text ends it; its last words, which would take a tenth of a second, are not waited for."""
+
+_ASK = (
+    ANSWER_EACH
+    + """
 from jaxlib import _hlo
 options = _hlo.HloPrintOptions()
 options.print_large_constants = True
@@ -25,29 +55,9 @@ def answer(text):
     except Exception:
         return False
 
-answered = 0
-while answered < len(texts):
-    read, write = os.pipe()
-    if os.fork() == 0:
-        unread, messages = os.pipe()
-        os.close(unread)
-        os.dup2(messages, 2)
-        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-        with os.fdopen(write, "w") as said:
-            for text in texts[answered:]:
-                print(json.dumps(answer(text)), file=said, flush=True)
-        os._exit(0)
-    os.close(write)
-    with os.fdopen(read) as said:
-        for line in said:
-            print(line, end="")
-            answered += 1
-    os.wait()
-    if answered < len(texts):
-        print("null")
-        answered += 1
+answer_each(texts, lambda text: json.dumps(answer(text)), "null")
 """
-"""One process answers until a text ends it; its last words, which would take a tenth of a second, are not waited for."""
+)
 
 
 STABLEHLO = """

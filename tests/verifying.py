@@ -14,13 +14,14 @@ from typing import Literal
 
 import pytest
 
+from judge import ANSWER_EACH
 from running import QUICKLY, STUB
 
 Verdict = Literal["accepted", "rejected", "unread", "unknown"]
 
 _VERIFY = (
-    """
-import json, os, signal, sys
+    ANSWER_EACH
+    + """
 from jaxlib import _hlo, _jax, _xla, xla_client
 """
     + STUB
@@ -48,29 +49,12 @@ def verdict(text):
     return "accepted"
 
 texts = json.load(sys.stdin)
-answered = 0
-while answered < len(texts):
-    read, write = os.pipe()
-    if os.fork() == 0:
-        unread, messages = os.pipe()
-        os.close(unread)
-        os.dup2(messages, 2)
-        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-        client = xla_client.make_cpu_client()
-        devices = _jax.DeviceList(tuple(client.local_devices()[:1]))
-        with os.fdopen(write, "w") as said:
-            for text in texts[answered:]:
-                print(verdict(text), file=said, flush=True)
-        os._exit(0)
-    os.close(write)
-    with os.fdopen(read) as said:
-        for line in said:
-            print(line, end="")
-            answered += 1
-    os.wait()
-    if answered < len(texts):
-        print("unknown")
-        answered += 1
+def prepare():
+    global client, devices
+    client = xla_client.make_cpu_client()
+    devices = _jax.DeviceList(tuple(client.local_devices()[:1]))
+
+answer_each(texts, verdict, "unknown", prepare)
 """
 )
 
