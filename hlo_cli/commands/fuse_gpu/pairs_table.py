@@ -47,6 +47,7 @@ def pairs_table(rows: Sequence[PairRow], *, is_shown: bool = True) -> Table:
     """One row for each pair."""
     has_times = any(row.fused_seconds is not None for row in rows)
     has_reasons = any(row.reason for row in rows)
+    is_blocked = any(row.blocker not in (None, row.consumer) for row in rows)
     is_renamed = any(row.name_in_pass not in (None, row.producer) for row in rows)
     columns = (
         Column("possible_saving_bytes", "saving", "bytes", role="saving"),
@@ -57,7 +58,7 @@ def pairs_table(rows: Sequence[PairRow], *, is_shown: bool = True) -> Table:
         Column("producer", "producer", "name", role="name"),
         Column("consumer", "consumer", "name", role="name"),
         Column("reason", "XLA's reason", person=has_reasons),
-        Column("because_of", "because of", "name", from_width=120),
+        Column("because_of", "because of", "name", person=is_blocked),
         Column("name_in_pass", "in the pass", "name", from_width=120, person=is_renamed),
         Column("computation", "computation", "name", from_width=120, rank=1),
         Column("emitter", "emitter", from_width=200),

@@ -38,7 +38,7 @@ def report_of_computed_why_not(
     reasons = (reasons_table(rows),) if len(rows) > 1 else ()
     return Report(
         "fuse",
-        _answer(rows, chip),
+        _answer(rows, chip, is_scheduled=loaded.module.is_scheduled),
         numbers={"pairs": len(rows), "decided_by": chip, "decided_pairs": len(rows)},
         parts=(*reasons, *((table,) if table.rows else (Passage("nothing", (nothing,)), table))),
         next=next_pair(argument, rows, f" --chip {chip}"),
@@ -66,11 +66,13 @@ def row_of(decision: GpuDecision) -> PairRow:
     )
 
 
-def _answer(rows: Sequence[PairRow], chip: str) -> str:
+def _answer(rows: Sequence[PairRow], chip: str, *, is_scheduled: bool) -> str:
     if not rows:
         return "No kernel reads the result of another kernel"
     verb = "is" if len(rows) == 1 else "are"
-    words = f"{format_count(len(rows), 'producer–consumer pairs')} {verb} not fused on {chip}"
+    words = f"{format_count(len(rows), 'producer–consumer pairs')} {verb} not fused on {chip}" + (
+        "" if is_scheduled else " by priority fusion"
+    )
     (reason, number), *_ = Counter(row.reason for row in rows).most_common(1)
     largest = max(row.saving_bytes for row in rows)
     return f"{words}. Most common reason: {reason} ({number:,}). Largest possible saving: {format_bytes(largest)}"
