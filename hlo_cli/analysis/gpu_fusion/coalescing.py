@@ -10,7 +10,7 @@ from typing import Final
 
 from hlo_cli.analysis.fusion.elements import is_elementwise
 from hlo_cli.analysis.fusion.graph import Node
-from hlo_cli.analysis.gpu_fusion.emitters import REDUCTION, TRANSPOSE, hero_of, is_real_reduction
+from hlo_cli.analysis.gpu_fusion.emitters import REDUCTION, TRANSPOSE, heroes_of, is_real_reduction
 from hlo_cli.analysis.gpu_fusion.parts import Part
 from hlo_cli.analysis.gpu_fusion.reductions import fast_reduction
 from hlo_cli.analysis.gpu_fusion.view import View
@@ -44,7 +44,8 @@ def is_reduction_like(part: Part, warp: int) -> bool:
     roots = view.roots
     if opcodes.REDUCE not in part.opcodes and all(root.opcode != opcodes.REDUCE for root in roots):
         return False
-    return any(is_real_reduction(root, hero_of(view, root), warp) is not None for root in roots)
+    pairs = zip(roots, heroes_of(view, tuple(roots)), strict=True)
+    return any(is_real_reduction(root, hero, warp) is not None for root, hero in pairs)
 
 
 def is_coalesced(emitter: str, *, moves_minor: bool, both_reduce: bool) -> bool:

@@ -51,10 +51,7 @@ def analyze(view: View, warp: int) -> Analysis:
     roots = tuple(view.roots)
     if view.is_plain:
         return Analysis(LOOP, roots, roots)
-    if not view.has_any(HEROES) and HEROES.isdisjoint([root.opcode for root in roots]):
-        is_scatter = len(roots) == 1 and roots[0].opcode == opcodes.SCATTER
-        return Analysis(SCATTER if is_scatter else LOOP, roots, roots)
-    heroes = tuple(hero_of(view, root) for root in roots)
+    heroes = heroes_of(view, roots)
     if (reduction := _common_reduction(roots, heroes, warp)) is not None:
         return Analysis(REDUCTION, roots, heroes, reduction)
     if (transpose := _common_transpose(roots, heroes)) is not None:
@@ -68,8 +65,14 @@ def analyze(view: View, warp: int) -> Analysis:
     return Analysis(LOOP, roots, heroes)
 
 
-def hero_of(view: View, root: Node) -> Node:
-    """Operation that decides how a result is computed: a reduce, tiled transpose, or concatenate; else the root."""
+def heroes_of(view: View, roots: tuple[Node, ...]) -> tuple[Node, ...]:
+    """Operations that decide how the results are computed: a reduce, tiled transpose, or concatenate; else the root."""
+    if view.is_plain or (not view.has_any(HEROES) and HEROES.isdisjoint([root.opcode for root in roots])):
+        return roots
+    return tuple(_hero_of(view, root) for root in roots)
+
+
+def _hero_of(view: View, root: Node) -> Node:
     hero = root
     while is_intermediate(hero, 1):
         (before,) = view.operands(hero)

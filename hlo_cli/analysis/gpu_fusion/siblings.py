@@ -12,7 +12,7 @@ from hlo_cli.analysis.fusion.elements import is_effective_scalar, is_elementwise
 from hlo_cli.analysis.fusion.graph import Node
 from hlo_cli.analysis.fusion.in_place import in_place_operands, slice_bounds
 from hlo_cli.analysis.gpu_fusion.coalescing import is_reduction_like
-from hlo_cli.analysis.gpu_fusion.emitters import hero_of, is_intermediate, is_real_reduction, moves_nothing
+from hlo_cli.analysis.gpu_fusion.emitters import heroes_of, is_intermediate, is_real_reduction, moves_nothing
 from hlo_cli.analysis.gpu_fusion.parts import Part
 from hlo_cli.analysis.gpu_fusion.reductions import Reduction, fast_reduction
 from hlo_cli.analysis.gpu_fusion.rules import is_fusible_bitcast, is_scatter_fusion
@@ -70,7 +70,7 @@ def is_transpose_like(node: Node) -> bool:
     if node.body is None:
         return tiled_transpose_of(node) is not None
     view = View(Part(node))
-    return any(tiled_transpose_of(hero_of(view, root)) is not None for root in view.roots)
+    return any(tiled_transpose_of(hero) is not None for hero in heroes_of(view, tuple(view.roots)))
 
 
 def is_input_fusion_part(node: Node, warp: int) -> bool:
@@ -125,7 +125,7 @@ def loop_of(node: Node, warp: int) -> Loop:
     if node.body is not None:
         view = View(Part(node))
         hero = _real_hero(view, warp)
-        inner = hero_of(view, hero)
+        (inner,) = heroes_of(view, (hero,))
     reduction = fast_reduction(hero, warp)
     is_special = reduction is not None or tiled_transpose_of(inner) is not None
     shape = inner.operands[0].shape if is_special else hero.shape
@@ -180,9 +180,8 @@ def _moves(node: Node) -> bool:
 
 def _real_hero(view: View, warp: int) -> Node:
     """The operation that decides the loop of a fusion (`GetRealHeroForMultiOutputFusion`)."""
-    roots = view.roots
-    for root in roots:
-        hero = hero_of(view, root)
+    roots = tuple(view.roots)
+    for root, hero in zip(roots, heroes_of(view, roots), strict=True):
         if is_real_reduction(root, hero, warp) is not None or tiled_transpose_of(hero) is not None:
             return hero
     return roots[0]
