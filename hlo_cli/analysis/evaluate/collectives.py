@@ -16,8 +16,9 @@ from hlo_cli.analysis.semantics.values import Computed, Value, array_of
 from hlo_cli.analysis.sharding.device_groups import Devices, collective_kind, device_groups, device_pairs
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.operations import PERMUTES
+from hlo_cli.ir.operations import NATIVE_DONES, PERMUTES
 from hlo_cli.ir.shape import ArrayShape
+from hlo_cli.source import HloError
 
 Exchange: TypeAlias = "Callable[[Sequence[Sequence[Value]]], list[Value]]"
 """From the operands of each device to the result of each."""
@@ -33,17 +34,24 @@ def exchange_of(instruction: Instruction, computed: Computed, devices: Devices) 
         run = _EXCHANGES.get(kind, _broadcast)(instruction, computed, tuple(groups), devices.count)
     if kind == instruction.opcode:
         return run
-    return _started(kind, run)
+    return _started(instruction, run)
 
 
-def _started(kind: str, run: Exchange) -> Exchange:
-    """The value of a start: what its done unpacks, in the shape that the opcode has."""
-    if kind == opcodes.ALL_REDUCE:
+def _started(instruction: Instruction, run: Exchange) -> Exchange:
+    """The value of a start: what its done unpacks, in the shape that the opcode has.
+
+    A native start of one array has the array itself as element 0, one of several has their tuple; the sugar of an
+    async-start always has a tuple. A permute in place starts from its input alone.
+    """
+    if instruction.opcode == opcodes.ALL_REDUCE_START:
         return run
+    is_native = instruction.opcode in NATIVE_DONES
 
     def start(given: Sequence[Sequence[Value]]) -> list[Value]:
         results = run(given)
-        operands = [each[0] if len(each) == 1 else tuple(each) for each in given]
+        if is_native and _slice_sizes(instruction):
+            given = [each[:1] for each in given]
+        operands = [each[0] if is_native and len(each) == 1 else tuple(each) for each in given]
         return [(operand, result) for operand, result in zip(operands, results, strict=True)]
 
     return start
@@ -133,6 +141,11 @@ def _all_to_all(instruction: Instruction, computed: Computed, groups: Groups, co
 
 def _broadcast(instruction: Instruction, computed: Computed, groups: Groups, count: int) -> Exchange:
     """The value of the first member for all; devices in no group get zeros."""
+    if instruction.flag("has_dynamic_root"):
+        raise HloError(
+            f"cannot evaluate {instruction.name}: the sender of a broadcast with a dynamic root is unknown",
+            instruction.span,
+        )
     return _by_operand(groups, count, lambda parts, at: [parts[0]] * len(parts))
 
 
@@ -156,14 +169,54 @@ def _ragged(instruction: Instruction, computed: Computed, groups: Groups, count:
 
 
 def _permute(instruction: Instruction, devices: Devices) -> Exchange:
-    """What each target is sent; a device that nobody sends to gets zeros."""
+    """What each target is sent, of every operand; a device that nobody sends to gets zeros."""
     pairs = device_pairs(instruction, devices)
+    if _slice_sizes(instruction):
+        return _permute_in_place(instruction, pairs)
 
     def run(given: Sequence[Sequence[Value]]) -> list[Value]:
-        results: list[Value] = [_zeros_like(operands[0]) for operands in given]
+        results: list[Sequence[Value]] = [[_zeros_like(operand) for operand in operands] for operands in given]
         for source, target in pairs:
-            results[target] = given[source][0]
-        return results
+            results[target] = given[source]
+        return [each[0] if len(each) == 1 else tuple(each) for each in results]
+
+    return run
+
+
+def _slice_sizes(instruction: Instruction) -> tuple[tuple[int, ...], ...]:
+    """The slices of a permute in place, which takes input, output, and the offsets in both."""
+    return instruction.integer_lists("slice_sizes") or ()
+
+
+def _permute_in_place(instruction: Instruction, pairs: Sequence[tuple[int, int]]) -> Exchange:
+    """The output of each device, with the slice that it was sent; HloError where XLA's documents leave the place open.
+
+    That is for several slices, as no pair names its slice, and where sender and receiver have other output offsets.
+    No CPU runs such a permute, so that nothing else can be asked.
+    """
+    sizes = _slice_sizes(instruction)
+    if len(sizes) != 1 or not isinstance(instruction.operand_shape(0), ArrayShape):
+        raise HloError(
+            f"cannot evaluate {instruction.name}: an in-place collective-permute of {len(sizes)} slices",
+            instruction.span,
+        )
+
+    def slices(offsets: Value) -> tuple[slice, ...]:
+        assert isinstance(offsets, tuple)
+        starts = [int(array_of(each)) for each in offsets]
+        return tuple(slice(start, start + size) for start, size in zip(starts, sizes[0], strict=True))
+
+    def run(given: Sequence[Sequence[Value]]) -> list[Value]:
+        results = [array_of(operands[1]).copy() for operands in given]
+        for source, target in pairs:
+            sent, _, offsets, place = given[source]
+            if slices(place) != slices(given[target][3]):
+                raise HloError(
+                    f"cannot evaluate {instruction.name}: devices {source} and {target} have different output offsets",
+                    instruction.span,
+                )
+            results[target][slices(place)] = array_of(sent)[slices(offsets)]
+        return list(results)
 
     return run
 
@@ -175,9 +228,8 @@ def _zeros_like(value: Value) -> Value:
 
 
 def done_value(start: Instruction, value: Value) -> Value:
-    """What the done of a native start returns."""
-    kind = collective_kind(start.opcode)
-    if kind == opcodes.ALL_REDUCE:
+    """What the done of a start returns."""
+    if start.opcode == opcodes.ALL_REDUCE_START:
         return value
     assert isinstance(value, tuple)
     return value[1]

@@ -16,8 +16,9 @@ from hlo_cli.analysis.evaluate.channels import transfer_of
 from hlo_cli.analysis.evaluate.collectives import done_value, exchange_of
 from hlo_cli.analysis.evaluate.fused_collectives import fused_part, inputs_of
 from hlo_cli.analysis.evaluate.program import MISFITS, Program, misfit
+from hlo_cli.analysis.semantics.asynchronous import start_of
 from hlo_cli.analysis.semantics.control import called, iterations_error
-from hlo_cli.analysis.semantics.values import Value
+from hlo_cli.analysis.semantics.values import Form, Value, form_of, has_form
 from hlo_cli.analysis.sharding.device_groups import Devices, collective_kind
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
@@ -37,6 +38,7 @@ class _Step:
     run: Lockstep
     operands: tuple[int, ...]
     ended: tuple[int, ...]
+    form: Form
 
 
 def needs_devices(computation: Computation) -> bool:
@@ -61,6 +63,11 @@ def _meets(computation: Computation) -> bool:
         or is_boundary(each)
         for each in computation.instructions
     )
+
+
+def _meets_in(start: Instruction) -> bool:
+    """Whether devices meet in an asynchronous operation."""
+    return collective_kind(start.opcode) is not None or any(map(needs_devices, start.called_computations))
 
 
 class DeviceProgram:
@@ -94,7 +101,8 @@ class DeviceProgram:
                 continue
             operands = tuple(slots[operand] for operand in inputs_of(instruction))
             ended = {slots[each] for each in inputs_of(instruction) if last[each] == at} - {root}
-            steps.append(_Step(instruction, at, self._step(instruction), operands, tuple(ended)))
+            form = form_of(instruction.shape, self.program.floats)
+            steps.append(_Step(instruction, at, self._step(instruction), operands, tuple(ended), form))
         size, count = len(slots), self.devices.count
         is_seen = self.program.is_seen(computation)
 
@@ -108,6 +116,9 @@ class DeviceProgram:
                     values[step.slot] = step.run(taken)
                 except MISFITS as error:
                     raise misfit(step.instruction, error) from error
+                for value in values[step.slot]:
+                    if not has_form(value, step.form):
+                        self.program.check(step.instruction, value)
                 if is_seen:
                     self._see(step.instruction, values[step.slot], taken)
                 for each in step.ended:
@@ -148,6 +159,8 @@ class DeviceProgram:
             return _selecting(instruction, exchange_of(instruction, self.program, self.devices))
         if (start := _start_of(instruction)) is not None:
             return lambda given: [done_value(start, each[0]) for each in given]
+        if opcode.endswith("-update") and _meets_in(begin := start_of(instruction)):
+            return _selecting(instruction, self._updating(begin))
         if any(map(needs_devices, instruction.called_computations)):
             return _selecting(instruction, self._calling(instruction))
         kernel = self.program.kernel(instruction)
@@ -170,11 +183,37 @@ class DeviceProgram:
             case opcodes.CONDITIONAL:
                 return self._conditional(instruction)
             case opcodes.ASYNC_START:
-                inner = self.function(instruction.called_computations[0])
-                return lambda given: [(tuple(each), result) for each, result in zip(given, inner(given), strict=True)]
+                return self._starting(instruction)
             case opcodes.CALL | opcodes.FUSION:
                 return self.function(instruction.called_computations[0])
         raise HloError(f"cannot run {instruction.opcode} {instruction.name} on several devices", instruction.span)
+
+    def _starting(self, start: Instruction) -> Lockstep:
+        """Runs the wrapped computation when all of its operands are there, with the start or with an update."""
+        computation = start.called_computations[0]
+        inner, count = self.function(computation), len(computation.parameters)
+
+        def run(given: Sequence[Sequence[Value]]) -> list[Value]:
+            results: Sequence[Value] = inner(given) if len(given[0]) >= count else [None] * len(given)
+            return [(tuple(each), result) for each, result in zip(given, results, strict=True)]
+
+        return run
+
+    def _updating(self, start: Instruction) -> Lockstep:
+        """Adds operands that come late; without any, passes on what was started."""
+        run = self._starting(start) if start.opcode == opcodes.ASYNC_START else None
+
+        def update(given: Sequence[Sequence[Value]]) -> list[Value]:
+            if run is None or len(given[0]) == 1:
+                return [each[0] for each in given]
+            operands: list[Sequence[Value]] = []
+            for started, *late in given:
+                assert isinstance(started, tuple)
+                assert isinstance(started[0], tuple)
+                operands.append((*started[0], *late))
+            return run(operands)
+
+        return update
 
     def _while(self, instruction: Instruction) -> Lockstep:
         condition = self.program.iterations.counting(self.function(called(instruction, "condition")))

@@ -15,10 +15,11 @@ from hlo_cli.analysis.evaluate.work import FREE, Work, callee_of, work_of
 from hlo_cli.analysis.semantics.control import elements_first
 from hlo_cli.analysis.semantics.number_types import Array, Floats, carrier
 from hlo_cli.analysis.semantics.rules import NEUTRAL, rule_of
-from hlo_cli.analysis.semantics.values import Kernel, Taken, Taking, Value
+from hlo_cli.analysis.semantics.values import Form, Kernel, Taken, Taking, Value, form_of, has_form, shape_problem
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.literal import ArrayLiteral, Literal
+from hlo_cli.ir.operations import ASYNCHRONOUS, CHANNEL_OPCODES, DONES, NATIVE_DONES, wrapped_opcode
 from hlo_cli.ir.shape import ArrayShape, ShapeIndex
 from hlo_cli.source import HloError
 
@@ -35,7 +36,8 @@ Observer: TypeAlias = "Callable[[Instruction, int, Value, Sequence[Value]], None
 class Step(NamedTuple):
     """The slot of the result, its kernel, the slots of the operands, those that are dead afterwards, and the source.
 
-    `take` is what runs instead of the kernel if operands may be overwritten that are dead.
+    `take` is what runs instead of the kernel if operands may be overwritten that are dead. `form` is that of
+    the result if it is an array of fixed size.
     """
 
     slot: int
@@ -44,6 +46,7 @@ class Step(NamedTuple):
     ended: tuple[int, ...]
     instruction: Instruction
     take: Callable[[list[Value]], Value] | None
+    form: Form
 
 
 MISFITS: Final = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
@@ -57,6 +60,25 @@ def misfit(instruction: Instruction, error: Exception) -> HloError:
         instruction.span,
         hint="use hlo lint to see what is wrong with the module",
     )
+
+
+def check_value(instruction: Instruction, value: Value, floats: Floats) -> None:
+    """HloError if a value does not have the shape of its instruction: nothing that follows would be true."""
+    problem = shape_problem(value, instruction.shape, floats, is_pending=_is_pending(instruction))
+    if problem:
+        raise HloError(
+            f"cannot evaluate {instruction.name}: evaluation of {instruction.opcode} gave {problem}",
+            instruction.span,
+            hint="if hlo lint finds no error in the module, this is a bug in hlo; please report it",
+        )
+
+
+def _is_pending(instruction: Instruction) -> bool:
+    """Whether a value is on its way: contexts, and what a done or an update will bring, are not there."""
+    opcode = instruction.opcode
+    if opcode in CHANNEL_OPCODES or opcode in NATIVE_DONES:
+        return opcode not in DONES
+    return (opcode in ASYNCHRONOUS or wrapped_opcode(opcode) is not None) and not opcode.endswith("-done")
 
 
 class Program:
@@ -129,7 +151,7 @@ class Program:
             for operand in operands:
                 last_use[operand] = len(steps)
             take = kernel.take if is_plain and isinstance(kernel, Taking) else None
-            steps.append(Step(slot, kernel, operands, (), instruction, take))
+            steps.append(Step(slot, kernel, operands, (), instruction, take, form_of(instruction.shape, self.floats)))
         last = computation.root
         if last is None:
             raise HloError(f"cannot evaluate the computation {computation.name}: it has no instructions")
@@ -153,15 +175,17 @@ class Program:
                 arguments.clear()
             instruction, given = last, list[Value]()
             try:
-                for slot, kernel, operands, ended, instruction, take in steps:
+                for slot, kernel, operands, ended, instruction, take, form in steps:
                     if take is not None:
                         given, found = Taken([values[operand] for operand in operands]), None
                         for each in ended:
                             values[each] = None
-                        values[slot] = take(given)
-                        continue
-                    given = [values[operand] for operand in operands]
-                    found = values[slot] = kernel(*given)
+                        found = values[slot] = take(given)
+                    else:
+                        given = [values[operand] for operand in operands]
+                        found = values[slot] = kernel(*given)
+                    if not on_arrays and not has_form(found, form):
+                        self.check(instruction, found)
                     if not is_plain:
                         self.see(instruction, found, given)
                     for each in ended:
@@ -172,6 +196,11 @@ class Program:
             return values[root]
 
         return run
+
+    def check(self, instruction: Instruction, value: Value) -> None:
+        """HloError if the value of an instruction that ran does not have its shape."""
+        if instruction not in self.host.skipped:
+            check_value(instruction, value, self.floats)
 
     def is_seen(self, computation: Computation) -> bool:
         """Whether values of a computation are observed or watched."""

@@ -103,6 +103,70 @@ def arrays_of(value: Value, shape: Shape) -> Iterator[tuple[ShapeIndex, Array, A
         yield (), np.asarray(value), shape
 
 
+# --- the shape of a value ---
+
+
+Form: TypeAlias = "tuple[tuple[int, ...], np.dtype[np.generic]] | None"
+"""Sizes and numpy type of an array; None for what is looked at in detail."""
+
+
+def form_of(shape: Shape, floats: Floats) -> Form:
+    """The form of every value of a shape; None for tuples, tokens, and arrays whose size is known at run time."""
+    if not isinstance(shape, ArrayShape) or shape.is_dynamic:
+        return None
+    return shape.dimensions, carrier(shape.element_type, floats)
+
+
+def has_form(value: Value, form: Form) -> bool:
+    """Whether a value is an array of a form; this is asked of each value that is computed, so that it must be quick."""
+    return (
+        form is not None and not isinstance(value, tuple) and value is not None and (value.shape, value.dtype) == form
+    )
+
+
+def shape_problem(value: Value, shape: Shape, floats: Floats, *, is_pending: bool = False) -> str:
+    """How a value contradicts a shape, such as "f32[] instead of f32[64]"; empty if it has that shape.
+
+    A rule that returns a value of another shape has computed something else, and everything after it is wrong. A value
+    `is_pending` between the start of an asynchronous operation and its end: contexts and what is still to come are
+    absent. Dynamic dimensions have at most the size of the shape.
+
+    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> shape_problem(np.float32(1), parse_shape("f32[64]"), "exact")
+    'f32[] instead of f32[64]'
+    >>> shape_problem((np.zeros(2, np.int32), None), parse_shape("(s32[2], token[])"), "exact")
+    ''
+    """
+    if isinstance(shape, TupleShape):
+        if not isinstance(value, tuple):
+            return "" if value is None and is_pending else f"{_form(value, shape)} instead of a tuple"
+        missing = len(shape.elements) - len(value)
+        if missing < 0 or (missing and not is_pending):
+            return f"a tuple of {len(value)} values instead of {len(shape.elements)}"
+        pairs = zip(value, shape.elements, strict=False)
+        return next(filter(None, (shape_problem(v, s, floats, is_pending=is_pending) for v, s in pairs)), "")
+    if not isinstance(shape, ArrayShape) or (value is None and is_pending):
+        return ""
+    if value is None or isinstance(value, tuple):
+        return f"{_form(value, shape)} instead of {shape.to_string(layout=False)}"
+    sizes = zip(value.shape, shape.dimensions, shape.dynamic_dimensions, strict=False)
+    fits = value.ndim == len(shape.dimensions) and all(a == b or (d and a < b) for a, b, d in sizes)
+    if fits and value.dtype == carrier(shape.element_type, floats):
+        return ""
+    found = _form(value, shape) if not fits else f"values of type {value.dtype}"
+    return f"{found} instead of {shape.to_string(layout=False)}"
+
+
+def _form(value: Value, shape: Shape) -> str:
+    """A value as its shape would be printed."""
+    if value is None:
+        return "no value"
+    if isinstance(value, tuple):
+        return f"a tuple of {len(value)} values"
+    kind = shape.element_type.name if isinstance(shape, ArrayShape) else str(value.dtype)
+    return f"{kind}[{','.join(map(str, value.shape))}]"
+
+
 def array_of(value: Value) -> Array:
     """The value of an instruction whose shape is an array."""
     assert value is not None
