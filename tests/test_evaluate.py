@@ -14,7 +14,7 @@ from hlo_cli.analysis.evaluate.limits import estimate
 from hlo_cli.analysis.evaluate.probe import Probe
 from hlo_cli.analysis.evaluate.refusals import refusals
 from hlo_cli.analysis.evaluate.run import evaluate, run
-from hlo_cli.analysis.evaluate.settings import Limits
+from hlo_cli.analysis.evaluate.settings import Limits, Wanted
 from hlo_cli.analysis.semantics.number_types import carrier, from_bits, rounded, settle, to_bits
 from hlo_cli.analysis.semantics.values import arrays_of
 from hlo_cli.ir.module import Module
@@ -152,13 +152,58 @@ def test_a_partitioned_program_computes_what_the_whole_one_does() -> None:
     assert max(distance(a, b) for (_, a, _), (_, b, _) in pairs) <= 1e-6
 
 
+def probed(text: str, argument: list[float], wanted: Wanted = "nan") -> list[tuple[str, str, bool]]:
+    """What a probe finds: name, what it comes from, and whether it reaches a result."""
+    probe, module = Probe(wanted), parse_module(text)
+    evaluate(module, [np.array(argument, np.float32)], observe=probe)
+    return [
+        (each.instruction.name, " ".join(i.name for i in (*each.operands, *each.inside)), each.reaches_result)
+        for each in probe.occurrences(module)
+    ]
+
+
 def test_probe_names_what_makes_nan() -> None:
     text = """ENTRY e { a = f32[2] parameter(0)  l = f32[2] log(a)  s = f32[2] add(l, a)  ROOT n = f32[2] negate(s) }"""
-    probe = Probe("nan")
-    evaluate(parse_module(text), [np.array([-1, 1], np.float32)], observe=probe)
-    assert probe.first is not None
-    assert (probe.first.instruction.name, probe.first.count, probe.first.made) == ("l", 1, True)
-    assert [each.instruction.name for each in probe.found.values()] == ["l", "s", "n"]
+    assert probed(text, [-1, 1]) == [("l", "", True), ("s", "l", True), ("n", "s", True)]
+
+
+def test_probe_names_arguments_that_have_nan() -> None:
+    text = """ENTRY e { a = f32[2] parameter(0)  ROOT n = f32[2] negate(a) }"""
+    assert probed(text, [float("nan"), 1]) == [("a", "", True), ("n", "a", True)]
+
+
+def test_probe_tells_masked_elements_from_those_of_results() -> None:
+    text = """ENTRY e { a = f32[2] parameter(0)  n = f32[] constant(nan)  fill = f32[2] broadcast(n), dimensions={}
+      t = pred[] constant(true)  all = pred[2] broadcast(t), dimensions={}  s = f32[2] select(all, a, fill)
+      l = f32[2] log(s)  ROOT r = (f32[2], f32[2]) tuple(s, l) }"""
+    assert probed(text, [1, 2]) == [("n", "", False), ("fill", "n", False)]
+    assert probed(text, [-1, 2]) == [("l", "", True), ("n", "", False), ("fill", "n", False)]
+
+
+def test_probe_looks_into_fusions() -> None:
+    text = """f { a = f32[2] parameter(0)  s = f32[2] sqrt(a)  ROOT t = f32[2] add(s, a) }
+    g { a = f32[2] parameter(0)  m = f32[2] log(a)  p = pred[2] is-finite(m)  ROOT z = f32[2] select(p, m, a) }
+    ENTRY e { x = f32[2] parameter(0)  q = f32[2] fusion(x), kind=kLoop, calls=f
+      ROOT r = (f32[2], f32[2]) tuple(q, x) }"""
+    assert probed(text, [-1, 1]) == [("s", "", True), ("t", "s", True), ("q", "s", True)]
+    assert probed(text.replace("calls=f", "calls=g"), [-1, 1]) == [("m", "", False)]
+
+
+def test_probe_follows_loops_to_the_iteration_before() -> None:
+    text = """c { s = (s32[], f32[2]) parameter(0)  i = s32[] get-tuple-element(s), index=0  n = s32[] constant(3)
+      ROOT l = pred[] compare(i, n), direction=LT }
+    b { s = (s32[], f32[2]) parameter(0)  i = s32[] get-tuple-element(s), index=0  x = f32[2] get-tuple-element(s), index=1
+      o = s32[] constant(1)  j = s32[] add(i, o)  y = f32[2] log(x)  d = f32[2] negate(y)
+      ROOT t = (s32[], f32[2]) tuple(j, d) }
+    ENTRY e { x = f32[2] parameter(0)  z = s32[] constant(0)  s = (s32[], f32[2]) tuple(z, x)
+      w = (s32[], f32[2]) while(s), condition=c, body=b  ROOT r = f32[2] get-tuple-element(w), index=1 }"""
+    assert probed(text, [3, 3]) == [("y", "", True), ("d", "y", True), ("w", "y", True)]
+
+
+def test_infinities_of_a_mask_reach_no_result() -> None:
+    text = """ENTRY e { a = f32[2] parameter(0)  i = f32[2] constant({-inf, 0})  m = f32[2] add(a, i)
+      ROOT x = f32[2] exponential(m) }"""
+    assert probed(text, [1, 1], "inf") == [("i", "", False), ("m", "i", False)]
 
 
 def looping(trips: str) -> Module:

@@ -10,6 +10,7 @@ import pytest
 
 from hlo_cli import cli
 
+DATA = Path(__file__).parent / "data" / "evaluation"
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 TEXT = (
     "HloModule m\nENTRY e {\n  a = f32[2] parameter(0)\n  b = f32[2] parameter(1)\n  ROOT r = f32[2] OPCODE(a, b)\n}\n"
@@ -112,6 +113,21 @@ def test_probe_exits_with_1_if_it_finds_something(tmp_path: Path, capsys: pytest
     assert run(dump(tmp_path, "divide"), *given) == 1
     assert json.loads(capsys.readouterr().out)["answer"]["first"] == "r"
     assert run(dump(tmp_path), *given) == 0
+
+
+@pytest.mark.parametrize(
+    ("case", "code", "first"),
+    [
+        ("masked_nan", 0, "No result has NaN elements (2 intermediate values do)"),
+        ("fusion_nan", 1, "s makes NaN elements"),
+    ],
+)
+def test_probe_asks_what_reaches_a_result(case: str, code: int, first: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(str(DATA / f"{case}.hlo"), "--probe", "nan", "--format", "screen", "-q") == code
+    screen = capsys.readouterr().out
+    assert screen.startswith(first)
+    assert ("contains s" in screen) is (case == "fusion_nan")
+    assert "made here" not in next(line for line in screen.splitlines() if line.startswith(("q ", "fill ")))
 
 
 @pytest.mark.parametrize(

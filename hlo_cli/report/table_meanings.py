@@ -223,7 +223,7 @@ TABLE_MEANINGS: Final = MappingProxyType(
             "distances": "results of both modules, those that are furthest apart first",
             "first_difference": "facts on the first instruction that differs",
             "first_difference_values": "operands and results of the first instruction that differs, in both modules",
-            "sightings": "instructions with the elements of --probe, the first that makes them first",
+            "sightings": "instructions with the elements of --probe: what reaches a result before the rest, its maker first",
             "passes": "compiler passes after which the results differ",
         },
         "profile": {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -156,11 +156,7 @@ class Program:
         if last is None:
             raise HloError(f"cannot evaluate the computation {computation.name}: it has no instructions")
         root = slots[last]
-        dead: dict[int, list[int]] = {}
-        for slot, at in last_use.items():
-            if slot != root:
-                dead.setdefault(at, []).append(slot)
-        steps = [each._replace(ended=tuple(dead.get(at, ()))) for at, each in enumerate(steps)]
+        steps = _with_ends(steps, {slot: at for slot, at in last_use.items() if slot != root})
         size = len(slots)
 
         operations = sum(self._work(each.instruction).operations for each in steps)
@@ -293,6 +289,14 @@ class Program:
         kernel = self._guarded(kernel, instruction)
         indices = [instruction.operand_index(at) for at in range(len(instruction.operands))]
         return _selecting(kernel, indices) if any(indices) else kernel
+
+
+def _with_ends(steps: Sequence[Step], last_use: Mapping[int, int]) -> list[Step]:
+    """Steps with the slots that nothing reads after them."""
+    dead: dict[int, list[int]] = {}
+    for slot, at in last_use.items():
+        dead.setdefault(at, []).append(slot)
+    return [each._replace(ended=tuple(dead.get(at, ()))) for at, each in enumerate(steps)]
 
 
 def _changes_type(instruction: Instruction) -> bool:

@@ -56,7 +56,7 @@ stub(*operands, shape=SHAPE), or with FILE.py:NAME another, for each execution.
 Infeeds read the arrays of --feed one after another.
 
 Exits with code 1 if results differ by more than rounding or cannot be compared,
-or if --probe finds an element.
+or if --probe finds that an element of its kind reaches a result.
 """
 
 
@@ -142,7 +142,7 @@ or if --probe finds an element.
     is_common=True,
     type=click.Choice(tuple(PROBES)),
     metavar="KIND",
-    help=f"Find the first instruction that makes an element of this kind: {joined_by_or(tuple(PROBES))}.",
+    help=f"Find the instruction whose elements of this kind reach a result: {joined_by_or(tuple(PROBES))}.",
 )
 @option(
     "--floats",
@@ -239,7 +239,7 @@ def _run(inputs: tuple[str, ...], options: RunOptions, reading: InputOptions, ou
         probe = Probe(options.probe)
         run = run_module(module, options, output, observe=probe)
         found = report_of_probe(loaded, run, probe, notes_on_run(module, options))
-        return write_report(found, output, module.errors, read=read) or int(probe.first is not None)
+        return write_report(found, output, module.errors, read=read) or int(bool(found.numbers["reaches_result"]))
     if options.watch:
         return watch_values(loaded, options, output)
     watched = tuple(dict.fromkeys(module.instruction(name) for name in options.at))
