@@ -9,7 +9,7 @@ from itertools import groupby
 
 import numpy as np
 
-from hlo_cli.analysis.evaluate.arguments import made_up
+from hlo_cli.analysis.evaluate.arguments import argument_ranges, made_up
 from hlo_cli.analysis.evaluate.boundaries import joined, parts_of, stated_placement
 from hlo_cli.analysis.semantics.number_types import Array, Floats
 from hlo_cli.analysis.semantics.values import Value, array_of
@@ -33,14 +33,15 @@ def whole_arguments(
 ) -> tuple[Value, ...]:
     """Made-up arguments of the whole program, from the shapes of all devices together."""
     found: list[Value] = []
+    ranges = argument_ranges(module)
     for _, arrays in groupby(entry_arrays(module).parameters, key=lambda each: each.number):
         listed = list(arrays)
         parameter = module.entry.parameters[listed[0].number]
         before_each(parameter)
         shape = parameter.shape
-        found.append(
-            made_up(_whole_shape(shape, {each.index: each for each in listed}), len(found), seed=seed, floats=floats)
-        )
+        whole = _whole_shape(shape, {each.index: each for each in listed})
+        number = len(found)
+        found.append(made_up(whole, number, seed=seed, floats=floats, ranges=ranges.get(number, {})))
     return tuple(found)
 
 

@@ -19,7 +19,19 @@ if TYPE_CHECKING:
 def notes_on_run(module: Module, options: RunOptions) -> tuple[Diagnostic, ...]:
     """Notes on the arguments and the arithmetic of a run."""
     floats = (Diagnostic("note", "every float is an f64 that is never rounded"),) if options.floats == "widen" else ()
-    return (*notes_on_arguments(options), *floats, *notes_on_draws(module))
+    return (*notes_on_arguments(options), *notes_on_ranges(module, options), *floats, *notes_on_draws(module))
+
+
+def notes_on_ranges(module: Module, options: RunOptions) -> tuple[Diagnostic, ...]:
+    """A note on made-up arguments that are not any numbers, as the program uses them as indices, or takes their root."""
+    from hlo_cli.analysis.evaluate.arguments import argument_ranges
+
+    count = 0 if options.args and not options.fills else sum(map(len, argument_ranges(module).values()))
+    if not count:
+        return ()
+    are, their = ("is", "its") if count == 1 else ("are", "their")
+    words = f"{format_count(count, 'made-up arguments')} {are} within the range of {their} use, such as a square root"
+    return (Diagnostic("note", words),)
 
 
 def notes_on_draws(*modules: Module) -> tuple[Diagnostic, ...]:
