@@ -33,6 +33,7 @@ class RunOptions:
     save_raw: str | None = None
     against: str | None = None
     passes: bool = False
+    allow_uncovered: bool = False
     probe: Wanted | None = None
     floats: Floats = "exact"
     devices: int | None = None
