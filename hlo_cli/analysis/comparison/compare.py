@@ -148,8 +148,13 @@ def _arrays(value: Value, shape: Shape) -> list[tuple[ShapeIndex, Array]]:
 
 
 def _deviation(clean: Array, disturbed: Sequence[Array], size: float) -> Array:
-    """The largest deviation of each element over the size of the errors; infinite where one is not finite."""
-    found = np.maximum.reduce([np.abs(each - clean) for each in disturbed]) / size
+    """The largest deviation of each element over the size of the errors; infinite where one of them is not finite."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        deviations = [
+            np.where((each == clean) | (np.isnan(each) & np.isnan(clean)), 0.0, np.abs(each - clean))
+            for each in disturbed
+        ]
+    found = np.maximum.reduce(deviations) / size
     return np.asarray(np.nan_to_num(found, nan=np.inf, posinf=np.inf))
 
 
@@ -214,11 +219,15 @@ def are_compared(old: Array, new: Array) -> Array:
     return np.asarray(~(np.isnan(old) & np.isnan(new)))
 
 
-def closeness(old: Array, new: Array, known: Magnitude | None = None, *, is_steady: bool = False) -> float:
+Steady: TypeAlias = Literal["finite", "all"]
+"""Which elements prove something, of those that no small error puts on another course: at whole numbers, compilers may
+make another infinity or NaN of a quotient."""
+
+
+def closeness(old: Array, new: Array, known: Magnitude | None = None, *, steady: Steady | None = None) -> float:
     """The largest difference of an element over its magnitude; infinite for other sizes.
 
-    The magnitude is the larger of both values, and that of `known`. With `is_steady`, elements that are not finite, and
-    those that a small error puts on another course, are left out: they prove nothing.
+    The magnitude is the larger of both values, and that of `known`. With `steady`, other elements are left out.
 
     >>> closeness(np.array([1e9, 1.0]), np.array([1e9, 2.0])), closeness(np.array([1.0]), np.array([np.nan]))
     (0.5, inf)
@@ -227,18 +236,19 @@ def closeness(old: Array, new: Array, known: Magnitude | None = None, *, is_stea
     """
     if old.shape != new.shape:
         return float("inf")
+    if steady is not None and known is not None:
+        kept = ~known.is_unsteady
+        known = Magnitude(known.sizes[kept], known.is_unsteady[kept])
+        old, new = old[kept], new[kept]
     if old.dtype.kind in "biu" or new.dtype.kind in "biu":
-        if is_steady and known is not None:
-            old, new = old[~known.is_unsteady], new[~known.is_unsteady]
         return distance(old, new)
     finite = np.isfinite(old) & np.isfinite(new)
-    if not (is_steady or (finite | (old == new) | (np.isnan(old) & np.isnan(new))).all()):
+    if steady != "finite" and not (finite | (old == new) | (np.isnan(old) & np.isnan(new))).all():
         return float("inf")
-    kept = finite & ~known.is_unsteady if is_steady and known is not None else finite
-    apart = np.abs(old[kept] - new[kept])
-    sizes = np.maximum(np.abs(old[kept]), np.abs(new[kept]))
+    apart = np.abs(old[finite] - new[finite])
+    sizes = np.maximum(np.abs(old[finite]), np.abs(new[finite]))
     if known is not None:
-        sizes = np.maximum(sizes, known.sizes[kept])
+        sizes = np.maximum(sizes, known.sizes[finite])
     return float((apart / np.where(apart > 0, sizes, 1.0)).max(initial=0.0))
 
 

@@ -16,6 +16,7 @@ from hlo_cli.analysis.comparison.compare import (
     Distance,
     Magnitude,
     Rounding,
+    Steady,
     Verdict,
     are_compared,
     closeness,
@@ -25,7 +26,7 @@ from hlo_cli.analysis.comparison.compare import (
     rounding_of,
     verdict_of,
 )
-from hlo_cli.analysis.comparison.coverage import EVIDENCE, Choice, Coverage, choices, missing_in
+from hlo_cli.analysis.comparison.coverage import Choice, Coverage, choices, missing_in
 from hlo_cli.analysis.comparison.differing_values import DifferingValues, values_at
 from hlo_cli.analysis.comparison.fingerprints import Prints
 from hlo_cli.analysis.comparison.first_difference import MIN_SHARE, FirstDifference, first_difference
@@ -269,18 +270,89 @@ class _Compared(NamedTuple):
 
 
 def _compare(
-    setting: _Setting, shapes: tuple[Shape, Shape], is_rewrite: bool, expected: Mapping[ShapeIndex, Rounding]
+    setting: _Setting,
+    shapes: tuple[Shape, Shape],
+    is_rewrite: bool,
+    expected: Mapping[ShapeIndex, Rounding],
+    runs: Sequence[tuple[Run, Run]] | None = None,
 ) -> _Compared:
     """Runs both modules in both modes; what elements are computed of is found out if some differ by more than rounding
     of their own values.
     """
-    exact, widened = map(setting.run_both, MODES)
+    exact, widened = runs or map(setting.run_both, MODES)
     samples = _Samples(setting, widened, shapes)
     while True:
         found = distances(exact, widened, shapes, is_rewrite=is_rewrite, expected=expected, known=samples.known)
         worst = max((each.widened for each in found if each.is_known), default=0.0)
         if verdict_of(found) not in ("approximation", "different") or not samples.add(worst):
             return _Compared(setting, shapes, is_rewrite, expected, exact, widened, found)
+
+
+def compare_once(
+    old: Module,
+    new: Module,
+    args: Sequence[Value] | None = None,
+    *,
+    seed: int = 0,
+    devices: int | None = None,
+    limits: Limits | None = None,
+    is_rewrite: bool = False,
+    stubs: Mapping[str, Stub] | None = None,
+    feed: Sequence[Array] | None = None,
+    choice: Choice | None = None,
+    runs: Sequence[tuple[Run, Run]] | None = None,
+) -> tuple[tuple[Distance, ...], tuple[frozenset[Computation], frozenset[Computation]]]:
+    """The distances of the results of two modules with one set of arguments, and the computations of each that ran.
+
+    `runs` are those of both modules in both modes, if they have been made. Else as `compare_runs`.
+
+    >>> from hlo_cli import parse_module
+    >>> module = parse_module("ENTRY e { p = f32[2] parameter(0)  ROOT r = f32[2] negate(p) }")
+    >>> [each.verdict for each in compare_once(module, module)[0]]
+    ['identical']
+    """
+    setting = _Setting((old, new), args, seed, devices, limits, None, stubs, feed, shared_by(old, new), choice)
+    found = _compare(setting, (_result_shape(old), _result_shape(new)), is_rewrite, rounding_of(new), runs)
+    return found.found, (found.exact[0].ran | found.widened[0].ran, found.exact[1].ran | found.widened[1].ran)
+
+
+def revealing_choices(
+    module: Module, ran: frozenset[Computation], *, seed: int = 0, limits: Limits | None = None
+) -> tuple[Choice, ...]:
+    """The made-up arguments that run what has not run yet of a module, those that run nothing new left out.
+
+    >>> from hlo_cli import parse_module
+    >>> module = parse_module("ENTRY e { p = f32[2] parameter(0)  ROOT r = f32[2] negate(p) }")
+    >>> revealing_choices(module, frozenset())
+    ()
+    """
+    now, found = set(ran), []
+
+    def missing() -> tuple[Computation, ...]:
+        return missing_in(module, now)
+
+    setting = _Setting((module, module), None, seed, None, _finite(limits), None, None, None, shared_by(module, module))
+    executed = 0
+    for choice in choices((module,), seed, lambda: (missing(),), lambda: False):
+        left = missing()
+        if not left or executed > _MAX_EXECUTED:
+            break
+        chosen = setting._replace(choice=choice)
+        try:
+            made = chosen.run_old()
+        except HloError:
+            continue
+        now |= made.ran
+        executed += made.executed
+        if missing() != left:
+            found.append(choice)
+    return tuple(found)
+
+
+def _finite(limits: Limits | None) -> Limits:
+    """Limits for arguments that may make loops endless."""
+    limits = limits or DEFAULT_LIMITS
+    return replace(limits, max_iterations=min(limits.max_iterations, _MAX_ITERATIONS))
 
 
 class _Samples:
@@ -330,14 +402,14 @@ def _apart(
     known: Mapping[ShapeIndex, Magnitude],
     *,
     is_rewrite: bool = False,
-    is_steady: bool = False,
+    steady: Steady | None = None,
 ) -> float:
     """The largest widened distance of all results whose place is known."""
     arrays = zip(*(arrays_of(each.result, shape) for each, shape in zip(runs, shapes, strict=True)), strict=True)
     unknown = frozenset() if is_rewrite else runs[0].unknown | runs[1].unknown
     return max(
         (
-            closeness(a, b, known.get(index), is_steady=is_steady)
+            closeness(a, b, known.get(index), steady=steady)
             for (index, a, _), (_, b, _) in arrays
             if index not in unknown
         ),
@@ -356,6 +428,8 @@ _HOPELESS: Final = 1e-2
 _MAX_EXECUTED: Final = 300_000
 _MAX_OPERATIONS: Final = 4_000_000_000
 """The instructions and scalar operations of all runs with further arguments: a few seconds."""
+_SHARE: Final = 4
+"""Which part of that is spent although everything has run."""
 _LEAST_CHOICES: Final = 5
 """So many choices are tried in any case if something did not run, as one may be enough."""
 _MAX_ITERATIONS: Final = 10_000
@@ -376,7 +450,7 @@ class _Evidence:
         self.operations = 0.0
         for runs in (compared.exact, compared.widened):
             self.add(runs, is_widened=runs is compared.widened)
-        self.argument_sets = 1
+        self._first = self.executed, self.operations
 
     def add(self, runs: tuple[Run, Run], *, is_widened: bool = True) -> None:
         """Adds the runs of both modules; elements are compared by widened ones."""
@@ -394,6 +468,14 @@ class _Evidence:
             left = ~are_compared(old, new) if old.size or not leaf.elements else np.ones((), bool)
             before = self._left.get(index)
             self._left[index] = left if before is None else _both(before, left)
+
+    def has_time(self, number: int) -> bool:
+        """Whether another set of arguments, of this number, is worth its time."""
+        executed, operations = self.executed - self._first[0], self.operations - self._first[1]
+        if not self.coverage.is_whole:
+            return number <= _LEAST_CHOICES or (executed <= _MAX_EXECUTED and operations <= _MAX_OPERATIONS)
+        most = _MAX_EXECUTED // _SHARE, _MAX_OPERATIONS // _SHARE
+        return executed + self._first[0] // 2 <= most[0] and operations + self._first[1] / 2 <= most[1]
 
     def keep_nan(self) -> None:
         """Takes NaN for numbers like others, as they are those of constants."""
@@ -433,23 +515,15 @@ def _cover(compared: _Compared) -> tuple[_Compared | None, Coverage]:
     Returns the comparison with the first arguments with which results differ, None without any, and the coverage.
     """
     evidence, setting = _Evidence(compared), compared.setting
-    base = evidence.executed, evidence.operations
     is_known = verdict_of(compared.found) in _AGREEING
     if evidence.uncompared and _has_constant_nan(setting):
         evidence.keep_nan()
     if not is_known or setting.args is not None or not setting.modules[0].entry.parameters:
         return None, evidence.coverage
-    limits = setting.limits or DEFAULT_LIMITS
-    limits = replace(limits, max_iterations=min(limits.max_iterations, _MAX_ITERATIONS))
-    for choice in choices(setting.modules, setting.seed, evidence.missing, is_nan=bool(evidence.uncompared)):
-        is_over = evidence.executed > base[0] + _MAX_EXECUTED or evidence.operations > base[1] + _MAX_OPERATIONS
-        is_large = base[0] > _MAX_EXECUTED or base[1] > _MAX_OPERATIONS
-        is_whole = evidence.coverage.is_whole
-        if (
-            (choice.number > EVIDENCE and is_whole)
-            or (is_large and is_whole)
-            or (is_over and choice.number > _LEAST_CHOICES)
-        ):
+    limits = _finite(setting.limits)
+    found = choices(setting.modules, setting.seed, lambda: evidence.missing, lambda: bool(evidence.uncompared))
+    for choice in found:
+        if not evidence.has_time(choice.number):
             break
         chosen = setting._replace(choice=choice, limits=limits)
         try:
@@ -480,9 +554,10 @@ def _differs(setting: _Setting, runs: tuple[Run, Run], compared: _Compared) -> b
     if _apart(runs, shapes, {}, is_rewrite=is_rewrite) <= ROUNDING:
         return False
     samples = _Samples(setting, runs, shapes)
+    steady: Steady = "finite" if setting.choice is not None and setting.choice.is_whole else "all"
     apart = float("inf")
     while apart > ROUNDING and samples.add(0.0 if not samples.known else apart):
-        apart = _apart(runs, shapes, samples.known, is_rewrite=is_rewrite, is_steady=True)
+        apart = _apart(runs, shapes, samples.known, is_rewrite=is_rewrite, steady=steady)
     return bool(samples.known) and apart > ROUNDING
 
 

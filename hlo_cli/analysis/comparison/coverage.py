@@ -6,12 +6,14 @@ on them is followed back to the parameters of the entry, which get other values 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from hlo_cli.analysis.dataflow.executions import executions_of
+from hlo_cli.analysis.evaluate.arguments import MAX_INTEGER
 from hlo_cli.analysis.semantics.control import called
 from hlo_cli.analysis.semantics.number_types import Array
 from hlo_cli.analysis.semantics.values import Value
@@ -22,8 +24,8 @@ from hlo_cli.ir.literal import ArrayLiteral
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape, ShapeIndex
 
-MAX_CHOICES: Final = 28
-"""The largest number of argument sets: enough for every branch of all models at hand."""
+MAX_CHOICES: Final = 24
+"""The largest number of argument sets for what did not run: enough for every branch of all models at hand."""
 _MAX_CONSTANTS: Final = 16
 """The largest number of constants of one type that are tried as arguments."""
 _OPTIONAL: Final = frozenset((opcodes.CONDITIONAL, opcodes.WHILE, "scan"))
@@ -189,7 +191,8 @@ def _add_constant(instruction: Instruction, constants: dict[str, list[float]]) -
 class Choice:
     """How arguments are made: with a seed of their own, whole floats or not, and others for parameters that decide.
 
-    `number` counts the choices, from 1. Two programs with the same parameters get the same arguments.
+    `number` counts the choices, from 1; `way` selects the values of parameters that decide. Two programs with the same
+    parameters get the same arguments.
     """
 
     number: int
@@ -198,6 +201,8 @@ class Choice:
     is_whole: bool = False
     is_positive: bool = False
     factor: float = 1.0
+    has_wide_integers: bool = False
+    way: int = 0
     deciding: frozenset[int] = frozenset()
     floats: tuple[float, ...] = ()
     integers: tuple[int, ...] = ()
@@ -220,9 +225,11 @@ class Choice:
         match array.dtype.kind:
             case "b":
                 is_set = place is not None
-                return np.full(array.shape, bool(self.number >> (place or 0) & 1)) if is_set else ~array
+                return np.full(array.shape, bool(self.way >> (place or 0) & 1)) if is_set else ~array
             case "i" | "u":
-                return array if place is None or not self.integers else self._integers(array, place)
+                if place is not None and self.integers:
+                    return self._integers(array, place)
+                return 5 * array - 2 if self.has_wide_integers and array.dtype.kind == "i" else array
             case "f":
                 if place is not None:
                     return self._floats(array, place)
@@ -233,7 +240,7 @@ class Choice:
 
     def _integers(self, array: Array, place: int) -> Array:
         """A number for all elements, another one for each choice and parameter."""
-        value = self.integers[(self.number + 5 * place) % len(self.integers)]
+        value = self.integers[(self.way + 5 * place) % len(self.integers)]
         held = np.iinfo(array.dtype)
         return np.full(array.shape, min(max(value, int(held.min)), int(held.max)), array.dtype)
 
@@ -243,7 +250,7 @@ class Choice:
         for each in self.floats:
             near = [array + each, np.full_like(array, 2 * each), np.full_like(array, each), np.full_like(array, -each)]
             ways = [*near, *ways]
-        return np.asarray(ways[(self.number + 3 * place) % len(ways)]).astype(array.dtype)
+        return np.asarray(ways[(self.way + 3 * place) % len(ways)]).astype(array.dtype)
 
 
 _LARGE: Final = 1024.0
@@ -252,21 +259,47 @@ _USUAL: Final = (0, 1, 2, -1, 3, 8, 100)
 """Integers that decide in most programs: counts, indices of branches, and steps."""
 
 
-EVIDENCE: Final = 3
-"""How many choices follow in any case: comparisons of floats come out in both ways with at least one of them."""
-
-
 def choices(
-    modules: Sequence[Module], seed: int, missing: Sequence[Sequence[Computation]], *, is_nan: bool
+    modules: Sequence[Module],
+    seed: int,
+    missing: Callable[[], Sequence[Sequence[Computation]]],
+    is_nan: Callable[[], bool],
 ) -> Iterator[Choice]:
-    """Choices of arguments: whole floats first, at which comparisons meet equal numbers, large and small ones, then, if
-    NaN hides elements, small ones that are not negative, then those that may run what is missing of each module.
+    """Choices of arguments: whole floats first, at which comparisons meet equal numbers.
+
+    Then those that may run what is `missing` of each module, and small floats that are not negative while NaN hides
+    elements. When all has run, a few more follow, with which comparisons come out in both ways, and indices are others.
     """
     yield Choice(1, seed, "whole floats, predicates inverted", is_whole=True)
-    yield Choice(2, seed + 1, "large floats", factor=_LARGE)
-    yield Choice(3, seed + 2, "small floats", factor=1 / _LARGE)
+    number = 1
+    for each in _revealing(modules, seed, missing(), is_nan=is_nan()):
+        if not any(missing()) and not is_nan():
+            break
+        number += 1
+        yield replace(each, number=number)
+    yield Choice(number + 1, seed + 1, "large floats", factor=_LARGE)
+    yield Choice(number + 2, seed + 2, "small floats", factor=1 / _LARGE)
+    yield Choice(number + 3, seed + 3, f"seed {seed + 3}")
+    if not _has_sizes(modules):
+        yield Choice(number + 4, seed + 4, "integers out of bounds", has_wide_integers=True)
+
+
+def _has_sizes(modules: Sequence[Module]) -> bool:
+    """Whether a number is the size of a dimension: what a size above its bound does is undefined."""
+    return any(
+        each.opcode == "set-dimension-size" or each.opcode == opcodes.CUSTOM_CALL
+        for module in modules
+        for computation in module.computations
+        for each in computation.instructions
+    )
+
+
+def _revealing(
+    modules: Sequence[Module], seed: int, missing: Sequence[Sequence[Computation]], *, is_nan: bool
+) -> Iterator[Choice]:
+    """Choices that may run what is missing, or make numbers of NaN."""
     if is_nan:
-        yield Choice(4, seed + 1, "small floats that are not negative", is_positive=True, factor=1 / 16)
+        yield Choice(2, seed + 1, "small floats that are not negative", is_positive=True, factor=1 / 16)
     found = [_deciding(module, each) for module, each in zip(modules, missing, strict=True) if each]
     parameters = frozenset[int]().union(*(each.parameters for each in found))
     if not parameters and not is_nan:
@@ -276,12 +309,15 @@ def choices(
         int(value) + by for each in found for value in each.constants.get("integer", ()) for by in (0, 1, -1)
     )
     integers = tuple(dict.fromkeys((*near, *_USUAL)))
-    for number in range(5, MAX_CHOICES + 1):
+    if _has_sizes(modules):
+        integers = tuple(each for each in integers if 0 <= each <= MAX_INTEGER)
+    for number in range(MAX_CHOICES):
         yield Choice(
             number,
-            seed + number,
+            seed + number + 1,
             "other predicates, indices, and sizes",
             is_positive=is_nan and not number % 2,
+            way=number,
             deciding=parameters,
             floats=tuple(floats),
             integers=integers,
