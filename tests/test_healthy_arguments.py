@@ -132,3 +132,14 @@ def test_arguments_are_in_their_ranges() -> None:
     assert np.abs(q).max() <= 1
     assert i.min() == 0
     assert i.max() == 1
+
+
+def test_modules_that_are_compared_get_the_same_arguments() -> None:
+    """Only one of them takes a square root, as a planted error would have it: the arguments stay those of both."""
+    from hlo_cli.analysis.comparison.comparison import compare_runs
+
+    text = "ENTRY e { p = f32[8] parameter(0)  a = f32[8] abs(p)  b = f32[8] OP(p)  ROOT r = f32[8] add(a, OF) }"
+    old = parse_module(text.replace("OP", "sqrt").replace("OF", "a"))
+    new = parse_module(text.replace("OP", "negate").replace("OF", "p"))
+    assert compare_runs(old, new).verdict == "identical"  # p is not negative in both
+    assert argument_ranges(new) == {}

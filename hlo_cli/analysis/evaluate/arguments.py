@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from math import ceil, floor, inf
 from types import MappingProxyType
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 
+from hlo_cli.analysis.cache import cached_per_module
 from hlo_cli.analysis.semantics.control import called
 from hlo_cli.analysis.semantics.number_types import Array, Floats, carrier, rounded, settle, wrapped
 from hlo_cli.analysis.semantics.values import Value
@@ -66,6 +67,8 @@ class Range:
 
 
 ANY: Final = Range()
+Ranges: TypeAlias = Mapping[int, Mapping[ShapeIndex, Range]]
+"""The ranges of arguments, by the number of the parameter and the index of the array in it."""
 
 
 def made_up(
@@ -124,10 +127,15 @@ def made_up_arguments(
     *,
     seed: int = 0,
     floats: Floats = "exact",
+    ranges: Ranges | None = None,
     before_each: Callable[[Instruction], None] = lambda parameter: None,
 ) -> tuple[Value, ...]:
-    """Arguments by type and seed, one for each parameter of the entry; see `made_up` and `argument_ranges`."""
-    found, ranges = [], argument_ranges(module)
+    """Arguments by type and seed, one for each parameter of the entry, within `ranges`: by default, what it needs.
+
+    Two modules get the same arguments if the ranges are the same; see `made_up`, `argument_ranges`, and
+    `common_ranges`.
+    """
+    found, ranges = [], argument_ranges(module) if ranges is None else ranges
     for at, parameter in enumerate(module.entry.parameters):
         before_each(parameter)
         found.append(made_up(parameter.shape, at, seed=seed, floats=floats, ranges=ranges.get(at, {})))
@@ -153,6 +161,17 @@ _MOST_NEEDS: Final = 200_000
 """Needs to follow at most, so that made-up arguments take no longer than the run: about a second."""
 
 
+def common_ranges(*modules: Module) -> Ranges:
+    """What all modules need of the parameters that they have in common; the first decides on contradictions."""
+    found: dict[int, dict[ShapeIndex, Range]] = {}
+    for module in modules:
+        for number, ranges in argument_ranges(module).items():
+            into = found.setdefault(number, {})
+            for index, each in ranges.items():
+                into[index] = into.get(index, ANY).both(each)
+    return found
+
+
 def argument_ranges(module: Module) -> dict[int, dict[ShapeIndex, Range]]:
     """What a module needs of its parameters, by number and index: followed back from roots, logarithms, and indices.
 
@@ -164,6 +183,10 @@ def argument_ranges(module: Module) -> dict[int, dict[ShapeIndex, Range]]:
     >>> argument_ranges(parse_module(text + "  a = f32[4] add(v, s)  ROOT r = f32[4] sqrt(a) }"))
     {0: {(): Range(low=0, high=inf, not_zero=False)}}
     """
+    return cached_per_module(_needs, module)
+
+
+def _needs(module: Module) -> dict[int, dict[ShapeIndex, Range]]:
     return _Needs(module).found
 
 

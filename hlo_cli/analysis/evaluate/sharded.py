@@ -9,7 +9,7 @@ from itertools import groupby
 
 import numpy as np
 
-from hlo_cli.analysis.evaluate.arguments import argument_ranges, made_up
+from hlo_cli.analysis.evaluate.arguments import Ranges, argument_ranges, made_up
 from hlo_cli.analysis.evaluate.boundaries import joined, parts_of, stated_placement
 from hlo_cli.analysis.semantics.number_types import Array, Floats
 from hlo_cli.analysis.semantics.values import Value, array_of
@@ -29,11 +29,12 @@ def whole_arguments(
     *,
     seed: int = 0,
     floats: Floats = "exact",
+    ranges: Ranges | None = None,
     before_each: Callable[[Instruction], None] = lambda parameter: None,
 ) -> tuple[Value, ...]:
     """Made-up arguments of the whole program, from the shapes of all devices together."""
     found: list[Value] = []
-    ranges = argument_ranges(module)
+    ranges = argument_ranges(module) if ranges is None else ranges
     for _, arrays in groupby(entry_arrays(module).parameters, key=lambda each: each.number):
         listed = list(arrays)
         parameter = module.entry.parameters[listed[0].number]

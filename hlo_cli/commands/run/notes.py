@@ -23,7 +23,7 @@ def notes_on_run(module: Module, options: RunOptions) -> tuple[Diagnostic, ...]:
 
 
 def notes_on_ranges(module: Module, options: RunOptions) -> tuple[Diagnostic, ...]:
-    """A note on made-up arguments that are not any numbers, as the program uses them as indices, or takes their root."""
+    """A note on made-up arguments that are not any numbers: the program takes their root, or uses them as indices."""
     from hlo_cli.analysis.evaluate.arguments import argument_ranges
 
     count = 0 if options.args and not options.fills else sum(map(len, argument_ranges(module).values()))

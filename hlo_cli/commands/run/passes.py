@@ -6,7 +6,10 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from hlo_cli.analysis.comparison.compare import Distance, Verdict, distances, verdict_of
+from hlo_cli.analysis.comparison.compare import Distance, Verdict, verdict_of
+from hlo_cli.analysis.comparison.comparison import compare_once, revealing_choices
+from hlo_cli.analysis.comparison.coverage import Choice, missing_in
+from hlo_cli.analysis.evaluate.arguments import Ranges, argument_ranges
 from hlo_cli.analysis.evaluate.host import Stub, check_outfeeds
 from hlo_cli.analysis.evaluate.run import Run, run
 from hlo_cli.analysis.semantics.number_types import Array, Floats
@@ -20,6 +23,7 @@ from hlo_cli.commands.shared.io_options import InputOptions
 from hlo_cli.inputs.input import read_inputs
 from hlo_cli.inputs.passes import pass_between
 from hlo_cli.ir.attributes.sharding import AnySharding
+from hlo_cli.ir.instruction import Computation
 from hlo_cli.ir.module import Module
 from hlo_cli.read_input import read_input
 from hlo_cli.render.progress import watched
@@ -40,6 +44,8 @@ _COLUMNS: Final = (
 )
 
 _SAME: Final = ("rounding", "unknown")
+_LISTED: Final = 3
+"""The largest number of names in a sentence, so that it fits a line."""
 
 Pair = tuple[Run, Run]
 
@@ -60,6 +66,7 @@ def report_of_passes(
     chosen: AnySharding | None = None
     first: Module | None = None
     before: tuple[Module, Pair, str] | None = None
+    coverage = _Coverage(options)
     dumps = pass_dumps(arguments[0], reading)
     for file_name, dump in watched(dumps, len(dumps), "pass dumps", quiet=quiet):
         module = read_input(read_inputs([os.path.join(arguments[0], file_name)])[0])
@@ -68,32 +75,36 @@ def report_of_passes(
             module.spmd_output_sharding = chosen
         if module.program is None and first is not None:
             module.program = first
-        first = first or module
+        first = coverage.begin(first or module)
         try:
             is_same = before is not None and _body(before[0]) == _body(module)
-            runs = before[1] if before is not None and is_same else _runs(module, options, stubs, feed)
+            runs = before[1] if before is not None and is_same else _runs(module, options, stubs, feed, coverage.ranges)
+            coverage.add(module, runs, is_same=is_same)
+            found = () if before is None or is_same else _compared(before, module, runs, options, stubs, feed, coverage)
         except HloError as error:
             refused.append((dump.stage, error))
             continue
         if before is not None:
-            found = _compared(before, module, runs)
             verdict = verdict_of(found)
             if verdict != "identical":
                 number, name, _ = pass_between(before[2], dump.stage)
                 rows.append((number, name, *distance_cells(found), MEANING[verdict], dump.stage))
                 verdicts.append(verdict)
-        before = module, runs, dump.stage
+        before = before[0] if before is not None and is_same else module, runs, dump.stage
     if refused and before is None:
         raise refused[0][1]
     return Report(
         "run",
-        _answer(len(dumps) - len(refused), rows, verdicts),
+        _answer(len(dumps) - len(refused), rows, verdicts, () if options.allow_uncovered else coverage.missing),
         version=1,
         numbers={
             "dumps": len(dumps) - len(refused),
             "skipped": len(refused),
             "changing": sum(verdict != "unknown" for verdict in verdicts),
-            "same": all(verdict in ("identical", "rounding") for verdict in verdicts),
+            "same": all(verdict in ("identical", "rounding") for verdict in verdicts)
+            and (options.allow_uncovered or not coverage.missing),
+            "argument_sets": 1 + len(coverage.choices),
+            "not_run": tuple(coverage.missing),
         },
         parts=(Table("passes", _COLUMNS, tuple(rows), noun="passes"),),
         notes=(
@@ -126,7 +137,9 @@ def _skipped(refused: Sequence[tuple[str, HloError]]) -> tuple[Diagnostic, ...]:
     return (Diagnostic("note", words),)
 
 
-def _runs(module: Module, options: RunOptions, stubs: Mapping[str, Stub], feed: Sequence[Array] | None) -> Pair:
+def _runs(
+    module: Module, options: RunOptions, stubs: Mapping[str, Stub], feed: Sequence[Array] | None, ranges: Ranges
+) -> Pair:
     arguments = arguments_of(options, module)
     check_outfeeds(module)
 
@@ -140,28 +153,89 @@ def _runs(module: Module, options: RunOptions, stubs: Mapping[str, Stub], feed: 
             limits=options.limits,
             stubs=stubs,
             feed=feed,
+            ranges=ranges,
         )
 
     return run_of("exact"), run_of("widen")
 
 
-def _compared(before: tuple[Module, Pair, str], module: Module, runs: Pair) -> tuple[Distance, ...]:
+class _Coverage:
+    """The argument sets that run all computations of the first dump, and the names of what never ran in any dump."""
+
+    def __init__(self, options: RunOptions) -> None:
+        self.choices: tuple[Choice, ...] = ()
+        self.ranges: Ranges = {}
+        self._options = options
+        self._ran: dict[Module, frozenset[Computation]] = {}
+
+    def begin(self, first: Module) -> Module:
+        """The first dump, whose needs decide on the arguments of all."""
+        self.ranges = argument_ranges(first)
+        return first
+
+    def add(self, module: Module, runs: Pair, *, is_same: bool) -> None:
+        """Adds a dump with its runs, unless it is the same as the one before."""
+        if is_same:
+            return
+        ran = runs[0].ran | runs[1].ran
+        if not self._ran and not self._options.args:
+            self.choices = revealing_choices(module, ran, seed=self._options.seed, limits=self._options.limits)
+        self.also(module, ran)
+
+    def also(self, module: Module, ran: frozenset[Computation]) -> None:
+        """Adds what ran of a dump with other arguments."""
+        self._ran[module] = self._ran.get(module, frozenset()) | ran
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The names of the computations that did not run, in the last of the dumps that have them."""
+        found = {each.name: each for module, ran in self._ran.items() for each in missing_in(module, ran)}
+        return tuple(found)
+
+
+def _compared(
+    before: tuple[Module, Pair, str],
+    module: Module,
+    runs: Pair,
+    options: RunOptions,
+    stubs: Mapping[str, Stub],
+    feed: Sequence[Array] | None,
+    coverage: _Coverage,
+) -> tuple[Distance, ...]:
+    """The distances of a dump to the one before, with all sets of arguments."""
     old_root, new_root = before[0].entry.root, module.entry.root
     assert old_root is not None
     assert new_root is not None
     if sum(1 for _ in old_root.shape.leaves) != sum(1 for _ in new_root.shape.leaves):
         raise HloError(f"the number of results changes between {before[2]} and the next dump")
     (exact, widened), (new_exact, new_widened) = before[1], runs
-    return distances(
-        (exact, new_exact),
-        (widened, new_widened),
-        (old_root.shape, new_root.shape),
-        is_rewrite=exact.unknown == new_exact.unknown,
-    )
+    found: list[Distance] = []
+    for choice in (None, *coverage.choices):
+        compared, ran = compare_once(
+            before[0],
+            module,
+            None if choice is not None else arguments_of(options, module),
+            seed=options.seed,
+            devices=options.devices,
+            limits=options.limits,
+            is_rewrite=exact.unknown == new_exact.unknown,
+            stubs=stubs,
+            feed=feed,
+            choice=choice,
+            ranges=coverage.ranges,
+            runs=((exact, new_exact), (widened, new_widened)) if choice is None else None,
+        )
+        found += compared
+        for each, its in zip((before[0], module), ran, strict=True):
+            coverage.also(each, its)
+    return tuple(found)
 
 
-def _answer(count: int, rows: Sequence[Row], verdicts: Sequence[Verdict]) -> str:
+def _answer(count: int, rows: Sequence[Row], verdicts: Sequence[Verdict], missing: Sequence[str]) -> str:
     dumps = format_count(count, "pass dumps")
+    if missing and all(verdict in ("identical", "rounding") for verdict in verdicts):
+        more = f" and {len(missing) - _LISTED} others" if len(missing) > _LISTED else ""
+        return f"Not fully compared: {dumps} agree, but {', '.join(missing[:_LISTED])}{more} never ran"
     if not rows:
         return f"{dumps} have identical results"
     different = next((row for row, verdict in zip(rows, verdicts, strict=True) if verdict not in _SAME), None)
