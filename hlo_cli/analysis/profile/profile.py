@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from hlo_cli.analysis.origin.origin import UNKNOWN, Origin
 from hlo_cli.analysis.origin.origins import origins_of
+from hlo_cli.analysis.profile.intervals import busy_of
 from hlo_cli.analysis.profile.occurrences import Occurrences
 from hlo_cli.dataclass import dataclass
 from hlo_cli.displayed import Tabular
@@ -125,6 +126,22 @@ class Step:
         return self.end_ps - self.begin_ps
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class StepWindows:
+    """When steps began and ended on each device, by its own clock: columns of equal length, in any order.
+
+    `steps` are indices into the steps. The windows of one device do not overlap, so that times in them add up.
+    """
+
+    steps: Integers
+    devices: Integers
+    begins_ps: Integers
+    ends_ps: Integers
+
+
+NO_WINDOWS: Final = StepWindows(*(np.zeros(0, np.int64) for _ in range(4)))
+
+
 @dataclass(frozen=True, slots=True)
 class Peaks:
     """Peak rates of a device: FLOP/s, and bytes per second of its memories; 0 if unknown.
@@ -156,11 +173,11 @@ class Peaks:
 class Profile(Tabular):
     """Joined operations: row `i` of `occurrences` is one of `operations[codes[i]]`, in step `steps[step_codes[i]]`.
 
-    `spans_ps` is the time of each device from its first to its last operation or step. `device_type` is the name that
-    the trace gives the devices. `step_source` says what the steps are: annotations of the program, the line of steps of
-    a TPU, or executions of the program that took longest. `call_weights` are the calls of its operation that each row
-    counts as, if that is not its count of events. `sparse_core` is the profile of the SparseCores of TPUs, whose time
-    is no part of this one.
+    `spans_ps` is the time of each device from its first to its last operation or step, and `windows` are its steps.
+    `device_type` is the name that the trace gives the devices. `step_source` says what the steps are: annotations of
+    the program, the line of steps of a TPU, or executions of the program that took longest. `call_weights` are the
+    calls of its operation that each row counts as, if that is not its count of events. `sparse_core` is the profile of
+    the SparseCores of TPUs, whose time is no part of this one.
     """
 
     traces: tuple[Trace, ...]
@@ -178,6 +195,7 @@ class Profile(Tabular):
     step_source: StepSource = "annotation"
     call_weights: Floats | None = None
     sparse_core: Profile | None = None
+    windows: StepWindows = NO_WINDOWS
 
     @property
     def devices(self) -> tuple[str, ...]:
@@ -187,13 +205,30 @@ class Profile(Tabular):
     @property
     def total_ps(self) -> int:
         """The time of all devices together, of which shares are parts: idle time included."""
-        return sum(max(span, own) for span, own in zip(self.spans_ps, self.busy_ps, strict=True))
+        return sum(self.spans_ps)
 
     @property
     def busy_ps(self) -> tuple[int, ...]:
-        """The self time of the operations of each device; on GPUs, of those with an instruction if there are any."""
-        occurrences = self.occurrences
-        own = occurrences.self_ps.astype(np.float64)
-        if self.platform == "GPU" and any(operation.is_joined for operation in self.operations):
-            own = own * np.array([operation.is_joined for operation in self.operations])[self.codes]
-        return tuple(round(each) for each in np.bincount(occurrences.devices, own, len(self.devices)).tolist())
+        """The time of each device in which any operation ran: operations that ran at the same time count once."""
+        return tuple(busy.length for busy in busy_of(self.occurrences))
+
+    @property
+    def idle_ps(self) -> tuple[int, ...]:
+        """The time of each device in which no operation ran.
+
+        >>> from hlo_cli import profile
+        >>> found = profile("fixtures/traces/cpu/trace.xplane.pb")
+        >>> sum(found.busy_ps) + sum(found.idle_ps) == found.total_ps
+        True
+        """
+        return tuple(span - busy for span, busy in zip(self.spans_ps, self.busy_ps, strict=True))
+
+    @property
+    def step_busy_ps(self) -> tuple[int, ...]:
+        """The time of all devices together in which any operation ran during each of the steps."""
+        windows, found = self.windows, np.zeros(len(self.steps), np.int64)
+        for device, busy in enumerate(busy_of(self.occurrences)):
+            there = np.flatnonzero(windows.devices == device)
+            covered = busy.intervals.covered(windows.begins_ps[there], windows.ends_ps[there])
+            np.add.at(found, windows.steps[there], covered)
+        return tuple(found.tolist())

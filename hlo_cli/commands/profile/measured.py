@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 _DEVICES: Final = {"TPU": "core", "GPU": "GPU", "CPU": "device"}
 """What each platform calls the devices of a trace."""
+MIN_OVERLAP: Final = 1.005
+"""From which overlap on a note is worth its line: below, shares and idle time add up to 100% as they are rounded."""
 
 
 class Measured:
@@ -91,8 +93,18 @@ class Measured:
     @property
     def notes(self) -> tuple[Diagnostic, ...]:
         """Notes on the selection, the peak rates, a chip of another kind than the trace, and the reading."""
-        texts = (self.roofs.words, self._other_chip)
+        texts = (self._overlap_words, self.roofs.words, self._other_chip)
         return (*self._selection[1], *(Diagnostic("note", text) for text in texts if text), *self.loaded.notes)
+
+    @property
+    def _overlap_words(self) -> str:
+        """A note if operations ran at the same time, so that their times add up to more than passed; empty if not."""
+        if self.overlap == 1:
+            return ""
+        own, busy = (format_seconds(self.per_device(each)) for each in (self.sum.self_time, self.busy))
+        lines = {"CPU": "threads", "GPU": "streams"}.get(self.profile.platform, "lines")
+        per = f" per {self.device_noun}" if len(self.profile.devices) > 1 else ""
+        return f"operations on several {lines} overlap: {own} in {busy} of busy time{per}, so shares exceed it, too"
 
     @property
     def _other_chip(self) -> str:
@@ -116,9 +128,20 @@ class Measured:
         return self.profile.total_ps * PS
 
     @cached_property
+    def busy(self) -> float:
+        """The time in which any operation ran, of all devices together, in seconds."""
+        return sum(self.profile.busy_ps) * PS
+
+    @cached_property
     def idle(self) -> float:
         """The time in which no operation ran, of all devices together, in seconds."""
-        return max(self.whole - self.sum.self_time, 0.0)
+        return sum(self.profile.idle_ps) * PS
+
+    @property
+    def overlap(self) -> float:
+        """How many operations ran at once on a busy device, in the mean; 1 if they ran one after another."""
+        found = self.sum.self_time / self.busy if self.busy else 1.0
+        return found if found > MIN_OVERLAP else 1.0
 
     @property
     def device_noun(self) -> str:

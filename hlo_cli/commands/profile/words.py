@@ -151,6 +151,7 @@ def numbers_of(measured: Measured) -> dict[str, Cell]:
         "partial_steps": len(profile.steps) - len(whole),
         "step_seconds": median(whole) if whole else None,
         "seconds": measured.whole,
+        "busy_seconds": measured.busy,
         "self_seconds": measured.sum.self_time,
         "idle_seconds": measured.idle,
         "operations": len(measured.every),
