@@ -7,13 +7,14 @@ from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
+from hlo_cli.analysis.profile.call_times import MeanTimes, mean_times
 from hlo_cli.analysis.profile.measures import operation_measures
 from hlo_cli.analysis.profile.profile import PS
 from hlo_cli.analysis.profile.program_names import module_name
 from hlo_cli.analysis.profile.rates import rates_of
 from hlo_cli.commands.profile.load import Loaded
 from hlo_cli.commands.profile.roofs import Roofs
-from hlo_cli.commands.profile.timed import Sum, Timed, sum_of
+from hlo_cli.commands.profile.timed import Sum, Timed, counted_words, sum_of
 from hlo_cli.commands.shared.io_options import format_options
 from hlo_cli.report.numbers import format_seconds
 from hlo_cli.report.unknown_choice import unknown_choice_error
@@ -93,8 +94,15 @@ class Measured:
     @property
     def notes(self) -> tuple[Diagnostic, ...]:
         """Notes on the selection, the peak rates, a chip of another kind than the trace, and the reading."""
-        texts = (self._overlap_words, self.roofs.words, self._other_chip)
-        return (*self._selection[1], *(Diagnostic("note", text) for text in texts if text), *self.loaded.notes)
+        texts = (self.roofs.words, self._other_chip)
+        noted = (Diagnostic("note", text) for text in texts if text)
+        return (*self._selection[1], *self.time_notes, *noted, *self.loaded.notes)
+
+    @property
+    def time_notes(self) -> tuple[Diagnostic, ...]:
+        """Notes on which events count, and on operations that ran at the same time."""
+        texts = (counted_words(self.means), self._overlap_words)
+        return tuple(Diagnostic("note", text) for text in texts if text)
 
     @property
     def _overlap_words(self) -> str:
@@ -116,6 +124,11 @@ class Measured:
         if chip is None or chip.target.upper() == platform:
             return ""
         return f"{chip.name} is a {chip.target.upper()}, but the trace is of a {platform}"
+
+    @cached_property
+    def means(self) -> MeanTimes:
+        """The times of all operations per step."""
+        return mean_times(self.profile)
 
     @cached_property
     def sum(self) -> Sum:
