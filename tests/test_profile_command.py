@@ -363,7 +363,12 @@ def test_exposed_time_of_collectives_on_cpus(ask: Ask) -> None:
 def test_predictions_are_compared_with_calls(tmp_path: Path, ask: Ask) -> None:
     path = made(tmp_path, [Ran("x", 0, 100), Ran("x", 200, 300, run=2), Ran("kernel", 700, 50)])
     found = ask(path, "--predicted", "--chip", "v5e")
-    (row,) = found["tables"]["predictions"]["rows"]
+    row, kernel = sorted(found["tables"]["predictions"]["rows"], key=lambda row: row["instruction"] != "x")
+    assert (kernel["instruction"], kernel["predicted_seconds"], kernel["difference_seconds"]) == ("kernel", None, None)
+    answer = found["answer"]
+    assert answer["measured_seconds"] == pytest.approx(400e-9)  # of what is predicted
+    assert answer["unpredicted_seconds"] == pytest.approx(kernel["seconds"]) == pytest.approx(50e-9)
+    assert answer["measured_seconds"] + answer["unpredicted_seconds"] == pytest.approx(answer["self_seconds"])
     assert row["call_seconds"] == pytest.approx(200e-9)
     assert row["difference_seconds"] == pytest.approx(400e-9 - 2 * row["predicted_seconds"])
     assert row["within_band"] == (row["predicted_low_seconds"] <= 200e-9 <= row["predicted_high_seconds"])

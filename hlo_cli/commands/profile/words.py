@@ -48,7 +48,9 @@ def answer_of(measured: Measured) -> str:
         words += f" at {format_percent(roof)}% of the roof" if roof else ""
         count = format_count(len(kind), "instructions")
         return f"{words} in {count}; the longest, {first.operation.name}, {_share(measured, [first])}"
-    return f"{_subject(measured, longest)} takes {_share(measured, [longest])} of {measured.whole_words}{_roof(longest)}"
+    return (
+        f"{_subject(measured, longest)} takes {_share(measured, [longest])} of {measured.whole_words}{_roof(longest)}"
+    )
 
 
 def _share(measured: Measured, timed: Sequence[Timed]) -> str:
