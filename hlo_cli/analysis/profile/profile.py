@@ -146,7 +146,9 @@ NO_WINDOWS: Final = StepWindows(*(np.zeros(0, np.int64) for _ in range(4)))
 class Peaks:
     """Peak rates of a device: FLOP/s, and bytes per second of its memories; 0 if unknown.
 
-    `source` says who states them. Those of VMEM count for efficiency only if the core `has_merged_vmem`.
+    `source` is who states them. `traced_flops` and `traced_bytes` are those of the trace where the table of chips has
+    others, else 0. Those of VMEM count for efficiency only if the core `has_merged_vmem`. `chip` is the GPU by what the
+    trace has of it, empty if unknown.
     """
 
     flops: float
@@ -158,6 +160,9 @@ class Peaks:
     vmem_written: float = 0.0
     shared: float = 0.0
     has_merged_vmem: bool = False
+    chip: str = ""
+    traced_flops: float = 0.0
+    traced_bytes: float = 0.0
 
     @property
     def ridge(self) -> float | None:

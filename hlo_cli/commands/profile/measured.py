@@ -43,13 +43,15 @@ class Measured:
 
     @cached_property
     def chip(self) -> ChipSpec | None:
-        """The chip for predictions: that of --chip, else the GPU that the trace names, if it is a known one."""
-        if self.roofs.chip is not None or self.profile.platform != "GPU" or not self.profile.device_type:
+        """The chip for predictions: that of --chip, else the GPU of the trace, if it is a known one."""
+        if self.roofs.chip is not None or self.profile.platform != "GPU":
             return self.roofs.chip
         from hlo_cli.analysis.hardware.chip_specs import chip_spec
 
-        with suppress(HloError):
-            return chip_spec(self.profile.device_type)
+        names = self.profile.device_type, self.profile.peaks.chip if self.profile.peaks else ""
+        for name in filter(None, names):
+            with suppress(HloError):
+                return chip_spec(name)
         return None
 
     @cached_property

@@ -103,8 +103,8 @@ def facts_of(measured: Measured) -> Passage:
     """Devices, steps, idle time, and programs, in one paragraph."""
     profile, whole = measured.profile, measured.whole
     named = [each for each in measured.every if each.is_named]
-    noun = "" if profile.platform == "GPU" and profile.device_type else f" {_NOUNS.get(profile.platform, 'device')}"
-    kind = profile.device_type or profile.platform
+    kind = profile.device_type or (profile.peaks.chip.upper() if profile.peaks else "") or profile.platform
+    noun = "" if profile.platform == "GPU" and kind != "GPU" else f" {_NOUNS.get(profile.platform, 'device')}"
     count = len(profile.devices)
     facts = [f"{count:,} {kind}{noun}{'s' if noun and count != 1 else ''}", *_steps(measured)]
     facts += [f"{format_percent(measured.idle / whole)}% idle"] if whole else []
