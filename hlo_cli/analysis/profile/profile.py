@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from hlo_cli.analysis.origin.origin import UNKNOWN, Origin
 from hlo_cli.analysis.origin.origins import origins_of
-from hlo_cli.analysis.profile.intervals import busy_of
+from hlo_cli.analysis.profile.intervals import busy_of, union
 from hlo_cli.analysis.profile.occurrences import Occurrences
 from hlo_cli.dataclass import dataclass
 from hlo_cli.displayed import Tabular
@@ -130,7 +130,7 @@ class Step:
 class StepWindows:
     """When steps began and ended on each device, by its own clock: columns of equal length, in any order.
 
-    `steps` are indices into the steps. The windows of one device do not overlap, so that times in them add up.
+    `steps` are indices into the steps. Executions of a device may overlap, and so may their windows.
     """
 
     steps: Integers
@@ -237,3 +237,13 @@ class Profile(Tabular):
             covered = busy.intervals.covered(windows.begins_ps[there], windows.ends_ps[there])
             np.add.at(found, windows.steps[there], covered)
         return tuple(found.tolist())
+
+    @property
+    def busy_outside_ps(self) -> int:
+        """The time of all devices together in which any operation ran, but no step."""
+        windows, found = self.windows, 0
+        for device, busy in enumerate(busy_of(self.occurrences)):
+            there = windows.devices == device
+            steps = union(windows.begins_ps[there], windows.ends_ps[there])
+            found += busy.length - int(busy.intervals.covered(steps.begins, steps.ends).sum())
+        return found

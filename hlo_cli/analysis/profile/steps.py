@@ -100,15 +100,6 @@ def host_stepped(rows: Occurrences, steps: tuple[Step, ...], times: Integers) ->
     return Stepped(steps, step_at(times, steps), windows)
 
 
-def disjoint_windows(steps: Integers, devices: Integers, begins_ps: Integers, ends_ps: Integers) -> StepWindows:
-    """Windows of steps that each end where the next one of their device begins, if they would reach into it."""
-    order = np.lexsort((begins_ps, devices))
-    steps, devices, begins, ends = (each[order] for each in (steps, devices, begins_ps, ends_ps))
-    is_last = np.append(devices[1:] != devices[:-1], True) if len(devices) else np.zeros(0, np.bool_)
-    following = np.append(begins[1:], 0) if len(begins) else begins
-    return StepWindows(steps, devices, begins, np.where(is_last, ends, np.minimum(ends, following)))
-
-
 def steps_of_lines(devices: Sequence[DeviceSteps], rows: Occurrences, first: int) -> Stepped:
     """The steps of rows, of which the first one has the number `first`: each by the line of its core.
 
@@ -146,7 +137,7 @@ def steps_of_lines(devices: Sequence[DeviceSteps], rows: Occurrences, first: int
     order = sorted(range(len(steps)), key=lambda at: steps[at].begin_ps)
     places = np.array([*np.argsort(order).tolist(), NO_STEP], np.int64)
     step_of, device_of, first_ps, last_ps = np.array(listed, np.int64).reshape(-1, 4).T
-    windows = disjoint_windows(places[step_of], device_of, first_ps, last_ps)
+    windows = StepWindows(places[step_of], device_of, first_ps, last_ps)
     return Stepped(tuple(steps[at] for at in order), places[codes], windows, "line")
 
 
@@ -179,7 +170,7 @@ def _windows_of(rows: Occurrences, chosen: Integers, steps: Integers) -> StepWin
     np.minimum.at(begins, of_row, rows.begins_ps[chosen])
     np.maximum.at(ends, of_row, rows.ends_ps[chosen])
     step_of, device_of = np.array(pairs, np.int64).reshape(-1, 2).T
-    return disjoint_windows(step_of, device_of, begins, ends)
+    return StepWindows(step_of, device_of, begins, ends)
 
 
 def _shared_runs(rows: Occurrences, chosen: Integers) -> Integers:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import median
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from hlo_cli.analysis.profile.measures import Measure, measures
 from hlo_cli.analysis.profile.profile import NO_STEP, PS
+from hlo_cli.analysis.profile.rates import is_inner
 from hlo_cli.analysis.profile_details.rows import rows_of, sums_by
 from hlo_cli.commands.profile.words import facts_of, numbers_of, step_noun
 from hlo_cli.report.cell import Row
@@ -36,8 +37,8 @@ def report_of_steps(measured: Measured) -> Report:
         )
         for at, (step, duration) in enumerate(zip(steps, durations, strict=True))
     ]
-    rest = max(measured.busy - sum(busy), 0.0)
-    if (outside := found.outside()) is not None and (outside.events or (rest > _NOTHING and not measured.is_narrowed)):
+    rest = measured.profile.busy_outside_ps * PS
+    if (outside := found.outside()) is not None and (outside.events or (rest and not measured.is_narrowed)):
         rows.append((*found.cells_of(outside, None, rest), None, "(no step)"))
     columns = (
         *found.columns(f"per {measured.device_noun}" if len(measured.profile.devices) > 1 else ""),
@@ -99,10 +100,6 @@ def _steps_answer(measured: Measured, whole: Sequence[float]) -> str:
     return words
 
 
-_NOTHING: Final = 1e-12
-"""A time that is only a rounding error of sums: picoseconds are whole."""
-
-
 class _Groups:
     """Times and work of the selected operations in each of several groups of rows."""
 
@@ -113,12 +110,10 @@ class _Groups:
             chosen = {each.operation for each in measured.selected}
             self._rows = rows_of(profile, (at for at, each in enumerate(profile.operations) if each in chosen))
         self.measures = measures(profile, groups, count, self._rows)
-        of_operation = {each.operation: each for each in measured.selected}
-        calls = [of_operation.get(each) for each in profile.operations]
-        # an instruction may run as several events, each of which then does a part of its work
-        parts = [0.0 if each is None else each.measure.calls / max(each.measure.events, 1) for each in calls]
-        flops = [(each.flops or 0.0) * part for each, part in zip(profile.operations, parts, strict=True)]
-        accessed = [(each.bytes or 0.0) * part for each, part in zip(profile.operations, parts, strict=True)]
+        chosen = {each.operation for each in measured.selected}
+        # as in all sums, loops and calls have the work of what runs inside them, which has rows of its own
+        counted = [None if each not in chosen or is_inner(each) else each for each in profile.operations]
+        flops, accessed = ([(each and getattr(each, name)) or 0.0 for each in counted] for name in ("flops", "bytes"))
         self._flops, self._bytes = (sums_by(profile, groups, count, amounts) for amounts in (flops, accessed))
 
     def columns(self, group: str) -> tuple[Column, ...]:
