@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from hlo_cli.analysis.hardware.compiled_for import gpu_in_trace, traced_gpus
 from hlo_cli.analysis.profile.joining import GivenModule
 from hlo_cli.analysis.profile.measure import measure
 from hlo_cli.analysis.profile.measures import operation_measures
 from hlo_cli.analysis.profile.profile import PS, Profile
+from hlo_cli.analysis.profile.rates import peaks_of
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.traces.trace import TracedProgram
+from hlo_cli.ir.traces.trace import Plane, TracedProgram
 from hlo_cli.syntax.text.parser import parse_module
 from hlo_cli.syntax.traces.read import read_trace
 from traces_writing import Event, PlaneWriter, Statistic, Unsigned, file_of
@@ -104,3 +106,93 @@ def test_a_module_without_most_of_the_operations_is_refused() -> None:
     profile = profile_of(graph_plane(), MODULE.replace("first.3", "first.4"))
     assert not any(each.is_joined for each in profile.operations)
     assert profile.notes == ("jit_f of the dump has only 50% of the operations that ran; not used",)
+
+
+def device(vendor: str, capability: str, cores: int, gib: float, memory: float, ghz: float, name: str = "") -> Plane:
+    """The plane of a GPU as its profiler describes it: `memory` is the rate that it computes, in TB/s."""
+    major, _, minor = capability.partition(".")
+    facts: dict[str, Statistic] = {
+        "device_vendor": vendor,
+        "compute_cap_major": Unsigned(int(major)),
+        "compute_cap_minor": Unsigned(int(minor)),
+        "core_count": Unsigned(cores),
+        "memory_size": Unsigned(int(gib * 2**30)),
+        "memory_bandwidth": Unsigned(int(memory * 1e12)),
+        "clock_rate": Unsigned(int(ghz * 1e6)),
+    }
+    if name:
+        facts["gpu_device_name"] = name
+    plane = PlaneWriter("/device:GPU:0", 1, facts)
+    plane.line("Stream #1(Kernel)", [Event(plane.kind("k"), 0, 5)])
+    (found,) = read_trace(file_of([plane]), "t").planes
+    return found
+
+
+@pytest.mark.parametrize(
+    ("plane", "flops", "memory"),
+    [
+        # rates of memory as rocm_collector.cc computes them: 2 × clock × width, half of HBM3's and HBM3E's
+        (device("AMD", "9.0", 110, 64, 1.6384, 1.7), 191.5, 1.6384),  # a die of MI250X
+        (device("AMD", "9.0", 104, 64, 1.6384, 1.7), 181, 1.6384),  # a die of MI250, and MI210
+        (device("AMD", "9.0", 120, 32, 1.2288, 1.502), 184.6, 1.2288),  # MI100
+        (device("AMD", "9.4", 228, 128, 2.6624, 2.1), 980.6, 5.3),  # MI300A
+        (device("AMD", "9.4", 304, 192, 2.6624, 2.1), 1307.4, 5.3),  # MI300X
+        (device("AMD", "9.4", 304, 0, 2.6624, 2.1), 1307.4, 5.3),
+        (device("AMD", "9.4", 304, 256, 3.072, 2.1), 1307.4, 6),  # MI325X
+        (device("AMD", "9.4", 304, 0, 3.072, 2.1), 1307.4, 6),
+        (device("AMD", "9.5", 256, 288, 4.096, 2.2), 2306.9, 6.81),  # MI350X
+        (device("AMD", "9.5", 256, 252, 4.096, 2.4), 2516.6, 8),  # MI355X
+        (device("Nvidia", "7.0", 80, 15.8, 0.898, 1.53), 125, 0.898),
+        (device("Nvidia", "7.5", 40, 14.6, 0.32, 1.59), 65, 0.32),
+        (device("Nvidia", "8.0", 108, 39.4, 1.5552, 1.41), 312, 1.5552),
+        (device("Nvidia", "8.0", 108, 79.3, 2.039, 1.41), 312, 2.039),
+        (device("Nvidia", "8.6", 84, 47.5, 0.768, 1.8), 154.8, 0.768),
+        (device("Nvidia", "8.9", 58, 22, 0.3, 2.04), 121, 0.3),
+        (device("Nvidia", "8.9", 142, 44.5, 0.864, 2.52), 362, 0.864),  # L40S
+        (device("Nvidia", "9.0", 132, 79.1, 3.352, 1.98), 989.4, 3.352),
+        (device("Nvidia", "9.0", 114, 79.1, 2.039, 1.755), 757.2, 2.039),
+        (device("Nvidia", "9.0", 132, 93, 3.938, 1.785), 835.5, 3.9),  # H100 NVL
+        (device("Nvidia", "9.0", 132, 140, 4.8, 1.98), 989.4, 4.8),
+        (device("Nvidia", "10.0", 148, 178, 7.672, 1.965), 2250, 7.672),
+        (device("Nvidia", "10.0", 152, 184, 7.928, 2.062), 2500, 7.928),
+        (device("Nvidia", "12.0", 188, 95, 1.792, 2.6), 503.8, 1.792),
+    ],
+)
+def test_peaks_are_those_of_the_gpu_whatever_the_trace_computes(plane: Plane, flops: float, memory: float) -> None:
+    found = peaks_of(plane)
+    assert found is not None
+    assert found.flops / 1e12 == pytest.approx(flops, rel=0.16)  # boost clocks are not those of data sheets
+    assert found.main_bytes / 1e12 == pytest.approx(memory, rel=0.02)
+
+
+def test_where_trace_and_table_differ_is_noted_and_what_is_near_stays() -> None:
+    half = peaks_of(device("AMD", "9.4", 304, 192, 2.6624, 2.1))
+    assert half is not None
+    assert (half.source, half.chip, half.traced_bytes, half.traced_flops) == (
+        "the trace and mi300x", "mi300x", 2.6624e12, 0,
+    )  # fmt: skip
+    near = peaks_of(device("Nvidia", "9.0", 132, 79.1, 3.352, 1.98))
+    assert near is not None
+    assert (near.source, near.traced_bytes, near.main_bytes) == ("the trace", 0, 3.352e12)
+    part = peaks_of(device("Nvidia", "9.0", 16, 9.8, 3.352, 1.98))  # a slice of an H100 is no chip of the table
+    assert part is not None
+    assert (part.source, part.chip) == ("the trace", "")
+
+
+@pytest.mark.parametrize(
+    ("name", "chip"),
+    [
+        ("NVIDIA H100 80GB HBM3", "h100"),
+        ("NVIDIA H100 PCIe", "h100-pcie"),
+        ("NVIDIA A100-SXM4-40GB", "a100-40gb"),
+        ("NVIDIA A100 80GB PCIe", "a100-pcie-80gb"),
+        ("AMD Instinct MI325X", "mi325x"),
+        ("NVIDIA H100 NVL", "h100 nvl"),
+        ("NVIDIA L40S", "l40s"),
+    ],
+)
+def test_a_name_decides_between_gpus_of_the_same_cores(name: str, chip: str) -> None:
+    (row,) = [each for each in traced_gpus() if each.name == chip]
+    found = gpu_in_trace(row.vendor, row.capability, row.cores, name=name)
+    assert found is not None
+    assert found.name == chip

@@ -14,7 +14,7 @@ import numpy as np
 
 from hlo_cli.analysis.profile.columns import line_times
 from hlo_cli.analysis.profile.cpu_events import HOST
-from hlo_cli.analysis.profile.intervals import Intervals, union
+from hlo_cli.analysis.profile.intervals import busy_of, union
 from hlo_cli.analysis.profile.occurrences import NO_FLOW
 from hlo_cli.analysis.profile.profile import PS, Floats, Operation, Profile
 from hlo_cli.analysis.schedule.async_pairs import async_pairs
@@ -86,27 +86,15 @@ def _of_pairs(profile: Profile) -> Iterator[TransferTime]:
     window = np.maximum(ends[done] - rows.begins_ps[begun], 0)
     own = np.minimum(rows.durations_ps[begun] + rows.durations_ps[done], window)
     idle = window.copy()
-    for device, busy in _busy(profile).items():
+    for device, busy in enumerate(busy_of(rows)):
         there = np.flatnonzero(rows.devices[begun] == device)
-        idle[there] -= busy.covered(rows.begins_ps[begun[there]], ends[done[there]])
+        idle[there] -= busy.intervals.covered(rows.begins_ps[begun[there]], ends[done[there]])
     idle = np.clip(idle, 0, window - own)
     sums = np.add.reduceat(
         np.stack((window, own, idle)), np.cumsum([0, *(len(each[2]) for each in found[:-1])]), axis=1, dtype=np.float64
     )
     for (start, end, calls, _), (whole, exposed, rest) in zip(found, (sums.T * PS).tolist(), strict=True):
         yield TransferTime(start, end, len(calls), whole, exposed, idle=rest)
-
-
-def _busy(profile: Profile) -> Mapping[int, Intervals]:
-    """The time of each device in which any operation ran."""
-    rows = profile.occurrences
-    order = np.argsort(rows.devices, kind="stable")
-    distinct, bounds = np.unique(rows.devices[order], return_index=True)
-    parts = np.split(order, bounds[1:])
-    return {
-        device: union(rows.begins_ps[part], rows.ends_ps[part])
-        for device, part in zip(distinct.tolist(), parts, strict=True)
-    }
 
 
 def pairs_of(profile: Profile) -> Mapping[int, Sequence[int]]:

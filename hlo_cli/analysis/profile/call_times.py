@@ -1,7 +1,9 @@
 """Times of kernels per step of a profile, and a test on the ranges of their calls in two profiles.
 
-A kernel of unchanged code may become slower or faster with all others, which is the machine. The test finds those that
-differ from the rest.
+Reports of one profile have means of all whole steps (`mean_times`), which are the sums of the trace if it has no other
+events. A comparison of two has means of typical steps (`unit_times`), so that one slow step is no difference. A kernel
+of unchanged code may become slower or faster with all others, which is the machine. The test finds those that differ
+from the rest.
 """
 
 from __future__ import annotations
@@ -13,9 +15,9 @@ from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
-from hlo_cli.analysis.profile.measures import sorted_median
+from hlo_cli.analysis.profile.measures import operation_measures, sorted_median
 from hlo_cli.analysis.profile.occurrences import NO_RUN
-from hlo_cli.analysis.profile.profile import PS, Floats, Profile
+from hlo_cli.analysis.profile.profile import NO_STEP, PS, Floats, Profile
 from hlo_cli.analysis.profile.steps import steps_of_executions
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.traces.trace import Integers
@@ -72,6 +74,79 @@ class UnitTimes:
 def has_steps(profile: Profile) -> bool:
     """Whether operations ran in a whole step that the program or the profiler marked."""
     return profile.step_source != "executions" and bool((_steps(profile) >= 0).any())
+
+
+@dataclass(frozen=True, slots=True)
+class MeanTime:
+    """The time of an operation without that of operations inside it.
+
+    `self_seconds` and `share` count all of its events: on all devices together, and as part of the time of all devices,
+    idle time included. `seconds` and `calls` are means of all whole units, per device.
+    """
+
+    self_seconds: float
+    share: float
+    seconds: float
+    calls: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MeanTimes:
+    """The times of the operations of a profile: means of `count` whole units, without `partial` ones.
+
+    `outside` is the number of events in no unit.
+    """
+
+    unit: Unit
+    count: int
+    partial: int
+    outside: int
+    times: tuple[MeanTime, ...]
+
+
+def mean_times(profile: Profile, *, per_unit: bool = True) -> MeanTimes:
+    """Times per whole step, or else per whole run of the program that takes the most time, or else in all.
+
+    They are those in all too where they are not asked for `per_unit`.
+
+    >>> from hlo_cli import profile
+    >>> found = mean_times(profile("fixtures/traces/cpu_steps/trace.xplane.pb"))
+    >>> found.unit, found.count, found.partial, found.outside
+    ('step', 5, 0, 0)
+    >>> whole = sum(each.self_seconds for each in found.times)
+    >>> abs(sum(each.seconds for each in found.times) * found.count * 2 / whole - 1) < 1e-9  # on two devices
+    True
+    """
+    is_run = bool((profile.occurrences.runs != NO_RUN).any())
+    unit: Unit = "trace" if not per_unit else "step" if has_steps(profile) else "run" if is_run else "trace"
+    rows = np.zeros(len(profile.codes), np.int64)
+    if unit != "trace":
+        rows = _steps(profile) if unit == "step" else _whole_runs(profile)
+    kept = np.flatnonzero(rows >= 0)
+    count, devices, number = max(len(np.unique(rows[kept])), 1), max(len(profile.devices), 1), len(profile.operations)
+    own = np.bincount(profile.codes[kept], profile.occurrences.self_ps[kept], number) * PS / (count * devices)
+    weights = profile.occurrences.counts if profile.call_weights is None else profile.call_weights
+    calls = np.bincount(profile.codes[kept], weights[kept], number) / (count * devices)
+    whole = profile.total_ps * PS
+    return MeanTimes(
+        unit,
+        count,
+        0 if unit == "trace" else sum(not step.is_whole for step in profile.steps),
+        0 if unit == "trace" else int((profile.step_codes == NO_STEP).sum()),
+        tuple(
+            MeanTime(found.self_time, found.self_time / whole if whole else 0.0, seconds, often)
+            for found, seconds, often in zip(operation_measures(profile), own.tolist(), calls.tolist(), strict=True)
+        ),
+    )
+
+
+def _whole_runs(profile: Profile) -> Integers:
+    """The run of each row, as `_runs` has them, below 0 if it is not whole."""
+    runs = _runs(profile)
+    if profile.step_source != "executions" or len(profile.steps) <= int(runs.max(initial=0)):
+        return runs
+    whole = np.array([each.is_whole for each in profile.steps])
+    return np.where(whole[runs], runs, NO_STEP)
 
 
 def unit_times(profile: Profile, *, per_step: bool) -> UnitTimes:

@@ -16,9 +16,9 @@ from hlo_cli.analysis.profile.profile import Platform
 from hlo_cli.analysis.profile.steps import (
     DeviceSteps,
     Stepped,
+    host_stepped,
     host_steps,
     launches,
-    step_at,
     steps_of_executions,
     steps_of_lines,
     steps_of_runs,
@@ -57,13 +57,13 @@ class Capture:
     def steps(self, rows: Occurrences) -> Stepped:
         """The step of each of its rows: by the lines of cores, by annotations on the host, or by executions."""
         if any(core.steps for core in self.cores):
-            return steps_of_lines(self.cores, self.first, self.end)
+            return steps_of_lines(self.cores, rows, self.first)
         host = self.trace.plane(HOST)
         hosts = [plane for plane in self.trace.planes if plane.name in _HOSTS]
         steps = host_steps(host) if host else ()
         if host and steps:
             found = (
-                Stepped(steps, step_at(launch_times(hosts, self.correlations, rows.begins_ps), steps))
+                host_stepped(rows, steps, launch_times(hosts, self.correlations, rows.begins_ps))
                 if len(self.correlations)
                 else steps_of_runs(rows, steps, launches(host))
             )

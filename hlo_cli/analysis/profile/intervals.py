@@ -1,9 +1,17 @@
-"""Lengths of unions and intersections of intervals of time, in picoseconds."""
+"""When was a device busy: unions of intervals of time, in picoseconds.
+
+Events of one device overlap: on threads of a CPU, on streams of a GPU. Their durations add up to more than the time
+that passed, so every busy, idle, and exposed time is the length of a union, and all of them are made here.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
+
 import numpy as np
 
+from hlo_cli.analysis.profile.occurrences import Occurrences
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.traces.trace import Integers
 
@@ -61,3 +69,40 @@ def union(begins: Integers, ends: Integers) -> Intervals:
     first = np.concatenate(([True], begins[1:] > reached[:-1]))
     last = np.concatenate((first[1:], [True]))
     return Intervals(begins[first], reached[last])
+
+
+# --- busy time of devices ---
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Busy:
+    """The time of one device in which operations ran.
+
+    `summed_ps` is that of rows that the trace has only as sums, which have a length but no place in time.
+    """
+
+    intervals: Intervals
+    summed_ps: int = 0
+
+    @property
+    def length(self) -> int:
+        """All of the time in which operations ran."""
+        return self.intervals.length + self.summed_ps
+
+
+def busy_of(rows: Occurrences, chosen: Integers | None = None) -> Sequence[Busy]:
+    """For each device, the time in which any of its rows ran, or any of the `chosen` ones."""
+    devices, begins, ends = rows.devices, rows.begins_ps, rows.ends_ps
+    counts, own = rows.counts, rows.self_ps
+    if chosen is not None:
+        devices, begins, ends = devices[chosen], begins[chosen], ends[chosen]
+        counts, own = counts[chosen], own[chosen]
+    order = np.argsort(devices, kind="stable")
+    bounds = np.searchsorted(devices[order], np.arange(len(rows.device_names) + 1)).tolist()
+    found = []
+    for first, last in pairwise(bounds):
+        there = order[first:last]
+        single = there[counts[there] == 1]
+        summed = there[counts[there] != 1]
+        found.append(Busy(union(begins[single], ends[single]), int(own[summed].sum())))
+    return found

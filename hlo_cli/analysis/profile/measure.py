@@ -18,9 +18,10 @@ from hlo_cli.analysis.profile.columns import whole
 from hlo_cli.analysis.profile.executions import call_weights, with_executions
 from hlo_cli.analysis.profile.facts import Facts, category_of, facts_among
 from hlo_cli.analysis.profile.gpu_events import GRAPH, expand_graphs
+from hlo_cli.analysis.profile.intervals import busy_of
 from hlo_cli.analysis.profile.joining import GivenModule, InstructionNames, Programs, join_kernels, programs_of
 from hlo_cli.analysis.profile.occurrences import OccurrenceList, Occurrences, OperationKey, part_of
-from hlo_cli.analysis.profile.profile import PS, MeasuredProgram, Operation, Platform, Profile, Traffic
+from hlo_cli.analysis.profile.profile import PS, MeasuredProgram, Operation, Platform, Profile, StepWindows, Traffic
 from hlo_cli.analysis.profile.rates import peaks_of
 from hlo_cli.analysis.profile.steps import join_hosts, mark_partial
 from hlo_cli.ir.instruction import Instruction
@@ -112,12 +113,13 @@ def _measured(
         codes,
         stepped.steps,
         stepped.codes,
-        _spans(occurrences, ChainMap(*(dict(each.limits()) for each in captures))),
+        _spans(occurrences, ChainMap(*(dict(each.limits()) for each in captures)), stepped.windows),
         peaks,
         notes=(*programs.notes, *_notes(occurrences, operations, planes)),
         device_type=device_type(planes),
         step_source=stepped.source,
         call_weights=None if platform == "TPU" else call_weights(occurrences, operations, codes),
+        windows=stepped.windows,
     )
 
 
@@ -196,14 +198,20 @@ def _operation(
     )
 
 
-def _spans(occurrences: Occurrences, limits: Mapping[int, tuple[int, int]]) -> tuple[int, ...]:
-    """The time of each device from its first to its last operation or step."""
+def _spans(occurrences: Occurrences, limits: Mapping[int, tuple[int, int]], windows: StepWindows) -> tuple[int, ...]:
+    """The time of each device from its first to its last operation or step; `limits` are those of TPUs."""
     count = len(occurrences.device_names)
     first, last = np.full(count, np.iinfo(np.int64).max), np.full(count, np.iinfo(np.int64).min)
-    np.minimum.at(first, occurrences.devices, occurrences.begins_ps)
-    np.maximum.at(last, occurrences.devices, occurrences.ends_ps)
-    bounds = zip(first.tolist(), last.tolist(), strict=True)
+    on_host = ~np.isin(windows.devices, np.array(list(limits), np.int64))  # the limits of TPUs include their steps
+    for devices, begins, ends in (
+        (occurrences.devices, occurrences.begins_ps, occurrences.ends_ps),
+        (windows.devices[on_host], windows.begins_ps[on_host], windows.ends_ps[on_host]),
+    ):
+        np.minimum.at(first, devices, begins)
+        np.maximum.at(last, devices, ends)
+    bounds = zip(first.tolist(), last.tolist(), busy_of(occurrences), strict=True)
     return tuple(
-        max(last, limits[at][1]) - min(first, limits[at][0]) if at in limits else max(last - first, 0)
-        for at, (first, last) in enumerate(bounds)
+        # rows that are sums have no place in time, so they may be longer than the time between first and last
+        max(max(last, limits[at][1]) - min(first, limits[at][0]) if at in limits else last - first, busy.length)
+        for at, (first, last, busy) in enumerate(bounds)
     )

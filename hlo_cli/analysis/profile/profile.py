@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from hlo_cli.analysis.origin.origin import UNKNOWN, Origin
 from hlo_cli.analysis.origin.origins import origins_of
+from hlo_cli.analysis.profile.intervals import busy_of, union
 from hlo_cli.analysis.profile.occurrences import Occurrences
 from hlo_cli.dataclass import dataclass
 from hlo_cli.displayed import Tabular
@@ -125,11 +126,29 @@ class Step:
         return self.end_ps - self.begin_ps
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class StepWindows:
+    """When steps began and ended on each device, by its own clock: columns of equal length, in any order.
+
+    `steps` are indices into the steps. Executions of a device may overlap, and so may their windows.
+    """
+
+    steps: Integers
+    devices: Integers
+    begins_ps: Integers
+    ends_ps: Integers
+
+
+NO_WINDOWS: Final = StepWindows(*(np.zeros(0, np.int64) for _ in range(4)))
+
+
 @dataclass(frozen=True, slots=True)
 class Peaks:
     """Peak rates of a device: FLOP/s, and bytes per second of its memories; 0 if unknown.
 
-    `source` says who states them. Those of VMEM count for efficiency only if the core `has_merged_vmem`.
+    `source` is who states them. `traced_flops` and `traced_bytes` are those of the trace where the table of chips has
+    others, else 0. Those of VMEM count for efficiency only if the core `has_merged_vmem`. `chip` is the GPU by what the
+    trace has of it, empty if unknown.
     """
 
     flops: float
@@ -141,6 +160,9 @@ class Peaks:
     vmem_written: float = 0.0
     shared: float = 0.0
     has_merged_vmem: bool = False
+    chip: str = ""
+    traced_flops: float = 0.0
+    traced_bytes: float = 0.0
 
     @property
     def ridge(self) -> float | None:
@@ -156,11 +178,11 @@ class Peaks:
 class Profile(Tabular):
     """Joined operations: row `i` of `occurrences` is one of `operations[codes[i]]`, in step `steps[step_codes[i]]`.
 
-    `spans_ps` is the time of each device from its first to its last operation or step. `device_type` is the name that
-    the trace gives the devices. `step_source` says what the steps are: annotations of the program, the line of steps of
-    a TPU, or executions of the program that took longest. `call_weights` are the calls of its operation that each row
-    counts as, if that is not its count of events. `sparse_core` is the profile of the SparseCores of TPUs, whose time
-    is no part of this one.
+    `spans_ps` is the time of each device from its first to its last operation or step, and `windows` are its steps.
+    `device_type` is the name that the trace gives the devices. `step_source` says what the steps are: annotations of
+    the program, the line of steps of a TPU, or executions of the program that took longest. `call_weights` are the
+    calls of its operation that each row counts as, if that is not its count of events. `sparse_core` is the profile of
+    the SparseCores of TPUs, whose time is no part of this one.
     """
 
     traces: tuple[Trace, ...]
@@ -178,6 +200,7 @@ class Profile(Tabular):
     step_source: StepSource = "annotation"
     call_weights: Floats | None = None
     sparse_core: Profile | None = None
+    windows: StepWindows = NO_WINDOWS
 
     @property
     def devices(self) -> tuple[str, ...]:
@@ -187,13 +210,40 @@ class Profile(Tabular):
     @property
     def total_ps(self) -> int:
         """The time of all devices together, of which shares are parts: idle time included."""
-        return sum(max(span, own) for span, own in zip(self.spans_ps, self.busy_ps, strict=True))
+        return sum(self.spans_ps)
 
     @property
     def busy_ps(self) -> tuple[int, ...]:
-        """The self time of the operations of each device; on GPUs, of those with an instruction if there are any."""
-        occurrences = self.occurrences
-        own = occurrences.self_ps.astype(np.float64)
-        if self.platform == "GPU" and any(operation.is_joined for operation in self.operations):
-            own = own * np.array([operation.is_joined for operation in self.operations])[self.codes]
-        return tuple(round(each) for each in np.bincount(occurrences.devices, own, len(self.devices)).tolist())
+        """The time of each device in which any operation ran: operations that ran at the same time count once."""
+        return tuple(busy.length for busy in busy_of(self.occurrences))
+
+    @property
+    def idle_ps(self) -> tuple[int, ...]:
+        """The time of each device in which no operation ran.
+
+        >>> from hlo_cli import profile
+        >>> found = profile("fixtures/traces/cpu/trace.xplane.pb")
+        >>> sum(found.busy_ps) + sum(found.idle_ps) == found.total_ps
+        True
+        """
+        return tuple(span - busy for span, busy in zip(self.spans_ps, self.busy_ps, strict=True))
+
+    @property
+    def step_busy_ps(self) -> tuple[int, ...]:
+        """The time of all devices together in which any operation ran during each of the steps."""
+        windows, found = self.windows, np.zeros(len(self.steps), np.int64)
+        for device, busy in enumerate(busy_of(self.occurrences)):
+            there = np.flatnonzero(windows.devices == device)
+            covered = busy.intervals.covered(windows.begins_ps[there], windows.ends_ps[there])
+            np.add.at(found, windows.steps[there], covered)
+        return tuple(found.tolist())
+
+    @property
+    def busy_outside_ps(self) -> int:
+        """The time of all devices together in which any operation ran, but no step."""
+        windows, found = self.windows, 0
+        for device, busy in enumerate(busy_of(self.occurrences)):
+            there = windows.devices == device
+            steps = union(windows.begins_ps[there], windows.ends_ps[there])
+            found += busy.length - int(busy.intervals.covered(steps.begins, steps.ends).sum())
+        return found

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.profile.columns import real, text, whole
 from hlo_cli.analysis.profile.measures import Measure
@@ -17,6 +17,9 @@ from hlo_cli.ir import opcodes
 from hlo_cli.ir.memory_space import TpuMemorySpace
 from hlo_cli.ir.traces.trace import Plane, Value
 
+if TYPE_CHECKING:
+    from hlo_cli.analysis.hardware.compiled_for import TracedGpu
+
 COMPUTE: Final = "compute"
 MAIN: Final = TpuMemorySpace.HBM.label
 CMEM_READ, CMEM_WRITE, VMEM_READ, VMEM_WRITE = "CMEM read", "CMEM write", "VMEM read", "VMEM write"
@@ -24,6 +27,8 @@ SHARED: Final = "shared memory"
 _INNER: Final = (opcodes.CALL, opcodes.CONDITIONAL, opcodes.WHILE, "megacore fusion")
 """The categories of operations whose costs are those of others that ran inside them."""
 _TERA, _GIGA, _KILO = 1e12, 1e9, 1e3
+_MOST_DIFFERENT: Final = 0.2
+"""How far a rate in a trace may be from that of the chip: boost clocks differ by less, wrong formulas by more."""
 _NVIDIA: Final = {
     (2, 0): 64,
     (3, 0): 384,
@@ -34,30 +39,36 @@ _NVIDIA: Final = {
     (8, 6): 1024,
     (9, 0): 4096,
     (10, 0): 8192,
+    (12, 0): 1024,
 }
-"""FLOPs of one core in one cycle by compute capability: dense products of fp16, as hardware_type_utils.cc has them."""
+"""FLOPs of one core in one cycle by compute capability: dense products of fp16, as hardware_type_utils.cc has them.
+
+It has none for 12.0, and so those of 10.0: the cards of Blackwell have the cores of Ada, by the page of RTX PRO 6000.
+"""
 _AMD: Final = {"gfx908": (1024, 128), "gfx90a": (2048, 128), "gfx942": (2048, 128), "gfx950": (4096, 256)}
 """The same by architecture, with bytes of shared memory in a cycle."""
 _AMD_NAMES: Final = {(9, 4): "gfx942", (9, 5): "gfx950"}
 
 
 def peaks_of(plane: Plane) -> Peaks | None:
-    """The peaks of a device that a trace states; None if it states none."""
+    """The peaks of a device that a trace states, or those of the chip that it is; None if neither is known.
+
+    Where the trace and the table of chips differ by over 20%, the table counts: ROCm's profiler computes the rate of
+    memory as 2 × clock × width (rocm_collector.cc), which is half of that of HBM3.
+    """
     statistics = plane.statistics
     found = {name: real(value) or 0.0 for name, value in statistics.items() if real(value) is not None}
     clock, cores = found.get("clock_rate", 0.0) * _KILO, found.get("core_count", 0.0)
     per_cycle, shared = _per_cycle(statistics)
     flops = found.get("peak_teraflops_per_second", 0.0) * _TERA or per_cycle * clock * cores
     main = found.get("peak_hbm_bw_gigabytes_per_second", 0.0) * _GIGA or found.get("memory_bandwidth", 0.0)
-    if flops <= 0 or main <= 0:
-        return None
 
     def near(name: str) -> float:
         return found.get(f"peak_{name}_bw_gigabytes_per_second", 0.0) * _GIGA
 
-    return Peaks(
-        flops,
-        main,
+    stated = Peaks(
+        max(flops, 0.0),
+        max(main, 0.0),
         "the trace",
         near("cmem_rd"),
         near("cmem_wr"),
@@ -66,6 +77,52 @@ def peaks_of(plane: Plane) -> Peaks | None:
         shared * clock * cores,
         has_merged_vmem=bool(found.get("has_merged_vmem")),
     )
+    stated = _by_chip(stated, statistics)
+    return stated if stated.flops > 0 and stated.main_bytes > 0 else None
+
+
+def _by_chip(stated: Peaks, statistics: Mapping[str, Value]) -> Peaks:
+    """The peaks of a GPU that the table of chips knows, where the trace has none or very different ones."""
+    chip = _gpu(stated, statistics)
+    if chip is None:
+        return stated
+    flops, is_flops = _closer(stated.flops, chip.flops)
+    main, is_main = _closer(stated.main_bytes, chip.memory_rate)
+    sources = {"the trace": is_flops or is_main, chip.name: not (is_flops and is_main)}
+    return replace(
+        stated,
+        flops=flops,
+        main_bytes=main,
+        source=" and ".join(name for name, is_used in sources.items() if is_used),
+        chip=chip.name if chip.is_chip else "",
+        traced_flops=0.0 if is_flops else stated.flops,
+        traced_bytes=0.0 if is_main else stated.main_bytes,
+    )
+
+
+def _gpu(stated: Peaks, statistics: Mapping[str, Value]) -> TracedGpu | None:
+    """The GPU by its vendor, capability, cores, and memory; None for TPUs and for GPUs that are not known."""
+    vendor = text(statistics.get("device_vendor"))
+    if not vendor:
+        return None
+    from hlo_cli.analysis.hardware.compiled_for import gpu_in_trace
+
+    version = whole(statistics.get("compute_cap_major")) or 0, whole(statistics.get("compute_cap_minor")) or 0
+    return gpu_in_trace(
+        vendor,
+        version,
+        whole(statistics.get("core_count")) or 0,
+        name=next(filter(None, (text(statistics.get(each)) for each in ("gpu_device_name", "device_name"))), ""),
+        memory_bytes=max(real(statistics.get("memory_size")) or 0.0, 0.0),
+        memory_rate=stated.main_bytes,
+        flops=stated.flops,
+    )
+
+
+def _closer(stated: float, known: float) -> tuple[float, bool]:
+    """The rate in the trace, and True, if it is near the known one; else the known one, and False."""
+    is_near = stated > 0 and abs(stated / known - 1) <= _MOST_DIFFERENT
+    return (stated, True) if is_near else (known, False)
 
 
 def is_inner(operation: Operation) -> bool:
@@ -187,10 +244,14 @@ def _rates(
 
 
 def over_peak(operation: Operation, rates: Rates) -> str:
-    """Why an operation exceeds the roofline, in words; empty if it does not.
+    """Why an operation may exceed the roofline, in words; empty if it does not.
+
+    Neither the declared cost nor the peak is certain, so both are named.
 
     >>> over_peak(Operation("c", None, None, "custom-call"), Rates(efficiency=3.3))
-    'the custom call declares more than it does'
+    'the custom call may declare more than it does, or the peak rate is too low'
+    >>> over_peak(Operation("a", None, None), Rates(efficiency=1.2, bound_by="HBM"))
+    'some bytes may come from a cache, or the peak rate is too low'
     """
     if rates.efficiency is None or rates.efficiency <= 1:
         return ""
@@ -199,5 +260,7 @@ def over_peak(operation: Operation, rates: Rates) -> str:
     ):
         return "its bytes are transferred after it ends"
     if operation.category == opcodes.CUSTOM_CALL:
-        return "the custom call declares more than it does"
-    return "its declared cost is higher than what it does"
+        return "the custom call may declare more than it does, or the peak rate is too low"
+    if rates.bound_by == COMPUTE:
+        return "it may need fewer flops than XLA counts, or the peak rate is too low"
+    return "some bytes may come from a cache, or the peak rate is too low"

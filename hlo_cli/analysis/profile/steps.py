@@ -14,7 +14,7 @@ import numpy as np
 
 from hlo_cli.analysis.profile.columns import integers, joint_codes, line_times, text
 from hlo_cli.analysis.profile.occurrences import NO_RUN, Occurrences
-from hlo_cli.analysis.profile.profile import NO_STEP, Step, StepSource
+from hlo_cli.analysis.profile.profile import NO_STEP, NO_WINDOWS, Step, StepSource, StepWindows
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.traces.trace import ABSENT, Integers, Line, Plane
 
@@ -36,10 +36,11 @@ class DeviceSteps:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stepped:
-    """Steps, and the step of each row of one trace."""
+    """Steps, the step of each row of one trace, and when the steps were on each device."""
 
     steps: tuple[Step, ...]
     codes: Integers
+    windows: StepWindows
     source: StepSource = "annotation"
 
 
@@ -83,17 +84,37 @@ def steps_of_runs(rows: Occurrences, steps: tuple[Step, ...], launched: Mapping[
         first[at] = launched.get(run, first[at])
     known = rows.runs != NO_RUN
     begins[known] = first[inverse][known]
-    return Stepped(steps, step_at(begins, steps))
+    return host_stepped(rows, steps, begins)
 
 
-def steps_of_lines(devices: Sequence[DeviceSteps], first: int, end: int) -> Stepped:
-    """The steps of the rows from `first` to `end`, each by the line of its core; equal names are one step."""
+def host_stepped(rows: Occurrences, steps: tuple[Step, ...], times: Integers) -> Stepped:
+    """The annotated steps of a host, where `times` place its rows in them; they are the same on all of its devices."""
+    devices = np.unique(rows.devices)
+    begins, ends = (np.array([getattr(step, name) for step in steps], np.int64) for name in ("begin_ps", "end_ps"))
+    windows = StepWindows(
+        np.tile(np.arange(len(steps)), len(devices)),
+        np.repeat(devices, len(steps)),
+        np.tile(begins, len(devices)),
+        np.tile(ends, len(devices)),
+    )
+    return Stepped(steps, step_at(times, steps), windows)
+
+
+def steps_of_lines(devices: Sequence[DeviceSteps], rows: Occurrences, first: int) -> Stepped:
+    """The steps of rows, of which the first one has the number `first`: each by the line of its core.
+
+    Equal names are one step.
+    """
     names: dict[tuple[str, int], int] = {}
     begins: list[int] = []
     ends: list[int] = []
     on: list[int] = []
-    codes = np.full(end - first, NO_STEP, np.int64)
+    codes = np.full(len(rows), NO_STEP, np.int64)
+    listed: list[tuple[int, int, int, int]] = []
     for device in devices:
+        row = device.first_row - first
+        # steps may be by the clock of the host, and the operations by that of the device
+        ahead = int(rows.begins_ps[row] - device.begins[0]) if len(device.begins) else 0
         steps = sorted(device.steps, key=lambda step: (step.begin_ps, step.end_ps))
         own = []
         for key, step in zip(_numbered(steps), steps, strict=True):
@@ -105,8 +126,8 @@ def steps_of_lines(devices: Sequence[DeviceSteps], first: int, end: int) -> Step
             begins[at], ends[at] = min(begins[at], step.begin_ps), max(ends[at], step.end_ps)
             on[at] += 1
             own.append(at)
+            listed.append((at, device.device, step.begin_ps + ahead, step.end_ps + ahead))
         found = step_at(device.begins, steps)
-        row = device.first_row - first
         codes[row : row + len(found)] = np.array([*own, NO_STEP], np.int64)[found]
     with_steps = sum(bool(device.steps) for device in devices)
     steps = [
@@ -115,7 +136,9 @@ def steps_of_lines(devices: Sequence[DeviceSteps], first: int, end: int) -> Step
     ]
     order = sorted(range(len(steps)), key=lambda at: steps[at].begin_ps)
     places = np.array([*np.argsort(order).tolist(), NO_STEP], np.int64)
-    return Stepped(tuple(steps[at] for at in order), places[codes], "line")
+    step_of, device_of, first_ps, last_ps = np.array(listed, np.int64).reshape(-1, 4).T
+    windows = StepWindows(places[step_of], device_of, first_ps, last_ps)
+    return Stepped(tuple(steps[at] for at in order), places[codes], windows, "line")
 
 
 def steps_of_executions(rows: Occurrences) -> Stepped:
@@ -124,7 +147,7 @@ def steps_of_executions(rows: Occurrences) -> Stepped:
     of_key = np.array([programs[key.program, key.module] for key in rows.keys], np.int64)
     known = np.flatnonzero(rows.runs != NO_RUN)
     if not len(known):
-        return Stepped((), np.full(len(rows), NO_STEP, np.int64))
+        return Stepped((), np.full(len(rows), NO_STEP, np.int64), NO_WINDOWS)
     of_row = of_key[rows.codes]
     largest = int(np.bincount(of_row[known], rows.self_ps[known].astype(np.float64)).argmax())
     chosen = known[of_row[known] == largest]
@@ -136,7 +159,18 @@ def steps_of_executions(rows: Occurrences) -> Stepped:
     steps = tuple(Step(str(at), int(begins[run]), int(ends[run])) for at, run in enumerate(order.tolist()))
     codes = step_at(rows.begins_ps, steps)
     codes[chosen] = np.argsort(order)[inverse]
-    return Stepped(steps, codes, "executions")
+    windows = _windows_of(rows, chosen, codes[chosen])
+    return Stepped(steps, codes, windows, "executions")
+
+
+def _windows_of(rows: Occurrences, chosen: Integers, steps: Integers) -> StepWindows:
+    """When the executions of the chosen rows began and ended on each device."""
+    of_row, pairs = joint_codes([steps, rows.devices[chosen]])
+    begins, ends = np.full(len(pairs), np.iinfo(np.int64).max), np.full(len(pairs), np.iinfo(np.int64).min)
+    np.minimum.at(begins, of_row, rows.begins_ps[chosen])
+    np.maximum.at(ends, of_row, rows.ends_ps[chosen])
+    step_of, device_of = np.array(pairs, np.int64).reshape(-1, 2).T
+    return StepWindows(step_of, device_of, begins, ends)
 
 
 def _shared_runs(rows: Occurrences, chosen: Integers) -> Integers:
@@ -168,17 +202,20 @@ def join_hosts(hosts: Sequence[Stepped]) -> Stepped:
     if len(hosts) == 1:
         return hosts[0]
     found: dict[tuple[str, int], Step] = {}
-    parts = []
+    parts, windows = [], []
     for host in hosts:
         keys = list(_numbered(host.steps))
         for key, step in zip(keys, host.steps, strict=True):
             before = found.setdefault(key, step)
             found[key] = replace(before, is_whole=before.is_whole and step.is_whole)
         places = {key: at for at, key in enumerate(found)}
-        parts.append(np.array([*(places[key] for key in keys), NO_STEP], np.int64)[host.codes])
-    return Stepped(
-        tuple(found.values()), np.concatenate(parts), next((h.source for h in hosts if h.steps), "annotation")
-    )
+        numbers = np.array([*(places[key] for key in keys), NO_STEP], np.int64)
+        parts.append(numbers[host.codes])
+        windows.append(replace(host.windows, steps=numbers[host.windows.steps]))
+    names = ("steps", "devices", "begins_ps", "ends_ps")
+    joined = StepWindows(*(np.concatenate([getattr(each, name) for each in windows]) for name in names))
+    source = next((h.source for h in hosts if h.steps), "annotation")
+    return Stepped(tuple(found.values()), np.concatenate(parts), joined, source)
 
 
 def mark_partial(stepped: Stepped, rows: Occurrences, operations: Integers) -> Stepped:

@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.dataflow.computation_contexts import CONTROL_FLOW
-from hlo_cli.analysis.profile.call_times import has_steps, unit_times
+from hlo_cli.analysis.profile.call_times import mean_times
 from hlo_cli.analysis.profile.program_names import MIN_SHARE, module_name, program_of
+from hlo_cli.commands.profile.timed import per_words
 from hlo_cli.dataclass import dataclass
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.finding import Finding, MeasuredKernel
@@ -30,16 +31,15 @@ class MeasuredKernels:
 
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
-        found = unit_times(profile, per_step=has_steps(profile))
+        found = mean_times(profile)
         self.per = found.unit
-        unit = "in the trace" if found.unit == "trace" else f"per {found.unit}"
-        self.words = f"{unit} and device" if len(profile.devices) > 1 else unit
-        self.total = sum(each.time for each in found.times if each is not None)
+        self.words = per_words(profile, found)
+        self.total = sum(each.seconds for each in found.times)
         self._kernels: dict[tuple[MeasuredProgram, str], MeasuredKernel] = {}
         self._inside: dict[tuple[MeasuredProgram, str], MeasuredKernel] = {}
         for operation, time in zip(profile.operations, found.times, strict=True):
-            if (program := operation.program) is not None and time is not None:
-                kernel = MeasuredKernel(program.name, operation.name, time.time)
+            if (program := operation.program) is not None and time.calls:
+                kernel = MeasuredKernel(program.name, operation.name, time.seconds)
                 self._kernels[program, operation.name] = kernel
                 for computation in _computations(operation):
                     self._inside.setdefault((program, computation.name), kernel)

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 _CALM: Final[tuple[Body, ...]] = ("same", "unknown")
 _MAX_STATEMENTS: Final = 3
+_HALVED: Final = 3
+"""From so many steps on, the slowest and the fastest ones do not count: see `unit_times`."""
 _MIN_PACE: Final = 0.005
 """The smallest common change of times that the facts name."""
 
@@ -137,7 +139,9 @@ def _facts(found: ProfileComparison) -> str:
     facts = [words]
     if found.unit != "trace":
         one, two, noun = found.units_before, found.units_after, f"{found.unit}s"
-        facts.append(f"{format_count(one, noun)} each" if one == two else f"{one:,} and {format_count(two, noun)}")
+        words = f"{format_count(one, noun)} each" if one == two else f"{one:,} and {format_count(two, noun)}"
+        # one slow step is no difference, whereas times of one profile are means of all steps
+        facts.append(f"{words} (mean of the middle half)" if max(one, two) >= _HALVED else words)
     rest = found.sum_of(*_CALM)
     if rest.before and rest.after:
         ratio = rest.after / rest.before

@@ -7,13 +7,14 @@ from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
+from hlo_cli.analysis.profile.call_times import MeanTimes, mean_times
 from hlo_cli.analysis.profile.measures import operation_measures
 from hlo_cli.analysis.profile.profile import PS
 from hlo_cli.analysis.profile.program_names import module_name
 from hlo_cli.analysis.profile.rates import rates_of
 from hlo_cli.commands.profile.load import Loaded
 from hlo_cli.commands.profile.roofs import Roofs
-from hlo_cli.commands.profile.timed import Sum, Timed, sum_of
+from hlo_cli.commands.profile.timed import Sum, Timed, counted_words, sum_of
 from hlo_cli.commands.shared.io_options import format_options
 from hlo_cli.report.numbers import format_seconds
 from hlo_cli.report.unknown_choice import unknown_choice_error
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 _DEVICES: Final = {"TPU": "core", "GPU": "GPU", "CPU": "device"}
 """What each platform calls the devices of a trace."""
+MIN_OVERLAP: Final = 1.005
+"""From which overlap on a note is worth its line: below, shares and idle time add up to 100% as they are rounded."""
 
 
 class Measured:
@@ -40,13 +43,15 @@ class Measured:
 
     @cached_property
     def chip(self) -> ChipSpec | None:
-        """The chip for predictions: that of --chip, else the GPU that the trace names, if it is a known one."""
-        if self.roofs.chip is not None or self.profile.platform != "GPU" or not self.profile.device_type:
+        """The chip for predictions: that of --chip, else the GPU of the trace, if it is a known one."""
+        if self.roofs.chip is not None or self.profile.platform != "GPU":
             return self.roofs.chip
         from hlo_cli.analysis.hardware.chip_specs import chip_spec
 
-        with suppress(HloError):
-            return chip_spec(self.profile.device_type)
+        names = self.profile.device_type, self.profile.peaks.chip if self.profile.peaks else ""
+        for name in filter(None, names):
+            with suppress(HloError):
+                return chip_spec(name)
         return None
 
     @cached_property
@@ -92,7 +97,24 @@ class Measured:
     def notes(self) -> tuple[Diagnostic, ...]:
         """Notes on the selection, the peak rates, a chip of another kind than the trace, and the reading."""
         texts = (self.roofs.words, self._other_chip)
-        return (*self._selection[1], *(Diagnostic("note", text) for text in texts if text), *self.loaded.notes)
+        noted = (Diagnostic("note", text) for text in texts if text)
+        return (*self._selection[1], *self.time_notes, *noted, *self.loaded.notes)
+
+    @property
+    def time_notes(self) -> tuple[Diagnostic, ...]:
+        """Notes on which events count, and on operations that ran at the same time."""
+        texts = (counted_words(self.means), self._overlap_words)
+        return tuple(Diagnostic("note", text) for text in texts if text)
+
+    @property
+    def _overlap_words(self) -> str:
+        """A note if operations ran at the same time, so that their times add up to more than passed; empty if not."""
+        if self.overlap == 1:
+            return ""
+        own, busy = (format_seconds(self.per_device(each)) for each in (self.sum.self_time, self.busy))
+        lines = {"CPU": "threads", "GPU": "streams"}.get(self.profile.platform, "lines")
+        per = f" per {self.device_noun}" if len(self.profile.devices) > 1 else ""
+        return f"operations on several {lines} overlap: {own} in {busy} of busy time{per}, so shares exceed it, too"
 
     @property
     def _other_chip(self) -> str:
@@ -106,6 +128,11 @@ class Measured:
         return f"{chip.name} is a {chip.target.upper()}, but the trace is of a {platform}"
 
     @cached_property
+    def means(self) -> MeanTimes:
+        """The times of all operations per step."""
+        return mean_times(self.profile)
+
+    @cached_property
     def sum(self) -> Sum:
         """The sum of all operations."""
         return sum_of(self.every)
@@ -116,9 +143,20 @@ class Measured:
         return self.profile.total_ps * PS
 
     @cached_property
+    def busy(self) -> float:
+        """The time in which any operation ran, of all devices together, in seconds."""
+        return sum(self.profile.busy_ps) * PS
+
+    @cached_property
     def idle(self) -> float:
         """The time in which no operation ran, of all devices together, in seconds."""
-        return max(self.whole - self.sum.self_time, 0.0)
+        return sum(self.profile.idle_ps) * PS
+
+    @property
+    def overlap(self) -> float:
+        """How many operations ran at once on a busy device, in the mean; 1 if they ran one after another."""
+        found = self.sum.self_time / self.busy if self.busy else 1.0
+        return found if found > MIN_OVERLAP else 1.0
 
     @property
     def device_noun(self) -> str:

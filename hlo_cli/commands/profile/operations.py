@@ -67,20 +67,30 @@ def operations_table(measured: Measured) -> Table:
     timed = sorted((each for each in measured.selected if each.is_named or not has_named), key=rank)
     others = [each for each in measured.selected if has_named and not each.is_named]
     rates = [rate_cells(measured, each) for each in timed]
+    means = dict(zip(measured.profile.operations, measured.means.times, strict=True))
     rows = [
-        (*time_cells(measured, each.measure), each.measure.mean, *cells, *spread_cells(each.measure), *_named(each))
+        (
+            *time_cells(measured, each.measure),
+            means[each.operation].seconds,
+            each.measure.mean,
+            *cells,
+            *spread_cells(each.measure),
+            *_named(each),
+        )
         for each, cells in zip(timed, rates, strict=True)
     ]
     if others:
         rest = sum_of(others)
         at = sum(each.measure.self_time >= rest.self_time for each in timed)
-        cells = (*time_cells(measured, rest), rest.total / rest.events, *rate_cells(measured, rest))
+        per_step = sum(means[each.operation].seconds for each in others)
+        cells = (*time_cells(measured, rest), per_step, rest.total / rest.events, *rate_cells(measured, rest))
         rows.insert(at, (*cells, *(None for _ in EVENT_COLUMNS), NO_INSTRUCTION, None, None, None, None, None))
     has_modules = len({each.operation.program for each in timed}) > 1
     longest = [each.operation.name for each in timed[:_LONGEST]]
     is_unique = len(set(longest)) == len(longest)
     columns = (
         *time_columns(measured, has_kernels=_has_kernels(timed)),
+        Column("seconds_per_step", "per step", "seconds", total="sum", person=False),
         Column("mean_seconds", "avg", "seconds"),
         *rate_columns(measured, rates),
         *EVENT_COLUMNS,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from hlo_cli.analysis.profile.profile import Peaks
 from hlo_cli.dataclass import dataclass
 from hlo_cli.report.cell import Cell
-from hlo_cli.report.numbers import format_rate
+from hlo_cli.report.numbers import format_percent, format_rate
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.hardware.chip_specs import ChipSpec
@@ -44,7 +44,17 @@ class Roofs:
         if self.traced is None:
             return ""
         rates = [f"{format_rate(self.traced.flops, 'flop')}", f"{format_rate(self.traced.main_bytes, 'B')} memory"]
-        return f"rooflines use the peak rates of {self.traced.source}: {', '.join(rates)}"
+        words = f"rooflines use the peak rates of {self.traced.source}: {', '.join(rates)}"
+        pairs = (
+            (self.traced.traced_flops, self.traced.flops, "flop", "peak"),
+            (self.traced.traced_bytes, self.traced.main_bytes, "B", "memory rate"),
+        )
+        differ = [
+            f"the {name} in the trace is {format_rate(stated, unit)} ({format_percent(stated / used)}%)"
+            for stated, used, unit, name in pairs
+            if stated
+        ]
+        return "; ".join((words, *differ))
 
     @property
     def facts(self) -> dict[str, Cell]:
@@ -55,7 +65,10 @@ class Roofs:
         if self.traced is None:
             return {}
         peaks = self.traced
-        return {"peaks": {"source": peaks.source, "flops": peaks.flops, "memory": peaks.main_bytes}}
+        found: dict[str, Cell] = {"source": peaks.source, "flops": peaks.flops, "memory": peaks.main_bytes}
+        traced = {"traced_flops": peaks.traced_flops, "traced_memory": peaks.traced_bytes}
+        found |= {name: rate for name, rate in traced.items() if rate}
+        return {"peaks": found}
 
 
 def _element_type(operation: Operation) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from hlo_cli.analysis.profile.measures import Measure, measures
 from hlo_cli.analysis.profile.profile import NO_STEP, PS
+from hlo_cli.analysis.profile.rates import is_inner
 from hlo_cli.analysis.profile_details.rows import rows_of, sums_by
 from hlo_cli.commands.profile.words import facts_of, numbers_of, step_noun
 from hlo_cli.report.cell import Row
@@ -25,18 +26,20 @@ if TYPE_CHECKING:
 def report_of_steps(measured: Measured) -> Report:
     """One row for each step, in the order of time, and one for what runs outside of steps."""
     steps = measured.profile.steps
+    busy = [each * PS for each in measured.profile.step_busy_ps]
     found = _Groups(measured, measured.profile.step_codes, len(steps))
     durations = [step.duration_ps * PS for step in steps]
     rows = [
         (
-            *found.cells(at, duration, 1 if step.device is not None else len(measured.profile.devices)),
+            *found.cells(at, duration, busy[at]),
             "whole" if step.is_whole else "partial",
             step.name,
         )
         for at, (step, duration) in enumerate(zip(steps, durations, strict=True))
     ]
-    if (outside := found.outside()) is not None and outside.events:
-        rows.append((*found.cells_of(outside, None, len(measured.profile.devices)), None, "(no step)"))
+    rest = measured.profile.busy_outside_ps * PS
+    if (outside := found.outside()) is not None and (outside.events or (rest and not measured.is_narrowed)):
+        rows.append((*found.cells_of(outside, None, rest), None, "(no step)"))
     columns = (
         *found.columns(f"per {measured.device_noun}" if len(measured.profile.devices) > 1 else ""),
         Column("whole_step", "whole", "flag", person=any(not step.is_whole for step in steps)),
@@ -51,17 +54,15 @@ def report_of_devices(measured: Measured) -> Report:
     """One row for each device: its time, and the idle part of it."""
     profile = measured.profile
     found = _Groups(measured, profile.occurrences.devices, len(profile.devices))
-    spans = [max(span * PS, each.self_time) for span, each in zip(profile.spans_ps, found.measures, strict=True)]
-    rows = tuple(
-        (*found.cells(at, span, 1), name) for at, (name, span) in enumerate(zip(profile.devices, spans, strict=True))
-    )
+    spans, busy = ([each * PS for each in times] for times in (profile.spans_ps, profile.busy_ps))
+    rows = tuple((*found.cells(at, spans[at], busy[at], 1), name) for at, name in enumerate(profile.devices))
     columns = (
         *found.columns(""),
         Column("device", "device"),
     )
     table = Table("devices", columns, rows, noun="devices")
-    busiest = max(range(len(rows)), key=lambda at: found.measures[at].self_time)
-    name, seconds = profile.devices[busiest], found.measures[busiest].self_time
+    busiest = max(range(len(rows)), key=lambda at: busy[at])
+    name, seconds = profile.devices[busiest], busy[busiest]
     words = f"{name} is busiest: {format_seconds(seconds)} of {format_seconds(spans[busiest])}"
     if len(rows) == 1:
         words = f"{name} is busy for {format_seconds(seconds)} of {format_seconds(spans[0])}"
@@ -109,12 +110,10 @@ class _Groups:
             chosen = {each.operation for each in measured.selected}
             self._rows = rows_of(profile, (at for at, each in enumerate(profile.operations) if each in chosen))
         self.measures = measures(profile, groups, count, self._rows)
-        of_operation = {each.operation: each for each in measured.selected}
-        calls = [of_operation.get(each) for each in profile.operations]
-        # an instruction may run as several events, each of which then does a part of its work
-        parts = [0.0 if each is None else each.measure.calls / max(each.measure.events, 1) for each in calls]
-        flops = [(each.flops or 0.0) * part for each, part in zip(profile.operations, parts, strict=True)]
-        accessed = [(each.bytes or 0.0) * part for each, part in zip(profile.operations, parts, strict=True)]
+        chosen = {each.operation for each in measured.selected}
+        # as in all sums, loops and calls have the work of what runs inside them, which has rows of its own
+        counted = [None if each not in chosen or is_inner(each) else each for each in profile.operations]
+        flops, accessed = ([(each and getattr(each, name)) or 0.0 for each in counted] for name in ("flops", "bytes"))
         self._flops, self._bytes = (sums_by(profile, groups, count, amounts) for amounts in (flops, accessed))
 
     def columns(self, group: str) -> tuple[Column, ...]:
@@ -122,6 +121,7 @@ class _Groups:
         return (
             Column("time_seconds", "time", "seconds", total="sum"),
             Column("events", "events", "count", total="sum"),
+            Column("seconds", "self", "seconds", total="sum", group=group, person=self._rows is not None),
             Column("busy_seconds", "busy", "seconds", total="sum", group=group),
             Column("idle_seconds", "idle", "seconds", total="sum", group=group),
             Column("idle_share", "idle", "percent", group=group, total=Share("idle_seconds", "time_seconds")),
@@ -132,19 +132,28 @@ class _Groups:
             Column("byte_rate", "", "byte/second", person=any(self._bytes), group=group),
         )
 
-    def cells(self, at: int, time: float, devices: int) -> Row:
-        """The cells of a group that took this time on several devices; busy and idle time are those of one of them."""
-        return self.cells_of(self.measures[at], time, devices, (self._flops[at], self._bytes[at]))
+    def cells(self, at: int, time: float, busy: float, devices: int | None = None) -> Row:
+        """The cells of a group that took this time; `busy` is that of all devices, shown times are those of one."""
+        return self.cells_of(self.measures[at], time, busy, (self._flops[at], self._bytes[at]), devices)
 
     def cells_of(
-        self, measure: Measure, time: float | None, devices: int, work: tuple[float | None, float | None] = (None, None)
+        self,
+        measure: Measure,
+        time: float | None,
+        busy: float,
+        work: tuple[float | None, float | None] = (None, None),
+        devices: int | None = None,
     ) -> Row:
-        """The cells of a group; None stands for what does not apply."""
-        busy = measure.self_time / max(devices, 1)
-        idle = None if time is None else max(time - busy, 0.0)
+        """The cells of a group; None stands for what does not apply.
+
+        Busy and idle time are those of the devices, also where only some operations are selected.
+        """
+        devices = max(len(self._measured.profile.devices), 1) if devices is None else devices
+        idle = None if time is None else max(time - busy / devices, 0.0)
         share = idle / time if time and idle is not None else None
-        rates = [None if amount is None or not time else amount / time / max(devices, 1) for amount in work]
-        return (time, measure.events, busy, idle, share, measure.self_time, *work, *rates)
+        rates = [None if amount is None or not time else amount / time / devices for amount in work]
+        own = measure.self_time
+        return (time, measure.events, own / devices, busy / devices, idle, share, own, *work, *rates)
 
     def outside(self) -> Measure | None:
         """The times of the rows in no group."""

@@ -1,16 +1,18 @@
-"""Measured operations with the rates that they achieve, and their sums."""
+"""Measured operations with the rates that they achieve, their sums, and which events a sum and a mean count."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.profile.rates import MAIN, is_inner
 from hlo_cli.dataclass import dataclass
+from hlo_cli.report.numbers import format_count
 
 if TYPE_CHECKING:
+    from hlo_cli.analysis.profile.call_times import MeanTimes
     from hlo_cli.analysis.profile.measures import Measure
-    from hlo_cli.analysis.profile.profile import Operation
+    from hlo_cli.analysis.profile.profile import MeasuredProgram, Operation, Profile
     from hlo_cli.analysis.profile.rates import Rates
 
 NO_INSTRUCTION: Final = "(no instruction)"
@@ -115,3 +117,50 @@ def sum_of(timed: Iterable[Timed]) -> Sum:
             has_bytes, accessed = True, accessed + operation.bytes * measure.calls
     work = (flops if has_flops else None, accessed if has_bytes else None)
     return Sum(operations, calls, events, total, own, *work, compute, memory, work_time)
+
+
+# --- which events count ---
+
+
+_UNITS: Final = {"step": "step", "run": "execution"}
+"""What the units of mean times are called, as in the facts of a profile."""
+
+
+def per_words(profile: Profile, times: MeanTimes) -> str:
+    """What a time is per, such as `per step and device`."""
+    words = "in the trace" if times.unit == "trace" else f"per {_UNITS[times.unit]}"
+    return f"{words} and device" if len(profile.devices) > 1 else words
+
+
+def mean_words(times: MeanTimes) -> str:
+    """The units of which a time per unit is the mean; empty for the whole trace, and for one unit."""
+    if times.unit == "trace" or (times.count == 1 and not times.partial):
+        return ""
+    noun = f"{_UNITS[times.unit]}s"
+    if times.partial:
+        return f"mean of {format_count(times.count, f'whole {noun}')}"
+    return f"mean of all {format_count(times.count, noun)}"
+
+
+def counted_words(times: MeanTimes) -> str:
+    """Which events count that are in no whole step, where there are any: in shares and sums, not in means of steps."""
+    if not times.partial and not times.outside:
+        return ""
+    noun = _UNITS[times.unit]
+    parts = [format_count(times.partial, f"partial {noun}s")] if times.partial else []
+    parts += [f"{format_count(times.outside, 'events')} outside of {noun}s"] if times.outside else []
+    return f"shares and sums count all events, also {' and '.join(parts)}; times per {noun} do not"
+
+
+def longest_of(timed: Sequence[Timed]) -> Timed:
+    """The operation with the most self time."""
+    return min(timed, key=lambda each: (-each.measure.self_time, each.operation.name))
+
+
+def longest_program(timed: Iterable[Timed]) -> MeasuredProgram | None:
+    """The program whose operations take most time, of those whose module is at hand; None without any."""
+    totals: dict[MeasuredProgram, float] = {}
+    for each in timed:
+        if (program := each.operation.program) is not None and program.module is not None:
+            totals[program] = totals.get(program, 0.0) + each.measure.self_time
+    return max(totals, key=lambda program: totals[program], default=None)

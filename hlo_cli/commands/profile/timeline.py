@@ -46,14 +46,16 @@ def report_of_timeline(measured: Measured, step: str | None) -> Report:
         chosen = {each.operation for each in measured.selected}
         slots = [slot for slot in slots if slot.operation in chosen]
     name = None if at is None else profile.steps[at].name
+    seconds = window.seconds if at is None else profile.steps[at].duration_ps * PS
     return Report(
         "profile",
-        _answer(window, slots, name),
+        _answer(window, slots, name, seconds),
         version=1,
         numbers={
             "step": name,
             "begin_seconds": window.begin_ps * PS,
             "seconds": window.seconds,
+            "step_seconds": None if at is None else seconds,
             "events": len(slots),
             "lanes": len(window.lanes),
         },
@@ -69,10 +71,13 @@ def _notes(measured: Measured) -> Iterator[Diagnostic]:
         yield Diagnostic("note", f"showing the devices of {host}; the clocks of hosts differ")
 
 
-def _answer(window: Window, slots: Sequence[Slot], name: str | None) -> str:
+def _answer(window: Window, slots: Sequence[Slot], name: str | None, seconds: float) -> str:
+    """How long the step took, as all screens have it; events may begin before it or end after it."""
     place = "The trace" if name is None else f"Step {name}"
-    words = f"{place} takes {format_seconds(window.seconds)}: {format_count(len(slots), 'events')}"
-    return f"{words} on {format_count(len(window.lanes), 'lines')}"
+    words = f"{place} takes {format_seconds(seconds)}: {format_count(len(slots), 'events')}"
+    words += f" on {format_count(len(window.lanes), 'lines')}"
+    is_longer = window.seconds - seconds > PS
+    return f"{words}, within {format_seconds(window.seconds)}" if is_longer else words
 
 
 def _figure(window: Window) -> Figure:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.profile.profile import PS
 from hlo_cli.analysis.profile.rates import MAIN, over_peak, program_rates
-from hlo_cli.commands.profile.timed import sum_of
+from hlo_cli.commands.profile.timed import longest_of, longest_program, sum_of
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.numbers import format_count, format_percent, format_seconds
 from hlo_cli.report.text import Passage
@@ -29,7 +29,7 @@ def answer_of(measured: Measured) -> str:
     selected, whole = measured.selected, measured.whole
     if not selected:
         return f"No matches among {format_count(len(measured.every), 'operations')}"
-    longest = max(selected, key=lambda each: each.measure.self_time)
+    longest = longest_of(selected)
     if not whole or not longest.measure.self_time:
         return f"{format_count(sum(each.measure.events for each in selected), 'events')} of no measurable time"
     if measured.is_narrowed:
@@ -39,16 +39,18 @@ def answer_of(measured: Measured) -> str:
         is_one = len(measured.profile.devices) == 1
         subject = f"The {measured.device_noun} is" if is_one else f"The {measured.device_noun}s are"
         idle = f"{subject} idle for {format_percent(measured.idle / whole)}% of {measured.whole_words}"
-        return f"{idle}; {_subject(longest)} takes {_share(measured, [longest])}"
+        return f"{idle}; {_subject(measured, longest)} takes {_share(measured, [longest])}"
     kind = _largest_kind(selected)
     if len(kind) > 1 and longest.measure.self_time < sum(each.measure.self_time for each in kind) / _PART:
-        first = min(kind, key=lambda each: (-each.measure.self_time, each.operation.name))
+        first = longest_of(kind)
         name, roof = kind[0].operation.category, sum_of(kind).roof
         words = f"{name[0].upper()}{name[1:]} takes {_share(measured, kind)} of {measured.whole_words}"
         words += f" at {format_percent(roof)}% of the roof" if roof else ""
         count = format_count(len(kind), "instructions")
         return f"{words} in {count}; the longest, {first.operation.name}, {_share(measured, [first])}"
-    return f"{_subject(longest)} takes {_share(measured, [longest])} of {measured.whole_words}{_roof(longest)}"
+    return (
+        f"{_subject(measured, longest)} takes {_share(measured, [longest])} of {measured.whole_words}{_roof(longest)}"
+    )
 
 
 def _share(measured: Measured, timed: Sequence[Timed]) -> str:
@@ -65,12 +67,15 @@ def _largest_kind(selected: Sequence[Timed]) -> Sequence[Timed]:
     return max(kinds.values(), key=lambda kind: sum(each.measure.self_time for each in kind), default=[])
 
 
-def _subject(longest: Timed) -> str:
+def _subject(measured: Measured, longest: Timed) -> str:
+    """The longest operation, with its module if that is not the one that takes most time."""
     operation = longest.operation
     if not longest.is_named:
         return f"kernel {operation.name}"
     kind = operation.category if operation.category not in ("", operation.name.partition(".")[0]) else ""
-    return f"{operation.name} ({kind})" if kind else operation.name
+    words = f"{operation.name} ({kind})" if kind else operation.name
+    program, largest = operation.program, longest_program(measured.every)
+    return words if program is None or largest in (None, program) else f"{words} of {program.name}"
 
 
 def _roof(longest: Timed) -> str:
@@ -98,8 +103,8 @@ def facts_of(measured: Measured) -> Passage:
     """Devices, steps, idle time, and programs, in one paragraph."""
     profile, whole = measured.profile, measured.whole
     named = [each for each in measured.every if each.is_named]
-    noun = "" if profile.platform == "GPU" and profile.device_type else f" {_NOUNS.get(profile.platform, 'device')}"
-    kind = profile.device_type or profile.platform
+    kind = profile.device_type or (profile.peaks.chip.upper() if profile.peaks else "") or profile.platform
+    noun = "" if profile.platform == "GPU" and kind != "GPU" else f" {_NOUNS.get(profile.platform, 'device')}"
     count = len(profile.devices)
     facts = [f"{count:,} {kind}{noun}{'s' if noun and count != 1 else ''}", *_steps(measured)]
     facts += [f"{format_percent(measured.idle / whole)}% idle"] if whole else []
@@ -151,6 +156,7 @@ def numbers_of(measured: Measured) -> dict[str, Cell]:
         "partial_steps": len(profile.steps) - len(whole),
         "step_seconds": median(whole) if whole else None,
         "seconds": measured.whole,
+        "busy_seconds": measured.busy,
         "self_seconds": measured.sum.self_time,
         "idle_seconds": measured.idle,
         "operations": len(measured.every),

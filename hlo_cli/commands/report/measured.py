@@ -7,9 +7,11 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from hlo_cli.analysis.origin.keys import UNKNOWN_KEY
-from hlo_cli.analysis.profile.call_times import KernelTime, has_steps, unit_times
+from hlo_cli.analysis.profile.call_times import MeanTime, MeanTimes, has_steps, mean_times
 from hlo_cli.analysis.profile.profile import PS
 from hlo_cli.analysis.profile.program_names import MIN_SHARE, program_of
+from hlo_cli.commands.profile.measured import Measured
+from hlo_cli.commands.profile.timed import longest_program, mean_words, per_words
 from hlo_cli.dataclass import dataclass
 from hlo_cli.report.cell import Cell, Row, number_of
 from hlo_cli.report.column import Column
@@ -31,21 +33,20 @@ class TimedKernel:
     """A measured operation with its time, and its instruction in the module of the dump, None if it has none."""
 
     operation: Operation
-    time: KernelTime
+    time: MeanTime
     instruction: Instruction | None
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredModule:
-    """The measured times of one module: kernels with their times per unit, most time first.
+    """The measured times of one module: kernels with their times per unit, most time of the trace first.
 
-    `seconds` is their sum, `step_seconds` the median duration of whole steps, None if there are none; `missing` is the
-    number of kernels that the module does not have, and `notes` are on its trip counts.
+    `seconds` is the sum per unit, `step_seconds` the median duration of whole steps, None if there are none; `missing`
+    is the number of kernels that the module does not have, and `notes` are on its trip counts.
     """
 
-    profile: LoadedProfile
-    unit: str
-    units: int
+    measured: Measured
+    means: MeanTimes
     kernels: tuple[TimedKernel, ...]
     seconds: float
     step_seconds: float | None
@@ -55,20 +56,13 @@ class MeasuredModule:
     @property
     def per(self) -> str:
         """The unit in words."""
-        per = "in the trace" if self.unit == "trace" else f"per {self.unit}"
-        return f"{per} and device" if len(self.profile.profile.devices) > 1 else per
+        return per_words(self.measured.profile, self.means)
 
 
 def longest_module(profile: LoadedProfile) -> str | None:
     """The name of the program that takes most time in a profile; None if there is none."""
-    found = profile.profile
-    times = unit_times(found, per_step=has_steps(found))
-    totals: dict[str, float] = {}
-    for operation, time in zip(found.operations, times.times, strict=True):
-        if operation.program is not None and operation.program.module is not None and time is not None:
-            name = operation.program.name
-            totals[name] = totals.get(name, 0.0) + time.time
-    return max(totals, key=lambda name: totals[name], default=None)
+    program = longest_program(Measured(profile).every)
+    return None if program is None else program.name
 
 
 def measured_module(profile: LoadedProfile, loaded: Loaded, notes: tuple[Diagnostic, ...] = ()) -> MeasuredModule:
@@ -76,30 +70,29 @@ def measured_module(profile: LoadedProfile, loaded: Loaded, notes: tuple[Diagnos
     from hlo_cli.commands.profile.load import program_id
 
     found, module = profile.profile, loaded.module
-    times = unit_times(found, per_step=has_steps(found))
     names = {instruction.name: instruction for instruction in module.instructions}
     program = program_of(found, module, proto=loaded.input.proto, id=program_id(loaded.input))
     if program is None:
         there = ", ".join(each.name for each in found.programs[:3]) or "no program"
         raise HloError(f"module {module.name} is not in the profile", hint=f"{profile.path} has {there}")
-    own = [
-        TimedKernel(operation, time, names.get(operation.name))
-        for operation, time in zip(found.operations, times.times, strict=True)
-        if operation.program is program and time is not None
-    ]
+    means = mean_times(found)
+    pairs = [each for each in zip(found.operations, means.times, strict=True) if each[0].program is program]
+    if pairs and not any(time.calls for _, time in pairs):  # all of it ran outside of the steps
+        means = mean_times(found, per_unit=False)
+        pairs = [each for each in zip(found.operations, means.times, strict=True) if each[0].program is program]
+    own = [TimedKernel(operation, time, names.get(operation.name)) for operation, time in pairs]
     missing = sum(each.instruction is None for each in own)
     if missing > (1 - MIN_SHARE) * len(own):
         part = f"{missing:,} of {format_count(len(own), 'kernels')} are not in the dump"
         hint = "profile the same compilation, or report the trace itself"
         raise HloError(f"the profile is of another compilation: {part}", hint=hint)
     steps = [step.duration_ps * PS for step in found.steps if step.is_whole]
-    own.sort(key=lambda each: (-each.time.time, each.operation.name))
+    own.sort(key=lambda each: (-each.time.self_seconds, each.operation.name))
     return MeasuredModule(
-        profile,
-        times.unit,
-        times.count,
+        Measured(profile),
+        means,
         tuple(own),
-        sum(each.time.time for each in own),
+        sum(each.time.seconds for each in own),
         median(steps) if steps and has_steps(found) else None,
         missing,
         notes,
@@ -108,26 +101,27 @@ def measured_module(profile: LoadedProfile, loaded: Loaded, notes: tuple[Diagnos
 
 def report_of_measured(measured: MeasuredModule, kernels: Table | None, keys: Keys) -> Report:
     """The kernels with their measured times; `kernels` has predictions, if a chip is given, and `keys` source lines."""
-    predicted = _predictions(kernels)
+    predicted, found = _predictions(kernels), measured.measured
     table = _table(measured, predicted, keys)
     return Report(
         "profile",
         _answer(measured),
         numbers=_numbers(measured, predicted),
         parts=(table,),
-        notes=(*measured.notes, *_notes(measured), *measured.profile.notes),
+        notes=(*measured.notes, *_notes(measured), *found.time_notes, *found.loaded.notes),
     )
 
 
 def _answer(measured: MeasuredModule) -> str:
+    """The time per step, of which it is the mean, and the longest kernel with its share as `hlo profile` has it."""
     if not measured.kernels or not measured.seconds:
         return "No measured time"
     first, number = measured.kernels[0], len(measured.kernels)
-    units = f" ({measured.units:,} {measured.unit}s)" if measured.units > 1 else ""
+    mean = f" ({words})" if (words := mean_words(measured.means)) else ""
     takes = f"{format_count(number, 'kernels')} {verb(number, 'takes', 'take')}"
-    words = f"{takes} {format_seconds(measured.seconds)} {measured.per}{units}"
-    share = format_percent(first.time.time / measured.seconds)
-    return f"{words}; {first.operation.name} takes {share}%" if number > 1 else words
+    words = f"{takes} {format_seconds(measured.seconds)} {measured.per}{mean}"
+    whole = measured.measured.whole_words
+    return f"{words}; {first.operation.name} takes {format_percent(first.time.share)}% of {whole}"
 
 
 def _predictions(kernels: Table | None) -> Mapping[str, float]:
@@ -169,11 +163,11 @@ def _row(measured: MeasuredModule, each: TimedKernel, predicted: Mapping[str, fl
     operation, time = each.operation, each.time
     seconds = predicted[operation.name] * time.calls if operation.name in predicted else None
     return (
-        time.time,
-        time.time / measured.seconds if measured.seconds else None,
+        time.seconds,
+        time.share,
         time.calls,
-        time.time / time.calls if time.calls else None,
-        *((seconds, time.time / seconds if seconds else None) if predicted else ()),
+        time.seconds / time.calls if time.calls else None,
+        *((seconds, time.seconds / seconds if seconds else None) if predicted else ()),
         operation.name,
         operation.category or None,
         None if each.instruction is None else keys(each.instruction),
@@ -182,20 +176,19 @@ def _row(measured: MeasuredModule, each: TimedKernel, predicted: Mapping[str, fl
 
 
 def _numbers(measured: MeasuredModule, predicted: Mapping[str, float]) -> dict[str, Cell]:
-    timed = [
-        predicted[each.operation.name] * each.time.calls
-        for each in measured.kernels
-        if each.operation.name in predicted
-    ]
+    timed = [each for each in measured.kernels if each.operation.name in predicted]
+    compared = sum(each.time.seconds for each in timed)
     return {
-        "unit": measured.unit,
-        "units": measured.units,
-        "devices": len(measured.profile.profile.devices),
+        "unit": measured.means.unit,
+        "units": measured.means.count,
+        "devices": len(measured.measured.profile.devices),
         "measured_seconds": measured.seconds,
         "step_seconds": measured.step_seconds,
         "kernels": len(measured.kernels),
         "missing": measured.missing,
-        "predicted_seconds": sum(timed) if timed else None,
+        "predicted_seconds": sum(predicted[each.operation.name] * each.time.calls for each in timed) if timed else None,
+        "predicted_kernels": len(timed) if timed else None,
+        "compared_seconds": compared if timed else None,
     }
 
 
@@ -210,6 +203,6 @@ def measured_by_source(measured: MeasuredModule, keys: Keys) -> Table:
     found: dict[str, float] = {}
     for each in measured.kernels:
         source = UNKNOWN_KEY if each.instruction is None else keys(each.instruction)
-        found[source] = found.get(source, 0.0) + each.time.time
+        found[source] = found.get(source, 0.0) + each.time.seconds
     columns = (Column("source", "source", "source"), Column("measured_seconds", "measured", "seconds", total="sum"))
     return Table("by_source", columns, tuple(found.items()), noun="lines")

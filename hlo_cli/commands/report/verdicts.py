@@ -208,7 +208,10 @@ def _of_measured(sources: Sources) -> Verdict | None:
     if step:
         sentence = f"A step lasts {format_seconds(step)} (median). {sentence}"
     if predicted := _number(numbers, "predicted_seconds"):
-        sentence = f"{sentence} Predicted: {format_seconds(predicted)}."
+        compared, kernels = _number(numbers, "compared_seconds"), round(_number(numbers, "kernels"))
+        left = kernels - round(_number(numbers, "predicted_kernels"))
+        of_what = f" of {kernels - left:,} kernels that take {format_seconds(compared)}" if left else ""
+        sentence = f"{sentence} Predicted: {format_seconds(predicted)}{of_what}."
     return Verdict("Measured", "neutral", words, sentence, section="measured")
 
 
