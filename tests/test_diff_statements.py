@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from random import Random
 
 import pytest
 
 from dumps import FIXTURES
+from edited_programs import EDITS
 from edits import Draft
 from hlo_cli import parse_module
 from hlo_cli.analysis.matching.module_diff import ModuleDiff, diff
@@ -195,7 +197,7 @@ def test_constants_that_follow_from_a_size() -> None:
     found = statements_of(diff(before, module(96, "0.0104166670", "0.1")))
     assert (len(found.told), found.rest.rows) == (1, 0)
     found = statements_of(diff(before, module(96, "0.0104166670", "0.3")))
-    assert [each.after.name for each in found.rest.changed] == ["r"]
+    assert [sentence_of(each) for each in found.told[1:]] == ["constant 0.1 → 0.3 in r"]
 
 
 def test_collectives() -> None:
@@ -475,3 +477,133 @@ def test_a_pipe_without_differences_has_the_columns_of_one_with(capsys: pytest.C
             assert main(["diff", path, two, *view], standalone=False) == 0
             headers.append(capsys.readouterr().out.splitlines()[0])
         assert headers[0] == headers[1]
+
+
+# --- one edit of a small program: the first sentence names it ---
+
+SMALL = """HloModule m, entry_computation_layout={(f32[8,16]{1,0}, f32[16,4]{1,0})->(f32[8,4]{1,0}, f32[8]{0})}
+top { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT m = f32[] maximum(a, b) }
+ENTRY main {
+  x = f32[8,16]{1,0} parameter(0), metadata={op_name="x" source_file="m.py" source_line=3}
+  w = f32[16,4]{1,0} parameter(1), metadata={op_name="w" source_file="m.py" source_line=3}
+  scale = f32[] constant(0.125), metadata={source_file="m.py" source_line=4}
+  scales = f32[8,4]{1,0} broadcast(scale), dimensions={}, metadata={source_file="m.py" source_line=4}
+  dot.1 = f32[8,4]{1,0} dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}, metadata={op_name="jit(f)/dot" source_file="m.py" source_line=4}
+  mul.1 = f32[8,4]{1,0} multiply(dot.1, scales), metadata={op_name="jit(f)/mul" source_file="m.py" source_line=4}
+  tanh.1 = f32[8,4]{1,0} tanh(mul.1), metadata={op_name="jit(f)/tanh" source_file="m.py" source_line=5}
+  lowest = f32[] constant(-inf), metadata={source_file="m.py" source_line=6}
+  max.1 = f32[8]{0} reduce(tanh.1, lowest), dimensions={1}, to_apply=top, metadata={op_name="jit(f)/max" source_file="m.py" source_line=6}
+  ROOT out = (f32[8,4]{1,0}, f32[8]{0}) tuple(tanh.1, max.1)
+}
+"""
+ROOT = "ROOT out = (f32[8,4]{1,0}, f32[8]{0}) tuple(tanh.1, max.1)"
+TURNED = 't = f32[4,8]{1,0} transpose(tanh.1), dimensions={1,0}, metadata={op_name="jit(f)/transpose" source_line=9}'
+ROUNDED = "xb = bf16[8,16]{1,0} convert(x)  wb = bf16[16,4]{1,0} convert(w)  dot.1 = f32[8,4]{1,0} dot(xb, wb)"
+SMALL_EDITS = {
+    "result added": (
+        (ROOT, f"s = f32[8]{{0}} sine(max.1)  {ROOT[:-1]}, s)", "f32[8]{0}) tuple", "f32[8]{0}, f32[8]{0}) tuple"),
+        "result 2 added: f32[8] (32 B), computed by sine",
+    ),
+    "result removed": ((ROOT, "ROOT out = (f32[8]{0}) tuple(max.1)"), "result 0 removed: f32[8,4] (128 B), computed by tanh"),
+    "results reordered": (
+        (ROOT, "ROOT out = (f32[8]{0}, f32[8,4]{1,0}) tuple(max.1, tanh.1)"),
+        "results reordered: 0 → 1, 1 → 0",
+    ),
+    "result transposed": (
+        (ROOT, f"{TURNED}\nROOT out = (f32[4,8]{{1,0}}, f32[8]{{0}}) tuple(t, max.1)"),
+        "result 0 transposed f32[8,4] → f32[4,8]",
+    ),
+    "result reshaped": (
+        (ROOT, "r = f32[32]{0} reshape(tanh.1)  ROOT out = (f32[32]{0}, f32[8]{0}) tuple(r, max.1)"),
+        "result 0 reshaped f32[8,4] → f32[32]",
+    ),
+    "result of another type": (
+        (ROOT, "c = bf16[8]{0} convert(max.1)  ROOT out = (f32[8,4]{1,0}, bf16[8]{0}) tuple(tanh.1, c)"),
+        "result 1 element type f32 → bf16",
+    ),
+    "argument renamed": (('op_name="w"', 'op_name="kernel"'), "argument renamed: w → kernel"),
+    "arguments reordered": (
+        ("x = f32[8,16]{1,0} parameter(0)", "x = f32[8,16]{1,0} parameter(1)", "{1,0} parameter(1), metadata={op_name=\"w\"", "{1,0} parameter(0), metadata={op_name=\"w\""),
+        "arguments reordered: x 0 → 1",
+    ),
+    "layout of an argument": (("f32[16,4]{1,0})->", "f32[16,4]{0,1})->"), "argument 1 (w) layout {1,0} → {0,1}"),
+    "layout of a result": (("->(f32[8,4]{1,0}", "->(f32[8,4]{0,1}"), "result 0 layout {1,0} → {0,1}"),
+    "product": (("dot.1 = f32[8,4]{1,0} dot(x, w)", ROUNDED), "dot dot.1: operands f32 → bf16; 2 conversions added"),
+    "precision": (("dims={0}, metadata={op_name=\"jit(f)/dot\"", "dims={0}, operand_precision={highest,highest}, metadata={op_name=\"jit(f)/dot\""), "operand_precision none → {highest,highest} in dot.1"),
+    "operation": (("tanh(mul.1)", "sine(mul.1)"), "tanh → sine in tanh.1"),
+    "constant": (("0.125", "0.25"), "constant 0.125 → 0.25 in scale"),
+    "axis": (("f32[8]{0} reduce(tanh.1, lowest), dimensions={1}", "f32[4]{0} reduce(tanh.1, lowest), dimensions={0}", "f32[8]{0}) tuple", "f32[4]{0}) tuple"), "dimensions {1} → {0} in max.1"),
+    "reduction": (("maximum(a, b)", "minimum(a, b)"), "maximum → minimum in m"),
+    "operation added": (("tanh(mul.1)", "tanh(n)", "tanh.1 = f32", "n = f32[8,4]{1,0} negate(mul.1)  tanh.1 = f32"), "negate f32[8,4] (n) added"),
+    "partitions": (("HloModule m,", "HloModule m, num_partitions=4,"), "devices 1 → 4"),
+    "donation": (("HloModule m,", "HloModule m, buffer_donor={ (0, {}) },"), "1 argument donated: x (512 B)"),
+}  # fmt: skip
+"""Texts and replacements by turns, and the first sentence."""
+
+
+@pytest.mark.parametrize("lines_move", [False, True], ids=["", "lines"])
+@pytest.mark.parametrize("name", SMALL_EDITS)
+def test_the_largest_truth_comes_first(name: str, *, lines_move: bool) -> None:
+    """An edit is named with names and numbers, also if all lines of source moved; no row is left without a sentence."""
+    changes, sentence = SMALL_EDITS[name]
+    text = SMALL
+    for old, new in zip(changes[::2], changes[1::2], strict=True):
+        assert old in text
+        text = text.replace(old, new)
+    if lines_move:
+        text = re.sub(r"source_line=(\d+)", lambda found: f"source_line={int(found[1]) + 7}", text)
+    comparison = diff(parse_module(SMALL), parse_module(text))
+    found = statements_of(comparison)
+    check_partition(comparison, found)
+    sentences = [sentence_of(each) for each in found.told]
+    assert sentences[0].startswith(sentence), sentences
+    assert found.rest.rows == 0
+    assert lines_move == ("source lines moved" in sentences[-1])
+
+
+def edited(folder: Path, platform: str, kinds: Sequence[str]) -> None:
+    """Compiles kinds of edits of `edited_programs.py` in one process."""
+    script = Path(__file__).parent / "edited_programs.py"
+    subprocess.run([sys.executable, script, platform, folder, *kinds], check=True, stderr=subprocess.DEVNULL)
+
+
+def unnamed_edits(folder: Path, platform: str, kinds: Sequence[str]) -> list[str]:
+    """The edits that the first sentence does not name, before or after optimizations."""
+    missed = []
+    for kind in kinds:
+        for stage in ("before", "after"):
+            wanted: str | None = EDITS[kind].first
+            wanted = EDITS[kind].after.get(platform, wanted) if stage == "after" else wanted
+            paths = [folder / kind / side / f"{stage}.txt" for side in ("old", "new")]
+            if wanted is None or not all(path.exists() for path in paths):
+                continue
+            comparison = diff(*(parse_module(path.read_text()) for path in paths))
+            found = statements_of(comparison)
+            check_partition(comparison, found)
+            first = headline(found) or "no differences"
+            if re.search(wanted, first, re.IGNORECASE) is None:
+                missed.append(f"{kind}, {stage}: {first}")
+    return missed
+
+
+SAMPLED = ("result_transposed", "dot_bf16", "results_swapped", "axis")
+
+
+@pytest.mark.slow
+@pytest.mark.oracle
+def test_some_edits_of_programs_are_named_first(tmp_path: Path) -> None:
+    pytest.importorskip("jaxlib")
+    edited(tmp_path, "cpu", SAMPLED)
+    assert unnamed_edits(tmp_path, "cpu", SAMPLED) == []
+
+
+@pytest.mark.slow
+@pytest.mark.oracle
+@pytest.mark.long
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("platform", ["cpu", "tpu", "gpu"])
+def test_all_edits_of_programs_are_named_first(platform: str, tmp_path: Path) -> None:
+    pytest.importorskip({"cpu": "jaxlib", "tpu": "libtpu", "gpu": "jax_cuda12_plugin"}[platform])
+    edited(tmp_path, platform, list(EDITS))
+    assert len(list(tmp_path.iterdir())) == len(EDITS)
+    assert unnamed_edits(tmp_path, platform, list(EDITS)) == []

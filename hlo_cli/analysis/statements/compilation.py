@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from hlo_cli.analysis.dataflow.values import sequentially_executed
@@ -11,9 +12,9 @@ from hlo_cli.analysis.matching.module_diff import Changed
 from hlo_cli.analysis.statements.entry import DONATION
 from hlo_cli.analysis.statements.evidence import Draft, Evidence
 from hlo_cli.analysis.statements.operations import OPERATIONS
-from hlo_cli.analysis.statements.same_program import same_operations, same_values
+from hlo_cli.analysis.statements.same_program import changed_counts, name_of_operation, same_operations, same_values
 from hlo_cli.analysis.statements.shapes import DIMENSION_NUMBERS
-from hlo_cli.analysis.statements.statement import CompilationChange, Sameness
+from hlo_cli.analysis.statements.statement import CompilationChange, OperationChange, Sameness
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
@@ -41,18 +42,26 @@ def find_compilation(evidence: Evidence) -> None:
     rest = [each for is_added in (False, True) for each in evidence.unowned(is_added=is_added)]
     rows = [(row, at) for row, at, _, _ in evidence.open_changes(*PLACE_KINDS)]
     total = len(rest) + len({row for row, _ in rows})
+    if not total:
+        return
+    sameness, counts = _sameness(evidence, total)
+    if counts:
+        evidence.claim(evidence.draft(COMPILATION - 1, OperationChange("", counts)), _of_counts(rest, counts))
+        rest = [each for each in rest if each not in evidence.owner]
+        total = len(rest) + len({row for row, _ in rows})
     if total < _MIN_ROWS:
         return
-    statement = CompilationChange(
-        _changed_kernels(evidence),
-        _sameness(evidence, total),
-        total,
-    )
-    draft = evidence.draft(COMPILATION, statement)
+    draft = evidence.draft(COMPILATION, CompilationChange(_changed_kernels(evidence), sameness, total))
     evidence.claim(draft, rest)
     for row, at in rows:
         evidence.claim_change(draft, row, at)
     _claim_shapes(evidence, draft)
+
+
+def _of_counts(instructions: Iterable[Instruction], counts: Iterable[tuple[str, int, int]]) -> Iterator[Instruction]:
+    """The instructions of one module only that are among the operations of which there are more or fewer."""
+    names = {name for name, _, _ in counts}
+    return (each for each in instructions if name_of_operation(each) in names)
 
 
 def find_stage(evidence: Evidence) -> None:
@@ -78,22 +87,26 @@ def _changed_kernels(evidence: Evidence) -> tuple[tuple[str, int, int], ...]:
     return tuple(sorted(found, key=lambda each: (-abs(each[2] - each[1]), each[0])))
 
 
-def _sameness(evidence: Evidence, rows: int) -> Sameness:
-    """Whether the program is the same: if there are no other causes, and results or operations are known to be equal.
+def _sameness(evidence: Evidence, rows: int) -> tuple[Sameness, tuple[tuple[str, int, int], ...]]:
+    """Whether the program is the same, and else the operations of which one program has more, if that is the cause.
 
-    It is nearly the same if what other causes explain is little beside this, and most operations are equal.
+    It is the same only if the results are known to be equal; the same numbers of all operations are the next best. It
+    is nearly the same if what other causes explain is little beside this, and most operations are equal.
     """
     before, after = evidence.diff.before, evidence.diff.after
-    if any(draft.rank < OPERATIONS or draft.rank == DONATION for draft in evidence.drafts):
-        return "other"
-    if len(evidence.owner) > _MAX_SHARE * rows:
-        return "other"
-    if not evidence.drafts and same_values(before, after):
-        return "same"
+    drafts = [draft for draft in evidence.drafts if draft.rank < COMPILATION]
+    if any(draft.rank < OPERATIONS or draft.rank == DONATION for draft in drafts):
+        return "other", ()
+    if sum(draft.rank < COMPILATION for draft in evidence.owner.values()) > _MAX_SHARE * rows:
+        return "other", ()
+    if not drafts and same_values(before, after):
+        return "same", ()
     share = same_operations(before, after)
+    counts = changed_counts(before, after) if not drafts else ()
     if share is None or share < 1 - _MAX_SHARE:
-        return "other" if evidence.drafts else "unknown"
-    return "same" if share == 1.0 and not evidence.drafts else "nearly"
+        return "other" if drafts or counts else "unknown", counts or ()
+    is_alike = share == 1.0 and not drafts and counts == ()
+    return "alike" if is_alike else "nearly", counts or ()
 
 
 def _claim_shapes(evidence: Evidence, draft: Draft) -> None:

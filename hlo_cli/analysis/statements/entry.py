@@ -1,14 +1,44 @@
-"""Arguments of the entry that only one of the modules has, and arguments that are donated in only one."""
+"""What callers of a program see: its arguments and results, their order, shapes, and layouts, and what is donated."""
 
 from __future__ import annotations
 
-from hlo_cli.analysis.statements.arguments import argument_of
-from hlo_cli.analysis.statements.evidence import Evidence
-from hlo_cli.analysis.statements.statement import ArgumentChange, DonationChange
-from hlo_cli.ir import opcodes
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, Literal
 
-ARGUMENTS, DONATION = 40, 50
+from hlo_cli.alignment import aligned, longest_increasing
+from hlo_cli.analysis.matching.changes import shape_changes
+from hlo_cli.analysis.statements.arguments import argument_of
+from hlo_cli.analysis.statements.evidence import Draft, Evidence
+from hlo_cli.analysis.statements.shape_changes import shape_delta
+from hlo_cli.analysis.statements.shapes import ShapeChanges, TypePair
+from hlo_cli.analysis.statements.statement import (
+    ArgumentChange,
+    DonationChange,
+    InterfaceChange,
+    InterfaceForm,
+    ResultChange,
+    Substitution,
+)
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.module import Module
+from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
+
+ARGUMENTS, RESULTS, INTERFACE, DONATION = 40, 41, 42, 50
 """Ranks of the drafts."""
+_MOST_CELLS: Final = 40_000
+"""Pairs of results that are compared one by one: 200 of each module, more than steps of training have; of more, only
+the texts of their shapes are aligned."""
+_SAME_SHAPE, _ALONE, _OTHER_SHAPE = 1, 2, 3
+"""Costs of pairs of results: of one value 0; one result in another shape costs less than one removed and one added."""
+_SHAPE_KINDS: Final = ("shape", "layout", "tiling", "memory_space", "operands", "sharding")
+
+Part = Literal["argument", "result"]
+Forms = dict[tuple[Part, InterfaceForm], list[tuple[str, Substitution]]]
+"""The places of each form of change, by part."""
+
+# --- arguments and results of one module only ---
 
 
 def find_arguments(evidence: Evidence) -> None:
@@ -30,6 +60,341 @@ def find_arguments(evidence: Evidence) -> None:
             evidence.claim(draft, found)
 
 
+@dataclass(frozen=True, slots=True)
+class _Result:
+    """One result: the instruction that computes it, and its shape as callers get it."""
+
+    value: Instruction
+    shape: Shape
+
+    @property
+    def text(self) -> str:
+        """The shape without its layout."""
+        return self.shape.to_string(layout=False)
+
+
+def _results_of(module: Module) -> tuple[_Result, ...]:
+    """The results in their order: the operands of a tuple at the root, or the root."""
+    root, layout = module.entry.root, module.entry_computation_layout
+    if root is None:
+        return ()
+    shapes = _elements(root.shape)
+    values = root.operands if root.opcode == opcodes.TUPLE else (root,) * len(shapes)
+    if layout is not None and len(found := _elements(layout.result)) == len(shapes):
+        # The header of a cut or edited text may say something else than the root.
+        same = [
+            one.to_string(layout=False) == two.to_string(layout=False) for one, two in zip(found, shapes, strict=True)
+        ]
+        shapes = found if all(same) else shapes
+    if len(values) != len(shapes):
+        return ()
+    return tuple(_Result(value, shape) for value, shape in zip(values, shapes, strict=True))
+
+
+def _elements(shape: Shape) -> tuple[Shape, ...]:
+    return shape.elements if isinstance(shape, TupleShape) else (shape,)
+
+
+def _align(
+    ones: Sequence[_Result], twos: Sequence[_Result], pairs: Mapping[Instruction, Instruction]
+) -> list[tuple[int, int]]:
+    """The numbers of results that both modules have.
+
+    Equally many are the same ones, in their order or as their values were paired; of more or fewer, those are paired
+    whose values and shapes fit best without changing the order.
+    """
+    if len(ones) != len(twos):
+        return _align_in_order(ones, twos, pairs)
+    found: dict[int, int] = {}
+    places: dict[Instruction, list[int]] = {}
+    for j, two in enumerate(twos):
+        places.setdefault(two.value, []).append(j)
+    for i, one in enumerate(ones):
+        candidates = [j for j in places.get(pairs.get(one.value, one.value), ()) if twos[j].text == one.text]
+        if i in candidates:
+            places[twos[i].value].remove(i)
+            found[i] = i
+    for i, one in enumerate(ones):
+        candidates = [j for j in places.get(pairs.get(one.value, one.value), ()) if twos[j].text == one.text]
+        if i not in found and candidates:
+            places[twos[candidates[0]].value].remove(candidates[0])
+            found[i] = candidates[0]
+    taken = set(found.values())
+    free = [i for i in range(len(ones)) if i not in found]
+    left = [j for j in range(len(twos)) if j not in taken]
+    same = set(free) & set(left)
+    found |= {i: i for i in same}
+    found |= dict(zip((i for i in free if i not in same), (j for j in left if j not in same), strict=True))
+    return sorted(found.items())
+
+
+def _align_in_order(
+    ones: Sequence[_Result], twos: Sequence[_Result], pairs: Mapping[Instruction, Instruction]
+) -> list[tuple[int, int]]:
+    """Pairs of least cost that keep the order, as an edit distance finds them."""
+    if len(ones) * len(twos) > _MOST_CELLS:
+        return aligned([each.text for each in ones], [each.text for each in twos])
+    rows: list[list[int]] = [[_ALONE * j for j in range(len(twos) + 1)]]
+    for i, one in enumerate(ones):
+        row = [_ALONE * (i + 1)]
+        for j, two in enumerate(twos):
+            row.append(min(rows[i][j] + _cost(one, two, pairs), rows[i][j + 1] + _ALONE, row[j] + _ALONE))
+        rows.append(row)
+    found: list[tuple[int, int]] = []
+    i, j = len(ones), len(twos)
+    while i and j:
+        if rows[i][j] == rows[i - 1][j - 1] + _cost(ones[i - 1], twos[j - 1], pairs):
+            i, j = i - 1, j - 1
+            found.append((i, j))
+        elif rows[i][j] == rows[i - 1][j] + _ALONE:
+            i -= 1
+        else:
+            j -= 1
+    return found[::-1]
+
+
+def _cost(one: _Result, two: _Result, pairs: Mapping[Instruction, Instruction]) -> int:
+    if one.text != two.text:
+        return _OTHER_SHAPE
+    return 0 if pairs.get(one.value) is two.value else _SAME_SHAPE
+
+
+def find_results(evidence: Evidence, changes: ShapeChanges, types: Mapping[TypePair, Draft]) -> None:
+    """Drafts for results that were added or removed, and for those in another order, shape, type, or layout."""
+    ones, twos = _results_of(evidence.diff.before), _results_of(evidence.diff.after)
+    if not ones or not twos:
+        return
+    both = _align(ones, twos, evidence.diff.pairs)
+    drafts: list[Draft] = []
+    for is_added, results, known in ((True, twos, {j for _, j in both}), (False, ones, {i for i, _ in both})):
+        numbers = [number for number in range(len(results)) if number not in known]
+        if numbers:
+            drafts.append(
+                _draft_of_results(evidence, [results[number] for number in numbers], numbers, is_added=is_added)
+            )
+    forms: Forms = {}
+    values: dict[tuple[Part, InterfaceForm], list[tuple[_Result, _Result]]] = {}
+    _add_moves(forms, both)
+    for i, j in both:
+        one, two = ones[i], twos[j]
+        change = _form(evidence, changes, types, one, two)
+        if change is not None:
+            forms.setdefault(("result", change[0]), []).append((str(j), change[1]))
+            if not _is_made_elsewhere(evidence, change[0], one, two):
+                values.setdefault(("result", change[0]), []).append((one, two))
+    for key, draft in _draft_forms(evidence, forms):
+        drafts.append(draft)
+        for one, two in values.get(key, ()):
+            _claim_value(evidence, draft, one.value, is_added=False)
+            _claim_value(evidence, draft, two.value, is_added=True)
+    if drafts:
+        _claim_root(evidence, drafts[0])
+
+
+def _draft_of_results(
+    evidence: Evidence, results: Sequence[_Result], numbers: Sequence[int], *, is_added: bool
+) -> Draft:
+    only = results[0] if len(results) == 1 else None
+    statement = ResultChange(
+        is_added,
+        tuple(numbers),
+        only.text if only is not None else "",
+        only.value.opcode if only is not None else "",
+        sum(each.shape.padded_bytes for each in results),
+    )
+    draft = evidence.draft(RESULTS, statement)
+    for each in results:
+        _claim_value(evidence, draft, each.value, is_added=is_added)
+    return draft
+
+
+def _add_moves(forms: Forms, both: Sequence[tuple[int, int]]) -> None:
+    """Adds a smallest set of results that explains the new order; a result added before others moves none of them."""
+    displaced = [(i, j) for i, j in both if i != j]
+    swapped = {(j, i) for i, j in displaced} == set(displaced)
+    stays = longest_increasing([j for _, j in both])
+    for at, (i, j) in enumerate(both):
+        if at not in stays or (swapped and i != j):
+            forms.setdefault(("result", "reordered"), []).append(("", Substitution(str(i), str(j))))
+
+
+def _form(
+    evidence: Evidence, changes: ShapeChanges, types: Mapping[TypePair, Draft], one: _Result, two: _Result
+) -> tuple[InterfaceForm, Substitution] | None:
+    """How a result changed, if no size or type that changed throughout explains it."""
+    if one.text != two.text:
+        delta = shape_delta(one.shape, two.shape)
+        if delta is not None and (delta.sizes or delta.types) and not delta.is_rearranged:
+            groups = {changes.sizes.group_of(pair) for pair in delta.sizes}
+            is_of_arguments = all(g is not None and changes.sizes.is_of_arguments(g) for g in groups)
+            if is_of_arguments and delta.types <= types.keys():
+                return None
+        return form_of_shapes(one.shape, two.shape)
+    chain = list(_only_used_by(evidence, two.value, is_added=True)) + list(
+        _only_used_by(evidence, one.value, is_added=False)
+    )
+    if any(each.opcode == opcodes.TRANSPOSE for each in chain) and all(each.opcode in _MOVEMENT for each in chain):
+        return "transposed", Substitution(str(one.shape), str(two.shape))  # a square one keeps its shape
+    return form_of_layouts(one.shape, two.shape)
+
+
+def _is_made_elsewhere(evidence: Evidence, form: InterfaceForm, one: _Result, two: _Result) -> bool:
+    """Whether the other shape follows from what computes the result: both modules have it."""
+    return form == "shape" and evidence.diff.pairs.get(_innermost(one.value)) is _innermost(two.value)
+
+
+def _innermost(value: Instruction) -> Instruction:
+    """What computes the value of a fusion."""
+    while (
+        value.opcode == opcodes.FUSION and value.called_computations and value.called_computations[0].root is not None
+    ):
+        value = value.called_computations[0].root
+    return value
+
+
+_MOVEMENT: Final = frozenset((opcodes.TRANSPOSE, opcodes.COPY, opcodes.BITCAST, opcodes.RESHAPE))
+
+
+def form_of_shapes(before: Shape, after: Shape) -> tuple[InterfaceForm, Substitution]:
+    """What happened to an argument or a result whose shape is another one.
+
+    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> [form_of_shapes(parse_shape("f32[4,6]"), parse_shape(text))[0] for text in ("f32[6,4]", "f32[24]", "f32[4]")]
+    ['transposed', 'reshaped', 'shape']
+    >>> print(form_of_shapes(parse_shape("f32[4,6]"), parse_shape("bf16[4,6]"))[1])
+    f32 → bf16
+    """
+    change = Substitution(before.to_string(layout=False), after.to_string(layout=False))
+    if not isinstance(before, ArrayShape) or not isinstance(after, ArrayShape):
+        return "shape", change
+    if before.element_type is not after.element_type:
+        if before.dimensions == after.dimensions:
+            return "type", Substitution(str(before.element_type), str(after.element_type))
+        return "shape", change
+    if sorted(before.dimensions) == sorted(after.dimensions):
+        return "transposed", change
+    return ("reshaped" if before.elements == after.elements else "shape"), change
+
+
+def form_of_layouts(before: Shape, after: Shape) -> tuple[InterfaceForm, Substitution] | None:
+    """The other layout of an argument or a result of the same shape; None if it is the same one.
+
+    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> print(form_of_layouts(parse_shape("f32[4,6]{1,0}"), parse_shape("f32[4,6]{0,1}"))[1])
+    {1,0} → {0,1}
+    """
+    found = list(shape_changes(before, after))
+    if not found:
+        return None
+    texts = [(change.before, change.after) for change in found]
+    return "layout", Substitution(*(" ".join(filter(None, side)) for side in zip(*texts, strict=True)))
+
+
+# --- arguments of both modules ---
+
+
+def find_interface(evidence: Evidence) -> None:
+    """Drafts for arguments of both modules with another name, number, shape, type, or layout.
+
+    A name counts as another one only if no argument of the other module has it: labels of lists shift with each
+    argument that was added before.
+    """
+    forms: Forms = {}
+    claims: dict[tuple[Part, InterfaceForm], list[tuple[int, int]]] = {}
+    layouts = _argument_shapes(evidence.diff.before), _argument_shapes(evidence.diff.after)
+    names = [{argument_of(p).label for p in m.entry.parameters} for m in (evidence.diff.before, evidence.diff.after)]
+
+    def add(form: InterfaceForm, number: int, label: str, change: Substitution, *places: tuple[int, int]) -> None:
+        forms.setdefault(("argument", form), []).append((f"{number} ({label})" if label else str(number), change))
+        claims.setdefault(("argument", form), []).extend(places)
+
+    changed = {each.after: row for row, each in enumerate(evidence.diff.changed)}
+    for one in evidence.diff.before.entry.parameters:
+        two = evidence.diff.pairs.get(one)
+        number = two.parameter_number if two is not None else None
+        if two is None or number is None or not two.computation.is_entry:
+            continue
+        label, row = argument_of(two).label, changed.get(two)
+        shapes = layouts[0].get(one, one.shape), layouts[1].get(two, two.shape)
+        given = evidence.diff.changed[row].changes if row is not None else ()
+        is_other = any(change.kind == "shape" for change in given)
+        if not is_other and (found := form_of_layouts(*shapes)) is not None:
+            open_layouts = [(row, at) for at, c in enumerate(given) if row is not None and c.kind in _SHAPE_KINDS[1:4]]
+            add(found[0], number, label, found[1], *open_layouts)
+        for at, change in enumerate(given):
+            if row is None or evidence.claims[row][at] is not None:
+                continue
+            if change.kind == "shape":
+                form, both = form_of_shapes(one.shape, two.shape)
+                add(form, number, label, both, (row, at))
+            elif change.name == "argument number":
+                add("reordered", number, label, Substitution(change.before, change.after), (row, at))
+            elif change.name == "op_name" and change.before not in names[1] and change.after not in names[0]:
+                add("renamed", number, label, Substitution(change.before, change.after), (row, at))
+    for key, draft in _draft_forms(evidence, forms):
+        for row, at in claims[key]:
+            evidence.claim_change(draft, row, at)
+
+
+def _argument_shapes(module: Module) -> dict[Instruction, Shape]:
+    """The shapes of arguments as callers pass them: before compilation, only the header has their layouts."""
+    layout, parameters = module.entry_computation_layout, module.entry.parameters
+    if layout is None or len(layout.parameters) != len(parameters):
+        return {}
+    pairs = zip(parameters, layout.parameters, strict=True)
+    return {p: shape for p, shape in pairs if p.shape.to_string(layout=False) == shape.to_string(layout=False)}
+
+
+def _draft_forms(evidence: Evidence, forms: Forms) -> Iterator[tuple[tuple[Part, InterfaceForm], Draft]]:
+    """Makes a draft of each form of change; the field of the header that lists shapes and layouts is explained."""
+    for (part, form), places in forms.items():
+        yield (part, form), evidence.draft(INTERFACE, InterfaceChange(part, form, tuple(places)))
+        evidence.explain_header("entry_computation_layout")
+
+
+# --- what belongs to a result ---
+
+
+def _claim_root(evidence: Evidence, draft: Draft) -> None:
+    """The tuple of results has other elements, shapes, and shardings."""
+    root = evidence.diff.after.entry.root
+    for row, at, each, _ in evidence.open_changes(*_SHAPE_KINDS):
+        if each.after is root and each.after.opcode == opcodes.TUPLE:
+            evidence.claim_change(draft, row, at)
+
+
+def _claim_value(evidence: Evidence, draft: Draft, value: Instruction, *, is_added: bool) -> None:
+    """What only this result needs, or how its value changed."""
+    for each in (value, _innermost(value)):
+        evidence.claim(draft, _only_used_by(evidence, each, is_added=is_added))
+    for row, at, pair, _ in evidence.open_changes("shape", "layout", "tiling"):
+        if value in (pair.after, pair.before):
+            evidence.claim_change(draft, row, at)
+
+
+def _only_used_by(evidence: Evidence, value: Instruction, *, is_added: bool) -> Iterable[Instruction]:
+    """Yields instructions of one module only that compute a value and nothing else, with what they call."""
+    free = set(evidence.unowned(is_added=is_added))
+    if value not in free:
+        return
+    root = value.computation.root
+    found = {value}
+    todo = [value]
+    while todo:
+        each = todo.pop()
+        yield each
+        for called in each.called_computations:
+            yield from (inner for inner in called.instructions if inner in free)
+        for operand in each.operands:
+            users = evidence.users(operand, is_added=is_added)
+            if operand in free and operand not in found and all(u in found or u is root for u in users):
+                found.add(operand)
+                todo.append(operand)
+
+
+# --- donation ---
+
+
 def find_donation(evidence: Evidence) -> None:
     """A draft for arguments of both modules that share their memory with a result in only one of them."""
     if not evidence.header.keys() & {"input_output_alias", "buffer_donor"}:
@@ -38,8 +403,8 @@ def find_donation(evidence: Evidence) -> None:
     pairs = evidence.diff.pairs
     both = {one: two for one in evidence.diff.before.entry.parameters if (two := pairs.get(one)) is not None}
     changed = [one for one, two in both.items() if (one in old) != (two in new)]
-    evidence.explain_header("input_output_alias", "buffer_donor")
     if changed:
+        evidence.explain_header("input_output_alias", "buffer_donor")
         labels = tuple(argument_of(each).label or each.name for each in changed)
         size = sum(each.shape.padded_bytes for each in changed)
         statement = DonationChange(len(old), len(new), labels, size)

@@ -8,9 +8,9 @@ from dataclasses import replace
 from hlo_cli.analysis.matching.changes import Change
 from hlo_cli.analysis.matching.module_diff import Changed, ModuleDiff
 from hlo_cli.analysis.origin.origins import Origins, origins_of
-from hlo_cli.analysis.statements.neighbors import Neighbors
+from hlo_cli.analysis.statements.neighbors import Neighbors, fusion_callers
 from hlo_cli.analysis.statements.statement import Fold, Statement
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction import Computation, Instruction
 
 
 class Draft:
@@ -39,6 +39,8 @@ class Evidence:
         self.added = frozenset(comparison.added)
         self.removed = frozenset(comparison.removed)
         self._neighbors: dict[bool, Neighbors] = {}
+        self._callers: dict[bool, dict[Computation, Instruction]] = {}
+        self._users: dict[bool, dict[Instruction, list[Instruction]]] = {}
         self.header = {change.name: change for change in comparison.header}
         """The fields of the header that no draft explains."""
 
@@ -60,6 +62,22 @@ class Evidence:
             module = self.diff.after if is_added else self.diff.before
             self._neighbors[is_added] = Neighbors(module, self.alone(is_added=is_added))
         return self._neighbors[is_added]
+
+    def users(self, value: Instruction, *, is_added: bool) -> list[Instruction]:
+        """The instructions of the new or the old module that have a value as an operand."""
+        if is_added not in self._users:
+            found: dict[Instruction, list[Instruction]] = {}
+            for each in (self.diff.after if is_added else self.diff.before).instructions:
+                for operand in each.operands:
+                    found.setdefault(operand, []).append(each)
+            self._users[is_added] = found
+        return self._users[is_added].get(value, [])
+
+    def caller(self, computation: Computation, *, is_added: bool) -> Instruction | None:
+        """The only fusion or call that runs a computation of the new or the old module."""
+        if is_added not in self._callers:
+            self._callers[is_added] = fusion_callers(self.diff.after if is_added else self.diff.before)
+        return self._callers[is_added].get(computation)
 
     def connected(
         self, seeds: Iterable[Instruction], follows: Callable[[Instruction], bool], *, is_added: bool

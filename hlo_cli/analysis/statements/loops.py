@@ -17,6 +17,7 @@ from hlo_cli.ir.shape import ArrayShape
 TRIPS, LOOPS = 5, 8
 """Ranks of the drafts."""
 _MIN_INSIDE = 8
+"""Compilers unroll and make small loops; a loop that the program lost or got is told in any size."""
 
 
 def find_trips(evidence: Evidence, changes: ShapeChanges) -> None:
@@ -54,7 +55,7 @@ def find_loops(evidence: Evidence, old: Program, new: Program) -> None:
             continue
         among = frozenset(alone)
         inside = [each for each in _inside(loops) if each in among]
-        if len(inside) < _MIN_INSIDE:
+        if len(inside) < _MIN_INSIDE and (old.is_compiled or new.is_compiled):
             continue
         program, others = (new, old) if is_added else (old, new)
         rows = evidence.connected([*loops, *inside], _is_of_loop, is_added=is_added)

@@ -80,4 +80,5 @@ def find_header(evidence: Evidence) -> None:
     if any(draft.rank < NAMES for draft in evidence.drafts):
         evidence.explain_header(*_FOLLOWS_ARGUMENTS)
     if evidence.header:
-        evidence.draft(HEADER, HeaderChange(tuple(evidence.header)))
+        fields = ((name, Substitution(each.before, each.after)) for name, each in evidence.header.items())
+        evidence.draft(HEADER, HeaderChange(tuple(fields)))

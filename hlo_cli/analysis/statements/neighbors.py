@@ -37,7 +37,7 @@ class Neighbors:
         self._operands: dict[Instruction, list[Instruction]] = {}
         self._inside: dict[Computation, list[Instruction]] = {}
         self._callers: dict[Computation, list[Instruction]] = {}
-        fusions = _fusions(module)
+        fusions = fusion_callers(module)
         for each in instructions:
             self._inside.setdefault(each.computation, []).append(each)
             for operand in each.operands:
@@ -75,7 +75,7 @@ class Neighbors:
         return [each for each in self.order if each in found]
 
 
-def _fusions(module: Module) -> dict[Computation, Instruction]:
+def fusion_callers(module: Module) -> dict[Computation, Instruction]:
     """The only caller of each computation that a fusion or a call runs."""
     found: dict[Computation, list[Instruction]] = {}
     for each in module.instructions:

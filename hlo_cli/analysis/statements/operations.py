@@ -14,12 +14,16 @@ from hlo_cli.analysis.statements.evidence import Evidence
 from hlo_cli.analysis.statements.layers import op_name_of
 from hlo_cli.analysis.statements.naming import common_rename
 from hlo_cli.analysis.statements.program import Program
+from hlo_cli.analysis.statements.same_program import name_of_operation
 from hlo_cli.analysis.statements.statement import OperationChange
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.operations import COLLECTIVES
 
-OPERATIONS: Final = 45
-"""Rank of the drafts."""
+OPERATIONS, REMAINDER = 45, 76
+"""Ranks of the drafts."""
+_MOST_GROUPS: Final = 4
+"""More groups than these are told as one: nobody reads a list of unrelated instructions as what happened."""
 _MIN_ROWS: Final = 3
 _SILENT: Final = frozenset((opcodes.PARAMETER, opcodes.CONSTANT, opcodes.GET_TUPLE_ELEMENT, opcodes.TUPLE))
 _MIN_SHARE: Final = 0.05
@@ -30,6 +34,14 @@ _MOVING: Final = frozenset(
         *(opcodes.CONVERT, opcodes.SLICE, opcodes.CALL),
     )
 )
+_HEAVY: Final = frozenset(
+    (
+        *(opcodes.DOT, opcodes.CONVOLUTION, opcodes.SORT, opcodes.SCATTER, opcodes.GATHER, opcodes.WHILE),
+        *("fft", "cholesky", "triangular-solve", "rng-bit-generator", "topk", "reduce-window", "select-and-scatter"),
+        *COLLECTIVES,
+    )
+)
+"""One of these tells more than many elementwise operations beside it."""
 _CONVERSION: Final = "convert_element_type"
 
 Groups = dict[str, tuple[list[Instruction], list[Instruction]]]
@@ -64,6 +76,31 @@ def find_operations(evidence: Evidence, old: Program, new: Program, *, has_types
         whole = next((each for each in evidence.drafts if each.statement == OperationChange("")), None)
         if whole is not None or len(rest) >= _MIN_ROWS:
             evidence.claim(whole or evidence.draft(OPERATIONS, OperationChange("")), rest)
+
+
+def is_movement(statement: OperationChange) -> bool:
+    """Whether only instructions that move, pad, or convert values, or hold others, were added or removed."""
+    if statement.counts:
+        return all(name == opcodes.CONVERT for name, _, _ in statement.counts)
+    both = (*statement.fold.added, *statement.fold.removed)
+    return all(each.opcode in _MOVING or each.opcode in _SILENT or each.opcode == opcodes.PAD for each in both)
+
+
+def find_remainders(evidence: Evidence) -> None:
+    """A draft for each group of instructions of one module only that hang together and that nothing explains."""
+    groups: list[list[Instruction]] = []
+    for is_added in (True, False):
+        left = dict.fromkeys(evidence.unowned(is_added=is_added))
+        while left:
+            first = next(iter(left))
+            group = evidence.connected([first], left.__contains__, is_added=is_added)
+            groups.append(group)
+            for each in group:
+                del left[each]
+    if len(groups) > _MOST_GROUPS:
+        groups = [[each for group in groups for each in group]]
+    for group in groups:
+        evidence.claim(evidence.draft(REMAINDER, OperationChange("")), group)
 
 
 def _rows(evidence: Evidence) -> int:
@@ -150,23 +187,17 @@ def tally(instructions: Iterable[Instruction]) -> tuple[tuple[str, int], ...]:
     >>> [name for name, _ in tally(parse_module(f"ENTRY e {{ {text} }}").entry.instructions)]
     ['custom-call mine', 'negate', 'custom-call ConcatBitcast', 'sine-done']
     """
-    counts = Counter(_word(each) for each in instructions if each.opcode not in _SILENT)
+    counts = Counter(name_of_operation(each) for each in instructions if each.opcode not in _SILENT)
     return tuple(sorted(counts.items(), key=_telling))
 
 
 def _telling(item: tuple[str, int]) -> tuple[bool, bool, int, str]:
-    """Custom calls first, then operations, then what only moves values or holds others."""
+    """Custom calls and heavy operations first, then others, then what only moves values or holds others."""
     name, number = item
     is_quiet = name.removeprefix(opcodes.CUSTOM_CALL).strip() in NO_KERNEL_TARGETS
     is_moving = is_quiet or name in _MOVING or name.endswith(("-start", "-update", "-done"))
-    return not name.startswith(opcodes.CUSTOM_CALL) or is_quiet, is_moving, -number, name
-
-
-def _word(instruction: Instruction) -> str:
-    if instruction.opcode != opcodes.CUSTOM_CALL:
-        return instruction.opcode
-    target = (instruction.attribute("custom_call_target") or "").strip('"')
-    return f"{opcodes.CUSTOM_CALL} {target}".rstrip()
+    is_named = name.startswith(opcodes.CUSTOM_CALL) or name in _HEAVY
+    return not is_named or is_quiet, is_moving, -number, name
 
 
 def spread(evidence: Evidence, *, is_added: bool, ranks: tuple[int, int]) -> None:

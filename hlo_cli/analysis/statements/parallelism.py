@@ -57,7 +57,9 @@ def find_sharding(evidence: Evidence, changes: ShapeChanges) -> None:
     is_moved = devices[0] != devices[1] or (all(meshes) and meshes[0] != meshes[1])
     is_alone = max(devices) == 1 and not any(_SEVERAL.search(mesh) for mesh in meshes)
     groups = [group for group in changes.sizes.groups if _divides(group, evidence)]
-    is_split = {group.ratio > 1 for group in groups if changes.sizes.is_of_arguments(group)} == {True, False}
+    # What is divided by more devices is gathered elsewhere: some sizes shrink and others grow.
+    is_split = {group.ratio > 1 for group in groups} == {True, False}
+    is_split = is_split and any(map(changes.sizes.is_of_arguments, groups))
     if is_alone or not (is_moved or is_split or len({row for row, _ in rows}) >= _MIN_ROWS):
         return
     taken = {group.base for group in groups}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
@@ -64,6 +65,56 @@ def same_operations(before: Module, after: Module) -> float | None:
     return same / len(old | new)
 
 
+def _has_effect(instruction: Instruction) -> bool:
+    """Whether an instruction does more than computing its result, or gives another one each time."""
+    if instruction.opcode == opcodes.CUSTOM_CALL:
+        return (instruction.attribute("custom_call_has_side_effect") or "") == "true"
+    return instruction.opcode in _EFFECTS
+
+
+_EFFECTS: Final = frozenset(("infeed", "outfeed", "send", "recv", "rng", "rng-get-and-update-state"))
+
+
+def changed_counts(before: Module, after: Module) -> tuple[tuple[str, int, int], ...] | None:
+    """The operations of which one program has more than the other, with both numbers, the largest change first.
+
+    Values count, not instructions: what fusions compute twice counts once. Conversions count, as they round; other
+    instructions that only move elements do not, but for transposes if nothing else differs. None if calls are nested
+    too deep to be counted.
+
+    >>> from hlo_cli import parse_module
+    >>> text = "ENTRY e { p = f32[9] parameter(0)  n = f32[9] negate(p)  ROOT r = f32[9] tanh(n) }"
+    >>> changed_counts(parse_module(text), parse_module(text.replace("negate", "tanh")))
+    (('negate', 1, 0), ('tanh', 1, 2))
+    """
+    counts: list[Counter[str]] = []
+    for module in (before, after):
+        numbers = _Numbers(is_lenient=True)
+        if numbers.of_module(module) is None:
+            return None
+        counts.append(Counter(name_of_operation(each) for each in numbers.makers.values()))
+    old, new = counts
+    differing = sorted(
+        ((name, old[name], new[name]) for name in old | new if old[name] != new[name]),
+        key=lambda each: (-abs(each[2] - each[1]), each[0]),
+    )
+    told = [each for each in differing if each[0] not in _MOVEMENT or each[0] == opcodes.CONVERT]
+    return tuple(told or (each for each in differing if each[0] == opcodes.TRANSPOSE))
+
+
+def name_of_operation(instruction: Instruction) -> str:
+    """The opcode, of a custom call with its target.
+
+    >>> from hlo_cli import parse_module
+    >>> name_of_operation(parse_module('ENTRY e { ROOT c = s8[] custom-call(), custom_call_target="f" }').entry.root)
+    'custom-call f'
+    """
+    if instruction.opcode != opcodes.CUSTOM_CALL:
+        return instruction.opcode
+    target = (instruction.attribute("custom_call_target") or "").strip('"')
+    return f"{opcodes.CUSTOM_CALL} {target}".rstrip()
+
+
 def _opcodes_by_name(module: Module) -> dict[str, set[str]] | None:
     """Opcodes that compute, by op_name."""
     named: dict[str, set[str]] = {}
@@ -88,18 +139,26 @@ def _applied(module: Module) -> set[Computation]:
 
 
 class _Numbers:
-    """Numbers of values: equal expressions have equal numbers."""
+    """Numbers of values: equal expressions have equal numbers.
 
-    __slots__ = ("_depth", "_numbers", "_tuples", "_visits")
+    With `is_lenient`, values that cannot be known have numbers too: omitted constants of one shape have the same.
+    `makers` has an instruction for each number.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_depth", "_numbers", "_tuples", "_visits", "is_lenient", "makers")
+
+    def __init__(self, *, is_lenient: bool = False) -> None:
         self._numbers: dict[Key, int] = {}
         self._tuples: dict[int, tuple[int, ...]] = {}
         self._visits = 0
         self._depth = 0
+        self.is_lenient = is_lenient
+        self.makers: dict[int, Instruction] = {}
 
     def of_module(self, module: Module) -> int | None:
-        """The number of the result, None if it is not known."""
+        """The number of the result, None if it is not known: effects besides results are not compared."""
+        if not self.is_lenient and any(map(_has_effect, module.instructions)):
+            return None
         self._visits = _MAX_VISITS * sum(1 for _ in module.instructions)
         return self._of_computation(module.entry, None)
 
@@ -116,6 +175,7 @@ class _Numbers:
             if number is None:
                 return None
             values[each] = number
+            self.makers.setdefault(number, each)
         self._depth -= 1
         return values.get(computation.root) if computation.root is not None else None
 
@@ -127,9 +187,8 @@ class _Numbers:
             case opcodes.PARAMETER:
                 return self._number((each.opcode, each.parameter_number, _logical(each.shape)))
             case opcodes.CONSTANT:
-                return (
-                    None if _OMITTED in each.raw[0] else self._number((each.opcode, each.raw[0], _logical(each.shape)))
-                )
+                is_known = self.is_lenient or _OMITTED not in each.raw[0]
+                return self._number((each.opcode, each.raw[0], _logical(each.shape))) if is_known else None
             case opcodes.COPY:
                 return operands[0]
             case opcodes.BITCAST | opcodes.RESHAPE if each.shape == each.operands[0].shape:
@@ -151,7 +210,9 @@ class _Numbers:
             return None
         settings = tuple(pair for pair in each.pairs if pair[0] not in _IGNORED)
         config = each.attribute("backend_config") if each.opcode == opcodes.CUSTOM_CALL else None
-        layout = each.shape if each.opcode == opcodes.BITCAST else _logical(each.shape)
+        # The bytes of a bitcast stay in their places: what it does depends on both layouts.
+        is_bitcast = each.opcode == opcodes.BITCAST
+        layout = (each.shape, each.operands[0].shape) if is_bitcast and operands else _logical(each.shape)
         return self._number((each.opcode, layout, settings, config, *called, *operands))
 
     def _number(self, key: Key) -> int:

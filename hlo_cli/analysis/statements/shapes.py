@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import field
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import field, replace
 from functools import cache
 from typing import Final
 
@@ -15,7 +15,13 @@ from hlo_cli.analysis.statements.dimension_names import dimension_name
 from hlo_cli.analysis.statements.evidence import Draft, Evidence
 from hlo_cli.analysis.statements.shape_changes import ShapeDelta, SizePair, shape_delta
 from hlo_cli.analysis.statements.sizes import SizeGroup, Sizes
-from hlo_cli.analysis.statements.statement import DimensionChange, Substitution, TypeChange
+from hlo_cli.analysis.statements.statement import (
+    DimensionChange,
+    ProductChange,
+    Substitution,
+    TypeChange,
+    ValueChange,
+)
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
@@ -23,10 +29,26 @@ from hlo_cli.ir.shape import ArrayShape
 
 SIZES: Final = 20
 TYPES: Final = 30
+PRODUCTS: Final = 32
+COMPILED_PRODUCTS: Final = 72
 """Ranks of the drafts."""
 _MIN_TYPES: Final = 3
 _MIN_SHARE: Final = 0.1
 _FOLLOWING: Final = frozenset(("layout", "tiling", "memory_space", "backend_config", FUSED))
+REARRANGING: Final = frozenset(
+    (
+        *(opcodes.PAD, opcodes.SLICE, opcodes.BITCAST, opcodes.COPY, opcodes.RESHAPE, opcodes.TRANSPOSE, opcodes.IOTA),
+        *(opcodes.BROADCAST, opcodes.FUSION, opcodes.CONCATENATE, "dynamic-slice", "dynamic-update-slice"),
+    )
+)
+"""Opcodes that compilers make of others: attributes of other instructions tell more."""
+_PRODUCTS: Final = frozenset((opcodes.DOT, opcodes.CONVOLUTION, opcodes.RAGGED_DOT, opcodes.SCALED_DOT))
+_MOVING: Final = frozenset((opcodes.BITCAST, opcodes.RESHAPE, opcodes.TRANSPOSE, opcodes.COPY, opcodes.BROADCAST))
+_CONVERSION: Final = "convert_element_type"
+"""JAX's name of a conversion in op_names."""
+_PASSING: Final = _MOVING | {opcodes.CONVERT, opcodes.FUSION, opcodes.PARAMETER}
+_MOST_MOVES: Final = 32
+"""Instructions between a conversion and a product that only move its value: some more than fusions of copies have."""
 _NARROW: Final = ("bf16", "f16", "f8")
 _ROUNDING: Final = {"bf16": 8, "f16": 11}
 """The number of significant bits of narrow types, one more than a rounding error has zeros."""
@@ -47,6 +69,8 @@ DIMENSION_NUMBERS: Final = frozenset(
 """Attributes that number dimensions, which change with the rank."""
 
 TypePair = tuple[str, str]
+Product = tuple[Instruction, Instruction, int | None]
+"""A product in both modules, and its row if it has one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,14 +167,219 @@ def _arguments(evidence: Evidence, changes: ShapeChanges, pair: TypePair) -> str
     return shared_label(labels)
 
 
-def find_sizes(evidence: Evidence, changes: ShapeChanges) -> None:
+def find_products(evidence: Evidence, types: Mapping[TypePair, Draft], *, is_compiled: bool) -> None:
+    """A draft for matrix products and convolutions of another element type than before, with their conversions.
+
+    A type that changed throughout explains its products.
+    """
+    found: dict[tuple[str, TypePair], list[Product]] = {}
+    rows = {each.after: row for row, each in enumerate(evidence.diff.changed)}
+    for one, two in (*evidence.diff.pairs.items(), *_unpaired_products(evidence)):
+        if (
+            one.opcode in _PRODUCTS
+            and two.opcode in _PRODUCTS
+            and (pair := _operand_types(evidence, one, two)) is not None
+        ):
+            found.setdefault((two.opcode, pair), []).append((one, two, rows.get(two)))
+    for (opcode, pair), products in found.items():
+        if pair in types:
+            continue
+        names = tuple(two.name for _, two, _ in products)
+        is_by_compiler = is_compiled and not _has_own_conversions(evidence, products)
+        rank = COMPILED_PRODUCTS if is_by_compiler else PRODUCTS
+        draft = evidence.draft(rank, ProductChange(opcode, Substitution(*pair), names, is_by_compiler))
+        for one, two, row in products:
+            evidence.claim(draft, (each for each in (one, two) if each in evidence.removed or each in evidence.added))
+            if row is not None:
+                _claim_kinds(evidence, draft, row, ("shape", "operands", *_FOLLOWING))
+        _claim_conversions(evidence, draft, pair, products)
+
+
+def _operand_types(evidence: Evidence, one: Instruction, two: Instruction) -> TypePair | None:
+    """The element types of an operand that differ, or those that it was rounded to."""
+    for before, after in zip(one.operands, two.operands, strict=False):
+        x, y = before.shape, after.shape
+        if not isinstance(x, ArrayShape) or not isinstance(y, ArrayShape):
+            continue
+        if x.element_type is not y.element_type:
+            return str(x.element_type), str(y.element_type)
+        if evidence.added or evidence.removed:
+            types = _rounded_type(evidence, before, is_added=False), _rounded_type(evidence, after, is_added=True)
+            if types[0] != types[1]:
+                return types
+    return None
+
+
+def _rounded_type(evidence: Evidence, value: Instruction, *, is_added: bool) -> str:
+    """The element type of a value, or the narrow one that it was converted from: where compilers widen products."""
+    widest = str(value.shape).partition("[")[0]
+    for _ in range(_MOST_MOVES):
+        match value.opcode:
+            case opcodes.CONVERT if len(value.operands) == 1:
+                source = str(value.operands[0].shape).partition("[")[0]
+                return source if source.startswith(_NARROW) else widest
+            case opcodes.PARAMETER:
+                caller, number = evidence.caller(value.computation, is_added=is_added), value.parameter_number
+                if caller is None or number is None or number >= len(caller.operands):
+                    return widest
+                value = caller.operands[number]
+            case opcodes.FUSION if value.called_computations and value.called_computations[0].root is not None:
+                value = value.called_computations[0].root
+            case opcode if opcode in _MOVING and len(value.operands) == 1:
+                value = value.operands[0]
+            case _:
+                return widest
+    return widest
+
+
+def _unpaired_products(evidence: Evidence) -> Iterator[tuple[Instruction, Instruction]]:
+    """Yields products of one module only that have the same sizes, in their order."""
+    old, new = (
+        [each for each in evidence.unowned(is_added=is_added) if each.opcode in _PRODUCTS] for is_added in (False, True)
+    )
+    for one in old:
+        for two in new:
+            if _sizes(one) == _sizes(two):
+                new.remove(two)
+                yield one, two
+                break
+
+
+def _sizes(product: Instruction) -> tuple[tuple[int, ...], ...]:
+    shapes = (product.shape, *(operand.shape for operand in product.operands))
+    return tuple(shape.dimensions if isinstance(shape, ArrayShape) else () for shape in shapes)
+
+
+def _claim_conversions(evidence: Evidence, draft: Draft, pair: TypePair, products: Sequence[Product]) -> None:
+    """The conversions of operands and results, and the shapes of what is between them and the products."""
+    narrow = set(pair)
+    for is_added in (True, False):
+        ours = {two if is_added else one for one, two, _ in products}
+        near = {user for each in ours for user in evidence.users(each, is_added=is_added)}
+        converts = [
+            each
+            for each in evidence.unowned(is_added=is_added)
+            if each.opcode == opcodes.CONVERT
+            and len(each.operands) == 1
+            and {str(shape).partition("[")[0] for shape in (each.shape, each.operands[0].shape)} <= narrow
+        ]
+        evidence.claim(
+            draft, (each for each in converts if each in near or _is_moved_to(each, ours, evidence, is_added=is_added))
+        )
+
+
+def _has_own_conversions(evidence: Evidence, products: Sequence[Product]) -> bool:
+    """Whether a conversion of one module that the program asks for, by its op_name, reaches one of the products."""
+    for is_added in (True, False):
+        ours = {two if is_added else one for one, two, _ in products}
+        for each in evidence.alone(is_added=is_added):
+            is_own = each.opcode == opcodes.CONVERT and _CONVERSION in each.raw[1]
+            if is_own and _is_moved_to(each, ours, evidence, is_added=is_added):
+                return True
+    return False
+
+
+def _is_moved_to(convert: Instruction, products: Container[Instruction], evidence: Evidence, *, is_added: bool) -> bool:
+    """Whether a converted value reaches a product through instructions that only move or convert elements."""
+    todo, seen = [convert], {convert}
+    while todo:
+        each = todo.pop()
+        users = evidence.users(each, is_added=is_added)
+        caller = evidence.caller(each.computation, is_added=is_added) if each.is_root else None
+        for user in (*users, *((caller,) if caller is not None else ())):
+            inner = (
+                user.called_computations[0].parameters if user.opcode == opcodes.FUSION and user is not caller else ()
+            )
+            inside = [p for p in inner if p.parameter_number is not None and user.operands[p.parameter_number] is each]
+            if user in products:
+                return True
+            for other in (user, *inside):
+                if other not in seen and other.opcode in _PASSING:
+                    seen.add(other)
+                    todo.append(other)
+    return False
+
+
+def find_origins(evidence: Evidence, changes: ShapeChanges) -> None:
+    """A draft for each size that an instruction makes from unchanged operands, because its attributes are other ones.
+
+    The stride of a convolution changes the sizes of all that follows; the stride is what happened.
+    """
+    rows = sorted(changes.rows.items(), key=lambda row: evidence.diff.changed[row[0]].after.opcode in REARRANGING)
+    for row, (at, delta) in rows:
+        each = evidence.diff.changed[row]
+        groups = {group.base: group for pair in delta.sizes if (group := changes.sizes.group_of(pair)) is not None}
+        free = [g for base, g in groups.items() if base not in changes.drafts and not changes.sizes.is_of_arguments(g)]
+        causes = [
+            (place, change) for place, change in enumerate(each.changes) if change.kind == "attributes" and change.name
+        ]
+        if not free or not causes or not _has_same_operands(evidence, each):
+            continue
+        change = causes[0][1]
+        statement = ValueChange(
+            "attribute",
+            change.name,
+            ((Substitution(change.before, change.after), 1),),
+            1,
+            (each.after.name,),
+            free[0].shapes - 1,
+        )
+        draft = evidence.draft(SIZES, statement)
+        changes.drafts.update(dict.fromkeys((group.base for group in free), draft))
+        for other, _ in ((at, None), *causes):
+            evidence.claim_change(draft, row, other)
+
+
+def _has_same_operands(evidence: Evidence, each: Changed) -> bool:
+    """Whether a pair has operands of the same shapes."""
+    shapes = [[operand.shape.to_string(layout=False) for operand in one.operands] for one in (each.before, each.after)]
+    return bool(shapes[0]) and shapes[0] == shapes[1]
+
+
+def _claim_kinds(evidence: Evidence, draft: Draft, row: int, kinds: Container[str]) -> None:
+    for at, change in enumerate(evidence.diff.changed[row].changes):
+        if change.kind in kinds:
+            evidence.claim_change(draft, row, at)
+
+
+def find_sizes(evidence: Evidence, changes: ShapeChanges, *, is_compiled: bool) -> None:
     """A draft for each size that changed throughout and has none yet; two that change in the same shapes share one."""
     partners = _partners(changes)
     for group in changes.sizes.groups:
-        if group.base not in changes.drafts:
+        if group.base not in changes.drafts and not _is_from_alone(evidence, changes, group):
             others = [other for other in partners[group.base] if other.base not in changes.drafts]
-            draft = evidence.draft(SIZES, _statement(evidence, changes, group, others))
+            is_internal = is_compiled and not any(map(changes.sizes.is_of_arguments, (group, *others)))
+            statement = replace(_statement(evidence, changes, group, others), is_internal=is_internal)
+            draft = evidence.draft(SIZES, statement)
             changes.drafts.update(dict.fromkeys((group.base, *(other.base for other in others)), draft))
+
+
+def _is_from_alone(evidence: Evidence, changes: ShapeChanges, group: SizeGroup) -> bool:
+    """Whether an instruction of one module only makes the size: what was added or removed is the cause."""
+    if changes.sizes.is_of_arguments(group):
+        return False
+    for row, (_, delta) in changes.rows.items():
+        if any(changes.sizes.group_of(pair) is group for pair in delta.sizes):
+            each = evidence.diff.changed[row]
+            sides = (
+                _operands_of(evidence, one, is_added=two) for one, two in ((each.before, False), (each.after, True))
+            )
+            return any(operand.opcode in _CUTTING for side in sides for operand in side)
+    return False
+
+
+_CUTTING: Final = frozenset(
+    (opcodes.SLICE, opcodes.PAD, opcodes.CONCATENATE, opcodes.GATHER, "dynamic-slice", "reduce")
+)
+
+
+def _operands_of(evidence: Evidence, each: Instruction, *, is_added: bool) -> Iterator[Instruction]:
+    """Yields the operands that only one module has; of a fusion, what its computation has."""
+    alone = evidence.added if is_added else evidence.removed
+    inner = (
+        (i for called in each.called_computations for i in called.instructions) if each.opcode == opcodes.FUSION else ()
+    )
+    yield from (operand for operand in (*each.operands, *inner) if operand in alone)
 
 
 def _partners(changes: ShapeChanges) -> Mapping[SizePair, list[SizeGroup]]:

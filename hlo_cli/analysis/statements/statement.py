@@ -62,6 +62,7 @@ class DimensionChange:
 
     `name` is what users call the dimension, such as `hidden size`; empty where the arguments do not tell. `also` are
     the other sizes with the same factor, `with_it` the sizes that changed in the same shapes by another factor.
+    `is_internal` says that no argument of a compiled module has the size, so that compilers may have chosen it.
     """
 
     name: str
@@ -69,6 +70,7 @@ class DimensionChange:
     also: tuple[Substitution, ...]
     with_it: tuple[Substitution, ...]
     shapes: int
+    is_internal: bool = False
     fold: Fold = Fold()
 
 
@@ -129,6 +131,48 @@ class ArgumentChange:
 
 
 @dataclass(frozen=True, slots=True)
+class ResultChange:
+    """Results of the entry that only one module has: their numbers there, and the bytes.
+
+    `shape` is empty if there are several, and `opcode` is that of what computes a single one.
+    """
+
+    is_added: bool
+    numbers: tuple[int, ...]
+    shape: str
+    opcode: str
+    bytes: int
+    fold: Fold = Fold()
+
+
+@dataclass(frozen=True, slots=True)
+class InterfaceChange:
+    """Arguments or results that both modules have, in another form.
+
+    `places` has for each its name, such as `1 (w2)`, and what changed: its number, label, shape, type, or layout.
+    """
+
+    part: Literal["argument", "result"]
+    form: InterfaceForm
+    places: tuple[tuple[str, Substitution], ...]
+    fold: Fold = Fold()
+
+
+@dataclass(frozen=True, slots=True)
+class ProductChange:
+    """Matrix products and convolutions that take operands of another element type; `names` are the instructions.
+
+    `is_by_compiler` says that no conversion of the program is added or removed: compilers for TPUs round operands.
+    """
+
+    opcode: str
+    change: Substitution
+    names: tuple[str, ...]
+    is_by_compiler: bool
+    fold: Fold = Fold()
+
+
+@dataclass(frozen=True, slots=True)
 class DonationChange:
     """The number of arrays that arguments and results share, and the labels of the arguments where this changed."""
 
@@ -176,10 +220,12 @@ class ShardingChange:
 class OperationChange:
     """Operations of the program that took the place of others, were added, or removed, in one scope.
 
-    An empty `scope` is the whole program.
+    An empty `scope` is the whole program. `counts` has operations with both numbers, if compilers may have
+    fused them differently.
     """
 
     scope: str
+    counts: tuple[tuple[str, int, int], ...] = ()
     fold: Fold = Fold()
 
 
@@ -195,12 +241,17 @@ class RematerializationChange:
 
 @dataclass(frozen=True, slots=True)
 class ValueChange:
-    """Constants, attributes, or configurations that changed in one way; `subject` says what changed."""
+    """Constants, attributes, or configurations that changed in one way; `subject` says what changed.
+
+    `names` are the instructions, and `shapes` is the number of shapes that changed because of it.
+    """
 
     kind: ValueKind
     subject: str
     changes: tuple[tuple[Substitution, int], ...]
     instructions: int
+    names: tuple[str, ...] = ()
+    shapes: int = 0
     fold: Fold = Fold()
 
 
@@ -220,26 +271,33 @@ class CompilationChange:
 
 @dataclass(frozen=True, slots=True)
 class MetadataChange:
-    """Metadata that changed; `is_whole` says that nothing else did."""
+    """Metadata that changed; `is_whole` says that nothing else did.
+
+    `change` is what changed in many op_names, and `names` are the instructions.
+    """
 
     kind: MetadataKind
     instructions: int
     is_whole: bool
     change: Substitution | None = None
+    names: tuple[str, ...] = ()
     fold: Fold = Fold()
 
 
 @dataclass(frozen=True, slots=True)
 class HeaderChange:
-    """Fields of the header that changed by themselves."""
+    """Fields of the header that changed by themselves, each with both texts."""
 
-    fields: tuple[str, ...]
+    fields: tuple[tuple[str, Substitution], ...]
     fold: Fold = Fold()
 
 
-Sameness = Literal["same", "nearly", "other", "stage", "unknown"]
+Sameness = Literal["same", "alike", "nearly", "other", "stage", "unknown"]
 MetadataKind = Literal["source", "names", "metadata"]
-ValueKind = Literal["constants", "attribute", "backend_config", "opcode", "layout", "tiling", "memory_space"]
+ValueKind = Literal[
+    "constants", "attribute", "backend_config", "opcode", "layout", "tiling", "memory_space", "shape", "operands"
+]
+InterfaceForm = Literal["renamed", "reordered", "transposed", "reshaped", "type", "shape", "layout", "computed"]
 
 
 Statement: TypeAlias = (
@@ -249,6 +307,9 @@ Statement: TypeAlias = (
     | TripCountChange
     | LoopChange
     | ArgumentChange
+    | ResultChange
+    | InterfaceChange
+    | ProductChange
     | DonationChange
     | CollectiveChange
     | ShardingChange

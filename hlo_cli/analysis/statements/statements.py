@@ -6,16 +6,25 @@ from collections import Counter
 
 from hlo_cli.analysis.matching.module_diff import ModuleDiff
 from hlo_cli.analysis.statements.compilation import find_compilation, find_stage
-from hlo_cli.analysis.statements.entry import find_arguments, find_donation
+from hlo_cli.analysis.statements.entry import find_arguments, find_donation, find_interface, find_results
 from hlo_cli.analysis.statements.evidence import Draft, Evidence
 from hlo_cli.analysis.statements.layers import find_layers
 from hlo_cli.analysis.statements.loops import find_loops, find_trips
 from hlo_cli.analysis.statements.naming import find_header, find_metadata
-from hlo_cli.analysis.statements.operations import find_operations, spread
+from hlo_cli.analysis.statements.operations import find_operations, find_remainders, is_movement, spread
 from hlo_cli.analysis.statements.parallelism import find_collectives, find_sharding
 from hlo_cli.analysis.statements.program import Program
 from hlo_cli.analysis.statements.rematerialization import find_rematerialization
-from hlo_cli.analysis.statements.shapes import claim_reshaped, claim_shapes, find_sizes, find_types, shape_changes_of
+from hlo_cli.analysis.statements.shapes import (
+    REARRANGING,
+    claim_reshaped,
+    claim_shapes,
+    find_origins,
+    find_products,
+    find_sizes,
+    find_types,
+    shape_changes_of,
+)
 from hlo_cli.analysis.statements.statement import (
     ArgumentChange,
     CompilationChange,
@@ -23,19 +32,23 @@ from hlo_cli.analysis.statements.statement import (
     DonationChange,
     Fold,
     HeaderChange,
+    InterfaceChange,
     LayerChange,
     LoopChange,
     MetadataChange,
+    OperationChange,
+    ProductChange,
+    ResultChange,
     ShardingChange,
     Statement,
-    Substitution,
     TripCountChange,
     TypeChange,
     ValueChange,
 )
-from hlo_cli.analysis.statements.values import find_values
+from hlo_cli.analysis.statements.values import find_details, find_values
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
+from hlo_cli.ir.attribute_traits import attributes_with
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import TupleShape
@@ -67,20 +80,24 @@ def statements_of(comparison: ModuleDiff) -> Statements:
     """
     evidence = Evidence(comparison)
     old, new = Program(comparison.before), Program(comparison.after)
+    is_compiled = old.is_compiled and new.is_compiled
     changes = shape_changes_of(evidence)
     find_trips(evidence, changes)
     find_sharding(evidence, changes)
-    find_sizes(evidence, changes)
+    find_origins(evidence, changes)
+    find_sizes(evidence, changes, is_compiled=is_compiled)
     types = find_types(evidence, changes)
     claim_shapes(evidence, changes, types)
-    is_compiled = old.is_compiled and new.is_compiled
     if is_compiled:
         claim_reshaped(evidence, changes)
     find_layers(evidence)
     find_collectives(evidence)
     find_rematerialization(evidence)
     find_loops(evidence, old, new)
+    find_products(evidence, types, is_compiled=is_compiled)
     find_arguments(evidence)
+    find_results(evidence, changes, types)
+    find_interface(evidence)
     find_donation(evidence)
     if old.is_compiled == new.is_compiled:
         find_operations(evidence, old, new, has_types=bool(types))
@@ -93,6 +110,9 @@ def statements_of(comparison: ModuleDiff) -> Statements:
     if is_compiled:
         find_compilation(evidence)
     find_values(evidence)
+    _claim_operands(evidence)
+    find_details(evidence)
+    find_remainders(evidence)
     _claim_operands(evidence)
     find_metadata(evidence)
     _claim_carriers(evidence)
@@ -156,26 +176,48 @@ def _claim_carriers(evidence: Evidence) -> None:
 
 def _is_told(statement: Statement) -> bool:
     """Whether a statement says something though it may have no rows of its own."""
-    if isinstance(statement, DonationChange | HeaderChange | TripCountChange | ShardingChange):
+    if isinstance(statement, DonationChange | HeaderChange | TripCountChange | ShardingChange | InterfaceChange):
         return True
     return bool(statement.fold.rows) or not isinstance(statement, ValueChange | CompilationChange | MetadataChange)
 
 
 def _importance(statement: Statement) -> tuple[int, int]:
-    """What comes first: causes by the number of their rows, then what compilers did, then names."""
+    """What comes first: causes by the number of their rows, then what callers see, then operations and values.
+
+    Then come what compilers did and fields of the header; names and lines of source come last. Statements that the
+    program is the same come before all, as does a name that changed in much of the module.
+    """
     match statement:
+        case DimensionChange(is_internal=True):
+            order = 5
+        case ProductChange(is_by_compiler=True):
+            order = 5
         case ShardingChange() | LayerChange() | TripCountChange() | LoopChange() | DimensionChange() | TypeChange():
             order = 0
         case ValueChange():
-            order = {"constants": 3, "opcode": 3, "attribute": 6, "backend_config": 6}.get(statement.kind, 5)
+            order = _ORDER_OF_VALUES.get(statement.kind, 5)
+            own = [each.after.opcode for each in statement.fold.changed if each.after.name in statement.names]
+            is_own = not own or own[0] not in REARRANGING
+            order = 6 if statement.subject in _ANNOTATIONS else order if is_own or statement.kind == "opcode" else 5
+            order = 0 if statement.shapes and is_own else order
         case CompilationChange():
-            order = 5 if statement.program == "other" else -2
-        case MetadataChange(change=Substitution()):
-            order = -1
-        case MetadataChange() | HeaderChange():
+            order = -2 if statement.program in ("same", "alike", "stage") else 5
+        case InterfaceChange(form="renamed") | InterfaceChange(part="result", form="shape", fold=Fold((), (), ())):
+            order = 4
+        case MetadataChange(kind="source", is_whole=False):
+            order = 9
+        case MetadataChange():
+            order = 8
+        case HeaderChange():
             order = 7
-        case ArgumentChange():
+        case ArgumentChange() | ResultChange() | InterfaceChange() | ProductChange() | DonationChange():
             order = 1
+        case OperationChange() if is_movement(statement):
+            order = 4
         case _:
             order = 2
     return order, -statement.fold.rows
+
+
+_ORDER_OF_VALUES = {"opcode": 2, "constants": 3, "attribute": 2, "backend_config": 6}
+_ANNOTATIONS = frozenset(attributes_with("annotates")) - {"sharding"}

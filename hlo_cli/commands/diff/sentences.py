@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
 from hlo_cli.analysis.statements.operations import tally
+from hlo_cli.analysis.statements.same_program import name_of_operation
 from hlo_cli.analysis.statements.statement import (
     ArgumentChange,
     CollectiveChange,
@@ -14,11 +16,14 @@ from hlo_cli.analysis.statements.statement import (
     DimensionChange,
     DonationChange,
     HeaderChange,
+    InterfaceChange,
     LayerChange,
     LoopChange,
     MetadataChange,
     OperationChange,
+    ProductChange,
     RematerializationChange,
+    ResultChange,
     ShardingChange,
     Statement,
     Substitution,
@@ -28,9 +33,12 @@ from hlo_cli.analysis.statements.statement import (
 )
 from hlo_cli.commands.diff.lists import MAX_LISTED, listed, outermost, shorten_labels, shorten_run
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.report.numbers import format_bytes, format_count
 
 _MAX_TEXT: Final = 32
+_FEW: Final = 3
+"""Fewer instructions than these are named."""
 _SAME: Final = {
     "source": "only source lines moved",
     "names": "only op_names changed",
@@ -59,6 +67,12 @@ def sentence_of(statement: Statement) -> str:
             return _loops(statement)
         case ArgumentChange():
             return _arguments(statement)
+        case ResultChange():
+            return _results(statement)
+        case InterfaceChange():
+            return _interface(statement)
+        case ProductChange():
+            return _product(statement)
         case DonationChange():
             return _donation(statement)
         case CollectiveChange():
@@ -78,7 +92,7 @@ def sentence_of(statement: Statement) -> str:
         case MetadataChange():
             return _metadata(statement)
         case HeaderChange():
-            return f"header changed: {listed(statement.fields)}"
+            return _header(statement)
 
 
 def kind_of(statement: Statement) -> str:
@@ -99,6 +113,9 @@ _KINDS: Final[dict[type, str]] = {
     TripCountChange: "trip_count",
     LoopChange: "loops",
     ArgumentChange: "arguments",
+    ResultChange: "results",
+    InterfaceChange: "interface",
+    ProductChange: "product",
     DonationChange: "donation",
     CollectiveChange: "collectives",
     ShardingChange: "sharding",
@@ -162,6 +179,55 @@ def _arguments(statement: ArgumentChange) -> str:
     return f"{number:,} arguments {verb}: {shorten_labels(statement.labels)} ({size}){used}"
 
 
+def _results(statement: ResultChange) -> str:
+    verb, size = _verb(is_added=statement.is_added), format_bytes(statement.bytes)
+    users = len(statement.fold.added if statement.is_added else statement.fold.removed)
+    number = len(statement.numbers)
+    if number == 1:
+        computed = f", computed by {statement.opcode}" + (
+            f" ({format_count(users, 'instructions')})" if users > 1 else ""
+        )
+        return f"result {statement.numbers[0]} {verb}: {statement.shape} ({size}){computed}"
+    computed = f", computed by {format_count(users, 'instructions')}" if users else ""
+    return f"{number:,} results {verb}: {listed(map(str, statement.numbers))} ({size}){computed}"
+
+
+def _interface(statement: InterfaceChange) -> str:
+    part, form, places = statement.part, statement.form, statement.places
+    plural = part if len(places) == 1 else f"{part}s"
+    if form in ("renamed", "reordered"):
+        labels = [
+            f"{_label(place)} {change}".lstrip() if form == "reordered" else str(change) for place, change in places
+        ]
+        return f"{plural if form == 'renamed' else f'{part}s'} {form}: {listed(labels)}"
+    words = {"type": "element type", "transposed": "transposed", "reshaped": "reshaped"}.get(form, form)
+    if len(places) == 1:
+        place, change = places[0]
+        return f"{part} {place} {words} {change}"
+    counts = Counter(str(change) for _, change in places).most_common()
+    changes = listed(f"{change} ×{number:,}" if number > 1 else change for change, number in counts)
+    return f"{len(places):,} {part}s {words}: {changes} ({listed(place for place, _ in places)})"
+
+
+def _label(place: str) -> str:
+    """The label in a place such as `1 (w2)`, else its number."""
+    return place.partition(" (")[2].removesuffix(")") or place
+
+
+def _product(statement: ProductChange) -> str:
+    number, converts = len(statement.names), len(statement.fold.added) - len(statement.fold.removed)
+    subject = f"{statement.opcode} {statement.names[0]}" if number == 1 else f"{number:,} {statement.opcode}s"
+    more = f"; {format_count(abs(converts), 'conversions')} {_verb(is_added=converts > 0)}" if converts else ""
+    return f"{subject}: operands {statement.change}{more}"
+
+
+def _header(statement: HeaderChange) -> str:
+    if len(statement.fields) > MAX_LISTED:
+        return f"header changed: {listed(name for name, _ in statement.fields)}"
+    texts = [f"{name} {_short(change)}" for name, change in statement.fields]
+    return f"header changed: {'; '.join(texts)}"
+
+
 def _donation(statement: DonationChange) -> str:
     number = abs(statement.after - statement.before) or len(statement.labels)
     verb = "donated" if statement.after > statement.before else "no longer donated"
@@ -198,6 +264,10 @@ def _sharding(statement: ShardingChange) -> str:
 def _operations(statement: OperationChange) -> str:
     place = f"{statement.scope}: " if statement.scope else ""
     removed, added = statement.fold.removed, statement.fold.added
+    if statement.counts:
+        return (
+            f"{place}operations changed: {listed(f'{name} {one:,} → {two:,}' for name, one, two in statement.counts)}"
+        )
     if removed and added and tally(removed) == tally(added):
         return f"{place}{_some(added)} rearranged"
     if removed and added:
@@ -208,8 +278,13 @@ def _operations(statement: OperationChange) -> str:
 
 
 def _some(instructions: Sequence[Instruction]) -> str:
-    """How many instructions, with the most frequent or telling opcodes."""
+    """How many instructions, with the most frequent or telling opcodes; of one or two, their shapes and names."""
     counts = tally(instructions)
+    if len(counts) and sum(number for _, number in counts) < _FEW:
+        told = [each for each in instructions if any(name.startswith(each.opcode) for name, _ in counts)]
+        return " and ".join(
+            f"{name_of_operation(each)} {each.shape.to_string(layout=False)} ({each.name})" for each in told
+        )
     found = [f"{name} ×{number:,}" if number > 1 else name for name, number in counts[:MAX_LISTED]]
     more = ", …" if len(counts) > MAX_LISTED else ""
     if len(counts) == 1 and counts[0][1] == len(instructions):
@@ -220,23 +295,52 @@ def _some(instructions: Sequence[Instruction]) -> str:
 
 def _values(statement: ValueChange) -> str:
     place = f"in {format_count(statement.instructions, 'instructions')}"
-    if statement.kind == "backend_config":
+    if statement.kind == "backend_config" and not statement.names:
         keys = statement.subject.split(", ")
         named = f" ({listed(keys)})" if keys != ["backend_config"] else ""
         return f"backend_config changed {place}{named}"
-    subject = {"opcode": "", "attribute": statement.subject}.get(statement.kind, statement.kind.replace("_", " "))
+    if statement.names and len(statement.names) < _FEW:
+        place = f"in {listed(statement.names, ' and ')}"
+    if statement.shapes:
+        place += f", and {format_count(statement.shapes, 'shapes')} with it"
+    kept = statement.kind in ("attribute", "operands", "layout", "tiling", "memory_space") and statement.subject
+    subject = {"opcode": "", "backend_config": "backend_config"}.get(statement.kind, statement.kind.replace("_", " "))
+    subject = kept or subject
     if len(statement.changes) == 1:
         subject = "constant" if statement.kind == "constants" else subject
         return f"{subject} {_short(statement.changes[0][0])} {place}".lstrip()
-    found = [f"{_short(change)} ×{number:,}" for change, number in statement.changes]
+    found = [f"{_short(change)} ×{number:,}" if number > 1 else _short(change) for change, number in statement.changes]
     return f"{subject or 'opcode'} changed {place}: {listed(found)}"
 
 
 def _short(change: Substitution) -> str:
-    one, two = (
-        text if len(text) <= _MAX_TEXT else f"{text[: _MAX_TEXT - 1]}…" for text in (change.before, change.after)
-    )
+    """Both texts, of long ones only what differs.
+
+    >>> one, two = ("{size=3x3 pad=1_1x1_1 stride=2x2 lhs_dilate=1x1}", "{size=3x3 pad=1_1x1_1 lhs_dilate=1x1}")
+    >>> _short(Substitution(one, two))
+    '…stride=2x2… → none'
+    """
+    one, two = change.before, change.after
+    if max(len(one), len(two)) > _MAX_TEXT and one and two:
+        ones, twos = _WORDS.findall(one), _WORDS.findall(two)
+        start = _shared(ones, twos)
+        end = _shared(ones[start:][::-1], twos[start:][::-1])
+        one, two = (_between(words, start, len(words) - end) for words in (ones, twos))
+    one, two = (text if len(text) <= _MAX_TEXT else f"{text[: _MAX_TEXT - 1]}…" for text in (one, two))
     return str(Substitution(one, two))
+
+
+_WORDS: Final = lazy_regex(r"[^\s,;]+[\s,;]*|[\s,;]+")
+
+
+def _shared(one: Sequence[str], two: Sequence[str]) -> int:
+    """How many words are equal from the start."""
+    return next((at for at, (x, y) in enumerate(zip(one, two, strict=False)) if x != y), min(len(one), len(two)))
+
+
+def _between(words: Sequence[str], start: int, end: int) -> str:
+    text = "".join(words[start:end]).strip(" ,;")
+    return f"{'…' * (start > 0)}{text}{'…' * (end < len(words))}" if text else ""
 
 
 def _compilation(statement: CompilationChange) -> str:
@@ -247,7 +351,7 @@ def _compilation(statement: CompilationChange) -> str:
     if statement.program == "unknown":
         return f"kernels changed: {kernels} ({rows})" if kernels else f"operations in fusions changed: {rows}"
     if statement.program != "other":
-        words = "same program" if statement.program == "same" else "nearly the same program"
+        words = {"same": "same program", "alike": "same operations"}.get(statement.program, "nearly the same program")
         return f"{words}, compiled differently: {kernels or f'{rows} in other fusions'}"
     return f"compiled differently: {kernels} ({rows})" if kernels else f"compiled differently: {rows}"
 

@@ -22,7 +22,9 @@ _SCREEN: Final = 12
 _FRAME: Final = 3
 """Lines between the parts, and the next command."""
 _MIN_LINES: Final = 2
-_BEGIN_WITH_CODE: Final = frozenset(("type", "collectives", "operations", "attribute", "opcode", "backend_config"))
+_BEGIN_WITH_CODE: Final = frozenset(
+    ("type", "collectives", "operations", "attribute", "opcode", "backend_config", "product")
+)
 """Kinds whose sentences begin with a name that is written as it is."""
 _COLUMNS: Final = (
     Column("statement", "#", "line"),
