@@ -12,7 +12,7 @@ import click
 from hlo_cli.commands.shared.io_options import io_of
 from hlo_cli.commands.shared.writing import write_report
 from hlo_cli.inputs.pasted.foreign import language_error, no_hlo_error
-from hlo_cli.inputs.pasted.recognize import SIGNATURES
+from hlo_cli.inputs.pasted.envelopes import MARKS
 from hlo_cli.inputs.pasted.text import PastedKind, PastedText, PastedTextError
 from hlo_cli.report.report import Report
 from hlo_cli.source import Diagnostic, HloError
@@ -25,6 +25,13 @@ _ANSWERS: Final[dict[PastedKind, str]] = {
     "diff": "hlo_cli.commands.pasted.diff",
     "shape": "hlo_cli.commands.pasted.shape",
     "layout": "hlo_cli.commands.pasted.layout",
+    "shapes": "hlo_cli.commands.pasted.shape",
+    "allocator-stats": "hlo_cli.commands.pasted.memory",
+    "memory-stats": "hlo_cli.commands.pasted.memory",
+    "buffer-values": "hlo_cli.commands.pasted.memory",
+    "live-range": "hlo_cli.commands.pasted.memory",
+    "buffer-assignment": "hlo_cli.commands.pasted.memory",
+    "memory-report": "hlo_cli.commands.pasted.memory",
     "sharding": "hlo_cli.commands.pasted.sharding",
     "replica-groups": "hlo_cli.commands.pasted.replica_groups",
 }
@@ -66,6 +73,6 @@ def _report_of(pasted: PastedText) -> Report:
         try:
             return report_of(replace(pasted, kind=kind))
         except HloError:
-            if kind not in SIGNATURES:
+            if kind not in MARKS:
                 raise
     raise language_error(pasted.text, pasted.name) or no_hlo_error(pasted.text, pasted.name)

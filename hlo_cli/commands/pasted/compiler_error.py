@@ -9,7 +9,7 @@ from typing import Final
 from hlo_cli.analysis.shapes.comparison import shape_difference
 from hlo_cli.commands.layout.tables import shapes_table
 from hlo_cli.commands.pasted.error_words import advice_on, answer_to, paragraphs_on
-from hlo_cli.commands.pasted.instructions import explained_parts
+from hlo_cli.commands.pasted.parts import explained_parts
 from hlo_cli.commands.pasted.shape_differences import differences_table, shapes_in
 from hlo_cli.commands.quoted.instructions import FoundInstruction, instructions_in
 from hlo_cli.inputs.pasted.text import PastedText

@@ -26,6 +26,7 @@ _STATUSES: Final = {
     "UNKNOWN": "UNKNOWN is an error of another library",
 }
 _EXCEPTION: Final = lazy_regex(r"^(?:[A-Za-z_][\w.]{0,100}(?:Error|Exception): )?+(?=\S)")
+_NO_CONTEXT: Final = "during context [Unknown]: "
 _DUMP: Final = "XLA_FLAGS='--xla_dump_to=DIR --xla_dump_hlo_pass_re=.*'"
 _LONGEST_ANSWER: Final = 240
 _START: Final = "pipeline-start"
@@ -42,7 +43,7 @@ _ROLES: Final = {
 def answer_to(error: CompilerError, found: Sequence[FoundInstruction]) -> str:
     """The violation in one sentence."""
     if error.rule is None:
-        return _EXCEPTION.sub("", error.message)[:_LONGEST_ANSWER]
+        return _EXCEPTION.sub("", error.message).replace(_NO_CONTEXT, "")[:_LONGEST_ANSWER]
     name = found[0].name or found[0].instruction.opcode if found else ""
     shapes = shapes_of(error)
     title = error.rule.key[0].upper() + error.rule.key[1:]

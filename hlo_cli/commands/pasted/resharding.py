@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hlo_cli.analysis.sharding.words import describe_sharding
-from hlo_cli.commands.pasted.instructions import explained_parts
+from hlo_cli.commands.pasted.parts import explained_parts
 from hlo_cli.commands.shard.warned import AnySharding, first_warned
 from hlo_cli.commands.shard.warning import warning_report
 from hlo_cli.inputs.pasted.text import PastedText

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from hlo_cli.commands.layout.shape import report_of_shape
+from hlo_cli.commands.layout.shape import report_of_shape, report_of_shapes
+from hlo_cli.inputs.pasted.recognize import listed_shapes
 from hlo_cli.inputs.pasted.text import PastedText
 from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.primitive import PRIMITIVE_TYPES
@@ -27,7 +29,10 @@ _WEAK: Final = lazy_regex(r",?\s*+weak_type=\w++|\{[^{}:\d]*+\}$|@\w++$")
 
 def report_of(pasted: PastedText) -> Report:
     """The report on a shape in the form of XLA or of a framework; HloError if it has no type of XLA."""
-    given = pasted.text.strip().rstrip(",;.")
+    listed = listed_shapes(pasted.text)
+    if pasted.kind == "shapes" and listed:
+        return _report_of_list(listed, pasted.name)
+    given = listed[0] if listed and len(listed) == 1 else pasted.text.strip().rstrip(",;.")
     text = shape_text(given)
     notes = []
     if text != given:
@@ -41,6 +46,17 @@ def report_of(pasted: PastedText) -> Report:
         report = report_of_shape(bare)
         notes.append(Diagnostic("warning", f"the layout {{{layout} is ignored: {error.diagnostic.message}"))
     return replace(report, notes=(*notes, *report.notes), input={"path": pasted.name})
+
+
+def _report_of_list(listed: Sequence[str], name: str) -> Report:
+    """The table of several shapes in any form."""
+    texts = [shape_text(each) for each in listed]
+    report = report_of_shapes(texts)
+    respelled = sum(text != each for text, each in zip(texts, listed, strict=True))
+    notes = (
+        [Diagnostic("note", f"{respelled} of {len(texts)} shapes are shown in the form of XLA")] if respelled else []
+    )
+    return replace(report, notes=(*notes, *report.notes), input={"path": name})
 
 
 def shape_text(given: str) -> str:

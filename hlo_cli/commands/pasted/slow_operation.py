@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from hlo_cli.analysis.evaluations import MAX_FOLDED_ELEMENTS, evaluations, operand_elements
-from hlo_cli.commands.pasted.instructions import explained_parts
+from hlo_cli.commands.pasted.parts import explained_parts
 from hlo_cli.commands.quoted.instructions import FoundInstruction, one_line, read_instruction
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.pasted.text import PastedText

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
 from warnings import catch_warnings, simplefilter
@@ -34,10 +35,26 @@ _WHOLE: Final = "paste whole instructions, each from its name on"
 LANGUAGES: Final[tuple[tuple[str, re.Pattern[str], str], ...]] = (
     ("Triton IR (MLIR)", lazy_regex(r"^ *(?:tt\.func|ttg?\.|module attributes \{\"ttg?\.)", re.MULTILINE), _DUMP),
     (
+        "a Mosaic kernel (MLIR)",
+        lazy_regex(r"#tpu\.|\btpu\.[a-z_]+[ (]|dimension_semantics|#mosaic", re.MULTILINE),
+        _DUMP,
+    ),
+    (
         "StableHLO (MLIR)",
         lazy_regex(
+            r"^(?:module @(?:jit|pmap|pjit|xla)_|module(?: @\S+)? (?:attributes\b|\{)"
+            r"(?=[^~]{0,4000}?(?:\b(?:stablehlo|mhlo|chlo|sdy)\.[a-z]|\btensor<))"
+            r"| *(?:func\.func|\"builtin\.module\")(?=[^~]{0,4000}?(?:\b(?:stablehlo|mhlo|chlo)\.[a-z]|\btensor<)))"
+            r"|\b(?:stablehlo|mhlo|chlo)\.[a-z]",
+            re.MULTILINE,
+        ),
+        _LOWERED,
+    ),
+    (
+        "MLIR",
+        lazy_regex(
             r"^(?:module(?: @\S+)? (?:attributes\b|\{)| *(?:func\.func|\"builtin\.module\"))"
-            r"|\b(?:stablehlo|mhlo|chlo)\.[a-z]|\btensor<[\dx?]*[a-z]\w*>",
+            r"|\btensor<[\dx?]*[a-z]\w*>(?=[^~]{0,400}?[:=(])",
             re.MULTILINE,
         ),
         _LOWERED,
@@ -152,6 +169,23 @@ _WEAK: Final[tuple[tuple[str, re.Pattern[str], str], ...]] = (
     ("C++ source code", lazy_regex(r"^(?:#include |namespace |TEST_F\()", re.MULTILINE), _DUMP),
     ("JSON", lazy_regex(r"\A\s*[\[{]\s*(?:[\[{\"]|\d)"), _DUMP),
 )
+_FENCE: Final = lazy_regex(r"[ \t]*+(?:```|~~~|---)")
+_CODE: Final[tuple[tuple[str, re.Pattern[str]], ...]] = (
+    (
+        "C++",
+        lazy_regex(
+            r"\bstd::|^\s*+#include |\b(?:EXPECT|ASSERT|TEST)_\w++\(|::\w++\(|^[^#\"]*\w[ )\]]*;\s*$|\)\s*;\s*$"
+        ),
+    ),
+    (
+        "Python",
+        lazy_regex(
+            r"^\s*+(?:import \w|from [\w.]+ import |def \w+\(|class \w|with [^:\n]+:\s*$|for \w[^:\n]* in [^\n]*:\s*$|@\w|>>> )"
+            r"|\b(?:jax|jnp|np|tf|torch|lax|xm)\.[a-z_]\w*"
+        ),
+    ),
+)
+"""Lines of programs around HLO."""
 _TRACEBACK: Final = "Traceback (most recent call last)"
 _LONGEST_SOURCE: Final = 1 << 18
 _STATEMENT: Final = lazy_regex(r"^(?:import|from|def|class) \w", re.MULTILINE)
@@ -173,6 +207,27 @@ def language_error(text: str, name: str) -> HloError | None:
     if _TRACEBACK in head:
         return None
     return next((_error(name, what, hint) for what, pattern, hint in LANGUAGES if pattern.search(head)), None)
+
+
+def language_lines(lines: Sequence[str]) -> tuple[str, int, int] | None:
+    """The language of lines without HLO, and the offsets of the first and the last of them in it; None if unknown.
+
+    >>> language_lines(["## Lowered", "module @m {", "  %0 = stablehlo.sine %a : tensor<4xf32>", "}"])
+    ('StableHLO (MLIR)', 1, 3)
+    >>> language_lines(["std::unique_ptr<HloModule> m = Parse(kHlo).value();"])
+    ('C++', 0, 0)
+    """
+    text = "\n".join(lines)[:_LOOKED_AT]
+    for name, pattern, _ in LANGUAGES:
+        if (match := pattern.search(text)) is not None:
+            first = text.count("\n", 0, match.start() + len(match[0]) - len(match[0].lstrip()))
+            last = max((at for at, line in enumerate(lines) if line.strip() and not _FENCE.match(line)), default=first)
+            return name, first, max(first, last)
+    for name, pattern in _CODE:
+        places = [at for at, line in enumerate(lines) if pattern.search(line)]
+        if places:
+            return name, places[0], places[-1]
+    return None
 
 
 def is_source_code(text: str) -> bool:

@@ -22,7 +22,7 @@ _SUFFIX = lazy_regex(rf"(?<!\r)(?:(?<! ) *\[repeated [0-9]++x[^\]\n]*+\]|{_COLOR
 _ENTITY = lazy_regex(r"&(?:gt|lt|quot|amp|#39|#x27|nbsp);")
 _FENCE = lazy_regex(r"^[ \t>]*+(?:```|~~~)[ \w+\-.{}=]{0,40}+$", re.MULTILINE)
 _FENCED = lazy_regex(r"^[ \t]*+```(?=HloModule |ENTRY |ROOT |%)|(?<=[\]})])```[ \t]*+$", re.MULTILINE)
-_QUOTE = lazy_regex(r"^(?:[ ]{0,3}>[ ]?)++", re.MULTILINE)
+_QUOTE = lazy_regex(r"^(?:[ ]{0,3}>(?!>> )(?<!>>>)[ ]?)++", re.MULTILINE)
 _LINE = lazy_regex(r"^[ \t]*+[^\s]", re.MULTILINE)
 _LEAST_QUOTED = 0.5
 _RAW_STRING = lazy_regex(r"^[^\n]{0,200}?R\"[a-z]{0,16}\((?=[ \t]*+HloModule )", re.MULTILINE)

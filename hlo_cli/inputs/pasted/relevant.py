@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Final
 
-from hlo_cli.inputs.pasted.recognize import SIGNATURES
+from hlo_cli.inputs.pasted.envelopes import ENVELOPES
 from hlo_cli.lazy_regex import lazy_regex
 
 _LONGEST_WHOLE: Final = 1 << 20
@@ -47,9 +48,14 @@ def relevant_parts(text: str) -> str:
     return _blanked(text, spans[::-1] or [(0, _AROUND)])
 
 
+def _message_marks() -> Iterator[str]:
+    """The words of messages; documents are read whole, and some of their words are in any log."""
+    return (mark for each in ENVELOPES if not each.is_document for mark in each.marks)
+
+
 def _marks(text: str) -> list[int]:
     found = {0}
-    for mark in STEMS if len(text) > _HUGE else (mark for marks in SIGNATURES.values() for mark in marks):
+    for mark in STEMS if len(text) > _HUGE else _message_marks():
         at = text.find(mark)
         while at >= 0:
             found.add(at)

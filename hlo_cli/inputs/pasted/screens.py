@@ -24,6 +24,17 @@ _NUMBER: Final = lazy_regex(
 )
 _LINE: Final = lazy_regex(r"^[ \t]*+[^\s]", re.MULTILINE)
 _LEAST_NUMBERED: Final = 0.75
+# A table of Markdown has bars on both sides, which stay.
+_MARGIN: Final = lazy_regex(
+    r"^(?:[ \t]*+[\u2502\u2503\u2551](?! {0,3}+[\u251c\u2514])|(?:[\w.\-]{1,40}[ ]{1,12})?\|(?![^\n]*\|[ \t]*$))",
+    re.MULTILINE,
+)
+_LEFT_MARGIN: Final = lazy_regex(
+    r"^(?:[ \t]*+[\u2502\u2503\u2551\u250c\u2514\u256d\u2570\u2554\u255a]|(?:[\w.\-]{1,40}[ ]{1,12})?\|)[ ]?",
+    re.MULTILINE,
+)
+_RIGHT_MARGIN: Final = lazy_regex(r"[ \t]*[\u2502\u2503\u2551\u2510\u2518\u256e\u256f]$", re.MULTILINE)
+_LEAST_BARRED: Final = 0.6
 _NARROWEST: Final = 40
 _WIDEST: Final = 400
 _BEGINNING: Final = 1 << 12
@@ -48,6 +59,20 @@ def plain_characters(text: str) -> str:
         for character, plain in _CHARACTERS.items():
             text = text.replace(character, plain)
     return _TAG.sub("", text) if "</" in text else text
+
+
+def without_margins(text: str) -> str:
+    r"""The text without the bars that Julia's logs, boxes, and `docker compose` put before or around each line.
+
+    >>> without_margins("\u250c Info: m\n\u2502 a = f32[] add(b, c)\n\u2502 d = f32[] add(a, a)\n\u2514 @ Main b.jl:3\n").split("\n")[1:3]
+    ['a = f32[] add(b, c)', 'd = f32[] add(a, a)']
+    """
+    head = text[:_HEAD]
+    if not any(bar in head for bar in "\u2502\u2503\u2551|"):
+        return text
+    if not _MARGIN.search(head) or len(_LEFT_MARGIN.findall(head)) < _LEAST_BARRED * len(_LINE.findall(head)):
+        return text
+    return _RIGHT_MARGIN.sub("", _LEFT_MARGIN.sub("", text))
 
 
 def without_line_numbers(text: str) -> str:

@@ -3,34 +3,12 @@
 from __future__ import annotations
 
 from shlex import quote
-from typing import Final, Literal
 
 from hlo_cli.dataclass import dataclass
+from hlo_cli.inputs.pasted.envelopes import NOUNS, PastedKind
 from hlo_cli.source import HloError
 
-PastedKind = Literal[
-    "out-of-memory",
-    "slow-operation",
-    "resharding",
-    "compiler-error",
-    "diff",
-    "shape",
-    "layout",
-    "sharding",
-    "replica-groups",
-]
-NAMES: Final[dict[PastedKind, str]] = {
-    "out-of-memory": "an out-of-memory error",
-    "slow-operation": "a slow operation warning",
-    "resharding": "a resharding warning",
-    "compiler-error": "a compiler error",
-    "diff": "a diff",
-    "shape": "a shape",
-    "layout": "a layout",
-    "sharding": "a sharding",
-    "replica-groups": "a list of replica groups",
-}
-"""What each kind is called in messages."""
+__all__ = ["PastedKind", "PastedText", "PastedTextError"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +17,8 @@ class PastedText:
 
     `name` is that of its file, `text` is freed of wrapping with the line numbers of the file, and `hlo` is the same
     text with everything but HLO blanked; it is empty if there is none. `versions` are the two sides of a diff.
-    `others` are the kinds that the text may have if it has no message of its kind.
+    `others` are the kinds that the text may have if it has no message of its kind. `given` is the text with its log
+    prefixes, which name threads and times.
     """
 
     kind: PastedKind
@@ -48,6 +27,7 @@ class PastedText:
     hlo: str = ""
     versions: tuple[str, str] | None = None
     others: tuple[PastedKind, ...] = ()
+    given: str = ""
 
 
 class PastedTextError(HloError):
@@ -60,5 +40,5 @@ class PastedTextError(HloError):
 
     def __init__(self, pasted: PastedText) -> None:
         hint = None if pasted.name.startswith("<") else f"to explain it, run `hlo {quote(pasted.name)}`"
-        super().__init__(f"{pasted.name} is {NAMES[pasted.kind]}, not a module", hint=hint)
+        super().__init__(f"{pasted.name} is {NOUNS[pasted.kind]}, not a module", hint=hint)
         self.pasted = pasted

@@ -29,6 +29,8 @@ _CODES: Final = {"2": "UNKNOWN", "3": "INVALID_ARGUMENT", "5": "NOT_FOUND", "9":
     "11": "OUT_OF_RANGE", "12": "UNIMPLEMENTED", "13": "INTERNAL", "14": "UNAVAILABLE"
 }  # fmt: skip
 _CONTEXT: Final = lazy_regex(r"during context \[([^\]\n]{1,200}+)\]")
+_NO_CONTEXT: Final = "Unknown"
+"""What XLA prints in the place of a context that it does not have."""
 _FAILED_AFTER: Final = lazy_regex(r"Failed after ([\w\-.]++)")
 _RAISED: Final = lazy_regex(r"(?:RET_CHECK failure \(|\b)([\w./\-]{1,200}\.(?:cc|h|cu)):([0-9]++)(?:\)|\])")
 _CHECK: Final = lazy_regex(r"(?:RET_CHECK failure \([^)\n]{1,300}\)|Check failed:) ([^\n]{1,600})")
@@ -160,7 +162,7 @@ def _error(
         fields,
         bisect(breaks, start) + 1,
         status=_code(status, around),
-        context=context[1] if context else "",
+        context=context[1] if context and context[1] != _NO_CONTEXT else "",
         failed_after=failed[1].rstrip(".") if failed else "",
         raised_at=f"{raised[1].removeprefix('external/xla/')}:{raised[2]}" if raised else "",
         condition=" ".join(checked[1].split()) if checked else "",

@@ -1,21 +1,52 @@
-"""The HLO instructions in a message, explained."""
+"""The parts of an answer to a text: its instructions explained, and a report of sentences, tables, and advice."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Final
 
 from hlo_cli.analysis.sharding.words import describe_sharding
 from hlo_cli.commands.parse.explain import explain_text
 from hlo_cli.commands.quoted.instructions import FoundInstruction
+from hlo_cli.inputs.pasted.envelopes import NOUNS
+from hlo_cli.inputs.pasted.text import PastedText
 from hlo_cli.report.anatomy import Anatomy
-from hlo_cli.report.report import Part
-from hlo_cli.source import HloError
+from hlo_cli.report.cell import Cell
+from hlo_cli.report.report import Part, Report
+from hlo_cli.report.text import Passage
+from hlo_cli.source import Diagnostic, HloError
 from hlo_cli.syntax.values.sharding_forms import read_given_sharding
 
 _NAMES: Final = ("instruction", "second_instruction", "third_instruction")
 _MOST_OPERANDS = 12
+
+
+def text_report(
+    pasted: PastedText,
+    answer: str,
+    *,
+    means: Sequence[str] = (),
+    tables: Sequence[Part] = (),
+    advice: Sequence[str] = (),
+    numbers: Mapping[str, Cell] = MappingProxyType({}),
+    notes: Sequence[str] = (),
+    next: Sequence[str] = (),
+) -> Report:
+    """The report on a text: one sentence, what it means, its tables, and what to do."""
+    parts: list[Part] = [Passage("text", tuple(means))] if means else []
+    parts += tables
+    parts += [Passage("advice", tuple(advice))] if advice else []
+    return Report(
+        "parse",
+        answer,
+        numbers={"text": NOUNS[pasted.kind], **numbers},
+        parts=tuple(parts),
+        next=tuple(next),
+        notes=tuple(Diagnostic("note", note) for note in notes),
+        input={"path": pasted.name},
+    )
 
 
 def explained_parts(found: Sequence[FoundInstruction]) -> tuple[Part, ...]:

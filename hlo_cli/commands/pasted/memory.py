@@ -1,0 +1,602 @@
+"""How much memory a text reports: XLA's files about buffers, and the statistics that JAX and allocators print.
+
+Mirrors the printers of xla/service/buffer_assignment.cc, xla/hlo/utils/hlo_live_range.cc, and
+xla/tsl/framework/allocator.cc. Sizes that a text rounds stay rounded; sums are of what the text lists.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
+
+from hlo_cli.commands.pasted.parts import text_report
+from hlo_cli.dataclass import dataclass
+from hlo_cli.inputs.pasted.text import PastedText
+from hlo_cli.lazy_regex import lazy_regex
+from hlo_cli.report.cell import Cell
+from hlo_cli.report.column import Column
+from hlo_cli.report.numbers import format_bytes, format_count, format_percent
+from hlo_cli.report.report import Report
+from hlo_cli.report.table import Table
+from hlo_cli.source import HloError
+from hlo_cli.syntax.scanning.shapes import parse_shape
+
+_SIZE: Final = r"-?\d[\d,]*(?:\.\d+)?(?:[eE]\+?\d+)?\s?(?:[KMGTPE]i?B?|B|bytes)?"
+_UNITS: Final = {"K": 10, "M": 20, "G": 30, "T": 40, "P": 50, "E": 60}
+_SIZE_PARTS: Final = lazy_regex(r"(-?[\d.]+(?:[eE]\+?\d+)?)\s?(?:([KMGTPE])?i?B?|bytes)")
+_WITH_MODULE: Final = "with the dump of the same program, `hlo memspace DUMP` names instructions, sources, and the peak"
+
+
+def report_of(pasted: PastedText) -> Report:
+    """The report on the memory that a text lists; HloError if it lists none."""
+    readers: dict[str, Callable[[PastedText], Report | None]] = {
+        "memory-report": _usage_report,
+        "buffer-assignment": _assignment,
+        "live-range": _live_range,
+        "buffer-values": _values,
+        "memory-stats": _program_statistics,
+        "allocator-stats": _allocator_statistics,
+    }
+    report = readers[pasted.kind](pasted)
+    if report is None:
+        raise HloError(f"{pasted.name} has no sizes", hint="paste the complete text")
+    return report
+
+
+def size_of(text: str) -> int:
+    """The bytes that a text states, rounded as it is there.
+
+    >>> size_of("1.5MiB"), size_of("4B"), size_of("5,242,948"), size_of("2 GiB")
+    (1572864, 4, 5242948, 2147483648)
+    """
+    match = _SIZE_PARTS.fullmatch(text.replace(",", "").strip())
+    if match is None or match[1].count(".") > 1:
+        return 0
+    return (
+        int(float(match[1]) * (1 << _UNITS.get(match[2] or "", 0)))
+        if match[2] or "." in match[1]
+        else int(float(match[1]))
+    )
+
+
+# --- memory usage reports: one table an allocation since 2024, one list of allocations before ---
+
+_SPACE: Final = lazy_regex(r"^[ \t]*Memory Space: (\S+) \(color=(-?\d+)\)\s*Total bytes: (\d[\d,]*)", re.MULTILINE)
+_TABLE: Final = lazy_regex(r"^[ \t]*cumulative_size;[^\n]*offset;[^\n]*\n", re.MULTILINE)
+_ROW: Final = lazy_regex(rf"^[ \t]*({_SIZE})\( *(-?nan|\d+)%\); +({_SIZE}); +(\d+); +(\d+); ?([^\n]*)", re.MULTILINE)
+_REST: Final = lazy_regex(r"^[ \t]*The rest (\d+) values are less than", re.MULTILINE)
+_TOTAL: Final = lazy_regex(r"Total bytes(?: used)?: (\d[\d,]*)")
+_USAGE: Final = (
+    Column("space", "space", "name"),
+    Column("allocation", "allocation", "count"),
+    Column("bytes", "size", "bytes"),
+    Column("offset", "offset", "address"),
+    Column("values", "values", "count"),
+    Column("shapes", "shapes"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Used:
+    """One offset of an allocation: the size there, and the values that are there one after another."""
+
+    size_bytes: int
+    offset_bytes: int
+    values: int
+    shapes: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Space:
+    """A memory space with its total and the rows of each allocation."""
+
+    name: str
+    total_bytes: int
+    allocations: tuple[tuple[_Used, ...], ...]
+
+
+def _usage_report(pasted: PastedText) -> Report | None:
+    text = pasted.text
+    spaces = list(_spaces(text))
+    if not any(space.allocations for space in spaces) or (not _SPACE.search(text) and _OLD_ALLOCATION.search(text)):
+        return _old_usage_report(pasted)
+    rows = tuple(
+        (space.name, number, used.size_bytes, used.offset_bytes, used.values, used.shapes)
+        for space in spaces
+        for number, allocation in enumerate(space.allocations)
+        for used in allocation
+    )
+    numbers: dict[str, Cell] = {"total_bytes": sum(space.total_bytes for space in spaces), "spaces": len(spaces)}
+    numbers |= {f"{space.name}_bytes": space.total_bytes for space in spaces}
+    omitted = sum(int(match[1]) for match in _REST.finditer(text))
+    notes = (
+        [f"{format_count(omitted, 'values')} of less than 5% of an allocation are not in the text"] if omitted else []
+    )
+    return text_report(
+        pasted,
+        f"Memory usage report: {', '.join(_space_words(space, at) for at, space in enumerate(spaces))}",
+        means=_MEANING,
+        tables=(Table("usage", _USAGE, rows, noun="offsets", sorted_by=""),),
+        advice=(f"The report has shapes but no names: {_WITH_MODULE}.",),
+        numbers=numbers,
+        notes=notes,
+        next=("hlo help memory",),
+    )
+
+
+_MEANING: Final = (
+    "An allocation is one piece of memory. Values at one offset use the same bytes at different times, so their sizes "
+    "do not add up.",
+)
+
+
+def _spaces(text: str) -> Iterator[_Space]:
+    heads = list(_SPACE.finditer(text))
+    if not heads:
+        total = _TOTAL.search(text)
+        yield _Space("default", int(total[1].replace(",", "")) if total else 0, tuple(_allocations(text)))
+    for at, head in enumerate(heads):
+        end = heads[at + 1].start() if at + 1 < len(heads) else len(text)
+        allocations = tuple(_allocations(text[head.end() : end]))
+        yield _Space(head[1], int(head[3].replace(",", "")), allocations)
+
+
+def _allocations(text: str) -> Iterator[tuple[_Used, ...]]:
+    tables = list(_TABLE.finditer(text))
+    for at, head in enumerate(tables):
+        end = tables[at + 1].start() if at + 1 < len(tables) else len(text)
+        found = _ROW.finditer(text, head.end(), end)
+        yield tuple(_Used(size_of(row[3]), int(row[4]), int(row[5]), row[6].strip()) for row in found)
+
+
+def _space_words(space: _Space, at: int) -> str:
+    """The size of a space; of the first one, also how many allocations it has and what is in the largest."""
+    words = f"{space.name} memory {'is ' if not at else ''}{_size_words(space.total_bytes)}"
+    if at or not space.allocations:
+        return words
+    sizes = [sum(used.size_bytes for used in allocation) for allocation in space.allocations]
+    largest = max(range(len(sizes)), key=sizes.__getitem__)
+    words += f" in {format_count(len(sizes), 'allocations')}"
+    inside = [f"{format_bytes(used.size_bytes)} {_holders(used)}" for used in space.allocations[largest][:_MOST_INSIDE]]
+    if len(sizes) > 1:
+        words += f", the {'larger' if len(sizes) == 2 else 'largest'} {format_bytes(sizes[largest])}"
+    return words + (f" ({', '.join(inside)})" if inside else "")
+
+
+_MOST_INSIDE: Final = 3
+
+
+def _holders(used: _Used) -> str:
+    return f"for {used.shapes}" if used.values == 1 else f"shared by {format_count(used.values, 'values')}"
+
+
+def _size_words(size: int) -> str:
+    return f"{format_bytes(size)} ({size:,} bytes)" if size >= 1024 else f"{size:,} bytes"
+
+
+_OLD_ALLOCATION: Final = lazy_regex(rf"\ballocation (\d+): (?:0x[0-9a-f]+, )?size ({_SIZE}),? ?([^\n]*)", re.MULTILINE)
+_KINDS: Final = (
+    Column("allocation", "allocation", "count"),
+    Column("kind", "kind"),
+    Column("bytes", "size", "bytes"),
+    Column("share", "share", "percent"),
+    Column("shape", "shape", "shape"),
+)
+_QUOTED_SHAPE: Final = lazy_regex(r"\|([^|\n]+)\|")
+
+
+def _kind(flags: str) -> str:
+    """What an allocation is for, by the words after its size.
+
+    >>> [_kind(each) for each in ("parameter 1, shape |f32[8]|, maybe-live-out:", "preallocated-temp:", "constant:")]
+    ['argument, updated in place', 'temporaries', 'constant']
+    """
+    for mark, kind in (
+        ("thread-local", "thread-local"),
+        ("constant", "constant"),
+        ("preallocated-temp", "temporaries"),
+    ):
+        if mark in flags:
+            return kind
+    if "parameter " in flags:
+        return "argument, updated in place" if "maybe-live-out" in flags else "argument"
+    return "result" if "output shape" in flags or "maybe-live-out" in flags else "other"
+
+
+_PLURALS: Final = {
+    "temporaries": "temporaries",
+    "argument": "arguments",
+    "argument, updated in place": "arguments",
+    "result": "results",
+    "constant": "constants",
+    "thread-local": "thread-local",
+    "other": "other",
+}
+
+
+def _old_usage_report(pasted: PastedText) -> Report | None:
+    found = {int(match[1]): (size_of(match[2]), match[3]) for match in _OLD_ALLOCATION.finditer(pasted.text)}
+    stated = _TOTAL.search(pasted.text)
+    if not found and not stated:
+        return None
+    total = int(stated[1].replace(",", "")) if stated else sum(size for size, _ in found.values())
+    rows = tuple(
+        (index, _kind(flags), size, size / total if total else 0.0, (_QUOTED_SHAPE.search(flags) or [None, None])[1])
+        for index, (size, flags) in sorted(found.items(), key=lambda each: -each[1][0])
+    )
+    kinds = _by_kind((_kind(flags), size) for size, flags in found.values())
+    return text_report(
+        pasted,
+        f"Memory usage report: {_size_words(total)}{_kind_words(kinds)}",
+        means=_MEANING,
+        tables=(Table("allocations", _KINDS, rows, noun="allocations"),),
+        advice=(f"The report has shapes but no names: {_WITH_MODULE}.",),
+        numbers={"total_bytes": total, **{f"{kind}_bytes": size for kind, size in kinds.items()}},
+        next=("hlo help memory",),
+    )
+
+
+def _by_kind(sizes: Iterator[tuple[str, int]] | Sequence[tuple[str, int]]) -> dict[str, int]:
+    """The bytes of each kind of allocation, the largest first."""
+    kinds: dict[str, int] = {}
+    for kind, size in sizes:
+        kinds[_PLURALS[kind]] = kinds.get(_PLURALS[kind], 0) + size
+    return dict(sorted(kinds.items(), key=lambda each: -each[1]))
+
+
+def _kind_words(kinds: Mapping[str, int]) -> str:
+    listed = [f"{format_bytes(size)} {kind}" for kind, size in kinds.items() if size]
+    return f": {', '.join(listed)}" if listed else ""
+
+
+# --- buffer assignments ---
+
+_ALLOCATION: Final = lazy_regex(r"^[ \t\"']*allocation (\d+): (?:0x[0-9a-f]+, )?size (\d+)([^\n]*)", re.MULTILINE)
+_VALUE: Final = lazy_regex(
+    r"^[ \t]*value: <(\d+) ([^\s@{>]+)(\{[\d,]*\})?[^>]*> \(size=(\d+),offset=(\d+)\): ([^\n]*)", re.MULTILINE
+)
+_STATISTIC: Final = lazy_regex(
+    rf"^[ \t]*(parameter|constant|maybe_live_out|preallocated temp|total) allocation: +({_SIZE})", re.MULTILINE
+)
+_BUFFERS: Final = (
+    Column("bytes", "size", "bytes"),
+    Column("value", "value", "name", role="name"),
+    Column("allocation", "allocation", "count"),
+    Column("kind", "kind"),
+    Column("offset", "offset", "address"),
+    Column("shape", "shape", "shape"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Buffer:
+    """A value in an allocation."""
+
+    id: int
+    name: str
+    size_bytes: int
+    offset_bytes: int
+    shape: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Allocation:
+    """An allocation of a buffer assignment with its values."""
+
+    index: int
+    size_bytes: int
+    kind: str
+    values: tuple[_Buffer, ...]
+
+
+def _assignment(pasted: PastedText) -> Report | None:
+    allocations = list(_listed_allocations(pasted.text))
+    if not allocations:
+        return _assignment_statistics(pasted)
+    total = sum(each.size_bytes for each in allocations if each.kind != "thread-local")
+    kinds = _by_kind([(each.kind, each.size_bytes) for each in allocations])
+    stated = _TOTAL.search(pasted.text)
+    notes = []
+    if stated and int(stated[1].replace(",", "")) != total:
+        notes.append(f"the text states {int(stated[1].replace(',', '')):,} bytes, its allocations have {total:,}")
+    rows = sorted(
+        ((v.size_bytes, v.name, a.index, a.kind, v.offset_bytes, v.shape) for a in allocations for v in a.values),
+        key=lambda row: (-row[0], row[2], row[4]),
+    )
+    return text_report(
+        pasted,
+        f"Buffer assignment: {total:,} bytes in {format_count(len(allocations), 'allocations')}{_kind_words_exact(kinds)}",
+        means=tuple(_assignment_words(allocations)),
+        tables=(Table("buffers", _BUFFERS, tuple(rows), noun="values"),),
+        advice=(f"The text has no instructions: {_WITH_MODULE}.",),
+        numbers={"total_bytes": total, "allocations": len(allocations), **{f"{k}_bytes": n for k, n in kinds.items()}},
+        notes=notes,
+        next=("hlo help memory",),
+    )
+
+
+def _listed_allocations(text: str) -> Iterator[_Allocation]:
+    heads = list(_ALLOCATION.finditer(text))
+    for at, head in enumerate(heads):
+        end = heads[at + 1].start() if at + 1 < len(heads) else len(text)
+        values = tuple(
+            _Buffer(int(v[1]), f"{v[2]}{v[3] or ''}", int(v[4]), int(v[5]), v[6].strip())
+            for v in _VALUE.finditer(text, head.end(), end)
+        )
+        yield _Allocation(int(head[1]), int(head[2]), _kind(head[3]), values)
+
+
+def _kind_words_exact(kinds: Mapping[str, int]) -> str:
+    listed = [f"{kind} {size:,}" for kind, size in kinds.items() if size]
+    return f": {', '.join(listed)}" if listed else ""
+
+
+def _assignment_words(allocations: Sequence[_Allocation]) -> Iterator[str]:
+    """Sentences on the largest temporaries, and on arguments that are updated in place."""
+    temporaries = [v for a in allocations if a.kind == "temporaries" for v in a.values]
+    largest = sorted(temporaries, key=lambda value: -value.size_bytes)[:_MOST_NAMED]
+    if largest:
+        listed = ", ".join(f"{value.name} {value.size_bytes:,}" for value in largest)
+        yield f"The largest temporaries: {listed} bytes. Values at one offset use the same bytes at different times."
+    for each in [a for a in allocations if a.kind == "argument, updated in place"][:_MOST_NAMED]:
+        values = sorted(each.values, key=lambda value: value.id)
+        if len(values) > 1:
+            writers = ", ".join(value.name for value in values[1:])
+            yield f"{values[0].name} is updated in place by {writers} (aliased, {each.size_bytes:,} bytes)."
+        elif values:
+            yield f"{values[0].name} is an argument that is also a result (aliased, {each.size_bytes:,} bytes)."
+
+
+_MOST_NAMED: Final = 5
+
+
+def _assignment_statistics(pasted: PastedText) -> Report | None:
+    found = {match[1]: size_of(match[2]) for match in _STATISTIC.finditer(pasted.text)}
+    if not found:
+        return None
+    rows = tuple((kind.replace("_", "-"), size) for kind, size in found.items())
+    total = found.get("total", sum(found.values()))
+    return text_report(
+        pasted,
+        f"Buffer assignment: {format_bytes(total)} in all allocations",
+        tables=(Table("sizes", (Column("kind", "kind"), Column("bytes", "size", "bytes")), rows, noun="kinds"),),
+        advice=(f"The text has only totals: {_WITH_MODULE}.",),
+        numbers={"total_bytes": total},
+        next=("hlo help memory",),
+    )
+
+
+# --- live ranges ---
+
+_SEQUENCE: Final = lazy_regex(r"^[ \t]*(\d+):([^\s{}:]+)[ \t]*$", re.MULTILINE)
+_RANGE: Final = lazy_regex(r"^[ \t]*([^\s{}:]+)(?:\{([\d,]*)\})?:(\d+)-(\d+)[ \t]*$", re.MULTILINE)
+_PEAK_HEAD: Final = lazy_regex(r"Live ranges at (\d+)(?: \(peak\))?:")
+_PEAK: Final = lazy_regex(r"^[ \t]*([^\s{}:]+)(\{[\d,]*\})?: (\d+) bytes", re.MULTILINE)
+_LIVE: Final = (
+    Column("bytes", "size", "bytes", total="sum"),
+    Column("value", "value", "name", role="name"),
+    Column("start", "from step", "step"),
+    Column("end", "to step", "step"),
+)
+
+
+def _live_range(pasted: PastedText) -> Report | None:
+    text = pasted.text
+    head = _PEAK_HEAD.search(text)
+    steps = len(_SEQUENCE.findall(text))
+    ranges = {(m[1], m[2] or ""): (int(m[3]), int(m[4])) for m in _RANGE.finditer(text)}
+    if head is None:
+        if not ranges and not steps:
+            return None
+        lived = sorted(ranges.items(), key=lambda each: each[1][0] - each[1][1])
+        rows = tuple((None, name, start, end) for (name, _), (start, end) in lived)
+        return text_report(
+            pasted,
+            f"Live ranges of {format_count(len(ranges), 'values')} over {format_count(steps, 'steps')}, without sizes",
+            tables=(Table("ranges", _LIVE, rows, noun="values"),),
+            advice=(f"The text has no sizes: {_WITH_MODULE}.",),
+            numbers={"values": len(ranges), "steps": steps or None},
+        )
+    peak = [(m[1], (m[2] or "").strip("{}"), int(m[3])) for m in _PEAK.finditer(text, head.end())]
+    total = sum(size for _, _, size in peak)
+    peak.sort(key=lambda each: -each[2])
+    rows = tuple((size, name, *ranges.get((name, index), (None, None))) for name, index, size in peak)
+    names = ", ".join(name for name, _, _ in peak[:_MOST_NAMED])
+    more = f", and {len(peak) - _MOST_NAMED} more" if len(peak) > _MOST_NAMED else ""
+    of_steps = f" of {steps:,}" if steps else ""
+    return text_report(
+        pasted,
+        f"Live ranges: memory peaks at step {int(head[1]):,}{of_steps} with {total:,} bytes: {names}{more}",
+        means=("Sizes are without padding, as XLA prints them here.",),
+        tables=(Table("peak", _LIVE, rows, noun="values"),),
+        advice=(f"The text has no instructions: {_WITH_MODULE}.",),
+        numbers={"peak_step": int(head[1]), "steps": steps or None, "total_bytes": total, "live": len(peak)},
+        next=("hlo help memory",),
+    )
+
+
+# --- values of a buffer assignment ---
+
+_USED: Final = lazy_regex(r"^<(\d+) ([^\s@{>]+)(\{[\d,]*\})?[^>\n]*>\n((?:(?!<\d)[^\n]*\n?)*)", re.MULTILINE)
+_USE: Final = lazy_regex(r"^[ \t]+[^\n]*, operand \d+", re.MULTILINE)
+_FROM: Final = lazy_regex(r"from instruction: (?:ROOT )?%?[\w.\-]+ = ((?:\([^\n]*?\)|\S+)) [a-z][\w\-]*\(")
+_LISTED_VALUES: Final = (
+    Column("bytes", "size", "bytes"),
+    Column("value", "value", "name", role="name"),
+    Column("uses", "uses", "count"),
+    Column("shape", "shape", "shape"),
+)
+
+
+def _values(pasted: PastedText) -> Report | None:
+    stated = _TOTAL.search(pasted.text)
+    rows = []
+    for match in _USED.finditer(pasted.text):
+        origin = _FROM.search(match[4])
+        shape = origin[1] if origin and not match[3] else None
+        rows.append((_bytes_of(shape), f"{match[2]}{match[3] or ''}", len(_USE.findall(match[4])), shape))
+    if not rows and stated is None:
+        return None
+    total = int(stated[1].replace(",", "")) if stated else None
+    rows.sort(key=lambda row: -(row[0] or 0))
+    size = f", {total:,} bytes in total" if total is not None else ""
+    return text_report(
+        pasted,
+        f"List of {format_count(len(rows), 'buffer values')} (part of a buffer assignment){size}",
+        means=(
+            "Each value has the positions that hold it and the operands that use it. Values that share memory count "
+            "once in the total.",
+        ),
+        tables=(Table("values", _LISTED_VALUES, tuple(rows), noun="values"),),
+        advice=(f"The text has no offsets: {_WITH_MODULE}.",),
+        numbers={"values": len(rows), "total_bytes": total},
+        next=("hlo help memory",),
+    )
+
+
+def _bytes_of(shape: str | None) -> int | None:
+    if shape is None:
+        return None
+    try:
+        return parse_shape(shape).logical_bytes
+    except HloError:
+        return None
+
+
+# --- statistics of programs and allocators ---
+
+_FIELD: Final = lazy_regex(
+    r"\b((?:host_)?(?:generated_code|argument|output|alias|temp)_size_in_bytes|peak_memory_in_bytes)['\"]?\s*[=:]\s*(\d+)"
+)
+_PARTS: Final = (("argument", "arguments"), ("output", "results"), ("alias", "aliased"), ("temp", "temporaries"))
+_STATISTICS: Final = (
+    Column("memory", "memory"),
+    Column("bytes", "size", "bytes"),
+    Column("counted", "counted"),
+)
+
+
+def _program_statistics(pasted: PastedText) -> Report | None:
+    prints = _prints(pasted.text)
+    if not prints:
+        return None
+    fields = max(prints, key=_device_total)
+    total = _device_total(fields)
+    words = [
+        f"{sign}{format_bytes(fields.get(f'{key}_size_in_bytes', 0))} {noun}"
+        for (key, noun), sign in zip(_PARTS, ("", "+ ", "− ", "+ "), strict=True)
+        if f"{key}_size_in_bytes" in fields
+    ]
+    code = fields.get("generated_code_size_in_bytes", 0)
+    host = sum(size for name, size in fields.items() if name.startswith("host_"))
+    extra = [f"{format_bytes(code)} of code are not counted"] if code else []
+    extra += [f"{format_bytes(host)} of host memory are not counted"] if host else []
+    signs = {"alias_size_in_bytes": "minus", "generated_code_size_in_bytes": "no", "peak_memory_in_bytes": "no"}
+    rows = tuple(
+        (
+            name.removesuffix("_size_in_bytes").replace("_", " "),
+            size,
+            "no" if name.startswith("host_") else signs.get(name, "yes"),
+        )
+        for name, size in fields.items()
+    )
+    peak = fields.get("peak_memory_in_bytes")
+    notes = [f"the text has {len(prints)} statistics; this is the largest"] if len(prints) > 1 else []
+    return text_report(
+        pasted,
+        f"Memory of the program: {_size_words(total)} = {' '.join(words)}",
+        means=(f"A device needs arguments + results − aliased + temporaries; {' and '.join(extra)}.",) if extra else (),
+        tables=(Table("memory", _STATISTICS, rows, noun="kinds"),),
+        advice=("What is in the temporaries: `hlo memspace` on compiled.as_text() lists the values at the peak.",),
+        numbers={"total_bytes": total, "peak_bytes": peak, **fields},
+        notes=notes,
+        next=("hlo help memory",),
+    )
+
+
+def _prints(text: str) -> list[dict[str, int]]:
+    """The fields of each printed object; a field that is repeated begins the next one."""
+    found = list[dict[str, int]]()
+    for match in _FIELD.finditer(text):
+        if not found or match[1] in found[-1]:
+            found.append({})
+        found[-1][match[1]] = int(match[2])
+    return found
+
+
+def _device_total(fields: Mapping[str, int]) -> int:
+    argument, output, alias, temp = (fields.get(f"{key}_size_in_bytes", 0) for key, _ in _PARTS)
+    return argument + output - alias + temp
+
+
+_STAT: Final = lazy_regex(
+    rf"(?:^|(?<=[{{,\s]))['\"]?((?:Num|Peak|Max|In|Largest|Limit|Reserv|Pool|num_|bytes_|peak_|largest_|pool_)[A-Za-z _]*?)['\"]?\s*[:=]\s+({_SIZE})",
+    re.MULTILINE,
+)
+_NAMES: Final = {
+    "inuse": "in_use", "bytesinuse": "in_use", "peakinuse": "peak", "maxinuse": "peak", "peakbytesinuse": "peak",
+    "limit": "limit", "byteslimit": "limit", "reserved": "reserved", "bytesreserved": "reserved",
+    "peakreserved": "peak_reserved", "peakbytesreserved": "peak_reserved", "largestfreeblock": "largest_free",
+    "largestfreeblockbytes": "largest_free", "numallocs": "allocations", "reservablelimit": "reservable",
+    "reservablebyteslimit": "reservable", "bytesreservablelimit": "reservable", "largestallocsize": "largest",
+    "maxallocsize": "largest",
+}  # fmt: skip
+"""The statistic that each spelling of a name means, of tsl::AllocatorStats, libtpu, and Device.memory_stats()."""
+
+
+def _allocator_statistics(pasted: PastedText) -> Report | None:
+    devices = list[dict[str, int]]()
+    listed = list[tuple[str, str, int]]()
+    for match in _STAT.finditer(pasted.text):
+        name = _NAMES.get(match[1].replace(" ", "").replace("_", "").lower())
+        if name is None:
+            continue
+        if not devices or name in devices[-1]:
+            devices.append({})
+        devices[-1][name] = size_of(match[2])
+        listed.append((match[1].strip(), name, devices[-1][name]))
+    devices = [each for each in devices if "in_use" in each]
+    if not devices:
+        return None
+    fullest = max(devices, key=lambda each: each["in_use"] / (each.get("limit") or 1))
+    rows = tuple(
+        (label, None if name == "allocations" else size, size if name == "allocations" else None)
+        for label, name, size in listed
+    )
+    columns = (Column("statistic", "statistic"), Column("bytes", "size", "bytes"), Column("count", "count", "count"))
+    return text_report(
+        pasted,
+        f"Device memory: {_allocator_words(fullest)}",
+        means=_allocator_meaning(fullest),
+        tables=(Table("statistics", columns, rows, noun="statistics"),),
+        numbers={name: size for name, size in fullest.items()},
+        notes=[f"the text has {len(devices)} devices; this is the fullest"] if len(devices) > 1 else [],
+        next=("hlo help memory",),
+    )
+
+
+def _allocator_words(stats: Mapping[str, int]) -> str:
+    limit = stats.get("limit")
+    words = f"{format_bytes(stats['in_use'])}{f' of {format_bytes(limit)}' if limit else ''} in arrays"
+    if limit:
+        words += f" ({format_percent(stats['in_use'] / limit)}%)"
+    if stats.get("reserved"):
+        words += f", {format_bytes(stats['reserved'])} reserved for programs (temporaries)"
+    elif stats.get("peak", 0) > stats["in_use"]:
+        words += f", at most {format_bytes(stats['peak'])} so far"
+    if "largest_free" in stats:
+        words += f", largest free block {format_bytes(stats['largest_free'])}"
+    return words
+
+
+def _allocator_meaning(stats: Mapping[str, int]) -> tuple[str, ...]:
+    if "limit" not in stats or "largest_free" not in stats:
+        return ()
+    free = stats["limit"] - stats["in_use"] - stats.get("reserved", 0)
+    if free <= stats["largest_free"]:
+        return ()
+    return (
+        f"{format_bytes(free)} are free in all, but an array needs one block: the rest is in smaller pieces "
+        "(fragmentation).",
+    )
