@@ -338,7 +338,7 @@ def test_directories_are_compared_folder_by_folder(
     (new / "run" / "v3_indexing" / "after_optimizations.txt").write_text("HloModule x {")
     assert main(["diff", str(old), str(new), *jobs, "--format", "json"], standalone=False) == 2
     report = json.loads(capsys.readouterr().out)
-    assert report["answer"] == {"modules": 2, "differing": 1, "in_one_input": 1, "problems": 1}
+    assert report["answer"] == {"modules": 2, "differing": 1, "same_program": 0, "in_one_input": 1, "problems": 1}
     rows = report["tables"]["modules"]["rows"]
     found = [(row["change"], row["module"], row["changed"]) for row in rows]
     assert found == [("~", "run/v2_mlp/", 1), ("-", "run/v4_sorting/", None)]

@@ -64,6 +64,19 @@ class ModuleDiff(Tabular):
         """Whether the modules are equal apart from names and order."""
         return not (self.changed or self.added or self.removed or self.header)
 
+    @property
+    def is_same_program(self) -> bool:
+        """Whether nothing but metadata differs: names of operations, and lines of source.
+
+        >>> from hlo_cli import parse_module
+        >>> text = 'ENTRY e { ROOT p = s8[2] parameter(0), metadata={op_name="a"} }'
+        >>> diff(parse_module(text), parse_module(text.replace('"a"', '"b"'))).is_same_program
+        True
+        """
+        if self.added or self.removed or self.header:
+            return False
+        return all(change.kind == "metadata" for each in self.changed for change in each.changes)
+
     def without(self, ignored: Iterable[str]) -> ModuleDiff:
         """Copy without the changes whose kind or name (of an attribute, key, or field) is in `ignored`."""
         words = frozenset(ignored)

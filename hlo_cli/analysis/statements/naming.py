@@ -6,8 +6,12 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
+from hlo_cli.analysis.matching.module_diff import ModuleDiff
 from hlo_cli.analysis.statements.evidence import Evidence
 from hlo_cli.analysis.statements.statement import HeaderChange, MetadataChange, MetadataKind, Substitution
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
+from hlo_cli.lazy_regex import lazy_regex
 
 NAMES, SOURCE, HEADER = 80, 85, 90
 """Ranks of the drafts."""
@@ -82,3 +86,66 @@ def find_header(evidence: Evidence) -> None:
     if evidence.header:
         fields = ((name, Substitution(each.before, each.after)) for name, each in evidence.header.items())
         evidence.draft(HEADER, HeaderChange(tuple(fields)))
+
+
+# --- names of the text, which no comparison of programs depends on ---
+
+
+@dataclass(frozen=True, slots=True)
+class Renaming:
+    """Names that differ in two texts: of the module, of computations, and of instructions, in the order of the text."""
+
+    module: Substitution | None
+    computations: tuple[Substitution, ...]
+    instructions: tuple[Substitution, ...]
+
+    @property
+    def count(self) -> int:
+        """The number of names that differ."""
+        return (self.module is not None) + len(self.computations) + len(self.instructions)
+
+    @property
+    def changes_cache_key(self) -> bool:
+        """Whether a name of a function or of the module differs, apart from numbers that XLA appends.
+
+        JAX hashes the StableHLO of a program without debug information (jax/_src/cache_key.py): names of functions
+        stay, while names of values are numbers there. XLA makes names unique by a number after a dot.
+        """
+        pairs = (*self.computations, *((self.module,) if self.module is not None else ()))
+        return any(_NUMBERING.sub("", each.before) != _NUMBERING.sub("", each.after) for each in pairs)
+
+
+_NUMBERING: Final = lazy_regex(r"[.][0-9]+$")
+
+
+def renaming_of(comparison: ModuleDiff) -> Renaming:
+    """The names that differ between what both modules have.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.analysis.matching.module_diff import diff
+    >>> text = "HloModule m  clip_0.1 { ROOT p = s8[] parameter(0) } "
+    >>> text += "ENTRY e { q = s8[] parameter(0)  ROOT c = s8[] call(q), to_apply=clip_0.1 }"
+    >>> found = renaming_of(diff(parse_module(text), parse_module(text.replace("clip_0", "clip_1"))))
+    >>> str(found.computations[0]), found.count, found.changes_cache_key
+    ('clip_0.1 → clip_1.1', 1, True)
+    """
+    before, after = comparison.before, comparison.after
+    computations = sorted(comparison.computations.items(), key=lambda pair: pair[0].name)
+    return Renaming(
+        Substitution(before.name, after.name) if before.name != after.name else None,
+        tuple(Substitution(one.name, two.name) for one, two in computations if one.name != two.name),
+        tuple(Substitution(one.name, two.name) for one, two in comparison.pairs.items() if one.name != two.name),
+    )
+
+
+def is_same_text(comparison: ModuleDiff) -> bool:
+    """Whether two modules have the same text, apart from blank lines and blanks around lines."""
+    texts = [module.source.text or str(module) for module in (comparison.before, comparison.after)]
+    lines = [[line.strip() for line in text.splitlines() if line.strip()] for text in texts]
+    return lines[0] == lines[1]
+
+
+def omitted_constants(comparison: ModuleDiff) -> int:
+    """The number of constants of both modules whose values the texts omit, as `{...}`: nobody knows if they differ."""
+    pairs = ((one, two) for one, two in comparison.pairs.items() if one.opcode == two.opcode == opcodes.CONSTANT)
+    return sum("..." in one.raw[0] and "..." in two.raw[0] for one, two in pairs)

@@ -64,7 +64,8 @@ Markers: ~ changed, + added, - removed, > moved.
 {_kinds_of_conditions()}
 
 Exits with code 0 even if there are differences, like git diff, unless
---exit-code is given.
+--exit-code is given. Source lines and op_names are the same program; with
+--exact, they and other names are differences too.
 """
 
 
@@ -96,6 +97,12 @@ Exits with code 0 even if there are differences, like git diff, unless
     help="Ignore these kinds of changes or attributes (comma-separated).",
 )
 @flag("--schedule", group="Comparison", is_common=True, help="Treat a different schedule order as a change.")
+@flag(
+    "--exact",
+    group="Comparison",
+    is_common=True,
+    help="Treat different names, order, and metadata as differences; exit with code 1 for any.",
+)
 @flag(
     "--against-golden",
     group="Comparison",
@@ -133,7 +140,7 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
 
     conditions = parse_conditions(options.fail_on) if options.against_golden else ()
     by = cause_of(options.grouping)
-    view = View(options.view, options.ignored, with_schedule=options.schedule, conditions=conditions, by=by)
+    view = View(options.view, options.ignored, with_schedule=options.schedule, conditions=conditions, by=by, exact=options.exact)
     if options.passes:
         from hlo_cli.commands.diff.passes import report_of_passes
 
@@ -143,4 +150,4 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
 
         report, found, errors = report_of_inputs(inputs, reading, view, each=options.each, jobs=options.jobs)
     code = write_report(report, output, errors)
-    return code or int((options.exit_code or options.against_golden) and found)
+    return code or int((options.exit_code or options.against_golden or options.exact) and found)

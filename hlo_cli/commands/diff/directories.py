@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from shlex import quote
 from typing import TypeAlias
 
 from hlo_cli.analysis.matching.module_diff import ModuleDiff
+from hlo_cli.analysis.statements.naming import renaming_of
 from hlo_cli.analysis.statements.statements import statements_of
 from hlo_cli.commands.diff.golden import failures_of, numbers_against, without_form
 from hlo_cli.commands.diff.partial import answer_of_parts
-from hlo_cli.commands.diff.report import answer_of
+from hlo_cli.commands.diff.report import answer_of, answer_of_same
 from hlo_cli.commands.diff.told import headline
 from hlo_cli.commands.diff.view import View
 from hlo_cli.commands.shared.io_options import InputOptions
@@ -28,7 +30,7 @@ from hlo_cli.report.cell import Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import ROWS_FOR_A_PERSON, Table
 from hlo_cli.scan_modules import Reader, ScanResult
 from hlo_cli.source import Diagnostic, HloError
 
@@ -38,6 +40,10 @@ Side: TypeAlias = "Mapping[str, Given]"
 """The modules of one side, by the keys that identify them on both sides."""
 
 _NO_HLO = "contains no HLO"
+_HELPER = 20
+"""Fewer instructions than these are a helper of JAX, such as jit_convert_element_type, beside a model or a step."""
+_MIN_FOLDED = 3
+"""Fewer rows than these are not worth folding."""
 _COLUMNS = (
     Column("change", "", "change"),
     Column("module", "module", "name", role="name"),
@@ -45,7 +51,7 @@ _COLUMNS = (
     Column("added", "added", "count"),
     Column("removed", "removed", "count"),
     Column("moved", "moved", "count", from_width=120),
-    Column("summary", "summary", from_width=120, rank=1),
+    Column("summary", "summary", rank=9),
 )
 
 
@@ -62,7 +68,9 @@ class Job:
 class Compared:
     """The result for a pair of modules: the counts of changes and a sentence, or the problems that prevented it.
 
-    `change` is `~` if they differ, `-` or `+` if the module is only on the old or the new side, else empty.
+    `change` is `~` if they differ, `=` if only names or source lines do, `-` or `+` if the module is only on the old or
+    the new side, else empty. `severity` is the number of changes other than of metadata, and `size` the number of
+    instructions of the new module.
     """
 
     name: str
@@ -71,6 +79,8 @@ class Compared:
     words: str = ""
     problems: tuple[str, ...] = ()
     paths: tuple[str, str] = ("", "")
+    severity: int = 0
+    size: int = 0
 
 
 def side_of_many(many: Many | Input, argument: str) -> Side:
@@ -119,18 +129,27 @@ def report_of_many(
     alone = [each for each in found if each.change in ("-", "+")]
     alone += [Compared(name, "-" if name in ones else "+") for name in missing]
     compared = [each for each in found if each.change not in ("-", "+")]
-    differing = [each for each in compared if each.change]
-    rows: list[Row] = [
-        (each.change, each.name, *(each.counts or (None,) * 4), each.words or None) for each in (*differing, *alone)
-    ]
+    differing, helpers = _worst_first([each for each in compared if each.change == "~"])
+    same = [each for each in compared if each.change != "~" and not each.problems]
+    shown = (*differing, *alone, *helpers)
+    rows: list[Row] = [(each.change, each.name, *(each.counts or (None,) * 4), each.words or None) for each in shown]
+    differing += helpers
     problems = tuple(Diagnostic("error", f"{each.name}: {problem}") for each in found for problem in each.problems)
     modules = format_count(len(compared), "modules")
     verb = "differs" if len(differing) == 1 else "differ"
-    words = f"{len(differing):,} of {modules} {verb}" if differing else f"No differences ({modules})"
-    table = Table("modules", _COLUMNS, tuple(rows), noun="modules")
+    words = f"{len(differing):,} of {modules} {verb}{_most(differing)}" if differing else f"No differences ({modules})"
+    table = Table(
+        "modules",
+        _COLUMNS,
+        tuple(rows),
+        noun="modules",
+        limit=min(len(rows) - len(helpers), ROWS_FOR_A_PERSON),
+        footnote=_folded(same, helpers),
+    )
     numbers = {
         "modules": len(compared),
         "differing": len(differing),
+        "same_program": len(same),
         "in_one_input": len(alone),
         "problems": len(problems),
     }
@@ -139,10 +158,47 @@ def report_of_many(
         words + (f"; {len(alone):,} in only one input" if alone else ""),
         numbers=numbers,
         parts=(table.select(["module"]) if view.name == "name-only" else table,),
-        next=tuple(f"hlo diff {' '.join(each.paths)}" for each in differing[:1]),
+        next=tuple(_command(each, view) for each in differing[:1]),
         notes=_remarks(ones, twos),
     )
     return report, bool(rows), problems
+
+
+def _worst_first(found: Sequence[Compared]) -> tuple[list[Compared], list[Compared]]:
+    """The modules that differ, those with the most changes first, and small ones that are folded beside larger ones."""
+    order = sorted(found, key=lambda each: (-each.severity, -each.size, each.name))
+    helpers = [each for each in order if each.size < _HELPER]
+    if len(helpers) == len(order) or len(helpers) < _MIN_FOLDED:
+        return order, []
+    return [each for each in order if each.size >= _HELPER], helpers
+
+
+def _most(differing: Sequence[Compared]) -> str:
+    """The module with the most changes, as the end of an answer."""
+    worst = differing[0]
+    if len(differing) == 1:
+        return f": {worst.name}"
+    return f", most {worst.name} ({format_count(worst.severity, 'changes')})" if worst.severity else ""
+
+
+def _folded(same: Sequence[Compared], helpers: Sequence[Compared]) -> str:
+    """How many modules have no row: small ones that differ, and those that are the same program."""
+    texts = []
+    if helpers:
+        number = sum(each.severity for each in helpers)
+        texts.append(f"~ {len(helpers):,} modules of fewer than {_HELPER} instructions ({format_count(number, 'changes')})")
+    if same:
+        lines = sum(each.change == "=" for each in same)
+        other = f" ({lines:,} with other names or source lines)" if lines else ""
+        texts.append(f"= {format_count(len(same), 'modules')} unchanged{other}")
+    return "; ".join(texts)
+
+
+def _command(each: Compared, view: View) -> str:
+    """The command that shows one row as the same comparison."""
+    options = [f"--ignore {','.join(view.ignored)}"] if view.ignored else []
+    options += [name for name, is_given in (("--schedule", view.with_schedule), ("--exact", view.exact)) if is_given]
+    return " ".join(("hlo diff", *map(quote, each.paths), *options))
 
 
 def _remarks(*sides: Side) -> tuple[Diagnostic, ...]:
@@ -180,13 +236,16 @@ class _Comparer:
         comparison = self.view.compare(old.answer, new.answer)
         words = self._words(comparison)
         if not words:
-            return Compared(name, problems=problems, paths=paths)
+            is_equal = comparison.is_empty and not renaming_of(comparison).count
+            return Compared(name, "" if is_equal else "=", problems=problems, paths=paths)
         counts = len(comparison.changed), len(comparison.added), len(comparison.removed), len(comparison.moved)
-        return Compared(name, "~", counts, words, problems, paths)
+        changed = sum(any(change.kind != "metadata" for change in each.changes) for each in comparison.changed)
+        severity = changed + len(comparison.added) + len(comparison.removed) + len(comparison.header)
+        return Compared(name, "~", counts, words, problems, paths, severity, new.answer.instruction_count)
 
     def _words(self, comparison: ModuleDiff) -> str:
         """What differs, or which conditions do not hold; empty if there is nothing."""
-        is_asked = bool(self.view.conditions) or self.view.differs(comparison)
+        is_asked = bool(self.view.conditions) or self.view.is_finding(comparison)
         if is_asked and (text := answer_of_parts(comparison, checks_conditions=bool(self.view.conditions))):
             return text
         if self.view.conditions:
@@ -194,8 +253,10 @@ class _Comparer:
             numbers = numbers_against(comparison, self.view)
             found = failures_of(self.view.conditions, comparison, statements_of(comparison), numbers)
             return "; ".join(f"{each.condition.text}: {each.text}" for each in found)
-        if not self.view.differs(comparison):
+        if not self.view.is_finding(comparison):
             return ""
+        if not self.view.differs(comparison):
+            return answer_of_same(comparison, self.view)
         return headline(statements_of(comparison)) or answer_of(comparison)
 
     def _alone(self, name: str, change: str, each: ScanResult[Module]) -> Compared:

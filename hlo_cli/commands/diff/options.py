@@ -31,6 +31,7 @@ _NO_EFFECT_WITH: Final[Idle] = {
     "--name-only": ("--columns",),
     "--rows": ("--each", "--jobs"),
     "--against-golden": ("--passes", "--normalize", "--text", "--stat", "--name-only", "--exit-code", "--by"),
+    "--exact": ("--passes", "--normalize", "--against-golden", "--by", "--exit-code"),
     "--by": ("--each", "--jobs", "--rows", "--passes", "--normalize", "--text", "--stat", "--name-only", "--schedule"),
 }
 """For each view, the options that have no effect in it."""
@@ -43,6 +44,7 @@ _HINTS: Final = {
     "--rows": "--rows lists the changes of one pair of modules",
     "--against-golden": "--against-golden checks the conditions of --fail-on and exits with code 1 if any fails",
     "--by": "--by shows one table, with a row for each key",
+    "--exact": "--exact compares two texts and exits with code 1 if they differ",
 }
 
 
@@ -57,6 +59,7 @@ class DiffOptions:
     stat: bool = False
     name_only: bool = False
     schedule: bool = False
+    exact: bool = False
     ignore: str = ""
     exit_code: bool = False
     against_golden: bool = False
@@ -80,7 +83,7 @@ class DiffOptions:
         if self.fail_on and not self.against_golden:
             raise requirement_error("--fail-on", "--against-golden")
         rest = {"--against-golden": self.against_golden, "--by": self.grouping is not None}
-        rest |= {"--schedule": self.schedule, "--exit-code": self.exit_code, "--each": self.each}
+        rest |= {"--exact": self.exact, "--schedule": self.schedule, "--exit-code": self.exit_code, "--each": self.each}
         rest |= {"--jobs": self.jobs is not None, "--stage": has_stage}
         check_conflicts({**self._views, **rest}, output, _NO_EFFECT_WITH, _HINTS)
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.matching.changes import KINDS
 from hlo_cli.analysis.matching.module_diff import ModuleDiff
+from hlo_cli.analysis.statements.naming import Renaming, is_same_text, omitted_constants, renaming_of
 from hlo_cli.analysis.statements.numbers import ModuleNumbers
 from hlo_cli.analysis.statements.statement import Fold
 from hlo_cli.analysis.statements.statements import Statements, statements_of
@@ -57,14 +58,14 @@ def report_of_diff(
         from hlo_cli.commands.diff.causes import report_of_causes
 
         report = report_of_causes(comparison, view.by, facts)
-        return replace(report, answer=answer_of_parts(comparison) or report.answer), view.differs(comparison)
+        return replace(report, answer=answer_of_parts(comparison) or report.answer), view.is_finding(comparison)
     if view.conditions:
         comparison = without_form(comparison)
     differs = view.differs(comparison)
     fails = False
     parts: tuple[Part, ...] = () if differs else _nothing_changed(comparison, view)
     metrics: Mapping[str, Cell] = {}
-    answer = answer_of(comparison) if differs else _nothing(comparison, view)
+    answer = answer_of(comparison) if differs else answer_of_same(comparison, view)
     is_partial = bool(truncated_sides(comparison))
     if is_partial:
         answer = answer_of_parts(comparison, checks_conditions=bool(view.conditions))
@@ -75,6 +76,8 @@ def report_of_diff(
         numbers = numbers_against(comparison, view)
         parts, metrics = _in_full(comparison, told, numbers, view)
         answer = headline(told) or answer
+        if comparison.is_same_program:
+            answer += caveats_of(comparison, view)
         if view.conditions:
             found = failures_of(view.conditions, comparison, told, numbers)
             answer, fails = answer_of_failures(view.conditions, found), bool(found)
@@ -91,14 +94,16 @@ def report_of_diff(
             "removed": len(comparison.removed),
             "moved": len(comparison.moved),
             "header": len(comparison.header),
+            "same_program": comparison.is_same_program,
+            "same_text": is_same_text(comparison),
             **metrics,
         },
         parts=parts,
         next=_next(arguments, view, has_statements=bool(metrics.get("statements"))) if differs else (),
-        notes=tuple(_notes(before.module, after.module, view)),
+        notes=tuple(_notes(comparison, view)),
         input=facts,
     )
-    return report, fails if view.conditions else differs
+    return report, fails if view.conditions else view.is_finding(comparison)
 
 
 def _facts(side: DiffSide) -> Mapping[str, str | None]:
@@ -113,7 +118,11 @@ def _nothing_changed(comparison: ModuleDiff, view: View) -> tuple[Part, ...]:
         return (changes,)
     told = Statements((), Fold())
     changes = with_statements(told, changes)
-    return (statement_table(told, changes), changes) if view.name == "statements" else (changes,)
+    statements = statement_table(told, changes)
+    if renaming_of(comparison).count:  # the only statement there is, for programs
+        row = (1, "names", 0, None, None, answer_of_same(comparison, view), None)
+        statements = replace(statements, rows=(row,))
+    return (statements, changes) if view.name == "statements" else (changes,)
 
 
 def _in_full(
@@ -171,8 +180,13 @@ def answer_of(comparison: ModuleDiff) -> str:
     return f"{words}; {len(comparison.added):,} added, {len(comparison.removed):,} removed{moved}{header}"
 
 
-def _notes(before: Module, after: Module, view: View) -> Iterator[Diagnostic]:
-    """Notes on words of --ignore that neither name a kind of change nor occur in the modules."""
+def _notes(comparison: ModuleDiff, view: View) -> Iterator[Diagnostic]:
+    """Notes on names that matter, and on words of --ignore that neither name a kind of change nor are in the modules."""
+    before, after = comparison.before, comparison.after
+    renaming = renaming_of(comparison)
+    if comparison.is_same_program and renaming.changes_cache_key:
+        words = f"names of functions are part of JAX's compilation cache key: {_names_of(renaming)}"
+        yield Diagnostic("note", words, hint="see https://github.com/jax-ml/jax/issues/38828")
     texts = (before.source.text, after.source.text)
     for word in view.ignored if all(texts) else ():  # a proto has no text
         if word not in KINDS and not any(word in text for text in texts):
@@ -180,13 +194,49 @@ def _notes(before: Module, after: Module, view: View) -> Iterator[Diagnostic]:
             yield Diagnostic("note", f"--ignore {word} has no effect", hint=f"it takes an attribute, or one of {kinds}")
 
 
-def _nothing(comparison: ModuleDiff, view: View) -> str:
-    words = f"No differences ({format_count(comparison.matched, 'instructions')})"
-    if view.ignored:
-        words += f"; ignoring {', '.join(view.ignored).replace('_', ' ')}"
+def answer_of_same(comparison: ModuleDiff, view: View) -> str:
+    """The answer if nothing differs, or nothing but names; what could not be compared is said.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.analysis.matching.module_diff import diff
+    >>> one, two = (parse_module(f"ENTRY e {{ ROOT {name} = s8[2] parameter(0) }}") for name in "pq")
+    >>> answer_of_same(diff(one, two), View("statements", (), with_schedule=False))
+    'Same program, but not the same text: instruction p → q (1 instruction)'
+    """
+    instructions = format_count(comparison.matched, "instructions")
+    renaming = renaming_of(comparison)
+    caveats = caveats_of(comparison, view)
+    if renaming.count:
+        words = f"{'No differences' if caveats else 'Same program'}, but not the same text: {_names_of(renaming)}"
+        words = f"{words} ({instructions})"
+    elif view.exact and not is_same_text(comparison):
+        words = f"Same program, but not the same text: order of lines or annotations ({instructions})"
+    else:
+        words = f"No differences ({instructions})"
     if comparison.moved:
         words += f"; {len(comparison.moved):,} at a different schedule position"
-    return words
+    return words + caveats
+
+
+def caveats_of(comparison: ModuleDiff, view: View) -> str:
+    """What was not compared, in the words that an answer ends with; empty if everything was."""
+    found = [f"ignoring {', '.join(view.ignored).replace('_', ' ')}"] if view.ignored else []
+    if number := omitted_constants(comparison):
+        found.append(f"{format_count(number, 'omitted constants')} not compared")
+    if comparison.before.errors or comparison.after.errors:
+        found.append("lines with errors not compared")
+    return "".join(f"; {each}" for each in found)
+
+
+def _names_of(renaming: Renaming) -> str:
+    """The names that differ: of the module, of computations, and of instructions."""
+    texts = [f"module {renaming.module}"] if renaming.module is not None else []
+    for noun, changes in (("computation", renaming.computations), ("instruction", renaming.instructions)):
+        if len(changes) == 1:
+            texts.append(f"{noun} {changes[0]}")
+        elif changes:
+            texts.append(f"{format_count(len(changes), f'{noun}s')}, such as {changes[0]}")
+    return "; ".join(texts)
 
 
 def _kinds(comparison: ModuleDiff) -> Counter[str]:
