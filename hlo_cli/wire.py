@@ -24,6 +24,23 @@ _LONGEST_VARINT = 10
 _UNSIGNED = (1 << 64) - 1
 
 
+DECODED_HINT = "the file was read as text and saved; copy it again in binary mode"
+_REPLACEMENT = b"\xef\xbf\xbd"
+_FEW_REPLACED = 3
+
+
+def is_decoded(head: bytes) -> bool:
+    """Whether binary data was decoded as UTF-8 with U+FFFD for each byte that is not: its numbers are lost.
+
+    >>> is_decoded(bytes((10, 0xEF, 0xBF, 0xBD, 1, 8)) + "\ufffd\ufffd".encode()), is_decoded("a \ufffd b".encode())
+    (True, False)
+    """
+    if head.count(_REPLACEMENT) < _FEW_REPLACED:
+        return False
+    controls = bytes(range(9))
+    return len(head.translate(None, controls)) < len(head) and b"\xff" not in head
+
+
 class CorruptError(ValueError):
     """Bytes that are not a sequence of fields: `at` is the offset of the first that cannot be read.
 

@@ -21,7 +21,12 @@ ANSWERS: dict[str, tuple[str, ...]] = {
         "the largest 3 MiB",
         "f32[768,1024]",
     ),
-    "report_old.txt": ("Memory usage report: 217.4 MiB", "205.0 MiB temporaries", "8.5 MiB arguments", "3.8 MiB results"),
+    "report_old.txt": (
+        "Memory usage report: 217.4 MiB",
+        "205.0 MiB temporaries",
+        "8.5 MiB arguments",
+        "3.8 MiB results",
+    ),
     "assignment_alone.txt": (
         "320,864,256 bytes",
         "temporaries 251,658,240",
@@ -31,7 +36,10 @@ ANSWERS: dict[str, tuple[str, ...]] = {
     ),
     "live_range_alone.txt": ("peaks at step 3 of 5 with 314,572,800 bytes: gelu.3, dot.5, w.1",),
     "assignment_values.txt": ("4 buffer values (part of a buffer assignment), 14,556 bytes in total",),
-    "memory_stats.txt": ("5,637,145,088 bytes", "256 MiB arguments + 128 MiB results − 128 MiB aliased + 5.0 GiB temporaries"),
+    "memory_stats.txt": (
+        "5,637,145,088 bytes",
+        "256 MiB arguments + 128 MiB results − 128 MiB aliased + 5.0 GiB temporaries",
+    ),
     "allocator_stats.txt": ("3.1 GiB of 31.2 GiB in arrays", "25.0 GiB reserved for programs", "free block 1.2 GiB"),
     "unknown_context.txt": ("RET_CHECK failure (xla/service/x.cc:12)",),
     "shapes_three.txt": ("3 shapes", "134,217,728", "8,192"),
@@ -41,6 +49,93 @@ ANSWERS: dict[str, tuple[str, ...]] = {
     "colors.txt": ("3 instructions",),
     "no_break_spaces.txt": ("3 instructions",),
     "julia_box.txt": ("3 instructions",),
+    "divisible_device_put.txt": (
+        "Dimension 0 (42) is not divisible by 16 = batch 8 × fsdp 2",
+        "Pad it to 48, or shard it by fsdp alone (2 divides 42)",
+    ),
+    "divisible_shard_map.txt": (
+        "args[0] q (float32[3,1280,16,64]): axis 0 (3) is not divisible by 2 = dp",
+        "Dimension 1 (1,280) is divisible, by sp = 4",
+    ),
+    "sharding_rank.txt": ("The spec names 3 dimensions, the value has 2", "Drop the last None"),
+    "donation_two.txt": ("2 donated arguments (1,105,920 and 640 bytes)", "no result of the same shape and type"),
+    "donation_deleted.txt": (
+        "an earlier call donated it (donate_argnums)",
+        "array that the donating call returned",
+        "no dump",
+    ),
+    "cost_dict.txt": ("26.5 Gflop, 84 MiB accessed, 301 flop per byte",),
+    "flag_tpu.txt": ("it belongs in LIBTPU_INIT_ARGS, not in XLA_FLAGS",),
+    "flag_dash.txt": ("en dash (U+2013) as its second character, not a hyphen; the flag exists",),
+    "flag_removed.txt": (
+        "--xla_gpu_enable_async_all_gather and --xla_gpu_simplify_all_fp_conversions were removed",
+        "on by default; --xla_gpu_disable_async_collectives switches them off",
+    ),
+    "spills.txt": (
+        "2 kernels spill registers: gemm_fusion_dot_4141 (892 + 892 bytes per thread)",
+        "loop_add_subtract_fusion_49 (224 + 224",
+        "Triton candidate of autotuning, which probably drops",
+        "a warning, not an error",
+    ),
+    "stuck.txt": (
+        "A collective-permute of run 31 waits for 8 devices; 2 threads are in it here, 6 not",
+        "ended after 40 s",
+        "59040, 59041, so 6 others of this process have not come",
+    ),
+    "unstuck.txt": ("False alarm", "went on after 14.2 s"),
+    "host_compute.txt": ("scatter.9 and lt.4 run on the host, because their inputs are in host memory", "device_put"),
+    "nsys_kernels.txt": (
+        "2 kernels, 28.3 ms: gemm_fusion_dot_12 40 × 455.1 µs, loop_add_subtract_fusion_4 40 × 252.3 µs",
+    ),
+    "xla_execution_profile.txt": ("fusion.81: 12.3 µs measured, 2.0 µs possible, 239 GiB/s",),
+    "hlo_stats.csv": ("2 instructions", "fusion 412.5 µs, dot.3 301.2 µs"),
+    "autotune_results.pbtxt": (
+        "2 autotuning results on an H100",
+        "the dot 4096 × 512 × 1024 by Triton, tiles 128 × 128 × 64, 31.8 µs (135 Tflop/s)",
+        "cuBLAS gemm",
+        "6.1 µs",
+    ),
+    "thunks.txt": (
+        "Thunk sequence of 4 thunks: copy, kernel loop_add_fusion, gemm, all-reduce",
+        "001 after 000; 003 after 001",
+    ),
+    "cublas_launch.txt": (
+        "cuBLAS could not start cublas-gemm.4 of jit_train_step when the program ran",
+        "GPU memory is full",
+        "its dump exists",
+    ),
+    "illegal_address.txt": (
+        "loop_dynamic_update_slice_fusion_3 (40,960 × 128 threads)",
+        "loop_dynamic_update_slice_fusion.3",
+        "may be of an earlier kernel",
+    ),
+    "argument_size.txt": ("Argument 3 of jit_decode", "dimension 0 is 16, compiled for 32"),
+    "header_cut.txt": (
+        "ends inside the header of SyncTensorsGraph.30: 4 arguments (5.5 MiB), first result f32[160,960]",
+    ),
+    "pallas_debug.txt": ("A Pallas kernel (jaxpr and Mosaic module) xor_rows", "2 × 4 KiB in VMEM"),
+    "stablehlo_generic.mlir": (
+        "a reduce-scatter by subtract, which XLA:GPU does not support (only sum, product, min, max, and, or)",
+    ),
+    "groups_with_attributes.txt": (
+        "4 groups of 2 devices",
+        "0, 2",
+        "1, 3",
+        "4, 6",
+        "5, 7",
+        "global device ids",
+    ),
+    "saved_residuals.txt": (
+        "5 saved values, 7.1 MiB: arguments 4.1 MiB, computed 3 MiB",
+        "mlp.py:30 2 MiB, mlp.py:21 512 KiB, mlp.py:23 512 KiB",
+    ),
+    "captured_constants.txt": ("3.2 GB of arrays are closed over", "constants of the program", "as arguments"),
+    "compile_time_constant.txt": ("shape of Reshape", "depends on data", "a dump does not help", "static"),
+    "dus_space.txt": (
+        "dynamic-update-slice.3 takes a device array (p) and gives a host array, S(5)",
+        "`!(operand_memory_space != output_memory_space)`",
+    ),
+    "symbol_missing.txt": ("No function is registered for the custom call blend_rows on CPU",),
 }
 """Words of the answer to each text, from the table of the texts; white space does not count."""
 NEVER: dict[str, tuple[str, ...]] = {
@@ -51,6 +146,12 @@ NEVER: dict[str, tuple[str, ...]] = {
     "unknown_context.txt": ("check Unknown", "Unknown]"),
     "hlo_then_stablehlo.md": ("unmatched",),
     "readme_with_python.md": ("jax.random",),
+    "donation_two.txt": ("elements",),
+    "cublas_launch.txt": ("StableHLO",),
+    "pallas_debug.txt": ("StableHLO",),
+    "thunks.txt": ("Copies an array",),
+    "argument_size.txt": ("total",),
+    "illegal_address.txt": ("INTERNAL means",),
 }
 """Words that an answer must not have."""
 
@@ -68,3 +169,72 @@ def test_a_text_is_answered_rightly(name: str, capsys: pytest.CaptureFixture[str
     assert [words for words in ANSWERS[name] if words not in text] == [], text
     assert [words for words in NEVER.get(name, ()) if words in text] == []
     assert code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["memspace", "report_new_gpu.txt"], 0, "collective memory 1 MiB"),
+        (["memspace", "assignment_alone.txt"], 0, "320,864,256 bytes"),
+        (["memspace", "donation_two.txt"], 0, "2 donated arguments"),
+        (["memspace", "memory_stats.txt", "--limit", "4GiB"], 1, "Exceeds the limit of 4GiB by 1.3 GiB"),
+        (["memspace", "memory_stats.txt", "--limit", "6GiB"], 0, "within the limit of 6GiB"),
+        (["memspace", "report_new_gpu.txt", "--limit", "0.5GiB"], 1, "Exceeds the limit"),
+        (["fuse", "cost_dict.txt", "--chip", "v5e"], 0, "bound by compute"),
+        (["profile", "nsys_kernels.txt"], 0, "2 kernels, 28.3 ms"),
+        (["profile", "decoded.xplane.pb"], 2, "not a trace any more: bytes were replaced by U+FFFD"),
+        (["parse", "decoded.xplane.pb"], 2, "bytes were replaced by U+FFFD"),
+        (["layout", "shapes_three.txt"], 0, "3 shapes"),
+        (["memspace", "hlo_then_stablehlo.md"], 0, "StableHLO"),
+        (["lint", "hlo_then_stablehlo.md"], 0, "StableHLO"),
+        (["lint", "hlo_then_cpp.txt"], 0, "line 7 is C++"),
+        (["lint", "memory_stats.txt"], 2, "is memory statistics of a program, not a module"),
+    ],
+)
+def test_other_commands_answer_too(
+    arguments: list[str], code: int, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command, name, *options = arguments
+    found, text = answer([command, str(WILD / name), *options], capsys)
+    assert words in text
+    assert found == code
+
+
+def _log(prefix: str, text: str) -> str:
+    return "".join(f"{prefix}{line}\n" for line in text.rstrip("\n").split("\n"))
+
+
+WRAPPINGS = {
+    "carriage returns": lambda text: text.replace("\n", "\r\n"),
+    "a sentence before": lambda text: f"I get this today, what does it mean?\n\n{text}",
+    "a sentence after": lambda text: f"{text}\n\nThanks for any hints.\n",
+    "a fence": lambda text: f"See:\n\n```\n{text}\n```\n",
+    "a quote": lambda text: _log("> ", text),
+    "a container": lambda text: _log("2026-05-21T12:04:45.883123456Z stderr F ", text),
+    "Python logging": lambda text: _log("2026-05-21 12:04:45,883 - absl - WARNING - ", text),
+    "a pod": lambda text: _log("[pod/train-0/main] ", text),
+    "colors": lambda text: "".join(f"\x1b[33m{line}\x1b[0m\n" for line in text.split("\n")),
+}
+"""How texts are pasted: none of it may change the answer."""
+WRAPPED = sorted(
+    set(ANSWERS) - {"shapes_three.txt", "groups_with_attributes.txt", "header_cut.txt", "unknown_context.txt"}
+)
+WRAPPED = [
+    each
+    for each in WRAPPED
+    if not each.endswith(".md") and each not in ("colors.txt", "hlo_then_cpp.txt", "julia_box.txt")
+]
+
+
+@pytest.mark.parametrize("wrapping", WRAPPINGS)
+def test_what_is_around_a_text_does_not_change_its_answer(
+    wrapping: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    missing = list[str]()
+    for name in WRAPPED:
+        path = tmp_path / "pasted.txt"
+        path.write_text(WRAPPINGS[wrapping]((WILD / name).read_text()), newline="")
+        code, text = answer([str(path)], capsys)
+        if code or any(words not in text for words in ANSWERS[name][:1]):
+            missing.append(f"{name}: {text[:300]}")
+    assert missing == []

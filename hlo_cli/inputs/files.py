@@ -9,6 +9,7 @@ from typing import BinaryIO
 
 from hlo_cli.inputs.compression import MAXIMUM_BYTES, decompress
 from hlo_cli.source import HloError, did_you_mean, nearest
+from hlo_cli.wire import DECODED_HINT, is_decoded
 
 STDIN = "<stdin>"
 _HEAD = 1 << 16
@@ -130,6 +131,8 @@ def _is_binary(head: bytes, name: str) -> bool:
             raise HloError(f"{name} is not HLO text; it looks like {what}", hint=_PASS_A_DUMP)
     if head[257:262] == b"ustar":
         raise HloError(f"{name} is a tar archive", hint="extract it and pass a file or directory")
+    if is_decoded(head):
+        raise HloError(f"{name} is not a binary file any more: bytes were replaced by U+FFFD", hint=DECODED_HINT)
     sample = head[:4096]
     controls = len(sample) - len(sample.translate(None, _CONTROL))
     if b"\0" not in head and controls * 50 <= len(sample):

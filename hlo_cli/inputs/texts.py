@@ -11,6 +11,7 @@ from hlo_cli.inputs.logs import EmbeddedModule, find_modules
 _HEAD: Final = 1 << 16
 _BEGINNING: Final = 1 << 12
 _WIDEST: Final = 400
+_LONGEST_HEADER: Final = 1 << 20
 _STARTS: Final = ("", "/", "E")
 """How a line after a complete line begins, besides spaces."""
 # Words that open a block in C++ and Python as a name does in HLO.
@@ -37,18 +38,34 @@ def modules_in_text(text: str, name: str) -> tuple[EmbeddedModule, ...]:
     >>> found.text.strip()
     'a = f32[] add(b, c)'
     """
-    if _is_dump(text) and not _may_be_wrapped(text) and not has_odd_characters(text) and not AFTER_BLOCK.search(text):
+    if _is_dump(text) and not (
+        _may_be_wrapped(text) or has_odd_characters(text) or AFTER_BLOCK.search(text) or is_cut_header(text)
+    ):
         return find_modules(text)
     from hlo_cli.inputs.pasted.read import read_text  # most texts are dumps
 
     return read_text(text, name)
 
 
+def is_cut_header(text: str) -> bool:
+    """Whether a text is the first line of a module and ends inside of a bracket of it.
+
+    >>> is_cut_header("HloModule m, entry_computation_layout={(f32[8]{0}, f32[4"), is_cut_header("HloModule m, x={1}")
+    (True, False)
+    """
+    if not text.startswith("HloModule ") or len(text) > _LONGEST_HEADER:
+        return False
+    line = text.rstrip()
+    return (
+        "\n" not in line and " = " not in line and line.count("{") + line.count("(") > line.count("}") + line.count(")")
+    )
+
+
 def has_odd_characters(text: str) -> bool:
     """Whether a text has colors or characters of documents outside of strings; cheap for a plain dump.
 
-    >>> has_odd_characters("a = \\x1b[36mf32\\x1b[39m[8] add(b, c)"), has_odd_characters('m = f32[] add(b, c), x="\\x1b[1m"')
-    (True, False)
+    >>> [has_odd_characters(each) for each in ("a = \\x1b[36mf32[8] add(b)", 'a = f32[] add(b), x="\\x1b[1m"')]
+    [True, False]
     """
     if "\x1b" not in text and text.isascii():
         return False

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib import import_module
 from typing import Final
 
 import click
 
-from hlo_cli.commands.shared.io_options import io_of
+from hlo_cli.commands.shared.io_options import OutputOptions, io_of
 from hlo_cli.commands.shared.writing import write_report
-from hlo_cli.inputs.pasted.foreign import language_error, no_hlo_error
+from hlo_cli.inputs.input import read_inputs
 from hlo_cli.inputs.pasted.envelopes import MARKS
+from hlo_cli.inputs.pasted.foreign import language_error, no_hlo_error
 from hlo_cli.inputs.pasted.text import PastedKind, PastedText, PastedTextError
+from hlo_cli.report.numbers import format_bytes
 from hlo_cli.report.report import Report
 from hlo_cli.source import Diagnostic, HloError
 
 _ANSWERS: Final[dict[PastedKind, str]] = {
-    "out-of-memory": "hlo_cli.commands.pasted.out_of_memory",
+    "out-of-memory": "hlo_cli.commands.pasted.memory",
     "slow-operation": "hlo_cli.commands.pasted.slow_operation",
     "compiler-error": "hlo_cli.commands.pasted.compiler_error",
     "resharding": "hlo_cli.commands.pasted.resharding",
@@ -26,6 +28,30 @@ _ANSWERS: Final[dict[PastedKind, str]] = {
     "shape": "hlo_cli.commands.pasted.shape",
     "layout": "hlo_cli.commands.pasted.layout",
     "shapes": "hlo_cli.commands.pasted.shape",
+    "cut-header": "hlo_cli.commands.pasted.tables",
+    "stablehlo": "hlo_cli.commands.pasted.tables",
+    "pallas-kernel": "hlo_cli.commands.pasted.tables",
+    "residuals": "hlo_cli.commands.pasted.tables",
+    "operation-times": "hlo_cli.commands.pasted.tables",
+    "kernel-times": "hlo_cli.commands.pasted.tables",
+    "execution-profile": "hlo_cli.commands.pasted.tables",
+    "thunks": "hlo_cli.commands.pasted.tables",
+    "autotune-results": "hlo_cli.commands.pasted.tables",
+    "cost-analysis": "hlo_cli.commands.pasted.tables",
+    "unknown-flag": "hlo_cli.commands.pasted.flags",
+    "captured-constants": "hlo_cli.commands.pasted.warnings",
+    "host-compute": "hlo_cli.commands.pasted.warnings",
+    "stuck-collective": "hlo_cli.commands.pasted.warnings",
+    "spills": "hlo_cli.commands.pasted.warnings",
+    "donation": "hlo_cli.commands.pasted.warnings",
+    "compile-time-constant": "hlo_cli.commands.pasted.failures",
+    "sharding-rank": "hlo_cli.commands.pasted.failures",
+    "indivisible": "hlo_cli.commands.pasted.failures",
+    "donated-argument": "hlo_cli.commands.pasted.failures",
+    "argument-size": "hlo_cli.commands.pasted.failures",
+    "library-launch": "hlo_cli.commands.pasted.failures",
+    "kernel-launch": "hlo_cli.commands.pasted.failures",
+    "missing-symbol": "hlo_cli.commands.pasted.failures",
     "allocator-stats": "hlo_cli.commands.pasted.memory",
     "memory-stats": "hlo_cli.commands.pasted.memory",
     "buffer-values": "hlo_cli.commands.pasted.memory",
@@ -37,6 +63,8 @@ _ANSWERS: Final[dict[PastedKind, str]] = {
 }
 """The module whose function `report_of` answers each kind; it is imported on use."""
 
+_WITH_CHIP: Final = frozenset(("cost-analysis",))
+"""Kinds whose answer has times on a chip."""
 _JUDGES: Final = frozenset(("lint", "diff"))
 """Commands whose exit code judges a module: a text that is not one never passes."""
 _LIMITS: Final = ("limit", "chip", "expect")
@@ -51,16 +79,48 @@ def answer_error(error: HloError, context: click.Context) -> int:
 
     `context` is that of the command, whose options select the output. Other errors are raised again.
     """
+    name = context.info_name or ""
+    if name == "profile":
+        error = _in_place_of_a_trace(error, context.params.get("arguments") or ())
     if not isinstance(error, PastedTextError) or error.pasted.kind not in _ANSWERS or "columns" not in context.params:
         raise error
     output, _ = io_of(dict(context.params), writes=_OF_MODULES)
     if output.format in _OF_MODULES:
         raise HloError(f"{error.diagnostic.message}, so it cannot be written as {output.format}", hint=_WITHOUT_FORMAT)
-    name = context.info_name or ""
+    chip = context.params.get("chip") if error.pasted.kind in _WITH_CHIP else None
+    report = _report_of(replace(error.pasted, chip=chip or ""))
+    limit = context.params.get("limit")
+    if limit and report.numbers.get("total_bytes") is not None:
+        return _write_limited(report, str(limit), output)
     errors: tuple[Diagnostic, ...] = ()
-    if name in _JUDGES or any(context.params.get(option) for option in _LIMITS):
+    given = [option for option in _LIMITS if context.params.get(option) and not (option == "chip" and chip)]
+    if name in _JUDGES or given:
         errors = (Diagnostic("error", f"{error.diagnostic.message}, so it cannot be checked", hint="pass a dump"),)
-    return write_report(_report_of(error.pasted), output, errors)
+    return write_report(report, output, errors)
+
+
+def _write_limited(report: Report, limit: str, output: OutputOptions) -> int:
+    """Writes a report on memory with the verdict on a limit first; the exit code is 1 if the limit is exceeded."""
+    from hlo_cli.syntax.queries.sizes import parse_size
+
+    most, total = parse_size(limit), report.numbers["total_bytes"]
+    if not isinstance(total, int) or total <= most:
+        return write_report(replace(report, answer=f"{report.answer} (within the limit of {limit})"), output)
+    answer = f"Exceeds the limit of {limit} by {format_bytes(total - most)}. {report.answer}"
+    return write_report(replace(report, answer=answer), output) or 1
+
+
+def _in_place_of_a_trace(error: HloError, arguments: Sequence[str]) -> HloError:
+    """The error for a text that `hlo profile` was given as a trace, if it can be explained; else the given error."""
+    if not arguments or arguments[0] == "-" or isinstance(error, PastedTextError):
+        return error
+    try:
+        read_inputs([arguments[0]])
+    except PastedTextError as pasted:
+        return pasted
+    except HloError:
+        return error
+    return error
 
 
 def _report_of(pasted: PastedText) -> Report:

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Final
 
 from hlo_cli.analysis.shapes.comparison import shape_difference
+from hlo_cli.analysis.shapes.difference_in_words import shape_differences
 from hlo_cli.commands.layout.tables import shapes_table
-from hlo_cli.commands.pasted.error_words import advice_on, answer_to, paragraphs_on
 from hlo_cli.commands.pasted.parts import explained_parts
-from hlo_cli.commands.pasted.shape_differences import differences_table, shapes_in
 from hlo_cli.commands.quoted.instructions import FoundInstruction, instructions_in
 from hlo_cli.inputs.pasted.text import PastedText
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.compiler_files.compiler_error import CompilerError
+from hlo_cli.ir.index_text import index_text
+from hlo_cli.ir.shape import ArrayShape, Shape, UnknownShape
 from hlo_cli.lazy_regex import lazy_regex
+from hlo_cli.report.cell import Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage
 from hlo_cli.source import Diagnostic, HloError
 from hlo_cli.syntax.compiler_messages.compiler_errors import essential_text, parse_compiler_errors
+from hlo_cli.syntax.scanning.shapes import parse_shape
 
 _ERRORS: Final = (
     Column("status", "status"),
@@ -139,3 +145,309 @@ def _misses_computations(found: FoundInstruction) -> bool:
 
 
 _CALLS: Final = frozenset(("to_apply", "calls", "body", "condition", "branch_computations", "called_computations"))
+
+
+# --- the error in words ---
+
+_STATUSES: Final = {
+    "INTERNAL": "INTERNAL means that a check inside of the compiler or runtime failed",
+    "INVALID_ARGUMENT": "INVALID_ARGUMENT means that the program, an option, or an input is not valid",
+    "UNIMPLEMENTED": "UNIMPLEMENTED means that this backend or release does not support the program",
+    "FAILED_PRECONDITION": "FAILED_PRECONDITION means that the state of the program or the system does not allow it",
+    "NOT_FOUND": "NOT_FOUND means that a function, file, or device of that name is missing",
+    "UNAVAILABLE": "UNAVAILABLE means that a device or another process does not answer",
+    "DEADLINE_EXCEEDED": "DEADLINE_EXCEEDED means that another process did not answer in time",
+    "UNKNOWN": "UNKNOWN is an error of another library",
+}
+_EXCEPTION: Final = lazy_regex(r"^(?:[A-Za-z_][\w.]{0,100}(?:Error|Exception): )?+(?=\S)")
+_NO_CONTEXT: Final = "during context [Unknown]: "
+_DUMP: Final = "XLA_FLAGS='--xla_dump_to=DIR --xla_dump_hlo_pass_re=.*'"
+_LONGEST_ANSWER: Final = 240
+_START: Final = "pipeline-start"
+_ROLES: Final = {
+    "hlo": "instruction",
+    "computation": "computation",
+    "scope": "instruction",
+    "kernel": "kernel",
+    "entry": "kernel",
+    "module": "module",
+}
+
+
+def answer_to(error: CompilerError, found: Sequence[FoundInstruction]) -> str:
+    """The violation in one sentence."""
+    if error.rule is None:
+        return _shortened(_EXCEPTION.sub("", error.message).replace(_NO_CONTEXT, ""))
+    name = found[0].name or found[0].instruction.opcode if found else ""
+    shapes = shapes_of(error)
+    title = error.rule.key[0].upper() + error.rule.key[1:]
+    if error.rule.key == "result shape" and len(shapes) == 2:
+        of = f"the result of {name}" if name else "the result of an instruction"
+        expected, actual = (shape.to_string(layout=False) for shape in shapes.values())
+        if expected == actual:
+            return f"{title}: {of} has another layout than its operands give"
+        words = f"{title}: {of} is {actual}, but its operands give {expected}"
+        one, other = shapes.values()
+        index, _, _, difference = next(shape_differences(one, other), ((), None, None, ""))
+        words += f" ({difference})" if difference and not index else ""
+        return words if len(words) <= _LONGEST_ANSWER else f"{title}: {_first_difference(error)}"
+    if len(shapes) > 1 and (words := _first_difference(error)):
+        return f"{title}: {words}"
+    if error.rule.key == "mixed precision" and found:
+        return f"{title}: {name} has {_float_types(found[0])} values"
+    if violated := _violated(error):
+        return f"{title}: {violated[0].lower() if _is_sentence(violated) else violated[0]}{violated[1:]}"
+    return f"{title}: {name}" if name else f"{title}: {error.message[:_LONGEST_ANSWER]}"
+
+
+def _shortened(text: str) -> str:
+    """A text of at most `_LONGEST_ANSWER` characters, cut between words and outside of brackets."""
+    if len(text) <= _LONGEST_ANSWER:
+        return text
+    cut, depth = 0, 0
+    for at, character in enumerate(text[:_LONGEST_ANSWER]):
+        depth += (character in "([{") - (character in ")]}")
+        cut = at if character == " " and depth <= 0 else cut
+    return f"{text[: cut or _LONGEST_ANSWER]} …"
+
+
+def _float_types(found: FoundInstruction) -> str:
+    """The floating-point types of the operands; of the result if those are not in the text."""
+    instruction = found.instruction
+    shapes = [instruction.operand_shape(at) for at in range(len(instruction.operands))] or [instruction.shape]
+    if any(isinstance(shape, UnknownShape) for shape in shapes):
+        shapes = [instruction.shape]
+    types = [leaf.element_type for shape in shapes for _, leaf in shape.leaves if isinstance(leaf, ArrayShape)]
+    return " and ".join(dict.fromkeys(str(each) for each in types if each.kind == "float")) or "several"
+
+
+def _is_sentence(words: str) -> bool:
+    return words.split(" ")[0] in (
+        "The",
+        "All",
+        "An",
+        "A",
+        "Line",
+        "Dimension",
+        "Device",
+        "There",
+        "No",
+        "One",
+        "For",
+        "Instructions",
+    )
+
+
+def _first_difference(error: CompilerError) -> str:
+    shapes = shapes_of(error)
+    expected = expected_of(shapes)
+    for label, shape in shapes.items():
+        for index, _, _, words in shape_differences(shapes[expected], shape) if label != expected else ():
+            place = (
+                f"element {index_text(index)} of the {_WHERE.get(label, label)}"
+                if index
+                else f"the {_WHERE.get(label, label)}"
+            )
+            return f"in {place}, {words}"
+    return ""
+
+
+_WHERE: Final = {
+    "initial": "initial value",
+    "condition": "parameter of the condition",
+    "body": "parameter of the body",
+    "result": "result of the body",
+    "first": "result of branch 0",
+    "other": "result of the other branch",
+    "left": "left operand",
+    "right": "right operand",
+    "actual": "result",
+}
+
+
+def _violated(error: CompilerError) -> str:
+    """The violation with the numbers of the message; empty if the message has none."""
+    if error.rule is None or not error.rule.violated:
+        return ""
+    fields = defaultdict(str, error.fields)
+    if error.rule.key.startswith("shared memory"):
+        return f"The kernel needs {int(fields['used'], 16):,} bytes, and {int(fields['limit'], 16):,} are available"
+    if error.rule.key == opcodes.RESHAPE and len(counts := _element_counts(fields)) > 1:
+        return ", ".join(counts)
+    words = " ".join(error.rule.violated.format_map(fields).partition(" @ 0x")[0].split())
+    return words.strip().rstrip(".: ").replace("  ", " ")
+
+
+def _element_counts(fields: Mapping[str, str]) -> list[str]:
+    """The numbers of elements of the operand and the result of a reshape, as clauses."""
+    counts = list[str]()
+    for shape in (shapes_in(fields["operand"]), shapes_in(fields["result"])):
+        for each in shape:
+            if isinstance(each, ArrayShape):
+                noun = " elements" if not counts else ""
+                counts.append(f"{each.to_string(layout=False)} has {each.elements:,}{noun}")
+    return counts
+
+
+def paragraphs_on(error: CompilerError, named: Mapping[str, str]) -> tuple[str, ...]:
+    """The rule, the violation, the meaning of the status, and the places that the message names."""
+    paragraphs = list[str]()
+    if error.rule is not None:
+        paragraphs.append(error.rule.rule)
+    elif len(error.message) > _LONGEST_ANSWER:
+        paragraphs.append(f"The message: {error.message}")
+    if operation := error.fields.get("operation_text"):
+        paragraphs.append(f"The operation: {operation}")
+    places = []
+    if error.status in _STATUSES:
+        places.append(_STATUSES[error.status] + ".")
+    raised = []
+    raised += [f"in the check {error.context}"] if error.context else []
+    raised += [f"after the pass {error.failed_after}"] if error.failed_after else []
+    raised += [f"at {error.raised_at}"] if error.raised_at else []
+    places += [f"It was raised {', '.join(raised)}."] if raised else []
+    places += [f"The check is `{error.condition}`."] if error.condition else []
+    if places:
+        paragraphs.append(" ".join(places))
+    names = [f"{_ROLES[role]} {name}" for role, name in named.items() if role in _ROLES]
+    if names:
+        paragraphs.append(f"The message names the {' and the '.join(dict.fromkeys(names))}.")
+    return tuple(paragraphs)
+
+
+def advice_on(error: CompilerError, found: Sequence[FoundInstruction], named: Mapping[str, str]) -> tuple[str, ...]:
+    """Who can fix it, how, and how to see more."""
+    advice = list[str]()
+    if error.rule is not None and error.rule.fix:
+        advice.append(error.rule.fix.format_map(defaultdict(str, error.fields)))
+    if blame := _blame(error):
+        advice.append(blame)
+    if place := _place(error, found):
+        advice.append(f"Start at {place}.")
+    if _is_about_hlo(error):
+        advice.append(_next_step(error, found, named))
+    return tuple(advice)
+
+
+def _blame(error: CompilerError) -> str:
+    """Whose fault it is, as far as the place of the check tells."""
+    if error.failed_after == _START:
+        return (
+            "No pass of the pipeline had run, so the program was already invalid when it entered: the fault is in the "
+            "framework or in an earlier pipeline."
+        )
+    if error.failed_after and error.context == "hlo verifier":
+        return (
+            f"The pass {error.failed_after}, or one of its pipeline, made a valid program invalid: a bug of XLA, not "
+            "of the program. Compare with another release; `hlo diff DIR --passes` lists what each pass changes."
+        )
+    if error.rule is not None and error.rule.is_program is False and error.context:
+        return "XLA's own passes made the program invalid: a bug of XLA, or of the framework that wrote the HLO."
+    return ""
+
+
+def _place(error: CompilerError, found: Sequence[FoundInstruction]) -> str:
+    places = [each for each in (found[0].op_name, found[0].source) if each] if found else []
+    places += [error.user_line] if error.user_line else []
+    return ", ".join(places)
+
+
+_NOT_HLO: Final = frozenset(("axes of a mesh", "sharding of an argument", "compile option", "array size"))
+
+
+def _is_about_hlo(error: CompilerError) -> bool:
+    return error.rule is None or error.rule.key not in _NOT_HLO
+
+
+def _next_step(error: CompilerError, found: Sequence[FoundInstruction], named: Mapping[str, str]) -> str:
+    name = found[0].name if found else named.get("hlo") or named.get("scope") or named.get("entry") or ""
+    if error.rule is not None and error.rule.key in ("StableHLO or MLIR", "Mosaic kernel"):
+        return "For the HLO of the program, print jax.jit(f).lower(...).compile().as_text() of a version that compiles."
+    steps = f"To see the program, set {_DUMP}, run again, and check the dump with `hlo lint DIR`."
+    if name:
+        steps += f" `hlo parse DUMP --slice {name}` cuts out a small reproduction."
+    return steps
+
+
+# --- the shapes that differ ---
+
+_COLUMNS: Final = (
+    Column("element", "element"),
+    Column("expected", "expected", "shape"),
+    Column("part", "in"),
+    Column("found", "found", "shape"),
+    Column("difference", "difference"),
+)
+_SHAPE: Final = lazy_regex(r"(?<![\w.])[a-z][a-z0-9]{0,15}\[[0-9,<=?]{0,400}+\](?:\{[^{}\n]{1,200}+\})?+")
+_MOST_SHAPES: Final = 20
+_TITLES: Final = {
+    "actual": "text",
+    "first": "branch 0",
+    "other": "other branch",
+    "left": "left operand",
+    "right": "right operand",
+    "initial": "initial value",
+    "condition": "condition parameter",
+    "body": "body parameter",
+    "result": "body result",
+}
+
+
+def differences_table(error: CompilerError) -> Table | None:
+    """The elements that differ from the first shape, or from that which most of several have; None if none do."""
+    shapes = shapes_of(error)
+    if len(shapes) < 2:
+        return None
+    expected = expected_of(shapes)
+    rows = list[Row]()
+    for label, shape in shapes.items():
+        for index, one, other, words in shape_differences(shapes[expected], shape) if label != expected else ():
+            shown = (_text(one, words), _TITLES.get(label, label), _text(other, words), words)
+            rows.append((index_text(index) if index else None, *shown))
+    return Table("shape_differences", _COLUMNS, tuple(rows), noun="differences", main=False) if rows else None
+
+
+def shapes_of(error: CompilerError) -> dict[str, Shape]:
+    """The shapes of an error that can be read, by the names of their fields."""
+    found = dict[str, Shape]()
+    for field in error.rule.shapes if error.rule is not None else ():
+        try:
+            shape = parse_shape(error.fields.get(field, ""))
+        except (HloError, RecursionError):
+            continue
+        if not isinstance(shape, UnknownShape):
+            found[field] = shape
+    return found
+
+
+def shapes_in(message: str) -> list[Shape]:
+    """The distinct array shapes in a message, in order.
+
+    >>> [str(shape) for shape in shapes_in("got f32[2,3] and bf16[<=8]{0}, not f32[2,3] or x[1]")]
+    ['f32[2,3]{1,0}', 'bf16[<=8]{0}']
+    """
+    found = dict[str, Shape]()
+    for match in islice(_SHAPE.finditer(message), _MOST_SHAPES):
+        try:
+            shape = parse_shape(match[0])
+        except HloError:
+            continue
+        if not isinstance(shape, UnknownShape):
+            found.setdefault(match[0], shape)
+    return list(found.values())
+
+
+def expected_of(shapes: dict[str, Shape]) -> str:
+    """The field of the shape that most fields have; the first of equals."""
+    counts = Counter(
+        {
+            label: sum(next(shape_differences(shape, other), None) is None for other in shapes.values())
+            for label, shape in shapes.items()
+        }
+    )
+    return counts.most_common(1)[0][0]
+
+
+def _text(shape: Shape | None, words: str) -> str | None:
+    """The shape, with its layout only where that is the difference."""
+    return None if shape is None else shape.to_string(layout=words.startswith("layout"))

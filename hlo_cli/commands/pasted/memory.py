@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
+from hlo_cli.commands.memspace.oom import report_of_message
 from hlo_cli.commands.pasted.parts import text_report
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.pasted.text import PastedText
@@ -19,7 +20,7 @@ from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_bytes, format_count, format_percent
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
-from hlo_cli.source import HloError
+from hlo_cli.source import HloError, Source
 from hlo_cli.syntax.scanning.shapes import parse_shape
 
 _SIZE: Final = r"-?\d[\d,]*(?:\.\d+)?(?:[eE]\+?\d+)?\s?(?:[KMGTPE]i?B?|B|bytes)?"
@@ -31,6 +32,7 @@ _WITH_MODULE: Final = "with the dump of the same program, `hlo memspace DUMP` na
 def report_of(pasted: PastedText) -> Report:
     """The report on the memory that a text lists; HloError if it lists none."""
     readers: dict[str, Callable[[PastedText], Report | None]] = {
+        "out-of-memory": lambda error: report_of_message(Source(error.name, error.text)),
         "memory-report": _usage_report,
         "buffer-assignment": _assignment,
         "live-range": _live_range,
@@ -126,8 +128,11 @@ def _usage_report(pasted: PastedText) -> Report | None:
 
 
 _MEANING: Final = (
-    "An allocation is one piece of memory. Values at one offset use the same bytes at different times, so their sizes "
-    "do not add up.",
+    (
+        "An allocation is one piece of memory. Values at one offset use the same bytes at different "
+        "times, so their sizes "
+        "do not add up."
+    ),
 )
 
 
@@ -306,7 +311,8 @@ def _assignment(pasted: PastedText) -> Report | None:
     )
     return text_report(
         pasted,
-        f"Buffer assignment: {total:,} bytes in {format_count(len(allocations), 'allocations')}{_kind_words_exact(kinds)}",
+        f"Buffer assignment: {total:,} bytes "
+        f"in {format_count(len(allocations), 'allocations')}{_kind_words_exact(kinds)}",
         means=tuple(_assignment_words(allocations)),
         tables=(Table("buffers", _BUFFERS, tuple(rows), noun="values"),),
         advice=(f"The text has no instructions: {_WITH_MODULE}.",),
@@ -445,8 +451,11 @@ def _values(pasted: PastedText) -> Report | None:
         pasted,
         f"List of {format_count(len(rows), 'buffer values')} (part of a buffer assignment){size}",
         means=(
-            "Each value has the positions that hold it and the operands that use it. Values that share memory count "
-            "once in the total.",
+            (
+                "Each value has the positions that hold it and the operands that use it. Values that "
+                "share memory count "
+                "once in the total."
+            ),
         ),
         tables=(Table("values", _LISTED_VALUES, tuple(rows), noun="values"),),
         advice=(f"The text has no offsets: {_WITH_MODULE}.",),
@@ -531,7 +540,8 @@ def _device_total(fields: Mapping[str, int]) -> int:
 
 
 _STAT: Final = lazy_regex(
-    rf"(?:^|(?<=[{{,\s]))['\"]?((?:Num|Peak|Max|In|Largest|Limit|Reserv|Pool|num_|bytes_|peak_|largest_|pool_)[A-Za-z _]*?)['\"]?\s*[:=]\s+({_SIZE})",
+    rf"(?:^|(?<=[{{,\s]))['\"]?((?:Num|Peak|Max|In|Largest|Limit|Reserv|Pool|num_|bytes_|peak_|largest_"
+    rf"|pool_)[A-Za-z _]*?)['\"]?\s*[:=]\s+({_SIZE})",
     re.MULTILINE,
 )
 _NAMES: Final = {
@@ -570,7 +580,7 @@ def _allocator_statistics(pasted: PastedText) -> Report | None:
         f"Device memory: {_allocator_words(fullest)}",
         means=_allocator_meaning(fullest),
         tables=(Table("statistics", columns, rows, noun="statistics"),),
-        numbers={name: size for name, size in fullest.items()},
+        numbers=dict(fullest.items()),
         notes=[f"the text has {len(devices)} devices; this is the fullest"] if len(devices) > 1 else [],
         next=("hlo help memory",),
     )
@@ -597,6 +607,8 @@ def _allocator_meaning(stats: Mapping[str, int]) -> tuple[str, ...]:
     if free <= stats["largest_free"]:
         return ()
     return (
-        f"{format_bytes(free)} are free in all, but an array needs one block: the rest is in smaller pieces "
-        "(fragmentation).",
+        (
+            f"{format_bytes(free)} are free in all, but an array needs one block: the rest is in smaller pieces "
+            "(fragmentation)."
+        ),
     )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 from hlo_cli.inputs.pasted.text import PastedText
@@ -19,6 +20,7 @@ from hlo_cli.syntax.attributes.row import Kind
 from hlo_cli.syntax.values.attribute_values import read_value_text
 
 _PREFIX = lazy_regex(r"\s*+(replica_groups|source_target_pairs)\s*+=\s*+")
+_ATTRIBUTE = lazy_regex(r",\s*([a-z]\w*)=([^\s,{}]*(?:\{[^{}]*\})?)")
 _GROUPS = (
     Column("group", "group", "name"),
     Column("size", "devices", "count"),
@@ -36,6 +38,8 @@ def report_of(pasted: PastedText) -> Report:
     text = pasted.text.strip().rstrip(",;.")
     prefix = _PREFIX.match(text)
     text = text[prefix.end() :] if prefix else text
+    attributes = dict(_ATTRIBUTE.findall(text))
+    text = _ATTRIBUTE.sub("", text).strip()
     if prefix is not None and prefix[1] == "source_target_pairs":
         return _of_pairs(_read(text), pasted.name)
     value = read_value_text(Kind.REPLICA_GROUPS, text)
@@ -43,7 +47,16 @@ def report_of(pasted: PastedText) -> Report:
         raise HloError(f"cannot read the replica groups {text[:80]}", hint="groups are such as {{0,1},{2,3}}")
     if isinstance(value, CollectiveDeviceList) and not value.listed:
         return Report("parse", "One group of all devices", numbers={"groups": 1, "devices": None})
-    return _of_groups(str(value), value.groups(0), pasted.name)
+    report = _of_groups(str(value), value.groups(0), pasted.name)
+    return replace(report, notes=(*_notes_on(attributes), *report.notes))
+
+
+def _notes_on(attributes: Mapping[str, str]) -> Iterator[Diagnostic]:
+    """What the ids are, by the attributes next to the groups."""
+    if attributes.get("use_global_device_ids") == "true":
+        yield Diagnostic("note", "ids are global device ids (use_global_device_ids=true)")
+    elif "channel_id" in attributes:
+        yield Diagnostic("note", "ids are replica ids: a channel_id without use_global_device_ids crosses partitions")
 
 
 def _read(text: str) -> Groups:

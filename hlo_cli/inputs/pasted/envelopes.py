@@ -162,7 +162,8 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
         "an error of a GPU kernel",
         ("CUDA_ERROR_", "hipError", "illegal memory access", "ailed to launch", "HIP_ERROR", "misaligned address"),
         _words(
-            r"Failed to launch (?:CUDA|ROCm|HIP) kernel|CUDA_ERROR_(?:ILLEGAL_ADDRESS|MISALIGNED_ADDRESS|LAUNCH_\w+|ASSERT"
+            r"Failed to launch (?:CUDA|ROCm|HIP) kernel|CUDA_ERROR_(?:ILLEGAL_ADDRESS|MISALIGNED_ADDRESS"
+            r"|LAUNCH_\w+|ASSERT"
             r"|ILLEGAL_INSTRUCTION|INVALID_VALUE|INVALID_HANDLE|HARDWARE_STACK_ERROR|NO_BINARY_FOR_GPU|UNSUPPORTED_PTX_VERSION)"
             r"|an illegal memory access was encountered|hipErrorIllegalAddress|misaligned address"
         ),
@@ -172,8 +173,10 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
         "an error of a GPU library call",
         ("cuBLAS", "cublas", "CUBLAS_", "CUDNN_", "cuDNN", "cusolver", "CUSOLVER", "CUFFT", "hipblas", "rocblas"),
         _words(
-            r"Unable to launch (?:cuBLAS|hipBLAS|cublas)|[Ff]ailed to (?:create|initialize) (?:cuBLAS|cublas|cuDNN|cusolver|dnn|DNN|blas)"
-            r"|[Cc]ould not create cudnn handle|CUDNN_STATUS_\w+|CUBLAS_STATUS_\w+|CUSOLVER_STATUS_\w+|DNN library initialization failed"
+            r"Unable to launch (?:cuBLAS|hipBLAS|cublas)|[Ff]ailed to (?:create|initialize) (?:cuBLAS"
+            r"|cublas|cuDNN|cusolver|dnn|DNN|blas)"
+            r"|[Cc]ould not create cudnn handle|CUDNN_STATUS_\w+|CUBLAS_STATUS_\w+|CUSOLVER_STATUS_\w+"
+            r"|DNN library initialization failed"
         ),
     ),
     Envelope(
@@ -182,7 +185,8 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
         ("incompatible size", "incompatible shape", "but got buffer with", "buffers to be passed", "compiled with"),
         _words(
             r"expected parameter \d+ of size [^\n]*? but got buffer with incompatible size"
-            r"|(?:[Ee]xpected|[Ee]xecut\w+ (?:expected|requires)) \d+ (?:buffers?|arguments?|inputs?|parameters?)[^\n]*? but (?:got|received|was)"
+            r"|(?:[Ee]xpected|[Ee]xecut\w+ (?:expected|requires)) \d+ (?:buffers?|arguments?|inputs?"
+            r"|parameters?)[^\n]*? but (?:got|received|was)"
             r"|[Cc]ompiled (?:function )?with \d+[^\n]*? (?:called|invoked) with"
         ),
     ),
@@ -208,7 +212,8 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
         "an error about a sharding of an array",
         ("divisib", "evenly divide", "partitioned"),
         _words(
-            r"should be divisible by|evenly divi|is not (?:evenly )?divisible by|implies that array axis \d+ is partitioned"
+            r"should be divisible by|evenly divi|is not (?:evenly )?divisible by|implies that array "
+            r"axis \d+ is partitioned"
         ),
     ),
     Envelope(
@@ -235,7 +240,8 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
             "nrecognized flag",
         ),
         _words(
-            r"[Uu]nknown (?:command line )?flags?(?: in| '| \"|:)|Couldn't interpret value|Illegal value [^\n]* specified for flag"
+            r"[Uu]nknown (?:command line )?flags?(?: in| '| \"|:)|Couldn't interpret value|Illegal value "
+            r"[^\n]* specified for flag"
         ),
     ),
     # --- warnings about a run or a compilation ---
@@ -295,7 +301,8 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
         "memory statistics of a device",
         ("AllocatorStats", "In Use:", "InUse:", "bytes_in_use"),
         _words(
-            r"^ *AllocatorStats|^(?:Num ?Allocs|Peak ?In ?Use|In ?Use|Reservable Limit|Largest Free Block): +[\d.]|['\"]?bytes_in_use['\"]?\s*[:=]"
+            r"^ *AllocatorStats|^(?:Num ?Allocs|Peak ?In ?Use|In ?Use|Reservable Limit|Largest Free "
+            r"Block): +[\d.]|['\"]?bytes_in_use['\"]?\s*[:=]"
         ),
         is_document=True,
     ),
@@ -339,7 +346,8 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
         "a table of kernel times",
         ("Total Time (ns)", "Total Time", "cuda_gpu_kern_sum", "gpukernsum", "Kernel Summary", "TotalDurationNs"),
         _words(
-            r"^[ \t]*\"?Time ?\(%\)\"?[ ,|]+\"?Total Time|cuda_gpu_kern_sum|CUDA (?:GPU )?Kernel (?:Summary|Statistics)|^\"?Name\"?,\"?Calls\"?,\"?TotalDurationNs"
+            r"^[ \t]*\"?Time ?\(%\)\"?[ ,|]+\"?Total Time|cuda_gpu_kern_sum|CUDA (?:GPU )?Kernel "
+            r"(?:Summary|Statistics)|^\"?Name\"?,\"?Calls\"?,\"?TotalDurationNs"
         ),
         is_document=True,
     ),
@@ -348,7 +356,9 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
         "a table of operation times",
         ("hlo_op_name", "hlo_op_expression", "HLO op name", "HLO Op", "Self time", "self_time", "total_time_us"),
         _words(
-            r"^[^\n]*(?:hlo_op_name|hlo_op_expression|HLO [Oo]p [Nn]ame|HLO [Oo]p [Ee]xpression)\"?[^\n]*[,\t][^\n]*(?:[Tt]ime)|^[^\n]*[Tt]ime[^\n]*[,\t]\"?(?:hlo_op_name|HLO [Oo]p [Nn]ame)"
+            r"^[^\n]*(?:hlo_op_name|hlo_op_expression|HLO [Oo]p [Nn]ame|HLO [Oo]p "
+            r"[Ee]xpression)\"?[^\n]*[,\t][^\n]*(?:[Tt]ime)|^[^\n]*[Tt]ime[^\n]*[,\t]\"?(?:hlo_op_name"
+            r"|HLO [Oo]p [Nn]ame)"
         ),
         is_document=True,
     ),
@@ -357,7 +367,8 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
         "a Pallas kernel",
         ("pallas_call", "Mosaic module", "Triton module", "kernel jaxpr"),
         _words(
-            r"(?:The )?(?:kernel jaxpr|Mosaic module|Mosaic GPU module|Triton module|block mappings|grid mapping)[^\n]{0,40} for (?:pallas_call )?"
+            r"(?:The )?(?:kernel jaxpr|Mosaic module|Mosaic GPU module|Triton module|block mappings|grid "
+            r"mapping)[^\n]{0,40} for (?:pallas_call )?"
         ),
         is_document=True,
     ),
@@ -366,7 +377,8 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
         "a list of saved residuals",
         ("from the argument", "output of", "from a literal", "from a constant", "saved"),
         _words(
-            r"^\s*[a-z]\w*\[[\d,]*\]\S* (?:from the argument|from a (?:literal|constant)|named '[^'\n]+' from|output of (?:jitted function )?\S+ from)"
+            r"^\s*[a-z]\w*\[[\d,]*\]\S* (?:from the argument|from a (?:literal|constant)|named '[^'\n]+' "
+            r"from|output of (?:jitted function )?\S+ from)"
         ),
         is_document=True,
     ),

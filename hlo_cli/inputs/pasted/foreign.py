@@ -180,7 +180,8 @@ _CODE: Final[tuple[tuple[str, re.Pattern[str]], ...]] = (
     (
         "Python",
         lazy_regex(
-            r"^\s*+(?:import \w|from [\w.]+ import |def \w+\(|class \w|with [^:\n]+:\s*$|for \w[^:\n]* in [^\n]*:\s*$|@\w|>>> )"
+            r"^\s*+(?:import \w|from [\w.]+ import |def \w+\(|class \w|with [^:\n]+:\s*$|for \w[^:\n]* in "
+            r"[^\n]*:\s*$|@\w|>>> )"
             r"|\b(?:jax|jnp|np|tf|torch|lax|xm)\.[a-z_]\w*"
         ),
     ),

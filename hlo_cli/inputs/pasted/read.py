@@ -10,7 +10,6 @@ from shlex import quote
 from typing import Final
 
 from hlo_cli.inputs.logs import EmbeddedModule, find_modules
-from hlo_cli.inputs.pasted.diffs import is_diff, sides_of
 from hlo_cli.inputs.pasted.envelopes import NOUNS
 from hlo_cli.inputs.pasted.foreign import (
     is_source_code,
@@ -24,10 +23,12 @@ from hlo_cli.inputs.pasted.fragments import Fragment, hlo_fragments, only_hlo
 from hlo_cli.inputs.pasted.lines import dedented, plain_lines, without_colors, without_entities
 from hlo_cli.inputs.pasted.recognize import (
     document_of,
+    is_diff,
     kind_of,
     kinds_of,
     mentioned_value,
     remark_on_messages,
+    sides_of,
     value_text,
 )
 from hlo_cli.inputs.pasted.relevant import relevant_parts
@@ -40,7 +41,7 @@ from hlo_cli.inputs.pasted.screens import (
 )
 from hlo_cli.inputs.pasted.strings import decoded_strings, unescaped
 from hlo_cli.inputs.pasted.text import PastedText, PastedTextError
-from hlo_cli.inputs.texts import AFTER_BLOCK, has_odd_characters
+from hlo_cli.inputs.texts import AFTER_BLOCK, has_odd_characters, is_cut_header
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import HloError, counted
 
@@ -64,7 +65,8 @@ _STATEMENT = lazy_regex(
     r"^[ \t]*+(?:ROOT[ \t]++)?+%?[A-Za-z_][\w.\-]*+[ \t]++=[ \t](?![^\n]*\.\.\.|\w++\.[\w.]*+\()[^\n]*+", re.MULTILINE
 )
 _OUTER_STATEMENT = lazy_regex(
-    r"^[ \t]*+(?:ROOT[ \t]++)?+(?:%[\w.\-]++[ \t]*+=|[A-Za-z_][\w.\-]*+[ \t]++=[ \t]++(?:\([a-z]\w*+\[|[a-z]\w*+\[[\d,<=]*\]))"
+    r"^[ \t]*+(?:ROOT[ \t]++)?+(?:%[\w.\-]++[ \t]*+=|[A-Za-z_][\w.\-]*+[ \t]++=[ \t]++(?:\([a-z]\w*+\["
+    r"|[a-z]\w*+\[[\d,<=]*\]))"
     r"(?![^\n]*\.\.\.|[ \t]*+\"?[a-z]\w*+\.[\w.]*+)[^\n]*+",
     re.MULTILINE,
 )
@@ -91,6 +93,8 @@ def read_text(text: str, name: str) -> tuple[EmbeddedModule, ...]:
     ('a = f32[] add(b, c)', 'skipped 1 line without HLO')
     """
     text = _as_printed(text)
+    if is_cut_header(text):
+        raise PastedTextError(PastedText("cut-header", name, text, given=text))
     if _MODULE.match(text):
         return tuple(map(_without_foreign_tail, find_modules(text)))
     if "HloModule " not in text:
@@ -220,7 +224,7 @@ def _without_foreign_tail(module: EmbeddedModule) -> EmbeddedModule:
         return module
     start = text.find("\n", match.start() + 1) + 1
     rest = text[start:]
-    kept = [each for each in _of_hlo(rest, hlo_fragments(rest), has_loose=False)]
+    kept = list(_of_hlo(rest, hlo_fragments(rest), has_loose=False))
     hlo = only_hlo(rest, kept)
     remark = _remark_on_skipped(rest, hlo, module.first_line + text.count("\n", 0, start))
     return replace(module, text=text[:start] + hlo, remark=remark)

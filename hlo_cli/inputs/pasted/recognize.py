@@ -19,7 +19,10 @@ _ORIGIN: Final = lazy_regex(r"\b(?:op_name|op_type|source_file)=\"(?:[^\"\\\n]++
 _ARRAY: Final = r"[A-Za-z][\w.]*\[[\d, <=?]*\](?:\{[^{}\n]{0,300}\})?"
 _PAIRS: Final = r"\{\{[\d, ]*\}(?:,\s*\{[\d, ]*\})*\}"
 _IOTA: Final = r"\[[\d, ]+\]<=\[[\d, ]+\](?: ?T\([\d, ]+\))?"
-_ATTRIBUTES: Final = r"(?:,\s*(?:channel_id|use_global_device_ids|dimensions|to_apply|constrain_layout|split_dimension|channel_handle)=[^\s,{}]*(?:\{[\d, ]*\})?)*"
+_ATTRIBUTES: Final = (
+    r"(?:,\s*(?:channel_id|use_global_device_ids|dimensions|to_apply|constrain_layout"
+    r"|split_dimension|channel_handle)=[^\s,{}]*(?:\{[\d, ]*\})?)*"
+)
 _VALUES: Final[tuple[tuple[PastedKind, re.Pattern[str]], ...]] = (
     (
         "shape",
@@ -33,7 +36,8 @@ _VALUES: Final[tuple[tuple[PastedKind, re.Pattern[str]], ...]] = (
     (
         "replica-groups",
         lazy_regex(
-            rf"(?:(?:replica_groups|source_target_pairs)=(?:{_PAIRS}|{_IOTA}|\{{\}}|mesh\[[^\[\]\n]{{1,300}}\] ?\{{[^{{}}\n]{{0,200}}\}}){_ATTRIBUTES}"
+            rf"(?:(?:replica_groups|source_target_pairs)=(?:{_PAIRS}|{_IOTA}|\{{\}}"
+            rf"|mesh\[[^\[\]\n]{{1,300}}\] ?\{{[^{{}}\n]{{0,200}}\}}){_ATTRIBUTES}"
             rf"|{_PAIRS}|{_IOTA}{_ATTRIBUTES})",
             re.DOTALL,
         ),
@@ -104,9 +108,12 @@ _TYPES: Final = (
 )
 _LAYOUT: Final = r"(?:\{[^{}\n]{0,300}\})?"
 _ITEM: Final = lazy_regex(
-    rf"(?:^|(?<=[\s,;({{\[]))(?:(?:[*\-\u2022]|\d{{1,4}}[.)])[ \t]+)?(?:(?:'[^'\n]{{1,200}}'|\"[^\"\n]{{1,200}}\"|%?[A-Za-z_][\w./\-]{{0,200}}(?:\[[^\]\n]{{1,40}}\])*)[ \t]*[:=][ \t]*)?"
-    rf"((?:jax\.|core\.)?(?:ShapedArray|ShapeDtypeStruct)\((?:[^()\n]|\([^()\n]*\))*\)|(?:tensor|vector|memref)<[^<>\n]*>|b?\(?{_TYPES}\[[\d, <=?]*\]{_LAYOUT}\)?"
-    r"|\((?:\d{1,12}, ?)*\d{0,12}\),? (?:dtype=)?(?:jnp\.|np\.|torch\.)?(?:float|int|uint|bfloat|bool|complex)\w*)(?:\{[a-z_=A-Z,]*\})?",
+    rf"(?:^|(?<=[\s,;({{\[]))(?:(?:[*\-\u2022]|\d{{1,4}}[.)])[ \t]+)?(?:(?:'[^'\n]{{1,200}}'"
+    rf"|\"[^\"\n]{{1,200}}\"|%?[A-Za-z_][\w./\-]{{0,200}}(?:\[[^\]\n]{{1,40}}\])*)[ \t]*[:=][ \t]*)?"
+    rf"((?:jax\.|core\.)?(?:ShapedArray|ShapeDtypeStruct)\((?:[^()\n]|\([^()\n]*\))*\)|(?:tensor|vector"
+    rf"|memref)<[^<>\n]*>|b?\(?{_TYPES}\[[\d, <=?]*\]{_LAYOUT}\)?"
+    r"|\((?:\d{1,12}, ?)*\d{0,12}\),? (?:dtype=)?(?:jnp\.|np\.|torch\.)?(?:float|int|uint|bfloat|bool"
+    r"|complex)\w*)(?:\{[a-z_=A-Z,]*\})?",
     re.MULTILINE,
 )
 _TUPLE_LINE: Final = lazy_regex(rf"\((?:{_TYPES}\[[\d, <=?]*\]{_LAYOUT}|[(),\s]|/\*index=\d+\*/)*\)")
@@ -233,3 +240,39 @@ def remark_on_messages(text: str, name: str, modules: Iterable[EmbeddedModule]) 
             command = f"run `hlo memspace {dump} --oom {source}`" if is_memory else "paste it alone"
             return f"line {line} has {envelope.noun}; to explain it, {command}"
     return None
+
+
+# --- diffs ---
+
+_CHANGED = lazy_regex(r"^([+-])[ \t]*+(?:ROOT )?+%?[A-Za-z_][\w.\-]*+ = \(?[a-z]\w*+\[", re.MULTILINE)
+_HUNK = lazy_regex(r"^(?:diff --git |@@ -\d|\+\+\+ )", re.MULTILINE)
+_HEADER = lazy_regex(r"(?:diff |index |--- |\+\+\+ |@@ |\\ No newline|(?:old|new|deleted|similarity|rename) )")
+
+
+def is_diff(text: str) -> bool:
+    r"""Whether a text is a unified diff, with headers or only with marked lines.
+
+    >>> is_diff("-a = f32[] add(b, c)\n+a = f32[] multiply(b, c)"), is_diff("- one\n- two"), is_diff("@@ -1 +1 @@")
+    (True, False, True)
+    """
+    if _HUNK.search(text):
+        return True
+    return {match[1] for match in _CHANGED.finditer(text)} == {"+", "-"}
+
+
+def sides_of(diff: str) -> tuple[str, str]:
+    r"""The old and the new text of a diff; the lines of the other side are blank, so that line numbers stay.
+
+    >>> sides_of("@@ -1 +1 @@\n-a = f32[] add(b, c)\n+a = f32[] multiply(b, c)\n d")
+    ('\na = f32[] add(b, c)\n\nd', '\n\na = f32[] multiply(b, c)\nd')
+    """
+    old, new = list[str](), list[str]()
+    for line in diff.split("\n"):
+        mark, rest = line[:1], line[1:]
+        if _HEADER.match(line):
+            mark, rest = " ", ""
+        elif mark not in "+- ":
+            mark, rest = " ", line
+        old.append("" if mark == "+" else rest)
+        new.append("" if mark == "-" else rest)
+    return "\n".join(old), "\n".join(new)

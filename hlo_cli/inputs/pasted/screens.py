@@ -19,7 +19,8 @@ _TAG: Final = lazy_regex(
     r"</?(?:span|pre|div|code|samp|br|p|b|i|em|strong|a|td|tr|th|table|tbody|font)\b[^<>\n]{0,2000}+>"
 )
 _NUMBER: Final = lazy_regex(
-    r"^(?:[\w./\-]{1,200}[:\-])?[ \t]{0,10}+([0-9]{1,7})(?:[:.)|\u2502\t\-]|[ ]{1,4}[|\u2502])[ ]?(?![0-9]{2}[:.])",
+    r"^(?:[\w./\-]{1,200}[:\-])?[ \t]{0,10}+([0-9]{1,7})(?:[:.)|\u2502\t\-]|[ ]{1,4}[|\u2502])(?![ "
+    r"]?k[A-Z])[ ]?(?![0-9]{2}[:.])",
     re.MULTILINE,
 )
 _LINE: Final = lazy_regex(r"^[ \t]*+[^\s]", re.MULTILINE)
@@ -64,7 +65,8 @@ def plain_characters(text: str) -> str:
 def without_margins(text: str) -> str:
     r"""The text without the bars that Julia's logs, boxes, and `docker compose` put before or around each line.
 
-    >>> without_margins("\u250c Info: m\n\u2502 a = f32[] add(b, c)\n\u2502 d = f32[] add(a, a)\n\u2514 @ Main b.jl:3\n").split("\n")[1:3]
+    >>> boxed = "\u250c Info: m\n\u2502 a = f32[] add(b, c)\n\u2502 d = f32[] add(a, a)\n\u2514 @ Main b.jl:3\n"
+    >>> without_margins(boxed).split("\n")[1:3]
     ['a = f32[] add(b, c)', 'd = f32[] add(a, a)']
     """
     head = text[:_HEAD]

@@ -18,7 +18,7 @@ class PastedText:
     `name` is that of its file, `text` is freed of wrapping with the line numbers of the file, and `hlo` is the same
     text with everything but HLO blanked; it is empty if there is none. `versions` are the two sides of a diff.
     `others` are the kinds that the text may have if it has no message of its kind. `given` is the text with its log
-    prefixes, which name threads and times.
+    prefixes, which name threads and times; `chip` is the chip that a command was given for it.
     """
 
     kind: PastedKind
@@ -28,6 +28,7 @@ class PastedText:
     versions: tuple[str, str] | None = None
     others: tuple[PastedKind, ...] = ()
     given: str = ""
+    chip: str = ""
 
 
 class PastedTextError(HloError):

@@ -165,9 +165,26 @@ def _error(
         context=context[1] if context and context[1] != _NO_CONTEXT else "",
         failed_after=failed[1].rstrip(".") if failed else "",
         raised_at=f"{raised[1].removeprefix('external/xla/')}:{raised[2]}" if raised else "",
-        condition=" ".join(checked[1].split()) if checked else "",
+        condition=_condition(" ".join(checked[1].split())) if checked else "",
         user_line=_user_line(text),
     )
+
+
+def _condition(text: str) -> str:
+    """The check, without the sentence after it where brackets tell its end.
+
+    >>> _condition("!(a != b) Reshape must not move"), _condition("a == b (1 vs. 2)")
+    ('!(a != b)', 'a == b (1 vs. 2)')
+    """
+    start = text.find("(")
+    if start not in (0, 1) or (start == 1 and text[0] != "!"):
+        return text
+    depth = 0
+    for at, character in enumerate(text):
+        depth += (character == "(") - (character == ")")
+        if character == ")" and not depth:
+            return text[: at + 1] if text[at + 1 : at + 3].lstrip()[:1].isupper() else text
+    return text
 
 
 def _code(status: re.Match[str] | None, around: str) -> str:

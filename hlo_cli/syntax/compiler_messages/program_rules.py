@@ -197,8 +197,10 @@ PROGRAM_RULES: Final = (
     ),
     (
         (
-            r"error: (?:loc\([^)\n]{0,200}\): |\"[^\"\n]{0,300}\": |[\w./\-]{1,200}:\d++:\d++: )?+"
-            r"(?:'(?P<operation>[a-z_]++\.[\w.]++)' op )?+(?!was parsing|expects opcode)(?P<why>[^\n]{3,400})"
+            r"error: (?!was parsing|expects opcode|(?:run time|runtime) error)"
+            r"(?:loc\([^)\n]{0,200}\): |\"[^\"\n]{0,300}\": |[\w./\-]{1,200}:\d++:\d++: )?+"
+            r"(?:'(?P<operation>[a-z_]++\.[\w.]++)' op )?+(?!was parsing|expects opcode|custom "
+            r"call)(?P<why>[^\n]{3,400})"
         ),
         ErrorRule(
             "StableHLO or MLIR",

@@ -40,6 +40,21 @@ VERIFIER_RULES: Final = (
         ),
     ),
     (
+        (
+            r"(?P<opcode>\w++) instruction shouldn't change layout memory space from (?P<from>\w++) to (?P<to>\w++):"
+            r"(?: %?(?P<name>[\w.\-]++) = [^\n]*?(?:S\((?P<space>\d++)\)[^\n]*?)? "
+            r"[a-z][\w\-]*+\((?:[^\n]*? )?%?(?P<operand>[A-Za-z_][\w.\-]*+)[,)])?"
+        ),
+        ErrorRule(
+            "memory space",
+            "Operand 0 and the result of this opcode are in one memory space.",
+            "{name} takes a {from} array ({operand}) and gives a {to} array, S({space}).",
+            "Move the array first, by jax.device_put to the other memory kind, or keep both in one "
+            "space; S(5) is host memory.",
+            is_program=False,
+        ),
+    ),
+    (
         r"Seen floating point types of different precisions in",
         ErrorRule(
             "mixed precision",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from hlo_cli.ir.traces.trace import Trace
 from hlo_cli.source import HloError
+from hlo_cli.wire import DECODED_HINT, is_decoded
 
 if TYPE_CHECKING:
     from hlo_cli.wire import Buffer
@@ -58,6 +59,8 @@ def format_of(head: bytes, name: str) -> Format:
 
     if not head.strip():
         raise HloError(f"{name} is empty")
+    if is_decoded(head):
+        raise HloError(f"{name} is not a trace any more: bytes were replaced by U+FFFD", hint=DECODED_HINT)
     if head.startswith(_DATABASE):
         return "database"
     if is_json(head):

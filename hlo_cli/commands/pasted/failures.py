@@ -1,0 +1,570 @@
+"""Errors of JAX and of the runtime that are not about HLO: what failed, with the numbers of the message, and the fix.
+
+The messages are those of jax/_src (sharding.py, named_sharding.py, shard_map.py), xla/pjrt (common_pjrt_client.cc,
+abstract_tracked_device_buffer.cc), and xla/stream_executor.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import prod
+from typing import Final
+
+from hlo_cli.commands.pasted.parts import text_report
+from hlo_cli.inputs.pasted.text import PastedText
+from hlo_cli.ir.shape import ArrayShape, Shape
+from hlo_cli.lazy_regex import lazy_regex
+from hlo_cli.report.column import Column
+from hlo_cli.report.numbers import format_count
+from hlo_cli.report.report import Report
+from hlo_cli.report.table import Table
+from hlo_cli.source import HloError
+from hlo_cli.syntax.scanning.shapes import parse_shape
+
+
+def report_of(pasted: PastedText) -> Report:
+    """The report on an error; HloError if its numbers are not in the text."""
+    readers: dict[str, Callable[[PastedText, str], Report | None]] = {
+        "missing-symbol": _missing_symbol,
+        "kernel-launch": _kernel_launch,
+        "library-launch": _library_launch,
+        "argument-size": _argument_size,
+        "donated-argument": _donated_argument,
+        "indivisible": _indivisible,
+        "sharding-rank": _sharding_rank,
+        "compile-time-constant": _compile_time_constant,
+    }
+    report = readers[pasted.kind](pasted, " ".join(pasted.text.split()))
+    if report is None:
+        raise HloError(f"{pasted.name} has no message of its kind", hint="paste the complete message")
+    return report
+
+
+# --- arguments and arrays at run time ---
+
+_BUFFER: Final = lazy_regex(
+    r"Executable(?:\((?P<program>[^()\s]+)\))? expected parameter (?P<number>\d+) of size (?P<expected>\d+)"
+    r"(?: \((?P<expected_shape>[^()]*(?:\([\d,]*\)[^()]*)*)\))? but got buffer with incompatible size (?P<actual>\d+)"
+    r"(?: \((?P<actual_shape>[^()]*(?:\([\d,]*\)[^()]*)*)\))?"
+)
+_COUNTS: Final = lazy_regex(
+    r"(?:expected|requires|takes|compiled with) (?P<expected>\d+) (?:buffers?|arguments?|inputs?"
+    r"|parameters?)[^.;]{0,80}?"
+    r"(?:but|and) (?:got|received|was (?:given|called with)|called with) (?:only )?(?P<actual>\d+)",
+    re.IGNORECASE,
+)
+
+
+def _argument_size(pasted: PastedText, text: str) -> Report | None:
+    match = _BUFFER.search(text)
+    if match is None:
+        return _argument_count(pasted, text)
+    program = f" of {match['program']}" if match["program"] else ""
+    shapes = [shape for name in ("expected_shape", "actual_shape") if (shape := _shape(match[name])) is not None]
+    expected, actual = int(match["expected"]), int(match["actual"])
+    words = f"{actual:,} bytes, compiled for {expected:,}"
+    is_layout = False
+    if len(shapes) == 2 and (difference := _difference(*shapes)):
+        words, is_layout = difference, difference.startswith("its layout")
+    others = [each["number"] for each in _BUFFER.finditer(text)][1:]
+    fix = (
+        "The sizes are equal and the layouts differ: let JAX lay out the array again (jax.device_put, or donate and "
+        "return it), or compile with the layout of the array."
+        if is_layout
+        else "Pass an array of the compiled size, or compile again for the new size: a compiled program "
+        "(jit(f).lower(x)"
+        ".compile(), an exported or a cached one) takes only the shapes that it was lowered for."
+    )
+    columns = (
+        Column("array", "array"),
+        Column("bytes", "size", "bytes", exact=True),
+        Column("shape", "shape", "shape"),
+    )
+    rows = (("compiled for", expected, match["expected_shape"]), ("passed", actual, match["actual_shape"]))
+    return text_report(
+        pasted,
+        f"Argument {match['number']}{program} does not fit: {words}",
+        means=("The program is compiled; the check is before it runs, so nothing was computed.",),
+        tables=(Table("arguments", columns, rows, noun="arrays"),),
+        advice=(fix,),
+        numbers={
+            "program": match["program"],
+            "argument": int(match["number"]),
+            "expected_bytes": expected,
+            "actual_bytes": actual,
+        },
+        notes=[f"the text has messages on the arguments {', '.join(others)} too"] if others else [],
+    )
+
+
+def _argument_count(pasted: PastedText, text: str) -> Report | None:
+    match = _COUNTS.search(text)
+    if match is None:
+        return None
+    return text_report(
+        pasted,
+        f"The program takes {int(match['expected']):,} arguments, but {int(match['actual']):,} were passed",
+        advice=(
+            (
+                "Pass the leaves of the same pytrees that the program was lowered with. Unused arguments are dropped "
+                "by "
+                "jit unless keep_unused=True."
+            ),
+        ),
+        numbers={"expected": int(match["expected"]), "actual": int(match["actual"])},
+    )
+
+
+def _shape(text: str | None) -> Shape | None:
+    if not text:
+        return None
+    try:
+        return parse_shape(text)
+    except HloError:
+        return None
+
+
+def _difference(expected: Shape, actual: Shape) -> str:
+    """What an array has and what the program was compiled for, in words; empty if they are not arrays."""
+    if not isinstance(expected, ArrayShape) or not isinstance(actual, ArrayShape):
+        return ""
+    if expected.element_type != actual.element_type:
+        return f"it has the type {actual.element_type}, compiled for {expected.element_type}"
+    if len(expected.dimensions) != len(actual.dimensions):
+        return f"it has {format_count(len(actual.dimensions), 'dimensions')}, compiled for {len(expected.dimensions)}"
+    pairs = zip(actual.dimensions, expected.dimensions, strict=True)
+    differing = [
+        f"dimension {at} is {one}, compiled for {other}" for at, (one, other) in enumerate(pairs) if one != other
+    ]
+    return ", ".join(differing) or "its layout differs"
+
+
+_DELETED: Final = lazy_regex(r"[Aa]rray has been deleted with shape=(?P<shape>[a-z]\w*\[[\d,]*\])")
+
+
+def _donated_argument(pasted: PastedText, text: str) -> Report | None:
+    shape = _DELETED.search(text)
+    name = f" {shape['shape']}" if shape else ""
+    if re.search(r"donate the same buffer twice|same buffer[^.]{0,40}donat", text):
+        answer = f"The call donates the same array{name} twice, so both results would use one piece of memory"
+        fix = "Pass two arrays (x.copy()), or donate only one of the arguments (donate_argnums)."
+    else:
+        answer = (
+            f"The call reads an array{name} that was deleted: an earlier call donated it "
+            "(donate_argnums), or delete() did"
+        )
+        fix = (
+            "Use the array that the donating call returned, as in state = step(state); or leave the argument out of "
+            "donate_argnums, or pass a copy. A common cause is a name that still holds the old array after a step."
+        )
+    return text_report(
+        pasted,
+        answer,
+        means=("A donated argument gives its memory to a result, so its array is no longer there after the call.",),
+        advice=(fix, "This is about Python arrays: no dump is needed."),
+        numbers={"shape": shape["shape"] if shape else None},
+    )
+
+
+# --- GPU kernels and libraries ---
+
+_LAUNCH: Final = lazy_regex(
+    r"[Ff]ailed to launch (?:CUDA|ROCm|HIP|ROCM) kernel:? (?P<kernel>[\w.$\-]+)"
+    r"(?:;? (?:with )?block dim(?:ension)?s: (?P<block>\d+x\d+x\d+))?"
+    r"(?:(?:;| and) grid dim(?:ension)?s: (?P<grid>\d+x\d+x\d+))?"
+    r"(?:(?:;| and) (?:cluster dim(?:ension)?s: \d+x\d+x\d+(?:;| and) )?shared memory size: (?P<shared>\d+))?"
+)
+_CUDA: Final = lazy_regex(r"\b(?P<code>CUDA_ERROR_[A-Z_]+|hipError\w+|HIP_ERROR_\w+)(?:: (?P<why>[^;.\n]{1,120}))?")
+_LATE: Final = (
+    "Kernels run after they are launched, and errors are reported late: the access outside of memory may be of an "
+    "earlier kernel."
+)
+_NUMBER_AT_END: Final = lazy_regex(r"_(\d+)$")
+_LIMIT_YZ: Final = 65_535
+"""CUDA's limit of blocks along y and z; along x there may be 2^31 - 1."""
+
+
+def _kernel_launch(pasted: PastedText, text: str) -> Report | None:
+    launch, error = _LAUNCH.search(text), _CUDA.search(text)
+    code = error["code"] if error else ""
+    what = _CUDA_WORDS.get(code, "") or (
+        "it accessed memory outside of its buffers" if "illegal memory" in text else ""
+    )
+    kernel = launch["kernel"] if launch else ""
+    words = f": {what}" if what else f": {code}" if code else ""
+    blocks = _dimensions(launch["grid"]) if launch else None
+    threads = _dimensions(launch["block"]) if launch else None
+    size = f" ({prod(blocks):,} × {prod(threads):,} threads)" if blocks and threads else ""
+    answer = f"A GPU kernel failed{words}" if not kernel else f"The kernel {kernel}{size} failed{words}"
+    means = list[str]()
+    if (
+        "ILLEGAL_ADDRESS" in code
+        or "illegal memory access" in text
+        or "LAUNCH_FAILED" in code
+        or "IllegalAddress" in code
+    ):
+        means.append(_LATE)
+    if blocks and max(blocks[1:]) > _LIMIT_YZ:
+        means.append(f"The grid has {max(blocks[1:]):,} blocks along y or z; CUDA allows {_LIMIT_YZ:,} there.")
+    advice = list[str]()
+    if kernel:
+        guess = _NUMBER_AT_END.sub(r".\1", kernel)
+        means.append(f"The kernel's name is that of its instruction with _ for each dot: {guess} or similar.")
+        advice.append(f"To see it, set XLA_FLAGS=--xla_dump_to=DIR and run `hlo parse DIR --explain {guess}`.")
+    if means and means[0] is _LATE:
+        advice.append("To find the kernel that did it, run with CUDA_LAUNCH_BLOCKING=1 or under compute-sanitizer.")
+    return text_report(
+        pasted,
+        answer,
+        means=means,
+        advice=advice,
+        numbers={
+            "kernel": kernel or None,
+            "error": code or None,
+            "blocks": prod(blocks) if blocks else None,
+            "threads": prod(threads) if threads else None,
+        },
+    )
+
+
+def _dimensions(text: str | None) -> tuple[int, ...] | None:
+    return tuple(int(each) for each in text.split("x")) if text else None
+
+
+_CUDA_WORDS: Final = {
+    "CUDA_ERROR_ILLEGAL_ADDRESS": "an access outside of memory (CUDA_ERROR_ILLEGAL_ADDRESS)",
+    "hipErrorIllegalAddress": "an access outside of memory (hipErrorIllegalAddress)",
+    "CUDA_ERROR_MISALIGNED_ADDRESS": "an access that is not aligned (CUDA_ERROR_MISALIGNED_ADDRESS)",
+    "CUDA_ERROR_INVALID_VALUE": "the launch has a value that CUDA refuses (CUDA_ERROR_INVALID_VALUE)",
+    "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES": "it needs more registers or threads than a multiprocessor has "
+    "(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES)",
+    "CUDA_ERROR_LAUNCH_FAILED": "it ended with an exception on the device (CUDA_ERROR_LAUNCH_FAILED)",
+    "CUDA_ERROR_LAUNCH_TIMEOUT": "it ran longer than the driver allows (CUDA_ERROR_LAUNCH_TIMEOUT)",
+    "CUDA_ERROR_ASSERT": "an assertion in it failed (CUDA_ERROR_ASSERT)",
+    "CUDA_ERROR_ILLEGAL_INSTRUCTION": "it has an instruction that this GPU lacks (CUDA_ERROR_ILLEGAL_INSTRUCTION)",
+    "CUDA_ERROR_NO_BINARY_FOR_GPU": "it was not compiled for this GPU (CUDA_ERROR_NO_BINARY_FOR_GPU)",
+    "CUDA_ERROR_UNSUPPORTED_PTX_VERSION": "the driver is older than the compiler that made it "
+    "(CUDA_ERROR_UNSUPPORTED_PTX_VERSION)",
+}
+_LIBRARY: Final = lazy_regex(
+    r"Unable to launch (?P<what>[\w ]+?)(?: with| on|[;,.]|$)"
+    r"|(?:[Ff]ailed to|[Cc]ould not) (?:create|initialize) (?P<handle>(?:cuBLAS|cublas|cuDNN|cudnn"
+    r"|cusolver|DNN|dnn|BLAS|blas)[\w ]{0,20}?)(?:[:;,.]| support|$)"
+)
+_STATUS: Final = lazy_regex(r"\b(?:CUDNN|CUBLAS|CUSOLVER|CUFFT|HIPBLAS|rocblas|MIOPEN)_STATUS_\w+", re.IGNORECASE)
+_SCOPE: Final = lazy_regex(r"tracing scope: (?P<scope>[\w.\-]+)")
+_MODULE: Final = lazy_regex(r"#hlo_module=(?P<module>[^,#\s]+)")
+_LIBRARIES: Final = (
+    ("cudnn", "cuDNN"),
+    ("dnn", "cuDNN"),
+    ("cublas", "cuBLAS"),
+    ("hipblas", "hipBLAS"),
+    ("rocblas", "rocBLAS"),
+    ("cusolver", "cuSOLVER"),
+    ("cufft", "cuFFT"),
+    ("gemm", "cuBLAS"),
+    ("fft", "cuFFT"),
+    ("convolution", "cuDNN"),
+)
+
+
+def _library_launch(pasted: PastedText, text: str) -> Report | None:
+    match, status = _LIBRARY.search(text), _STATUS.search(text)
+    scope, module = _SCOPE.search(text), _MODULE.search(text)
+    words = f"{match['what'] or match['handle']}" if match else status[0] if status else text
+    library = next((name for mark, name in _LIBRARIES if mark in words.lower()), "a GPU library")
+    subject = scope["scope"] if scope else (match["what"].strip() if match and match["what"] else "")
+    of = f" of {module['module']}" if module else ""
+    code = f" ({status[0]})" if status else ""
+    if match and match["handle"] and not subject:
+        answer = f"{library} could not be initialized{code} when the program ran"
+    else:
+        answer = f"{library} could not start {subject or 'a call'}{of}{code} when the program ran"
+    advice = [
+        (
+            "The usual cause is that GPU memory is full: end other processes on the GPU, or leave memory to "
+            "the libraries with "
+            "XLA_PYTHON_CLIENT_MEM_FRACTION=.70 or XLA_PYTHON_CLIENT_PREALLOCATE=false. Next, compare the versions of "
+            "the driver, CUDA, and the library."
+        )
+    ]
+    if scope:
+        advice.append(
+            "The program was compiled, so its dump exists: set XLA_FLAGS=--xla_dump_to=DIR and run "
+            f"`hlo parse DIR --explain {scope['scope']}`."
+        )
+    return text_report(
+        pasted,
+        answer,
+        means=("This is an error of the library at run time, not of the program's HLO.",),
+        advice=advice,
+        numbers={
+            "library": library,
+            "instruction": scope["scope"] if scope else None,
+            "module": module["module"] if module else None,
+            "error": status[0] if status else None,
+        },
+    )
+
+
+_UNRESOLVED: Final = lazy_regex(
+    r"runtime symbol: '?(?P<name>[\w.$@]+)'?|[Ss]ymbols not found: \[ ?(?P<names>[^\]]+?) ?\]"
+)
+
+
+def _missing_symbol(pasted: PastedText, text: str) -> Report | None:
+    names = dict.fromkeys(
+        name.strip(" '\"")
+        for match in _UNRESOLVED.finditer(text)
+        for name in (match["name"] or match["names"]).split(",")
+    )
+    if not names:
+        return None
+    listed = ", ".join(names)
+    noun = "custom call" if len(names) == 1 else "custom calls"
+    return text_report(
+        pasted,
+        f"No function is registered for the {noun} {listed} on CPU",
+        means=(
+            (
+                "The program was compiled; its machine code calls a function of this name, which the process does not "
+                "have."
+            ),
+        ),
+        advice=(
+            (
+                "Register the function before compiling: jax.ffi.register_ffi_target(name, capsule, "
+                'platform="cpu"), or in C++ '
+                "XLA_CPU_REGISTER_CUSTOM_CALL_TARGET. If it is registered for another platform, move the call there."
+            ),
+            "`hlo parse DUMP --where 'opcode == custom-call'` lists the custom calls of a dump.",
+        ),
+        numbers={"symbols": listed},
+    )
+
+
+# --- shardings that do not fit an array ---
+
+_GLOBAL: Final = lazy_regex(
+    r"global size of its dimension (?P<dimension>\d+) should be divisible by (?P<parts>\d+), but it is "
+    r"equal to (?P<size>\d+)"
+)
+_TILED: Final = lazy_regex(
+    r"array (?:axis|dimension) (?P<dimension>\d+) is partitioned (?P<parts>\d+) times, but the dimension "
+    r"size is (?P<size>\d+)"
+)
+_MAPPED: Final = lazy_regex(
+    r"args(?P<path>\S+) of shape (?P<shape>\w+\[[\d,]*\])\S*(?:,? where [^,]*? is bound to [^,']*?'?s? "
+    r"parameter '(?P<name>[^']+)',?"
+    r"|,? where [^,]*,)?,? corresponds to in_specs\S* of value (?P<spec>\w*\(.*?\)), which maps array "
+    r"axis (?P<dimension>\d+) "
+    r"\(of size (?P<size>\d+)\) to mesh ax[ei]s (?P<axes>\([^)]*\)|'[^']*'|\S+) \(of (?:total )?size (?P<parts>\d+)\)"
+)
+_DIM_SIZE: Final = lazy_regex(r"dim_size=(?P<size>\d+) is not divisible by axis_size=(?P<parts>\d+)")
+_OTHER: Final = lazy_regex(
+    r"(?:of size |size |= ?)?(?P<size>\d+)\)? (?:must be|is not|has to be|should be|not)(?: evenly)? "
+    r"divisible by [^\d]{0,80}?(?P<parts>\d+)"
+)
+_MESH_PAIRS: Final = lazy_regex(r"'(?P<axis>\w+)': (?P<size>\d+)")
+_MESH_SHAPE: Final = lazy_regex(
+    r"mesh given has shape \((?P<sizes>[\d, ]+)\) with corresponding axis names \((?P<names>[^)]*)\)"
+)
+_SPEC: Final = lazy_regex(r"(?:PartitionSpec|\bP)\(")
+_FULL: Final = lazy_regex(r"full shape: \((?P<sizes>[\d, ]*)\)")
+
+
+def _indivisible(pasted: PastedText, text: str) -> Report | None:
+    found = list(_MAPPED.finditer(text))
+    match = (
+        found[0]
+        if found
+        else _GLOBAL.search(text) or _TILED.search(text) or _DIM_SIZE.search(text) or _OTHER.search(text)
+    )
+    if match is None:
+        return None
+    fields = match.groupdict()
+    size, parts = int(fields["size"]), int(fields["parts"])
+    dimension = int(fields["dimension"]) if fields.get("dimension") else None
+    mesh = _mesh(text)
+    spec = _entries(text, match.start() if found else 0)
+    axes = _axis_names(fields.get("axes") or "") or (
+        spec[dimension] if spec and dimension is not None and dimension < len(spec) else ()
+    )
+    axes = tuple(axis for axis in axes if axis in mesh) if mesh else axes
+    by = (
+        f" = {' × '.join(f'{axis} {mesh[axis]}' for axis in axes)}"
+        if axes and mesh and prod(mesh[a] for a in axes) == parts
+        else ""
+    )
+    if by and len(axes) == 1:
+        by = f" = {axes[0]}"
+    label = f"args{fields['path'].rstrip(',')} {fields['name'] or ''}".rstrip() if fields.get("path") else ""
+    subject = f"{label} ({fields['shape']}): " if label else ""
+    word = "axis" if fields.get("path") else "dimension"
+    where = f"{word} {dimension} ({size:,})" if dimension is not None else f"a dimension of size {size:,}"
+    answer = f"{subject}{where} is not divisible by {parts:,}{by}"
+    advice = list(_divisible_advice(size, parts, axes, mesh))
+    sizes = _sizes(fields.get("shape") or "", text)
+    means = list(_other_dimensions(sizes, spec, mesh, dimension))
+    notes = [f"the message names {len(found)} arguments; this is the first"] if len(found) > 1 else []
+    rows = tuple(
+        (
+            f"args{each['path'].rstrip(',')}",
+            each["name"],
+            each["shape"],
+            int(each["dimension"]),
+            int(each["size"]),
+            int(each["parts"]),
+        )
+        for each in found
+    )
+    columns = (
+        Column("argument", "argument"),
+        Column("name", "name", "name"),
+        Column("shape", "shape", "shape"),
+        Column("axis", "axis", "count"),
+        Column("size", "size", "count"),
+        Column("parts", "parts", "count"),
+    )
+    tables = (Table("arguments", columns, rows, noun="arguments"),) if len(rows) > 1 else ()
+    return text_report(
+        pasted,
+        answer[0].upper() + answer[1:] if not label else answer,
+        means=means,
+        tables=tables,
+        advice=(*advice, "JAX checks this before it lowers the program, so no dump exists."),
+        numbers={"dimension": dimension, "size": size, "parts": parts, "remainder": size % parts if parts else None},
+        notes=notes,
+        next=("hlo help sharding",),
+    )
+
+
+def _divisible_advice(size: int, parts: int, axes: Sequence[str], mesh: Mapping[str, int]) -> Iterator[str]:
+    padded = -(-size // parts) * parts
+    fewer = [axis for axis in axes if size % mesh.get(axis, size + 1) == 0] if len(axes) > 1 else []
+    words = f"Pad it to {padded:,}"
+    if fewer:
+        best = max(fewer, key=lambda axis: mesh[axis])
+        words += f", or shard it by {best} alone ({mesh[best]} divides {size:,})"
+    elif not axes or len(axes) == 1:
+        words += ", or shard another dimension"
+    yield words + "."
+
+
+def _other_dimensions(
+    sizes: Sequence[int], spec: Sequence[tuple[str, ...]], mesh: Mapping[str, int], bad: int | None
+) -> Iterator[str]:
+    """A sentence on each other dimension that the same spec divides."""
+    for at, axes in enumerate(spec):
+        if at == bad or at >= len(sizes) or not axes or any(axis not in mesh for axis in axes):
+            continue
+        parts = prod(mesh[axis] for axis in axes)
+        verb = "is" if sizes[at] % parts == 0 else "is not either"
+        yield f"Dimension {at} ({sizes[at]:,}) {verb} divisible, by {' × '.join(axes)} = {parts:,}."
+
+
+def _mesh(text: str) -> dict[str, int]:
+    """The axes of the mesh in a message and their sizes."""
+    if (shaped := _MESH_SHAPE.search(text)) is not None:
+        names = [name.strip(" '\"") for name in shaped["names"].split(",") if name.strip(" '\"")]
+        sizes = [int(size) for size in shaped["sizes"].split(",") if size.strip()]
+        return dict(zip(names, sizes, strict=False))
+    return {match["axis"]: int(match["size"]) for match in _MESH_PAIRS.finditer(text)}
+
+
+def _axis_names(text: str) -> tuple[str, ...]:
+    return tuple(re.findall(r"'(\w+)'", text))
+
+
+def _entries(text: str, start: int) -> list[tuple[str, ...]]:
+    """The mesh axes of each dimension in the first PartitionSpec after an offset.
+
+    >>> _entries("spec=PartitionSpec(('a', 'b'), None, 'c')", 0)
+    [('a', 'b'), (), ('c',)]
+    """
+    match = _SPEC.search(text, start)
+    if match is None:
+        return []
+    depth, at, end = 1, match.end(), match.end()
+    entries = list[str]()
+    while end < len(text) and depth:
+        character = text[end]
+        depth += (character in "([") - (character in ")]")
+        if not depth or (depth == 1 and character == ","):
+            entries.append(text[at:end])
+            at = end + 1
+        end += 1
+    return [_axis_names(entry) for entry in entries if entry.strip()]
+
+
+def _sizes(shape: str, text: str) -> list[int]:
+    full = shape[shape.find("[") + 1 : -1] if "[" in shape else (_FULL.search(text) or {"sizes": ""})["sizes"]
+    return [int(size) for size in full.split(",") if size.strip()]
+
+
+_RANK: Final = lazy_regex(
+    r"only valid for values of rank (?:at least )?(?P<needed>\d+), but was applied to a value of rank (?P<rank>\d+)"
+)
+
+
+def _sharding_rank(pasted: PastedText, text: str) -> Report | None:
+    match = _RANK.search(text)
+    if match is None:
+        return None
+    needed, rank = int(match["needed"]), int(match["rank"])
+    entries = _entries(text[: match.start()], max(0, text[: match.start()].rfind("PartitionSpec(")))
+    surplus = entries[rank:]
+    if rank == 0:
+        fix = "For a scalar, the spec is P()."
+    elif surplus and not any(surplus):
+        last = "the last None" if len(surplus) == 1 else f"the last {len(surplus)} None"
+        fix = f"Drop {last} from the spec."
+    elif surplus:
+        axes = ", ".join(axis for entry in surplus for axis in entry)
+        fix = (
+            f"The spec has {axes} for dimensions that the value lacks: give the value {needed} "
+            "dimensions, or drop them."
+        )
+    else:
+        fix = f"Drop {format_count(needed - rank, 'entries')} of the spec, or give the value {needed} dimensions."
+    return text_report(
+        pasted,
+        f"The spec names {format_count(needed, 'dimensions')}, the value has {rank:,}",
+        advice=(fix, "JAX checks this before it lowers the program, so no dump exists."),
+        numbers={"spec_dimensions": needed, "value_dimensions": rank},
+        next=("hlo help sharding",),
+    )
+
+
+# --- TensorFlow, before HLO exists ---
+
+_CONSTANT: Final = lazy_regex(
+    r"Input (?P<input>\d+) to (?:node|op) [`'\"](?P<node>[^`'\"]+)[`'\"](?: with op (?P<op>\w+))? must be "
+    r"a compile-time constant"
+)
+
+
+def _compile_time_constant(pasted: PastedText, text: str) -> Report | None:
+    match = _CONSTANT.search(text)
+    op = (match["op"] if match else None) or "an operation"
+    name = f" ({match['node']})" if match else ""
+    number = f", its input {match['input']}," if match else ""
+    return text_report(
+        pasted,
+        f"The shape of {op}{name}{number} depends on data, so XLA cannot compile it",
+        means=(
+            (
+                "HLO has fixed shapes: an input that gives a shape, an axis, or a size must be known when TensorFlow "
+                "compiles. No HLO exists yet, so a dump does not help."
+            ),
+        ),
+        advice=(
+            (
+                "Make the shape static (x.shape in place of tf.shape(x), or a fixed batch size), or compile "
+                "another part: take "
+                "this operation out of the function with jit_compile=True."
+            ),
+        ),
+        numbers={"node": match["node"] if match else None, "op": match["op"] if match else None},
+    )

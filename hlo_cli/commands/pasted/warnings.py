@@ -1,0 +1,451 @@
+"""Warnings of JAX and XLA about a run or a compilation: what they count, whether they matter, and what to do.
+
+The messages are those of jax/_src/interpreters/mlir.py, xla/service/rendezvous.cc,
+xla/stream_executor/cuda/ptx_compiler_helpers.cc, and xla/hlo/transforms/host_offloader.cc.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from hlo_cli.commands.pasted.memory import size_of
+from hlo_cli.commands.pasted.parts import text_report
+from hlo_cli.commands.pasted.shape import shape_text
+from hlo_cli.dataclass import dataclass
+from hlo_cli.inputs.pasted.text import PastedText
+from hlo_cli.lazy_regex import lazy_regex
+from hlo_cli.report.column import Column
+from hlo_cli.report.numbers import format_count, verb
+from hlo_cli.report.report import Report
+from hlo_cli.report.table import Table
+from hlo_cli.source import HloError
+from hlo_cli.syntax.scanning.shapes import parse_shape
+
+
+def report_of(pasted: PastedText) -> Report:
+    """The report on the warnings of a text; HloError if none is whole."""
+    readers: dict[str, Callable[[PastedText], Report | None]] = {
+        "donation": _donation,
+        "spills": _spills,
+        "stuck-collective": _stuck,
+        "host-compute": _host_compute,
+        "captured-constants": _captured_constants,
+    }
+    report = readers[pasted.kind](pasted)
+    if report is None:
+        raise HloError(f"{pasted.name} has no message of its kind", hint="paste the complete message")
+    return report
+
+
+# --- donated arguments that no result can use ---
+
+_UNUSED: Final = lazy_regex(r"onated buffers were not usable:\s+((?:[^.]|\.(?=\S))*)", 0)
+_AVAL: Final = lazy_regex(r"(?:ShapedArray\()?\b((?:[a-z]\w*)\[[\d, ]*\])(?:\{[^{}]*\})?")
+_PLATFORM: Final = lazy_regex(r"onation is not implemented for ([^\n]{1,80}?)\.?(?=\n|$|  )")
+_ARGUMENTS: Final = (
+    Column("bytes", "size", "bytes", total="sum", exact=True),
+    Column("shape", "shape", "shape"),
+    Column("arguments", "arguments", "count"),
+)
+
+
+def _donation(pasted: PastedText) -> Report | None:
+    platform = _PLATFORM.search(pasted.text)
+    avals = [aval for match in _UNUSED.finditer(pasted.text) for aval in _AVAL.findall(match[1])]
+    if not avals and platform is None:
+        return None
+    counts = Counter(avals)
+    each = {aval: _bytes_of(aval) for aval in counts}
+    rows = tuple(
+        ((each[aval] or 0) * count if each[aval] is not None else None, aval, count) for aval, count in counts.items()
+    )
+    known = [size for size, _, _ in rows if size is not None]
+    sizes = [size for aval in avals if (size := _bytes_of(aval)) is not None]
+    listed = " and ".join(f"{size:,}" for size in sizes) if len(sizes) <= 2 else f"{sum(sizes):,} in all"
+    number = format_count(len(avals), "donated arguments")
+    if platform is not None:
+        why = f"donation is not implemented for {platform[1]}"
+        answer = (
+            f"Donation warning: {number} not used ({listed} bytes), as {why}" if avals else f"Donation warning: {why}"
+        )
+        fix = "The warning is harmless there; drop donate_argnums for this platform to silence it."
+    else:
+        answer = (
+            f"Donation warning: {number} ({listed} bytes) found no result of the same shape and type, so the memory is "
+            "not reused"
+        )
+        fix = (
+            "Return a new value of the same shape and type for each donated argument (a state that is "
+            "updated), or leave "
+            "these arguments out of donate_argnums. Batches usually have no such result; shapes are "
+            "those of one device."
+        )
+    return text_report(
+        pasted,
+        answer,
+        means=(
+            (
+                "A donated argument gives its memory to a result with equal shape, type, and layout. The program is "
+                "right without that; it needs more memory."
+            ),
+        ),
+        tables=(Table("arguments", _ARGUMENTS, rows, noun="shapes"),),
+        advice=(
+            fix,
+            "The message names no argument: `hlo memspace DUMP` lists those that are donated and those that are not.",
+        ),
+        numbers={"arguments": len(avals), "bytes": sum(known)},
+        next=("hlo help memory",),
+    )
+
+
+def _bytes_of(aval: str) -> int | None:
+    try:
+        return parse_shape(shape_text(aval.replace(" ", ""))).logical_bytes
+    except HloError:
+        return None
+
+
+# --- register spills ---
+
+_SPILL: Final = lazy_regex(
+    r"in function\s+'(?P<kernel>[^']+)',?\s+(?P<stores>\d+)\s+bytes\s+spill\s+stores,?\s+(?P<loads>\d+)\s+"
+    r"bytes\s+spill\s+loads"
+)
+_PTXAS: Final = lazy_regex(
+    r"(?:Compiling entry function|Function properties for)\s+'?(?P<kernel>[\w.$]+)'?(?:(?!Compiling entry"
+    r"|Function properties)[\s\S]){0,400}?"
+    r"(?P<stores>\d+)\s+bytes\s+spill\s+stores,\s+(?P<loads>\d+)\s+bytes\s+spill\s+loads"
+)
+_SPILLS: Final = (
+    Column("kernel", "kernel", "name", role="name"),
+    Column("stores", "stores per thread", "bytes", exact=True),
+    Column("loads", "loads per thread", "bytes", exact=True),
+)
+_TRITON: Final = ("gemm_fusion", "triton", "nested_gemm", "__triton", "softmax_fusion")
+
+
+def _spills(pasted: PastedText) -> Report | None:
+    found: dict[str, tuple[int, int]] = {}
+    for match in (*_SPILL.finditer(pasted.text), *_PTXAS.finditer(pasted.text)):
+        stores, loads = int(match["stores"]), int(match["loads"])
+        old = found.get(match["kernel"], (0, 0))
+        if stores or loads:
+            found[match["kernel"]] = max(old[0], stores), max(old[1], loads)
+    if not found:
+        if "bytes spill stores" not in pasted.text and "spilled" not in pasted.text:
+            return None
+        return text_report(pasted, "No kernel spills registers", advice=("All spill stores and loads are 0 bytes.",))
+    ordered = sorted(found.items(), key=lambda each: -sum(each[1]))
+    listed = ", ".join(f"{kernel} ({stores:,} + {loads:,} bytes per thread)" for kernel, (stores, loads) in ordered[:2])
+    more = f", and {len(ordered) - 2:,} more" if len(ordered) > 2 else ""
+    triton = [kernel for kernel, _ in ordered if kernel.startswith(_TRITON)]
+    means = [
+        (
+            "A kernel with more values than registers keeps some in local memory, which is slower. This is a "
+            "warning, not an "
+            "error: results are right."
+        )
+    ]
+    if triton:
+        means.append(
+            f"{' and '.join(triton[:2])} {'is a' if len(triton) == 1 else 'are'} Triton "
+            f"{'candidate' if len(triton) == 1 else 'candidates'} of autotuning, which probably drops "
+            f"such a configuration."
+        )
+    return text_report(
+        pasted,
+        f"{format_count(len(found), 'kernels')} {verb(len(found), 'spills', 'spill')} registers: {listed}{more}",
+        means=means,
+        tables=(Table("kernels", _SPILLS, tuple((k, s, ld) for k, (s, ld) in ordered), noun="kernels"),),
+        advice=(
+            (
+                "If a kernel stays slow, `hlo profile TRACE` shows its time; a smaller fusion or tile needs "
+                "fewer registers."
+            ),
+        ),
+        numbers={"kernels": len(found), "bytes": sum(map(sum, found.values()))},
+    )
+
+
+# --- collectives that wait ---
+
+_WAITING: Final = lazy_regex(
+    r"This thread has been waiting for `(?P<name>[^`]*)`? for (?P<seconds>\d+) ?s\w* and may be stuck\.?"
+    r"(?:\s+(?:Expected (?P<expected>\d+) threads to join|All (?P<all>\d+) threads joined))?"
+)
+_ENDED: Final = lazy_regex(
+    r"Termination timeout for `(?P<name>[^`]*)` of (?P<seconds>\d+) seconds exceeded"
+    r"(?:[^\n]*?(?:Expected (?P<expected>\d+) threads[^\n]*?(?:only (?P<arrived>\d+) of them)?|All "
+    r"(?P<all>\d+) threads joined))?"
+)
+_UNSTUCK: Final = lazy_regex(
+    r"is unstuck waiting for `(?P<name>[^`]*)` after (?P<time>[\d.]+ ?(?:ms|us|s|m|h)?(?:[\d.]+s)?)"
+)
+_ARRIVED: Final = lazy_regex(r"Expected (\d+) threads to join the rendezvous, but only (\d+) of them")
+_THREAD: Final = lazy_regex(r"(?:[IWEF]\d{4,8} [\d:.]+ +|: [IWEF] +|^[IWEF] +)(\d+)(?= [^\s\]]+\.cc:\d+\])")
+_RUN: Final = lazy_regex(r"run_id=(?:RunId: ?)?(\d+)|RunId: (\d+)")
+_OPERATION: Final = lazy_regex(
+    r"(all-reduce|all-gather|all-to-all|reduce-scatter|collective-permute|collective-broadcast|ragged-all-to-all"
+    r"|AllReduce|AllGather|AllToAll|ReduceScatter|CollectivePermute|send|recv)\b",
+    2,
+)
+_MESSAGE: Final = lazy_regex(r"has been waiting for|Termination timeout for|is unstuck waiting for")
+
+
+@dataclass(frozen=True, slots=True)
+class _Wait:
+    """A rendezvous in a log: what waits, the threads in it here, and how it ended."""
+
+    name: str
+    seconds: int
+    expected: int | None
+    all_joined: bool
+    threads: tuple[str, ...]
+    arrived: int | None
+    ended_after: int | None
+    unstuck_after: str | None
+
+
+def _stuck(pasted: PastedText) -> Report | None:
+    waits = list(_waits(pasted.given or pasted.text))
+    if not waits:
+        return None
+    first = next((each for each in waits if each.ended_after), None) or next(
+        (each for each in waits if not each.unstuck_after), waits[0]
+    )
+    columns = (
+        Column("waits_for", "waits for"),
+        Column("threads", "threads here", "count"),
+        Column("expected", "expected", "count"),
+        Column("seconds", "waited", "seconds"),
+        Column("end", "end"),
+    )
+    rows = tuple(
+        (each.name, len(each.threads) or None, each.expected, float(each.seconds) if each.seconds else None, _end(each))
+        for each in waits
+    )
+    return text_report(
+        pasted,
+        _stuck_answer(first),
+        means=tuple(_stuck_meaning(first)),
+        tables=(Table("waits", columns, rows, noun="rendezvous", person=len(rows) > 1),),
+        advice=tuple(_stuck_advice(first)),
+        numbers={
+            "waits": len(waits),
+            "expected": first.expected,
+            "threads": len(first.threads) or None,
+            "seconds": first.seconds or first.ended_after,
+        },
+        next=("hlo help sharding",),
+    )
+
+
+def _waits(text: str) -> Iterator[_Wait]:
+    """The rendezvous that a log names, each once, in order."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for line in _entries(text):
+        for kind, pattern in (("waiting", _WAITING), ("ended", _ENDED), ("unstuck", _UNSTUCK)):
+            if (match := pattern.search(line)) is not None:
+                entry = found.setdefault(match["name"], {"waiting": [], "ended": [], "unstuck": [], "thread": []})
+                entry[kind].append(line)
+                if (thread := _THREAD.search(line)) is not None:
+                    entry["thread"].append(thread[1])
+    for name, entry in found.items():
+        waiting = [m for line in entry["waiting"] if (m := _WAITING.search(line))]
+        ended = [m for line in entry["ended"] if (m := _ENDED.search(line))]
+        unstuck = [m for line in entry["unstuck"] if (m := _UNSTUCK.search(line))]
+        groups = [match.groupdict() for match in (*waiting, *ended)]
+        counts = [int(each["expected"] or each["all"]) for each in groups if each["expected"] or each["all"]]
+        arrived = [int(m[2]) for line in entry["ended"] if (m := _ARRIVED.search(line))]
+        yield _Wait(
+            name=name,
+            seconds=max((int(match["seconds"]) for match in waiting), default=0),
+            expected=counts[0] if counts else None,
+            all_joined=any(each["all"] for each in groups),
+            threads=tuple(dict.fromkeys(entry["thread"])),
+            arrived=arrived[0] if arrived else None,
+            ended_after=max((int(match["seconds"]) for match in ended), default=0) or None,
+            unstuck_after=unstuck[-1]["time"].strip() if unstuck else None,
+        )
+
+
+def _entries(text: str) -> Iterator[str]:
+    """The messages of a log on one line each: from each message to the next, with the prefix before it."""
+    lines = text.split("\n")
+    entry = list[str]()
+    for line in lines:
+        if _MESSAGE.search(line) and entry:
+            yield " ".join(" ".join(entry).split())
+            entry = []
+        entry.append(line)
+    yield " ".join(" ".join(entry).split())
+
+
+def _subject(wait: _Wait) -> str:
+    operation = _OPERATION.search(wait.name)
+    run = _RUN.search(wait.name)
+    words = f"{_article(operation[1])} {operation[1]}" if operation else f"`{wait.name}`"
+    return words + (f" of run {run[1] or run[2]}" if run else "")
+
+
+def _spaced(time: str) -> str:
+    """A time with a space before its unit, as in 14.2 s."""
+    return _UNIT.sub(r"\1 \2", time)
+
+
+_UNIT: Final = lazy_regex(r"(\d)(us|ms|s|m|h)\b")
+
+
+def _article(word: str) -> str:
+    return "An" if word[0] in "aeiouAEIOU" else "A"
+
+
+def _stuck_answer(wait: _Wait) -> str:
+    subject = _subject(wait)
+    if wait.unstuck_after and not wait.ended_after:
+        return f"False alarm: the thread that waited for {subject} went on after {_spaced(wait.unstuck_after)}"
+    if wait.all_joined:
+        words = f"{subject} is stuck: all {wait.expected} threads joined, but the leader has not finished it"
+    elif wait.expected:
+        words = f"{subject} waits for {format_count(wait.expected, 'devices')}"
+        here = wait.arrived if wait.arrived is not None else len(wait.threads)
+        if here and here < wait.expected:
+            words += (
+                f"; {format_count(here, 'threads')} {verb(here, 'is', 'are')} in it here, {wait.expected - here} not"
+            )
+    else:
+        words = f"{subject} has been waiting"
+        words += f" for {wait.seconds} s" if wait.seconds else ""
+    return words + (f"; the process ended after {wait.ended_after} s" if wait.ended_after else "")
+
+
+def _stuck_meaning(wait: _Wait) -> Iterator[str]:
+    if wait.unstuck_after and not wait.ended_after:
+        yield "The threads joined late, or the leader was slow: the machine is overloaded, or the timeout is too short."
+        return
+    if wait.threads:
+        missing = (wait.expected or 0) - len(wait.threads)
+        more = f", so {missing} others of this process have not come" if missing > 0 and not wait.all_joined else ""
+        yield f"Threads in it: {', '.join(wait.threads)}{more}."
+    if wait.all_joined:
+        yield "All threads of this process came: a device, the network, or another process does not answer."
+    if wait.seconds:
+        yield f"The first warning came after {wait.seconds} s."
+
+
+def _stuck_advice(wait: _Wait) -> Iterator[str]:
+    if wait.unstuck_after and not wait.ended_after:
+        yield (
+            "Nothing has to be done. A longer timeout hides the warning "
+            "(xla_gpu_executable_warn_stuck_timeout_seconds)."
+        )
+        return
+    yield (
+        "Look for what the missing devices do in place of it: another program, an exception in their "
+        "thread, a slow host "
+        "callback, or fewer CPU cores than devices. With several processes, compare their programs: set "
+        "XLA_FLAGS=--xla_dump_to=DIR in each, and run `hlo diff DIR1 DIR2`."
+    )
+
+
+def _end(wait: _Wait) -> str:
+    if wait.ended_after:
+        return f"process ended after {wait.ended_after} s"
+    return f"went on after {wait.unstuck_after}" if wait.unstuck_after else "still waiting"
+
+
+# --- computation on the host ---
+
+_ON_HOST: Final = lazy_regex(
+    r"Found an instruction \(\"?(?P<name>[^\"()]+)\"?\) which does device compute in host memory space"
+)
+
+
+def _host_compute(pasted: PastedText) -> Report | None:
+    text = " ".join(pasted.text.split())
+    counts = Counter(match["name"].strip() for match in _ON_HOST.finditer(text))
+    if not counts:
+        return None
+    names = list(counts)
+    listed = (
+        " and ".join(names)
+        if len(names) < 3
+        else f"{', '.join(names[:3])}" + (f", and {len(names) - 3} more" if len(names) > 3 else "")
+    )
+    rows = tuple(counts.items())
+    columns = (Column("instruction", "instruction", "name", role="name"), Column("warnings", "warnings", "count"))
+    return text_report(
+        pasted,
+        f"{listed} {verb(len(names), 'runs', 'run')} on the host, "
+        f"because {verb(len(names), 'its', 'their')} inputs are "
+        "in host memory",
+        means=("XLA moves such an instruction to the host CPU, which is usually very slow.",),
+        tables=(Table("instructions", columns, rows, noun="instructions", person=len(rows) > 1),),
+        advice=(
+            (
+                "Move the inputs to the device first: jax.device_put(x, jax.memory.Space.Device), or a sharding with "
+                'memory_kind="device". To keep them on the host on purpose, use compute_on("device_host").'
+            ),
+            f"`hlo parse DUMP --explain {names[0]}` shows where the inputs come from.",
+        ),
+        numbers={"instructions": len(names), "warnings": sum(counts.values())},
+    )
+
+
+# --- arrays that become constants of the program ---
+
+_CAPTURED: Final = lazy_regex(
+    r"constants (?:were )?captured during lowering\s+\((?P<size>[\d.]+ ?[KMGT]?i?B)\s+total\)"
+)
+_CONSTANT: Final = lazy_regex(
+    r"Constant <class '(?P<type>[^']+)'>, (?P<shape>\w+\[[\d,]*\])\S*, (?P<size>[\d.]+ ?[KMGT]?i?B) "
+    r"captured at:\s+(?P<place>\S[^\n]*)?"
+)
+
+
+def _captured_constants(pasted: PastedText) -> Report | None:
+    match = _CAPTURED.search(pasted.text)
+    if match is None:
+        return None
+    rows = tuple(
+        (size_of(each["size"]), each["shape"], (each["place"] or "").strip() or None)
+        for each in _CONSTANT.finditer(pasted.text)
+    )
+    columns = (Column("bytes", "size", "bytes"), Column("shape", "shape", "shape"), Column("place", "captured at"))
+    largest = f"; the largest is {rows[0][1]}" if rows else ""
+    advice = [
+        (
+            "Pass the arrays as arguments of the jitted function, such as parameters or a table, in place of "
+            "closing over them."
+        )
+    ]
+    if not rows:
+        advice.append("To see where they are used, set JAX_CAPTURED_CONSTANTS_REPORT_FRAMES=-1 and run again.")
+    return text_report(
+        pasted,
+        f"{_short(match['size'])} of arrays are closed over and become constants of the program{largest}",
+        means=(
+            (
+                "Constants are copied into the lowered program and the executable: compiling takes longer, "
+                "and the memory is "
+                "needed twice."
+            ),
+        ),
+        tables=(Table("constants", columns, rows, noun="constants"),) if rows else (),
+        advice=advice,
+        numbers={"bytes": size_of(match["size"])},
+    )
+
+
+def _short(size: str) -> str:
+    """A size as the text has it, without zeros at the end.
+
+    >>> _short("3.20GB"), _short("512MB")
+    ('3.2 GB', '512 MB')
+    """
+    number = size.rstrip("KMGTiB ")
+    unit = size[len(number) :].strip()
+    return f"{number.rstrip('0').rstrip('.') if '.' in number else number} {unit}"
