@@ -214,7 +214,7 @@ def join_hosts(hosts: Sequence[Stepped]) -> Stepped:
         windows.append(replace(host.windows, steps=numbers[host.windows.steps]))
     names = ("steps", "devices", "begins_ps", "ends_ps")
     joined = StepWindows(*(np.concatenate([getattr(each, name) for each in windows]) for name in names))
-    source = next((h.source for h in hosts if h.steps), "annotation")
+    source: StepSource = next((h.source for h in hosts if h.steps), "annotation")
     return Stepped(tuple(found.values()), np.concatenate(parts), joined, source)
 
 

@@ -80,7 +80,7 @@ def window_of(profile: Profile, step: int | None) -> Window:
     begins = occurrences.begins_ps[own]
     begin = min([*bounds[:1], *([int(begins.min())] if len(begins) else [])], default=0)
     end = max([*bounds[1:], *([int(occurrences.ends_ps[own].max())] if len(begins) else [])], default=0)
-    rows = np.flatnonzero(shared & (occurrences.begins_ps < end) & (occurrences.ends_ps > begin))
+    rows = np.flatnonzero(own | (shared & (occurrences.begins_ps < end) & (occurrences.ends_ps > begin)))
     rows = rows[np.lexsort((-occurrences.durations_ps[rows], occurrences.begins_ps[rows]))].astype(np.int64)
     pairs = np.stack((occurrences.devices[rows], occurrences.lines[rows]))
     distinct, codes = np.unique(pairs, axis=1, return_inverse=True)

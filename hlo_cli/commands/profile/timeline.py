@@ -47,9 +47,10 @@ def report_of_timeline(measured: Measured, step: str | None) -> Report:
         slots = [slot for slot in slots if slot.operation in chosen]
     name = None if at is None else profile.steps[at].name
     seconds = window.seconds if at is None else profile.steps[at].duration_ps * PS
+    own = len(slots) if at is None or measured.is_narrowed else int((profile.step_codes[window.rows] == at).sum())
     return Report(
         "profile",
-        _answer(window, slots, name, seconds),
+        _answer(window, slots, name, seconds, own),
         version=1,
         numbers={
             "step": name,
@@ -57,6 +58,7 @@ def report_of_timeline(measured: Measured, step: str | None) -> Report:
             "seconds": window.seconds,
             "step_seconds": None if at is None else seconds,
             "events": len(slots),
+            "step_events": own,
             "lanes": len(window.lanes),
         },
         parts=(facts_of(measured), _figure(window), _table(window, slots)),
@@ -71,10 +73,14 @@ def _notes(measured: Measured) -> Iterator[Diagnostic]:
         yield Diagnostic("note", f"showing the devices of {host}; the clocks of hosts differ")
 
 
-def _answer(window: Window, slots: Sequence[Slot], name: str | None, seconds: float) -> str:
-    """How long the step took, as all screens have it; events may begin before it or end after it."""
+def _answer(window: Window, slots: Sequence[Slot], name: str | None, seconds: float, own: int) -> str:
+    """How long the step took, as all screens have it; events may begin before it or end after it.
+
+    `own` are the events of the step; those of others are shown, too, if they run at the same time.
+    """
     place = "The trace" if name is None else f"Step {name}"
-    words = f"{place} takes {format_seconds(seconds)}: {format_count(len(slots), 'events')}"
+    words = f"{place} takes {format_seconds(seconds)}: {format_count(own, 'events')}"
+    words += f" and {len(slots) - own:,} of other steps" if len(slots) > own else ""
     words += f" on {format_count(len(window.lanes), 'lines')}"
     is_longer = window.seconds - seconds > PS
     return f"{words}, within {format_seconds(window.seconds)}" if is_longer else words
