@@ -13,7 +13,7 @@ import click
 
 from hlo_cli.commands.shared.io_options import OutputOptions, is_terminal
 from hlo_cli.commands.shared.tables import check_table_options, other_tables, with_table, writes_rows
-from hlo_cli.source import Diagnostic, HloError
+from hlo_cli.source import INTERNAL_ERROR, INTERNAL_ERROR_CODE, Diagnostic, HloError
 
 if TYPE_CHECKING:
     from hlo_cli.report.report import Report
@@ -70,7 +70,7 @@ def _extension_note(output: OutputOptions) -> tuple[Diagnostic, ...]:
 def print_diagnostics(
     notes: Sequence[Diagnostic], errors: Sequence[Diagnostic], output: OutputOptions, *, read: str = ""
 ) -> int:
-    """Writes notes and errors to standard error; the exit code is 2 if there are errors."""
+    """Writes notes and errors to standard error; the exit code is 2 if there are errors, 70 if one is a bug of ours."""
     if sys.stdout is not None:
         sys.stdout.flush()
     if output.quiet:
@@ -84,7 +84,8 @@ def print_diagnostics(
         click.echo(chunk, err=True, nl=False, color=True)
     for chunk in render_diagnostics(errors, style, summary=read) if errors else ():
         click.echo(chunk, err=True, nl=False, color=True)
-    return 2 if errors else 0
+    is_bug = any(INTERNAL_ERROR in each.message for each in errors)
+    return INTERNAL_ERROR_CODE if is_bug else 2 if errors else 0
 
 
 def print_quoted(diagnostic: Diagnostic, output: OutputOptions) -> None:
