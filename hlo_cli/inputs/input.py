@@ -192,7 +192,12 @@ def glob_paths(pattern: str) -> list[str] | None:
     if not paths:
         hint = f"to explain a shape, run `hlo layout {quote(pattern)}`" if _SHAPE.match(pattern) else None
         raise HloError(f"no files match '{pattern}'", hint=hint)
-    return skip_auxiliary(paths)
+    # of a pipe that has a dump's name, nothing may ever come; a link that leads nowhere is an error when it is read
+    return skip_auxiliary([path for path in paths if os.path.isfile(path) or os.path.isdir(path) or _is_broken(path)])
+
+
+def _is_broken(path: str) -> bool:
+    return not os.path.exists(path)
 
 
 def _of_glob(paths: Sequence[str], pattern: str, request: _Request) -> Iterator[Input]:

@@ -76,9 +76,7 @@ def in_order(
 class _Team(Generic[Item, Result]):
     """Worker processes, each with at most one item, and the items not yet assigned."""
 
-    def __init__(
-        self, function: Callable[[Item], Result], items: Iterable[Item], jobs: int, timeout: float
-    ) -> None:
+    def __init__(self, function: Callable[[Item], Result], items: Iterable[Item], jobs: int, timeout: float) -> None:
         self._function = function
         self._numbered = enumerate(items)
         self._jobs = max(jobs, 1)
