@@ -72,11 +72,10 @@ _COLLECTED_AFTER: Final = 50_000
 
 def main(arguments: Sequence[str] | None = None, *, standalone: bool = True) -> int:
     """Runs one command line and returns its exit code; if `standalone`, ends the process with that code instead."""
-    if standalone:
-        gc.set_threshold(_COLLECTED_AFTER)
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         if standalone:
+            gc.set_threshold(_COLLECTED_AFTER)
             _prepare_streams()
         code = _dispatch(words)
         if sys.stdout is not None:

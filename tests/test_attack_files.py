@@ -318,6 +318,91 @@ def test_with_a_closed_stdout_files_are_written(dump: Path) -> None:
     assert (done.returncode, (dump.parent / "x.json").read_text()[0]) == (0, "{")
 
 
+# --- what is no file ---
+
+
+@pytest.mark.parametrize(
+    ("path", "hint"),
+    [
+        ("gs://bucket/m.txt", "run `gcloud storage cat gs://bucket/m.txt | hlo parse -`"),
+        ("s3://bucket/a b.txt", "run `aws s3 cp 's3://bucket/a b.txt' - | hlo parse -`"),
+        ("https://host/m.txt?raw=1", "run `curl -fsSL 'https://host/m.txt?raw=1' | hlo parse -`"),
+        ("gs://bucket/dump/", "copy it first: run `gcloud storage cp -r gs://bucket/dump/ dump/`"),
+        ("gs://bucket/*.txt", "copy it first: run `gcloud storage cp -r 'gs://bucket/*.txt' dump/`"),
+        ("file:///tmp/m.txt", "pass /tmp/m.txt"),
+        ("cns://cell/m.txt", "copy the file to this machine first"),
+    ],
+)
+@pytest.mark.parametrize(
+    "line", [(), ("memspace",), ("profile",), ("lint", "m.hlo", "--expect"), ("run", "m.hlo", "--args")]
+)
+def test_urls_are_piped(
+    path: str, hint: str, line: tuple[str, ...], dump: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert hlo(*line, path) == 2
+    assert capsys.readouterr().err == f"error: {path} is a URL, and hlo reads local files\n  help: {hint}\n"
+
+
+@pytest.mark.parametrize("name", ["dump.zip", "dump.tar", "dump.tar.gz"])
+def test_archives_are_extracted(name: str, dump: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    import shutil
+
+    ending = name.partition(".")[2]
+    shutil.make_archive("dump", {"zip": "zip", "tar": "tar", "tar.gz": "gztar"}[ending], dump.parent, "m.hlo")
+    assert hlo("memspace", name) == 2
+    command = "unzip -d dump dump.zip" if ending == "zip" else f"mkdir dump && tar -xf {name} -C dump"
+    assert capsys.readouterr().err.endswith(f"  help: extract it: run `{command}`, and pass dump/\n")
+
+
+INTERRUPTING = """
+import builtins, os, signal
+imported = builtins.__import__
+
+def interrupted(name, globals=None, locals=None, fromlist=(), level=0):
+    if name == {name!r}:
+        os.kill(os.getpid(), signal.SIGINT)
+    return imported(name, globals, locals, fromlist, level)
+
+builtins.__import__ = interrupted
+import weakref
+
+class Left: pass
+
+def interrupt_in_a_callback(_):
+    if {name!r} == "callback":
+        os.kill(os.getpid(), signal.SIGINT)
+        sum(range(10))
+
+import sys
+sys.argv[1:] = ["layout", "f32[8]"]
+from hlo_cli.__main__ import main
+if {name!r} == "callback":
+    import hlo_cli.cli
+
+    def with_callback(*_, **__):
+        left = Left()
+        kept = weakref.ref(left, interrupt_in_a_callback)
+        del left
+        return 0
+
+    hlo_cli.cli.main = with_callback
+main()
+"""
+
+
+@linux_only
+@pytest.mark.parametrize("name", ["hlo_cli.cli", "click", "hlo_cli.commands.shared.group", "callback"])
+def test_an_interrupt_during_imports_is_quiet(name: str, dump: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTING.format(name=name)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
 # --- workers ---
 
 

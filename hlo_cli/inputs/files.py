@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import io
 import os
+import re
 import stat
 import sys
 from collections.abc import Iterator
@@ -35,6 +36,26 @@ _BINARY: tuple[tuple[bytes, str], ...] = (
     (b"ML\xefR", "MLIR bytecode"),
     (b"\xcf\xfa\xed\xfe", "a Mach-O object file"),
 )
+_URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]{0,20}+)://")
+_LONGEST_URL: Final = 500
+_DOWNLOADS: Final = {
+    "gs": "gcloud storage cat {}",
+    "s3": "aws s3 cp {} -",
+    "hdfs": "hdfs dfs -cat {}",
+    "http": "curl -fsSL {}",
+    "https": "curl -fsSL {}",
+    "ftp": "curl -fsSL {}",
+}
+"""The commands that write what a URL names to standard output, by scheme."""
+_COPIES: Final = {
+    "gs": "gcloud storage cp -r {} dump/",
+    "s3": "aws s3 cp --recursive {} dump/",
+    "hdfs": "hdfs dfs -get {} dump/",
+    "http": "wget -r -np {}",
+    "https": "wget -r -np {}",
+    "ftp": "wget -r -np {}",
+}
+"""The commands that copy a directory."""
 _PASS_A_DUMP = "pass the HLO dump, such as *after_optimizations.txt"
 _FIRST_FIELD = b"\n"
 """First bytes of protos that hold a module: field 1, length-delimited; the name or a message."""
@@ -70,6 +91,8 @@ def open_bounded(path: str, *, limit: int = MAX_FILE_BYTES, stream_bytes: int | 
     >>> with open_bounded("/dev/zero", limit=8) as file: file.read(4)
     b'\\x00\\x00\\x00\\x00'
     """
+    if not os.path.lexists(path) and (error := url_error(path)) is not None:
+        raise error
     with open(path, "rb", buffering=0) as file:  # a buffer would need the memory of a second copy
         status = os.fstat(file.fileno())
         is_regular = stat.S_ISREG(status.st_mode)
@@ -183,6 +206,8 @@ def decode(data: bytes, name: str, *, maximum_bytes: int = MAXIMUM_BYTES) -> str
 
 def missing(path: str) -> HloError:
     """The error for a missing path, with the nearest existing name."""
+    if (error := url_error(path)) is not None:
+        return error
     folder, base = os.path.split(path)
     if not os.path.isdir(folder or "."):
         return HloError(f"directory '{folder}' not found")
@@ -194,6 +219,29 @@ def missing(path: str) -> HloError:
     near = longer[0] if longer else nearest(base[:255], names)
     hint = did_you_mean(os.path.join(folder, near) if near else None)
     return HloError(f"file '{path}' not found" if path else "empty file name", hint=hint)
+
+
+def url_error(path: str) -> HloError | None:
+    """The error for a URL in place of a path, with the command that pipes its content; None for other names.
+
+    >>> print(url_error("gs://bucket/dump/module.txt"))
+    error: gs://bucket/dump/module.txt is a URL, and hlo reads local files
+      help: run `gcloud storage cat gs://bucket/dump/module.txt | hlo parse -`
+    >>> url_error("dump/module.txt")
+    """
+    if (found := _URL.match(path)) is None:
+        return None
+    from shlex import quote  # rarely needed
+
+    message = f"{path[:_LONGEST_URL]} is a URL, and hlo reads local files"
+    scheme = found[1].lower()
+    if scheme == "file":
+        return HloError(message, hint=f"pass {quote(path[found.end() :] or '/')}")
+    if (tool := _DOWNLOADS.get(scheme)) is None or len(path) > _LONGEST_URL:
+        return HloError(message, hint="copy the file to this machine first")
+    if path.endswith("/") or "*" in path:
+        return HloError(message, hint=f"copy it first: run `{_COPIES[scheme].format(quote(path))}`")
+    return HloError(message, hint=f"run `{tool.format(quote(path))} | hlo parse -`")
 
 
 def unreadable(path: str, error: Exception) -> HloError:
@@ -213,6 +261,14 @@ def read_bounded(stream: BinaryIO, name: str, maximum_bytes: int) -> bytes:
     return data
 
 
+def _extracting(name: str, command: str) -> str:
+    """The hint for an archive, whose dumps have their names and siblings only in a directory."""
+    from shlex import quote  # rarely needed
+
+    shown = "FILE" if name == STDIN else quote(name)
+    return f"extract it: run `{command.format(shown)}`, and pass dump/"
+
+
 def _is_text_or_proto(head: bytes, name: str) -> None:
     """Raises HloError for the first bytes of what is neither text, nor a proto, nor compressed."""
     if compression_of(head) is None and not head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
@@ -223,9 +279,10 @@ def _is_binary(head: bytes, name: str) -> bool:
     """Whether data is a proto, by its first field; HloError for other binary data."""
     for magic, what in _BINARY:
         if head.startswith(magic):
-            raise HloError(f"{name} is not HLO text; it looks like {what}", hint=_PASS_A_DUMP)
+            hint = _extracting(name, "unzip -d dump {}") if what == "a zip archive" else _PASS_A_DUMP
+            raise HloError(f"{name} is not HLO text; it looks like {what}", hint=hint)
     if head[257:262] == b"ustar":
-        raise HloError(f"{name} is a tar archive", hint="extract it and pass a file or directory")
+        raise HloError(f"{name} is a tar archive", hint=_extracting(name, "mkdir dump && tar -xf {} -C dump"))
     sample = head[:4096]
     controls = len(sample) - len(sample.translate(None, _CONTROL))
     if b"\0" not in head and controls * 50 <= len(sample):

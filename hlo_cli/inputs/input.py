@@ -29,7 +29,7 @@ from hlo_cli.inputs.dumps import (
     siblings_of,
     skip_auxiliary,
 )
-from hlo_cli.inputs.files import STDIN, missing, read_file, read_stdin
+from hlo_cli.inputs.files import STDIN, missing, read_file, read_stdin, url_error
 from hlo_cli.inputs.texts import modules_in_text
 from hlo_cli.source import HloError, Source
 
@@ -189,6 +189,8 @@ def glob_paths(pattern: str) -> list[str] | None:
     if len(pattern) > LONGEST_PATTERN or not glob.has_magic(pattern):
         return None
     paths = sorted(glob.glob(pattern, recursive=True))
+    if not paths and (error := url_error(pattern)) is not None:
+        raise error
     if not paths:
         hint = f"to explain a shape, run `hlo layout {quote(pattern)}`" if _SHAPE.match(pattern) else None
         raise HloError(f"no files match '{pattern}'", hint=hint)

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable
 from fnmatch import translate
 from typing import Final, TypeAlias
+from warnings import catch_warnings, simplefilter
 
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.where import Call, Text, Where
@@ -141,7 +142,7 @@ def expression_matcher(pattern: str) -> Matcher:
     >>> matches("loop_add_fusion.14"), matches("add.1")
     (True, False)
     """
-    found = re.compile(pattern, re.DOTALL).search
+    found = _compiled(pattern, re.DOTALL).search
     if _SIMPLE.isdisjoint(pattern):
         return lambda value: found(value[:MAX_MATCHED_LENGTH]) is not None
     parts = _Reader(pattern).read().parts
@@ -159,6 +160,13 @@ def expression_matcher(pattern: str) -> Matcher:
         return literal in text and automaton.matches(text)
 
     return matches
+
+
+def _compiled(pattern: str, flags: int) -> re.Pattern[str]:
+    """The pattern compiled, without warnings of Python about what it may mean one day, as in `[[]`."""
+    with catch_warnings():
+        simplefilter("ignore")
+        return re.compile(pattern, flags)
 
 
 class _Unsupported(ValueError):
@@ -416,7 +424,7 @@ class _Automaton:
         match tree:
             case _Character(atom, flags):
                 place = self._place()
-                test = self._tests.setdefault((atom, flags), re.compile(atom, flags).fullmatch)
+                test = self._tests.setdefault((atom, flags), _compiled(atom, flags).fullmatch)
                 self._taking[place] = test, target
                 return place
             case _Assertion():

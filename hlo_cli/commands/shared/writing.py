@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from hlo_cli.commands.shared.io_options import OutputOptions, is_terminal
-from hlo_cli.commands.shared.tables import check_table_options, other_tables, with_table, writes_rows
+from hlo_cli.commands.shared.tables import check_table_options, formula_note, other_tables, with_table, writes_rows
 from hlo_cli.source import INTERNAL_ERROR, INTERNAL_ERROR_CODE, Diagnostic, HloError
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def write_report(report: Report, output: OutputOptions, errors: Sequence[Diagnos
     lists_findings = whole.has_findings and (output.table is None or not writes_rows(output))
     render = renderer(output.format, person=output.is_for_person, findings=lists_findings, graph=whole.has_graph)
     write(render(arranged, output.style(1)), output.path)
-    notes = (*other_tables(whole, output), *_extension_note(output), *notes)
+    notes = (*other_tables(whole, output), *_extension_note(output), *formula_note(arranged, output), *notes)
     return print_diagnostics(notes, errors, output, read=read)
 
 
