@@ -1,6 +1,35 @@
-"""Runs `hlo` for `python -m hlo_cli`."""
+"""Runs `hlo`, as the installed script and for `python -m hlo_cli`: Ctrl-C ends it quietly from its first import on."""
 
-from hlo_cli.cli import main
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False  # importing typing would cost as much as starting Python
+if TYPE_CHECKING:
+    from typing import Final
+
+_INTERRUPTED: Final = 130
+"""What a shell makes of SIGINT: 128 and the number of the signal."""
+
+
+def main() -> int:
+    """Runs the command line of the process, and ends the process."""
+    sys.unraisablehook = _end_quietly
+    try:
+        from hlo_cli.cli import main as run
+
+        return run()
+    except KeyboardInterrupt:
+        os._exit(_INTERRUPTED)
+
+
+def _end_quietly(unraisable: sys.UnraisableHookArgs) -> None:
+    """Ends the process for Ctrl-C in a callback, where Python shows the exception and goes on."""
+    if issubclass(unraisable.exc_type, KeyboardInterrupt):
+        os._exit(_INTERRUPTED)
+    sys.__unraisablehook__(unraisable)
+
 
 if __name__ == "__main__":
     main()

@@ -5,6 +5,7 @@ The screens are plain text and need no imports: `hlo --help` takes little longer
 
 from __future__ import annotations
 
+import errno
 import gc
 import io
 import os
@@ -59,29 +60,36 @@ QUESTIONS: Final = (
 
 COMPLETION_VARIABLE: Final = "_HLO_COMPLETE"
 
+_INTERRUPTED: Final = 130
+"""What a shell makes of SIGINT: 128 and the number of the signal."""
+
+_LONGEST_COMMAND: Final = 300
+"""Characters of the command in the line about an internal error; a pasted text may be an argument."""
+
 _COLLECTED_AFTER: Final = 50_000
 """Threshold of the garbage collector: objects that a command imports and reads stay live until it ends."""
 
 
 def main(arguments: Sequence[str] | None = None, *, standalone: bool = True) -> int:
     """Runs one command line and returns its exit code; if `standalone`, ends the process with that code instead."""
-    if standalone:
-        gc.set_threshold(_COLLECTED_AFTER)
-    if standalone and isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout = _buffered(sys.stdout)
-        sys.stdout.reconfigure(errors="backslashreplace")
+    words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        code = _dispatch(list(sys.argv[1:] if arguments is None else arguments))
+        if standalone:
+            gc.set_threshold(_COLLECTED_AFTER)
+            _prepare_streams()
+        code = _dispatch(words)
         if sys.stdout is not None:
             sys.stdout.flush()
     except BrokenPipeError:
         code = 0
-    except KeyboardInterrupt:
-        code = 130
+    except KeyboardInterrupt as stop:
+        code = getattr(stop, "exit_code", _INTERRUPTED)
     except MemoryError:
         code = _print_error("out of memory")
     except OSError as error:
         code = _print_error(f"{error.filename or 'output'}: {error.strerror or error}")
+    except Exception as error:  # noqa: BLE001 - the last handler: what is not foreseen is a bug, and never "findings"
+        code = _report_internal_error(error, words)
     if standalone:
         os._exit(code)  # everything is written; freeing a large module object by object would only take time
     return code
@@ -211,6 +219,29 @@ def _answer(error: HloError, context: click.Context) -> int:
     return answer_error(error, context)
 
 
+def _prepare_streams() -> None:
+    """Makes standard output a buffered stream that escapes what it cannot encode, or one that reports it is closed."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout = _buffered(sys.stdout)
+        sys.stdout.reconfigure(errors="backslashreplace")
+    elif sys.stdout is None:
+        while os.open(os.devnull, os.O_RDWR) <= 2:  # else the next file that is opened would be standard output
+            pass
+        sys.stdout = io.TextIOWrapper(io.BufferedWriter(_ClosedOutput()), encoding="utf-8")
+
+
+class _ClosedOutput(io.RawIOBase):
+    """Standard output that the caller closed (`>&-`): nothing can be written, which must not pass for success."""
+
+    def writable(self) -> bool:
+        """Always true, so that the error is that of the write."""
+        return True
+
+    def write(self, data: object, /) -> int:
+        """Raises the system's error for a closed file."""
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF), "stdout is closed")
+
+
 def _buffered(stream: io.TextIOWrapper) -> io.TextIOWrapper:
     """The stream with a buffer: an unbuffered one (PYTHONUNBUFFERED) hides that a full disk truncated a text."""
     if not isinstance(stream.buffer, io.RawIOBase):
@@ -232,3 +263,21 @@ def _print_error(message: str) -> int:
     if sys.stderr is not None:
         print(f"error: {message}", file=sys.stderr)
     return 2
+
+
+def _report_internal_error(error: Exception, words: Sequence[str]) -> int:
+    """Writes one line for a bug report, with the traceback if requested, and returns the exit code."""
+    from shlex import join
+
+    from hlo_cli.render.sanitize import sanitize
+    from hlo_cli.source import INTERNAL_ERROR_CODE, internal_error, print_traceback
+
+    command = sanitize(join(("hlo", *words)))
+    if len(command) > _LONGEST_COMMAND:
+        command = f"{command[:_LONGEST_COMMAND]}…"
+    if not {"-v", "--verbose"}.isdisjoint(words):
+        os.environ["HLO_TRACEBACK"] = "1"
+    print_traceback(error)
+    more = "" if os.environ.get("HLO_TRACEBACK") else "; HLO_TRACEBACK=1 shows the traceback"
+    _print_error(sanitize(f"{internal_error(error)}, command: {command}{more}"))
+    return INTERNAL_ERROR_CODE

@@ -6,15 +6,19 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 from hlo_cli.inputs.compression import MAXIMUM_BYTES, compression_of, decompress
-from hlo_cli.inputs.files import STDIN, missing, read_bounded, unreadable
+from hlo_cli.inputs.files import MAX_FILE_BYTES, STDIN, missing, open_bounded, read_bounded, read_bytes, unreadable
 from hlo_cli.inputs.traces import find_traces
 from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
     from hlo_cli.ir.traces.trace import Trace
+
+
+_ANY_SIZE: Final = 1 << 62
+"""A database is not read as a whole."""
 
 
 def read_traces(
@@ -69,16 +73,13 @@ def _read(path: str, stdin: BinaryIO | None, maximum_bytes: int) -> Trace:
         data, name = read_bounded(stream, STDIN, maximum_bytes), STDIN
         return read_trace(decompress(data, name, maximum_bytes=maximum_bytes), name)
     try:
+        with open_bounded(path, limit=_ANY_SIZE if os.path.isfile(path) else maximum_bytes) as file:
+            head = file.read(HEAD)
+            if os.path.isfile(path) and compression_of(head) is None and format_of(head, path) == "database":
+                return read_database(path)
+            data = head if os.path.isfile(path) else head + file.read()
         if os.path.isfile(path):
-            with open(path, "rb", buffering=0) as file:  # a buffer would need the memory of a second copy
-                head = file.read(HEAD)
-                if compression_of(head) is None and format_of(head, path) == "database":
-                    return read_database(path)
-                file.seek(0)
-                data = file.read()
-        else:
-            with open(path, "rb") as pipe:
-                data = read_bounded(pipe, path, maximum_bytes)
+            data = read_bytes(path, limit=MAX_FILE_BYTES)
     except FileNotFoundError:
         raise missing(path) from None
     except (OSError, ValueError) as error:

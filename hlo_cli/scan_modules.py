@@ -16,10 +16,10 @@ from hlo_cli.analysis.query.module_summary import SummaryValue, module_summary
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.each import ModuleRef, list_modules, read_module_ref
 from hlo_cli.inputs.input import Input
-from hlo_cli.inputs.parallel import in_order
+from hlo_cli.inputs.parallel import DEFAULT_TIMEOUT, in_order
 from hlo_cli.ir.module import Module
 from hlo_cli.read_input import read_input
-from hlo_cli.source import Diagnostic, HloError, Source
+from hlo_cli.source import Diagnostic, HloError, Source, internal_error, print_traceback
 
 Answer = TypeVar("Answer")
 Ask = Callable[[Module, Input], Answer]
@@ -95,11 +95,16 @@ def scan(
 
 
 def map_modules(
-    pieces: Iterable[ModuleRef], ask: Ask[Answer], *, jobs: int = 1, strict: bool = False
+    pieces: Iterable[ModuleRef],
+    ask: Ask[Answer],
+    *,
+    jobs: int = 1,
+    strict: bool = False,
+    timeout: float | None = None,
 ) -> Iterator[ScanResult[Answer]]:
     """The result of `ask` for every module in the pieces, in their order.
 
-    With several jobs, `ask` and its answers are pickled.
+    With several jobs, or a `timeout` in seconds for each piece, `ask` and its answers are pickled.
 
     >>> list(map_modules([], lambda module, input: module.name))
     []
@@ -107,11 +112,27 @@ def map_modules(
     reader = Reader(ask, strict)
 
     def lost(piece: ModuleRef) -> tuple[ScanResult[Answer], ...]:
-        problem = "worker process died, possibly out of memory"
-        return (ScanResult(piece.path, problem=problem, errors=(Diagnostic("error", f"{piece.path}: {problem}"),)),)
+        return _without_answer(piece, "worker process died, possibly out of memory")
 
-    for found in in_order(_ReaderAnywhere(reader), pieces, jobs=jobs, lost=lost):
+    def late(piece: ModuleRef) -> tuple[ScanResult[Answer], ...]:
+        return _without_answer(piece, late_problem(timeout))
+
+    results = in_order(_ReaderAnywhere(reader), pieces, jobs=jobs, lost=lost, timeout=timeout, late=late)
+    for found in results:
         yield from reader(found) if isinstance(found, ModuleRef) else found
+
+
+def late_problem(timeout: float | None) -> str:
+    """The problem of an input whose worker process did not answer in time.
+
+    >>> late_problem(30)
+    'no answer within 30 seconds (--timeout)'
+    """
+    return f"no answer within {DEFAULT_TIMEOUT if timeout is None else timeout:g} seconds (--timeout)"
+
+
+def _without_answer(piece: ModuleRef, problem: str) -> tuple[ScanResult[Answer], ...]:
+    return (ScanResult(piece.path, problem=problem, errors=(Diagnostic("error", f"{piece.path}: {problem}"),)),)
 
 
 def _measured(
@@ -157,7 +178,8 @@ class Reader(Generic[Answer]):
             name = module.name or name
             problem = _in_a_line(HloError.of(module.errors)) if module.errors else ""
             return ScanResult(path, name, given.stage, self.ask(module, given), problem, remark=given.remark)
-        except (HloError, OSError, MemoryError, RecursionError) as error:
+        except Exception as error:  # noqa: BLE001 - a bug in one module of many must not lose the others
+            print_traceback(error)
             errors = _excerpts(error, given.source)
             return ScanResult(path, name, given.stage, None, _in_a_line(error), errors, given.remark)
 
@@ -191,8 +213,10 @@ def _excerpts(error: Exception, source: Source | None) -> tuple[Diagnostic, ...]
 
 def _in_a_line(error: Exception) -> str:
     """The first error, with its line and column, and the number of further errors."""
-    if not isinstance(error, HloError):
+    if isinstance(error, OSError | MemoryError):
         return f"{type(error).__name__}: {error}"[:_LONGEST_PROBLEM]
+    if not isinstance(error, HloError):
+        return internal_error(error)
     first, *others = error.diagnostics
     place = first.position
     where = f"line {place.line}, column {place.column}: " if place else ""

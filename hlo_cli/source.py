@@ -259,3 +259,44 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
     similar = (other for other in known if abs(len(other) - len(word)) <= 1 + len(word) // 4)
     close = get_close_matches(word, list(islice(similar, _MOST_COMPARED)), 1)
     return close[0] if close else None
+
+
+# --- internal errors ---
+
+INTERNAL_ERROR: Final = "internal error, please report"
+"""How the line about a bug begins."""
+INTERNAL_ERROR_CODE: Final = 70
+"""The exit code for a bug, `EX_SOFTWARE` of sysexits.h: 1 would be read as findings, 2 as unreadable input."""
+_LONGEST_REASON: Final = 200
+"""Characters of an exception's own text in the line about it."""
+
+
+def internal_error(error: BaseException) -> str:
+    """The line about an exception that is no `HloError`, a bug: the version, the exception, and its place in the code.
+
+    >>> internal_error(ValueError("negative shift count")).split("(")[1]
+    'ValueError: negative shift count)'
+    """
+    from hlo_cli._version import __version__
+
+    frame, place = error.__traceback__, ""
+    while frame is not None:
+        name = frame.tb_frame.f_code.co_filename.replace("\\", "/")
+        if "/hlo_cli/" in name:
+            place = f" at {name.rpartition('/hlo_cli/')[2]}:{frame.tb_lineno}"
+        frame = frame.tb_next
+    reason = " ".join(str(error).split())[:_LONGEST_REASON]
+    named = f"{type(error).__name__}: {reason}" if reason else type(error).__name__
+    return f"{INTERNAL_ERROR}: hlo {__version__}{place} ({named})"
+
+
+def print_traceback(error: BaseException) -> None:
+    """Writes the traceback of a bug to standard error if `HLO_TRACEBACK` is set; of an `HloError`, nothing."""
+    import os
+    import sys
+
+    if isinstance(error, HloError) or sys.stderr is None or os.environ.get("HLO_TRACEBACK", "") in ("", "0"):
+        return
+    from traceback import print_exception
+
+    print_exception(error)

@@ -1,10 +1,18 @@
-"""What holds for every test: a limit to its time, how hard Hypothesis looks for what breaks it, and what is garbage."""
+"""What holds for every test: limits to its time, how hard Hypothesis looks for what breaks it, and what is garbage.
+
+A test is limited by its processor time, which a busy machine does not change. The clock on the wall only ends what
+hangs or waits for other processes, and has thirty times as long.
+"""
 
 from __future__ import annotations
 
 import gc
 import os
 import signal
+import threading
+from collections.abc import Iterator
+from types import FrameType
+from typing import Final
 
 import pytest
 from hypothesis import settings
@@ -18,7 +26,16 @@ SLOW_SECONDS = 900
 """What a test may take that says of itself that it is slow, or that asks XLA; pyproject.toml has the limit of others."""
 
 LONG_SECONDS = 3600
-"""What a test may take that compiles many programs, on a busy machine."""
+"""What a test may take that compiles many programs."""
+
+ON_THE_WALL: Final = 30
+"""Seconds on the wall for one of the processor: a machine with eight times as many processes as cores gave a twelfth."""
+
+MOST_ON_THE_WALL: Final = 7200
+"""Seconds on the wall for tests with much processor time, unless it alone is more."""
+
+LIMIT: Final = pytest.StashKey[float]()
+"""The processor time of a test in seconds."""
 
 collect_ignore = [
     *("advice_of_collectives.py", "advice_of_fusions.py", "advice_of_layouts.py", "advice_of_memory.py"),
@@ -39,16 +56,42 @@ gc.disable()  # until all tests are collected: they stay to the end
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Give those a longer time that need it, and begin with them if there are several processes."""
     marks = {item: {mark.name for mark in item.iter_markers()} for item in items}
+    usual = float(config.getini("timeout") or 0)
     for item in items:
-        if "timeout" in marks[item]:
-            continue
-        if "long" in marks[item]:
-            item.add_marker(pytest.mark.timeout(LONG_SECONDS))
-        elif marks[item] & {"slow", "oracle"}:
-            item.add_marker(pytest.mark.timeout(SLOW_SECONDS))
+        item.stash[LIMIT] = limit = _limit_of(item, marks[item], usual)
+        item.add_marker(pytest.mark.timeout(max(min(ON_THE_WALL * limit, MOST_ON_THE_WALL), limit)), append=False)
     processes = int(getattr(config, "workerinput", {}).get("workercount", 1))
     if processes > 1:
         items[:] = long_first(items, lambda item: "slow" in marks[item], processes)
+
+
+def _limit_of(item: pytest.Item, marks: set[str], usual: float) -> float:
+    """The processor time of a test in seconds: its own `timeout`, or that of its kind."""
+    own = item.get_closest_marker("timeout")
+    if own is not None:
+        return float(own.args[0] if own.args else own.kwargs["timeout"])
+    if "long" in marks:
+        return LONG_SECONDS
+    return SLOW_SECONDS if marks & {"slow", "oracle"} else usual
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Ends a test that has used up its processor time; that of processes which it starts has limits of its own."""
+    limit = item.stash.get(LIMIT, 0)
+    if not limit or not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
+        return (yield)
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        pytest.fail(f"took more than {limit:g} seconds of processor time")
+
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, limit)
+    try:
+        return (yield)
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 def pytest_collection_finish() -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 import click
 import pytest
 
-from hlo_cli import cli
+from hlo_cli import __version__, cli
 from hlo_cli.commands.shared.command import Command, flag, option
 from hlo_cli.source import HloError, Source, Span
 
@@ -260,9 +260,26 @@ def test_what_the_machine_refuses(
 
 
 @pytest.mark.parametrize("error", [RecursionError(), ZeroDivisionError()], ids=lambda error: type(error).__name__)
-def test_bugs_are_not_caught(error: Exception, probe: Callable[[Callable[[], object]], Run]) -> None:
-    with pytest.raises(type(error)):
-        probe(failing(error))("probe", "x")
+def test_bugs_have_a_line_and_a_code_of_their_own(
+    error: Exception,
+    probe: Callable[[Callable[[], object]], Run],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """1 would be read as findings. The traceback is for those who ask for it."""
+    monkeypatch.delenv("HLO_TRACEBACK", raising=False)
+    assert probe(failing(error))("probe", "x\x1b[31m") == 70
+    out, err = capsys.readouterr()
+    name = type(error).__name__
+    assert out == ""
+    assert err.startswith(f"error: internal error, please report: hlo {__version__}")
+    assert err.endswith(f"({name}), command: hlo probe 'x\\x1b[31m'; HLO_TRACEBACK=1 shows the traceback\n")
+    assert err.count("\n") == 1
+    monkeypatch.setenv("HLO_TRACEBACK", "1")
+    assert probe(failing(error))("probe", "x" * 1000) == 70
+    err = capsys.readouterr().err
+    assert err.startswith("Traceback (most recent call last):\n")
+    assert len(err.splitlines()[-1]) < 500
 
 
 @pytest.mark.skipif(os.name == "nt", reason="POSIX pipes")
@@ -291,7 +308,7 @@ def test_a_full_disk_is_an_error() -> None:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="POSIX shell")
-@pytest.mark.parametrize(("redirection", "code"), [("--help >&-", 0), ("nothing 2>&-", 2), ("--help <&-", 0)])
+@pytest.mark.parametrize(("redirection", "code"), [("nothing 2>&-", 2), ("--help <&-", 0)])
 def test_closed_streams_are_no_bug(redirection: str, code: int) -> None:
     done = subprocess.run(
         ["sh", "-c", f'"$0" -m hlo_cli {redirection}', sys.executable], capture_output=True, check=False

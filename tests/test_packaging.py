@@ -61,7 +61,7 @@ def test_wheel_says_what_it_needs(wheel: Path) -> None:
     needed = [line.split(": ")[1] for line in metadata.splitlines() if line.startswith("Requires-Dist: ")]
     runtime = {line.split(">")[0] for line in needed if "extra ==" not in line}
     assert runtime == {"click", "markdown-it-py", "numpy", "pyparsing", "rich"}
-    assert "hlo = hlo_cli.cli:main" in archive.read(information + "entry_points.txt").decode()
+    assert "hlo = hlo_cli.__main__:main" in archive.read(information + "entry_points.txt").decode()
 
 
 def test_wheel_answers(wheel: Path, tmp_path: Path) -> None:

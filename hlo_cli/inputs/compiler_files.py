@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import BinaryIO
 
 from hlo_cli.inputs.compression import MAXIMUM_BYTES, decompress
 from hlo_cli.inputs.dumps import SiblingKind
-from hlo_cli.inputs.files import STDIN, missing, read_bounded, unreadable
+from hlo_cli.inputs.files import STDIN, missing, open_bounded, read_bounded, unreadable
 from hlo_cli.inputs.input import Input
 from hlo_cli.source import HloError, Source
 
@@ -47,11 +46,8 @@ def read_plain(path: str, *, stdin: BinaryIO | None = None, maximum_bytes: int =
 
 
 def _bytes_of(path: str, stdin: BinaryIO | None, maximum_bytes: int) -> bytes:
-    """All bytes of a regular file; at most `maximum_bytes` of a stream."""
-    if os.path.isfile(path):
-        with open(path, "rb") as file:
-            return file.read()
+    """The bytes of standard input or of a file, bounded; of a pipe at most `maximum_bytes`."""
     if path == "-":
         return read_bounded(sys.stdin.buffer if stdin is None else stdin, STDIN, maximum_bytes)
-    with open(path, "rb") as file:
-        return read_bounded(file, path, maximum_bytes)
+    with open_bounded(path, stream_bytes=maximum_bytes) as file:
+        return file.read()

@@ -60,7 +60,7 @@ def _expanded(kind: str, data: bytes, name: str, maximum_bytes: int) -> bytes:
             if size > maximum_bytes:
                 raise HloError(
                     f"{name} decompresses to more than {_size(maximum_bytes)}",
-                    hint="if this is intended, decompress it first; plain files have no limit",
+                    hint="if this is intended, decompress it first; plain files may be larger",
                 )
             chunks.append(chunk)
     except EOFError:

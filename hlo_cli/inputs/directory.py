@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -23,7 +24,7 @@ from hlo_cli.inputs.dumps import (
     select_stages,
     split_extension,
 )
-from hlo_cli.inputs.files import AS_TEXT, unreadable
+from hlo_cli.inputs.files import AS_TEXT, open_bounded, unreadable
 from hlo_cli.source import HloError, did_you_mean
 
 MAX_DIRECTORIES: Final = 10_000
@@ -139,7 +140,8 @@ def no_dumps_error(folder: str) -> HloError:
         noun = "directory" if len(folders) == 1 else "directories"
         found.append(f"{len(folders):,} {noun}: {_listed(folders)}")
     if not found:
-        return HloError(f"directory {_shown(folder)} is empty", hint=AS_TEXT)
+        what = "contains neither files nor directories" if os.listdir(folder) else "is empty"
+        return HloError(f"directory {_shown(folder)} {what}", hint=AS_TEXT)
     inside = next((name for name in folders if _has_dumps(os.path.join(folder, name))), None)
     hint = did_you_mean(f"{os.path.join(folder, inside)}/") if inside else _hint_for_texts(folder, files) or AS_TEXT
     return HloError(f"no HLO dumps in {_shown(folder)} (contains {', '.join(found)})", hint=hint)
@@ -153,8 +155,8 @@ def _hint_for_texts(folder: str, files: Iterable[str]) -> str | None:
 
     paths = (os.path.join(folder, name) for name in sorted(files) if name.endswith(_TEXTS))
     for path in islice(filter(os.path.isfile, paths), _SHOWN):
-        with suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
-            if kind_of(file.read(_HEAD)) is not None:
+        with suppress(OSError, HloError), open_bounded(path) as file:
+            if kind_of(file.read(_HEAD).decode("utf-8", "replace")) is not None:
                 return f"to explain the message in a file, run `hlo {quote(path)}`"
     return None
 
@@ -188,10 +190,20 @@ def _count_dump_directories(pending: list[tuple[str, int]]) -> int:
 def _entries(folder: str) -> tuple[list[str], list[str]]:
     try:
         with os.scandir(folder) as entries:
-            found = sorted(((entry.name, _is_folder(entry)) for entry in entries), key=lambda entry: _natural(entry[0]))
+            listed = ((entry.name, _is_folder(entry)) for entry in entries if _can_be_read(entry))
+            found = sorted(listed, key=lambda entry: _natural(entry[0]))
     except OSError as error:
         raise unreadable(folder, error) from None
     return [name for name, is_folder in found if not is_folder], [name for name, is_folder in found if is_folder]
+
+
+def _can_be_read(entry: os.DirEntry[str]) -> bool:
+    """Whether a name in a directory is a file or a directory; of a pipe with a dump's name, nothing may ever come."""
+    try:
+        mode = entry.stat().st_mode if entry.is_symlink() or not entry.is_file() else stat.S_IFREG
+    except OSError:
+        return True  # a link that leads nowhere: an error when it is read
+    return stat.S_ISREG(mode) or stat.S_ISDIR(mode)
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:

@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 import codecs
+import io
 import os
+import re
+import stat
 import sys
-from typing import BinaryIO
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import BinaryIO, Final
 
-from hlo_cli.inputs.compression import MAXIMUM_BYTES, decompress
+from hlo_cli.inputs.compression import MAXIMUM_BYTES, compression_of, decompress
 from hlo_cli.source import HloError, did_you_mean, nearest
 from hlo_cli.wire import DECODED_HINT, is_decoded
 
 STDIN = "<stdin>"
+MAX_FILE_BYTES: Final = 1 << 31
+"""Bytes of a regular file that are read: as many as a proto may have; the memory for a text is a multiple of it."""
+MAX_SETTINGS_BYTES: Final = 1 << 26
+"""Bytes of a file that people or programs write for `hlo`: settings, assertions, baselines, chips, code."""
 _HEAD = 1 << 16
+_ZEROS: Final = 1 << 12
+"""Zero bytes at the begin of a stream after which it is given up: the least that a device or a pipe gives at once."""
+_PART: Final = 1 << 20
+"""Bytes that are read of a pipe at once."""
 _CONTROL = bytes(set(range(32)) - set(b"\t\n\r\f\x1b"))
 
 _BINARY: tuple[tuple[bytes, str], ...] = (
@@ -24,6 +37,26 @@ _BINARY: tuple[tuple[bytes, str], ...] = (
     (b"ML\xefR", "MLIR bytecode"),
     (b"\xcf\xfa\xed\xfe", "a Mach-O object file"),
 )
+_URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]{0,20}+)://")
+_LONGEST_URL: Final = 500
+_DOWNLOADS: Final = {
+    "gs": "gcloud storage cat {}",
+    "s3": "aws s3 cp {} -",
+    "hdfs": "hdfs dfs -cat {}",
+    "http": "curl -fsSL {}",
+    "https": "curl -fsSL {}",
+    "ftp": "curl -fsSL {}",
+}
+"""The commands that write what a URL names to standard output, by scheme."""
+_COPIES: Final = {
+    "gs": "gcloud storage cp -r {} dump/",
+    "s3": "aws s3 cp --recursive {} dump/",
+    "hdfs": "hdfs dfs -get {} dump/",
+    "http": "wget -r -np {}",
+    "https": "wget -r -np {}",
+    "ftp": "wget -r -np {}",
+}
+"""The commands that copy a directory."""
 _PASS_A_DUMP = "pass the HLO dump, such as *after_optimizations.txt"
 _FIRST_FIELD = b"\n"
 """First bytes of protos that hold a module: field 1, length-delimited; the name or a message."""
@@ -39,13 +72,90 @@ def read_file(path: str, *, maximum_bytes: int = MAXIMUM_BYTES) -> str | bytes:
     hlo_cli.source.HloError: error: directory '/no/such' not found
     """
     try:
-        with open(path, "rb") as file:
-            data = file.read() if os.path.isfile(path) else read_bounded(file, path, maximum_bytes)
+        with open_bounded(path, stream_bytes=maximum_bytes) as file:
+            head = file.read(_HEAD)
+            _is_text_or_proto(head, path)  # before the rest of a large image, or of /dev/zero, is read
+            data = head + file.read()
     except FileNotFoundError:
         raise missing(path) from None
     except (OSError, ValueError) as error:
         raise unreadable(path, error) from None
     return decode(data, path, maximum_bytes=maximum_bytes)
+
+
+@contextmanager
+def open_bounded(path: str, *, limit: int = MAX_FILE_BYTES, stream_bytes: int | None = None) -> Iterator[BoundedFile]:
+    """Opens any file that `hlo` reads: no more than `limit` bytes are read, of a pipe or a device `stream_bytes`.
+
+    HloError for a file that is larger, before anything is read of a regular one. OSError if it cannot be opened.
+
+    >>> with open_bounded("/dev/zero", limit=8) as file: file.read(4)
+    b'\\x00\\x00\\x00\\x00'
+    """
+    if not os.path.lexists(path) and (error := url_error(path)) is not None:
+        raise error
+    with open(path, "rb", buffering=0) as file:  # a buffer would need the memory of a second copy
+        status = os.fstat(file.fileno())
+        is_regular = stat.S_ISREG(status.st_mode)
+        if is_regular and status.st_size > limit:
+            raise too_large(path, limit, f"{status.st_size:,} bytes")
+        yield BoundedFile(file, path, limit if is_regular or stream_bytes is None else min(limit, stream_bytes))
+
+
+class BoundedFile:
+    """The bytes of a file up to a limit; HloError where it goes on."""
+
+    def __init__(self, file: io.FileIO, path: str, limit: int) -> None:
+        self._file, self._path, self._limit, self._left = file, path, limit, limit
+
+    def read(self, count: int = -1) -> bytes:
+        """The next `count` bytes, or fewer at the end; -1 reads all that are left."""
+        if count < 0 and os.fstat(self._file.fileno()).st_size:  # of pipes, devices, and files of /proc it is 0
+            data = self._file.readall()
+        else:
+            data = self._collect(self._left + 1 if count < 0 else count)
+        self._left -= len(data)
+        if self._left < 0:
+            raise too_large(self._path, self._limit)
+        return data
+
+    def _collect(self, count: int) -> bytes:
+        """As many bytes, from a pipe that gives them in parts."""
+        collected = io.BytesIO()  # whose value is not copied
+        while (left := count - collected.tell()) and (part := self._file.read(min(left, _PART))):
+            if self._left == self._limit and not collected.tell():
+                _check_begin(part, self._path)
+            collected.write(part)
+        return collected.getvalue()
+
+
+def read_bytes(path: str, *, limit: int = MAX_SETTINGS_BYTES) -> bytes:
+    """All bytes of a file within a limit, of a pipe at most 1 GiB; HloError for more, OSError if it cannot be read.
+
+    >>> len(read_bytes("fixtures/golden/layout/bad_order.txt")) > 100
+    True
+    """
+    with open_bounded(path, limit=limit, stream_bytes=MAXIMUM_BYTES) as file:
+        return file.read()
+
+
+def read_utf8(path: str, *, limit: int = MAX_SETTINGS_BYTES) -> str:
+    """The text of a file in UTF-8, with line ends as newlines; UnicodeDecodeError for other bytes."""
+    text = read_bytes(path, limit=limit).decode("utf-8")
+    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
+
+
+def _check_begin(data: bytes, name: str) -> None:
+    """Raises HloError for a stream that begins as `/dev/zero` does: no format does, and it may have no end."""
+    if len(data) >= _ZEROS and not data.strip(b"\0"):
+        raise HloError(f"{name} begins with {len(data):,} zero bytes", hint="pass a dump")
+
+
+def too_large(name: str, limit: int, found: str = "") -> HloError:
+    """The error for a file with more bytes than are read of such files."""
+    if found:
+        return HloError(f"{name} has {found}; the limit is {limit:,}", hint="pass a smaller file")
+    return HloError(f"{name} has more than {limit:,} bytes", hint="save a part of it to a file, and pass that")
 
 
 def read_stdin(stream: BinaryIO | None, *, maximum_bytes: int = MAXIMUM_BYTES) -> str | bytes:
@@ -97,6 +207,8 @@ def decode(data: bytes, name: str, *, maximum_bytes: int = MAXIMUM_BYTES) -> str
 
 def missing(path: str) -> HloError:
     """The error for a missing path, with the nearest existing name."""
+    if (error := url_error(path)) is not None:
+        return error
     folder, base = os.path.split(path)
     if not os.path.isdir(folder or "."):
         return HloError(f"directory '{folder}' not found")
@@ -110,6 +222,29 @@ def missing(path: str) -> HloError:
     return HloError(f"file '{path}' not found" if path else "empty file name", hint=hint)
 
 
+def url_error(path: str) -> HloError | None:
+    """The error for a URL in place of a path, with the command that pipes its content; None for other names.
+
+    >>> print(url_error("gs://bucket/dump/module.txt"))
+    error: gs://bucket/dump/module.txt is a URL, and hlo reads local files
+      help: run `gcloud storage cat gs://bucket/dump/module.txt | hlo parse -`
+    >>> url_error("dump/module.txt")
+    """
+    if (found := _URL.match(path)) is None:
+        return None
+    from shlex import quote  # rarely needed
+
+    message = f"{path[:_LONGEST_URL]} is a URL, and hlo reads local files"
+    scheme = found[1].lower()
+    if scheme == "file":
+        return HloError(message, hint=f"pass {quote(path[found.end() :] or '/')}")
+    if (tool := _DOWNLOADS.get(scheme)) is None or len(path) > _LONGEST_URL:
+        return HloError(message, hint="copy the file to this machine first")
+    if path.endswith("/") or "*" in path:
+        return HloError(message, hint=f"copy it first: run `{_COPIES[scheme].format(quote(path))}`")
+    return HloError(message, hint=f"run `{tool.format(quote(path))} | hlo parse -`")
+
+
 def unreadable(path: str, error: Exception) -> HloError:
     """The error for an existing path that cannot be read."""
     reason = getattr(error, "strerror", None) or str(error)
@@ -118,19 +253,37 @@ def unreadable(path: str, error: Exception) -> HloError:
 
 def read_bounded(stream: BinaryIO, name: str, maximum_bytes: int) -> bytes:
     """All bytes of a stream; HloError if there are too many."""
-    data = stream.read(maximum_bytes + 1)
+    data = stream.read(min(_HEAD, maximum_bytes + 1))
+    _check_begin(data, name)
+    if len(data) == _HEAD:
+        data += stream.read(maximum_bytes + 1 - _HEAD)
     if len(data) > maximum_bytes:
         raise HloError(f"{name} produced more than {maximum_bytes:,} bytes", hint="save it to a file first")
     return data
+
+
+def _extracting(name: str, command: str) -> str:
+    """The hint for an archive, whose dumps have their names and siblings only in a directory."""
+    from shlex import quote  # rarely needed
+
+    shown = "FILE" if name == STDIN else quote(name)
+    return f"extract it: run `{command.format(shown)}`, and pass dump/"
+
+
+def _is_text_or_proto(head: bytes, name: str) -> None:
+    """Raises HloError for the first bytes of what is neither text, nor a proto, nor compressed."""
+    if compression_of(head) is None and not head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        _is_binary(head, name)
 
 
 def _is_binary(head: bytes, name: str) -> bool:
     """Whether data is a proto, by its first field; HloError for other binary data."""
     for magic, what in _BINARY:
         if head.startswith(magic):
-            raise HloError(f"{name} is not HLO text; it looks like {what}", hint=_PASS_A_DUMP)
+            hint = _extracting(name, "unzip -d dump {}") if what == "a zip archive" else _PASS_A_DUMP
+            raise HloError(f"{name} is not HLO text; it looks like {what}", hint=hint)
     if head[257:262] == b"ustar":
-        raise HloError(f"{name} is a tar archive", hint="extract it and pass a file or directory")
+        raise HloError(f"{name} is a tar archive", hint=_extracting(name, "mkdir dump && tar -xf {} -C dump"))
     if is_decoded(head):
         raise HloError(f"{name} is not a binary file any more: bytes were replaced by U+FFFD", hint=DECODED_HINT)
     sample = head[:4096]

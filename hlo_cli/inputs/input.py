@@ -29,7 +29,7 @@ from hlo_cli.inputs.dumps import (
     siblings_of,
     skip_auxiliary,
 )
-from hlo_cli.inputs.files import STDIN, missing, read_file, read_stdin
+from hlo_cli.inputs.files import STDIN, missing, read_file, read_stdin, url_error
 from hlo_cli.inputs.texts import modules_in_text
 from hlo_cli.source import HloError, Source
 
@@ -189,10 +189,17 @@ def glob_paths(pattern: str) -> list[str] | None:
     if len(pattern) > LONGEST_PATTERN or not glob.has_magic(pattern):
         return None
     paths = sorted(glob.glob(pattern, recursive=True))
+    if not paths and (error := url_error(pattern)) is not None:
+        raise error
     if not paths:
         hint = f"to explain a shape, run `hlo layout {quote(pattern)}`" if _SHAPE.match(pattern) else None
         raise HloError(f"no files match '{pattern}'", hint=hint)
-    return skip_auxiliary(paths)
+    # of a pipe that has a dump's name, nothing may ever come; a link that leads nowhere is an error when it is read
+    return skip_auxiliary([path for path in paths if os.path.isfile(path) or os.path.isdir(path) or _is_broken(path)])
+
+
+def _is_broken(path: str) -> bool:
+    return not os.path.exists(path)
 
 
 def _of_glob(paths: Sequence[str], pattern: str, request: _Request) -> Iterator[Input]:

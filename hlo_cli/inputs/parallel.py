@@ -5,18 +5,23 @@ library share pipes: `multiprocessing.Pool` does not notice that a process died,
 items in progress, or hangs if the process died in the middle of an answer.
 
 The two ends of a pipe take turns. An idle process reads, and a busy one computes and then writes, so both ends never
-write at once. Every wait ends: a write, when the process has read or died; a wait for answers, which happens only
-while a process is busy, when it has answered or died.
+write at once. Every wait ends: a write, when the process has read, died, or not read in time; a wait for answers, which
+happens only while a process is busy, when it has answered, died, or not answered in time. A process may be stopped
+(SIGSTOP, a debugger, a frozen container) in the middle of a message, so this end never waits for the rest of one.
 """
 
 from __future__ import annotations
 
+import os
+import pickle
 import signal
+import struct
 import sys
 import threading
+import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -30,26 +35,40 @@ _SILENCE = 1.0
 """Seconds without any answer after which the processes are checked."""
 _FAREWELL = 5.0
 """Seconds to wait for a killed process to end; only the system can delay it."""
+DEFAULT_TIMEOUT: Final = 600.0
+"""Seconds for one item: a hundred times what the slowest report on a dump of 15 MB takes."""
+_BLOCK: Final = 1 << 18
+"""Bytes per read of an answer."""
+_SHORT_HEADER, _LONG_HEADER = struct.Struct("!i"), struct.Struct("!Q")
+"""The length before each message of `multiprocessing.connection`: -1 and a long one for messages over 2 GiB."""
 
 
 def in_order(
-    function: Callable[[Item], Result], items: Iterable[Item], *, jobs: int, lost: Callable[[Item], Result]
+    function: Callable[[Item], Result],
+    items: Iterable[Item],
+    *,
+    jobs: int,
+    lost: Callable[[Item], Result],
+    timeout: float | None = None,
+    late: Callable[[Item], Result] | None = None,
 ) -> Generator[Result, None, None]:
     """The function's result for each item, in order; `lost` makes the result if a process died.
 
     With one job, everything runs in this process. With more, function, items, and results are pickled, and an exception
     of the function ends its process; items are consumed only as processes need them. An exception of the iterator of
-    items is raised after the results of the items before it.
+    items is raised after the results of the items before it. A process that has not answered after `timeout` seconds,
+    10 minutes by default, is replaced, and `late` (else `lost`) makes the result; with a `timeout`, one job has a
+    process too.
 
     >>> list(in_order(abs, [-1, 2], jobs=1, lost=str))
     [1, 2]
     """
-    if jobs <= 1:
+    if jobs <= 1 and timeout is None:
         yield from map(function, items)
         return
-    team = _Team(function, items, jobs)
+    team = _Team(function, items, jobs, DEFAULT_TIMEOUT if timeout is None else timeout)
     try:
-        yield from team.results(lost)
+        yield from team.results(lost, late or lost)
     finally:
         team.end()
 
@@ -57,15 +76,16 @@ def in_order(
 class _Team(Generic[Item, Result]):
     """Worker processes, each with at most one item, and the items not yet assigned."""
 
-    def __init__(self, function: Callable[[Item], Result], items: Iterable[Item], jobs: int) -> None:
+    def __init__(self, function: Callable[[Item], Result], items: Iterable[Item], jobs: int, timeout: float) -> None:
         self._function = function
         self._numbered = enumerate(items)
-        self._jobs = jobs
+        self._jobs = max(jobs, 1)
+        self._timeout = timeout
         self._workers: list[_Worker[Item, Result]] = []
         self._last = -1
         self._failure: Exception | None = None
 
-    def results(self, lost: Callable[[Item], Result]) -> Iterator[Result]:
+    def results(self, lost: Callable[[Item], Result], late: Callable[[Item], Result]) -> Iterator[Result]:
         """Hands items to idle workers and yields results in order."""
         done: dict[int, Result] = {}
         due = 0
@@ -74,7 +94,7 @@ class _Team(Generic[Item, Result]):
             busy = [worker for worker in self._workers if worker.given is not None]
             if not busy:  # no worker is busy, and all results are yielded: there are no more items
                 break
-            done.update(self._answers(busy, lost))
+            done.update(self._answers(busy, lost, late))
             while due in done:
                 yield done.pop(due)
                 due += 1
@@ -104,27 +124,35 @@ class _Team(Generic[Item, Result]):
                 break
         if len(self._workers) == self._jobs:
             return None
-        self._workers.append(_Worker(self._function, others=[worker.pipe for worker in self._workers]))
+        others = [worker.pipe for worker in self._workers]
+        self._workers.append(_Worker(self._function, others=others, timeout=self._timeout))
         return self._workers[-1]
 
     def _answers(
-        self, busy: list[_Worker[Item, Result]], lost: Callable[[Item], Result]
+        self, busy: list[_Worker[Item, Result]], lost: Callable[[Item], Result], late: Callable[[Item], Result]
     ) -> Iterator[tuple[int, Result]]:
         """Waits briefly for an answer; yields the answers that have arrived, with their item numbers."""
         from multiprocessing.connection import wait
 
         assert busy
-        wait([worker.pipe for worker in busy], _SILENCE)
+        began = time.monotonic()
+        wait([worker.pipe for worker in busy], min(_SILENCE, self._timeout))
+        # a pause of this process, which was stopped with all others (Ctrl-Z), is not time that an item has taken
+        waited = min(time.monotonic() - began, 2 * _SILENCE)
         for worker in busy:
             assert worker.given is not None
             number, item = worker.given
+            worker.seconds += waited
             has_ended = not worker.is_alive()  # checked first: a process that had died before sends nothing afterwards
             try:
-                if worker.pipe.poll():
+                if worker.has_answer():
                     yield number, worker.answer()
                 elif has_ended:
                     raise EOFError
-            except (EOFError, OSError):
+                elif worker.seconds >= self._timeout:
+                    self._dismiss(worker)
+                    yield number, late(item)
+            except (EOFError, OSError, pickle.UnpicklingError):
                 self._dismiss(worker)
                 yield number, lost(item)
 
@@ -142,9 +170,9 @@ class _Team(Generic[Item, Result]):
 
 
 class _Worker(Generic[Item, Result]):
-    """A process, this end of its pipe, and its unanswered item with the number."""
+    """A process, this end of its pipe, and its unanswered item with the number; `seconds` since that was given."""
 
-    def __init__(self, function: Callable[[Item], Result], *, others: list[Connection]) -> None:
+    def __init__(self, function: Callable[[Item], Result], *, others: list[Connection], timeout: float) -> None:
         import multiprocessing  # not needed for a single input
 
         # A copy of this process starts at once, but must not be made while other threads run: they may hold locks.
@@ -152,11 +180,16 @@ class _Worker(Generic[Item, Result]):
         context = multiprocessing.get_context("fork") if alone else multiprocessing.get_context("spawn")
         self.pipe, other = context.Pipe()
         self.given: tuple[int, Item] | None = None
+        self.seconds = 0.0
+        self._timeout = timeout
+        self._received = bytearray()
         copied = [*others, self.pipe] if alone else []
         self._process = context.Process(target=_serve, args=(other, copied), daemon=True)
         with _interrupts_deferred():
             self._process.start()
         other.close()  # so that the pipe ends with the process
+        if sys.platform != "win32":
+            os.set_blocking(self.pipe.fileno(), False)
         self._send(function)
 
     def is_alive(self) -> bool:
@@ -164,12 +197,47 @@ class _Worker(Generic[Item, Result]):
 
     def give(self, numbered: tuple[int, Item]) -> None:
         self.given = numbered
+        self.seconds = 0.0
         self._send(numbered[1])
 
+    def has_answer(self) -> bool:
+        """Whether a whole answer has arrived, without waiting for it; EOFError if none can come any more."""
+        if sys.platform == "win32":
+            return self.pipe.poll()
+        while self._message() is None:
+            try:
+                data = os.read(self.pipe.fileno(), _BLOCK)
+            except BlockingIOError:
+                return False
+            if not data:
+                raise EOFError
+            self._received += data
+        return True
+
     def answer(self) -> Result:
-        result: Result = self.pipe.recv()
+        """The answer that has arrived."""
+        if sys.platform == "win32":
+            result: Result = self.pipe.recv()
+        else:
+            message = self._message()
+            assert message is not None
+            result = pickle.loads(self._received[slice(*message)])
+            self._received.clear()  # the ends take turns: nothing follows an answer
         self.given = None
         return result
+
+    def _message(self) -> tuple[int, int] | None:
+        """Where in the received bytes the message begins and ends; None if it is not whole."""
+        begin = _SHORT_HEADER.size
+        if len(self._received) < begin:
+            return None
+        [length] = _SHORT_HEADER.unpack_from(self._received)
+        if length < 0:
+            if len(self._received) < begin + _LONG_HEADER.size:
+                return None
+            [length] = _LONG_HEADER.unpack_from(self._received, begin)
+            begin += _LONG_HEADER.size
+        return (begin, begin + length) if len(self._received) >= begin + length else None
 
     def kill(self) -> None:
         self.pipe.close()
@@ -179,8 +247,28 @@ class _Worker(Generic[Item, Result]):
         self._process.join(_FAREWELL)
 
     def _send(self, value: object) -> None:
-        with suppress(OSError):  # a dead process is detected when its answer does not arrive
-            self.pipe.send(value)
+        """Sends a value; a process that is dead or does not read is found when its answer does not arrive."""
+        from multiprocessing.reduction import ForkingPickler
+
+        if sys.platform == "win32":
+            with suppress(OSError):
+                self.pipe.send(value)
+            return
+        data = ForkingPickler.dumps(value)
+        is_short = len(data) < 1 << 31
+        header = _SHORT_HEADER.pack(len(data)) if is_short else _SHORT_HEADER.pack(-1) + _LONG_HEADER.pack(len(data))
+        until = time.monotonic() + self._timeout
+        for part in (memoryview(header), memoryview(data)):
+            while part:
+                try:
+                    part = part[os.write(self.pipe.fileno(), part) :]
+                except BlockingIOError:
+                    if time.monotonic() >= until:
+                        self.seconds = self._timeout
+                        return
+                    _await_writable(self.pipe, _SILENCE)
+                except OSError:
+                    return
 
 
 def _serve(pipe: Connection, copied: Iterable[Connection]) -> None:
@@ -191,12 +279,23 @@ def _serve(pipe: Connection, copied: Iterable[Connection]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process gets it, and ends the others
     if sys.platform != "win32":
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # what the first process cleans up is not this one's
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
     for other in copied:
         other.close()
     with suppress(EOFError, OSError):
         function = pipe.recv()
         while True:
             pipe.send(function(pipe.recv()))
+
+
+def _await_writable(pipe: Connection, seconds: float) -> None:
+    """Waits until a pipe takes more, or has ended; a file number may be too large for `select`."""
+    import selectors
+
+    with selectors.DefaultSelector() as selector:
+        selector.register(pipe, selectors.EVENT_WRITE)
+        selector.select(seconds)
 
 
 @contextmanager

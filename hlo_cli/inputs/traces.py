@@ -100,7 +100,7 @@ def _walk(folder: str) -> Iterator[tuple[str, list[str]]]:
             with os.scandir(path) as entries:
                 for entry in entries:
                     if not entry.is_dir(follow_symlinks=False):
-                        names.append(entry.name)
+                        names += [entry.name] * entry.is_file()  # of a pipe, nothing may ever come
                     elif depth < MAX_DEPTH and not entry.name.startswith("."):
                         pending.append((entry.path, depth + 1))
         except OSError as error:

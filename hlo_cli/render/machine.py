@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from hlo_cli.render.style import Style
 from hlo_cli.report.cell import Cell, Row, is_missing
@@ -13,6 +13,10 @@ from hlo_cli.report.table import Table
 from hlo_cli.source import Diagnostic
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
+
+
+_FORMULA: Final = frozenset("=+-@\t\r＝＋－＠")
+"""Characters that begin a formula in a spreadsheet, by OWASP's page on CSV injection."""
 
 
 def json_value(cell: Cell) -> Json:
@@ -59,6 +63,27 @@ def field_of(cell: Cell, absent: str = "") -> str:
     import json
 
     return json.dumps(json_value(cell), allow_nan=False)
+
+
+def spreadsheet_field(cell: Cell) -> str:
+    """A cell as a field for spreadsheets, in which a text that would run as a formula begins with `'` (OWASP).
+
+    >>> [spreadsheet_field(cell) for cell in ('=HYPERLINK("http://x")', "@dot", -5, "-", "-0.5", "fusion.1", None)]
+    ['\\'=HYPERLINK("http://x")', "'@dot", '-5', '-', '-0.5', 'fusion.1', '']
+    """
+    field = field_of(cell)
+    return f"'{field}" if runs_in_spreadsheets(cell, field) else field
+
+
+def runs_in_spreadsheets(cell: Cell, field: str) -> bool:
+    """Whether a spreadsheet takes a field for a formula: a text that begins like one, and is not a number."""
+    if isinstance(cell, int | float) or field[:1] not in _FORMULA or len(field) < 2:
+        return False
+    try:
+        float(field)
+    except ValueError:
+        return True
+    return False
 
 
 def columns_of(table: Table) -> tuple[Column, ...]:

@@ -16,7 +16,8 @@ class Style:
 
     `wraps` is whether messages are broken into lines of that width; programs need each in one line.
     `top` is None by default: then people get up to the limit of a table, machines all rows; 0 is all. `header` is
-    whether csv, tsv, and pipes begin with the names of the columns; `verbose` lists what is otherwise only counted.
+    whether csv, tsv, and pipes begin with the names of the columns; `verbose` lists what is otherwise only counted;
+    `spreadsheet` quotes texts in csv and tsv that a spreadsheet would run.
 
     >>> Style(ascii=True).show("32 × 11")
     '32 x 11'
@@ -29,6 +30,7 @@ class Style:
     header: bool = True
     wraps: bool = True
     verbose: bool = False
+    spreadsheet: bool = False
 
     @property
     def room(self) -> int:

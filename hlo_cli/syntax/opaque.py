@@ -7,6 +7,7 @@ Every module that was read, from text or proto, leniently or strictly, holds the
 - an opcode that calls computations calls as many as it requires, each with a root and with matching parameters
   (a fusion may be given more)
 - no computation calls itself, directly or not
+- fusions are at most 50 deep in each other
 - no array except a parameter or a constant has 2^63 or more elements or bytes
 
 A text printed without operands, as in some logs, keeps its opcodes: there an instruction may have none.
@@ -35,6 +36,9 @@ OPERAND_COUNT, TOO_FEW = "operand-count", "too-few-operands"
 ELEMENT, ELEMENT_INDEX, CIRCLE = "element", "element-index", "circle"
 CALLED, NOT_CALLED = "called-computations", "missing-call"
 """Codes of problems that other checks of a text may have reported already."""
+
+MAX_NESTED_FUSIONS: Final = 50
+"""XLA nests fusions two or three deep; what is inside of a fusion is often found by recursion."""
 
 _SMALL, _BITS = 1 << 58, 128
 """A limit: this many elements of this many bits are less than 2^63 bytes."""
@@ -94,6 +98,7 @@ def set_aside(
         if (are_calls_whole and each.instruction not in unresolved) or each.problem.code not in (CALLED, NOT_CALLED)
     ]
     found += [Opaque(*circular) for circular in _calls_in_circles(callers, computations)]
+    found += [Opaque(*nested) for nested in _nested_too_deeply(callers)]
     for instruction, _ in found:
         instruction.opcode = instruction.written_opcode + OPAQUE
     return tuple(found)
@@ -274,6 +279,28 @@ def _calls_in_circles(
                 yield caller, Problem(CIRCLE, f"recursive call of {called.name}")
             else:
                 pending.append(following[1])
+
+
+def _nested_too_deeply(callers: Sequence[Instruction]) -> Iterator[tuple[Instruction, Problem]]:
+    """The fusions that are too deep in others, which lose their bodies; these begin to count anew."""
+    fusions = [caller for caller in callers if caller.opcode == opcodes.FUSION]
+    bodies = {called for fusion in fusions for called in fusion.called_computations}
+    inside: dict[Computation, list[Instruction]] = {}
+    for fusion in fusions:
+        if fusion.computation in bodies:
+            inside.setdefault(fusion.computation, []).append(fusion)
+    if len(inside) < MAX_NESTED_FUSIONS:
+        return
+    level, found = 0, dict.fromkeys(fusion for fusion in fusions if fusion.computation not in bodies)
+    while found:
+        level += 1
+        called = dict.fromkeys(each for fusion in found for each in fusion.called_computations)
+        if level > MAX_NESTED_FUSIONS:
+            level = 0
+            for fusion in found:
+                fusion.called_computations = ()
+                yield fusion, Problem("nesting", f"fusions are nested too deeply (limit {MAX_NESTED_FUSIONS})")
+        found = dict.fromkeys(fusion for each in called for fusion in inside.get(each, ()))
 
 
 def _calls_of(callers: Iterable[Instruction]) -> Iterator[tuple[Instruction, Computation]]:

@@ -8,6 +8,7 @@ from typing import Final, Literal
 from hlo_cli.analysis.dataflow.trip_count import trip_count
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
+from hlo_cli.ir.garbage import DeepCall, run_deep
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import ASYNC_CONTINUATIONS, wrapped_opcode
@@ -72,7 +73,7 @@ def loop_computations(module: Module) -> frozenset[Computation]:
 def call_tree(module: Module) -> CallTreeNode:
     """Returns the call tree of the entry; fused computations and reducers are omitted."""
     budget = iter(range(_MAX_NODES))
-    return CallTreeNode(module.entry, children=tuple(_children(module.entry, budget, ())))
+    return CallTreeNode(module.entry, children=run_deep(_children(module.entry, budget, set())))
 
 
 def _kind(caller: Instruction, position: int) -> Kind:
@@ -86,10 +87,13 @@ def _kind(caller: Instruction, position: int) -> Kind:
 
 
 def _children(
-    computation: Computation, budget: Iterator[int], above: tuple[Computation, ...]
-) -> Iterator[CallTreeNode]:
-    """Yields the tree nodes of the callees of a computation."""
-    path = (*above, computation)
+    computation: Computation, budget: Iterator[int], above: set[Computation]
+) -> DeepCall[tuple[CallTreeNode, ...]]:
+    """Returns the tree nodes of the callees of a computation; none if it is recursive, as only malformed ones are."""
+    if computation in above:
+        return ()
+    above.add(computation)
+    found: list[CallTreeNode] = []
     for instruction in computation.instructions:
         called = instruction.called_computations
         if not called or (kind := _kind(instruction, 0)) in ("fused", "applied"):
@@ -97,13 +101,14 @@ def _children(
         if instruction.opcode in ASYNC_CONTINUATIONS or next(budget, None) is None:
             continue
         if kind == "branch":
-            branches = (CallTreeNode(c, None, i, None, _below(c, budget, path)) for i, c in enumerate(called))
-            yield CallTreeNode(None, instruction, children=tuple(branches))
+            branches: list[CallTreeNode] = []
+            for number, branch in enumerate(called):
+                below = yield _children(branch, budget, above)
+                branches.append(CallTreeNode(branch, None, number, None, below))
+            found.append(CallTreeNode(None, instruction, children=tuple(branches)))
         else:
             trips = trip_count(instruction) if kind == "body" else None
-            yield CallTreeNode(called[0], instruction, None, trips, _below(called[0], budget, path))
-
-
-def _below(computation: Computation, budget: Iterator[int], path: tuple[Computation, ...]) -> tuple[CallTreeNode, ...]:
-    """Returns the children of a computation; none if it is recursive, which only malformed modules are."""
-    return () if computation in path else tuple(_children(computation, budget, path))
+            below = yield _children(called[0], budget, above)
+            found.append(CallTreeNode(called[0], instruction, None, trips, below))
+    above.discard(computation)
+    return tuple(found)

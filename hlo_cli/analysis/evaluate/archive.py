@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import zlib
+from collections.abc import Callable, Iterator, Mapping
 from io import BytesIO
+from typing import Final
 from zipfile import BadZipFile, ZipFile, ZipInfo
 
 import numpy as np
 
+from hlo_cli.analysis.layout.npy import NpyHeader, array_of, npy_header
 from hlo_cli.analysis.semantics.number_types import Array
 from hlo_cli.source import HloError
+
+Check = Callable[[str, tuple[int, ...]], None]
+"""Raises HloError for the name or the shape of an array that is not wanted."""
+
+_GIB: Final = 2**30
+_HEADER: Final = 1 << 14
+"""Bytes that hold the header of any array: numpy reads at most 10,000 characters."""
 
 
 def npz_bytes(arrays: Mapping[str, Array]) -> bytes:
@@ -27,23 +37,52 @@ def npz_bytes(arrays: Mapping[str, Array]) -> bytes:
     return found.getvalue()
 
 
-def arrays_in(data: bytes, name: str) -> Iterator[tuple[str | None, Array]]:
+def arrays_in(
+    data: bytes, name: str, *, check: Check | None = None, max_bytes: int | None = None
+) -> Iterator[tuple[str | None, Array]]:
     """The arrays of a file with their names; the one of a `.npy` file has none. HloError for other content.
+
+    An archive of a few MB may hold terabytes of zeros: `check` is called with all names and shapes, and their size is
+    compared with `max_bytes`, before anything is inflated.
 
     >>> [(name, array.tolist()) for name, array in arrays_in(npz_bytes({"p0": np.arange(2)}), "a.npz")]
     [('p0', [0, 1])]
     """
     try:
-        loaded = np.load(BytesIO(data), allow_pickle=False)
-        if isinstance(loaded, np.ndarray):
-            yield None, loaded
+        if not data.startswith(b"PK"):
+            yield None, array_of(data)
             return
-        with loaded:
-            for each in loaded.files:
-                yield each, loaded[each]
-    except (ValueError, OSError, EOFError, BadZipFile) as error:
-        reason = "it is not an archive of arrays" if "allow_pickle" in str(error) else str(error)
-        raise HloError(f"cannot read {name}: {reason}", hint="supported: .npz, .npy, .json") from None
+        with ZipFile(BytesIO(data)) as file:
+            headers = {each: _header_in(file, each) for each in file.infolist() if not each.is_dir()}
+            total = sum(header.size for header in headers.values()) / _GIB
+            for each, header in headers.items():
+                if check is not None:
+                    check(_array_name(each), header.shape)
+            if max_bytes is not None and total * _GIB > max_bytes:
+                raise HloError(
+                    f"the arrays in {name} have {total:.3g} GiB, above the limit of {max_bytes / _GIB:.3g} GiB",
+                    hint="use --max-memory SIZE to raise the limit",
+                )
+            for each, header in headers.items():
+                with file.open(each) as member:
+                    yield _array_name(each), array_of(member.read(header.begin + header.size + 1))
+    except (ValueError, OSError, EOFError, BadZipFile, NotImplementedError, RuntimeError, zlib.error) as error:
+        raise HloError(f"cannot read {name}: {error}", hint="supported: .npz, .npy, .json") from None
+
+
+def _header_in(file: ZipFile, member: ZipInfo) -> NpyHeader:
+    """The header of an array in an archive, of which no more is inflated."""
+    with file.open(member) as stream:
+        header = npy_header(stream.read(_HEADER))
+    if header.begin + header.size != member.file_size:
+        found = member.file_size - header.begin
+        raise ValueError(f"the header of {member.filename} states {header.size:,} bytes of data, found {found:,}")
+    return header
+
+
+def _array_name(member: ZipInfo) -> str:
+    """The name of an array as numpy gives it."""
+    return member.filename.removesuffix(".npy")
 
 
 def array_of_numbers(value: object) -> Array:

@@ -100,7 +100,9 @@ def _start_ticks(dataflow: Dataflow, schedule: FlatSchedule, target: Target | No
             continue
         if chain.computation is None:
             for output in places.parts(member).below((1,)):
-                start[dataflow.value[places.first_of(member) + output]] = tick if target == "tpu" else tick - 1
+                # an async-start without a computation may be first, with no tick of an omitted operation before it
+                before = max(tick - 1, 0)
+                start[dataflow.value[places.first_of(member) + output]] = tick if target == "tpu" else before
         # Measured on libtpu: the result is live from the async-start, not from the root's own tick as in
         # hlo_live_range.cc.
         elif target == "tpu" and _is_fully_bound_start(member, chain) and chain.computation in places.base:

@@ -18,6 +18,7 @@ from hlo_cli.analysis.memory.order_independent import OrderIndependentFacts
 from hlo_cli.analysis.memory.shared_buffers import SharedBuffers
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
+from hlo_cli.ir.garbage import DeepCall, run_deep
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.operations import ARGUMENT_OPCODES, FORWARDING
 
@@ -85,7 +86,7 @@ def overwritten_values(facts: OrderIndependentFacts) -> Walk:
     if not facts.aliases.members:
         return Walk()
     walker = _Walker(facts)
-    walker.run(facts.module.entry, ())
+    run_deep(walker.run(facts.module.entry, ()))
     return Walk(tuple(walker.accesses), tuple(walker.found), frozenset(walker.broken), tuple(walker.together))
 
 
@@ -117,30 +118,30 @@ class _Walker:
         self._sharing = OperandSharing(self.facts.dataflow, self.facts.in_place, self.facts.target)
         self._shared = SharedBuffers(self.facts)
 
-    def run(self, computation: Computation, path: Path) -> None:
+    def run(self, computation: Computation, path: Path) -> DeepCall[None]:
         """Walks a computation, then reads the value of its root."""
         if computation in self._running or computation not in self.facts.places.base:
             return
         self._running.add(computation)
         for instruction in computation.instructions:
-            self._step(instruction, (*path, instruction))
+            yield self._step(instruction, (*path, instruction))
         if computation.root is not None:
             for place in self._shared.leaves(computation.root):
                 self._read(place, path, computation)
         self._running.discard(computation)
 
-    def _step(self, instruction: Instruction, path: Path) -> None:
+    def _step(self, instruction: Instruction, path: Path) -> DeepCall[None]:
         """Processes the reads and writes of one instruction."""
         opcode = instruction.opcode
         match opcode:
             case opcodes.WHILE:
-                self._loop(instruction, path)
+                yield self._loop(instruction, path)
                 return
             case opcodes.CONDITIONAL:
-                self._branches(instruction, path)
+                yield self._branches(instruction, path)
                 return
             case opcodes.CALL:
-                self._call(instruction, instruction.called_computations[:1], path)
+                yield self._call(instruction, instruction.called_computations[:1], path)
                 return
         own = [place for place in self._shared.leaves(instruction) if self._shared.is_own(place)]
         if opcode in _FORWARDING:
@@ -151,7 +152,7 @@ class _Walker:
         reads = list(self._reads(instruction, path))
         chain = self.facts.chains.get(instruction)
         if chain is not None and chain.computation is not None and chain.binding is instruction:
-            self._call(instruction, (chain.computation,), path)
+            yield self._call(instruction, (chain.computation,), path)
         for place in own:
             self._check_own(instruction, place, reads, path)
         for place in own:
@@ -204,7 +205,7 @@ class _Walker:
                 read = Access(path, None, buffer, at[each], is_write=False)
                 self.found.append(Overwritten(read, read._replace(value=at[place], is_write=True)))
 
-    def _loop(self, loop: Instruction, path: Path) -> None:
+    def _loop(self, loop: Instruction, path: Path) -> DeepCall[None]:
         called = loop.called_computations
         if len(called) < 2 or not loop.operands or any(each not in self.facts.places.base for each in called[:2]):
             return
@@ -217,7 +218,7 @@ class _Walker:
             for parameter in computation.parameters[:1]:
                 for place in self._shared.leaves(parameter):
                     self._put(place, path, is_write=False)
-            self.run(computation, path)
+            yield self.run(computation, path)
         for place in range(places.first_of(loop), places.first_of(loop) + len(places.parts(loop))):
             if self._shared.is_array(place):
                 self._put(place, path, is_write=False)
@@ -235,14 +236,14 @@ class _Walker:
             if len(found) > 1:
                 self.together.append((loop, tuple(n for ordinals in found.values() for n in ordinals)))
 
-    def _branches(self, conditional: Instruction, path: Path) -> None:
+    def _branches(self, conditional: Instruction, path: Path) -> DeepCall[None]:
         """Walks all branches from the same state; a buffer with different values afterwards holds an unknown value."""
         for place in self._shared.operand_leaves(conditional, 0):
             self._read(place, path)
         before, ends = dict(self._states), list[dict[int, _BufferState]]()
         for called in conditional.called_computations:
             self._states = dict(before)
-            self._call(conditional, (called,), path)
+            yield self._call(conditional, (called,), path)
             ends.append(self._states)
         if not ends:
             return
@@ -256,14 +257,14 @@ class _Walker:
         for place in self._shared.leaves(conditional):
             self._put(place, path, is_write=False)
 
-    def _call(self, caller: Instruction, called: tuple[Computation, ...], path: Path) -> None:
+    def _call(self, caller: Instruction, called: tuple[Computation, ...], path: Path) -> DeepCall[None]:
         for computation in called:
             if computation in self.facts.places.base:
                 for parameter in computation.parameters:
                     for place in self._shared.leaves(parameter):
                         if self._shared.is_own(place):  # a phi of several callers
                             self._put(place, path, is_write=False)
-                self.run(computation, path)
+                yield self.run(computation, path)
 
     def _read(self, place: int, path: Path, end: Computation | None = None) -> None:
         """Records a read, and a conflict if the buffer holds another value."""

@@ -1,12 +1,22 @@
-"""Matching of text in conditions: substring, glob, or regular expression."""
+"""Matching of text in conditions: substring, glob, or regular expression, each in time linear in the text.
+
+Python's `re` tries one way after the other, so that `.*.*.*x` takes the fourth power of the length of a text that has
+no `x`. Patterns come from people and from files of settings, texts from dumps, so neither may decide how long a filter
+takes. An expression without repeats and alternatives is left to `re`; any other becomes an automaton that is in all
+places of the expression at once (Thompson, 1968), whose states are built as texts need them. What no automaton can do,
+back-references and lookarounds, is refused.
+"""
 
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable
 from fnmatch import translate
-from typing import Final
+from typing import Final, TypeAlias
+from warnings import catch_warnings, simplefilter
 
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.where import Call, Text, Where
 from hlo_cli.source import Span
 
@@ -86,13 +96,15 @@ def _expression(where: Where, text: Text) -> Matcher:
         message = "nested repeats are not supported (unbounded matching time)"
         raise where.error(message, Span(inside + at, inside + at + 1), "use [ab]* for (a|b)*, a* for (a*)*")
     try:
-        found = re.compile(pattern, re.DOTALL).search
+        return expression_matcher(pattern)
     except re.error as error:
         at = inside + (error.pos or 0)
         raise where.error(f"invalid regular expression: {error.msg}", Span(at, at + 1)) from None
+    except _Unsupported as error:
+        at = inside + error.position
+        raise where.error(f"{error} not supported (unbounded matching time)", Span(at, at + 1), error.hint) from None
     except (OverflowError, RecursionError):
         raise where.error("regular expression too large", text.span) from None
-    return lambda value: found(value[:MAX_MATCHED_LENGTH]) is not None
 
 
 def _catastrophic_repeat(pattern: str) -> int | None:
@@ -115,3 +127,383 @@ def _catastrophic_repeat(pattern: str) -> int | None:
         elif repeats or piece == "|":
             groups[-1] = True
     return None
+
+
+# --- regular expressions in linear time ---
+
+
+def expression_matcher(pattern: str) -> Matcher:
+    """Function that tests whether a regular expression matches anywhere in a text, in linear time.
+
+    `.` matches newlines too. Raises `re.error` for an invalid pattern, OverflowError for one that is too large, and
+    a ValueError for back-references, lookarounds, and what else gives up ways to match.
+
+    >>> matches = expression_matcher("(fus|loop)[a-z]*\\\\.[0-9]+$")
+    >>> matches("loop_add_fusion.14"), matches("add.1")
+    (True, False)
+    """
+    found = _compiled(pattern, re.DOTALL).search
+    if _SIMPLE.isdisjoint(pattern):
+        return lambda value: found(value[:MAX_MATCHED_LENGTH]) is not None
+    parts = _Reader(pattern).read().parts
+    while parts and _is_anything(parts[0]):
+        parts = parts[1:]
+    while parts and _is_anything(parts[-1]):
+        parts = parts[:-1]
+    literal = _longest_literal(parts)
+    if len(literal) == len(parts):
+        return lambda value: literal in value[:MAX_MATCHED_LENGTH]
+    automaton = _Automaton(_Sequence(parts))
+
+    def matches(value: str) -> bool:
+        text = value[:MAX_MATCHED_LENGTH]
+        return literal in text and automaton.matches(text)
+
+    return matches
+
+
+def _compiled(pattern: str, flags: int) -> re.Pattern[str]:
+    """The pattern compiled, without warnings of Python about what it may mean one day, as in `[[]`."""
+    with catch_warnings():
+        simplefilter("ignore")
+        return re.compile(pattern, flags)
+
+
+class _Unsupported(ValueError):
+    """What an automaton cannot match, with its place in the pattern."""
+
+    def __init__(self, what: str, position: int, hint: str | None = None) -> None:
+        super().__init__(f"{what} are")
+        self.position = position
+        self.hint = hint
+
+
+@dataclass(frozen=True, slots=True)
+class _Character:
+    """One character of a kind; `literal` is the character, if it can be one alone."""
+
+    atom: str
+    flags: int
+    literal: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Assertion:
+    """A place without width, such as `^` and `\\b`."""
+
+    atom: str
+    flags: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Sequence:
+    """One after the other."""
+
+    parts: tuple[_Tree, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """One of several."""
+
+    branches: tuple[_Tree, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Repeat:
+    """From `least` to `most` times; None is any number."""
+
+    inner: _Tree
+    least: int
+    most: int | None
+
+
+_Tree: TypeAlias = "_Character | _Assertion | _Sequence | _Choice | _Repeat"
+
+_ATOM: Final = re.compile(
+    r"(?s)\\N\{[^}]*\}|\\x..|\\u.{4}|\\U.{8}|\\0[0-7]{0,2}|\\[0-3][0-7][0-7]|\\.|\[\^?\]?(?:[^\]\\]|\\.)*+\]|."
+)
+_QUANTIFIER: Final = re.compile(r"\*|\+|\?|\{([0-9]*)(?:(,)([0-9]*))?\}")
+_GROUP: Final = re.compile(r"\((?:\?P<[^>]*>|\?(?P<on>[a-zA-Z]*)(?:-(?P<off>[a-z]+))?(?P<end>[:)]))?")
+_FLAGS: Final = {"i": re.IGNORECASE, "m": re.MULTILINE, "s": re.DOTALL, "a": re.ASCII, "u": 0}
+_SIMPLE: Final = frozenset("(*+?{|\\")
+"""Without these, an expression takes one step a character from each place of a text, as many as it has characters."""
+_ANCHORS: Final = frozenset(("^", "$", r"\A", r"\Z", r"\z", r"\b", r"\B"))
+_LOOKING: Final = "use several conditions joined by `and` and `not`"
+
+
+class _Reader:
+    """Reads a pattern that `re` has accepted, with a stack of open groups."""
+
+    def __init__(self, pattern: str) -> None:
+        self._pattern = pattern
+        self._at = 0
+        self._flags: int = re.DOTALL
+        self._open: list[tuple[list[list[_Tree]], int]] = [([[]], self._flags)]
+
+    def read(self) -> _Sequence:
+        """The tree of the pattern."""
+        while self._at < len(self._pattern):
+            here = self._pattern[self._at]
+            if here == "(":
+                self._begin()
+            elif here == ")":
+                branches, self._flags = self._open.pop()
+                self._at += 1
+                self._append(_joined(branches))
+            elif here == "|":
+                self._open[-1][0].append([])
+                self._at += 1
+            else:
+                self._append(self._atom())
+        tree = _joined(self._open[0][0])
+        return tree if isinstance(tree, _Sequence) else _Sequence((tree,))
+
+    def _begin(self) -> None:
+        """Reads the begin of a group, or flags for all of the pattern."""
+        if self._pattern.startswith("(?#", self._at):
+            self._at = self._pattern.index(")", self._at) + 1
+            return
+        found = _GROUP.match(self._pattern, self._at)
+        assert found is not None
+        if found.end() == self._at + 1 and self._pattern.startswith("(?", self._at):
+            raise self._refusal()
+        before = self._flags
+        for letter in found["on"] or "":
+            if letter not in _FLAGS:
+                raise _Unsupported(f"flags (?{letter})", self._at, "remove the flag")
+            self._flags |= _FLAGS[letter]
+        for letter in found["off"] or "":
+            self._flags &= ~_FLAGS.get(letter, 0)
+        self._at = found.end()
+        if found["end"] != ")":
+            self._open.append(([[]], before))
+
+    def _refusal(self) -> _Unsupported:
+        """The error for a group that is more than a part of the pattern."""
+        kind = self._pattern[self._at + 2 : self._at + 4]
+        if kind[:1] in ("=", "!") or kind in ("<=", "<!"):
+            return _Unsupported("lookarounds", self._at, _LOOKING)
+        what = "atomic groups" if kind[:1] == ">" else "back-references"
+        return _Unsupported(what, self._at, "use a plain group, (…)")
+
+    def _atom(self) -> _Tree:
+        found = _ATOM.match(self._pattern, self._at)
+        assert found is not None
+        atom, at = found[0], self._at
+        self._at = found.end()
+        if atom in _ANCHORS:
+            return _Assertion(atom, self._flags)
+        if atom[0] == "\\" and atom[1:2] in "123456789" and len(atom) == 2:
+            raise _Unsupported("back-references", at, "write the text again")
+        is_plain = atom[0] not in "\\[." or (len(atom) == 2 and atom[0] == "\\" and not atom[1].isalnum())
+        return _Character(atom, self._flags, atom[-1] if is_plain and not self._flags & re.IGNORECASE else None)
+
+    def _append(self, tree: _Tree) -> None:
+        """Adds a part to the open group, with the repeats after it."""
+        found = _QUANTIFIER.match(self._pattern, self._at)
+        if found is not None and found[0] != "{}":
+            self._at = found.end()
+            if self._pattern.startswith("+", self._at):
+                raise _Unsupported("possessive repeats", self._at, "remove the second +")
+            if self._pattern.startswith("?", self._at):
+                self._at += 1  # the shortest way to match is a way to match
+            least, most = {"*": (0, None), "+": (1, None), "?": (0, 1)}.get(found[0], _bounds(found))
+            tree = _Repeat(tree, least, most)
+        self._open[-1][0][-1].append(tree)
+
+
+def _bounds(found: re.Match[str]) -> tuple[int, int | None]:
+    """The numbers of `{2}`, `{2,}`, `{,3}`, and `{2,3}`."""
+    least = int(found[1] or 0)
+    if found[2] is None:
+        return least, least
+    return least, int(found[3]) if found[3] else None
+
+
+def _joined(branches: list[list[_Tree]]) -> _Tree:
+    sequences = [_Sequence(tuple(parts)) for parts in branches]
+    return sequences[0] if len(sequences) == 1 else _Choice(tuple(sequences))
+
+
+def _is_anything(tree: _Tree) -> bool:
+    """Whether a part matches every text, so that it changes nothing at the begin and the end of a search."""
+    if not isinstance(tree, _Repeat) or tree.least or tree.most is not None:
+        return False
+    return isinstance(tree.inner, _Character) and tree.inner.atom == "." and bool(tree.inner.flags & re.DOTALL)
+
+
+def _longest_literal(parts: tuple[_Tree, ...]) -> str:
+    """The longest text that each match contains, as far as it is seen at once: `in` finds it faster than any automaton.
+
+    >>> _longest_literal(_Reader("ab.*fusion[0-9]").read().parts)
+    'fusion'
+    """
+    longest = current = ""
+    for part in parts:
+        literal = part.literal if isinstance(part, _Character) else None
+        current = current + literal if literal is not None else ""
+        longest = max(longest, current, key=len)
+    return longest
+
+
+# --- the automaton ---
+
+_MAX_PLACES: Final = 1000
+"""Places of an expression: `x{500}` has as many. A character takes at most a step for each."""
+_MAX_STATES: Final = 4000
+"""States that are remembered; some expressions have 2^n, and few texts need many."""
+_END: Final = ""
+_LAST_NEWLINE: Final = "\n$"
+"""What follows in a text, besides characters: its end, and a newline at its end, before which `$` matches too."""
+_ASCII_WORD, _OTHER_WORD, _NO_WORD, _NEWLINE, _BEGIN = "a", "é", " ", "\n", ""
+"""Characters that stand for all that assertions tell apart before them, and the begin of a text."""
+_EMPTY_HAS_INSIDE: Final = sys.version_info >= (3, 14)
+r"""Whether `\B` matches in an empty text, as it does from Python 3.14 on."""
+
+
+class _Automaton:
+    """The places of an expression, each with edges that take a character, and with edges that take none."""
+
+    def __init__(self, tree: _Tree) -> None:
+        self._free: list[list[tuple[_Assertion | None, int]]] = [[]]  # place 0 is the end of a match
+        self._taking: list[tuple[Callable[[str], object], int] | None] = [None]
+        self._tests: dict[tuple[str, int], Callable[[str], object]] = {}
+        self._begin = self._add(tree, 0)
+        self._known: dict[tuple[frozenset[int], str], _State] = {}
+        self.found = _State(self, frozenset(), _BEGIN)
+
+    def matches(self, text: str) -> bool:
+        """Whether the expression matches anywhere in a text."""
+        state = self._state(frozenset((self._begin,)), _BEGIN)
+        for character in text[:-1]:
+            state = state[character]
+        if text:
+            state = state[_LAST_NEWLINE if text[-1] == "\n" else text[-1]]
+        return state[_END] is self.found
+
+    def after(self, state: _State, key: str) -> _State:
+        """The state after a character, or the one that stays: a match was found."""
+        if state is self.found:
+            return state
+        reached: set[int] = set()
+        waiting = list(state.places)
+        following = {self._begin}
+        while waiting:
+            place = waiting.pop()
+            if place in reached:
+                continue
+            if not place:
+                return self.found
+            reached.add(place)
+            waiting += [to for check, to in self._free[place] if check is None or _holds(check, state.before, key)]
+            taking = self._taking[place]
+            if taking is not None and key != _END and taking[0](key[0]):
+                following.add(taking[1])
+        return self._state(frozenset(following), _before(key))
+
+    def _state(self, places: frozenset[int], before: str) -> _State:
+        state = self._known.get((places, before))
+        if state is None:
+            if len(self._known) >= _MAX_STATES:
+                for each in self._known.values():
+                    each.clear()
+                self._known.clear()
+            state = self._known[places, before] = _State(self, places, before)
+        return state
+
+    def _place(self) -> int:
+        if len(self._free) >= _MAX_PLACES:
+            raise OverflowError
+        self._free.append([])
+        self._taking.append(None)
+        return len(self._free) - 1
+
+    def _add(self, tree: _Tree, target: int) -> int:
+        """The place from which a part leads to `target`; groups are at most `_MAX_DEPTH` deep."""
+        match tree:
+            case _Character(atom, flags):
+                place = self._place()
+                test = self._tests.setdefault((atom, flags), _compiled(atom, flags).fullmatch)
+                self._taking[place] = test, target
+                return place
+            case _Assertion():
+                place = self._place()
+                self._free[place].append((tree, target))
+                return place
+            case _Sequence(parts):
+                for part in reversed(parts):
+                    target = self._add(part, target)
+                return target
+            case _Choice(branches):
+                place = self._place()
+                self._free[place] += [(None, self._add(branch, target)) for branch in branches]
+                return place
+            case _Repeat(inner, least, most):
+                return self._add_repeat(inner, least, most, target)
+
+    def _add_repeat(self, inner: _Tree, least: int, most: int | None, target: int) -> int:
+        if max(least, most or 0) > _MAX_PLACES:
+            raise OverflowError
+        entry = target
+        if most is None:
+            entry = self._place()
+            self._free[entry] += [(None, self._add(inner, entry)), (None, target)]
+        for _ in range((most or least) - least):
+            place = self._place()
+            self._free[place] += [(None, self._add(inner, entry)), (None, target)]
+            entry = place
+        for _ in range(least):
+            entry = self._add(inner, entry)
+        return entry
+
+
+class _State(dict[str, "_State"]):
+    """The places that a search is in at once, by the next character the following state, found when it is needed."""
+
+    __slots__ = ("_automaton", "before", "places")
+
+    def __init__(self, automaton: _Automaton, places: frozenset[int], before: str) -> None:
+        super().__init__()
+        self._automaton = automaton
+        self.places = places
+        self.before = before
+
+    def __missing__(self, key: str) -> _State:
+        following = self._automaton.after(self, key)
+        self[key] = following
+        return following
+
+
+def _before(key: str) -> str:
+    """What stands for a character as the one before."""
+    if key in (_NEWLINE, _LAST_NEWLINE):
+        return _NEWLINE
+    if key == _END or not (key.isalnum() or key == "_"):
+        return _NO_WORD
+    return _ASCII_WORD if key.isascii() else _OTHER_WORD
+
+
+def _holds(check: _Assertion, before: str, key: str) -> bool:
+    """Whether an assertion holds between two characters."""
+    is_multiline = bool(check.flags & re.MULTILINE)
+    match check.atom:
+        case "^":
+            return before == _BEGIN or (is_multiline and before == _NEWLINE)
+        case "$":
+            return key in (_END, _LAST_NEWLINE) or (is_multiline and key == _NEWLINE)
+        case r"\A":
+            return before == _BEGIN
+        case r"\b" | r"\B":
+            if before == _BEGIN and key == _END:
+                return check.atom == r"\B" and _EMPTY_HAS_INSIDE
+            ascii_only = bool(check.flags & re.ASCII)
+            is_boundary = _is_word(before, ascii_only=ascii_only) != _is_word(key, ascii_only=ascii_only)
+            return is_boundary == (check.atom == r"\b")
+        case _:  # \Z, and \z from Python 3.14 on
+            return key == _END
+
+
+def _is_word(character: str, *, ascii_only: bool) -> bool:
+    first = character[:1]
+    return (first.isalnum() or first == "_") and (first.isascii() or not ascii_only)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from shlex import quote
 from typing import TypeAlias
 
@@ -17,7 +18,7 @@ from hlo_cli.commands.diff.report import answer_of, answer_of_same
 from hlo_cli.commands.diff.told import headline
 from hlo_cli.commands.diff.view import View
 from hlo_cli.commands.shared.io_options import InputOptions
-from hlo_cli.commands.shared.per_module_options import processes
+from hlo_cli.commands.shared.per_module_options import processes, timeout_given
 from hlo_cli.commands.shared.selection import Many
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.dumps import parse_dump_name
@@ -31,7 +32,7 @@ from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import ROWS_FOR_A_PERSON, Table
-from hlo_cli.scan_modules import Reader, ScanResult
+from hlo_cli.scan_modules import Reader, ScanResult, late_problem
 from hlo_cli.source import Diagnostic, HloError
 
 Given: TypeAlias = "ModuleRef | Input"
@@ -121,7 +122,9 @@ def report_of_many(
             f"no module is in both inputs (only in OLD: {_some(ones)}; only in NEW: {_some(twos)})",
             hint="use --module, or pass two files to compare modules with different names",
         )
-    work = in_order(_Comparer(view, Reader(_module, reading.strict)), both, jobs=processes(jobs, len(both)), lost=_lost)
+    comparer, timeout = _Comparer(view, Reader(_module, reading.strict)), timeout_given()
+    late = partial(_late, timeout)
+    work = in_order(comparer, both, jobs=processes(jobs, len(both)), lost=_lost, timeout=timeout, late=late)
     found = [each for several in watched(work, len(both), "modules", quiet=reading.quiet) for each in several]
     missing = [name for name in sorted(set(ones) ^ set(twos)) if _is_dump(ones.get(name) or twos[name])]
     if not (found or missing):
@@ -304,6 +307,10 @@ def _is_dump(given: Given) -> bool:
 
 def _lost(job: Job) -> tuple[Compared, ...]:
     return (Compared(job.name, problems=("worker process died, possibly out of memory",)),)
+
+
+def _late(timeout: float | None, job: Job) -> tuple[Compared, ...]:
+    return (Compared(job.name, problems=(late_problem(timeout),)),)
 
 
 def _name(folder: str, piece: ModuleRef, *, numbered: bool) -> str:

@@ -48,8 +48,11 @@ def unknown_word_error(word: str, commands: Iterable[str]) -> HloError:
     >>> error.diagnostic.message, error.diagnostic.hint
     ("unknown command 'compare'", 'run `hlo diff OLD NEW`')
     """
+    from hlo_cli.inputs.files import url_error
     from hlo_cli.inputs.input import glob_paths
 
+    if (error := url_error(word)) is not None:
+        return error
     glob_paths(word)  # raises its error for a pattern that matches no file
     type_name = word if word in PRIMITIVE_TYPES else xla_type(word)
     if _FILE.fullmatch(word) and type_name is None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from hlo_cli.analysis.query.assertions import AssertionResult, GoldenValues, check_assertions, check_expectation
 from hlo_cli.commands.shared.per_module import short_paths
 from hlo_cli.dataclass import dataclass
+from hlo_cli.inputs.files import read_utf8
 from hlo_cli.inputs.input import Input
 from hlo_cli.ir.assertion import Expectation
 from hlo_cli.ir.module import Module
@@ -210,8 +211,7 @@ def _reason(stated: Expectation) -> str:
 
 def _expectations_in(path: str) -> tuple[Expectation, ...]:
     try:
-        with open(path, encoding="utf-8") as file:
-            source = Source(path, file.read())
+        source = Source(path, read_utf8(path))
     except FileNotFoundError as error:
         raise HloError(f"assertions file '{path}' not found", hint=_HINT) from error
     except OSError as error:

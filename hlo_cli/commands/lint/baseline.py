@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from hlo_cli.inputs.files import read_utf8
 from hlo_cli.report.finding import Finding
 from hlo_cli.source import HloError
 
@@ -40,8 +41,7 @@ def read_baseline(path: str) -> Counter[tuple[str, str]]:
     """The number of accepted findings by code and fingerprint; HloError if the file is not a baseline."""
     hint = "create a baseline with `hlo lint DUMP --write-baseline FILE`"
     try:
-        with open(path, encoding="utf-8") as file:
-            content = json.load(file)
+        content = json.loads(read_utf8(path))
     except FileNotFoundError as error:
         create = f"create it with `hlo lint DUMP --write-baseline {path}`"
         raise HloError(f"baseline '{path}' not found", hint=create) from error

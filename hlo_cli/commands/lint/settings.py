@@ -10,6 +10,7 @@ from typing import Final, TypeAlias
 
 from hlo_cli.analysis.hardware.chips import find_chip
 from hlo_cli.dataclass import dataclass
+from hlo_cli.inputs.files import read_utf8
 from hlo_cli.lint.settings import MEANINGS, Kind, LintSettings
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.column import Column
@@ -149,8 +150,9 @@ def _load(path: str) -> Mapping[str, Toml]:
     import tomllib
 
     try:
-        with open(path, "rb") as file:
-            return tomllib.load(file)
+        return tomllib.loads(read_utf8(path))
+    except RecursionError:
+        raise HloError(f"{path}: lists are nested too deeply") from None
     except tomllib.TOMLDecodeError as error:
         raise HloError(f"{path}: {str(error)[:1].lower()}{str(error)[1:]}") from error
     except UnicodeDecodeError as error:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from hlo_cli.analysis.dataflow.call_tree import CallTreeNode, call_tree
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
 from hlo_cli.ir import opcodes
+from hlo_cli.ir.garbage import DeepCall, run_deep
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.report.cell import UNKNOWN, Cell
@@ -46,7 +47,7 @@ def report_of_tree(loaded: Loaded) -> Report:
             "instructions": module.instruction_count,
             "computations": len(module.computations),
         },
-        parts=(Tree("calls", _COLUMNS, (_branch(module, root),), noun="computations"),),
+        parts=(Tree("calls", _COLUMNS, (run_deep(_branch(module, root)),), noun="computations"),),
         notes=notes_of(loaded),
         input=input_facts(loaded),
     )
@@ -76,8 +77,11 @@ def _walk(node: CallTreeNode) -> Iterator[CallTreeNode]:
         pending.extend(here.children)
 
 
-def _branch(module: Module, node: CallTreeNode) -> Branch:
-    return Branch(_cells(module, node), tuple(_branch(module, child) for child in node.children))
+def _branch(module: Module, node: CallTreeNode) -> DeepCall[Branch]:
+    children = list[Branch]()
+    for child in node.children:
+        children.append((yield _branch(module, child)))
+    return Branch(_cells(module, node), tuple(children))
 
 
 def _cells(module: Module, node: CallTreeNode) -> tuple[Cell, ...]:

@@ -22,7 +22,7 @@ from hlo_cli.commands.shared.io_options import InputOptions, OutputOptions
 from hlo_cli.commands.shared.load import Loaded, check_running
 from hlo_cli.commands.shared.per_module import Rows, finish_each, map_inputs
 from hlo_cli.commands.shared.selection import Many
-from hlo_cli.commands.shared.writing import is_page_file, write_page
+from hlo_cli.commands.shared.writing import is_page_file, removed_on_signals, write_page
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.input import Input
 from hlo_cli.ir.module import Module
@@ -109,14 +109,15 @@ def _unfinished_pages(output: OutputOptions) -> Iterator[str | None]:
             raise HloError("pages of several modules require a file", hint="use -o FILE.html")
         yield None
         return
-    try:
-        folder = tempfile.mkdtemp(prefix=".hlo-report-", dir=os.path.dirname(os.path.abspath(output.path)))
-    except OSError as error:
-        raise HloError(f"cannot write {output.path}: {error.strerror or error}") from error
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with removed_on_signals():
+        try:
+            folder = tempfile.mkdtemp(prefix=".hlo-report-", dir=os.path.dirname(os.path.abspath(output.path)))
+        except OSError as error:
+            raise HloError(f"cannot write {output.path}: {error.strerror or error}") from error
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _with_pages(found: Sequence[ScanResult[_Answer]], index: str | None) -> list[ScanResult[ModuleSummary]]:

@@ -5,15 +5,19 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from math import prod
 from typing import TYPE_CHECKING
 
 from hlo_cli.commands.run.options import RunOptions
 from hlo_cli.commands.run.raw import RAW, raw_argument
+from hlo_cli.inputs.files import MAX_FILE_BYTES, read_bytes
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.report.numbers import format_count
 from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
+    from hlo_cli.analysis.evaluate.archive import Check
     from hlo_cli.analysis.semantics.number_types import Array
     from hlo_cli.analysis.semantics.values import Value
 
@@ -22,24 +26,33 @@ def arguments_of(options: RunOptions, module: Module) -> tuple[Value, ...] | Non
     """The arguments that options give to a module; None if all are made up."""
     if not options.args:
         return None
-    return arguments_from(options.args, module, seed=options.seed if options.fills else None)
+    seed = options.seed if options.fills else None
+    return arguments_from(options.args, module, seed=seed, max_bytes=options.limits.max_bytes)
 
 
-def arguments_from(paths: Sequence[str], module: Module, *, seed: int | None = None) -> tuple[Value, ...]:
+def arguments_from(
+    paths: Sequence[str], module: Module, *, seed: int | None = None, max_bytes: int = MAX_FILE_BYTES
+) -> tuple[Value, ...]:
     """The arguments of the entry: by parameter name or number in archives and JSON objects, else in their order.
 
     With a seed, those that the files do not have are made up. HloError for files that cannot be read, for unknown
-    names, and if the number of arguments is another one.
+    names, for more than `max_bytes`, and if the number of arguments is another one.
     """
     parameters = module.entry.parameters
+
+    def check(name: str, sizes: tuple[int, ...]) -> None:
+        parameter = parameters[_place(name, module, path)]
+        if isinstance(parameter.shape, ArrayShape) and prod(sizes) > max(prod(parameter.shape.dimensions), 1):
+            raise HloError(f"array '{name}' in {path} is {list(sizes)}, but {parameter.name} is {parameter.shape}")
+
     found: dict[int, Array] = {}
     following = 0
     for path in paths:
         if path.startswith(RAW):
-            found[following] = raw_argument(path, module, following)
+            found[following] = raw_argument(path, module, following, max_bytes=max_bytes)
             following += 1
             continue
-        for name, array in arrays_in_file(path):
+        for name, array in arrays_in_file(path, check=check, max_bytes=max_bytes):
             if name is None:
                 place, following = following, following + 1
             else:
@@ -80,17 +93,21 @@ def _place(name: str, module: Module, path: str) -> int:
     raise HloError(f"unknown parameter '{name}' in {path}", hint=f"parameters: {names}; or use arg_0, arg_1, …")
 
 
-def arrays_in_file(path: str) -> Iterator[tuple[str | None, Array]]:
-    """The arrays of a `.npz`, `.npy`, or `.json` file with their names; HloError if it cannot be read."""
+def arrays_in_file(
+    path: str, *, check: Check | None = None, max_bytes: int = MAX_FILE_BYTES
+) -> Iterator[tuple[str | None, Array]]:
+    """The arrays of a `.npz`, `.npy`, or `.json` file with their names; HloError if it cannot be read.
+
+    Names and shapes in an archive are given to `check` before the arrays are read.
+    """
     from hlo_cli.analysis.evaluate.archive import array_of_numbers, arrays_in
 
     try:
-        with open(path, "rb") as file:
-            data = file.read()
+        data = read_bytes(path, limit=max_bytes)
     except OSError as error:
         raise HloError(f"cannot read {path}: {error.strerror or error}") from None
     if os.path.splitext(path)[1].lower() != ".json":
-        yield from arrays_in(data, path)
+        yield from arrays_in(data, path, check=check, max_bytes=max_bytes)
         return
     try:
         content = json.loads(data)

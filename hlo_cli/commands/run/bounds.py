@@ -2,52 +2,27 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from types import FrameType
 from typing import Final
+
+from hlo_cli.commands.shared.writing import removed_on_signals
 
 SLACK: Final = 1 << 30
 """Bytes of memory for the program itself and the text."""
-_TERMINATED: Final = 128 + signal.SIGTERM
-
-
-class _Terminated(KeyboardInterrupt):
-    """SIGTERM, as an exception that nothing on the way takes for an error."""
 
 
 @contextmanager
 def bounded(max_bytes: int) -> Iterator[None]:
-    """Ends cleanly on SIGTERM, and limits the memory to twice what a module may take, where the system can.
+    """Ends cleanly on SIGTERM and SIGHUP, and limits the memory to twice what a module may take, where the system can.
 
     Estimates are of values and of large temporary arrays; what exceeds them is an error, not a frozen machine.
 
     >>> with bounded(1 << 30): print("runs")
     runs
     """
-    with _termination(), _limited_memory(SLACK + 2 * max_bytes):
+    with removed_on_signals(), _limited_memory(SLACK + 2 * max_bytes):
         yield
-
-
-@contextmanager
-def _termination() -> Iterator[None]:
-    """Makes SIGTERM an exception, so that files that are not finished are removed; in the main thread alone."""
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        raise _Terminated
-
-    try:
-        before = signal.signal(signal.SIGTERM, stop)
-    except ValueError:
-        yield
-        return
-    try:
-        yield
-    except _Terminated:
-        raise SystemExit(_TERMINATED) from None
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager

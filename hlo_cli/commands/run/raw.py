@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from hlo_cli.inputs.files import MAX_FILE_BYTES, read_bytes
 from hlo_cli.ir.shape import ArrayShape, Shape
 from hlo_cli.source import HloError
 
@@ -17,7 +18,7 @@ RAW: Final = "raw:"
 """What --args begins with if the file has bytes in memory."""
 
 
-def raw_argument(given: str, module: Module, number: int) -> Array:
+def raw_argument(given: str, module: Module, number: int, *, max_bytes: int = MAX_FILE_BYTES) -> Array:
     """The argument `number`, whose bytes are in a file, in the layout that is given, or else in that of the parameter.
 
     HloError for files that cannot be read, other numbers of bytes, and other types than that of the parameter.
@@ -38,8 +39,7 @@ def raw_argument(given: str, module: Module, number: int) -> Array:
     if shape.element_type is not parameter.shape.element_type:
         raise HloError(f"{path} has elements of {shape.element_type}, but {parameter.name} is {parameter.shape}")
     try:
-        with open(path, "rb") as file:
-            data = file.read()
+        data = read_bytes(path, limit=max_bytes)
     except OSError as error:
         raise HloError(f"cannot read {path}: {error.strerror or error}") from None
     return array_in_memory(data, shape)

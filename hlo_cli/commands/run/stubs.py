@@ -10,6 +10,7 @@ from contextlib import redirect_stdout
 from functools import wraps
 from typing import TYPE_CHECKING, Final
 
+from hlo_cli.inputs.files import read_bytes
 from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
@@ -62,8 +63,7 @@ def _function(given: str) -> Stub:
     if not os.path.exists(path) and ":" in path:
         path, _, name = path.rpartition(":")
     try:
-        with open(path, "rb") as file:
-            code = compile(file.read(), path, "exec")
+        code = compile(read_bytes(path), path, "exec")
     except OSError as error:
         raise HloError(f"cannot read {path}: {error.strerror or error}") from None
     except (SyntaxError, ValueError, RecursionError) as error:

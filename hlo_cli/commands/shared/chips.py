@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from hlo_cli.commands.shared import completion
 from hlo_cli.commands.shared.command import option, options
+from hlo_cli.inputs.files import read_utf8
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.numbers import format_rate
 from hlo_cli.source import Diagnostic, HloError
@@ -164,8 +165,7 @@ def _throughput(chip: str, own: Mapping[str, ChipSpec]) -> ChipSpec:
 
 def _text(path: str) -> str:
     try:
-        with open(path, encoding="utf-8") as file:
-            return file.read()
+        return read_utf8(path)
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not valid UTF-8"
         raise HloError(f"cannot read {path}: {reason}") from error

@@ -34,6 +34,7 @@ class OutputOptions:
     sort: str | None = None
     table: str | None = None
     header: bool = True
+    spreadsheet: bool = False
     color: str = "auto"
     ascii: bool = False
     verbose: bool = False
@@ -76,6 +77,7 @@ class OutputOptions:
             header=self.header,
             wraps=terminal or stream == 1,
             verbose=self.verbose,
+            spreadsheet=self.spreadsheet,
         )
 
 
@@ -191,6 +193,7 @@ _OUTPUT_OPTIONS: Final = (
         help="Show only the table NAME; `help` lists the tables.",
     ),
     flag("--no-header", group=OUTPUT, help="Omit the header line of csv, tsv, and pipe output."),
+    flag("--spreadsheet", group=OUTPUT, help="Quote text in csv and tsv that a spreadsheet would run as a formula."),
     color_option,
     ascii_option,
     flag("-q", "--quiet", group=OUTPUT, help="Hide notes, hints, and progress bars."),
@@ -240,6 +243,7 @@ def io_of(given: dict[str, object], *, writes: Collection[str] = ()) -> tuple[Ou
         path=path,
         table=_text(given.pop("table")),
         header=not given.pop("no_header"),
+        spreadsheet=bool(given.pop("spreadsheet")),
         top=top if isinstance(top, int) else None,
         columns=tuple(name.strip() for name in columns.split(",") if name.strip()),
         sort=_text(given.pop("sort")),

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Generic, TypeVar
 
 from hlo_cli.commands.shared.io_options import InputOptions, OutputOptions
-from hlo_cli.commands.shared.per_module_options import processes
+from hlo_cli.commands.shared.per_module_options import processes, timeout_given
 from hlo_cli.commands.shared.selection import Many, no_module
 from hlo_cli.commands.shared.writing import write_report
 from hlo_cli.dataclass import dataclass
@@ -31,7 +31,9 @@ def map_inputs(many: Many, reading: InputOptions, jobs: int | None, ask: Ask[Ans
     if many.inputs:
         yield from map(Reader(ask, reading.strict).ask_of, many.inputs)
         return
-    asked = map_modules(many.pieces, ask, jobs=processes(jobs, len(many.pieces)), strict=reading.strict)
+    asked = map_modules(
+        many.pieces, ask, jobs=processes(jobs, len(many.pieces)), strict=reading.strict, timeout=timeout_given()
+    )
     is_any = False
     for each in watched(asked, len(many.pieces), "dumps", quiet=reading.quiet):
         is_any = True

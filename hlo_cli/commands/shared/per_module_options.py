@@ -1,24 +1,50 @@
-"""`--each` and `--jobs`: a row for each of many modules, and the number of processes."""
+"""`--each`, `--jobs`, and `--timeout`: a row for each of many modules, the number of processes, and their time."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import click
 
 from hlo_cli.commands.shared.command import INPUT, flag, option, options
+from hlo_cli.inputs.parallel import DEFAULT_TIMEOUT
 
+_TIMEOUT: Final = "hlo_cli.timeout"
 _F = TypeVar("_F", bound=Callable[..., object])
 
 
 def each_options_of(each: str, jobs: str) -> Callable[[_F], _F]:
-    """`--each` and `--jobs`, passed to the command as a flag and a number or None; the arguments are their help."""
+    """`--each` and `--jobs`, passed to the command as a flag and a number or None; the arguments are their help.
+
+    `--timeout` is not passed on: `timeout_given` returns its value.
+    """
     return options(
         flag("--each", group=INPUT, help=each),
         option("--jobs", group=INPUT, type=click.IntRange(min=0), metavar="N", default_text="1", help=jobs),
+        option(
+            "--timeout",
+            group=INPUT,
+            type=click.IntRange(min=1),
+            metavar="SECONDS",
+            default_text=f"{DEFAULT_TIMEOUT:g} with --jobs",
+            expose_value=False,
+            callback=_keep_timeout,
+            help="Give up an input of several after SECONDS.",
+        ),
     )
+
+
+def timeout_given() -> float | None:
+    """The value of `--timeout` of the running command in seconds; None if it is not given."""
+    context = click.get_current_context(silent=True)
+    found = None if context is None else context.meta.get(_TIMEOUT)
+    return found if isinstance(found, float) else None
+
+
+def _keep_timeout(context: click.Context, parameter: click.Parameter, value: int | None) -> None:
+    context.meta[_TIMEOUT] = None if value is None else float(value)
 
 
 each_options = each_options_of(

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from hlo_cli.commands.shared.io_options import InputOptions
+from hlo_cli.commands.shared.per_module_options import timeout_given
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.directory import no_dumps_error
 from hlo_cli.inputs.dumps import parse_dump_name
@@ -70,7 +71,7 @@ def one_or_many(
     `about_one` are the given options that require a single module: HloError if there are several, or if rows are
     selected too.
     """
-    if each or jobs is not None:
+    if each or jobs is not None or timeout_given() is not None:
         if about_one:
             raise HloError(f"{about_one[0]} cannot be used with {'--each' if each else '--jobs'}")
         return every_module(arguments, reading)

@@ -17,6 +17,7 @@ from hlo_cli.source import Diagnostic, HloError
 LIST: Final = "help"
 """The value of `--table` that lists the tables."""
 
+_SHEETS: Final = ("csv", "tsv")
 _ROW_FORMATS: Final = ("csv", "tsv", "jsonl")
 
 
@@ -40,7 +41,7 @@ def writes_rows(output: OutputOptions) -> bool:
 
 
 def check_table_options(output: OutputOptions, *, has_findings: bool) -> None:
-    """Raises HloError for `--no-header` and `--table` in a format without headers or tables.
+    """Raises HloError for `--no-header`, `--spreadsheet`, and `--table` in a format without headers or tables.
 
     >>> check_table_options(OutputOptions(format="json", header=False), has_findings=False)
     Traceback (most recent call last):
@@ -51,6 +52,8 @@ def check_table_options(output: OutputOptions, *, has_findings: bool) -> None:
         if output.format == "table":
             raise HloError("--no-header requires output to a pipe or a file", hint="use --format tsv or --format csv")
         raise HloError(f"--no-header cannot be used with --format {output.format}")
+    if output.spreadsheet and output.format not in _SHEETS:
+        raise HloError("--spreadsheet requires --format csv or tsv", hint="use -o FILE.csv")
     if output.table is not None and has_findings and output.format not in ("table", "full"):
         from hlo_cli.render.registry import format_names
 
@@ -78,6 +81,26 @@ def other_tables(report: Report, output: OutputOptions) -> Sequence[Diagnostic]:
         return ()
     counted = format_count(len(others), "other tables")
     return (Diagnostic("note", f"showing table {main}; use --table NAME for {counted}: {', '.join(others)}"),)
+
+
+def formula_note(report: Report, output: OutputOptions) -> Sequence[Diagnostic]:
+    """A note on the texts in a csv or tsv file that a spreadsheet would run; a program reads them as they are.
+
+    >>> report = Report("parse", "", parts=(Table("rows", (Column("op_name", "op_name"),), (("=1+1",), ("add",))),))
+    >>> formula_note(report, OutputOptions(format="csv", path="x.csv"))[0].message
+    '1 text in x.csv begins like a formula, which a spreadsheet runs'
+    """
+    if output.format not in _SHEETS or output.path is None or output.spreadsheet:
+        return ()
+    from hlo_cli.render.machine import field_of, rows_of, runs_in_spreadsheets
+
+    rows = rows_of(report.main_table, output.style(1))
+    count = sum(runs_in_spreadsheets(cell, field_of(cell)) for row in rows for cell in row if isinstance(cell, str))
+    if not count:
+        return ()
+    verb, pronoun = ("begins", "a formula") if count == 1 else ("begin", "formulas")
+    message = f"{format_count(count, 'texts')} in {output.path} {verb} like {pronoun}, which a spreadsheet runs"
+    return (Diagnostic("note", message, hint="use --spreadsheet to quote such text"),)
 
 
 def _list_of(report: Report) -> Report:

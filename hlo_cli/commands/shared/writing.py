@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from hlo_cli.commands.shared.io_options import OutputOptions, is_terminal
-from hlo_cli.commands.shared.tables import check_table_options, other_tables, with_table, writes_rows
-from hlo_cli.source import Diagnostic, HloError
+from hlo_cli.commands.shared.tables import check_table_options, formula_note, other_tables, with_table, writes_rows
+from hlo_cli.source import INTERNAL_ERROR, INTERNAL_ERROR_CODE, Diagnostic, HloError
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from hlo_cli.report.report import Report
 
 _STANDARD_OUTPUT = ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
 """The values of `-o` for standard output, which is appended to: reopening a redirected file would truncate it."""
+_RANDOM_BYTES: Final = 8
+"""Bytes of the name of an unfinished file: nobody plants 2^64 links."""
+_SIGNALED: Final = 128
+"""What a shell adds to the number of the signal that ended a process, to make an exit code."""
 _TEXT_EXTENSIONS = ("log", "out", "report", "screen", "table", "text", "txt")
 """Extensions of files in which a table is expected."""
 
@@ -35,7 +43,7 @@ def write_report(report: Report, output: OutputOptions, errors: Sequence[Diagnos
     lists_findings = whole.has_findings and (output.table is None or not writes_rows(output))
     render = renderer(output.format, person=output.is_for_person, findings=lists_findings, graph=whole.has_graph)
     write(render(arranged, output.style(1)), output.path)
-    notes = (*other_tables(whole, output), *_extension_note(output), *notes)
+    notes = (*other_tables(whole, output), *_extension_note(output), *formula_note(arranged, output), *notes)
     return print_diagnostics(notes, errors, output, read=read)
 
 
@@ -70,7 +78,7 @@ def _extension_note(output: OutputOptions) -> tuple[Diagnostic, ...]:
 def print_diagnostics(
     notes: Sequence[Diagnostic], errors: Sequence[Diagnostic], output: OutputOptions, *, read: str = ""
 ) -> int:
-    """Writes notes and errors to standard error; the exit code is 2 if there are errors."""
+    """Writes notes and errors to standard error; the exit code is 2 if there are errors, 70 if one is a bug of ours."""
     if sys.stdout is not None:
         sys.stdout.flush()
     if output.quiet:
@@ -84,7 +92,8 @@ def print_diagnostics(
         click.echo(chunk, err=True, nl=False, color=True)
     for chunk in render_diagnostics(errors, style, summary=read) if errors else ():
         click.echo(chunk, err=True, nl=False, color=True)
-    return 2 if errors else 0
+    is_bug = any(INTERNAL_ERROR in each.message for each in errors)
+    return INTERNAL_ERROR_CODE if is_bug else 2 if errors else 0
 
 
 def print_quoted(diagnostic: Diagnostic, output: OutputOptions) -> None:
@@ -100,7 +109,9 @@ def print_quoted(diagnostic: Diagnostic, output: OutputOptions) -> None:
 def write(chunks: Iterable[str], path: str | None) -> None:
     """Writes text to standard output or to a file: to a regular file atomically, to a device in parts."""
     if path is None or path in _STANDARD_OUTPUT:
-        for chunk in _blocks(chunks) if sys.stdout is not None else ():
+        if sys.stdout is None:
+            raise _closed_stdout()
+        for chunk in _blocks(chunks):
             sys.stdout.write(chunk)
         return
     _to_file((chunk.encode("utf-8", "surrogateescape") for chunk in _blocks(chunks)), path)
@@ -112,32 +123,99 @@ def write_bytes(chunks: Iterable[bytes], path: str | None) -> None:
         _to_file(chunks, path)
     elif is_terminal(1):
         raise HloError("refusing to write binary output to a terminal", hint="use -o FILE")
-    elif sys.stdout is not None:
+    elif sys.stdout is None:
+        raise _closed_stdout()
+    else:
         for chunk in chunks:
             sys.stdout.buffer.write(chunk)
 
 
-def _to_file(chunks: Iterable[bytes], path: str) -> None:
-    target = os.path.realpath(path)
-    is_plain = os.path.isfile(path) or not os.path.exists(path)  # a pipe at /dev/fd has no real path
-    if is_plain and os.path.exists(target) and not os.access(target, os.W_OK):
-        raise HloError(f"cannot write {path}: file is read-only")
-    temporary = f"{target}.{os.getpid()}.part" if is_plain else path
-    try:
-        with open(temporary, "wb") as file:
-            file.writelines(chunks)
-        if is_plain:
-            if os.path.exists(target):
-                from shutil import copymode
+def _closed_stdout() -> HloError:
+    return HloError("stdout is closed", hint="use -o FILE")
 
-                copymode(target, temporary)
-            os.replace(temporary, target)
+
+def _to_file(chunks: Iterable[bytes], path: str) -> None:
+    is_plain = os.path.isfile(path) or not os.path.exists(path)  # a pipe at /dev/fd has no real path
+    try:
+        if is_plain:
+            atomic_write(chunks, os.path.realpath(path))
+            return
+        with open(path, "wb") as file:
+            file.writelines(chunks)
     except OSError as error:
         raise HloError(f"cannot write {path}: {error.strerror or error}") from error
-    finally:
-        if is_plain:
+
+
+# --- files that are whole or absent ---
+
+
+def atomic_write(chunks: Iterable[bytes], target: str) -> None:
+    """Writes a file that is whole or absent, whatever happens, and keeps the mode of one that it replaces.
+
+    It is written next to the target under a name that nobody can guess, and only if no such name exists: processes
+    with the same number, in containers that share a folder, do not meet in one file, and a link planted there is not
+    followed. OSError if it cannot be written.
+    """
+    if os.path.exists(target) and not os.access(target, os.W_OK):
+        raise PermissionError(errno.EACCES, "file is read-only", target)
+    with removed_on_signals():
+        temporary, descriptor = _new_file(os.path.dirname(target))
+        try:
+            with open(descriptor, "wb") as file:
+                file.writelines(chunks)
+            with suppress(FileNotFoundError):
+                os.chmod(temporary, stat.S_IMODE(os.stat(target).st_mode))
+            os.replace(temporary, target)
+        except BaseException:
             with suppress(OSError):
                 os.unlink(temporary)
+            raise
+
+
+def _new_file(folder: str) -> tuple[str, int]:
+    """The path and the descriptor of a file that did not exist, with the mode that the umask gives to new files."""
+    while True:
+        path = os.path.join(folder, f".hlo-{os.urandom(_RANDOM_BYTES).hex()}.part")
+        with suppress(FileExistsError):
+            return path, os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+
+
+class _Terminated(KeyboardInterrupt):
+    """A signal to end, as an exception that nothing on the way takes for an error."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+@contextmanager
+def removed_on_signals() -> Iterator[None]:
+    """Makes SIGTERM and SIGHUP exceptions, as SIGINT is one, so that unfinished files are removed before the end.
+
+    Where they are ignored (`nohup`) or handled they stay so, and outside of the main thread nothing is done.
+    """
+    import signal
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise _Terminated(number)
+
+    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    handled = list[int]()
+    try:
+        for number in numbers:
+            if signal.getsignal(number) is signal.SIG_DFL:
+                signal.signal(number, stop)
+                handled.append(number)
+    except ValueError:
+        yield
+        return
+    try:
+        yield
+    except _Terminated as signaled:
+        raise SystemExit(_SIGNALED + signaled.number) from None
+    finally:
+        for number in handled:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def _blocks(chunks: Iterable[str], size: int = 1 << 16) -> Iterator[str]:

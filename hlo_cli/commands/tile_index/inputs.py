@@ -37,14 +37,13 @@ def read_queries(arguments: Sequence[str], read: Reader[_Q], fields: Sequence[st
 
 def _bytes_of(argument: str) -> tuple[str, bytes]:
     """The name and the decompressed bytes of a file, or of standard input for `-`."""
-    from hlo_cli.inputs.compression import decompress
-    from hlo_cli.inputs.files import STDIN, unreadable
+    from hlo_cli.inputs.compression import MAXIMUM_BYTES, decompress
+    from hlo_cli.inputs.files import MAX_FILE_BYTES, STDIN, read_bounded, read_bytes, unreadable
 
     if argument == "-":
-        return STDIN, decompress(sys.stdin.buffer.read(), STDIN)
+        return STDIN, decompress(read_bounded(sys.stdin.buffer, STDIN, MAXIMUM_BYTES), STDIN)
     try:
-        with open(argument, "rb") as file:
-            return argument, decompress(file.read(), argument)
+        return argument, decompress(read_bytes(argument, limit=MAX_FILE_BYTES), argument)
     except OSError as error:
         raise unreadable(argument, error) from None
 

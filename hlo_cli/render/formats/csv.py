@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterator
 from itertools import chain
 
-from hlo_cli.render.machine import columns_of, field_of, rows_of
+from hlo_cli.render.machine import columns_of, field_of, rows_of, spreadsheet_field
 from hlo_cli.render.sanitize import sanitize
 from hlo_cli.render.style import Style
 from hlo_cli.report.report import Report
@@ -26,8 +26,9 @@ def render(report: Report, style: Style) -> Iterator[str]:
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     header = [column.name for column in columns_of(table)]
+    field = spreadsheet_field if style.spreadsheet else field_of
     for record in chain((header,) if style.header else (), rows_of(table, style)):
-        writer.writerow([sanitize(field_of(cell)) for cell in record])
+        writer.writerow([sanitize(field(cell)) for cell in record])
         yield buffer.getvalue()
         buffer.seek(0)
         buffer.truncate()

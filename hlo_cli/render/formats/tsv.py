@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain
 
-from hlo_cli.render.machine import columns_of, field_of, rows_of
+from hlo_cli.render.machine import columns_of, field_of, rows_of, spreadsheet_field
 from hlo_cli.render.sanitize import sanitize
 from hlo_cli.render.style import Style
 from hlo_cli.report.report import Report
@@ -22,5 +22,6 @@ def render(report: Report, style: Style) -> Iterator[str]:
     """
     table = report.main_table
     header = [column.name for column in columns_of(table)]
+    field = spreadsheet_field if style.spreadsheet else field_of
     for record in chain((header,) if style.header else (), rows_of(table, style)):
-        yield "\t".join(sanitize(field_of(cell)) for cell in record) + "\n"
+        yield "\t".join(sanitize(field(cell)) for cell in record) + "\n"

@@ -56,7 +56,7 @@ def literal_from_bytes(shape: ArrayShape, data: bytes) -> ArrayLiteral:
 
 
 def literal_to_bytes(literal: ArrayLiteral) -> bytes:
-    """The literal's field on the wire.
+    """The literal's field on the wire; HloError if its layout is invalid, so that the order of the bytes is unknown.
 
     >>> from hlo_cli.syntax.literals.read import parse_literal
     >>> literal_to_bytes(parse_literal("s32[2]{0} {1, 300}"))
@@ -65,6 +65,9 @@ def literal_to_bytes(literal: ArrayLiteral) -> bytes:
     import numpy as np
 
     shape, stored = literal.shape, literal.stored()
+    if sorted(shape.layout.minor_to_major) != list(range(stored.ndim)):
+        problem = shape.layout.problem(shape.dimensions)
+        raise HloError(f"a literal of {shape} cannot be written as bytes: {problem}", hint="correct the layout")
     physical = np.ascontiguousarray(stored.transpose(shape.layout.minor_to_major[::-1])).ravel()
     if shape.element_type.name in _VARINTS:
         return _write_varints(physical.astype(np.int64 if physical.dtype.kind == "i" else np.uint64).view(np.uint64))
