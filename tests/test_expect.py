@@ -95,18 +95,17 @@ def test_operations_are_instructions_but_for_what_is_asynchronous(path: Path) ->
     "path", [path for path in dumps() if "v5" in name_of(path) and "after" in path.name], ids=name_of
 )
 def test_numbers_are_those_of_the_other_commands(path: Path, capsys: Capture) -> None:
-    """Peaks are those of memspace; sums are those of the rows that parse lists, where nothing is asynchronous."""
-    module = load(path)
+    """Peaks are those of memspace, and the bytes of all arrays those of layout, which counts each where it is defined."""
     file = Path("expect.toml")
-    file.write_text("max_peak.hbm = 0\nmax_peak.vmem = 0\nexpect = ['sum(padded_bytes, not async) == 0']\n")
+    file.write_text("max_peak.hbm = 0\nmax_peak.vmem = 0\nexpect = ['sum(padded_bytes) == 0']\n")
     lint(path, "--expect", file, "--select", "HLO9", "--format", "json")
     rows = json.loads(capsys.readouterr().out)["tables"]["assertions"]["rows"]
     found = {row["assertion"].split()[0].split("(")[0]: row["actual"] for row in rows}
     main(["memspace", str(path), "--format", "json"], standalone=False)
     peaks = json.loads(capsys.readouterr().out)["answer"]["peak_bytes"]
     assert (found["max_peak.hbm"], found["max_peak.vmem"]) == (peaks.get("HBM", 0), peaks.get("VMEM", 0))
-    if not async_pairs(module).pairs:
-        assert found["sum"] == sum(instruction.shape.padded_bytes for instruction in module.instructions)
+    main(["layout", str(path), "--format", "json"], standalone=False)
+    assert found["sum"] == json.loads(capsys.readouterr().out)["answer"]["padded_bytes"]
 
 
 def test_functions_and_limits() -> None:

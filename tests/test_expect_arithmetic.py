@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from dumps import compiled_dumps
 from expecting import judged, stated
 from hlo_cli import load
+from hlo_cli.analysis.fusion.kernels import kernels_of
 from hlo_cli.analysis.query.intervals import interval_of, result_of
 from hlo_cli.analysis.schedule.async_pairs import async_pairs
 from hlo_cli.commands.shared.where import instructions_where
@@ -124,21 +125,26 @@ def test_random_conditions_are_true_of_what_python_says(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", every(3, range(60)))
 def test_random_quantities_are_what_python_says(seed: int) -> None:
-    """Operations are instructions here: the modules have nothing asynchronous."""
+    """Operations are instructions here: the modules have nothing asynchronous.
+
+    Sums are over kernels, none of which contains another or hands on its arrays, so that each counts in whole.
+    """
     random = Random(seed + 1000)
     module = random.choice([each for each in _modules() if not async_pairs(each).pairs])
     (condition, holds), measure = _relation(random), _numeric(random, random.choice((0, 1)), 2)
     measure = _joined("*", measure, LEAVES[5], measure.power)
     values = [v for i in module.instructions if holds(i) and (v := measure.value(i)) is not None]
     number = sum(map(holds, module.instructions))
+    kernels = {kernel.instruction for kernel in kernels_of(module) if not kernel.is_transfer}
+    summed = sum(v for i in kernels if holds(i) and (v := measure.value(i)) is not None)
+    which = f"kernel and ({condition})"
     expected: dict[str, float | None] = {
         f"count({condition})": number,
-        f"sum({measure.text}, {condition})": sum(values),
+        f"sum({measure.text}, {which})": summed,
         f"max({measure.text}, {condition})": max(values, default=None),
         f"min({measure.text}, {condition})": min(values, default=None),
         f"2 * count({condition}) + 3 * (count({condition}) - 1)": 5 * number - 3,
-        f"sum({measure.text}, {condition}) / 4 - sum({measure.text}, {condition}) * 2": sum(values) / 4
-        - sum(values) * 2,
+        f"sum({measure.text}, {which}) / 4 - sum({measure.text}, {which}) * 2": summed / 4 - summed * 2,
     }
     for result in judged(module, *(f"{text} < 7" for text in expected)):
         value = expected[str(result.expectation).removesuffix(" < 7")]

@@ -240,6 +240,67 @@ ENTRY e { p = f32[128]{0} parameter(0)  n = f32[128]{0} negate(p)  ROOT a = f32[
     assert (skipped.is_met, skipped.remark) == (None, "division by 0")
 
 
+COUNTED_ONCE = """HloModule m, is_scheduled=true
+fused { a = f32[1000]{0} parameter(0)  b = f32[1000]{0} add(a, a)  ROOT c = f32[1000]{0} multiply(b, a) }
+inner { i = f32[] parameter(0)  j = f32[] parameter(1)  ROOT k = f32[] maximum(i, j) }
+body {
+  t = (s32[], f32[1000]{0}) parameter(0)
+  n = s32[] get-tuple-element(t), index=0
+  x = f32[1000]{0} get-tuple-element(t), index=1
+  one = s32[] constant(1)
+  m = s32[] add(n, one)
+  f = f32[1000]{0} fusion(x), kind=kLoop, calls=fused
+  ROOT u = (s32[], f32[1000]{0}) tuple(m, f)
+}
+test { t = (s32[], f32[1000]{0}) parameter(0)  n = s32[] get-tuple-element(t), index=0
+  most = s32[] constant(32)  ROOT less = pred[] compare(n, most), direction=LT }
+left { l = f32[1000]{0} parameter(0)  ROOT g = f32[1000]{0} add(l, l) }
+right { r = f32[1000]{0} parameter(0)  h = f32[1000]{0} add(r, r)  ROOT s = f32[1000]{0} multiply(h, h) }
+ENTRY e {
+  p = f32[1000]{0} parameter(0)
+  q = pred[] parameter(1)
+  z = s32[] constant(0)
+  v = (s32[], f32[1000]{0}) tuple(z, p)
+  w = (s32[], f32[1000]{0}) while(v), condition=test, body=body
+  y = f32[1000]{0} get-tuple-element(w), index=1
+  d = f32[1000]{0} conditional(q, y, y), true_computation=left, false_computation=right
+  zero = f32[] constant(0)
+  ROOT top = f32[] reduce(d, zero), dimensions={0}, to_apply=inner
+}"""
+
+
+@pytest.mark.parametrize(
+    ("term", "found"),
+    [
+        ("sum(flops)", 2002 + 2000 + 999),  # as XLA: one iteration, the larger branch, and the reduction
+        ("sum(flops, opcode == fusion)", 2000),
+        ("sum(flops, fused)", 2000),
+        ("sum(flops, opcode == multiply)", 2000),
+        ("sum(flops, opcode in (multiply, fusion))", 3000),
+        ("sum(flops, opcode == while)", 2002),
+        ("sum(flops, opcode in (while, fusion))", 2002),
+        ("sum(flops * trips)", 32 * 2001 + 33 + 3000 + 999),
+        ("sum(flops * trips, opcode == while)", 32 * 2001 + 33),
+        ("sum(flops * trips, opcode in (while, fusion))", 32 * 2001 + 33),
+        ("sum(flops * trips, loop)", 32 * 2001 + 33),
+        ("sum(flops, kernel)", 2002 + 3000 + 999),
+        ("sum(padded_bytes)", 4000 * 5 + 4 * 6 + 2),
+        ("sum(padded_bytes, opcode == get-tuple-element)", 4000 + 4),
+        ("sum(padded_bytes, opcode == tuple)", 4000 * 2 + 4 * 2),
+        ("sum(padded_bytes, opcode in (while, tuple))", 4000 * 2 + 4 * 2),
+        ("sum(padded_bytes, fused)", 4000 * 3),
+        ("sum(padded_bytes, fused and opcode != parameter)", 4000 * 2),
+        ("sum(padded_bytes, opcode in (fusion, multiply))", 4000 * 2),
+        ("sum(elements, opcode == fusion or fused)", 1000),
+        ("count(opcode == multiply)", 2),
+        ("max(flops)", 2002),
+    ],
+)
+def test_a_sum_counts_no_work_and_no_array_twice(term: str, found: int) -> None:
+    [result] = judged(COUNTED_ONCE, f"{term} < 0")
+    assert result.found == found
+
+
 def test_bounds_decide_where_they_can() -> None:
     """A cost of which only a part is known decides a limit that it exceeds anyway, on both sides."""
     text = """HloModule m

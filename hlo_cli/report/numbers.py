@@ -196,6 +196,24 @@ def format_rate(per_second: float, noun: str) -> str:
     return f"{format_scaled(value, decimals=0 if value == int(value) else 1)} {RATE_PREFIXES[thousands]}{noun}/s"
 
 
+def format_flops(number: int) -> str:
+    """A number of floating-point operations with a decimal prefix from a million on.
+
+    >>> format_flops(1), format_flops(524_288), format_flops(16_777_216), format_flops(117 * 10**14)
+    ('1 flop', '524,288 flops', '16.8 Mflop', '11.7 Pflop')
+    """
+    if abs(number) < 999_950:
+        return format_count(number, "flops")
+    at = next((at for at in range(2, _PETA) if abs(number) / 1000**at < _NEXT_PREFIX), _PETA)
+    return f"{format_scaled(number, 1000**at, 1)} {RATE_PREFIXES[at]}flop"
+
+
+_PETA: Final = 5
+"""The index of the largest prefix in RATE_PREFIXES: compute is given in petaflops up to any size."""
+_NEXT_PREFIX: Final = 999.95
+"""Rounded to one decimal, this is 1,000 of a prefix and 1.0 of the next."""
+
+
 def rate_prefix(largest: float) -> int:
     """The index in RATE_PREFIXES for a column of rates, so that its largest has at most four digits before the point.
 

@@ -11,10 +11,11 @@ from typing import Final
 
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
+from hlo_cli.ir.attributes.aliasing import OutputOperandAlias
 from hlo_cli.ir.index_text import index_suffix
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.operations import CHANNEL_STARTS, DONES, FORWARDING, RUNNERS, wrapped_opcode
+from hlo_cli.ir.operations import CHANNEL_STARTS, COLLECTIVES, DONES, FORWARDING, RUNNERS, wrapped_opcode
 from hlo_cli.ir.shape import ArrayShape, BufferShape, ShapeIndex
 
 _FORWARDING: Final = (
@@ -23,6 +24,7 @@ _FORWARDING: Final = (
     | frozenset("after-all async-update call conditional get-tuple-element partition-id-done tuple while".split())
 )
 """Opcodes that define no arrays."""
+_ALIASING: Final = "output_to_operand_aliasing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,29 @@ def executes_callees(instruction: Instruction) -> bool:
     return opcode in RUNNERS and bool(instruction.called_computations)
 
 
+def passes_on(fusion: Instruction, index: ShapeIndex) -> bool:
+    """Returns whether a fusion only hands on the array at an index of its result, as those of async collectives do.
+
+    On TPU, a collective starts in a fusion with the root `AsyncCollectiveStart`, goes on in fusions that compute
+    meanwhile, and ends in one with the root `AsyncCollectiveDone`. Each returns the operand, the output, and semaphores
+    again, of which the output (element 1 of the start) alone is an array of its own.
+    """
+    if _ALIASING not in fusion.raw[1] or not fusion.called_computations:
+        return False
+    root = fusion.called_computations[0].root
+    if root is None:
+        return False
+    if root.opcode == opcodes.CUSTOM_CALL:
+        target = root.string("custom_call_target")
+        return (target == "AsyncCollectiveStart" and index != (1,)) or target == "AsyncCollectiveDone"
+    if root.opcode != opcodes.TUPLE or not index or index[0] >= len(root.operands):
+        return False
+    handed = root.operands[index[0]].opcode
+    return (handed == opcodes.PARAMETER or handed in COLLECTIVES) and any(
+        alias.output_index == index for alias in fusion.items_of(_ALIASING, OutputOperandAlias)
+    )
+
+
 def _is_forwarded(instruction: Instruction, index: ShapeIndex) -> bool:
     """Returns whether an instruction forwards the array at an index of its result."""
     match instruction.opcode:
@@ -99,6 +124,8 @@ def _is_forwarded(instruction: Instruction, index: ShapeIndex) -> bool:
             return index[:1] == (0,)
         case opcodes.SEND:
             return index == (0,)
+        case opcodes.FUSION:
+            return passes_on(instruction, index)
         case opcode if opcode == opcodes.ASYNC_START or (
             opcode.endswith("-start") and wrapped_opcode(opcode) is not None
         ):

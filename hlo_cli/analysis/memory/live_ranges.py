@@ -223,12 +223,12 @@ def _normalize_aliased(values: list[int], start: Mapping[int, int], end: dict[in
 
 
 def peak_position(dataflow: Dataflow, schedule: FlatSchedule, ranges: LiveRanges) -> int:
-    """Returns the first position with the largest number of live bytes, by XLA's count.
+    """Returns the first position with the largest number of live bytes, by the count of XLA's live-range dump.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.memory.memory_analysis import memory_analysis
     >>> text = "ENTRY e { p = f32[8] parameter(0)  a = f32[8] negate(p)  b = f32[9] sine(a)  ROOT c = f32[8] slice(b) }"
-    >>> memory_analysis(parse_module(text)).peak
+    >>> memory_analysis(parse_module(text)).live_range_peak
     3
     """
     places, end, change = dataflow.places, ranges.end, [0] * (schedule.end + 3)

@@ -158,9 +158,9 @@ class MemorySpaceUsage(Tabular):
 class MemoryAnalysis(Tabular):
     """The result of memory analysis.
 
-    `sequence` lists the instructions by position; `positions` is its inverse. `peak` is the position that XLA's
-    live-range dump calls the peak (unpadded bytes of all memory spaces); each memory space has its own peak. `values`
-    are sorted by start. `strategy` is the algorithm that filled the heaps. `is_generation_known` is False if
+    `sequence` lists the instructions by position; `positions` is its inverse. `live_range_peak`
+    is the position that XLA's live-range dump calls the peak; it is no peak of memory, as it counts unpadded bytes of
+    all memory spaces, and a whole tuple for each of its elements. `values` are sorted by start. `strategy` is the algorithm that filled the heaps. `is_generation_known` is False if
     `generation` is a guess. Above `limit` bytes of main memory, TPU compilers try another strategy; None if unknown
     or if the numbers are the compiler's own. `facts` and `ranges` are what the values were computed from.
     """
@@ -176,13 +176,28 @@ class MemoryAnalysis(Tabular):
     values: tuple[LiveValue, ...]
     spaces: tuple[MemorySpaceUsage, ...]
     allocations: tuple[Allocation, ...]
-    peak: int
+    live_range_peak: int
     strategy: StrategyName
     is_generation_known: bool
     limit: int | None
     _: KW_ONLY
     facts: OrderIndependentFacts = field(compare=False, repr=False)
     ranges: LiveRanges = field(compare=False, repr=False)
+
+    @property
+    def fullest(self) -> MemorySpaceUsage | None:
+        """The memory space with the highest peak, whose peak is that of the program; None without any."""
+        return max(self.spaces, key=lambda space: (space.peak_bytes, -space.number), default=None)
+
+    @property
+    def peak(self) -> int:
+        """The position of the peak: that of the fullest memory space, 0 if there is none."""
+        return 0 if self.fullest is None else self.fullest.peak
+
+    @property
+    def peak_bytes(self) -> int:
+        """The live bytes at the peak, in the fullest memory space."""
+        return 0 if self.fullest is None else self.fullest.peak_bytes
 
     def space(self, number: int) -> MemorySpaceUsage | None:
         """Returns the memory space of this number, or None if it is empty."""

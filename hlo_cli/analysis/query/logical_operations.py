@@ -1,15 +1,23 @@
-"""Logical operations of a module: an async operation counts once, in any form.
+"""Logical operations of a module: an async operation counts once, in any form, and a sum counts no work twice.
 
 `all-gather`, `all-gather-start` with its done, `async-start` that calls an all-gather, and a fusion that starts one are
 all one operation with opcode all-gather, the position of the start, and the shape of the result.
+
+The cost of a fusion includes its fused instructions, that of a loop its body, and a get-tuple-element has the array of
+another operation: `counted_once` drops from the operations of a sum what others among them count already.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Final
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
 
+from hlo_cli.analysis.dataflow.computation_contexts import contexts_of
+from hlo_cli.analysis.dataflow.post_order import depth_first
+from hlo_cli.analysis.dataflow.value_uses import value_at
+from hlo_cli.analysis.dataflow.values import executes_callees, passes_on
 from hlo_cli.analysis.query.collective_facts import CollectiveFacts
 from hlo_cli.analysis.query.fields import Fields, FieldValue, Reader
 from hlo_cli.analysis.query.instruction_facts import ReadFact
@@ -20,18 +28,30 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.operations import COLLECTIVES
+from hlo_cli.ir.operations import COLLECTIVES, FORWARDING
+from hlo_cli.ir.shape import Shape, ShapeIndex, TupleShape
+
+if TYPE_CHECKING:
+    from hlo_cli.analysis.memory.order_independent import OrderIndependentFacts
 
 _PERFORMED: Final = ("product", "convolution", "library", "trips")
 _FIELDS_OF_PERFORMED: Final = ("flops", "transcendentals", "intensity", "called_computations", *_PERFORMED)
 """Fields read from `performed`; all others are read from `instruction`."""
+_WORK: Final = frozenset(("flops", "transcendentals", "bytes"))
+"""Fields of a caller that include those of the instructions in the computations that it calls."""
+_SIZES: Final = frozenset(("padded_bytes", "logical_bytes", "padding_bytes", "elements"))
+"""Fields of the arrays of a result, which several instructions can have: those that define and that forward them."""
+
+_DEFINED, _FORWARDED, _IN_PLACE = range(3)
+"""How an operation has an array: made by it, that of another one, or one for all iterations, in the same memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogicalOperation:
     """Operation of a module: where it begins, the instruction that it performs, and the one with its result.
 
-    All three are the same instruction unless the operation is async.
+    All three are the same instruction unless the operation is async. `uncounted` is the part of the result's shape that
+    no other operation of a sum counts; None for all of it.
     """
 
     instruction: Instruction
@@ -39,6 +59,12 @@ class LogicalOperation:
     result: Instruction
     opcode: str
     is_async: bool = False
+    uncounted: Shape | None = None
+
+    @property
+    def shape(self) -> Shape:
+        """The shape of the result, or the part of it that counts in a sum."""
+        return self.result.shape if self.uncounted is None else self.uncounted
 
 
 def logical_operations(module: Module) -> tuple[LogicalOperation, ...]:
@@ -76,7 +102,7 @@ def operation_fields(module: Module, attributes: Collection[str] = ()) -> Fields
     """
 
     def by(instruction_of: Callable[[LogicalOperation], Instruction]) -> Fields[LogicalOperation]:
-        return fields_of(module, attributes, instruction_of, lambda each: each.result.shape)
+        return fields_of(module, attributes, instruction_of, lambda each: each.shape)
 
     begun, performed, ended = by(lambda each: each.instruction), by(lambda each: each.performed), by(_result)
     read_kernel = instruction_fields(module).readers["kernel"].read
@@ -100,6 +126,194 @@ def operation_fields(module: Module, attributes: Collection[str] = ()) -> Fields
         places={**begun.places, "attributes": performed.places["attributes"]},
         attribute=performed.attribute,
     )
+
+
+def counted_once(
+    module: Module,
+    operations: Sequence[LogicalOperation],
+    matching: Iterable[LogicalOperation],
+    summed: Collection[str],
+) -> list[LogicalOperation]:
+    """The operations of a sum of the fields `summed`, without what others among those `matching` count already.
+
+    - Work (flops, transcendentals, and bytes) of an instruction is part of the fusion, reduce, loop, or call that runs
+      it. Where the sum multiplies by `trips`, the operations that a loop, call, or conditional runs count in its place.
+    - The arrays of get-tuple-element, tuple, bitcast, while, and the parameters of computations are those of the
+      operations that define them; fused instructions have arrays only if their fusion does not match.
+
+    `operations` are those of the module.
+
+    >>> from hlo_cli import parse_module
+    >>> text = '''f { p = f32[2] parameter(0)  ROOT n = f32[2] negate(p) }
+    ... ENTRY e { a = f32[2] parameter(0)  ROOT r = f32[2] fusion(a), kind=kLoop, calls=f }'''
+    >>> module = parse_module(text)
+    >>> every = logical_operations(module)
+    >>> [each.instruction.name for each in counted_once(module, every, every, ["flops"])]
+    ['a', 'r']
+    >>> [each.instruction.name for each in counted_once(module, every, every[:2], ["padded_bytes"])]
+    ['p', 'n']
+    """
+    found = list(matching)
+    if not _WORK.isdisjoint(summed):
+        if "trips" in summed:
+            found = _with_what_they_run(operations, found)
+        found = _outermost(module, found, executes_callees if "trips" in summed else _never)
+    if not _SIZES.isdisjoint(summed):
+        found = _with_own_arrays(module, _outermost(module, found, executes_callees))
+    return found
+
+
+# --- what a sum counts ---
+
+
+def _never(caller: Instruction) -> bool:
+    return False
+
+
+def _outermost(
+    module: Module, matching: Sequence[LogicalOperation], is_open: Callable[[Instruction], bool]
+) -> list[LogicalOperation]:
+    """Operations that no other one contains: by its fusion, or a caller of another kind that is not open."""
+    among = {instruction for each in matching for instruction in (each.instruction, each.performed, each.result)}
+    inside: set[Computation] = set()
+    for computation in reversed(list(depth_first((module.entry,), _callees))):
+        is_inside = computation in inside
+        for caller in computation.instructions:
+            if is_inside or (caller in among and not is_open(caller)):
+                inside.update(caller.called_computations)
+    return [each for each in matching if each.instruction.computation not in inside]
+
+
+def _callees(computation: Computation) -> list[Computation]:
+    return [called for caller in computation.instructions for called in caller.called_computations]
+
+
+def _with_what_they_run(
+    operations: Sequence[LogicalOperation], matching: Sequence[LogicalOperation]
+) -> list[LogicalOperation]:
+    """The operations, with all that a loop, call, or conditional among them runs in its place."""
+    among = {each.instruction for each in matching}
+    waiting = [caller for caller in among if executes_callees(caller)]
+    entered: set[Computation] = set()
+    while waiting:
+        for called in waiting.pop().called_computations:
+            if called not in entered:
+                entered.add(called)
+                waiting.extend(each for each in called.instructions if executes_callees(each))
+    return [
+        each
+        for each in operations
+        if (each.instruction in among or each.instruction.computation in entered)
+        and not executes_callees(each.instruction)
+    ]
+
+
+def _with_own_arrays(module: Module, matching: Sequence[LogicalOperation]) -> list[LogicalOperation]:
+    """The operations with the arrays that no earlier one counts; those that define an array come first."""
+    arrays = _Arrays(module)
+    counted: set[object] = set()
+    own: dict[int, list[ShapeIndex]] = {}
+    handed: list[list[tuple[int, ShapeIndex, object]]] = [[], [], []]
+    for number, each in enumerate(matching):
+        for index, _ in each.result.shape.leaves:
+            key, distance = arrays.find(each, index)
+            handed[distance].append((number, index, key))
+    for distance, found in enumerate(handed):
+        if distance == _FORWARDED:
+            counted.update(_states(arrays, matching))
+        elif distance == _IN_PLACE:
+            counted.update([arrays.memory(key) for key in counted])
+        for number, index, key in found:
+            name = arrays.memory(key) if distance == _IN_PLACE else key
+            if name not in counted:
+                counted.add(name)
+                own.setdefault(number, []).append(index)
+    return [
+        replace(each, uncounted=_part_of(each.result.shape, sorted(own.get(number, []))))
+        for number, each in enumerate(matching)
+        if number in own or not tuple(each.result.shape.leaves)
+    ]
+
+
+def _states(arrays: _Arrays, matching: Iterable[LogicalOperation]) -> Iterator[object]:
+    """What fusions that start a collective return: its result, and semaphores, which are no arrays of the program."""
+    for each in matching:
+        if each.is_async and each.instruction.opcode == opcodes.FUSION:
+            yield from (arrays.at(each.instruction, at) for at, _ in each.instruction.shape.leaves)
+
+
+def _part_of(shape: Shape, indices: Sequence[ShapeIndex]) -> Shape:
+    """The shape with these leaves alone."""
+    leaves = dict(shape.leaves)
+    if len(indices) == len(leaves):
+        return shape
+    return TupleShape(tuple(leaves[index] for index in indices))
+
+
+class _Arrays:
+    """The array at an index of an operation's result, named by the place that defines it."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._context_of = contexts_of(module).context_of
+        self._callers = contexts_of(module).callers
+
+    @cached_property
+    def _facts(self) -> OrderIndependentFacts:
+        from hlo_cli.analysis.memory.order_independent import order_independent_facts
+
+        return order_independent_facts(self._module)
+
+    def find(self, operation: LogicalOperation, index: ShapeIndex) -> tuple[object, int]:
+        """What identifies the array, and whether the operation defines it, forwards it, or has it in place."""
+        instruction, at = self._outside_fusion(operation.result, index)
+        if self._context_of.get(instruction.computation) == "fused":
+            return (instruction, at), _DEFINED if instruction is operation.result else _FORWARDED
+        flow = self._facts.dataflow if instruction.computation in self._facts.places.base else None
+        value = None if flow is None else value_at(flow, instruction, at)
+        if flow is None or value is None:
+            return (instruction, at), _DEFINED
+        definer = flow.places.instructions[flow.places.owner[value]]
+        if value in flow.phis or (definer.opcode == opcodes.FUSION and passes_on(definer, flow.places.index(value))):
+            # A fused done hands on the array that its start defines, and both are this operation.
+            return value, _DEFINED if operation.is_async and definer is operation.result else _IN_PLACE
+        is_own = definer in (operation.instruction, operation.performed, operation.result)
+        return value, _DEFINED if is_own else _FORWARDED
+
+    def at(self, instruction: Instruction, index: ShapeIndex) -> object:
+        """What identifies the array at an index of an instruction that is not fused."""
+        value = value_at(self._facts.dataflow, instruction, index)
+        return (instruction, index) if value is None else value
+
+    def memory(self, key: object) -> object:
+        """What identifies the memory of an array: one for all values that are updated in place."""
+        return ("memory", self._facts.aliases.buffer.get(key, key)) if isinstance(key, int) else key
+
+    def _outside_fusion(self, instruction: Instruction, index: ShapeIndex) -> tuple[Instruction, ShapeIndex]:
+        """Where a fused instruction that forwards an array has it from: an instruction, or an operand of the fusion."""
+        while self._context_of.get(instruction.computation) == "fused":
+            operands, position, rest = instruction.operands, 0, index
+            match instruction.opcode:
+                case opcodes.PARAMETER:
+                    callers = self._callers.get(instruction.computation, ())
+                    number = instruction.computation.parameters.index(instruction)
+                    if not callers or number >= len(callers[0].operands):
+                        break
+                    instruction = callers[0].operands[number]
+                    continue
+                case opcodes.GET_TUPLE_ELEMENT:
+                    rest = (instruction.integer("index") or 0, *index)
+                case opcodes.TUPLE:
+                    position, rest = (index[0], index[1:]) if index else (len(operands), index)
+                case opcode if opcode not in FORWARDING:
+                    break
+            if position >= len(operands):
+                break
+            instruction, index = operands[position], rest
+        return instruction, index
+
+
+# --- one operation ---
 
 
 def _operation(instruction: Instruction, pair: AsyncPair | None) -> LogicalOperation:

@@ -15,7 +15,12 @@ from hlo_cli.analysis.partly_known import AtLeast
 from hlo_cli.analysis.query.computed import Computed, computed
 from hlo_cli.analysis.query.fields import Fields, Predicate
 from hlo_cli.analysis.query.intervals import UNBOUNDED, interval_of, result_of
-from hlo_cli.analysis.query.logical_operations import LogicalOperation, logical_operations, operation_fields
+from hlo_cli.analysis.query.logical_operations import (
+    LogicalOperation,
+    counted_once,
+    logical_operations,
+    operation_fields,
+)
 from hlo_cli.analysis.query.term_units import unit_of_term
 from hlo_cli.analysis.query.units import BYTES, COUNT, Unit, unit_of_number
 from hlo_cli.analysis.query.where import predicate
@@ -24,7 +29,7 @@ from hlo_cli.ir.assertion import Calculation, Golden, Quantity, Term
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.memory_space import space_number
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.where import ArithmeticOperator, Number
+from hlo_cli.ir.where import Arithmetic, ArithmeticOperator, Field, Number, Operand
 
 
 class SkippedError(Exception):
@@ -139,7 +144,8 @@ class Measurer:
         where, function = quantity.where, quantity.function
         measure = None if quantity.field is None else computed(where, quantity.field, self.fields)
         unit = COUNT if measure is None else measure.unit
-        parts, unknown_count = self._parts(predicate(where, self.fields), measure)
+        summed = _fields_in(quantity.field) if function == "sum" else ()
+        parts, unknown_count = self._parts(predicate(where, self.fields), measure, summed)
         values = [part.value for part in parts if part.value is not None]
         found: int | float | None
         match function:
@@ -159,16 +165,20 @@ class Measurer:
         return Measurement(found, low, high, unit, unknown_count, tuple(parts), unit)
 
     def _parts(
-        self, matches: Predicate[LogicalOperation], measure: Computed[LogicalOperation] | None
+        self,
+        matches: Predicate[LogicalOperation],
+        measure: Computed[LogicalOperation] | None,
+        summed: Collection[str],
     ) -> tuple[list[Part], int]:
-        """The operations that count with their values, and how many may count or have a lower bound only."""
+        """The operations that count with their values, and how many may count or have a lower bound only.
+
+        A sum of the fields `summed` counts nothing twice.
+        """
         parts: list[Part] = []
-        unknown_count = 0
-        for each in self.operations:
-            is_counted = matches(each)
-            unknown_count += is_counted is None
-            if not is_counted:
-                continue
+        tested = [(each, matches(each)) for each in self.operations]
+        matching = [each for each, is_counted in tested if is_counted]
+        unknown_count = sum(is_counted is None for _, is_counted in tested)
+        for each in counted_once(self._module, self.operations, matching, summed) if summed else matching:
             value = None if measure is None else measure.read(each)
             if isinstance(value, AtLeast):
                 unknown_count += 1
@@ -176,6 +186,19 @@ class Measurer:
             if measure is None or value is not None:
                 parts.append(Part(each.instruction, value))
         return parts, unknown_count
+
+
+def _fields_in(operand: Operand | None) -> frozenset[str]:
+    """Names of the fields that a number is computed from."""
+    names: set[str] = set()
+    waiting = [operand]
+    while waiting:
+        match waiting.pop():
+            case Field() as field:
+                names.add(field.name)
+            case Arithmetic(left=left, right=right):
+                waiting += (left, right)
+    return frozenset(names)
 
 
 def _range(function: str, found: int | float | None, unknown_count: int) -> tuple[float, float]:

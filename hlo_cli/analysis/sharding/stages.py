@@ -53,6 +53,18 @@ def partitions_of(module: Module) -> int:
     return cached_per_module(_partitions_of, module)
 
 
+def devices_in_shapes(module: Module) -> int:
+    """The number of devices whose data and work the shapes of a module hold together: 1 after partitioning.
+
+    >>> from hlo_cli import parse_module
+    >>> parameter = "ROOT p = f32[8] parameter(0), sharding={devices=[2]<=[2]}"
+    >>> before = f"HloModule m, num_partitions=2  ENTRY main {{ {parameter} }}"
+    >>> devices_in_shapes(parse_module(before)), devices_in_shapes(parse_module(before.replace("main", "main_spmd")))
+    (2, 1)
+    """
+    return 1 if is_partitioned(module) else partitions_of(module)
+
+
 def _partitions_of(module: Module) -> int:
     if module.num_partitions > 1 or _MARK not in module.source.text:
         return module.num_partitions

@@ -191,10 +191,10 @@ def command(arguments: tuple[str, ...], **given: Any) -> int:
     if options.changes.is_requested and output.is_module:
         return _write(loaded, options, output)
     report = _report(loaded, options, timing, reading.command_line(inputs), output.requested_columns)
-    if timing is not None and not (options.is_one_fusion or options.why_not or options.changes.is_requested):
+    if not (options.is_one_fusion or options.why_not or options.changes.is_requested):
         from hlo_cli.commands.shared.stage_notes import bounded_report
 
-        report = bounded_report(report, loaded)
+        report = bounded_report(report, loaded, has_times=timing is not None)
     code = write_report(report, output, (*loaded.module.errors, *broken), read=what_was_read(loaded.module))
     if options.verify and not code:
         from hlo_cli.commands.verify.verification import is_refuted

@@ -2,42 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from hlo_cli.analysis.cost.cost import BYTES, FLOPS, Cost
 from hlo_cli.analysis.cost.matmul_type import matmul_type
 from hlo_cli.analysis.cost.matmuls import Matmul, matmuls_of
-from hlo_cli.analysis.dataflow.executions import NO_EXECUTIONS, Executions, sequential_executions
+from hlo_cli.analysis.dataflow.executions import NO_EXECUTIONS, Executions, executions_of
 from hlo_cli.analysis.origin.origins import Origins, origins_of
 from hlo_cli.commands.fuse.roofline_columns import TimingColumns, columns_for, model_of, notes_on_costs
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
 from hlo_cli.commands.shared.where import rows_where
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.instruction import Computation
 from hlo_cli.ir.shape import ArrayShape
-from hlo_cli.report.cell import UNKNOWN, Row
+from hlo_cli.report.cell import UNKNOWN, Row, number_of
 from hlo_cli.report.column import Column
-from hlo_cli.report.numbers import format_count
+from hlo_cli.report.numbers import format_count, format_flops
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage
+from hlo_cli.source import Diagnostic
 
 
 def report_of_dots(
     loaded: Loaded, *, within: Computation | None, where: str | None, timing: TimingColumns | None
 ) -> Report:
-    """One row for each matmul, those with most flops first."""
+    """One row for each matmul, those with most flops first; the answer is about the rows that `where` selects."""
     every = matmuls_of(loaded.module)
     found = [each for each in every if within in (None, _place(each), each.instruction.computation)]
-    everything = _table(loaded, found, sequential_executions(loaded.module), timing)
+    everything = _table(loaded, found, executions_of(loaded.module), timing)
     table = everything if where is None else rows_where(where, everything)
+    total = _total_of(table)
     checked = Passage("nothing", (f"Checked {format_count(loaded.module.instruction_count, 'instructions')}.",))
     no_matches = Passage("nothing", (f"No matches among {format_count(len(found), 'matmuls')}.",))
     return Report(
         "fuse",
-        _answer(found),
-        numbers={"matmuls": len(found), "flops": sum(each.flops for each in found), **model_of(timing)},
+        _answer(found, table, total),
+        numbers={
+            "matmuls": len(table.rows),
+            "flops": total.flops if total.is_exact else None,
+            "known_flops": total.flops,
+            **model_of(timing),
+        },
         parts=(table,) if table.rows else (no_matches if found else checked, table),
-        notes=(*notes_of(loaded), *(notes_on_costs(loaded, timing, counts_loops=True) if found else ())),
+        notes=(*notes_of(loaded), *_notes(loaded, found, timing)),
         input=input_facts(loaded),
     )
 
@@ -47,17 +55,51 @@ def _place(matmul: Matmul) -> Computation:
     return (matmul.fusion or matmul.instruction).computation
 
 
-def _answer(found: Sequence[Matmul]) -> str:
+def _notes(loaded: Loaded, found: Sequence[Matmul], timing: TimingColumns | None) -> Iterator[Diagnostic]:
+    """How costs are counted, and which matmuls may run more or less often than they count."""
     if not found:
-        return "No matmuls"
-    convolutions = sum(each.kind in ("convolution", "cuDNN") for each in found)
-    numbers = ((len(found) - convolutions, "matmuls"), (convolutions, "convolutions"))
-    words = " and ".join(format_count(number, noun) for number, noun in numbers if number)
-    if fused := sum(each.fusion is not None for each in found):
-        words += (
-            f" ({fused:,} in fusions)" if fused < len(found) else " (all in fusions)" if fused > 1 else " (in a fusion)"
+        return
+    yield from notes_on_costs(loaded, timing)
+    runs = [executions_of(loaded.module).get(_place(each), NO_EXECUTIONS) for each in found]
+    if unknown := sum(each.known is None for each in runs):
+        loops = "is in a loop" if unknown == 1 else "are in loops"
+        yield Diagnostic("note", f"{format_count(unknown, 'matmuls')} {loops} of unknown trip count, counted as 1")
+    if branches := sum(each.in_branch for each in runs):
+        verb = "is in a branch" if branches == 1 else "are in branches"
+        yield Diagnostic(
+            "note", f"{format_count(branches, 'matmuls')} {verb} of a conditional and may run less often than counted"
         )
-    return f"{words}: {sum(each.flops for each in found):,} flops"
+
+
+@dataclass(frozen=True, slots=True)
+class _Total:
+    """Flops of all matmuls in one execution of the module; loops of unknown trip count run at least once."""
+
+    flops: int
+    is_exact: bool
+
+
+def _total_of(table: Table) -> _Total:
+    """The sum over the rows: the flops of each matmul, as often as it runs."""
+    at, times = table.column_index("flops"), table.column_index("execution_count")
+    runs = [(number_of(row[at]), number_of(row[times])) for row in table.rows]
+    flops = sum(round(flops or 0) * (1 if number is None else round(number)) for flops, number in runs)
+    return _Total(flops, all(number is not None for _, number in runs))
+
+
+def _answer(found: Sequence[Matmul], table: Table, total: _Total) -> str:
+    """The number of matmuls in the table, and their flops in one execution of the module."""
+    if not table.rows:
+        return "No matmuls"
+    at, fusion = table.column_index("kind"), table.column_index("fusion")
+    convolutions = sum(row[at] in ("convolution", "cuDNN") for row in table.rows)
+    numbers = ((len(table.rows) - convolutions, "matmuls"), (convolutions, "convolutions"))
+    words = " and ".join(format_count(number, noun) for number, noun in numbers if number)
+    shown = f" of {len(found):,}" if len(table.rows) < len(found) else ""
+    if fused := sum(row[fusion] is not None for row in table.rows):
+        some = f"{fused:,} in fusions" if fused < len(table.rows) else "all in fusions" if fused > 1 else "in a fusion"
+        words += f" ({some})"
+    return f"{words}{shown}: {'' if total.is_exact else 'at least '}{format_flops(total.flops)}"
 
 
 def _table(
@@ -66,7 +108,8 @@ def _table(
     origins = origins_of(loaded.module)
     repeats = any(executions.get(_place(each), NO_EXECUTIONS).known != 1 for each in found)
     columns = (
-        Column("flops", "flops", "count", total="sum"),
+        Column("total_flops", "total flops", "count", total="sum", person=repeats),
+        Column("flops", "flops", "count", total=None if repeats else "sum"),
         Column("execution_count", "executions", "count", person=repeats),
         Column("batch", "batch", "count", person=any(each.batch != 1 for each in found)),
         Column("m", "m", "count"),
@@ -97,6 +140,7 @@ def _row(matmul: Matmul, times: int | None, origins: Origins, timing: TimingColu
     origin = origins.own(matmul.instruction)
     cost = Cost({FLOPS: matmul.flops, BYTES: matmul.logical_bytes})
     return (
+        UNKNOWN if times is None else matmul.flops * times,
         matmul.flops,
         UNKNOWN if times is None else times,
         matmul.batch,

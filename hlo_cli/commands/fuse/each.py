@@ -13,7 +13,7 @@ from hlo_cli.commands.shared.io_options import InputOptions, OutputOptions
 from hlo_cli.commands.shared.load import Loaded, check_running
 from hlo_cli.commands.shared.per_module import Rows, Seen, finish_each, map_inputs
 from hlo_cli.commands.shared.selection import Many
-from hlo_cli.commands.shared.stage_notes import stage_of
+from hlo_cli.commands.shared.stage_notes import devices_together, stage_of
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.input import Input
 from hlo_cli.ir.module import Module
@@ -60,7 +60,7 @@ class _Ask:
             "estimated_seconds": seconds,
         }
         broken = tuple(each.excerpt() for each in verify_fusions(module))
-        return Seen(stage_of(loaded) == "optimized", numbers, broken)
+        return Seen(stage_of(loaded) == "optimized", numbers, broken, devices_together(loaded))
 
 
 def fuse_each(
@@ -81,6 +81,7 @@ def fuse_each(
             by="saved_bytes",
             findings=lambda seen: seen.broken,
             fails=lambda seen: bool(seen.broken),
+            devices=lambda seen: seen.devices,
         ),
         answer=_answer(seen),
         numbers={"errors": sum(each.errors for each in seen)},

@@ -10,8 +10,8 @@ from hlo_cli.analysis.hardware.chips import find_chip
 from hlo_cli.analysis.hardware.compiled_for import chip_in
 from hlo_cli.analysis.hardware.gpu_devices import gpu_device, gpu_with
 from hlo_cli.analysis.hardware.target import target_of
-from hlo_cli.analysis.sharding.stages import is_partitioned
 from hlo_cli.commands.shared.load import Loaded
+from hlo_cli.commands.shared.stage_notes import partition_notes
 from hlo_cli.inputs.target_files import target_texts
 from hlo_cli.ir.compiler_files.fusion_process import FusionProcess
 from hlo_cli.source import HloError
@@ -81,8 +81,7 @@ def state_notes(loaded: Loaded, chip: str) -> Iterator[str]:
         yield "the module is scheduled: XLA's fusion passes have run already"
     elif loaded.input.stage == "before_optimizations":
         yield "this is the program before optimization: XLA runs many passes before it fuses"
-    if not is_partitioned(module):
-        yield "the module is not partitioned: sizes and times are those of all devices together"
+    yield from (note.message for note in partition_notes(loaded))
 
 
 def chip_note(chip: str) -> str:

@@ -15,7 +15,7 @@ from hlo_cli.commands.shared.load import Loaded, check_running, part_error
 from hlo_cli.commands.shared.memory_timeline import chosen_spaces, named_space, step_label
 from hlo_cli.commands.shared.per_module import Rows, finish_each, map_inputs
 from hlo_cli.commands.shared.selection import Many
-from hlo_cli.commands.shared.stage_notes import stage_of
+from hlo_cli.commands.shared.stage_notes import devices_together, stage_of
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.files import STDIN
 from hlo_cli.inputs.input import Input
@@ -41,6 +41,7 @@ class _Usage:
     fits: bool | None
     peak_instruction: str | None
     steps: int
+    devices: int
 
     @property
     def share(self) -> float | None:
@@ -83,6 +84,7 @@ class _Ask:
             self._verdict(fit, stage),
             step_label(memory, space.peak) if space is not None else None,
             len(memory.sequence),
+            devices_together(loaded),
         )
 
     def _space(self, memory: MemoryAnalysis, fit: MemoryFit | None) -> MemorySpaceUsage | None:
@@ -119,6 +121,7 @@ def memspace_each(many: Many, reading: InputOptions, options: MemspaceOptions, o
             _cells,
             by="limit_share" if has_limit else "peak_bytes",
             fails=lambda usage: usage.fits is False,
+            devices=lambda usage: usage.devices,
         ),
         answer=_answer(usages, has_limit=has_limit),
         numbers=_numbers(usages, has_limit=has_limit),

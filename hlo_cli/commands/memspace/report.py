@@ -21,7 +21,7 @@ from hlo_cli.commands.shared.chips import mismatch
 from hlo_cli.commands.shared.io_options import format_options
 from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
 from hlo_cli.commands.shared.memory_timeline import chosen_spaces, memory_timeline, step_label
-from hlo_cli.commands.shared.stage_notes import bounded, stage_numbers, stage_of
+from hlo_cli.commands.shared.stage_notes import bounded, devices_together, partition_notes, stage_numbers, stage_of
 from hlo_cli.commands.shared.where import rows_where
 from hlo_cli.ir.memory_space import MemorySpace
 from hlo_cli.report.cell import Cell
@@ -60,7 +60,7 @@ def report_of_memory(
     fit = max(fits, key=lambda fit: fit.needed_bytes / fit.limit_bytes, default=None)
     too_large = fit.name if fit is not None and fit.excess_bytes > 0 else None
     spaces = chosen_spaces(memory, options.space or too_large)
-    stage = stage_of(loaded)
+    stage, devices = stage_of(loaded), devices_together(loaded)
     is_verdict = options.is_verdict(stage)
     cause = cause_of(options.grouping)
     keys: Keys | None = None
@@ -75,15 +75,16 @@ def report_of_memory(
         answer = words if fit is None else f"{answer}. {words}"
     return Report(
         "memspace",
-        bounded(answer, stage),
+        bounded(answer, stage, devices=devices),
         numbers={
             **_numbers(memory, fit, chip, is_verdict=is_verdict),
             **viewer_numbers(memory, viewer),
-            **stage_numbers(stage),
+            **stage_numbers(stage, devices),
         },
         parts=(*parts, *viewer_tables(memory, viewer)),
         next=_next_of_cause(parts, cause, argument, options) if cause is not None else _next(memory, spaces, argument),
         notes=(
+            *partition_notes(loaded),
             *_notes(memory, chip),
             *(viewer_notes(spaces, viewer) if step is None else ()),
             *program_notes(loaded),

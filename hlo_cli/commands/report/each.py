@@ -78,7 +78,12 @@ def report_each(many: Many, reading: InputOptions, options: ReportOptions, outpu
     return finish_each(
         "report",
         found,
-        Rows(columns, lambda summary: summary.cells(columns), by="peak_bytes"),
+        Rows(
+            columns,
+            lambda summary: summary.cells(columns),
+            by="peak_bytes",
+            devices=lambda summary: summary.devices,
+        ),
         answer=answer_of(summaries),
         unfinished=sum(not summary.is_final for summary in summaries),
         output=output,

@@ -180,7 +180,7 @@ def _memory_chip(loaded: Loaded, options: ReportOptions) -> Chip | None:
 
 def _bounded(report: Report, loaded: Loaded, spec: ChipSpec | None) -> Report:
     """A report with times, as the commands bound it."""
-    return report if spec is None else bounded_report(report, loaded)
+    return bounded_report(report, loaded, has_times=spec is not None)
 
 
 def _padding_by_source(loaded: Loaded) -> Table:

@@ -9,6 +9,7 @@ from hlo_cli.commands.report.exposed import exposed_of
 from hlo_cli.commands.report.sources import Sources
 from hlo_cli.commands.report.subject import platform_of
 from hlo_cli.commands.shared.memory_timeline import chosen_spaces
+from hlo_cli.commands.shared.stage_notes import devices_together
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.memory_space import MemorySpace
 from hlo_cli.report.cell import UNKNOWN, Cell, Row, number_of
@@ -21,7 +22,7 @@ class ModuleSummary:
     """The numbers of one module: of main memory if the chip limits it, else of the memory with the highest peak.
 
     `fits` is None without a limit, and if it is unknown for a module that is not the final program. `page` is the name
-    of its page.
+    of its page. `devices` is the number of devices whose work the numbers hold together.
     """
 
     module: str
@@ -41,6 +42,7 @@ class ModuleSummary:
     errors: int
     warnings: int
     notes: int
+    devices: int = 1
     page: str | None = None
 
     def cells(self, columns: Sequence[Column]) -> Row:
@@ -82,6 +84,7 @@ def summary_of(sources: Sources, chip: str | None) -> ModuleSummary:
         _count(found.get("errors")),
         _count(found.get("warnings")),
         _count(found.get("notes")),
+        devices_together(sources.loaded),
     )
 
 

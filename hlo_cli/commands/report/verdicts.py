@@ -12,6 +12,7 @@ from hlo_cli.commands.report.exposed import exposed_of
 from hlo_cli.commands.report.sources import Sources
 from hlo_cli.commands.shared.chips import mismatch
 from hlo_cli.commands.shared.memory_timeline import step_label
+from hlo_cli.commands.shared.stage_notes import devices_together, not_partitioned
 from hlo_cli.ir.memory_space import MemorySpace
 from hlo_cli.report.cell import Cell, number_of
 from hlo_cli.report.findings import Findings
@@ -65,6 +66,9 @@ def _of_dump(sources: Sources) -> Verdict | None:
     if module.is_part:
         words = "Live ranges and the schedule end where the text ends."
         return Verdict("Dump", "warning", "Part of a module", words, section="memory")
+    if (devices := devices_together(sources.loaded)) > 1:
+        words = f"The module is {not_partitioned(devices)}."
+        return Verdict("Dump", "warning", "Not partitioned", words, section="memory")
     if sources.stage != "optimized":
         words = "Numbers are upper bounds: the compiler still fuses, schedules, and assigns memory."
         return Verdict("Dump", "warning", _first_upper(sources.stage), words, section="memory")
@@ -84,7 +88,7 @@ def _of_memory(sources: Sources) -> Verdict:
     fits = memory_fits(memory, None, chip)
     gauges = tuple(_gauges(memory, fits))
     sentence = _sentence(sources.memory.answer)
-    peak = max((space for space in memory.spaces), key=lambda space: (space.peak_bytes, -space.number), default=None)
+    peak = memory.fullest
     if peak is None:
         return Verdict("Memory", "neutral", "No values in memory", sentence, section="memory")
     if not fits or chip is None:

@@ -159,10 +159,9 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
         return _write(request, options.goal, output)
     overlap = analyze_overlap(loaded.module)
     report = _report(request, overlap, output.requested_columns)
-    if throughput is not None:
-        from hlo_cli.commands.shared.stage_notes import bounded_report
+    from hlo_cli.commands.shared.stage_notes import bounded_report
 
-        report = bounded_report(report, loaded)
+    report = bounded_report(report, loaded, has_times=throughput is not None)
     broken = tuple(verify_async(loaded.module, overlap.pairs))
     read = what_was_read(loaded.module)
     code = write_report(report, output, (*loaded.module.errors, *broken), read=read)

@@ -15,7 +15,7 @@ from hlo_cli.commands.shared.io_options import InputOptions, OutputOptions
 from hlo_cli.commands.shared.load import Loaded, check_running
 from hlo_cli.commands.shared.per_module import Rows, Seen, finish_each, map_inputs
 from hlo_cli.commands.shared.selection import Many
-from hlo_cli.commands.shared.stage_notes import stage_of
+from hlo_cli.commands.shared.stage_notes import devices_together, stage_of
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.input import Input
 from hlo_cli.ir.module import Module
@@ -56,8 +56,9 @@ class _Ask:
         report = report_of_pairs(loaded, overlap, within=None, where=None, argument="", throughput=self.throughput)
         numbers = {**report.numbers, "is_scheduled": module.is_scheduled}
         broken = tuple(each.excerpt() for each in verify_async(module, overlap.pairs))
+        devices = devices_together(loaded)
         is_timed_as_program = stage_of(loaded) == "optimized" or bool(report.numbers.get("is_fused_by_rule"))
-        return Seen(is_timed_as_program, numbers, broken)
+        return Seen(is_timed_as_program and devices == 1, numbers, broken, devices)
 
 
 def schedule_each(
@@ -78,6 +79,7 @@ def schedule_each(
             by="exposed_bytes" if throughput is None else "exposed_seconds",
             findings=lambda seen: seen.broken,
             fails=lambda seen: seen.errors > 0,
+            devices=lambda seen: seen.devices,
         ),
         answer=_answer(seen),
         numbers={"errors": sum(each.errors for each in seen)},

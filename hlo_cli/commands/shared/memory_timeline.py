@@ -64,10 +64,8 @@ def memory_timeline(
 
 def chosen_spaces(memory: MemoryAnalysis, wanted: str | None) -> tuple[MemorySpaceUsage, ...]:
     """The memory spaces with a name or number, or `all`; by default, the one with the highest peak."""
-    if not memory.spaces:
-        return ()
-    if wanted is None:
-        return (max(memory.spaces, key=lambda space: (space.peak_bytes, -space.number)),)
+    if wanted is None or not memory.spaces:
+        return () if memory.fullest is None else (memory.fullest,)
     if wanted == EVERY_SPACE:
         return memory.spaces
     space = named_space(memory, wanted)

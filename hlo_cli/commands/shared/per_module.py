@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Generic, TypeVar
 
@@ -44,11 +45,15 @@ def map_inputs(many: Many, reading: InputOptions, jobs: int | None, ask: Ask[Ans
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The numbers of the report on one module of many, and the rules that the module violates."""
+    """The numbers of the report on one module of many, and the rules that the module violates.
+
+    `devices` is the number of devices whose work the numbers hold together, more than 1 before partitioning.
+    """
 
     is_program: bool
     numbers: Mapping[str, Cell]
     broken: tuple[Diagnostic, ...]
+    devices: int = 1
 
     @property
     def errors(self) -> int:
@@ -60,8 +65,8 @@ class Seen:
 class Rows(Generic[Answer]):
     """The table of the answers of many modules: the columns, and a row's cells in them.
 
-    `by` is the sort column, `findings` the violations of the command's rules in each module, and `fails` whether an
-    answer leads to exit code 1.
+    `by` is the sort column, `findings` the violations of the command's rules in each module, `fails` whether an
+    answer leads to exit code 1, and `devices` the number of devices whose work its numbers hold together.
     """
 
     columns: Sequence[Column]
@@ -69,6 +74,7 @@ class Rows(Generic[Answer]):
     by: str
     findings: Callable[[Answer], Sequence[Diagnostic]] = lambda _: ()
     fails: Callable[[Answer], bool] = lambda _: False
+    devices: Callable[[Answer], int] = lambda _: 1
 
 
 def finish_each(
@@ -105,7 +111,7 @@ def finish_each(
         version=version,
         parts=(table,),
         next=_next(command, table) if next is None else tuple(next),
-        notes=remarks_of(found if shown is None else shown),
+        notes=(*_partition_notes(map(rows.devices, answers)), *remarks_of(found if shown is None else shown)),
     )
     verb = "was" if len(answers) == 1 else "were"
     findings = [finding for each in answers for finding in rows.findings(each)]
@@ -113,6 +119,15 @@ def finish_each(
         report, output, (*problems, *findings), read=f"{format_count(len(answers), 'modules')} {verb} read"
     )
     return code if problems else int(any(map(rows.fails, answers)))
+
+
+def _partition_notes(devices: Iterable[int]) -> Iterator[Diagnostic]:
+    """A note on the modules that hold the work of several devices, for each number of devices."""
+    from hlo_cli.commands.shared.stage_notes import not_partitioned
+
+    for number, modules in sorted(Counter(each for each in devices if each > 1).items()):
+        verb = "is" if modules == 1 else "are"
+        yield Diagnostic("note", f"{format_count(modules, 'modules')} {verb} {not_partitioned(number)}")
 
 
 def _named(path: str, problem: str) -> str:
