@@ -54,12 +54,15 @@ def dataflow_of(
     final = simplify_phis(inputs)
     value = tuple(final.get(place, place) for place in resolved)
     phis = frozenset(phi for phi in inputs if phi not in final)
-    position, ordered = _in_post_order(places, value_order)
+    # A rewritten module has other computations than its proto.
+    known = tuple([computation for computation in value_order if computation in places.base])
+    is_known = len(known) == len(places.base)
+    position, ordered = _in_post_order(places, known if is_known else tuple(places.base))
     # hlo_dataflow_analysis.cc numbers values in the order of their definitions; phis are made, and numbered,
     # afterwards.
     values = (*(p for p in ordered if value[p] == p and p not in phis), *(p for p in ordered if p in phis))
     rank = {value: n for n, value in enumerate(values)}
-    return Dataflow(places, chains, value, values, rank, phis, position, bool(value_order))
+    return Dataflow(places, chains, value, values, rank, phis, position, is_known)
 
 
 def _resolve(source: list[int]) -> list[int]:
@@ -79,13 +82,12 @@ def _resolve(source: list[int]) -> list[int]:
     return source
 
 
-def _in_post_order(places: Positions, value_order: tuple[Computation, ...]) -> tuple[tuple[int, ...], list[int]]:
+def _in_post_order(places: Positions, computations: tuple[Computation, ...]) -> tuple[tuple[int, ...], list[int]]:
     """Returns the post-order position of every instruction in its computation, and all places in XLA's order."""
     position = [0] * len(places.instructions)
     ordered: list[int] = []
-    for computation in value_order or places.base:
-        if (base := places.base.get(computation)) is None:
-            continue
+    for computation in computations:
+        base = places.base[computation]
         for n, index in enumerate(instruction_post_order(computation, text=places.text)):
             position[base + index] = n
             ordered.extend(range(places.first[base + index], places.first[base + index + 1]))
