@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -14,6 +15,7 @@ from hlo_cli.analysis.hardware.buffer_sizes import buffer_bytes, prefetched_spac
 from hlo_cli.analysis.hardware.chips import USUAL_TPU
 from hlo_cli.analysis.memory.memory_analysis import memory_analysis
 from hlo_cli.analysis.memory.memory_model import Allocation, MemoryAnalysis
+from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.syntax.scanning.shapes import parse_shape
 from hlo_cli.syntax.text.parser import parse_module
@@ -242,3 +244,79 @@ def test_a_nearly_full_tpu_uses_another_strategy() -> None:
     told, guessed = memory_analysis(parse_module(text), generation="v2"), memory_analysis(parse_module(text))
     assert (told.strategy, guessed.strategy) == ("SPATIAL", "FAST_MERGE")
     assert told.spaces[0].totals.temporaries < guessed.spaces[0].totals.temporaries
+
+
+def test_permutes_of_several_operands_have_no_table_of_them() -> None:
+    """Witness: the buffer assignment of a ring attention for H100, whose collective-permute-start has two operands."""
+    text = """HloModule m, is_scheduled=true
+      ENTRY e { a = f32[64]{0} parameter(0)  b = f32[32]{0} parameter(1)
+      s = ((f32[64]{0}, f32[32]{0}), (f32[64]{0}, f32[32]{0})) collective-permute-start(a, b),
+        source_target_pairs={{0,1},{1,0}}
+      ROOT d = (f32[64]{0}, f32[32]{0}) collective-permute-done(s) }"""
+    found = [value.index for value in memory_analysis(parse_module(text)).values if value.instruction.name == "s"]
+    assert found == [(), (1,), (1, 0), (1, 1)]
+
+
+def test_prefetched_operands_are_overwritten_where_aliases_are_listed() -> None:
+    """Witness: 189 of 189 pairs in dumps of libtpu, whose operand comes from a copy-done."""
+    text = """HloModule m, is_scheduled=true
+      b { q = f32[64,128]{1,0:T(8,128)S(1)} parameter(0)  ROOT n = f32[64,128]{1,0:T(8,128)S(1)} negate(q) }
+      ENTRY e { a = f32[64,128]{1,0:T(8,128)} parameter(0)
+      s = (f32[64,128]{1,0:T(8,128)S(1)}, f32[64,128]{1,0:T(8,128)}, u32[]{:S(2)}) copy-start(a)
+      d = f32[64,128]{1,0:T(8,128)S(1)} copy-done(s)
+      f = f32[64,128]{1,0:T(8,128)S(1)} fusion(d), kind=kLoop, calls=b, backend_config=CONFIG
+      ROOT r = f32[64,128]{1,0:T(8,128)} copy(f) }"""
+
+    def vmem(lists: str) -> tuple[int, int]:
+        config = f'{{"aliasing_operands":{{"lists":[{lists}]}}}}'
+        spaces = memory_analysis(parse_module(text.replace("CONFIG", config))).spaces
+        return next((space.peak_bytes, space.totals.temporaries) for space in spaces if space.number == 1)
+
+    assert vmem('{"indices":["0","1"]}') == (32768, 32768)
+    assert vmem("") == (65536, 65536)
+
+
+def test_prefetched_values_make_room_in_branches_that_do_not_use_them() -> None:
+    """Witness: libtpu puts values of one branch where those are that only another branch uses."""
+    small, large = "f32[64,128]{1,0:T(8,128)S(1)}", "f32[128,128]{1,0:T(8,128)S(1)}"
+    text = f"""HloModule m, is_scheduled=true
+      x {{ p = {small} parameter(0)  b = {large} broadcast(p)  ROOT r = f32[] custom-call(b), custom_call_target="f" }}
+      y {{ q = {small} parameter(0)  ROOT r = f32[] custom-call(q), custom_call_target="f" }}
+      ENTRY e {{ i = pred[] parameter(0)  k = f32[] parameter(1)  v = {small} broadcast(k)  w = {small} broadcast(k)
+      ROOT c = f32[] conditional(i, v, w), true_computation=x, false_computation=y }}"""
+    memory = memory_analysis(parse_module(text), target="tpu")
+    vmem = next(space for space in memory.spaces if space.number == 1)
+    assert vmem.totals.temporaries == vmem.peak_bytes == 32768 + 65536  # v is read to make b, w is dead there
+
+
+def test_copies_of_scalar_parameters_are_not_overwritten() -> None:
+    """Witness: the log of libtpu, in which only these copies have S(6) while buffers are assigned."""
+    scalar = "f32[1]{0:T(128)S(6)}"
+    text = f"""HloModule m, is_scheduled=true
+      ENTRY e {{ p = f32[1]{{0:T(128)}} parameter(0)  c = {scalar} copy(p)
+      n = {scalar} negate(c)  a = {scalar} abs(n)  ROOT r = f32[1]{{0:T(128)}} copy(a) }}"""
+    values = {v.instruction.name: v.offset for v in memory_analysis(parse_module(text)).values if v.space == 6}
+    assert values == {"c": 0, "n": 512, "a": 512}
+
+
+def test_offsets_that_depend_on_the_order_of_computations_are_estimates() -> None:
+    """Texts do not list computations in the order in which XLA numbers their values, which decides ties; protos do."""
+    text = """HloModule m, is_scheduled=true
+      f { u = f32[64]{0} parameter(0)  ROOT a = f32[64]{0} sine(u) }
+      g { v = f32[64]{0} parameter(0)  ROOT b = f32[64]{0} cosine(v) }
+      ENTRY e { p = f32[64]{0} parameter(0)
+      c = f32[64]{0} call(p), to_apply=f  d = f32[64]{0} call(p), to_apply=g
+      x = f32[32]{0} slice(c), slice={[0:32]}  y = f32[32]{0} slice(d), slice={[0:32]}
+      ROOT t = (f32[32]{0}, f32[32]{0}) tuple(x, y) }"""
+    module = parse_module(text)
+    assert [space.offsets for space in memory_analysis(module, target="cpu").spaces] == ["estimated"]
+    told = replace(module, value_order=module.computations)
+    assert [space.offsets for space in memory_analysis(told, target="cpu").spaces] == ["exact"]
+    other = replace(module, value_order=module.computations[::-1])
+    assert [value_offsets(each) for each in (told, other)] == [{"a": 0, "b": 256}, {"a": 256, "b": 0}]
+
+
+def value_offsets(module: Module) -> dict[str, int | None]:
+    """The offsets of the results of `f` and `g`."""
+    values = memory_analysis(module, target="cpu").values
+    return {value.instruction.name: value.offset for value in values if value.instruction.name in ("a", "b")}

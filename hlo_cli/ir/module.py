@@ -44,7 +44,9 @@ class Module(Tabular):
     `header` has every header attribute as text in order, and `header_value` returns the value of one; those that
     analyses need have fields or properties of their own.
     `stack_tables` is the text of the tables after it. Slow and rarely needed parts are read on demand.
-    `spmd_output_sharding` is what the partitioner chose for the result, which only protos state.
+    `spmd_output_sharding` is what the partitioner chose for the result, which only protos state, and `value_order` the
+    computations in the order in which XLA numbers their values, empty if unknown; `computations` are in that of XLA's
+    text.
     `is_part` is true if the text lacks lines of a computation, or computations that others call: operands that are not
     in it are parameters at the front of their computation, and instructions that call a missing computation call none.
     `is_truncated` is true if the text ends inside a computation, or before the entry of a whole program, and
@@ -72,6 +74,7 @@ class Module(Tabular):
     read_program: Callable[[], Module | None] | None = None
     read_proto: Callable[[], Module | None] | None = None
     spmd_output_sharding: AnySharding | None = None
+    value_order: tuple[Computation, ...] = ()
     is_part: bool = False
     is_truncated: bool = False
     has_entry: bool = True

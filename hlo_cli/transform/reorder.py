@@ -27,7 +27,7 @@ from hlo_cli.transform.scheduling.depth_first import heaviest_first, post_order
 from hlo_cli.transform.scheduling.executed_computations import ExecutedComputations
 from hlo_cli.transform.scheduling.latency_hiding_scheduler import latency_schedules, max_refinements
 from hlo_cli.transform.scheduling.list_scheduler_latency import Limits
-from hlo_cli.transform.scheduling.memory_scheduler import is_no_worse, measure_peaks, memory_schedules
+from hlo_cli.transform.scheduling.memory_scheduler import is_better, measure_peaks, memory_schedules
 
 Goal = Literal["memory", "dfs", "bfs", "latency", "postorder"]
 
@@ -52,9 +52,9 @@ def reorder(
 ) -> Module:
     """Module with a new order of every executed computation, and `is_scheduled=true`.
 
-    - `memory`: the order with the smallest temporary allocation (on TPU, the lowest peak) among those of XLA's memory
-      schedulers and refinements of them; an existing schedule stays unless another has a smaller allocation and no
-      higher peak in any memory space
+    - `memory`: the order with the smallest temporary allocation of main memory among those of XLA's memory schedulers
+      and refinements of them; an existing schedule stays unless another has a smaller allocation and no higher peak in
+      any memory space
     - `dfs`: depth first, operands with most dependencies first
     - `bfs`: breadth first, as soon as possible
     - `latency`: starts as early and dones as late as possible within `limits`, the bytes that may be live in a memory
@@ -113,11 +113,11 @@ def _found(
 
 
 def _lower(module: Module, candidates: Iterable[Orders], before: Peaks) -> tuple[Module, Peaks, Peaks]:
-    """First candidate order without a higher peak, measured on the new module; else the present order."""
+    """First candidate order that is better, measured on the new module; else the present order."""
     for orders in candidates:
         new = _with(module, orders)
-        after = peaks_of(order_independent_facts(new), {}, with_temporaries=bool(before.temporaries))
-        if is_no_worse(module, after, before):
+        after = peaks_of(order_independent_facts(new), {}, with_temporaries=True)
+        if is_better(module, after, before):
             return new, before, after
     return _with(module, {}), before, before
 

@@ -108,6 +108,15 @@ class Sources:
         else:
             self._elements(instruction, index, operands)
 
+    def permuted(self, instruction: Instruction) -> None:
+        """Forwards the operands of a collective-permute-start, which has no table for several of them."""
+        self.operands_at(instruction, (0,))
+        # hlo_dataflow_analysis.cc, InitializeInstructionValueSets: a permute of several operands defines {}, {1}, the
+        # arrays of {1}, and contexts, but nothing at {0}. Every place has a value here, so {0} takes that of {}.
+        parts, first = self._places.parts(instruction), self._places.first_of(instruction)
+        if (table := parts.ordinals.get((0,))) is not None and isinstance(parts.shapes[table], TupleShape):
+            self.source[first + table] = first
+
     def from_operand(self, instruction: Instruction, index: ShapeIndex, at: ShapeIndex) -> None:
         """Forwards the operand's part at `index` to the result's part at `at`; a tuple at the root is new."""
         if not instruction.operands:
@@ -228,7 +237,7 @@ _RULES: Final[dict[str, Callable[[Sources, Instruction], None]]] = {
     # copy-start returns (destination, source, context): the operand is element 1, unlike in other starts.
     opcodes.COPY_START: lambda sources, i: sources.operands_at(i, (1,)),
     opcodes.ALL_GATHER_START: lambda sources, i: sources.operands_at(i, (0,)),
-    opcodes.COLLECTIVE_PERMUTE_START: lambda sources, i: sources.operands_at(i, (0,)),
+    opcodes.COLLECTIVE_PERMUTE_START: Sources.permuted,
     opcodes.SEND: lambda sources, i: sources.operands_at(i, (0,)),
     opcodes.COPY_DONE: lambda sources, i: sources.from_operand(i, (0,), ()),
     opcodes.ALL_GATHER_DONE: lambda sources, i: sources.from_operand(i, (1,), ()),

@@ -14,7 +14,7 @@ from hlo_cli.analysis.dataflow.phi_graph import simplify_phis
 from hlo_cli.analysis.dataflow.positions import Positions
 from hlo_cli.analysis.dataflow.post_order import instruction_post_order
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction import Computation, Instruction
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,8 @@ class Dataflow:
 
     `value[place]` is the value there. `values` lists all values in XLA's order; `rank` is the inverse. `phis` are the
     values that merge several. `position[n]` is the post-order position of instruction number n in its computation.
+    The ranks of values of different computations are certain only if the input is a proto: texts list computations in
+    another order than XLA numbers them.
     """
 
     places: Positions
@@ -32,10 +34,13 @@ class Dataflow:
     rank: Mapping[int, int]
     phis: frozenset[int]
     position: tuple[int, ...]
+    is_rank_certain: bool = False
 
 
-def dataflow_of(places: Positions, chains: Mapping[Instruction, AsyncChain]) -> Dataflow:
-    """Computes the values of a module.
+def dataflow_of(
+    places: Positions, chains: Mapping[Instruction, AsyncChain], value_order: tuple[Computation, ...] = ()
+) -> Dataflow:
+    """Computes the values of a module; `value_order` are its computations in XLA's order, if known.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.dataflow.positions import places_of
@@ -49,11 +54,15 @@ def dataflow_of(places: Positions, chains: Mapping[Instruction, AsyncChain]) -> 
     final = simplify_phis(inputs)
     value = tuple(final.get(place, place) for place in resolved)
     phis = frozenset(phi for phi in inputs if phi not in final)
-    position, ordered = _in_post_order(places)
+    # A rewritten module has other computations than its proto.
+    known = tuple([computation for computation in value_order if computation in places.base])
+    is_known = len(known) == len(places.base)
+    position, ordered = _in_post_order(places, known if is_known else tuple(places.base))
     # hlo_dataflow_analysis.cc numbers values in the order of their definitions; phis are made, and numbered,
     # afterwards.
     values = (*(p for p in ordered if value[p] == p and p not in phis), *(p for p in ordered if p in phis))
-    return Dataflow(places, chains, value, values, {value: n for n, value in enumerate(values)}, phis, position)
+    rank = {value: n for n, value in enumerate(values)}
+    return Dataflow(places, chains, value, values, rank, phis, position, is_known)
 
 
 def _resolve(source: list[int]) -> list[int]:
@@ -73,11 +82,12 @@ def _resolve(source: list[int]) -> list[int]:
     return source
 
 
-def _in_post_order(places: Positions) -> tuple[tuple[int, ...], list[int]]:
-    """Returns the post-order position of every instruction in its computation, and all places in that order."""
+def _in_post_order(places: Positions, computations: tuple[Computation, ...]) -> tuple[tuple[int, ...], list[int]]:
+    """Returns the post-order position of every instruction in its computation, and all places in XLA's order."""
     position = [0] * len(places.instructions)
     ordered: list[int] = []
-    for computation, base in places.base.items():
+    for computation in computations:
+        base = places.base[computation]
         for n, index in enumerate(instruction_post_order(computation, text=places.text)):
             position[base + index] = n
             ordered.extend(range(places.first[base + index], places.first[base + index + 1]))

@@ -22,7 +22,8 @@ class AssignedAllocation:
 
     `parameter` is the place of the entry parameter that it holds, if any; `is_live_out` marks part of the entry
     result. An offset is None if it cannot be derived from the text. Buffers with equal `slots` entries have the same
-    offset at different times. `fragmentation` is the part of a heap that no buffer uses at the peak.
+    offset at different times. `fragmentation` is the part of a heap that no buffer uses at the peak. Offsets are not
+    certain if they depend on an order that the text does not have.
     """
 
     size: int
@@ -34,6 +35,7 @@ class AssignedAllocation:
     offsets: tuple[int | None, ...]
     slots: tuple[int, ...]
     fragmentation: int
+    is_certain: bool = True
 
 
 @dataclass(slots=True)
@@ -54,6 +56,7 @@ class AllocationBuilder:
     offsets: list[int | None] = field(default_factory=list)
     slots: list[int] = field(default_factory=list)
     fragmentation: int = 0
+    is_certain: bool = True
 
     def put(self, number: int, *, is_live_out: bool = False) -> None:
         """Adds a buffer at offset 0, in the slot of the first buffer."""
@@ -74,6 +77,7 @@ class AllocationBuilder:
             tuple(self.offsets),
             tuple(self.slots),
             self.fragmentation,
+            self.is_certain,
         )
 
 
@@ -104,6 +108,7 @@ def combine_temporaries(builders: list[AllocationBuilder], target: Target | None
         whole.buffers.extend(builder.buffers)
         whole.slots.extend(builder.slots)
         whole.fragmentation += builder.fragmentation
+        whole.is_certain = whole.is_certain and builder.is_certain
         whole.offsets.extend(None if offset is None else base + offset for offset in builder.offsets)
     return [*builders[:first], *whole_of.values()]
 

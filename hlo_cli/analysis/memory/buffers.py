@@ -84,7 +84,7 @@ def assignment_order(dataflow: Dataflow, module: Module, buffers: tuple[Buffer, 
     """Returns buffer indices in the order of assignment on CPU and GPU.
 
     Sorted by size (descending), live-out buffers first, then post-order position of the defining instruction;
-    computations in reverse post-order of the call graph, the entry first.
+    computations in reverse order of the module, the entry first.
     """
     places = dataflow.places
     depth = {called: n for n, called in enumerate(_callers_first(module, places.contexts.context_of))}
@@ -118,37 +118,27 @@ def time_order(numbers: Iterable[int], buffers: tuple[Buffer, ...], interference
 
 
 def _callers_first(module: Module, contexts: Mapping[Computation, str]) -> list[Computation | Instruction]:
-    """Returns computations in reverse post-order of the call graph.
+    """Returns the computations that execute, in reverse order of the module, callers before their callees.
 
     A sugared async start takes the position of the computation that its syntax omits.
     """
+    # buffer_assignment.cc, AssignBuffersForComputations: reverse post-order of the call graph, which visits callees in
+    # the internal order of instructions. No dump has that order, but texts and protos list computations in the same
+    # post-order: 100 % of the offsets of 400 compilations for CPU and GPU agree.
     order: list[Computation | Instruction] = []
-    seen: set[Computation | Instruction] = {module.entry}
-    waiting: list[tuple[Computation | Instruction, list[Computation | Instruction]]] = [
-        (module.entry, _called(module.entry.instructions))
-    ]
-    while waiting:
-        computation, callees = waiting[-1]
-        if not callees:
+    for computation in module.computations:
+        if contexts.get(computation) == "global":
+            # An omitted computation is in front of its caller; the order of several is not in the text.
+            order.extend(i for i in computation.instructions if omits_computation(i))
             order.append(computation)
-            waiting.pop()
-            continue
-        called = callees.pop()
-        if called in seen:
-            continue
-        seen.add(called)
-        if isinstance(called, Instruction):
-            waiting.append((called, []))
-        elif contexts.get(called) == "global":
-            waiting.append((called, _called(called.instructions)))
     return order[::-1]
 
 
-def _called(instructions: tuple[Instruction, ...]) -> list[Computation | Instruction]:
-    """Returns the computations that instructions call, in reverse order."""
-    found: list[Computation | Instruction] = []
-    for instruction in instructions:
-        if instruction.opcode.endswith("-start") and wrapped_opcode(instruction.opcode) is not None:
-            found.append(instruction)
-        found.extend(instruction.called_computations)
-    return found[::-1]
+def omits_computation(instruction: Instruction) -> bool:
+    """Returns whether an instruction is an async start in the short form, which has no computation in the text.
+
+    >>> from hlo_cli import parse_module
+    >>> omits_computation(parse_module("r = f32[2] negate(f32[2] p)").entry.root)
+    False
+    """
+    return instruction.opcode.endswith("-start") and wrapped_opcode(instruction.opcode) is not None

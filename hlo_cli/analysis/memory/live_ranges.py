@@ -11,7 +11,8 @@ from typing import Final
 
 from hlo_cli.analysis.dataflow.alias_sets import AliasSets
 from hlo_cli.analysis.dataflow.async_chains import AsyncChain
-from hlo_cli.analysis.dataflow.flat_schedule import FlatSchedule
+from hlo_cli.analysis.dataflow.flat_schedule import FlatSchedule, Run
+from hlo_cli.analysis.dataflow.positions import Positions
 from hlo_cli.analysis.dataflow.value_sets import Dataflow
 from hlo_cli.analysis.dataflow.value_uses import NO_USE, TOP_ONLY
 from hlo_cli.analysis.hardware.buffer_sizes import logical_bytes
@@ -19,10 +20,15 @@ from hlo_cli.analysis.hardware.target import Target
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction
+from hlo_cli.ir.memory_space import TpuMemorySpace
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.operations import FORWARDING
+from hlo_cli.ir.shape import ArrayShape
 
 _NO_USE: Final = NO_USE | {opcodes.CALL}
 _CONCATENATION: Final = "ConcatBitcast"
+_PASSES_ON: Final = FORWARDING | NO_USE | {opcodes.GET_TUPLE_ELEMENT, opcodes.CONDITIONAL, opcodes.CALL}
+"""Opcodes that pass values on and read none of their elements."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +36,26 @@ class LiveRanges:
     """`start` and `end` positions of each value, both inclusive.
 
     `last_place` is the place (`HloPosition`) at which the live range ends; of several at that position, the first in
-    the text.
+    the text. `counted` has the last position at which a value needs memory, if that is before its end.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.analysis.memory.memory_analysis import memory_analysis
+    >>> text = '''HloModule m, is_scheduled=true  ENTRY e { p = f32[256]{0:T(256)} parameter(0)
+    ...   a = f32[256]{0:T(256)} sine(p)  b = f32[256]{0:T(256)} cosine(p)
+    ...   ROOT c = f32[512]{0:T(256)} custom-call(a, b), custom_call_target="ConcatBitcast" }'''
+    >>> memory_analysis(parse_module(text)).spaces[0].timeline
+    (1024, 2048, 3072, 3072, 3072)
     """
 
     start: Mapping[int, int]
     end: Mapping[int, int]
     last_place: Mapping[int, int]
+    counted: Mapping[int, int]
+
+    def last(self, value: int) -> int:
+        """Returns the last position at which a value needs memory."""
+        end = self.end[value]
+        return min(end, self.counted.get(value, end))
 
     def live_at(self, position: int) -> tuple[int, ...]:
         """Returns the values live at a position."""
@@ -54,30 +74,10 @@ def live_ranges(
     _extend_arguments(module, dataflow, schedule, end)
     for members in aliases.members.values():
         _normalize_aliased([value for value in members if value in start], start, end)
-    return LiveRanges(start, end, last_place)
-
-
-def concatenated_values(dataflow: Dataflow, ranges: LiveRanges) -> frozenset[int]:
-    """Returns the values that end where a `ConcatBitcast` makes them parts of its result, without moving them.
-
-    TPU compilers prefetch the slices of an array to adjacent addresses, so that only the result counts at that step.
-
-    >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.memory.memory_analysis import memory_analysis
-    >>> text = '''HloModule m, is_scheduled=true  ENTRY e { p = f32[256]{0:T(256)} parameter(0)
-    ...   a = f32[256]{0:T(256)} sine(p)  b = f32[256]{0:T(256)} cosine(p)
-    ...   ROOT c = f32[512]{0:T(256)} custom-call(a, b), custom_call_target="ConcatBitcast" }'''
-    >>> memory_analysis(parse_module(text)).spaces[0].timeline
-    (1024, 2048, 3072, 3072, 3072)
-    """
-    places, found = dataflow.places, set[int]()
-    for instruction in places.instructions:
-        if instruction.opcode == opcodes.CUSTOM_CALL and instruction.string("custom_call_target") == _CONCATENATION:
-            start = ranges.start.get(places.first_of(instruction))
-            operands = (places.operand_place(instruction, n) for n in range(len(instruction.operands)))
-            values = (dataflow.value[place] for place in operands)
-            found.update(v for v in values if start is not None and ranges.start.get(v, start) < start == ranges.end[v])
-    return frozenset(found)
+    counted = _concatenated(dataflow, start, end)
+    if target == "tpu":
+        counted |= _before_other_branches(dataflow, schedule, start, end)
+    return LiveRanges(start, end, last_place, counted)
 
 
 def _start_ticks(dataflow: Dataflow, schedule: FlatSchedule, target: Target | None) -> dict[int, int]:
@@ -220,6 +220,69 @@ def _normalize_aliased(values: list[int], start: Mapping[int, int], end: dict[in
     for value, later in pairwise(values):
         end[later] = max(end[value], end[later])
         end[value] = min(end[value], start[later])
+
+
+# --- values that need memory for a part of their live range ---
+
+
+def _concatenated(dataflow: Dataflow, start: Mapping[int, int], end: Mapping[int, int]) -> dict[int, int]:
+    """Returns the position before the end of each value that a `ConcatBitcast` makes a part of its result there.
+
+    TPU compilers prefetch the slices of an array to adjacent addresses, so that only the result counts at that step.
+    """
+    places, found = dataflow.places, dict[int, int]()
+    for instruction in places.instructions:
+        if instruction.opcode == opcodes.CUSTOM_CALL and instruction.string("custom_call_target") == _CONCATENATION:
+            at = start.get(places.first_of(instruction))
+            operands = (places.operand_place(instruction, n) for n in range(len(instruction.operands)))
+            values = (dataflow.value[place] for place in operands)
+            found.update((v, end[v] - 1) for v in values if at is not None and start.get(v, at) < at == end[v])
+    return found
+
+
+def _before_other_branches(
+    dataflow: Dataflow, schedule: FlatSchedule, start: Mapping[int, int], end: Mapping[int, int]
+) -> dict[int, int]:
+    """Returns the last use, before the second branch of a conditional, of each prefetched value that ends there.
+
+    Memory-space assignment reuses the memory of a value in branches that do not use it, although the schedule has them
+    in front of the conditional, where the live range ends. Later branches count less than they may need, so that the
+    live bytes remain a lower bound.
+    """
+    places = dataflow.places
+    branches: dict[Instruction, list[Run]] = {}
+    for run in schedule.runs:
+        if run.caller is not None and run.caller.opcode == opcodes.CONDITIONAL:
+            branches.setdefault(run.caller, []).append(run)
+    if not branches:
+        return {}
+    first = {schedule.ticks[places.number(i)]: min(runs, key=lambda run: run.start) for i, runs in branches.items()}
+    passed = {v for v, tick in end.items() if tick in first and start[v] < first[tick].start}
+    passed = {value for value in passed if _is_prefetched(value, places)}
+    uses: dict[int, list[int]] = {value: [] for value in passed}
+    for run in schedule.runs if passed else ():
+        for number, user in enumerate(run.computation.instructions, places.base[run.computation]):
+            if user.opcode in _PASSES_ON:
+                continue
+            for position, operand in enumerate(user.operands):
+                place = places.operand_place(user, position)
+                for used in range(place, places.first[places.number(operand) + 1]):
+                    if dataflow.value[used] in passed:
+                        uses[dataflow.value[used]].append(schedule.ticks[number])
+    found = {}
+    for value in passed:
+        last = max(uses[value], default=start[value])
+        outside = [(run.start, run.end, tick) for tick, run in first.items() if run.start > start[value]]
+        while (bound := min((stop for _, stop, tick in outside if stop <= last < tick), default=None)) is not None:
+            last = max((tick for tick in uses[value] if tick < bound), default=start[value])
+        found[value] = max(last, start[value])
+    return found
+
+
+def _is_prefetched(value: int, places: Positions) -> bool:
+    """Returns whether a value is an array in a memory that memory-space assignment fills."""
+    shape = places.shape(value)
+    return isinstance(shape, ArrayShape) and shape.layout.memory_space in (TpuMemorySpace.VMEM, TpuMemorySpace.CMEM)
 
 
 def peak_position(dataflow: Dataflow, schedule: FlatSchedule, ranges: LiveRanges) -> int:

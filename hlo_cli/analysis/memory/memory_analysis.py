@@ -19,7 +19,7 @@ from hlo_cli.analysis.memory.allocation_builder import AssignedAllocation
 from hlo_cli.analysis.memory.assignment import assign
 from hlo_cli.analysis.memory.buffers import Buffer
 from hlo_cli.analysis.memory.interference import Release
-from hlo_cli.analysis.memory.live_ranges import LiveRanges, concatenated_values, live_ranges, peak_position
+from hlo_cli.analysis.memory.live_ranges import LiveRanges, live_ranges, peak_position
 from hlo_cli.analysis.memory.memory_model import (
     Allocation,
     Kind,
@@ -141,7 +141,6 @@ def _allocations(
     aliased_or_donated = {(alias.parameter_number, alias.parameter_index) for alias in module.input_output_alias}
     aliased_or_donated |= {(donor.parameter_number, donor.parameter_index) for donor in module.buffer_donor}
     numbers = {parameter: number for number, parameter in enumerate(module.entry.parameters)}
-    concatenated = concatenated_values(dataflow, ranges)
     for index, allocation in enumerate(assigned):
         values: list[LiveValue] = []
         for number, slot, offset in zip(allocation.buffers, allocation.slots, allocation.offsets, strict=True):
@@ -164,7 +163,7 @@ def _allocations(
                         slot,
                         index,
                         offset,
-                        value in concatenated,
+                        ranges.counted.get(value),
                     )
                 )
         parameter: tuple[int, ShapeIndex] | None = None
@@ -218,10 +217,12 @@ def _spaces(
     for value in values:
         inside.setdefault(value.space, []).append(value)
     totals = _totals(module, allocations, assigned, sizing)
+    uncertain = {allocation.space for allocation in assigned if not allocation.is_certain}
     for number in sorted(inside.keys() | totals.keys()):
         found = inside.get(number, [])
         timeline = timeline_of(found, end)
-        offsets: Offsets = "exact" if target is not None and module.is_scheduled else "estimated"
+        is_exact = target is not None and module.is_scheduled and number not in uncertain
+        offsets: Offsets = "exact" if is_exact else "estimated"
         if number and number == prefetched_space(target, sizing.generation):
             offsets = "unknown"
         yield MemorySpaceUsage(

@@ -43,7 +43,8 @@ class LiveValue:
     thread-local. `logical_bytes` excludes padding, `padded_bytes` includes it. Values of one `buffer` must alias.
     Values of one `slot` share an offset at different times. `allocation` indexes `MemoryAnalysis.allocations`;
     `offset` is in bytes from its start, None if unknown. `is_phi` marks values that merge several definitions, such
-    as loop carries. `is_concatenated` if the value becomes a part of another one at its end, without being moved.
+    as loop carries. `counted_end` is the last position at which it needs memory, if that is before its end: where it
+    becomes a part of another value without being moved, or is in fast memory that other branches reuse.
     """
 
     instruction: Instruction
@@ -60,12 +61,12 @@ class LiveValue:
     slot: int
     allocation: int
     offset: int | None
-    is_concatenated: bool = False
+    counted_end: int | None = None
 
     @property
     def last(self) -> int:
-        """The last position at which the value counts: `end`, or the one before if a concatenation contains it then."""
-        return self.end - self.is_concatenated
+        """The last position at which the value counts: `counted_end` if it has one, else `end`."""
+        return self.end if self.counted_end is None else self.counted_end
 
     def __str__(self) -> str:
         return self.instruction.name + index_suffix(self.index)

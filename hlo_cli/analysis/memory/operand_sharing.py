@@ -18,7 +18,8 @@ from hlo_cli.analysis.memory.listed_aliases import listed_aliases, operand_leaf,
 from hlo_cli.analysis.memory.operand_sharing_gpu import gpu_fusion_shares
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction
-from hlo_cli.ir.shape import ShapeIndex
+from hlo_cli.ir.memory_space import TpuMemorySpace
+from hlo_cli.ir.shape import ArrayShape, ShapeIndex
 
 _FULLY_LISTED: Final = frozenset((opcodes.ALL_REDUCE, opcodes.FUSION))
 """Opcodes for which TPU compilers share every pair in `aliasing_operands`; for others, such as sort, only some."""
@@ -49,7 +50,9 @@ class OperandSharing:
         if operand.opcode == opcodes.CONSTANT:
             return False
         user_place = places.first_of(user) + places.parts(user).ordinals[user_index]
-        equal = places.shape(operand_place) == places.shape(user_place)
+        equal = places.shape(operand_place) == places.shape(user_place) and not (
+            self._target == "tpu" and is_copied_to_smem(operand)
+        )
         if equal and self._overwrites(operand_place, user, user_index):
             return True
         position = self.first_operand_number(user, operand)
@@ -175,6 +178,26 @@ class OperandSharing:
                 for n in range(len(user.operands)) if user.opcode != opcodes.TUPLE else ():
                     self._uses.setdefault(at[places.operand_place(user, n)], []).append((user, n))
         return self._uses.get(value, [])
+
+
+def is_copied_to_smem(instruction: Instruction) -> bool:
+    """Returns whether an instruction copies a scalar parameter to scalar memory (SMEM) of a TPU.
+
+    >>> from hlo_cli import parse_module
+    >>> text = "p = f32[]{:T(128)} parameter(0)  c = f32[]{:T(128)S(6)} copy(p)  ROOT r = f32[]{:T(128)S(6)} negate(c)"
+    >>> [i.name for i in parse_module(f"ENTRY e {{ {text} }}").instructions if is_copied_to_smem(i)]
+    ['c']
+    """
+    # When libtpu assigns buffers, only the copies that it inserted for parameters have S(6) in their layouts; all other
+    # values get it afterwards. The shapes of the copy and its user are therefore unequal, which rules out sharing
+    # (hlo_dataflow_analysis.cc, CanShareOperandBufferWithUser). Seen in dumps before and after the assignment.
+    return (
+        instruction.opcode == opcodes.COPY
+        and isinstance(instruction.shape, ArrayShape)
+        and instruction.shape.layout.memory_space == TpuMemorySpace.SMEM
+        and bool(instruction.operands)
+        and instruction.operands[0].opcode == opcodes.PARAMETER
+    )
 
 
 def _body(user: Instruction, position: int = -1) -> Computation | None:

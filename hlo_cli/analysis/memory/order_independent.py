@@ -56,7 +56,7 @@ def order_independent_facts(
     target, generation, is_told = told_generation(module, target, generation)
     places = places_of(module)
     chains = async_chains(places.instructions)
-    dataflow = dataflow_of(places, chains)
+    dataflow = dataflow_of(places, chains, module.value_order)
     in_place = in_place_of(target)
     aliases = alias_sets(module, dataflow, in_place)
     buffers = buffers_of(module, dataflow, aliases, target, generation)

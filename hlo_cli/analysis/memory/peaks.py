@@ -14,7 +14,7 @@ from hlo_cli.analysis.hardware.buffer_sizes import buffer_bytes
 from hlo_cli.analysis.memory.allocation_builder import AssignedAllocation
 from hlo_cli.analysis.memory.assignment import assign
 from hlo_cli.analysis.memory.buffers import Buffer
-from hlo_cli.analysis.memory.live_ranges import LiveRanges, concatenated_values, live_ranges
+from hlo_cli.analysis.memory.live_ranges import LiveRanges, live_ranges
 from hlo_cli.analysis.memory.order_independent import OrderIndependentFacts
 from hlo_cli.analysis.memory.slot_occupancy import SlotRange, timeline
 from hlo_cli.dataclass import dataclass
@@ -125,9 +125,8 @@ def _slot_ranges(
     facts: OrderIndependentFacts, ranges: LiveRanges, assigned: Iterable[AssignedAllocation]
 ) -> Iterator[tuple[Buffer, SlotRange]]:
     """Yields each value as (start, end, bytes, slot), with its buffer."""
-    start, end, places = ranges.start, ranges.end, facts.places
+    start, places = ranges.start, facts.places
     known: dict[int, int] = {}
-    concatenated = concatenated_values(facts.dataflow, ranges)
     for allocation in assigned:
         for number, slot in zip(allocation.buffers, allocation.slots, strict=True):
             buffer = facts.buffers[number]
@@ -137,4 +136,4 @@ def _slot_ranges(
                     size = known.get(id(shape))
                     if size is None:
                         size = known[id(shape)] = buffer_bytes(shape, facts.target, facts.generation)
-                    yield buffer, (start[value], end[value] - (value in concatenated), size, slot)
+                    yield buffer, (start[value], ranges.last(value), size, slot)

@@ -14,7 +14,7 @@ from hlo_cli.analysis.hardware.buffer_sizes import buffer_bytes
 from hlo_cli.analysis.memory.assignment import assign
 from hlo_cli.analysis.memory.buffers import Buffer, buffers_of
 from hlo_cli.analysis.memory.interference import Interference, Release
-from hlo_cli.analysis.memory.live_ranges import LiveRanges, concatenated_values, live_ranges
+from hlo_cli.analysis.memory.live_ranges import LiveRanges, live_ranges
 from hlo_cli.analysis.memory.memory_model import MemoryAnalysis
 from hlo_cli.analysis.memory.operand_sharing import OperandSharing
 from hlo_cli.analysis.memory.order_independent import OrderIndependentFacts
@@ -108,7 +108,6 @@ class MemoryScenarios:
             chosen = [(n, self._slots.get(buffer.values[0], -1 - n)) for n, buffer in enumerate(facts.buffers)]
         copies = {self._place_of(alias) for alias in scenario.copied}
         slots: list[tuple[int, int, int, int]] = []
-        concatenated = concatenated_values(facts.dataflow, ranges)
         for number, slot in chosen:
             buffer = facts.buffers[number]
             for value in buffer.values if not buffer.space else ():
@@ -116,7 +115,7 @@ class MemoryScenarios:
                     size = scenario.sizes.get(value, self.bytes_of(value))
                     # A copy cannot share the memory of its argument, which holds the result later.
                     at = -_FAR - value if value in copies else slot
-                    last = ranges.end[value] - (value in concatenated)
+                    last = ranges.last(value)
                     slots.append((ranges.start[value], last, size, at))
         slots += [(start, end, size, _FAR + number) for number, (start, end, size) in enumerate(scenario.extra)]
         live = timeline(sorted(slots, key=lambda each: each[:2]), self.schedule.end)

@@ -6,15 +6,17 @@ temporal orders, and `ChooseBestHeapAlgorithm`, which takes the smaller heap.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from hlo_cli.analysis.placing.heap_layout_runs import PART_BITS, PlacedRuns
 from hlo_cli.dataclass import dataclass
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.placing.heap_layout import Placed
+
+_Owner = TypeVar("_Owner", bound=Hashable)
 
 _UNLIMITED: Final = 2**63 - 1
 _MIN_GROUPS_FOR_NUMPY: Final = 1000
@@ -92,6 +94,50 @@ def place_temporal(groups: Sequence[HeapGroup], alignment: int) -> Heap:
     Heap(offsets=(0, 4), size=12, live_bytes=12)
     """
     return _place_in_order(groups, alignment, _by_duration, Heap((), _UNLIMITED, peak_live_bytes(groups)))
+
+
+def depends_on_ties(
+    groups: Sequence[HeapGroup], owners: Sequence[_Owner], are_ordered: Callable[[_Owner, _Owner], bool], heap: Heap
+) -> bool:
+    """Returns whether offsets depend on an order of groups that is not known for certain.
+
+    `owners[n]` is the computation of the leader of group n; the ranks of groups of two owners are certain if
+    `are_ordered`. If the spatial order gives the best possible `heap`, `place_best` does not try the temporal order.
+
+    >>> groups = (HeapGroup(8, 8, ((0, 3),)), HeapGroup(8, 8, ((2, 5),)), HeapGroup(8, 8, ((8, 11),)))
+    >>> depends_on_ties(groups, "abc", lambda a, b: False, Heap((), 16, 16))
+    True
+    >>> depends_on_ties(groups, "aab", lambda a, b: False, Heap((), 16, 16))
+    False
+    """
+    orders = (by_size,) if heap.size == heap.live_bytes else (by_size, _by_duration)
+    return any(_has_loose_tie(groups, owners, order, are_ordered) for order in orders)
+
+
+def _has_loose_tie(
+    groups: Sequence[HeapGroup],
+    owners: Sequence[_Owner],
+    order: Callable[[HeapGroup], tuple[int, int]],
+    are_ordered: Callable[[_Owner, _Owner], bool],
+) -> bool:
+    """Returns whether two groups of equal keys and without a known order are live at the same time.
+
+    Only such pairs matter: if two neighbors in the order are never live together, swapping them changes no offset.
+    """
+    tied: dict[tuple[int, int], list[int]] = {}
+    for number, group in enumerate(groups):
+        tied.setdefault(order(group), []).append(number)
+    for numbers in tied.values():
+        if len({owners[number] for number in numbers}) == 1:
+            continue
+        live: dict[_Owner, int] = {}
+        for start, end, number in sorted((*interval, n) for n in numbers for interval in groups[n].intervals):
+            owner = owners[number]
+            live = {other: last for other, last in live.items() if last >= start}
+            if not all(other == owner or are_ordered(other, owner) for other in live):
+                return True
+            live[owner] = max(end, live.get(owner, end))
+    return False
 
 
 def by_size(group: HeapGroup) -> tuple[int, int]:

@@ -56,7 +56,7 @@ are estimated (see `hlo help chips`). Steps are those of `hlo memspace`. See
 `hlo help async` and `hlo help schedule` for the terms.
 
 Values of --reorder:
-  memory     least memory: temporary allocation, or the peak on TPU
+  memory     smallest total of main memory, or the same order
   latency    least exposed transfer time; starts early, dones late
   dfs        depth first, operands with the most dependencies first
   bfs        breadth first, each instruction as soon as possible

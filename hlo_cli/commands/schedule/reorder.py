@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
 
 from hlo_cli.analysis.hardware.chip_specs import ChipSpec
 from hlo_cli.analysis.hardware.target import target_of
+from hlo_cli.analysis.memory.memory_analysis import memory_analysis
+from hlo_cli.analysis.memory.memory_limits import allocated_bytes
 from hlo_cli.analysis.schedule.async_overlap import OverlapAnalysis, analyze_overlap
 from hlo_cli.analysis.schedule.step_time import TimeEstimate, estimate_time, sum_if_known
 from hlo_cli.commands.schedule.async_table import order_notes
@@ -15,8 +18,10 @@ from hlo_cli.commands.shared.chips import time_model, time_notes
 from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
 from hlo_cli.commands.shared.where import rows_where
 from hlo_cli.commands.verify.verification import verify_if
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.instruction import Computation
 from hlo_cli.ir.memory_space import space_name
+from hlo_cli.ir.module import Module
 from hlo_cli.report.cell import UNKNOWN, Cell, Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_bytes, format_count, format_percent, format_seconds
@@ -53,18 +58,29 @@ def report_of_reordering(
     everything = moved_table(loaded.module, new.module, blocks)
     table = everything if where is None else rows_where(where, everything)
     exposures = _Exposure(overlap, throughput), _Exposure(new_overlap, throughput)
-    peaks = _peaks(new)
+    peaks = _spaces(new)
+    totals = _totals(loaded.module, new.module)
     is_new = not loaded.module.is_scheduled
     moved = sum(len(block.instructions) for block in blocks)
     report = Report(
         "schedule",
-        _answer(goal, peaks, exposures, moved, len(blocks), is_new=is_new, has_limit=has_limit),
+        _answer(
+            goal,
+            totals if goal == "memory" else peaks,
+            exposures,
+            moved,
+            len(blocks),
+            is_new=is_new,
+            has_limit=has_limit,
+        ),
         numbers={
             "reorder": goal,
             "moved_instructions": moved,
             "blocks": len(blocks),
-            "peak_bytes_before": {name: peak for name, peak, _ in peaks},
-            "peak_bytes_after": {name: peak for name, _, peak in peaks},
+            "peak_bytes_before": {peak.name: peak.before for peak in peaks},
+            "peak_bytes_after": {peak.name: peak.after for peak in peaks},
+            "total_bytes_before": {total.name: total.before for total in totals},
+            "total_bytes_after": {total.name: total.after for total in totals},
             "constant_bytes": sum(new.before.constants.values()),
             "exposed_before": exposures[0].exposed,
             "exposed_after": exposures[1].exposed,
@@ -72,7 +88,7 @@ def report_of_reordering(
             "exposed_bytes_after": exposures[1].exposed_bytes,
             **_seconds(exposures, throughput),
         },
-        parts=(*_compared(peaks, exposures), table),
+        parts=(_memory_table(peaks, totals), *_overlap_tables(exposures), table),
         next=(f"hlo schedule {argument} {options} -o new.hlo",)
         if argument not in ("", "-") and (moved or is_new)
         else (),
@@ -127,21 +143,41 @@ def _unknown_notes(exposures: tuple[_Exposure, _Exposure]) -> Iterable[Diagnosti
         yield Diagnostic("note", "parts of the execution have unknown duration; the times omit them")
 
 
-Peaks = Sequence[tuple[str, int, int]]
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """The bytes of a memory space before and after, either its `total` of allocations or its `peak` of live bytes."""
+
+    name: str
+    what: Literal["total", "peak"]
+    before: int
+    after: int
 
 
-def _peaks(new: ReorderedModule) -> Peaks:
-    """The name of each memory space, with its peaks before and after."""
+def _spaces(new: ReorderedModule) -> list[_Change]:
+    """The peaks of live bytes in each memory space."""
     target = target_of(new.module)
     return [
-        (space_name(space, target), new.before.whole.get(space, 0), new.after.whole.get(space, 0))
+        _Change(space_name(space, target), "peak", new.before.whole.get(space, 0), new.after.whole.get(space, 0))
         for space in sorted(new.before.whole.keys() | new.after.whole.keys())
     ]
 
 
+def _totals(module: Module, new: Module) -> list[_Change]:
+    """The totals of all allocations in each memory space, as in `hlo memspace`, without spaces where none is known."""
+    known: list[dict[int, int]] = []
+    for each in (module, new):
+        memory = memory_analysis(each)
+        sizes = {space.number: allocated_bytes(memory, space) for space in memory.spaces}
+        known.append({number: size for number, size in sizes.items() if size is not None})
+    before, after = known
+    spaces = sorted(before.keys() | after.keys())
+    target = target_of(new)
+    return [_Change(space_name(n, target), "total", before.get(n, 0), after.get(n, 0)) for n in spaces]
+
+
 def _answer(
     goal: Goal,
-    peaks: Peaks,
+    memory: Sequence[_Change],
     exposures: tuple[_Exposure, _Exposure],
     moved: int,
     blocks: int,
@@ -152,7 +188,7 @@ def _answer(
     if not moved:
         words = "The text order becomes the schedule" if is_new else "The schedule is unchanged"
         return f"{words}: {_why_unchanged(goal, exposures[0], has_limit=has_limit)}"
-    changes = [_peak_in_words(peaks)]
+    changes = [_memory_in_words(memory)]
     if exposures[0].pairs:
         changes.insert(0 if goal == "latency" else 1, _exposure_in_words(exposures))
     where = "" if blocks == 1 else f" in {blocks:,} blocks"
@@ -160,16 +196,19 @@ def _answer(
     return words[0].upper() + words[1:]
 
 
-def _peak_in_words(peaks: Peaks) -> str:
-    """The peak of the memory space that changes most, or of the largest space if no change is significant."""
-    largest = max(peak for _, *both in peaks for peak in both)
-    main, old, new = max(peaks, key=lambda peak: (_significant_change(peak[2] - peak[1], largest), max(peak[1:])))
+def _memory_in_words(changes: Sequence[_Change]) -> str:
+    """The memory space that changes most, or the largest one if no change is significant."""
+    largest = max(bytes_ for each in changes for bytes_ in (each.before, each.after))
+    main = max(
+        changes, key=lambda each: (_significant_change(each.after - each.before, largest), each.before, each.after)
+    )
+    name, old, new = f"{main.name} {main.what}", main.before, main.after
     if new == old:
-        return f"{main} peak: unchanged at {format_bytes(new)}"
+        return f"{name}: unchanged at {format_bytes(new)}"
     if format_bytes(new) == format_bytes(old):
-        return f"{main} peak: {format_bytes(new)} ({format_bytes(abs(new - old))} {_more(new - old)})"
+        return f"{name}: {format_bytes(new)} ({format_bytes(abs(new - old))} {_more(new - old)})"
     change = f" ({format_percent(abs(new - old) / old)}% {_more(new - old)})" if old else ""
-    return f"{main} peak: {format_bytes(old)} → {format_bytes(new)}{change}"
+    return f"{name}: {format_bytes(old)} → {format_bytes(new)}{change}"
 
 
 def _more(change: int) -> str:
@@ -198,7 +237,7 @@ def _exposure_in_words(exposures: tuple[_Exposure, _Exposure]) -> str:
 def _why_unchanged(goal: Goal, exposure: _Exposure, *, has_limit: bool) -> str:
     match goal:
         case "memory":
-            return "no better schedule found for peak memory"
+            return "no schedule found with a smaller total of main memory"
         case "latency" if not exposure.pairs:
             return "no async operations"
         case "latency" if has_limit:
@@ -208,13 +247,29 @@ def _why_unchanged(goal: Goal, exposure: _Exposure, *, has_limit: bool) -> str:
     return "already in this order"
 
 
-def _compared(peaks: Peaks, exposures: tuple[_Exposure, _Exposure]) -> tuple[Table, ...]:
-    """Tables of peaks by memory space and of exposed pairs, before and after."""
-    after = Column("after_bytes", "after", "bytes", like="before_bytes")
-    both = (Column("before_bytes", "before", "bytes"), after)
-    change = Column("change_bytes", "change", "bytes")
-    rows = [(name, old, new, new - old) for name, old, new in peaks]
-    tables = [Table("peaks", (Column("space", "space"), *both, change), tuple(rows), noun="spaces", main=False)]
+def _memory_table(peaks: Sequence[_Change], totals: Sequence[_Change]) -> Table:
+    """One row for each memory space: the total of its allocations and the peak of live bytes, before and after."""
+    total_of, peak_of = ({each.name: each for each in changes} for changes in (totals, peaks))
+    columns = (
+        Column("space", "space"),
+        Column("total_before_bytes", "total", "bytes"),
+        Column("total_after_bytes", "after", "bytes", like="total_before_bytes"),
+        Column("total_change_bytes", "change", "bytes"),
+        Column("before_bytes", "live peak", "bytes"),
+        Column("after_bytes", "after", "bytes", like="before_bytes"),
+        Column("change_bytes", "change", "bytes"),
+    )
+    rows: list[Row] = []
+    for name in dict.fromkeys((*peak_of, *total_of)):
+        both = (total_of.get(name), peak_of.get(name))
+        cells = [(each.before, each.after, each.after - each.before) if each else (UNKNOWN,) * 3 for each in both]
+        rows.append((name, *cells[0], *cells[1]))
+    return Table("memory", columns, tuple(rows), noun="spaces", main=False)
+
+
+def _overlap_tables(exposures: tuple[_Exposure, _Exposure]) -> tuple[Table, ...]:
+    """The table of exposed pairs, before and after; none without pairs."""
+    tables: list[Table] = []
     if exposures[0].pairs:
         columns = (Column("order", "order"), Column("pairs", "pairs", "count"), Column("exposed", "exposed", "count"))
         timed = (

@@ -78,6 +78,7 @@ def module_of(
         check=partial(_findings, opaque),
         read_header_value=typed_header_value,
         spmd_output_sharding=sharding_of(message.message(_OUTPUT)) if message.has(_OUTPUT) else None,
+        value_order=tuple([each.computation for each in built.values()]),
     )
 
 

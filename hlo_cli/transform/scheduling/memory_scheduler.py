@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from hlo_cli.analysis.hardware.target import Target, target_of
 from hlo_cli.analysis.memory.peaks import Orders, Peaks, peaks_of
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction
+from hlo_cli.ir.memory_space import MemorySpace
 from hlo_cli.ir.module import Module
 from hlo_cli.transform.scheduling.breadth_first import breadth_first
 from hlo_cli.transform.scheduling.dataflow import Flow
@@ -32,6 +34,9 @@ _MIN_ORDERS: Final = 5
 _MAX_TIGHTENED: Final = 100_000
 """Maximum number of instructions of a large module in tightened orders; of each computation the lowest peaks."""
 
+_PAID_ON_TPU: Final = (MemorySpace.MAIN, MemorySpace.HOST)
+"""Memory of TPUs that a program takes from others; a lower peak on the chip (VMEM, SMEM, SFLAG) saves nothing."""
+
 Rank = tuple[int, int, int]
 
 _SCHEDULERS: Final = (heaviest_first, schedule_by_memory, post_order, breadth_first)
@@ -40,7 +45,8 @@ _SCHEDULERS: Final = (heaviest_first, schedule_by_memory, post_order, breadth_fi
 def memory_schedules(executed: ExecutedComputations, before: Peaks) -> Iterator[Orders]:
     """Yields orders with smaller temporary allocations and peaks than `before`, the smallest first.
 
-    An existing schedule gets no order with a higher peak in any space. Orders are compared with constants live
+    An existing schedule gets only orders that need less of the memory that is paid for, and no order with a higher peak
+    in any space. Orders are compared with constants live
     throughout; later constants only decide between orders of a module that is not scheduled. The number of measured
     orders depends on the size of the module: XLA's, the best of each computation, and tightened ones. For a large
     module only the best of each computation is used. Leading constants stay first where that costs nothing.
@@ -49,38 +55,52 @@ def memory_schedules(executed: ExecutedComputations, before: Peaks) -> Iterator[
     if count < _MIN_ORDERS:
         yield _candidates(executed, 1)[0]
         return
+    target = executed.uses.facts.target
     ranked: list[tuple[Rank, int, Orders]] = []
     for number, orders in enumerate(_candidates(executed, count)):
         peaks = measure_peaks(executed, orders)
-        if is_no_worse(executed.module, peaks, before):
-            ranked.append((_rank(peaks), number, orders))
+        if is_better(executed.module, peaks, before):
+            ranked.append((_rank(peaks, target), number, orders))
     ranked.sort(key=lambda each: each[:2])
-    temporaries, whole, from_definition = _rank(before)
+    temporaries, whole, from_definition = _rank(before, target)
     for rank, _, orders in ranked:
         if rank < (temporaries, whole, 0 if executed.module.is_scheduled else from_definition):
             unmoved = {computation: scheduled_first(opcodes.CONSTANT, order) for computation, order in orders.items()}
-            if _rank(measure_peaks(executed, unmoved)) <= rank:
+            if _rank(measure_peaks(executed, unmoved), target) <= rank:
                 yield unmoved
             yield orders
 
 
 def measure_peaks(executed: ExecutedComputations, orders: Orders) -> Peaks:
-    """Peaks of a module in some orders, with temporary allocations except on TPU.
+    """Peaks of a module in some orders, with temporary allocations.
 
-    Allocations include alignment, 64 bytes on CPU and 256 on GPU, and fragmentation.
+    Allocations include alignment, 64 bytes on CPU, 256 on GPU, and 16 KiB on TPU, and fragmentation.
     """
-    return peaks_of(executed.uses.facts, orders, with_temporaries=executed.uses.facts.target != "tpu")
+    return peaks_of(executed.uses.facts, orders, with_temporaries=True)
 
 
-def is_no_worse(module: Module, peaks: Peaks, before: Peaks) -> bool:
-    """Whether no peak is higher than before; for a module that is not scheduled, whether allocations are not."""
-    if module.is_scheduled or not before.temporaries:
-        return peaks.is_within(before)
-    return sum(peaks.temporaries.values()) <= sum(before.temporaries.values())
+def is_better(module: Module, peaks: Peaks, before: Peaks) -> bool:
+    """Whether a new order is worth taking.
+
+    An existing schedule is replaced only if the temporary allocations of the memory that is paid for are smaller, and
+    no peak and no other temporary allocation is larger; a module that is not scheduled gets an order if they are not
+    larger.
+    """
+    target = target_of(module)
+    paid, paid_before = _paid_bytes(peaks, target), _paid_bytes(before, target)
+    if not module.is_scheduled:
+        return paid <= paid_before
+    is_larger = any(size > before.temporaries.get(space, 0) for space, size in peaks.temporaries.items())
+    return paid < paid_before and not is_larger and peaks.is_within(before)
 
 
-def _rank(peaks: Peaks) -> Rank:
-    return sum(peaks.temporaries.values()), sum(peaks.whole.values()), sum(peaks.from_definition.values())
+def _paid_bytes(peaks: Peaks, target: Target | None) -> int:
+    """The temporary allocations of the memory that a program takes from others."""
+    return sum(size for space, size in peaks.temporaries.items() if target != "tpu" or space in _PAID_ON_TPU)
+
+
+def _rank(peaks: Peaks, target: Target | None) -> Rank:
+    return _paid_bytes(peaks, target), sum(peaks.whole.values()), sum(peaks.from_definition.values())
 
 
 def _candidates(executed: ExecutedComputations, count: int) -> list[Orders]:
