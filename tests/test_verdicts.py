@@ -156,7 +156,7 @@ def test_given_arguments_are_not_changed(tmp_path: Path, capsys: pytest.CaptureF
     path = str(tmp_path / "a.hlo")
     arguments = ["run", path, "--against", path, "--args", str(tmp_path / "x.json"), "--format", "screen"]
     assert cli.main(arguments, standalone=False) == 1
-    assert "low never ran (4 of 6 computations ran, 1 argument set)" in " ".join(capsys.readouterr().out.split())
+    assert "low never ran (4 of 6 computations ran, 1 seed)" in " ".join(capsys.readouterr().out.split())
 
 
 def test_numbers_take_the_place_of_nan() -> None:
