@@ -172,6 +172,14 @@ def test_numbers_take_the_place_of_nan() -> None:
     assert compare_runs(one, two).verdict != "identical"
 
 
+def test_numbers_take_the_place_of_infinities() -> None:
+    text = """ENTRY e { p = f32[4] parameter(0)  k = f32[] constant(1e5)  kb = f32[4] broadcast(k), dimensions={}
+      a = f32[4] abs(p)  m = f32[4] multiply(a, kb)  s = f32[4] sine(p)  b = f32[4] add(m, s)  ROOT r = f32[4] exponential(b) }"""
+    old, new = changed(text, "sine(p)", "cosine(p)")
+    assert np.isinf(np.asarray(run(old, floats="widen").result)).any()
+    assert compare_runs(old, new).verdict == "different"
+
+
 def test_nan_of_constants_are_compared() -> None:
     module = parse_module("ENTRY e { p = f32[2] parameter(0)  ROOT c = f32[2] constant({nan, 1}) }")
     assert compare_runs(module, module).verdict == "identical"
