@@ -156,7 +156,7 @@ def test_given_arguments_are_not_changed(tmp_path: Path, capsys: pytest.CaptureF
     path = str(tmp_path / "a.hlo")
     arguments = ["run", path, "--against", path, "--args", str(tmp_path / "x.json"), "--format", "screen"]
     assert cli.main(arguments, standalone=False) == 1
-    assert "low never ran (4 of 6 computations ran, 1 argument set)" in " ".join(capsys.readouterr().out.split())
+    assert "low never ran (4 of 6 computations ran, 1 seed)" in " ".join(capsys.readouterr().out.split())
 
 
 def test_numbers_take_the_place_of_nan() -> None:
@@ -170,6 +170,14 @@ def test_numbers_take_the_place_of_nan() -> None:
     hidden = text.replace("add(m, p)", "add(m, m)")
     one, two = changed(hidden, "sine(l)", "cosine(l)")
     assert compare_runs(one, two).verdict != "identical"
+
+
+def test_numbers_take_the_place_of_infinities() -> None:
+    text = """ENTRY e { p = f32[4] parameter(0)  k = f32[] constant(1e5)  kb = f32[4] broadcast(k), dimensions={}
+      a = f32[4] abs(p)  m = f32[4] multiply(a, kb)  s = f32[4] sine(p)  b = f32[4] add(m, s)  ROOT r = f32[4] exponential(b) }"""
+    old, new = changed(text, "sine(p)", "cosine(p)")
+    assert np.isinf(np.asarray(run(old, floats="widen").result)).any()
+    assert compare_runs(old, new).verdict == "different"
 
 
 def test_nan_of_constants_are_compared() -> None:

@@ -215,23 +215,14 @@ def compare_runs(
     >>> found.verdict, found.first_difference.instruction
     ('different', <add q>)
     """
-    shapes = tuple(_result_shape(each) for each in (old, new))
-    parameters = [len(each.entry.parameters) for each in (old, new)]
-    if parameters[0] != parameters[1]:
-        raise HloError(f"the modules have {parameters[0]} and {parameters[1]} parameters")
-    results = [sum(1 for _ in shape.leaves) for shape in shapes]
-    if results[0] != results[1]:
-        raise HloError(f"the modules have {results[0]} and {results[1]} results")
-    for module in (old, new):
-        check_outfeeds(module)
-
+    shapes = _checked_shapes(old, new)
     old, new = _with_program_of(old, new), _with_program_of(new, old)
     is_rewrite = is_rewrite or _check_interfaces(old, new)
     shared = shared_by(old, new)
     stated = {each.count for each in map(devices_of, (old, new)) if each.is_stated}
     devices = min(stated) if devices is None and len(stated) == 1 else devices
     setting = _Setting((old, new), args, seed, devices, limits, progress, stubs, feed, shared, common_ranges(old, new))
-    compared = _compare(setting, (shapes[0], shapes[1]), is_rewrite, rounding_of(new))
+    compared = _compare(setting, shapes, is_rewrite, rounding_of(new))
     executed = compared.executed
     other, coverage = _cover(compared)
     if other is not None:
@@ -435,6 +426,8 @@ _HOPELESS: Final = 1e-2
 _MAX_EXECUTED: Final = 300_000
 _MAX_OPERATIONS: Final = 4_000_000_000
 """The instructions and scalar operations of all runs with further arguments: a few seconds."""
+_FIRST_TWO: Final = 2
+"""The choices after which infinite elements are finite, if they ever are."""
 _SHARE: Final = 4
 """Which part of that is spent although everything has run."""
 _LEAST_CHOICES: Final = 5
@@ -452,6 +445,11 @@ class _Evidence:
         self._left: dict[ShapeIndex, Array] = {}
         self._shapes = compared.shapes
         self._is_nan_kept = False
+        self.is_infinite = any(
+            bool(np.isinf(array).any())
+            for _, array, _ in arrays_of(compared.widened[0].result, compared.shapes[0])
+            if array.dtype.kind in "fc"
+        )
         self.argument_sets = 0
         self.executed = 0
         self.operations = 0.0
@@ -479,6 +477,8 @@ class _Evidence:
     def has_time(self, number: int) -> bool:
         """Whether another set of arguments, of this number, is worth its time."""
         executed, operations = self.executed - self._first[0], self.operations - self._first[1]
+        if self.is_infinite and number <= _FIRST_TWO:
+            return True
         if not self.coverage.is_whole:
             return number <= _LEAST_CHOICES or (executed <= _MAX_EXECUTED and operations <= _MAX_OPERATIONS)
         most = _MAX_EXECUTED // _SHARE, _MAX_OPERATIONS // _SHARE
@@ -528,7 +528,13 @@ def _cover(compared: _Compared) -> tuple[_Compared | None, Coverage]:
     if not is_known or setting.args is not None or not setting.modules[0].entry.parameters:
         return None, evidence.coverage
     limits = _finite(setting.limits)
-    found = choices(setting.modules, setting.seed, lambda: evidence.missing, lambda: bool(evidence.uncompared))
+    found = choices(
+        setting.modules,
+        setting.seed,
+        lambda: evidence.missing,
+        lambda: bool(evidence.uncompared),
+        is_infinite=evidence.is_infinite,
+    )
     for choice in found:
         if not evidence.has_time(choice.number):
             break
@@ -569,6 +575,20 @@ def _differs(setting: _Setting, runs: tuple[Run, Run], compared: _Compared) -> b
 
 
 # --- what two modules have in common ---
+
+
+def _checked_shapes(old: Module, new: Module) -> tuple[Shape, Shape]:
+    """The shapes of the results; HloError for other numbers of parameters or results, and for outfeeds."""
+    shapes = _result_shape(old), _result_shape(new)
+    parameters = [len(each.entry.parameters) for each in (old, new)]
+    if parameters[0] != parameters[1]:
+        raise HloError(f"the modules have {parameters[0]} and {parameters[1]} parameters")
+    results = [sum(1 for _ in shape.leaves) for shape in shapes]
+    if results[0] != results[1]:
+        raise HloError(f"the modules have {results[0]} and {results[1]} results")
+    for module in (old, new):
+        check_outfeeds(module)
+    return shapes
 
 
 def _check_interfaces(old: Module, new: Module) -> bool:

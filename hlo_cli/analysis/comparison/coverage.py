@@ -264,14 +264,20 @@ def choices(
     seed: int,
     missing: Callable[[], Sequence[Sequence[Computation]]],
     is_nan: Callable[[], bool],
+    *,
+    is_infinite: bool = False,
 ) -> Iterator[Choice]:
     """Choices of arguments: whole floats first, at which comparisons meet equal numbers.
 
     Then those that may run what is `missing` of each module, and small floats that are not negative while NaN hides
-    elements. When all has run, a few more follow, with which comparisons come out in both ways, and indices are others.
+    elements, or if they are infinite. When all has run, a few more follow, with which comparisons come out in both
+    ways, and indices are others.
     """
     yield Choice(1, seed, "whole floats, predicates inverted", is_whole=True)
     number = 1
+    if is_infinite or is_nan():
+        number += 1
+        yield Choice(number, seed + 1, "small floats that are not negative", is_positive=True, factor=1 / 16)
     for each in _revealing(modules, seed, missing(), is_nan=is_nan()):
         if not any(missing()) and not is_nan():
             break
@@ -298,8 +304,6 @@ def _revealing(
     modules: Sequence[Module], seed: int, missing: Sequence[Sequence[Computation]], *, is_nan: bool
 ) -> Iterator[Choice]:
     """Choices that may run what is missing, or make numbers of NaN."""
-    if is_nan:
-        yield Choice(2, seed + 1, "small floats that are not negative", is_positive=True, factor=1 / 16)
     found = [_deciding(module, each) for module, each in zip(modules, missing, strict=True) if each]
     parameters = frozenset[int]().union(*(each.parameters for each in found))
     if not parameters and not is_nan:

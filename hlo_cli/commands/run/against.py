@@ -199,13 +199,13 @@ def coverage_numbers(coverage: Coverage) -> dict[str, Cell]:
 
 
 def coverage_words(coverage: Coverage) -> str:
-    """The coverage in a few words.
+    """The coverage in a few words; each set of made-up arguments has a seed.
 
     >>> coverage_words(Coverage(6, 6, 2)), coverage_words(Coverage(1, 1, 1))
-    ('6 of 6 computations ran, 2 argument sets', '1 of 1 computation ran, 1 argument set')
+    ('6 of 6 computations ran, 2 seeds', '1 of 1 computation ran, 1 seed')
     """
     ran = f"{coverage.ran:,} of {format_count(coverage.computations, 'computations')} ran"
-    return f"{ran}, {format_count(coverage.argument_sets, 'argument sets')}"
+    return f"{ran}, {format_count(coverage.argument_sets, 'seeds')}"
 
 
 def _next(old: Loaded, new: Loaded, difference: FirstDifference) -> tuple[str, ...]:

@@ -93,18 +93,30 @@ def report_of_passes(
         before = before[0] if before is not None and is_same else module, runs, dump.stage
     if refused and before is None:
         raise refused[0][1]
+    return _report(arguments[0], len(dumps), rows, verdicts, refused, coverage, options)
+
+
+def _report(
+    folder: str,
+    count: int,
+    rows: Sequence[Row],
+    verdicts: Sequence[Verdict],
+    refused: Sequence[tuple[str, HloError]],
+    coverage: _Coverage,
+    options: RunOptions,
+) -> Report:
+    missing = () if options.allow_uncovered else coverage.missing
     return Report(
         "run",
-        _answer(len(dumps) - len(refused), rows, verdicts, () if options.allow_uncovered else coverage.missing),
+        _answer(count - len(refused), rows, verdicts, missing),
         version=1,
         numbers={
-            "dumps": len(dumps) - len(refused),
+            "dumps": count - len(refused),
             "skipped": len(refused),
             "changing": sum(verdict != "unknown" for verdict in verdicts),
-            "same": all(verdict in ("identical", "rounding") for verdict in verdicts)
-            and (options.allow_uncovered or not coverage.missing),
+            "same": all(verdict in ("identical", "rounding") for verdict in verdicts) and not missing,
             "argument_sets": 1 + len(coverage.choices),
-            "not_run": tuple(coverage.missing),
+            "not_run": coverage.missing,
         },
         parts=(Table("passes", _COLUMNS, tuple(rows), noun="passes"),),
         notes=(
@@ -112,7 +124,7 @@ def report_of_passes(
             *notes_on_arguments(options),
             *_skipped(refused),
         ),
-        input={"path": arguments[0]},
+        input={"path": folder},
     )
 
 
@@ -211,20 +223,25 @@ def _compared(
     (exact, widened), (new_exact, new_widened) = before[1], runs
     found: list[Distance] = []
     for choice in (None, *coverage.choices):
-        compared, ran = compare_once(
-            before[0],
-            module,
-            None if choice is not None else arguments_of(options, module),
-            seed=options.seed,
-            devices=options.devices,
-            limits=options.limits,
-            is_rewrite=exact.unknown == new_exact.unknown,
-            stubs=stubs,
-            feed=feed,
-            choice=choice,
-            ranges=coverage.ranges,
-            runs=((exact, new_exact), (widened, new_widened)) if choice is None else None,
-        )
+        try:
+            compared, ran = compare_once(
+                before[0],
+                module,
+                None if choice is not None else arguments_of(options, module),
+                seed=options.seed,
+                devices=options.devices,
+                limits=options.limits,
+                is_rewrite=exact.unknown == new_exact.unknown,
+                stubs=stubs,
+                feed=feed,
+                choice=choice,
+                ranges=coverage.ranges,
+                runs=((exact, new_exact), (widened, new_widened)) if choice is None else None,
+            )
+        except HloError:
+            if choice is None:
+                raise
+            continue  # a loop that ends in the first dump may be too long in this one
         found += compared
         for each, its in zip((before[0], module), ran, strict=True):
             coverage.also(each, its)
