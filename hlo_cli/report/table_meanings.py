@@ -223,7 +223,7 @@ TABLE_MEANINGS: Final = MappingProxyType(
             "distances": "results of both modules, those that are furthest apart first",
             "first_difference": "facts on the first instruction that differs",
             "first_difference_values": "operands and results of the first instruction that differs, in both modules",
-            "sightings": "instructions with the elements of --probe: what reaches a result before the rest, its maker first",
+            "sightings": "instructions with the elements of --probe, those that reach a result first",
             "passes": "compiler passes after which the results differ",
         },
         "profile": {
