@@ -139,8 +139,8 @@ def _divided(begins: Integers, ends: Integers) -> _Floats:
     >>> _divided(np.array([0, 0, 9]), np.array([4, 2, 12])).tolist()
     [3.0, 1.0, 3.0]
     """
-    times, inverse = np.unique(np.concatenate((begins, ends)), return_inverse=True)
-    first, last = inverse[: len(begins)], inverse[len(begins) :]
+    times = np.unique(np.concatenate((begins, ends)))
+    first, last = np.searchsorted(times, begins), np.searchsorted(times, ends)
     changes = np.bincount(first, minlength=len(times)) - np.bincount(last, minlength=len(times))
     running = np.cumsum(changes)[:-1]
     parts = np.divide(np.diff(times), running, out=np.zeros(len(running)), where=running > 0)
@@ -156,25 +156,29 @@ def _running(rows: Occurrences, chosen: Integers) -> tuple[Integers, Integers, I
     lines, begins, ends, owners = rows.lines[chosen][order], begins[order], ends[order], chosen[order]
     if not ((lines[1:] == lines[:-1]) & (begins[1:] < ends[:-1])).any():
         return begins, ends, owners
-    found: list[tuple[int, int, int]] = []
+    starts: list[int] = []
+    stops: list[int] = []
+    numbers: list[int] = []
     stack: list[tuple[int, int]] = []  # the end of each row that others may be inside, and its number
     reached: list[int] = []  # until when its time is accounted for
-    last_line = None
-
-    def leave() -> None:
-        end, row = stack.pop()
-        found.append((reached.pop(), end, row))
-
+    last_line = -1
     for line, begin, end, row in zip(lines.tolist(), begins.tolist(), ends.tolist(), owners.tolist(), strict=True):
         while stack and (line != last_line or end > stack[-1][0]):
-            leave()
+            stop, number = stack.pop()
+            starts.append(reached.pop())
+            stops.append(stop)
+            numbers.append(number)
         last_line = line
         if stack:
-            found.append((reached[-1], begin, stack[-1][1]))
+            starts.append(reached[-1])
+            stops.append(begin)
+            numbers.append(stack[-1][1])
             reached[-1] = max(reached[-1], end)
         stack.append((end, row))
         reached.append(begin)
-    while stack:
-        leave()
-    columns = np.array([each for each in found if each[1] > each[0]], np.int64).reshape(-1, 3).T
-    return columns[0], columns[1], columns[2]
+    starts += reached
+    stops += [end for end, _ in stack]
+    numbers += [row for _, row in stack]
+    columns = np.array((starts, stops, numbers), np.int64)
+    kept = columns[1] > columns[0]
+    return columns[0][kept], columns[1][kept], columns[2][kept]

@@ -62,7 +62,7 @@ def measures(profile: Profile, groups: Integers, count: int, rows: Integers | No
         each = sorted_durations[bounds[at] : bounds[at + 1]]
         spread = _spread(each) if len(each) == events[at] and len(each) else (None, None, None, None)
         times = total[at] * PS, max(own[at], 0.0) * PS
-        found.append(Measure(round(calls[at]), int(events[at]), *times, *spread, max(busy[at], 0.0) * PS))
+        found.append(Measure(round(calls[at]), int(events[at]), *times, *spread, busy_time=max(busy[at], 0.0) * PS))
     return found
 
 
