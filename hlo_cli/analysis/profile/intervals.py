@@ -129,14 +129,14 @@ def shared_times(rows: Occurrences) -> _Floats | None:
         there = np.flatnonzero((rows.devices == device) & (rows.counts == 1))
         begins, ends, owners = _running(rows, there)
         found[there] = 0.0
-        np.add.at(found, owners, _divided(begins, ends))
+        np.add.at(found, owners, divided(begins, ends))
     return found if any(is_shared) else None
 
 
-def _divided(begins: Integers, ends: Integers) -> _Floats:
+def divided(begins: Integers, ends: Integers) -> _Floats:
     """The length of each interval, where time that several share is divided between them.
 
-    >>> _divided(np.array([0, 0, 9]), np.array([4, 2, 12])).tolist()
+    >>> divided(np.array([0, 0, 9]), np.array([4, 2, 12])).tolist()
     [3.0, 1.0, 3.0]
     """
     times = np.unique(np.concatenate((begins, ends)))
