@@ -284,11 +284,17 @@ def operations_agree(measured: Measured, reports: Mapping[str, Report]) -> None:
     for key in ("self_seconds", "events"):
         assert total(rows, key) == close(number(header[key])), key
     assert total(rows, "seconds") * len(profile.devices) == close(number(header["self_seconds"]))
-    assert total(rows, "share") * measured.whole == close(number(header["self_seconds"]))
+    assert total(rows, "busy_seconds") * len(profile.devices) == close(number(header["busy_seconds"]))
+    assert total(rows, "share") * measured.whole == close(number(header["busy_seconds"]))
+    for row in rows:
+        assert row["share"] is None or row["share"] <= 1 + 1e-9
+        assert row["share"] is None or row["busy_seconds"] * len(profile.devices) == close(
+            row["share"] * measured.whole
+        )
     for by in GROUPS:
         (table,) = [each for each in reports[by].tables if any(c.name == "instructions" for c in each.columns)]
         groups = rows_of(reports[by], table.name)
-        for key in ("self_seconds", "total_seconds", "calls", "events"):
+        for key in ("self_seconds", "busy_seconds", "share", "total_seconds", "calls", "events"):
             assert total(groups, key) == close(total(rows, key)), (by, key)
         for key in ("flops", "bytes") if measured.whole else ():
             assert total(groups, key) == pytest.approx(number(header[f"{key[:-1]}_rate"] or 0) * measured.whole), by

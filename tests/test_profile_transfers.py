@@ -16,6 +16,7 @@ from hlo_cli.source import Source
 from hlo_cli.syntax.read import read_module
 from hlo_cli.syntax.text.parser import parse_module
 from hlo_cli.syntax.traces.read import read_trace
+from traces_of_cpus import Ran, cpu_file
 from traces_of_xprof import source
 from traces_writing import Event, PlaneWriter, Reference, Statistic, Unsigned, file_of
 
@@ -177,3 +178,11 @@ def test_collectives_of_cpus_wait_in_their_rendezvous() -> None:
 
 def in_ps(found: TransferTime) -> tuple[int, int, int]:
     return round(found.window / PS), round(found.exposed / PS), round(found.hidden / PS)
+
+
+def test_collectives_on_two_threads_of_a_cpu_are_exposed_once() -> None:
+    ran = [Ran("all-reduce.1", 0, 50), Ran("all-reduce.2", 0, 50, line="b"), Ran("all-reduce.1", 80, 20)]
+    profile = measure(read_trace(cpu_file(ran), "t"), parsed)
+    found = transfer_times(profile)
+    assert [round(each.exposed / PS) for each in found] == [45_000, 25_000]
+    assert sum(each.exposed for each in found) == pytest.approx(sum(profile.busy_ps) * PS)

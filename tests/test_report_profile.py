@@ -42,6 +42,10 @@ def test_a_report_has_the_measured_times_of_its_module() -> None:
     (verdict,) = (row for row in tables["verdicts"]["rows"] if row["key"] == "measured")
     assert verdict["headline"] == "Measured 133.0 µs per step"
     assert "Predicted: " in verdict["sentence"]
+    compared = [row for row in rows if row["predicted_total_seconds"] is not None]
+    assert numbers["predicted_kernels"] == len(compared)
+    assert numbers["compared_seconds"] == pytest.approx(sum(row["measured_seconds"] for row in compared))
+    assert numbers["predicted_seconds"] == pytest.approx(sum(row["predicted_total_seconds"] for row in compared))
 
 
 def test_the_page_has_a_section_of_measured_time(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from hlo_cli.analysis.profile.columns import line_times
 from hlo_cli.analysis.profile.cpu_events import HOST
-from hlo_cli.analysis.profile.intervals import busy_of, union
+from hlo_cli.analysis.profile.intervals import busy_of, divided, union
 from hlo_cli.analysis.profile.occurrences import NO_FLOW
 from hlo_cli.analysis.profile.profile import PS, Floats, Operation, Profile
 from hlo_cli.analysis.schedule.async_pairs import async_pairs
@@ -194,6 +194,7 @@ def _of_threads(profile: Profile) -> Iterator[TransferTime]:
     by_operation = _rows_by_operation(profile)
     chosen = [at for at, each in enumerate(profile.operations) if is_transfer(each)]
     waits = _waits(profile) if chosen else {}
+    exposed = _exposed_on_threads(profile, [by_operation[at] for at in chosen])
     for at in chosen:
         own = by_operation[at]
         waiting = 0
@@ -201,9 +202,21 @@ def _of_threads(profile: Profile) -> Iterator[TransferTime]:
             there = own[rows.lines[own] == line]
             if line in waits:
                 waiting += int(union(*waits[line]).covered(rows.begins_ps[there], ends[there]).sum())
-        window = _seconds(rows.durations_ps[own])
+        window, alone = _seconds(rows.durations_ps[own]), _seconds(exposed[own])
         weights = rows.counts if profile.call_weights is None else profile.call_weights
-        yield TransferTime(at, at, round(float(weights[own].sum())), window, window, waiting * PS)
+        yield TransferTime(at, at, round(float(weights[own].sum())), window, alone, min(waiting * PS, alone))
+
+
+def _exposed_on_threads(profile: Profile, transfers: Sequence[Integers]) -> Floats:
+    """The time of transfers on CPUs, all of which is exposed: time that several of a device share is divided."""
+    rows, ends = profile.occurrences, profile.occurrences.ends_ps
+    exposed = rows.durations_ps.astype(np.float64)
+    every = np.concatenate([np.zeros(0, np.int64), *transfers])
+    for device in range(len(profile.devices)):
+        own = every[rows.devices[every] == device]
+        if union(rows.begins_ps[own], ends[own]).length < rows.durations_ps[own].sum():
+            exposed[own] = divided(rows.begins_ps[own], ends[own])
+    return exposed
 
 
 def _waits(profile: Profile) -> Mapping[int, tuple[Integers, Integers]]:

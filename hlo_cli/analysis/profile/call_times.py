@@ -80,11 +80,11 @@ def has_steps(profile: Profile) -> bool:
 class MeanTime:
     """The time of an operation without that of operations inside it.
 
-    `self_seconds` and `share` count all of its events: on all devices together, and as part of the time of all devices,
-    idle time included. `seconds` and `calls` are means of all whole units, per device.
+    `busy_seconds` and `share` count all of its events: its part of the busy time of all devices together, and that as
+    part of all time, idle time included. `seconds` and `calls` are means of all whole units, per device.
     """
 
-    self_seconds: float
+    busy_seconds: float
     share: float
     seconds: float
     calls: float
@@ -113,7 +113,7 @@ def mean_times(profile: Profile, *, per_unit: bool = True) -> MeanTimes:
     >>> found = mean_times(profile("fixtures/traces/cpu_steps/trace.xplane.pb"))
     >>> found.unit, found.count, found.partial, found.outside
     ('step', 5, 0, 0)
-    >>> whole = sum(each.self_seconds for each in found.times)
+    >>> whole = sum(each.busy_seconds for each in found.times)
     >>> abs(sum(each.seconds for each in found.times) * found.count * 2 / whole - 1) < 1e-9  # on two devices
     True
     """
@@ -134,7 +134,7 @@ def mean_times(profile: Profile, *, per_unit: bool = True) -> MeanTimes:
         0 if unit == "trace" else sum(not step.is_whole for step in profile.steps),
         0 if unit == "trace" else int((profile.step_codes == NO_STEP).sum()),
         tuple(
-            MeanTime(found.self_time, found.self_time / whole if whole else 0.0, seconds, often)
+            MeanTime(found.busy_time, found.busy_time / whole if whole else 0.0, seconds, often)
             for found, seconds, often in zip(operation_measures(profile), own.tolist(), calls.tolist(), strict=True)
         ),
     )

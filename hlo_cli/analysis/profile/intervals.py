@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hlo_cli.analysis.profile.occurrences import Occurrences
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.traces.trace import Integers
+
+_Floats: TypeAlias = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -106,3 +110,75 @@ def busy_of(rows: Occurrences, chosen: Integers | None = None) -> Sequence[Busy]
         summed = there[counts[there] != 1]
         found.append(Busy(union(begins[single], ends[single]), int(own[summed].sum())))
     return found
+
+
+# --- the part of an operation in busy time ---
+
+
+def shared_times(rows: Occurrences) -> _Floats | None:
+    """The part of each row in the busy time of its device, in picoseconds; None if that is its self time.
+
+    Time in which several operations run is divided between them, so that the parts add up to the busy time. As in self
+    times, an operation does not run while others run inside it on its line.
+    """
+    found = rows.self_ps.astype(np.float64)
+    busy = busy_of(rows)
+    own = np.bincount(rows.devices, found, len(busy))
+    is_shared = [abs(own[device] - each.length) >= 1 for device, each in enumerate(busy)]
+    for device in np.flatnonzero(is_shared).tolist():
+        there = np.flatnonzero((rows.devices == device) & (rows.counts == 1))
+        begins, ends, owners = _running(rows, there)
+        found[there] = 0.0
+        np.add.at(found, owners, divided(begins, ends))
+    return found if any(is_shared) else None
+
+
+def divided(begins: Integers, ends: Integers) -> _Floats:
+    """The length of each interval, where time that several share is divided between them.
+
+    >>> divided(np.array([0, 0, 9]), np.array([4, 2, 12])).tolist()
+    [3.0, 1.0, 3.0]
+    """
+    times = np.unique(np.concatenate((begins, ends)))
+    first, last = np.searchsorted(times, begins), np.searchsorted(times, ends)
+    changes = np.bincount(first, minlength=len(times)) - np.bincount(last, minlength=len(times))
+    running = np.cumsum(changes)[:-1]
+    parts = np.divide(np.diff(times), running, out=np.zeros(len(running)), where=running > 0)
+    until = np.concatenate(([0.0], np.cumsum(parts)))
+    result: _Floats = until[last] - until[first]
+    return result
+
+
+def _running(rows: Occurrences, chosen: Integers) -> tuple[Integers, Integers, Integers]:
+    """When the chosen rows ran and nothing inside them did: begins and ends of intervals, and the row of each."""
+    begins, ends = rows.begins_ps[chosen], rows.ends_ps[chosen]
+    order = np.lexsort((-ends, begins, rows.lines[chosen]))
+    lines, begins, ends, owners = rows.lines[chosen][order], begins[order], ends[order], chosen[order]
+    if not ((lines[1:] == lines[:-1]) & (begins[1:] < ends[:-1])).any():
+        return begins, ends, owners
+    starts: list[int] = []
+    stops: list[int] = []
+    numbers: list[int] = []
+    stack: list[tuple[int, int]] = []  # the end of each row that others may be inside, and its number
+    reached: list[int] = []  # until when its time is accounted for
+    last_line = -1
+    for line, begin, end, row in zip(lines.tolist(), begins.tolist(), ends.tolist(), owners.tolist(), strict=True):
+        while stack and (line != last_line or end > stack[-1][0]):
+            stop, number = stack.pop()
+            starts.append(reached.pop())
+            stops.append(stop)
+            numbers.append(number)
+        last_line = line
+        if stack:
+            starts.append(reached[-1])
+            stops.append(begin)
+            numbers.append(stack[-1][1])
+            reached[-1] = max(reached[-1], end)
+        stack.append((end, row))
+        reached.append(begin)
+    starts += reached
+    stops += [end for end, _ in stack]
+    numbers += [row for _, row in stack]
+    columns = np.array((starts, stops, numbers), np.int64)
+    kept = columns[1] > columns[0]
+    return columns[0][kept], columns[1][kept], columns[2][kept]

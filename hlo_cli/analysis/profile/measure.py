@@ -18,7 +18,7 @@ from hlo_cli.analysis.profile.columns import whole
 from hlo_cli.analysis.profile.executions import call_weights, with_executions
 from hlo_cli.analysis.profile.facts import Facts, category_of, facts_among
 from hlo_cli.analysis.profile.gpu_events import GRAPH, expand_graphs
-from hlo_cli.analysis.profile.intervals import busy_of
+from hlo_cli.analysis.profile.intervals import busy_of, shared_times
 from hlo_cli.analysis.profile.joining import GivenModule, InstructionNames, Programs, join_kernels, programs_of
 from hlo_cli.analysis.profile.occurrences import OccurrenceList, Occurrences, OperationKey, part_of
 from hlo_cli.analysis.profile.profile import PS, MeasuredProgram, Operation, Platform, Profile, StepWindows, Traffic
@@ -120,6 +120,7 @@ def _measured(
         step_source=stepped.source,
         call_weights=None if platform == "TPU" else call_weights(occurrences, operations, codes),
         windows=stepped.windows,
+        shared_ps=shared_times(occurrences),
     )
 
 

@@ -17,8 +17,9 @@ class Measure:
     """Times of one group, in seconds.
 
     `calls` are the executions of its instructions, `events` what the trace counts: an instruction may run as several
-    kernels. Mean, least, median, greatest, and `deviation` (of the population) are those of events, None for those
-    that the trace has only as a sum.
+    kernels. `busy_time` is the part in the busy time of the devices, where time in which several operations run is
+    divided between them: the self time, unless operations overlap. Mean, least, median, greatest, and `deviation` (of
+    the population) are those of events, None for those that the trace has only as a sum.
     """
 
     calls: int
@@ -29,6 +30,7 @@ class Measure:
     median: float | None
     greatest: float | None
     deviation: float | None
+    busy_time: float = 0.0
 
     @property
     def mean(self) -> float:
@@ -49,6 +51,8 @@ def measures(profile: Profile, groups: Integers, count: int, rows: Integers | No
     calls: list[float] = np.bincount(of_row, weights[kept], count).tolist()
     total: list[float] = np.bincount(of_row, durations, count).tolist()
     own: list[float] = np.bincount(of_row, occurrences.self_ps[kept], count).tolist()
+    shared = occurrences.self_ps if profile.shared_ps is None else profile.shared_ps
+    busy: list[float] = np.bincount(of_row, shared[kept], count).tolist()
     single = occurrences.counts[kept] == 1
     order = np.lexsort((durations[single], of_row[single]))
     sorted_groups, sorted_durations = of_row[single][order], durations[single][order]
@@ -57,7 +61,8 @@ def measures(profile: Profile, groups: Integers, count: int, rows: Integers | No
     for at in range(count):
         each = sorted_durations[bounds[at] : bounds[at + 1]]
         spread = _spread(each) if len(each) == events[at] and len(each) else (None, None, None, None)
-        found.append(Measure(round(calls[at]), int(events[at]), total[at] * PS, max(own[at], 0.0) * PS, *spread))
+        times = total[at] * PS, max(own[at], 0.0) * PS
+        found.append(Measure(round(calls[at]), int(events[at]), *times, *spread, busy_time=max(busy[at], 0.0) * PS))
     return found
 
 

@@ -181,8 +181,9 @@ class Profile(Tabular):
     `spans_ps` is the time of each device from its first to its last operation or step, and `windows` are its steps.
     `device_type` is the name that the trace gives the devices. `step_source` says what the steps are: annotations of
     the program, the line of steps of a TPU, or executions of the program that took longest. `call_weights` are the
-    calls of its operation that each row counts as, if that is not its count of events. `sparse_core` is the profile of
-    the SparseCores of TPUs, whose time is no part of this one.
+    calls of its operation that each row counts as, if that is not its count of events. `shared_ps` is the part of each
+    row in the busy time of its device, None if that is its self time. `sparse_core` is the profile of the SparseCores
+    of TPUs, whose time is no part of this one.
     """
 
     traces: tuple[Trace, ...]
@@ -201,6 +202,7 @@ class Profile(Tabular):
     call_weights: Floats | None = None
     sparse_core: Profile | None = None
     windows: StepWindows = NO_WINDOWS
+    shared_ps: Floats | None = None
 
     @property
     def devices(self) -> tuple[str, ...]:

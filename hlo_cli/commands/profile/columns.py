@@ -28,6 +28,7 @@ def time_columns(measured: Measured, *, has_kernels: bool = False) -> tuple[Colu
     group = f"per {measured.device_noun}" if is_many else ""
     return (
         Column("seconds", "self", "seconds", total="sum", group=group),
+        Column("busy_seconds", "busy", "seconds", total="sum", group=group, person=measured.overlap > 1),
         Column("device_calls", "calls", "count", total="sum", group=group, person=is_many, rank=6),
         Column("calls", "calls", "count", total="sum", person=not is_many, rank=6),
         Column("device_events", "kernels", "count", total="sum", group=group, person=has_kernels, rank=5),
@@ -39,18 +40,22 @@ def time_columns(measured: Measured, *, has_kernels: bool = False) -> tuple[Colu
 
 
 def time_cells(measured: Measured, each: Measure | Sum) -> Row:
-    """Times and calls; shares are parts of the time of all devices, idle time included."""
+    """Times and calls; shares are parts of the time of all devices, idle time included.
+
+    Where operations run at the same time, their shares are those of their parts of the busy time.
+    """
     devices = max(len(measured.profile.devices), 1)
     calls, events = (
         round(amount / devices) if amount % devices == 0 else amount / devices for amount in (each.calls, each.events)
     )
     return (
         each.self_time / devices,
+        each.busy_time / devices,
         calls,
         each.calls,
         events,
         each.events,
-        each.self_time / measured.whole if measured.whole else None,
+        each.busy_time / measured.whole if measured.whole else None,
         each.self_time,
         each.total,
     )

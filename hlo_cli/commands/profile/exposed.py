@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 _HOW = {
     "TPU": "A transfer lasts from the begin of its start to the end of its done; exposed is the time of these two.",
     "GPU": "Exposed is the time of a transfer in which no other stream of the device ran a kernel.",
-    "CPU": "Collectives are synchronous on CPUs: all of their time is exposed. Wait time is the part in which a device "
-    "is idle until the others arrive.",
+    "CPU": "Collectives are synchronous on CPUs: all of their time is exposed, once where several run "
+    "at the same time. Wait time is the part in which a device is idle until the others arrive.",
 }
 
 

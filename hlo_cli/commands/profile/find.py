@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hlo_cli.commands.profile.timed import longest_of
 from hlo_cli.ir import opcodes
 from hlo_cli.source import HloError, did_you_mean, nearest
 
@@ -19,7 +20,7 @@ def find_timed(measured: Measured, name: str) -> Timed:
     found = [each for each in measured.selected if each.operation.name == plain]
     found = found or [each for each in measured.selected if plain in each.operation.kernels]
     if found:
-        return max(found, key=lambda each: each.measure.self_time)
+        return longest_of(found)
     for program in measured.profile.programs:
         if program.module is not None and (reason := _reason(program.module, plain)):
             raise HloError(f"'{plain}' of {program.name} has no events in this trace", hint=reason)

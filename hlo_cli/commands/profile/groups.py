@@ -49,7 +49,7 @@ def report_of_groups(measured: Measured, grouping: str) -> Report:
     """One row for each key of a grouping, the longest first."""
     groups = sorted(
         ((sum_of(group.members), group) for group in group_by(measured.selected, _key_of(measured, grouping))),
-        key=lambda found: (-found[0].self_time, found[1].key),
+        key=lambda found: (-found[0].busy_time, -found[0].self_time, found[1].key),
     )
     return Report(
         "profile",
@@ -204,9 +204,9 @@ def _answer(measured: Measured, grouping: str, groups: Sequence[tuple[Sum, Group
     whole, largest = measured.whole, groups[0]
     each, group = next((found for found in groups if found[1].key not in _UNNAMED), largest)
     words = f"{_subject(group.key, grouping)} {'take' if group.key in _UNNAMED else 'takes'}"
-    words += f" {format_percent(each.self_time / whole) if whole else 100}% of {measured.whole_words}"
+    words += f" {format_percent(each.busy_time / whole) if whole else 100}% of {measured.whole_words}"
     if group is not largest[1] and whole:
-        share = format_percent(largest[0].self_time / whole)
+        share = format_percent(largest[0].busy_time / whole)
         words += f"; {_unnamed_words(largest[1].key, grouping)} take {share}%"
     is_sentence = group.key in _UNNAMED or grouping == "axis"
     return f"{words[0].upper()}{words[1:]}" if is_sentence else words

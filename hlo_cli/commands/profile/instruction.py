@@ -32,6 +32,7 @@ from hlo_cli.report.table import Table
 from hlo_cli.source import Diagnostic
 
 if TYPE_CHECKING:
+    from hlo_cli.analysis.profile.measures import Measure
     from hlo_cli.commands.profile.measured import Measured
     from hlo_cli.commands.profile.timed import Timed
     from hlo_cli.ir.instruction import Instruction
@@ -97,11 +98,8 @@ def _answer(timed: Timed, calls: Calls, tiles: Sequence[TouchedTiles]) -> str:
 def _facts(measured: Measured, timed: Timed, calls: Calls, tiles: Sequence[TouchedTiles]) -> Iterator[Fact]:
     operation, measure = timed.operation, timed.measure
     yield Fact("calls", remark=_calls(measured, timed, calls), is_whole=True)
-    share = (
-        f", {format_percent(measure.self_time / measured.whole)}% of {measured.whole_words}" if measured.whole else ""
-    )
     noun = f" per {measured.device_noun}" if len(measured.profile.devices) > 1 else ""
-    yield Fact("self", remark=f"{format_seconds(measured.per_device(measure.self_time))}{noun}{share}", is_whole=True)
+    yield Fact("self", remark=_own_words(measured, measure, noun), is_whole=True)
     if measure.total > measure.self_time:
         yield Fact("total", remark=f"{format_seconds(measured.per_device(measure.total))}{noun}, with what runs inside")
     if measure.least is not None and measure.events > 1:
@@ -125,6 +123,16 @@ def _facts(measured: Measured, timed: Timed, calls: Calls, tiles: Sequence[Touch
     origin = "  ".join(part for part in (operation.op_name, source_of(timed) or "") if part)
     if origin:
         yield Fact("from", remark=origin, is_whole=True)
+
+
+def _own_words(measured: Measured, measure: Measure, noun: str) -> str:
+    """The self time, and its share; the part of the busy time between them, if operations ran at the same time."""
+    words = f"{format_seconds(measured.per_device(measure.self_time))}{noun}"
+    if measured.overlap > 1:
+        words += f", {format_seconds(measured.per_device(measure.busy_time))} of busy time"
+    if not measured.whole:
+        return words
+    return f"{words}, {format_percent(measure.busy_time / measured.whole)}% of {measured.whole_words}"
 
 
 def _calls(measured: Measured, timed: Timed, calls: Calls) -> str:
@@ -232,6 +240,7 @@ def _numbers(measured: Measured, timed: Timed, calls: Calls) -> dict[str, Cell]:
         "executions": calls.executions,
         "total_seconds": measure.total,
         "self_seconds": measure.self_time,
+        "busy_seconds": measure.busy_time,
         "mean_seconds": measure.mean,
         "least_seconds": measure.least,
         "median_seconds": measure.median,

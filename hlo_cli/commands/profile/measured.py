@@ -114,7 +114,8 @@ class Measured:
         own, busy = (format_seconds(self.per_device(each)) for each in (self.sum.self_time, self.busy))
         lines = {"CPU": "threads", "GPU": "streams"}.get(self.profile.platform, "lines")
         per = f" per {self.device_noun}" if len(self.profile.devices) > 1 else ""
-        return f"operations on several {lines} overlap: {own} in {busy} of busy time{per}, so shares exceed it, too"
+        words = f"operations on several {lines} overlap: {own} in {busy} of busy time{per}"
+        return f"{words}; time that several share is divided between them"
 
     @property
     def _other_chip(self) -> str:

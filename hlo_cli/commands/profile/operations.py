@@ -15,7 +15,7 @@ from hlo_cli.commands.profile.columns import (
     time_columns,
 )
 from hlo_cli.commands.profile.measured import Measured
-from hlo_cli.commands.profile.timed import NO_INSTRUCTION, Timed, sum_of
+from hlo_cli.commands.profile.timed import NO_INSTRUCTION, Timed, rank, sum_of
 from hlo_cli.commands.profile.words import answer_of, facts_of, numbers_of, over_peak_words
 from hlo_cli.report.cell import Row
 from hlo_cli.report.column import KEEP, Column
@@ -81,7 +81,7 @@ def operations_table(measured: Measured) -> Table:
     ]
     if others:
         rest = sum_of(others)
-        at = sum(each.measure.self_time >= rest.self_time for each in timed)
+        at = sum(each.measure.busy_time >= rest.busy_time for each in timed)
         per_step = sum(means[each.operation].seconds for each in others)
         cells = (*time_cells(measured, rest), per_step, rest.total / rest.events, *rate_cells(measured, rest))
         rows.insert(at, (*cells, *(None for _ in EVENT_COLUMNS), NO_INSTRUCTION, None, None, None, None, None))
@@ -120,11 +120,6 @@ def kernels_table(measured: Measured) -> Table:
     )
     title = "kernels without an instruction"
     return Table("kernels", columns, rows, title=title, noun="kernels", main=False, limit=5)
-
-
-def rank(each: Timed) -> tuple[float, str]:
-    """The order of operations: the longest first."""
-    return -each.measure.self_time, each.operation.name
 
 
 def source_of(each: Timed) -> str | None:

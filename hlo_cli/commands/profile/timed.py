@@ -53,6 +53,8 @@ class Timed:
 class Sum:
     """Times of several operations on all devices, in seconds, with the work of those whose work is known.
 
+    `busy_time` is their part of the busy time: see `Measure`.
+
     `flops` and `bytes` are None if no operation has them. `compute` and `memory` are the times that the work takes at
     the peak rates, `work_time` the time of the operations that have any. Loops and calls have the work of what runs
     inside them, so theirs is not counted.
@@ -68,6 +70,7 @@ class Sum:
     compute: float = 0.0
     memory: float = 0.0
     work_time: float = 0.0
+    busy_time: float = 0.0
 
     @property
     def flop_rate(self) -> float | None:
@@ -100,12 +103,12 @@ class Sum:
 def sum_of(timed: Iterable[Timed]) -> Sum:
     """The sum of operations."""
     operations = calls = events = 0
-    total = own = compute = memory = work_time = flops = accessed = 0.0
+    busy = total = own = compute = memory = work_time = flops = accessed = 0.0
     has_flops = has_bytes = False
     for each in timed:
         operation, measure, rates = each.operation, each.measure, each.rates
         operations, calls, events = operations + 1, calls + measure.calls, events + measure.events
-        total, own = total + measure.total, own + measure.self_time
+        total, own, busy = total + measure.total, own + measure.self_time, busy + measure.busy_time
         if is_inner(operation) or (operation.flops is None and operation.bytes is None):
             continue
         work_time += measure.total
@@ -116,7 +119,7 @@ def sum_of(timed: Iterable[Timed]) -> Sum:
         if operation.bytes is not None:
             has_bytes, accessed = True, accessed + operation.bytes * measure.calls
     work = (flops if has_flops else None, accessed if has_bytes else None)
-    return Sum(operations, calls, events, total, own, *work, compute, memory, work_time)
+    return Sum(operations, calls, events, total, own, *work, compute, memory, work_time, busy)
 
 
 # --- which events count ---
@@ -153,8 +156,13 @@ def counted_words(times: MeanTimes) -> str:
 
 
 def longest_of(timed: Sequence[Timed]) -> Timed:
-    """The operation with the most self time."""
-    return min(timed, key=lambda each: (-each.measure.self_time, each.operation.name))
+    """The operation that takes most time."""
+    return min(timed, key=rank)
+
+
+def rank(each: Timed) -> tuple[float, float, str]:
+    """The order of operations: the largest part of the busy time first."""
+    return -each.measure.busy_time, -each.measure.self_time, each.operation.name
 
 
 def longest_program(timed: Iterable[Timed]) -> MeasuredProgram | None:
@@ -162,5 +170,5 @@ def longest_program(timed: Iterable[Timed]) -> MeasuredProgram | None:
     totals: dict[MeasuredProgram, float] = {}
     for each in timed:
         if (program := each.operation.program) is not None and program.module is not None:
-            totals[program] = totals.get(program, 0.0) + each.measure.self_time
+            totals[program] = totals.get(program, 0.0) + each.measure.busy_time
     return max(totals, key=lambda program: totals[program], default=None)

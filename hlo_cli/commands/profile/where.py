@@ -61,7 +61,7 @@ def _own_fields(whole: float) -> Mapping[str, Reader[Timed]]:
         "time": Reader("seconds", lambda each: each.measure.total),
         "self_time": Reader("seconds", lambda each: each.measure.self_time),
         "mean_time": Reader("seconds", lambda each: each.measure.mean),
-        "share": Reader("share", lambda each: each.measure.self_time / whole if whole else None),
+        "share": Reader("share", lambda each: each.measure.busy_time / whole if whole else None),
         "achieved_bandwidth": Reader("bytes", lambda each: each.rates.bytes),
         "achieved_flops": Reader("count", lambda each: each.rates.flops),
         "roofline_fraction": Reader("share", lambda each: each.rates.efficiency),

@@ -41,7 +41,7 @@ def answer_of(measured: Measured) -> str:
         idle = f"{subject} idle for {format_percent(measured.idle / whole)}% of {measured.whole_words}"
         return f"{idle}; {_subject(measured, longest)} takes {_share(measured, [longest])}"
     kind = _largest_kind(selected)
-    if len(kind) > 1 and longest.measure.self_time < sum(each.measure.self_time for each in kind) / _PART:
+    if len(kind) > 1 and longest.measure.busy_time < sum(each.measure.busy_time for each in kind) / _PART:
         first = longest_of(kind)
         name, roof = kind[0].operation.category, sum_of(kind).roof
         words = f"{name[0].upper()}{name[1:]} takes {_share(measured, kind)} of {measured.whole_words}"
@@ -55,7 +55,7 @@ def answer_of(measured: Measured) -> str:
 
 def _share(measured: Measured, timed: Sequence[Timed]) -> str:
     """The part of the time of all devices that operations take, in percent."""
-    return f"{format_percent(sum(each.measure.self_time for each in timed) / measured.whole)}%"
+    return f"{format_percent(sum(each.measure.busy_time for each in timed) / measured.whole)}%"
 
 
 def _largest_kind(selected: Sequence[Timed]) -> Sequence[Timed]:
@@ -64,7 +64,7 @@ def _largest_kind(selected: Sequence[Timed]) -> Sequence[Timed]:
     for each in selected:
         if each.operation.is_joined and each.operation.category:
             kinds.setdefault(each.operation.category, []).append(each)
-    return max(kinds.values(), key=lambda kind: sum(each.measure.self_time for each in kind), default=[])
+    return max(kinds.values(), key=lambda kind: sum(each.measure.busy_time for each in kind), default=[])
 
 
 def _subject(measured: Measured, longest: Timed) -> str:
@@ -111,7 +111,7 @@ def facts_of(measured: Measured) -> Passage:
     facts.append(f"{format_count(len(named), 'instructions')}{_modules(named)}")
     if len(named) < len(measured.every):
         others = [each for each in measured.every if not each.is_named]
-        part = sum(each.measure.self_time for each in others) / whole if whole else 0.0
+        part = sum(each.measure.busy_time for each in others) / whole if whole else 0.0
         facts.append(f"{format_count(len(others), 'kernels')} without an instruction ({format_percent(part)}%)")
     return Passage("facts", (" · ".join(facts),))
 

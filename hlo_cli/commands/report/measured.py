@@ -87,7 +87,7 @@ def measured_module(profile: LoadedProfile, loaded: Loaded, notes: tuple[Diagnos
         hint = "profile the same compilation, or report the trace itself"
         raise HloError(f"the profile is of another compilation: {part}", hint=hint)
     steps = [step.duration_ps * PS for step in found.steps if step.is_whole]
-    own.sort(key=lambda each: (-each.time.self_seconds, each.operation.name))
+    own.sort(key=lambda each: (-each.time.busy_seconds, each.operation.name))
     return MeasuredModule(
         Measured(profile),
         means,
