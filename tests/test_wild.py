@@ -78,7 +78,7 @@ ANSWERS: dict[str, tuple[str, ...]] = {
         "a warning, not an error",
     ),
     "stuck.txt": (
-        "A collective-permute of run 31 waits for 8 devices; 2 threads are in it here, 6 not",
+        "A collective-permute of run 31 is not complete: it needs 8 devices; 2 threads are in it here, 6 not",
         "ended after 40 s",
         "59040, 59041, so 6 others of this process have not come",
     ),

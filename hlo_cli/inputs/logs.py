@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
+from typing import Final
 
 from hlo_cli.dataclass import dataclass
 from hlo_cli.lazy_regex import lazy_regex
@@ -255,3 +256,46 @@ def _without_tail(piece: str) -> str:
     end = piece.find("\n", brace + 1) + 1 or len(piece)
     tail = piece[end:]
     return piece if re.search(r"\{[ \t]*$", tail, re.MULTILINE) else piece[:end]
+
+
+# --- what is not a plain dump ---
+
+_LONGEST_HEADER: Final = 1 << 20
+# Words that open a block in C++ and Python as a name does in HLO.
+_KEYWORDS = r"(?:if|for|while|switch|namespace|else|do|try|extern|struct|class|return|with|catch|union|enum|in|let)\b"
+AFTER_BLOCK: Final = re.compile(
+    r"\n\}[^\n]*+\n\s*+(?=\S)(?!%|ENTRY\b|HloModule\b|ROOT\b|\}|//|/\*|\*\*\* |(?:File|Function)Names"
+    rf"|FileLocations|StackFrames|(?!{_KEYWORDS})[\w.\-]++ ?(?:\([^\n]*->|\([\w.\-]++: |\{{[ \t]*+$)"
+    r"|[\w.\-]++ = (?:\(|[a-z]\w*+\[)|[IWEFD]\d{4,8} \d\d:|\[?\d{4}-\d\d-\d\d[T ])",
+    re.MULTILINE,
+)
+"""The end of a computation and what is not HLO after it: another language, prose, or a fence."""
+ODD_CHARACTERS: Final = re.compile(
+    r"^[^\"\n]*?[\x1b\u00a0\u00ad\u2007\u200b-\u200f\u202f\u2060\u2502\ufeff]", re.MULTILINE
+)
+"""A color code, a space of typography, or an invisible character outside of strings, where HLO has none of them."""
+
+
+def is_cut_header(text: str) -> bool:
+    """Whether a text is the first line of a module and ends inside of a bracket of it.
+
+    >>> is_cut_header("HloModule m, entry_computation_layout={(f32[8]{0}, f32[4"), is_cut_header("HloModule m, x={1}")
+    (True, False)
+    """
+    if not text.startswith("HloModule ") or len(text) > _LONGEST_HEADER:
+        return False
+    line = text.rstrip()
+    return (
+        "\n" not in line and " = " not in line and line.count("{") + line.count("(") > line.count("}") + line.count(")")
+    )
+
+
+def has_odd_characters(text: str) -> bool:
+    """Whether a text has colors or characters of documents outside of strings; cheap for a plain dump.
+
+    >>> [has_odd_characters(each) for each in ("a = \\x1b[36mf32[8] add(b)", 'a = f32[] add(b), x="\\x1b[1m"')]
+    [True, False]
+    """
+    if "\x1b" not in text and text.isascii():
+        return False
+    return ODD_CHARACTERS.search(text) is not None

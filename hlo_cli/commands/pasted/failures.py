@@ -162,7 +162,7 @@ def _donated_argument(pasted: PastedText, text: str) -> Report | None:
         pasted,
         answer,
         means=("A donated argument gives its memory to a result, so its array is no longer there after the call.",),
-        advice=(fix, "This is about Python arrays: no dump is needed."),
+        advice=(fix, "This error concerns arrays of Python: no dump is needed."),
         numbers={"shape": shape["shape"] if shape else None},
     )
 
@@ -309,7 +309,7 @@ def _library_launch(pasted: PastedText, text: str) -> Report | None:
 
 
 _UNRESOLVED: Final = lazy_regex(
-    r"runtime symbol: '?(?P<name>[\w.$@]+)'?|[Ss]ymbols not found: \[ ?(?P<names>[^\]]+?) ?\]"
+    r"runtime symbol: '?(?P<name>[\w.$@]+)'?|Symbols not found: \[ ?(?P<names>[^\]]+?) ?\]"
 )
 
 
@@ -376,11 +376,8 @@ _FULL: Final = lazy_regex(r"full shape: \((?P<sizes>[\d, ]*)\)")
 
 def _indivisible(pasted: PastedText, text: str) -> Report | None:
     found = list(_MAPPED.finditer(text))
-    match = (
-        found[0]
-        if found
-        else _GLOBAL.search(text) or _TILED.search(text) or _DIM_SIZE.search(text) or _OTHER.search(text)
-    )
+    patterns = (_GLOBAL, _TILED, _DIM_SIZE, _OTHER)
+    match = found[0] if found else next((m for each in patterns if (m := each.search(text)) is not None), None)
     if match is None:
         return None
     fields = match.groupdict()
@@ -388,26 +385,51 @@ def _indivisible(pasted: PastedText, text: str) -> Report | None:
     dimension = int(fields["dimension"]) if fields.get("dimension") else None
     mesh = _mesh(text)
     spec = _entries(text, match.start() if found else 0)
-    axes = _axis_names(fields.get("axes") or "") or (
-        spec[dimension] if spec and dimension is not None and dimension < len(spec) else ()
-    )
-    axes = tuple(axis for axis in axes if axis in mesh) if mesh else axes
-    by = (
-        f" = {' × '.join(f'{axis} {mesh[axis]}' for axis in axes)}"
-        if axes and mesh and prod(mesh[a] for a in axes) == parts
-        else ""
-    )
-    if by and len(axes) == 1:
-        by = f" = {axes[0]}"
+    named = _axis_names(fields.get("axes") or "")
+    if not named and dimension is not None and dimension < len(spec):
+        named = spec[dimension]
+    axes = tuple(axis for axis in named if axis in mesh) if mesh else named
     label = f"args{fields['path'].rstrip(',')} {fields['name'] or ''}".rstrip() if fields.get("path") else ""
-    subject = f"{label} ({fields['shape']}): " if label else ""
-    word = "axis" if fields.get("path") else "dimension"
+    word = "axis" if label else "dimension"
     where = f"{word} {dimension} ({size:,})" if dimension is not None else f"a dimension of size {size:,}"
-    answer = f"{subject}{where} is not divisible by {parts:,}{by}"
-    advice = list(_divisible_advice(size, parts, axes, mesh))
-    sizes = _sizes(fields.get("shape") or "", text)
-    means = list(_other_dimensions(sizes, spec, mesh, dimension))
-    notes = [f"the message names {len(found)} arguments; this is the first"] if len(found) > 1 else []
+    answer = f"{where} is not divisible by {parts:,}{_product(axes, mesh, parts)}"
+    return text_report(
+        pasted,
+        f"{label} ({fields['shape']}): {answer}" if label else answer[0].upper() + answer[1:],
+        means=tuple(_other_dimensions(_sizes(fields.get("shape") or "", text), spec, mesh, dimension)),
+        tables=(_mapped_table(found),) if len(found) > 1 else (),
+        advice=(
+            *_divisible_advice(size, parts, axes, mesh),
+            "JAX checks this before it lowers the program, so no dump exists.",
+        ),
+        numbers={"dimension": dimension, "size": size, "parts": parts, "remainder": size % parts if parts else None},
+        notes=[f"the message names {len(found)} arguments; this is the first"] if len(found) > 1 else [],
+        next=("hlo help sharding",),
+    )
+
+
+def _product(axes: Sequence[str], mesh: Mapping[str, int], parts: int) -> str:
+    """The axes whose sizes give the number of parts, as the end of a sentence; empty if they do not.
+
+    >>> _product(("a", "b"), {"a": 8, "b": 2}, 16), _product(("a",), {"a": 8}, 8), _product((), {}, 4)
+    (' = a 8 × b 2', ' = a', '')
+    """
+    if not axes or not mesh or prod(mesh[axis] for axis in axes) != parts:
+        return ""
+    return f" = {axes[0]}" if len(axes) == 1 else f" = {' × '.join(f'{axis} {mesh[axis]}' for axis in axes)}"
+
+
+_MAPPED_COLUMNS: Final = (
+    Column("argument", "argument"),
+    Column("name", "name", "name"),
+    Column("shape", "shape", "shape"),
+    Column("axis", "axis", "count"),
+    Column("size", "size", "count"),
+    Column("parts", "parts", "count"),
+)
+
+
+def _mapped_table(found: Sequence[re.Match[str]]) -> Table:
     rows = tuple(
         (
             f"args{each['path'].rstrip(',')}",
@@ -419,25 +441,7 @@ def _indivisible(pasted: PastedText, text: str) -> Report | None:
         )
         for each in found
     )
-    columns = (
-        Column("argument", "argument"),
-        Column("name", "name", "name"),
-        Column("shape", "shape", "shape"),
-        Column("axis", "axis", "count"),
-        Column("size", "size", "count"),
-        Column("parts", "parts", "count"),
-    )
-    tables = (Table("arguments", columns, rows, noun="arguments"),) if len(rows) > 1 else ()
-    return text_report(
-        pasted,
-        answer[0].upper() + answer[1:] if not label else answer,
-        means=means,
-        tables=tables,
-        advice=(*advice, "JAX checks this before it lowers the program, so no dump exists."),
-        numbers={"dimension": dimension, "size": size, "parts": parts, "remainder": size % parts if parts else None},
-        notes=notes,
-        next=("hlo help sharding",),
-    )
+    return Table("arguments", _MAPPED_COLUMNS, rows, noun="arguments")
 
 
 def _divisible_advice(size: int, parts: int, axes: Sequence[str], mesh: Mapping[str, int]) -> Iterator[str]:

@@ -23,7 +23,7 @@ from hlo_cli.report.table import Table
 from hlo_cli.source import HloError, nearest
 
 _UNKNOWN: Final = lazy_regex(
-    r"[Uu]nknown (?:command line )?flags?(?: in (?:the )?(?:env(?:ironment)? )?(?:var(?:iable)? "
+    r"(?:Unknown|unknown) (?:command line )?flags?(?: in (?:the )?(?:env(?:ironment)? )?(?:var(?:iable)? "
     r")?(?P<variable>\w+))?:?\s+(?P<flags>[^\n]*)"
 )
 _VALUE: Final = lazy_regex(r"Couldn't interpret value (?P<value>\S*) for flag (?P<flag>[\w\-]+)")
@@ -139,7 +139,9 @@ def _verdict(word: str, variable: str) -> _Verdict:
     """What is wrong with a flag as it was given."""
     match = _FLAG.fullmatch(word)
     if match is None:
-        return _Verdict(word, "no flag", "is no flag", "Write each flag as --name=value, separated by spaces.")
+        return _Verdict(
+            word, "no flag", "is not a flag", "Write each flag in the form --name=value, separated by spaces."
+        )
     name, dashes = match["name"], match["dashes"]
     odd = next(((at, each) for at, each in enumerate(dashes, 1) if each != "-"), None)
     if odd is not None:
@@ -157,8 +159,8 @@ def _verdict(word: str, variable: str) -> _Verdict:
         return _of_libtpu(name, "; libtpu 0.0.52 does not have it")
     near = nearest(name, _flags())
     if near is not None:
-        return _Verdict(f"--{name}", "misspelled", f"is no flag of XLA; the nearest is --{near}", f"Write --{near}.")
-    return _Verdict(f"--{name}", "unknown", "is no flag of XLA or libtpu", f"Remove --{name} from XLA_FLAGS.")
+        return _Verdict(f"--{name}", "misspelled", f"is not a flag of XLA; the nearest is --{near}", f"Write --{near}.")
+    return _Verdict(f"--{name}", "unknown", "is not a flag of XLA or libtpu", f"Remove --{name} from XLA_FLAGS.")
 
 
 def _odd_hyphen(word: str, name: str, at: int, character: str) -> _Verdict:

@@ -540,7 +540,7 @@ def _device_total(fields: Mapping[str, int]) -> int:
 
 
 _STAT: Final = lazy_regex(
-    rf"(?:^|(?<=[{{,\s]))['\"]?((?:Num|Peak|Max|In|Largest|Limit|Reserv|Pool|num_|bytes_|peak_|largest_"
+    rf"(?:^|(?<=[{{,\s]))['\"]?((?:Num|Peak|Max|In|Largest|Limit|Reserved|Reservable|Pool|num_|bytes_|peak_|largest_"
     rf"|pool_)[A-Za-z _]*?)['\"]?\s*[:=]\s+({_SIZE})",
     re.MULTILINE,
 )

@@ -217,10 +217,10 @@ def _stuck(pasted: PastedText) -> Report | None:
         (each for each in waits if not each.unstuck_after), waits[0]
     )
     columns = (
-        Column("waits_for", "waits for"),
+        Column("rendezvous", "rendezvous"),
         Column("threads", "threads here", "count"),
         Column("expected", "expected", "count"),
-        Column("seconds", "waited", "seconds"),
+        Column("seconds", "wait time", "seconds"),
         Column("end", "end"),
     )
     rows = tuple(
@@ -231,10 +231,10 @@ def _stuck(pasted: PastedText) -> Report | None:
         pasted,
         _stuck_answer(first),
         means=tuple(_stuck_meaning(first)),
-        tables=(Table("waits", columns, rows, noun="rendezvous", person=len(rows) > 1),),
+        tables=(Table("rendezvous", columns, rows, noun="rendezvous", person=len(rows) > 1),),
         advice=tuple(_stuck_advice(first)),
         numbers={
-            "waits": len(waits),
+            "rendezvous": len(waits),
             "expected": first.expected,
             "threads": len(first.threads) or None,
             "seconds": first.seconds or first.ended_after,
@@ -306,19 +306,19 @@ def _article(word: str) -> str:
 def _stuck_answer(wait: _Wait) -> str:
     subject = _subject(wait)
     if wait.unstuck_after and not wait.ended_after:
-        return f"False alarm: the thread that waited for {subject} went on after {_spaced(wait.unstuck_after)}"
+        return f"False alarm: the thread in {subject} went on after {_spaced(wait.unstuck_after)}"
     if wait.all_joined:
         words = f"{subject} is stuck: all {wait.expected} threads joined, but the leader has not finished it"
     elif wait.expected:
-        words = f"{subject} waits for {format_count(wait.expected, 'devices')}"
+        words = f"{subject} is not complete: it needs {format_count(wait.expected, 'devices')}"
         here = wait.arrived if wait.arrived is not None else len(wait.threads)
         if here and here < wait.expected:
             words += (
                 f"; {format_count(here, 'threads')} {verb(here, 'is', 'are')} in it here, {wait.expected - here} not"
             )
     else:
-        words = f"{subject} has been waiting"
-        words += f" for {wait.seconds} s" if wait.seconds else ""
+        words = f"{subject} is not complete"
+        words += f" after {wait.seconds} s" if wait.seconds else ""
     return words + (f"; the process ended after {wait.ended_after} s" if wait.ended_after else "")
 
 
@@ -354,7 +354,7 @@ def _stuck_advice(wait: _Wait) -> Iterator[str]:
 def _end(wait: _Wait) -> str:
     if wait.ended_after:
         return f"process ended after {wait.ended_after} s"
-    return f"went on after {wait.unstuck_after}" if wait.unstuck_after else "still waiting"
+    return f"went on after {wait.unstuck_after}" if wait.unstuck_after else "open"
 
 
 # --- computation on the host ---

@@ -232,15 +232,16 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
         "unknown-flag",
         "an error about an XLA flag",
         (
-            "nknown flag",
-            "nknown command line flag",
+            "Unknown flag",
+            "unknown flag",
+            "Unknown command line flag",
             "interpret value",
             "Illegal value",
             "XLA_FLAGS",
-            "nrecognized flag",
+            "Unrecognized flag",
         ),
         _words(
-            r"[Uu]nknown (?:command line )?flags?(?: in| '| \"|:)|Couldn't interpret value|Illegal value "
+            r"(?:Unknown|unknown) (?:command line )?flags?(?: in| '| \"|:)|Couldn't interpret value|Illegal value "
             r"[^\n]* specified for flag"
         ),
     ),
@@ -394,7 +395,7 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
         "spills",
         "a warning about register spills",
         ("spill",),
-        _words(r"egisters are spilled|bytes spill (?:stores|loads)"),
+        _words(r"(?:Registers|registers) are spilled|bytes spill (?:stores|loads)"),
     ),
     Envelope(
         "host-compute",

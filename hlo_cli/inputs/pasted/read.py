@@ -9,7 +9,7 @@ from itertools import pairwise
 from shlex import quote
 from typing import Final
 
-from hlo_cli.inputs.logs import EmbeddedModule, find_modules
+from hlo_cli.inputs.logs import AFTER_BLOCK, EmbeddedModule, find_modules, has_odd_characters, is_cut_header
 from hlo_cli.inputs.pasted.envelopes import NOUNS
 from hlo_cli.inputs.pasted.foreign import (
     is_source_code,
@@ -41,7 +41,6 @@ from hlo_cli.inputs.pasted.screens import (
 )
 from hlo_cli.inputs.pasted.strings import decoded_strings, unescaped
 from hlo_cli.inputs.pasted.text import PastedText, PastedTextError
-from hlo_cli.inputs.texts import AFTER_BLOCK, has_odd_characters, is_cut_header
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import HloError, counted
 
