@@ -269,15 +269,14 @@ def _report_internal_error(error: Exception, words: Sequence[str]) -> int:
     """Writes one line for a bug report, with the traceback if requested, and returns the exit code."""
     from shlex import join
 
-    from hlo_cli.render.sanitize import sanitize
-    from hlo_cli.source import INTERNAL_ERROR_CODE, internal_error, print_traceback
+    from hlo_cli.source import INTERNAL_ERROR_CODE, internal_error, print_traceback, printable
 
-    command = sanitize(join(("hlo", *words)))
+    command = printable(join(("hlo", *words)))
     if len(command) > _LONGEST_COMMAND:
         command = f"{command[:_LONGEST_COMMAND]}…"
     if not {"-v", "--verbose"}.isdisjoint(words):
         os.environ["HLO_TRACEBACK"] = "1"
     print_traceback(error)
     more = "" if os.environ.get("HLO_TRACEBACK") else "; HLO_TRACEBACK=1 shows the traceback"
-    _print_error(sanitize(f"{internal_error(error)}, command: {command}{more}"))
+    _print_error(f"{internal_error(error)}, command: {command}{more}")
     return INTERNAL_ERROR_CODE

@@ -285,9 +285,18 @@ def internal_error(error: BaseException) -> str:
         if "/hlo_cli/" in name:
             place = f" at {name.rpartition('/hlo_cli/')[2]}:{frame.tb_lineno}"
         frame = frame.tb_next
-    reason = " ".join(str(error).split())[:_LONGEST_REASON]
+    reason = printable(" ".join(str(error).split())[:_LONGEST_REASON])
     named = f"{type(error).__name__}: {reason}" if reason else type(error).__name__
     return f"{INTERNAL_ERROR}: hlo {__version__}{place} ({named})"
+
+
+def printable(text: str) -> str:
+    r"""A text in which characters that may control a terminal are escaped; `render.sanitize` is for reports.
+
+    >>> print(printable("a\x1b[31m"))
+    a\x1b[31m
+    """
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode("ascii") for each in text)
 
 
 def print_traceback(error: BaseException) -> None:

@@ -156,7 +156,7 @@ def scopes(depth: int = DEPTH) -> str:
     )
 
 
-NESTS: Final[Mapping[str, Callable[[], str]]] = MappingProxyType(
+NESTS: Final[Mapping[str, Callable[[int], str]]] = MappingProxyType(
     {
         "whiles": whiles,
         "calls": calls,

@@ -66,7 +66,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "cost": {"dataflow", "hardware"},
         "memory": {"dataflow", "hardware", "layout", "placing"},
         "semantics": {"layout"},
-        "evaluate": {"dataflow", "semantics", "shapes", "sharding"},
+        "evaluate": {"dataflow", "layout", "semantics", "shapes", "sharding"},
         "comparison": {"dataflow", "evaluate", "matching", "semantics", "sharding"},
         "peak_advice": {"dataflow", "hardware", "layout", "memory"},
         "out_of_memory": {"hardware", "layout", "memory"},

@@ -90,7 +90,7 @@ def test_an_unreadable_dump_offers_nothing(path: str) -> None:
 
 def test_every_option_with_a_value_is_completed_or_free() -> None:
     """A new option with a value needs a completer, or a place in the list of those whose values are free."""
-    free = {"SIZE", "N", "EXPR", "ADDRESS", "LIST", "AXES", "SHARDING"}
+    free = {"SIZE", "N", "SECONDS", "EXPR", "ADDRESS", "LIST", "AXES", "SHARDING"}
     table = CommandTable(COMMANDS)
     for name in COMMANDS:
         command = table.get_command(click.Context(table), name)

@@ -140,7 +140,7 @@ def no_dumps_error(folder: str) -> HloError:
         noun = "directory" if len(folders) == 1 else "directories"
         found.append(f"{len(folders):,} {noun}: {_listed(folders)}")
     if not found:
-        what = "contains neither files nor directories" if os.listdir(folder) else "is empty"
+        what = "contains no regular files" if os.listdir(folder) else "is empty"
         return HloError(f"directory {_shown(folder)} {what}", hint=AS_TEXT)
     inside = next((name for name in folders if _has_dumps(os.path.join(folder, name))), None)
     hint = did_you_mean(f"{os.path.join(folder, inside)}/") if inside else _hint_for_texts(folder, files) or AS_TEXT

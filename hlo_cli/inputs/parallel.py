@@ -203,7 +203,7 @@ class _Worker(Generic[Item, Result]):
     def has_answer(self) -> bool:
         """Whether a whole answer has arrived, without waiting for it; EOFError if none can come any more."""
         if sys.platform == "win32":
-            return self.pipe.poll()
+            return bool(self.pipe.poll())
         while self._message() is None:
             try:
                 data = os.read(self.pipe.fileno(), _BLOCK)
@@ -216,8 +216,9 @@ class _Worker(Generic[Item, Result]):
 
     def answer(self) -> Result:
         """The answer that has arrived."""
+        result: Result
         if sys.platform == "win32":
-            result: Result = self.pipe.recv()
+            result = self.pipe.recv()
         else:
             message = self._message()
             assert message is not None

@@ -193,7 +193,11 @@ _OUTPUT_OPTIONS: Final = (
         help="Show only the table NAME; `help` lists the tables.",
     ),
     flag("--no-header", group=OUTPUT, help="Omit the header line of csv, tsv, and pipe output."),
-    flag("--spreadsheet", group=OUTPUT, help="Quote text in csv and tsv that a spreadsheet would run as a formula."),
+    flag(
+        "--spreadsheet",
+        group=OUTPUT,
+        help="Write csv and tsv for spreadsheets, which run text such as =A1 unless quoted.",
+    ),
     color_option,
     ascii_option,
     flag("-q", "--quiet", group=OUTPUT, help="Hide notes, hints, and progress bars."),

@@ -31,7 +31,7 @@ def each_options_of(each: str, jobs: str) -> Callable[[_F], _F]:
             default_text=f"{DEFAULT_TIMEOUT:g} with --jobs",
             expose_value=False,
             callback=_keep_timeout,
-            help="Give up an input of several after SECONDS.",
+            help="Stop reading an input after SECONDS and report an error for that input.",
         ),
     )
 
