@@ -56,6 +56,14 @@ def passed_as_read(target: Target) -> tuple[Program, Program]:
     return Program(function, (x, i)), Program(function, (x, i), {"in_shardings": (stored(target, 1, 0), None)})
 
 
+@edit("HLO102 fetched", "tpu")
+def fetched_as_read(target: Target) -> tuple[Program, Program]:
+    """Columns of a matrix that fits into VMEM: if it is passed as it is read, the compiler fetches it all the same."""
+    x, i = target.array(1000, 4096), target.array(64, dtype="int32")
+    function = lambda x, i: jnp.take(x.T, i, 0)  # noqa: E731
+    return Program(function, (x, i)), Program(function, (x, i), {"in_shardings": (stored(target, 1, 0), None)})
+
+
 @edit("HLO102 returned", "tpu")
 def returned_as_made(target: Target) -> tuple[Program, Program]:
     """A transposed argument, sorted."""

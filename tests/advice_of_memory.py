@@ -43,6 +43,18 @@ def not_returned(target: Target) -> tuple[Program, Program]:
     return Program(lambda x: (x, x.sum()), (x,)), Program(lambda x: x.sum(), (x,))
 
 
+@edit("HLO203 step", "cpu", "tpu", "gpu")
+def step_donated(target: Target) -> tuple[Program, Program]:
+    """An update of weights and of their momenta, which one fusion makes."""
+    x, m, g = (target.array(SIDE, SIDE) for _ in range(3))
+
+    def step(x: Any, m: Any, g: Any) -> Any:
+        m = 0.9 * m + g
+        return x - 0.1 * m, m
+
+    return Program(step, (x, m, g)), Program(step, (x, m, g), {"donate_argnums": (0, 1)})
+
+
 @edit("HLO203 all", "cpu", "gpu")
 def all_donated(target: Target) -> tuple[Program, Program]:
     """Results whose memory holds temporaries as long as no argument is donated."""

@@ -63,11 +63,19 @@ def test_a_copy_in_main_memory_is_read_and_written() -> None:
     assert first.seconds == pytest.approx(2 * 512 * 512 * 7 / chip.memory.per_second)
 
 
-def test_a_copy_into_fast_memory_takes_half_as_long() -> None:
+def test_a_copy_out_of_fast_memory_takes_half_as_long() -> None:
     chip = chip_spec("v5e")
-    text = "ENTRY e { p = f32[512,128]{1,0} parameter(0)  ROOT c = f32[512,128]{0,1:S(1)} copy(p) }"
+    text = "ENTRY e { p = f32[512,128]{1,0:S(1)} parameter(0)  ROOT c = f32[512,128]{0,1} copy(p) }"
     [found] = copies(text, chip=chip)
     assert found.seconds == pytest.approx(512 * 512 / chip.memory.per_second)
+
+
+def test_a_copy_into_fast_memory_wastes_only_what_the_other_layout_pads() -> None:
+    """Witness: libtpu fetches an argument that has the layout already, by a copy-start of as many bytes."""
+    text = "ENTRY e {{ p = {}{{1,0:T(8,128)}} parameter(0)  ROOT c = {}{{0,1:T(8,128)S(1)}} copy(p) }}"
+    assert not copies(text.format("f32[512,128]", "f32[512,128]"))
+    [found] = copies(text.format("f32[4096,8]", "f32[4096,8]"))
+    assert found.cost_bytes == 4096 * (128 - 8) * 4
 
 
 def test_a_collective_takes_the_time_of_its_ring() -> None:

@@ -35,6 +35,10 @@ COST_MEANINGS: Final[Mapping[str, str]] = MappingProxyType(
 """What the costs of findings are, by the beginning of the rule's code; those of other rules have no cost."""
 
 
+_LARGE: Final = (MemorySpace.MAIN, MemorySpace.HOST)
+"""Memory outside of the chip, from which compilers fetch what kernels read."""
+
+
 @dataclass(frozen=True, slots=True)
 class Waste:
     """Bytes that one execution of an instruction wastes, and how they are moved.
@@ -85,14 +89,23 @@ def seconds_of(waste: Waste, executions: int, chip: ChipSpec, module: Module) ->
 
 
 def waste_of_copy(read: Shape | None, written: Shape) -> Waste:
-    """Returns the waste of a copy: its bytes, which cross main memory once for each side that is there.
+    """Returns what a copy wastes that changes a layout: what is saved if the array has the new layout from the start.
+
+    That is the whole copy, whose bytes cross main memory once for each side that is there. But an array that is copied
+    to on-chip memory, such as VMEM, must get there in any layout, so that only bytes are saved that the new one lacks.
 
     >>> from hlo_cli.syntax.scanning.shapes import parse_shape
-    >>> waste_of_copy(parse_shape("f32[2]"), parse_shape("f32[2]{0:S(1)}"))
-    Waste(bytes=8, link='memory', moved_bytes=8, pair=None)
+    >>> waste_of_copy(parse_shape("f32[2]"), parse_shape("f32[2]"))
+    Waste(bytes=8, link='memory', moved_bytes=16, pair=None)
+    >>> waste_of_copy(parse_shape("f32[4,8]{1,0:T(8,128)}"), parse_shape("f32[4,8]{0,1:T(8,128)S(1)}")).bytes
+    0
     """
     spaces = [each.layout.memory_space for each in (read, written) if isinstance(each, ArrayShape)]
     size = written.padded_bytes
+    if isinstance(read, ArrayShape) and spaces[0] in _LARGE and spaces[-1] not in _LARGE:
+        # Compiled again with the argument in that layout, the copy becomes a copy-start of as many bytes.
+        saved = max(0, read.padded_bytes - size)
+        return Waste(saved, "host" if MemorySpace.HOST in spaces else "memory", saved)
     if MemorySpace.HOST in spaces:
         return Waste(size, "host")
     return Waste(size, "memory", size * spaces.count(MemorySpace.MAIN))

@@ -13,6 +13,7 @@ from typing import Literal
 
 from hlo_cli.analysis.dataflow.elementwise import is_elementwise_on
 from hlo_cli.analysis.dataflow.subshapes import subshapes_of
+from hlo_cli.analysis.dataflow.users import users_of
 from hlo_cli.analysis.memory.memory_model import MemoryAnalysis
 from hlo_cli.analysis.memory.order_independent import OrderIndependentFacts
 from hlo_cli.analysis.peak_advice.entry_order import EntryOrder
@@ -184,7 +185,9 @@ class Donations:
             return False
         places = (facts.places.operand_place(kernel, number) for number in range(len(kernel.operands)))
         read = [number for number, place in enumerate(places) if facts.dataflow.value[place] == argument.place]
-        if not read or not all(is_elementwise_on(kernel, number) for number in read):
+        if not read or not all(
+            is_elementwise_on(kernel, number) or _is_read_in_place(kernel, number) for number in read
+        ):
             return False
         readers = self._order.readers(argument.place)
         return all(reader == kernel.index or self._order.is_before(reader, kernel.index) for reader in readers)
@@ -261,6 +264,30 @@ def copied_place(instruction: Instruction, facts: OrderIndependentFacts) -> int 
     if instruction.opcode != opcodes.COPY or instruction.shape != instruction.operand_shape(0):
         return None
     return facts.dataflow.value[facts.places.operand_place(instruction, 0)]
+
+
+def _is_read_in_place(fusion: Instruction, number: int) -> bool:
+    """Returns whether a fusion computes each element of all its results from the operand's at the same index.
+
+    Updates of weights and of their moments are one such fusion.
+    """
+    called = fusion.called_computations[:1] if fusion.opcode == opcodes.FUSION else ()
+    if not called or number >= len(called[0].parameters):
+        return False
+    users, waiting = users_of(called[0]), [called[0].parameters[number]]
+    seen = set(waiting)
+    while waiting:
+        read = waiting.pop()
+        for user in users.get(read, ()):
+            if user.opcode == opcodes.FUSION:
+                return False
+            is_tuple = user.opcode == opcodes.TUPLE and user is called[0].root
+            if not is_tuple and not is_elementwise_on(user, user.operands.index(read)):
+                return False
+            if user not in seen:
+                seen.add(user)
+                waiting.append(user)
+    return True
 
 
 def _paired(

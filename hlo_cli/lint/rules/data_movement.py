@@ -32,7 +32,8 @@ _VERBS: Final = {"copy": "copies", "reshape": "reshapes", "transpose": "transpos
 def data_movement_kernel(context: LintContext) -> Iterator[Finding]:
     """A kernel does nothing except transpose or change the layout.
 
-    Reported for results of at least min_copy_bytes.
+    Reported for kernels that waste at least min_copy_bytes. A kernel that also moves the array to on-chip memory, such
+    as VMEM, does what is needed in any layout.
 
     Why: The kernel computes nothing, but reads and writes the whole array. A copy that is not part of a fusion is
     reported by HLO102.
@@ -50,7 +51,8 @@ def data_movement_kernel(context: LintContext) -> Iterator[Finding]:
         shape = kernel.shape
         if kernel.opcode == "copy" or not isinstance(shape, ArrayShape) or not kernel.operands:
             continue
-        if shape.padded_bytes >= context.settings.min_copy_bytes and _only_moves_data(context, kernel):
+        waste = waste_of_copy(kernel.operand_shape(0), shape)
+        if waste.bytes >= context.settings.min_copy_bytes and _only_moves_data(context, kernel):
             verbs = dict.fromkeys(_VERBS[each.opcode] for each in context.analyses.operations(kernel))
             what = f"a kernel only {' and '.join(verbs)} {context.user_name(kernel)}"
             hint = transposing_hint(context, kernel)
@@ -59,7 +61,7 @@ def data_movement_kernel(context: LintContext) -> Iterator[Finding]:
                 kernel,
                 shape_span(context.module, kernel),
                 hint=hint,
-                waste=waste_of_copy(kernel.operand_shape(0), shape),
+                waste=waste,
                 common=None if hint else Common(what, "function"),
             )
 
@@ -131,12 +133,15 @@ def layout_round_trip(context: LintContext) -> Iterator[Finding]:
         begun, between, ended = _of(first.operands[0]), _written(first), _written(last)
         if begun is None or between is None or ended is None or ended.padded_bytes < context.settings.min_copy_bytes:
             continue
+        waste = waste_of_copy(between, ended)
+        if waste.bytes < context.settings.min_copy_bytes:
+            continue
         if _order_and_tiles(begun) == _order_and_tiles(ended) != _order_and_tiles(between):
             yield context.finding(
                 f"{context.user_name(last)}, {sized(ended)}, is copied back to the layout that another copy changed",
                 last,
                 shape_span(context.module, last),
-                waste=waste_of_copy(between, ended),
+                waste=waste,
             )
 
 

@@ -71,7 +71,8 @@ def mostly_padding(context: LintContext) -> Iterator[Finding]:
 def layout_copy(context: LintContext) -> Iterator[Finding]:
     """A copy writes the same values in a different dimension order or tiling.
 
-    Reported for copies of at least min_copy_bytes.
+    Reported for copies that waste at least min_copy_bytes. A copy to on-chip memory, such as VMEM, is needed in any
+    layout, and wastes only the padding that the other layout does not have.
 
     Why: The copy computes nothing and costs a pass over memory, usually because the producer and the consumer require
     different layouts.
@@ -97,13 +98,16 @@ def layout_copy(context: LintContext) -> Iterator[Finding]:
             kind, ends = "the tiles", (_tiles(read), _tiles(written))
         else:
             continue
+        waste = waste_of_copy(read, written)
+        if waste.bytes < context.settings.min_copy_bytes:
+            continue
         name, hint = context.user_name(copy), layout_hint(context, copy, read, written)
         yield context.finding(
             f"{name}, {sized(written)}, is copied to change {kind} from {ends[0]} to {ends[1]}",
             copy,
             shape_span(context.module, copy),
             hint=hint,
-            waste=waste_of_copy(read, written),
+            waste=waste,
             common=None if hint else _common_change(name, written.rank, kind, ends),
         )
 
