@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final, Literal
 
 from hlo_cli.analysis.dataflow.trip_count import trip_count
@@ -59,8 +59,23 @@ def loop_computations(module: Module) -> frozenset[Computation]:
     >>> loop_computations(parse_module("r = f32[2] negate(f32[2] p)"))
     frozenset()
     """
+    return _reached_from(module, (opcodes.WHILE,))
+
+
+def asynchronous_computations(module: Module) -> frozenset[Computation]:
+    """Returns the computations that async operations run, and all reachable from them: they run beside the program.
+
+    >>> from hlo_cli import parse_module
+    >>> asynchronous_computations(parse_module("r = f32[2] negate(f32[2] p)"))
+    frozenset()
+    """
+    return _reached_from(module, (opcodes.ASYNC_START, "call-start"))
+
+
+def _reached_from(module: Module, callers: Sequence[str]) -> frozenset[Computation]:
+    """Returns the computations that instructions with these opcodes call, and all reachable from them."""
     waiting = [
-        called for loop in module.instructions if loop.opcode == opcodes.WHILE for called in loop.called_computations
+        called for caller in module.instructions if caller.opcode in callers for called in caller.called_computations
     ]
     found = set(waiting)
     while waiting:

@@ -10,10 +10,14 @@ from hlo_cli.analysis.cache import computed_once
 from hlo_cli.analysis.cost.cost import Cost
 from hlo_cli.analysis.cost.kernel_costs import NO_KERNELS, costs_of_kernels
 from hlo_cli.analysis.cost.roofline import Roofline
+from hlo_cli.analysis.dataflow.trip_count import trip_count
+from hlo_cli.analysis.fusion.kernels import is_launched
 from hlo_cli.analysis.hardware.chip_specs import ChipSpec
 from hlo_cli.analysis.hardware.estimate import NO_TIME, Estimate
 from hlo_cli.analysis.kernel_time.kernel_estimate import kernel_estimate, kernel_roofline, moves_nothing
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction
+from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import CHANNEL_STARTS, COLLECTIVES, HOST_FEEDS, wrapped_opcode
 
 if TYPE_CHECKING:  # only GPUs need the model
@@ -56,10 +60,13 @@ class KernelTimes:
     memory ['9.77', '0.00'] roofline
     """
 
-    __slots__ = ("_device", "_is_asked", "_kernels", "chip")
+    __slots__ = ("_device", "_is_asked", "_kernels", "_uncomputed", "chip")
 
-    def __init__(self, chip: ChipSpec, *, by_roofline: bool = False) -> None:
+    def __init__(self, chip: ChipSpec, *, by_roofline: bool = False, module: Module | None = None) -> None:
+        """Prepares the times; with `module`, kernels in it that the chip never launches take no time."""
         self.chip = chip
+        has_counters = module is not None and bool(chip.cores)
+        self._uncomputed = conditions_of_counted_loops(module) if module is not None and has_counters else frozenset()
         self._device: GpuDevice | None = None
         self._is_asked = by_roofline
         self._kernels: dict[Computation, Mapping[Instruction, GpuKernel]] = {}
@@ -67,6 +74,9 @@ class KernelTimes:
     def predict(self, instruction: Instruction, cost: Cost, element_type: str | None = None) -> Prediction:
         """The prediction of a kernel; `element_type` is that of its flops, if at hand."""
         found, matmuls = kernel_roofline(instruction, cost, self.chip, element_type)
+        is_no_call = instruction.opcode == opcodes.CUSTOM_CALL and not is_launched(instruction)
+        if is_no_call or instruction.computation in self._uncomputed:
+            return Prediction(replace(found, bound="free"), NO_TIME)
         kernel = None if matmuls else self.generated(instruction)
         if kernel is not None:
             found = replace(found, bound="compute" if kernel.is_compute_bound else "memory")
@@ -91,11 +101,35 @@ class KernelTimes:
 
         It is unknown for transfers between chips, too, which do not use memory alone.
         """
+        found = self.least(instruction, cost, element_type)
+        return None if found is None or found.roofline.bound == "unknown" else found
+
+    def least(self, instruction: Instruction, cost: Cost, element_type: str | None = None) -> Prediction | None:
+        """The prediction from what is known of the cost of a kernel, at least its launch; None for other transfers."""
         opcode = wrapped_opcode(instruction.opcode) or instruction.opcode.removesuffix("-start")
-        if opcode in _OTHER_LINKS:
+        if opcode in _OTHER_LINKS or _is_part_of_transfer(instruction):
             return None
-        found = self.predict(instruction, cost, element_type)
-        return None if found.roofline.bound == "unknown" else found
+        return self.predict(instruction, cost, element_type)
+
+
+def _is_part_of_transfer(instruction: Instruction) -> bool:
+    """Whether a TPU fusion only starts or ends a collective, whose time is that on the links."""
+    if instruction.opcode != opcodes.FUSION or not instruction.called_computations:
+        return False
+    root = instruction.called_computations[0].root
+    target = None if root is None or root.opcode != opcodes.CUSTOM_CALL else root.string("custom_call_target")
+    return target in ("AsyncCollectiveStart", "AsyncCollectiveDone")
+
+
+def conditions_of_counted_loops(module: Module) -> frozenset[Computation]:
+    """The conditions of loops that GPUs do not compute, as in xla/backends/gpu/runtime/while_thunk.cc.
+
+    >>> from hlo_cli import parse_module
+    >>> conditions_of_counted_loops(parse_module("r = f32[2] negate(f32[2] p)"))
+    frozenset()
+    """
+    loops = (each for each in module.instructions if each.opcode == opcodes.WHILE and trip_count(each) is not None)
+    return frozenset(each for loop in loops for each in loop.called_computations[1:])
 
 
 def predicted_times(instructions: Iterable[Instruction], chip: ChipSpec) -> Mapping[Instruction, Estimate]:

@@ -159,11 +159,12 @@ class MemorySpaceUsage(Tabular):
 class MemoryAnalysis(Tabular):
     """The result of memory analysis.
 
-    `sequence` lists the instructions by position; `positions` is its inverse. `live_range_peak`
-    is the position that XLA's live-range dump calls the peak; it is no peak of memory, as it counts unpadded bytes of
-    all memory spaces, and a whole tuple for each of its elements. `values` are sorted by start. `strategy` is the algorithm that filled the heaps. `is_generation_known` is False if
-    `generation` is a guess. Above `limit` bytes of main memory, TPU compilers try another strategy; None if unknown
-    or if the numbers are the compiler's own. `facts` and `ranges` are what the values were computed from.
+    `sequence` lists the instructions by position; `positions` is its inverse. `live_range_peak` is the position that
+    XLA's live-range dump calls the peak; it is no peak of memory, as it counts unpadded bytes of all memory spaces, and
+    a whole tuple for each of its elements. `values` are sorted by start. `strategy` is the algorithm that filled the
+    heaps. `is_generation_known` is False if `generation` is a guess. Above `limit` bytes of main memory, TPU compilers
+    try another strategy; None if unknown or if the numbers are the compiler's own. `facts` and `ranges` are what the
+    values were computed from.
     """
 
     module: Module

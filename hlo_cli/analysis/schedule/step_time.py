@@ -16,7 +16,6 @@ from hlo_cli.analysis.cache import computed_once
 from hlo_cli.analysis.cost.roofline import Roofline
 from hlo_cli.analysis.dataflow.executions import NO_EXECUTIONS, executions_of
 from hlo_cli.analysis.dataflow.flat_schedule import Run
-from hlo_cli.analysis.dataflow.trip_count import trip_count
 from hlo_cli.analysis.hardware.chip_specs import ChipSpec
 from hlo_cli.analysis.hardware.estimate import NO_TIME, Estimate
 from hlo_cli.analysis.kernel_time.predicted_time import KernelTimes
@@ -24,8 +23,7 @@ from hlo_cli.analysis.schedule.async_overlap import OverlapAnalysis, synchronous
 from hlo_cli.analysis.schedule.simulation import Events, ScheduleSimulation, simulate
 from hlo_cli.analysis.schedule.transfer_time import TransferTime, estimated_transfer_time
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir import opcodes
-from hlo_cli.ir.instruction import Computation, Instruction
+from hlo_cli.ir.instruction import Instruction
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,24 +253,15 @@ def _kernels(
     overlap: OverlapAnalysis, throughput: ChipSpec, *, by_roofline: bool
 ) -> tuple[Mapping[Instruction, Roofline], Mapping[Instruction, Estimate]]:
     """Returns the roofline and the predicted time of each kernel."""
-    uncomputed = _conditions_of_counted_loops(overlap) if throughput.cores else frozenset[Computation]()
-    times = KernelTimes(throughput, by_roofline=by_roofline)
+    times = KernelTimes(throughput, by_roofline=by_roofline, module=overlap.module)
     rooflines: dict[Instruction, Roofline] = {}
     predicted: dict[Instruction, Estimate] = {}
     for kernel, cost in overlap.costs.items():
         if kernel not in overlap.synchronous:
             found, estimate, _ = times.predict(kernel, cost)
-            if kernel.computation in uncomputed:
-                estimate = NO_TIME
             rooflines[kernel] = replace(found, bound="free") if estimate is NO_TIME else found
             predicted[kernel] = estimate
     return rooflines, predicted
-
-
-def _conditions_of_counted_loops(overlap: OverlapAnalysis) -> frozenset[Computation]:
-    """Returns the conditions that GPUs do not compute, as in xla/backends/gpu/runtime/while_thunk.cc."""
-    loops = (run.caller for run in overlap.runs if run.caller is not None and run.caller.opcode == opcodes.WHILE)
-    return frozenset(each for loop in loops if trip_count(loop) is not None for each in loop.called_computations[1:])
 
 
 def _interval_time(transfer: TransferTime, times: int, simulated: ScheduleSimulation, at: int) -> IntervalTime:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from hlo_cli.analysis.cost.cost import RUN, Cost
 from hlo_cli.analysis.cost.cost_analysis import cost_analysis, costs_among
+from hlo_cli.analysis.dataflow.call_tree import asynchronous_computations
 from hlo_cli.analysis.fusion.fusions import fusions_of
 from hlo_cli.analysis.fusion.kernels import Kernel, kernels_of
 from hlo_cli.analysis.origin.keys import By, Keys
@@ -14,7 +15,7 @@ from hlo_cli.commands.by.groups import Group, group_by, key_cells, key_columns
 from hlo_cli.commands.by.keys import keys_for
 from hlo_cli.commands.by.words import BYTES, SECONDS, describe_costs
 from hlo_cli.commands.fuse.kernel_kinds import CUSTOM_CALLS
-from hlo_cli.commands.fuse.roofline_columns import TimingColumns, model_of, notes_on_costs
+from hlo_cli.commands.fuse.roofline_columns import TIME_TITLES, TimingColumns, model_of, notes_on_costs
 from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
 from hlo_cli.commands.shared.where import chosen as chosen_among
 from hlo_cli.commands.shared.where import instructions_where
@@ -32,7 +33,11 @@ from hlo_cli.source import Diagnostic
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """A kernel, transfer, or fusion with the cost of one execution; `seconds` is None if unknown."""
+    """A kernel, transfer, or fusion with the cost of one execution.
+
+    `seconds` is what is known of its time, None without a chip, and of what runs beside the program: transfers, and
+    kernels of async computations.
+    """
 
     instruction: Instruction
     kernel: Kernel | None
@@ -40,6 +45,7 @@ class _Work:
     bytes: int
     saved_bytes: int
     seconds: float | None
+    has_unknown_time: bool = False
 
     @property
     def times(self) -> int:
@@ -91,12 +97,14 @@ def _works(loaded: Loaded, timing: TimingColumns | None, within: Computation | N
     costs = cost_analysis(loaded.module)
     saved = {fusion.instruction: fusion.saved_bytes for fusion in fusions_of(loaded.module, costs=costs)}
     kernels = {kernel.instruction: kernel for kernel in kernels_of(loaded.module)}
+    beside = asynchronous_computations(loaded.module)
     calls = (instruction for instruction in kernels if instruction.opcode == opcodes.CUSTOM_CALL)
     costs_of_calls = costs_among(calls, rules=RUN)
     for instruction in {**kernels, **saved}:
         if within is None or instruction.computation is within:
             cost = costs_of_calls.get(instruction) or costs[instruction]
-            yield _work(instruction, kernels.get(instruction), cost, saved.get(instruction, 0), timing)
+            timed = None if instruction.computation in beside else timing
+            yield _work(instruction, kernels.get(instruction), cost, saved.get(instruction, 0), timed)
 
 
 def _work(
@@ -104,10 +112,10 @@ def _work(
 ) -> _Work:
     if kernel is None:
         return _Work(instruction, None, 0, 0, saved, None)
-    seconds = None
+    seconds, is_known = None, True
     if timing is not None and not kernel.is_transfer:
-        seconds = timing.seconds(instruction, cost)
-    return _Work(instruction, kernel, round(cost.flops), round(cost.bytes_accessed), saved, seconds)
+        seconds, is_known = timing.seconds(instruction, cost)
+    return _Work(instruction, kernel, round(cost.flops), round(cost.bytes_accessed), saved, seconds, not is_known)
 
 
 def _table(groups: Sequence[Group[_Work]], keys: Keys, timing: TimingColumns | None) -> Table:
@@ -116,7 +124,7 @@ def _table(groups: Sequence[Group[_Work]], keys: Keys, timing: TimingColumns | N
     has_transfers = any(work.kernel is not None and work.kernel.is_transfer for work in works)
     unknown = timing is not None and any(map(_has_unknown_time, works))
     times = (
-        Column("total_seconds", "est.", "seconds", total="sum"),
+        Column("total_seconds", TIME_TITLES[timing is not None and timing.is_unfused], "seconds", total="sum"),
         Column("unknown_times", "unknown time", "count", total="sum", person=unknown, from_width=120),
     )
     columns = (
@@ -170,7 +178,7 @@ def _row(group: Group[_Work], timing: TimingColumns | None) -> Row:
 
 
 def _has_unknown_time(work: _Work) -> bool:
-    return work.seconds is None and _is_kernel(work)
+    return work.has_unknown_time and _is_kernel(work)
 
 
 def _is_kernel(work: _Work) -> bool:

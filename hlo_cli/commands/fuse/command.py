@@ -162,7 +162,7 @@ def command(arguments: tuple[str, ...], **given: Any) -> int:
     options = FuseOptions(name, **given)
     options.check()
     from hlo_cli.analysis.fusion.fusion_verifier import verify_fusions
-    from hlo_cli.commands.fuse.roofline_columns import TimingColumns
+    from hlo_cli.commands.fuse.roofline_columns import TimingColumns, timing_of
     from hlo_cli.commands.shared.chips import chosen_throughput
     from hlo_cli.commands.shared.load import check_running, load, what_was_read
     from hlo_cli.commands.shared.selection import Many
@@ -175,6 +175,7 @@ def command(arguments: tuple[str, ...], **given: Any) -> int:
         from hlo_cli.commands.fuse.each import fuse_each
 
         return fuse_each(loaded, reading, options.jobs, timing, output)
+    timing = timing_of(loaded, throughput)
     if not options.is_of_parts:
         check_running(loaded.module)
     broken = () if options.is_about_calls else tuple(verify_fusions(loaded.module))

@@ -8,7 +8,7 @@ from typing import Final
 
 from hlo_cli.analysis.fusion.fusion_verifier import verify_fusions
 from hlo_cli.commands.fuse.fusion_table import avoided_traffic, report_of_fusions
-from hlo_cli.commands.fuse.roofline_columns import TimingColumns
+from hlo_cli.commands.fuse.roofline_columns import TimingColumns, timing_of
 from hlo_cli.commands.shared.io_options import InputOptions, OutputOptions
 from hlo_cli.commands.shared.load import Loaded, check_running
 from hlo_cli.commands.shared.per_module import Rows, Seen, finish_each, map_inputs
@@ -46,7 +46,7 @@ class _Ask:
     def __call__(self, module: Module, given: Input) -> Seen:
         check_running(module)
         loaded = Loaded(module, given)
-        timing = None if self.timing is None else TimingColumns(self.timing.throughput)  # it remembers kernels
+        timing = timing_of(loaded, None if self.timing is None else self.timing.throughput)  # it remembers kernels
         report = report_of_fusions(loaded, within=None, where=None, timing=timing, argument="")
         saved, unfused = (number_of(report.numbers[name]) or 0 for name in ("saved_bytes", "unfused_bytes"))
         kinds = next(table for table in report.tables if table.name == "kernel_kinds")

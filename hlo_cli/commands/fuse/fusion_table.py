@@ -31,6 +31,7 @@ from hlo_cli.source import Diagnostic, HloError
 _MAX_OPCODES = 3
 """The most opcodes of kernels that the answer names."""
 
+_OF_LAUNCHES = Diagnostic("note", "costs of fusions are per execution; those of kernel kinds are of all launches")
 _SAVED = Diagnostic("note", "saved is the memory traffic of the operations without fusion, minus that of the fusion")
 
 
@@ -263,7 +264,9 @@ def _notes(found: _Found) -> tuple[Diagnostic, ...]:
     """Notes on how costs are counted, if any are shown."""
     if not (found.fusions or found.is_compiled):
         return ()
-    costs = notes_on_costs(found.loaded, found.timing, counts_loops=True)
+    costs = notes_on_costs(found.loaded, found.timing)
+    if any(kernel.times != 1 for kernel in found.kernels.values()):
+        costs = (*costs, _OF_LAUNCHES)
     return (*costs, _SAVED) if found.fusions else costs
 
 

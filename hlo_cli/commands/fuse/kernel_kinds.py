@@ -6,7 +6,7 @@ The cost of a custom call is counted where it follows from the text, as for matm
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import compress
 from typing import Final
 
@@ -32,7 +32,7 @@ CUSTOM_CALLS: Final = (
 def kernel_kinds_table(
     kernels: Sequence[Kernel], costs: Mapping[Instruction, Cost], timing: TimingColumns | None
 ) -> Table:
-    """One row for each kind of kernel, with the total cost of its kernels, each counted once."""
+    """One row for each kind of kernel, with the total cost of all launches of its kernels."""
     groups: dict[tuple[str, str], list[Kernel]] = {}
     for kernel in kernels:
         groups.setdefault((kernel.backend.kind, kernel.backend.provider), []).append(kernel)
@@ -69,8 +69,8 @@ def _kind_row(
         None if kind == "transfer" else len(made),
         len(made) if kind == "transfer" else None,
         sum(known) if len(known) == len(times) else UNKNOWN,
-        sum(round(costs[kernel.instruction].flops) for kernel in made),
-        sum(round(costs[kernel.instruction].bytes_accessed) for kernel in made),
+        _of_launches(made, lambda kernel: round(costs[kernel.instruction].flops)),
+        _of_launches(made, lambda kernel: round(costs[kernel.instruction].bytes_accessed)),
         *_seconds(made, costs, timing),
         sum(costs[kernel.instruction].unknown for kernel in made),
         ", ".join(f"{opcode} {number:,}" for opcode, number in opcodes.most_common()),
@@ -85,12 +85,19 @@ def _seconds(made: Sequence[Kernel], costs: Mapping[Instruction, Cost], timing: 
     if made[0].is_transfer:
         return (None,) * sum(is_summed)
     rows = (timing.cells(kernel.instruction, costs[kernel.instruction]) for kernel in made)
-    return tuple(_sum(cells) for cells in compress(zip(*rows, strict=True), is_summed))
+    columns = compress(zip(*rows, strict=True), is_summed)
+    return tuple(_of_launches(made, dict(zip(made, cells, strict=True)).__getitem__) for cells in columns)
 
 
-def _sum(cells: Sequence[Cell]) -> Cell:
-    known = [value for cell in cells if (value := number_of(cell)) is not None]
-    return sum(known) if len(known) == len(cells) else UNKNOWN
+def _of_launches(made: Sequence[Kernel], cost_of: Callable[[Kernel], Cell]) -> Cell:
+    """The cost of all launches of kernels; unknown if that of one is, or how often a kernel with a cost is launched."""
+    total: int | float = 0
+    for kernel in made:
+        cost = number_of(cost_of(kernel))
+        if cost is None or (cost and kernel.times is None):
+            return UNKNOWN
+        total += cost * (kernel.times or 0)
+    return total
 
 
 def kernels_table(

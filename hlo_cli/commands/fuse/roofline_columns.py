@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.cost.cost import Cost
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.commands.shared.chips import kernel_times_in_words, time_model, time_notes
 from hlo_cli.commands.shared.load import Loaded
+from hlo_cli.commands.shared.stage_notes import stage_of
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.module import Module
 from hlo_cli.report.cell import UNKNOWN, Cell, Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_seconds, format_seconds_range
@@ -23,6 +25,8 @@ if TYPE_CHECKING:  # rooflines need a chip
     from hlo_cli.analysis.kernel_time.predicted_time import KernelTimes, Prediction
 
 _MODEL: Final = "costs follow XLA's cost analysis"
+TIME_TITLES: Final = {False: "est.", True: "est. unfused"}
+"""The titles of estimated times of kernels: of those that run, or of operations that are not fused yet."""
 _COLUMNS = (
     Column("bottleneck", "bottleneck"),
     Column("estimated_seconds", "est.", "seconds", total="sum"),
@@ -37,15 +41,20 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class TimingColumns:
-    """A chip and its throughputs."""
+    """A chip and its throughputs; with `module`, as the kernels of that module run on the chip.
+
+    `is_unfused` if the compiler still fuses the operations, each of which is timed as a kernel.
+    """
 
     throughput: ChipSpec
+    module: Module | None = field(default=None, repr=False, compare=False)
+    is_unfused: bool = False
     times: KernelTimes = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         from hlo_cli.analysis.kernel_time.predicted_time import KernelTimes
 
-        object.__setattr__(self, "times", KernelTimes(self.throughput))
+        object.__setattr__(self, "times", KernelTimes(self.throughput, module=self.module))
 
     def cells(self, instruction: Instruction, cost: Cost, element_type: str | None = None) -> Row:
         """The bound of an operation, its predicted time with its band and parts, its minimum time, and the model.
@@ -78,10 +87,10 @@ class TimingColumns:
         found = self.prediction(instruction, cost)
         return model_cells(None if found is None else found.kernel)
 
-    def seconds(self, instruction: Instruction, cost: Cost) -> float | None:
-        """The predicted time of an operation; None if unknown."""
-        found = self.times.known(instruction, cost)
-        return None if found is None else found.estimate.seconds
+    def seconds(self, instruction: Instruction, cost: Cost) -> tuple[float, bool]:
+        """The predicted time of an operation as far as it is known, and whether it is known."""
+        found = self.times.least(instruction, cost)
+        return (0.0, False) if found is None else (found.estimate.seconds, found.roofline.bound != "unknown")
 
     def describe(self, instruction: Instruction, cost: Cost) -> str:
         """The estimated and the minimum time of an operation, and its bottleneck."""
@@ -95,9 +104,20 @@ class TimingColumns:
         return f"about {seconds}, {bottleneck}{least}"
 
 
+def timing_of(loaded: Loaded, throughput: ChipSpec | None) -> TimingColumns | None:
+    """The time columns for a module; None without a chip."""
+    if throughput is None:
+        return None
+    return TimingColumns(throughput, loaded.module, is_unfused=stage_of(loaded) == "before optimization")
+
+
 def columns_for(timing: TimingColumns | None) -> tuple[Column, ...]:
     """The columns that a chip adds; empty without a chip."""
-    return _COLUMNS if timing is not None else ()
+    if timing is None:
+        return ()
+    return tuple(
+        replace(each, title=TIME_TITLES[timing.is_unfused]) if each.title == "est." else each for each in _COLUMNS
+    )
 
 
 def model_of(timing: TimingColumns | None) -> Mapping[str, Cell]:
@@ -113,6 +133,11 @@ def notes_on_costs(
     if timing is not None:
         kernels = Diagnostic("note", kernel_times_in_words(timing.throughput))
         times = (*time_notes(timing.throughput, loaded.module), kernels)
+        if timing.is_unfused:
+            words = (
+                "operations are timed before fusion; `hlo schedule --chip NAME` times the module after fusion by rule"
+            )
+            times = (*times, Diagnostic("note", words))
     has_loops = counts_loops and any(instruction.opcode == opcodes.WHILE for instruction in loaded.module.instructions)
     assumptions = [
         *(["bytes exclude tile padding"] if target_of(loaded.module) == "tpu" else []),

@@ -70,7 +70,7 @@ def _taken(costs: LineCosts, space: str | None) -> list[_Taken]:
     measured = costs.measured or Table("by_source", (), ())
     wanted = (
         (measured, "measured_seconds", Column("measured_seconds", "measured", "seconds", total="sum")),
-        (costs.kernels, "total_seconds", Column("seconds", "est. time", "seconds", total="sum")),
+        (costs.kernels, "total_seconds", Column("seconds", _time_title(costs.kernels), "seconds", total="sum")),
         (costs.kernels, "unknown_times", Column("unknown_times", "unknown time", "count", total="sum")),
         (costs.kernels, "total_bytes", Column("bytes", "accessed", "bytes", total="sum")),
         (costs.kernels, "total_flops", Column("flops", "flops", "count", total="sum")),
@@ -92,6 +92,12 @@ def _taken(costs: LineCosts, space: str | None) -> list[_Taken]:
         for table, name, column in wanted
         if any(each.name == name for each in table.columns)
     ]  # fmt: skip
+
+
+def _time_title(kernels: Table) -> str:
+    """The title of times: `est. unfused` if those of the table are of operations that are not fused yet."""
+    title = next((each.title for each in kernels.columns if each.name == "total_seconds"), "est.")
+    return "est. time" if title == "est." else title
 
 
 def _tables(costs: LineCosts) -> Sequence[Table]:

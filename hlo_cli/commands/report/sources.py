@@ -12,7 +12,7 @@ from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
 from hlo_cli.commands.by.keys import keys_for
 from hlo_cli.commands.fuse.causes import report_of_causes as kernels_by_cause
 from hlo_cli.commands.fuse.fusion_table import report_of_fusions
-from hlo_cli.commands.fuse.roofline_columns import TimingColumns
+from hlo_cli.commands.fuse.roofline_columns import timing_of
 from hlo_cli.commands.layout.causes import causes_table, footprints_by_cause
 from hlo_cli.commands.layout.dump import report_of_dump as report_of_padding
 from hlo_cli.commands.memspace.options import MemspaceOptions
@@ -105,7 +105,7 @@ def sources_of(loaded: Loaded, options: ReportOptions, argument: str) -> Sources
     """Runs every analysis of the page once."""
     loaded, profile, measured = _measured(loaded, options)
     spec = chosen_throughput(options.chip, options.chip_file)
-    timing = TimingColumns(spec) if spec is not None else None
+    timing = timing_of(loaded, spec)
     chip = _memory_chip(loaded, options)
     name = None if chip is None else chip.name
     memory = compiler_memory(loaded, chip=name)
