@@ -30,8 +30,9 @@ place at most."""
 NOISES: Final = (2.0**-42, 2.0**-26)
 """The relative errors of the runs that show what an element is made of: far above the rounding of f64, and small enough
 for results to follow them in proportion; the second one is large enough to show where they do not."""
-_GROWTH: Final = 2.0**8
-"""By which factor a deviation is out of proportion: a comparison, a conversion, or chaos has changed its course."""
+_GROWTH: Final = 2.0**12
+"""By which factor a deviation is out of proportion: a comparison, a conversion, or chaos has changed its course, which
+shows as 2^16. Errors that happen to cancel in one of the runs make less of it, but for one element in thousands."""
 APPROXIMATION: Final = 1e-3
 """The widened distance up to which a constant was rounded, or an approximation replaced."""
 MODES: Final[tuple[Floats, Floats]] = ("exact", "widen")

@@ -201,7 +201,7 @@ class Choice:
     is_whole: bool = False
     is_positive: bool = False
     factor: float = 1.0
-    has_wide_integers: bool = False
+    bounds: tuple[int, ...] = ()
     way: int = 0
     deciding: frozenset[int] = frozenset()
     floats: tuple[float, ...] = ()
@@ -229,7 +229,7 @@ class Choice:
             case "i" | "u":
                 if place is not None and self.integers:
                     return self._integers(array, place)
-                return 5 * array - 2 if self.has_wide_integers and array.dtype.kind == "i" else array
+                return self._near_bounds(array, at) if self.bounds else array
             case "f":
                 if place is not None:
                     return self._floats(array, place)
@@ -243,6 +243,19 @@ class Choice:
         value = self.integers[(self.way + 5 * place) % len(self.integers)]
         held = np.iinfo(array.dtype)
         return np.full(array.shape, min(max(value, int(held.min)), int(held.max)), array.dtype)
+
+    def _near_bounds(self, array: Array, at: int) -> Array:
+        """Each of the bounds as often as another, in any order."""
+        held = np.iinfo(array.dtype)
+        values = np.resize(np.array(self.bounds, np.int64), array.size)
+        if array.size < len(self.bounds):
+            values = np.random.default_rng([self.seed, at]).permutation(np.array(self.bounds, np.int64))[: array.size]
+        order = np.random.default_rng([self.seed, at]).permutation(array.size)
+        return (
+            np.clip(values[order], max(int(held.min), -_MAX_BOUND - 1), min(int(held.max), _MAX_BOUND + 1))
+            .astype(array.dtype)
+            .reshape(array.shape)
+        )
 
     def _floats(self, array: Array, place: int) -> Array:
         """Other signs and sizes, and what is near the constants that decide."""
@@ -287,7 +300,40 @@ def choices(
     yield Choice(number + 2, seed + 2, "small floats", factor=1 / _LARGE)
     yield Choice(number + 3, seed + 3, f"seed {seed + 3}")
     if not _has_sizes(modules):
-        yield Choice(number + 4, seed + 4, "integers out of bounds", has_wide_integers=True)
+        for more, (where, by) in enumerate((("at", (0,)), ("above", (0, 1)), ("below", (0, -1)))):
+            bounds = _bounds(modules, by)
+            yield Choice(number + 4 + more, seed + 4 + more, f"integers {where} bounds", bounds=bounds)
+
+
+_BOUNDING: Final = frozenset((opcodes.COMPARE, "clamp", "maximum", "minimum"))
+_PASSING: Final = frozenset((opcodes.BROADCAST, opcodes.BITCAST, opcodes.CONVERT, opcodes.RESHAPE, "copy"))
+_MAX_BOUNDS: Final = 24
+_MAX_BOUND: Final = 1 << 20
+"""Larger bounds are those of types; loops up to them would not end in time."""
+
+
+def _bounds(modules: Sequence[Module], by: Sequence[int]) -> tuple[int, ...]:
+    """The integers that values are compared with, and those that are further by some numbers; 0 and 8 without any.
+
+    An index that is out of bounds often makes NaN of all results, so those above and below are sets of their own.
+    """
+    found: dict[int, None] = {}
+    for module in modules:
+        for computation in executions_of(module):
+            for each in computation.instructions:
+                if each.opcode in _BOUNDING:
+                    found |= dict.fromkeys(value for operand in each.operands for value in _integer(operand))
+    return tuple(dict.fromkeys(value + more for value in list(found or (0, 8))[:_MAX_BOUNDS] for more in by))
+
+
+def _integer(operand: Instruction) -> Iterator[int]:
+    """The integer that an operand is everywhere, if it is a constant."""
+    while operand.opcode in _PASSING and operand.operands:
+        operand = operand.operands[0]
+    constants: dict[str, list[float]] = {}
+    if operand.opcode == opcodes.CONSTANT:
+        _add_constant(operand, constants)
+    yield from (int(value) for value in constants.get("integer", ()) if abs(value) <= _MAX_BOUND)
 
 
 def _has_sizes(modules: Sequence[Module]) -> bool:
