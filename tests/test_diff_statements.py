@@ -6,7 +6,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from random import Random
 
@@ -607,3 +607,126 @@ def test_all_edits_of_programs_are_named_first(platform: str, tmp_path: Path) ->
     edited(tmp_path, platform, list(EDITS))
     assert len(list(tmp_path.iterdir())) == len(EDITS)
     assert unnamed_edits(tmp_path, platform, list(EDITS)) == []
+
+
+# --- when two programs are the same ---
+
+CLIPPED = """HloModule jit_f
+clip_0.1 { a = f32[8]{0} parameter(0)  ROOT n = f32[8]{0} negate(a) }
+ENTRY main.5 {
+  x = f32[8]{0} parameter(0), metadata={op_name="x" source_file="m.py" source_line=3}
+  ROOT c = f32[8]{0} call(x), to_apply=clip_0.1
+}
+"""
+OMITTED = CLIPPED.replace("ROOT c = f32[8]{0} call(x)", "k = f32[8]{0} constant({...})\n  ROOT c = f32[8]{0} call(k)")
+LINES = ("source_line=3", "source_line=9")
+SAME = {
+    "equal": ((CLIPPED, "f32", "f32"), (), "No differences (4 instructions)", 0),
+    "a function": (
+        (CLIPPED, "clip_0.1", "clip_1.1"),
+        (),
+        "Same program, but not the same text: computation clip_0.1 → clip_1.1 (4 instructions)",
+        1,
+    ),
+    "lines": ((CLIPPED, *LINES), (), "Same program: only source lines moved (1 instruction)", 1),
+    "an argument": ((CLIPPED, 'op_name="x"', 'op_name="y"'), (), "Same program: argument renamed: x → y", 1),
+    "omitted": ((OMITTED, "f32", "f32"), (), "No differences (5 instructions); 1 omitted constant not compared", 0),
+    "omitted, and lines": (
+        (OMITTED, *LINES),
+        (),
+        "No differences but names: only source lines moved (1 instruction); 1 omitted constant not compared",
+        1,
+    ),
+    "ignored": (
+        (CLIPPED, *LINES),
+        ("--ignore", "shape"),
+        "No differences but names: only source lines moved (1 instruction); ignoring shape",
+        1,
+    ),
+}
+"""The text and an edit, options, the answer, and the exit code of `--exact`."""
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_the_same_program(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is said only if all was compared; names alone are said, and are a difference of texts only."""
+    (text, *edit), options, answer, exact = SAME[name]
+    paths = write(tmp_path, parse_module(text), parse_module(text.replace(*edit)))
+    assert main(["diff", *paths, *options, "--exit-code", "--format", "screen"], standalone=False) == 0
+    out, err = capsys.readouterr()
+    assert " ".join(out.split()).startswith(answer)
+    assert ("cache key" in err) == (name == "a function")
+    assert main(["diff", *paths, *options, "--exact"], standalone=False) == exact
+    capsys.readouterr()
+
+
+UNREAD = "ENTRY e { p = s32[] parameter(0)  ROOT r = s32[] mystery(p, 12), secret=3 }"
+REDUCED = """
+sub { a = f32[] parameter(0)  b = f32[] parameter(1)  c = f32[] add(a, b)  ROOT s = f32[] subtract(a, b) }
+ENTRY e { p = f32[8] parameter(0)  z = f32[] constant(0)  ROOT r = f32[] reduce(p, z), dimensions={0}, to_apply=sub }
+"""
+HIDDEN = {
+    "another root": (REDUCED, (("c = f32[]", "ROOT c = f32[]"), ("ROOT s", "s"))),
+    "other parameters": (REDUCED, (("parameter(0)  b", "parameter(2)  b"),)),
+    "swapped parameters": (REDUCED, (("(0)  b", "(9)  b"), ("(1)  c", "(0)  c"), ("(9)", "(1)"))),
+    "unknown operands": (UNREAD, (("12", "13"),)),
+    "unknown attribute": (UNREAD, (("secret=3", "secret=4"),)),
+    "unknown field": (f"HloModule m, mystery=1\n{UNREAD}", (("mystery=1", "mystery=2"),)),
+    "frontend attributes": (UNREAD.replace("secret=3", 'frontend_attributes={a="1"}'), (('"1"', '"2"'),)),
+    "configuration": (UNREAD.replace("secret=3", 'backend_config="{1}"'), (("{1}", "{2}"),)),
+}
+
+
+@pytest.mark.parametrize("name", HIDDEN)
+def test_no_difference_is_hidden(name: str) -> None:
+    text, edits = HIDDEN[name]
+    other = text
+    for edit in edits:
+        other = other.replace(*edit)
+    comparison = diff(parse_module(text), parse_module(other))
+    assert not comparison.is_same_program
+    found = statements_of(comparison)
+    assert found.told, name
+    assert found.rest.rows == 0
+
+
+def dump(folder: Path, modules: Mapping[str, str]) -> str:
+    folder.mkdir()
+    for number, (name, text) in enumerate(modules.items()):
+        path = folder / f"module_{number:04}.{name}.cpu_after_optimizations.txt"
+        path.write_text(text.replace("HloModule m", f"HloModule {name}"))
+    return str(folder)
+
+
+def test_a_directory_is_compared_as_its_files_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The same counts, sentence, and exit code; the worst module first, small ones and equal ones counted."""
+    helper = "HloModule m\nENTRY e { p = f32[8] parameter(0)  ROOT n = f32[8] negate(p) }"
+    step = model(layers=4)
+    olds = {f"jit_h{n}": helper for n in range(4)} | {"jit_lines": SMALL, "jit_step": str(step.source.text)}
+    olds |= {"jit_other": str(step.source.text)}
+    news = {f"jit_h{n}": helper.replace("negate", "sine") for n in range(4)}
+    news |= {"jit_lines": SMALL.replace("source_line=3", "source_line=8")}
+    news |= {"jit_step": str(model(layers=4, hidden=96).source.text)}
+    news |= {"jit_other": str(step.source.text).replace("tanh(a0)", "cosine(a0)")}
+    folders = dump(tmp_path / "old", olds), dump(tmp_path / "new", news)
+    assert main(["diff", *folders, "--exit-code", "--format", "json"], standalone=False) == 1
+    found = json.loads(capsys.readouterr().out)
+    answer = found["answer"]
+    assert (answer["modules"], answer["differing"], answer["same_program"]) == (7, 6, 1)
+    rows = found["tables"]["modules"]["rows"]
+    assert [row["module"] for row in rows] == ["jit_step", "jit_other", "jit_h0", "jit_h1", "jit_h2", "jit_h3"]
+    paths = [next(str(path) for path in Path(folder).iterdir() if "jit_step" in path.name) for folder in folders]
+    assert main(["diff", *paths, "--exit-code", "--format", "json"], standalone=False) == 1
+    alone = json.loads(capsys.readouterr().out)
+    counts = ("changed", "added", "removed", "moved")
+    assert [rows[0][count] for count in counts] == [alone["answer"][count] for count in counts]
+    assert rows[0]["summary"].lower() == alone["answer"]["statements"][0]["sentence"]
+    assert main(["diff", *folders, "--format", "screen"], standalone=False) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert text.startswith("6 of 7 modules differ, most jit_step (")
+    assert "~ 4 modules of fewer than 20 instructions (4 changes); = 1 module unchanged (1 with other names" in text
+    assert f"next: hlo diff {paths[0]} {paths[1]}" in text
+    lines = [dump(tmp_path / f"lines{n}", {"jit_lines": side["jit_lines"]}) for n, side in enumerate((olds, news))]
+    assert main(["diff", *lines, "--exit-code"], standalone=False) == 0
+    assert main(["diff", *lines, "--exact"], standalone=False) == 1
+    assert main(["diff", *lines, "--each", "--exit-code"], standalone=False) == 0

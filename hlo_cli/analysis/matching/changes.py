@@ -149,10 +149,14 @@ def _compared_attributes(instruction: Instruction) -> dict[str, str]:
 
 
 def _argument_changes(before: Instruction, after: Instruction) -> Iterator[Change]:
-    one, two = before.raw[0], after.raw[0]
-    if one.strip() == two.strip() or opcodes.CONSTANT not in (before.opcode, after.opcode):
+    """Yields other values of constants, and other texts in place of operands that could not be read."""
+    one, two = before.raw[0].strip(), after.raw[0].strip()
+    if one == two or opcodes.PARAMETER in (before.opcode, after.opcode):
         return
-    yield Change("constants", "value", one.strip(), two.strip())
+    if opcodes.CONSTANT in (before.opcode, after.opcode):
+        yield Change("constants", "value", one, two)
+    elif not (before.operands or after.operands):
+        yield Change("operands", "", one, two)
 
 
 def _element_changes(before: Instruction, after: Instruction) -> Iterator[Change]:

@@ -111,7 +111,7 @@ def diff(before: Module, after: Module) -> ModuleDiff:
     cost.refresh_carriers()
     one, two = pairs.one.nodes, pairs.two.nodes
     changes_of = dict(cost.changes)
-    for a, change in _reordered_arguments(matching):
+    for a, change in (*_reordered_arguments(matching), *_other_roots(matching), *_other_numbers(matching)):
         changes_of[a] = (*changes_of.get(a, ()), change)
     carriers = Carriers(*pairs.elements.sources)
     every = sorted((pairs.after[a], a, changes) for a, changes in changes_of.items())
@@ -158,9 +158,49 @@ def _reordered_arguments(matching: Matching) -> Iterator[tuple[Node, Change]]:
         if other is not parameter and other.computation.is_entry and one is not None and two is not None:
             both.append((a, one, two))
     stays = longest_increasing([two for _, _, two in both])
+    # With equally many arguments nothing was inserted, so that every other number is a change: of an invalid module.
+    is_whole = len(both) == len(pairs.one.module.entry.parameters) == len(pairs.two.module.entry.parameters)
+    is_permuted = {one for _, one, _ in both} == {two for _, _, two in both}
     for place, (a, one, two) in enumerate(both):
-        if place not in stays:
+        if place not in stays or (is_whole and not is_permuted and one != two):
             yield a, Change("attributes", "argument number", str(one), str(two))
+
+
+def _other_numbers(matching: Matching) -> Iterator[tuple[Node, Change]]:
+    """Yields parameters of other computations than the entry whose numbers the other module does not have at all.
+
+    An order of parameters that callers follow is no change; a number that is missing makes a module invalid.
+    """
+    pairs = matching.pairs
+    for old, new in matching.computations.items():
+        if old.is_entry or len(old.parameters) != len(new.parameters):
+            continue
+        numbers = [{each.parameter_number for each in computation.parameters} for computation in (old, new)]
+        if numbers[0] == numbers[1]:
+            continue
+        for parameter in old.parameters:
+            a = pairs.one.node(parameter)
+            if pairs.after[a] >= 0:
+                one, two = parameter.parameter_number, pairs.two.nodes[pairs.after[a]].parameter_number
+                if one != two:
+                    yield a, Change("attributes", "parameter number", str(one), str(two))
+
+
+def _other_roots(matching: Matching) -> Iterator[tuple[Node, Change]]:
+    """Yields the instruction that became the root of a computation in place of one that both modules have.
+
+    No instruction has a root as its operand, so that nothing else shows what a computation returns.
+    """
+    pairs = matching.pairs
+    for old, new in matching.computations.items():
+        if old.root is None or new.root is None:
+            continue
+        a, b = pairs.one.node(old.root), pairs.two.node(new.root)
+        now, was = pairs.after[a], pairs.before[b]
+        if now < 0 or was < 0 or now == b:
+            continue
+        if pairs.two.nodes[now].computation is new and pairs.one.nodes[was].computation is old:
+            yield was, Change("operands", "root", old.root.name, new.root.name)
 
 
 def _moved(matching: Matching) -> Iterator[Moved]:

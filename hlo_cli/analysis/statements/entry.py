@@ -203,6 +203,10 @@ def _draft_of_results(
         sum(each.shape.padded_bytes for each in results),
     )
     draft = evidence.draft(RESULTS, statement)
+    if any(
+        isinstance(each.statement, ArgumentChange) and each.statement.is_added == is_added for each in evidence.drafts
+    ):
+        return draft  # a state of an optimizer is an argument and a result: what computes it is told with the argument
     for each in results:
         _claim_value(evidence, draft, each.value, is_added=is_added)
     return draft

@@ -25,8 +25,7 @@ _FOLLOWS_ARGUMENTS: Final = (
 
 def find_metadata(evidence: Evidence) -> None:
     """A draft for other op_names, and one for other lines of source."""
-    is_whole = not evidence.drafts and not evidence.diff.added and not evidence.diff.removed
-    is_whole = is_whole and all(c.kind == "metadata" for each in evidence.diff.changed for c in each.changes)
+    is_whole = not evidence.drafts and evidence.diff.is_same_program
     names = [found for found in evidence.open_changes("metadata") if found[3].name != "source" or is_whole]
     if is_whole and names:
         kinds = {"source" if change.name == "source" else "names" for _, _, _, change in names}

@@ -140,7 +140,9 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
 
     conditions = parse_conditions(options.fail_on) if options.against_golden else ()
     by = cause_of(options.grouping)
-    view = View(options.view, options.ignored, with_schedule=options.schedule, conditions=conditions, by=by, exact=options.exact)
+    view = View(
+        options.view, options.ignored, with_schedule=options.schedule, conditions=conditions, by=by, exact=options.exact
+    )
     if options.passes:
         from hlo_cli.commands.diff.passes import report_of_passes
 

@@ -189,7 +189,9 @@ def _folded(same: Sequence[Compared], helpers: Sequence[Compared]) -> str:
     texts = []
     if helpers:
         number = sum(each.severity for each in helpers)
-        texts.append(f"~ {len(helpers):,} modules of fewer than {_HELPER} instructions ({format_count(number, 'changes')})")
+        texts.append(
+            f"~ {len(helpers):,} modules of fewer than {_HELPER} instructions ({format_count(number, 'changes')})"
+        )
     if same:
         lines = sum(each.change == "=" for each in same)
         other = f" ({lines:,} with other names or source lines)" if lines else ""

@@ -77,7 +77,7 @@ def report_of_diff(
         parts, metrics = _in_full(comparison, told, numbers, view)
         answer = headline(told) or answer
         if comparison.is_same_program:
-            answer += caveats_of(comparison, view)
+            answer = _of_same_program(answer, caveats_of(comparison, view))
         if view.conditions:
             found = failures_of(view.conditions, comparison, told, numbers)
             answer, fails = answer_of_failures(view.conditions, found), bool(found)
@@ -226,6 +226,14 @@ def caveats_of(comparison: ModuleDiff, view: View) -> str:
     if comparison.before.errors or comparison.after.errors:
         found.append("lines with errors not compared")
     return "".join(f"; {each}" for each in found)
+
+
+def _of_same_program(answer: str, caveats: str) -> str:
+    """An answer about names: that the program is the same is only said if everything was compared."""
+    _, found, words = answer.rpartition("Same program: ")
+    if caveats:
+        return f"No differences but names: {words}{caveats}" if found else f"{answer}{caveats}"
+    return answer if found else f"Same program: {answer[:1].lower()}{answer[1:]}"
 
 
 def _names_of(renaming: Renaming) -> str:

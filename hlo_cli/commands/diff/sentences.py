@@ -310,6 +310,8 @@ def _values(statement: ValueChange) -> str:
         subject = "constant" if statement.kind == "constants" else subject
         return f"{subject} {_short(statement.changes[0][0])} {place}".lstrip()
     found = [f"{_short(change)} ×{number:,}" if number > 1 else _short(change) for change, number in statement.changes]
+    if statement.names:
+        return f"{subject} {listed(found)} {place}".lstrip()
     return f"{subject or 'opcode'} changed {place}: {listed(found)}"
 
 
