@@ -61,8 +61,10 @@ def measures(profile: Profile, groups: Integers, count: int, rows: Integers | No
     for at in range(count):
         each = sorted_durations[bounds[at] : bounds[at + 1]]
         spread = _spread(each) if len(each) == events[at] and len(each) else (None, None, None, None)
+        least, middle, greatest, deviation = spread
         times = total[at] * PS, max(own[at], 0.0) * PS
-        found.append(Measure(round(calls[at]), int(events[at]), *times, *spread, busy_time=max(busy[at], 0.0) * PS))
+        shown = max(busy[at], 0.0) * PS
+        found.append(Measure(round(calls[at]), int(events[at]), *times, least, middle, greatest, deviation, shown))
     return found
 
 
