@@ -7,6 +7,8 @@ import inspect
 import io
 import re
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -288,3 +290,61 @@ def test_a_bug_in_one_of_many_is_code_70_and_loses_no_other(
     assert "internal error, please report: hlo " in error
     assert "(ZeroDivisionError: no way)" in error
     assert "Traceback" not in error
+
+
+# --- growth ---
+
+
+def undonated(count: int) -> str:
+    """So many arguments that could be donated, all of one shape."""
+    lines = [f"  p{at} = f32[64,128]{{1,0}} parameter({at})" for at in range(count)]
+    lines += [f"  n{at} = f32[64,128]{{1,0}} negate(p{at})" for at in range(count)]
+    shape = ", ".join(["f32[64,128]{1,0}"] * count)
+    lines.append(f"  ROOT r = ({shape}) tuple({', '.join(f'n{at}' for at in range(count))})")
+    return "HloModule m, is_scheduled=true\n\nENTRY e {\n" + "\n".join(lines) + "\n}\n"
+
+
+def stacks(depth: int) -> str:
+    """A chain of instructions, each in a frame called by that of the one before it."""
+    numbers = range(1, depth + 1)
+    tables = "FileNames\n" + "".join(f'{n} "f{n}.py"\n' for n in numbers)
+    tables += "\nFunctionNames\n" + "".join(f'{n} "g{n}"\n' for n in numbers)
+    tables += "\nFileLocations\n" + "".join(
+        f"{n} {{file_name_id={n} function_name_id={n} line={n} end_line={n} column=1 end_column=9}}\n" for n in numbers
+    )
+    tables += "\nStackFrames\n" + "".join(f"{n} {{file_location_id={n} parent_frame_id={n}}}\n" for n in numbers)
+    lines = ["  a0 = f32[64]{0} parameter(0)"]
+    lines += [f"  a{n} = f32[64]{{0}} negate(a{n - 1}), metadata={{stack_frame_id={n}}}" for n in numbers]
+    return f"HloModule m, is_scheduled=true\n\n{tables}\n\nENTRY e {{\n" + "\n".join(lines) + "\n}\n"
+
+
+def test_stacks_that_share_their_callers_are_those_of_each_frame() -> None:
+    from hlo_cli import parse_module
+    from hlo_cli.ir.attributes.metadata import SourceLocation
+
+    frames = parse_module(stacks(40)).stack_frames
+    assert len(frames.frames) == 40
+    for order in (range(1, 41), range(40, 0, -1), (7, 40, 7, 1, 20)):
+        known: dict[int, tuple[SourceLocation, ...]] = {}
+        for frame in order:
+            assert frames.stack_sharing(frame, known) == frames.stack(frame) == known[frame]
+            assert frames.innermost(frame) == frames.stack(frame)[0]
+    assert frames.stack_sharing(0, {}) == () == frames.stack(41)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("make", "line"), [(undonated, ("memspace",)), (stacks, ("memspace", "--by", "source"))])
+def test_time_grows_as_the_text(
+    make: Callable[[int], str], line: tuple[str, ...], folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Once, each pair of an argument and a result of one shape was hashed, and each instruction walked its stack."""
+
+    def seconds(size: int) -> float:
+        (folder / "m.hlo").write_text(make(size))
+        began = time.process_time()
+        assert hlo(line[0], "m.hlo", *line[1:], "-q") == 0
+        return time.process_time() - began
+
+    seconds(100)  # imports
+    small = min(seconds(500) for _ in range(3))
+    assert min(seconds(2000) for _ in range(2)) < small * 4**1.3 + 0.05

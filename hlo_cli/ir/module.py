@@ -260,8 +260,8 @@ class Module(Tabular):
     def location(self, instruction: Instruction) -> SourceLocation | None:
         """The innermost source location of an instruction, if the text has it."""
         metadata = instruction.metadata
-        if stack := self.stack_frames.stack(metadata.stack_frame_id):
-            return stack[0]
+        if (innermost := self.stack_frames.innermost(metadata.stack_frame_id)) is not None:
+            return innermost
         return SourceLocation(metadata.source_file, metadata.source_line) if metadata.source_file else None
 
     def chunks(self) -> Iterator[str]:

@@ -173,7 +173,7 @@ class Origins:
 
     def _stack(self, metadata: Metadata) -> tuple[SourceLocation, ...]:
         if (frame := metadata.stack_frame_id) and frame not in self._stacks:
-            self._stacks[frame] = self._frames.stack(frame)
+            self._frames.stack_sharing(frame, self._stacks)
         if stack := self._stacks.get(frame):
             return stack
         return (SourceLocation(metadata.source_file, metadata.source_line),) if metadata.source_file else ()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from hlo_cli.analysis.peak_advice.donation import DonationPair, Donations, Donor
+from hlo_cli.analysis.peak_advice.interface import Argument
 from hlo_cli.analysis.peak_advice.scenario import MemoryScenarios
 
 _MAX_SINGLE_DONORS = 4
@@ -37,7 +39,8 @@ def certain_sets(
     while some:
         pairs = donations.pairs(some)
         uncertain = {pair.argument for pair in pairs if not is_sure(pair)}
-        large = {d for d in some if _bytes_in(d, pairs, scenarios) >= _SMALL * peak_bytes}
+        paired = _paired_bytes(pairs, scenarios)
+        large = {d for d in some if sum(paired[each] for each in set(d.arguments)) >= _SMALL * peak_bytes}
         left = tuple(d for d in some if d in large and not uncertain.intersection(d.arguments))
         if left == some:
             yield some
@@ -45,11 +48,13 @@ def certain_sets(
         some = left
     singles = [(donor, donations.pairs([donor])) for donor in donors[:_MAX_TRIED_DONORS]]
     sure = [(d, pairs) for d, pairs in singles if (d,) != some and pairs and all(map(is_sure, pairs))]
-    sure.sort(key=lambda each: -_bytes_in(each[0], each[1], scenarios))
+    sure.sort(key=lambda each: -sum(_paired_bytes(each[1], scenarios).values()))
     yield from ((donor,) for donor, _ in sure[:_MAX_SINGLE_DONORS])
 
 
-def _bytes_in(donor: Donor, pairs: Sequence[DonationPair], scenarios: MemoryScenarios) -> int:
-    """Returns the bytes of a donor's arrays that are in a pair."""
-    inside = set(donor.arguments)
-    return sum(scenarios.bytes_of(pair.argument.place) for pair in pairs if pair.argument in inside)
+def _paired_bytes(pairs: Sequence[DonationPair], scenarios: MemoryScenarios) -> Counter[Argument]:
+    """Returns the bytes of each argument that is in a pair; a pair is hashed once, not once for each donor."""
+    found: Counter[Argument] = Counter()
+    for pair in pairs:
+        found[pair.argument] += scenarios.bytes_of(pair.argument.place)
+    return found

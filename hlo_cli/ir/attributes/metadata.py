@@ -5,6 +5,7 @@ Mirrors `OpMetadata` of xla/xla_data.proto and the stack frame index of xla/serv
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import fields
 from typing import Final
 
@@ -103,15 +104,37 @@ class StackFrames:
 
     def stack(self, frame_id: int) -> tuple[SourceLocation, ...]:
         """The calls of a frame, innermost first; empty for 0 and for frames that are not in the table."""
-        found: list[SourceLocation] = []
+        return tuple(location for _, location in self._calls(frame_id) if location is not None)
+
+    def innermost(self, frame_id: int) -> SourceLocation | None:
+        """The innermost call of a frame, without a walk over all the others."""
+        return next((location for _, location in self._calls(frame_id) if location is not None), None)
+
+    def stack_sharing(self, frame_id: int, known: dict[int, tuple[SourceLocation, ...]]) -> tuple[SourceLocation, ...]:
+        """The same as `stack`; `known` are the stacks of frames, to which those of all frames on the way are added.
+
+        Instructions have frames of their own, most of whose callers are the same: each is read once.
+        """
+        new: list[tuple[int, SourceLocation | None]] = []
+        found: tuple[SourceLocation, ...] = ()
+        for frame, location in self._calls(frame_id):
+            if frame in known:
+                found = known[frame]
+                break
+            new.append((frame, location))
+        for frame, location in reversed(new):
+            found = found if location is None else (location, *found)
+            known[frame] = found
+        return found
+
+    def _calls(self, frame_id: int) -> Iterator[tuple[int, SourceLocation | None]]:
+        """The frames from the innermost on, each with its location, if the tables have it."""
         for _ in self.frames:  # a limit, as the frames of a corrupt dump may form a cycle
             if not 1 <= frame_id <= len(self.frames):
                 break
             frame = self.frames[frame_id - 1]
-            if (location := self._location(frame.file_location_id)) is not None:
-                found.append(location)
+            yield frame_id, self._location(frame.file_location_id)
             frame_id = frame.parent_frame_id - 1
-        return tuple(found)
 
     def _location(self, number: int) -> SourceLocation | None:
         if not 1 <= number <= len(self.file_locations):
