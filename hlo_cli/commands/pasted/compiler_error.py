@@ -356,7 +356,10 @@ _NOT_HLO: Final = frozenset(("axes of a mesh", "sharding of an argument", "compi
 
 
 def _is_about_hlo(error: CompilerError) -> bool:
-    return error.rule is None or error.rule.key not in _NOT_HLO
+    if error.rule is not None:
+        return error.rule.key not in _NOT_HLO
+    # Without a check or a pass, the error may be of Python or of the runtime, where a dump says nothing.
+    return bool(error.condition or error.failed_after or error.context or error.raised_at)
 
 
 def _next_step(error: CompilerError, found: Sequence[FoundInstruction], named: Mapping[str, str]) -> str:

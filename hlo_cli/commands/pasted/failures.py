@@ -196,6 +196,17 @@ def _kernel_launch(pasted: PastedText, text: str) -> Report | None:
     blocks = _dimensions(launch["grid"]) if launch else None
     threads = _dimensions(launch["block"]) if launch else None
     size = f" ({prod(blocks):,} × {prod(threads):,} threads)" if blocks and threads else ""
+    if not kernel and code and code not in _CUDA_WORDS:
+        why = f": {error['why'].strip()}" if error and error["why"] else ""
+        return text_report(
+            pasted,
+            f"The GPU runtime reports {code}{why}",
+            means=("This is an error at run time, of the device or its driver, not of the program's HLO.",),
+            advice=(
+                "Look for the first error in the log: later ones follow from it. Compare the versions of driver and CUDA.",
+            ),
+            numbers={"error": code},
+        )
     answer = f"A GPU kernel failed{words}" if not kernel else f"The kernel {kernel}{size} failed{words}"
     means = list[str]()
     if (
@@ -308,9 +319,7 @@ def _library_launch(pasted: PastedText, text: str) -> Report | None:
     )
 
 
-_UNRESOLVED: Final = lazy_regex(
-    r"runtime symbol: '?(?P<name>[\w.$@]+)'?|Symbols not found: \[ ?(?P<names>[^\]]+?) ?\]"
-)
+_UNRESOLVED: Final = lazy_regex(r"runtime symbol: '?(?P<name>[\w.$@]+)'?|Symbols not found: \[ ?(?P<names>[^\]]+?) ?\]")
 
 
 def _missing_symbol(pasted: PastedText, text: str) -> Report | None:

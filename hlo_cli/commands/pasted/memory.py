@@ -23,7 +23,7 @@ from hlo_cli.report.table import Table
 from hlo_cli.source import HloError, Source
 from hlo_cli.syntax.scanning.shapes import parse_shape
 
-_SIZE: Final = r"-?\d[\d,]*(?:\.\d+)?(?:[eE]\+?\d+)?\s?(?:[KMGTPE]i?B?|B|bytes)?"
+_SIZE: Final = r"-?\d[\d,]*(?:\.\d+)?(?:[eE]\+?\d+)?[ ]?(?:[KMGTPE]i?B?|B|bytes)?(?![A-Za-z])"
 _UNITS: Final = {"K": 10, "M": 20, "G": 30, "T": 40, "P": 50, "E": 60}
 _SIZE_PARTS: Final = lazy_regex(r"(-?[\d.]+(?:[eE]\+?\d+)?)\s?(?:([KMGTPE])?i?B?|bytes)")
 _WITH_MODULE: Final = "with the dump of the same program, `hlo memspace DUMP` names instructions, sources, and the peak"
@@ -595,13 +595,13 @@ def _allocator_words(stats: Mapping[str, int]) -> str:
         words += f", {format_bytes(stats['reserved'])} reserved for programs (temporaries)"
     elif stats.get("peak", 0) > stats["in_use"]:
         words += f", at most {format_bytes(stats['peak'])} so far"
-    if "largest_free" in stats:
+    if stats.get("largest_free"):
         words += f", largest free block {format_bytes(stats['largest_free'])}"
     return words
 
 
 def _allocator_meaning(stats: Mapping[str, int]) -> tuple[str, ...]:
-    if "limit" not in stats or "largest_free" not in stats:
+    if "limit" not in stats or not stats.get("largest_free"):
         return ()
     free = stats["limit"] - stats["in_use"] - stats.get("reserved", 0)
     if free <= stats["largest_free"]:

@@ -162,10 +162,8 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
         "an error of a GPU kernel",
         ("CUDA_ERROR_", "hipError", "illegal memory access", "ailed to launch", "HIP_ERROR", "misaligned address"),
         _words(
-            r"Failed to launch (?:CUDA|ROCm|HIP) kernel|CUDA_ERROR_(?:ILLEGAL_ADDRESS|MISALIGNED_ADDRESS"
-            r"|LAUNCH_\w+|ASSERT"
-            r"|ILLEGAL_INSTRUCTION|INVALID_VALUE|INVALID_HANDLE|HARDWARE_STACK_ERROR|NO_BINARY_FOR_GPU|UNSUPPORTED_PTX_VERSION)"
-            r"|an illegal memory access was encountered|hipErrorIllegalAddress|misaligned address"
+            r"Failed to launch (?:CUDA|ROCm|HIP|ROCM) (?:kernel|graph)|CUDA_ERROR_(?!OUT_OF_MEMORY)[A-Z]\w+"
+            r"|an illegal memory access was encountered|hipError(?!OutOfMemory)[A-Z]\w+|misaligned address"
         ),
     ),
     Envelope(

@@ -197,8 +197,8 @@ PROGRAM_RULES: Final = (
     ),
     (
         (
-            r"error: (?!was parsing|expects opcode|(?:run time|runtime) error)"
-            r"(?:loc\([^)\n]{0,200}\): |\"[^\"\n]{0,300}\": |[\w./\-]{1,200}:\d++:\d++: )?+"
+            r"(?:error: (?:loc\([^)\n]{0,200}\): |\"[^\"\n]{0,300}\": |[\w./\-]{1,200}:\d++:\d++: )"
+            r"|(?:loc\([^)\n]{0,200}\)|\"|[\w./\-]{1,200}:\d++:\d++): error: |error: (?='[a-z_]++\.[\w.]++' op ))"
             r"(?:'(?P<operation>[a-z_]++\.[\w.]++)' op )?+(?!was parsing|expects opcode|custom "
             r"call)(?P<why>[^\n]{3,400})"
         ),
