@@ -6,8 +6,8 @@ fingerprints.
 
 from __future__ import annotations
 
-from functools import lru_cache
-from math import floor, log
+from collections.abc import Iterator, Sequence
+from math import floor, isfinite, log
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -18,11 +18,16 @@ TOLERANCE: Final = 1e-6
 """How far numbers of two fingerprints may be apart, relative to the magnitudes of the array."""
 _FINE: Final = 1e-11
 """The same for two runs of nearly the same text, which round alike."""
+_DEVICE_TURN: Final = 0.37
+"""By which share of its weight the order of elements counts more on each next device, so that exchanged parts show."""
 _GRAIN: Final = 64.0
 _MIN_SPREAD: Final = 32
 _SLOTS_PER_E: Final = 1e4
 _WEIGHTS: Final = 4096
-_HUGE: Final = 1e120
+_FIRST: Final = 64
+_HUGE: Final = 1e90
+"""The magnitude from which on arrays are scaled by 1e-240, as their cubes would not be finite."""
+_SHRUNK: Final = 1e-240
 _FIRST_TURN: Final = 0.7548776662466927
 _SECOND_TURN: Final = 0.5698402909980532
 
@@ -43,17 +48,54 @@ class Print(NamedTuple):
     is_telling: bool
 
 
-class _Numbers(NamedTuple):
+class Numbers(NamedTuple):
+    """What a fingerprint is made of; all but `weighted` ignore the order of elements, and add up over parts."""
+
     size: int
     other: float
     total: float
     magnitude: float
     squares: float
+    cubes: float
     most: float
     least: float
-    wave: float
     weighted: float
     is_telling: bool
+
+    @property
+    def largest(self) -> float:
+        """The largest finite magnitude."""
+        return max(abs(self.most), abs(self.least))
+
+    def divided(self, by: float) -> Numbers:
+        """Those of one of so many equal copies, or of several if `by` is below 1; without an order."""
+        return self._replace(
+            size=round(self.size / by),
+            other=self.other / by,
+            total=self.total / by,
+            magnitude=self.magnitude / by,
+            squares=self.squares / by,
+            cubes=self.cubes / by,
+            weighted=0.0,
+        )
+
+
+def combined(parts: Sequence[Numbers]) -> Numbers:
+    """The numbers of the values of all devices together, the first device first."""
+    if len(parts) == 1:
+        return parts[0]
+    return Numbers(
+        sum(each.size for each in parts),
+        sum(each.other for each in parts),
+        sum(each.total for each in parts),
+        sum(each.magnitude for each in parts),
+        sum(each.squares for each in parts),
+        sum(each.cubes for each in parts),
+        max(each.most for each in parts),
+        min(each.least for each in parts),
+        sum((1.0 + at * _DEVICE_TURN) * each.weighted for at, each in enumerate(parts)),
+        is_telling=any(each.is_telling for each in parts),
+    )
 
 
 class Prints:
@@ -65,101 +107,120 @@ class Prints:
     (True, False, False)
     """
 
-    def __init__(self) -> None:
-        self._kept: dict[tuple[int, float, int], list[tuple[_Numbers, Print]]] = {}
+    def __init__(self, tolerance: float = TOLERANCE) -> None:
+        self._kept: dict[tuple[int, float, int], list[tuple[Numbers, Print]]] = {}
         self._next = 0
+        self._tolerance = tolerance
+        self._weights = np.zeros(0)
 
     def of(self, array: Array, scale: float = 0.0) -> Print:
         """The fingerprint of an array; elements far below `scale`, the magnitude of the operands, are rounding."""
-        numbers = _numbers(np.asarray(array), scale)
-        where = numbers.squares
-        at = floor(log(where) * _SLOTS_PER_E) if where > 0 else 0
-        key = numbers.size, numbers.other
-        found = [
-            each
-            for place in ((at - 1, at, at + 1) if where > 0 else (at,))
-            for each in self._kept.get((*key, place), ())
-            if _is_close(each[0], numbers)
-        ]
-        same_order = next((each for each in found if _is_in_order(each[0], numbers, TOLERANCE)), None)
+        return self.print_of(self.numbers_of(array, scale))
+
+    def print_of(self, numbers: Numbers) -> Print:
+        """The fingerprint of an array, or of the parts of one, with these numbers."""
+        found = list(self._alike(numbers))
         exact = next((each for each in found if _is_in_order(each[0], numbers, _FINE)), None)
         if exact is not None:
             return exact[1]
+        same_order = next((each for each in found if _is_in_order(each[0], numbers, self._tolerance)), None)
         made = Print(
-            found[0][1].free if found else self._number(),
-            same_order[1].ordered if same_order is not None else self._number(),
-            self._number(),
+            found[0][1].free if found else self.number(),
+            same_order[1].ordered if same_order is not None else self.number(),
+            self.number(),
             numbers.size,
-            max(abs(numbers.most), abs(numbers.least)),
+            numbers.largest,
             numbers.is_telling,
         )
-        self._kept.setdefault((*key, at), []).append((numbers, made))
+        self._kept.setdefault((numbers.size, numbers.other, _slot(numbers)), []).append((numbers, made))
         return made
 
-    def _number(self) -> int:
+    def found(self, numbers: Numbers) -> Print | None:
+        """The fingerprint of an array that was seen, in any order of its elements; None if there is none."""
+        return next((each[1] for each in self._alike(numbers)), None)
+
+    def number(self) -> int:
+        """A number that no fingerprint has."""
         self._next += 1
         return self._next
 
+    def _alike(self, numbers: Numbers) -> Iterator[tuple[Numbers, Print]]:
+        at = _slot(numbers)
+        for place in (at - 1, at, at + 1) if numbers.squares > 0 else (at,):
+            for each in self._kept.get((numbers.size, numbers.other, place), ()):
+                if _is_close(each[0], numbers, self._tolerance):
+                    yield each
 
-def _numbers(values: Array, scale: float) -> _Numbers:
-    parts = [np.real(values), np.imag(values)] if values.dtype.kind == "c" else [values]
-    wide = np.concatenate([part.astype(np.float64).reshape(-1) for part in parts]) if len(parts) > 1 else (
-        parts[0].astype(np.float64).reshape(-1)
-    )  # fmt: skip
-    whole = wide
-    is_finite = np.isfinite(wide)
-    other = 0.0
-    if not is_finite.all():
-        other = (
-            float(np.isnan(wide).sum()) + 0.25 * float((wide == np.inf).sum()) + 0.375 * float((wide == -np.inf).sum())
-        )
-        whole, wide = np.where(is_finite, wide, 0.0), wide[is_finite]
-    if not wide.size:
-        return _Numbers(whole.size, other, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, is_telling=False)
-    if float(np.abs(wide).max()) > _HUGE:  # whose squares would not be finite
-        whole, wide, other = whole / _HUGE**2, wide / _HUGE**2, other + 0.125
-    magnitudes = np.abs(wide)
-    most, least = float(wide.max()), float(wide.min())
-    largest = max(abs(most), abs(least))
-    if largest <= _FINE * scale:
-        return _Numbers(whole.size, other, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, is_telling=False)
-    grains = wide * _GRAIN
-    is_simple = largest < 2.0**20 and most - least < _MIN_SPREAD and bool((grains == np.rint(grains)).all())
-    return _Numbers(
-        whole.size, other, float(wide.sum()), float(magnitudes.sum()), float((wide * wide).sum()), most, least,
-        float(np.sin(magnitudes).sum()), float((whole * _weights(whole.size)).sum()), is_telling=not is_simple,
-    )  # fmt: skip
+    def numbers_of(self, array: Array, scale: float = 0.0) -> Numbers:
+        """The numbers of an array; the cheapest that tell arrays apart, as each value of a run has to get them."""
+        values = np.asarray(array)
+        if values.dtype.kind == "c":
+            wide = np.concatenate([part.astype(np.float64).reshape(-1) for part in (values.real, values.imag)])
+        else:
+            wide = values.astype(np.float64, copy=False).reshape(-1)
+        whole, other = wide, 0.0
+        if not isfinite(float(wide.sum())) and not (is_finite := np.isfinite(wide)).all():
+            nan, inf = float(np.isnan(wide).sum()), float((wide == np.inf).sum())
+            other = nan + 0.25 * inf + 0.375 * float((wide == -np.inf).sum())
+            whole, wide = np.where(is_finite, wide, 0.0), wide[is_finite]
+        if not wide.size:
+            return _nothing(whole.size, other)
+        most, least = float(wide.max()), float(wide.min())
+        largest = max(abs(most), abs(least))
+        if largest <= _FINE * scale:
+            return _nothing(whole.size, other)
+        is_telling = largest >= 2.0**20 or most - least >= _MIN_SPREAD or _has_fractions(wide)
+        if largest > _HUGE:
+            whole, wide, other = whole * _SHRUNK, wide * _SHRUNK, other + 0.125
+            most, least = most * _SHRUNK, least * _SHRUNK
+        squares, magnitudes = wide * wide, np.abs(wide)
+        return Numbers(
+            whole.size, other, float(wide.sum()), float(magnitudes.sum()), float(squares.sum()),
+            float(np.dot(squares, magnitudes)), most, least, float(np.dot(whole, self._weights_for(whole.size))),
+            is_telling=is_telling,
+        )  # fmt: skip
+
+    def _weights_for(self, size: int) -> Array:
+        """Weights without a pattern, the same for each place of an array; made once for the largest so far."""
+        if size > self._weights.size:
+            places = np.arange(max(_WEIGHTS, 1 << max(0, size - 1).bit_length()), dtype=np.float64)
+            self._weights = np.asarray(np.cos(places * places * _FIRST_TURN + places * _SECOND_TURN))
+        return self._weights[:size]
 
 
-def _weights(size: int) -> Array:
-    """Weights without a pattern, the same for each place of an array."""
-    held = _all_weights(max(_WEIGHTS, 1 << max(0, size - 1).bit_length()))
-    return held[:size]
+def _nothing(size: int, other: float) -> Numbers:
+    return Numbers(size, other, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, is_telling=False)
 
 
-@lru_cache(maxsize=2)
-def _all_weights(size: int) -> Array:
-    places = np.arange(size, dtype=np.float64)
-    return np.asarray(np.cos(places * places * _FIRST_TURN + places * _SECOND_TURN))
+def _has_fractions(wide: Array) -> bool:
+    """Whether elements are not all small multiples of 1/64; most arrays show it at their beginning."""
+    for part in (wide[:_FIRST], wide[_FIRST:]):
+        grains = part * _GRAIN
+        if not (grains == np.rint(grains)).all():
+            return True
+    return False
 
 
-def _is_close(a: _Numbers, b: _Numbers) -> bool:
-    scale = max(a.magnitude, b.magnitude, 1e-300)
-    largest = max(abs(a.most), abs(a.least), abs(b.most), abs(b.least), 1e-300)
+def _slot(numbers: Numbers) -> int:
+    return floor(log(numbers.squares) * _SLOTS_PER_E) if numbers.squares > 0 else 0
+
+
+def _is_close(a: Numbers, b: Numbers, tolerance: float) -> bool:
+    scale = tolerance * max(a.magnitude, b.magnitude, 1e-300)
+    largest = tolerance * max(a.largest, b.largest, 1e-300)
     return (
-        abs(a.total - b.total) <= TOLERANCE * scale
-        and abs(a.magnitude - b.magnitude) <= TOLERANCE * scale
-        and abs(a.most - b.most) <= TOLERANCE * largest
-        and abs(a.least - b.least) <= TOLERANCE * largest
-        and abs(a.wave - b.wave) <= TOLERANCE * max(scale, 1.0)
+        abs(a.total - b.total) <= scale
+        and abs(a.magnitude - b.magnitude) <= scale
+        and abs(a.most - b.most) <= largest
+        and abs(a.least - b.least) <= largest
+        and abs(a.cubes - b.cubes) <= 6 * tolerance * max(a.cubes, b.cubes)
     )
 
 
-def _is_in_order(a: _Numbers, b: _Numbers, tolerance: float) -> bool:
-    scale = max(a.magnitude, b.magnitude, 1e-300)
+def _is_in_order(a: Numbers, b: Numbers, tolerance: float) -> bool:
+    scale = tolerance * max(a.magnitude, b.magnitude, 1e-300)
     return (
-        abs(a.weighted - b.weighted) <= tolerance * scale
-        and abs(a.total - b.total) <= tolerance * scale
+        abs(a.weighted - b.weighted) <= scale
+        and abs(a.total - b.total) <= scale
         and abs(a.squares - b.squares) <= 4 * tolerance * max(a.squares, b.squares)
-        and abs(a.wave - b.wave) <= tolerance * max(scale, 1.0)
     )
