@@ -279,7 +279,7 @@ def _first_difference(setting: _Setting, found: Sequence[Distance]) -> FirstDiff
     is_one_text = len(paired) >= MIN_SHARE * max(len(olds), len(news))
     if not is_one_text and not all(each.is_whole for each in traces):
         return None
-    if not is_one_text and max(each.devices for each in traces) > 1:
+    if traces[0].devices != traces[1].devices or (not is_one_text and traces[1].devices > 1):
         traces[1].explain_by(traces[0])
     worse = [at for at, each in enumerate(found) if each.verdict in ("approximation", "different")]
     ends = [node for node in traces[1].nodes if node.instruction is new.entry.root]

@@ -84,8 +84,8 @@ def first_difference(
     module with those of the old one that `hlo diff` pairs them with; `is_one_text` means that nearly all are paired.
     None if every value is explained, and if nothing proves which of the others is the cause.
 
-    Programs on other numbers of devices have values of their own on the way, so that a value without an equal proves
-    nothing there: only a form with which all results agree does, or another result of the same operands.
+    Programs on other numbers of devices have values of their own on the way, such as partial sums, and equal operands
+    may be divided in other ways: there only a form with which all results agree is a proof.
     """
     is_divided = old.devices != new.devices
     if is_one_text and not is_divided and (exact := _by_pairs(old, new, pairs)) is not None:
@@ -105,10 +105,10 @@ def first_difference(
             instruction, variant = repaired
             at = next(at for at in places if new.nodes[at].instruction is instruction)
             return _repaired(_difference_at(old, new, at, None, "repair", None), variant, scalar_difference)
+    if is_divided:
+        return None
     for first in sorted(suspects, key=lambda each: (each.rank, each.at))[:_MAX_GRAFTS]:
         node, other = new.nodes[first.at], first.counterpart
-        if is_divided and not _is_same_step(node, other):
-            continue
         is_telling = any(each.is_telling for each in node.results)
         if other is not None and heals is not None:
             is_healed = heals(node.instruction, other.instruction)
@@ -119,30 +119,27 @@ def first_difference(
     return None
 
 
-def _is_same_step(node: Node, other: Node | None) -> bool:
-    """Whether two executions are of one opcode, and their operands and results are not found in any program: so that
-    equal operands with another result are no coincidence.
-    """
-    if other is None or node.instruction.opcode != other.instruction.opcode:
-        return False
-    leaves = [leaf.print for leaf in node.leaves]
-    return any(each.is_telling for each in leaves) and any(each.is_telling for each in node.results)
-
-
 def _on_devices(new: Trace, suspects: Sequence[int], search: ValueSearch) -> list[int]:
     """The executions that exchange or divide data, in the order in which other forms of them are tried.
 
-    First the suspects and what they are made of, then those whose value the old program does not have.
+    First the suspects and what they are made of, with sums that devices may have yet to add up, then those whose value
+    the old program does not have.
     """
     nodes = new.nodes
     found: list[int] = []
     firsts = {nodes[at].instruction: at for at in reversed(suspects)}
+    sums = set(search.wrong)
     for at in list(dict.fromkeys(firsts[nodes[each].instruction] for each in suspects))[:_MAX_GRAFTS]:
         level = [at]
         for _ in range(_MAX_HOPS + 1):
-            found += (each for each in level if _moves_data(nodes[each].instruction) or search.is_partial(each))
+            found += (each for each in level if _moves_data(nodes[each].instruction))
+            sums |= {each for each in level if search.is_partial(each)}
             level = [leaf.maker for each in level for leaf in nodes[each].leaves if leaf.maker != NONE]
+    missing = {each.free for at in sums for each in nodes[at].results}
+    found += (at for at, node in enumerate(nodes) if any(each.free in missing for each in node.results))
+    found += (at for at in range(len(nodes)) if search.is_partial(at))
     moving = [at for at, node in enumerate(nodes) if search.reaches(at) and _moves_data(node.instruction)]
+    moving.sort(key=lambda at: nodes[at].instruction.opcode == opcodes.DYNAMIC_SLICE)  # exchanges are fewer
     found += (at for at in moving if not search.is_right(at))
     found += (at for at in moving if search.is_right(at))
     return list(dict.fromkeys(found))

@@ -9,6 +9,7 @@ import numpy as np
 
 from hlo_cli.analysis.comparison.compare import ROUNDING, distance
 from hlo_cli.analysis.comparison.variants import Material, OnDevices, Variant, graft_of, variants
+from hlo_cli.analysis.dataflow.executions import loop_runs
 from hlo_cli.analysis.evaluate.clock import Clock
 from hlo_cli.analysis.evaluate.devices import DeviceProgram, Lockstep
 from hlo_cli.analysis.evaluate.program import MISFITS, Program
@@ -17,6 +18,7 @@ from hlo_cli.analysis.evaluate.sharded import assembled, device_arguments
 from hlo_cli.analysis.semantics.number_types import Array
 from hlo_cli.analysis.semantics.values import Kernel, Value, arrays_of
 from hlo_cli.analysis.sharding.device_groups import Devices
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.source import HloError
@@ -69,6 +71,15 @@ class _Varied(Program):
 
 class _VariedDevices(DeviceProgram):
     """The same on several devices: an instruction may exchange other parts, or have another form on each."""
+
+    def __init__(self, program: Program, devices: Devices, module: Module) -> None:
+        super().__init__(program, devices, module)
+        loops = (each for each in module.instructions if each.opcode == opcodes.WHILE and loop_runs(each))
+        self._counted = {computation for each in loops for computation in each.called_computations}
+
+    def is_lockstep(self, computation: Computation) -> bool:
+        """Also loops of a known trip count, in which a sum over devices may be missing."""
+        return super().is_lockstep(computation) or computation in self._counted
 
     def _is_pure(self, instruction: Instruction) -> bool:
         return False

@@ -59,7 +59,7 @@ class ValueSearch:
     ) -> None:
         self._old = old
         self._new = new
-        self._wrong = [at for at in wrong if at != NONE]
+        self.wrong = [at for at in wrong if at != NONE]
         self._pairs = pairs
         self._order: Order = order
         self._applied = Applications(old, new, order)
@@ -165,9 +165,9 @@ class ValueSearch:
         """Of each execution, the wrong results that are computed from it, as bits; conditions reach all."""
         nodes = self._new.nodes
         reached = [0] * len(nodes)
-        for bit, at in enumerate(self._wrong):
+        for bit, at in enumerate(self.wrong):
             reached[at] |= 1 << bit
-        every = (1 << len(self._wrong)) - 1
+        every = (1 << len(self.wrong)) - 1
         for at in range(len(nodes) - 1, -1, -1):
             node = nodes[at]
             if node.instruction.opcode == opcodes.COMPARE and node.results and node.results[0].size == 1:

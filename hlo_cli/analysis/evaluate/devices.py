@@ -80,8 +80,12 @@ class DeviceProgram:
             self._functions[computation] = self._compiled(computation)
         return self._functions[computation]
 
+    def is_lockstep(self, computation: Computation) -> bool:
+        """Whether all devices run a computation together; else one after another, which may go different ways."""
+        return needs_devices(computation)
+
     def _compiled(self, computation: Computation) -> Lockstep:
-        if not needs_devices(computation):
+        if not self.is_lockstep(computation):
             single = self.program.function(computation)
             return self._one_by_one(single)
         slots = {instruction: at for at, instruction in enumerate(computation.instructions)}
@@ -149,7 +153,7 @@ class DeviceProgram:
             return _selecting(instruction, _renewed(exchange_of(instruction, self.program, self.devices)))
         if (start := _start_of(instruction)) is not None:
             return lambda given: [done_value(start, each[0]) for each in given]
-        if any(map(needs_devices, instruction.called_computations)):
+        if any(map(self.is_lockstep, instruction.called_computations)):
             return _selecting(instruction, self._calling(instruction))
         kernel = self.program.kernel(instruction)
         return self._once_for_equal(kernel) if self._is_pure(instruction) else self._one_by_one(lambda e: kernel(*e))
