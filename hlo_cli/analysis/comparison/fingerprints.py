@@ -25,6 +25,8 @@ _MIN_SPREAD: Final = 32
 _SLOTS_PER_E: Final = 1e4
 _WEIGHTS: Final = 4096
 _FIRST: Final = 64
+_CHUNK: Final = 1 << 14
+"""So many elements of f64 and as many results stay in the nearest caches."""
 _HUGE: Final = 1e90
 """The magnitude from which on arrays are scaled by 1e-240, as their cubes would not be finite."""
 _SHRUNK: Final = 1e-240
@@ -154,6 +156,10 @@ class Prints:
     def numbers_of(self, array: Array, scale: float = 0.0) -> Numbers:
         """The numbers of an array; the cheapest that tell arrays apart, as each value of a run has to get them."""
         values = np.asarray(array)
+        if values.size > 1 and not any(values.strides) and values.dtype.kind != "c":  # a scalar that is broadcast
+            one = self.numbers_of(values.reshape(-1)[:1].copy(), scale)
+            if one.other == 0:
+                return self._repeated(one, values.size)
         if values.dtype.kind == "c":
             wide = np.concatenate([part.astype(np.float64).reshape(-1) for part in (values.real, values.imag)])
         else:
@@ -171,14 +177,30 @@ class Prints:
             return _nothing(whole.size, other)
         is_telling = largest >= 2.0**20 or most - least >= _MIN_SPREAD or _has_fractions(wide)
         if largest > _HUGE:
-            whole, wide, other = whole * _SHRUNK, wide * _SHRUNK, other + 0.125
+            whole, other = whole * _SHRUNK, other + 0.125
             most, least = most * _SHRUNK, least * _SHRUNK
-        squares, magnitudes = wide * wide, np.abs(wide)
-        return Numbers(
-            whole.size, other, float(wide.sum()), float(magnitudes.sum()), float(squares.sum()),
-            float(np.dot(squares, magnitudes)), most, least, float(np.dot(whole, self._weights_for(whole.size))),
-            is_telling=is_telling,
-        )  # fmt: skip
+        return Numbers(whole.size, other, *self._sums(whole), most, least, self._weighted(whole), is_telling=is_telling)
+
+    def _sums(self, whole: Array) -> tuple[float, float, float, float]:
+        """The sums of elements, magnitudes, squares, and cubes of magnitudes; in parts that a cache holds."""
+        total = magnitude = squares = cubes = 0.0
+        for start in range(0, whole.size, _CHUNK):
+            part = whole[start : start + _CHUNK]
+            magnitudes = np.abs(part)
+            total += float(part.sum())
+            magnitude += float(magnitudes.sum())
+            squares += float(np.dot(part, part))
+            np.multiply(magnitudes, part, out=magnitudes)
+            cubes += float(np.dot(magnitudes, part))
+        return total, magnitude, squares, abs(cubes)
+
+    def _weighted(self, whole: Array) -> float:
+        return float(np.dot(whole, self._weights_for(whole.size)))
+
+    def _repeated(self, one: Numbers, size: int) -> Numbers:
+        """The numbers of one element that is repeated."""
+        factor, weighted = float(size), one.total * float(self._weights_for(size).sum())
+        return one.divided(1.0 / factor)._replace(size=size, weighted=weighted)
 
     def _weights_for(self, size: int) -> Array:
         """Weights without a pattern, the same for each place of an array; made once for the largest so far."""

@@ -128,7 +128,7 @@ def _on_devices(new: Trace, suspects: Sequence[int], search: ValueSearch) -> lis
     nodes = new.nodes
     found: list[int] = []
     firsts = {nodes[at].instruction: at for at in reversed(suspects)}
-    sums = set(search.wrong)
+    sums = set() if suspects else set(search.wrong)
     for at in list(dict.fromkeys(firsts[nodes[each].instruction] for each in suspects))[:_MAX_GRAFTS]:
         level = [at]
         for _ in range(_MAX_HOPS + 1):

@@ -23,12 +23,13 @@ from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.source import HloError
 
-_MAX_EXECUTED: Final = 1_500_000
-"""The largest number of instructions that all attempts execute together."""
+_MAX_EXECUTED: Final = 4_000_000
+"""The largest number of instructions that all attempts execute together: some ten seconds, of large modules."""
 _MAX_OPERATIONS: Final = 1e10
 """The largest number of scalar operations of all attempts: some seconds."""
 _MORE_ITERATIONS: Final = 16
-_MAX_SECONDS: Final = 10.0
+_MAX_SECONDS: Final = 60.0
+"""A last resort, as what is found must not depend on how busy the machine is."""
 
 
 class _Exhausted(Exception):
@@ -43,6 +44,7 @@ class _Varied(Program):
         self.varied: Instruction | None = None
         self.variant: Variant | None = None
         self.devices: Devices | None = None
+        self.together: set[Instruction] = set()
 
     def current(self) -> int:
         """The device that runs now."""
@@ -85,11 +87,11 @@ class _VariedDevices(DeviceProgram):
         return False
 
     def _step(self, instruction: Instruction) -> Lockstep:
-        own = super()._step(instruction)
+        own, program = super()._step(instruction), self.program
+        assert isinstance(program, _Varied)
+        program.together.add(instruction)
 
         def run(given: Sequence[Sequence[Value]]) -> list[Value]:
-            program = self.program
-            assert isinstance(program, _Varied)
             if instruction is not program.varied or program.variant is None or program.variant.exchange is None:
                 return own(given)
             return program.variant.exchange(own, given)
@@ -186,7 +188,8 @@ def is_healed(
 def _variants_of(suspect: Instruction, program: _Varied, material: Material) -> Sequence[Variant]:
     on = None if program.devices is None else OnDevices(program.devices, program.current)
     try:
-        return list(variants(suspect, program, material, on))
+        found = variants(suspect, program, material, on)
+        return [each for each in found if each.exchange is None or suspect in program.together]
     except (HloError, *MISFITS):
         return ()
 
