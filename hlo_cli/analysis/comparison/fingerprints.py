@@ -7,7 +7,7 @@ fingerprints.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import floor, isfinite, log
+from math import floor, inf, isfinite, log
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -28,7 +28,7 @@ _FIRST: Final = 64
 _CHUNK: Final = 1 << 14
 """So many elements of f64 and as many results stay in the nearest caches."""
 _HUGE: Final = 1e90
-"""The magnitude from which on arrays are scaled by 1e-240, as their cubes would not be finite."""
+"""The magnitude from which on arrays are scaled by 1e-240, as their squares would not be finite in sums."""
 _SHRUNK: Final = 1e-240
 _FIRST_TURN: Final = 0.7548776662466927
 _SECOND_TURN: Final = 0.5698402909980532
@@ -58,7 +58,6 @@ class Numbers(NamedTuple):
     total: float
     magnitude: float
     squares: float
-    cubes: float
     most: float
     least: float
     weighted: float
@@ -77,7 +76,6 @@ class Numbers(NamedTuple):
             total=self.total / by,
             magnitude=self.magnitude / by,
             squares=self.squares / by,
-            cubes=self.cubes / by,
             weighted=0.0,
         )
 
@@ -92,7 +90,6 @@ def combined(parts: Sequence[Numbers]) -> Numbers:
         sum(each.total for each in parts),
         sum(each.magnitude for each in parts),
         sum(each.squares for each in parts),
-        sum(each.cubes for each in parts),
         max(each.most for each in parts),
         min(each.least for each in parts),
         sum((1.0 + at * _DEVICE_TURN) * each.weighted for at, each in enumerate(parts)),
@@ -114,6 +111,7 @@ class Prints:
         self._next = 0
         self._tolerance = tolerance
         self._weights = np.zeros(0)
+        self._weight_sums: dict[int, float] = {}
 
     def of(self, array: Array, scale: float = 0.0) -> Print:
         """The fingerprint of an array; elements far below `scale`, the magnitude of the operands, are rounding."""
@@ -164,43 +162,50 @@ class Prints:
             wide = np.concatenate([part.astype(np.float64).reshape(-1) for part in (values.real, values.imag)])
         else:
             wide = values.astype(np.float64, copy=False).reshape(-1)
-        whole, other = wide, 0.0
-        if not isfinite(float(wide.sum())) and not (is_finite := np.isfinite(wide)).all():
-            nan, inf = float(np.isnan(wide).sum()), float((wide == np.inf).sum())
-            other = nan + 0.25 * inf + 0.375 * float((wide == -np.inf).sum())
-            whole, wide = np.where(is_finite, wide, 0.0), wide[is_finite]
         if not wide.size:
-            return _nothing(whole.size, other)
-        most, least = float(wide.max()), float(wide.min())
-        largest = max(abs(most), abs(least))
-        if largest <= _FINE * scale:
-            return _nothing(whole.size, other)
-        is_telling = largest >= 2.0**20 or most - least >= _MIN_SPREAD or _has_fractions(wide)
-        if largest > _HUGE:
-            whole, other = whole * _SHRUNK, other + 0.125
-            most, least = most * _SHRUNK, least * _SHRUNK
-        return Numbers(whole.size, other, *self._sums(whole), most, least, self._weighted(whole), is_telling=is_telling)
+            return _nothing(0, 0.0)
+        sums, other = self._sums(wide), 0.0
+        if not isfinite(sums.magnitude) or max(sums.most, -sums.least) > _HUGE:
+            return self._unusual(wide)
+        if max(sums.most, -sums.least) <= _FINE * scale:
+            return _nothing(wide.size, other)
+        return Numbers(wide.size, other, *sums, is_telling=_is_telling(wide, sums.most, sums.least))
 
-    def _sums(self, whole: Array) -> tuple[float, float, float, float]:
-        """The sums of elements, magnitudes, squares, and cubes of magnitudes; in parts that a cache holds."""
-        total = magnitude = squares = cubes = 0.0
+    def _unusual(self, wide: Array) -> Numbers:
+        """The numbers of an array with elements that are not finite, or whose squares would not be."""
+        is_finite = np.isfinite(wide)
+        nans, infinities = float(np.isnan(wide).sum()), float((wide == np.inf).sum())
+        other = nans + 0.25 * infinities + 0.375 * float((wide == -np.inf).sum())
+        finite = wide[is_finite]
+        if not finite.size:
+            return _nothing(wide.size, other)
+        is_telling = _is_telling(finite, float(finite.max()), float(finite.min()))
+        whole = np.where(is_finite, wide, 0.0)
+        if float(np.abs(finite).max()) > _HUGE:
+            whole, other = whole * _SHRUNK, other + 0.125
+        sums = self._sums(whole)
+        return Numbers(wide.size, other, *sums, is_telling=is_telling)
+
+    def _sums(self, whole: Array) -> _Sums:
+        """All sums in one pass, part by part, so that a cache holds what it works on."""
+        weights = self._weights_for(whole.size)
+        total = magnitude = squares = weighted = 0.0
+        most, least = -inf, inf
         for start in range(0, whole.size, _CHUNK):
             part = whole[start : start + _CHUNK]
-            magnitudes = np.abs(part)
-            total += float(part.sum())
-            magnitude += float(magnitudes.sum())
+            low, added = float(part.min()), float(part.sum())
+            total += added
+            magnitude += added if low >= 0 else float(np.abs(part).sum())
             squares += float(np.dot(part, part))
-            np.multiply(magnitudes, part, out=magnitudes)
-            cubes += float(np.dot(magnitudes, part))
-        return total, magnitude, squares, abs(cubes)
-
-    def _weighted(self, whole: Array) -> float:
-        return float(np.dot(whole, self._weights_for(whole.size)))
+            weighted += float(np.dot(part, weights[start : start + _CHUNK]))
+            most, least = max(most, float(part.max())), min(least, low)
+        return _Sums(total, magnitude, squares, most, least, weighted)
 
     def _repeated(self, one: Numbers, size: int) -> Numbers:
         """The numbers of one element that is repeated."""
-        factor, weighted = float(size), one.total * float(self._weights_for(size).sum())
-        return one.divided(1.0 / factor)._replace(size=size, weighted=weighted)
+        if size not in self._weight_sums:
+            self._weight_sums[size] = float(self._weights_for(size).sum())
+        return one.divided(1.0 / size)._replace(size=size, weighted=one.total * self._weight_sums[size])
 
     def _weights_for(self, size: int) -> Array:
         """Weights without a pattern, the same for each place of an array; made once for the largest so far."""
@@ -210,8 +215,21 @@ class Prints:
         return self._weights[:size]
 
 
+class _Sums(NamedTuple):
+    total: float
+    magnitude: float
+    squares: float
+    most: float
+    least: float
+    weighted: float
+
+
+def _is_telling(wide: Array, most: float, least: float) -> bool:
+    return max(most, -least) >= 2.0**20 or most - least >= _MIN_SPREAD or _has_fractions(wide)
+
+
 def _nothing(size: int, other: float) -> Numbers:
-    return Numbers(size, other, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, is_telling=False)
+    return Numbers(size, other, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, is_telling=False)
 
 
 def _has_fractions(wide: Array) -> bool:
@@ -235,7 +253,7 @@ def _is_close(a: Numbers, b: Numbers, tolerance: float) -> bool:
         and abs(a.magnitude - b.magnitude) <= scale
         and abs(a.most - b.most) <= largest
         and abs(a.least - b.least) <= largest
-        and abs(a.cubes - b.cubes) <= 6 * tolerance * max(a.cubes, b.cubes)
+        and abs(a.squares - b.squares) <= 4 * tolerance * max(a.squares, b.squares)
     )
 
 

@@ -73,6 +73,7 @@ def report_of_comparison(
         notes=(
             *_notes_on_tolerance(found),
             *_notes_on_nan(found),
+            *_notes_on_cause(compared),
             *notes_on_arguments(options),
             *notes_on_draws(old.module, new.module),
             *notes_on_assumed(compared.assumed),
@@ -137,6 +138,15 @@ def _notes_on_nan(found: Sequence[Distance]) -> tuple[Diagnostic, ...]:
         return ()
     words = f"{format_count(count, 'elements')} {verb(count, 'is', 'are')} NaN in both modules, and not compared"
     return (Diagnostic("note", words),)
+
+
+def _notes_on_cause(compared: RunComparison) -> tuple[Diagnostic, ...]:
+    """That no instruction is named, if results differ and nothing proves which is the cause."""
+    if compared.first_difference is not None or compared.verdict not in ("approximation", "different"):
+        return ()
+    return (
+        Diagnostic("note", "no instruction is named: no change of a single one was found that makes all results agree"),
+    )
 
 
 def _next(old: Loaded, new: Loaded, difference: FirstDifference) -> tuple[str, ...]:
