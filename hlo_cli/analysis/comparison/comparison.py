@@ -28,11 +28,11 @@ from hlo_cli.analysis.comparison.compare import (
 )
 from hlo_cli.analysis.comparison.coverage import Choice, Coverage, choices, missing_in
 from hlo_cli.analysis.comparison.differing_values import DifferingValues, values_at
-from hlo_cli.analysis.comparison.fingerprints import Prints
+from hlo_cli.analysis.comparison.fingerprints import TOLERANCE, Prints
 from hlo_cli.analysis.comparison.first_difference import MIN_SHARE, FirstDifference, first_difference
-from hlo_cli.analysis.comparison.repairs import find_repair, runner_of
+from hlo_cli.analysis.comparison.repairs import Runner, find_repair, is_healed, runner_of
 from hlo_cli.analysis.comparison.scalar_computations import scalar_difference
-from hlo_cli.analysis.comparison.trace import Trace
+from hlo_cli.analysis.comparison.trace import Trace, arrays_in
 from hlo_cli.analysis.comparison.variants import Variant, material_of
 from hlo_cli.analysis.dataflow.executions import executions_of
 from hlo_cli.analysis.evaluate.arguments import Ranges, argument_ranges, common_ranges, made_up_arguments
@@ -613,11 +613,19 @@ def _check_interfaces(old: Module, new: Module) -> bool:
 
 
 def _with_program_of(module: Module, other: Module) -> Module:
-    """A partitioned module with the program before partitioning of another that has the same parts.
+    """A partitioned module with the program before partitioning of another that has the same parts, or with the other
+    if that is not partitioned.
 
     A module in a file alone, such as an edited copy of a dump, has no shardings: they are in the dump next to it.
     """
-    if not runs_on_devices(module) or module.program is not None or other.program is None:
+    if not runs_on_devices(module) or module.program is not None:
+        return module
+    if is_partitioned(module) and not is_partitioned(other) and module.num_partitions == other.num_partitions:
+        found = copy(module)
+        found.read_program = lambda: other
+        vars(found).pop("program", None)
+        return found
+    if other.program is None:
         return module
     one, two = ([str(each.shape) for each in (*m.entry.parameters, m.entry.root) if each] for m in (module, other))
     if one != two or module.num_partitions != other.num_partitions:
@@ -653,44 +661,91 @@ def _result_shape(module: Module) -> Shape:
     return root.shape
 
 
+_LARGEST_TOLERANCE: Final = 3e-5
+"""Far above what constants in f32 and approximations of functions do to values on the way, after some amplification."""
+_SHARE_OF_DISTANCE: Final = 1e-3
+"""Values that differ by so little of what the results differ by are equal: the cause is larger than its effects."""
+_MAX_GRAFT_BYTES: Final = 1 << 28
+
+
 def _first_difference(setting: _Setting, found: Sequence[Distance]) -> FirstDifference | None:
-    """Where the values of the new module begin to differ; None if that is unknown."""
+    """Where the values of the new module begin to differ; None if that is unknown, or nothing proves it."""
     old, new = setting.modules
-    prints = Prints()
-    devices = [chosen_devices(each, setting.devices) if runs_on_devices(each) else None for each in setting.modules]
-    counts = [1 if each is None else each.count for each in devices]
-    traces = Trace(prints, counts[1] if counts[0] == 1 else 1), Trace(prints)
-    setting.run_both("widen", observe=traces)
-    worse = [at for at, each in enumerate(found) if each.verdict in ("approximation", "different")]
-    ends = [node for node in traces[1].nodes if node.instruction is new.entry.root]
-    wrong = [node.makers[at] for node in ends for at in worse]
+    largest = max((each.widened for each in found if each.verdict in ("approximation", "different")), default=0.0)
+    prints = Prints(min(_LARGEST_TOLERANCE, max(TOLERANCE, largest * _SHARE_OF_DISTANCE)))
+    traces = Trace(prints), Trace(prints)
+    runs = setting.run_both("widen", observe=traces)
     pairs = match(old, new).pairs
     olds, news = (each.nodes for each in pairs.plain)
     paired = {news[b]: olds[a] for a, b in pairs.found}
-    is_alone = not (setting.shared.functions or setting.stubs or setting.feed)
-
-    def repair(suspects: Sequence[Instruction]) -> tuple[Instruction, Variant] | None:
-        results = [each for _, each, _ in arrays_of(setting.run_old().result, _result_shape(old))]
-        expected = [each if known.is_known else None for each, known in zip(results, found, strict=True)]
-        whole = setting.arguments(1, "widen")
-        if whole is None:
-            made = made_up_arguments if devices[1] is None else whole_arguments
-            whole = made(new, seed=setting.seed, floats="widen", ranges=setting.ranges)
-        executions = max((node.execution for node in traces[1].nodes), default=0)
-        runner = runner_of(new, whole, devices[1])
-        return find_repair(runner, expected, suspects, material_of(old), executions=executions)
-
     is_one_text = len(paired) >= MIN_SHARE * max(len(olds), len(news))
     if not is_one_text and not all(each.is_whole for each in traces):
         return None
+    if traces[0].devices != traces[1].devices or (not is_one_text and traces[1].devices > 1):
+        traces[1].explain_by(traces[0])
+    worse = [at for at, each in enumerate(found) if each.verdict in ("approximation", "different")]
+    ends = [node for node in traces[1].nodes if node.instruction is new.entry.root]
+    wrong = [node.makers[at] for node in ends for at in worse]
+    is_alone = not (setting.shared.functions or setting.stubs or setting.feed)
+    trials = _Trials(setting, runs, found, max((node.execution for node in traces[1].nodes), default=0))
     return first_difference(
         *traces,
         wrong,
         paired,
         is_one_text=is_one_text,
         scalar_difference=scalar_difference,
-        repair=repair if is_alone else None,
+        repair=trials.repair if is_alone else None,
+        heals=trials.heals if is_alone else None,
     )
+
+
+class _Trials:
+    """Runs the new module with other forms of an instruction, and looks whether all results agree."""
+
+    def __init__(self, setting: _Setting, runs: tuple[Run, Run], found: Sequence[Distance], executions: int) -> None:
+        self._setting = setting
+        self._old, self._new = setting.modules
+        results = [each for _, each, _ in arrays_of(runs[0].result, _result_shape(self._old))]
+        self._expected = [each if known.is_known else None for each, known in zip(results, found, strict=True)]
+        self._executions = executions
+        self._operations = runs[1].estimate.operations
+
+    def _runner(self) -> Runner:
+        devices = chosen_devices(self._new, self._setting.devices) if runs_on_devices(self._new) else None
+        whole = self._setting.arguments(1, "widen")
+        if whole is None:
+            made = made_up_arguments if devices is None else whole_arguments
+            whole = made(self._new, seed=self._setting.seed, floats="widen", ranges=self._setting.ranges)
+        return runner_of(self._new, whole, devices)
+
+    def repair(self, suspects: Sequence[Instruction]) -> tuple[Instruction, Variant] | None:
+        """The first of some instructions with a form with which all results agree, and that form."""
+        return find_repair(
+            self._runner(),
+            self._expected,
+            suspects,
+            material_of(self._old),
+            executions=self._executions,
+            operations=self._operations,
+        )
+
+    def heals(self, suspect: Instruction, counterpart: Instruction) -> bool | None:
+        """Whether all results agree with the values of the counterpart, as often as it runs and on each device."""
+        if suspect.shape.to_string(layout=False) != counterpart.shape.to_string(layout=False):
+            return None
+        values: dict[tuple[int, int], Value] = {}
+        executions: dict[int, int] = {}
+        size = 0
+
+        def observe(instruction: Instruction, device: int, value: Value, operands: Sequence[Value]) -> None:
+            nonlocal size
+            if instruction is counterpart and size <= _MAX_GRAFT_BYTES:
+                at = executions[device] = executions.get(device, -1) + 1
+                values[device, at] = value
+                size += sum(array.nbytes for array in arrays_in(value))
+
+        self._setting.run_old(observe)
+        return None if size > _MAX_GRAFT_BYTES else is_healed(self._runner(), self._expected, suspect, values)
 
 
 def _values(setting: _Setting, difference: FirstDifference) -> DifferingValues:

@@ -12,10 +12,12 @@ from typing import Final, Literal, TypeAlias
 
 from hlo_cli.analysis.comparison.differing_values import Place
 from hlo_cli.analysis.comparison.fingerprints import Print
-from hlo_cli.analysis.comparison.trace import Node, Trace
+from hlo_cli.analysis.comparison.trace import NONE, Node, Trace
 from hlo_cli.analysis.comparison.value_search import ORDERS, Suspect, ValueSearch
 from hlo_cli.analysis.comparison.variants import Variant
+from hlo_cli.analysis.sharding.device_groups import collective_kind
 from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction
 
 Evidence: TypeAlias = Literal["operands", "repair", "counterpart", "value"]
@@ -27,6 +29,16 @@ ScalarDifference: TypeAlias = "Callable[[Computation, Computation], tuple[Instru
 
 Repair: TypeAlias = "Callable[[Sequence[Instruction]], tuple[Instruction, Variant] | None]"
 """The first of some instructions that has another form with which all results agree, and that form."""
+
+Heals: TypeAlias = "Callable[[Instruction, Instruction], bool | None]"
+"""Whether all results agree if an instruction has the values of its counterpart; None if that cannot be tried."""
+
+_MAX_GRAFTS: Final = 4
+"""So many suspects are tried with the values of their counterparts: each takes a run."""
+_MAX_INSIDE: Final = 2_000
+"""So many executions of a call are looked at for the one that differs."""
+_MAX_HOPS: Final = 2
+"""How far before a suspect a sum over devices may be missing: a product, and what is added to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,44 +76,93 @@ def first_difference(
     is_one_text: bool,
     scalar_difference: ScalarDifference | None = None,
     repair: Repair | None = None,
+    heals: Heals | None = None,
 ) -> FirstDifference | None:
     """Where the values of a new program begin to differ from those of an old one.
 
     `wrong` are the places in the new trace that made the results that differ, `pairs` the instructions of the new
     module with those of the old one that `hlo diff` pairs them with; `is_one_text` means that nearly all are paired.
-    None if every value is explained.
+    None if every value is explained, and if nothing proves which of the others is the cause.
+
+    Programs on other numbers of devices have values of their own on the way, such as partial sums, and equal operands
+    may be divided in other ways: there only a form with which all results agree is a proof.
     """
-    if is_one_text and (exact := _by_pairs(old, new, pairs)) is not None:
-        return _difference_at(new, exact[0], exact[1], "operands", scalar_difference)
+    is_divided = old.devices != new.devices
+    if is_one_text and not is_divided and (exact := _by_pairs(old, new, pairs)) is not None:
+        return _difference_at(old, new, exact[0], exact[1], "operands", scalar_difference)
     suspects: list[Suspect] = []
     places: list[int] = []
-    for order in ORDERS:
+    for order in ORDERS[:1] if is_divided else ORDERS:
         search = ValueSearch(old, new, wrong, pairs, order)
         found = search.suspects()
         suspects += found[:1]
+        if new.devices > 1:
+            places += _on_devices(new, [each.at for each in found], search)
         places += [*(each.at for each in found), *search.others()]
     if repair is not None:
         repaired = repair([new.nodes[at].instruction for at in places])
         if repaired is not None:
             instruction, variant = repaired
             at = next(at for at in places if new.nodes[at].instruction is instruction)
-            return _repaired(_difference_at(new, at, None, "repair", None), variant, scalar_difference)
-    if not suspects:
+            return _repaired(_difference_at(old, new, at, None, "repair", None), variant, scalar_difference)
+    if is_divided:
         return None
-    first = min(suspects, key=lambda each: (each.rank, each.at))
-    other = first.counterpart
-    evidence: Evidence = "operands" if first.is_proven else "value" if other is None else "counterpart"
-    return _difference_at(new, first.at, other, evidence, scalar_difference)
+    for first in sorted(suspects, key=lambda each: (each.rank, each.at))[:_MAX_GRAFTS]:
+        node, other = new.nodes[first.at], first.counterpart
+        is_telling = any(each.is_telling for each in node.results)
+        if other is not None and heals is not None:
+            is_healed = heals(node.instruction, other.instruction)
+            if is_healed is False or (is_healed is None and not is_telling):
+                continue
+        evidence: Evidence = "operands" if first.is_proven else "value" if other is None else "counterpart"
+        return _difference_at(old, new, first.at, other, evidence, scalar_difference)
+    return None
+
+
+def _on_devices(new: Trace, suspects: Sequence[int], search: ValueSearch) -> list[int]:
+    """The executions that exchange or divide data, in the order in which other forms of them are tried.
+
+    First the suspects and what they are made of, with sums that devices may have yet to add up, then those whose value
+    the old program does not have.
+    """
+    nodes = new.nodes
+    found: list[int] = []
+    firsts = {nodes[at].instruction: at for at in reversed(suspects)}
+    sums = set() if suspects else set(search.wrong)
+    for at in list(dict.fromkeys(firsts[nodes[each].instruction] for each in suspects))[:_MAX_GRAFTS]:
+        level = [at]
+        for _ in range(_MAX_HOPS + 1):
+            found += (each for each in level if _moves_data(nodes[each].instruction))
+            sums |= {each for each in level if search.is_partial(each)}
+            level = [leaf.maker for each in level for leaf in nodes[each].leaves if leaf.maker != NONE]
+    missing = {each.free for at in sums for each in nodes[at].results}
+    found += (at for at, node in enumerate(nodes) if any(each.free in missing for each in node.results))
+    found += (at for at in range(len(nodes)) if search.is_partial(at))
+    moving = [at for at, node in enumerate(nodes) if search.reaches(at) and _moves_data(node.instruction)]
+    moving.sort(key=lambda at: nodes[at].instruction.opcode == opcodes.DYNAMIC_SLICE)  # exchanges are fewer
+    found += (at for at in moving if not search.is_right(at))
+    found += (at for at in moving if search.is_right(at))
+    return list(dict.fromkeys(found))
+
+
+def _moves_data(instruction: Instruction) -> bool:
+    return collective_kind(instruction.opcode) is not None or instruction.opcode == opcodes.DYNAMIC_SLICE
 
 
 def _difference_at(
-    new: Trace, at: int, counterpart: Node | None, evidence: Evidence, scalar_difference: ScalarDifference | None
+    old: Trace,
+    new: Trace,
+    at: int,
+    counterpart: Node | None,
+    evidence: Evidence,
+    scalar_difference: ScalarDifference | None,
 ) -> FirstDifference:
     node = new.nodes[at]
     around = new.callers_of(at)
     callers, iterations = tuple(each for each, _ in around), tuple(times for _, times in around)
     if counterpart is None:
-        return FirstDifference(node.instruction, _place(node), callers, iterations, evidence)
+        return FirstDifference(node.instruction, _place(node, 0), callers, iterations, evidence)
+    device = new.device_apart(at, old, counterpart)
     instruction, other = node.instruction, counterpart.instruction
     if scalar_difference is not None:
         called = zip(other.called_computations, instruction.called_computations, strict=False)
@@ -109,7 +170,8 @@ def _difference_at(
         if inner is not None:
             callers, iterations = (*callers, instruction), (*iterations, 0)
             instruction, other = inner
-    return FirstDifference(instruction, _place(node), callers, iterations, evidence, other, _place(counterpart))
+    places = _place(node, device), _place(counterpart, device)
+    return FirstDifference(instruction, places[0], callers, iterations, evidence, other, places[1])
 
 
 def _repaired(found: FirstDifference, variant: Variant, scalar_difference: ScalarDifference | None) -> FirstDifference:
@@ -124,25 +186,47 @@ def _repaired(found: FirstDifference, variant: Variant, scalar_difference: Scala
     return replace(found, instruction=inner[0], counterpart=inner[1], callers=callers, iterations=iterations)
 
 
-def _place(node: Node) -> Place:
-    return Place(node.instruction, node.device, node.execution)
+def _place(node: Node, device: int) -> Place:
+    return Place(node.instruction, device, node.execution)
 
 
 def _by_pairs(old: Trace, new: Trace, pairs: Mapping[Instruction, Instruction]) -> tuple[int, Node] | None:
     """The first execution with the operands of its counterpart, and another result."""
-    olds = {(node.instruction, node.device, node.execution): node for node in old.nodes}
+    olds = {(node.instruction, node.execution): node for node in old.nodes}
     small: tuple[int, Node] | None = None
     for at, node in enumerate(new.nodes):
         other = pairs.get(node.instruction)
-        counterpart = None if other is None else olds.get((other, node.device, node.execution))
+        counterpart = None if other is None else olds.get((other, node.execution))
         if counterpart is None:
             continue
         if _fine(node.results) == _fine(counterpart.results) or _given(node) != _given(counterpart):
             continue
+        found = (at, counterpart) if not node.is_passing else _inside(old, new, at, counterpart)
+        if found is None:
+            continue
         if [each.ordered for each in node.results] != [each.ordered for each in counterpart.results]:
-            return at, counterpart
-        small = small or (at, counterpart)
+            return found
+        small = small or found
     return small
+
+
+def _inside(old: Trace, new: Trace, at: int, counterpart: Node) -> tuple[int, Node] | None:
+    """What made the first result that differs in a call, or in another instruction that hands values on: it has the
+    operands of what made it in the old program, and another opcode, or hands on what that made something of.
+    """
+    node = new.nodes[at]
+    results = zip(node.results, counterpart.results, node.makers, counterpart.makers, strict=False)
+    for mine, theirs, maker, other_maker in results:
+        if mine.fine == theirs.fine or NONE in (maker, other_maker):
+            continue
+        other = old.nodes[other_maker]
+        places = (maker, *range(at - 1, max(maker, at - _MAX_INSIDE), -1))
+        for each in places:
+            inner = new.nodes[each]
+            if mine.fine in _fine(inner.results) and inner.operands and _given(inner) == _given(other):
+                return each, other
+        return None
+    return None
 
 
 def _fine(prints: Sequence[Print]) -> list[int]:

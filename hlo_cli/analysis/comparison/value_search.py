@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
-from hlo_cli.analysis.comparison.applications import Applications, Order, application
 from hlo_cli.analysis.comparison.fingerprints import Print
 from hlo_cli.analysis.comparison.scalar_computations import scalar_difference
 from hlo_cli.analysis.comparison.trace import NONE, Leaf, Node, Trace
@@ -19,6 +18,13 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.operations import ELEMENTWISE
+from hlo_cli.ir.shape import ArrayShape
+
+Order: TypeAlias = Literal["free", "ordered"]
+"""Whether values are the same in any order of their elements, or in one order only."""
+
+Application: TypeAlias = "tuple[int, ...]"
+"""The fingerprints of the operands of an execution, without their order."""
 
 ORDERS: Final[tuple[Order, ...]] = ("free", "ordered")
 """The order of a search: elements may be in any order first, as layouts change it."""
@@ -53,12 +59,13 @@ class ValueSearch:
     ) -> None:
         self._old = old
         self._new = new
-        self._wrong = [at for at in wrong if at != NONE]
+        self.wrong = [at for at in wrong if at != NONE]
         self._pairs = pairs
         self._order: Order = order
         self._applied = Applications(old, new, order)
-        self._known = {self._key(each) for each in _prints(old)} | (old.parts if order == "free" else set())
+        self._known = {self._key(each) for each in _prints(old)} | new.partial
         self._alike: dict[tuple[Computation, Computation], bool] = {}
+        self._placeless = _placeless(new) if new.devices > 1 else [False] * len(new.nodes)
         self._partial = self._partials()
         self._right = self._rightness()
         self._reached = self._reach()
@@ -69,13 +76,26 @@ class ValueSearch:
         found = list(self._suspects())
         return sorted(found, key=lambda each: (-self._reached[each.at].bit_count(), each.rank, each.at))
 
+    def reaches(self, at: int) -> bool:
+        """Whether a wrong result is computed from an execution."""
+        return bool(self._reached[at])
+
+    def is_right(self, at: int) -> bool:
+        """Whether the results of an execution are explained, or exonerated by what is computed from them."""
+        return self._right[at]
+
+    def is_partial(self, at: int) -> bool:
+        """Whether devices have yet to add up the results of an execution."""
+        return any(each.free in self._new.partial for each in self._new.nodes[at].results)
+
     def others(self) -> Iterator[int]:
         """Executions on the way to as many wrong results as any, those with wrong values first, then those whose
         values are found in any program, then those that choose an element of a tuple, then the rest.
         """
         nodes = self._new.nodes
         every = max((each.bit_count() for each in self._reached), default=0)
-        places = [at for at, each in enumerate(self._reached) if each.bit_count() == every]
+        counts = enumerate(self._reached)
+        places = [at for at, each in counts if each.bit_count() == every and not self._placeless[at]]
         yield from (at for at in places if not self._right[at])
         yield from (at for at in places if self._right[at] and _is_weak(nodes[at]))
         yield from (at for at, node in enumerate(nodes) if node.instruction.opcode == opcodes.GET_TUPLE_ELEMENT)
@@ -86,7 +106,7 @@ class ValueSearch:
 
     def _suspects(self) -> Iterator[Suspect]:
         for at, node in enumerate(self._new.nodes):
-            if not self._reached[at] or node.is_passing:
+            if not self._reached[at] or node.is_passing or self._placeless[at]:
                 continue
             if self._right[at]:
                 if (found := self._of_weak(at)) is not None:
@@ -145,9 +165,9 @@ class ValueSearch:
         """Of each execution, the wrong results that are computed from it, as bits; conditions reach all."""
         nodes = self._new.nodes
         reached = [0] * len(nodes)
-        for bit, at in enumerate(self._wrong):
+        for bit, at in enumerate(self.wrong):
             reached[at] |= 1 << bit
-        every = (1 << len(self._wrong)) - 1
+        every = (1 << len(self.wrong)) - 1
         for at in range(len(nodes) - 1, -1, -1):
             node = nodes[at]
             if node.instruction.opcode == opcodes.COMPARE and node.results and node.results[0].size == 1:
@@ -253,6 +273,20 @@ class Partial:
     is_right: bool
 
 
+def _placeless(trace: Trace) -> list[bool]:
+    """Which executions compute integers from constants and the number of the device alone.
+
+    On several devices that is where a part begins or belongs: whole programs have no such values, and what they are for
+    is right or wrong where data moves.
+    """
+    found: list[bool] = []
+    for node in trace.nodes:
+        shape = node.instruction.shape
+        is_index = isinstance(shape, ArrayShape) and shape.element_type.kind in ("signed", "unsigned", "pred")
+        found.append(is_index and all(leaf.maker != NONE and found[leaf.maker] for leaf in node.leaves))
+    return found
+
+
 def _prints(trace: Trace) -> Iterator[Print]:
     for node in trace.nodes:
         yield from node.results
@@ -280,3 +314,93 @@ def _is_weak(node: Node) -> bool:
 def _are_alike(node: Node, other: Node) -> bool:
     one, two = node.instruction.opcode, other.instruction.opcode
     return one == two or {one, two} <= ELEMENTWISE
+
+
+# --- what each program computes from which values ---
+
+
+class Applications:
+    """Finds executions of an old program by their operands, and which results the new program has."""
+
+    def __init__(self, old: Trace, new: Trace, order: Order) -> None:
+        self._order: Order = order
+        self._copies = new.devices if new.devices != old.devices else 1
+        self._executions = {(node.instruction, node.execution): node for node in old.nodes}
+        self._applied: dict[Application, list[Node]] = {}
+        self._partial: dict[tuple[str, int, int, Application], list[Node]] = {}
+        self._results = {value for node in new.nodes for value in values_of(node, order)}
+        self._made = {(application(node, order), values_of(node, order)) for node in new.nodes}
+        seen: set[tuple[str, Application, Application]] = set()
+        for node in old.nodes:
+            key = node.instruction.opcode, application(node, order), values_of(node, order)
+            if node.is_passing or key in seen:
+                continue
+            seen.add(key)
+            self._applied.setdefault(key[1], []).append(node)
+            for at, rest in self._without_one(node):
+                self._partial.setdefault((key[0], len(node.operands), at, rest), []).append(node)
+        self._had = {(given, made) for _, given, made in seen}
+
+    def execution(self, instruction: Instruction, node: Node) -> Node | None:
+        """The execution of an old instruction that has the number of a new one."""
+        return self._executions.get((instruction, node.execution))
+
+    def with_operands(self, node: Node) -> Sequence[Node]:
+        """The old executions with the same operands."""
+        return self._applied.get(application(node, self._order), ()) if node.operands else ()
+
+    def with_other_operand(self, node: Node) -> Iterator[tuple[int, Node]]:
+        """The old executions of the opcode with the same operands but for one, and the position of that."""
+        for place, rest in self._without_one(node):
+            for other in self._partial.get((node.instruction.opcode, len(node.operands), place, rest), ()):
+                yield place, other
+
+    def other_result(self, node: Node) -> Node | None:
+        """An old execution with the same operands, whose result the new program does not have."""
+        sizes = [each.size for each in node.results]
+        for other in self.with_operands(node):
+            if self.is_missing(other) and _fit([each.size for each in other.results], sizes, self._copies):
+                return other
+        return None
+
+    def is_missing(self, other: Node) -> bool:
+        """Whether the new program does not have a result of an old execution."""
+        return any(value not in self._results for value in values_of(other, self._order))
+
+    def is_made(self, other: Node) -> bool:
+        """Whether the new program computes the result of an old execution from the same operands."""
+        return (application(other, self._order), values_of(other, self._order)) in self._made
+
+    def has(self, node: Node) -> bool:
+        """Whether the old program computes the result of a new execution from the same operands."""
+        return (application(node, self._order), values_of(node, self._order)) in self._had
+
+    def _without_one(self, node: Node) -> Iterator[tuple[int, Application]]:
+        """The fingerprints of the other operands, for each operand."""
+        if len(node.operands) < 2:
+            return
+        prints = [[_value(leaf.print, self._order) for leaf in operand] for operand in node.operands]
+        for at in range(len(prints)):
+            yield at, tuple(sorted(each for place, rest in enumerate(prints) if place != at for each in rest))
+
+
+def _fit(old: Sequence[int], new: Sequence[int], copies: int) -> bool:
+    """Whether arrays have the same sizes, or so many more elements as devices may have copies."""
+    return len(old) == len(new) and all(
+        theirs == mine or (theirs and mine % theirs == 0 and copies % (mine // theirs) == 0)
+        for theirs, mine in zip(old, new, strict=True)
+    )
+
+
+def application(node: Node, order: Order) -> Application:
+    """The fingerprints of the operands of an execution, without their order."""
+    return tuple(sorted(_value(leaf.print, order) for leaf in node.leaves))
+
+
+def values_of(node: Node, order: Order) -> Application:
+    """The fingerprints of the results of an execution."""
+    return tuple(_value(each, order) for each in node.results)
+
+
+def _value(each: Print, order: Order) -> int:
+    return each.free if order == "free" else each.ordered

@@ -5,21 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import partial
-from itertools import combinations
-from typing import Final
+from itertools import chain, combinations, islice, permutations
+from math import prod
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
+from hlo_cli.analysis.evaluate.collectives import Exchange, Groups, exchange_of
 from hlo_cli.analysis.evaluate.program import constant
 from hlo_cli.analysis.semantics.number_types import Array, carrier
 from hlo_cli.analysis.semantics.rules import rules
 from hlo_cli.analysis.semantics.values import Computed, Kernel, Value, array_of
+from hlo_cli.analysis.sharding.device_groups import Devices, collective_kind, device_groups, device_pairs
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.window import PaddingConfig, Slice
+from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.operations import BINARY, UNARY
+from hlo_cli.ir.operations import BINARY, PERMUTES, UNARY
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
 
 _DIRECTIONS: Final[Mapping[str, Callable[..., Array]]] = {
@@ -35,18 +39,31 @@ _PLACED: Final = frozenset((opcodes.BROADCAST, opcodes.DOT, opcodes.IOTA, opcode
 _TAKING: Final = frozenset((opcodes.CONCATENATE, opcodes.DOT, opcodes.REDUCE))
 
 
+Exchanging: TypeAlias = "Callable[[Exchange, Sequence[Sequence[Value]]], list[Value]]"
+"""From what an instruction does on all devices, and the operands of each, to the result of each."""
+
+
 @dataclass(frozen=True, slots=True)
 class Variant:
     """Another form of an instruction, in words that go after "with", and what it computes from the kernel as it is.
 
     `computation` is the one that it calls instead of its own, if any. One that `is_unlikely` has another opcode than
-    the name of the instruction begins with, which is that of the opcode that the compiler made it with.
+    the name of the instruction begins with, which is that of the opcode that the compiler made it with. `exchange` is
+    what it does on all devices together, instead of the kernel.
     """
 
     words: str
     kernel: Callable[[Kernel, Sequence[Value]], Value]
     computation: Computation | None = None
     is_unlikely: bool = False
+    exchange: Exchanging | None = None
+
+
+class OnDevices(NamedTuple):
+    """The devices that run a program, and the one that runs now."""
+
+    devices: Devices
+    current: Callable[[], int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +113,15 @@ def _signature(computation: Computation) -> str:
     return " ".join(leaf.element_type.name for leaf in leaves)
 
 
-def variants(instruction: Instruction, computed: Computed, material: Material) -> Iterator[Variant]:
-    """The other forms of an instruction."""
+def variants(
+    instruction: Instruction, computed: Computed, material: Material, on: OnDevices | None = None
+) -> Iterator[Variant]:
+    """The other forms of an instruction; on several devices, also of what they exchange."""
     opcode, shape = instruction.opcode, instruction.shape
+    if on is not None:
+        yield from _on_devices(instruction, computed, on)
+    if collective_kind(opcode) is not None:
+        return
     if len(instruction.called_computations) == 1:
         yield from _calls(instruction, computed, material)
     if opcode == opcodes.GET_TUPLE_ELEMENT:
@@ -240,3 +263,190 @@ def _slices(instruction: Instruction, taken: Slice) -> Iterator[Variant]:
 
 def _ranges(ranges: tuple[slice, ...]) -> Callable[[Kernel, Sequence[Value]], Value]:
     return lambda kernel, operands: array_of(operands[0])[ranges]
+
+
+# --- other forms of what devices exchange ---
+
+_MAX_ORDERS: Final = 64
+_SUMMING: Final = frozenset((opcodes.DOT, opcodes.REDUCE, opcodes.CONVOLUTION, opcodes.SCATTER, opcodes.FUSION))
+"""Opcodes after which compilers add up what the devices have computed of a sum."""
+
+
+def _on_devices(instruction: Instruction, computed: Computed, on: OnDevices) -> Iterator[Variant]:
+    devices, kind = on.devices, collective_kind(instruction.opcode)
+    if kind in PERMUTES:
+        own = device_pairs(instruction, devices)
+        for pairs in _other_pairs(own, devices.count):
+            is_idle = all(source == target for source, target in pairs)
+            words = "no exchange" if is_idle else f"source_target_pairs={_braces(pairs)}"
+            yield _exchanged(words, exchange_of(instruction, computed, devices, pairs))
+    elif kind is not None:
+        groups = device_groups(instruction, devices)
+        if kind == opcodes.ALL_REDUCE:
+            yield _exchanged("no all-reduce", lambda given: list(map(_unreduced, given)))
+        for other in _other_groups(groups, devices.count, is_sum=kind == opcodes.ALL_REDUCE):
+            yield _exchanged(f"replica_groups={_braces(other)}", exchange_of(instruction, computed, devices, other))
+    elif instruction.opcode == opcodes.DYNAMIC_SLICE:
+        yield from _other_starts(instruction, on)
+    elif instruction.opcode in _SUMMING and _is_float_array(instruction.shape):
+        for groups in _other_groups((), devices.count, is_sum=True):
+            yield Variant(f"an all-reduce over {_braces(groups)} after it", _always_own, exchange=_summed(groups))
+
+
+def _is_float_array(shape: Shape) -> bool:
+    return isinstance(shape, ArrayShape) and _is_real_or_complex(shape)
+
+
+def _exchanged(words: str, exchange: Exchange) -> Variant:
+    return Variant(words, _always_own, exchange=lambda own, given: exchange(given))
+
+
+def _always_own(kernel: Kernel, operands: Sequence[Value]) -> Value:
+    return kernel(*operands)
+
+
+def _unreduced(operands: Sequence[Value]) -> Value:
+    return operands[0] if len(operands) == 1 else tuple(operands)
+
+
+def _summed(groups: Groups) -> Exchanging:
+    def exchange(own: Exchange, given: Sequence[Sequence[Value]]) -> list[Value]:
+        found = own(given)
+        for group in groups:
+            total = np.sum([array_of(found[device]) for device in group], axis=0)
+            for device in group:
+                found[device] = total
+        return found
+
+    return exchange
+
+
+def _braces(lists: Groups) -> str:
+    return "{" + ",".join(index_text(tuple(each)) for each in lists) + "}"
+
+
+def _axes(count: int) -> list[int]:
+    """The sizes of a mesh of so many devices with as many axes as there can be: the prime factors."""
+    found, factor = [], 2
+    while count > 1:
+        while count % factor == 0:
+            found.append(factor)
+            count //= factor
+        factor += 1
+    return found
+
+
+def _over(axes: Sequence[int], count: int) -> list[tuple[int, ...]]:
+    """The groups of devices that differ along some axes of the finest mesh, in the order of these axes."""
+    mesh = np.arange(count).reshape(_axes(count))
+    rest = [each for each in range(mesh.ndim) if each not in axes]
+    rows = mesh.transpose(*rest, *axes).reshape(-1, prod(mesh.shape[each] for each in axes))
+    return [tuple(map(int, row)) for row in rows]
+
+
+def _other_groups(own: Groups, count: int, *, is_sum: bool) -> Iterator[Groups]:
+    """Groups over each set of axes of the finest mesh; of the same size, and in each order, if results depend on it."""
+    number, seen = len(_axes(count)), {tuple(map(tuple, own))}
+    arrange = combinations if is_sum else permutations
+    orders = (axes for length in range(1, number + 1) for axes in arrange(range(number), length))
+    for axes in islice(orders, _MAX_ORDERS):
+        groups = tuple(_over(axes, count))
+        if groups not in seen and (is_sum or len(groups[0]) == len(own[0])):
+            seen.add(groups)
+            yield groups
+
+
+def _other_pairs(own: Groups, count: int) -> Iterator[Groups]:
+    """The identity, the way back, rings and lines along axes, exchanged axes, the own pairs with a change or two."""
+    seen = {tuple(sorted(map(tuple, own)))}
+    for pairs in chain(_regular_pairs(own, count), _changed_pairs(own, count)):
+        found = tuple(sorted(map(tuple, pairs)))
+        if found not in seen and len(dict(found)) == len(found):
+            seen.add(found)
+            yield found
+
+
+def _regular_pairs(own: Groups, count: int) -> Iterator[Groups]:
+    yield [(device, device) for device in range(count)]
+    yield [(target, source) for source, target in own]
+    sizes = _axes(count)
+    for length in range(1, len(sizes) + 1):
+        for axes in combinations(range(len(sizes)), length):
+            groups = _over(axes, count)
+            for by in range(1, len(groups[0])):
+                yield [(group[at], group[(at + by) % len(group)]) for group in groups for at in range(len(group))]
+            for by in (1, -1):
+                yield [
+                    (group[at], group[at + by])
+                    for group in groups
+                    for at in range(len(group))
+                    if 0 <= at + by < len(group)
+                ]
+    mesh = np.arange(count).reshape(sizes)
+    for order in islice(permutations(range(len(sizes))), 1, _MAX_ORDERS):
+        if [sizes[each] for each in order] == sizes:
+            yield [(source, int(target)) for source, target in enumerate(mesh.transpose(order).reshape(-1))]
+
+
+def _changed_pairs(own: Groups, count: int) -> Iterator[Groups]:
+    sources, targets = ({each[at] for each in own} for at in (0, 1))
+    for at, (source, target) in enumerate(own):
+        rest = [*own[:at], *own[at + 1 :]]
+        for free in range(count):
+            if free not in targets:
+                yield [*rest, (source, free)]
+            if free not in sources:
+                yield [*rest, (free, target)]
+    for i, j in combinations(range(len(own)), 2):
+        rest = [each for at, each in enumerate(own) if at not in (i, j)]
+        yield [*rest, (own[i][0], own[j][1]), (own[j][0], own[i][1])]
+
+
+def _other_starts(instruction: Instruction, on: OnDevices) -> Iterator[Variant]:
+    """Slices whose start is the place of a device along axes of the finest mesh, as partitioners take them.
+
+    Small arrays of integers are tables of such places, and not what is divided.
+    """
+    given, count = instruction.operand_shape(0), on.devices.count
+    assert isinstance(given, ArrayShape)
+    assert isinstance(instruction.shape, ArrayShape)
+    if given.elements <= count and not _is_real_or_complex(given):
+        return
+    number = len(_axes(count))
+    for at, (whole, size) in enumerate(zip(given.dimensions, instruction.shape.dimensions, strict=True)):
+        if not size or whole % size or whole == size:
+            continue
+        orders = (axes for length in range(1, number + 1) for axes in permutations(range(number), length))
+        for axes in islice(orders, _MAX_ORDERS):
+            groups = _over(axes, count)
+            if len(groups[0]) == whole // size:
+                starts = {device: size * place for group in groups for place, device in enumerate(group)}
+                listed = ",".join(str(starts[device]) for device in range(count))
+                yield Variant(f"start {{{listed}}} along dimension {at}", _starting(at, starts, on.current))
+
+
+def _starting(
+    at: int, starts: Mapping[int, int], current: Callable[[], int]
+) -> Callable[[Kernel, Sequence[Value]], Value]:
+    def kernel(own: Kernel, operands: Sequence[Value]) -> Value:
+        changed = list(operands)
+        changed[at + 1] = np.asarray(starts[current()], array_of(operands[at + 1]).dtype)
+        return own(*changed)
+
+    return kernel
+
+
+# --- the values of another program ---
+
+
+def graft_of(values: Mapping[tuple[int, int], Value], current: Callable[[], int]) -> Variant:
+    """The values of the other program in place of those of an instruction, by device and execution."""
+    executions: dict[int, int] = {}
+
+    def kernel(own: Kernel, operands: Sequence[Value]) -> Value:
+        device = current()
+        execution = executions.get(device, 0)
+        executions[device] = execution + 1
+        return values[device, execution]
+
+    return Variant("the values of the first module", kernel)

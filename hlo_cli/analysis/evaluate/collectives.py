@@ -23,14 +23,19 @@ from hlo_cli.source import HloError
 Exchange: TypeAlias = "Callable[[Sequence[Sequence[Value]]], list[Value]]"
 """From the operands of each device to the result of each."""
 
+Groups: TypeAlias = "Sequence[Sequence[int]]"
+"""The members of each group, or the source and the target of each pair, as flattened ids."""
 
-def exchange_of(instruction: Instruction, computed: Computed, devices: Devices) -> Exchange:
-    """The exchange that a collective, or the start of one, carries out."""
+
+def exchange_of(
+    instruction: Instruction, computed: Computed, devices: Devices, members: Groups | None = None
+) -> Exchange:
+    """The exchange that a collective, or the start of one, carries out; `members` are other groups or pairs."""
     kind = collective_kind(instruction.opcode) or instruction.opcode
     if kind in PERMUTES:
-        run = _permute(instruction, devices)
+        run = _permute(instruction, devices, members)
     else:
-        groups = device_groups(instruction, devices)
+        groups = members or device_groups(instruction, devices)
         run = _EXCHANGES.get(kind, _broadcast)(instruction, computed, tuple(groups), devices.count)
     if kind == instruction.opcode:
         return run
@@ -83,9 +88,6 @@ def _all_gather(instruction: Instruction, computed: Computed, groups: Groups, co
         return [whole] * len(parts)
 
     return _by_operand(groups, count, combine)
-
-
-Groups: TypeAlias = "Sequence[Sequence[int]]"
 
 
 def _reduced(instruction: Instruction, computed: Computed) -> Callable[[list[Array], int], Array]:
@@ -168,9 +170,9 @@ def _ragged(instruction: Instruction, computed: Computed, groups: Groups, count:
     return run
 
 
-def _permute(instruction: Instruction, devices: Devices) -> Exchange:
+def _permute(instruction: Instruction, devices: Devices, members: Groups | None = None) -> Exchange:
     """What each target is sent, of every operand; a device that nobody sends to gets zeros."""
-    pairs = device_pairs(instruction, devices)
+    pairs = members or device_pairs(instruction, devices)
     if _slice_sizes(instruction):
         return _permute_in_place(instruction, pairs)
 
@@ -188,7 +190,7 @@ def _slice_sizes(instruction: Instruction) -> tuple[tuple[int, ...], ...]:
     return instruction.integer_lists("slice_sizes") or ()
 
 
-def _permute_in_place(instruction: Instruction, pairs: Sequence[tuple[int, int]]) -> Exchange:
+def _permute_in_place(instruction: Instruction, pairs: Groups) -> Exchange:
     """The output of each device, with the slice that it was sent; HloError where XLA's documents leave the place open.
 
     That is for several slices, as no pair names its slice, and where sender and receiver have other output offsets.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
+from typing import Final
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from hlo_cli.analysis.evaluate.fused_collectives import fused_part, inputs_of
 from hlo_cli.analysis.evaluate.program import MISFITS, Program, misfit
 from hlo_cli.analysis.semantics.asynchronous import start_of
 from hlo_cli.analysis.semantics.control import called, iterations_error
-from hlo_cli.analysis.semantics.values import Form, Value, form_of, has_form
+from hlo_cli.analysis.semantics.values import Form, Kernel, Value, form_of, has_form
 from hlo_cli.analysis.sharding.device_groups import Devices, collective_kind
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
@@ -86,8 +87,12 @@ class DeviceProgram:
             self._functions[computation] = self._compiled(computation)
         return self._functions[computation]
 
+    def is_lockstep(self, computation: Computation) -> bool:
+        """Whether all devices run a computation together; else one after another, which may go different ways."""
+        return needs_devices(computation)
+
     def _compiled(self, computation: Computation) -> Lockstep:
-        if not needs_devices(computation):
+        if not self.is_lockstep(computation):
             single = self.program.function(computation)
             return self._one_by_one(single)
         slots = {instruction: at for at, instruction in enumerate(computation.instructions)}
@@ -157,15 +162,43 @@ class DeviceProgram:
         if (part := fused_part(instruction, self.program)) is not None:
             return part
         if collective_kind(opcode) is not None:
-            return _selecting(instruction, exchange_of(instruction, self.program, self.devices))
+            return _selecting(instruction, _renewed(exchange_of(instruction, self.program, self.devices)))
         if (start := _start_of(instruction)) is not None:
             return lambda given: [done_value(start, each[0]) for each in given]
         if opcode.endswith("-update") and _meets_in(begin := start_of(instruction)):
             return _selecting(instruction, self._updating(begin))
-        if any(map(needs_devices, instruction.called_computations)):
+        if any(map(self.is_lockstep, instruction.called_computations)):
             return _selecting(instruction, self._calling(instruction))
         kernel = self.program.kernel(instruction)
-        return self._one_by_one(lambda each: kernel(*each))
+        return self._once_for_equal(kernel) if self._is_pure(instruction) else self._one_by_one(lambda e: kernel(*e))
+
+    def _is_pure(self, instruction: Instruction) -> bool:
+        """Whether equal operands give equal results, and nobody has to see what happens inside."""
+        if instruction.opcode in _OWN_STATE:
+            return False
+        if not instruction.called_computations or instruction.opcode in _REGIONS:
+            return True
+        [called, *others] = instruction.called_computations
+        is_simple = not others and all(
+            each.opcode not in _OWN_STATE and not each.called_computations for each in called.instructions
+        )
+        return instruction.opcode == opcodes.FUSION and is_simple and not self.program.is_seen(called)
+
+    def _once_for_equal(self, kernel: Kernel) -> Lockstep:
+        """Computes a value once for all devices that have the same operands, such as weights that all have whole."""
+
+        def run(given: Sequence[Sequence[Value]]) -> list[Value]:
+            known: dict[tuple[int, ...], Value] = {}
+            found = []
+            for device, each in enumerate(given):
+                key = tuple(map(id, each))
+                if key not in known:
+                    self.program.device = device
+                    known[key] = kernel(*each)
+                found.append(known[key])
+            return found
+
+        return run
 
     def _ids(self, instruction: Instruction) -> Lockstep:
         partitions = self.devices.partitions
@@ -256,6 +289,32 @@ def _agreed(instruction: Instruction, values: Sequence[Value]) -> int:
             instruction.span,
         )
     return found.pop()
+
+
+_OWN_STATE: Final = frozenset(
+    (
+        opcodes.CUSTOM_CALL, opcodes.INFEED, opcodes.OUTFEED, opcodes.RNG, opcodes.RNG_GET_AND_UPDATE_STATE,
+        opcodes.SEND, opcodes.RECV,
+    )
+)  # fmt: skip
+"""Opcodes whose results may be other ones the next time, or on another device, although the operands are the same."""
+
+
+_REGIONS: Final = frozenset(
+    (opcodes.REDUCE, opcodes.REDUCE_WINDOW, opcodes.SCATTER, opcodes.SELECT_AND_SCATTER, opcodes.SORT, opcodes.MAP)
+)
+"""Opcodes that call computations of scalars, whose values no observer sees."""
+
+
+def _renewed(run: Lockstep) -> Lockstep:
+    """An exchange whose results are arrays of their own, even where a device gets what it had, or another one sent."""
+
+    def view(value: Value) -> Value:
+        if isinstance(value, tuple):
+            return tuple(map(view, value))
+        return value.view() if isinstance(value, np.ndarray) else value
+
+    return lambda given: list(map(view, run(given)))
 
 
 def _start_of(instruction: Instruction) -> Instruction | None:

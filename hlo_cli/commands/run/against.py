@@ -84,6 +84,7 @@ def report_of_comparison(
         notes=(
             *_notes_on_tolerance(found),
             *_notes_on_nan(compared),
+            *_notes_on_cause(compared),
             *notes_on_arguments(options),
             *_notes_on_choices(compared),
             *notes_on_draws(old.module, new.module),
@@ -160,6 +161,15 @@ def _notes_on_choices(compared: RunComparison) -> tuple[Diagnostic, ...]:
         return ()
     words = f"results agree with the arguments of the seed; these are of set {choice.number + 1}: {choice.words}"
     return (Diagnostic("note", words),)
+
+
+def _notes_on_cause(compared: RunComparison) -> tuple[Diagnostic, ...]:
+    """That no instruction is named, if results differ and nothing proves which is the cause."""
+    if compared.first_difference is not None or compared.verdict not in ("approximation", "different"):
+        return ()
+    return (
+        Diagnostic("note", "no instruction is named: no change of a single one was found that makes all results agree"),
+    )
 
 
 def _missing_table(coverage: Coverage, modules: Sequence[Module]) -> tuple[Table, ...]:

@@ -64,16 +64,17 @@ def evidence_of(difference: FirstDifference) -> str:
         case "operands":
             return "the first module computes another value from the same operands"
         case "repair":
-            return f"with {difference.repair} in its place, all results agree"
+            where = "" if difference.repair.endswith(" after it") else " in its place"
+            return f"with {difference.repair}{where}, all results agree"
         case "counterpart":
             return "the operands are right, and the value of its counterpart is missing; one of its users may be wrong"
         case _:
             return "the operands are right, and the first module does not have its value; one of its users may be wrong"
 
 
-def difference_numbers(difference: FirstDifference | None, new: Module) -> dict[str, Cell]:
+def difference_numbers(difference: FirstDifference | None, new: Module | None) -> dict[str, Cell]:
     """The same for programs."""
-    if difference is None:
+    if difference is None or new is None:
         return {"first_difference": None}
     instruction, other = difference.instruction, difference.counterpart
     span = instruction.span

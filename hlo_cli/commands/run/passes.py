@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from hlo_cli.analysis.comparison.compare import Distance, Verdict, verdict_of
-from hlo_cli.analysis.comparison.comparison import compare_once, revealing_choices
+from hlo_cli.analysis.comparison.comparison import compare_once, compare_runs, revealing_choices
 from hlo_cli.analysis.comparison.coverage import Choice, missing_in
+from hlo_cli.analysis.comparison.first_difference import FirstDifference
 from hlo_cli.analysis.evaluate.arguments import Ranges, argument_ranges
 from hlo_cli.analysis.evaluate.host import Stub, check_outfeeds
 from hlo_cli.analysis.evaluate.run import Run, run
@@ -18,6 +19,7 @@ from hlo_cli.commands.run.arguments import arguments_of
 from hlo_cli.commands.run.distances import EXACT, MEANING, VERDICT, WIDENED, distance_cells
 from hlo_cli.commands.run.notes import notes_on_arguments
 from hlo_cli.commands.run.options import RunOptions
+from hlo_cli.commands.run.parts import difference_facts, difference_numbers
 from hlo_cli.commands.run.stubs import feed_from, stubs_from
 from hlo_cli.commands.shared.io_options import InputOptions
 from hlo_cli.inputs.input import read_inputs
@@ -46,6 +48,8 @@ _COLUMNS: Final = (
 _SAME: Final = ("rounding", "unknown")
 _LISTED: Final = 3
 """The largest number of names in a sentence, so that it fits a line."""
+_WRONG: Final = ("approximation", "different")
+"""The verdicts that have a cause to look for."""
 
 Pair = tuple[Run, Run]
 
@@ -59,6 +63,48 @@ def report_of_passes(
             "--passes requires a directory of per-pass dumps",
             hint="create them with XLA_FLAGS='--xla_dump_to=DIR --xla_dump_hlo_pass_re=.*'",
         )
+    found = _changes(arguments[0], reading, options, quiet=quiet)
+    cause, count = found.cause, found.dumps - len(found.refused)
+    missing = () if options.allow_uncovered else found.coverage.missing
+    return Report(
+        "run",
+        _answer(count, found.rows, found.verdicts, missing, cause),
+        version=1,
+        numbers={
+            "dumps": count,
+            "skipped": len(found.refused),
+            "changing": sum(verdict != "unknown" for verdict in found.verdicts),
+            "same": all(verdict in ("identical", "rounding") for verdict in found.verdicts) and not missing,
+            "argument_sets": 1 + len(found.coverage.choices),
+            "not_run": found.coverage.missing,
+            **(difference_numbers(None, None) if cause is None else difference_numbers(cause.difference, cause.new)),
+        },
+        parts=(
+            Table("passes", _COLUMNS, tuple(found.rows), noun="passes"),
+            *(() if cause is None else (difference_facts(cause.difference, cause.old, cause.new),)),
+        ),
+        notes=(
+            Diagnostic("note", "widened: every float is an f64 that is never rounded"),
+            *notes_on_arguments(options),
+            *_skipped(found.refused),
+        ),
+        input={"path": arguments[0]},
+    )
+
+
+class _Changes(NamedTuple):
+    """A row and a verdict for each pass that changes results, the dumps that were refused, and the first cause."""
+
+    dumps: int
+    rows: Sequence[Row]
+    verdicts: Sequence[Verdict]
+    refused: Sequence[tuple[str, HloError]]
+    cause: _Cause | None
+    coverage: _Coverage
+
+
+def _changes(folder: str, reading: InputOptions, options: RunOptions, *, quiet: bool) -> _Changes:
+    """Runs the dumps of a folder in order; HloError if none can be evaluated."""
     stubs, feed = stubs_from(options.stub), feed_from(options.feed)
     rows: list[Row] = []
     verdicts: list[Verdict] = []
@@ -67,9 +113,10 @@ def report_of_passes(
     first: Module | None = None
     before: tuple[Module, Pair, str] | None = None
     coverage = _Coverage(options)
-    dumps = pass_dumps(arguments[0], reading)
+    cause: _Cause | None = None
+    dumps = pass_dumps(folder, reading)
     for file_name, dump in watched(dumps, len(dumps), "pass dumps", quiet=quiet):
-        module = read_input(read_inputs([os.path.join(arguments[0], file_name)])[0])
+        module = read_input(read_inputs([os.path.join(folder, file_name)])[0])
         chosen = _root_sharding(module) or chosen
         if module.spmd_output_sharding is None:
             module.spmd_output_sharding = chosen
@@ -90,42 +137,41 @@ def report_of_passes(
                 number, name, _ = pass_between(before[2], dump.stage)
                 rows.append((number, name, *distance_cells(found), MEANING[verdict], dump.stage))
                 verdicts.append(verdict)
+            if verdict in _WRONG and cause is None:
+                cause = _cause(before[0], module, options, stubs, feed)
         before = before[0] if before is not None and is_same else module, runs, dump.stage
     if refused and before is None:
         raise refused[0][1]
-    return _report(arguments[0], len(dumps), rows, verdicts, refused, coverage, options)
+    return _Changes(len(dumps), rows, verdicts, refused, cause, coverage)
 
 
-def _report(
-    folder: str,
-    count: int,
-    rows: Sequence[Row],
-    verdicts: Sequence[Verdict],
-    refused: Sequence[tuple[str, HloError]],
-    coverage: _Coverage,
-    options: RunOptions,
-) -> Report:
-    missing = () if options.allow_uncovered else coverage.missing
-    return Report(
-        "run",
-        _answer(count - len(refused), rows, verdicts, missing),
-        version=1,
-        numbers={
-            "dumps": count - len(refused),
-            "skipped": len(refused),
-            "changing": sum(verdict != "unknown" for verdict in verdicts),
-            "same": all(verdict in ("identical", "rounding") for verdict in verdicts) and not missing,
-            "argument_sets": 1 + len(coverage.choices),
-            "not_run": coverage.missing,
-        },
-        parts=(Table("passes", _COLUMNS, tuple(rows), noun="passes"),),
-        notes=(
-            Diagnostic("note", "widened: every float is an f64 that is never rounded"),
-            *notes_on_arguments(options),
-            *_skipped(refused),
-        ),
-        input={"path": folder},
-    )
+class _Cause(NamedTuple):
+    """The first instruction that differs between the dumps before and after the first pass that changes results."""
+
+    difference: FirstDifference
+    old: Module
+    new: Module
+
+
+def _cause(
+    old: Module, new: Module, options: RunOptions, stubs: Mapping[str, Stub], feed: Sequence[Array] | None
+) -> _Cause | None:
+    """None if no instruction can be shown to be the cause, or both modules together exceed the limits."""
+    try:
+        compared = compare_runs(
+            old,
+            new,
+            arguments_of(options, old),
+            seed=options.seed,
+            devices=options.devices,
+            limits=options.limits,
+            stubs=stubs,
+            feed=feed,
+        )
+    except HloError:
+        return None
+    difference = compared.first_difference
+    return None if difference is None else _Cause(difference, old, new)
 
 
 def _root_sharding(module: Module) -> AnySharding | None:
@@ -248,7 +294,9 @@ def _compared(
     return tuple(found)
 
 
-def _answer(count: int, rows: Sequence[Row], verdicts: Sequence[Verdict], missing: Sequence[str]) -> str:
+def _answer(
+    count: int, rows: Sequence[Row], verdicts: Sequence[Verdict], missing: Sequence[str], cause: _Cause | None
+) -> str:
     dumps = format_count(count, "pass dumps")
     if missing and all(verdict in ("identical", "rounding") for verdict in verdicts):
         more = f" and {len(missing) - _LISTED} others" if len(missing) > _LISTED else ""
@@ -264,4 +312,5 @@ def _answer(count: int, rows: Sequence[Row], verdicts: Sequence[Verdict], missin
             return f"{dumps} are one program{words}"
         row = rows[verdicts.index("unknown")]
         return f"No differences in {dumps}, but the place of results on devices is unknown at {row[1]}{words}"
-    return f"{dumps} are not one program: the results change at {different[1]}"
+    first = "" if cause is None else f", first at {cause.difference.instruction.name}"
+    return f"{dumps} are not one program: the results change at {different[1]}{first}"
