@@ -123,6 +123,14 @@ def test_loops_that_seed_0_does_not_enter_are_compared() -> None:
     assert compare_runs(*changed(text, "sine(x)", "cosine(x)")).verdict == "different"
 
 
+def test_rows_beyond_a_small_size_are_compared() -> None:
+    """With seed 0, the dynamic dimension has three rows at most."""
+    text = """ENTRY e { x = f32[8] parameter(0)  n = s32[] parameter(1)  m = s32[8] iota(), iota_dimension=0  k = s32[] constant(5)
+      kb = s32[8] broadcast(k), dimensions={}  left = pred[8] compare(m, kb), direction=LT  s = f32[8] sine(x)  c = f32[8] tanh(x)
+      y = f32[8] select(left, s, c)  ROOT r = f32[<=8] set-dimension-size(y, n), dimensions={0} }"""
+    assert compare_runs(*changed(text, "tanh(x)", "cosine(x)")).verdict == "different"
+
+
 DEAD = BRANCHES.replace("GIVEN", "q = pred[] parameter(0)  p = pred[] constant(true)")
 
 
