@@ -98,15 +98,23 @@ class _Deciding(NamedTuple):
 
 
 def _deciding(module: Module, missing: Sequence[Computation]) -> _Deciding:
+    callers = _callers(module)
+    return _sources(module, [each for one in missing for caller in callers.get(one, ()) for each in _decisions(caller)])
+
+
+def _callers(module: Module) -> Mapping[Computation, Sequence[Instruction]]:
     callers: dict[Computation, list[Instruction]] = {}
     for computation in executions_of(module):
         for instruction in computation.instructions:
             for each in instruction.called_computations:
                 callers.setdefault(each, []).append(instruction)
-    pending: list[tuple[Instruction, int | None]] = []
-    for each in missing:
-        for caller in callers.get(each, ()):
-            pending += _decisions(caller)
+    return callers
+
+
+def _sources(module: Module, values: Iterable[tuple[Instruction, int | None]]) -> _Deciding:
+    """The parameters of the entry, and the constants, that values are computed of."""
+    callers = _callers(module)
+    pending = list(values)
     seen = set(pending)
     parameters: set[int] = set()
     constants: dict[str, list[float]] = {}
@@ -202,6 +210,7 @@ class Choice:
     is_positive: bool = False
     factor: float = 1.0
     bounds: tuple[int, ...] = ()
+    sizes: tuple[tuple[int, int], ...] = ()
     way: int = 0
     deciding: frozenset[int] = frozenset()
     floats: tuple[float, ...] = ()
@@ -227,6 +236,8 @@ class Choice:
                 is_set = place is not None
                 return np.full(array.shape, bool(self.way >> (place or 0) & 1)) if is_set else ~array
             case "i" | "u":
+                if (size := dict(self.sizes).get(at)) is not None:
+                    return np.full(array.shape, size, array.dtype)
                 if place is not None and self.integers:
                     return self._integers(array, place)
                 return self._near_bounds(array, at) if self.bounds else array
@@ -299,6 +310,8 @@ def choices(
     yield Choice(number + 1, seed + 1, "large floats", factor=_LARGE)
     yield Choice(number + 2, seed + 2, "small floats", factor=1 / _LARGE)
     yield Choice(number + 3, seed + 3, f"seed {seed + 3}")
+    if sizes := _full_sizes(modules):
+        yield Choice(number + 4, seed + 4, "dimensions of their largest sizes", sizes=sizes)
     if not _has_sizes(modules):
         for more, (where, by) in enumerate((("at", (0,)), ("above", (0, 1)), ("below", (0, -1)))):
             bounds = _bounds(modules, by)
@@ -336,10 +349,36 @@ def _integer(operand: Instruction) -> Iterator[int]:
     yield from (int(value) for value in constants.get("integer", ()) if abs(value) <= _MAX_BOUND)
 
 
+def _full_sizes(modules: Sequence[Module]) -> tuple[tuple[int, int], ...]:
+    """The parameters that are sizes of dynamic dimensions, each with the smallest of their bounds: with them, all
+    elements are there to be compared.
+    """
+    found: dict[int, int] = {}
+    for module in modules:
+        for computation in executions_of(module):
+            for each in computation.instructions:
+                for operand, bound in _sizes_of(each):
+                    for number in _sources(module, [(operand, None)]).parameters:
+                        found[number] = min(bound, found.get(number, bound))
+    return tuple(sorted(found.items()))
+
+
+def _sizes_of(instruction: Instruction) -> Iterator[tuple[Instruction, int]]:
+    """The operands that are sizes of the result at run time, with their bounds."""
+    shape = instruction.shape
+    if not isinstance(shape, ArrayShape):
+        return
+    if instruction.opcode == opcodes.SET_DIMENSION_SIZE:
+        for dimension in instruction.integers("dimensions"):
+            yield instruction.operands[1], shape.dimensions[dimension]
+    elif instruction.attribute("custom_call_target") == '"SliceToDynamic"':
+        yield from zip(instruction.operands[1:], shape.dimensions, strict=False)
+
+
 def _has_sizes(modules: Sequence[Module]) -> bool:
     """Whether a number is the size of a dimension: what a size above its bound does is undefined."""
     return any(
-        each.opcode == "set-dimension-size" or each.opcode == opcodes.CUSTOM_CALL
+        each.opcode == opcodes.SET_DIMENSION_SIZE or each.opcode == opcodes.CUSTOM_CALL
         for module in modules
         for computation in module.computations
         for each in computation.instructions
