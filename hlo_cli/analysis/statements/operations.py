@@ -88,15 +88,16 @@ def is_movement(statement: OperationChange) -> bool:
 
 def find_remainders(evidence: Evidence) -> None:
     """A draft for each group of instructions of one module only that hang together and that nothing explains."""
-    groups: list[list[Instruction]] = []
+    alike: dict[tuple[bool, tuple[tuple[str, int], ...]], list[Instruction]] = {}
     for is_added in (True, False):
         left = dict.fromkeys(evidence.unowned(is_added=is_added))
         while left:
             first = next(iter(left))
             group = evidence.connected([first], left.__contains__, is_added=is_added)
-            groups.append(group)
+            alike.setdefault((is_added, tally(group)), []).extend(group)
             for each in group:
                 del left[each]
+    groups = list(alike.values())
     if len(groups) > _MOST_GROUPS:
         groups = [[each for group in groups for each in group]]
     for group in groups:
