@@ -650,8 +650,8 @@ SAME = {
 @pytest.mark.parametrize("name", SAME)
 def test_the_same_program(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """It is said only if all was compared; names alone are said, and are a difference of texts only."""
-    (text, *edit), options, answer, exact = SAME[name]
-    paths = write(tmp_path, parse_module(text), parse_module(text.replace(*edit)))
+    (text, old, new), options, answer, exact = SAME[name]
+    paths = write(tmp_path, parse_module(text), parse_module(text.replace(old, new)))
     assert main(["diff", *paths, *options, "--exit-code", "--format", "screen"], standalone=False) == 0
     out, err = capsys.readouterr()
     assert " ".join(out.split()).startswith(answer)

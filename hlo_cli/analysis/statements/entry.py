@@ -378,8 +378,12 @@ def _claim_value(evidence: Evidence, draft: Draft, value: Instruction, *, is_add
 
 def _only_used_by(evidence: Evidence, value: Instruction, *, is_added: bool) -> Iterable[Instruction]:
     """Yields instructions of one module only that compute a value and nothing else, with what they call."""
-    free = set(evidence.unowned(is_added=is_added))
-    if value not in free:
+    alone = evidence.added if is_added else evidence.removed
+
+    def is_free(each: Instruction) -> bool:
+        return each in alone and each not in evidence.owner
+
+    if not is_free(value):
         return
     root = value.computation.root
     found = {value}
@@ -388,10 +392,10 @@ def _only_used_by(evidence: Evidence, value: Instruction, *, is_added: bool) -> 
         each = todo.pop()
         yield each
         for called in each.called_computations:
-            yield from (inner for inner in called.instructions if inner in free)
+            yield from (inner for inner in called.instructions if is_free(inner))
         for operand in each.operands:
             users = evidence.users(operand, is_added=is_added)
-            if operand in free and operand not in found and all(u in found or u is root for u in users):
+            if is_free(operand) and operand not in found and all(u in found or u is root for u in users):
                 found.add(operand)
                 todo.append(operand)
 

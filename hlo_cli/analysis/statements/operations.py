@@ -13,6 +13,7 @@ from hlo_cli.analysis.statements.entry import ARGUMENTS
 from hlo_cli.analysis.statements.evidence import Evidence
 from hlo_cli.analysis.statements.layers import op_name_of
 from hlo_cli.analysis.statements.naming import common_rename
+from hlo_cli.analysis.statements.neighbors import Neighbors
 from hlo_cli.analysis.statements.program import Program
 from hlo_cli.analysis.statements.same_program import name_of_operation
 from hlo_cli.analysis.statements.statement import OperationChange
@@ -78,6 +79,20 @@ def find_operations(evidence: Evidence, old: Program, new: Program, *, has_types
             evidence.claim(whole or evidence.draft(OPERATIONS, OperationChange("")), rest)
 
 
+def _take_connected(first: Instruction, left: set[Instruction], neighbors: Neighbors) -> list[Instruction]:
+    """Takes an instruction and those that hang together with it, in the order of the module."""
+    left.remove(first)
+    todo = [first]
+    found = [first]
+    while todo:
+        for other in neighbors.of(todo.pop()):
+            if other in left:
+                left.remove(other)
+                found.append(other)
+                todo.append(other)
+    return sorted(found, key=lambda each: (each.computation.name, each.index))
+
+
 def is_movement(statement: OperationChange) -> bool:
     """Whether only instructions that move, pad, or convert values, or hold others, were added or removed."""
     if statement.counts:
@@ -88,15 +103,15 @@ def is_movement(statement: OperationChange) -> bool:
 
 def find_remainders(evidence: Evidence) -> None:
     """A draft for each group of instructions of one module only that hang together and that nothing explains."""
-    groups: list[list[Instruction]] = []
+    alike: dict[tuple[bool, tuple[tuple[str, int], ...]], list[Instruction]] = {}
     for is_added in (True, False):
-        left = dict.fromkeys(evidence.unowned(is_added=is_added))
-        while left:
-            first = next(iter(left))
-            group = evidence.connected([first], left.__contains__, is_added=is_added)
-            groups.append(group)
-            for each in group:
-                del left[each]
+        unowned = evidence.unowned(is_added=is_added)
+        left, neighbors = set(unowned), evidence.neighbors(is_added=is_added)
+        for first in unowned:
+            if first in left:
+                group = _take_connected(first, left, neighbors)
+                alike.setdefault((is_added, tally(group)), []).extend(group)
+    groups = list(alike.values())
     if len(groups) > _MOST_GROUPS:
         groups = [[each for group in groups for each in group]]
     for group in groups:

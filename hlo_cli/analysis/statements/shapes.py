@@ -47,6 +47,8 @@ _MOVING: Final = frozenset((opcodes.BITCAST, opcodes.RESHAPE, opcodes.TRANSPOSE,
 _CONVERSION: Final = "convert_element_type"
 """JAX's name of a conversion in op_names."""
 _PASSING: Final = _MOVING | {opcodes.CONVERT, opcodes.FUSION, opcodes.PARAMETER}
+_MOST_REACHED: Final = 256
+"""Instructions that a converted value may pass on its way to a product: each layer passes a weight on by a few."""
 _MOST_MOVES: Final = 32
 """Instructions between a conversion and a product that only move its value: some more than fusions of copies have."""
 _NARROW: Final = ("bf16", "f16", "f8")
@@ -237,12 +239,12 @@ def _unpaired_products(evidence: Evidence) -> Iterator[tuple[Instruction, Instru
     old, new = (
         [each for each in evidence.unowned(is_added=is_added) if each.opcode in _PRODUCTS] for is_added in (False, True)
     )
+    waiting: dict[tuple[tuple[int, ...], ...], list[Instruction]] = {}
+    for two in reversed(new):
+        waiting.setdefault(_sizes(two), []).append(two)
     for one in old:
-        for two in new:
-            if _sizes(one) == _sizes(two):
-                new.remove(two)
-                yield one, two
-                break
+        if alike := waiting.get(_sizes(one)):
+            yield one, alike.pop()
 
 
 def _sizes(product: Instruction) -> tuple[tuple[int, ...], ...]:
@@ -282,7 +284,7 @@ def _has_own_conversions(evidence: Evidence, products: Sequence[Product]) -> boo
 def _is_moved_to(convert: Instruction, products: Container[Instruction], evidence: Evidence, *, is_added: bool) -> bool:
     """Whether a converted value reaches a product through instructions that only move or convert elements."""
     todo, seen = [convert], {convert}
-    while todo:
+    while todo and len(seen) < _MOST_REACHED:
         each = todo.pop()
         users = evidence.users(each, is_added=is_added)
         caller = evidence.caller(each.computation, is_added=is_added) if each.is_root else None

@@ -149,9 +149,14 @@ def _in_full(
     lines = Passage("numbers", tuple(in_words(worth_showing(tuple(numbers_between(old, new, target))))))
     moved = len(comparison.moved) if view.with_schedule else 0
     passage = passage_of(told, moved, lines, with_first=bool(view.conditions))
-    is_open = 2 * told.rest.rows > len(changes.rows) or not told.told
+    listed = told.rest.rows + sum(each.fold.rows for each in told.told if each.fold.rows < _MIN_FOLD)
+    is_open = 2 * listed > len(changes.rows) or not told.told
     quiet = (replace(table, person=False) for table in tables)
     return (*((passage,) if passage else ()), statements, lines, *quiet, replace(changes, person=is_open)), metrics
+
+
+_MIN_FOLD = 3
+"""Statements of fewer rows fold nothing: a reader wants to see the rows."""
 
 
 def _in_brief(comparison: ModuleDiff, before: DiffSide, after: DiffSide, view: View) -> Part:
@@ -181,7 +186,7 @@ def answer_of(comparison: ModuleDiff) -> str:
 
 
 def _notes(comparison: ModuleDiff, view: View) -> Iterator[Diagnostic]:
-    """Notes on names that matter, and on words of --ignore that neither name a kind of change nor are in the modules."""
+    """Notes on names that matter, and on words of --ignore that name neither a kind of change nor anything there."""
     before, after = comparison.before, comparison.after
     renaming = renaming_of(comparison)
     if comparison.is_same_program and renaming.changes_cache_key:
