@@ -28,6 +28,7 @@ _ANSWERS: Final[dict[PastedKind, str]] = {
     "shape": "hlo_cli.commands.pasted.shape",
     "layout": "hlo_cli.commands.pasted.layout",
     "shapes": "hlo_cli.commands.pasted.shape",
+    "compile-log": "hlo_cli.commands.pasted.warnings",
     "cut-header": "hlo_cli.commands.pasted.tables",
     "stablehlo": "hlo_cli.commands.pasted.tables",
     "pallas-kernel": "hlo_cli.commands.pasted.tables",
