@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -205,7 +206,7 @@ def _log(prefix: str, text: str) -> str:
     return "".join(f"{prefix}{line}\n" for line in text.rstrip("\n").split("\n"))
 
 
-WRAPPINGS = {
+WRAPPINGS: dict[str, Callable[[str], str]] = {
     "carriage returns": lambda text: text.replace("\n", "\r\n"),
     "a sentence before": lambda text: f"I get this today, what does it mean?\n\n{text}",
     "a sentence after": lambda text: f"{text}\n\nThanks for any hints.\n",

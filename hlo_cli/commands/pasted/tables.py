@@ -675,9 +675,9 @@ def _buffers(text: str) -> Iterator[tuple[int, str, str]]:
         return
     for match in _REFERENCE.finditer(text):
         sizes = [int(size) for size in match["sizes"].split(",") if size]
-        space = (match["space"] or "").upper()
+        name = (match["space"] or "").upper()
         shape = f"{match['type']}[{match['sizes']}]"
-        yield prod(sizes) * _bits(match["type"]) // 8, space if space not in ("", "NONE") else "memory", shape
+        yield prod(sizes) * _bits(match["type"]) // 8, name if name not in ("", "NONE") else "memory", shape
 
 
 def _bits(name: str) -> int:
