@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from hlo_cli import cli
+from hlo_cli.inputs.logs import AFTER_BLOCK, has_odd_characters, is_cut_header
 
 WILD = Path(__file__).parent / "data" / "wild"
 
@@ -204,7 +206,7 @@ def _log(prefix: str, text: str) -> str:
     return "".join(f"{prefix}{line}\n" for line in text.rstrip("\n").split("\n"))
 
 
-WRAPPINGS = {
+WRAPPINGS: dict[str, Callable[[str], str]] = {
     "carriage returns": lambda text: text.replace("\n", "\r\n"),
     "a sentence before": lambda text: f"I get this today, what does it mean?\n\n{text}",
     "a sentence after": lambda text: f"{text}\n\nThanks for any hints.\n",
@@ -238,3 +240,137 @@ def test_what_is_around_a_text_does_not_change_its_answer(
         if code or any(words not in text for words in ANSWERS[name][:1]):
             missing.append(f"{name}: {text[:300]}")
     assert missing == []
+
+
+MESH = "NamedSharding(mesh=Mesh('data': 4, 'model': 2), spec=PartitionSpec('data', 'model'), memory_kind=device)"
+RENDEZVOUS = (
+    "F0521 10:00:00.000001 77 rendezvous.cc:127] [id=5] Termination timeout for `rendezvous of all-reduce; run_id=7`"
+)
+HLO = """HloModule jit_g
+
+ENTRY %main.2 (p.0: f32[40]) -> f32[40] {
+  %p.0 = f32[40]{0} parameter(0)
+  ROOT %cosine.1 = f32[40]{0} cosine(f32[40]{0} %p.0)
+}
+"""
+VARIANTS: tuple[tuple[str, str], ...] = (
+    (
+        (
+            f"IndivisibleError: Sharding {MESH} implies that array axis 1 is partitioned 2 times, but the dimension size is "
+            "511 (full shape: (1024, 511), per-dimension tiling factors: [4, 2] should evenly divide the shape)"
+        ),
+        "Dimension 1 (511) is not divisible by 2 = model",
+    ),
+    (
+        (
+            "ValueError: One of pjit arguments with pytree key path params['w'] was given the sharding of NamedSharding(mesh="
+            "Mesh('x': 4), spec=PartitionSpec(None, 'x')), which implies that the global size of its dimension 1 should be "
+            "divisible by 4, but it is equal to 1001 (full shape: (8, 1001))"
+        ),
+        "params['w']: dimension 1 (1,001) is not divisible by 4 = x",
+    ),
+    ("RuntimeError: Array has been deleted with shape=float32[128,256].", "array float32[128,256] that was deleted"),
+    (
+        "Executable expected parameter 2 of size 1 but got buffer with incompatible size 2",
+        "Argument 2 does not fit: 2 bytes, compiled for 1",
+    ),
+    (
+        (
+            "Executable(jit_f) expected parameter 0 of size 6144 (f32[5,4,3]{0,1,2:T(4,128)}) but got buffer with incompatible "
+            "size 10240 (f32[5,4,3]{2,1,0})"
+        ),
+        "Argument 0 of jit_f does not fit: its layout differs",
+    ),
+    (
+        "ptxas info : Function properties for fusion_3\n 0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads",
+        "No kernel spills registers",
+    ),
+    (
+        "Some donated buffers were not usable: float32[64,64], bfloat16[8].\nDonation is not implemented for ('cpu',).\n",
+        "2 donated arguments not used (16,384 and 16 bytes)",
+    ),
+    (
+        "{'num_allocs': 5, 'bytes_in_use': 3341000000, 'bytes_limit': 33550000000}",
+        "3.1 GiB of 31.2 GiB in arrays (10%)",
+    ),
+    (
+        "Limit:      33550000000\nInUse:       3341000000\nMaxInUse:    5341000000\n",
+        "3.1 GiB of 31.2 GiB in arrays (10%)",
+    ),
+    ("[{'flops': 1000.0, 'bytes accessed': 4000.0}]", "1 kflop, 3.9 KiB accessed, 0.25 flop per byte"),
+    ("argument_size_in_bytes: 1024\noutput_size_in_bytes: 512\ntemp_size_in_bytes: 4096\n", "5.5 KiB (5,632 bytes)"),
+    (
+        (
+            "Time (%),Total Time (ns),Instances,Avg (ns),Name\n 60.0,3000000,10,300000.0,loop_fusion_2\n"
+            ' 40.0,2000000,20,100000.0,"void cutlass::Kernel<a, b>(x)"\n'
+        ),
+        "2 kernels, 5.0 ms: loop_fusion_2 10 × 300.0 µs, void cutlass::Kernel<a, b>(x) 20 × 100.0 µs",
+    ),
+    (
+        (
+            "Rank,HLO op category,HLO op name,Occurrences,Total time (us),Total self time (us),Total self time (%)\n"
+            "1,fusion,fusion.2,100,2000.0,1900.0,60%\n2,dot,dot.1,100,1000.0,1000.0,40%\n"
+        ),
+        "2 instructions, 2.9 ms: fusion.2 100 × 19.0 µs, dot.1 100 × 10.0 µs",
+    ),
+    (
+        (
+            f"{RENDEZVOUS} of 40 seconds exceeded. Exiting to ensure a consistent program state. Expected 8 threads to join the "
+            "rendezvous, but only 7 of them arrived on time."
+        ),
+        "An all-reduce of run 7 is not complete: it needs 8 devices; 7 threads are in it here, 1 not; the process ended",
+    ),
+    (
+        "f32[8,4] from the argument at flattened index 0\nf32[8] from a literal\nf32[8,8] named 'attn' from a/b.py:12 (f)\n",
+        "3 saved values, 416 B: arguments 128 B, constants 32 B, computed 256 B (b.py:12 256 B)",
+    ),
+    (
+        "E0000 cuda_dnn.cc:429] Could not create cudnn handle: CUDNN_STATUS_INTERNAL_ERROR\n",
+        "cuDNN could not be initialized (CUDNN_STATUS_INTERNAL_ERROR)",
+    ),
+    (
+        (
+            "Failed to launch CUDA kernel: triton_gemm_dot_0 with block dimensions: 128x1x1 and grid dimensions: 4x1x102400 and "
+            "shared memory size: 65536: CUDA_ERROR_INVALID_VALUE: invalid argument"
+        ),
+        "The grid has 102,400 blocks along y or z; CUDA allows 65,535 there.",
+    ),
+    (
+        "INTERNAL: CUDA error: Failed to end stream capture: CUDA_ERROR_STREAM_CAPTURE_INVALIDATED: operation failed",
+        "The GPU runtime reports CUDA_ERROR_STREAM_CAPTURE_INVALIDATED: operation failed",
+    ),
+    ("Unknown flag in XLA_FLAGS: --xla_dump_hlo_as_txt", "the nearest is --xla_dump_hlo_as_text"),
+    ("ERROR: Unknown command line flag 'xla_gpu_autotune_level'", "it belongs in XLA_FLAGS, not in LIBTPU_INIT_ARGS"),
+    ("Couldn't interpret value yes for flag xla_gpu_autotune_level.", "does not take the value yes"),
+    ("source_target_pairs={{0,1},{1,0}}, channel_id=5", "2 transfers between 2 devices"),
+    ("w1: float32[128,256]\nw2: (256, 10) float32\n", "141,312 bytes in 2 shapes"),
+    ("```\nHloModule jit_f, entry_computation_layout={(f32[8]{0}, f32[4\n```", "inside the header of jit_f"),
+    (
+        "TRACING CACHE MISS at /w/a.py:3 (f): never seen input type signature:\n  * at x, now f32[6,32] and before f32[4,32]",
+        "f was traced again at /w/a.py:3: x is f32[6,32], before it was f32[4,32]",
+    ),
+    ("Finished XLA compilation of jit(f) in 12.34 sec", "Compiling 1 function took 12.3 s"),
+    (f"{HLO}\nif (a) {{\n  foo(b);\n}}\n", "jit_g: unscheduled module with 2 instructions"),
+    (f"{HLO}Some donated buffers were not usable: ShapedArray(float32[8]).\n", "has a warning about donated arguments"),
+    (f"{HLO}\nThe jaxpr is\n{{ lambda ; a:f32[40]. let b:f32[40] = cos a in (b,) }}\n", "is a jaxpr"),
+    (HLO.partition("\n\n")[2] + "\nmodule @jit_g {\n  func.func @main(%arg0: tensor<4xf32>) {\n  }\n}\n", "StableHLO"),
+)
+
+
+@pytest.mark.parametrize(("text", "words"), VARIANTS)
+def test_other_wordings(text: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "pasted.txt"
+    path.write_text(text)
+    code, found = answer([str(path)], capsys)
+    assert words in found
+    assert code == 0
+
+
+def test_dumps_are_not_taken_for_pasted_texts() -> None:
+    """What the reader of a plain dump asks first is false for each dump at hand: it is read without a copy."""
+    fixtures = Path(__file__).parent.parent / "fixtures"
+    for path in sorted(fixtures.rglob("*.txt"))[:400]:
+        text = path.read_text("utf-8", "surrogateescape")
+        if text.startswith("HloModule "):
+            found = AFTER_BLOCK.search(text) is not None, has_odd_characters(text), is_cut_header(text)
+            assert found == (False, False, False), path

@@ -265,7 +265,7 @@ _LONGEST_HEADER: Final = 1 << 20
 _KEYWORDS = r"(?:if|for|while|switch|namespace|else|do|try|extern|struct|class|return|with|catch|union|enum|in|let)\b"
 AFTER_BLOCK: Final = re.compile(
     r"\n\}[^\n]*+\n\s*+(?=\S)(?!%|ENTRY\b|HloModule\b|ROOT\b|\}|//|/\*|\*\*\* |(?:File|Function)Names"
-    rf"|FileLocations|StackFrames|(?!{_KEYWORDS})[\w.\-]++ ?(?:\([^\n]*->|\([\w.\-]++: |\{{[ \t]*+$)"
+    rf"|FileLocations|StackFrames|(?!{_KEYWORDS})[\w.\-]++ ?(?:\([^\n]*->|\([\w.\-]++: |\{{(?:[ \t]*+$|[^\n]* = ))"
     r"|[\w.\-]++ = (?:\(|[a-z]\w*+\[)|[IWEFD]\d{4,8} \d\d:|\[?\d{4}-\d\d-\d\d[T ])",
     re.MULTILINE,
 )

@@ -12,7 +12,7 @@ import click
 from hlo_cli.commands.shared.io_options import OutputOptions, io_of
 from hlo_cli.commands.shared.writing import write_report
 from hlo_cli.inputs.input import read_inputs
-from hlo_cli.inputs.pasted.envelopes import MARKS
+from hlo_cli.inputs.pasted.envelopes import ENVELOPES, MARKS, NOUNS
 from hlo_cli.inputs.pasted.foreign import language_error, no_hlo_error
 from hlo_cli.inputs.pasted.text import PastedKind, PastedText, PastedTextError
 from hlo_cli.report.numbers import format_bytes
@@ -28,6 +28,7 @@ _ANSWERS: Final[dict[PastedKind, str]] = {
     "shape": "hlo_cli.commands.pasted.shape",
     "layout": "hlo_cli.commands.pasted.layout",
     "shapes": "hlo_cli.commands.pasted.shape",
+    "compile-log": "hlo_cli.commands.pasted.warnings",
     "cut-header": "hlo_cli.commands.pasted.tables",
     "stablehlo": "hlo_cli.commands.pasted.tables",
     "pallas-kernel": "hlo_cli.commands.pasted.tables",
@@ -65,6 +66,11 @@ _ANSWERS: Final[dict[PastedKind, str]] = {
 
 _WITH_CHIP: Final = frozenset(("cost-analysis",))
 """Kinds whose answer has times on a chip."""
+_MESSAGES: Final = frozenset(each.kind for each in ENVELOPES if not each.is_document) - {
+    "out-of-memory",
+    "compiler-error",
+}
+"""Kinds of messages that a note names next to another one; words of the two left out are in many messages."""
 _JUDGES: Final = frozenset(("lint", "diff"))
 """Commands whose exit code judges a module: a text that is not one never passes."""
 _LIMITS: Final = ("limit", "chip", "expect")
@@ -128,11 +134,16 @@ def _report_of(pasted: PastedText) -> Report:
 
     HloError if it has no message of any kind: the reader's own for a value, what the text is for others.
     """
-    for kind in (pasted.kind, *pasted.others):
+    kinds = (pasted.kind, *pasted.others)
+    for at, kind in enumerate(kinds):
         report_of: Callable[[PastedText], Report] = import_module(_ANSWERS[kind]).report_of
         try:
-            return report_of(replace(pasted, kind=kind))
+            report = report_of(replace(pasted, kind=kind))
         except HloError:
             if kind not in MARKS:
                 raise
+            continue
+        more = [NOUNS[each] for each in kinds[at + 1 :] if each in _MESSAGES]
+        note = Diagnostic("note", f"the text also has {' and '.join(more)}; paste it alone to explain it")
+        return replace(report, notes=(*report.notes, note)) if more else report
     raise language_error(pasted.text, pasted.name) or no_hlo_error(pasted.text, pasted.name)

@@ -12,6 +12,7 @@ from math import prod
 from typing import Final
 
 from hlo_cli.commands.pasted.parts import text_report
+from hlo_cli.inputs.pasted.envelopes import ENVELOPES
 from hlo_cli.inputs.pasted.text import PastedText
 from hlo_cli.ir.shape import ArrayShape, Shape
 from hlo_cli.lazy_regex import lazy_regex
@@ -35,23 +36,37 @@ def report_of(pasted: PastedText) -> Report:
         "sharding-rank": _sharding_rank,
         "compile-time-constant": _compile_time_constant,
     }
-    report = readers[pasted.kind](pasted, " ".join(pasted.text.split()))
+    report = readers[pasted.kind](pasted, _around_message(pasted))
     if report is None:
         raise HloError(f"{pasted.name} has no message of its kind", hint="paste the complete message")
     return report
 
 
+_BEFORE: Final = 1 << 12
+_AFTER: Final = 1 << 15
+"""Characters around the first message that are read: a message with its traceback is shorter."""
+
+
+def _around_message(pasted: PastedText) -> str:
+    """The text around the first message of its kind, on one line."""
+    pattern = next((each.pattern for each in ENVELOPES if each.kind == pasted.kind), None)
+    match = pattern.search(pasted.text) if pattern is not None else None
+    at = match.start() if match is not None else 0
+    return " ".join(pasted.text[max(0, at - _BEFORE) : at + _AFTER].split())
+
+
 # --- arguments and arrays at run time ---
 
 _BUFFER: Final = lazy_regex(
-    r"Executable(?:\((?P<program>[^()\s]+)\))? expected parameter (?P<number>\d+) of size (?P<expected>\d+)"
-    r"(?: \((?P<expected_shape>[^()]*(?:\([\d,]*\)[^()]*)*)\))? but got buffer with incompatible size (?P<actual>\d+)"
+    r"Executable(?:\((?P<program>[^()\s]+)\))? expected parameter (?P<number>\d{1,18}) of size (?P<expected>\d{1,18})"
+    r"(?: \((?P<expected_shape>[^()]*(?:\([\d,]*\)[^()]*)*)\))? but got buffer with incompatible size "
+    r"(?P<actual>\d{1,18})"
     r"(?: \((?P<actual_shape>[^()]*(?:\([\d,]*\)[^()]*)*)\))?"
 )
 _COUNTS: Final = lazy_regex(
-    r"(?:expected|requires|takes|compiled with) (?P<expected>\d+) (?:buffers?|arguments?|inputs?"
+    r"(?:expected|requires|takes|compiled with) (?P<expected>\d{1,18}) (?:buffers?|arguments?|inputs?"
     r"|parameters?)[^.;]{0,80}?"
-    r"(?:but|and) (?:got|received|was (?:given|called with)|called with) (?:only )?(?P<actual>\d+)",
+    r"(?:but|and) (?:got|received|was (?:given|called with)|called with) (?:only )?(?P<actual>\d{1,18})",
     re.IGNORECASE,
 )
 
@@ -171,16 +186,17 @@ def _donated_argument(pasted: PastedText, text: str) -> Report | None:
 
 _LAUNCH: Final = lazy_regex(
     r"[Ff]ailed to launch (?:CUDA|ROCm|HIP|ROCM) kernel:? (?P<kernel>[\w.$\-]+)"
-    r"(?:;? (?:with )?block dim(?:ension)?s: (?P<block>\d+x\d+x\d+))?"
-    r"(?:(?:;| and) grid dim(?:ension)?s: (?P<grid>\d+x\d+x\d+))?"
-    r"(?:(?:;| and) (?:cluster dim(?:ension)?s: \d+x\d+x\d+(?:;| and) )?shared memory size: (?P<shared>\d+))?"
+    r"(?:;? (?:with )?block dim(?:ension)?s: (?P<block>\d{1,18}x\d{1,18}x\d{1,18}))?"
+    r"(?:(?:;| and) grid dim(?:ension)?s: (?P<grid>\d{1,18}x\d{1,18}x\d{1,18}))?"
+    r"(?:(?:;| and) (?:cluster dim(?:ension)?s: \d{1,18}x\d{1,18}x\d{1,18}(?:;| and) )?shared memory "
+    r"size: (?P<shared>\d{1,18}))?"
 )
 _CUDA: Final = lazy_regex(r"\b(?P<code>CUDA_ERROR_[A-Z_]+|hipError\w+|HIP_ERROR_\w+)(?:: (?P<why>[^;.\n]{1,120}))?")
 _LATE: Final = (
     "Kernels run after they are launched, and errors are reported late: the access outside of memory may be of an "
     "earlier kernel."
 )
-_NUMBER_AT_END: Final = lazy_regex(r"_(\d+)$")
+_NUMBER_AT_END: Final = lazy_regex(r"_(\d{1,18})$")
 _LIMIT_YZ: Final = 65_535
 """CUDA's limit of blocks along y and z; along x there may be 2^31 - 1."""
 
@@ -203,7 +219,10 @@ def _kernel_launch(pasted: PastedText, text: str) -> Report | None:
             f"The GPU runtime reports {code}{why}",
             means=("This is an error at run time, of the device or its driver, not of the program's HLO.",),
             advice=(
-                "Look for the first error in the log: later ones follow from it. Compare the versions of driver and CUDA.",
+                (
+                    "Look for the first error in the log: later ones follow from it. Compare the versions of "
+                    "driver and CUDA."
+                ),
             ),
             numbers={"error": code},
         )
@@ -356,26 +375,28 @@ def _missing_symbol(pasted: PastedText, text: str) -> Report | None:
 # --- shardings that do not fit an array ---
 
 _GLOBAL: Final = lazy_regex(
-    r"global size of its dimension (?P<dimension>\d+) should be divisible by (?P<parts>\d+), but it is "
-    r"equal to (?P<size>\d+)"
+    r"global size of its dimension (?P<dimension>\d{1,18}) should be divisible by (?P<parts>\d{1,18}), but it is "
+    r"equal to (?P<size>\d{1,18})"
 )
 _TILED: Final = lazy_regex(
-    r"array (?:axis|dimension) (?P<dimension>\d+) is partitioned (?P<parts>\d+) times, but the dimension "
-    r"size is (?P<size>\d+)"
+    r"array (?:axis|dimension) (?P<dimension>\d{1,18}) is partitioned (?P<parts>\d{1,18}) times, but the dimension "
+    r"size is (?P<size>\d{1,18})"
 )
 _MAPPED: Final = lazy_regex(
     r"args(?P<path>\S+) of shape (?P<shape>\w+\[[\d,]*\])\S*(?:,? where [^,]*? is bound to [^,']*?'?s? "
     r"parameter '(?P<name>[^']+)',?"
     r"|,? where [^,]*,)?,? corresponds to in_specs\S* of value (?P<spec>\w*\(.*?\)), which maps array "
-    r"axis (?P<dimension>\d+) "
-    r"\(of size (?P<size>\d+)\) to mesh ax[ei]s (?P<axes>\([^)]*\)|'[^']*'|\S+) \(of (?:total )?size (?P<parts>\d+)\)"
+    r"axis (?P<dimension>\d{1,18}) "
+    r"\(of size (?P<size>\d{1,18})\) to mesh ax[ei]s (?P<axes>\([^)]*\)|'[^']*'|\S+) \(of (?:total )?size "
+    r"(?P<parts>\d{1,18})\)"
 )
-_DIM_SIZE: Final = lazy_regex(r"dim_size=(?P<size>\d+) is not divisible by axis_size=(?P<parts>\d+)")
+_KEY_PATH: Final = lazy_regex(r"with pytree key path ([^\s,]+(?:\[[^\]]*\])*)")
+_DIM_SIZE: Final = lazy_regex(r"dim_size=(?P<size>\d{1,18}) is not divisible by axis_size=(?P<parts>\d{1,18})")
 _OTHER: Final = lazy_regex(
-    r"(?:of size |size |= ?)?(?P<size>\d+)\)? (?:must be|is not|has to be|should be|not)(?: evenly)? "
-    r"divisible by [^\d]{0,80}?(?P<parts>\d+)"
+    r"(?:of size |size |= ?)?(?P<size>\d{1,18})\)? (?:must be|is not|has to be|should be|not)(?: evenly)? "
+    r"divisible by [^\d]{0,80}?(?P<parts>\d{1,18})"
 )
-_MESH_PAIRS: Final = lazy_regex(r"'(?P<axis>\w+)': (?P<size>\d+)")
+_MESH_PAIRS: Final = lazy_regex(r"'(?P<axis>\w+)': (?P<size>\d{1,18})")
 _MESH_SHAPE: Final = lazy_regex(
     r"mesh given has shape \((?P<sizes>[\d, ]+)\) with corresponding axis names \((?P<names>[^)]*)\)"
 )
@@ -400,11 +421,12 @@ def _indivisible(pasted: PastedText, text: str) -> Report | None:
     axes = tuple(axis for axis in named if axis in mesh) if mesh else named
     label = f"args{fields['path'].rstrip(',')} {fields['name'] or ''}".rstrip() if fields.get("path") else ""
     word = "axis" if label else "dimension"
+    key_path = _KEY_PATH.search(text)
     where = f"{word} {dimension} ({size:,})" if dimension is not None else f"a dimension of size {size:,}"
     answer = f"{where} is not divisible by {parts:,}{_product(axes, mesh, parts)}"
     return text_report(
         pasted,
-        f"{label} ({fields['shape']}): {answer}" if label else answer[0].upper() + answer[1:],
+        _labeled(answer, f"{label} ({fields['shape']})" if label else key_path[1] if key_path else ""),
         means=tuple(_other_dimensions(_sizes(fields.get("shape") or "", text), spec, mesh, dimension)),
         tables=(_mapped_table(found),) if len(found) > 1 else (),
         advice=(
@@ -415,6 +437,11 @@ def _indivisible(pasted: PastedText, text: str) -> Report | None:
         notes=[f"the message names {len(found)} arguments; this is the first"] if len(found) > 1 else [],
         next=("hlo help sharding",),
     )
+
+
+def _labeled(answer: str, label: str) -> str:
+    """A sentence with the name of its argument before it, if the message has one."""
+    return f"{label}: {answer}" if label else answer[0].upper() + answer[1:]
 
 
 def _product(axes: Sequence[str], mesh: Mapping[str, int], parts: int) -> str:
@@ -517,7 +544,8 @@ def _sizes(shape: str, text: str) -> list[int]:
 
 
 _RANK: Final = lazy_regex(
-    r"only valid for values of rank (?:at least )?(?P<needed>\d+), but was applied to a value of rank (?P<rank>\d+)"
+    r"only valid for values of rank (?:at least )?(?P<needed>\d{1,18}), but was applied to a value of "
+    r"rank (?P<rank>\d{1,18})"
 )
 
 
@@ -553,7 +581,7 @@ def _sharding_rank(pasted: PastedText, text: str) -> Report | None:
 # --- TensorFlow, before HLO exists ---
 
 _CONSTANT: Final = lazy_regex(
-    r"Input (?P<input>\d+) to (?:node|op) [`'\"](?P<node>[^`'\"]+)[`'\"](?: with op (?P<op>\w+))? must be "
+    r"Input (?P<input>\d{1,18}) to (?:node|op) [`'\"](?P<node>[^`'\"]+)[`'\"](?: with op (?P<op>\w+))? must be "
     r"a compile-time constant"
 )
 

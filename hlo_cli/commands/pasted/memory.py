@@ -23,9 +23,10 @@ from hlo_cli.report.table import Table
 from hlo_cli.source import HloError, Source
 from hlo_cli.syntax.scanning.shapes import parse_shape
 
-_SIZE: Final = r"-?\d[\d,]*(?:\.\d+)?(?:[eE]\+?\d+)?[ ]?(?:[KMGTPE]i?B?|B|bytes)?(?![A-Za-z])"
+_SIZE: Final = r"-?\d[\d,]*(?:\.\d{1,18})?(?:[eE]\+?\d{1,18})?[ ]?(?:[KMGTPE]i?B?|B|bytes)?(?![A-Za-z])"
 _UNITS: Final = {"K": 10, "M": 20, "G": 30, "T": 40, "P": 50, "E": 60}
-_SIZE_PARTS: Final = lazy_regex(r"(-?[\d.]+(?:[eE]\+?\d+)?)\s?(?:([KMGTPE])?i?B?|bytes)")
+_SIZE_PARTS: Final = lazy_regex(r"(-?[\d.]+(?:[eE]\+?\d{1,18})?)\s?(?:([KMGTPE])?i?B?|bytes)")
+_MOST_DIGITS: Final = 24
 _WITH_MODULE: Final = "with the dump of the same program, `hlo memspace DUMP` names instructions, sources, and the peak"
 
 
@@ -53,7 +54,7 @@ def size_of(text: str) -> int:
     (1572864, 4, 5242948, 2147483648)
     """
     match = _SIZE_PARTS.fullmatch(text.replace(",", "").strip())
-    if match is None or match[1].count(".") > 1:
+    if match is None or match[1].count(".") > 1 or len(match[1]) > _MOST_DIGITS or "e" in match[1].lower():
         return 0
     return (
         int(float(match[1]) * (1 << _UNITS.get(match[2] or "", 0)))
@@ -64,11 +65,19 @@ def size_of(text: str) -> int:
 
 # --- memory usage reports: one table an allocation since 2024, one list of allocations before ---
 
-_SPACE: Final = lazy_regex(r"^[ \t]*Memory Space: (\S+) \(color=(-?\d+)\)\s*Total bytes: (\d[\d,]*)", re.MULTILINE)
+_SPACE: Final = lazy_regex(
+    r"^[ \t]*Memory Space: (\S+) \(color=(-?\d{1,18})\)\s*Total bytes: "
+    r"(\d[\d,]{0,24})",
+    re.MULTILINE,
+)
 _TABLE: Final = lazy_regex(r"^[ \t]*cumulative_size;[^\n]*offset;[^\n]*\n", re.MULTILINE)
-_ROW: Final = lazy_regex(rf"^[ \t]*({_SIZE})\( *(-?nan|\d+)%\); +({_SIZE}); +(\d+); +(\d+); ?([^\n]*)", re.MULTILINE)
-_REST: Final = lazy_regex(r"^[ \t]*The rest (\d+) values are less than", re.MULTILINE)
-_TOTAL: Final = lazy_regex(r"Total bytes(?: used)?: (\d[\d,]*)")
+_ROW: Final = lazy_regex(
+    rf"^[ \t]*({_SIZE})\( *(-?nan|\d{{1,18}})%\); +({_SIZE}); +(\d{{1,18}}); "
+    rf"+(\d{{1,18}}); ?([^\n]*)",
+    re.MULTILINE,
+)
+_REST: Final = lazy_regex(r"^[ \t]*The rest (\d{1,18}) values are less than", re.MULTILINE)
+_TOTAL: Final = lazy_regex(r"Total bytes(?: used)?: (\d[\d,]{0,24})")
 _USAGE: Final = (
     Column("space", "space", "name"),
     Column("allocation", "allocation", "count"),
@@ -180,7 +189,11 @@ def _size_words(size: int) -> str:
     return f"{format_bytes(size)} ({size:,} bytes)" if size >= 1024 else f"{size:,} bytes"
 
 
-_OLD_ALLOCATION: Final = lazy_regex(rf"\ballocation (\d+): (?:0x[0-9a-f]+, )?size ({_SIZE}),? ?([^\n]*)", re.MULTILINE)
+_OLD_ALLOCATION: Final = lazy_regex(
+    rf"\ballocation (\d{{1,18}}): (?:0x[0-9a-f]+, )?size ({_SIZE}),? "
+    rf"?([^\n]*)",
+    re.MULTILINE,
+)
 _KINDS: Final = (
     Column("allocation", "allocation", "count"),
     Column("kind", "kind"),
@@ -257,9 +270,15 @@ def _kind_words(kinds: Mapping[str, int]) -> str:
 
 # --- buffer assignments ---
 
-_ALLOCATION: Final = lazy_regex(r"^[ \t\"']*allocation (\d+): (?:0x[0-9a-f]+, )?size (\d+)([^\n]*)", re.MULTILINE)
+_ALLOCATION: Final = lazy_regex(
+    r"^[ \t\"']*allocation (\d{1,18}): (?:0x[0-9a-f]+, )?size "
+    r"(\d{1,18})([^\n]*)",
+    re.MULTILINE,
+)
 _VALUE: Final = lazy_regex(
-    r"^[ \t]*value: <(\d+) ([^\s@{>]+)(\{[\d,]*\})?[^>]*> \(size=(\d+),offset=(\d+)\): ([^\n]*)", re.MULTILINE
+    r"^[ \t]*value: <(\d{1,18}) ([^\s@{>]+)(\{[\d,]*\})?[^>]*> \(size=(\d{1,18}),offset=(\d{1,18})\): "
+    r"([^\n]*)",
+    re.MULTILINE,
 )
 _STATISTIC: Final = lazy_regex(
     rf"^[ \t]*(parameter|constant|maybe_live_out|preallocated temp|total) allocation: +({_SIZE})", re.MULTILINE
@@ -299,7 +318,7 @@ def _assignment(pasted: PastedText) -> Report | None:
     allocations = list(_listed_allocations(pasted.text))
     if not allocations:
         return _assignment_statistics(pasted)
-    total = sum(each.size_bytes for each in allocations if each.kind != "thread-local")
+    total = sum(each.size_bytes for each in allocations)  # as XLA, with thread-local ones
     kinds = _by_kind([(each.kind, each.size_bytes) for each in allocations])
     stated = _TOTAL.search(pasted.text)
     notes = []
@@ -375,10 +394,10 @@ def _assignment_statistics(pasted: PastedText) -> Report | None:
 
 # --- live ranges ---
 
-_SEQUENCE: Final = lazy_regex(r"^[ \t]*(\d+):([^\s{}:]+)[ \t]*$", re.MULTILINE)
-_RANGE: Final = lazy_regex(r"^[ \t]*([^\s{}:]+)(?:\{([\d,]*)\})?:(\d+)-(\d+)[ \t]*$", re.MULTILINE)
-_PEAK_HEAD: Final = lazy_regex(r"Live ranges at (\d+)(?: \(peak\))?:")
-_PEAK: Final = lazy_regex(r"^[ \t]*([^\s{}:]+)(\{[\d,]*\})?: (\d+) bytes", re.MULTILINE)
+_SEQUENCE: Final = lazy_regex(r"^[ \t]*(\d{1,18}):([^\s{}:]+)[ \t]*$", re.MULTILINE)
+_RANGE: Final = lazy_regex(r"^[ \t]*([^\s{}:]+)(?:\{([\d,]*)\})?:(\d{1,18})-(\d{1,18})[ \t]*$", re.MULTILINE)
+_PEAK_HEAD: Final = lazy_regex(r"Live ranges at (\d{1,18})(?: \(peak\))?:")
+_PEAK: Final = lazy_regex(r"^[ \t]*([^\s{}:]+)(\{[\d,]*\})?: (\d{1,18}) bytes", re.MULTILINE)
 _LIVE: Final = (
     Column("bytes", "size", "bytes", total="sum"),
     Column("value", "value", "name", role="name"),
@@ -424,8 +443,8 @@ def _live_range(pasted: PastedText) -> Report | None:
 
 # --- values of a buffer assignment ---
 
-_USED: Final = lazy_regex(r"^<(\d+) ([^\s@{>]+)(\{[\d,]*\})?[^>\n]*>\n((?:(?!<\d)[^\n]*\n?)*)", re.MULTILINE)
-_USE: Final = lazy_regex(r"^[ \t]+[^\n]*, operand \d+", re.MULTILINE)
+_USED: Final = lazy_regex(r"^<(\d{1,18}) ([^\s@{>]+)(\{[\d,]*\})?[^>\n]*>\n((?:(?!<\d)[^\n]*\n?)*)", re.MULTILINE)
+_USE: Final = lazy_regex(r"^[ \t]+[^\n]*, operand \d{1,18}", re.MULTILINE)
 _FROM: Final = lazy_regex(r"from instruction: (?:ROOT )?%?[\w.\-]+ = ((?:\([^\n]*?\)|\S+)) [a-z][\w\-]*\(")
 _LISTED_VALUES: Final = (
     Column("bytes", "size", "bytes"),
@@ -476,7 +495,7 @@ def _bytes_of(shape: str | None) -> int | None:
 # --- statistics of programs and allocators ---
 
 _FIELD: Final = lazy_regex(
-    r"\b((?:host_)?(?:generated_code|argument|output|alias|temp)_size_in_bytes|peak_memory_in_bytes)['\"]?\s*[=:]\s*(\d+)"
+    r"\b((?:host_)?(?:generated_code|argument|output|alias|temp)_size_in_bytes|peak_memory_in_bytes)['\"]?\s*[=:]\s*(\d{1,18})"
 )
 _PARTS: Final = (("argument", "arguments"), ("output", "results"), ("alias", "aliased"), ("temp", "temporaries"))
 _STATISTICS: Final = (
@@ -541,7 +560,7 @@ def _device_total(fields: Mapping[str, int]) -> int:
 
 _STAT: Final = lazy_regex(
     rf"(?:^|(?<=[{{,\s]))['\"]?((?:Num|Peak|Max|In|Largest|Limit|Reserved|Reservable|Pool|num_|bytes_|peak_|largest_"
-    rf"|pool_)[A-Za-z _]*?)['\"]?\s*[:=]\s+({_SIZE})",
+    rf"|pool_)[A-Za-z _]{{0,40}}?)['\"]?\s*[:=]\s+({_SIZE})",
     re.MULTILINE,
 )
 _NAMES: Final = {

@@ -21,7 +21,10 @@ from hlo_cli.syntax.scanning.suggestions import type_like
 _WRAPPED: Final = lazy_regex(r"(?:ShapedArray|AbstractRef|MemRef|Ref|aval|Shape)\s*+[({]\s*+(.*)[)}]", 16)
 _STRUCT: Final = lazy_regex(r"\A(?:jax\.)?ShapeDtypeStruct\((?:shape=)?")
 _TENSOR: Final = lazy_regex(r"(?:tensor|vector|memref)<((?:[0-9?]++x)*+)([a-z][A-Za-z0-9]*+)[^>]*+>")
-_PAIR: Final = lazy_regex(r"\(?+\(([0-9, ]*+)\),?\s*+(?:dtype=)?+['\"]?+((?:[a-z]++\.)?+[a-z][a-z0-9_]*+)['\"]?+\)?+")
+_PAIR: Final = lazy_regex(
+    r"(?:\((?=\())?+\(([0-9, ]*+)\),?\s*+(?:dtype=)?+['\"]?+((?:[a-z]++\.)?+[a-z][a-"
+    r"z0-9_]*+)['\"]?+\)?+"
+)
 _TYPE: Final = lazy_regex(r"(?<![\w.])((?:[a-z]++\.)?+)([A-Za-z]\w*+)(?=\[)")
 _WITHOUT_ORDER: Final = lazy_regex(r"\[([0-9,]*+)\]\{:?+([A-Z](?=\())")
 _WEAK: Final = lazy_regex(r",?\s*+weak_type=\w++|\{[^{}:\d]*+\}$|@\w++$")

@@ -30,6 +30,8 @@ from hlo_cli.source import HloError
 from hlo_cli.syntax.scanning.shapes import parse_shape
 
 _MOST_NAMED: Final = 3
+_LARGEST: Final = 1e30
+"""Larger numbers are not measured: the text is damaged."""
 
 
 def report_of(pasted: PastedText) -> Report:
@@ -61,7 +63,10 @@ def _bytes_of(shape: str) -> int | None:
 
 # --- cost analysis ---
 
-_COST: Final = lazy_regex(r"['\"]([\w ]+?(?:\d*\{[\d,]*\}|out\{[\d,]*\})?)['\"]\s*:\s*(-?\d[\d.]*(?:[eE][+-]?\d+)?)")
+_COST: Final = lazy_regex(
+    r"['\"]([\w ]+?(?:\d*\{[\d,]*\}"
+    r"|out\{[\d,]*\})?)['\"]\s*:\s*(-?\d[\d.]*(?:[eE][+-]?\d{1,18})?)"
+)
 
 
 def _cost_analysis(pasted: PastedText) -> Report | None:
@@ -69,7 +74,8 @@ def _cost_analysis(pasted: PastedText) -> Report | None:
     for match in _COST.finditer(pasted.text):
         if not dicts or match[1] in dicts[-1]:
             dicts.append({})
-        dicts[-1][match[1]] = float(match[2])
+        if (value := _number(match[2])) is not None:
+            dicts[-1][match[1]] = value
     dicts = [each for each in dicts if "flops" in each or "bytes accessed" in each]
     if not dicts:
         return None
@@ -140,7 +146,7 @@ _RESULT: Final = lazy_regex(r"^[ \t]*results:?\s*\{", re.MULTILINE)
 _DEVICE: Final = lazy_regex(r"\bdevice: \"((?:[^\"\\]|\\.)*)\"")
 _HLO: Final = lazy_regex(r"\bhlo: \"((?:[^\"\\]|\\.)*)\"")
 _TIME: Final = lazy_regex(r"run_time:?\s*\{([^{}]*)\}")
-_FIELD: Final = lazy_regex(r"(\w+): (-?\d+)")
+_FIELD: Final = lazy_regex(r"(\w+): (-?\d{1,18})")
 _CHOICE: Final = lazy_regex(
     r"\b(triton|gemm|conv|cuda_conv_plan|algorithm|other|cudnn|custom_kernel_fusion|backend|hipblaslt_gemm):?\s*\{([^{}]*)"
 )
@@ -148,7 +154,7 @@ _DOT: Final = lazy_regex(r"= \w+\[([\d,]*)\]\S* dot\((?:[^()]*)\)(?:[^\n]*?lhs_c
 _NAMED_SHAPE: Final = lazy_regex(r"%?([\w.\-]+) = (\w+\[[\d,]*\])")
 _DOT_OPERANDS: Final = lazy_regex(r"dot\((?:\w+\[[\d,]*\]\S* )?%?([\w.\-]+), (?:\w+\[[\d,]*\]\S* )?%?([\w.\-]+)\)")
 _TARGET: Final = lazy_regex(r"custom_call_target=\\?\"([^\"\\]+)")
-_CORES: Final = lazy_regex(r"Cores: (\d+)[^\"]*?Memory bandwidth: (\d+) GB/s")
+_CORES: Final = lazy_regex(r"Cores: (\d{1,18})[^\"]*?Memory bandwidth: (\d{1,18}) GB/s")
 _PROVIDERS: Final = {
     "triton": "Triton",
     "gemm": "cuBLAS",
@@ -207,12 +213,7 @@ def _autotuning(pasted: PastedText) -> Report | None:
     return text_report(
         pasted,
         f"{format_count(len(found), 'autotuning results')}{f' on {device}' if device else ''}: {listed}{more}",
-        means=(
-            (
-                "XLA tried each configuration while compiling and kept the fastest; the times are of one run "
-                "of each kernel."
-            ),
-        ),
+        means=("XLA tried each configuration while compiling and kept the fastest.",),
         tables=(Table("results", _TUNED, rows, noun="results"),),
         numbers={"results": len(found), "device": device or None},
     )
@@ -265,7 +266,8 @@ def _operation(hlo: str) -> tuple[str, int | None]:
     if not sizes or any(at >= len(sizes) for at in contracted):
         return f"dot {' × '.join(map(str, result))}", None
     inner = prod(sizes[at] for at in contracted)
-    return f"dot {' × '.join(map(str, [*result, inner]))}", 2 * prod(result) * inner
+    flops = 2 * prod(result) * inner
+    return f"dot {' × '.join(map(str, [*result, inner]))}", flops if flops < _LARGEST else None
 
 
 # --- thunks ---
@@ -341,11 +343,12 @@ def _counted(kinds: Iterator[str]) -> str:
 # --- measured times ---
 
 _PROFILED: Final = lazy_regex(
-    r"(?P<cycles>\d+) cycles \( *(?P<share>[\d.]+)%[^)\n]*\)\s*:: +(?P<us>[\d.]+) usec(?: \( "
-    r"*(?P<best>[\d.]*)[^)\n]*\))?"
+    r"(?P<cycles>\d{1,18}) cycles \( *(?P<share>\d{1,3}(?:\.\d{1,9})?)%[^)\n]*\)\s*:: "
+    r"+(?P<us>\d{1,15}(?:\.\d{1,9})?) usec(?: \( "
+    r"*(?P<best>(?:\d{1,15}(?:\.\d{1,9})?)?)[^)\n]*\))?"
     r"(?P<rates>[^\n%]*)(?:%|:: )(?P<name>[\w.\-]+)"
 )
-_BANDWIDTH: Final = lazy_regex(r"([\d.]+)\s?(B|KiB|MiB|GiB|TiB)/s")
+_BANDWIDTH: Final = lazy_regex(r"(\d{1,15}(?:\.\d{1,9})?)\s?(B|KiB|MiB|GiB|TiB)/s")
 _PROFILE_COLUMNS: Final = (
     Column("seconds", "measured", "seconds"),
     Column("optimal_seconds", "possible", "seconds"),
@@ -493,10 +496,12 @@ def _column(heads: Sequence[str], names: Sequence[str]) -> int | None:
 
 
 def _number(cell: str) -> float | None:
+    """A number in a text; None for other texts, and for one that no measurement gives."""
     try:
-        return float(cell.replace(",", "").strip('" '))
+        value = float(cell.replace(",", "").strip('" '))
     except ValueError:
         return None
+    return value if abs(value) < _LARGEST else None
 
 
 # --- the beginning of a module ---
@@ -548,7 +553,7 @@ _RESIDUAL: Final = lazy_regex(
     r"^\s*(?P<shape>[a-z]\w*\[[\d,]*\])(?:\{[^}\n]*\})?\s+(?:(?P<argument>from the argument (?P<name>[^\n]+))"
     r"|(?P<constant>from a (?:literal|constant))|(?:output of (?P<op>(?:jitted function )?\S+)|named "
     r"'(?P<label>[^'\n]+)') "
-    r"from (?P<file>[^\s:]+):(?P<line>\d+)[^\n]*)\s*$",
+    r"from (?P<file>[^\s:]+):(?P<line>\d{1,18})[^\n]*)\s*$",
     re.MULTILINE,
 )
 _SAVED: Final = (
@@ -611,14 +616,14 @@ def _residuals(pasted: PastedText) -> Report | None:
 _PALLAS: Final = lazy_regex(
     r"(?:The )?(?P<what>kernel jaxpr|Mosaic GPU module|Mosaic module|Triton module|grid mapping|block "
     r"mappings)\S* for (?:pallas_call )?"
-    r"(?P<name>[\w.<>$\-]+)(?: at (?P<place>[^\s:]+:\d+))?"
+    r"(?P<name>[\w.<>$\-]+)(?: at (?P<place>[^\s:]+:\d{1,18}))?"
 )
 _MEMREF: Final = lazy_regex(
-    r"%arg\d+: memref<(?P<sizes>(?:\d+x)*)(?P<type>[a-z]\w*)(?P<rest>[^<>]*(?:<[^<>]*>[^<>]*)*)>"
+    r"%arg\d{1,18}: memref<(?P<sizes>(?:\d{1,18}x)*)(?P<type>[a-z]\w*)(?P<rest>[^<>]*(?:<[^<>]*>[^<>]*)*)>"
 )
 _SPACE: Final = lazy_regex(r"memory_space<(\w+)>")
 _REFERENCE: Final = lazy_regex(r"\b\w+:(?:MemRef|Ref)(?:<(?P<space>\w*)>)?\{(?P<type>\w+)\[(?P<sizes>[\d,]*)\]\}")
-_BITS: Final = lazy_regex(r"(\d+)$")
+_BITS: Final = lazy_regex(r"(\d{1,18})$")
 
 
 def _pallas(pasted: PastedText) -> Report | None:
@@ -670,9 +675,9 @@ def _buffers(text: str) -> Iterator[tuple[int, str, str]]:
         return
     for match in _REFERENCE.finditer(text):
         sizes = [int(size) for size in match["sizes"].split(",") if size]
-        space = (match["space"] or "").upper()
+        name = (match["space"] or "").upper()
         shape = f"{match['type']}[{match['sizes']}]"
-        yield prod(sizes) * _bits(match["type"]) // 8, space if space not in ("", "NONE") else "memory", shape
+        yield prod(sizes) * _bits(match["type"]) // 8, name if name not in ("", "NONE") else "memory", shape
 
 
 def _bits(name: str) -> int:

@@ -6,8 +6,9 @@ xla/stream_executor/cuda/ptx_compiler_helpers.cc, and xla/hlo/transforms/host_of
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from hlo_cli.commands.pasted.memory import size_of
@@ -17,7 +18,7 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.pasted.text import PastedText
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.report.column import Column
-from hlo_cli.report.numbers import format_count, verb
+from hlo_cli.report.numbers import format_count, format_seconds, verb
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
 from hlo_cli.source import HloError
@@ -32,6 +33,7 @@ def report_of(pasted: PastedText) -> Report:
         "stuck-collective": _stuck,
         "host-compute": _host_compute,
         "captured-constants": _captured_constants,
+        "compile-log": _compile_log,
     }
     report = readers[pasted.kind](pasted)
     if report is None:
@@ -41,7 +43,7 @@ def report_of(pasted: PastedText) -> Report:
 
 # --- donated arguments that no result can use ---
 
-_UNUSED: Final = lazy_regex(r"onated buffers were not usable:\s+((?:[^.]|\.(?=\S))*)", 0)
+_UNUSED: Final = lazy_regex(r"onated buffers were not usable:\s+((?:[^.]|\.(?=\S)){0,20000})", 0)
 _AVAL: Final = lazy_regex(r"(?:ShapedArray\()?\b((?:[a-z]\w*)\[[\d, ]*\])(?:\{[^{}]*\})?")
 _PLATFORM: Final = lazy_regex(r"onation is not implemented for ([^\n]{1,80}?)\.?(?=\n|$|  )")
 _ARGUMENTS: Final = (
@@ -111,13 +113,13 @@ def _bytes_of(aval: str) -> int | None:
 # --- register spills ---
 
 _SPILL: Final = lazy_regex(
-    r"in function\s+'(?P<kernel>[^']+)',?\s+(?P<stores>\d+)\s+bytes\s+spill\s+stores,?\s+(?P<loads>\d+)\s+"
+    r"in function\s+'(?P<kernel>[^']+)',?\s+(?P<stores>\d{1,18})\s+bytes\s+spill\s+stores,?\s+(?P<loads>\d{1,18})\s+"
     r"bytes\s+spill\s+loads"
 )
 _PTXAS: Final = lazy_regex(
     r"(?:Compiling entry function|Function properties for)\s+'?(?P<kernel>[\w.$]+)'?(?:(?!Compiling entry"
     r"|Function properties)[\s\S]){0,400}?"
-    r"(?P<stores>\d+)\s+bytes\s+spill\s+stores,\s+(?P<loads>\d+)\s+bytes\s+spill\s+loads"
+    r"(?P<stores>\d{1,18})\s+bytes\s+spill\s+stores,\s+(?P<loads>\d{1,18})\s+bytes\s+spill\s+loads"
 )
 _SPILLS: Final = (
     Column("kernel", "kernel", "name", role="name"),
@@ -173,20 +175,20 @@ def _spills(pasted: PastedText) -> Report | None:
 # --- collectives that wait ---
 
 _WAITING: Final = lazy_regex(
-    r"This thread has been waiting for `(?P<name>[^`]*)`? for (?P<seconds>\d+) ?s\w* and may be stuck\.?"
-    r"(?:\s+(?:Expected (?P<expected>\d+) threads to join|All (?P<all>\d+) threads joined))?"
+    r"This thread has been waiting for `(?P<name>[^`]*)`? for (?P<seconds>\d{1,18}) ?s\w* and may be stuck\.?"
+    r"(?:\s+(?:Expected (?P<expected>\d{1,18}) threads to join|All (?P<all>\d{1,18}) threads joined))?"
 )
 _ENDED: Final = lazy_regex(
-    r"Termination timeout for `(?P<name>[^`]*)` of (?P<seconds>\d+) seconds exceeded"
-    r"(?:[^\n]*?(?:Expected (?P<expected>\d+) threads[^\n]*?(?:only (?P<arrived>\d+) of them)?|All "
-    r"(?P<all>\d+) threads joined))?"
+    r"Termination timeout for `(?P<name>[^`]*)` of (?P<seconds>\d{1,18}) seconds exceeded"
+    r"(?:[^\n]*?(?:Expected (?P<expected>\d{1,18}) threads[^\n]*?(?:only (?P<arrived>\d{1,18}) of them)?|All "
+    r"(?P<all>\d{1,18}) threads joined))?"
 )
 _UNSTUCK: Final = lazy_regex(
     r"is unstuck waiting for `(?P<name>[^`]*)` after (?P<time>[\d.]+ ?(?:ms|us|s|m|h)?(?:[\d.]+s)?)"
 )
-_ARRIVED: Final = lazy_regex(r"Expected (\d+) threads to join the rendezvous, but only (\d+) of them")
-_THREAD: Final = lazy_regex(r"(?:[IWEF]\d{4,8} [\d:.]+ +|: [IWEF] +|^[IWEF] +)(\d+)(?= [^\s\]]+\.cc:\d+\])")
-_RUN: Final = lazy_regex(r"run_id=(?:RunId: ?)?(\d+)|RunId: (\d+)")
+_ARRIVED: Final = lazy_regex(r"Expected (\d{1,18}) threads to join the rendezvous, but only (\d{1,18}) of them")
+_THREAD: Final = lazy_regex(r"(?:[IWEF]\d{4,8} [\d:.]+ +|: [IWEF] +|^[IWEF] +)(\d{1,18})(?= [^\s\]]+\.cc:\d{1,18}\])")
+_RUN: Final = lazy_regex(r"run_id=(?:RunId: ?)?(\d{1,18})|RunId: (\d{1,18})")
 _OPERATION: Final = lazy_regex(
     r"(all-reduce|all-gather|all-to-all|reduce-scatter|collective-permute|collective-broadcast|ragged-all-to-all"
     r"|AllReduce|AllGather|AllToAll|ReduceScatter|CollectivePermute|send|recv)\b",
@@ -449,3 +451,73 @@ def _short(size: str) -> str:
     number = size.rstrip("KMGTiB ")
     unit = size[len(number) :].strip()
     return f"{number.rstrip('0').rstrip('.') if '.' in number else number} {unit}"
+
+
+# --- compilations in JAX's log ---
+
+_FINISHED: Final = lazy_regex(
+    r"Finished (?P<stage>tracing(?: \+ transforming)?|jaxpr to MLIR module conversion|XLA compilation)(?: of)? "
+    r"(?P<name>\S+)(?: for \w+)? in (?P<seconds>\d{1,9}(?:\.\d{1,18})?(?:e-?\d{1,2})?) sec"
+)
+_MISS: Final = lazy_regex(r"TRACING CACHE MISS at (?P<place>[^\s(]+)(?: \((?P<function>[^()\n]+)\))?(?P<rest>[^\n]*)")
+_MISMATCH: Final = lazy_regex(
+    r"(?:\* |at )(?:at )?(?P<argument>[^\s,]+),? (?:now|seen) (?P<now>\S+?),? (?:and before|but now given"
+    r"|before) (?P<before>[^\s;]+)"
+)
+_STAGES: Final = {"tracing": "tracing", "jaxpr": "lowering", "XLA": "XLA"}
+
+
+def _compile_log(pasted: PastedText) -> Report | None:
+    misses = list(_MISS.finditer(pasted.text))
+    if misses:
+        return _cache_misses(pasted, misses)
+    times: dict[tuple[str, str], float] = {}
+    for match in _FINISHED.finditer(" ".join(pasted.text.split())):
+        name = match["name"].removeprefix("jit(").removesuffix(")")
+        key = name, _STAGES[match["stage"].split(" ")[0]]
+        times[key] = times.get(key, 0.0) + float(match["seconds"])
+    if not times:
+        return None
+    stages: dict[str, float] = {}
+    functions: dict[str, float] = {}
+    for (name, stage), seconds in times.items():
+        stages[stage] = stages.get(stage, 0.0) + seconds
+        functions[name] = functions.get(name, 0.0) + seconds
+    longest = max(functions, key=functions.__getitem__)
+    listed = ", ".join(f"{stage} {format_seconds(seconds)}" for stage, seconds in stages.items())
+    rows = tuple(sorted(((seconds, stage, name) for (name, stage), seconds in times.items()), reverse=True))
+    columns = (Column("seconds", "time", "seconds"), Column("stage", "stage"), Column("function", "function", "name"))
+    return text_report(
+        pasted,
+        f"Compiling {format_count(len(functions), 'functions')} took {format_seconds(sum(times.values()))} ({listed}); "
+        f"the longest is {longest} ({format_seconds(functions[longest])})",
+        means=("Times of functions inside of a jitted one are part of its tracing time too.",),
+        tables=(Table("times", columns, rows, noun="stages"),),
+        advice=("A persistent cache (jax_compilation_cache_dir) keeps the result of XLA's part.",),
+        numbers={"functions": len(functions), "seconds": sum(times.values())},
+    )
+
+
+def _cache_misses(pasted: PastedText, misses: Sequence[re.Match[str]]) -> Report:
+    """What JAX traced again, and which argument changed."""
+    first = misses[0]
+    name = first["function"] or "A function"
+    found = [(m["argument"], m["now"].rstrip(","), m["before"]) for m in _MISMATCH.finditer(pasted.text)]
+    words = f": {found[0][0]} is {found[0][1]}, before it was {found[0][2]}" if found else ""
+    if not found and "never seen function" in pasted.text:
+        words = ": this function object is new"
+    count = f" ({len(misses)} misses in the text)" if len(misses) > 1 else ""
+    columns = (Column("argument", "argument"), Column("now", "now", "shape"), Column("before", "before", "shape"))
+    return text_report(
+        pasted,
+        f"{name} was traced again at {first['place'].rstrip(':')}{words}{count}",
+        means=(
+            (
+                "JAX traces and compiles a function again for each new combination of shapes, types, and "
+                "static arguments."
+            ),
+        ),
+        tables=(Table("arguments", columns, tuple(found), noun="arguments"),) if found else (),
+        advice=("Pad arrays to few sizes, and create jitted functions once, outside of loops. No dump is needed.",),
+        numbers={"misses": len(misses), "function": first["function"]},
+    )

@@ -47,6 +47,7 @@ PastedKind = Literal[
     "spills",
     "host-compute",
     "captured-constants",
+    "compile-log",
     "cut-header",
     "diff",
     "shape",
@@ -182,10 +183,10 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
         "an error about an argument of a program",
         ("incompatible size", "incompatible shape", "but got buffer with", "buffers to be passed", "compiled with"),
         _words(
-            r"expected parameter \d+ of size [^\n]*? but got buffer with incompatible size"
+            r"expected parameter \d+ of size [^\n]{0,400}? but got buffer with incompatible size"
             r"|(?:[Ee]xpected|[Ee]xecut\w+ (?:expected|requires)) \d+ (?:buffers?|arguments?|inputs?"
-            r"|parameters?)[^\n]*? but (?:got|received|was)"
-            r"|[Cc]ompiled (?:function )?with \d+[^\n]*? (?:called|invoked) with"
+            r"|parameters?)[^\n]{0,400}? but (?:got|received|was)"
+            r"|[Cc]ompiled (?:function )?with \d+[^\n]{0,400}? (?:called|invoked) with"
         ),
     ),
     Envelope(
@@ -337,7 +338,7 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
         "execution-profile",
         "an execution profile of XLA",
         ("cycles",),
-        _words(r"\d cycles \( *[\d.]+%[^\n]*?:: *[\d.]+ usec"),
+        _words(r"\d cycles \( *[\d.]+%[^\n]{0,400}?:: *[\d.]+ usec"),
         is_document=True,
     ),
     Envelope(
@@ -355,9 +356,8 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
         "a table of operation times",
         ("hlo_op_name", "hlo_op_expression", "HLO op name", "HLO Op", "Self time", "self_time", "total_time_us"),
         _words(
-            r"^[^\n]*(?:hlo_op_name|hlo_op_expression|HLO [Oo]p [Nn]ame|HLO [Oo]p "
-            r"[Ee]xpression)\"?[^\n]*[,\t][^\n]*(?:[Tt]ime)|^[^\n]*[Tt]ime[^\n]*[,\t]\"?(?:hlo_op_name"
-            r"|HLO [Oo]p [Nn]ame)"
+            r"^(?=[^\n]{0,2000}?(?:hlo_op_name|hlo_op_expression|HLO [Oo]p [Nn]ame|HLO [Oo]p [Ee]xpression))"
+            r"(?=[^\n]{0,2000}?[Tt]ime)[^\n]{0,2000}?[,\t|;]"
         ),
         is_document=True,
     ),
@@ -406,6 +406,12 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
         "a warning about captured constants",
         ("captured during lowering", "constants were captured", "onstants captured"),
         _words(r"constants (?:were )?captured"),
+    ),
+    Envelope(
+        "compile-log",
+        "a log of compilations",
+        ("TRACING CACHE MISS", "Finished XLA compilation", "Finished tracing", "Finished jaxpr to MLIR"),
+        _words(r"TRACING CACHE MISS at|Finished (?:XLA compilation|tracing|jaxpr to MLIR)"),
     ),
     Envelope(
         "stablehlo",

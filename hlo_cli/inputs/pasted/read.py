@@ -69,13 +69,17 @@ _OUTER_STATEMENT = lazy_regex(
     r"(?![^\n]*\.\.\.|[ \t]*+\"?[a-z]\w*+\.[\w.]*+)[^\n]*+",
     re.MULTILINE,
 )
+_ENTRY = lazy_regex(r"^[ \t]*+ENTRY %?[\w.\-]++ (?:\([^\n]*->[^\n]*)?\{[ \t]*$", re.MULTILINE)
 _MOST_LANGUAGES = 3
+_FENCE = lazy_regex(r"^[ \t]*+(?:```|~~~)[^\n]*+$", re.MULTILINE)
 _LONGEST_MENTION = 120
 _LOOKED_AT = 1 << 16
 _WITH_HLO: Final = frozenset(("out-of-memory", "slow-operation", "resharding", "compiler-error", "diff"))
 """Kinds whose messages have instructions that their answers explain; those of others are not a program."""
 _ARE_VALUES: Final = frozenset(("shape", "shapes", "layout", "sharding", "replica-groups"))
-_BESIDE_HLO: Final = frozenset(("donation", "spills", "host-compute", "captured-constants", "stuck-collective"))
+_BESIDE_HLO: Final = frozenset(
+    ("donation", "spills", "host-compute", "captured-constants", "stuck-collective", "compile-log")
+)
 """Warnings: a program in the same log is what the reader asks about."""
 _PROGRAM = lazy_regex(r"^(?:ENTRY )?%?[\w.\-]++ (?:\([^\n]*->[^\n]*)?\{[ \t]*$", re.MULTILINE)
 _LONGEST_COPIED = 1 << 24
@@ -95,13 +99,21 @@ def read_text(text: str, name: str) -> tuple[EmbeddedModule, ...]:
     if is_cut_header(text):
         raise PastedTextError(PastedText("cut-header", name, text, given=text))
     if _MODULE.match(text):
-        return tuple(map(_without_foreign_tail, find_modules(text)))
+        found = tuple(map(_without_foreign_tail, find_modules(text)))
+        return _with_message(found, text, name) if any(each.remark for each in found) else found
     if "HloModule " not in text:
         return _read_pasted(text, name)
     found = find_modules(text)
     if not _MODULE.match(found[0].text):
         return _read_pasted(text, name)
+    if len(found) == 1 and is_cut_header(header := _FENCE.sub("", found[0].text).strip()):
+        raise PastedTextError(PastedText("cut-header", name, header, given=text))
     found = tuple(each if each.file_name else _without_prose(_without_foreign_tail(each)) for each in found)
+    return _with_message(found, text, name)
+
+
+def _with_message(found: tuple[EmbeddedModule, ...], text: str, name: str) -> tuple[EmbeddedModule, ...]:
+    """The modules, the first with a note on a message of XLA around them."""
     message = remark_on_messages(text, name, found)
     return (replace(found[0], remark="; ".join(filter(None, (found[0].remark, message))) or None), *found[1:])
 
@@ -167,7 +179,8 @@ def _read_pasted(text: str, name: str) -> tuple[EmbeddedModule, ...]:
     if kind is not None:
         hlo = only_hlo(plain, fragments) if fragments else ""
         raise PastedTextError(PastedText(kind, name, plain, hlo, others=tuple(each for each in kinds if each != kind)))
-    if (error := language_error(plain, name)) is not None:
+    is_program = _ENTRY.search(plain) is not None and any(" = " in plain[each.start : each.end] for each in fragments)
+    if not is_program and (error := language_error(plain, name)) is not None:
         raise error
     if not _INSTRUCTION.search(only_hlo(plain, fragments)):
         raise source_code_error(text, name) if is_source else _without_hlo(plain, name, text)

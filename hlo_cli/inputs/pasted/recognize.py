@@ -118,7 +118,9 @@ _ITEM: Final = lazy_regex(
 )
 _TUPLE_LINE: Final = lazy_regex(rf"\((?:{_TYPES}\[[\d, <=?]*\]{_LAYOUT}|[(),\s]|/\*index=\d+\*/)*\)")
 _BETWEEN_ITEMS: Final = lazy_regex(
-    r"(?:[\s,;(){}\[\]]|(?:'[^'\n]{1,200}'|[A-Za-z_][\w ]{0,80}):(?=\s*[{(\[]|[ \t]*$))*+", re.MULTILINE
+    r"(?:[\s,;(){}\[\]]|(?:'[^'\n]{1,200}'|\"[^\"\n]{1,200}\"|[A-Za-z_][\w ]{0,80}):(?=\s*[{(\[]"
+    r"|[ \t]*$))*+",
+    re.MULTILINE,
 )
 
 
