@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import signal
 import sys
 import time
@@ -138,7 +139,7 @@ SELECTIONS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
 }
 
 
-class Hangs(Exception):
+class Hangs(BaseException):
     """The time that any answer may take is over."""
 
 
@@ -183,6 +184,8 @@ def failure_of(line: Sequence[str]) -> str | None:
     seconds = time.process_time() - started
     if seconds > MAX_SECONDS:
         return f"{line[0]} is slow"
+    if (bug := re.search(r"internal error, please report: \S+ \S+ at (\S+?):\d+ \((\w+)", err.getvalue())) is not None:
+        return f"{bug[2]} in {bug[1]}"
     if code not in _EXIT_CODES:
         return f"{line[0]} exits with {code}"
     if "Traceback" in err.getvalue():
@@ -210,9 +213,9 @@ def time_limit(seconds: float) -> Iterator[None]:
         yield
         return
     before = signal.signal(signal.SIGPROF, ring)
-    signal.setitimer(signal.ITIMER_PROF, seconds)
+    left, _ = signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.setitimer(signal.ITIMER_PROF, left)  # that of the test, as conftest.py sets it
         signal.signal(signal.SIGPROF, before)

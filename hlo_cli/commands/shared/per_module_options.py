@@ -9,8 +9,9 @@ from typing import Final, TypeVar
 import click
 
 from hlo_cli.commands.shared.command import INPUT, flag, option, options
-from hlo_cli.inputs.parallel import DEFAULT_TIMEOUT
 
+DEFAULT_TIMEOUT_TEXT: Final = "600 with --jobs"
+"""`DEFAULT_TIMEOUT` of `inputs.parallel`, which only commands on several inputs import; a test compares both."""
 _TIMEOUT: Final = "hlo_cli.timeout"
 _F = TypeVar("_F", bound=Callable[..., object])
 
@@ -28,7 +29,7 @@ def each_options_of(each: str, jobs: str) -> Callable[[_F], _F]:
             group=INPUT,
             type=click.IntRange(min=1),
             metavar="SECONDS",
-            default_text=f"{DEFAULT_TIMEOUT:g} with --jobs",
+            default_text=DEFAULT_TIMEOUT_TEXT,
             expose_value=False,
             callback=_keep_timeout,
             help="Stop reading an input after SECONDS and report an error for that input.",
