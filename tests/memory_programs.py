@@ -201,7 +201,7 @@ def program(
 def devices_of(target: str) -> Sequence[Any]:
     """Devices to compile for; none of an accelerator needs to be there."""
     if target.startswith("cpu"):
-        return jax.devices("cpu")[: int(target[3:] or 1)]
+        return list(jax.devices("cpu"))[: int(target[3:] or 1)]
     if target in GPUS:
         sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "fixtures"))
         from compiling import GPUS as TARGETS

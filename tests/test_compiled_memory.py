@@ -85,9 +85,9 @@ def differences(module: Module, dump: Dump, generation: str | None) -> list[str]
     for allocation in given:
         for place in allocation.places:
             here = ours.get(place.key)
-            size = here and sizes[here.buffer]
-            if here is None or here.space != place.colour or size != place.size:
-                found.append(f"{place.key} in {place.colour}: {here and here.space}, {size} for {place.size} bytes")
+            booked = sizes[here.buffer] if here is not None else None
+            if here is None or here.space != place.colour or booked != place.size:
+                found.append(f"{place.key} in {place.colour}: {here and here.space}, {booked} for {place.size} bytes")
             elif offsets[place.colour] == "exact" and here.offset != place.offset:
                 found.append(f"offset of {place.key} in {place.colour}: {here.offset}, not {place.offset}")
     return found + wrong_totals(memory, given)

@@ -65,11 +65,12 @@ def _heap(
     # FAST_MERGE goes by time, where no two groups are equal.
     if placing is not None and placing is not fast_merge and not interference.dataflow.is_rank_certain:
         leaders = [values[0] for values in request.values]
-        builder.is_certain = not _depends_on_rank(leaders, request, made, interference.dataflow)
+        best = made if placing is place_best else None
+        builder.is_certain = not _depends_on_rank(leaders, request, best, interference.dataflow)
     return builder
 
 
-def _depends_on_rank(leaders: Sequence[int], request: HeapRequest, heap: Heap, dataflow: Dataflow) -> bool:
+def _depends_on_rank(leaders: Sequence[int], request: HeapRequest, best: Heap | None, dataflow: Dataflow) -> bool:
     """Returns whether offsets depend on the order in which the compiler numbered values of different computations."""
     # hlo_dataflow_analysis.cc numbers values computation by computation, in the module's internal order, which protos
     # have. Texts list computations in another one (hlo_module.cc, Print), where only callees before callers is certain.
@@ -98,7 +99,7 @@ def _depends_on_rank(leaders: Sequence[int], request: HeapRequest, heap: Heap, d
         instruction = places.instructions[places.owner[value]]
         return value if omits_computation(instruction) else instruction.computation
 
-    return depends_on_ties(request.groups, [owner(leader) for leader in leaders], are_ordered, heap)
+    return depends_on_ties(request.groups, [owner(leader) for leader in leaders], are_ordered, best)
 
 
 def _request(

@@ -97,12 +97,16 @@ def place_temporal(groups: Sequence[HeapGroup], alignment: int) -> Heap:
 
 
 def depends_on_ties(
-    groups: Sequence[HeapGroup], owners: Sequence[_Owner], are_ordered: Callable[[_Owner, _Owner], bool], heap: Heap
+    groups: Sequence[HeapGroup],
+    owners: Sequence[_Owner],
+    are_ordered: Callable[[_Owner, _Owner], bool],
+    best: Heap | None = None,
 ) -> bool:
     """Returns whether offsets depend on an order of groups that is not known for certain.
 
     `owners[n]` is the computation of the leader of group n; the ranks of groups of two owners are certain if
-    `are_ordered`. If the spatial order gives the best possible `heap`, `place_best` does not try the temporal order.
+    `are_ordered`. `best` is the heap of `place_best`, which tries the temporal order only if the spatial one wastes
+    memory.
 
     >>> groups = (HeapGroup(8, 8, ((0, 3),)), HeapGroup(8, 8, ((2, 5),)), HeapGroup(8, 8, ((8, 11),)))
     >>> depends_on_ties(groups, "abc", lambda a, b: False, Heap((), 16, 16))
@@ -110,7 +114,7 @@ def depends_on_ties(
     >>> depends_on_ties(groups, "aab", lambda a, b: False, Heap((), 16, 16))
     False
     """
-    orders = (by_size,) if heap.size == heap.live_bytes else (by_size, _by_duration)
+    orders = (by_size,) if best is not None and best.size == best.live_bytes else (by_size, _by_duration)
     return any(_has_loose_tie(groups, owners, order, are_ordered) for order in orders)
 
 

@@ -60,27 +60,18 @@ def report_of_reordering(
     exposures = _Exposure(overlap, throughput), _Exposure(new_overlap, throughput)
     peaks = _spaces(new)
     totals = _totals(loaded.module, new.module)
+    memory = totals if goal == "memory" else peaks
     is_new = not loaded.module.is_scheduled
     moved = sum(len(block.instructions) for block in blocks)
     report = Report(
         "schedule",
-        _answer(
-            goal,
-            totals if goal == "memory" else peaks,
-            exposures,
-            moved,
-            len(blocks),
-            is_new=is_new,
-            has_limit=has_limit,
-        ),
+        _answer(goal, memory, exposures, moved, len(blocks), is_new=is_new, has_limit=has_limit),
         numbers={
             "reorder": goal,
             "moved_instructions": moved,
             "blocks": len(blocks),
-            "peak_bytes_before": {peak.name: peak.before for peak in peaks},
-            "peak_bytes_after": {peak.name: peak.after for peak in peaks},
-            "total_bytes_before": {total.name: total.before for total in totals},
-            "total_bytes_after": {total.name: total.after for total in totals},
+            **_bytes(peaks),
+            **_bytes(totals),
             "constant_bytes": sum(new.before.constants.values()),
             "exposed_before": exposures[0].exposed,
             "exposed_after": exposures[1].exposed,
@@ -151,6 +142,15 @@ class _Change:
     what: Literal["total", "peak"]
     before: int
     after: int
+
+
+def _bytes(changes: Sequence[_Change]) -> dict[str, Mapping[str, int]]:
+    """The bytes before and after by memory space, under the names of JSON."""
+    what = changes[0].what if changes else "total"
+    return {
+        f"{what}_bytes_before": {each.name: each.before for each in changes},
+        f"{what}_bytes_after": {each.name: each.after for each in changes},
+    }
 
 
 def _spaces(new: ReorderedModule) -> list[_Change]:
