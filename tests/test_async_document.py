@@ -121,6 +121,54 @@ def test_generic_and_sugared_forms_convert_to_each_other(name: str) -> None:
         assert sugar(module) is module
 
 
+FLAT = {
+    "generic": """HloModule m, is_scheduled=true
+op { p = f32[64] parameter(0)  ROOT r = f32[32] custom-call(p), custom_call_target="foo" }
+ENTRY main {
+  x = f32[64] parameter(0)
+  s = (f32[64], f32[32], s32[]) async-start(x), calls=op
+  u = (f32[64], f32[32], s32[]) async-update(s), calls=op
+  ROOT d = f32[32] async-done(u), calls=op
+}""",
+    "sugared": """HloModule m, is_scheduled=true
+ENTRY main {
+  x = f32[64] parameter(0)
+  s = (f32[64], f32[32], s32[]) custom-call-start(x), custom_call_target="foo"
+  u = (f32[64], f32[32], s32[]) custom-call-update(s), custom_call_target="foo"
+  ROOT d = f32[32] custom-call-done(u), custom_call_target="foo"
+}""",
+}
+"""The spelling of the page itself: operands without a tuple of their own, and attributes repeated on every member."""
+
+
+@pytest.mark.parametrize("form", FLAT)
+def test_the_spelling_of_the_page_is_read_with_a_note(form: str) -> None:
+    module = parse_module(FLAT[form])
+    nested = "((f32[64]{0}), f32[32]{0}, s32[])"
+    assert [str(each.shape) for each in module.entry.instructions[1:3]] == [nested, nested]
+    assert sum(nested in note.message for note in module.notes) == 2
+    assert not module.errors
+    assert not tuple(verify_async(module))
+    long = desugar(module)
+    start, update, done = long.entry.instructions[1:]
+    assert [start.opcode, update.opcode, done.opcode] == ["async-start", "async-update", "async-done"]
+    assert all("custom_call_target" not in each.raw[1] for each in (start, update, done))
+    root = start.called_computations[0].root
+    assert root is not None
+    assert root.opcode == "custom-call"
+    short = sugar(long).entry.instructions[1:]
+    assert [each.opcode for each in short] == ["custom-call-start", "custom-call-update", "custom-call-done"]
+    assert str(parse_module(str(long))) == str(long)
+
+
+def test_several_operands_without_a_tuple_of_their_own() -> None:
+    text = FLAT["sugared"].replace("(x)", "(x, y)").replace("(f32[64], f32[32]", "(f32[64], f32[8], f32[32]")
+    module = parse_module(text.replace("  s =", "  y = f32[8] parameter(1)\n  s ="))
+    assert str(module.entry.instructions[2].shape) == "((f32[64]{0}, f32[8]{0}), f32[32]{0}, s32[])"
+    other = parse_module(text.replace("  s =", "  y = f32[9] parameter(1)\n  s ="))
+    assert str(other.entry.instructions[2].shape) == "(f32[64]{0}, f32[8]{0}, f32[32]{0}, s32[])"
+
+
 @pytest.mark.oracle
 def test_xla_reads_the_examples_and_their_other_forms_as_the_same_module() -> None:
     """The document is newer than jaxlib, which does not support late binding."""

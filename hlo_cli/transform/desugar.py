@@ -86,7 +86,8 @@ class _Desugarer:
             if wrapped is None:
                 copy.copy(instruction, operands, called)
             elif not is_start(instruction.opcode):
-                copy.copy(instruction, operands, called, opcode="async" + instruction.opcode.removeprefix(wrapped))
+                opcode = "async" + instruction.opcode.removeprefix(wrapped)
+                copy.copy(instruction, operands, called, opcode=opcode, attributes=_not_repeated(instruction, wrapped))
             else:
                 self._start(copy, instruction, operands, wrapped, users)
         self.computations.append(copy.finish(copy.copies[original.root] if original.root is not None else None))
@@ -139,6 +140,19 @@ class _Desugarer:
 def _is_start_attribute(attribute: str, wrapped: str) -> bool:
     """Whether an attribute of a sugared start belongs to the start, not to the wrapped operation."""
     return attribute in START_ATTRIBUTES or (attribute == _ALIASING and wrapped not in ALIASING_THEMSELVES)
+
+
+def _not_repeated(end: Instruction, wrapped: str) -> tuple[Attribute, ...]:
+    """The attributes of an update or done without those of the wrapped operation, which some texts repeat."""
+    start = end
+    while start.operands and not is_start(start.opcode) and wrapped_opcode(start.opcode) == wrapped:
+        start = start.operands[0]
+    repeated = {
+        (each.name, each.value)
+        for each in start.attributes
+        if not _is_start_attribute(each.name, wrapped) and each.name not in SHARED_ATTRIBUTES
+    }
+    return tuple(each for each in end.attributes if start is end or (each.name, each.value) not in repeated)
 
 
 def _start_attributes(start: Instruction, wrapped: str, calls: Attribute) -> Iterator[Attribute]:

@@ -77,4 +77,13 @@ def is_launched(instruction: Instruction) -> bool:
         return False
     if opcode.endswith(("-update", "-done")) and wrapped_opcode(opcode) is not None:
         return False
+    if opcode == opcodes.FUSION:
+        return not _is_fused_done(instruction)
     return opcode != opcodes.CUSTOM_CALL or instruction.string("custom_call_target") not in NO_KERNEL_TARGETS
+
+
+def _is_fused_done(fusion: Instruction) -> bool:
+    """Whether a TPU fusion only ends a collective that another one started, as the done of other forms does."""
+    root = fusion.called_computations[0].root if fusion.called_computations else None
+    is_call = root is not None and root.opcode == opcodes.CUSTOM_CALL
+    return is_call and root is not None and root.string("custom_call_target") == "AsyncCollectiveDone"

@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from hlo_cli.analysis.cost.kernel_costs import kernel_total
-from hlo_cli.analysis.dataflow.values import sequentially_executed, values_of
+from hlo_cli.analysis.cost.cost import BYTES, EXACT, FLOPS
+from hlo_cli.analysis.cost.cost_analysis import main_costs_among
+from hlo_cli.analysis.dataflow.values import values_of
+from hlo_cli.analysis.fusion.kernels import kernels_of
 from hlo_cli.analysis.memory.order_independent import order_independent_facts
 from hlo_cli.analysis.memory.peaks import peaks_from_definition
+from hlo_cli.analysis.query.module_summary import number_of_collectives
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.operations import COLLECTIVES
 
 
 @dataclass(frozen=True, slots=True)
 class ModuleMetrics:
-    """Size, cost, and memory use of a module; loop bodies count once.
+    """Size, cost, and memory use of a module; loop bodies count once, and the costs are those of XLA's cost analysis.
 
     Sizes of values are padded for the target; `padding_bytes` is their padding. `peak_bytes` is by memory space, in the
     order of the text if the module is not scheduled.
@@ -45,18 +47,17 @@ def module_metrics(module: Module) -> ModuleMetrics:
     >>> metrics.kernels, metrics.argument_bytes, metrics.value_bytes, metrics.padding_bytes
     (1, 512, 1024, 952)
     """
-    sequential = sequentially_executed(module)
-    work = kernel_total(i for c in sequential for i in c.instructions)
+    costs = list(main_costs_among(module.entry.instructions, rules=EXACT))
     values = [value for value in values_of(module) if not value.is_context]
     padded = sum(value.shape.padded_bytes for value in values)
     opcodes = Counter([instruction.opcode for instruction in module.instructions])
     return ModuleMetrics(
         instructions=module.instruction_count,
         computations=len(module.computations),
-        kernels=work.kernels,
-        collectives=sum(n for opcode, n in opcodes.items() if opcode.removesuffix("-start") in COLLECTIVES),
-        flops=work.flops,
-        bytes_accessed=work.bytes,
+        kernels=sum(not kernel.is_transfer for kernel in kernels_of(module)),
+        collectives=number_of_collectives(module, opcodes),
+        flops=sum(round(cost.get(FLOPS, 0)) for cost in costs),
+        bytes_accessed=sum(round(cost.get(BYTES, 0)) for cost in costs),
         argument_bytes=sum(parameter.shape.padded_bytes for parameter in module.entry.parameters),
         value_bytes=padded,
         padding_bytes=padded - sum(value.shape.logical_bytes for value in values),

@@ -32,7 +32,7 @@ def module_summary(module: Module) -> Mapping[str, SummaryValue]:
         "instructions": module.instruction_count,
         "computations": len(module.computations),
         "fusions": opcodes[FUSION],
-        "collectives": sum(opcodes[name] + opcodes[f"{name}-start"] for name in COLLECTIVES),
+        "collectives": number_of_collectives(module, opcodes),
         "custom_calls": opcodes[CUSTOM_CALL],
         "argument_bytes": _bytes(parameter.shape for parameter in module.entry.parameters),
         "result_bytes": None if root is None else _bytes([root.shape]),
@@ -42,6 +42,23 @@ def module_summary(module: Module) -> Mapping[str, SummaryValue]:
         "largest_bytes": max((shape.padded_bytes for shape in shapes), default=0),
         "errors": len(module.errors),
     }
+
+
+def number_of_collectives(module: Module, opcodes: Mapping[str, int]) -> int:
+    """The number of collectives in any form, each once; `opcodes` is how often the module has each opcode.
+
+    >>> from hlo_cli import parse_module
+    >>> text = '''ENTRY e { p = f32[4] parameter(0)
+    ...   s = (f32[4], f32[16]) all-gather-start(p), dimensions={0}
+    ...   ROOT d = f32[16] all-gather-done(s) }'''
+    >>> number_of_collectives(parse_module(text), {"all-gather-start": 1})
+    1
+    """
+    if not any(opcodes.get(name) or opcodes.get(f"{name}-start") for name in COLLECTIVES):
+        return 0  # most modules of one device
+    from hlo_cli.analysis.query.logical_operations import logical_operations
+
+    return sum(each.opcode in COLLECTIVES for each in logical_operations(module))
 
 
 def _bytes(shapes: Iterable[Shape]) -> int:

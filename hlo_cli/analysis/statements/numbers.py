@@ -37,15 +37,14 @@ def numbers_of(module: Module) -> ModuleNumbers:
     (9, 72, {})
     """
     metrics = module_metrics(module)
-    more = _iterations(module)
+    total = _all_iterations(module)
     collectives = {each.kind: each for each in collectives_of(module.instructions)}
-    return ModuleNumbers(metrics, metrics.flops + more.flops, metrics.bytes_accessed + more.bytes, collectives)
+    return ModuleNumbers(metrics, total.flops, total.bytes, collectives)
 
 
-def _iterations(module: Module) -> KernelCost:
-    """What computations do besides one execution of each: later iterations and calls, and less if they never run."""
+def _all_iterations(module: Module) -> KernelCost:
+    """What the kernels of all computations do in one execution of the module, every branch taken."""
     total = KernelCost()
     for computation, executions in sequential_executions(module).items():
-        if executions.count != 1:
-            total += kernel_total(computation.instructions) * (executions.count - 1)
+        total += kernel_total(computation.instructions) * executions.count
     return total

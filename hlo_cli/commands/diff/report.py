@@ -133,7 +133,7 @@ def _in_full(
     target = target_of(comparison.after) or target_of(comparison.before)
     changes = with_statements(told, change_table(comparison, view))
     tables = (
-        *summary_tables(old.metrics, new.metrics, target),
+        *summary_tables(old, new, target),
         collective_table(old, new),
         _kind_table(comparison),
         *((header_table(comparison),) if comparison.header else ()),

@@ -15,9 +15,9 @@ from hlo_cli.report.column import Column
 from hlo_cli.report.table import Table
 
 
-def summary_tables(old: ModuleMetrics, new: ModuleMetrics, target: Target | None) -> tuple[Table, Table]:
-    """Tables of memory and of counts, with the rows that differ."""
-    memory = (*_byte_rows(old, new), *_peak_rows(old, new, target))
+def summary_tables(old: ModuleNumbers, new: ModuleNumbers, target: Target | None) -> tuple[Table, Table]:
+    """Tables of memory and of counts, with the rows that differ; costs are those of all iterations of loops."""
+    memory = (*_byte_rows(old, new), *_peak_rows(old.metrics, new.metrics, target))
     return _table("memory", "bytes", memory), _table("costs", "count", tuple(_count_rows(old, new)))
 
 
@@ -56,10 +56,11 @@ def _table(name: str, unit: str, rows: tuple[Row, ...]) -> Table:
     return Table(name, columns, rows, noun="metrics", main=False)
 
 
-def _byte_rows(old: ModuleMetrics, new: ModuleMetrics) -> Iterator[Row]:
-    yield from _row("arguments", old.argument_bytes, new.argument_bytes)
-    yield from _row("all values", old.value_bytes, new.value_bytes)
-    yield from _row("padding", old.padding_bytes, new.padding_bytes)
+def _byte_rows(old: ModuleNumbers, new: ModuleNumbers) -> Iterator[Row]:
+    one, two = old.metrics, new.metrics
+    yield from _row("arguments", one.argument_bytes, two.argument_bytes)
+    yield from _row("all values", one.value_bytes, two.value_bytes)
+    yield from _row("padding", one.padding_bytes, two.padding_bytes)
     yield from _row("bytes accessed", old.bytes_accessed, new.bytes_accessed)
 
 
@@ -69,12 +70,13 @@ def _peak_rows(old: ModuleMetrics, new: ModuleMetrics, target: Target | None) ->
         yield from _row(f"peak {name}", old.peak_bytes.get(space, 0), new.peak_bytes.get(space, 0))
 
 
-def _count_rows(old: ModuleMetrics, new: ModuleMetrics) -> Iterator[Row]:
+def _count_rows(old: ModuleNumbers, new: ModuleNumbers) -> Iterator[Row]:
+    one, two = old.metrics, new.metrics
     yield from _row("flops", old.flops, new.flops)
-    yield from _row("kernels", old.kernels, new.kernels)
-    yield from _row("collectives", old.collectives, new.collectives)
-    yield from _row("computations", old.computations, new.computations)
-    yield from _row("instructions", old.instructions, new.instructions)
+    yield from _row("kernels", one.kernels, two.kernels)
+    yield from _row("collectives", one.collectives, two.collectives)
+    yield from _row("computations", one.computations, two.computations)
+    yield from _row("instructions", one.instructions, two.instructions)
 
 
 def _row(metric: str, before: int, after: int) -> Iterator[Row]:

@@ -9,7 +9,7 @@ from typing import Final
 
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Findings, Module
-from hlo_cli.ir.operations import is_known
+from hlo_cli.ir.operations import is_known, wrapped_opcode
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Leaf, Shape, UnknownShape
 from hlo_cli.ir.strings import UnparsedText
 from hlo_cli.source import Diagnostic, HloError, Source, Span, did_you_mean
@@ -128,6 +128,8 @@ def _odd_names(opcode: str, names: tuple[str, ...]) -> tuple[list[_Problem], lis
 
 def _problem_with(opcode: str, name: str, text: str) -> _Problem | None:
     rule = attributes_of(opcode).get(name)
+    if rule is None and (wrapped := wrapped_opcode(opcode)) and name in attributes_of(f"{wrapped}-start"):
+        return name, "repeated-attribute", f"{name} on {opcode} repeats that of {wrapped}-start; kept as text"
     if rule is None:
         return name, "unknown-attribute", f"unknown attribute {name} on {opcode}; kept as text"
     if isinstance(read_value_text(rule.kind, text), UnparsedText):

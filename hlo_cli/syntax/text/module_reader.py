@@ -30,7 +30,7 @@ from hlo_cli.syntax.text.instruction_parser import ParsedBlock, ParsedInstructio
 from hlo_cli.syntax.text.lines import NotLineStructured, is_fully_split, read_rows
 from hlo_cli.syntax.text.link import link_calls
 from hlo_cli.syntax.text.notes import Notes
-from hlo_cli.syntax.text.omitted_shapes import Infer, infer_shapes
+from hlo_cli.syntax.text.omitted_shapes import Infer, infer_shapes, nest_async_operands
 from hlo_cli.syntax.text.single_instruction import read_single_instruction
 from hlo_cli.syntax.values.header import Header, parse_stack_tables, read_header, typed_header_value
 
@@ -81,6 +81,7 @@ class ModuleReader:
         self._link()
         if self.infer is not None:
             infer_shapes(self.builder, self.infer)
+        nest_async_operands(self.builder, self.computations)
         if not any(computation.instructions for computation in self.computations):
             diagnostics = self.builder.diagnostics
             raise HloError.of(diagnostics or [Diagnostic("error", "no instructions found", self.source, Span(0, 0))])

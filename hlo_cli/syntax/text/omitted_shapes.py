@@ -1,17 +1,18 @@
-"""Shapes that the text omits, from a given inference function.
+"""Shapes that the text omits, from a given inference function, and shapes of async operations without nesting.
 
 Mirrors the calls of shape inference in `CreateInstruction` of xla/hlo/parser/hlo_parser.cc.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Final
 
-from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.shape import Shape, UnknownShape
+from hlo_cli.ir.instruction import Computation, Instruction
+from hlo_cli.ir.operations import wrapped_opcode
+from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape, UnknownShape
 from hlo_cli.source import HloError, Span
 from hlo_cli.syntax.text.build import Builder
 
@@ -46,6 +47,49 @@ def infer_shapes(builder: Builder, infer: Infer) -> None:
         except HloError as error:
             if not builder.is_full:
                 builder.diagnostics.extend(replace(found, source=builder.source) for found in error.diagnostics)
+
+
+def nest_async_operands(builder: Builder, computations: Sequence[Computation]) -> None:
+    """Nests the operands in the results of async operations, as XLA has them, with a note for each.
+
+    XLA's design page on async operations writes `(f32[64], f32[32], s32[]) async-start(x)`: the operands, the output,
+    and contexts in one tuple. XLA itself reads `((f32[64]), f32[32], s32[])` only.
+    """
+    if "-start(" not in builder.source.text:
+        return
+    nested: dict[Instruction, int] = {}
+    for computation in computations:
+        for each in computation.instructions:
+            if (count := _flat_operands(each, nested)) and isinstance(each.shape, TupleShape):
+                nested[each] = count
+                elements = each.shape.elements
+                each.shape = TupleShape((TupleShape(elements[:count]), *elements[count:]))
+                words = f"operands of {each.opcode} are not in a tuple of their own; result read as {each.shape}"
+                builder.notes.add("async-operands", words, each.span or Span(0, 0))
+
+
+def _flat_operands(instruction: Instruction, nested: Mapping[Instruction, int]) -> int:
+    """The number of operands at the beginning of a result without nesting; 0 of all other instructions."""
+    shape, opcode = instruction.shape, instruction.opcode
+    if not isinstance(shape, TupleShape) or not shape.elements or isinstance(shape.elements[0], TupleShape):
+        return 0
+    wrapped = wrapped_opcode(opcode)
+    kind = opcode.removeprefix(wrapped) if wrapped is not None else opcode.removeprefix("async")
+    count = len(instruction.operands)
+    if kind == "-update" and count:
+        before = instruction.operands[0]
+        return nested.get(before, 0) if before.opcode.endswith(("-start", "-update")) else 0
+    if kind != "-start" or not 0 < count < len(shape.elements):
+        return 0
+    taken = [instruction.operand_shape(position) for position in range(count)]
+    return count if all(map(_are_same_arrays, taken, shape.elements)) else 0
+
+
+def _are_same_arrays(first: Shape, second: Shape) -> bool:
+    """Whether two shapes are arrays of one type and size, in any layout."""
+    if not isinstance(first, ArrayShape) or not isinstance(second, ArrayShape):
+        return False
+    return first.element_type is second.element_type and first.dimensions == second.dimensions
 
 
 def leaf_count(shape: Shape, most: int) -> int:
