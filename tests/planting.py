@@ -1,4 +1,7 @@
-"""Plants changes in the text of modules: opcodes, operands, constants, directions, slices, dimensions, and elements."""
+"""Plants changes in the text of modules: opcodes, operands, constants, directions, slices, dimensions, and elements.
+
+Some are of a part of an array only, or drop an instruction.
+"""
 
 from __future__ import annotations
 
@@ -31,13 +34,16 @@ class Planted:
     text: str
 
 
-def planted(text: str, random: Random) -> Iterator[Planted]:
-    """Texts with one change each, of each kind in turn; many of them are not valid, or compute the same."""
+def planted(text: str, random: Random, *, with_parts: bool = False) -> Iterator[Planted]:
+    """Texts with one change each, of each kind in turn; many of them are not valid, or compute the same.
+
+    With `with_parts`, also those that change the half of an array beside large values, and that drop an instruction.
+    """
     lines = text.split("\n")
     kinds: dict[str, list[tuple[str, int, str]]] = {}
     for at, line in enumerate(lines):
         if (match := _LINE.fullmatch(line)) is not None:
-            for kind, changed in _changes(match):
+            for kind, changed in (*_changes(match), *(_changes_of_parts(match) if with_parts else ())):
                 if changed != line:
                     kinds.setdefault(kind, []).append((match["name"], at, changed))
     for each in kinds.values():
@@ -73,6 +79,32 @@ def _changes(match: re.Match[str]) -> Iterator[tuple[str, str]]:
         others = numbers[::-1] if len(numbers) > 1 else [1 - numbers[0]]
         written = ",".join(map(str, others))
         yield "dimensions", _line(match, rest=rest.replace(listed[0], f"dimensions={{{written}}}", 1))
+
+
+def _changes_of_parts(match: re.Match[str]) -> Iterator[tuple[str, str]]:
+    """The second half of the first dimension computed by another opcode, and a copy instead of the instruction."""
+    opcode, operands, name, shape = match["opcode"], match["operands"], match["name"], match["shape"]
+    sizes = re.fullmatch(r"\w+\[(\d+)([\d,]*)\](\{[\d,]*\})?", shape)
+    if opcode in _OPCODES and operands.startswith("%"):
+        yield "dropped", _line(match, opcode="copy", operands=operands.split(", ")[0])
+    if opcode not in _OPCODES or sizes is None or int(sizes[1]) < 2 or shape.startswith("pred"):
+        return
+    places = shape.replace(shape.split("[")[0], "s32", 1), shape.replace(shape.split("[")[0], "pred", 1)
+    root = "ROOT " if "ROOT" in match["front"] else ""
+    yield (
+        "part",
+        "\n".join(
+            (
+                f"  %planted.own = {shape} {opcode}({operands})",
+                f"  %planted.other = {shape} {_OPCODES[opcode]}({operands})",
+                f"  %planted.place = {places[0]} iota(), iota_dimension=0",
+                f"  %planted.half = s32[] constant({int(sizes[1]) // 2})",
+                f"  %planted.bound = {places[0]} broadcast(%planted.half), dimensions={{}}",
+                f"  %planted.left = {places[1]} compare(%planted.place, %planted.bound), direction=LT",
+                f"  {root}%{name} = {shape} select(%planted.left, %planted.own, %planted.other)",
+            )
+        ),
+    )
 
 
 def _line(match: re.Match[str], *, opcode: str = "", operands: str | None = None, rest: str | None = None) -> str:

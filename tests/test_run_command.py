@@ -186,7 +186,10 @@ def test_nothing_is_claimed_of_results_that_are_not_compared(
     assert run(path, *rest, "--against", str(tmp_path / "whole.hlo"), "--json") == 1
     answer = json.loads(capsys.readouterr().out)["answer"]
     assert (answer["largest_exact"], answer["largest_widened"]) == (None, None)
-    assert run(path, *rest, "--against", path, "--json") == 0
+    assert run(path, *rest, "--against", path, "--json") == 1  # the logarithm of -1 is NaN in both
+    answer = json.loads(capsys.readouterr().out)["answer"]
+    assert (answer["verdict"], answer["uncompared_results"]) == ("uncovered", ["1"])
+    assert run(path, *rest, "--against", path, "--allow-uncovered", "--json") == 0
 
 
 _CALLS = "\n".join(

@@ -4,23 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 from typing import Final, NamedTuple
 
-from hlo_cli.analysis.comparison.compare import MODES, ROUNDING, Distance, Verdict, distance, distances, verdict_of
+import numpy as np
+
+from hlo_cli.analysis.comparison.compare import (
+    MODES,
+    NOISES,
+    ROUNDING,
+    Distance,
+    Magnitude,
+    Rounding,
+    Steady,
+    Verdict,
+    are_compared,
+    closeness,
+    distances,
+    larger,
+    magnitudes,
+    rounding_of,
+    verdict_of,
+)
+from hlo_cli.analysis.comparison.coverage import Choice, Coverage, choices, missing_in
 from hlo_cli.analysis.comparison.differing_values import DifferingValues, values_at
 from hlo_cli.analysis.comparison.fingerprints import TOLERANCE, Prints
 from hlo_cli.analysis.comparison.first_difference import MIN_SHARE, FirstDifference, first_difference
 from hlo_cli.analysis.comparison.repairs import Runner, find_repair, is_healed, runner_of
-from hlo_cli.analysis.comparison.rounding import rounding_of
 from hlo_cli.analysis.comparison.scalar_computations import scalar_difference
 from hlo_cli.analysis.comparison.trace import Trace, arrays_in
 from hlo_cli.analysis.comparison.variants import Variant, material_of
+from hlo_cli.analysis.dataflow.executions import executions_of
 from hlo_cli.analysis.evaluate.arguments import made_up_arguments
 from hlo_cli.analysis.evaluate.device_choice import chosen_devices, runs_on_devices
 from hlo_cli.analysis.evaluate.host import Stub, check_outfeeds
-from hlo_cli.analysis.evaluate.program import Observer
+from hlo_cli.analysis.evaluate.probe import Probe
+from hlo_cli.analysis.evaluate.program import Noise, Observer
 from hlo_cli.analysis.evaluate.run import Run, run
-from hlo_cli.analysis.evaluate.settings import Limits
+from hlo_cli.analysis.evaluate.settings import DEFAULT_LIMITS, Limits
 from hlo_cli.analysis.evaluate.sharded import whole_arguments
 from hlo_cli.analysis.evaluate.unknown_functions import Shared, UnknownFunctions, shared_by
 from hlo_cli.analysis.matching.matching import match
@@ -30,13 +51,16 @@ from hlo_cli.analysis.sharding.device_groups import devices_of
 from hlo_cli.analysis.sharding.stages import is_partitioned
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.shape import ArrayShape, Shape, TokenShape
+from hlo_cli.ir.operations import CONTROL_FLOW
+from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex, TokenShape
 from hlo_cli.source import HloError
 
 _OTHER_SEEDS: Final = (1, 2)
 """Added to the seed to repeat a comparison with other arguments."""
+_AGREEING: Final = ("identical", "rounding", "overflow")
+"""The verdicts on results of one program."""
 _DISCONTINUOUS: Final = frozenset(
     (opcodes.COMPARE, opcodes.SORT, opcodes.TOPK, "ceil", "floor", "round-nearest-afz", "round-nearest-even", "sign")
 )
@@ -54,12 +78,24 @@ class _Setting(NamedTuple):
     stubs: Mapping[str, Stub] | None
     feed: Sequence[Array] | None
     shared: Shared
+    choice: Choice | None = None
 
     def run_both(
-        self, floats: Floats, *, observe: tuple[Observer | None, Observer | None] = (None, None)
+        self,
+        floats: Floats,
+        *,
+        observe: tuple[Observer | None, Observer | None] = (None, None),
+        noise: Noise | None = None,
     ) -> tuple[Run, Run]:
         first, second = self.shared.pair()
-        return self._run(0, floats, first, observe[0]), self._run(1, floats, second, observe[1])
+        return self._run(0, floats, first, observe[0], noise), self._run(1, floats, second, observe[1], noise)
+
+    def arguments(self, at: int, floats: Floats) -> Sequence[Value] | None:
+        """Those of one module; None if they are made up by seed alone."""
+        if self.choice is None:
+            return self.args
+        made = whole_arguments if runs_on_devices(self.modules[at]) else made_up_arguments
+        return self.choice.applied(made(self.modules[at], seed=self.choice.seed, floats=floats))
 
     def run_old(self, observer: Observer | None = None) -> Run:
         return self._run(0, "widen", self.shared.pair()[0], observer)
@@ -70,10 +106,17 @@ class _Setting(NamedTuple):
         else:
             self._run(1, "widen", self.shared.pair()[1], observer)
 
-    def _run(self, at: int, floats: Floats, unknown: UnknownFunctions | None, observe: Observer | None) -> Run:
+    def _run(
+        self,
+        at: int,
+        floats: Floats,
+        unknown: UnknownFunctions | None,
+        observe: Observer | None,
+        noise: Noise | None = None,
+    ) -> Run:
         return run(
             self.modules[at],
-            self.args,
+            self.arguments(at, floats),
             seed=self.seed,
             floats=floats,
             devices=self.devices,
@@ -83,6 +126,7 @@ class _Setting(NamedTuple):
             stubs=self.stubs,
             feed=self.feed,
             unknown=unknown,
+            noise=noise,
         )
 
 
@@ -94,7 +138,8 @@ class RunComparison:
     goes into it and comes out. `executed` counts the instructions of all runs. `other_seeds` are the largest widened
     distances with other made-up arguments, where a comparison, a sort, or a conversion to integers may decide.
     `assumed` are the targets of unknown meaning that both call, whose results were made up: the same for equal
-    operands.
+    operands. `coverage` is what ran; if it is not whole, results that agree are `uncovered`, unless that is allowed.
+    `choice` made the arguments, if it is not the seed alone.
     """
 
     distances: tuple[Distance, ...]
@@ -103,22 +148,35 @@ class RunComparison:
     values: DifferingValues | None = None
     other_seeds: Mapping[int, float] | None = None
     assumed: tuple[str, ...] = ()
+    coverage: Coverage = Coverage()
+    choice: Choice | None = None
+    allow_uncovered: bool = False
 
     @property
     def verdict(self) -> Verdict:
         """The verdict on all results: that of the worst.
 
-        If the results agree with all other seeds, a discontinuity may make them differ.
+        If the results agree with all other seeds, a discontinuity may make them differ. `uncovered` if they agree as
+        far as they are compared.
         """
-        found = verdict_of(self.distances)
+        found = self.verdict_on_results
+        if found in _AGREEING and not (self.allow_uncovered or self.coverage.is_whole):
+            return "uncovered"
         if found == "different" and self.other_seeds and max(self.other_seeds.values()) <= ROUNDING:
             return "discontinuity"
         return found
 
     @property
+    def verdict_on_results(self) -> Verdict:
+        """The worst verdict on a result, whatever ran."""
+        return verdict_of(self.distances)
+
+    @property
     def is_same(self) -> bool:
-        """Whether the results are identical, or differ by rounding only, which may make one of them overflow."""
-        return self.verdict in ("identical", "rounding", "overflow")
+        """Whether all was compared, and the results are identical, or differ by rounding only, which may make one of
+        them overflow.
+        """
+        return self.verdict in _AGREEING
 
 
 def compare_runs(
@@ -133,6 +191,7 @@ def compare_runs(
     progress: Callable[[int], None] | None = None,
     stubs: Mapping[str, Stub] | None = None,
     feed: Sequence[Array] | None = None,
+    allow_uncovered: bool = False,
 ) -> RunComparison:
     """Runs two modules with the same arguments, made-up ones by default, and compares their results.
 
@@ -141,6 +200,9 @@ def compare_runs(
     results are on the same devices, even if the place of a result is unknown. `stubs` and `feed` are for both modules,
     as for `run`. Custom calls of unknown meaning that both modules have return made-up values, the same in both for
     equal operands. HloError as for `run`, for outfeeds, and if the modules have other numbers of parameters or results.
+
+    If the results agree, made-up arguments are changed until each computation of both modules has run, and numbers were
+    equal that are compared; what has not run then makes the verdict `uncovered`, unless `allow_uncovered`.
 
     >>> from hlo_cli import parse_module
     >>> text = "ENTRY e { p = f32[2] parameter(0)  q = f32[2] multiply(p, p)  ROOT r = f32[2] negate(q) }"
@@ -151,7 +213,367 @@ def compare_runs(
     >>> found.verdict, found.first_difference.instruction
     ('different', <add q>)
     """
-    shapes = tuple(_result_shape(each) for each in (old, new))
+    shapes = _checked_shapes(old, new)
+    old, new = _with_program_of(old, new), _with_program_of(new, old)
+    is_rewrite = is_rewrite or _check_interfaces(old, new)
+    shared = shared_by(old, new)
+    stated = {each.count for each in map(devices_of, (old, new)) if each.is_stated}
+    devices = min(stated) if devices is None and len(stated) == 1 else devices
+    setting = _Setting((old, new), args, seed, devices, limits, progress, stubs, feed, shared)
+    compared = _compare(setting, shapes, is_rewrite, rounding_of(new))
+    executed = compared.executed
+    other, coverage = _cover(compared)
+    if other is not None:
+        compared = other
+        executed += other.executed
+    setting, found = compared.setting, compared.found
+    difference = values = repeated = None
+    verdict = verdict_of(found)
+    if verdict in ("approximation", "different"):
+        difference = _first_difference(setting, found)
+        values = None if difference is None else _values(setting, difference)
+    if verdict == "different" and args is None and other is None and any(map(_has_discontinuity, (old, new))):
+        repeated = {seed + more: _widened(compared, seed + more) for more in _OTHER_SEEDS}
+    assumed = tuple(each for each in shared.targets if each not in (stubs or {}))
+    return RunComparison(
+        found, difference, executed, values, repeated, assumed, coverage, setting.choice, allow_uncovered
+    )
+
+
+# --- one set of arguments ---
+
+
+class _Compared(NamedTuple):
+    """The runs of both modules with one set of arguments, and the distances of their results."""
+
+    setting: _Setting
+    shapes: tuple[Shape, Shape]
+    is_rewrite: bool
+    expected: Mapping[ShapeIndex, Rounding]
+    exact: tuple[Run, Run]
+    widened: tuple[Run, Run]
+    found: tuple[Distance, ...]
+
+    @property
+    def executed(self) -> int:
+        """The executed instructions of all runs."""
+        return sum(each.executed for each in (*self.exact, *self.widened))
+
+
+def _compare(
+    setting: _Setting,
+    shapes: tuple[Shape, Shape],
+    is_rewrite: bool,
+    expected: Mapping[ShapeIndex, Rounding],
+    runs: Sequence[tuple[Run, Run]] | None = None,
+) -> _Compared:
+    """Runs both modules in both modes; what elements are computed of is found out if some differ by more than rounding
+    of their own values.
+    """
+    exact, widened = runs or map(setting.run_both, MODES)
+    samples = _Samples(setting, widened, shapes)
+    while True:
+        found = distances(exact, widened, shapes, is_rewrite=is_rewrite, expected=expected, known=samples.known)
+        worst = max((each.widened for each in found if each.is_known), default=0.0)
+        if verdict_of(found) not in ("approximation", "different") or not samples.add(worst):
+            return _Compared(setting, shapes, is_rewrite, expected, exact, widened, found)
+
+
+def compare_once(
+    old: Module,
+    new: Module,
+    args: Sequence[Value] | None = None,
+    *,
+    seed: int = 0,
+    devices: int | None = None,
+    limits: Limits | None = None,
+    is_rewrite: bool = False,
+    stubs: Mapping[str, Stub] | None = None,
+    feed: Sequence[Array] | None = None,
+    choice: Choice | None = None,
+    runs: Sequence[tuple[Run, Run]] | None = None,
+) -> tuple[tuple[Distance, ...], tuple[frozenset[Computation], frozenset[Computation]]]:
+    """The distances of the results of two modules with one set of arguments, and the computations of each that ran.
+
+    `runs` are those of both modules in both modes, if they have been made. Else as `compare_runs`.
+
+    >>> from hlo_cli import parse_module
+    >>> module = parse_module("ENTRY e { p = f32[2] parameter(0)  ROOT r = f32[2] negate(p) }")
+    >>> [each.verdict for each in compare_once(module, module)[0]]
+    ['identical']
+    """
+    setting = _Setting((old, new), args, seed, devices, limits, None, stubs, feed, shared_by(old, new), choice)
+    found = _compare(setting, (_result_shape(old), _result_shape(new)), is_rewrite, rounding_of(new), runs)
+    return found.found, (found.exact[0].ran | found.widened[0].ran, found.exact[1].ran | found.widened[1].ran)
+
+
+def revealing_choices(
+    module: Module, ran: frozenset[Computation], *, seed: int = 0, limits: Limits | None = None
+) -> tuple[Choice, ...]:
+    """The made-up arguments that run what has not run yet of a module, those that run nothing new left out.
+
+    >>> from hlo_cli import parse_module
+    >>> module = parse_module("ENTRY e { p = f32[2] parameter(0)  ROOT r = f32[2] negate(p) }")
+    >>> revealing_choices(module, frozenset())
+    ()
+    """
+    now, found = set(ran), []
+
+    def missing() -> tuple[Computation, ...]:
+        return missing_in(module, now)
+
+    setting = _Setting((module, module), None, seed, None, _finite(limits), None, None, None, shared_by(module, module))
+    executed = 0
+    for choice in choices((module,), seed, lambda: (missing(),), lambda: False):
+        left = missing()
+        if not left or executed > _MAX_EXECUTED:
+            break
+        chosen = setting._replace(choice=choice)
+        try:
+            made = chosen.run_old()
+        except HloError:
+            continue
+        now |= made.ran
+        executed += made.executed
+        if missing() != left:
+            found.append(choice)
+    return tuple(found)
+
+
+def _finite(limits: Limits | None) -> Limits:
+    """Limits for arguments that may make loops endless."""
+    limits = limits or DEFAULT_LIMITS
+    return replace(limits, max_iterations=min(limits.max_iterations, _MAX_ITERATIONS))
+
+
+class _Samples:
+    """Runs with errors, which show what the elements of results are computed of; `known` are their magnitudes."""
+
+    def __init__(self, setting: _Setting, widened: tuple[Run, Run], shapes: tuple[Shape, Shape]) -> None:
+        self.known: Mapping[ShapeIndex, Magnitude] = {}
+        self._setting = setting
+        self._widened = widened
+        self._shapes = shapes
+        self._runs: list[list[tuple[Run, Run]]] = [[] for _ in NOISES]
+
+    def add(self, worst: float) -> bool:
+        """Adds a sample if it may explain the worst distance; of large ones, one says enough.
+
+        False as well if a run with errors goes another way and fails.
+        """
+        count = len(self._runs[0])
+        if count and (worst > _HOPELESS or count == _MAX_SAMPLES):
+            return False
+        try:
+            for runs, size in zip(self._runs, NOISES, strict=True):
+                if not count or size == NOISES[0]:  # a large error says only whether small ones may be trusted
+                    runs.append(self._setting.run_both("widen", noise=Noise(size, count)))
+        except HloError:
+            return False
+        one, two = (
+            magnitudes(run.result, [[pair[at].result for pair in runs] for runs in self._runs], shape)
+            for at, (run, shape) in enumerate(zip(self._widened, self._shapes, strict=True))
+        )
+        self.known = larger(one, two)
+        return True
+
+
+def _widened(compared: _Compared, seed: int) -> float:
+    """The largest widened distance with another seed."""
+    setting = compared.setting._replace(seed=seed)
+    runs = setting.run_both("widen")
+    samples = _Samples(setting, runs, compared.shapes)
+    while (apart := _apart(runs, compared.shapes, samples.known)) > ROUNDING and samples.add(apart):
+        pass
+    return apart
+
+
+def _apart(
+    runs: tuple[Run, Run],
+    shapes: tuple[Shape, Shape],
+    known: Mapping[ShapeIndex, Magnitude],
+    *,
+    is_rewrite: bool = False,
+    steady: Steady | None = None,
+) -> float:
+    """The largest widened distance of all results whose place is known."""
+    arrays = zip(*(arrays_of(each.result, shape) for each, shape in zip(runs, shapes, strict=True)), strict=True)
+    unknown = frozenset() if is_rewrite else runs[0].unknown | runs[1].unknown
+    return max(
+        (
+            closeness(a, b, known.get(index), steady=steady)
+            for (index, a, _), (_, b, _) in arrays
+            if index not in unknown
+        ),
+        default=0.0,
+    )
+
+
+_MAX_SAMPLES: Final = 3
+"""Six runs, three of each module: all of them show less than a tenth of a magnitude once in a million times."""
+_HOPELESS: Final = 1e-2
+"""The distance from which on no further sample will explain it: a magnitude is not missed by a factor of 10,000."""
+
+
+# --- more sets of arguments, until everything was compared ---
+
+_MAX_EXECUTED: Final = 300_000
+_MAX_OPERATIONS: Final = 4_000_000_000
+"""The instructions and scalar operations of all runs with further arguments: a few seconds."""
+_FIRST_TWO: Final = 2
+"""The choices after which infinite elements are finite, if they ever are."""
+_SHARE: Final = 4
+"""Which part of that is spent although everything has run."""
+_LEAST_CHOICES: Final = 5
+"""So many choices are tried in any case if something did not run, as one may be enough."""
+_MAX_ITERATIONS: Final = 10_000
+"""The iterations of a loop with arguments that may make it endless."""
+
+
+class _Evidence:
+    """What ran and was compared with all arguments so far."""
+
+    def __init__(self, compared: _Compared) -> None:
+        self._modules = compared.setting.modules
+        self._ran: list[set[Computation]] = [set(), set()]
+        self._left: dict[ShapeIndex, Array] = {}
+        self._shapes = compared.shapes
+        self._is_nan_kept = False
+        self.is_infinite = any(
+            bool(np.isinf(array).any())
+            for _, array, _ in arrays_of(compared.widened[0].result, compared.shapes[0])
+            if array.dtype.kind in "fc"
+        )
+        self.argument_sets = 0
+        self.executed = 0
+        self.operations = 0.0
+        for runs in (compared.exact, compared.widened):
+            self.add(runs, is_widened=runs is compared.widened)
+        self._first = self.executed, self.operations
+
+    def add(self, runs: tuple[Run, Run], *, is_widened: bool = True) -> None:
+        """Adds the runs of both modules; elements are compared by widened ones."""
+        for ran, each in zip(self._ran, runs, strict=True):
+            ran |= each.ran
+            self.executed += each.executed
+            self.operations += each.estimate.operations
+        if not is_widened:
+            return
+        self.argument_sets += 1
+        if self._is_nan_kept:
+            return
+        pairs = (arrays_of(run.result, shape) for run, shape in zip(runs, self._shapes, strict=True))
+        for (index, old, leaf), (_, new, _) in zip(*pairs, strict=True):
+            left = ~are_compared(old, new) if old.size or not leaf.elements else np.ones((), bool)
+            before = self._left.get(index)
+            self._left[index] = left if before is None else _both(before, left)
+
+    def has_time(self, number: int) -> bool:
+        """Whether another set of arguments, of this number, is worth its time."""
+        executed, operations = self.executed - self._first[0], self.operations - self._first[1]
+        if self.is_infinite and number <= _FIRST_TWO:
+            return True
+        if not self.coverage.is_whole:
+            return number <= _LEAST_CHOICES or (executed <= _MAX_EXECUTED and operations <= _MAX_OPERATIONS)
+        most = _MAX_EXECUTED // _SHARE, _MAX_OPERATIONS // _SHARE
+        return executed + self._first[0] // 2 <= most[0] and operations + self._first[1] / 2 <= most[1]
+
+    def keep_nan(self) -> None:
+        """Takes NaN for numbers like others, as they are those of constants."""
+        self._left.clear()
+        self._is_nan_kept = True
+
+    @property
+    def coverage(self) -> Coverage:
+        """The coverage so far."""
+        missing = self.missing
+        count = sum(len(executions_of(each)) for each in self._modules)
+        absent = sum(map(len, missing))
+        return Coverage(count - absent, count, self.argument_sets, (*missing[0], *missing[1]), self.uncompared)
+
+    @property
+    def missing(self) -> tuple[tuple[Computation, ...], tuple[Computation, ...]]:
+        """The computations of each module that did not run."""
+        one, two = (missing_in(module, ran) for module, ran in zip(self._modules, self._ran, strict=True))
+        return one, two
+
+    @property
+    def uncompared(self) -> tuple[ShapeIndex, ...]:
+        """The results with elements that were never compared."""
+        return tuple(index for index, left in self._left.items() if left.any())
+
+
+def _both(one: Array, two: Array) -> Array:
+    """The elements that are left by both; arrays of sizes at run time may have any size, and then one is enough."""
+    if one.shape == two.shape:
+        return one & two
+    return np.asarray(bool(one.all()) and bool(two.all()) and bool(one.size) and bool(two.size))
+
+
+def _cover(compared: _Compared) -> tuple[_Compared | None, Coverage]:
+    """Changes arguments until everything has run and was compared, if results agree and arguments are made up.
+
+    Returns the comparison with the first arguments with which results differ, None without any, and the coverage.
+    """
+    evidence, setting = _Evidence(compared), compared.setting
+    is_known = verdict_of(compared.found) in _AGREEING
+    if evidence.uncompared and _has_constant_nan(setting):
+        evidence.keep_nan()
+    if not is_known or setting.args is not None or not setting.modules[0].entry.parameters:
+        return None, evidence.coverage
+    limits = _finite(setting.limits)
+    found = choices(
+        setting.modules,
+        setting.seed,
+        lambda: evidence.missing,
+        lambda: bool(evidence.uncompared),
+        is_infinite=evidence.is_infinite,
+    )
+    for choice in found:
+        if not evidence.has_time(choice.number):
+            break
+        chosen = setting._replace(choice=choice, limits=limits)
+        try:
+            runs = chosen.run_both("widen")
+        except HloError:  # a loop without an end, or devices that go different ways: not what arguments are for
+            continue
+        differs = _differs(chosen, runs, compared)
+        if differs:
+            other = _compare(chosen, compared.shapes, compared.is_rewrite, compared.expected)
+            if verdict_of(other.found) not in _AGREEING:
+                evidence.add(runs)
+                return other, evidence.coverage
+        evidence.add(runs)
+    return None, evidence.coverage
+
+
+def _has_constant_nan(setting: _Setting) -> bool:
+    """Whether constants are all that makes NaN, in both modules."""
+    probes = Probe("nan"), Probe("nan")
+    setting.run_both("widen", observe=probes)
+    made = [each.instruction.opcode for probe in probes for each in probe.found.values() if each.made]
+    return all(each in (opcodes.CONSTANT, opcodes.FUSION, *CONTROL_FLOW) for each in made)  # what is inside is seen
+
+
+def _differs(setting: _Setting, runs: tuple[Run, Run], compared: _Compared) -> bool:
+    """Whether results differ where errors of rounding cannot be the reason: arguments may meet a bound exactly."""
+    shapes, is_rewrite = compared.shapes, compared.is_rewrite
+    if _apart(runs, shapes, {}, is_rewrite=is_rewrite) <= ROUNDING:
+        return False
+    samples = _Samples(setting, runs, shapes)
+    steady: Steady = "finite" if setting.choice is not None and setting.choice.is_whole else "all"
+    apart = float("inf")
+    while apart > ROUNDING and samples.add(0.0 if not samples.known else apart):
+        apart = _apart(runs, shapes, samples.known, is_rewrite=is_rewrite, steady=steady)
+    return bool(samples.known) and apart > ROUNDING
+
+
+# --- what two modules have in common ---
+
+
+def _checked_shapes(old: Module, new: Module) -> tuple[Shape, Shape]:
+    """The shapes of the results; HloError for other numbers of parameters or results, and for outfeeds."""
+    shapes = _result_shape(old), _result_shape(new)
     parameters = [len(each.entry.parameters) for each in (old, new)]
     if parameters[0] != parameters[1]:
         raise HloError(f"the modules have {parameters[0]} and {parameters[1]} parameters")
@@ -160,26 +582,7 @@ def compare_runs(
         raise HloError(f"the modules have {results[0]} and {results[1]} results")
     for module in (old, new):
         check_outfeeds(module)
-
-    old, new = _with_program_of(old, new), _with_program_of(new, old)
-    is_rewrite = is_rewrite or _check_interfaces(old, new)
-    shared = shared_by(old, new)
-    stated = {each.count for each in map(devices_of, (old, new)) if each.is_stated}
-    devices = min(stated) if devices is None and len(stated) == 1 else devices
-    setting = _Setting((old, new), args, seed, devices, limits, progress, stubs, feed, shared)
-    exact, widened = map(setting.run_both, MODES)
-    both = shapes[0], shapes[1]
-    found = distances(exact, widened, both, is_rewrite=is_rewrite, expected=rounding_of(new))
-    difference = values = repeated = None
-    verdict = verdict_of(found)
-    if verdict in ("approximation", "different"):
-        difference = _first_difference(setting, found)
-        values = None if difference is None else _values(setting, difference)
-    if verdict == "different" and args is None and (_has_discontinuity(old) or _has_discontinuity(new)):
-        repeated = {seed + more: _widened(setting, both, seed + more) for more in _OTHER_SEEDS}
-    executed = sum(each.executed for each in (*exact, *widened))
-    assumed = tuple(each for each in shared.targets if each not in (stubs or {}))
-    return RunComparison(found, difference, executed, values, repeated, assumed)
+    return shapes
 
 
 def _check_interfaces(old: Module, new: Module) -> bool:
@@ -244,14 +647,6 @@ def _is_float(shape: Shape) -> bool:
     return isinstance(shape, ArrayShape) and shape.element_type.kind == "float"
 
 
-def _widened(setting: _Setting, shapes: tuple[Shape, Shape], seed: int) -> float:
-    """The largest widened distance with another seed."""
-    runs = setting._replace(seed=seed).run_both("widen")
-    arrays = zip(*(arrays_of(each.result, shape) for each, shape in zip(runs, shapes, strict=True)), strict=True)
-    unknown = runs[0].unknown | runs[1].unknown
-    return max((distance(a, b) for (index, a, _), (_, b, _) in arrays if index not in unknown), default=0.0)
-
-
 def _result_shape(module: Module) -> Shape:
     root = module.entry.root
     if root is None:
@@ -310,7 +705,7 @@ class _Trials:
 
     def _runner(self) -> Runner:
         devices = chosen_devices(self._new, self._setting.devices) if runs_on_devices(self._new) else None
-        whole = self._setting.args
+        whole = self._setting.arguments(1, "widen")
         if whole is None:
             made = made_up_arguments if devices is None else whole_arguments
             whole = made(self._new, seed=self._setting.seed, floats="widen")

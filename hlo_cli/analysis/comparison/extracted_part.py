@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hlo_cli.analysis.comparison.compare import MODES, Distance, distance
+from hlo_cli.analysis.comparison.compare import MODES, Distance, closeness, distance
 from hlo_cli.analysis.comparison.comparison import RunComparison
 from hlo_cli.analysis.evaluate.arguments import made_up_arguments
 from hlo_cli.analysis.evaluate.device_choice import runs_on_devices
@@ -55,7 +55,7 @@ def compare_part(
     assert root is not None
     exact, widened = (_both(module, computation, part, floats, seed, limits) for floats in MODES)
     found = [
-        Distance(index, distance(old, new), distance(old_wide, new_wide))
+        Distance(index, distance(old, new), closeness(old_wide, new_wide))
         for (index, old, new), (_, old_wide, new_wide) in zip(exact[0], widened[0], strict=True)
     ]
     return RunComparison(tuple(found), None, exact[1] + widened[1])

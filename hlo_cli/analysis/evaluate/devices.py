@@ -104,6 +104,7 @@ class DeviceProgram:
         is_seen = self.program.is_seen(computation)
 
         def run(given: Sequence[Sequence[Value]]) -> list[Value]:
+            self.program.ran.add(computation)
             values: list[list[Value]] = [[] for _ in range(size)]
             for slot, number in parameters:
                 values[slot] = [each[number] for each in given]

@@ -14,11 +14,13 @@ from hlo_cli.analysis.evaluate.settings import Limits
 from hlo_cli.analysis.evaluate.work import FREE, Work, callee_of, work_of
 from hlo_cli.analysis.semantics.control import elements_first
 from hlo_cli.analysis.semantics.number_types import Array, Floats, carrier
+from hlo_cli.analysis.semantics.reducers import SUMS, plain_reducer
 from hlo_cli.analysis.semantics.rules import NEUTRAL, rule_of
 from hlo_cli.analysis.semantics.values import Kernel, Taken, Taking, Value
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.literal import ArrayLiteral, Literal
+from hlo_cli.ir.operations import ELEMENTWISE
 from hlo_cli.ir.shape import ArrayShape, ShapeIndex
 from hlo_cli.source import HloError
 
@@ -59,6 +61,13 @@ def misfit(instruction: Instruction, error: Exception) -> HloError:
     )
 
 
+class Noise(NamedTuple):
+    """A relative error of the result of each instruction that rounds; each stream has other signs."""
+
+    size: float
+    stream: int = 0
+
+
 class Program:
     """The computations of a module as functions, compiled on first use."""
 
@@ -72,8 +81,11 @@ class Program:
         clock: Clock | None = None,
         progress: Callable[[int], None] | None = None,
         host: Host | None = None,
+        noise: Noise | None = None,
     ) -> None:
         self.floats: Floats = floats
+        self.ran: set[Computation] = set()
+        self._noise = noise
         self.limits = limits or Limits()
         self.max_iterations = self.limits.max_iterations
         self.watched: dict[Instruction, list[Value]] = {each: [] for each in watch}
@@ -151,6 +163,7 @@ class Program:
                 self._see_parameters(computation, arguments)
             if isinstance(arguments, Taken):
                 arguments.clear()
+            self.ran.add(computation)
             instruction, given = last, list[Value]()
             try:
                 for slot, kernel, operands, ended, instruction, take in steps:
@@ -248,6 +261,8 @@ class Program:
             if literal is None:
                 raise HloError(f"constant {instruction.name} has no values", instruction.span)
             value = constant(literal, self.floats)
+            if self._noise is not None:
+                value = _disturbed(value, self._noise)
             return lambda: value
         if on_arrays and instruction.opcode in NEUTRAL and not _changes_type(instruction):
             return lambda x: x
@@ -259,11 +274,84 @@ class Program:
                 kernel = self.iterations.kernel(instruction, self)
             else:
                 kernel = rule_of(instruction, on_arrays=on_arrays)(instruction, self)
+                if self._noise is not None:
+                    kernel = _noisy(kernel, instruction, self._noise)
         except MISFITS as error:
             raise misfit(instruction, error) from error
         kernel = self._guarded(kernel, instruction)
         indices = [instruction.operand_index(at) for at in range(len(instruction.operands))]
         return _selecting(kernel, indices) if any(indices) else kernel
+
+
+# --- noise: what an error of every step would do to a result ---
+
+_CHOOSING: Final = frozenset(
+    (
+        "abs", "and", "bitcast-convert", "ceil", "clamp", "compare", "complex", "convert", "copy", "floor", "imag",
+        "is-finite", "map", "maximum", "minimum", "negate", "not", "or", "real", "reduce-precision", "select", "sign",
+        "round-nearest-afz", "round-nearest-even", "xor",
+    )
+)  # fmt: skip
+_ROUNDING: Final = ELEMENTWISE - _CHOOSING
+"""Elementwise opcodes whose results are rounded; the others only choose, or change a sign."""
+_SUMMING: Final = frozenset(
+    (
+        opcodes.DOT, "scaled-dot", "ragged-dot", opcodes.CONVOLUTION, "fft", "cholesky", "triangular-solve",
+        "batch-norm-training", "batch-norm-inference", "batch-norm-grad", opcodes.CUSTOM_CALL,
+    )
+)  # fmt: skip
+"""Opcodes that add many terms inside, which cancel where the result does not show it: their operands are disturbed."""
+_REDUCING: Final = frozenset((opcodes.REDUCE, opcodes.REDUCE_WINDOW))
+_MIXERS: Final = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9)
+"""The multipliers of splitmix64, which spread every bit of a number over all others."""
+
+
+def _noisy(kernel: Kernel, instruction: Instruction, noise: Noise) -> Kernel:
+    """The kernel of an instruction that rounds, with a relative error in its result; others as they are.
+
+    Sums have it in their operands as well. A sum of integers has none.
+    """
+    opcode = instruction.opcode
+    is_sum = opcode in _SUMMING or (
+        opcode in _REDUCING
+        and len(instruction.operands) == 2
+        and plain_reducer(instruction.called_computations[0]) in SUMS
+    )
+    if isinstance(kernel, Taking) or not (is_sum or opcode in _ROUNDING):
+        return kernel
+
+    def run(*operands: Value) -> Value:
+        given = [_disturbed(each, noise) for each in operands] if is_sum else operands
+        return _disturbed(kernel(*given), noise)
+
+    return run
+
+
+def _disturbed(value: Value, noise: Noise) -> Value:
+    """Floats multiplied by 1 ± size/2 to size, by a hash of their bits: equal numbers stay equal, on all devices.
+
+    Integral numbers stay as they are: every program has them exactly, and a floor or a comparison may follow.
+    """
+    if isinstance(value, tuple):
+        return tuple(_disturbed(each, noise) for each in value)
+    if value is None or np.asarray(value).dtype.kind not in "fc":
+        return value
+    array = np.ascontiguousarray(value).reshape(np.shape(value))
+    if array.dtype.kind == "c":
+        parts = [_disturbed(each, noise) for each in (array.real, array.imag)]
+        found = np.empty(array.shape, array.dtype)
+        found.real, found.imag = (np.asarray(each) for each in parts)
+        return found
+    mixed = array.view(f"u{array.dtype.itemsize}").astype(np.uint64)
+    mixed = (mixed ^ np.uint64(noise.stream)) * _MIXERS[0]
+    mixed ^= mixed >> np.uint64(29)
+    mixed *= _MIXERS[1]
+    high = (mixed >> np.uint64(40)).astype(np.float64)  # of 24 bits, the lowest of which is the sign
+    errors = np.where(mixed & np.uint64(1 << 40), noise.size, -noise.size) * (0.5 + high * 2.0**-25)
+    return np.where(array == np.rint(array), array, array * (1 + errors))
+
+
+# --- parts of kernels ---
 
 
 def _changes_type(instruction: Instruction) -> bool:

@@ -15,7 +15,7 @@ from hlo_cli.analysis.evaluate.devices import DeviceProgram
 from hlo_cli.analysis.evaluate.host import Host, Stub
 from hlo_cli.analysis.evaluate.limits import Estimate, check
 from hlo_cli.analysis.evaluate.omitted_constants import omitted_constants
-from hlo_cli.analysis.evaluate.program import Observer, Program
+from hlo_cli.analysis.evaluate.program import Noise, Observer, Program
 from hlo_cli.analysis.evaluate.refusals import hint_of, refusals, unneeded
 from hlo_cli.analysis.evaluate.settings import Limits
 from hlo_cli.analysis.evaluate.sharded import assembled, device_arguments, whole_arguments
@@ -24,7 +24,7 @@ from hlo_cli.analysis.semantics.number_types import Array, Floats
 from hlo_cli.analysis.semantics.values import Value
 from hlo_cli.analysis.sharding.device_groups import Devices
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ShapeIndex
 from hlo_cli.source import HloError
@@ -34,7 +34,8 @@ from hlo_cli.source import HloError
 class Run:
     """The result of a run, the values of the instructions that were asked for, and what it took.
 
-    `watched` are values of device 0. `unknown` are the arrays of the result of several devices whose place on them is
+    `watched` are values of device 0. `ran` are the computations that ran one instruction after another, such as bodies
+    of loops and branches. `unknown` are the arrays of the result of several devices whose place on them is
     unknown: the part of device 0. `outfed` are the values of outfeeds of device 0, and `unread` is the number of arrays
     for infeeds that were not used.
     """
@@ -44,6 +45,7 @@ class Run:
     executed: int
     estimate: Estimate
     unknown: frozenset[ShapeIndex] = frozenset()
+    ran: frozenset[Computation] = frozenset()
     devices: int = 1
     outfed: tuple[tuple[Instruction, Value], ...] = ()
     unread: int = 0
@@ -64,6 +66,7 @@ def run(
     feed: Sequence[Array] | None = None,
     iterations: list[int] | None = None,
     unknown: UnknownFunctions | None = None,
+    noise: Noise | None = None,
 ) -> Run:
     """Runs a module: on one device, or on simulated ones if it is partitioned or its devices exchange data.
 
@@ -71,7 +74,8 @@ def run(
     not state it. Of several devices, `watch` keeps the values of device 0. `stubs` are functions for custom calls by
     target, called with arrays, and with `shape` and `instruction` if they have parameters of these names. `feed` are
     the arrays for infeeds, in the order in which they run. While `observe` is called, `iterations` has those of the
-    loops around the instruction. `unknown` makes up results of functions that two programs have in common. Values
+    loops around the instruction. `unknown` makes up results of functions that two programs have in common. `noise` is
+    an error of every float that an instruction rounds. Values
     of constants that the text omits are taken from the proto or the dump before optimizations next to it. HloError as
     for `evaluate`.
 
@@ -91,6 +95,7 @@ def run(
         limits=limits,
         progress=progress,
         host=host,
+        noise=noise,
     )
 
 
@@ -106,6 +111,7 @@ def evaluate(
     limits: Limits | None = None,
     progress: Callable[[int], None] | None = None,
     host: Host | None = None,
+    noise: Noise | None = None,
 ) -> Run:
     """Runs the entry of a module on arguments, made-up ones by default: on one device, or on simulated `devices`.
 
@@ -139,8 +145,9 @@ def evaluate(
             arguments = made(module, seed=seed, floats=floats, before_each=clock)
     check_count(arguments, module)
     program = Program(
-        floats, watch=frozenset(watch), observe=observe, clock=clock, limits=limits, progress=progress, host=host
-    )
+        floats, watch=frozenset(watch), observe=observe, clock=clock, limits=limits, progress=progress, host=host,
+        noise=noise,
+    )  # fmt: skip
     unknown: frozenset[ShapeIndex] = frozenset()
     with _exhaustion(module):
         if devices is None:
@@ -150,7 +157,7 @@ def evaluate(
             result, unknown = assembled(module, DeviceProgram(program, devices, module).function(module.entry)(given))
     kept = {instruction: tuple(values) for instruction, values in program.watched.items()}
     outfed, unread = tuple(program.host.outfed), program.host.unused
-    return Run(result, kept, program.executed, found, unknown, count, outfed, unread)
+    return Run(result, kept, program.executed, found, unknown, frozenset(program.ran), count, outfed, unread)
 
 
 def _held(arguments: Sequence[Value], module: Module, floats: Floats) -> list[Value]:

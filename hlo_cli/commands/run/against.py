@@ -8,6 +8,7 @@ from typing import Final
 
 from hlo_cli.analysis.comparison.compare import ROUNDING, Distance
 from hlo_cli.analysis.comparison.comparison import RunComparison, compare_runs
+from hlo_cli.analysis.comparison.coverage import Coverage
 from hlo_cli.analysis.comparison.first_difference import FirstDifference
 from hlo_cli.commands.run.arguments import arguments_of
 from hlo_cli.commands.run.distances import MEANING, columns_of, detail_cells, distance_cells, number_cell
@@ -18,6 +19,7 @@ from hlo_cli.commands.run.progress import shown_progress
 from hlo_cli.commands.run.results import result_label, result_name
 from hlo_cli.commands.run.stubs import checked_stubs, feed_from
 from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
+from hlo_cli.ir.instruction import Computation
 from hlo_cli.ir.module import Module
 from hlo_cli.report.cell import Cell, Row
 from hlo_cli.report.column import Column
@@ -28,6 +30,13 @@ from hlo_cli.source import Diagnostic
 
 _SHAPE: Final = Column("shape", "shape", "shape")
 _TINY: Final = 1e-4
+_LISTED: Final = 3
+"""The largest number of names in a sentence, so that it fits a line."""
+_MISSING: Final = (
+    Column("side", "module"),
+    Column("computation", "computation", "name"),
+    Column("caller", "caller", "name"),
+)
 
 
 def report_of_comparison(
@@ -50,6 +59,7 @@ def report_of_comparison(
             progress=progress,
             stubs=stubs,
             feed=feed,
+            allow_uncovered=options.allow_uncovered,
         )
     found, difference = compared.distances, compared.first_difference
     columns = (Column("result", "result"), *columns_of(found), Column("value", "value", "name"), _SHAPE)
@@ -66,15 +76,17 @@ def report_of_comparison(
                 columns,
                 _rows(found, new.module),
                 noun="results",
-                title="Largest difference over largest magnitude",
+                title="Largest difference over magnitude",
             ),
+            *_missing_table(compared.coverage, (old.module, new.module)),
         ),
         next=() if difference is None else _next(old, new, difference),
         notes=(
             *_notes_on_tolerance(found),
-            *_notes_on_nan(found),
+            *_notes_on_nan(compared),
             *_notes_on_cause(compared),
             *notes_on_arguments(options),
+            *_notes_on_choices(compared),
             *notes_on_draws(old.module, new.module),
             *notes_on_assumed(compared.assumed),
             *program_notes(old),
@@ -98,6 +110,7 @@ def _numbers(compared: RunComparison, new: Module) -> dict[str, Cell]:
         "nan": tuple(sum(each.nan[side] for each in found) for side in (0, 1)),
         "inf": tuple(sum(each.inf[side] for each in found) for side in (0, 1)),
         "tolerance": ROUNDING,
+        **coverage_numbers(compared.coverage),
         "other_seeds": {str(seed): number_cell(apart) for seed, apart in (compared.other_seeds or {}).items()},
         **difference_numbers(compared.first_difference, new),
     }
@@ -131,12 +144,22 @@ def _notes_on_tolerance(found: Sequence[Distance]) -> tuple[Diagnostic, ...]:
     return Diagnostic("note", words), Diagnostic("note", more)
 
 
-def _notes_on_nan(found: Sequence[Distance]) -> tuple[Diagnostic, ...]:
-    """How many elements are not compared, because they are NaN in both modules."""
-    count = sum(min(each.nan) for each in found)
-    if not count:
+def _notes_on_nan(compared: RunComparison) -> tuple[Diagnostic, ...]:
+    """Which results have elements that are NaN in both modules with all arguments, and so are not compared."""
+    if not compared.coverage.uncompared:
         return ()
-    words = f"{format_count(count, 'elements')} {verb(count, 'is', 'are')} NaN in both modules, and not compared"
+    listed = ", ".join(map(result_label, compared.coverage.uncompared[:_LISTED]))
+    more = len(compared.coverage.uncompared) - _LISTED
+    words = f"elements of result {listed}{f' and {more} others' if more > 0 else ''} are not compared: they are NaN in "
+    return (Diagnostic("note", f"{words}both modules, or absent, with all arguments"),)
+
+
+def _notes_on_choices(compared: RunComparison) -> tuple[Diagnostic, ...]:
+    """Which arguments showed a difference that those of the seed do not show."""
+    choice = compared.choice
+    if choice is None:
+        return ()
+    words = f"results agree with the arguments of the seed; these are of set {choice.number + 1}: {choice.words}"
     return (Diagnostic("note", words),)
 
 
@@ -147,6 +170,52 @@ def _notes_on_cause(compared: RunComparison) -> tuple[Diagnostic, ...]:
     return (
         Diagnostic("note", "no instruction is named: no change of a single one was found that makes all results agree"),
     )
+
+
+def _missing_table(coverage: Coverage, modules: Sequence[Module]) -> tuple[Table, ...]:
+    """The computations that did not run with any arguments, and what calls them."""
+    if not coverage.missing:
+        return ()
+    sides = [{id(each) for each in module.computations} for module in modules]
+    rows = tuple(
+        ("first" if id(each) in sides[0] else "second", each.name, _caller_of(each, modules))
+        for each in coverage.missing
+    )
+    title = "Computations that did not run"
+    return (Table("not_run", _MISSING, rows, noun="computations", title=title, main=False),)
+
+
+def _caller_of(computation: Computation, modules: Sequence[Module]) -> str | None:
+    callers = (
+        each
+        for module in modules
+        for other in module.computations
+        for each in other.instructions
+        if computation in each.called_computations
+    )
+    caller = next(callers, None)
+    return None if caller is None else f"{caller.opcode} {caller.name}"
+
+
+def coverage_numbers(coverage: Coverage) -> dict[str, Cell]:
+    """The coverage for programs."""
+    return {
+        "computations": coverage.computations,
+        "computations_run": coverage.ran,
+        "argument_sets": coverage.argument_sets,
+        "not_run": tuple(each.name for each in coverage.missing),
+        "uncompared_results": tuple(map(result_label, coverage.uncompared)),
+    }
+
+
+def coverage_words(coverage: Coverage) -> str:
+    """The coverage in a few words; each set of made-up arguments has a seed.
+
+    >>> coverage_words(Coverage(6, 6, 2)), coverage_words(Coverage(1, 1, 1))
+    ('6 of 6 computations ran, 2 seeds', '1 of 1 computation ran, 1 seed')
+    """
+    ran = f"{coverage.ran:,} of {format_count(coverage.computations, 'computations')} ran"
+    return f"{ran}, {format_count(coverage.argument_sets, 'seeds')}"
 
 
 def _next(old: Loaded, new: Loaded, difference: FirstDifference) -> tuple[str, ...]:
@@ -168,6 +237,21 @@ def _share(distance: float) -> str:
     return f"{100 * distance:.2g}%" if distance >= _TINY else f"{distance:.1e}"
 
 
+def _uncovered(compared: RunComparison) -> str:
+    """What was not compared: computations that never ran, by name, or elements of results."""
+    coverage = compared.coverage
+    names = list(dict.fromkeys(each.name for each in coverage.missing))
+    if not names:
+        count = len(coverage.uncompared)
+        verb_ = verb(count, "has", "have")
+        return (
+            f"{format_count(count, 'results')} {verb_} elements that were never compared ({coverage_words(coverage)})"
+        )
+    more = len(names) - _LISTED
+    listed = f"{', '.join(names[:_LISTED])}{f' and {more} others' if more > 0 else ''}"
+    return f"{listed} never ran ({coverage_words(coverage)})"
+
+
 def _answer(compared: RunComparison, seed: int) -> str:
     found, difference = compared.distances, compared.first_difference
     results = format_count(len(found), "results")
@@ -179,14 +263,16 @@ def _answer(compared: RunComparison, seed: int) -> str:
         case "identical" if not found:
             return "Nothing to compare: the modules have no results"
         case "identical":
-            return f"The same program: {results} identical"
+            return f"The same program: {results} identical ({coverage_words(compared.coverage)})"
         case "rounding":
             apart = f"{verb(len(found), 'differs', 'differ')} by rounding only, by {_share(worst)} at most"
-            return f"The same program: {results} {apart}"
+            return f"The same program: {results} {apart} ({coverage_words(compared.coverage)})"
+        case "uncovered":
+            return f"Not fully compared: {results} {verb(len(found), 'agrees', 'agree')}, but {_uncovered(compared)}"
         case "overflow":
             count = sum(each.verdict == "overflow" for each in found)
             which = f"{count:,} of {results} {verb(count, 'has', 'have')} NaN or Inf in one module only"
-            return f"The same program without rounding; with it, {which}"
+            return f"The same program without rounding; with it, {which} ({coverage_words(compared.coverage)})"
         case "unknown":
             known = [each for each in found if each.is_known]
             if not known:

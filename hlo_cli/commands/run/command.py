@@ -40,8 +40,13 @@ seed: floats are standard normal, integers 0 to 3.
 
 --against runs both modules with the same arguments twice: with floats of their
 types, and with every float as an f64 that is never rounded. Two compilations of
-a program agree in the second run even if they round at different places. See
+a program agree in the second run even if they round at different places. Each
+element is judged by the sizes of what it was computed of. See
 `hlo help running`.
+
+Modules are the same only if each computation ran: made-up arguments change until
+all branches and loop bodies of both have run. Those that did not are named, and
+the exit code is 1, unless --allow-uncovered is given.
 
 raw:FILE@SHAPE reads the bytes of an array in the memory of a device: in the
 layout of SHAPE, with tiles and padding, or in that of the parameter without
@@ -56,7 +61,7 @@ stub(*operands, shape=SHAPE), or with FILE.py:NAME another, for each execution.
 Infeeds read the arrays of --feed one after another.
 
 Exits with code 1 if results differ by more than rounding or cannot be compared,
-or if --probe finds an element.
+if a computation never ran, or if --probe finds an element.
 """
 
 
@@ -135,6 +140,11 @@ or if --probe finds an element.
     group="Reports",
     is_common=True,
     help="Show which compiler passes change the results, from per-pass dumps.",
+)
+@flag(
+    "--allow-uncovered",
+    group="Reports",
+    help="Exit with 0 although computations never ran, if all results agree.",
 )
 @option(
     "--probe",

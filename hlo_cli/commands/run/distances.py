@@ -25,6 +25,7 @@ MEANING: Final[dict[Verdict, str]] = {
     "identical": "identical",
     "rounding": "rounding",
     "overflow": "overflow by rounding",
+    "uncovered": "not fully compared",
     "unknown": "placement unknown",
     "approximation": "constant or approximation",
     "discontinuity": "discontinuity",

@@ -33,6 +33,7 @@ class RunOptions:
     save_raw: str | None = None
     against: str | None = None
     passes: bool = False
+    allow_uncovered: bool = False
     probe: Wanted | None = None
     floats: Floats = "exact"
     devices: int | None = None
@@ -53,6 +54,8 @@ class RunOptions:
         ]  # fmt: skip
         if len(given) > 1:
             raise conflict_error(given[0], given[1])
+        if self.allow_uncovered and given and given[0] not in ("--against", "--passes"):
+            raise conflict_error("--allow-uncovered", given[0])
         if self.save_raw is not None and given and given != ["--at"]:
             raise conflict_error("--save-raw", given[0])
         if self.floats == "widen" and given and given[0] in ("--against", "--passes"):

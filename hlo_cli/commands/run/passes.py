@@ -6,8 +6,9 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from hlo_cli.analysis.comparison.compare import Distance, Verdict, distances, verdict_of
-from hlo_cli.analysis.comparison.comparison import compare_runs
+from hlo_cli.analysis.comparison.compare import Distance, Verdict, verdict_of
+from hlo_cli.analysis.comparison.comparison import compare_once, compare_runs, revealing_choices
+from hlo_cli.analysis.comparison.coverage import Choice, missing_in
 from hlo_cli.analysis.comparison.first_difference import FirstDifference
 from hlo_cli.analysis.evaluate.host import Stub, check_outfeeds
 from hlo_cli.analysis.evaluate.run import Run, run
@@ -23,6 +24,7 @@ from hlo_cli.commands.shared.io_options import InputOptions
 from hlo_cli.inputs.input import read_inputs
 from hlo_cli.inputs.passes import pass_between
 from hlo_cli.ir.attributes.sharding import AnySharding
+from hlo_cli.ir.instruction import Computation
 from hlo_cli.ir.module import Module
 from hlo_cli.read_input import read_input
 from hlo_cli.render.progress import watched
@@ -45,6 +47,8 @@ _COLUMNS: Final = (
 _SAME: Final = ("rounding", "unknown")
 _WRONG: Final = ("approximation", "different")
 """The verdicts that have a cause to look for."""
+_LISTED: Final = 3
+"""The largest number of names in a sentence, so that it fits a line."""
 
 Pair = tuple[Run, Run]
 
@@ -58,44 +62,6 @@ def report_of_passes(
             "--passes requires a directory of per-pass dumps",
             hint="create them with XLA_FLAGS='--xla_dump_to=DIR --xla_dump_hlo_pass_re=.*'",
         )
-    found = _changes(arguments[0], reading, options, quiet=quiet)
-    cause, count = found.cause, found.dumps - len(found.refused)
-    return Report(
-        "run",
-        _answer(count, found.rows, found.verdicts, cause),
-        version=1,
-        numbers={
-            "dumps": count,
-            "skipped": len(found.refused),
-            "changing": sum(verdict != "unknown" for verdict in found.verdicts),
-            "same": all(verdict in ("identical", "rounding") for verdict in found.verdicts),
-            **(difference_numbers(None, None) if cause is None else difference_numbers(cause.difference, cause.new)),
-        },
-        parts=(
-            Table("passes", _COLUMNS, tuple(found.rows), noun="passes"),
-            *(() if cause is None else (difference_facts(cause.difference, cause.old, cause.new),)),
-        ),
-        notes=(
-            Diagnostic("note", "widened: every float is an f64 that is never rounded"),
-            *notes_on_arguments(options),
-            *_skipped(found.refused),
-        ),
-        input={"path": arguments[0]},
-    )
-
-
-class _Changes(NamedTuple):
-    """A row and a verdict for each pass that changes results, the dumps that were refused, and the first cause."""
-
-    dumps: int
-    rows: Sequence[Row]
-    verdicts: Sequence[Verdict]
-    refused: Sequence[tuple[str, HloError]]
-    cause: _Cause | None
-
-
-def _changes(folder: str, reading: InputOptions, options: RunOptions, *, quiet: bool) -> _Changes:
-    """Runs the dumps of a folder in order; HloError if none can be evaluated."""
     stubs, feed = stubs_from(options.stub), feed_from(options.feed)
     rows: list[Row] = []
     verdicts: list[Verdict] = []
@@ -104,9 +70,10 @@ def _changes(folder: str, reading: InputOptions, options: RunOptions, *, quiet: 
     first: Module | None = None
     before: tuple[Module, Pair, str] | None = None
     cause: _Cause | None = None
-    dumps = pass_dumps(folder, reading)
+    coverage = _Coverage(options)
+    dumps = pass_dumps(arguments[0], reading)
     for file_name, dump in watched(dumps, len(dumps), "pass dumps", quiet=quiet):
-        module = read_input(read_inputs([os.path.join(folder, file_name)])[0])
+        module = read_input(read_inputs([os.path.join(arguments[0], file_name)])[0])
         chosen = _root_sharding(module) or chosen
         if module.spmd_output_sharding is None:
             module.spmd_output_sharding = chosen
@@ -116,11 +83,12 @@ def _changes(folder: str, reading: InputOptions, options: RunOptions, *, quiet: 
         try:
             is_same = before is not None and _body(before[0]) == _body(module)
             runs = before[1] if before is not None and is_same else _runs(module, options, stubs, feed)
+            coverage.add(module, runs, is_same=is_same)
+            found = () if before is None or is_same else _compared(before, module, runs, options, stubs, feed, coverage)
         except HloError as error:
             refused.append((dump.stage, error))
             continue
         if before is not None:
-            found = _compared(before, module, runs)
             verdict = verdict_of(found)
             if verdict != "identical":
                 number, name, _ = pass_between(before[2], dump.stage)
@@ -128,10 +96,47 @@ def _changes(folder: str, reading: InputOptions, options: RunOptions, *, quiet: 
                 verdicts.append(verdict)
             if verdict in _WRONG and cause is None:
                 cause = _cause(before[0], module, options, stubs, feed)
-        before = module, runs, dump.stage
+        before = before[0] if before is not None and is_same else module, runs, dump.stage
     if refused and before is None:
         raise refused[0][1]
-    return _Changes(len(dumps), rows, verdicts, refused, cause)
+    return _report(arguments[0], len(dumps), rows, verdicts, refused, coverage, options, cause)
+
+
+def _report(
+    folder: str,
+    count: int,
+    rows: Sequence[Row],
+    verdicts: Sequence[Verdict],
+    refused: Sequence[tuple[str, HloError]],
+    coverage: _Coverage,
+    options: RunOptions,
+    cause: _Cause | None,
+) -> Report:
+    missing = () if options.allow_uncovered else coverage.missing
+    return Report(
+        "run",
+        _answer(count - len(refused), rows, verdicts, missing, cause),
+        version=1,
+        numbers={
+            "dumps": count - len(refused),
+            "skipped": len(refused),
+            "changing": sum(verdict != "unknown" for verdict in verdicts),
+            "same": all(verdict in ("identical", "rounding") for verdict in verdicts) and not missing,
+            "argument_sets": 1 + len(coverage.choices),
+            "not_run": coverage.missing,
+            **(difference_numbers(None, None) if cause is None else difference_numbers(cause.difference, cause.new)),
+        },
+        parts=(
+            Table("passes", _COLUMNS, tuple(rows), noun="passes"),
+            *(() if cause is None else (difference_facts(cause.difference, cause.old, cause.new),)),
+        ),
+        notes=(
+            Diagnostic("note", "widened: every float is an f64 that is never rounded"),
+            *notes_on_arguments(options),
+            *_skipped(refused),
+        ),
+        input={"path": folder},
+    )
 
 
 class _Cause(NamedTuple):
@@ -203,23 +208,83 @@ def _runs(module: Module, options: RunOptions, stubs: Mapping[str, Stub], feed: 
     return run_of("exact"), run_of("widen")
 
 
-def _compared(before: tuple[Module, Pair, str], module: Module, runs: Pair) -> tuple[Distance, ...]:
+class _Coverage:
+    """The argument sets that run all computations of the first dump, and the names of what never ran in any dump."""
+
+    def __init__(self, options: RunOptions) -> None:
+        self.choices: tuple[Choice, ...] = ()
+        self._options = options
+        self._ran: dict[Module, frozenset[Computation]] = {}
+
+    def add(self, module: Module, runs: Pair, *, is_same: bool) -> None:
+        """Adds a dump with its runs, unless it is the same as the one before."""
+        if is_same:
+            return
+        ran = runs[0].ran | runs[1].ran
+        if not self._ran and not self._options.args:
+            self.choices = revealing_choices(module, ran, seed=self._options.seed, limits=self._options.limits)
+        self.also(module, ran)
+
+    def also(self, module: Module, ran: frozenset[Computation]) -> None:
+        """Adds what ran of a dump with other arguments."""
+        self._ran[module] = self._ran.get(module, frozenset()) | ran
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The names of the computations that did not run, in the last of the dumps that have them."""
+        found = {each.name: each for module, ran in self._ran.items() for each in missing_in(module, ran)}
+        return tuple(found)
+
+
+def _compared(
+    before: tuple[Module, Pair, str],
+    module: Module,
+    runs: Pair,
+    options: RunOptions,
+    stubs: Mapping[str, Stub],
+    feed: Sequence[Array] | None,
+    coverage: _Coverage,
+) -> tuple[Distance, ...]:
+    """The distances of a dump to the one before, with all sets of arguments."""
     old_root, new_root = before[0].entry.root, module.entry.root
     assert old_root is not None
     assert new_root is not None
     if sum(1 for _ in old_root.shape.leaves) != sum(1 for _ in new_root.shape.leaves):
         raise HloError(f"the number of results changes between {before[2]} and the next dump")
     (exact, widened), (new_exact, new_widened) = before[1], runs
-    return distances(
-        (exact, new_exact),
-        (widened, new_widened),
-        (old_root.shape, new_root.shape),
-        is_rewrite=exact.unknown == new_exact.unknown,
-    )
+    found: list[Distance] = []
+    for choice in (None, *coverage.choices):
+        try:
+            compared, ran = compare_once(
+                before[0],
+                module,
+                None if choice is not None else arguments_of(options, module),
+                seed=options.seed,
+                devices=options.devices,
+                limits=options.limits,
+                is_rewrite=exact.unknown == new_exact.unknown,
+                stubs=stubs,
+                feed=feed,
+                choice=choice,
+                runs=((exact, new_exact), (widened, new_widened)) if choice is None else None,
+            )
+        except HloError:
+            if choice is None:
+                raise
+            continue  # a loop that ends in the first dump may be too long in this one
+        found += compared
+        for each, its in zip((before[0], module), ran, strict=True):
+            coverage.also(each, its)
+    return tuple(found)
 
 
-def _answer(count: int, rows: Sequence[Row], verdicts: Sequence[Verdict], cause: _Cause | None) -> str:
+def _answer(
+    count: int, rows: Sequence[Row], verdicts: Sequence[Verdict], missing: Sequence[str], cause: _Cause | None
+) -> str:
     dumps = format_count(count, "pass dumps")
+    if missing and all(verdict in ("identical", "rounding") for verdict in verdicts):
+        more = f" and {len(missing) - _LISTED} others" if len(missing) > _LISTED else ""
+        return f"Not fully compared: {dumps} agree, but {', '.join(missing[:_LISTED])}{more} never ran"
     if not rows:
         return f"{dumps} have identical results"
     different = next((row for row, verdict in zip(rows, verdicts, strict=True) if verdict not in _SAME), None)

@@ -21,6 +21,8 @@ _MAX_BYTES: Final = 2 << 30
 _MAX_OPERATIONS: Final = 2_000_000_000
 _MAX_ITERATIONS: Final = 100_000
 _MAX_SECONDS: Final = 60.0
+_LISTED: Final = 3
+"""The largest number of names in a sentence, so that it fits a line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,14 +121,25 @@ def _verification(compared: Callable[[], RunComparison]) -> Verification:
         return Verification(None, f"not verified: {error.diagnostics[0].message}")
     assumed = f", with made-up results of {', '.join(found.assumed)}" if found.assumed else ""
     worst = max((each.exact for each in found.distances), default=0.0)
-    match found.verdict:
+    verdict = found.verdict
+    if verdict == "uncovered":
+        names = list(dict.fromkeys(each.name for each in found.coverage.missing)) or ["elements of results"]
+        listed = ", ".join(names[:_LISTED]) + (f" and {len(names) - _LISTED} others" if len(names) > _LISTED else "")
+        left = f"{listed} never ran" if found.coverage.missing else f"{listed} are NaN in both modules"
+        return Verification(verdict, f"verified in part: results agree, but {left}{assumed}", is_assumed=True)
+    match verdict:
         case "identical":
             return Verification("identical", f"verified: results are identical{assumed}", bool(assumed))
         case "rounding":
             return Verification(
                 "rounding", f"verified: results differ by rounding only (at most {worst:.1e}){assumed}", bool(assumed)
             )
-        case verdict:
+        case "overflow":
+            words = "verified without rounding; with it, results have NaN or Inf in one module only"
+            return Verification("overflow", f"{words}{assumed}", is_assumed=True)
+        case "unknown":
+            return Verification("unknown", "not verified: the place of results on devices is unknown", is_assumed=True)
+        case _:
             count = sum(each.verdict in ("approximation", "different") for each in found.distances)
             first = found.first_difference
             where = "" if first is None else f", first at {first.instruction.name}"

@@ -1,0 +1,374 @@
+"""Which computations of two programs ran, and with which arguments those run that did not.
+
+A comparison says nothing of a branch that was never taken, nor of the body of a loop without iterations. What decides
+on them is followed back to the parameters of the entry, which get other values until everything has run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from hlo_cli.analysis.dataflow.executions import executions_of
+from hlo_cli.analysis.evaluate.arguments import MAX_INTEGER
+from hlo_cli.analysis.semantics.control import called
+from hlo_cli.analysis.semantics.number_types import Array
+from hlo_cli.analysis.semantics.values import Value
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
+from hlo_cli.ir.instruction import Computation, Instruction
+from hlo_cli.ir.literal import ArrayLiteral
+from hlo_cli.ir.module import Module
+from hlo_cli.ir.shape import ArrayShape, ShapeIndex
+
+MAX_CHOICES: Final = 24
+"""The largest number of argument sets for what did not run: enough for every branch of all models at hand."""
+_MAX_CONSTANTS: Final = 16
+"""The largest number of constants of one type that are tried as arguments."""
+_OPTIONAL: Final = frozenset((opcodes.CONDITIONAL, opcodes.WHILE, "scan"))
+"""Opcodes that may run a computation which they call, or not."""
+
+
+# --- what ran ---
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """How much of two programs was compared: the computations of both that ran, and the number of argument sets.
+
+    `missing` are those that did not run with any arguments; `uncompared` are the results with elements that are NaN in
+    both programs, or that have no elements, with all arguments.
+    """
+
+    ran: int = 0
+    computations: int = 0
+    argument_sets: int = 1
+    missing: tuple[Computation, ...] = ()
+    uncompared: tuple[ShapeIndex, ...] = ()
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether everything was compared."""
+        return not (self.missing or self.uncompared)
+
+
+def missing_in(module: Module, ran: Iterable[Computation]) -> tuple[Computation, ...]:
+    """The computations that the entry reaches and that did not run, in the order of the text.
+
+    `ran` are those that ran one instruction after another. A computation of scalars runs with the instruction that
+    calls it.
+
+    >>> from hlo_cli import parse_module
+    >>> text = '''f { p = s8[] parameter(0)  ROOT n = s8[] not(p) }  g { p = s8[] parameter(0)  ROOT n = s8[] abs(p) }
+    ... ENTRY e { a = s8[] parameter(0)  c = pred[] parameter(1)
+    ...   ROOT d = s8[] conditional(c, a, a), true_computation=f, false_computation=g }'''
+    >>> module = parse_module(text)
+    >>> [each.name for each in missing_in(module, module.computations[:1])]
+    ['g']
+    """
+    direct = set(ran)
+    seen, pending = {module.entry}, [module.entry]
+    while pending:
+        for instruction in pending.pop().instructions:
+            for each in instruction.called_computations:
+                if each not in seen and (each in direct or not _is_optional(instruction, each)):
+                    seen.add(each)
+                    pending.append(each)
+    return tuple(each for each in executions_of(module) if each not in seen)
+
+
+def _is_optional(instruction: Instruction, computation: Computation) -> bool:
+    """Whether a caller may not run a computation: a while loop always runs its condition."""
+    if instruction.opcode == opcodes.WHILE:
+        return computation is not called(instruction, "condition")
+    return instruction.opcode in _OPTIONAL
+
+
+# --- what decides on a computation ---
+
+
+class _Deciding(NamedTuple):
+    """The numbers of the parameters of the entry that decide whether computations run, and the constants nearby."""
+
+    parameters: frozenset[int]
+    constants: Mapping[str, Sequence[float]]
+
+
+def _deciding(module: Module, missing: Sequence[Computation]) -> _Deciding:
+    callers: dict[Computation, list[Instruction]] = {}
+    for computation in executions_of(module):
+        for instruction in computation.instructions:
+            for each in instruction.called_computations:
+                callers.setdefault(each, []).append(instruction)
+    pending: list[tuple[Instruction, int | None]] = []
+    for each in missing:
+        for caller in callers.get(each, ()):
+            pending += _decisions(caller)
+    seen = set(pending)
+    parameters: set[int] = set()
+    constants: dict[str, list[float]] = {}
+    while pending:
+        instruction, index = pending.pop()
+        if instruction.opcode == opcodes.CONSTANT:
+            _add_constant(instruction, constants)
+        number = instruction.parameter_number
+        if number is not None and instruction.computation is module.entry:
+            parameters.add(number)
+        for following in _origins(instruction, index, callers):
+            if following not in seen:
+                seen.add(following)
+                pending.append(following)
+    return _Deciding(frozenset(parameters), constants)
+
+
+def _decisions(caller: Instruction) -> Iterator[tuple[Instruction, int | None]]:
+    """The value that says whether a caller runs what it calls."""
+    if caller.opcode == opcodes.CONDITIONAL:
+        yield caller.operands[0], next(iter(caller.operand_index(0)), None)
+    elif caller.opcode == opcodes.WHILE and (root := called(caller, "condition").root) is not None:
+        yield root, None
+
+
+def _origins(
+    instruction: Instruction, index: int | None, callers: Mapping[Computation, Sequence[Instruction]]
+) -> Iterator[tuple[Instruction, int | None]]:
+    """What the value of an instruction, or an element of it, is computed of."""
+    operands = instruction.operands
+    if instruction.parameter_number is not None:
+        for caller in callers.get(instruction.computation, ()):
+            yield from _given(caller, instruction, index)
+        return
+    if instruction.opcode == opcodes.TUPLE and index is not None and index < len(operands):
+        operands = (operands[index],)
+        index = None
+    elif instruction.opcode == opcodes.GET_TUPLE_ELEMENT:
+        index = instruction.integer("index")
+    elif instruction.opcode in (opcodes.WHILE, opcodes.CONDITIONAL, opcodes.CALL, opcodes.FUSION):
+        yield from _decisions(instruction)
+        yield from ((each.root, index) for each in instruction.called_computations if each.root is not None)
+    elif instruction.opcode != opcodes.OPT_BARRIER:
+        index = None
+    if instruction.opcode not in (opcodes.CALL, opcodes.FUSION, opcodes.CONDITIONAL):
+        for at, operand in enumerate(operands):
+            yield operand, next(iter(instruction.operand_index(at)), index)
+
+
+def _given(caller: Instruction, parameter: Instruction, index: int | None) -> Iterator[tuple[Instruction, int | None]]:
+    """The operands of a caller that are the value of a parameter, and what the iteration before makes of it."""
+    operands = caller.operands
+    if caller.opcode == opcodes.WHILE:
+        yield operands[0], index
+        if (root := called(caller, "body").root) is not None:
+            yield root, index
+    elif caller.opcode == opcodes.CONDITIONAL:
+        at = caller.called_computations.index(parameter.computation) + 1
+        if at < len(operands):
+            yield operands[at], index
+    elif caller.opcode in (opcodes.CALL, opcodes.FUSION) and (parameter.parameter_number or 0) < len(operands):
+        yield operands[parameter.parameter_number or 0], index
+    else:
+        yield from ((each, None) for each in operands)
+
+
+def _add_constant(instruction: Instruction, constants: dict[str, list[float]]) -> None:
+    shape, literal = instruction.shape, instruction.literal
+    if not isinstance(shape, ArrayShape) or not isinstance(literal, ArrayLiteral) or shape.elements != 1:
+        return
+    kind = "float" if shape.element_type.kind == "float" else "integer"
+    value = literal.array().reshape(()).item()
+    known = constants.setdefault(kind, [])
+    if isinstance(value, int | float) and np.isfinite(value) and value not in known and len(known) < _MAX_CONSTANTS:
+        known.append(float(value))
+
+
+# --- other arguments ---
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """How arguments are made: with a seed of their own, whole floats or not, and others for parameters that decide.
+
+    `number` counts the choices, from 1; `way` selects the values of parameters that decide. Two programs with the same
+    parameters get the same arguments.
+    """
+
+    number: int
+    seed: int
+    words: str
+    is_whole: bool = False
+    is_positive: bool = False
+    factor: float = 1.0
+    bounds: tuple[int, ...] = ()
+    way: int = 0
+    deciding: frozenset[int] = frozenset()
+    floats: tuple[float, ...] = ()
+    integers: tuple[int, ...] = ()
+
+    def applied(self, arguments: Sequence[Value]) -> tuple[Value, ...]:
+        """The arguments of this choice, made of those of its seed.
+
+        >>> choice = Choice(1, 0, "", is_whole=True)
+        >>> choice.applied((np.array([0.4, -1.7]), np.array(True)))
+        (array([ 0., -2.]), array(False))
+        """
+        return tuple(self._applied(value, at) for at, value in enumerate(arguments))
+
+    def _applied(self, value: Value, at: int) -> Value:
+        if isinstance(value, tuple):
+            return tuple(self._applied(each, at) for each in value)
+        if value is None or not (array := np.asarray(value)).size:
+            return value
+        place = sorted(self.deciding).index(at) if at in self.deciding else None
+        match array.dtype.kind:
+            case "b":
+                is_set = place is not None
+                return np.full(array.shape, bool(self.way >> (place or 0) & 1)) if is_set else ~array
+            case "i" | "u":
+                if place is not None and self.integers:
+                    return self._integers(array, place)
+                return self._near_bounds(array, at) if self.bounds else array
+            case "f":
+                if place is not None:
+                    return self._floats(array, place)
+                found = np.clip(np.rint(array), -2, 2) if self.is_whole else array
+                found = np.abs(found) if self.is_positive else found
+                return np.asarray(found * self.factor).astype(array.dtype)
+        return array
+
+    def _integers(self, array: Array, place: int) -> Array:
+        """A number for all elements, another one for each choice and parameter."""
+        value = self.integers[(self.way + 5 * place) % len(self.integers)]
+        held = np.iinfo(array.dtype)
+        return np.full(array.shape, min(max(value, int(held.min)), int(held.max)), array.dtype)
+
+    def _near_bounds(self, array: Array, at: int) -> Array:
+        """Each of the bounds as often as another, in any order."""
+        held = np.iinfo(array.dtype)
+        values = np.resize(np.array(self.bounds, np.int64), array.size)
+        if array.size < len(self.bounds):
+            values = np.random.default_rng([self.seed, at]).permutation(np.array(self.bounds, np.int64))[: array.size]
+        order = np.random.default_rng([self.seed, at]).permutation(array.size)
+        return (
+            np.clip(values[order], max(int(held.min), -_MAX_BOUND - 1), min(int(held.max), _MAX_BOUND + 1))
+            .astype(array.dtype)
+            .reshape(array.shape)
+        )
+
+    def _floats(self, array: Array, place: int) -> Array:
+        """Other signs and sizes, and what is near the constants that decide."""
+        ways = [np.abs(array), -np.abs(array), 100 * array, array / 100, np.zeros_like(array), 1e4 * np.abs(array)]
+        for each in self.floats:
+            near = [array + each, np.full_like(array, 2 * each), np.full_like(array, each), np.full_like(array, -each)]
+            ways = [*near, *ways]
+        return np.asarray(ways[(self.way + 3 * place) % len(ways)]).astype(array.dtype)
+
+
+_LARGE: Final = 1024.0
+"""By which factor floats are large or small: squares pass most bounds, and epsilons count."""
+_USUAL: Final = (0, 1, 2, -1, 3, 8, 100)
+"""Integers that decide in most programs: counts, indices of branches, and steps."""
+
+
+def choices(
+    modules: Sequence[Module],
+    seed: int,
+    missing: Callable[[], Sequence[Sequence[Computation]]],
+    is_nan: Callable[[], bool],
+    *,
+    is_infinite: bool = False,
+) -> Iterator[Choice]:
+    """Choices of arguments: whole floats first, at which comparisons meet equal numbers.
+
+    Then those that may run what is `missing` of each module, and small floats that are not negative while NaN hides
+    elements, or if they are infinite. When all has run, a few more follow, with which comparisons come out in both
+    ways, and indices are others.
+    """
+    yield Choice(1, seed, "whole floats, predicates inverted", is_whole=True)
+    number = 1
+    if is_infinite or is_nan():
+        number += 1
+        yield Choice(number, seed + 1, "small floats that are not negative", is_positive=True, factor=1 / 16)
+    for each in _revealing(modules, seed, missing(), is_nan=is_nan()):
+        if not any(missing()) and not is_nan():
+            break
+        number += 1
+        yield replace(each, number=number)
+    yield Choice(number + 1, seed + 1, "large floats", factor=_LARGE)
+    yield Choice(number + 2, seed + 2, "small floats", factor=1 / _LARGE)
+    yield Choice(number + 3, seed + 3, f"seed {seed + 3}")
+    if not _has_sizes(modules):
+        for more, (where, by) in enumerate((("at", (0,)), ("above", (0, 1)), ("below", (0, -1)))):
+            bounds = _bounds(modules, by)
+            yield Choice(number + 4 + more, seed + 4 + more, f"integers {where} bounds", bounds=bounds)
+
+
+_BOUNDING: Final = frozenset((opcodes.COMPARE, "clamp", "maximum", "minimum"))
+_PASSING: Final = frozenset((opcodes.BROADCAST, opcodes.BITCAST, opcodes.CONVERT, opcodes.RESHAPE, "copy"))
+_MAX_BOUNDS: Final = 24
+_MAX_BOUND: Final = 1 << 20
+"""Larger bounds are those of types; loops up to them would not end in time."""
+
+
+def _bounds(modules: Sequence[Module], by: Sequence[int]) -> tuple[int, ...]:
+    """The integers that values are compared with, and those that are further by some numbers; 0 and 8 without any.
+
+    An index that is out of bounds often makes NaN of all results, so those above and below are sets of their own.
+    """
+    found: dict[int, None] = {}
+    for module in modules:
+        for computation in executions_of(module):
+            for each in computation.instructions:
+                if each.opcode in _BOUNDING:
+                    found |= dict.fromkeys(value for operand in each.operands for value in _integer(operand))
+    return tuple(dict.fromkeys(value + more for value in list(found or (0, 8))[:_MAX_BOUNDS] for more in by))
+
+
+def _integer(operand: Instruction) -> Iterator[int]:
+    """The integer that an operand is everywhere, if it is a constant."""
+    while operand.opcode in _PASSING and operand.operands:
+        operand = operand.operands[0]
+    constants: dict[str, list[float]] = {}
+    if operand.opcode == opcodes.CONSTANT:
+        _add_constant(operand, constants)
+    yield from (int(value) for value in constants.get("integer", ()) if abs(value) <= _MAX_BOUND)
+
+
+def _has_sizes(modules: Sequence[Module]) -> bool:
+    """Whether a number is the size of a dimension: what a size above its bound does is undefined."""
+    return any(
+        each.opcode == "set-dimension-size" or each.opcode == opcodes.CUSTOM_CALL
+        for module in modules
+        for computation in module.computations
+        for each in computation.instructions
+    )
+
+
+def _revealing(
+    modules: Sequence[Module], seed: int, missing: Sequence[Sequence[Computation]], *, is_nan: bool
+) -> Iterator[Choice]:
+    """Choices that may run what is missing, or make numbers of NaN."""
+    found = [_deciding(module, each) for module, each in zip(modules, missing, strict=True) if each]
+    parameters = frozenset[int]().union(*(each.parameters for each in found))
+    if not parameters and not is_nan:
+        return
+    floats = dict.fromkeys(value for each in found for value in each.constants.get("float", ()))
+    near = dict.fromkeys(
+        int(value) + by for each in found for value in each.constants.get("integer", ()) for by in (0, 1, -1)
+    )
+    integers = tuple(dict.fromkeys((*near, *_USUAL)))
+    if _has_sizes(modules):
+        integers = tuple(each for each in integers if 0 <= each <= MAX_INTEGER)
+    for number in range(MAX_CHOICES):
+        yield Choice(
+            number,
+            seed + number + 1,
+            "other predicates, indices, and sizes",
+            is_positive=is_nan and not number % 2,
+            way=number,
+            deciding=parameters,
+            floats=tuple(floats),
+            integers=integers,
+        )

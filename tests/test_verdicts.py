@@ -1,0 +1,302 @@
+"""`hlo run --against`: no verdict without having looked. Elements are judged one by one, and each computation runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+
+from hlo_cli import HloError, Module, cli, compare_runs, load, parse_module
+from hlo_cli.analysis.comparison.coverage import choices, missing_in
+from hlo_cli.analysis.evaluate.arguments import made_up_arguments
+from hlo_cli.analysis.evaluate.device_choice import runs_on_devices
+from hlo_cli.analysis.evaluate.run import run
+from hlo_cli.analysis.evaluate.settings import Limits
+from hlo_cli.analysis.evaluate.sharded import whole_arguments
+from hlo_cli.analysis.semantics.values import Value, arrays_of
+from planting import Planted, planted
+from test_first_difference import NESTED
+from test_parting_judge import COMPILED, DUMPED, compiled
+
+FIXTURES = Path(__file__).parent.parent / "fixtures"
+LIMITS = Limits(max_iterations=2_000, max_seconds=60, max_operations=1_000_000_000)
+HALVES = """HloModule m
+ENTRY main { x = f32[64] parameter(0)  y = f32[64] parameter(1)  k = f32[] constant(1e30)
+  kb = f32[64] broadcast(k), dimensions={}  big = f32[64] multiply(x, kb)  small = f32[64] multiply(y, x)
+  m = s32[64] iota(), iota_dimension=0  z = s32[] constant(32)  zb = s32[64] broadcast(z), dimensions={}
+  left = pred[64] compare(m, zb), direction=LT  ROOT r = f32[64] select(left, big, small) }
+"""
+BRANCHES = """HloModule m
+low { v = f32[4] parameter(0)  ROOT n = f32[4] negate(v) }
+high { w = f32[4] parameter(0)  ROOT e = f32[4] exponential(w) }
+ENTRY main { GIVEN  x = f32[4] parameter(1)
+  ROOT c = f32[4] conditional(p, x, x), true_computation=high, false_computation=low }
+"""
+
+
+def changed(text: str, old: str, new: str) -> tuple[Module, Module]:
+    assert text.count(old) == 1
+    return parse_module(text), parse_module(text.replace(old, new))
+
+
+# --- elements are judged one by one ---
+
+
+@pytest.mark.parametrize(("size", "opcode"), [("1e30", "add"), ("1e9", "subtract"), ("1e5", "maximum")])
+def test_small_elements_beside_large_ones_are_compared(size: str, opcode: str) -> None:
+    text = HALVES.replace("1e30", size)
+    found = compare_runs(*changed(text, "small = f32[64] multiply", f"small = f32[64] {opcode}"))
+    assert found.verdict == "different"
+    assert found.first_difference is not None
+    assert found.first_difference.instruction.name == "small"
+
+
+def test_results_are_not_judged_by_their_largest_element() -> None:
+    one, two = (
+        parse_module(f"ENTRY e {{ ROOT c = f32[4] constant({{{each}}}) }}") for each in ("1e9, 1, 1, 1", "1e9, 2, 3, 4")
+    )
+    assert compare_runs(one, two).verdict == "different"
+
+
+CANCELLING = """HloModule m
+sum { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT s = f32[] add(a, b) }
+ENTRY e { x = f32[64,64] parameter(0)  y = f32[64,8] parameter(1)  z = f32[] constant(0)
+  FORM
+"""
+ONE = """xy = f32[64,8] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  o = f32[] constant(0.3333333333)  ob = f32[64,8] broadcast(o), dimensions={}  s = f32[64,8] multiply(xy, ob)
+  d = f32[64,8] add(s, s)  t = f32[64,8] subtract(d, s)  ROOT r = f32[64,8] subtract(t, s) }"""
+OTHER = """h = f32[64,32] slice(x), slice={[0:64],[0:32]}  g = f32[64,32] slice(x), slice={[0:64],[32:64]}
+  yh = f32[32,8] slice(y), slice={[0:32],[0:8]}  yg = f32[32,8] slice(y), slice={[32:64],[0:8]}
+  one = f32[64,8] dot(g, yg), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  two = f32[64,8] dot(h, yh), lhs_contracting_dims={1}, rhs_contracting_dims={0}  xy = f32[64,8] add(one, two)
+  o = f32[] constant(0.333333343)  ob = f32[64,8] broadcast(o), dimensions={}  s = f32[64,8] multiply(xy, ob)
+  p = f32[64,8] multiply(one, ob)  q = f32[64,8] multiply(two, ob)  n = f32[64,8] add(p, q)
+  ROOT r = f32[64,8] subtract(s, n) }"""
+
+
+def test_sums_that_cancel_are_the_same_program() -> None:
+    """Nothing but rounding is left of each element; it is small in comparison with the terms."""
+    one, other = (parse_module(CANCELLING.replace("FORM", each)) for each in (ONE, OTHER))
+    assert compare_runs(one, other).is_same
+    wrong = parse_module(CANCELLING.replace("FORM", OTHER.replace("n = f32[64,8] add(p", "n = f32[64,8] subtract(p")))
+    assert compare_runs(one, wrong).verdict == "different"
+
+
+# --- all that can run has run ---
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "p = pred[] parameter(0)",
+        "i = s32[] parameter(0)  k = s32[] constant(1000)  p = pred[] compare(i, k), direction=NE",
+        "f = f32[] parameter(0)  k = f32[] constant(50)  p = pred[] compare(f, k), direction=LT",
+        """f = f32[8] parameter(0)  z = f32[] constant(0)  q = f32[8] multiply(f, f)
+           s = f32[] reduce(q, z), dimensions={0}, to_apply=sum
+           k = f32[] constant(1e6)  p = pred[] compare(s, k), direction=LT""",
+    ],
+)
+def test_branches_that_seed_0_does_not_take_are_compared(given: str) -> None:
+    total = "sum { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT s = f32[] add(a, b) }\nlow"
+    text = BRANCHES.replace("GIVEN", given).replace("low", total, 1)
+    old, new = changed(text, "negate(v)", "cosine(v)")
+    same = compare_runs(old, old)
+    assert (same.verdict, same.coverage.missing) == ("identical", ())
+    found = compare_runs(old, new)
+    assert found.verdict == "different"
+    assert found.first_difference is not None
+    assert found.first_difference.instruction.name == "n"
+
+
+def test_loops_that_seed_0_does_not_enter_are_compared() -> None:
+    text = """HloModule m
+      c { s = (s32[], f32[4]) parameter(0)  i = s32[] get-tuple-element(s), index=0  k = s32[] constant(70)  ROOT l = pred[] compare(i, k), direction=GT }
+      b { s = (s32[], f32[4]) parameter(0)  i = s32[] get-tuple-element(s), index=0  x = f32[4] get-tuple-element(s), index=1
+        one = s32[] constant(1)  j = s32[] subtract(i, one)  y = f32[4] sine(x)  ROOT t = (s32[], f32[4]) tuple(j, y) }
+      ENTRY e { n = s32[] parameter(0)  x = f32[4] parameter(1)  t = (s32[], f32[4]) tuple(n, x)
+        w = (s32[], f32[4]) while(t), condition=c, body=b  ROOT r = f32[4] get-tuple-element(w), index=1 }"""
+    assert compare_runs(*changed(text, "sine(x)", "cosine(x)")).verdict == "different"
+
+
+DEAD = BRANCHES.replace("GIVEN", "q = pred[] parameter(0)  p = pred[] constant(true)")
+
+
+def test_what_cannot_run_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.hlo").write_text(DEAD)
+    (tmp_path / "b.hlo").write_text(DEAD.replace("negate", "cosine"))
+    arguments = ["run", str(tmp_path / "a.hlo"), "--against", str(tmp_path / "b.hlo"), "--json"]
+    assert cli.main(arguments, standalone=False) == 1
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["answer"]["verdict"], answer["answer"]["not_run"]) == ("uncovered", ["low", "low"])
+    rows = answer["tables"]["not_run"]["rows"]
+    assert [(row["side"], row["computation"], row["caller"]) for row in rows] == [
+        ("first", "low", "conditional c"),
+        ("second", "low", "conditional c"),
+    ]
+    assert cli.main([*arguments, "--allow-uncovered"], standalone=False) == 0
+    assert json.loads(capsys.readouterr().out)["answer"]["verdict"] == "identical"
+
+
+def test_the_answer_states_the_coverage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.hlo").write_text(BRANCHES.replace("GIVEN", "p = pred[] parameter(0)"))
+    arguments = ["run", str(tmp_path / "a.hlo"), "--against", str(tmp_path / "a.hlo"), "--format", "screen", "-q"]
+    assert cli.main(arguments, standalone=False) == 0
+    assert "6 of 6 computations ran" in capsys.readouterr().out.split("\n")[0]
+
+
+def test_given_arguments_are_not_changed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A branch that they do not take is named."""
+    (tmp_path / "a.hlo").write_text(BRANCHES.replace("GIVEN", "p = pred[] parameter(0)"))
+    (tmp_path / "x.json").write_text("[true, [1, 2, 3, 4]]")
+    path = str(tmp_path / "a.hlo")
+    arguments = ["run", path, "--against", path, "--args", str(tmp_path / "x.json"), "--format", "screen"]
+    assert cli.main(arguments, standalone=False) == 1
+    assert "low never ran (4 of 6 computations ran, 1 seed)" in " ".join(capsys.readouterr().out.split())
+
+
+def test_numbers_take_the_place_of_nan() -> None:
+    """Standard normal arguments have no logarithm half of the time; positive ones do."""
+    text = "ENTRY e { p = f32[1] parameter(0)  n = f32[1] negate(p)  a = f32[1] abs(n)  m = f32[1] negate(a)  q = f32[1] add(m, p)  l = f32[1] sqrt(q)  ROOT r = f32[1] sine(l) }"
+    old, new = changed(text, "sine(l)", "cosine(l)")
+    assert np.isnan(
+        np.asarray(run(parse_module(text.replace("q = f32[1] add(m, p)", "q = f32[1] add(m, m)"))).result)
+    ).all()
+    assert compare_runs(old, new).verdict == "different"
+    hidden = text.replace("add(m, p)", "add(m, m)")
+    one, two = changed(hidden, "sine(l)", "cosine(l)")
+    assert compare_runs(one, two).verdict != "identical"
+
+
+def test_numbers_take_the_place_of_infinities() -> None:
+    text = """ENTRY e { p = f32[4] parameter(0)  k = f32[] constant(1e5)  kb = f32[4] broadcast(k), dimensions={}
+      a = f32[4] abs(p)  m = f32[4] multiply(a, kb)  s = f32[4] sine(p)  b = f32[4] add(m, s)  ROOT r = f32[4] exponential(b) }"""
+    old, new = changed(text, "sine(p)", "cosine(p)")
+    assert np.isinf(np.asarray(run(old, floats="widen").result)).any()
+    assert compare_runs(old, new).verdict == "different"
+
+
+def test_nan_of_constants_are_compared() -> None:
+    module = parse_module("ENTRY e { p = f32[2] parameter(0)  ROOT c = f32[2] constant({nan, 1}) }")
+    assert compare_runs(module, module).verdict == "identical"
+
+
+def test_each_pass_is_compared_with_arguments_that_run_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = BRANCHES.replace("GIVEN", "p = pred[] parameter(0)")
+    for at, each in enumerate((text, text, text.replace("negate", "cosine"), text.replace("negate", "cosine"))):
+        (tmp_path / f"module_0000.m.{at:04}.pipeline.after_a{at}.before_a{at + 1}.txt").write_text(each)
+    assert cli.main(["run", str(tmp_path), "--passes", "--json"], standalone=False) == 1
+    answer = json.loads(capsys.readouterr().out)
+    assert [row["pass"] for row in answer["tables"]["passes"]["rows"]] == ["a2"]
+    assert answer["answer"]["not_run"] == []
+
+
+def test_choices_are_the_same_each_time() -> None:
+    module = parse_module(BRANCHES.replace("GIVEN", "p = pred[] parameter(0)"))
+    missing = missing_in(module, [])
+
+    def made() -> list[str]:
+        found = choices((module,), 0, lambda: (missing,), lambda: False)
+        return [repr(each.applied(made_up_arguments(module, seed=each.seed))) for each in found]
+
+    assert made() == made()
+
+
+# --- planted edits ---
+
+
+def others(module: Module, seed: int) -> tuple[Value, ...]:
+    """Arguments that no comparison uses."""
+    make = whole_arguments if runs_on_devices(module) else made_up_arguments
+    random = np.random.default_rng(seed)
+
+    def other(value: Value) -> Value:
+        if isinstance(value, tuple):
+            return tuple(map(other, value))
+        array = np.asarray(value)
+        if value is None or array.dtype.kind not in "fiu":
+            return value
+        if array.dtype.kind == "f":
+            return np.asarray(array * (1, 3, 0.1, 30)[seed % 4])
+        return random.integers(0, 8, array.shape).astype(array.dtype)
+
+    return tuple(map(other, make(module, seed=100 + seed, floats="widen")))
+
+
+def alters(old: Module, new: Module) -> bool:
+    """Whether any element of a result is another one, with any of six sets of arguments."""
+    assert old.entry.root is not None
+    shape = old.entry.root.shape
+    for seed in range(6):
+        try:
+            results = [run(each, others(each, seed), floats="widen", limits=LIMITS).result for each in (old, new)]
+        except HloError:
+            continue
+        for (_, x, _), (_, y, _) in zip(*(arrays_of(each, shape) for each in results), strict=True):
+            if x.shape != y.shape:
+                return True
+            with np.errstate(all="ignore"):
+                is_finite = np.isfinite(x) & np.isfinite(y)
+                apart = np.abs(x.astype(np.complex128) - y) > 1e-5 * np.maximum(np.abs(x), np.abs(y)) + 1e-9
+            if (apart & is_finite).any():
+                return True
+    return False
+
+
+def edits(old: Module, count: int, seed: int) -> Iterator[tuple[Planted, Module]]:
+    """Edits after which a module runs and computes something else."""
+    left = count
+    for tried, change in enumerate(planted(old.source.text, Random(seed), with_parts=True)):
+        if not left or tried == 12 * count:
+            return
+        try:
+            new = parse_module(change.text)
+            if not alters(old, new):
+                continue
+        except HloError:
+            continue
+        left -= 1
+        yield change, new
+
+
+def silent(old: Module, count: int, seed: int = 3) -> tuple[int, list[str]]:
+    """How many edits were compared, and those that were called the same program."""
+    found, compared = [], 0
+    for change, new in edits(old, count, seed):
+        compared += 1
+        try:
+            is_same = compare_runs(old, new, limits=LIMITS).is_same
+        except HloError:  # such as a loop that has no end with the arguments of the seed
+            continue
+        if is_same:
+            found.append(f"{change.kind} {change.name}")
+    return compared, found
+
+
+def test_edits_of_nested_loops_are_not_called_the_same() -> None:
+    lines = NESTED.replace("  ", "\n")
+    compared, found = silent(parse_module(lines), 8)
+    assert (compared >= 6, found) == (True, [])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["cpu/softmax", "tpu/v5e_branches"])
+def test_edits_of_dumps_are_not_called_the_same(name: str) -> None:
+    compared, found = silent(load(FIXTURES / name, stage="after_optimizations"), 8)
+    assert (compared >= 6, found) == (True, [])
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3000)
+@pytest.mark.parametrize("name", [*DUMPED, *COMPILED])
+def test_a_thousand_edits_are_not_called_the_same(name: str) -> None:
+    """Of 18 modules, both stages of those that are compiled here; small ones do not have as many."""
+    pytest.importorskip("jax")
+    texts = compiled()[name] if name in COMPILED else [load(FIXTURES / name, stage="after_optimizations").source.text]
+    for text in texts:
+        compared, found = silent(parse_module(text), 40)
+        assert (compared >= 5, found) == (True, [])
