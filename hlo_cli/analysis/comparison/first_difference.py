@@ -201,7 +201,9 @@ def _by_pairs(old: Trace, new: Trace, pairs: Mapping[Instruction, Instruction]) 
             continue
         if _fine(node.results) == _fine(counterpart.results) or _given(node) != _given(counterpart):
             continue
-        found = (at, counterpart) if not node.is_passing else _inside(old, new, at, counterpart)
+        found: tuple[int, Node] | None = at, counterpart
+        if node.is_passing and node.instruction.called_computations:
+            found = _inside(old, new, at, counterpart)
         if found is None:
             continue
         if [each.ordered for each in node.results] != [each.ordered for each in counterpart.results]:

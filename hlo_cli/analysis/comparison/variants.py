@@ -289,8 +289,8 @@ def _on_devices(instruction: Instruction, computed: Computed, on: OnDevices) -> 
     elif instruction.opcode == opcodes.DYNAMIC_SLICE:
         yield from _other_starts(instruction, on)
     elif instruction.opcode in _SUMMING and _is_float_array(instruction.shape):
-        for groups in _other_groups((), devices.count, is_sum=True):
-            yield Variant(f"an all-reduce over {_braces(groups)} after it", _always_own, exchange=_summed(groups))
+        for other in _other_groups((), devices.count, is_sum=True):
+            yield Variant(f"an all-reduce over {_braces(other)} after it", _always_own, exchange=_summed(other))
 
 
 def _is_float_array(shape: Shape) -> bool:
@@ -361,7 +361,7 @@ def _other_pairs(own: Groups, count: int) -> Iterator[Groups]:
     seen = {tuple(sorted(map(tuple, own)))}
     for pairs in chain(_regular_pairs(own, count), _changed_pairs(own, count)):
         found = tuple(sorted(map(tuple, pairs)))
-        if found not in seen and len(dict(found)) == len(found):
+        if found not in seen and len({source for source, *_ in found}) == len(found):
             seen.add(found)
             yield found
 

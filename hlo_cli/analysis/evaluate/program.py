@@ -374,13 +374,38 @@ def _disturbed(value: Value, noise: Noise) -> Value:
         found = np.empty(array.shape, array.dtype)
         found.real, found.imag = (np.asarray(each) for each in parts)
         return found
-    mixed = array.view(f"u{array.dtype.itemsize}").astype(np.uint64)
-    mixed = (mixed ^ np.uint64(noise.stream)) * _MIXERS[0]
+    wide = array.astype(np.float64, copy=False).reshape(-1)
+    bits = array.view(f"u{array.dtype.itemsize}").reshape(-1)
+    made = np.empty(wide.shape)
+    for start in range(0, wide.size, _CHUNK):
+        part = slice(start, start + _CHUNK)
+        _disturb(wide[part], bits[part].astype(np.uint64), noise, made[part])
+    return made.reshape(array.shape)
+
+
+_CHUNK: Final = 1 << 14
+"""So many elements stay in the nearest caches through all steps of a hash, which takes a third of the time then."""
+
+
+def _disturb(array: Array, mixed: Array, noise: Noise, made: Array) -> None:
+    """Writes the numbers with errors by their bits, which it overwrites."""
+    mixed ^= np.uint64(noise.stream)
+    mixed *= _MIXERS[0]
     mixed ^= mixed >> np.uint64(29)
     mixed *= _MIXERS[1]
-    high = (mixed >> np.uint64(40)).astype(np.float64)  # of 24 bits, the lowest of which is the sign
-    errors = np.where(mixed & np.uint64(1 << 40), noise.size, -noise.size) * (0.5 + high * 2.0**-25)
-    return np.where(array == np.rint(array), array, array * (1 + errors))
+    mixed >>= np.uint64(40)  # 24 bits, the lowest of which is the sign
+    errors = mixed.astype(np.float64)
+    errors *= 2.0**-25
+    errors += 0.5
+    mixed &= np.uint64(1)
+    signs = mixed.astype(np.float64)
+    signs *= 2 * noise.size
+    signs -= noise.size
+    errors *= signs
+    errors += 1.0
+    np.multiply(array, errors, out=made)
+    np.rint(array, out=errors)
+    np.copyto(made, array, where=errors == array)
 
 
 # --- parts of kernels ---
