@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from itertools import pairwise
 from math import prod
 
@@ -28,16 +29,17 @@ class DimensionSharding:
 
 @dataclass(frozen=True, slots=True)
 class MaximalMesh:
-    """A mesh of a single device.
+    """A mesh of a single device; `word` is its name in text, which XLA of 2026 changed to single_device.
 
     >>> str(MaximalMesh(3))
     'maximal_mesh[device_id=3]'
     """
 
     device_id: int
+    word: str = field(default="maximal_mesh", compare=False)
 
     def __str__(self) -> str:
-        return f"maximal_mesh[device_id={self.device_id}]"
+        return f"{self.word}[device_id={self.device_id}]"
 
 
 @dataclass(frozen=True, slots=True)

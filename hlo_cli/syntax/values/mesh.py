@@ -91,12 +91,12 @@ MESH: Final = (
     .set_name("a mesh")
 )
 _MAXIMAL_MESH: Final = (
-    gt.word("maximal_mesh").suppress()
+    (gt.word("maximal_mesh") | gt.word("single_device"))
     - gt.suppress_literal("[")
     - gt.named("device_id")
     - gt.INT
     - gt.suppress_literal("]")
-).set_parse_action(lambda found: MaximalMesh(found[0]))
+).set_parse_action(lambda found: MaximalMesh(found[1], found[0]))
 
 _AXIS_NAME: Final = gt.symbol(r"%?+[A-Za-z_][A-Za-z0-9_.\-]*+", "an axis name")
 _AXIS: Final = (
