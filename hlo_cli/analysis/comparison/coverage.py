@@ -220,8 +220,8 @@ class Choice:
         """The arguments of this choice, made of those of its seed.
 
         >>> choice = Choice(1, 0, "", is_whole=True)
-        >>> choice.applied((np.array([0.4, -1.7]), np.array(True)))
-        (array([ 0., -2.]), array(False))
+        >>> [each.tolist() for each in choice.applied((np.array([0.4, -1.7]), np.array([True])))]
+        [[0.0, -2.0], [False]]
         """
         return tuple(self._applied(value, at) for at, value in enumerate(arguments))
 

@@ -44,9 +44,9 @@ a program agree in the second run even if they round at different places. Each
 element is judged by the sizes of what it was computed of. See
 `hlo help running`.
 
-Modules are the same only if each computation ran: made-up arguments change until
-all branches and loop bodies of both have run. Those that did not are named, and
-the exit code is 1, unless --allow-uncovered is given.
+Modules are the same only if each computation ran: made-up arguments change
+until all branches and loop bodies of both have run. Those that did not are
+named, and the exit code is 1, unless --allow-uncovered is given.
 
 raw:FILE@SHAPE reads the bytes of an array in the memory of a device: in the
 layout of SHAPE, with tiles and padding, or in that of the parameter without
