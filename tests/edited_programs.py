@@ -490,6 +490,7 @@ EDITS: dict[str, Edit] = {
         "array(96, 200), array(200, 96)",
         "array(96, 200), jax.ShapeDtypeStruct((200, 96), jnp.bfloat16, sharding=place(P()))",
         first=r"argument 1 \(w2\) element type f32 → bf16",
+        after={"tpu": r"f32 → bf16 in 2 shapes \(w2\)"},
     ),
     "one_result": edit(FORWARD, "return y, sums, z", "return z", first="2 results removed|results? .*removed"),
     "results_two_added": edit(
