@@ -484,6 +484,43 @@ EDITS: dict[str, Edit] = {
             "gpu": {"xla_disable_hlo_passes": "priority-fusion"},
         },
     ),
+    # more of all kinds
+    "argument_type": edit(
+        FORWARD,
+        "array(96, 200), array(200, 96)",
+        "array(96, 200), jax.ShapeDtypeStruct((200, 96), jnp.bfloat16, sharding=place(P()))",
+        first=r"argument 1 \(w2\) element type f32 → bf16",
+        after={"tpu": r"f32 → bf16 in 2 shapes \(w2\)"},
+    ),
+    "one_result": edit(FORWARD, "return y, sums, z", "return z", first="2 results removed|results? .*removed"),
+    "results_two_added": edit(
+        FORWARD, "return y, sums, z", "return y, sums, z, y + 1.0, z * 2.0", first="2 results added"
+    ),
+    "scan_reversed": edit(
+        FORWARD, "length=4)", "length=4, reverse=True)", first=r"subtract|operations|constant|result|(add|dynamic)"
+    ),
+    "where_swapped": edit(
+        LOOKUP, "jnp.where(keep, mixed / 0.9, 0.0)", "jnp.where(keep, 0.0, mixed / 0.9)", first="operand"
+    ),
+    "cumsum_axis": edit(
+        LOOKUP, "jnp.cumsum(pooled, axis=0)", "jnp.cumsum(pooled, axis=1)", first="window|dimensions|operations changed"
+    ),
+    "cumsum_product": edit(LOOKUP, "jnp.cumsum(pooled", "jnp.cumprod(pooled", first="add (→|became) multiply|constant"),
+    "slice_added": edit(
+        LOOKUP, "return pooled,", "return pooled[2:6],", first=r"result 0 shape f32\[8,64\] → f32\[4,64\]|slice"
+    ),
+    "exponent": edit(TRAIN, "(x - mean) ** 2", "jnp.abs(x - mean) ** 3", first="multiply|operations|abs"),
+    "stop_gradient": edit(
+        TRAIN, "return x + h @ w", "return lax.stop_gradient(x) + h @ w", first="removed|operations|instructions"
+    ),
+    "gradient_clipped": edit(
+        TRAIN,
+        "(DECAY * m + g)",
+        "(DECAY * m + jnp.clip(g, -1.0, 1.0))",
+        first="maximum|minimum|clip|clamp|operations",
+    ),
+    "bound": edit(CALLS, "lax.fori_loop(0, 5,", "lax.fori_loop(0, 7,", first="loop iterations 5 → 7|constant"),
+    "argsort_reversed": edit(CALLS, "jnp.argsort(y[0])", "jnp.argsort(-y[0])", first="negate"),
 }
 
 

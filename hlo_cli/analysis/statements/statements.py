@@ -181,12 +181,13 @@ def _is_told(statement: Statement) -> bool:
     return bool(statement.fold.rows) or not isinstance(statement, ValueChange | CompilationChange | MetadataChange)
 
 
-def _importance(statement: Statement) -> tuple[int, int]:
+def _importance(statement: Statement) -> tuple[float, int]:
     """What comes first: causes by the number of their rows, then what callers see, then operations and values.
 
     Then come what compilers did and fields of the header; names and lines of source come last. Statements that the
     program is the same come before all, as does a name that changed in much of the module.
     """
+    order: float
     match statement:
         case DimensionChange(is_internal=True):
             order = 5
@@ -210,8 +211,10 @@ def _importance(statement: Statement) -> tuple[int, int]:
             order = 8
         case HeaderChange():
             order = 7
-        case ArgumentChange() | ResultChange() | InterfaceChange() | ProductChange() | DonationChange():
+        case ArgumentChange() | InterfaceChange(part="argument"):
             order = 1
+        case ResultChange() | InterfaceChange() | ProductChange() | DonationChange():
+            order = 1.5  # of another type also because an argument is
         case OperationChange() if is_movement(statement):
             order = 4
         case _:

@@ -279,7 +279,7 @@ def _operations(statement: OperationChange) -> str:
 
 def _some(instructions: Sequence[Instruction]) -> str:
     """How many instructions, with the most frequent or telling opcodes; of one or two, their shapes and names."""
-    counts = tally(instructions)
+    counts = tally(instructions) or tuple(Counter(each.opcode for each in instructions).items())
     if len(counts) and sum(number for _, number in counts) < _FEW:
         told = [each for each in instructions if any(name.startswith(each.opcode) for name, _ in counts)]
         return " and ".join(
