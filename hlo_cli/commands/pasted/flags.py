@@ -75,7 +75,7 @@ def report_of(pasted: PastedText) -> Report:
         pasted,
         _answer(verdicts),
         means=("XLA ends the process if XLA_FLAGS has a flag that it does not know.",) if "XLA_FLAGS" in text else (),
-        tables=(Table("flags", _COLUMNS, rows, noun="flags", person=len(rows) > 1),),
+        tables=(Table("refused_flags", _COLUMNS, rows, noun="flags", person=len(rows) > 1),),
         advice=advice,
         numbers={"flags": len(verdicts), "flag": verdicts[0].flag, "status": verdicts[0].status},
         notes=notes,
