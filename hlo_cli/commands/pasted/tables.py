@@ -280,7 +280,7 @@ _PREVIOUS: Final = lazy_regex(r"prev=([\d, ]+)")
 _KERNEL: Final = lazy_regex(r"kernel = ([\w.\-$]+)")
 _WORD: Final = lazy_regex(r"(?<=[a-z0-9])(?=[A-Z])")
 _LISTED_THUNKS: Final = (
-    Column("id", "thunk", "name"),
+    Column("thunk", "thunk", "name"),
     Column("kind", "kind"),
     Column("after", "after"),
     Column("name", "name", "name", role="name"),
@@ -559,7 +559,7 @@ _RESIDUAL: Final = lazy_regex(
 _SAVED: Final = (
     Column("bytes", "size", "bytes", total="sum"),
     Column("shape", "shape", "shape"),
-    Column("origin", "origin"),
+    Column("saved_from", "saved from"),
     Column("source", "source", "source"),
 )
 

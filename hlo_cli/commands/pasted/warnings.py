@@ -220,10 +220,10 @@ def _stuck(pasted: PastedText) -> Report | None:
     )
     columns = (
         Column("rendezvous", "rendezvous"),
-        Column("threads", "threads here", "count"),
+        Column("arrived", "arrived", "count"),
         Column("expected", "expected", "count"),
         Column("seconds", "wait time", "seconds"),
-        Column("end", "end"),
+        Column("outcome", "outcome"),
     )
     rows = tuple(
         (each.name, len(each.threads) or None, each.expected, float(each.seconds) if each.seconds else None, _end(each))
