@@ -101,7 +101,7 @@ def _argument_size(pasted: PastedText, text: str) -> Report | None:
         pasted,
         f"Argument {match['number']}{program} does not fit: {words}",
         means=("The program is compiled; the check is before it runs, so nothing was computed.",),
-        tables=(Table("arguments", columns, rows, noun="arrays"),),
+        tables=(Table("named_arguments", columns, rows, noun="arrays"),),
         advice=(fix,),
         numbers={
             "program": match["program"],
@@ -477,7 +477,7 @@ def _mapped_table(found: Sequence[re.Match[str]]) -> Table:
         )
         for each in found
     )
-    return Table("arguments", _MAPPED_COLUMNS, rows, noun="arguments")
+    return Table("named_arguments", _MAPPED_COLUMNS, rows, noun="arguments")
 
 
 def _divisible_advice(size: int, parts: int, axes: Sequence[str], mesh: Mapping[str, int]) -> Iterator[str]:

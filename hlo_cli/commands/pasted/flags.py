@@ -1,6 +1,6 @@
 """Flags that XLA or libtpu refuses: whether each exists, where it belongs, and what is wrong with it.
 
-`flags.txt` lists the flags of XLA's xla.proto and debug_options_flags.cc and of libtpu 0.0.52, with what two
+`flags.csv` lists the flags of XLA's xla.proto and debug_options_flags.cc and of libtpu 0.0.52, with what two
 releases of jaxlib say to each; the message is that of xla/parse_flags_from_env.cc or of absl.
 """
 
@@ -75,7 +75,7 @@ def report_of(pasted: PastedText) -> Report:
         pasted,
         _answer(verdicts),
         means=("XLA ends the process if XLA_FLAGS has a flag that it does not know.",) if "XLA_FLAGS" in text else (),
-        tables=(Table("flags", _COLUMNS, rows, noun="flags", person=len(rows) > 1),),
+        tables=(Table("refused_flags", _COLUMNS, rows, noun="flags", person=len(rows) > 1),),
         advice=advice,
         numbers={"flags": len(verdicts), "flag": verdicts[0].flag, "status": verdicts[0].status},
         notes=notes,
@@ -126,11 +126,11 @@ def _example(flag: _Flag | None) -> str:
 @cache
 def _flags() -> dict[str, _Flag]:
     """The table of flags by name; one of XLA comes before one of libtpu."""
-    data = get_data("hlo_cli.commands.pasted", "flags.txt") or b""
+    data = get_data("hlo_cli.commands.pasted", "flags.csv") or b""
     found: dict[str, _Flag] = {}
     for line in data.decode("utf-8").split("\n"):
-        if line and not line.startswith("#"):
-            name, status, known, *kind = line.split(" ")
+        if line and not line.startswith(("#", "name,")):
+            name, status, known, *kind = line.split(",")
             found.setdefault(name, _Flag(name, status, known, kind[0] if kind else ""))
     return found
 

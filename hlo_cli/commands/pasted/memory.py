@@ -385,7 +385,9 @@ def _assignment_statistics(pasted: PastedText) -> Report | None:
     return text_report(
         pasted,
         f"Buffer assignment: {format_bytes(total)} in all allocations",
-        tables=(Table("sizes", (Column("kind", "kind"), Column("bytes", "size", "bytes")), rows, noun="kinds"),),
+        tables=(
+            Table("allocation_sizes", (Column("kind", "kind"), Column("bytes", "size", "bytes")), rows, noun="kinds"),
+        ),
         advice=(f"The text has only totals: {_WITH_MODULE}.",),
         numbers={"total_bytes": total},
         next=("hlo help memory",),
@@ -419,7 +421,7 @@ def _live_range(pasted: PastedText) -> Report | None:
         return text_report(
             pasted,
             f"Live ranges of {format_count(len(ranges), 'values')} over {format_count(steps, 'steps')}, without sizes",
-            tables=(Table("ranges", _LIVE, rows, noun="values"),),
+            tables=(Table("live_ranges", _LIVE, rows, noun="values"),),
             advice=(f"The text has no sizes: {_WITH_MODULE}.",),
             numbers={"values": len(ranges), "steps": steps or None},
         )
@@ -434,7 +436,7 @@ def _live_range(pasted: PastedText) -> Report | None:
         pasted,
         f"Live ranges: memory peaks at step {int(head[1]):,}{of_steps} with {total:,} bytes: {names}{more}",
         means=("Sizes are without padding, as XLA prints them here.",),
-        tables=(Table("peak", _LIVE, rows, noun="values"),),
+        tables=(Table("peak_values", _LIVE, rows, noun="values"),),
         advice=(f"The text has no instructions: {_WITH_MODULE}.",),
         numbers={"peak_step": int(head[1]), "steps": steps or None, "total_bytes": total, "live": len(peak)},
         next=("hlo help memory",),
@@ -476,7 +478,7 @@ def _values(pasted: PastedText) -> Report | None:
                 "once in the total."
             ),
         ),
-        tables=(Table("values", _LISTED_VALUES, tuple(rows), noun="values"),),
+        tables=(Table("buffer_values", _LISTED_VALUES, tuple(rows), noun="values"),),
         advice=(f"The text has no offsets: {_WITH_MODULE}.",),
         numbers={"values": len(rows), "total_bytes": total},
         next=("hlo help memory",),
@@ -535,7 +537,7 @@ def _program_statistics(pasted: PastedText) -> Report | None:
         pasted,
         f"Memory of the program: {_size_words(total)} = {' '.join(words)}",
         means=(f"A device needs arguments + results − aliased + temporaries; {' and '.join(extra)}.",) if extra else (),
-        tables=(Table("memory", _STATISTICS, rows, noun="kinds"),),
+        tables=(Table("program_memory", _STATISTICS, rows, noun="kinds"),),
         advice=("What is in the temporaries: `hlo memspace` on compiled.as_text() lists the values at the peak.",),
         numbers={"total_bytes": total, "peak_bytes": peak, **fields},
         notes=notes,
@@ -598,7 +600,7 @@ def _allocator_statistics(pasted: PastedText) -> Report | None:
         pasted,
         f"Device memory: {_allocator_words(fullest)}",
         means=_allocator_meaning(fullest),
-        tables=(Table("statistics", columns, rows, noun="statistics"),),
+        tables=(Table("allocator_statistics", columns, rows, noun="statistics"),),
         numbers=dict(fullest.items()),
         notes=[f"the text has {len(devices)} devices; this is the fullest"] if len(devices) > 1 else [],
         next=("hlo help memory",),

@@ -102,7 +102,7 @@ def _cost_analysis(pasted: PastedText) -> Report | None:
         pasted,
         f"Cost analysis: {', '.join(words)}",
         means=means,
-        tables=(Table("costs", columns, rows, noun="costs", sorted_by=""),),
+        tables=(Table("program_costs", columns, rows, noun="costs", sorted_by=""),),
         advice=(
             *advice,
             "These are costs of the whole program: `hlo fuse` on compiled.as_text() lists them by kernel.",
@@ -214,7 +214,7 @@ def _autotuning(pasted: PastedText) -> Report | None:
         pasted,
         f"{format_count(len(found), 'autotuning results')}{f' on {device}' if device else ''}: {listed}{more}",
         means=("XLA tried each configuration while compiling and kept the fastest.",),
-        tables=(Table("results", _TUNED, rows, noun="results"),),
+        tables=(Table("autotuning_results", _TUNED, rows, noun="results"),),
         numbers={"results": len(found), "device": device or None},
     )
 
@@ -280,7 +280,7 @@ _PREVIOUS: Final = lazy_regex(r"prev=([\d, ]+)")
 _KERNEL: Final = lazy_regex(r"kernel = ([\w.\-$]+)")
 _WORD: Final = lazy_regex(r"(?<=[a-z0-9])(?=[A-Z])")
 _LISTED_THUNKS: Final = (
-    Column("id", "thunk", "name"),
+    Column("thunk", "thunk", "name"),
     Column("kind", "kind"),
     Column("after", "after"),
     Column("name", "name", "name", role="name"),
@@ -376,7 +376,7 @@ def _execution_profile(pasted: PastedText) -> Report | None:
         pasted,
         f"Execution profile: {count}{first[4]}: {format_seconds(first[0])} measured{possible}{rate_words}",
         means=("TensorFlow printed this until 2022 (xla_hlo_profile); possible is the time of its cost model.",),
-        tables=(Table("times", _PROFILE_COLUMNS, tuple(rows), noun="instructions"),),
+        tables=(Table("measured_times", _PROFILE_COLUMNS, tuple(rows), noun="instructions"),),
         numbers={"instructions": len(rows), "seconds": first[0], "optimal_seconds": first[1]},
     )
 
@@ -434,7 +434,7 @@ def _times_report(pasted: PastedText, found: Sequence[_Timed], noun: str, one: s
         pasted,
         f"{format_count(len(ordered), noun)}, {format_seconds(total)}: {listed}{more}",
         means=(_KERNEL_NAMES,) if one == "kernel" else (),
-        tables=(Table("times", _TIMES, rows, noun=noun),),
+        tables=(Table("measured_times", _TIMES, rows, noun=noun),),
         advice=("With the trace itself, `hlo profile TRACE DUMP` joins times and instructions.",),
         numbers={noun: len(ordered), "seconds": total},
         next=("hlo help profiles",),
@@ -535,7 +535,7 @@ def _cut_header(pasted: PastedText) -> Report | None:
         pasted,
         f"The text ends inside the header of {match['name']}{': ' if words else ''}{', '.join(words)}",
         means=("The rest of the header and all instructions are missing.",),
-        tables=(Table("shapes", columns, rows, noun="shapes"),) if rows else (),
+        tables=(Table("header_shapes", columns, rows, noun="shapes"),) if rows else (),
         advice=(
             (
                 "Copy the complete text: a terminal, a log, or a chat cut it. A dump written to a file is whole "
@@ -559,7 +559,7 @@ _RESIDUAL: Final = lazy_regex(
 _SAVED: Final = (
     Column("bytes", "size", "bytes", total="sum"),
     Column("shape", "shape", "shape"),
-    Column("origin", "origin"),
+    Column("saved_from", "saved from"),
     Column("source", "source", "source"),
 )
 
@@ -646,7 +646,7 @@ def _pallas(pasted: PastedText) -> Report | None:
         pasted,
         f"{subject} {', '.join(names[:3])}{place}{f': arguments of {listed}' if listed else ''}",
         means=("pallas_call prints this with debug=True. It is the code of one custom call, not the program.",),
-        tables=(Table("arguments", columns, rows, noun="arguments"),) if rows else (),
+        tables=(Table("kernel_arguments", columns, rows, noun="arguments"),) if rows else (),
         advice=("In a dump the kernel is a custom call: `hlo parse DUMP --where 'opcode == custom-call'` lists it.",),
         numbers={"kernels": len(names), "kernel": names[0], "bytes": sum(size for size, _, _ in buffers)},
     )
@@ -718,7 +718,7 @@ def _stablehlo(pasted: PastedText) -> Report | None:
         ),
         tables=(
             Table(
-                "operations",
+                "stablehlo_operations",
                 (Column("operation", "operation"), Column("count", "count", "count")),
                 rows,
                 noun="operations",

@@ -93,7 +93,7 @@ def _donation(pasted: PastedText) -> Report | None:
                 "right without that; it needs more memory."
             ),
         ),
-        tables=(Table("arguments", _ARGUMENTS, rows, noun="shapes"),),
+        tables=(Table("named_arguments", _ARGUMENTS, rows, noun="shapes"),),
         advice=(
             fix,
             "The message names no argument: `hlo memspace DUMP` lists those that are donated and those that are not.",
@@ -161,7 +161,7 @@ def _spills(pasted: PastedText) -> Report | None:
         pasted,
         f"{format_count(len(found), 'kernels')} {verb(len(found), 'spills', 'spill')} registers: {listed}{more}",
         means=means,
-        tables=(Table("kernels", _SPILLS, tuple((k, s, ld) for k, (s, ld) in ordered), noun="kernels"),),
+        tables=(Table("spilling_kernels", _SPILLS, tuple((k, s, ld) for k, (s, ld) in ordered), noun="kernels"),),
         advice=(
             (
                 "If a kernel stays slow, `hlo profile TRACE` shows its time; a smaller fusion or tile needs "
@@ -220,10 +220,10 @@ def _stuck(pasted: PastedText) -> Report | None:
     )
     columns = (
         Column("rendezvous", "rendezvous"),
-        Column("threads", "threads here", "count"),
+        Column("arrived", "arrived", "count"),
         Column("expected", "expected", "count"),
         Column("seconds", "wait time", "seconds"),
-        Column("end", "end"),
+        Column("outcome", "outcome"),
     )
     rows = tuple(
         (each.name, len(each.threads) or None, each.expected, float(each.seconds) if each.seconds else None, _end(each))
@@ -385,7 +385,7 @@ def _host_compute(pasted: PastedText) -> Report | None:
         f"because {verb(len(names), 'its', 'their')} inputs are "
         "in host memory",
         means=("XLA moves such an instruction to the host CPU, which is usually very slow.",),
-        tables=(Table("instructions", columns, rows, noun="instructions", person=len(rows) > 1),),
+        tables=(Table("host_instructions", columns, rows, noun="instructions", person=len(rows) > 1),),
         advice=(
             (
                 "Move the inputs to the device first: jax.device_put(x, jax.memory.Space.Device), or a sharding with "
@@ -436,7 +436,7 @@ def _captured_constants(pasted: PastedText) -> Report | None:
                 "needed twice."
             ),
         ),
-        tables=(Table("constants", columns, rows, noun="constants"),) if rows else (),
+        tables=(Table("captured_constants", columns, rows, noun="constants"),) if rows else (),
         advice=advice,
         numbers={"bytes": size_of(match["size"])},
     )
@@ -492,7 +492,7 @@ def _compile_log(pasted: PastedText) -> Report | None:
         f"Compiling {format_count(len(functions), 'functions')} took {format_seconds(sum(times.values()))} ({listed}); "
         f"the longest is {longest} ({format_seconds(functions[longest])})",
         means=("Times of functions inside of a jitted one are part of its tracing time too.",),
-        tables=(Table("times", columns, rows, noun="stages"),),
+        tables=(Table("compile_times", columns, rows, noun="stages"),),
         advice=("A persistent cache (jax_compilation_cache_dir) keeps the result of XLA's part.",),
         numbers={"functions": len(functions), "seconds": sum(times.values())},
     )
@@ -517,7 +517,7 @@ def _cache_misses(pasted: PastedText, misses: Sequence[re.Match[str]]) -> Report
                 "static arguments."
             ),
         ),
-        tables=(Table("arguments", columns, tuple(found), noun="arguments"),) if found else (),
+        tables=(Table("named_arguments", columns, tuple(found), noun="arguments"),) if found else (),
         advice=("Pad arrays to few sizes, and create jitted functions once, outside of loops. No dump is needed.",),
         numbers={"misses": len(misses), "function": first["function"]},
     )
