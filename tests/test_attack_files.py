@@ -351,7 +351,7 @@ def test_archives_are_extracted(name: str, dump: Path, capsys: pytest.CaptureFix
     shutil.make_archive("dump", {"zip": "zip", "tar": "tar", "tar.gz": "gztar"}[ending], dump.parent, "m.hlo")
     assert hlo("memspace", name) == 2
     command = "unzip -d dump dump.zip" if ending == "zip" else f"mkdir dump && tar -xf {name} -C dump"
-    assert capsys.readouterr().err.endswith(f"  help: extract it: run `{command}`, and pass dump/\n")
+    assert capsys.readouterr().err.endswith(f"  help: pass the HLO dumps in it: run `{command}`, and pass dump/\n")
 
 
 INTERRUPTING = """
