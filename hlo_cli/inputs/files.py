@@ -267,7 +267,7 @@ def _extracting(name: str, command: str) -> str:
     from shlex import quote  # rarely needed
 
     shown = "FILE" if name == STDIN else quote(name)
-    return f"extract it: run `{command.format(shown)}`, and pass dump/"
+    return f"pass the HLO dumps in it: run `{command.format(shown)}`, and pass dump/"
 
 
 def _is_text_or_proto(head: bytes, name: str) -> None:

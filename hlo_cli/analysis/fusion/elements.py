@@ -14,6 +14,9 @@ from hlo_cli.ir.shape import ArrayShape, Shape
 ELEMENTWISE: Final = (operations.ELEMENTWISE | {opcodes.CONSTANT, opcodes.RNG}) - {opcodes.BITCAST_CONVERT}
 """Opcodes that compute each element of the result from the operand elements at the same index."""
 
+_PLAIN: Final = (ELEMENTWISE | {opcodes.PARAMETER}) - {opcodes.MAP, opcodes.FUSION}
+"""Opcodes of fused operations that need no look at the operation; fusions of a thousand are asked about often."""
+
 _SINGLE_USE: Final = frozenset("bitcast concatenate reshape reverse slice transpose gather".split())
 _ALWAYS_FUSIBLE: Final = frozenset((opcodes.FUSION, opcodes.MAP, opcodes.REDUCE, opcodes.REDUCE_WINDOW))
 _LAYOUT_CONSTRAINED: Final = operations.taking("constrain_layout") & operations.COLLECTIVES
@@ -54,7 +57,9 @@ def is_elementwise(node: Node) -> bool:
         case opcodes.MAP:
             return node.instruction.integers("dimensions") == tuple(range(len(sizes_of(node.shape))))
         case opcodes.FUSION:
-            return node.body is not None and all(is_elementwise(inner) for inner in node.body.operations)
+            return node.body is not None and all(
+                inner.opcode in _PLAIN or is_elementwise(inner) for inner in node.body.nodes
+            )
     return node.opcode in ELEMENTWISE
 
 
