@@ -316,6 +316,23 @@ def test_offsets_that_depend_on_the_order_of_computations_are_estimates() -> Non
     assert [value_offsets(each) for each in (told, other)] == [{"a": 0, "b": 256}, {"a": 256, "b": 0}]
 
 
+def test_buffers_that_begin_with_one_fusion_may_be_assigned_in_either_order() -> None:
+    """Witness: two results of a fusion that loops of a program for A100 carry, of which one gets an output's memory."""
+    body = "b{} {{ p = f32[64]{{0}} parameter(0)  ROOT r{} = f32[64]{{0}} sine(p) }}"
+    condition = "c{} {{ p = f32[64]{{0}} parameter(0)  ROOT k = pred[] constant(false) }}"
+    text = f"""HloModule m, is_scheduled=true
+      {body.format(1, 1)} {condition.format(1)} {body.format(2, 2)} {condition.format(2)}
+      f {{ q = f32[64]{{0}} parameter(0)  n = f32[64]{{0}} negate(q)  ROOT t = (f32[64]{{0}}, f32[64]{{0}}) tuple(n, q) }}
+      ENTRY e {{ x = f32[64]{{0}} parameter(0)  y = (f32[64]{{0}}, f32[64]{{0}}) fusion(x), kind=kLoop, calls=f
+      u = f32[64]{{0}} get-tuple-element(y), index=0  v = f32[64]{{0}} get-tuple-element(y), index=1
+      w = f32[64]{{0}} while(u), condition=c1, body=b1  z = f32[64]{{0}} while(v), condition=c2, body=b2
+      ROOT a = f32[64]{{0}} add(w, z) }}"""
+    module = parse_module(text)
+    assert [space.offsets for space in memory_analysis(module, target="cpu").spaces] == ["estimated"]
+    told = replace(module, value_order=module.computations)
+    assert [space.offsets for space in memory_analysis(told, target="cpu").spaces] == ["exact"]
+
+
 def value_offsets(module: Module) -> dict[str, int | None]:
     """The offsets of the results of `f` and `g`."""
     values = memory_analysis(module, target="cpu").values

@@ -12,7 +12,7 @@ from hlo_cli.analysis.dataflow.positions import Positions
 from hlo_cli.analysis.hardware.buffer_sizes import prefetched_space
 from hlo_cli.analysis.hardware.chips import tpu_generation
 from hlo_cli.analysis.memory.allocation_builder import AllocationBuilder, AssignedAllocation, Role, combine_temporaries
-from hlo_cli.analysis.memory.buffers import Buffer, assignment_order, time_order
+from hlo_cli.analysis.memory.buffers import Buffer, assignment_order, spaces_with_loose_ties, time_order
 from hlo_cli.analysis.memory.heaps import heaps, preset
 from hlo_cli.analysis.memory.interference import Interference, Release
 from hlo_cli.analysis.memory.live_ranges import LiveRanges
@@ -86,6 +86,9 @@ def _allocate(
         builders += sparse_core.bookkeeping(places)
     left = _assign_or_defer(facts, places, interference, builders, sparse_core, strategy)
     builders.extend(heaps(buffers, left, interference, target, strategy.placing if with_offsets else None))
+    loose = spaces_with_loose_ties(facts.dataflow, module, buffers, interference)
+    for builder in builders:
+        builder.is_certain = builder.is_certain and builder.space not in loose
     for number in order:
         if buffers[number].is_local:
             role: Role = "constant" if buffers[number].is_constant else "thread-local"

@@ -6,8 +6,9 @@ the layout of an array in the buffer gives its memory space; tuple tables and al
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
+from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.dataflow.alias_sets import AliasSets
 from hlo_cli.analysis.dataflow.value_sets import Dataflow
@@ -22,6 +23,12 @@ from hlo_cli.ir.shape import ArrayShape, BufferShape, TupleShape
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.memory.interference import Interference
+
+_LAST: Final = 2**63
+"""A rank after all others."""
+
+_MAX_COMPARED: Final = 64
+"""Equal buffers that are compared in pairs; the order of more in several computations counts as uncertain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +93,14 @@ def assignment_order(dataflow: Dataflow, module: Module, buffers: tuple[Buffer, 
     Sorted by size (descending), live-out buffers first, then post-order position of the defining instruction;
     computations in reverse order of the module, the entry first.
     """
+    keys = _assignment_keys(dataflow, module, buffers)
+    return sorted(range(len(buffers)), key=keys.__getitem__)
+
+
+def _assignment_keys(
+    dataflow: Dataflow, module: Module, buffers: tuple[Buffer, ...]
+) -> list[tuple[int, bool, tuple[int, int]]]:
+    """Returns the sort keys of buffers in the order of assignment on CPU and GPU."""
     places = dataflow.places
     depth = {called: n for n, called in enumerate(_callers_first(module, places.contexts.context_of))}
 
@@ -97,8 +112,7 @@ def assignment_order(dataflow: Dataflow, module: Module, buffers: tuple[Buffer, 
             return depth[definer], 0
         return depth.get(definer.computation, len(depth)), dataflow.position[number]
 
-    keys = [(-b.size, not b.is_live_out, min(map(position, b.values))) for b in buffers]
-    return sorted(range(len(buffers)), key=keys.__getitem__)
+    return [(-b.size, not b.is_live_out, min(map(position, b.values))) for b in buffers]
 
 
 def time_order(numbers: Iterable[int], buffers: tuple[Buffer, ...], interference: Interference) -> list[int]:
@@ -115,6 +129,96 @@ def time_order(numbers: Iterable[int], buffers: tuple[Buffer, ...], interference
         return begin, -buffer.size, not buffer.is_live_out, rank[buffer.values[0]]
 
     return sorted(numbers, key=key)
+
+
+class ValueOrder:
+    """Which values of different computations XLA certainly numbers in the order of the text.
+
+    hlo_dataflow_analysis.cc numbers values computation by computation, in the module's internal order, which protos
+    have. Texts list computations in another one (hlo_module.cc, Print): only callees before callers is certain.
+    """
+
+    __slots__ = ("_above", "_dataflow")
+
+    def __init__(self, dataflow: Dataflow) -> None:
+        self._dataflow = dataflow
+        self._above: dict[Computation, set[Computation]] = {}
+
+    def owner(self, value: int) -> Computation | int:
+        """Returns the computation of a value; the value itself if its computation is omitted, as in short forms."""
+        places = self._dataflow.places
+        instruction = places.instructions[places.owner[value]]
+        return value if omits_computation(instruction) else instruction.computation
+
+    def are_ordered(self, one: Computation | int, other: Computation | int) -> bool:
+        """Returns whether two owners are the same, or one reaches the other by calls."""
+        if one == other or self._dataflow.is_rank_certain:
+            return True
+        if isinstance(one, int) or isinstance(other, int):
+            return False
+        return one in self._callers(other) or other in self._callers(one)
+
+    def are_certain(self, values: Sequence[int], others: Sequence[int]) -> bool:
+        """Returns whether it is certain which of two buffers has the first value."""
+        ranks: list[dict[Computation | int, int]] = [{}, {}]
+        for first, members in zip(ranks, (values, others), strict=True):
+            for value in members:
+                owner, rank = self.owner(value), self._dataflow.rank[value]
+                first[owner] = min(rank, first.get(owner, rank))
+        owners = ranks[0].keys() | ranks[1].keys()
+        outcomes = {
+            ranks[0].get(each, _LAST) < ranks[1].get(each, _LAST)
+            for each in owners
+            if not any(other != each and self._is_callee(other, each) for other in owners)
+        }
+        return len(outcomes) == 1
+
+    def _is_callee(self, one: Computation | int, other: Computation | int) -> bool:
+        """Returns whether an owner is certainly numbered before another, which reaches it by calls."""
+        return not isinstance(one, int) and not isinstance(other, int) and other in self._callers(one)
+
+    def _callers(self, computation: Computation) -> set[Computation]:
+        """Returns all computations from which a computation is reached, itself included."""
+        if computation not in self._above:
+            found, waiting = {computation}, [computation]
+            while waiting:
+                callers = self._dataflow.places.contexts.callers.get(waiting.pop(), ())
+                more = {caller.computation for caller in callers} - found
+                found |= more
+                waiting.extend(more)
+            self._above[computation] = found
+        return self._above[computation]
+
+
+def spaces_with_loose_ties(
+    dataflow: Dataflow, module: Module, buffers: tuple[Buffer, ...], interference: Interference
+) -> set[int]:
+    """Returns the memory spaces of buffers that are assigned in an uncertain order.
+
+    Buffers of one size that begin with one instruction, such as the results of a fusion, are assigned in the order of
+    their first values, which may be in different computations.
+    """
+    # buffer_assignment.cc, AssignBuffersForComputations: the last criterion is the id of the buffer.
+    if dataflow.is_rank_certain:
+        return set()
+    order, found, start = ValueOrder(dataflow), set[int](), interference.ranges.start
+    # The order decides which buffers get the memory of results, and how tuple tables lie; all others go to the heap.
+    results = max((buffer.size for buffer in buffers if buffer.is_live_out and not buffer.is_tuple), default=0)
+    tied: dict[tuple[object, ...], list[int]] = {}
+    for number, (buffer, key) in enumerate(zip(buffers, _assignment_keys(dataflow, module, buffers), strict=True)):
+        if not buffer.is_local and buffer.size and (buffer.is_tuple or buffer.size <= results):
+            begin = min((start[value] for value in buffer.values if value in start), default=-1)
+            tied.setdefault(("by size", key), []).append(number)
+            tied.setdefault(("by time", begin, buffer.size, buffer.is_live_out), []).append(number)
+    for numbers in tied.values():
+        if len({order.owner(value) for number in numbers for value in buffers[number].values}) == 1:
+            continue
+        pairs = combinations(numbers[:_MAX_COMPARED], 2)
+        if len(numbers) > _MAX_COMPARED or not all(
+            order.are_certain(buffers[one].values, buffers[other].values) for one, other in pairs
+        ):
+            found.add(buffers[numbers[0]].space)
+    return found
 
 
 def _callers_first(module: Module, contexts: Mapping[Computation, str]) -> list[Computation | Instruction]:

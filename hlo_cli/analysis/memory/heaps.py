@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from hlo_cli.analysis.dataflow.value_sets import Dataflow
 from hlo_cli.analysis.hardware.target import Target
 from hlo_cli.analysis.memory.allocation_builder import AllocationBuilder, alignment
-from hlo_cli.analysis.memory.buffers import Buffer, omits_computation
+from hlo_cli.analysis.memory.buffers import Buffer, ValueOrder
 from hlo_cli.analysis.memory.heap_events import HeapRequest, heap_request
 from hlo_cli.analysis.memory.interference import Interference
 from hlo_cli.analysis.memory.listed_aliases import listed_aliases, operand_leaf, result_leaf
@@ -18,7 +18,7 @@ from hlo_cli.analysis.memory.slot_occupancy import timeline
 from hlo_cli.analysis.memory.strategies import Placing
 from hlo_cli.analysis.placing.fast_merge import fast_merge
 from hlo_cli.analysis.placing.heap import Heap, depends_on_ties, is_addressable, place_best
-from hlo_cli.ir.instruction import Computation, Instruction
+from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.memory_space import memory_space
 
 
@@ -66,40 +66,10 @@ def _heap(
     if placing is not None and placing is not fast_merge and not interference.dataflow.is_rank_certain:
         leaders = [values[0] for values in request.values]
         best = made if placing is place_best else None
-        builder.is_certain = not _depends_on_rank(leaders, request, best, interference.dataflow)
+        order = ValueOrder(interference.dataflow)
+        owners = [order.owner(leader) for leader in leaders]
+        builder.is_certain = not depends_on_ties(request.groups, owners, order.are_ordered, best)
     return builder
-
-
-def _depends_on_rank(leaders: Sequence[int], request: HeapRequest, best: Heap | None, dataflow: Dataflow) -> bool:
-    """Returns whether offsets depend on the order in which the compiler numbered values of different computations."""
-    # hlo_dataflow_analysis.cc numbers values computation by computation, in the module's internal order, which protos
-    # have. Texts list computations in another one (hlo_module.cc, Print), where only callees before callers is certain.
-    places, callers = dataflow.places, dataflow.places.contexts.callers
-    above: dict[Computation, set[Computation]] = {}
-
-    def callers_of(computation: Computation) -> set[Computation]:
-        """Returns all computations from which a computation is reached."""
-        if computation not in above:
-            found, waiting = {computation}, [computation]
-            while waiting:
-                more = {caller.computation for caller in callers.get(waiting.pop(), ())} - found
-                found |= more
-                waiting.extend(more)
-            above[computation] = found
-        return above[computation]
-
-    def are_ordered(one: Computation | int, other: Computation | int) -> bool:
-        """Returns whether one of two owners calls the other."""
-        if isinstance(one, int) or isinstance(other, int):
-            return False
-        return one in callers_of(other) or other in callers_of(one)
-
-    def owner(value: int) -> Computation | int:
-        """Returns the computation of a value; the value itself if its computation is omitted, as in short forms."""
-        instruction = places.instructions[places.owner[value]]
-        return value if omits_computation(instruction) else instruction.computation
-
-    return depends_on_ties(request.groups, [owner(leader) for leader in leaders], are_ordered, best)
 
 
 def _request(
