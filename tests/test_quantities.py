@@ -72,7 +72,7 @@ class Subject:
     def fullest(self) -> str:
         """The memory space with the highest peak."""
         peaks = self.json("memspace")["answer"]["peak_bytes"]
-        return max(peaks, key=lambda name: (peaks[name], name))
+        return str(max(peaks, key=lambda name: (peaks[name], name)))
 
     @cache  # noqa: B019  # one for each dump, until the end of its test
     def json(self, command: str, *, is_index: bool = False) -> Any:
@@ -130,7 +130,7 @@ class Subject:
 
 
 def _space_number(s: Subject) -> int:
-    return next(n for n in s.numbers.metrics.peak_bytes if space_name(n, s.target) == s.fullest)  # type: ignore[arg-type]
+    return next(n for n in s.numbers.metrics.peak_bytes if space_name(n, s.target) == s.fullest)
 
 
 Surfaces = dict[str, Callable[[Subject], Number]]
