@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from hlo_cli.analysis.cost.cost import RUN, Cost
 from hlo_cli.analysis.cost.cost_analysis import cost_analysis, costs_among
@@ -123,8 +124,9 @@ def _table(groups: Sequence[Group[_Work]], keys: Keys, timing: TimingColumns | N
     repeats = any(work.times > 1 for work in works)
     has_transfers = any(work.kernel is not None and work.kernel.is_transfer for work in works)
     unknown = timing is not None and any(map(_has_unknown_time, works))
+    title = TIME_TITLES[timing is not None and timing.is_unfused]
     times = (
-        Column("total_seconds", TIME_TITLES[timing is not None and timing.is_unfused], "seconds", total="sum"),
+        replace(Column("total_seconds", "est.", "seconds", total="sum"), title=title),
         Column("unknown_times", "unknown time", "count", total="sum", person=unknown, from_width=120),
     )
     columns = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from hlo_cli.dataclass import dataclass
@@ -68,9 +69,10 @@ def _taken(costs: LineCosts, space: str | None) -> list[_Taken]:
     """The columns, of the tables that have them."""
     place = f"at {space} peak" if space else "at peak"
     measured = costs.measured or Table("by_source", (), ())
+    times = Column("seconds", "est. time", "seconds", total="sum")
     wanted = (
         (measured, "measured_seconds", Column("measured_seconds", "measured", "seconds", total="sum")),
-        (costs.kernels, "total_seconds", Column("seconds", _time_title(costs.kernels), "seconds", total="sum")),
+        (costs.kernels, "total_seconds", replace(times, title=_time_title(costs.kernels))),
         (costs.kernels, "unknown_times", Column("unknown_times", "unknown time", "count", total="sum")),
         (costs.kernels, "total_bytes", Column("bytes", "accessed", "bytes", total="sum")),
         (costs.kernels, "total_flops", Column("flops", "flops", "count", total="sum")),
