@@ -372,7 +372,7 @@ b { q = (((f32[64]), f32[64], u32[])) parameter(0)
     ),
     "no tuple of operands": (
         _module("""p = f32[64] parameter(0)
-            s = (f32[64], f32[64], u32[]) negate-start(p)
+            s = (f32[64]) negate-start(p)
             ROOT d = f32[64] negate-done(s)"""),
         "s",
         "async-shape", "expected shape ((operands), output, contexts…)",

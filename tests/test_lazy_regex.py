@@ -6,6 +6,7 @@ import copy
 import pickle
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
 from importlib import import_module
 from types import FunctionType
 
@@ -30,6 +31,8 @@ def expressions_in(value: object) -> Iterator[re.Pattern[str]]:
     elif isinstance(value, list | tuple | set | frozenset):
         for each in value:
             yield from expressions_in(each)
+    elif is_dataclass(value) and not isinstance(value, type):
+        yield from expressions_in([getattr(value, each.name) for each in fields(value)])
     elif isinstance(value, FunctionType):
         yield from expressions_in(value.__defaults__)
 

@@ -266,7 +266,7 @@ def test_findings(tmp_path: Path) -> None:
     assert verdicts(wrong, tmp_path)["Findings"] == ("bad", "1 error")
     assert verdicts(scheduled("ROOT p = f32[8]{0} parameter(0)"), tmp_path)["Findings"] == ("good", "No findings")
     tone, headline = verdicts((FIXTURES / "tpu/v5e_conv/after_optimizations.txt").read_text(), tmp_path)["Findings"]
-    assert (tone, headline) == ("warning", "3 warnings")
+    assert (tone, headline) == ("warning", "2 warnings")  # its copy to VMEM wastes nothing
 
 
 def test_pipe_has_the_verdicts() -> None:

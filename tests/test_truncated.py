@@ -43,7 +43,8 @@ def test_every_command_says_so_and_shows_what_was_read(
     formats = cycle(random.sample(format_names(), len(format_names())))
     for _ in range(5):
         cut.write_bytes(data[: random.randrange(1, len(data))])
-        is_inside = not cut.read_bytes().rstrip().endswith(b"\n}")
+        # a text that ends inside its header is answered by its header: tests/data/wild/header_cut.txt
+        is_inside = b"\n" in cut.read_bytes().strip() and not cut.read_bytes().rstrip().endswith(b"\n}")
         for command in COMMANDS:
             code = cli.main([*command, str(cut), "--format", next(formats)], standalone=False)
             error = capsys.readouterr().err

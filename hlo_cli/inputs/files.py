@@ -14,7 +14,6 @@ from typing import BinaryIO, Final
 
 from hlo_cli.inputs.compression import MAXIMUM_BYTES, compression_of, decompress
 from hlo_cli.source import HloError, did_you_mean, nearest
-from hlo_cli.wire import DECODED_HINT, is_decoded
 
 STDIN = "<stdin>"
 MAX_FILE_BYTES: Final = 1 << 31
@@ -22,6 +21,8 @@ MAX_FILE_BYTES: Final = 1 << 31
 MAX_SETTINGS_BYTES: Final = 1 << 26
 """Bytes of a file that people or programs write for `hlo`: settings, assertions, baselines, chips, code."""
 _HEAD = 1 << 16
+_REPLACED: Final = "\ufffd".encode()
+"""What editors write for bytes that are not text."""
 _ZEROS: Final = 1 << 12
 """Zero bytes at the begin of a stream after which it is given up: the least that a device or a pipe gives at once."""
 _PART: Final = 1 << 20
@@ -225,9 +226,8 @@ def missing(path: str) -> HloError:
 def url_error(path: str) -> HloError | None:
     """The error for a URL in place of a path, with the command that pipes its content; None for other names.
 
-    >>> print(url_error("gs://bucket/dump/module.txt"))
-    error: gs://bucket/dump/module.txt is a URL, and hlo reads local files
-      help: run `gcloud storage cat gs://bucket/dump/module.txt | hlo parse -`
+    >>> url_error("gs://bucket/dump/module.txt").diagnostic.hint
+    'run `gcloud storage cat gs://bucket/dump/module.txt | hlo parse -`'
     >>> url_error("dump/module.txt")
     """
     if (found := _URL.match(path)) is None:
@@ -284,8 +284,11 @@ def _is_binary(head: bytes, name: str) -> bool:
             raise HloError(f"{name} is not HLO text; it looks like {what}", hint=hint)
     if head[257:262] == b"ustar":
         raise HloError(f"{name} is a tar archive", hint=_extracting(name, "mkdir dump && tar -xf {} -C dump"))
-    if is_decoded(head):
-        raise HloError(f"{name} is not a binary file any more: bytes were replaced by U+FFFD", hint=DECODED_HINT)
+    if _REPLACED in head:
+        from hlo_cli.wire import DECODED_HINT, is_decoded  # rarely needed
+
+        if is_decoded(head):
+            raise HloError(f"{name} is not a binary file any more: bytes were replaced by U+FFFD", hint=DECODED_HINT)
     sample = head[:4096]
     controls = len(sample) - len(sample.translate(None, _CONTROL))
     if b"\0" not in head and controls * 50 <= len(sample):

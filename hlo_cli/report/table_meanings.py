@@ -142,7 +142,7 @@ TABLE_MEANINGS: Final = MappingProxyType(
             "buffers": "buffers and the steps at which they are live",
             "critical_path": "instructions on the critical path",
             "moved_blocks": "blocks of instructions that move",
-            "peaks": "peaks of every memory space before and after",
+            "memory": "total and live peak of every memory space before and after",
             "overlaps": "async pairs and exposed operations before and after",
             **_CHANGED_LINES,
             **_MODULES,

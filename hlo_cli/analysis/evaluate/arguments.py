@@ -22,6 +22,7 @@ from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.literal import ArrayLiteral
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.operations import MOVES
 from hlo_cli.ir.primitive import PrimitiveType
 from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex, TupleShape
 from hlo_cli.source import HloError
@@ -144,12 +145,12 @@ def made_up_arguments(
 
 # --- what a program needs of its arguments ---
 
-_MOVES: Final = frozenset(
-    "all-gather bitcast broadcast collective-permute convert copy copy-done dynamic-slice gather opt-barrier "
-    "reduce-precision reshape reverse slice transpose".split()
-)
+_MOVES: Final = (MOVES - {opcodes.GET_TUPLE_ELEMENT}) | {
+    opcodes.ALL_GATHER, opcodes.COLLECTIVE_PERMUTE, opcodes.CONVERT, opcodes.COPY_DONE, opcodes.DYNAMIC_SLICE,
+    opcodes.GATHER, "reduce-precision",
+}  # fmt: skip
 """Opcodes whose elements are those of operand 0."""
-_SUMS: Final = frozenset(("add", "all-reduce", "reduce", "reduce-scatter"))
+_SUMS: Final = frozenset((opcodes.ADD, opcodes.ALL_REDUCE, opcodes.REDUCE, opcodes.REDUCE_SCATTER))
 _NEEDS: Final[dict[str, Range]] = {
     "sqrt": Range(low=0), "rsqrt": Range(low=0), "log": Range(low=0), "log-plus-one": Range(low=-1),
     "acos": Range(-1, 1), "asin": Range(-1, 1), "atanh": Range(-1, 1), "acosh": Range(low=1), "erf-inv": Range(-1, 1),
@@ -252,8 +253,8 @@ class _Needs:
                 self._need(operands[0], index, need)
         elif opcode in _MOVES and operands:
             self._need(operands[0], index if opcode in ("copy", opcodes.OPT_BARRIER) else (), need)
-        elif opcode in ("concatenate", "pad", opcodes.DYNAMIC_UPDATE_SLICE):
-            for each in operands if opcode == "concatenate" else operands[:2]:
+        elif opcode in (opcodes.CONCATENATE, opcodes.PAD, opcodes.DYNAMIC_UPDATE_SLICE):
+            for each in operands if opcode == opcodes.CONCATENATE else operands[:2]:
                 self._need(each, (), need)
         elif opcode == "select":
             self._follow_select(operands, need)
@@ -280,7 +281,7 @@ class _Needs:
         """Both sides; of `select(i < 0, i + size, i)`, with which JAX wraps indices, the index alone."""
         for at, other in ((1, 2), (2, 1)):
             shifted = operands[at]
-            if shifted.opcode == "add" and operands[other] in shifted.operands:
+            if shifted.opcode == opcodes.ADD and operands[other] in shifted.operands:
                 self._need(operands[other], (), need)
                 return
         for each in operands[1:]:
@@ -297,7 +298,7 @@ class _Needs:
             self._need(operands[1], (), Range(numbers[0] - need.high, numbers[0] - need.low))
         elif opcode == "subtract" and numbers[1] is not None:
             self._need(operands[0], (), Range(need.low + numbers[1], need.high + numbers[1]))
-        elif opcode == "add" and None in numbers and (number := _only(numbers)) is not None:
+        elif opcode == opcodes.ADD and None in numbers and (number := _only(numbers)) is not None:
             self._need(operands[numbers.index(None)], (), Range(need.low - number, need.high - number))
         elif opcode in ("multiply", "divide") and (number := _only(numbers)) is not None and None in numbers:
             self._follow_scaled(value, numbers.index(None), number, need)
@@ -307,7 +308,7 @@ class _Needs:
         elif need.low >= -_EPSILON and (opcode in _SUMS or opcode in ("multiply", "divide")):
             if opcode == "multiply" and _base(operands[0]) is _base(operands[1]):
                 return
-            for each in operands[:1] if opcode != "add" and opcode in _SUMS else operands:
+            for each in operands[:1] if opcode != opcodes.ADD and opcode in _SUMS else operands:
                 self._need(each, (), Range(low=0, not_zero=need.not_zero and opcode == "multiply"))
 
     def _follow_scaled(self, value: Instruction, at: int, number: float, need: Range) -> None:

@@ -319,9 +319,9 @@ def _with_ends(steps: Sequence[Step], last_use: Mapping[int, int]) -> list[Step]
 
 _CHOOSING: Final = frozenset(
     (
-        "abs", "and", "bitcast-convert", "ceil", "clamp", "compare", "complex", "convert", "copy", "floor", "imag",
-        "is-finite", "map", "maximum", "minimum", "negate", "not", "or", "real", "reduce-precision", "select", "sign",
-        "round-nearest-afz", "round-nearest-even", "xor",
+        "abs", "and", "bitcast-convert", "ceil", "clamp", "compare", opcodes.COMPLEX, "convert", "copy", "floor",
+        "imag", "is-finite", "map", "maximum", "minimum", "negate", "not", "or", "real", "reduce-precision", "select",
+        "sign", "round-nearest-afz", "round-nearest-even", "xor",
     )
 )  # fmt: skip
 _ROUNDING: Final = ELEMENTWISE - _CHOOSING

@@ -46,12 +46,12 @@ def report_of_fusion(loaded: Loaded, name: str, *, timing: TimingColumns | None,
     module = loaded.module
     instruction = _named(module, name)
     fusion = fusion_of(instruction)
-    parts: tuple[Part, ...] = (Facts("fusion", _facts(module, fusion, timing)), _tree(module, fusion))
+    parts: tuple[Part, ...] = (Facts(opcodes.FUSION, _facts(module, fusion, timing)), _tree(module, fusion))
     return Report(
         "fuse",
         _answer(fusion),
         numbers={
-            "fusion": instruction.name,
+            opcodes.FUSION: instruction.name,
             "kind": fusion.kind,
             "called_computation": fusion.body.name,
             "heroes": tuple(hero.name for hero in fusion.heroes),

@@ -14,6 +14,7 @@ from typing import Final
 from hlo_cli.commands.pasted.parts import text_report
 from hlo_cli.inputs.pasted.envelopes import ENVELOPES
 from hlo_cli.inputs.pasted.text import PastedText
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.shape import ArrayShape, Shape
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.report.column import Column
@@ -295,7 +296,7 @@ _LIBRARIES: Final = (
     ("cufft", "cuFFT"),
     ("gemm", "cuBLAS"),
     ("fft", "cuFFT"),
-    ("convolution", "cuDNN"),
+    (opcodes.CONVOLUTION, "cuDNN"),
 )
 
 

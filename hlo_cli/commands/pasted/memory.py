@@ -14,6 +14,7 @@ from hlo_cli.commands.memspace.oom import report_of_message
 from hlo_cli.commands.pasted.parts import text_report
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.pasted.text import PastedText
+from hlo_cli.ir import opcodes
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.column import Column
@@ -212,7 +213,7 @@ def _kind(flags: str) -> str:
     """
     for mark, kind in (
         ("thread-local", "thread-local"),
-        ("constant", "constant"),
+        (opcodes.CONSTANT, opcodes.CONSTANT),
         ("preallocated-temp", "temporaries"),
     ):
         if mark in flags:
@@ -227,7 +228,7 @@ _PLURALS: Final = {
     "argument": "arguments",
     "argument, updated in place": "arguments",
     "result": "results",
-    "constant": "constants",
+    opcodes.CONSTANT: "constants",
     "thread-local": "thread-local",
     "other": "other",
 }

@@ -20,6 +20,7 @@ from hlo_cli.analysis.hardware.gpu_devices import gpu_devices
 from hlo_cli.commands.pasted.parts import text_report
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.pasted.text import PastedText
+from hlo_cli.ir import opcodes
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.column import Column
@@ -257,7 +258,7 @@ def _operation(hlo: str) -> tuple[str, int | None]:
             name = target[1].removeprefix("__").replace("$", " ")
             name = name.replace("cublas", "cuBLAS").replace("cudnn", "cuDNN")
             return name, None
-        return "fusion", None
+        return opcodes.FUSION, None
     shapes = {match[1]: match[2] for match in _NAMED_SHAPE.finditer(hlo)}
     result = [int(size) for size in dot[1].split(",") if size]
     lhs = shapes.get(operands[1], "")
@@ -551,7 +552,7 @@ def _cut_header(pasted: PastedText) -> Report | None:
 
 _RESIDUAL: Final = lazy_regex(
     r"^\s*(?P<shape>[a-z]\w*\[[\d,]*\])(?:\{[^}\n]*\})?\s+(?:(?P<argument>from the argument (?P<name>[^\n]+))"
-    r"|(?P<constant>from a (?:literal|constant))|(?:output of (?P<op>(?:jitted function )?\S+)|named "
+    r"|(?P<literal>from a (?:literal|constant))|(?:output of (?P<op>(?:jitted function )?\S+)|named "
     r"'(?P<label>[^'\n]+)') "
     r"from (?P<file>[^\s:]+):(?P<line>\d{1,18})[^\n]*)\s*$",
     re.MULTILINE,
@@ -574,8 +575,8 @@ def _residuals(pasted: PastedText) -> Report | None:
         source = f"{file}:{match['line']}" if file else None
         if match["argument"]:
             kind, origin = "arguments", f"argument {match['name'].strip()}"
-        elif match["constant"]:
-            kind, origin = "constants", match["constant"].removeprefix("from a ")
+        elif match["literal"]:
+            kind, origin = "constants", match["literal"].removeprefix("from a ")
         else:
             kind, origin = "computed", f"output of {match['op']}" if match["op"] else f"named {match['label']}"
             places[file, match["line"]] += size or 0
@@ -690,7 +691,14 @@ def _bits(name: str) -> int:
 _STABLEHLO: Final = lazy_regex(r"\"stablehlo\.(\w+)\"")
 _REDUCER: Final = lazy_regex(r"\"stablehlo\.(reduce_scatter|all_reduce|reduce|reduce_window)\"\([^)\n]*\)[^\n]*\(\{")
 _COLLECTIVE: Final = ("reduce_scatter", "all_reduce")
-_REDUCTIONS: Final = {"add": "sum", "multiply": "product", "minimum": "min", "maximum": "max", "and": "and", "or": "or"}
+_REDUCTIONS: Final = {
+    opcodes.ADD: "sum",
+    "multiply": "product",
+    "minimum": "min",
+    "maximum": "max",
+    "and": "and",
+    "or": "or",
+}
 
 
 def _stablehlo(pasted: PastedText) -> Report | None:

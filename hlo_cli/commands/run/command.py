@@ -42,7 +42,7 @@ seed: floats are standard normal, integers 0 to 3.
 types, and with every float as an f64 that is never rounded. Two compilations of
 a program agree in the second run even if they round at different places. Each
 element is judged by the sizes of what it was computed of. See
-`hlo help running`.
+`hlo help comparing`.
 
 Modules are the same only if each computation ran: made-up arguments change
 until all branches and loop bodies of both have run. Those that did not are
@@ -61,7 +61,7 @@ stub(*operands, shape=SHAPE), or with FILE.py:NAME another, for each execution.
 Infeeds read the arrays of --feed one after another.
 
 Exits with code 1 if results differ by more than rounding or cannot be compared,
-if a computation never ran, or if --probe finds that a result has an element of its kind.
+if a computation never ran, or if a result has an element of --probe.
 """
 
 

@@ -31,7 +31,7 @@ _COLUMNS: Final = (
     Column("computation", "computation", "name"),
     Column("source", "source", "source"),
 )
-_SOURCES: Final = {opcodes.CONSTANT: "constant", opcodes.PARAMETER: "argument"}
+_SOURCES: Final = {opcodes.CONSTANT: opcodes.CONSTANT, opcodes.PARAMETER: "argument"}
 """Where elements come from that no operation makes."""
 
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from hlo_cli.analysis.query.program_stage import ProgramStage, program_stage
-from hlo_cli.analysis.sharding.stages import devices_in_shapes
 from hlo_cli.commands.shared.load import Loaded
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.report import Report
@@ -31,7 +30,11 @@ def devices_together(loaded: Loaded) -> int:
     >>> devices_together(loaded), partition_notes(loaded)[0].message
     (8, 'the module is not partitioned: upper bound, work ÷ 8 at best; `hlo shard` shows the shards of each device')
     """
-    return 1 if stage_of(loaded) == "optimized" else devices_in_shapes(loaded.module)
+    if stage_of(loaded) == "optimized":
+        return 1
+    from hlo_cli.analysis.sharding.stages import devices_in_shapes  # not needed by the dumps that most people have
+
+    return devices_in_shapes(loaded.module)
 
 
 def not_partitioned(devices: int) -> str:
