@@ -74,7 +74,7 @@ def read_file(path: str, *, maximum_bytes: int = MAXIMUM_BYTES) -> str | bytes:
     try:
         with open_bounded(path, stream_bytes=maximum_bytes) as file:
             head = file.read(_HEAD)
-            _is_text_or_proto(head, path)  # before the rest of a large image, or of /dev/zero, is read
+            _check_text_or_proto(head, path)  # before the rest of a large image, or of /dev/zero, is read
             data = head + file.read()
     except FileNotFoundError:
         raise missing(path) from None
@@ -148,7 +148,7 @@ def read_utf8(path: str, *, limit: int = MAX_SETTINGS_BYTES) -> str:
 def _check_begin(data: bytes, name: str) -> None:
     """Raises HloError for a stream that begins as `/dev/zero` does: no format does, and it may have no end."""
     if len(data) >= _ZEROS and not data.strip(b"\0"):
-        raise HloError(f"{name} begins with {len(data):,} zero bytes", hint="pass a dump")
+        raise HloError(f"{name} begins with {len(data):,} zero bytes", hint="pass a regular file")
 
 
 def too_large(name: str, limit: int, found: str = "") -> HloError:
@@ -225,9 +225,8 @@ def missing(path: str) -> HloError:
 def url_error(path: str) -> HloError | None:
     """The error for a URL in place of a path, with the command that pipes its content; None for other names.
 
-    >>> print(url_error("gs://bucket/dump/module.txt"))
-    error: gs://bucket/dump/module.txt is a URL, and hlo reads local files
-      help: run `gcloud storage cat gs://bucket/dump/module.txt | hlo parse -`
+    >>> [each.hint for each in url_error("gs://bucket/dump/module.txt").diagnostics]
+    ['run `gcloud storage cat gs://bucket/dump/module.txt | hlo parse -`']
     >>> url_error("dump/module.txt")
     """
     if (found := _URL.match(path)) is None:
@@ -270,7 +269,7 @@ def _extracting(name: str, command: str) -> str:
     return f"pass the HLO dumps in it: run `{command.format(shown)}`, and pass dump/"
 
 
-def _is_text_or_proto(head: bytes, name: str) -> None:
+def _check_text_or_proto(head: bytes, name: str) -> None:
     """Raises HloError for the first bytes of what is neither text, nor a proto, nor compressed."""
     if compression_of(head) is None and not head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         _is_binary(head, name)
