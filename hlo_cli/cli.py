@@ -82,8 +82,8 @@ def main(arguments: Sequence[str] | None = None, *, standalone: bool = True) -> 
             sys.stdout.flush()
     except BrokenPipeError:
         code = 0
-    except KeyboardInterrupt as stop:
-        code = getattr(stop, "exit_code", _INTERRUPTED)
+    except KeyboardInterrupt:
+        code = _INTERRUPTED
     except MemoryError:
         code = _print_error("out of memory")
     except OSError as error:

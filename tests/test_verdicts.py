@@ -148,6 +148,9 @@ def test_what_cannot_run_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[
     ]
     assert cli.main([*arguments, "--allow-uncovered"], standalone=False) == 0
     assert json.loads(capsys.readouterr().out)["answer"]["verdict"] == "identical"
+    assert cli.main([*arguments[:-1], "--allow-uncovered", "--format", "screen"], standalone=False) == 0
+    answer = " ".join(capsys.readouterr().out.split())
+    assert answer.startswith("The same program as far as it was compared: 1 result identical, but low never ran (")
 
 
 def test_the_answer_states_the_coverage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

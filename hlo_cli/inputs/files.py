@@ -75,7 +75,7 @@ def read_file(path: str, *, maximum_bytes: int = MAXIMUM_BYTES) -> str | bytes:
     try:
         with open_bounded(path, stream_bytes=maximum_bytes) as file:
             head = file.read(_HEAD)
-            _is_text_or_proto(head, path)  # before the rest of a large image, or of /dev/zero, is read
+            _check_text_or_proto(head, path)  # before the rest of a large image, or of /dev/zero, is read
             data = head + file.read()
     except FileNotFoundError:
         raise missing(path) from None
@@ -149,7 +149,7 @@ def read_utf8(path: str, *, limit: int = MAX_SETTINGS_BYTES) -> str:
 def _check_begin(data: bytes, name: str) -> None:
     """Raises HloError for a stream that begins as `/dev/zero` does: no format does, and it may have no end."""
     if len(data) >= _ZEROS and not data.strip(b"\0"):
-        raise HloError(f"{name} begins with {len(data):,} zero bytes", hint="pass a dump")
+        raise HloError(f"{name} begins with {len(data):,} zero bytes", hint="pass a regular file")
 
 
 def too_large(name: str, limit: int, found: str = "") -> HloError:
@@ -270,7 +270,7 @@ def _extracting(name: str, command: str) -> str:
     return f"pass the HLO dumps in it: run `{command.format(shown)}`, and pass dump/"
 
 
-def _is_text_or_proto(head: bytes, name: str) -> None:
+def _check_text_or_proto(head: bytes, name: str) -> None:
     """Raises HloError for the first bytes of what is neither text, nor a proto, nor compressed."""
     if compression_of(head) is None and not head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         _is_binary(head, name)

@@ -68,12 +68,12 @@ def _difference(before: str, after: str) -> tuple[str, str]:
     ('jit(main)', '')
     """
     one, two = before.split("/"), after.split("/")
-    start = _equal(one, two)
-    end = _equal(one[start:][::-1], two[start:][::-1])
+    start = equal_at_start(one, two)
+    end = equal_at_start(one[start:][::-1], two[start:][::-1])
     return "/".join(one[start : len(one) - end]), "/".join(two[start : len(two) - end])
 
 
-def _equal(one: Sequence[str], two: Sequence[str]) -> int:
+def equal_at_start(one: Sequence[str], two: Sequence[str]) -> int:
     """How many items are equal from the start."""
     return next((at for at, (x, y) in enumerate(zip(one, two, strict=False)) if x != y), min(len(one), len(two)))
 

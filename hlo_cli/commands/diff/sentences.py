@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from hlo_cli.analysis.statements.naming import equal_at_start
 from hlo_cli.analysis.statements.operations import tally
 from hlo_cli.analysis.statements.same_program import name_of_operation
 from hlo_cli.analysis.statements.statement import (
@@ -325,19 +326,14 @@ def _short(change: Substitution) -> str:
     one, two = change.before, change.after
     if max(len(one), len(two)) > _MAX_TEXT and one and two:
         ones, twos = _WORDS.findall(one), _WORDS.findall(two)
-        start = _shared(ones, twos)
-        end = _shared(ones[start:][::-1], twos[start:][::-1])
+        start = equal_at_start(ones, twos)
+        end = equal_at_start(ones[start:][::-1], twos[start:][::-1])
         one, two = (_between(words, start, len(words) - end) for words in (ones, twos))
     one, two = (text if len(text) <= _MAX_TEXT else f"{text[: _MAX_TEXT - 1]}…" for text in (one, two))
     return str(Substitution(one, two))
 
 
 _WORDS: Final = lazy_regex(r"[^\s,;]+[\s,;]*|[\s,;]+")
-
-
-def _shared(one: Sequence[str], two: Sequence[str]) -> int:
-    """How many words are equal from the start."""
-    return next((at for at, (x, y) in enumerate(zip(one, two, strict=False)) if x != y), min(len(one), len(two)))
 
 
 def _between(words: Sequence[str], start: int, end: int) -> str:

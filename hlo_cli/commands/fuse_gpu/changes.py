@@ -97,7 +97,11 @@ def time_answer(before: GpuKernelTimes, after: GpuKernelTimes, chip: str) -> str
 
     >>> time_answer(GpuKernelTimes({"a": 3e-6}, 0), GpuKernelTimes({"b": 1.5e-6}, 0), "h100")
     'predicted time on h100: 3.0 µs → 1.5 µs (50% less)'
+    >>> time_answer(GpuKernelTimes({}, 1), GpuKernelTimes({}, 1), "h100")
+    'predicted time on h100 unknown, as no kernel is modeled'
     """
+    if _is_unknown(before) or _is_unknown(after):
+        return f"predicted time on {chip} unknown, as no kernel is modeled"
     old, new = before.total, after.total
     if old == new:
         return f"predicted time on {chip}: {format_seconds(new)} (unchanged)"
@@ -111,10 +115,15 @@ def time_numbers(before: GpuKernelTimes, after: GpuKernelTimes, chip: str) -> di
     """The predicted times for programs."""
     return {
         "chip": chip,
-        "predicted_seconds_before": before.total,
-        "predicted_seconds_after": after.total,
+        "predicted_seconds_before": None if _is_unknown(before) else before.total,
+        "predicted_seconds_after": None if _is_unknown(after) else after.total,
         "unmodeled_kernels": after.unknown,
     }
+
+
+def _is_unknown(times: GpuKernelTimes) -> bool:
+    """Whether no kernel has a predicted time: a sum of nothing is not a time of zero."""
+    return times.unknown > 0 and not times.total
 
 
 def unknown_note(after: GpuKernelTimes) -> Iterator[str]:

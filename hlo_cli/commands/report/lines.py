@@ -53,12 +53,12 @@ def lines_table(costs: LineCosts, space: str | None) -> Table:
 
 def describe_lines(table: Table) -> str:
     """Which line takes most measured or estimated time, or accesses most bytes, and its share in all."""
-    name = next((name for name in ("measured_seconds", "seconds", "bytes") if _sum(table, name)), None)
+    name = next((name for name in ("measured_seconds", "seconds", "bytes") if column_sum(table, name)), None)
     if name is None:
         return "No costs by source line."
     at = table.column_index(name)
     line = max(table.rows, key=lambda row: number_of(row[at]) or 0)
-    part, whole = number_of(line[at]) or 0, _sum(table, name)
+    part, whole = number_of(line[at]) or 0, column_sum(table, name)
     amount = format_bytes(part) if name == "bytes" else format_seconds(part)
     verb = {"measured_seconds": "takes", "seconds": "needs", "bytes": "accesses"}[name]
     among = f" among {format_count(len(table.rows), 'lines')}" if len(table.rows) > 1 else ""
@@ -127,7 +127,8 @@ def _rank(columns: Sequence[Column], row: Row) -> tuple[float, float, float, flo
     return first, second, third, last, str(row[0])
 
 
-def _sum(table: Table, name: str) -> float:
+def column_sum(table: Table, name: str) -> float:
+    """The sum of a column as far as it is known; 0 if the table has no such column."""
     if all(column.name != name for column in table.columns):
         return 0
     at = table.column_index(name)

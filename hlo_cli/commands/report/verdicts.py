@@ -9,6 +9,7 @@ from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.memory.memory_limits import MemoryFit, memory_fits
 from hlo_cli.analysis.memory.memory_model import MemoryAnalysis, MemorySpaceUsage
 from hlo_cli.commands.report.exposed import exposed_of
+from hlo_cli.commands.report.lines import column_sum
 from hlo_cli.commands.report.sources import Sources
 from hlo_cli.commands.shared.chips import mismatch
 from hlo_cli.commands.shared.memory_timeline import step_label
@@ -25,7 +26,6 @@ from hlo_cli.report.numbers import (
     format_seconds_range,
 )
 from hlo_cli.report.overview import Gauge, Tone, Verdict
-from hlo_cli.report.table import Table
 
 NEARLY_FULL: Final = 0.95
 """The share of a memory from which on a program that fits gets a warning."""
@@ -197,18 +197,10 @@ def _of_time(sources: Sources) -> Verdict | None:
     low, high = _number(numbers, "execution_low_seconds"), _number(numbers, "execution_high_seconds")
     fused = " after fusion by rule" if numbers.get("is_fused_by_rule") else ""
     sentence = f"Kernels compute for {format_seconds(compute)} on {name}{fused}, as estimated."
-    if fused and (unfused := _sum_of(sources.costs_by_line.kernels, "total_seconds")):
+    if fused and (unfused := column_sum(sources.costs_by_line.kernels, "total_seconds")):
         sentence = f"{sentence} Not fused, as in the tables of kernels and lines: {format_seconds(unfused)}."
     words = f"{format_seconds_range(low, execution, high)}{' plus unknown time' if bounds else ''} per execution"
     return Verdict("Time", "neutral", _first_upper(words), sentence, section="kernels")
-
-
-def _sum_of(table: Table, column: str) -> float:
-    """The sum of a column as far as it is known; 0 if the table has no such column."""
-    if all(each.name != column for each in table.columns):
-        return 0
-    at = table.column_index(column)
-    return sum(number_of(row[at]) or 0 for row in table.rows)
 
 
 def _of_measured(sources: Sources) -> Verdict | None:

@@ -252,6 +252,15 @@ def _uncovered(compared: RunComparison) -> str:
     return f"{listed} never ran ({coverage_words(coverage)})"
 
 
+def _same(compared: RunComparison) -> str:
+    return "The same program" if compared.coverage.is_whole else "The same program as far as it was compared"
+
+
+def _covered(compared: RunComparison) -> str:
+    """The end of an answer: the coverage, and what was not compared even if `--allow-uncovered` accepts that."""
+    return f" ({coverage_words(compared.coverage)})" if compared.coverage.is_whole else f", but {_uncovered(compared)}"
+
+
 def _answer(compared: RunComparison, seed: int) -> str:
     found, difference = compared.distances, compared.first_difference
     results = format_count(len(found), "results")
@@ -263,16 +272,16 @@ def _answer(compared: RunComparison, seed: int) -> str:
         case "identical" if not found:
             return "Nothing to compare: the modules have no results"
         case "identical":
-            return f"The same program: {results} identical ({coverage_words(compared.coverage)})"
+            return f"{_same(compared)}: {results} identical{_covered(compared)}"
         case "rounding":
             apart = f"{verb(len(found), 'differs', 'differ')} by rounding only, by {_share(worst)} at most"
-            return f"The same program: {results} {apart} ({coverage_words(compared.coverage)})"
+            return f"{_same(compared)}: {results} {apart}{_covered(compared)}"
         case "uncovered":
             return f"Not fully compared: {results} {verb(len(found), 'agrees', 'agree')}, but {_uncovered(compared)}"
         case "overflow":
             count = sum(each.verdict == "overflow" for each in found)
             which = f"{count:,} of {results} {verb(count, 'has', 'have')} NaN or Inf in one module only"
-            return f"The same program without rounding; with it, {which} ({coverage_words(compared.coverage)})"
+            return f"{_same(compared)} without rounding; with it, {which}{_covered(compared)}"
         case "unknown":
             known = [each for each in found if each.is_known]
             if not known:
