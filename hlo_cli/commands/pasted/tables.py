@@ -18,6 +18,7 @@ from typing import Final
 from hlo_cli.analysis.hardware.chip_specs import chip_spec
 from hlo_cli.analysis.hardware.gpu_devices import gpu_devices
 from hlo_cli.commands.pasted.parts import text_report
+from hlo_cli.commands.pasted.shape import shape_text
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.pasted.text import PastedText
 from hlo_cli.lazy_regex import lazy_regex
@@ -56,7 +57,7 @@ def report_of(pasted: PastedText) -> Report:
 
 def _bytes_of(shape: str) -> int | None:
     try:
-        return parse_shape(shape).logical_bytes
+        return parse_shape(shape_text(shape)).logical_bytes
     except HloError:
         return None
 
@@ -165,6 +166,8 @@ _PROVIDERS: Final = {
     "cuda_conv_plan": "cuDNN",
     "custom_kernel_fusion": "a custom kernel",
 }
+_WHOLE: Final = 1e13
+"""Rates from here on are rounded to whole Tflop/s; a small dot has a part of one."""
 _TUNED: Final = (
     Column("operation", "operation"),
     Column("provider", "provider"),
@@ -189,7 +192,7 @@ class _Tuned:
         """The result as a clause."""
         config = f", tiles {self.config}" if self.provider == "Triton" and self.config else ""
         time = f", {format_seconds(self.seconds)}" if self.seconds is not None else ""
-        rate = f" ({self.rate / 1e12:,.0f} Tflop/s)" if self.rate else ""
+        rate = f" ({self.rate / 1e12:,.{0 if self.rate >= _WHOLE else 2}f} Tflop/s)" if self.rate else ""
         return f"the {self.operation} by {self.provider}{config}{time}{rate}"
 
 
@@ -473,7 +476,7 @@ def _timed(cells: Sequence[Sequence[str]], times: Sequence[str], counts: Sequenc
     """The rows of a table that has a name and a total time."""
     if not cells:
         return
-    heads = [head.lower().strip('"') for head in cells[0]]
+    heads = [head.lower().strip('"# ') for head in cells[0]]
     name = _column(heads, ("hlo op name", "hlo_op_name", "name", "kernel name", "operation", "hlo op"))
     time, count = _column(heads, times), _column(heads, counts)
     if name is None or time is None:
@@ -550,7 +553,7 @@ def _cut_header(pasted: PastedText) -> Report | None:
 # --- prints of JAX ---
 
 _RESIDUAL: Final = lazy_regex(
-    r"^\s*(?P<shape>[a-z]\w*\[[\d,]*\])(?:\{[^}\n]*\})?\s+(?:(?P<argument>from the argument (?P<name>[^\n]+))"
+    r"^\s*(?P<shape>[a-z]\w*(?:<\w+>)?\[[\d,]*\])(?:\{[^}\n]*\})?\s+(?:(?P<argument>from the argument (?P<name>[^\n]+))"
     r"|(?P<constant>from a (?:literal|constant))|(?:output of (?P<op>(?:jitted function )?\S+)|named "
     r"'(?P<label>[^'\n]+)') "
     r"from (?P<file>[^\s:]+):(?P<line>\d{1,18})[^\n]*)\s*$",
@@ -590,6 +593,7 @@ def _residuals(pasted: PastedText) -> Report | None:
         for (file, line), size in sorted(places.items(), key=lambda each: -each[1])[:4]
     )
     total = sum(kinds.values())
+    unknown = sum(size is None for size, *_ in rows)
     return text_report(
         pasted,
         f"{format_count(len(rows), 'saved values')}, {format_bytes(total)}:"
@@ -609,13 +613,14 @@ def _residuals(pasted: PastedText) -> Report | None:
                 "that saves the most."
             ),
         ),
+        notes=[f"{format_count(unknown, 'values')} of unknown size not counted"] if unknown else [],
         numbers={"values": len(rows), "bytes": total, **{f"{kind}_bytes": size for kind, size in kinds.items()}},
     )
 
 
 _PALLAS: Final = lazy_regex(
     r"(?:The )?(?P<what>kernel jaxpr|Mosaic GPU module|Mosaic module|Triton module|grid mapping|block "
-    r"mappings)\S* for (?:pallas_call )?"
+    r"mappings)\S* for (?:pallas_call |the kernel (?:function )?)?"
     r"(?P<name>[\w.<>$\-]+)(?: at (?P<place>[^\s:]+:\d{1,18}))?"
 )
 _MEMREF: Final = lazy_regex(
@@ -623,7 +628,7 @@ _MEMREF: Final = lazy_regex(
 )
 _SPACE: Final = lazy_regex(r"memory_space<(\w+)>")
 _REFERENCE: Final = lazy_regex(r"\b\w+:(?:MemRef|Ref)(?:<(?P<space>\w*)>)?\{(?P<type>\w+)\[(?P<sizes>[\d,]*)\]\}")
-_BITS: Final = lazy_regex(r"(\d{1,18})$")
+_BITS: Final = lazy_regex(r"^[a-z]{1,12}(\d{1,9})")
 
 
 def _pallas(pasted: PastedText) -> Report | None:
@@ -681,8 +686,13 @@ def _buffers(text: str) -> Iterator[tuple[int, str, str]]:
 
 
 def _bits(name: str) -> int:
+    """The bits of an element in memory, by the name of its type in MLIR or JAX.
+
+    >>> [_bits(each) for each in ("bf16", "float8_e4m3fn", "f8E4M3FN", "i1", "bool", "int4")]
+    [16, 8, 8, 8, 8, 4]
+    """
     match = _BITS.search(name)
-    return int(match[1]) if match else 8 if name in ("bool", "i1") else 32
+    return 8 if name in ("bool", "i1") else int(match[1]) if match else 32
 
 
 # --- StableHLO in generic form ---
