@@ -199,6 +199,7 @@ def test_a_text_is_answered_rightly(name: str, capsys: pytest.CaptureFixture[str
         (["fuse", "cost_dict.txt", "--chip", "v5e"], 0, "bound by compute"),
         (["profile", "nsys_kernels.txt"], 0, "2 kernels, 28.3 ms"),
         (["profile", "decoded.xplane.pb"], 2, "not a trace any more: bytes were replaced by U+FFFD"),
+        (["parse", "model_check.txt"], 2, "no HLO found"),
         (["parse", "numpy_print.txt"], 2, "no HLO found"),
         (["parse", "prose_stablehlo.txt"], 2, "no HLO found"),
         (["parse", "decoded.xplane.pb"], 2, "bytes were replaced by U+FFFD"),
@@ -321,6 +322,18 @@ VARIANTS: tuple[tuple[str, str], ...] = (
         "3.1 GiB of 31.2 GiB in arrays (10%)",
     ),
     ("[{'flops': 1000.0, 'bytes accessed': 4000.0}]", "1 kflop, 3.9 KiB accessed, 0.25 flop per byte"),
+    (
+        (
+            "One of pjit arguments was given the sharding of NamedSharding(mesh=Mesh('x': 4),\nspec=PartitionSpec('x',)), "
+            "which implies that the global size of its dimension\n0 should be\ndivisible by 4, but it is equal to 6 (full "
+            "shape: (6, 2))"
+        ),
+        "Dimension 0 (6) is not divisible by 4 = x",
+    ),
+    (
+        '{"args": {"bytes accessed": 100}, "metrics": [{"flops": 10}]}',
+        "Cost analysis: 10 flop cost",
+    ),
     ("argument_size_in_bytes: 1024\noutput_size_in_bytes: 512\ntemp_size_in_bytes: 4096\n", "5.5 KiB (5,632 bytes)"),
     (
         (

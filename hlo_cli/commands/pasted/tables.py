@@ -68,13 +68,17 @@ _COST: Final = lazy_regex(
     r"['\"]([\w ]+?(?:\d*\{[\d,]*\}"
     r"|out\{[\d,]*\})?)['\"]\s*:\s*(-?\d[\d.]*(?:[eE][+-]?\d{1,18})?)"
 )
+_QUOTED: Final = lazy_regex(r"'[^'\n]*'|\"[^\"\n]*\"")
 
 
 def _cost_analysis(pasted: PastedText) -> Report | None:
     dicts = list[dict[str, float]]()
+    end = 0
     for match in _COST.finditer(pasted.text):
-        if not dicts or match[1] in dicts[-1]:
+        between = _QUOTED.sub("", pasted.text[end : match.start()])
+        if not dicts or match[1] in dicts[-1] or "{" in between or "}" in between:
             dicts.append({})
+        end = match.end()
         if (value := _number(match[2])) is not None:
             dicts[-1][match[1]] = value
     dicts = [each for each in dicts if "flops" in each or "bytes accessed" in each]

@@ -221,7 +221,9 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
         "an error about a sharding of an array",
         ("divisib", "evenly divide", "partitioned"),
         _words(
-            r"should be divisible by|evenly divi|is not (?:evenly )?divisible by|implies that array "
+            # A model's own check of its sizes, and prose about division, are not about a sharding.
+            r"^(?=[^~]{0,800}?(?:[Ss]hard|[Mm]esh|axis|axes|[Pp]artition|dimension \d|pmap|pjit|vmap))[^~]{0,800}?"
+            r"(?:should be divisible by|evenly divi|is not (?:evenly )?divisible by)|implies that array "
             r"axis \d+ is partitioned"
         ),
     ),
