@@ -138,6 +138,9 @@ ANSWERS: dict[str, tuple[str, ...]] = {
         "`!(operand_memory_space != output_memory_space)`",
     ),
     "report_part.txt": ("is 192 MiB (201,326,592 bytes) in 1 allocation", "the report is cut"),
+    "nsys_copies.txt": ("1 kernel, 5.0 µs: input_reduce_fusion 5 × 1.0 µs",),
+    "nsys_sections.txt": ("2 kernels, 28.3 ms: gemm_fusion_dot_12",),
+    "rocprof.csv": ("2 kernels, 30.0 µs: loop_add_fusion.kd 10 × 2.0 µs",),
     "stuck_arrived.txt": ("it needs 4 devices; 3 threads are in it here, 1 not", "so 1 other of this process has not"),
     "unstuck_all_reduce.txt": ("False alarm: the thread in an all-reduce of run 4 went on after 31.07 s",),
     "hlo_stats_occurrences.csv": ("fusion.12 10 × 150.0 µs, all-reduce.3 10 × 100.0 µs",),
@@ -199,6 +202,7 @@ def test_a_text_is_answered_rightly(name: str, capsys: pytest.CaptureFixture[str
         (["fuse", "cost_dict.txt", "--chip", "v5e"], 0, "bound by compute"),
         (["profile", "nsys_kernels.txt"], 0, "2 kernels, 28.3 ms"),
         (["profile", "decoded.xplane.pb"], 2, "not a trace any more: bytes were replaced by U+FFFD"),
+        (["parse", "nsys_api.txt"], 2, "no HLO found"),
         (["parse", "model_check.txt"], 2, "no HLO found"),
         (["parse", "numpy_print.txt"], 2, "no HLO found"),
         (["parse", "prose_stablehlo.txt"], 2, "no HLO found"),
@@ -411,6 +415,13 @@ VARIANTS: tuple[tuple[str, str], ...] = (
             "   400.0MiB( 62%);  400.0MiB;            0;                3; 2×f32[5120,20480], bf16[10240,20480]\n"
         ),
         "its tables of default memory have 400 MiB of 852.0 MiB",
+    ),
+    (
+        (
+            "  1400 cycles ( 50.00% 50Σ) :: 1.0 usec ( 0.5 optimal) :: :: :: 2.50GiB/s :: 1B/cycle :: %a.1 = f32[8] "
+            "add(f32[8] %x, f32[8] %y)"
+        ),
+        "a.1: 1.0 µs measured, 500.0 ns possible, 2.5 GiB/s",
     ),
     ("source_target_pairs={{0,1},{1,0}}, channel_id=5", "2 transfers between 2 devices"),
     ("w1: float32[128,256]\nw2: (256, 10) float32\n", "141,312 bytes in 2 shapes"),

@@ -370,7 +370,8 @@ def _execution_profile(pasted: PastedText) -> Report | None:
     for match in _PROFILED.finditer(pasted.text):
         best = float(match["best"]) * 1e-6 if (match["best"] or "").strip(".") else None
         rate = _BANDWIDTH.search(match["rates"])
-        words = f"{float(rate[1]):,.0f} {rate[2]}/s" if rate else None
+        digits = f"{float(rate[1]):,.0f}" if rate and float(rate[1]) >= 100 else f"{float(rate[1]):.3g}" if rate else ""
+        words = f"{digits} {rate[2]}/s" if rate else None
         rows.append((float(match["us"]) * 1e-6, best, float(match["share"]) / 100, words, match["name"]))
     if not rows:
         return None
@@ -413,8 +414,33 @@ class _Timed:
 
 
 def _kernel_times(pasted: PastedText) -> Report | None:
-    found = list(_timed(_cells(pasted.text), ("total time", "totaldurationns"), ("instances", "calls", "count")))
+    found = list(
+        _timed(_cells(_kernel_section(pasted.text)), ("total time", "totaldurationns"), ("instances", "calls", "count"))
+    )
     return _times_report(pasted, found, "kernels", "kernel") if found else None
+
+
+_SECTION: Final = lazy_regex(r"^[ \t]*\*\* ([^\n]{1,200}?)(?: \((\w{1,80})\))?:[ \t]*$", re.MULTILINE)
+_OTHER_SECTION: Final = lazy_regex(r"^[^\n]*\bNum Calls\b", re.MULTILINE)
+"""A head of calls of an API, which are not kernels."""
+_AFTER_TABLE: Final = lazy_regex(r"^[ \t]*-{3,}(?:[ \t]+-{3,})+[ \t]*$(?:\n[ \t]*[^\s][^\n]*)*", re.MULTILINE)
+
+
+def _kernel_section(text: str) -> str:
+    """The part of what `nsys stats` prints that is about kernels: copies and calls of the API have tables too."""
+    titles = list(_SECTION.finditer(text))
+    ends = [*(each.start() for each in titles[1:]), len(text)]
+    for title, end in zip(titles, ends, strict=False):
+        if "kern" in f"{title[1]} {title[2]}".lower():
+            text = text[title.end() : end]
+            break
+    else:
+        if titles and not text[: titles[0].start()].strip():
+            return ""
+    if _OTHER_SECTION.search(text):
+        return ""
+    table = _AFTER_TABLE.search(text)
+    return text[: table.end()] if table else text
 
 
 def _operation_times(pasted: PastedText) -> Report | None:
@@ -459,7 +485,10 @@ def _cells(text: str) -> list[list[str]]:
         head = [lines[rule - 1][start:end].strip() for start, end in _widened(spans, lines[rule - 1])]
         rows = [re.split(r" {2,}|\t", line.strip(), maxsplit=len(spans) - 1) for line in lines[rule + 1 :]]
         return [head, *(row for row in rows if len(row) == len(spans))]
-    start = next((at for at, line in enumerate(lines) if "ime" in line and re.search(r"[,\t|]", line)), None)
+    start = next(
+        (at for at, line in enumerate(lines) if ("ime" in line or "DurationNs" in line) and re.search(r"[,\t|]", line)),
+        None,
+    )
     if start is None:
         return []
     delimiter = max(",\t|;", key=lines[start].count)
