@@ -423,6 +423,22 @@ VARIANTS: tuple[tuple[str, str], ...] = (
         ),
         "a.1: 1.0 µs measured, 500.0 ns possible, 2.5 GiB/s",
     ),
+    (
+        (
+            "RET_CHECK failure (xla/service/hlo_verifier.cc:100) !(a != b) DynamicUpdateSlice instruction shouldn't change "
+            "layout memory space from host to device: %dus.1 = f32[8,8]{1,0} dynamic-update-slice(f32[8,8]{1,0:S(5)} %p, "
+            "f32[1,8]{1,0} %u, s32[] %i, s32[] %j)"
+        ),
+        "dus.1 takes a host array (p) and gives a device array It",
+    ),
+    (
+        (
+            "BufferAssignment stats:\n             parameter allocation:    1.00GiB\n"
+            "        maybe_live_out allocation:  512.00MiB\n     preallocated temp allocation:    2.50GiB\n"
+            "                 total allocation:    4.00GiB\n"
+        ),
+        "Buffer assignment: 4 GiB in all allocations",
+    ),
     ("source_target_pairs={{0,1},{1,0}}, channel_id=5", "2 transfers between 2 devices"),
     ("w1: float32[128,256]\nw2: (256, 10) float32\n", "141,312 bytes in 2 shapes"),
     ("```\nHloModule jit_f, entry_computation_layout={(f32[8]{0}, f32[4\n```", "inside the header of jit_f"),

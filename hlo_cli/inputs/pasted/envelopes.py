@@ -296,8 +296,11 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
     Envelope(
         "buffer-assignment",
         "a buffer assignment",
-        ("BufferAssignment:", "allocation "),
-        _words(r"^[ \t\"']*BufferAssignment:|^[ \t\"']*allocation \d+: (?:0x\w+, )?size \d+"),
+        ("BufferAssignment", "allocation "),
+        _words(
+            r"^[ \t\"']*BufferAssignment:|^[ \t\"']*allocation \d+: (?:0x\w+, )?size \d+"
+            r"|^[ \t]*BufferAssignment stats:\s*\n\s*parameter allocation: +\d"
+        ),
         is_document=True,
     ),
     Envelope(
