@@ -137,6 +137,22 @@ ANSWERS: dict[str, tuple[str, ...]] = {
         "dynamic-update-slice.3 takes a device array (p) and gives a host array, S(5)",
         "`!(operand_memory_space != output_memory_space)`",
     ),
+    "report_part.txt": ("is 192 MiB (201,326,592 bytes) in 1 allocation", "the report is cut"),
+    "nsys_copies.txt": ("1 kernel, 5.0 µs: input_reduce_fusion 5 × 1.0 µs",),
+    "nsys_sections.txt": ("2 kernels, 28.3 ms: gemm_fusion_dot_12",),
+    "rocprof.csv": ("2 kernels, 30.0 µs: loop_add_fusion.kd 10 × 2.0 µs",),
+    "stuck_arrived.txt": ("it needs 4 devices; 3 threads are in it here, 1 not", "so 1 other of this process has not"),
+    "unstuck_all_reduce.txt": ("False alarm: the thread in an all-reduce of run 4 went on after 31.07 s",),
+    "hlo_stats_occurrences.csv": ("fusion.12 10 × 150.0 µs, all-reduce.3 10 × 100.0 µs",),
+    "saved_residuals_types.txt": (
+        "6 saved values, 9.5 KiB: arguments 4 KiB, constants 36 B, computed 5.5 KiB",
+        "m.py:13 1 KiB, m.py:10 512 B",
+    ),
+    "cache_miss.txt": ("x is f32[16,128], before it was f32[8,128]",),
+    "groups_after_channel.txt": ("2 groups of 4 devices, strided by 2", "ids are global device ids"),
+    "divisible_lambda.txt": ("axis 0 (6) is not divisible by 8 = i 4 × j 2", "by j alone (2 divides 6)"),
+    "wide_spaces.txt": ("m3: unscheduled module with 2 instructions",),
+    "pallas_jaxpr.txt": ("matmul_kernel", "128 KiB in VMEM"),
     "symbol_missing.txt": ("No function is registered for the custom call blend_rows on CPU",),
 }
 """Words of the answer to each text, from the table of the texts; white space does not count."""
@@ -154,6 +170,7 @@ NEVER: dict[str, tuple[str, ...]] = {
     "thunks.txt": ("Copies an array",),
     "argument_size.txt": ("total",),
     "illegal_address.txt": ("INTERNAL means",),
+    "report_part.txt": ("default memory is 0 bytes",),
 }
 """Words that an answer must not have."""
 
@@ -185,6 +202,10 @@ def test_a_text_is_answered_rightly(name: str, capsys: pytest.CaptureFixture[str
         (["fuse", "cost_dict.txt", "--chip", "v5e"], 0, "bound by compute"),
         (["profile", "nsys_kernels.txt"], 0, "2 kernels, 28.3 ms"),
         (["profile", "decoded.xplane.pb"], 2, "not a trace any more: bytes were replaced by U+FFFD"),
+        (["parse", "nsys_api.txt"], 2, "no HLO found"),
+        (["parse", "model_check.txt"], 2, "no HLO found"),
+        (["parse", "numpy_print.txt"], 2, "no HLO found"),
+        (["parse", "prose_stablehlo.txt"], 2, "no HLO found"),
         (["parse", "decoded.xplane.pb"], 2, "bytes were replaced by U+FFFD"),
         (["layout", "shapes_three.txt"], 0, "3 shapes"),
         (["memspace", "hlo_then_stablehlo.md"], 0, "StableHLO"),
@@ -219,7 +240,14 @@ WRAPPINGS: dict[str, Callable[[str], str]] = {
 }
 """How texts are pasted: none of it may change the answer."""
 WRAPPED = sorted(
-    set(ANSWERS) - {"shapes_three.txt", "groups_with_attributes.txt", "header_cut.txt", "unknown_context.txt"}
+    set(ANSWERS)
+    - {
+        "shapes_three.txt",
+        "groups_with_attributes.txt",
+        "groups_after_channel.txt",
+        "header_cut.txt",
+        "unknown_context.txt",
+    }
 )
 WRAPPED = [
     each
@@ -298,6 +326,18 @@ VARIANTS: tuple[tuple[str, str], ...] = (
         "3.1 GiB of 31.2 GiB in arrays (10%)",
     ),
     ("[{'flops': 1000.0, 'bytes accessed': 4000.0}]", "1 kflop, 3.9 KiB accessed, 0.25 flop per byte"),
+    (
+        (
+            "One of pjit arguments was given the sharding of NamedSharding(mesh=Mesh('x': 4),\nspec=PartitionSpec('x',)), "
+            "which implies that the global size of its dimension\n0 should be\ndivisible by 4, but it is equal to 6 (full "
+            "shape: (6, 2))"
+        ),
+        "Dimension 0 (6) is not divisible by 4 = x",
+    ),
+    (
+        '{"args": {"bytes accessed": 100}, "metrics": [{"flops": 10}]}',
+        "Cost analysis: 10 flop cost",
+    ),
     ("argument_size_in_bytes: 1024\noutput_size_in_bytes: 512\ntemp_size_in_bytes: 4096\n", "5.5 KiB (5,632 bytes)"),
     (
         (
@@ -342,6 +382,63 @@ VARIANTS: tuple[tuple[str, str], ...] = (
     ("Unknown flag in XLA_FLAGS: --xla_dump_hlo_as_txt", "the nearest is --xla_dump_hlo_as_text"),
     ("ERROR: Unknown command line flag 'xla_gpu_autotune_level'", "it belongs in XLA_FLAGS, not in LIBTPU_INIT_ARGS"),
     ("Couldn't interpret value yes for flag xla_gpu_autotune_level.", "does not take the value yes"),
+    (
+        (
+            "INVALID_ARGUMENT: Argument does not match host shape or layout of computation parameter 2: want "
+            "f32[128,64]{1,0}, got f32[128,32]{1,0}"
+        ),
+        "Argument 2 does not fit: dimension 1 is 32, compiled for 64",
+    ),
+    (
+        "INVALID_ARGUMENT: Execution supplied 3 buffers but compiled program expected 5 buffers",
+        "The program takes 5 arguments, but 3 were passed",
+    ),
+    (
+        "Some donated buffers were not usable: ShapedArray(float32[8,8]), ShapedArray(key<fry>[4]).",
+        "2 donated arguments (256 bytes, 1 of unknown size) found no result",
+    ),
+    (
+        "key<fry>[] from the argument rng\nui8[4] output of foo from q.py:2 (f)\n",
+        "2 saved values, 4 B: arguments 0 B, computed 4 B",
+    ),
+    (
+        (
+            "The kernel jaxpr for pallas_call quant at /h/q.py:5:\n{ lambda ; a:MemRef<vmem>{float8_e4m3fn[128,256]} "
+            "b:MemRef<smem>{int32[4]}. let\n  in () }"
+        ),
+        "arguments of 32 KiB in VMEM, 16 B in SMEM",
+    ),
+    (
+        (
+            "Memory Space: default (color=0)\nTotal bytes: 893419520 (852.0MiB)\n"
+            "  cumulative_size;       size;       offset; used_by_n_values; shapes_list\n"
+            "   400.0MiB( 62%);  400.0MiB;            0;                3; 2×f32[5120,20480], bf16[10240,20480]\n"
+        ),
+        "its tables of default memory have 400 MiB of 852.0 MiB",
+    ),
+    (
+        (
+            "  1400 cycles ( 50.00% 50Σ) :: 1.0 usec ( 0.5 optimal) :: :: :: 2.50GiB/s :: 1B/cycle :: %a.1 = f32[8] "
+            "add(f32[8] %x, f32[8] %y)"
+        ),
+        "a.1: 1.0 µs measured, 500.0 ns possible, 2.5 GiB/s",
+    ),
+    (
+        (
+            "RET_CHECK failure (xla/service/hlo_verifier.cc:100) !(a != b) DynamicUpdateSlice instruction shouldn't change "
+            "layout memory space from host to device: %dus.1 = f32[8,8]{1,0} dynamic-update-slice(f32[8,8]{1,0:S(5)} %p, "
+            "f32[1,8]{1,0} %u, s32[] %i, s32[] %j)"
+        ),
+        "dus.1 takes a host array (p) and gives a device array It",
+    ),
+    (
+        (
+            "BufferAssignment stats:\n             parameter allocation:    1.00GiB\n"
+            "        maybe_live_out allocation:  512.00MiB\n     preallocated temp allocation:    2.50GiB\n"
+            "                 total allocation:    4.00GiB\n"
+        ),
+        "Buffer assignment: 4 GiB in all allocations",
+    ),
     ("source_target_pairs={{0,1},{1,0}}, channel_id=5", "2 transfers between 2 devices"),
     ("w1: float32[128,256]\nw2: (256, 10) float32\n", "141,312 bytes in 2 shapes"),
     ("```\nHloModule jit_f, entry_computation_layout={(f32[8]{0}, f32[4\n```", "inside the header of jit_f"),

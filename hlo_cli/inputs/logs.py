@@ -271,7 +271,7 @@ AFTER_BLOCK: Final = re.compile(
 )
 """The end of a computation and what is not HLO after it: another language, prose, or a fence."""
 ODD_CHARACTERS: Final = re.compile(
-    r"^[^\"\n]*?[\x1b\u00a0\u00ad\u2007\u200b-\u200f\u202f\u2060\u2502\ufeff]", re.MULTILINE
+    r"^[^\"\n]*?[\x1b\u00a0\u00ad\u1680\u2000-\u200f\u202f\u205f\u2060\u2502\u3000\ufeff]", re.MULTILINE
 )
 """A color code, a space of typography, or an invisible character outside of strings, where HLO has none of them."""
 

@@ -275,6 +275,7 @@ def _violated(error: CompilerError) -> str:
     if error.rule.key == opcodes.RESHAPE and len(counts := _element_counts(fields)) > 1:
         return ", ".join(counts)
     words = " ".join(error.rule.violated.format_map(fields).partition(" @ 0x")[0].split())
+    words = words.replace(", S()", "")  # memory of the device has no number in a layout
     return words.strip().rstrip(".: ").replace("  ", " ")
 
 

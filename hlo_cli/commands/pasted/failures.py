@@ -64,6 +64,13 @@ _BUFFER: Final = lazy_regex(
     r"(?P<actual>\d{1,18})"
     r"(?: \((?P<actual_shape>[^()]*(?:\([\d,]*\)[^()]*)*)\))?"
 )
+_HOST: Final = lazy_regex(
+    r"does not match host shape or layout of computation parameter (?P<number>\d{1,18}): want (?P<expected_shape>"
+    r"[a-z]\w*\[[\d,]*\](?:\{[^{}]*\})?), got (?P<actual_shape>[a-z]\w*\[[\d,]*\](?:\{[^{}]*\})?)"
+)
+_SUPPLIED: Final = lazy_regex(
+    r"Execution supplied (?P<actual>\d{1,18}) buffers but compiled program expected (?P<expected>\d{1,18})"
+)
 _COUNTS: Final = lazy_regex(
     r"(?:expected|requires|takes|compiled with) (?P<expected>\d{1,18}) (?:buffers?|arguments?|inputs?"
     r"|parameters?)[^.;]{0,80}?"
@@ -73,12 +80,18 @@ _COUNTS: Final = lazy_regex(
 
 
 def _argument_size(pasted: PastedText, text: str) -> Report | None:
-    match = _BUFFER.search(text)
+    match = _BUFFER.search(text) or _HOST.search(text)
     if match is None:
         return _argument_count(pasted, text)
-    program = f" of {match['program']}" if match["program"] else ""
+    fields = match.groupdict()
+    program = f" of {fields['program']}" if fields.get("program") else ""
     shapes = [shape for name in ("expected_shape", "actual_shape") if (shape := _shape(match[name])) is not None]
-    expected, actual = int(match["expected"]), int(match["actual"])
+    if len(shapes) < 2 and "expected" not in fields:
+        return None
+    expected, actual = (
+        int(fields[name]) if name in fields else shapes[at].logical_bytes
+        for at, name in enumerate(("expected", "actual"))
+    )
     words = f"{actual:,} bytes, compiled for {expected:,}"
     is_layout = False
     if len(shapes) == 2 and (difference := _difference(*shapes)):
@@ -105,7 +118,7 @@ def _argument_size(pasted: PastedText, text: str) -> Report | None:
         tables=(Table("named_arguments", columns, rows, noun="arrays"),),
         advice=(fix,),
         numbers={
-            "program": match["program"],
+            "program": fields.get("program"),
             "argument": int(match["number"]),
             "expected_bytes": expected,
             "actual_bytes": actual,
@@ -115,7 +128,7 @@ def _argument_size(pasted: PastedText, text: str) -> Report | None:
 
 
 def _argument_count(pasted: PastedText, text: str) -> Report | None:
-    match = _COUNTS.search(text)
+    match = _SUPPLIED.search(text) or _COUNTS.search(text)
     if match is None:
         return None
     return text_report(
@@ -384,7 +397,7 @@ _TILED: Final = lazy_regex(
     r"size is (?P<size>\d{1,18})"
 )
 _MAPPED: Final = lazy_regex(
-    r"args(?P<path>\S+) of shape (?P<shape>\w+\[[\d,]*\])\S*(?:,? where [^,]*? is bound to [^,']*?'?s? "
+    r"args(?P<path>\S*) of shape (?P<shape>\w+\[[\d,]*\])\S*(?:,? where [^,]*? is bound to [^,']*?'?s? "
     r"parameter '(?P<name>[^']+)',?"
     r"|,? where [^,]*,)?,? corresponds to in_specs\S* of value (?P<spec>\w*\(.*?\)), which maps array "
     r"axis (?P<dimension>\d{1,18}) "
@@ -420,7 +433,7 @@ def _indivisible(pasted: PastedText, text: str) -> Report | None:
     if not named and dimension is not None and dimension < len(spec):
         named = spec[dimension]
     axes = tuple(axis for axis in named if axis in mesh) if mesh else named
-    label = f"args{fields['path'].rstrip(',')} {fields['name'] or ''}".rstrip() if fields.get("path") else ""
+    label = f"args{fields['path'].rstrip(',')} {fields['name'] or ''}".rstrip() if fields.get("shape") else ""
     word = "axis" if label else "dimension"
     key_path = _KEY_PATH.search(text)
     where = f"{word} {dimension} ({size:,})" if dimension is not None else f"a dimension of size {size:,}"

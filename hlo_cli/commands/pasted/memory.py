@@ -106,6 +106,12 @@ class _Space:
     name: str
     total_bytes: int
     allocations: tuple[tuple[_Used, ...], ...]
+    stated: bool = True
+
+    @property
+    def listed_bytes(self) -> int:
+        """The sum of the sizes in the tables."""
+        return sum(used.size_bytes for allocation in self.allocations for used in allocation)
 
 
 def _usage_report(pasted: PastedText) -> Report | None:
@@ -125,6 +131,7 @@ def _usage_report(pasted: PastedText) -> Report | None:
     notes = (
         [f"{format_count(omitted, 'values')} of less than 5% of an allocation are not in the text"] if omitted else []
     )
+    notes += [] if omitted else list(_cut_notes(spaces))
     return text_report(
         pasted,
         f"Memory usage report: {', '.join(_space_words(space, at) for at, space in enumerate(spaces))}",
@@ -135,6 +142,22 @@ def _usage_report(pasted: PastedText) -> Report | None:
         notes=notes,
         next=("hlo help memory",),
     )
+
+
+_LEAST_LISTED: Final = 0.97
+"""The part of a total that its tables have at least: sizes are printed with one decimal."""
+
+
+def _cut_notes(spaces: Sequence[_Space]) -> Iterator[str]:
+    """What is missing in a report that was cut."""
+    for space in spaces:
+        if not space.stated:
+            yield "the report is cut: it states no total and no memory space, so this is the sum of what it lists"
+        elif space.listed_bytes < _LEAST_LISTED * space.total_bytes:
+            yield (
+                f"the report is cut: its tables of {space.name} memory have {format_bytes(space.listed_bytes)} of "
+                f"{format_bytes(space.total_bytes)}"
+            )
 
 
 _MEANING: Final = (
@@ -150,7 +173,10 @@ def _spaces(text: str) -> Iterator[_Space]:
     heads = list(_SPACE.finditer(text))
     if not heads:
         total = _TOTAL.search(text)
-        yield _Space("default", int(total[1].replace(",", "")) if total else 0, tuple(_allocations(text)))
+        allocations = tuple(_allocations(text))
+        listed = sum(used.size_bytes for allocation in allocations for used in allocation)
+        stated = int(total[1].replace(",", "")) if total else listed
+        yield _Space("default", stated, allocations, stated=total is not None)
     for at, head in enumerate(heads):
         end = heads[at + 1].start() if at + 1 < len(heads) else len(text)
         allocations = tuple(_allocations(text[head.end() : end]))
@@ -167,7 +193,8 @@ def _allocations(text: str) -> Iterator[tuple[_Used, ...]]:
 
 def _space_words(space: _Space, at: int) -> str:
     """The size of a space; of the first one, also how many allocations it has and what is in the largest."""
-    words = f"{space.name} memory {'is ' if not at else ''}{_size_words(space.total_bytes)}"
+    name = f"{space.name} memory" if space.stated else "memory of one space, in part,"
+    words = f"{name} {'is ' if not at else ''}{_size_words(space.total_bytes)}"
     if at or not space.allocations:
         return words
     sizes = [sum(used.size_bytes for used in allocation) for allocation in space.allocations]
@@ -521,8 +548,8 @@ def _program_statistics(pasted: PastedText) -> Report | None:
     ]
     code = fields.get("generated_code_size_in_bytes", 0)
     host = sum(size for name, size in fields.items() if name.startswith("host_"))
-    extra = [f"{format_bytes(code)} of code are not counted"] if code else []
-    extra += [f"{format_bytes(host)} of host memory are not counted"] if host else []
+    extra = [f"{format_bytes(code)} of code"] if code else []
+    extra += [f"{format_bytes(host)} of host memory"] if host else []
     signs = {"alias_size_in_bytes": "minus", "generated_code_size_in_bytes": "no", "peak_memory_in_bytes": "no"}
     rows = tuple(
         (
@@ -537,7 +564,9 @@ def _program_statistics(pasted: PastedText) -> Report | None:
     return text_report(
         pasted,
         f"Memory of the program: {_size_words(total)} = {' '.join(words)}",
-        means=(f"A device needs arguments + results − aliased + temporaries; {' and '.join(extra)}.",) if extra else (),
+        means=(f"A device needs arguments + results − aliased + temporaries; {' and '.join(extra)} are not counted.",)
+        if extra
+        else (),
         tables=(Table("program_memory", _STATISTICS, rows, noun="kinds"),),
         advice=("What is in the temporaries: `hlo memspace` on compiled.as_text() lists the values at the peak.",),
         numbers={"total_bytes": total, "peak_bytes": peak, **fields},

@@ -20,6 +20,7 @@ from hlo_cli.syntax.attributes.row import Kind
 from hlo_cli.syntax.values.attribute_values import read_value_text
 
 _PREFIX = lazy_regex(r"\s*+(replica_groups|source_target_pairs)\s*+=\s*+")
+_NAMED = lazy_regex(r"\b(?:replica_groups|source_target_pairs)\s*+=")
 _ATTRIBUTE = lazy_regex(r",\s*([a-z]\w*)=([^\s,{}]*(?:\{[^{}]*\})?)")
 _GROUPS = (
     Column("group", "group", "name"),
@@ -35,7 +36,7 @@ Pairs = tuple[tuple[int, int], ...]
 
 def report_of(pasted: PastedText) -> Report:
     """The report on groups of devices; HloError if they cannot be read."""
-    text = pasted.text.strip().rstrip(",;.")
+    text = _groups_first(pasted.text.strip().rstrip(",;."))
     prefix = _PREFIX.match(text)
     text = text[prefix.end() :] if prefix else text
     attributes = dict(_ATTRIBUTE.findall(text))
@@ -49,6 +50,18 @@ def report_of(pasted: PastedText) -> Report:
         return Report("parse", "One group of all devices", numbers={"groups": 1, "devices": None})
     report = _of_groups(str(value), value.groups(0), pasted.name)
     return replace(report, notes=(*_notes_on(attributes), *report.notes))
+
+
+def _groups_first(text: str) -> str:
+    """The attributes with the groups or pairs at the beginning.
+
+    >>> _groups_first("channel_id=1, replica_groups={{0,1}}"), _groups_first("{{0,1}}")
+    ('replica_groups={{0,1}}, channel_id=1', '{{0,1}}')
+    """
+    place = _NAMED.search(text)
+    if place is None or not text[: place.start()].strip():
+        return text
+    return f"{text[place.start() :]}, {text[: place.start()].strip().rstrip(',')}"
 
 
 def _notes_on(attributes: Mapping[str, str]) -> Iterator[Diagnostic]:

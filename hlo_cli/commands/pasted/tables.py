@@ -18,6 +18,7 @@ from typing import Final
 from hlo_cli.analysis.hardware.chip_specs import chip_spec
 from hlo_cli.analysis.hardware.gpu_devices import gpu_devices
 from hlo_cli.commands.pasted.parts import text_report
+from hlo_cli.commands.pasted.shape import shape_text
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.pasted.text import PastedText
 from hlo_cli.ir import opcodes
@@ -57,7 +58,7 @@ def report_of(pasted: PastedText) -> Report:
 
 def _bytes_of(shape: str) -> int | None:
     try:
-        return parse_shape(shape).logical_bytes
+        return parse_shape(shape_text(shape)).logical_bytes
     except HloError:
         return None
 
@@ -68,13 +69,17 @@ _COST: Final = lazy_regex(
     r"['\"]([\w ]+?(?:\d*\{[\d,]*\}"
     r"|out\{[\d,]*\})?)['\"]\s*:\s*(-?\d[\d.]*(?:[eE][+-]?\d{1,18})?)"
 )
+_QUOTED: Final = lazy_regex(r"'[^'\n]*'|\"[^\"\n]*\"")
 
 
 def _cost_analysis(pasted: PastedText) -> Report | None:
     dicts = list[dict[str, float]]()
+    end = 0
     for match in _COST.finditer(pasted.text):
-        if not dicts or match[1] in dicts[-1]:
+        between = _QUOTED.sub("", pasted.text[end : match.start()])
+        if not dicts or match[1] in dicts[-1] or "{" in between or "}" in between:
             dicts.append({})
+        end = match.end()
         if (value := _number(match[2])) is not None:
             dicts[-1][match[1]] = value
     dicts = [each for each in dicts if "flops" in each or "bytes accessed" in each]
@@ -166,6 +171,8 @@ _PROVIDERS: Final = {
     "cuda_conv_plan": "cuDNN",
     "custom_kernel_fusion": "a custom kernel",
 }
+_WHOLE: Final = 1e13
+"""Rates from here on are rounded to whole Tflop/s; a small dot has a part of one."""
 _TUNED: Final = (
     Column("operation", "operation"),
     Column("provider", "provider"),
@@ -190,7 +197,7 @@ class _Tuned:
         """The result as a clause."""
         config = f", tiles {self.config}" if self.provider == "Triton" and self.config else ""
         time = f", {format_seconds(self.seconds)}" if self.seconds is not None else ""
-        rate = f" ({self.rate / 1e12:,.0f} Tflop/s)" if self.rate else ""
+        rate = f" ({self.rate / 1e12:,.{0 if self.rate >= _WHOLE else 2}f} Tflop/s)" if self.rate else ""
         return f"the {self.operation} by {self.provider}{config}{time}{rate}"
 
 
@@ -364,7 +371,8 @@ def _execution_profile(pasted: PastedText) -> Report | None:
     for match in _PROFILED.finditer(pasted.text):
         best = float(match["best"]) * 1e-6 if (match["best"] or "").strip(".") else None
         rate = _BANDWIDTH.search(match["rates"])
-        words = f"{float(rate[1]):,.0f} {rate[2]}/s" if rate else None
+        digits = f"{float(rate[1]):,.0f}" if rate and float(rate[1]) >= 100 else f"{float(rate[1]):.3g}" if rate else ""
+        words = f"{digits} {rate[2]}/s" if rate else None
         rows.append((float(match["us"]) * 1e-6, best, float(match["share"]) / 100, words, match["name"]))
     if not rows:
         return None
@@ -407,8 +415,33 @@ class _Timed:
 
 
 def _kernel_times(pasted: PastedText) -> Report | None:
-    found = list(_timed(_cells(pasted.text), ("total time", "totaldurationns"), ("instances", "calls", "count")))
+    found = list(
+        _timed(_cells(_kernel_section(pasted.text)), ("total time", "totaldurationns"), ("instances", "calls", "count"))
+    )
     return _times_report(pasted, found, "kernels", "kernel") if found else None
+
+
+_SECTION: Final = lazy_regex(r"^[ \t]*\*\* ([^\n]{1,200}?)(?: \((\w{1,80})\))?:[ \t]*$", re.MULTILINE)
+_OTHER_SECTION: Final = lazy_regex(r"^[^\n]*\bNum Calls\b", re.MULTILINE)
+"""A head of calls of an API, which are not kernels."""
+_AFTER_TABLE: Final = lazy_regex(r"^[ \t]*-{3,}(?:[ \t]+-{3,})+[ \t]*$(?:\n[ \t]*[^\s][^\n]*)*", re.MULTILINE)
+
+
+def _kernel_section(text: str) -> str:
+    """The part of what `nsys stats` prints that is about kernels: copies and calls of the API have tables too."""
+    titles = list(_SECTION.finditer(text))
+    ends = [*(each.start() for each in titles[1:]), len(text)]
+    for title, end in zip(titles, ends, strict=False):
+        if "kern" in f"{title[1]} {title[2]}".lower():
+            text = text[title.end() : end]
+            break
+    else:
+        if titles and not text[: titles[0].start()].strip():
+            return ""
+    if _OTHER_SECTION.search(text):
+        return ""
+    table = _AFTER_TABLE.search(text)
+    return text[: table.end()] if table else text
 
 
 def _operation_times(pasted: PastedText) -> Report | None:
@@ -453,7 +486,10 @@ def _cells(text: str) -> list[list[str]]:
         head = [lines[rule - 1][start:end].strip() for start, end in _widened(spans, lines[rule - 1])]
         rows = [re.split(r" {2,}|\t", line.strip(), maxsplit=len(spans) - 1) for line in lines[rule + 1 :]]
         return [head, *(row for row in rows if len(row) == len(spans))]
-    start = next((at for at, line in enumerate(lines) if "ime" in line and re.search(r"[,\t|]", line)), None)
+    start = next(
+        (at for at, line in enumerate(lines) if ("ime" in line or "DurationNs" in line) and re.search(r"[,\t|]", line)),
+        None,
+    )
     if start is None:
         return []
     delimiter = max(",\t|;", key=lines[start].count)
@@ -474,7 +510,7 @@ def _timed(cells: Sequence[Sequence[str]], times: Sequence[str], counts: Sequenc
     """The rows of a table that has a name and a total time."""
     if not cells:
         return
-    heads = [head.lower().strip('"') for head in cells[0]]
+    heads = [head.lower().strip('"# ') for head in cells[0]]
     name = _column(heads, ("hlo op name", "hlo_op_name", "name", "kernel name", "operation", "hlo op"))
     time, count = _column(heads, times), _column(heads, counts)
     if name is None or time is None:
@@ -551,7 +587,7 @@ def _cut_header(pasted: PastedText) -> Report | None:
 # --- prints of JAX ---
 
 _RESIDUAL: Final = lazy_regex(
-    r"^\s*(?P<shape>[a-z]\w*\[[\d,]*\])(?:\{[^}\n]*\})?\s+(?:(?P<argument>from the argument (?P<name>[^\n]+))"
+    r"^\s*(?P<shape>[a-z]\w*(?:<\w+>)?\[[\d,]*\])(?:\{[^}\n]*\})?\s+(?:(?P<argument>from the argument (?P<name>[^\n]+))"
     r"|(?P<literal>from a (?:literal|constant))|(?:output of (?P<op>(?:jitted function )?\S+)|named "
     r"'(?P<label>[^'\n]+)') "
     r"from (?P<file>[^\s:]+):(?P<line>\d{1,18})[^\n]*)\s*$",
@@ -591,6 +627,7 @@ def _residuals(pasted: PastedText) -> Report | None:
         for (file, line), size in sorted(places.items(), key=lambda each: -each[1])[:4]
     )
     total = sum(kinds.values())
+    unknown = sum(size is None for size, *_ in rows)
     return text_report(
         pasted,
         f"{format_count(len(rows), 'saved values')}, {format_bytes(total)}:"
@@ -610,13 +647,14 @@ def _residuals(pasted: PastedText) -> Report | None:
                 "that saves the most."
             ),
         ),
+        notes=[f"{format_count(unknown, 'values')} of unknown size not counted"] if unknown else [],
         numbers={"values": len(rows), "bytes": total, **{f"{kind}_bytes": size for kind, size in kinds.items()}},
     )
 
 
 _PALLAS: Final = lazy_regex(
     r"(?:The )?(?P<what>kernel jaxpr|Mosaic GPU module|Mosaic module|Triton module|grid mapping|block "
-    r"mappings)\S* for (?:pallas_call )?"
+    r"mappings)\S* for (?:pallas_call |the kernel (?:function )?)?"
     r"(?P<name>[\w.<>$\-]+)(?: at (?P<place>[^\s:]+:\d{1,18}))?"
 )
 _MEMREF: Final = lazy_regex(
@@ -624,7 +662,7 @@ _MEMREF: Final = lazy_regex(
 )
 _SPACE: Final = lazy_regex(r"memory_space<(\w+)>")
 _REFERENCE: Final = lazy_regex(r"\b\w+:(?:MemRef|Ref)(?:<(?P<space>\w*)>)?\{(?P<type>\w+)\[(?P<sizes>[\d,]*)\]\}")
-_BITS: Final = lazy_regex(r"(\d{1,18})$")
+_BITS: Final = lazy_regex(r"^[a-z]{1,12}(\d{1,9})")
 
 
 def _pallas(pasted: PastedText) -> Report | None:
@@ -682,8 +720,13 @@ def _buffers(text: str) -> Iterator[tuple[int, str, str]]:
 
 
 def _bits(name: str) -> int:
+    """The bits of an element in memory, by the name of its type in MLIR or JAX.
+
+    >>> [_bits(each) for each in ("bf16", "float8_e4m3fn", "f8E4M3FN", "i1", "bool", "int4")]
+    [16, 8, 8, 8, 8, 4]
+    """
     match = _BITS.search(name)
-    return int(match[1]) if match else 8 if name in ("bool", "i1") else 32
+    return 8 if name in ("bool", "i1") else int(match[1]) if match else 32
 
 
 # --- StableHLO in generic form ---

@@ -44,7 +44,7 @@ def report_of(pasted: PastedText) -> Report:
 # --- donated arguments that no result can use ---
 
 _UNUSED: Final = lazy_regex(r"onated buffers were not usable:\s+((?:[^.]|\.(?=\S)){0,20000})", 0)
-_AVAL: Final = lazy_regex(r"(?:ShapedArray\()?\b((?:[a-z]\w*)\[[\d, ]*\])(?:\{[^{}]*\})?")
+_AVAL: Final = lazy_regex(r"(?:ShapedArray\()?\b((?:[a-z]\w*(?:<\w+>)?)\[[\d, ]*\])(?:\{[^{}]*\})?")
 _PLATFORM: Final = lazy_regex(r"onation is not implemented for ([^\n]{1,80}?)\.?(?=\n|$|  )")
 _ARGUMENTS: Final = (
     Column("bytes", "size", "bytes", total="sum", exact=True),
@@ -65,17 +65,17 @@ def _donation(pasted: PastedText) -> Report | None:
     )
     known = [size for size, _, _ in rows if size is not None]
     sizes = [size for aval in avals if (size := _bytes_of(aval)) is not None]
-    listed = " and ".join(f"{size:,}" for size in sizes) if len(sizes) <= 2 else f"{sum(sizes):,} in all"
+    listed = f"{' and '.join(f'{size:,}' for size in sizes) if len(sizes) <= 2 else f'{sum(sizes):,} in all'} bytes"
+    if len(sizes) < len(avals):
+        listed = f"{f'{listed}, ' if sizes else ''}{len(avals) - len(sizes):,} of unknown size"
     number = format_count(len(avals), "donated arguments")
     if platform is not None:
         why = f"donation is not implemented for {platform[1]}"
-        answer = (
-            f"Donation warning: {number} not used ({listed} bytes), as {why}" if avals else f"Donation warning: {why}"
-        )
+        answer = f"Donation warning: {number} not used ({listed}), as {why}" if avals else f"Donation warning: {why}"
         fix = "The warning is harmless there; drop donate_argnums for this platform to silence it."
     else:
         answer = (
-            f"Donation warning: {number} ({listed} bytes) found no result of the same shape and type, so the memory is "
+            f"Donation warning: {number} ({listed}) found no result of the same shape and type, so the memory is "
             "not reused"
         )
         fix = (
@@ -210,6 +210,11 @@ class _Wait:
     ended_after: int | None
     unstuck_after: str | None
 
+    @property
+    def here(self) -> int:
+        """The threads in it: as the log counts them, and at least those that wrote a line."""
+        return max(self.arrived or 0, len(self.threads))
+
 
 def _stuck(pasted: PastedText) -> Report | None:
     waits = list(_waits(pasted.given or pasted.text))
@@ -226,7 +231,7 @@ def _stuck(pasted: PastedText) -> Report | None:
         Column("outcome", "outcome"),
     )
     rows = tuple(
-        (each.name, len(each.threads) or None, each.expected, float(each.seconds) if each.seconds else None, _end(each))
+        (each.name, each.here or None, each.expected, float(each.seconds) if each.seconds else None, _end(each))
         for each in waits
     )
     return text_report(
@@ -261,14 +266,14 @@ def _waits(text: str) -> Iterator[_Wait]:
         unstuck = [m for line in entry["unstuck"] if (m := _UNSTUCK.search(line))]
         groups = [match.groupdict() for match in (*waiting, *ended)]
         counts = [int(each["expected"] or each["all"]) for each in groups if each["expected"] or each["all"]]
-        arrived = [int(m[2]) for line in entry["ended"] if (m := _ARRIVED.search(line))]
+        arrived = [int(m[2]) for line in (*entry["waiting"], *entry["ended"]) if (m := _ARRIVED.search(line))]
         yield _Wait(
             name=name,
             seconds=max((int(match["seconds"]) for match in waiting), default=0),
             expected=counts[0] if counts else None,
             all_joined=any(each["all"] for each in groups),
             threads=tuple(dict.fromkeys(entry["thread"])),
-            arrived=arrived[0] if arrived else None,
+            arrived=max(arrived, default=None),
             ended_after=max((int(match["seconds"]) for match in ended), default=0) or None,
             unstuck_after=unstuck[-1]["time"].strip() if unstuck else None,
         )
@@ -308,12 +313,14 @@ def _article(word: str) -> str:
 def _stuck_answer(wait: _Wait) -> str:
     subject = _subject(wait)
     if wait.unstuck_after and not wait.ended_after:
-        return f"False alarm: the thread in {subject} went on after {_spaced(wait.unstuck_after)}"
+        return (
+            f"False alarm: the thread in {subject[0].lower()}{subject[1:]} went on after {_spaced(wait.unstuck_after)}"
+        )
     if wait.all_joined:
         words = f"{subject} is stuck: all {wait.expected} threads joined, but the leader has not finished it"
     elif wait.expected:
         words = f"{subject} is not complete: it needs {format_count(wait.expected, 'devices')}"
-        here = wait.arrived if wait.arrived is not None else len(wait.threads)
+        here = wait.here
         if here and here < wait.expected:
             words += (
                 f"; {format_count(here, 'threads')} {verb(here, 'is', 'are')} in it here, {wait.expected - here} not"
@@ -329,9 +336,11 @@ def _stuck_meaning(wait: _Wait) -> Iterator[str]:
         yield "The threads joined late, or the leader was slow: the machine is overloaded, or the timeout is too short."
         return
     if wait.threads:
-        missing = (wait.expected or 0) - len(wait.threads)
-        more = f", so {missing} others of this process have not come" if missing > 0 and not wait.all_joined else ""
-        yield f"Threads in it: {', '.join(wait.threads)}{more}."
+        missing = (wait.expected or 0) - wait.here
+        others = f"{format_count(missing, 'others')} of this process {verb(missing, 'has', 'have')} not come"
+        unnamed = wait.here - len(wait.threads)
+        listed = f"{', '.join(wait.threads)}{f' and {unnamed:,} without a line in this log' if unnamed else ''}"
+        yield f"Threads in it: {listed}{f', so {others}' if missing > 0 and not wait.all_joined else ''}."
     if wait.all_joined:
         yield "All threads of this process came: a device, the network, or another process does not answer."
     if wait.seconds:
@@ -461,8 +470,8 @@ _FINISHED: Final = lazy_regex(
 )
 _MISS: Final = lazy_regex(r"TRACING CACHE MISS at (?P<place>[^\s(]+)(?: \((?P<function>[^()\n]+)\))?(?P<rest>[^\n]*)")
 _MISMATCH: Final = lazy_regex(
-    r"(?:\* |at )(?:at )?(?P<argument>[^\s,]+),? (?:now|seen) (?P<now>\S+?),? (?:and before|but now given"
-    r"|before) (?P<before>[^\s;]+)"
+    r"(?:\* |at )(?:at )?(?P<argument>[^\s,]+),? (?:now (?P<now>\S+?),? (?:and )?before (?P<before>[^\s;]+)"
+    r"|seen (?P<seen>\S+?),? but now given (?P<given>[^\s;]+))"
 )
 _STAGES: Final = {"tracing": "tracing", "jaxpr": "lowering", "XLA": "XLA"}
 
@@ -502,7 +511,10 @@ def _cache_misses(pasted: PastedText, misses: Sequence[re.Match[str]]) -> Report
     """What JAX traced again, and which argument changed."""
     first = misses[0]
     name = first["function"] or "A function"
-    found = [(m["argument"], m["now"].rstrip(","), m["before"]) for m in _MISMATCH.finditer(pasted.text)]
+    found = [
+        (m["argument"], (m["now"] or m["given"]).rstrip(",."), (m["before"] or m["seen"]).rstrip(",."))
+        for m in _MISMATCH.finditer(pasted.text)
+    ]
     words = f": {found[0][0]} is {found[0][1]}, before it was {found[0][2]}" if found else ""
     if not found and "never seen function" in pasted.text:
         words = ": this function object is new"

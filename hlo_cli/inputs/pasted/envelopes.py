@@ -181,11 +181,21 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
     Envelope(
         "argument-size",
         "an error about an argument of a program",
-        ("incompatible size", "incompatible shape", "but got buffer with", "buffers to be passed", "compiled with"),
+        (
+            "incompatible size",
+            "incompatible shape",
+            "but got buffer with",
+            "buffers to be passed",
+            "compiled with",
+            "match host shape",
+            "Execution supplied",
+        ),
         _words(
             r"expected parameter \d+ of size [^\n]{0,400}? but got buffer with incompatible size"
             r"|(?:[Ee]xpected|[Ee]xecut\w+ (?:expected|requires)) \d+ (?:buffers?|arguments?|inputs?"
             r"|parameters?)[^\n]{0,400}? but (?:got|received|was)"
+            r"|does not match host shape or layout of computation parameter \d+: want "
+            r"|Execution supplied \d+ buffers but compiled program expected \d+"
             r"|[Cc]ompiled (?:function )?with \d+[^\n]{0,400}? (?:called|invoked) with"
         ),
     ),
@@ -211,7 +221,9 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
         "an error about a sharding of an array",
         ("divisib", "evenly divide", "partitioned"),
         _words(
-            r"should be divisible by|evenly divi|is not (?:evenly )?divisible by|implies that array "
+            # A model's own check of its sizes, and prose about division, are not about a sharding.
+            r"^(?=[^~]{0,800}?(?:[Ss]hard|[Mm]esh|axis|axes|[Pp]artition|dimension \d|pmap|pjit|vmap))[^~]{0,800}?"
+            r"(?:should be divisible by|evenly divi|is not (?:evenly )?divisible by)|implies that array "
             r"axis \d+ is partitioned"
         ),
     ),
@@ -284,8 +296,11 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
     Envelope(
         "buffer-assignment",
         "a buffer assignment",
-        ("BufferAssignment:", "allocation "),
-        _words(r"^[ \t\"']*BufferAssignment:|^[ \t\"']*allocation \d+: (?:0x\w+, )?size \d+"),
+        ("BufferAssignment", "allocation "),
+        _words(
+            r"^[ \t\"']*BufferAssignment:|^[ \t\"']*allocation \d+: (?:0x\w+, )?size \d+"
+            r"|^[ \t]*BufferAssignment stats:\s*\n\s*parameter allocation: +\d"
+        ),
         is_document=True,
     ),
     Envelope(
@@ -376,7 +391,7 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
         "a list of saved residuals",
         ("from the argument", "output of", "from a literal", "from a constant", "saved"),
         _words(
-            r"^\s*[a-z]\w*\[[\d,]*\]\S* (?:from the argument|from a (?:literal|constant)|named '[^'\n]+' "
+            r"^\s*[a-z]\w*(?:<\w+>)?\[[\d,]*\]\S* (?:from the argument|from a (?:literal|constant)|named '[^'\n]+' "
             r"from|output of (?:jitted function )?\S+ from)"
         ),
         is_document=True,

@@ -45,7 +45,8 @@ LANGUAGES: Final[tuple[tuple[str, re.Pattern[str], str], ...]] = (
             r"^(?:module @(?:jit|pmap|pjit|xla)_|module(?: @\S+)? (?:attributes\b|\{)"
             r"(?=[^~]{0,4000}?(?:\b(?:stablehlo|mhlo|chlo|sdy)\.[a-z]|\btensor<))"
             r"| *(?:func\.func|\"builtin\.module\")(?=[^~]{0,4000}?(?:\b(?:stablehlo|mhlo|chlo)\.[a-z]|\btensor<)))"
-            r"|\b(?:stablehlo|mhlo|chlo)\.[a-z]",
+            r"|= \"?(?:stablehlo|mhlo|chlo)\.[a-z]|\bmhlo\.[a-z_]+ = "
+            r"|^ *\"?(?:stablehlo|mhlo|chlo)\.[a-z_]+\"?(?:\(| [%(])",
             re.MULTILINE,
         ),
         _LOWERED,
@@ -167,7 +168,12 @@ _WEAK: Final[tuple[tuple[str, re.Pattern[str], str], ...]] = (
         _JAX,
     ),
     ("C++ source code", lazy_regex(r"^(?:#include |namespace |TEST_F\()", re.MULTILINE), _DUMP),
-    ("JSON", lazy_regex(r"\A\s*[\[{]\s*(?:[\[{\"]|\d)"), _DUMP),
+    # Numbers without commas are a print of NumPy.
+    (
+        "JSON",
+        lazy_regex(r"\A\s*+(?!\[[\[\s]*+-?[\d.]++(?:e[+\-]?\d++)?\s++-?[\d.])(?:\[\s*(?:[\[{\"]|-?\d)|\{\s*[\"\d])"),
+        _DUMP,
+    ),
 )
 _FENCE: Final = lazy_regex(r"[ \t]*+(?:```|~~~|---)")
 _CODE: Final[tuple[tuple[str, re.Pattern[str]], ...]] = (

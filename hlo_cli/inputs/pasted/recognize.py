@@ -23,6 +23,10 @@ _ATTRIBUTES: Final = (
     r"(?:,\s*(?:channel_id|use_global_device_ids|dimensions|to_apply|constrain_layout"
     r"|split_dimension|channel_handle)=[^\s,{}]*(?:\{[\d, ]*\})?)*"
 )
+_BEFORE: Final = (
+    r"(?:(?:channel_id|use_global_device_ids|dimensions|to_apply|constrain_layout|split_dimension"
+    r"|channel_handle)=(?:[^\s,{}]++(?:\{[\d, ]*\})?|\{[\d, ]*\}),\s*+)*+"
+)
 _VALUES: Final[tuple[tuple[PastedKind, re.Pattern[str]], ...]] = (
     (
         "shape",
@@ -36,7 +40,7 @@ _VALUES: Final[tuple[tuple[PastedKind, re.Pattern[str]], ...]] = (
     (
         "replica-groups",
         lazy_regex(
-            rf"(?:(?:replica_groups|source_target_pairs)=(?:{_PAIRS}|{_IOTA}|\{{\}}"
+            rf"(?:{_BEFORE}(?:replica_groups|source_target_pairs)=(?:{_PAIRS}|{_IOTA}|\{{\}}"
             rf"|mesh\[[^\[\]\n]{{1,300}}\] ?\{{[^{{}}\n]{{0,200}}\}}){_ATTRIBUTES}"
             rf"|{_PAIRS}|{_IOTA}{_ATTRIBUTES})",
             re.DOTALL,

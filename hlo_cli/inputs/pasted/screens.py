@@ -10,7 +10,9 @@ from hlo_cli.lazy_regex import lazy_regex
 
 _HEAD: Final = 1 << 16
 _CHARACTERS: Final = {
-    **dict.fromkeys("\u00a0\u2007\u202f", " "),
+    **dict.fromkeys(
+        "\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000", " "
+    ),
     **dict.fromkeys("\u00ad\u200b\u200c\u200d\u200e\u200f\u2060\ufeff", ""),
     **dict.fromkeys("\u201c\u201d\u201e", '"'),
     "\u2026": "...",
