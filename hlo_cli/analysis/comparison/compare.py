@@ -34,6 +34,8 @@ for results to follow them in proportion; the second one is large enough to show
 _GROWTH: Final = 2.0**12
 """By which factor a deviation is out of proportion: a comparison, a conversion, or chaos has changed its course, which
 shows as 2^16. Errors that happen to cancel in one of the runs make less of it, but for one element in thousands."""
+_MISSED: Final = 16.0
+"""By which factor large errors may show more than small ones, which happen to cancel in one element of some dozens."""
 APPROXIMATION: Final = 1e-3
 """The widened distance up to which a constant was rounded, or an approximation replaced."""
 MODES: Final[tuple[Floats, Floats]] = ("exact", "widen")
@@ -144,7 +146,8 @@ def magnitudes(clean: Value, disturbed: Sequence[Sequence[Value]], shape: Shape)
         second = _deviation(value, large, NOISES[1]) if large else np.where(np.isfinite(value), np.abs(value), 0.0)
         is_broken = ~(first <= _GROWTH * second) | ~np.isfinite(first)
         is_unsteady = is_broken | (second > _GROWTH * first) if large else is_broken
-        found[index] = Magnitude(np.where(is_broken, 0.0, first), is_unsteady)
+        sizes = np.clip(second, first, _MISSED * first) if large else first
+        found[index] = Magnitude(np.where(is_broken, 0.0, sizes), is_unsteady)
     return found
 
 

@@ -388,7 +388,7 @@ class _Samples:
         runs = self._runs[step.module]
         try:
             for at in step.sizes:
-                made = self._setting.run_one(step.module, Noise(NOISES[at], len(runs[at])))
+                made = self._setting.run_one(step.module, Noise(NOISES[at], len(runs[at]) + _STREAM * at))
                 runs[at].append(made)
         except HloError:
             if any(each.is_first for each in (step, *self._steps)):
@@ -412,8 +412,8 @@ class _SampleStep(NamedTuple):
 
 _STEPS: Final = (
     _SampleStep(0, (0,), is_first=True),
-    _SampleStep(0, (0,)),
     _SampleStep(0, (1,), is_first=True),  # a large error says whether small ones may be trusted; one says enough
+    _SampleStep(0, (0,)),
     _SampleStep(1, (0, 1), is_first=True),
     _SampleStep(1, (0,)),
     _SampleStep(0, (0,)),
@@ -421,6 +421,8 @@ _STEPS: Final = (
 )
 """Small errors six times, three in each module: all of them show less than a tenth of a magnitude once in a million
 times."""
+_STREAM: Final = 64
+"""The first stream of large errors, which have other signs than small ones and are a sample of their own."""
 _HOPELESS: Final = 1e-2
 """The distance from which on no further sample will explain it: a magnitude is not missed by a factor of 10,000."""
 

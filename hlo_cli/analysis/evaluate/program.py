@@ -360,7 +360,7 @@ def _noisy(kernel: Kernel, instruction: Instruction, noise: Noise) -> Kernel:
 
 
 def _disturbed(value: Value, noise: Noise) -> Value:
-    """Floats with a relative error of size/2 to 2 sizes, by a hash of their bits: equal numbers stay equal on all devices.
+    """Floats with a relative error of size/2 to 2 sizes, by a hash of their bits: equal numbers stay equal everywhere.
 
     Integral numbers stay as they are: every program has them exactly, and a floor or a comparison may follow.
     """
