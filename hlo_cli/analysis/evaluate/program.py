@@ -377,9 +377,10 @@ def _disturbed(value: Value, noise: Noise) -> Value:
     wide = array.astype(np.float64, copy=False).reshape(-1)
     made = np.empty(wide.shape)
     room = np.empty(min(wide.size, _CHUNK))
-    for start in range(0, wide.size, _CHUNK):
-        part = slice(start, start + _CHUNK)
-        _disturb(wide[part], noise, made[part], room[: wide[part].size])
+    with np.errstate(invalid="ignore"):  # constants are made before a run begins
+        for start in range(0, wide.size, _CHUNK):
+            part = slice(start, start + _CHUNK)
+            _disturb(wide[part], noise, made[part], room[: wide[part].size])
     return made.reshape(array.shape)
 
 
