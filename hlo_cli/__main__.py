@@ -13,9 +13,15 @@ _INTERRUPTED: Final = 130
 """What a shell makes of SIGINT: 128 and the number of the signal."""
 
 
+_WAITING: Final = "8"
+"""After 2^8 cycles, threads of OpenBLAS sleep: by default they spin for 2^26 cycles after each product of numpy, which
+took a third of the processor time of a comparison on a busy machine."""
+
+
 def main() -> int:
     """Runs the command line of the process, and ends the process."""
     sys.unraisablehook = _end_quietly
+    os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", _WAITING)
     try:
         from hlo_cli.cli import main as run
 

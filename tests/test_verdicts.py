@@ -11,10 +11,13 @@ import numpy as np
 import pytest
 
 from hlo_cli import HloError, Module, cli, compare_runs, load, parse_module
+from hlo_cli.analysis.comparison import comparison
+from hlo_cli.analysis.comparison.comparison import compare_once
 from hlo_cli.analysis.comparison.coverage import choices, missing_in
 from hlo_cli.analysis.evaluate.arguments import made_up_arguments
 from hlo_cli.analysis.evaluate.device_choice import runs_on_devices
-from hlo_cli.analysis.evaluate.run import run
+from hlo_cli.analysis.evaluate.program import Noise, _disturbed
+from hlo_cli.analysis.evaluate.run import Run, run
 from hlo_cli.analysis.evaluate.settings import Limits
 from hlo_cli.analysis.evaluate.sharded import whole_arguments
 from hlo_cli.analysis.semantics.values import Value, arrays_of
@@ -85,6 +88,34 @@ def test_sums_that_cancel_are_the_same_program() -> None:
     assert compare_runs(one, other).is_same
     wrong = parse_module(CANCELLING.replace("FORM", OTHER.replace("n = f32[64,8] add(p", "n = f32[64,8] subtract(p")))
     assert compare_runs(one, wrong).verdict == "different"
+
+
+def test_the_first_module_alone_may_explain_a_distance(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs with errors take most of the time of a comparison."""
+    sampled: list[int] = []
+    run_one = comparison._Setting.run_one
+
+    def counted(setting: comparison._Setting, at: int, noise: Noise) -> Run:
+        sampled.append(at)
+        return run_one(setting, at, noise)
+
+    monkeypatch.setattr(comparison._Setting, "run_one", counted)
+    one, other = (parse_module(CANCELLING.replace("FORM", each)) for each in (ONE, OTHER))
+    assert compare_once(one, other)[0][0].verdict in ("identical", "rounding")
+    assert set(sampled) == {0}
+    wrong = parse_module(CANCELLING.replace("FORM", OTHER.replace("n = f32[64,8] add(p", "n = f32[64,8] subtract(p")))
+    assert compare_once(one, wrong)[0][0].verdict == "different"
+    assert set(sampled) == {0, 1}
+
+
+def test_errors_are_in_proportion() -> None:
+    """From half a size to two sizes; integers, infinities, NaN, and numbers without bits to spare have none."""
+    values = np.random.default_rng(0).normal(size=1000)
+    for size in (2.0**-42, 2.0**-26):
+        errors = np.abs(np.asarray(_disturbed(values, Noise(size))) / values - 1) / size
+        assert 0.49 < errors.min() < errors.max() < 2.01
+    kept = np.array([0.0, -0.0, 3.0, np.inf, -np.inf, np.nan, 5e-324, -1e-310])
+    np.testing.assert_array_equal(np.asarray(_disturbed(kept, Noise(2.0**-26))), kept)
 
 
 # --- all that can run has run ---

@@ -6,6 +6,7 @@ Each element is judged by what it was computed of, never by other elements: see 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import isfinite, sqrt
 from typing import Final, Literal, NamedTuple, TypeAlias
 
@@ -33,6 +34,8 @@ for results to follow them in proportion; the second one is large enough to show
 _GROWTH: Final = 2.0**12
 """By which factor a deviation is out of proportion: a comparison, a conversion, or chaos has changed its course, which
 shows as 2^16. Errors that happen to cancel in one of the runs make less of it, but for one element in thousands."""
+_MISSED: Final = 16.0
+"""By which factor large errors may show more than small ones, which happen to cancel in one element of some dozens."""
 APPROXIMATION: Final = 1e-3
 """The widened distance up to which a constant was rounded, or an approximation replaced."""
 MODES: Final[tuple[Floats, Floats]] = ("exact", "widen")
@@ -120,7 +123,8 @@ def magnitudes(clean: Value, disturbed: Sequence[Sequence[Value]], shape: Shape)
 
     Where terms cancel, or a small factor follows, that is the size of the terms. `disturbed` are the results of runs
     with errors of the sizes `NOISES`, some of each size. Elements of which errors change the course, such as the
-    direction of a comparison, do not follow them in proportion, and have no magnitude; and so have integers.
+    direction of a comparison, do not follow them in proportion, and have no magnitude; and so have integers. Without
+    runs of large errors, the value itself is what small ones may not be out of proportion to.
 
     >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> clean, small, large = np.zeros(2), np.array([2.0**-42, 1.0]), np.array([2.0**-26, 1.0])
@@ -138,9 +142,12 @@ def magnitudes(clean: Value, disturbed: Sequence[Sequence[Value]], shape: Shape)
             changed = np.logical_or.reduce([value != each for each in (*small, *large)])
             found[index] = Magnitude(np.zeros(value.shape), changed)
             continue
-        first, second = (_deviation(value, each, size) for each, size in zip((small, large), NOISES, strict=True))
+        first = _deviation(value, small, NOISES[0])
+        second = _deviation(value, large, NOISES[1]) if large else np.where(np.isfinite(value), np.abs(value), 0.0)
         is_broken = ~(first <= _GROWTH * second) | ~np.isfinite(first)
-        found[index] = Magnitude(np.where(is_broken, 0.0, first), is_broken | (second > _GROWTH * first))
+        is_unsteady = is_broken | (second > _GROWTH * first) if large else is_broken
+        sizes = np.clip(second, first, _MISSED * first) if large else first
+        found[index] = Magnitude(np.where(is_broken, 0.0, sizes), is_unsteady)
     return found
 
 
@@ -178,12 +185,11 @@ def distances(
     *,
     is_rewrite: bool = False,
     expected: Mapping[ShapeIndex, Rounding] | None = None,
-    known: Mapping[ShapeIndex, Magnitude] | None = None,
 ) -> tuple[Distance, ...]:
     """The distance of each array of the results of two programs, which have to have the same arrays.
 
-    With `is_rewrite`, arrays whose place on devices is unknown are at the same place in both. `known` are the
-    magnitudes of elements; without them, an element has the larger of its two values.
+    With `is_rewrite`, arrays whose place on devices is unknown are at the same place in both. The magnitude of an
+    element is the larger of its two values.
     """
     rows = []
     pairs = zip(*(arrays_of(run.result, shape) for run, shape in zip(exact, shapes, strict=True)), strict=True)
@@ -197,7 +203,7 @@ def distances(
             Distance(
                 index,
                 distance(old, new),
-                closeness(old_wide[1], new_wide[1], (known or {}).get(index)),
+                closeness(old_wide[1], new_wide[1]),
                 ulp=ulps(old, new, leaf.element_type),
                 nan=(_count(np.isnan, old), _count(np.isnan, new)),
                 inf=(_count(np.isinf, old), _count(np.isinf, new)),
@@ -207,6 +213,20 @@ def distances(
             )
         )
     return tuple(rows)
+
+
+def with_magnitudes(
+    found: Sequence[Distance],
+    widened: tuple[Run, Run],
+    shapes: tuple[Shape, Shape],
+    known: Mapping[ShapeIndex, Magnitude],
+) -> tuple[Distance, ...]:
+    """The distances of results, judged by what their elements are made of as well."""
+    pairs = zip(*(arrays_of(run.result, shape) for run, shape in zip(widened, shapes, strict=True)), strict=True)
+    return tuple(
+        replace(each, widened=closeness(old, new, known.get(each.index))) if each.is_known else each
+        for each, ((_, old, _), (_, new, _)) in zip(found, pairs, strict=True)
+    )
 
 
 def are_compared(old: Array, new: Array) -> Array:

@@ -25,6 +25,7 @@ from hlo_cli.analysis.comparison.compare import (
     magnitudes,
     rounding_of,
     verdict_of,
+    with_magnitudes,
 )
 from hlo_cli.analysis.comparison.coverage import Choice, Coverage, choices, missing_in
 from hlo_cli.analysis.comparison.differing_values import DifferingValues, values_at
@@ -97,6 +98,12 @@ class _Setting(NamedTuple):
         made = whole_arguments if runs_on_devices(self.modules[at]) else made_up_arguments
         found = made(self.modules[at], seed=self.choice.seed, floats=floats, ranges=self.ranges)
         return self.choice.applied(found)
+
+    def run_one(self, at: int, noise: Noise) -> Run:
+        """A run of one module with errors; made-up functions of the second one need the first to run before it."""
+        if self.shared.functions and at:
+            return self.run_both("widen", noise=noise)[1]
+        return self._run(at, "widen", self.shared.pair()[at], None, noise)
 
     def run_old(self, observer: Observer | None = None) -> Run:
         return self._run(0, "widen", self.shared.pair()[0], observer)
@@ -274,11 +281,12 @@ def _compare(
     """
     exact, widened = runs or map(setting.run_both, MODES)
     samples = _Samples(setting, widened, shapes)
-    while True:
-        found = distances(exact, widened, shapes, is_rewrite=is_rewrite, expected=expected, known=samples.known)
-        worst = max((each.widened for each in found if each.is_known), default=0.0)
-        if verdict_of(found) not in ("approximation", "different") or not samples.add(worst):
-            return _Compared(setting, shapes, is_rewrite, expected, exact, widened, found)
+    found = distances(exact, widened, shapes, is_rewrite=is_rewrite, expected=expected)
+    while verdict_of(found) in ("approximation", "different"):
+        if not samples.add(max((each.widened for each in found if each.is_known), default=0.0)):
+            break
+        found = with_magnitudes(found, widened, shapes, samples.known)
+    return _Compared(setting, shapes, is_rewrite, expected, exact, widened, found)
 
 
 def compare_once(
@@ -361,28 +369,62 @@ class _Samples:
         self._setting = setting
         self._widened = widened
         self._shapes = shapes
-        self._runs: list[list[tuple[Run, Run]]] = [[] for _ in NOISES]
+        self._runs: tuple[list[list[Run]], list[list[Run]]] = ([[] for _ in NOISES], [[] for _ in NOISES])
+        self._found: list[Mapping[ShapeIndex, Magnitude]] = [{}, {}]
+        self._steps = list(_STEPS)
 
     def add(self, worst: float) -> bool:
-        """Adds a sample if it may explain the worst distance; of large ones, one says enough.
+        """Adds runs of one module that may explain the worst distance; False if none is left.
 
-        False as well if a run with errors goes another way and fails.
+        The first module comes first: what explains the distance there needs no run of the second, as the larger
+        magnitude counts. False as well if a run with errors goes another way and fails; before both have been looked
+        at, nothing is known then.
         """
-        count = len(self._runs[0])
-        if count and (worst > _HOPELESS or count == _MAX_SAMPLES):
+        if worst > _HOPELESS:
+            self._steps = [each for each in self._steps if each.is_first]
+        if not self._steps:
             return False
+        step = self._steps.pop(0)
+        runs = self._runs[step.module]
         try:
-            for runs, size in zip(self._runs, NOISES, strict=True):
-                if not count or size == NOISES[0]:  # a large error says only whether small ones may be trusted
-                    runs.append(self._setting.run_both("widen", noise=Noise(size, count)))
+            for at in step.sizes:
+                made = self._setting.run_one(step.module, Noise(NOISES[at], len(runs[at]) + _STREAM * at))
+                runs[at].append(made)
         except HloError:
+            if any(each.is_first for each in (step, *self._steps)):
+                self.known = {}
+            self._steps = []
             return False
-        one, two = (
-            magnitudes(run.result, [[pair[at].result for pair in runs] for runs in self._runs], shape)
-            for at, (run, shape) in enumerate(zip(self._widened, self._shapes, strict=True))
-        )
-        self.known = larger(one, two)
+        disturbed = [[each.result for each in made] for made in runs]
+        at = step.module
+        self._found[at] = magnitudes(self._widened[at].result, disturbed, self._shapes[at])
+        self.known = larger(*self._found)
         return True
+
+
+class _SampleStep(NamedTuple):
+    """Runs of one module with errors of some of the sizes `NOISES`; the first of each size cannot be done without."""
+
+    module: int
+    sizes: tuple[int, ...]
+    is_first: bool = False
+
+
+_STEPS: Final = (
+    _SampleStep(0, (0,), is_first=True),
+    _SampleStep(0, (1,), is_first=True),  # a large error says whether small ones may be trusted; one says enough
+    _SampleStep(0, (0,)),
+    _SampleStep(1, (0, 1), is_first=True),
+    _SampleStep(1, (0,)),
+    _SampleStep(0, (0,)),
+    _SampleStep(1, (0,)),
+)
+"""Small errors six times, three in each module: all of them show less than a tenth of a magnitude once in a million
+times."""
+_STREAM: Final = 64
+"""The first stream of large errors, which have other signs than small ones and are a sample of their own."""
+_HOPELESS: Final = 1e-2
+"""The distance from which on no further sample will explain it: a magnitude is not missed by a factor of 10,000."""
 
 
 def _widened(compared: _Compared, seed: int) -> float:
@@ -414,12 +456,6 @@ def _apart(
         ),
         default=0.0,
     )
-
-
-_MAX_SAMPLES: Final = 3
-"""Six runs, three of each module: all of them show less than a tenth of a magnitude once in a million times."""
-_HOPELESS: Final = 1e-2
-"""The distance from which on no further sample will explain it: a magnitude is not missed by a factor of 10,000."""
 
 
 # --- more sets of arguments, until everything was compared ---

@@ -162,7 +162,8 @@ class DeviceProgram:
         if (part := fused_part(instruction, self.program)) is not None:
             return part
         if collective_kind(opcode) is not None:
-            return _selecting(instruction, _renewed(exchange_of(instruction, self.program, self.devices)))
+            run = exchange_of(instruction, self.program, self.devices)
+            return _selecting(instruction, _renewed(run) if self.program.is_seen(instruction.computation) else run)
         if (start := _start_of(instruction)) is not None:
             return lambda given: [done_value(start, each[0]) for each in given]
         if opcode.endswith("-update") and _meets_in(begin := start_of(instruction)):
@@ -307,7 +308,9 @@ _REGIONS: Final = frozenset(
 
 
 def _renewed(run: Lockstep) -> Lockstep:
-    """An exchange whose results are arrays of their own, even where a device gets what it had, or another one sent."""
+    """An exchange whose results are arrays of their own, even where a device gets what it had, or another one sent: an
+    observer tells values apart by their arrays. Unseen, the devices of a group share one, and what follows runs once.
+    """
 
     def view(value: Value) -> Value:
         if isinstance(value, tuple):
