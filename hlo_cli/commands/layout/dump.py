@@ -21,6 +21,7 @@ from hlo_cli.analysis.layout.padding import (
 )
 from hlo_cli.commands.shared.cost_columns import with_costs
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
+from hlo_cli.commands.shared.stage_notes import partition_notes
 from hlo_cli.commands.shared.where import chosen as chosen_among
 from hlo_cli.commands.shared.where import values_where
 from hlo_cli.ir import opcodes
@@ -104,7 +105,7 @@ def report_of_dump(
         },
         parts=_parts(module, found, shapes, orders, grouping, keys, chosen, columns),
         next=_next(argument, shapes, None if keys is None else keys.by, found),
-        notes=(*skipped, *notes_of(loaded)),
+        notes=(*skipped, *partition_notes(loaded), *notes_of(loaded)),
         input=input_facts(loaded),
     )
 

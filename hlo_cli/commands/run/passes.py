@@ -65,16 +65,17 @@ def report_of_passes(
         )
     found = _changes(arguments[0], reading, options, quiet=quiet)
     cause, count = found.cause, found.dumps - len(found.refused)
-    missing = () if options.allow_uncovered else found.coverage.missing
+    missing = found.coverage.missing
     return Report(
         "run",
-        _answer(count, found.rows, found.verdicts, missing, cause),
+        _answer(count, found, missing, is_allowed=options.allow_uncovered),
         version=1,
         numbers={
             "dumps": count,
             "skipped": len(found.refused),
             "changing": sum(verdict != "unknown" for verdict in found.verdicts),
-            "same": all(verdict in ("identical", "rounding") for verdict in found.verdicts) and not missing,
+            "same": all(verdict in ("identical", "rounding") for verdict in found.verdicts)
+            and (options.allow_uncovered or not missing),
             "argument_sets": 1 + len(found.coverage.choices),
             "not_run": found.coverage.missing,
             **(difference_numbers(None, None) if cause is None else difference_numbers(cause.difference, cause.new)),
@@ -294,13 +295,14 @@ def _compared(
     return tuple(found)
 
 
-def _answer(
-    count: int, rows: Sequence[Row], verdicts: Sequence[Verdict], missing: Sequence[str], cause: _Cause | None
-) -> str:
-    dumps = format_count(count, "pass dumps")
+def _answer(count: int, found: _Changes, missing: Sequence[str], *, is_allowed: bool) -> str:
+    dumps, rows, verdicts, cause = format_count(count, "pass dumps"), found.rows, found.verdicts, found.cause
     if missing and all(verdict in ("identical", "rounding") for verdict in verdicts):
         more = f" and {len(missing) - _LISTED} others" if len(missing) > _LISTED else ""
-        return f"Not fully compared: {dumps} agree, but {', '.join(missing[:_LISTED])}{more} never ran"
+        never = f"{', '.join(missing[:_LISTED])}{more} never ran"
+        if is_allowed:
+            return f"{dumps} agree as far as they were compared, but {never}"
+        return f"Not fully compared: {dumps} agree, but {never}"
     if not rows:
         return f"{dumps} have identical results"
     different = next((row for row, verdict in zip(rows, verdicts, strict=True) if verdict not in _SAME), None)
