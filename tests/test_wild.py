@@ -429,7 +429,7 @@ VARIANTS: tuple[tuple[str, str], ...] = (
             "layout memory space from host to device: %dus.1 = f32[8,8]{1,0} dynamic-update-slice(f32[8,8]{1,0:S(5)} %p, "
             "f32[1,8]{1,0} %u, s32[] %i, s32[] %j)"
         ),
-        "dus.1 takes a host array (p) and gives a device array It",
+        "dus.1 takes a host array (p) and gives a device array Operand 0",
     ),
     (
         (
