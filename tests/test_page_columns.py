@@ -58,6 +58,9 @@ def test_every_kernel_has_a_row(capsys: pytest.CaptureFixture[str]) -> None:
     found = tables(capsys, "fuse", str(TRAINING), "--chip", "v5e")
     kernels = {row["instruction"]: row for row in found["kernels"]}
     for fusion in found["fusions"]:
+        if fusion["fusion"] not in kernels:  # the done of a fused collective waits, and launches nothing
+            assert str(fusion["fusion"]).startswith("async-collective-done")
+            continue
         row = kernels[fusion["fusion"]]
         same = ("read_bytes", "written_bytes", "saved_bytes", "flops", "bytes", "estimated_seconds", "fused", "source")
         assert {name: row[name] for name in same} == {name: fusion[name] for name in same}

@@ -85,7 +85,7 @@ def answer_error(error: HloError, context: click.Context) -> int:
 
     `context` is that of the command, whose options select the output. Other errors are raised again.
     """
-    name, of_trace = context.info_name or "", error
+    name = context.info_name or ""
     if name == "profile":
         error = _in_place_of_a_trace(error, context.params.get("arguments") or ())
     if not isinstance(error, PastedTextError) or error.pasted.kind not in _ANSWERS or "columns" not in context.params:
@@ -94,10 +94,7 @@ def answer_error(error: HloError, context: click.Context) -> int:
     if output.format in _OF_MODULES:
         raise HloError(f"{error.diagnostic.message}, so it cannot be written as {output.format}", hint=_WITHOUT_FORMAT)
     chip = context.params.get("chip") if error.pasted.kind in _WITH_CHIP else None
-    try:
-        report = _report_of(replace(error.pasted, chip=chip or ""))
-    except HloError as unanswered:
-        raise of_trace if error is not of_trace else unanswered  # noqa: B904 the file is a trace, and that is its error
+    report = _report_of(replace(error.pasted, chip=chip or ""))
     limit = context.params.get("limit")
     if limit and report.numbers.get("total_bytes") is not None:
         return _write_limited(report, str(limit), output)
@@ -126,10 +123,21 @@ def _in_place_of_a_trace(error: HloError, arguments: Sequence[str]) -> HloError:
     try:
         read_inputs([arguments[0]])
     except PastedTextError as pasted:
-        return pasted
+        return error if _is_trace(arguments[0]) else pasted
     except HloError:
         return error
     return error
+
+
+def _is_trace(path: str) -> bool:
+    """Whether a file can be read as a trace, so that the error of `hlo profile` is about something else."""
+    from hlo_cli.read_traces import read_trace
+
+    try:
+        read_trace(path)
+    except HloError:
+        return False
+    return True
 
 
 def _report_of(pasted: PastedText) -> Report:
