@@ -331,3 +331,13 @@ def test_other_words_in_capitals_are_no_types() -> None:
     assert not is_hlo_text("README[x].md")
     assert not is_hlo_text("Dump[12].txt")
     assert str(parse_shape("F33[3]")) == "F33[3]"
+
+
+def test_a_size_that_is_not_known_is_said_to_be_assumed() -> None:
+    from hlo_cli.commands.layout.shape import report_of_shape
+
+    answers = {text: report_of_shape(text).answer for text in ("f32[?,128]", "f32[<=8,128]")}
+    assert {text: answer.endswith("? is unknown and assumed to be 1") for text, answer in answers.items()} == {
+        "f32[?,128]": True,
+        "f32[<=8,128]": False,
+    }

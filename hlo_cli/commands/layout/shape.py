@@ -137,7 +137,8 @@ def _answer(shape: ArrayShape) -> str:
         return "Empty array: 0 bytes"
     better = best_order(shape)
     if better is None or UNBOUNDED in shape.dimensions:
-        return f"Needs {stored_size_text(shape)}"
+        unknown = "; ? is unknown and assumed to be 1" if UNBOUNDED in shape.dimensions else ""
+        return f"Needs {stored_size_text(shape)}{unknown}"
     what = f"dimension order {index_text(better.layout.minor_to_major)}"
     if better.layout.minor_to_major == shape.layout.minor_to_major:
         what = "the default tile T" + "".join(map(str, better.layout.tiles))
