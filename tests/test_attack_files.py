@@ -205,8 +205,12 @@ def test_a_folder_of_pipes_has_no_dumps(dump: Path, capsys: pytest.CaptureFixtur
 @linux_only
 def test_a_named_pipe_is_read(dump: Path) -> None:
     os.mkfifo(dump.parent / "pipe")
-    with subprocess.Popen([sys.executable, "-c", f"open('pipe', 'w').write({MODULE!r})"], cwd=dump.parent):
-        done = started("memspace", "pipe", cwd=dump.parent)
+    writes = [sys.executable, "-c", f"open('pipe', 'w').write({MODULE!r})"]
+    with subprocess.Popen(writes, cwd=dump.parent) as writer:
+        try:
+            done = started("memspace", "pipe", cwd=dump.parent)
+        finally:
+            writer.kill()  # it would wait for a reader that never came
     assert done.returncode == 0, done.stderr
 
 
@@ -307,6 +311,7 @@ def test_a_closed_stdout_is_an_error(line: tuple[str, ...], dump: Path) -> None:
         text=True,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         check=False,
+        timeout=100,
     )
     assert (done.returncode, done.stderr) == (2, "error: stdout is closed: Bad file descriptor\n")
 
@@ -314,7 +319,9 @@ def test_a_closed_stdout_is_an_error(line: tuple[str, ...], dump: Path) -> None:
 @linux_only
 def test_with_a_closed_stdout_files_are_written(dump: Path) -> None:
     words = f'"{sys.executable}" -m hlo_cli parse m.hlo -o x.json >&-'
-    done = subprocess.run(["/bin/sh", "-c", words], env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False)
+    done = subprocess.run(
+        ["/bin/sh", "-c", words], env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False, timeout=100
+    )
     assert (done.returncode, (dump.parent / "x.json").read_text()[0]) == (0, "{")
 
 

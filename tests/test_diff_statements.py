@@ -411,7 +411,7 @@ def compiled(folder: Path, name: str, stage: str, platform: str = "cpu") -> str:
     """The path of a program of `changing_programs.py`, compiled for a platform."""
     place = folder / platform
     if not (place / name).exists():
-        subprocess.run([sys.executable, PROGRAMS, platform, place, name], check=True)
+        subprocess.run([sys.executable, PROGRAMS, platform, place, name], check=True, timeout=600)
     [path] = [path for path in (place / name).iterdir() if path.name.endswith(f".{stage}.txt")]
     return str(path)
 
@@ -564,7 +564,9 @@ def test_the_largest_truth_comes_first(name: str, *, lines_move: bool) -> None:
 def edited(folder: Path, platform: str, kinds: Sequence[str]) -> None:
     """Compiles kinds of edits of `edited_programs.py` in one process."""
     script = Path(__file__).parent / "edited_programs.py"
-    subprocess.run([sys.executable, script, platform, folder, *kinds], check=True, stderr=subprocess.DEVNULL)
+    subprocess.run(
+        [sys.executable, script, platform, folder, *kinds], check=True, stderr=subprocess.DEVNULL, timeout=1800
+    )
 
 
 def unnamed_edits(folder: Path, platform: str, kinds: Sequence[str]) -> list[str]:
