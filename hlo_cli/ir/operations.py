@@ -16,8 +16,8 @@ from hlo_cli.ir.operation_table import communication, computing, control, data_m
 OPERATIONS: Final[Mapping[str, Operation]] = MappingProxyType(
     {
         operation.opcode: operation
-        for family in (elementwise, data_movement, computing, control, communication)
-        for operation in family.ROWS
+        for family in (elementwise.ROWS, data_movement.ROWS, computing.ROWS, control.ROWS, communication.ROWS)
+        for operation in family
     }
 )
 """The row of every opcode."""

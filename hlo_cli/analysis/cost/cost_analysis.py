@@ -50,8 +50,11 @@ _FREE: Final = frozenset(
 )
 _HANDLERS: Final[dict[str, Handler]] = {
     opcode: handler
-    for family in (elementwise, data_movement, slices, dots_and_convs, apply_ops, control_flow, fusions)
-    for opcode, handler in family.HANDLERS.items()
+    for handlers in (
+        *(elementwise.HANDLERS, data_movement.HANDLERS, slices.HANDLERS, dots_and_convs.HANDLERS),
+        *(apply_ops.HANDLERS, control_flow.HANDLERS, fusions.HANDLERS),
+    )
+    for opcode, handler in handlers.items()
 }
 _MAIN: Final = (FLOPS, TRANSCENDENTALS, BYTES, UNKNOWN)
 """Properties that callers of a computation count; the others are of operands and results."""

@@ -35,17 +35,31 @@ NEUTRAL: Final = frozenset((opcodes.BITCAST, opcodes.BROADCAST, "copy", opcodes.
 
 
 _FAMILIES: Final = (
-    asynchronous, contracting, control, conversions, convolving, custom_calls, elementwise, indexing,
-    normalizing, ordering, ragged, random_bits, reducing, shaping, solving,
-)  # fmt: skip
+    asynchronous.HANDLERS,
+    contracting.HANDLERS,
+    control.HANDLERS,
+    conversions.HANDLERS,
+    convolving.HANDLERS,
+    custom_calls.HANDLERS,
+    elementwise.HANDLERS,
+    indexing.HANDLERS,
+    normalizing.HANDLERS,
+    ordering.HANDLERS,
+    ragged.HANDLERS,
+    random_bits.HANDLERS,
+    reducing.HANDLERS,
+    shaping.HANDLERS,
+    solving.HANDLERS,
+)
+"""The rules of each chapter, by opcode."""
 
 
 @cache
 def rules() -> dict[str, Rule]:
     """The rules by opcode."""
     found: dict[str, Rule] = {}
-    for module in _FAMILIES:
-        found |= module.HANDLERS
+    for family in _FAMILIES:
+        found |= family
     return found
 
 
