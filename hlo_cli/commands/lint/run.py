@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Final
 from hlo_cli.commands.shared.chips import time_notes
 from hlo_cli.commands.shared.compiler_memory import attach_compiler_assignment
 from hlo_cli.commands.shared.io_options import InputOptions
+from hlo_cli.commands.shared.load import Loaded
 from hlo_cli.commands.shared.per_module import map_inputs
 from hlo_cli.commands.shared.selection import Many
+from hlo_cli.commands.shared.stage_notes import devices_together, partition_notes_on
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.files import STDIN
 from hlo_cli.inputs.input import Input
@@ -29,7 +31,6 @@ if TYPE_CHECKING:
     from hlo_cli.analysis.query.assertions import AssertionResult
     from hlo_cli.commands.lint.assertions import AssertionOutcome
     from hlo_cli.commands.lint.golden import GoldenModules
-    from hlo_cli.commands.shared.load import Loaded
     from hlo_cli.ir.assertion import Expectation
 
 _PART: Final = "this is part of a module; rules that require the whole module are skipped"
@@ -109,6 +110,7 @@ def _collect(results: Iterable[ScanResult[_ModuleResult]]) -> LintResult:
     parts: list[str] = []
     times: Counter[tuple[str, str]] = Counter()
     about_times: dict[Diagnostic, None] = {}
+    devices: list[int] = []
     for each in results:
         if each.answer is None:
             notes.extend(remarks_of([each]))
@@ -117,6 +119,7 @@ def _collect(results: Iterable[ScanResult[_ModuleResult]]) -> LintResult:
             continue
         checked = each.answer
         modules.append(LintedModule(each.path, each.module, each.stage, checked.instructions))
+        devices.append(checked.devices)
         parts += [STDIN if each.path == "-" else each.path] * checked.is_part
         notes.extend(Diagnostic("note", note) for note in checked.notes)
         about_times |= dict.fromkeys(checked.time_notes)
@@ -126,13 +129,21 @@ def _collect(results: Iterable[ScanResult[_ModuleResult]]) -> LintResult:
             times[key] += 1
             found.append(replace(one, nth=times[key]))
     return LintResult(
-        tuple(found), tuple(outcomes), tuple(errors), (*about_times, *notes), tuple(modules), tuple(parts)
+        tuple(found),
+        tuple(outcomes),
+        tuple(errors),
+        (*partition_notes_on(devices), *about_times, *notes),
+        tuple(modules),
+        tuple(parts),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _ModuleResult:
-    """The result for one module, without the module, as it may come from another process."""
+    """The result for one module, without the module, as it may come from another process.
+
+    `devices` is the number of devices whose work the module holds together, more than 1 before partitioning.
+    """
 
     found: tuple[Finding, ...]
     outcomes: tuple[AssertionOutcome, ...]
@@ -140,6 +151,7 @@ class _ModuleResult:
     instructions: int
     is_part: bool
     time_notes: tuple[Diagnostic, ...]
+    devices: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +187,7 @@ class _ModuleLinter:
             module.instruction_count,
             module.is_part,
             time_notes(self.chip, module) if self.chip is not None else (),
+            devices_together(Loaded(module, given)),
         )
 
 

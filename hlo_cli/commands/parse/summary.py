@@ -10,6 +10,7 @@ from hlo_cli.analysis.dataflow.values import Value
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.layout.padding import data_values
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
+from hlo_cli.commands.shared.stage_notes import partition_notes
 from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.memory_space import space_name
@@ -70,7 +71,7 @@ def report_of_module(loaded: Loaded, argument: str) -> Report:
             _opcode_table(opcodes),
         ),
         next=_next(argument, opcodes) if argument and argument != "-" else (),
-        notes=notes_of(loaded),
+        notes=(*partition_notes(loaded), *notes_of(loaded)),
         input=input_facts(loaded),
     )
 

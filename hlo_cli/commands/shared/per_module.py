@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Generic, TypeVar
 
@@ -97,6 +96,8 @@ def finish_each(
     are the results as the report names them, if not by their paths.
     """
     failing = {each.path for each in found if each.answer is not None and rows.fails(each.answer)}
+    from hlo_cli.commands.shared.stage_notes import partition_notes_on
+
     table = _failing_first(_table(found if shown is None else shown, rows).sort(rows.by), failing)
     answers = [each.answer for each in found if each.answer is not None]
     problems = [Diagnostic("error", _named(each.path, each.problem)) for each in found if each.problem]
@@ -111,7 +112,10 @@ def finish_each(
         version=version,
         parts=(table,),
         next=_next(command, table) if next is None else tuple(next),
-        notes=(*_partition_notes(map(rows.devices, answers)), *remarks_of(found if shown is None else shown)),
+        notes=(
+            *partition_notes_on([rows.devices(each) for each in answers]),
+            *remarks_of(found if shown is None else shown),
+        ),
     )
     verb = "was" if len(answers) == 1 else "were"
     findings = [finding for each in answers for finding in rows.findings(each)]
@@ -119,15 +123,6 @@ def finish_each(
         report, output, (*problems, *findings), read=f"{format_count(len(answers), 'modules')} {verb} read"
     )
     return code if problems else int(any(map(rows.fails, answers)))
-
-
-def _partition_notes(devices: Iterable[int]) -> Iterator[Diagnostic]:
-    """A note on the modules that hold the work of several devices, for each number of devices."""
-    from hlo_cli.commands.shared.stage_notes import not_partitioned
-
-    for number, modules in sorted(Counter(each for each in devices if each > 1).items()):
-        verb = "is" if modules == 1 else "are"
-        yield Diagnostic("note", f"{format_count(modules, 'modules')} {verb} {not_partitioned(number)}")
 
 
 def _named(path: str, problem: str) -> str:
