@@ -17,6 +17,7 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.each import ModuleRef, list_modules, read_module_ref
 from hlo_cli.inputs.input import Input
 from hlo_cli.inputs.parallel import DEFAULT_TIMEOUT, in_order
+from hlo_cli.inputs.pasted.text import PastedTextError
 from hlo_cli.ir.module import Module
 from hlo_cli.read_input import read_input
 from hlo_cli.source import Diagnostic, HloError, Source, internal_error, print_traceback
@@ -101,15 +102,17 @@ def map_modules(
     jobs: int = 1,
     strict: bool = False,
     timeout: float | None = None,
+    raises_text: bool = False,
 ) -> Iterator[ScanResult[Answer]]:
     """The result of `ask` for every module in the pieces, in their order.
 
-    With several jobs, or a `timeout` in seconds for each piece, `ask` and its answers are pickled.
+    With several jobs, or a `timeout` in seconds for each piece, `ask` and its answers are pickled. With `raises_text`,
+    which requires a single process, PastedTextError is raised for a text that can be explained.
 
     >>> list(map_modules([], lambda module, input: module.name))
     []
     """
-    reader = Reader(ask, strict)
+    reader = Reader(ask, strict, raises_text)
 
     def lost(piece: ModuleRef) -> tuple[ScanResult[Answer], ...]:
         return _without_answer(piece, "worker process died, possibly out of memory")
@@ -154,12 +157,15 @@ class Reader(Generic[Answer]):
 
     ask: Ask[Answer]
     strict: bool
+    raises_text: bool = False
     unswept: int = 0
 
     def __call__(self, piece: ModuleRef) -> tuple[ScanResult[Answer], ...]:
         try:
             inputs = read_module_ref(piece)
         except (HloError, OSError, MemoryError) as error:
+            if self.raises_text and isinstance(error, PastedTextError):
+                raise
             return (
                 ScanResult(piece.path, problem=_in_a_line(error), errors=_excerpts(error, None), remark=piece.remark),
             )

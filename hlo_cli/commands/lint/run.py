@@ -84,13 +84,15 @@ def lint_inputs(
     jobs: int | None = None,
     chip: ChipSpec | None = None,
     by: By | None = None,
+    answers_text: bool = False,
 ) -> LintResult:
     """The findings in every module; unreadable inputs are reported and do not stop the rest.
 
-    With `chip`, they have times, and with `by`, keys to sum them up.
+    With `chip`, they have times, and with `by`, keys to sum them up. With `answers_text`, PastedTextError is raised if
+    the only input is a text that can be explained.
     """
     linter = _ModuleLinter(replace(settings, severity=dict(settings.severity)), expectations, golden, chip, by)
-    return _collect(map_inputs(many, replace(reading, strict=False), jobs, linter))
+    return _collect(map_inputs(many, replace(reading, strict=False), jobs, linter, answers_text=answers_text))
 
 
 def lint_loaded(loaded: Loaded, settings: LintSettings, *, chip: ChipSpec | None = None) -> LintResult:

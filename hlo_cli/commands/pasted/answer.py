@@ -73,6 +73,8 @@ _MESSAGES: Final = frozenset(each.kind for each in ENVELOPES if not each.is_docu
 """Kinds of messages that a note names next to another one; words of the two left out are in many messages."""
 _JUDGES: Final = frozenset(("lint", "diff"))
 """Commands whose exit code judges a module: a text that is not one never passes."""
+_DEFECTS: Final = "defects"
+"""The number of statements of an answer that a compiler rejects: findings of `hlo lint`, although no rule ran."""
 _LIMITS: Final = ("limit", "chip", "expect")
 """Options that make the exit code of any command judge a module."""
 _OF_MODULES: Final = ("hlo", "pb", "dot")
@@ -100,6 +102,8 @@ def answer_error(error: HloError, context: click.Context) -> int:
         return _write_limited(report, str(limit), output)
     errors: tuple[Diagnostic, ...] = ()
     given = [option for option in _LIMITS if context.params.get(option) and not (option == "chip" and chip)]
+    if name == "lint" and not context.params.get("expect") and report.numbers.get(_DEFECTS):
+        return write_report(report, output) or int(not context.params.get("exit_zero"))
     if name in _JUDGES or given:
         errors = (Diagnostic("error", f"{error.diagnostic.message}, so it cannot be checked", hint="pass a dump"),)
     return write_report(report, output, errors)

@@ -781,7 +781,7 @@ def _stablehlo(pasted: PastedText) -> Report | None:
                 "lowered.compile().as_text()."
             ),
         ),
-        numbers={"operations": sum(count for _, count in rows), "refused": len(refused)},
+        numbers={"operations": sum(count for _, count in rows), "defects": len(refused)},
     )
 
 

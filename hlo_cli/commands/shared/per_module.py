@@ -26,14 +26,19 @@ from hlo_cli.source import Diagnostic
 Answer = TypeVar("Answer")
 
 
-def map_inputs(many: Many, reading: InputOptions, jobs: int | None, ask: Ask[Answer]) -> Iterator[ScanResult[Answer]]:
-    """The answers of all modules, with a progress bar on a terminal; HloError if there is no module."""
+def map_inputs(
+    many: Many, reading: InputOptions, jobs: int | None, ask: Ask[Answer], *, answers_text: bool = False
+) -> Iterator[ScanResult[Answer]]:
+    """The answers of all modules, with a progress bar on a terminal; HloError if there is no module.
+
+    With `answers_text`, PastedTextError is raised if the only input is a text that can be explained.
+    """
     if many.inputs:
         yield from map(Reader(ask, reading.strict).ask_of, many.inputs)
         return
-    asked = map_modules(
-        many.pieces, ask, jobs=processes(jobs, len(many.pieces)), strict=reading.strict, timeout=timeout_given()
-    )
+    number, timeout = processes(jobs, len(many.pieces)), timeout_given()
+    raises = answers_text and len(many.arguments) == len(many.pieces) == 1 and number == 1 and timeout is None
+    asked = map_modules(many.pieces, ask, jobs=number, strict=reading.strict, timeout=timeout, raises_text=raises)
     is_any = False
     for each in watched(asked, len(many.pieces), "dumps", quiet=reading.quiet):
         is_any = True
