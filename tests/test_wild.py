@@ -182,6 +182,21 @@ def answer(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[in
     return code, " ".join(f"{written.out} {written.err}".split())
 
 
+MEASURED = ("nsys_kernels.txt", "nsys_copies.txt", "nsys_sections.txt", "rocprof.csv", "xla_execution_profile.txt")
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_only_measured_times_are_answered_in_place_of_a_trace(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, text = answer(["profile", str(WILD / name)], capsys)
+    if name in MEASURED or name.startswith("hlo_stats"):
+        assert name == "rocprof.csv" or ANSWERS[name][0] in text
+        assert code == 0
+    else:
+        assert ", not a profiler's trace" in text
+        assert "run `hlo " in text
+        assert code == 2
+
+
 @pytest.mark.parametrize("name", ANSWERS)
 def test_a_text_is_answered_rightly(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     code, text = answer([str(WILD / name)], capsys)
@@ -202,6 +217,8 @@ def test_a_text_is_answered_rightly(name: str, capsys: pytest.CaptureFixture[str
         (["fuse", "cost_dict.txt", "--chip", "v5e"], 0, "bound by compute"),
         (["profile", "nsys_kernels.txt"], 0, "2 kernels, 28.3 ms"),
         (["profile", "decoded.xplane.pb"], 2, "not a trace any more: bytes were replaced by U+FFFD"),
+        (["profile", "rocprof.csv"], 0, "67% of 30.0 µs"),
+        (["profile", "nsys_api.txt"], 2, "is not a profiler trace"),
         (["parse", "nsys_api.txt"], 2, "no HLO found"),
         (["parse", "model_check.txt"], 2, "no HLO found"),
         (["parse", "numpy_print.txt"], 2, "no HLO found"),
@@ -338,8 +355,12 @@ VARIANTS: tuple[tuple[str, str], ...] = (
         "Dimension 0 (6) is not divisible by 4 = x",
     ),
     (
-        '{"args": {"bytes accessed": 100}, "metrics": [{"flops": 10}]}',
-        "Cost analysis: 10 flop cost",
+        '{"name": "jit_f", "cost": {"flops": 10, "bytes accessed": 40, "bytes accessed0{}": 40}}',
+        "Cost analysis: 10 flop, 40 B accessed, 0.25 flop per byte",
+    ),
+    (
+        "{'utilization operand 0 {}': 1.0, 'bytes accessed operand 0 {}': 8.0, 'bytes accessed': 16.0, 'flops': 2.0}",
+        "Cost analysis: 2 flop, 16 B accessed",
     ),
     ("argument_size_in_bytes: 1024\noutput_size_in_bytes: 512\ntemp_size_in_bytes: 4096\n", "5.5 KiB (5,632 bytes)"),
     (
@@ -464,6 +485,26 @@ def test_other_wordings(text: str, words: str, tmp_path: Path, capsys: pytest.Ca
     code, found = answer([str(path)], capsys)
     assert words in found
     assert code == 0
+
+
+OTHERS: tuple[tuple[str, str], ...] = (
+    ('{"args": {"bytes accessed": 100}, "metrics": [{"flops": 10}]}', "is JSON, not HLO"),
+    ('{"model": "resnet", "flops": 4100000000, "params": 25600000}', "is JSON, not HLO"),
+    ('[{"name": "fusion.1", "flops": 12.0, "bytes accessed": 48.0, "time_us": 3.1}]', "is JSON, not HLO"),
+    ("{'flops': 1000.0}", "no HLO found"),
+)
+"""Texts that only look like a kind."""
+
+
+@pytest.mark.parametrize(("text", "words"), OTHERS)
+def test_other_texts_are_not_answered(
+    text: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "pasted.txt"
+    path.write_text(text)
+    code, found = answer([str(path)], capsys)
+    assert words in found
+    assert code == 2
 
 
 def test_dumps_are_not_taken_for_pasted_texts() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib import import_module
+from shlex import quote
 from typing import Final
 
 import click
@@ -66,6 +67,8 @@ _ANSWERS: Final[dict[PastedKind, str]] = {
 
 _WITH_CHIP: Final = frozenset(("cost-analysis",))
 """Kinds whose answer has times on a chip."""
+_MEASURED: Final = frozenset(("kernel-times", "operation-times", "execution-profile"))
+"""Kinds with measured times, which `hlo profile` answers although they are not traces."""
 _MESSAGES: Final = frozenset(each.kind for each in ENVELOPES if not each.is_document) - {
     "out-of-memory",
     "compiler-error",
@@ -87,16 +90,23 @@ def answer_error(error: HloError, context: click.Context) -> int:
 
     `context` is that of the command, whose options select the output. Other errors are raised again.
     """
-    name = context.info_name or ""
+    name, first = context.info_name or "", error
     if name == "profile":
         error = _in_place_of_a_trace(error, context.params.get("arguments") or ())
+        if isinstance(error, PastedTextError) and error.pasted.kind not in _MEASURED:
+            raise _no_trace_error(error.pasted)
     if not isinstance(error, PastedTextError) or error.pasted.kind not in _ANSWERS or "columns" not in context.params:
         raise error
     output, _ = io_of(dict(context.params), writes=_OF_MODULES)
     if output.format in _OF_MODULES:
         raise HloError(f"{error.diagnostic.message}, so it cannot be written as {output.format}", hint=_WITHOUT_FORMAT)
     chip = context.params.get("chip") if error.pasted.kind in _WITH_CHIP else None
-    report = _report_of(replace(error.pasted, chip=chip or ""))
+    try:
+        report = _report_of(replace(error.pasted, chip=chip or ""))
+    except HloError:
+        if name == "profile":
+            raise first from None
+        raise
     limit = context.params.get("limit")
     if limit and report.numbers.get("total_bytes") is not None:
         return _write_limited(report, str(limit), output)
@@ -131,6 +141,12 @@ def _in_place_of_a_trace(error: HloError, arguments: Sequence[str]) -> HloError:
     except HloError:
         return error
     return error
+
+
+def _no_trace_error(pasted: PastedText) -> HloError:
+    """The error for a text of a known kind without measured times, with the command that explains it."""
+    hint = f"to explain it, run `hlo {quote(pasted.name)}`; to record a trace, see `hlo help profiles`"
+    return HloError(f"{pasted.name} is {NOUNS[pasted.kind]}, not a profiler's trace", hint=hint)
 
 
 def _is_trace(path: str) -> bool:

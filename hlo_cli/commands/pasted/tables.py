@@ -65,24 +65,18 @@ def _bytes_of(shape: str) -> int | None:
 
 # --- cost analysis ---
 
-_COST: Final = lazy_regex(
-    r"['\"]([\w ]+?(?:\d*\{[\d,]*\}"
-    r"|out\{[\d,]*\})?)['\"]\s*:\s*(-?\d[\d.]*(?:[eE][+-]?\d{1,18})?)"
+_TOKEN: Final = lazy_regex(r"(?:'([^'\n]*)'|\"([^\"\n]*)\")(?:\s*(:)\s*(-?\d[\d.]*(?:[eE][+-]?\d{1,18})?)?)?|[{}]")
+_COST_KEY: Final = lazy_regex(
+    r"flops|transcendentals|optimal_seconds|(?:bytes accessed|utilization)(?: ?(?:operand )? ?\d*| ?out(?:put)?)"
+    r"(?: ?\{[\d, ]*\})?"
 )
-_QUOTED: Final = lazy_regex(r"'[^'\n]*'|\"[^\"\n]*\"")
+"""Keys of HloCostAnalysis (hlo_cost_analysis.cc); older: `bytes accessed operand 0 {}`."""
+_FEWEST_COSTS: Final = 2
+"""A program has at least flops or transcendentals besides its bytes, or the bytes of an operand or a result."""
 
 
 def _cost_analysis(pasted: PastedText) -> Report | None:
-    dicts = list[dict[str, float]]()
-    end = 0
-    for match in _COST.finditer(pasted.text):
-        between = _QUOTED.sub("", pasted.text[end : match.start()])
-        if not dicts or match[1] in dicts[-1] or "{" in between or "}" in between:
-            dicts.append({})
-        end = match.end()
-        if (value := _number(match[2])) is not None:
-            dicts[-1][match[1]] = value
-    dicts = [each for each in dicts if "flops" in each or "bytes accessed" in each]
+    dicts = _cost_dicts(pasted.text)
     if not dicts:
         return None
     costs = max(dicts, key=lambda each: each.get("flops", 0))
@@ -117,6 +111,31 @@ def _cost_analysis(pasted: PastedText) -> Report | None:
         notes=[f"the text has {len(dicts)} cost analyses; this is the largest"] if len(dicts) > 1 else [],
         next=("hlo help cost",),
     )
+
+
+def _cost_dicts(text: str) -> list[dict[str, float]]:
+    """The cost analyses in a text: dictionaries with keys of XLA's, at least one besides flops, and no other keys.
+
+    >>> _cost_dicts("[{'flops': 8.0, 'bytes accessed': 4.0}, {'flops': 9.0, 'layers': 2}, {'flops': 7.0}]")
+    [{'flops': 8.0, 'bytes accessed': 4.0}]
+    """
+    found, opened = list[dict[str, float]](), [dict[str, float | None]()]
+    closed = list[dict[str, float | None]]()
+    for match in _TOKEN.finditer(text):
+        if match[0] == "{":
+            opened.append({})
+        elif match[0] == "}":
+            closed.append(opened.pop() if len(opened) > 1 else opened[0])
+            opened[0] = {} if len(opened) == 1 else opened[0]
+        elif match[3]:
+            key = match[1] if match[1] is not None else match[2]
+            opened[-1][key] = _number(match[4]) if match[4] else None
+    for each in (*closed, *reversed(opened)):
+        costs = {key: value for key, value in each.items() if value is not None}
+        is_whole = bool(costs) and len(costs) == len(each) and all(_COST_KEY.fullmatch(key) for key in costs)
+        if is_whole and len(costs) >= _FEWEST_COSTS and set(costs) - {"flops", "optimal_seconds"}:
+            found.append(costs)
+    return found
 
 
 def _flop_words(flops: float) -> str:

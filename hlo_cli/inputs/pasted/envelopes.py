@@ -331,8 +331,10 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
     Envelope(
         "cost-analysis",
         "a cost analysis",
-        ("bytes accessed", "'flops'", '"flops"'),
-        _words(r"['\"]bytes accessed(?:\w*\{\})?['\"]\s*:|['\"]flops['\"]\s*:\s*-?[\d.]"),
+        ("bytes accessed", "transcendentals", "utilization"),
+        _words(
+            r"['\"](?:bytes accessed[^'\"\n]{0,40}|transcendentals|utilization ?\w{0,20}\{[\d,]*\})['\"]\s*:\s*-?\d"
+        ),
         is_document=True,
     ),
     Envelope(
