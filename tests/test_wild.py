@@ -243,6 +243,23 @@ def test_other_commands_answer_too(
     assert found == code
 
 
+def test_times_of_one_table_share_a_unit(capsys: pytest.CaptureFixture[str]) -> None:
+    _, text = answer([str(WILD / "xla_execution_profile.txt")], capsys)
+    assert "measured possible share µs µs %" in text
+
+
+def test_a_false_alarm_names_no_page(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "hlo help sharding" in answer([str(WILD / "stuck.txt")], capsys)[1]
+    assert "hlo help" not in answer([str(WILD / "unstuck.txt")], capsys)[1]
+
+
+def test_advice_on_several_flags_is_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    """At 80 columns: it is in sentences, which wrap, with the name of its flag."""
+    _, text = answer([str(WILD / "flag_removed.txt")], capsys)
+    assert "…" not in text
+    assert "--xla_gpu_enable_async_all_gather: Asynchronous collectives are on by default" in text
+
+
 def _log(prefix: str, text: str) -> str:
     return "".join(f"{prefix}{line}\n" for line in text.rstrip("\n").split("\n"))
 

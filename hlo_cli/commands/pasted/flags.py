@@ -34,7 +34,7 @@ _FLAG: Final = lazy_regex(rf"(?P<dashes>[{_HYPHENS}]*)(?P<name>[A-Za-z]\w*)(?:=(
 _COLUMNS: Final = (
     Column("flag", "flag", "name", role="name"),
     Column("status", "status"),
-    Column("help", "what to do"),
+    Column("help", "what to do", person=False),
 )
 
 
@@ -65,7 +65,6 @@ def report_of(pasted: PastedText) -> Report:
     if not verdicts:
         raise HloError(f"{pasted.name} names no flag", hint="paste the complete message")
     rows = tuple((each.flag, each.status, each.help) for each in verdicts)
-    advice = list(dict.fromkeys(each.help for each in verdicts))
     notes = []
     if any(each.status in ("removed", "unknown", "not in this release") for each in verdicts):
         notes.append(
@@ -76,10 +75,18 @@ def report_of(pasted: PastedText) -> Report:
         _answer(verdicts),
         means=("XLA ends the process if XLA_FLAGS has a flag that it does not know.",) if "XLA_FLAGS" in text else (),
         tables=(Table("refused_flags", _COLUMNS, rows, noun="flags", person=len(rows) > 1),),
-        advice=advice,
+        advice=tuple(_advice(verdicts)),
         numbers={"flags": len(verdicts), "flag": verdicts[0].flag, "status": verdicts[0].status},
         notes=notes,
     )
+
+
+def _advice(verdicts: list[_Verdict]) -> Iterator[str]:
+    """What to do about each flag, which is named if there are others: sentences wrap, cells of a table do not."""
+    for help in dict.fromkeys(each.help for each in verdicts):
+        flags = [each.flag for each in verdicts if each.help == help]
+        is_named = len(verdicts) == 1 or all(flag.lstrip(_HYPHENS) in help for flag in flags)
+        yield help if is_named else f"{', '.join(flags)}: {help}"
 
 
 def _answer(verdicts: list[_Verdict]) -> str:

@@ -378,7 +378,7 @@ _PROFILED: Final = lazy_regex(
 _BANDWIDTH: Final = lazy_regex(r"(\d{1,15}(?:\.\d{1,9})?)\s?(B|KiB|MiB|GiB|TiB)/s")
 _PROFILE_COLUMNS: Final = (
     Column("seconds", "measured", "seconds"),
-    Column("optimal_seconds", "possible", "seconds"),
+    Column("optimal_seconds", "possible", "seconds", like="seconds"),
     Column("share", "share", "percent"),
     Column("rate", "memory traffic"),
     Column("instruction", "instruction", "name", role="name"),
