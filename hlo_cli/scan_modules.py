@@ -17,7 +17,6 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.each import ModuleRef, list_modules, read_module_ref
 from hlo_cli.inputs.input import Input
 from hlo_cli.inputs.parallel import DEFAULT_TIMEOUT, in_order
-from hlo_cli.inputs.pasted.text import PastedTextError
 from hlo_cli.ir.module import Module
 from hlo_cli.read_input import read_input
 from hlo_cli.source import Diagnostic, HloError, Source, internal_error, print_traceback
@@ -164,7 +163,7 @@ class Reader(Generic[Answer]):
         try:
             inputs = read_module_ref(piece)
         except (HloError, OSError, MemoryError) as error:
-            if self.raises_text and isinstance(error, PastedTextError):
+            if self.raises_text and _can_be_explained(error):
                 raise
             return (
                 ScanResult(piece.path, problem=_in_a_line(error), errors=_excerpts(error, None), remark=piece.remark),
@@ -198,6 +197,13 @@ class _ReaderAnywhere(Generic[Answer]):
 
     def __call__(self, piece: ModuleRef) -> tuple[ScanResult[Answer], ...] | ModuleRef:
         return piece if piece.path == "-" else self.reader(piece)
+
+
+def _can_be_explained(error: Exception) -> bool:
+    """Whether an error is about a text of a known kind that is not a module."""
+    from hlo_cli.inputs.pasted.text import PastedTextError  # not needed for dumps
+
+    return isinstance(error, PastedTextError)
 
 
 def remarks_of(found: Iterable[ScanResult[Answer]]) -> tuple[Diagnostic, ...]:

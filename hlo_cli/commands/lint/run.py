@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Final
 from hlo_cli.commands.shared.chips import time_notes
 from hlo_cli.commands.shared.compiler_memory import attach_compiler_assignment
 from hlo_cli.commands.shared.io_options import InputOptions
-from hlo_cli.commands.shared.load import Loaded
-from hlo_cli.commands.shared.per_module import map_inputs
+from hlo_cli.commands.shared.per_module import devices_of, map_inputs, notes_on_devices
 from hlo_cli.commands.shared.selection import Many
-from hlo_cli.commands.shared.stage_notes import devices_together, partition_notes_on
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.files import STDIN
 from hlo_cli.inputs.input import Input
@@ -31,6 +29,7 @@ if TYPE_CHECKING:
     from hlo_cli.analysis.query.assertions import AssertionResult
     from hlo_cli.commands.lint.assertions import AssertionOutcome
     from hlo_cli.commands.lint.golden import GoldenModules
+    from hlo_cli.commands.shared.load import Loaded
     from hlo_cli.ir.assertion import Expectation
 
 _PART: Final = "this is part of a module; rules that require the whole module are skipped"
@@ -134,7 +133,7 @@ def _collect(results: Iterable[ScanResult[_ModuleResult]]) -> LintResult:
         tuple(found),
         tuple(outcomes),
         tuple(errors),
-        (*partition_notes_on(devices), *about_times, *notes),
+        (*notes_on_devices(devices), *about_times, *notes),
         tuple(modules),
         tuple(parts),
     )
@@ -189,7 +188,7 @@ class _ModuleLinter:
             module.instruction_count,
             module.is_part,
             time_notes(self.chip, module) if self.chip is not None else (),
-            devices_together(Loaded(module, given)),
+            devices_of(module, given),
         )
 
 

@@ -7,10 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from hlo_cli.analysis.query.module_summary import SummaryValue, module_summary
 from hlo_cli.commands.shared.io_options import InputOptions, OutputOptions
-from hlo_cli.commands.shared.load import Loaded
-from hlo_cli.commands.shared.per_module import Rows, finish_each, map_inputs
+from hlo_cli.commands.shared.per_module import Rows, devices_of, finish_each, map_inputs
 from hlo_cli.commands.shared.selection import Many
-from hlo_cli.commands.shared.stage_notes import devices_together
 from hlo_cli.inputs.input import Input
 from hlo_cli.ir.module import Module
 from hlo_cli.report.column import Column
@@ -98,4 +96,4 @@ def _next(
 
 def _overview(module: Module, given: Input) -> Mapping[str, SummaryValue]:
     """The numbers of a module, with that of the devices whose work it holds together."""
-    return {**module_summary(module), _DEVICES: devices_together(Loaded(module, given))}
+    return {**module_summary(module), _DEVICES: devices_of(module, given)}

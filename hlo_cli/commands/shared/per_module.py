@@ -14,6 +14,8 @@ from hlo_cli.commands.shared.selection import Many, no_module
 from hlo_cli.commands.shared.writing import write_report
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.dumps import parse_dump_name
+from hlo_cli.inputs.input import Input
+from hlo_cli.ir.module import Module
 from hlo_cli.render.progress import watched
 from hlo_cli.report.cell import UNKNOWN, Cell, Row
 from hlo_cli.report.column import Column
@@ -101,8 +103,6 @@ def finish_each(
     are the results as the report names them, if not by their paths.
     """
     failing = {each.path for each in found if each.answer is not None and rows.fails(each.answer)}
-    from hlo_cli.commands.shared.stage_notes import partition_notes_on
-
     table = _failing_first(_table(found if shown is None else shown, rows).sort(rows.by), failing)
     answers = [each.answer for each in found if each.answer is not None]
     problems = [Diagnostic("error", _named(each.path, each.problem)) for each in found if each.problem]
@@ -118,7 +118,7 @@ def finish_each(
         parts=(table,),
         next=_next(command, table) if next is None else tuple(next),
         notes=(
-            *partition_notes_on([rows.devices(each) for each in answers]),
+            *notes_on_devices([rows.devices(each) for each in answers]),
             *remarks_of(found if shown is None else shown),
         ),
     )
@@ -128,6 +128,31 @@ def finish_each(
         report, output, (*problems, *findings), read=f"{format_count(len(answers), 'modules')} {verb} read"
     )
     return code if problems else int(any(map(rows.fails, answers)))
+
+
+def devices_of(module: Module, given: Input) -> int:
+    """The number of devices whose work a module holds together; one with a schedule is partitioned, which comes first.
+
+    >>> from hlo_cli import parse_module
+    >>> module = parse_module("HloModule m, num_partitions=8  ENTRY e { ROOT p = f32[8] parameter(0) }")
+    >>> devices_of(module, Input(module.source, None))
+    8
+    """
+    if module.is_scheduled:
+        return 1
+    from hlo_cli.commands.shared.load import Loaded  # neither is needed by the dumps that most people have
+    from hlo_cli.commands.shared.stage_notes import devices_together
+
+    return devices_together(Loaded(module, given))
+
+
+def notes_on_devices(devices: Sequence[int]) -> tuple[Diagnostic, ...]:
+    """The notes on modules that are not partitioned yet; `devices` are those of each module."""
+    if max(devices, default=1) == 1:
+        return ()
+    from hlo_cli.commands.shared.stage_notes import partition_notes_on
+
+    return partition_notes_on(devices)
 
 
 def _named(path: str, problem: str) -> str:
