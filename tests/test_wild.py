@@ -318,6 +318,12 @@ ENTRY %main.2 (p.0: f32[40]) -> f32[40] {
   ROOT %cosine.1 = f32[40]{0} cosine(f32[40]{0} %p.0)
 }
 """
+REDUCER = """%0 = "stablehlo.reduce_scatter"(%arg0) <{scatter_dimension = 0 : i64}> ({
+^bb0(%a: tensor<f32>, %b: tensor<f32>):
+  OPERATIONS
+  stablehlo.return %1 : tensor<f32>
+}) : (tensor<4xf32>) -> tensor<2xf32>
+"""
 VARIANTS: tuple[tuple[str, str], ...] = (
     (
         (
@@ -420,6 +426,58 @@ VARIANTS: tuple[tuple[str, str], ...] = (
         "INTERNAL: CUDA error: Failed to end stream capture: CUDA_ERROR_STREAM_CAPTURE_INVALIDATED: operation failed",
         "The GPU runtime reports CUDA_ERROR_STREAM_CAPTURE_INVALIDATED: operation failed",
     ),
+    (
+        "Unknown flags in XLA_FLAGS: \u201c--xla_dump_to=d\u201d",
+        "has a quotation mark, which XLA takes for a part of it",
+    ),
+    ('{"msg": "Unknown flag in XLA_FLAGS: --xla_dump_hlo_as_txt"}', "the nearest is --xla_dump_hlo_as_text"),
+    ("Unknown flags in XLA_FLAGS: = true", "=, true (no flag)"),
+    (
+        "Unknown flags in XLA_FLAGS: --xla_dump_to=/t,--xla_dump_hlo_as_text",
+        "is several flags with commas between them",
+    ),
+    ("{'flops': -1.0, 'bytes accessed': 4096.0}", "unknown flop (−1: a custom call), 4 KiB accessed"),
+    (
+        "Executable(jit_f) expected parameter 1 of size 8 (f32[2]{0}) but got buffer with incompatible size 4 (f32[2]{0})",
+        "Argument 1 of jit_f does not fit: 4 bytes, compiled for 8",
+    ),
+    (
+        (
+            "INVALID_ARGUMENT: Attempt to donate the same buffer twice in Execute() (flattened argument 3, replica 0, "
+            "partition 0, first use: 1)."
+        ),
+        "donates the same array as arguments 1 and 3",
+    ),
+    (
+        (
+            "Failed to launch ROCm kernel: loop_fusion_2; block dims: 256x1x1; grid dims: 4x1x1; shared memory size: 0: "
+            "hipError_t(700)"
+        ),
+        "an access outside of memory (hipErrorIllegalAddress, 700)",
+    ),
+    (
+        (
+            "Failed to launch CUDA kernel: fusion_9; block dims: 64x1x1; grid dims: 4x1x1; shared memory size: 300000: "
+            "CUDA_ERROR_INVALID_VALUE: invalid argument"
+        ),
+        "It requests 300,000 bytes of shared memory; a block has 232,448 at most.",
+    ),
+    (
+        (
+            "E 9 cuda_dnn.cc:522] Loaded runtime CuDNN library: 8.9.2 but source was compiled with: 9.1.0.  CuDNN library "
+            "needs to have matching major version and equal or higher minor version."
+        ),
+        "cuDNN 8.9.2 is loaded, but XLA was compiled with 9.1.0",
+    ),
+    ("INTERNAL: CUDNN_STATUS_EXECUTION_FAILED in cuda_dnn.cc(5120)", "The status alone does not show the cause"),
+    (REDUCER.replace("OPERATIONS", "%1 = stablehlo.divide %a, %b : tensor<f32>"), "by divide, which XLA:GPU does not"),
+    (
+        REDUCER.replace(
+            "OPERATIONS",
+            "%1 = stablehlo.convert %a : (tensor<bf16>) -> tensor<f32>\n%2 = stablehlo.add %1, %b : tensor<f32>",
+        ),
+        "a reduce-scatter by add The text",
+    ),
     ("Unknown flag in XLA_FLAGS: --xla_dump_hlo_as_txt", "the nearest is --xla_dump_hlo_as_text"),
     ("ERROR: Unknown command line flag 'xla_gpu_autotune_level'", "it belongs in XLA_FLAGS, not in LIBTPU_INIT_ARGS"),
     ("Couldn't interpret value yes for flag xla_gpu_autotune_level.", "does not take the value yes"),
@@ -509,6 +567,7 @@ OTHERS: tuple[tuple[str, str], ...] = (
     ('{"model": "resnet", "flops": 4100000000, "params": 25600000}', "is JSON, not HLO"),
     ('[{"name": "fusion.1", "flops": 12.0, "bytes accessed": 48.0, "time_us": 3.1}]', "is JSON, not HLO"),
     ("{'flops': 1000.0}", "no HLO found"),
+    ("ValueError: the batch axis of size 16 must be divisible by the mesh axis 8", "no HLO found"),
 )
 """Texts that only look like a kind."""
 

@@ -81,7 +81,10 @@ def _cost_analysis(pasted: PastedText) -> Report | None:
         return None
     costs = max(dicts, key=lambda each: each.get("flops", 0))
     flops, moved = costs.get("flops"), costs.get("bytes accessed")
-    words = [f"{_flop_words(flops)}"] if flops is not None else []
+    is_unknown = flops is not None and flops < 0  # HloCostAnalysis has -1 for a custom call
+    flops = None if is_unknown else flops
+    words = ["unknown flop (−1: a custom call)"] if is_unknown else []
+    words += [_flop_words(flops)] if flops is not None else []
     words += [f"{format_bytes(round(moved))} accessed"] if moved is not None else []
     intensity = flops / moved if flops is not None and moved else None
     words += (
@@ -750,7 +753,7 @@ def _bits(name: str) -> int:
 
 # --- StableHLO in generic form ---
 
-_STABLEHLO: Final = lazy_regex(r"\"stablehlo\.(\w+)\"")
+_STABLEHLO: Final = lazy_regex(r"(?<![#!\w.])\"?stablehlo\.(\w+)\"?(?=[ (])")
 _REDUCER: Final = lazy_regex(r"\"stablehlo\.(reduce_scatter|all_reduce|reduce|reduce_window)\"\([^)\n]*\)[^\n]*\(\{")
 _COLLECTIVE: Final = ("reduce_scatter", "all_reduce")
 _REDUCTIONS: Final = {
@@ -769,10 +772,11 @@ def _stablehlo(pasted: PastedText) -> Report | None:
         return None
     reducers = list(_reducers(pasted.text))
     for _, inner in reducers:
-        operations[inner] -= 1
+        operations.subtract(inner)
     rows = tuple((name.replace("_", "-"), count) for name, count in operations.most_common() if count > 0)
-    found = [f"a {name.replace('_', '-')} by {inner}" for name, inner in reducers]
-    refused = [(name, inner) for name, inner in reducers if name in _COLLECTIVE and inner not in _REDUCTIONS]
+    named = [(name, found[0]) for name, inner in reducers if len(found := [e for e in inner if e != "convert"]) == 1]
+    found = [f"{'an' if name[0] in 'aeiou' else 'a'} {name.replace('_', '-')} by {inner}" for name, inner in named]
+    refused = [(name, inner) for name, inner in named if name in _COLLECTIVE and inner not in _REDUCTIONS]
     listed = ", ".join(found) if found else ", ".join(f"{count} {name}" for name, count in rows[:4])
     words = ""
     if refused:
@@ -780,12 +784,7 @@ def _stablehlo(pasted: PastedText) -> Report | None:
     return text_report(
         pasted,
         f"StableHLO of {format_count(sum(count for _, count in rows), 'operations')}: {listed}{words}",
-        means=(
-            (
-                "The text is StableHLO in generic form, not HLO; each operation converts to the HLO "
-                "instruction of its name."
-            ),
-        ),
+        means=(("The text is StableHLO, not HLO; each operation converts to the HLO instruction of its name."),),
         tables=(
             Table(
                 "stablehlo_operations",
@@ -804,9 +803,12 @@ def _stablehlo(pasted: PastedText) -> Report | None:
     )
 
 
-def _reducers(text: str) -> Iterator[tuple[str, str]]:
-    """Each operation with a reducer, and the first operation of the reducer."""
+def _reducers(text: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Each operation with a reducer, and the operations of the reducer but for conversions of types."""
     for match in _REDUCER.finditer(text):
-        inner = _STABLEHLO.search(text, match.end())
-        if inner is not None:
-            yield match[1], inner[1]
+        inner = list[str]()
+        for each in _STABLEHLO.finditer(text, match.end()):
+            if each[1] == "return":
+                break
+            inner.append(each[1])
+        yield match[1], tuple(inner)
