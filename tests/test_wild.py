@@ -431,6 +431,26 @@ VARIANTS: tuple[tuple[str, str], ...] = (
         "has a quotation mark, which XLA takes for a part of it",
     ),
     ('{"msg": "Unknown flag in XLA_FLAGS: --xla_dump_hlo_as_txt"}', "the nearest is --xla_dump_hlo_as_text"),
+    (
+        "Unknown flags in XLA_FLAGS: '--xla_dump_to=d --xla_dump_hlo_as_text'",
+        "'--xla_dump_to=d --xla_dump_hlo_as_text' has a",
+    ),
+    (
+        "Buffer passed to Execute() as argument 2 to replica 0 has been deleted or donated.",
+        "reads an array (argument 2) that was deleted",
+    ),
+    (
+        (
+            "* kwargs['y'] of shape int32[12], where kwargs['y'] is bound to g's parameter 'y', corresponds to in_specs['y'] of "
+            "value PartitionSpec('z',), which maps array axis 0 (of size 12) to mesh axes ('z',) (of total size 8), but 8 does "
+            "not evenly divide 12"
+        ),
+        "kwargs['y'] y (int32[12]): axis 0 (12) is not divisible by 8",
+    ),
+    (
+        "Some donated buffers were not usable: ShapedArray(float32[8,8]), ShapedArray(float32[8]), ShapedArray(s8[2]).",
+        "3 donated arguments (290 bytes in all)",
+    ),
     ("Unknown flags in XLA_FLAGS: = true", "=, true (no flag)"),
     (
         "Unknown flags in XLA_FLAGS: --xla_dump_to=/t,--xla_dump_hlo_as_text",

@@ -173,12 +173,14 @@ def _difference(expected: Shape, actual: Shape) -> str:
 
 _DELETED: Final = lazy_regex(r"[Aa]rray has been deleted with shape=(?P<shape>[a-z]\w*\[[\d,]*\])")
 
+_PASSED: Final = lazy_regex(r"passed to Execute\(\) as argument (?P<number>\d{1,18})")
 _TWICE: Final = lazy_regex(r"flattened argument (?P<second>\d{1,18}),[^()]{0,80}first use: (?P<first>\d{1,18})")
 
 
 def _donated_argument(pasted: PastedText, text: str) -> Report | None:
     shape = _DELETED.search(text)
     name = f" {shape['shape']}" if shape else ""
+    name += f" (argument {number['number']})" if (number := _PASSED.search(text)) else ""
     if re.search(r"donate the same buffer twice|same buffer[^.]{0,40}donat", text):
         twice = _TWICE.search(text)
         name += f" as arguments {twice['first']} and {twice['second']}" if twice else " twice"
@@ -441,7 +443,8 @@ _TILED: Final = lazy_regex(
     r"size is (?P<size>\d{1,18})"
 )
 _MAPPED: Final = lazy_regex(
-    r"args(?P<path>\S*) of shape (?P<shape>\w+\[[\d,]*\])\S*(?:,? where [^,]*? is bound to [^,']*?'?s? "
+    r"\b(?P<given>(?:kw)?args)(?P<path>\S*) of shape (?P<shape>\w+\[[\d,]*\])\S*"
+    r"(?:,? where [^,]*? is bound to [^,']*?'?s? "
     r"parameter '(?P<name>[^']+)',?"
     r"|,? where [^,]*,)?,? corresponds to in_specs\S* of value (?P<spec>\w*\(.*?\)), which maps array "
     r"axis (?P<dimension>\d{1,18}) "
@@ -479,7 +482,11 @@ def _indivisible(pasted: PastedText, text: str) -> Report | None:
     if not named and dimension is not None and dimension < len(spec):
         named = spec[dimension]
     axes = tuple(axis for axis in named if axis in mesh) if mesh else named
-    label = f"args{fields['path'].rstrip(',')} {fields['name'] or ''}".rstrip() if fields.get("shape") else ""
+    label = (
+        f"{fields.get('given')}{fields['path'].rstrip(',')} {fields['name'] or ''}".rstrip()
+        if fields.get("shape")
+        else ""
+    )
     word = "axis" if label else "dimension"
     key_path = _KEY_PATH.search(text)
     where = f"{word} {dimension} ({size:,})" if dimension is not None else f"a dimension of size {size:,}"
@@ -528,7 +535,7 @@ _MAPPED_COLUMNS: Final = (
 def _mapped_table(found: Sequence[re.Match[str]]) -> Table:
     rows = tuple(
         (
-            f"args{each['path'].rstrip(',')}",
+            f"{each['given']}{each['path'].rstrip(',')}",
             each["name"],
             each["shape"],
             int(each["dimension"]),

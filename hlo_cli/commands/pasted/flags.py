@@ -111,6 +111,9 @@ def _unknown(text: str) -> Iterator[_Verdict]:
     for match in _UNKNOWN.finditer(text):
         flags = _NOT_FLAGS.sub("", _END_OF_STRING.split(match["flags"])[0]).strip()
         is_absl = "command line" in match[0]  # absl names the flag without its hyphens
+        if not is_absl and flags[:1] in tuple(_QUOTES):
+            yield _verdict(flags, match["variable"] or "")  # the flags up to the other mark are not separate ones
+            continue
         for word in (flags.replace("'", " ").replace('"', " ") if is_absl else flags).split():
             given = word.strip(",;.")
             given = given if given[:1] in _QUOTES else given.rstrip(_QUOTES + ",;.")

@@ -65,7 +65,9 @@ def _donation(pasted: PastedText) -> Report | None:
     )
     known = [size for size, _, _ in rows if size is not None]
     sizes = [size for aval in avals if (size := _bytes_of(aval)) is not None]
-    listed = f"{' and '.join(f'{size:,}' for size in sizes) if len(sizes) <= 2 else f'{sum(sizes):,} in all'} bytes"
+    listed = (
+        f"{' and '.join(f'{size:,}' for size in sizes)} bytes" if len(sizes) <= 2 else f"{sum(sizes):,} bytes in all"
+    )
     if len(sizes) < len(avals):
         listed = f"{f'{listed}, ' if sizes else ''}{len(avals) - len(sizes):,} of unknown size"
     number = format_count(len(avals), "donated arguments")
