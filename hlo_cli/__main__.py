@@ -5,13 +5,11 @@ from __future__ import annotations
 import os
 import sys
 
+from hlo_cli._version import INTERRUPTED
+
 TYPE_CHECKING = False  # importing typing would cost as much as starting Python
 if TYPE_CHECKING:
     from typing import Final
-
-_INTERRUPTED: Final = 130
-"""What a shell makes of SIGINT: 128 and the number of the signal."""
-
 
 _WAITING: Final = "8"
 """After 2^8 cycles, threads of OpenBLAS sleep: by default they spin for 2^26 cycles after each product of numpy, which
@@ -27,13 +25,13 @@ def main() -> int:
 
         return run()
     except KeyboardInterrupt:
-        os._exit(_INTERRUPTED)
+        os._exit(INTERRUPTED)
 
 
 def _end_quietly(unraisable: sys.UnraisableHookArgs) -> None:
     """Ends the process for Ctrl-C in a callback, where Python shows the exception and goes on."""
     if issubclass(unraisable.exc_type, KeyboardInterrupt):
-        os._exit(_INTERRUPTED)
+        os._exit(INTERRUPTED)
     sys.__unraisablehook__(unraisable)
 
 

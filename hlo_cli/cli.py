@@ -11,7 +11,7 @@ import io
 import os
 import sys
 
-from hlo_cli._version import __version__
+from hlo_cli._version import INTERRUPTED, __version__
 
 TYPE_CHECKING = False  # importing typing would cost as much as starting Python
 if TYPE_CHECKING:
@@ -60,9 +60,6 @@ QUESTIONS: Final = (
 
 COMPLETION_VARIABLE: Final = "_HLO_COMPLETE"
 
-_INTERRUPTED: Final = 130
-"""What a shell makes of SIGINT: 128 and the number of the signal."""
-
 _LONGEST_COMMAND: Final = 300
 """Characters of the command in the line about an internal error; a pasted text may be an argument."""
 
@@ -83,7 +80,7 @@ def main(arguments: Sequence[str] | None = None, *, standalone: bool = True) -> 
     except BrokenPipeError:
         code = 0
     except KeyboardInterrupt:
-        code = _INTERRUPTED
+        code = INTERRUPTED
     except MemoryError:
         code = _print_error("out of memory")
     except OSError as error:

@@ -101,15 +101,17 @@ def map_modules(
     jobs: int = 1,
     strict: bool = False,
     timeout: float | None = None,
+    raises_text: bool = False,
 ) -> Iterator[ScanResult[Answer]]:
     """The result of `ask` for every module in the pieces, in their order.
 
-    With several jobs, or a `timeout` in seconds for each piece, `ask` and its answers are pickled.
+    With several jobs, or a `timeout` in seconds for each piece, `ask` and its answers are pickled. With `raises_text`,
+    which requires a single process, PastedTextError is raised for a text that can be explained.
 
     >>> list(map_modules([], lambda module, input: module.name))
     []
     """
-    reader = Reader(ask, strict)
+    reader = Reader(ask, strict, raises_text)
 
     def lost(piece: ModuleRef) -> tuple[ScanResult[Answer], ...]:
         return _without_answer(piece, "worker process died, possibly out of memory")
@@ -154,12 +156,15 @@ class Reader(Generic[Answer]):
 
     ask: Ask[Answer]
     strict: bool
+    raises_text: bool = False
     unswept: int = 0
 
     def __call__(self, piece: ModuleRef) -> tuple[ScanResult[Answer], ...]:
         try:
             inputs = read_module_ref(piece)
         except (HloError, OSError, MemoryError) as error:
+            if self.raises_text and _can_be_explained(error):
+                raise
             return (
                 ScanResult(piece.path, problem=_in_a_line(error), errors=_excerpts(error, None), remark=piece.remark),
             )
@@ -192,6 +197,13 @@ class _ReaderAnywhere(Generic[Answer]):
 
     def __call__(self, piece: ModuleRef) -> tuple[ScanResult[Answer], ...] | ModuleRef:
         return piece if piece.path == "-" else self.reader(piece)
+
+
+def _can_be_explained(error: Exception) -> bool:
+    """Whether an error is about a text of a known kind that is not a module."""
+    from hlo_cli.inputs.pasted.text import PastedTextError  # not needed for dumps
+
+    return isinstance(error, PastedTextError)
 
 
 def remarks_of(found: Iterable[ScanResult[Answer]]) -> tuple[Diagnostic, ...]:

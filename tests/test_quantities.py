@@ -334,7 +334,17 @@ NOT_PARTITIONED: Final = "not partitioned: upper bound, work ÷ 8 at best"
 
 
 @pytest.mark.parametrize(
-    "command", ["memspace", "schedule", "schedule --chip h100", "fuse --cost", "fuse --chip h100", "report --chip h100"]
+    "command",
+    [
+        "parse",
+        "lint --exit-zero",
+        "memspace",
+        "schedule",
+        "schedule --chip h100",
+        "fuse --cost",
+        "fuse --chip h100",
+        "report --chip h100",
+    ],
 )
 def test_work_of_all_devices_is_said_to_be(command: str, tmp_path: Path) -> None:
     """In every command in the same words, also in an index; the partitioned program of one device gets no note."""
@@ -348,6 +358,16 @@ def test_work_of_all_devices_is_said_to_be(command: str, tmp_path: Path) -> None
         out, err, code = run(line, folder=tmp_path, settings=ENVIRONMENT)
         assert code == 0
         assert (NOT_PARTITIONED in out + err) == expected, (line, out, err)
+
+
+def test_the_order_of_the_text_is_noted_once(tmp_path: Path) -> None:
+    """A page has the reports of several commands, and all assume it in the same words."""
+    path = tmp_path / "part.hlo"
+    path.write_text(WHOLE.replace("NAME", "main_spmd"))
+    _, err, _ = run(["report", str(path), "--verbose"], folder=tmp_path, settings=ENVIRONMENT)
+    assert [line for line in err.splitlines() if "not scheduled" in line] == [
+        "note: the module is not scheduled; using the order of the text"
+    ]
 
 
 @pytest.mark.parametrize("path", [dump.path for dump in compiled_dumps()], ids=lambda path: "/".join(path.parts[-3:-1]))

@@ -68,6 +68,24 @@ def test_other_programs_are_told_apart(tmp_path: Path, capsys: pytest.CaptureFix
     assert (answer["verdict"], answer["first_difference"]["instruction"]) == ("different", "r")
 
 
+def test_the_note_on_arguments_is_about_those_that_were_used(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A bound of 50 is reached by the numbers of a later set only, which are not standard normal."""
+    one, two = tmp_path / "one.hlo", tmp_path / "two.hlo"
+    head = "HloModule m\nENTRY e { p = f32[4] parameter(0)  "
+    constant = "c = f32[] constant(50)  b = f32[4] broadcast(c), dimensions={}  "
+    one.write_text(f"{head}{constant}ROOT r = f32[4] minimum(p, b) }}")
+    two.write_text(f"{head}ROOT r = f32[4] copy(p) }}")
+    assert run(str(one), "--against", str(two)) == 1
+    notes = capsys.readouterr().err
+    assert "results agree with the arguments made up with seed 0; these are of set " in notes
+    assert "made up with seed 1: large floats" in notes
+    assert "standard normal" not in notes
+    assert run(str(one), "--against", str(one)) == 0
+    assert "floats standard normal, integers 0 to 3, and in 7 more sets other numbers" in capsys.readouterr().err
+
+
 def test_the_first_difference_is_shown_with_its_line_and_values(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -182,6 +182,21 @@ def answer(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[in
     return code, " ".join(f"{written.out} {written.err}".split())
 
 
+MEASURED = ("nsys_kernels.txt", "nsys_copies.txt", "nsys_sections.txt", "rocprof.csv", "xla_execution_profile.txt")
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_only_measured_times_are_answered_in_place_of_a_trace(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, text = answer(["profile", str(WILD / name)], capsys)
+    if name in MEASURED or name.startswith("hlo_stats"):
+        assert name == "rocprof.csv" or ANSWERS[name][0] in text
+        assert code == 0
+    else:
+        assert ", not a profiler's trace" in text
+        assert "run `hlo " in text
+        assert code == 2
+
+
 @pytest.mark.parametrize("name", ANSWERS)
 def test_a_text_is_answered_rightly(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     code, text = answer([str(WILD / name)], capsys)
@@ -202,6 +217,8 @@ def test_a_text_is_answered_rightly(name: str, capsys: pytest.CaptureFixture[str
         (["fuse", "cost_dict.txt", "--chip", "v5e"], 0, "bound by compute"),
         (["profile", "nsys_kernels.txt"], 0, "2 kernels, 28.3 ms"),
         (["profile", "decoded.xplane.pb"], 2, "not a trace any more: bytes were replaced by U+FFFD"),
+        (["profile", "rocprof.csv"], 0, "67% of 30.0 µs"),
+        (["profile", "nsys_api.txt"], 2, "is not a profiler trace"),
         (["parse", "nsys_api.txt"], 2, "no HLO found"),
         (["parse", "model_check.txt"], 2, "no HLO found"),
         (["parse", "numpy_print.txt"], 2, "no HLO found"),
@@ -211,16 +228,36 @@ def test_a_text_is_answered_rightly(name: str, capsys: pytest.CaptureFixture[str
         (["memspace", "hlo_then_stablehlo.md"], 0, "StableHLO"),
         (["lint", "hlo_then_stablehlo.md"], 0, "StableHLO"),
         (["lint", "hlo_then_cpp.txt"], 0, "line 7 is C++"),
-        (["lint", "memory_stats.txt"], 2, "is memory statistics of a program, not a module"),
+        (["lint", "memory_stats.txt"], 2, "is memory statistics of a program, not a module, so it cannot be checked"),
+        (["lint", "memory_stats.txt"], 2, "5,637,145,088 bytes"),
+        (["lint", "stablehlo_generic.mlir"], 1, "a reduce-scatter by subtract, which XLA:GPU does not support"),
+        (["lint", "stablehlo_generic.mlir", "--exit-zero"], 0, "reduce-scatter by subtract"),
+        (["lint", "memory_stats.txt", "cost_dict.txt"], 2, "No input could be checked; 2 inputs unreadable"),
     ],
 )
 def test_other_commands_answer_too(
     arguments: list[str], code: int, words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    command, name, *options = arguments
-    found, text = answer([command, str(WILD / name), *options], capsys)
+    found, text = answer([str(WILD / each) if (WILD / each).is_file() else each for each in arguments], capsys)
     assert words in text
     assert found == code
+
+
+def test_times_of_one_table_share_a_unit(capsys: pytest.CaptureFixture[str]) -> None:
+    _, text = answer([str(WILD / "xla_execution_profile.txt")], capsys)
+    assert "measured possible share µs µs %" in text
+
+
+def test_a_false_alarm_names_no_page(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "hlo help sharding" in answer([str(WILD / "stuck.txt")], capsys)[1]
+    assert "hlo help" not in answer([str(WILD / "unstuck.txt")], capsys)[1]
+
+
+def test_advice_on_several_flags_is_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    """At 80 columns: it is in sentences, which wrap, with the name of its flag."""
+    _, text = answer([str(WILD / "flag_removed.txt")], capsys)
+    assert "…" not in text
+    assert "--xla_gpu_enable_async_all_gather: Asynchronous collectives are on by default" in text
 
 
 def _log(prefix: str, text: str) -> str:
@@ -281,6 +318,12 @@ ENTRY %main.2 (p.0: f32[40]) -> f32[40] {
   ROOT %cosine.1 = f32[40]{0} cosine(f32[40]{0} %p.0)
 }
 """
+REDUCER = """%0 = "stablehlo.reduce_scatter"(%arg0) <{scatter_dimension = 0 : i64}> ({
+^bb0(%a: tensor<f32>, %b: tensor<f32>):
+  OPERATIONS
+  stablehlo.return %1 : tensor<f32>
+}) : (tensor<4xf32>) -> tensor<2xf32>
+"""
 VARIANTS: tuple[tuple[str, str], ...] = (
     (
         (
@@ -335,8 +378,12 @@ VARIANTS: tuple[tuple[str, str], ...] = (
         "Dimension 0 (6) is not divisible by 4 = x",
     ),
     (
-        '{"args": {"bytes accessed": 100}, "metrics": [{"flops": 10}]}',
-        "Cost analysis: 10 flop cost",
+        '{"name": "jit_f", "cost": {"flops": 10, "bytes accessed": 40, "bytes accessed0{}": 40}}',
+        "Cost analysis: 10 flop, 40 B accessed, 0.25 flop per byte",
+    ),
+    (
+        "{'utilization operand 0 {}': 1.0, 'bytes accessed operand 0 {}': 8.0, 'bytes accessed': 16.0, 'flops': 2.0}",
+        "Cost analysis: 2 flop, 16 B accessed",
     ),
     ("argument_size_in_bytes: 1024\noutput_size_in_bytes: 512\ntemp_size_in_bytes: 4096\n", "5.5 KiB (5,632 bytes)"),
     (
@@ -378,6 +425,78 @@ VARIANTS: tuple[tuple[str, str], ...] = (
     (
         "INTERNAL: CUDA error: Failed to end stream capture: CUDA_ERROR_STREAM_CAPTURE_INVALIDATED: operation failed",
         "The GPU runtime reports CUDA_ERROR_STREAM_CAPTURE_INVALIDATED: operation failed",
+    ),
+    (
+        "Unknown flags in XLA_FLAGS: \u201c--xla_dump_to=d\u201d",
+        "has a quotation mark, which XLA takes for a part of it",
+    ),
+    ('{"msg": "Unknown flag in XLA_FLAGS: --xla_dump_hlo_as_txt"}', "the nearest is --xla_dump_hlo_as_text"),
+    (
+        "Unknown flags in XLA_FLAGS: '--xla_dump_to=d --xla_dump_hlo_as_text'",
+        "'--xla_dump_to=d --xla_dump_hlo_as_text' has a",
+    ),
+    (
+        "Buffer passed to Execute() as argument 2 to replica 0 has been deleted or donated.",
+        "reads an array (argument 2) that was deleted",
+    ),
+    (
+        (
+            "* kwargs['y'] of shape int32[12], where kwargs['y'] is bound to g's parameter 'y', corresponds to in_specs['y'] of "
+            "value PartitionSpec('z',), which maps array axis 0 (of size 12) to mesh axes ('z',) (of total size 8), but 8 does "
+            "not evenly divide 12"
+        ),
+        "kwargs['y'] y (int32[12]): axis 0 (12) is not divisible by 8",
+    ),
+    (
+        "Some donated buffers were not usable: ShapedArray(float32[8,8]), ShapedArray(float32[8]), ShapedArray(s8[2]).",
+        "3 donated arguments (290 bytes in all)",
+    ),
+    ("Unknown flags in XLA_FLAGS: = true", "=, true (no flag)"),
+    (
+        "Unknown flags in XLA_FLAGS: --xla_dump_to=/t,--xla_dump_hlo_as_text",
+        "is several flags with commas between them",
+    ),
+    ("{'flops': -1.0, 'bytes accessed': 4096.0}", "unknown flop (−1: a custom call), 4 KiB accessed"),
+    (
+        "Executable(jit_f) expected parameter 1 of size 8 (f32[2]{0}) but got buffer with incompatible size 4 (f32[2]{0})",
+        "Argument 1 of jit_f does not fit: 4 bytes, compiled for 8",
+    ),
+    (
+        (
+            "INVALID_ARGUMENT: Attempt to donate the same buffer twice in Execute() (flattened argument 3, replica 0, "
+            "partition 0, first use: 1)."
+        ),
+        "donates the same array as arguments 1 and 3",
+    ),
+    (
+        (
+            "Failed to launch ROCm kernel: loop_fusion_2; block dims: 256x1x1; grid dims: 4x1x1; shared memory size: 0: "
+            "hipError_t(700)"
+        ),
+        "an access outside of memory (hipErrorIllegalAddress, 700)",
+    ),
+    (
+        (
+            "Failed to launch CUDA kernel: fusion_9; block dims: 64x1x1; grid dims: 4x1x1; shared memory size: 300000: "
+            "CUDA_ERROR_INVALID_VALUE: invalid argument"
+        ),
+        "It requests 300,000 bytes of shared memory; a block has 232,448 at most.",
+    ),
+    (
+        (
+            "E 9 cuda_dnn.cc:522] Loaded runtime CuDNN library: 8.9.2 but source was compiled with: 9.1.0.  CuDNN library "
+            "needs to have matching major version and equal or higher minor version."
+        ),
+        "cuDNN 8.9.2 is loaded, but XLA was compiled with 9.1.0",
+    ),
+    ("INTERNAL: CUDNN_STATUS_EXECUTION_FAILED in cuda_dnn.cc(5120)", "The status alone does not show the cause"),
+    (REDUCER.replace("OPERATIONS", "%1 = stablehlo.divide %a, %b : tensor<f32>"), "by divide, which XLA:GPU does not"),
+    (
+        REDUCER.replace(
+            "OPERATIONS",
+            "%1 = stablehlo.convert %a : (tensor<bf16>) -> tensor<f32>\n%2 = stablehlo.add %1, %b : tensor<f32>",
+        ),
+        "a reduce-scatter by add The text",
     ),
     ("Unknown flag in XLA_FLAGS: --xla_dump_hlo_as_txt", "the nearest is --xla_dump_hlo_as_text"),
     ("ERROR: Unknown command line flag 'xla_gpu_autotune_level'", "it belongs in XLA_FLAGS, not in LIBTPU_INIT_ARGS"),
@@ -461,6 +580,27 @@ def test_other_wordings(text: str, words: str, tmp_path: Path, capsys: pytest.Ca
     code, found = answer([str(path)], capsys)
     assert words in found
     assert code == 0
+
+
+OTHERS: tuple[tuple[str, str], ...] = (
+    ('{"args": {"bytes accessed": 100}, "metrics": [{"flops": 10}]}', "is JSON, not HLO"),
+    ('{"model": "resnet", "flops": 4100000000, "params": 25600000}', "is JSON, not HLO"),
+    ('[{"name": "fusion.1", "flops": 12.0, "bytes accessed": 48.0, "time_us": 3.1}]', "is JSON, not HLO"),
+    ("{'flops': 1000.0}", "no HLO found"),
+    ("ValueError: the batch axis of size 16 must be divisible by the mesh axis 8", "no HLO found"),
+)
+"""Texts that only look like a kind."""
+
+
+@pytest.mark.parametrize(("text", "words"), OTHERS)
+def test_other_texts_are_not_answered(
+    text: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "pasted.txt"
+    path.write_text(text)
+    code, found = answer([str(path)], capsys)
+    assert words in found
+    assert code == 2
 
 
 def test_dumps_are_not_taken_for_pasted_texts() -> None:

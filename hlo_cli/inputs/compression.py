@@ -12,6 +12,7 @@ from hlo_cli.source import HloError
 MAXIMUM_BYTES = 1 << 30
 _LEVELS = 2
 _CHUNK = 1 << 20
+"""Bytes that are decompressed at once: a limit on the size of the text is checked after each."""
 _ZSTD_CHUNK = 1 << 12
 
 _MAGIC: tuple[tuple[bytes, str], ...] = (

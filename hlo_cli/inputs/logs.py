@@ -11,6 +11,13 @@ from typing import Final
 from hlo_cli.dataclass import dataclass
 from hlo_cli.lazy_regex import lazy_regex
 
+HEAD: Final = 1 << 16
+"""Characters of a text that show what is around all of its lines: hundreds of them, read in a millisecond."""
+BEGINNING: Final = 1 << 12
+"""Characters of a dump that show whether a terminal broke its lines: ten of the widest lines, at little cost."""
+WIDEST: Final = 400
+"""Columns of the widest terminal that is reckoned with: lines of HLO are longer, and end where XLA ended them."""
+
 _TIME = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?"
 _GLOG = r"[IWEFD]\d{4,8} \d\d:\d\d:[\d.]{2,20}"
 _LEVEL = r"(?:DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL)\b"

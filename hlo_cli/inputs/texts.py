@@ -5,11 +5,17 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Final
 
-from hlo_cli.inputs.logs import AFTER_BLOCK, EmbeddedModule, find_modules, has_odd_characters, is_cut_header
+from hlo_cli.inputs.logs import (
+    AFTER_BLOCK,
+    BEGINNING,
+    HEAD,
+    WIDEST,
+    EmbeddedModule,
+    find_modules,
+    has_odd_characters,
+    is_cut_header,
+)
 
-_HEAD: Final = 1 << 16
-_BEGINNING: Final = 1 << 12
-_WIDEST: Final = 400
 _STARTS: Final = ("", "/", "E")
 """How a line after a complete line begins, besides spaces."""
 
@@ -34,13 +40,13 @@ def modules_in_text(text: str, name: str) -> tuple[EmbeddedModule, ...]:
 
 def _is_dump(text: str) -> bool:
     """Whether a text begins with a module in the lines that XLA prints."""
-    return text.startswith("HloModule ") and "\n" in text[:_HEAD] and ") -&gt; " not in text[:_HEAD]
+    return text.startswith("HloModule ") and "\n" in text[:HEAD] and ") -&gt; " not in text[:HEAD]
 
 
 def _may_be_wrapped(text: str) -> bool:
     """Whether a terminal may have broken lines: a line follows one of the longest and does not look like HLO."""
-    lines = text[:_BEGINNING].split("\n")
+    lines = text[:BEGINNING].split("\n")
     width = max(map(len, lines))
-    if width > _WIDEST:
+    if width > WIDEST:
         return False
     return any(len(one) == width and other[:1] not in _STARTS and other[:2] != "  " for one, other in pairwise(lines))

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from hlo_cli.analysis.evaluate.program import CACHED
 from hlo_cli.analysis.semantics.number_types import Array
 
 TOLERANCE: Final = 1e-6
@@ -25,8 +26,6 @@ _MIN_SPREAD: Final = 32
 _SLOTS_PER_E: Final = 1e4
 _WEIGHTS: Final = 4096
 _FIRST: Final = 64
-_CHUNK: Final = 1 << 14
-"""So many elements of f64 and as many results stay in the nearest caches."""
 _HUGE: Final = 1e90
 """The magnitude from which on arrays are scaled by 1e-240, as their squares would not be finite in sums."""
 _SHRUNK: Final = 1e-240
@@ -191,13 +190,13 @@ class Prints:
         weights = self._weights_for(whole.size)
         total = magnitude = squares = weighted = 0.0
         most, least = -inf, inf
-        for start in range(0, whole.size, _CHUNK):
-            part = whole[start : start + _CHUNK]
+        for start in range(0, whole.size, CACHED):
+            part = whole[start : start + CACHED]
             low, added = float(part.min()), float(part.sum())
             total += added
             magnitude += added if low >= 0 else float(np.abs(part).sum())
             squares += float(np.dot(part, part))
-            weighted += float(np.dot(part, weights[start : start + _CHUNK]))
+            weighted += float(np.dot(part, weights[start : start + CACHED]))
             most, least = max(most, float(part.max())), min(least, low)
         return _Sums(total, magnitude, squares, most, least, weighted)
 

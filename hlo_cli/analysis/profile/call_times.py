@@ -27,7 +27,7 @@ Ranges: TypeAlias = Literal["apart", "overlap", "too few calls"]
 MIN_CALLS: Final = 10
 """The fewest calls on each side that are compared."""
 MIN_RATIO: Final = 1.2
-"""The smallest ratio of two medians that is reported."""
+"""The smallest ratio of two times of one kernel that is reported: less is the noise of clocks and caches."""
 _MIN_DEVIATIONS: Final = 5.0
 _NORMAL: Final = 1.4826
 """The standard deviation of a normal distribution over its median deviation."""

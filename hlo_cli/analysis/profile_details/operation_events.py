@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from hlo_cli.analysis.profile.call_times import MIN_RATIO
 from hlo_cli.analysis.profile.occurrences import NO_RUN
 from hlo_cli.analysis.profile.profile import NO_STEP, PS, Operation, Profile
 from hlo_cli.dataclass import dataclass
@@ -17,8 +18,6 @@ MIN_EVENTS: Final = 10
 """The fewest events whose times can be said to be of two modes."""
 _MIN_PART: Final = 0.15
 """The least part of the events that is a mode."""
-_MIN_RATIO: Final = 1.2
-"""How much longer the slow mode takes at least."""
 _MANY: Final = 20
 """From so many events on, the gap need not be twice the spread, and the tails of a mode of so many do not count."""
 _TAIL: Final = 10
@@ -135,7 +134,7 @@ def two_modes(seconds: Sequence[float]) -> Modes | None:
     fast, slow = times[:at], times[at:]
     (low, high), (slow_low, slow_high) = _spread(fast), _spread(slow)
     gap = slow_low - high
-    if slow_low < _MIN_RATIO * high or gap <= (1 if count >= _MANY else 2) * max(high - low, slow_high - slow_low):
+    if slow_low < MIN_RATIO * high or gap <= (1 if count >= _MANY else 2) * max(high - low, slow_high - slow_low):
         return None
     return Modes(len(fast), float(np.median(fast)), len(slow), float(np.median(slow)))
 

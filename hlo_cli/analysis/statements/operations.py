@@ -11,7 +11,7 @@ from hlo_cli.analysis.fusion.kernels import NO_KERNEL_TARGETS
 from hlo_cli.analysis.matching.changes import PLACE_KINDS
 from hlo_cli.analysis.statements.entry import ARGUMENTS
 from hlo_cli.analysis.statements.evidence import Evidence
-from hlo_cli.analysis.statements.layers import op_name_of
+from hlo_cli.analysis.statements.layers import CONVERSION, op_name_of
 from hlo_cli.analysis.statements.naming import common_rename
 from hlo_cli.analysis.statements.neighbors import Neighbors
 from hlo_cli.analysis.statements.program import Program
@@ -26,15 +26,20 @@ OPERATIONS, REMAINDER = 45, 76
 _MOST_GROUPS: Final = 4
 """More groups than these are told as one: nobody reads a list of unrelated instructions as what happened."""
 _MIN_ROWS: Final = 3
+"""One or two rows are read faster as rows than as a statement about a scope."""
 _SILENT: Final = frozenset((opcodes.PARAMETER, opcodes.CONSTANT, opcodes.GET_TUPLE_ELEMENT, opcodes.TUPLE))
+"""Opcodes that compute nothing: how many there are says nothing about what the program does."""
 _MIN_SHARE: Final = 0.05
+"""Next to another cause, a scope with fewer of the rows in a compiled module is mostly what the compiler made of it."""
 _FOLLOWING: Final = ("shape", "operands", *PLACE_KINDS, "layout", "tiling", "memory_space")
+"""Kinds of changes that other operations in the same scope cause; an edit of an attribute is a cause of its own."""
 _MOVING: Final = frozenset(
     (
         *(opcodes.BROADCAST, opcodes.FUSION, opcodes.BITCAST, opcodes.RESHAPE, opcodes.COPY, opcodes.TRANSPOSE),
         *(opcodes.CONVERT, opcodes.SLICE, opcodes.CALL),
     )
 )
+"""Opcodes that move values or hold others: compilers add them to any program, so that they are named last."""
 _HEAVY: Final = frozenset(
     (
         *(opcodes.DOT, opcodes.CONVOLUTION, opcodes.SORT, opcodes.SCATTER, opcodes.GATHER, opcodes.WHILE),
@@ -43,7 +48,6 @@ _HEAVY: Final = frozenset(
     )
 )
 """One of these tells more than many elementwise operations beside it."""
-_CONVERSION: Final = "convert_element_type"
 
 Groups = dict[str, tuple[list[Instruction], list[Instruction]]]
 """For each scope what only the old and what only the new module has."""
@@ -153,7 +157,7 @@ def _groups(evidence: Evidence, old: Program, new: Program, *, has_types: bool) 
             if not (op_name := op_name_of(each)):
                 continue
             key = program.key(op_name)
-            if not (is_compiled and (key in other.keys or (has_types and key[1] == _CONVERSION))):
+            if not (is_compiled and (key in other.keys or (has_types and key[1] == CONVERSION))):
                 groups.setdefault(_scope(key[0]), ([], []))[side].append(each)
     return groups
 

@@ -13,6 +13,7 @@ from hlo_cli.analysis.matching.module_diff import Changed
 from hlo_cli.analysis.statements.arguments import argument_of, shared_label
 from hlo_cli.analysis.statements.dimension_names import dimension_name
 from hlo_cli.analysis.statements.evidence import Draft, Evidence
+from hlo_cli.analysis.statements.layers import CONVERSION
 from hlo_cli.analysis.statements.shape_changes import ShapeDelta, SizePair, shape_delta
 from hlo_cli.analysis.statements.sizes import SizeGroup, Sizes
 from hlo_cli.analysis.statements.statement import (
@@ -33,8 +34,11 @@ PRODUCTS: Final = 32
 COMPILED_PRODUCTS: Final = 72
 """Ranks of the drafts."""
 _MIN_TYPES: Final = 3
+"""One or two values of another type are edits of their own, not a type that took the place of another."""
 _MIN_SHARE: Final = 0.1
+"""Outside of arguments, a type that changed in less of the module is that of a part of it, such as a norm."""
 _FOLLOWING: Final = frozenset(("layout", "tiling", "memory_space", "backend_config", FUSED))
+"""Kinds of changes that compilers derive from sizes and types."""
 REARRANGING: Final = frozenset(
     (
         *(opcodes.PAD, opcodes.SLICE, opcodes.BITCAST, opcodes.COPY, opcodes.RESHAPE, opcodes.TRANSPOSE, opcodes.IOTA),
@@ -43,15 +47,17 @@ REARRANGING: Final = frozenset(
 )
 """Opcodes that compilers make of others: attributes of other instructions tell more."""
 _PRODUCTS: Final = frozenset((opcodes.DOT, opcodes.CONVOLUTION, opcodes.RAGGED_DOT, opcodes.SCALED_DOT))
+"""Opcodes whose operand types decide the unit that computes them, so that these types are edited on purpose."""
 _MOVING: Final = frozenset((opcodes.BITCAST, opcodes.RESHAPE, opcodes.TRANSPOSE, opcodes.COPY, opcodes.BROADCAST))
-_CONVERSION: Final = "convert_element_type"
-"""JAX's name of a conversion in op_names."""
+"""Opcodes that keep each element as it is, so that the type before them is that of the value after them."""
 _PASSING: Final = _MOVING | {opcodes.CONVERT, opcodes.FUSION, opcodes.PARAMETER}
+"""What may be between a conversion and the product that it is for; a sum or a maximum is an operation of its own."""
 _MOST_REACHED: Final = 256
 """Instructions that a converted value may pass on its way to a product: each layer passes a weight on by a few."""
 _MOST_MOVES: Final = 32
 """Instructions between a conversion and a product that only move its value: some more than fusions of copies have."""
 _NARROW: Final = ("bf16", "f16", "f8")
+"""Types that compilers widen inside of products and print constants of with fewer digits."""
 _ROUNDING: Final = {"bf16": 8, "f16": 11}
 """The number of significant bits of narrow types, one more than a rounding error has zeros."""
 
@@ -275,7 +281,7 @@ def _has_own_conversions(evidence: Evidence, products: Sequence[Product]) -> boo
     for is_added in (True, False):
         ours = {two if is_added else one for one, two, _ in products}
         for each in evidence.alone(is_added=is_added):
-            is_own = each.opcode == opcodes.CONVERT and _CONVERSION in each.raw[1]
+            is_own = each.opcode == opcodes.CONVERT and CONVERSION in each.raw[1]
             if is_own and _is_moved_to(each, ours, evidence, is_added=is_added):
                 return True
     return False
@@ -373,6 +379,7 @@ def _is_from_alone(evidence: Evidence, changes: ShapeChanges, group: SizeGroup) 
 _CUTTING: Final = frozenset(
     (opcodes.SLICE, opcodes.PAD, opcodes.CONCATENATE, opcodes.GATHER, "dynamic-slice", "reduce")
 )
+"""Opcodes with other sizes in their result than in their operands: one of them explains a size by itself."""
 
 
 def _operands_of(evidence: Evidence, each: Instruction, *, is_added: bool) -> Iterator[Instruction]:

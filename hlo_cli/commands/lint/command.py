@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from hlo_cli.ir.assertion import Expectation
     from hlo_cli.lint.settings import LintSettings
     from hlo_cli.report.finding import Finding
+    from hlo_cli.report.report import Report
 
 HELP = """\
 Check modules for errors and inefficiencies.
@@ -220,9 +221,7 @@ def _lint(
     from hlo_cli.commands.lint.baseline import baseline_text, new_findings, read_baseline
     from hlo_cli.commands.lint.report import in_order, report_of, report_of_writing
     from hlo_cli.commands.lint.run import lint_inputs
-    from hlo_cli.commands.shared.load import part_error
     from hlo_cli.commands.shared.selection import every_module
-    from hlo_cli.render.formats.summary import statistics_of
 
     path = options.write_baseline
     known = read_baseline(options.baseline) if options.baseline is not None and path is None else None
@@ -241,6 +240,7 @@ def _lint(
         jobs=options.jobs,
         chip=chip,
         by=cause_grouping(options.by),
+        answers_text=_answers_text(output),
     )
     if path is not None:
         write((baseline_text(result.found),), path)
@@ -265,10 +265,27 @@ def _lint(
         from hlo_cli.commands.lint.totals import by_key
 
         report = by_key(report, options.by)
+    return _write(report, result, found, options, output)
+
+
+def _write(
+    report: Report, result: LintResult, found: Sequence[Finding], options: LintOptions, output: OutputOptions
+) -> int:
+    """Writes the report, and returns the exit code: 1 for errors and warnings, 2 for what could not be checked."""
+    from hlo_cli.commands.shared.load import part_error
+    from hlo_cli.render.formats.summary import statistics_of
+
     fails = any(each.severity != "note" for each in found) or any(note.severity == "error" for note in report.notes)
     errors = result.errors if fails else (*result.errors, *map(part_error, dict.fromkeys(result.parts)))
     code = write_report(statistics_of(report) if options.statistics else report, output, errors)
     return code or int(fails)
+
+
+def _answers_text(output: OutputOptions) -> bool:
+    """Whether a text that is not a module can be answered: formats of findings have no other tables."""
+    from hlo_cli.render.registry import format_names
+
+    return output.format not in format_names("findings")
 
 
 def _measured(

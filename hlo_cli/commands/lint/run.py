@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from hlo_cli.commands.shared.chips import time_notes
 from hlo_cli.commands.shared.compiler_memory import attach_compiler_assignment
 from hlo_cli.commands.shared.io_options import InputOptions
-from hlo_cli.commands.shared.per_module import map_inputs
+from hlo_cli.commands.shared.per_module import devices_of, map_inputs, notes_on_devices
 from hlo_cli.commands.shared.selection import Many
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.files import STDIN
@@ -83,13 +83,15 @@ def lint_inputs(
     jobs: int | None = None,
     chip: ChipSpec | None = None,
     by: By | None = None,
+    answers_text: bool = False,
 ) -> LintResult:
     """The findings in every module; unreadable inputs are reported and do not stop the rest.
 
-    With `chip`, they have times, and with `by`, keys to sum them up.
+    With `chip`, they have times, and with `by`, keys to sum them up. With `answers_text`, PastedTextError is raised if
+    the only input is a text that can be explained.
     """
     linter = _ModuleLinter(replace(settings, severity=dict(settings.severity)), expectations, golden, chip, by)
-    return _collect(map_inputs(many, replace(reading, strict=False), jobs, linter))
+    return _collect(map_inputs(many, replace(reading, strict=False), jobs, linter, answers_text=answers_text))
 
 
 def lint_loaded(loaded: Loaded, settings: LintSettings, *, chip: ChipSpec | None = None) -> LintResult:
@@ -109,6 +111,7 @@ def _collect(results: Iterable[ScanResult[_ModuleResult]]) -> LintResult:
     parts: list[str] = []
     times: Counter[tuple[str, str]] = Counter()
     about_times: dict[Diagnostic, None] = {}
+    devices: list[int] = []
     for each in results:
         if each.answer is None:
             notes.extend(remarks_of([each]))
@@ -117,6 +120,7 @@ def _collect(results: Iterable[ScanResult[_ModuleResult]]) -> LintResult:
             continue
         checked = each.answer
         modules.append(LintedModule(each.path, each.module, each.stage, checked.instructions))
+        devices.append(checked.devices)
         parts += [STDIN if each.path == "-" else each.path] * checked.is_part
         notes.extend(Diagnostic("note", note) for note in checked.notes)
         about_times |= dict.fromkeys(checked.time_notes)
@@ -126,13 +130,21 @@ def _collect(results: Iterable[ScanResult[_ModuleResult]]) -> LintResult:
             times[key] += 1
             found.append(replace(one, nth=times[key]))
     return LintResult(
-        tuple(found), tuple(outcomes), tuple(errors), (*about_times, *notes), tuple(modules), tuple(parts)
+        tuple(found),
+        tuple(outcomes),
+        tuple(errors),
+        (*notes_on_devices(devices), *about_times, *notes),
+        tuple(modules),
+        tuple(parts),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _ModuleResult:
-    """The result for one module, without the module, as it may come from another process."""
+    """The result for one module, without the module, as it may come from another process.
+
+    `devices` is the number of devices whose work the module holds together, more than 1 before partitioning.
+    """
 
     found: tuple[Finding, ...]
     outcomes: tuple[AssertionOutcome, ...]
@@ -140,6 +152,7 @@ class _ModuleResult:
     instructions: int
     is_part: bool
     time_notes: tuple[Diagnostic, ...]
+    devices: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +188,7 @@ class _ModuleLinter:
             module.instruction_count,
             module.is_part,
             time_notes(self.chip, module) if self.chip is not None else (),
+            devices_of(module, given),
         )
 
 

@@ -21,7 +21,14 @@ from hlo_cli.commands.shared.chips import mismatch
 from hlo_cli.commands.shared.io_options import format_options
 from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
 from hlo_cli.commands.shared.memory_timeline import chosen_spaces, memory_timeline, step_label
-from hlo_cli.commands.shared.stage_notes import bounded, devices_together, partition_notes, stage_numbers, stage_of
+from hlo_cli.commands.shared.stage_notes import (
+    bounded,
+    devices_together,
+    partition_notes,
+    stage_numbers,
+    stage_of,
+    text_order_note,
+)
 from hlo_cli.commands.shared.where import rows_where
 from hlo_cli.ir.memory_space import MemorySpace
 from hlo_cli.report.cell import Cell
@@ -290,7 +297,7 @@ def _notes(memory: MemoryAnalysis, chip: Chip | None) -> Iterator[Diagnostic]:
     if memory.limit is not None and (warning := _fallback(memory, memory.limit)):
         yield Diagnostic("warning", warning)
     if memory.order == "text":
-        yield Diagnostic("note", "the module is not scheduled; live ranges assume the order of the text")
+        yield text_order_note()
     if other := mismatch(chip, memory.target):
         yield Diagnostic("note", f"{other}; sizes are for {(memory.target or '').upper()}")
     if chip is not None and chip.target == "tpu" and memory.target is None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from hlo_cli.analysis.query.module_summary import SummaryValue, module_summary
 from hlo_cli.commands.shared.io_options import InputOptions, OutputOptions
-from hlo_cli.commands.shared.per_module import Rows, finish_each, map_inputs
+from hlo_cli.commands.shared.per_module import Rows, devices_of, finish_each, map_inputs
 from hlo_cli.commands.shared.selection import Many
 from hlo_cli.inputs.input import Input
 from hlo_cli.ir.module import Module
@@ -31,6 +31,8 @@ _COLUMNS = (
     Column("largest_bytes", "largest", "bytes", person=False),
 )
 
+_DEVICES = "devices_together"
+"""The name of a number that is for a note and has no column."""
 _TRACE = ".xplane.pb"
 """What the name of a profiler's trace contains."""
 _NAMED = 3
@@ -47,12 +49,21 @@ def parse_each(many: Many, reading: InputOptions, jobs: int | None, output: Outp
     return finish_each(
         "parse",
         found,
-        Rows(_COLUMNS, lambda numbers: tuple(numbers[column.name] for column in _COLUMNS), by="padded_bytes"),
+        Rows(
+            _COLUMNS,
+            lambda numbers: tuple(numbers[column.name] for column in _COLUMNS),
+            by="padded_bytes",
+            devices=_devices,
+        ),
         answer=f"{format_count(len(answers), 'modules')}: {format_count(instructions, 'instructions')}, "
         f"{format_bytes(values)} of values{which}",
         output=output,
         next=_next(many, reading, found, largest) if largest else None,
     )
+
+
+def _devices(numbers: Mapping[str, SummaryValue]) -> int:
+    return int(numbers[_DEVICES] or 1)
 
 
 def _size(result: ScanResult[Mapping[str, SummaryValue]]) -> int:
@@ -83,5 +94,6 @@ def _next(
     return (*lines, f"hlo memspace {names}") if len(many.arguments) <= _NAMED else tuple(lines)
 
 
-def _overview(module: Module, _input: Input) -> Mapping[str, SummaryValue]:
-    return module_summary(module)
+def _overview(module: Module, given: Input) -> Mapping[str, SummaryValue]:
+    """The numbers of a module, with that of the devices whose work it holds together."""
+    return {**module_summary(module), _DEVICES: devices_of(module, given)}

@@ -24,6 +24,7 @@ from hlo_cli.report.lazy_rows import LazyRows
 from hlo_cli.report.numbers import format_bytes, format_count
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
+from hlo_cli.source import Diagnostic
 
 _KIND_NAMES: dict[Kind, str] = {
     "fused": "fusions",
@@ -70,9 +71,18 @@ def report_of_module(loaded: Loaded, argument: str) -> Report:
             _opcode_table(opcodes),
         ),
         next=_next(argument, opcodes) if argument and argument != "-" else (),
-        notes=notes_of(loaded),
+        notes=(*_partition_notes(loaded), *notes_of(loaded)),
         input=input_facts(loaded),
     )
+
+
+def _partition_notes(loaded: Loaded) -> tuple[Diagnostic, ...]:
+    """The note on a module that is not partitioned yet; one with a schedule is."""
+    if loaded.module.is_scheduled:
+        return ()
+    from hlo_cli.commands.shared.stage_notes import partition_notes  # not needed by the dumps that most people have
+
+    return partition_notes(loaded)
 
 
 def lone_instruction(module: Module) -> Instruction | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib import import_module
+from shlex import quote
 from typing import Final
 
 import click
@@ -66,6 +67,8 @@ _ANSWERS: Final[dict[PastedKind, str]] = {
 
 _WITH_CHIP: Final = frozenset(("cost-analysis",))
 """Kinds whose answer has times on a chip."""
+_MEASURED: Final = frozenset(("kernel-times", "operation-times", "execution-profile"))
+"""Kinds with measured times, which `hlo profile` answers although they are not traces."""
 _MESSAGES: Final = frozenset(each.kind for each in ENVELOPES if not each.is_document) - {
     "out-of-memory",
     "compiler-error",
@@ -73,6 +76,8 @@ _MESSAGES: Final = frozenset(each.kind for each in ENVELOPES if not each.is_docu
 """Kinds of messages that a note names next to another one; words of the two left out are in many messages."""
 _JUDGES: Final = frozenset(("lint", "diff"))
 """Commands whose exit code judges a module: a text that is not one never passes."""
+_DEFECTS: Final = "defects"
+"""The number of statements of an answer that a compiler rejects: findings of `hlo lint`, although no rule ran."""
 _LIMITS: Final = ("limit", "chip", "expect")
 """Options that make the exit code of any command judge a module."""
 _OF_MODULES: Final = ("hlo", "pb", "dot")
@@ -85,21 +90,30 @@ def answer_error(error: HloError, context: click.Context) -> int:
 
     `context` is that of the command, whose options select the output. Other errors are raised again.
     """
-    name = context.info_name or ""
+    name, first = context.info_name or "", error
     if name == "profile":
         error = _in_place_of_a_trace(error, context.params.get("arguments") or ())
+        if isinstance(error, PastedTextError) and error.pasted.kind not in _MEASURED:
+            raise _no_trace_error(error.pasted)
     if not isinstance(error, PastedTextError) or error.pasted.kind not in _ANSWERS or "columns" not in context.params:
         raise error
     output, _ = io_of(dict(context.params), writes=_OF_MODULES)
     if output.format in _OF_MODULES:
         raise HloError(f"{error.diagnostic.message}, so it cannot be written as {output.format}", hint=_WITHOUT_FORMAT)
     chip = context.params.get("chip") if error.pasted.kind in _WITH_CHIP else None
-    report = _report_of(replace(error.pasted, chip=chip or ""))
+    try:
+        report = _report_of(replace(error.pasted, chip=chip or ""))
+    except HloError:
+        if name == "profile":
+            raise first from None
+        raise
     limit = context.params.get("limit")
     if limit and report.numbers.get("total_bytes") is not None:
         return _write_limited(report, str(limit), output)
     errors: tuple[Diagnostic, ...] = ()
     given = [option for option in _LIMITS if context.params.get(option) and not (option == "chip" and chip)]
+    if name == "lint" and not context.params.get("expect") and report.numbers.get(_DEFECTS):
+        return write_report(report, output) or int(not context.params.get("exit_zero"))
     if name in _JUDGES or given:
         errors = (Diagnostic("error", f"{error.diagnostic.message}, so it cannot be checked", hint="pass a dump"),)
     return write_report(report, output, errors)
@@ -127,6 +141,12 @@ def _in_place_of_a_trace(error: HloError, arguments: Sequence[str]) -> HloError:
     except HloError:
         return error
     return error
+
+
+def _no_trace_error(pasted: PastedText) -> HloError:
+    """The error for a text of a known kind without measured times, with the command that explains it."""
+    hint = f"to explain it, run `hlo {quote(pasted.name)}`; to record a trace, see `hlo help profiles`"
+    return HloError(f"{pasted.name} is {NOUNS[pasted.kind]}, not a profiler's trace", hint=hint)
 
 
 def _is_trace(path: str) -> bool:

@@ -166,17 +166,25 @@ def _difference(expected: Shape, actual: Shape) -> str:
     differing = [
         f"dimension {at} is {one}, compiled for {other}" for at, (one, other) in enumerate(pairs) if one != other
     ]
-    return ", ".join(differing) or "its layout differs"
+    if differing or expected.layout == actual.layout:
+        return ", ".join(differing)
+    return "its layout differs"
 
 
 _DELETED: Final = lazy_regex(r"[Aa]rray has been deleted with shape=(?P<shape>[a-z]\w*\[[\d,]*\])")
+
+_PASSED: Final = lazy_regex(r"passed to Execute\(\) as argument (?P<number>\d{1,18})")
+_TWICE: Final = lazy_regex(r"flattened argument (?P<second>\d{1,18}),[^()]{0,80}first use: (?P<first>\d{1,18})")
 
 
 def _donated_argument(pasted: PastedText, text: str) -> Report | None:
     shape = _DELETED.search(text)
     name = f" {shape['shape']}" if shape else ""
+    name += f" (argument {number['number']})" if (number := _PASSED.search(text)) else ""
     if re.search(r"donate the same buffer twice|same buffer[^.]{0,40}donat", text):
-        answer = f"The call donates the same array{name} twice, so both results would use one piece of memory"
+        twice = _TWICE.search(text)
+        name += f" as arguments {twice['first']} and {twice['second']}" if twice else " twice"
+        answer = f"The call donates the same array{name}, so both results would use one piece of memory"
         fix = "Pass two arrays (x.copy()), or donate only one of the arguments (donate_argnums)."
     else:
         answer = (
@@ -205,7 +213,9 @@ _LAUNCH: Final = lazy_regex(
     r"(?:(?:;| and) (?:cluster dim(?:ension)?s: \d{1,18}x\d{1,18}x\d{1,18}(?:;| and) )?shared memory "
     r"size: (?P<shared>\d{1,18}))?"
 )
-_CUDA: Final = lazy_regex(r"\b(?P<code>CUDA_ERROR_[A-Z_]+|hipError\w+|HIP_ERROR_\w+)(?:: (?P<why>[^;.\n]{1,120}))?")
+_CUDA: Final = lazy_regex(
+    r"\b(?P<code>CUDA_ERROR_[A-Z_]+|hipError_t\(\d{1,9}\)|hipError\w+|HIP_ERROR_\w+)(?:: (?P<why>[^;.\n]{1,120}))?"
+)
 _LATE: Final = (
     "Kernels run after they are launched, and errors are reported late: the access outside of memory may be of an "
     "earlier kernel."
@@ -213,6 +223,8 @@ _LATE: Final = (
 _NUMBER_AT_END: Final = lazy_regex(r"_(\d{1,18})$")
 _LIMIT_YZ: Final = 65_535
 """CUDA's limit of blocks along y and z; along x there may be 2^31 - 1."""
+_MOST_SHARED: Final = 227 << 10
+"""The most shared memory of a block on any NVIDIA GPU: that of H100 and B200 (CUDA Programming Guide)."""
 
 
 def _kernel_launch(pasted: PastedText, text: str) -> Report | None:
@@ -246,11 +258,15 @@ def _kernel_launch(pasted: PastedText, text: str) -> Report | None:
         "ILLEGAL_ADDRESS" in code
         or "illegal memory access" in text
         or "LAUNCH_FAILED" in code
-        or "IllegalAddress" in code
+        or "IllegalAddress" in what
     ):
         means.append(_LATE)
     if blocks and max(blocks[1:]) > _LIMIT_YZ:
         means.append(f"The grid has {max(blocks[1:]):,} blocks along y or z; CUDA allows {_LIMIT_YZ:,} there.")
+    if launch and launch["shared"] and int(launch["shared"]) > _MOST_SHARED and code.startswith("CUDA"):
+        means.append(
+            f"It requests {int(launch['shared']):,} bytes of shared memory; a block has {_MOST_SHARED:,} at most."
+        )
     advice = list[str]()
     if kernel:
         guess = _NUMBER_AT_END.sub(r".\1", kernel)
@@ -278,6 +294,7 @@ def _dimensions(text: str | None) -> tuple[int, ...] | None:
 
 _CUDA_WORDS: Final = {
     "CUDA_ERROR_ILLEGAL_ADDRESS": "an access outside of memory (CUDA_ERROR_ILLEGAL_ADDRESS)",
+    "hipError_t(700)": "an access outside of memory (hipErrorIllegalAddress, 700)",
     "hipErrorIllegalAddress": "an access outside of memory (hipErrorIllegalAddress)",
     "CUDA_ERROR_MISALIGNED_ADDRESS": "an access that is not aligned (CUDA_ERROR_MISALIGNED_ADDRESS)",
     "CUDA_ERROR_INVALID_VALUE": "the launch has a value that CUDA refuses (CUDA_ERROR_INVALID_VALUE)",
@@ -314,7 +331,9 @@ _LIBRARIES: Final = (
 
 
 def _library_launch(pasted: PastedText, text: str) -> Report | None:
-    match, status = _LIBRARY.search(text), _STATUS.search(text)
+    match, status, versions = _LIBRARY.search(text), _STATUS.search(text), _VERSIONS.search(text)
+    if versions is not None and match is None and status is None:
+        return _version_mismatch(pasted, versions)
     scope, module = _SCOPE.search(text), _MODULE.search(text)
     words = f"{match['what'] or match['handle']}" if match else status[0] if status else text
     library = next((name for mark, name in _LIBRARIES if mark in words.lower()), "a GPU library")
@@ -325,12 +344,18 @@ def _library_launch(pasted: PastedText, text: str) -> Report | None:
         answer = f"{library} could not be initialized{code} when the program ran"
     else:
         answer = f"{library} could not start {subject or 'a call'}{of}{code} when the program ran"
+    is_full = status is None or status[0].upper().endswith(_NO_MEMORY)
     advice = [
         (
             "The usual cause is that GPU memory is full: end other processes on the GPU, or leave memory to "
             "the libraries with "
             "XLA_PYTHON_CLIENT_MEM_FRACTION=.70 or XLA_PYTHON_CLIENT_PREALLOCATE=false. Next, compare the versions of "
             "the driver, CUDA, and the library."
+        )
+        if is_full
+        else (
+            "The status alone does not show the cause: look for an earlier error in the log, and compare the versions "
+            "of the driver, CUDA, and the library."
         )
     ]
     if scope:
@@ -349,6 +374,27 @@ def _library_launch(pasted: PastedText, text: str) -> Report | None:
             "module": module["module"] if module else None,
             "error": status[0] if status else None,
         },
+    )
+
+
+_NO_MEMORY: Final = ("_ALLOC_FAILED", "_NOT_INITIALIZED", "_INTERNAL_ERROR")
+"""Statuses that libraries return if they find no memory for their handle or workspace."""
+_VERSIONS: Final = lazy_regex(
+    r"Loaded (?:runtime )?(?P<library>\w+) library: (?P<loaded>[\d.]{1,20}) but source was compiled with: "
+    r"(?P<built>\d[\d.]{0,20})"
+)
+
+
+def _version_mismatch(pasted: PastedText, versions: re.Match[str]) -> Report:
+    """The report on a library of another version than the one that XLA was built for."""
+    library = {"cudnn": "cuDNN"}.get(versions["library"].lower(), versions["library"])
+    loaded, built = versions["loaded"].rstrip("."), versions["built"].rstrip(".")
+    return text_report(
+        pasted,
+        f"{library} {loaded} is loaded, but XLA was compiled with {built}",
+        means=("The loaded library needs the same major version, and at least the minor version.",),
+        advice=(f"Install {library} {built} or later. An older one in LD_LIBRARY_PATH is loaded before that of pip.",),
+        numbers={"library": library, "loaded": loaded, "compiled_with": built},
     )
 
 
@@ -397,7 +443,8 @@ _TILED: Final = lazy_regex(
     r"size is (?P<size>\d{1,18})"
 )
 _MAPPED: Final = lazy_regex(
-    r"args(?P<path>\S*) of shape (?P<shape>\w+\[[\d,]*\])\S*(?:,? where [^,]*? is bound to [^,']*?'?s? "
+    r"\b(?P<given>(?:kw)?args)(?P<path>\S*) of shape (?P<shape>\w+\[[\d,]*\])\S*"
+    r"(?:,? where [^,]*? is bound to [^,']*?'?s? "
     r"parameter '(?P<name>[^']+)',?"
     r"|,? where [^,]*,)?,? corresponds to in_specs\S* of value (?P<spec>\w*\(.*?\)), which maps array "
     r"axis (?P<dimension>\d{1,18}) "
@@ -426,6 +473,8 @@ def _indivisible(pasted: PastedText, text: str) -> Report | None:
         return None
     fields = match.groupdict()
     size, parts = int(fields["size"]), int(fields["parts"])
+    if parts and size % parts == 0:
+        return None
     dimension = int(fields["dimension"]) if fields.get("dimension") else None
     mesh = _mesh(text)
     spec = _entries(text, match.start() if found else 0)
@@ -433,7 +482,11 @@ def _indivisible(pasted: PastedText, text: str) -> Report | None:
     if not named and dimension is not None and dimension < len(spec):
         named = spec[dimension]
     axes = tuple(axis for axis in named if axis in mesh) if mesh else named
-    label = f"args{fields['path'].rstrip(',')} {fields['name'] or ''}".rstrip() if fields.get("shape") else ""
+    label = (
+        f"{fields.get('given')}{fields['path'].rstrip(',')} {fields['name'] or ''}".rstrip()
+        if fields.get("shape")
+        else ""
+    )
     word = "axis" if label else "dimension"
     key_path = _KEY_PATH.search(text)
     where = f"{word} {dimension} ({size:,})" if dimension is not None else f"a dimension of size {size:,}"
@@ -482,7 +535,7 @@ _MAPPED_COLUMNS: Final = (
 def _mapped_table(found: Sequence[re.Match[str]]) -> Table:
     rows = tuple(
         (
-            f"args{each['path'].rstrip(',')}",
+            f"{each['given']}{each['path'].rstrip(',')}",
             each["name"],
             each["shape"],
             int(each["dimension"]),

@@ -29,12 +29,17 @@ _UNKNOWN: Final = lazy_regex(
 _VALUE: Final = lazy_regex(r"Couldn't interpret value (?P<value>\S*) for flag (?P<flag>[\w\-]+)")
 _ABSL_VALUE: Final = lazy_regex(r"Illegal value '(?P<value>[^'\n]*)' specified for flag '?(?P<flag>[\w\-]+)")
 _NOT_FLAGS: Final = lazy_regex(r"[.!]?\s+(?:Perhaps|Did you|Note|See|Please)\b.*$")
+_END_OF_STRING: Final = lazy_regex(r"[\"'][}\],]")
+"""Where a record of JSON goes on after the message."""
 _HYPHENS: Final = "-\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\ufe63\uff0d"
 _FLAG: Final = lazy_regex(rf"(?P<dashes>[{_HYPHENS}]*)(?P<name>[A-Za-z]\w*)(?:=(?P<value>.*))?")
+_QUOTES: Final = "'\"\u201c\u201d\u2018\u2019`"
+"""Before a flag, shells did not remove them: XLA got them. Only after one, they end the sentence around the message."""
+_NO_SPACES: Final = "Write each flag in the form --name=value: spaces separate flags, and none are around the = sign."
 _COLUMNS: Final = (
     Column("flag", "flag", "name", role="name"),
     Column("status", "status"),
-    Column("help", "what to do"),
+    Column("help", "what to do", person=False),
 )
 
 
@@ -65,7 +70,6 @@ def report_of(pasted: PastedText) -> Report:
     if not verdicts:
         raise HloError(f"{pasted.name} names no flag", hint="paste the complete message")
     rows = tuple((each.flag, each.status, each.help) for each in verdicts)
-    advice = list(dict.fromkeys(each.help for each in verdicts))
     notes = []
     if any(each.status in ("removed", "unknown", "not in this release") for each in verdicts):
         notes.append(
@@ -76,10 +80,18 @@ def report_of(pasted: PastedText) -> Report:
         _answer(verdicts),
         means=("XLA ends the process if XLA_FLAGS has a flag that it does not know.",) if "XLA_FLAGS" in text else (),
         tables=(Table("refused_flags", _COLUMNS, rows, noun="flags", person=len(rows) > 1),),
-        advice=advice,
+        advice=tuple(_advice(verdicts)),
         numbers={"flags": len(verdicts), "flag": verdicts[0].flag, "status": verdicts[0].status},
         notes=notes,
     )
+
+
+def _advice(verdicts: list[_Verdict]) -> Iterator[str]:
+    """What to do about each flag, which is named if there are others: sentences wrap, cells of a table do not."""
+    for help in dict.fromkeys(each.help for each in verdicts):
+        flags = [each.flag for each in verdicts if each.help == help]
+        is_named = len(verdicts) == 1 or all(flag.lstrip(_HYPHENS) in help for flag in flags)
+        yield help if is_named else f"{', '.join(flags)}: {help}"
 
 
 def _answer(verdicts: list[_Verdict]) -> str:
@@ -97,10 +109,16 @@ def _answer(verdicts: list[_Verdict]) -> str:
 
 def _unknown(text: str) -> Iterator[_Verdict]:
     for match in _UNKNOWN.finditer(text):
-        flags = _NOT_FLAGS.sub("", match["flags"]).strip()
+        flags = _NOT_FLAGS.sub("", _END_OF_STRING.split(match["flags"])[0]).strip()
         is_absl = "command line" in match[0]  # absl names the flag without its hyphens
-        for word in flags.replace("'", " ").replace('"', " ").split():
+        if not is_absl and flags[:1] in tuple(_QUOTES):
+            yield _verdict(flags, match["variable"] or "")  # the flags up to the other mark are not separate ones
+            continue
+        for word in (flags.replace("'", " ").replace('"', " ") if is_absl else flags).split():
             given = word.strip(",;.")
+            given = given if given[:1] in _QUOTES else given.rstrip(_QUOTES + ",;.")
+            if not given:
+                continue
             yield _verdict(
                 f"--{given.lstrip('-')}" if is_absl else given, "LIBTPU" if is_absl else match["variable"] or ""
             )
@@ -137,17 +155,25 @@ def _flags() -> dict[str, _Flag]:
 
 def _verdict(word: str, variable: str) -> _Verdict:
     """What is wrong with a flag as it was given."""
+    if word[0] in _QUOTES:
+        bare = word.strip(_QUOTES)
+        return _Verdict(word, "quotes", "has a quotation mark, which XLA takes for a part of it",
+                        f"Write {bare} without the quotation marks; inside of XLA_FLAGS, none are needed.")  # fmt: skip
+    if ",--" in word:
+        listed = " ".join(word.split(","))
+        return _Verdict(word, "comma", "is several flags with commas between them, which XLA takes for one",
+                        f"Write {listed}: spaces separate flags.")  # fmt: skip
     match = _FLAG.fullmatch(word)
     if match is None:
-        return _Verdict(
-            word, "no flag", "is not a flag", "Write each flag in the form --name=value, separated by spaces."
-        )
+        return _Verdict(word, "no flag", "is not a flag", _NO_SPACES)
     name, dashes = match["name"], match["dashes"]
     odd = next(((at, each) for at, each in enumerate(dashes, 1) if each != "-"), None)
     if odd is not None:
         return _odd_hyphen(word, name, *odd)
     if dashes != "--":
-        words = f"begins with {len(dashes)} hyphens, not two" if dashes else "has no hyphens before it"
+        if not dashes and name not in _flags():
+            return _Verdict(word, "no flag", "is not a flag", _NO_SPACES)
+        words = f"begins with {format_count(len(dashes), 'hyphens')}, not two" if dashes else "has no hyphens before it"
         return _Verdict(word, "hyphens", words, f"Write --{word.lstrip('-')}.")
     known = _flags().get(name)
     if name.startswith("tf_"):

@@ -65,29 +65,26 @@ def _bytes_of(shape: str) -> int | None:
 
 # --- cost analysis ---
 
-_COST: Final = lazy_regex(
-    r"['\"]([\w ]+?(?:\d*\{[\d,]*\}"
-    r"|out\{[\d,]*\})?)['\"]\s*:\s*(-?\d[\d.]*(?:[eE][+-]?\d{1,18})?)"
+_TOKEN: Final = lazy_regex(r"(?:'([^'\n]*)'|\"([^\"\n]*)\")(?:\s*(:)\s*(-?\d[\d.]*(?:[eE][+-]?\d{1,18})?)?)?|[{}]")
+_COST_KEY: Final = lazy_regex(
+    r"flops|transcendentals|optimal_seconds|(?:bytes accessed|utilization)(?: ?(?:operand )? ?\d*| ?out(?:put)?)"
+    r"(?: ?\{[\d, ]*\})?"
 )
-_QUOTED: Final = lazy_regex(r"'[^'\n]*'|\"[^\"\n]*\"")
+"""Keys of HloCostAnalysis (hlo_cost_analysis.cc); older: `bytes accessed operand 0 {}`."""
+_FEWEST_COSTS: Final = 2
+"""A program has at least flops or transcendentals besides its bytes, or the bytes of an operand or a result."""
 
 
 def _cost_analysis(pasted: PastedText) -> Report | None:
-    dicts = list[dict[str, float]]()
-    end = 0
-    for match in _COST.finditer(pasted.text):
-        between = _QUOTED.sub("", pasted.text[end : match.start()])
-        if not dicts or match[1] in dicts[-1] or "{" in between or "}" in between:
-            dicts.append({})
-        end = match.end()
-        if (value := _number(match[2])) is not None:
-            dicts[-1][match[1]] = value
-    dicts = [each for each in dicts if "flops" in each or "bytes accessed" in each]
+    dicts = _cost_dicts(pasted.text)
     if not dicts:
         return None
     costs = max(dicts, key=lambda each: each.get("flops", 0))
     flops, moved = costs.get("flops"), costs.get("bytes accessed")
-    words = [f"{_flop_words(flops)}"] if flops is not None else []
+    is_unknown = flops is not None and flops < 0  # HloCostAnalysis has -1 for a custom call
+    flops = None if is_unknown else flops
+    words = ["unknown flop (−1: a custom call)"] if is_unknown else []
+    words += [_flop_words(flops)] if flops is not None else []
     words += [f"{format_bytes(round(moved))} accessed"] if moved is not None else []
     intensity = flops / moved if flops is not None and moved else None
     words += (
@@ -117,6 +114,31 @@ def _cost_analysis(pasted: PastedText) -> Report | None:
         notes=[f"the text has {len(dicts)} cost analyses; this is the largest"] if len(dicts) > 1 else [],
         next=("hlo help cost",),
     )
+
+
+def _cost_dicts(text: str) -> list[dict[str, float]]:
+    """The cost analyses in a text: dictionaries with keys of XLA's, at least one besides flops, and no other keys.
+
+    >>> _cost_dicts("[{'flops': 8.0, 'bytes accessed': 4.0}, {'flops': 9.0, 'layers': 2}, {'flops': 7.0}]")
+    [{'flops': 8.0, 'bytes accessed': 4.0}]
+    """
+    found, opened = list[dict[str, float]](), [dict[str, float | None]()]
+    closed = list[dict[str, float | None]]()
+    for match in _TOKEN.finditer(text):
+        if match[0] == "{":
+            opened.append({})
+        elif match[0] == "}":
+            closed.append(opened.pop() if len(opened) > 1 else opened[0])
+            opened[0] = {} if len(opened) == 1 else opened[0]
+        elif match[3]:
+            key = match[1] if match[1] is not None else match[2]
+            opened[-1][key] = _number(match[4]) if match[4] else None
+    for each in (*closed, *reversed(opened)):
+        costs = {key: value for key, value in each.items() if value is not None}
+        is_whole = bool(costs) and len(costs) == len(each) and all(_COST_KEY.fullmatch(key) for key in costs)
+        if is_whole and len(costs) >= _FEWEST_COSTS and set(costs) - {"flops", "optimal_seconds"}:
+            found.append(costs)
+    return found
 
 
 def _flop_words(flops: float) -> str:
@@ -359,7 +381,7 @@ _PROFILED: Final = lazy_regex(
 _BANDWIDTH: Final = lazy_regex(r"(\d{1,15}(?:\.\d{1,9})?)\s?(B|KiB|MiB|GiB|TiB)/s")
 _PROFILE_COLUMNS: Final = (
     Column("seconds", "measured", "seconds"),
-    Column("optimal_seconds", "possible", "seconds"),
+    Column("optimal_seconds", "possible", "seconds", like="seconds"),
     Column("share", "share", "percent"),
     Column("rate", "memory traffic"),
     Column("instruction", "instruction", "name", role="name"),
@@ -731,7 +753,7 @@ def _bits(name: str) -> int:
 
 # --- StableHLO in generic form ---
 
-_STABLEHLO: Final = lazy_regex(r"\"stablehlo\.(\w+)\"")
+_STABLEHLO: Final = lazy_regex(r"(?<![#!\w.])\"?stablehlo\.(\w+)\"?(?=[ (])")
 _REDUCER: Final = lazy_regex(r"\"stablehlo\.(reduce_scatter|all_reduce|reduce|reduce_window)\"\([^)\n]*\)[^\n]*\(\{")
 _COLLECTIVE: Final = ("reduce_scatter", "all_reduce")
 _REDUCTIONS: Final = {
@@ -750,10 +772,11 @@ def _stablehlo(pasted: PastedText) -> Report | None:
         return None
     reducers = list(_reducers(pasted.text))
     for _, inner in reducers:
-        operations[inner] -= 1
+        operations.subtract(inner)
     rows = tuple((name.replace("_", "-"), count) for name, count in operations.most_common() if count > 0)
-    found = [f"a {name.replace('_', '-')} by {inner}" for name, inner in reducers]
-    refused = [(name, inner) for name, inner in reducers if name in _COLLECTIVE and inner not in _REDUCTIONS]
+    named = [(name, found[0]) for name, inner in reducers if len(found := [e for e in inner if e != "convert"]) == 1]
+    found = [f"{'an' if name[0] in 'aeiou' else 'a'} {name.replace('_', '-')} by {inner}" for name, inner in named]
+    refused = [(name, inner) for name, inner in named if name in _COLLECTIVE and inner not in _REDUCTIONS]
     listed = ", ".join(found) if found else ", ".join(f"{count} {name}" for name, count in rows[:4])
     words = ""
     if refused:
@@ -761,12 +784,7 @@ def _stablehlo(pasted: PastedText) -> Report | None:
     return text_report(
         pasted,
         f"StableHLO of {format_count(sum(count for _, count in rows), 'operations')}: {listed}{words}",
-        means=(
-            (
-                "The text is StableHLO in generic form, not HLO; each operation converts to the HLO "
-                "instruction of its name."
-            ),
-        ),
+        means=(("The text is StableHLO, not HLO; each operation converts to the HLO instruction of its name."),),
         tables=(
             Table(
                 "stablehlo_operations",
@@ -781,13 +799,16 @@ def _stablehlo(pasted: PastedText) -> Report | None:
                 "lowered.compile().as_text()."
             ),
         ),
-        numbers={"operations": sum(count for _, count in rows), "refused": len(refused)},
+        numbers={"operations": sum(count for _, count in rows), "defects": len(refused)},
     )
 
 
-def _reducers(text: str) -> Iterator[tuple[str, str]]:
-    """Each operation with a reducer, and the first operation of the reducer."""
+def _reducers(text: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Each operation with a reducer, and the operations of the reducer but for conversions of types."""
     for match in _REDUCER.finditer(text):
-        inner = _STABLEHLO.search(text, match.end())
-        if inner is not None:
-            yield match[1], inner[1]
+        inner = list[str]()
+        for each in _STABLEHLO.finditer(text, match.end()):
+            if each[1] == "return":
+                break
+            inner.append(each[1])
+        yield match[1], tuple(inner)

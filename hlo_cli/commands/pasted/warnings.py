@@ -65,7 +65,9 @@ def _donation(pasted: PastedText) -> Report | None:
     )
     known = [size for size, _, _ in rows if size is not None]
     sizes = [size for aval in avals if (size := _bytes_of(aval)) is not None]
-    listed = f"{' and '.join(f'{size:,}' for size in sizes) if len(sizes) <= 2 else f'{sum(sizes):,} in all'} bytes"
+    listed = (
+        f"{' and '.join(f'{size:,}' for size in sizes)} bytes" if len(sizes) <= 2 else f"{sum(sizes):,} bytes in all"
+    )
     if len(sizes) < len(avals):
         listed = f"{f'{listed}, ' if sizes else ''}{len(avals) - len(sizes):,} of unknown size"
     number = format_count(len(avals), "donated arguments")
@@ -215,6 +217,11 @@ class _Wait:
         """The threads in it: as the log counts them, and at least those that wrote a line."""
         return max(self.arrived or 0, len(self.threads))
 
+    @property
+    def is_false_alarm(self) -> bool:
+        """Whether what waited went on, so that nothing has to be done."""
+        return self.unstuck_after is not None and not self.ended_after
+
 
 def _stuck(pasted: PastedText) -> Report | None:
     waits = list(_waits(pasted.given or pasted.text))
@@ -246,7 +253,7 @@ def _stuck(pasted: PastedText) -> Report | None:
             "threads": len(first.threads) or None,
             "seconds": first.seconds or first.ended_after,
         },
-        next=("hlo help sharding",),
+        next=() if first.is_false_alarm else ("hlo help sharding",),
     )
 
 
@@ -312,10 +319,9 @@ def _article(word: str) -> str:
 
 def _stuck_answer(wait: _Wait) -> str:
     subject = _subject(wait)
-    if wait.unstuck_after and not wait.ended_after:
-        return (
-            f"False alarm: the thread in {subject[0].lower()}{subject[1:]} went on after {_spaced(wait.unstuck_after)}"
-        )
+    if wait.is_false_alarm:
+        after = _spaced(wait.unstuck_after or "")
+        return f"False alarm: the thread in {subject[0].lower()}{subject[1:]} went on after {after}"
     if wait.all_joined:
         words = f"{subject} is stuck: all {wait.expected} threads joined, but the leader has not finished it"
     elif wait.expected:
@@ -332,7 +338,7 @@ def _stuck_answer(wait: _Wait) -> str:
 
 
 def _stuck_meaning(wait: _Wait) -> Iterator[str]:
-    if wait.unstuck_after and not wait.ended_after:
+    if wait.is_false_alarm:
         yield "The threads joined late, or the leader was slow: the machine is overloaded, or the timeout is too short."
         return
     if wait.threads:
@@ -348,7 +354,7 @@ def _stuck_meaning(wait: _Wait) -> Iterator[str]:
 
 
 def _stuck_advice(wait: _Wait) -> Iterator[str]:
-    if wait.unstuck_after and not wait.ended_after:
+    if wait.is_false_alarm:
         yield (
             "Nothing has to be done. A longer timeout hides the warning "
             "(xla_gpu_executable_warn_stuck_timeout_seconds)."

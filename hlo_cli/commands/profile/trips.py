@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.report.numbers import format_number
+from hlo_cli.report.numbers import ROUNDING, format_number
 from hlo_cli.source import Diagnostic, HloError
 
 if TYPE_CHECKING:
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from hlo_cli.commands.shared.load import Loaded
 
 _MAX_NAMED: Final = 3
-_ROUNDING: Final = 1e-9
 _MEASURED: Final = "trip counts are measured"
 _DIFFERENT: Final = "trip counts differ between runs"
 
@@ -39,7 +38,7 @@ def with_measured_trips(loaded: Loaded, profile: Profile) -> tuple[Loaded, tuple
     loops = set() if program is None or program.module is None else set(program.module.instructions)
     measured = {loop.name: trips for loop, trips in measured_trips(profile, calls).items() if loop in loops}
     found = {each.name: measured[each.name] for each in unknown if each.name in measured}
-    exact = {name: round(trips) for name, trips in found.items() if abs(trips - round(trips)) < _ROUNDING}
+    exact = {name: round(trips) for name, trips in found.items() if abs(trips - round(trips)) < ROUNDING}
     notes = []
     for words, chosen in ((_MEASURED, exact.keys()), (_DIFFERENT, found.keys() - exact)):
         if names_of := sorted(chosen):

@@ -85,8 +85,7 @@ def report_of_comparison(
             *_notes_on_tolerance(found),
             *_notes_on_nan(compared),
             *_notes_on_cause(compared),
-            *notes_on_arguments(options),
-            *_notes_on_choices(compared),
+            *_notes_on_arguments(compared, options),
             *notes_on_draws(old.module, new.module),
             *notes_on_assumed(compared.assumed),
             *program_notes(old),
@@ -154,13 +153,15 @@ def _notes_on_nan(compared: RunComparison) -> tuple[Diagnostic, ...]:
     return (Diagnostic("note", f"{words}both modules, or absent, with all arguments"),)
 
 
-def _notes_on_choices(compared: RunComparison) -> tuple[Diagnostic, ...]:
-    """Which arguments showed a difference that those of the seed do not show."""
+def _notes_on_arguments(compared: RunComparison, options: RunOptions) -> tuple[Diagnostic, ...]:
+    """With which arguments the reported results were computed."""
     choice = compared.choice
     if choice is None:
-        return ()
-    words = f"results agree with the arguments of the seed; these are of set {choice.number + 1}: {choice.words}"
-    return (Diagnostic("note", words),)
+        return notes_on_arguments(options, sets=compared.coverage.argument_sets)
+    changed = "" if choice.words == f"seed {choice.seed}" else f": {choice.words}"
+    words = f"results agree with the arguments made up with seed {options.seed}"
+    words += f"; these are of set {choice.number + 1}, made up with seed {choice.seed}{changed}"
+    return (Diagnostic("note", f"{words}; use --args FILE for real ones"),)
 
 
 def _notes_on_cause(compared: RunComparison) -> tuple[Diagnostic, ...]:

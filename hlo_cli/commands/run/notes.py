@@ -46,12 +46,20 @@ def notes_on_draws(*modules: Module) -> tuple[Diagnostic, ...]:
     return (Diagnostic("note", words),)
 
 
-def notes_on_arguments(options: RunOptions) -> tuple[Diagnostic, ...]:
-    """A note on made-up arguments."""
+def notes_on_arguments(options: RunOptions, *, sets: int = 1) -> tuple[Diagnostic, ...]:
+    """A note on made-up arguments; `sets` is the number of those that a comparison used.
+
+    >>> notes_on_arguments(RunOptions(), sets=3)[0].message
+    'arguments are made up with seed 0: floats standard normal, integers 0 to 3, and in 2 more sets other numbers; use \
+--args FILE for real ones'
+    """
     if options.args and not options.fills:
         return ()
+    from hlo_cli.analysis.evaluate.arguments import MAX_INTEGER
+
     which = "arguments that --args does not have" if options.fills and options.args else "arguments"
-    words = f"{which} are made up with seed {options.seed}: floats standard normal, integers 0 to 3"
+    words = f"{which} are made up with seed {options.seed}: floats standard normal, integers 0 to {MAX_INTEGER}"
+    words += f", and in {format_count(sets - 1, 'more sets')} other numbers" if sets > 1 else ""
     return (Diagnostic("note", words if options.args else f"{words}; use --args FILE for real ones"),)
 
 

@@ -86,7 +86,7 @@ def report_of_passes(
         ),
         notes=(
             Diagnostic("note", "widened: every float is an f64 that is never rounded"),
-            *notes_on_arguments(options),
+            *notes_on_arguments(options, sets=1 + len(found.coverage.choices)),
             *_skipped(found.refused),
         ),
         input={"path": arguments[0]},

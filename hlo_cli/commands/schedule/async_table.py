@@ -12,6 +12,7 @@ from hlo_cli.analysis.schedule.async_overlap import AsyncInterval, OverlapAnalys
 from hlo_cli.commands.schedule.messages import describe_overlap, is_or_are
 from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
 from hlo_cli.commands.shared.loop_brackets import loops_of
+from hlo_cli.commands.shared.stage_notes import text_order_note
 from hlo_cli.commands.shared.where import rows_where
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.instruction import Computation, Instruction
@@ -104,7 +105,7 @@ def order_notes(overlap: OverlapAnalysis) -> tuple[Diagnostic, ...]:
     """Notes on a module that has no schedule."""
     if overlap.module.is_scheduled:
         return ()
-    return (Diagnostic("note", "the module is not scheduled; using the order of the text"),)
+    return (text_order_note(),)
 
 
 def _parts(table: Table, everything: Table, kinds: Table, why: str) -> tuple[Part, ...]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Generic, TypeVar
 
@@ -15,6 +14,8 @@ from hlo_cli.commands.shared.selection import Many, no_module
 from hlo_cli.commands.shared.writing import write_report
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.dumps import parse_dump_name
+from hlo_cli.inputs.input import Input
+from hlo_cli.ir.module import Module
 from hlo_cli.render.progress import watched
 from hlo_cli.report.cell import UNKNOWN, Cell, Row
 from hlo_cli.report.column import Column
@@ -27,14 +28,19 @@ from hlo_cli.source import Diagnostic
 Answer = TypeVar("Answer")
 
 
-def map_inputs(many: Many, reading: InputOptions, jobs: int | None, ask: Ask[Answer]) -> Iterator[ScanResult[Answer]]:
-    """The answers of all modules, with a progress bar on a terminal; HloError if there is no module."""
+def map_inputs(
+    many: Many, reading: InputOptions, jobs: int | None, ask: Ask[Answer], *, answers_text: bool = False
+) -> Iterator[ScanResult[Answer]]:
+    """The answers of all modules, with a progress bar on a terminal; HloError if there is no module.
+
+    With `answers_text`, PastedTextError is raised if the only input is a text that can be explained.
+    """
     if many.inputs:
         yield from map(Reader(ask, reading.strict).ask_of, many.inputs)
         return
-    asked = map_modules(
-        many.pieces, ask, jobs=processes(jobs, len(many.pieces)), strict=reading.strict, timeout=timeout_given()
-    )
+    number, timeout = processes(jobs, len(many.pieces)), timeout_given()
+    raises = answers_text and len(many.arguments) == len(many.pieces) == 1 and number == 1 and timeout is None
+    asked = map_modules(many.pieces, ask, jobs=number, strict=reading.strict, timeout=timeout, raises_text=raises)
     is_any = False
     for each in watched(asked, len(many.pieces), "dumps", quiet=reading.quiet):
         is_any = True
@@ -111,7 +117,10 @@ def finish_each(
         version=version,
         parts=(table,),
         next=_next(command, table) if next is None else tuple(next),
-        notes=(*_partition_notes(map(rows.devices, answers)), *remarks_of(found if shown is None else shown)),
+        notes=(
+            *notes_on_devices([rows.devices(each) for each in answers]),
+            *remarks_of(found if shown is None else shown),
+        ),
     )
     verb = "was" if len(answers) == 1 else "were"
     findings = [finding for each in answers for finding in rows.findings(each)]
@@ -121,13 +130,29 @@ def finish_each(
     return code if problems else int(any(map(rows.fails, answers)))
 
 
-def _partition_notes(devices: Iterable[int]) -> Iterator[Diagnostic]:
-    """A note on the modules that hold the work of several devices, for each number of devices."""
-    from hlo_cli.commands.shared.stage_notes import not_partitioned
+def devices_of(module: Module, given: Input) -> int:
+    """The number of devices whose work a module holds together; one with a schedule is partitioned, which comes first.
 
-    for number, modules in sorted(Counter(each for each in devices if each > 1).items()):
-        verb = "is" if modules == 1 else "are"
-        yield Diagnostic("note", f"{format_count(modules, 'modules')} {verb} {not_partitioned(number)}")
+    >>> from hlo_cli import parse_module
+    >>> module = parse_module("HloModule m, num_partitions=8  ENTRY e { ROOT p = f32[8] parameter(0) }")
+    >>> devices_of(module, Input(module.source, None))
+    8
+    """
+    if module.is_scheduled:
+        return 1
+    from hlo_cli.commands.shared.load import Loaded  # neither is needed by the dumps that most people have
+    from hlo_cli.commands.shared.stage_notes import devices_together
+
+    return devices_together(Loaded(module, given))
+
+
+def notes_on_devices(devices: Sequence[int]) -> tuple[Diagnostic, ...]:
+    """The notes on modules that are not partitioned yet; `devices` are those of each module."""
+    if max(devices, default=1) == 1:
+        return ()
+    from hlo_cli.commands.shared.stage_notes import partition_notes_on
+
+    return partition_notes_on(devices)
 
 
 def _named(path: str, problem: str) -> str:

@@ -1,13 +1,15 @@
-"""Notes that numbers are upper bounds because the module is not optimized, or not partitioned yet."""
+"""Notes that numbers are bounds or assumptions because the module is not optimized, partitioned, or scheduled yet."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from hlo_cli.analysis.query.program_stage import ProgramStage, program_stage
 from hlo_cli.commands.shared.load import Loaded
 from hlo_cli.report.cell import Cell
+from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Report
 from hlo_cli.source import Diagnostic
 
@@ -48,11 +50,28 @@ def not_partitioned(devices: int) -> str:
 
 def partition_notes(loaded: Loaded) -> tuple[Diagnostic, ...]:
     """A note if one device is given the work of several, because the module is not partitioned yet."""
-    devices = devices_together(loaded)
-    if devices == 1:
-        return ()
-    words = f"the module is {not_partitioned(devices)}; `hlo shard` shows the shards of each device"
-    return (Diagnostic("note", words),)
+    return partition_notes_on((devices_together(loaded),))
+
+
+def partition_notes_on(devices: Sequence[int]) -> tuple[Diagnostic, ...]:
+    """Notes on the modules that hold the work of several devices; `devices` are those of each module.
+
+    >>> [note.message for note in partition_notes_on((1, 8, 8))]
+    ['2 modules are not partitioned: upper bound, work ÷ 8 at best']
+    """
+    if len(devices) == 1 and devices[0] > 1:
+        words = f"the module is {not_partitioned(devices[0])}; `hlo shard` shows the shards of each device"
+        return (Diagnostic("note", words),)
+    counts = sorted(Counter(each for each in devices if each > 1).items())
+    return tuple(
+        Diagnostic("note", f"{format_count(n, 'modules')} {'is' if n == 1 else 'are'} {not_partitioned(number)}")
+        for number, n in counts
+    )
+
+
+def text_order_note() -> Diagnostic:
+    """The note on numbers that take the order of the text for the schedule, which the module does not have."""
+    return Diagnostic("note", "the module is not scheduled; using the order of the text")
 
 
 def bounded(answer: str, stage: ProgramStage, *, name: str = "", is_upper: bool = True, devices: int = 1) -> str:

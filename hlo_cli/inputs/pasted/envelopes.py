@@ -170,12 +170,24 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
     Envelope(
         "library-launch",
         "an error of a GPU library call",
-        ("cuBLAS", "cublas", "CUBLAS_", "CUDNN_", "cuDNN", "cusolver", "CUSOLVER", "CUFFT", "hipblas", "rocblas"),
+        (
+            "CuDNN library",
+            "cuBLAS",
+            "cublas",
+            "CUBLAS_",
+            "CUDNN_",
+            "cuDNN",
+            "cusolver",
+            "CUSOLVER",
+            "CUFFT",
+            "hipblas",
+            "rocblas",
+        ),
         _words(
             r"Unable to launch (?:cuBLAS|hipBLAS|cublas)|[Ff]ailed to (?:create|initialize) (?:cuBLAS"
             r"|cublas|cuDNN|cusolver|dnn|DNN|blas)"
             r"|[Cc]ould not create cudnn handle|CUDNN_STATUS_\w+|CUBLAS_STATUS_\w+|CUSOLVER_STATUS_\w+"
-            r"|DNN library initialization failed"
+            r"|DNN library initialization failed|Loaded (?:runtime )?\w+ library: [\d.]+ but source was compiled with"
         ),
     ),
     Envelope(
@@ -331,8 +343,10 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
     Envelope(
         "cost-analysis",
         "a cost analysis",
-        ("bytes accessed", "'flops'", '"flops"'),
-        _words(r"['\"]bytes accessed(?:\w*\{\})?['\"]\s*:|['\"]flops['\"]\s*:\s*-?[\d.]"),
+        ("bytes accessed", "transcendentals", "utilization"),
+        _words(
+            r"['\"](?:bytes accessed[^'\"\n]{0,40}|transcendentals|utilization ?\w{0,20}\{[\d,]*\})['\"]\s*:\s*-?\d"
+        ),
         is_document=True,
     ),
     Envelope(

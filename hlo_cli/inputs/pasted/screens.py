@@ -6,9 +6,9 @@ import re
 from itertools import pairwise
 from typing import Final
 
+from hlo_cli.inputs.logs import BEGINNING, HEAD, WIDEST
 from hlo_cli.lazy_regex import lazy_regex
 
-_HEAD: Final = 1 << 16
 _CHARACTERS: Final = {
     **dict.fromkeys(
         "\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000", " "
@@ -17,30 +17,36 @@ _CHARACTERS: Final = {
     **dict.fromkeys("\u201c\u201d\u201e", '"'),
     "\u2026": "...",
 }
+"""What web pages and word processors write for the spaces and quotes of ASCII, or add where words may break."""
 _TAG: Final = lazy_regex(
     r"</?(?:span|pre|div|code|samp|br|p|b|i|em|strong|a|td|tr|th|table|tbody|font)\b[^<>\n]{0,2000}+>"
 )
+"""Tags around code on web pages; other words in angle brackets are part of jaxprs and shardings."""
 _NUMBER: Final = lazy_regex(
     r"^(?:[\w./\-]{1,200}[:\-])?[ \t]{0,10}+([0-9]{1,7})(?:[:.)|\u2502\t\-]|[ ]{1,4}[|\u2502])(?![ "
     r"]?k[A-Z])[ ]?(?![0-9]{2}[:.])",
     re.MULTILINE,
 )
+"""The number of a line, after the file that grep names; not that of a thunk (`000: kCopy`), nor the hour of a time."""
 _LINE: Final = lazy_regex(r"^[ \t]*+[^\s]", re.MULTILINE)
 _LEAST_NUMBERED: Final = 0.75
-# A table of Markdown has bars on both sides, which stay.
+"""The share of lines with a number: an editor numbers all, but lines that it wrapped and words around have none."""
 _MARGIN: Final = lazy_regex(
     r"^(?:[ \t]*+[\u2502\u2503\u2551](?! {0,3}+[\u251c\u2514])|(?:[\w.\-]{1,40}[ ]{1,12})?\|(?![^\n]*\|[ \t]*$))",
     re.MULTILINE,
 )
+"""A bar that makes lines those of a box or a log: not a branch of a tree, nor a table of Markdown with bars around."""
 _LEFT_MARGIN: Final = lazy_regex(
     r"^(?:[ \t]*+[\u2502\u2503\u2551\u250c\u2514\u256d\u2570\u2554\u255a]|(?:[\w.\-]{1,40}[ ]{1,12})?\|)[ ]?",
     re.MULTILINE,
 )
+"""What is removed: also the corners of the box, and the service that `docker compose` names before its bar."""
 _RIGHT_MARGIN: Final = lazy_regex(r"[ \t]*[\u2502\u2503\u2551\u2510\u2518\u256e\u256f]$", re.MULTILINE)
+"""The right side of a box; a plain bar may end a line of Markdown, and stays."""
 _LEAST_BARRED: Final = 0.6
+"""The share of lines with a bar: words around a box have none, and a diagram inside of a text has fewer."""
 _NARROWEST: Final = 40
-_WIDEST: Final = 400
-_BEGINNING: Final = 1 << 12
+"""Columns of the narrowest terminal: shorter lines that are equally long are lines of a list."""
 _PREFIX: Final = 8
 """A length: lines that begin with the same characters are lines of a log or a table."""
 _STARTS: Final = lazy_regex(
@@ -48,6 +54,7 @@ _STARTS: Final = lazy_regex(
     r"|(?:ROOT[ ]++)?%?[A-Za-z_][\w.\-]*+[ ]=[ ]|HloModule[ ]|ENTRY[ ]|\}[ \t]*+$|//"
     r"|%?[A-Za-z_][\w.\-]*+[ ](?:\([^\n]*)?\{[ \t]*+$|%?[A-Za-z_][\w.\-]*+[ ]\([^\n]*(?:->|:[ ]))"
 )
+"""How lines of XLA begin: such a line is not the rest of the one before it."""
 
 
 def plain_characters(text: str) -> str:
@@ -71,7 +78,7 @@ def without_margins(text: str) -> str:
     >>> without_margins(boxed).split("\n")[1:3]
     ['a = f32[] add(b, c)', 'd = f32[] add(a, a)']
     """
-    head = text[:_HEAD]
+    head = text[:HEAD]
     if not any(bar in head for bar in "\u2502\u2503\u2551|"):
         return text
     if not _MARGIN.search(head) or len(_LEFT_MARGIN.findall(head)) < _LEAST_BARRED * len(_LINE.findall(head)):
@@ -85,7 +92,7 @@ def without_line_numbers(text: str) -> str:
     >>> without_line_numbers("  8 | a = f32[] add(b, c)\n  9 | d = f32[] add(a, a)\n 10 | e = f32[] add(d, d)\n")
     'a = f32[] add(b, c)\nd = f32[] add(a, a)\ne = f32[] add(d, d)\n'
     """
-    head = text[:_HEAD]
+    head = text[:HEAD]
     numbers = [int(match[1]) for match in _NUMBER.finditer(head)]
     if len(numbers) < 2 or len(numbers) < _LEAST_NUMBERED * len(_LINE.findall(head)):
         return text
@@ -103,7 +110,7 @@ def rejoined_lines(text: str) -> str:
     """
     lines = text.split("\n")
     width = max(map(len, lines))
-    if not _NARROWEST <= width <= _WIDEST or not _is_wrapped(lines, width):
+    if not _NARROWEST <= width <= WIDEST or not _is_wrapped(lines, width):
         return text
     parts = [lines[0]]
     waiting = 0
@@ -140,8 +147,8 @@ def is_wrapped_module(text: str) -> bool:
     >>> is_wrapped_module("HloModule jit_f, is_scheduled=true\\n\\nENTRY e {\\n")
     False
     """
-    lines = text[:_BEGINNING].split("\n")[:-1]
+    lines = text[:BEGINNING].split("\n")[:-1]
     width = max(map(len, lines), default=0)
-    if not _NARROWEST <= width <= _WIDEST:
+    if not _NARROWEST <= width <= WIDEST:
         return False
     return any(_goes_on(one, other, width) for one, other in pairwise(lines))

@@ -10,6 +10,7 @@ from hlo_cli.ir.compiler_files.out_of_memory import OOM_REQUESTS, OutOfMemory
 from hlo_cli.source import Span
 
 _ROUNDING: Final = 0.01
+"""How far two prints of one size differ at most: the shorter has three digits, such as 1.01GiB."""
 _ALLOCATORS: Final = ("gpu-allocator", "gpu-driver")
 _NEAR: Final = 20
 
