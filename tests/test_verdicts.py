@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
+from time import process_time
 
 import numpy as np
 import pytest
@@ -248,11 +249,118 @@ def test_choices_are_the_same_each_time() -> None:
     assert made() == made()
 
 
+# --- comparisons meet equal operands ---
+
+SUMS = """HloModule m
+sum { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT s = f32[] add(a, b) }
+ENTRY e { x = f32[8,16] parameter(0)  y = f32[8,16] parameter(1)  z = f32[] constant(0)  k = f32[] constant(LEVEL)
+  q = f32[8,16] multiply(x, x)  c = f32[8,16] sine(x)  kb = f32[8,16] broadcast(k), dimensions={}
+  s = f32[] reduce(x, z), dimensions={0,1}, to_apply=sum  t = f32[] reduce(y, z), dimensions={0,1}, to_apply=sum
+  n = f32[] reduce(q, z), dimensions={0,1}, to_apply=sum  u = f32[] reduce(c, z), dimensions={0,1}, to_apply=sum
+  lower = TYPE compare(OPERANDS), direction=LT  ROOT r = f32[8,16] select(lower, x, y) }
+"""
+
+
+def boundary(operands: str, level: str, direction: str = "LT") -> Module:
+    kind = "pred[8,16]" if "kb" in operands else "pred[]"
+    text = SUMS.replace("OPERANDS", operands).replace("LEVEL", level).replace("TYPE", kind)
+    return parse_module(text.replace("direction=LT", f"direction={direction}"))
+
+
+@pytest.mark.parametrize(
+    ("operands", "level"),
+    [("s, z", "1"), ("s, k", "7"), ("s, k", "-300"), ("s, t", "1"), ("n, k", "50"), ("n, k", "1e6"), ("x, kb", "1000")],
+)
+def test_sums_meet_what_they_are_compared_with(operands: str, level: str) -> None:
+    """Sums of floats, and of their squares, are LT in one program and LE in the other."""
+    old = boundary(operands, level)
+    same = compare_runs(old, boundary(operands, level))
+    assert (same.verdict, same.coverage.unmet) == ("identical", ())
+    found = compare_runs(old, boundary(operands, level, "LE"))
+    assert found.verdict == "different"
+    assert found.first_difference is not None
+    assert found.first_difference.instruction.name == "lower"
+
+
+@pytest.mark.parametrize(("operands", "level"), [("x, kb", "0.5"), ("u, k", "0.25"), ("n, k", "-1")])
+def test_bounds_that_are_not_met_are_named(
+    operands: str, level: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Other numbers than whole ones are equal but for rounding; a sum of squares is never negative."""
+    for direction in ("LT", "LE"):
+        (tmp_path / direction).write_text(boundary(operands, level, direction).source.text)
+    old, new = str(tmp_path / "LT"), str(tmp_path / "LE")
+    assert cli.main(["run", old, "--against", old, "--json"], standalone=False) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["answer"]["verdict"], answer["answer"]["unmet_comparisons"]) == ("identical", ["lower"])
+    assert "lower never met equal operands" in json.dumps(answer)
+    assert cli.main(["run", old, "--against", new, "--json"], standalone=False) == 1
+    answer = json.loads(capsys.readouterr().out)["answer"]
+    assert (answer["verdict"], answer["undecided_comparisons"]) == ("uncovered", ["lower"])
+    assert cli.main(["run", old, "--against", new, "--format", "screen"], standalone=False) == 1
+    words = "1 result agrees, but lower is LE in place of LT and never met equal operands (4 of 4 computations ran"
+    assert words in " ".join(capsys.readouterr().out.split())
+    assert cli.main(["run", old, "--against", new, "--allow-uncovered"], standalone=False) == 0
+
+
+def test_comparisons_that_no_argument_changes_are_covered() -> None:
+    """The elements of an iota are never 10, so that LT and LE are the same; nor does the note name them."""
+    text = """ENTRY e { x = f32[8] parameter(0)  i = s32[8] iota(), iota_dimension=0  k = s32[] constant(10)
+      kb = s32[8] broadcast(k), dimensions={}  c = pred[8] compare(i, kb), direction=LT  z = f32[8] negate(x)
+      ROOT r = f32[8] select(c, x, z) }"""
+    found = compare_runs(*changed(text, "direction=LT", "direction=LE"))
+    assert (found.verdict, found.coverage.unmet) == ("identical", ())
+
+
+def test_numbers_that_only_rounding_makes_equal_are_not_met() -> None:
+    """Sums of tenths in another order are other numbers, and the two programs are still the same."""
+    text = """ENTRY e { x = f32[8] parameter(0)  y = f32[8] parameter(1)  k = f32[] constant(0.1)
+      kb = f32[8] broadcast(k), dimensions={}  a = f32[8] multiply(x, kb)  b = f32[8] multiply(y, kb)  s = f32[8] add(a, b)
+      c = pred[8] compare(s, kb), direction=LT  n = f32[8] negate(x)  ROOT r = f32[8] select(c, x, n) }"""
+    other = text.replace("s = f32[8] add(a, b)", "t = f32[8] add(x, y)  s = f32[8] multiply(t, kb)")
+    found = compare_runs(parse_module(text), parse_module(other))
+    assert found.verdict in ("identical", "rounding")
+
+
+def test_loops_in_loops_that_arguments_make_long_are_given_up() -> None:
+    """With integers at bounds, both loops have 5,000 iterations, which is within the limit of each."""
+    loop = """NAMEc { s = (s32[], s32[]) parameter(0)  i = s32[] get-tuple-element(s), index=0
+        n = s32[] get-tuple-element(s), index=1  ROOT l = pred[] compare(i, n), direction=LT }
+      NAMEb { s = (s32[], s32[]) parameter(0)  i = s32[] get-tuple-element(s), index=0
+        n = s32[] get-tuple-element(s), index=1  one = s32[] constant(1)  j = s32[] add(i, one)
+        INNER  ROOT t = (s32[], s32[]) tuple(j, n) }
+      """
+    call = """z = s32[] constant(0)  u = (s32[], s32[]) tuple(z, n)
+        w = (s32[], s32[]) while(u), condition=NAMEc, body=NAMEb"""
+    text = (
+        "HloModule m\n"
+        + loop.replace("NAME", "i").replace("INNER", "")
+        + loop.replace("INNER", call.replace("NAME", "i")).replace("NAME", "o")
+        + """ENTRY e { p = s32[] parameter(0)  k = s32[] constant(5000)  three = s32[] constant(3)
+        large = pred[] compare(p, k), direction=GE  n = s32[] select(large, p, three)
+        """
+        + call.replace("NAME", "o")
+        + "  ROOT g = s32[] get-tuple-element(w), index=0 }"
+    )
+    start = process_time()
+    assert compare_runs(parse_module(text), parse_module(text)).is_same
+    assert process_time() - start < 30
+
+
 # --- planted edits ---
 
 
+EXECUTED = 100_000
+"""Far above what the modules execute: an edit that makes a loop in a loop endless is given up in a second."""
+
+
+def given_up(executed: int) -> None:
+    if executed > EXECUTED:
+        raise HloError("a loop of the edited module is too long")
+
+
 def others(module: Module, seed: int) -> tuple[Value, ...]:
-    """Arguments that no comparison uses."""
+    """Arguments that no comparison uses; floats are whole numbers for the last two seeds, which meet bounds."""
     make = whole_arguments if runs_on_devices(module) else made_up_arguments
     random = np.random.default_rng(seed)
 
@@ -263,19 +371,22 @@ def others(module: Module, seed: int) -> tuple[Value, ...]:
         if value is None or array.dtype.kind not in "fiu":
             return value
         if array.dtype.kind == "f":
-            return np.asarray(array * (1, 3, 0.1, 30)[seed % 4])
+            return np.rint(array) if seed >= 6 else np.asarray(array * (1, 3, 0.1, 30)[seed % 4])
         return random.integers(0, 8, array.shape).astype(array.dtype)
 
     return tuple(map(other, make(module, seed=100 + seed, floats="widen")))
 
 
 def alters(old: Module, new: Module) -> bool:
-    """Whether any element of a result is another one, with any of six sets of arguments."""
+    """Whether any element of a result is another one, with any of eight sets of arguments."""
     assert old.entry.root is not None
     shape = old.entry.root.shape
-    for seed in range(6):
+    for seed in range(8):
         try:
-            results = [run(each, others(each, seed), floats="widen", limits=LIMITS).result for each in (old, new)]
+            results = [
+                run(each, others(each, seed), floats="widen", limits=LIMITS, progress=given_up).result
+                for each in (old, new)
+            ]
         except HloError:
             continue
         for (_, x, _), (_, y, _) in zip(*(arrays_of(each, shape) for each in results), strict=True):

@@ -323,9 +323,11 @@ def compare_once(
 
 
 def revealing_choices(
-    module: Module, ran: frozenset[Computation], *, seed: int = 0, limits: Limits | None = None
+    module: Module, ran: frozenset[Computation], *, seed: int = 0, limits: Limits | None = None, before: int = 0
 ) -> tuple[Choice, ...]:
     """The made-up arguments that run what has not run yet of a module, those that run nothing new left out.
+
+    `before` are the instructions that were executed with the arguments of the seed.
 
     >>> from hlo_cli import parse_module
     >>> module = parse_module("ENTRY e { p = f32[2] parameter(0)  ROOT r = f32[2] negate(p) }")
@@ -338,7 +340,7 @@ def revealing_choices(
         return missing_in(module, now)
 
     shared, ranges = shared_by(module, module), argument_ranges(module)
-    setting = _Setting((module, module), None, seed, None, _finite(limits), None, None, None, shared, ranges)
+    setting = _finite(_Setting((module, module), None, seed, None, limits, None, None, None, shared, ranges), before)
     executed = 0
     for choice in choices((module,), seed, lambda: (missing(),), lambda: False):
         left = missing()
@@ -356,10 +358,21 @@ def revealing_choices(
     return tuple(found)
 
 
-def _finite(limits: Limits | None) -> Limits:
-    """Limits for arguments that may make loops endless."""
-    limits = limits or DEFAULT_LIMITS
-    return replace(limits, max_iterations=min(limits.max_iterations, _MAX_ITERATIONS))
+def _finite(setting: _Setting, executed: int) -> _Setting:
+    """A setting for arguments that may make loops endless, and those in them: a run is given up early.
+
+    `executed` are the instructions of a run with the arguments of the seed.
+    """
+    limits, shown = setting.limits or DEFAULT_LIMITS, setting.progress
+
+    def progress(count: int) -> None:
+        if count > _MAX_EXECUTED + _LONGER * executed:
+            raise HloError("the made-up arguments make a loop too long")
+        if shown is not None:
+            shown(count)
+
+    limits = replace(limits, max_iterations=min(limits.max_iterations, _MAX_ITERATIONS))
+    return setting._replace(limits=limits, progress=progress)
 
 
 class _Samples:
@@ -470,6 +483,8 @@ _SHARE: Final = 4
 """Which part of that is spent although everything has run."""
 _LEAST_CHOICES: Final = 5
 """So many choices are tried in any case if something did not run, as one may be enough."""
+_LONGER: Final = 10
+"""By which factor a run may take longer than that of the seed, as arguments decide on iterations."""
 _MAX_ITERATIONS: Final = 10_000
 """The iterations of a loop with arguments that may make it endless."""
 
@@ -601,7 +616,7 @@ def _cover(compared: _Compared) -> tuple[_Compared | None, Coverage]:
         evidence.keep_nan()
     if not is_known or setting.args is not None or not setting.modules[0].entry.parameters:
         return None, evidence.coverage
-    limits = _finite(setting.limits)
+    finite = _finite(setting, max(each.executed for each in compared.widened))
     found = choices(
         setting.modules,
         setting.seed,
@@ -613,9 +628,9 @@ def _cover(compared: _Compared) -> tuple[_Compared | None, Coverage]:
     for choice in found:
         if not evidence.has_time(choice.number):
             break
-        chosen = setting._replace(choice=choice, limits=limits)
+        chosen = setting._replace(choice=choice)
         try:
-            runs = chosen.run_both("widen")
+            runs = finite._replace(choice=choice).run_both("widen")
         except HloError:  # a loop without an end, or devices that go different ways: not what arguments are for
             continue
         agrees = _apart(runs, compared.shapes, {}, is_rewrite=compared.is_rewrite) <= ROUNDING
