@@ -27,7 +27,7 @@ from hlo_cli.analysis.comparison.compare import (
     verdict_of,
     with_magnitudes,
 )
-from hlo_cli.analysis.comparison.coverage import Choice, Coverage, choices, missing_in, undecided_among, unmet_in
+from hlo_cli.analysis.comparison.coverage import Choice, Coverage, Side, choices, missing_in, undecided_among, unmet_in
 from hlo_cli.analysis.comparison.differing_values import DifferingValues, values_at
 from hlo_cli.analysis.comparison.fingerprints import TOLERANCE, Prints
 from hlo_cli.analysis.comparison.first_difference import MIN_SHARE, FirstDifference, first_difference
@@ -366,13 +366,41 @@ def _finite(setting: _Setting, executed: int) -> _Setting:
     limits, shown = setting.limits or DEFAULT_LIMITS, setting.progress
 
     def progress(count: int) -> None:
-        if count > _MAX_EXECUTED + _LONGER * executed:
+        if count > _most_executed(executed):
             raise HloError("the made-up arguments make a loop too long")
         if shown is not None:
             shown(count)
 
     limits = replace(limits, max_iterations=min(limits.max_iterations, _MAX_ITERATIONS))
     return setting._replace(limits=limits, progress=progress)
+
+
+def _most_executed(executed: int) -> int:
+    return _MAX_EXECUTED + _LONGER * executed
+
+
+def _runs_or_endless(setting: _Setting, executed: int) -> tuple[Run, Run] | Side | None:
+    """The widened runs of both modules with arguments that may be bad for both, or which module alone does not finish.
+
+    The other one has to be done long before its run is given up, as the same program may take a few more instructions.
+    """
+    runs: list[Run | None] = []
+    unknown = setting.shared.pair()
+    for at in (0, 1):
+        try:
+            runs.append(setting._run(at, "widen", unknown[at], None))
+        except HloError:  # a loop without an end, or devices that go different ways: not what arguments are for
+            if setting.shared.functions:  # what they return in the second program depends on the first
+                return None
+            runs.append(None)
+    match runs:
+        case Run() as one, Run() as two:
+            return one, two
+        case Run() as done, None if done.executed * _LONGER <= _most_executed(executed):
+            return "second"
+        case None, Run() as done if done.executed * _LONGER <= _most_executed(executed):
+            return "first"
+    return None
 
 
 class _Samples:
@@ -499,6 +527,7 @@ class _Evidence:
         self._left: dict[ShapeIndex, Array] = {}
         self._shapes = compared.shapes
         self._is_nan_kept = False
+        self.endless: tuple[Side, Choice] | None = None
         self._pairs: list[tuple[Instruction, Instruction]] | None = None
         self.is_infinite = any(
             bool(np.isinf(array).any())
@@ -571,6 +600,7 @@ class _Evidence:
             self.uncompared,
             (*unmet[0], *unmet[1]),
             self._undecided() if all(unmet) else (),
+            self.endless,
         )
 
     @property
@@ -616,7 +646,8 @@ def _cover(compared: _Compared) -> tuple[_Compared | None, Coverage]:
         evidence.keep_nan()
     if not is_known or setting.args is not None or not setting.modules[0].entry.parameters:
         return None, evidence.coverage
-    finite = _finite(setting, max(each.executed for each in compared.widened))
+    executed = max(each.executed for each in compared.widened)
+    finite = _finite(setting, executed)
     found = choices(
         setting.modules,
         setting.seed,
@@ -629,9 +660,9 @@ def _cover(compared: _Compared) -> tuple[_Compared | None, Coverage]:
         if not evidence.has_time(choice.number):
             break
         chosen = setting._replace(choice=choice)
-        try:
-            runs = finite._replace(choice=choice).run_both("widen")
-        except HloError:  # a loop without an end, or devices that go different ways: not what arguments are for
+        runs = _runs_or_endless(finite._replace(choice=choice), executed)
+        if not isinstance(runs, tuple):
+            evidence.endless = evidence.endless or (runs and (runs, choice))
             continue
         agrees = _apart(runs, compared.shapes, {}, is_rewrite=compared.is_rewrite) <= ROUNDING
         if not agrees and _differs(chosen, runs, compared):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import inf, isqrt
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -37,6 +37,9 @@ _OPTIONAL: Final = frozenset((opcodes.CONDITIONAL, opcodes.WHILE, "scan"))
 
 # --- what ran ---
 
+Side: TypeAlias = Literal["first", "second"]
+"""One of the two modules."""
+
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
@@ -44,7 +47,8 @@ class Coverage:
 
     `missing` are those that did not run with any arguments; `uncompared` are the results with elements that are NaN in
     both programs, or that have no elements, with all arguments. `unmet` are the comparisons by order of both whose
-    operands were never equal; `undecided` are pairs of such comparisons that differ where operands are equal.
+    operands were never equal; `undecided` are pairs of such comparisons that differ where operands are equal. `endless`
+    is the module that does not finish with arguments with which the other one soon does.
     """
 
     ran: int = 0
@@ -54,11 +58,12 @@ class Coverage:
     uncompared: tuple[ShapeIndex, ...] = ()
     unmet: tuple[Instruction, ...] = ()
     undecided: tuple[tuple[Instruction, Instruction], ...] = ()
+    endless: tuple[Side, Choice] | None = None
 
     @property
     def is_whole(self) -> bool:
         """Whether everything was compared that is known to matter."""
-        return not (self.missing or self.uncompared or self.undecided)
+        return not (self.missing or self.uncompared or self.undecided or self.endless)
 
 
 def missing_in(module: Module, ran: Iterable[Computation]) -> tuple[Computation, ...]:
@@ -354,6 +359,7 @@ class Choice:
     is_positive: bool = False
     factor: float = 1.0
     bounds: tuple[int, ...] = ()
+    is_low: bool = False
     sizes: tuple[tuple[int, int], ...] = ()
     way: int = 0
     deciding: frozenset[int] = frozenset()
@@ -403,11 +409,12 @@ class Choice:
         return np.full(array.shape, min(max(value, int(held.min)), int(held.max)), array.dtype)
 
     def _near_bounds(self, array: Array, at: int) -> Array:
-        """Each of the bounds as often as another, in any order."""
+        """Each of the bounds as often as another, in any order; a number alone is below all if `is_low`."""
         held = np.iinfo(array.dtype)
-        values = np.resize(np.array(self.bounds, np.int64), array.size)
-        if array.size < len(self.bounds):
-            values = np.random.default_rng([self.seed, at]).permutation(np.array(self.bounds, np.int64))[: array.size]
+        bounds = (min(self.bounds),) if self.is_low and array.size == 1 else self.bounds
+        values = np.resize(np.array(bounds, np.int64), array.size)
+        if array.size < len(bounds):
+            values = np.random.default_rng([self.seed, at]).permutation(np.array(bounds, np.int64))[: array.size]
         order = np.random.default_rng([self.seed, at]).permutation(array.size)
         return (
             np.clip(values[order], max(int(held.min), -_MAX_BOUND - 1), min(int(held.max), _MAX_BOUND + 1))
@@ -463,7 +470,8 @@ def choices(
     if not _has_sizes(modules):
         for more, (where, by) in enumerate((("at", (0,)), ("above", (0, 1)), ("below", (0, -1)))):
             bounds = _bounds(modules, by)
-            yield Choice(number + 4 + more, seed + 4 + more, f"integers {where} bounds", bounds=bounds)
+            words, is_low = f"integers {where} bounds", where == "below"
+            yield Choice(number + 4 + more, seed + 4 + more, words, bounds=bounds, is_low=is_low)
     number += _OTHERS
     for more, each in enumerate(_meeting(modules, unmet())):
         if not any(unmet()):

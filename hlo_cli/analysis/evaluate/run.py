@@ -161,9 +161,8 @@ def evaluate(
             given = [_held(each, module, floats) for each in device_arguments(module, arguments, count)]
             result, unknown = assembled(module, DeviceProgram(program, devices, module).function(module.entry)(given))
     kept = {instruction: tuple(values) for instruction, values in program.watched.items()}
-    outfed, unread = tuple(program.host.outfed), program.host.unused
-    ran, met = frozenset(program.ran), frozenset(program.host.met or ())
-    return Run(result, kept, program.executed, found, unknown, ran, met, count, outfed, unread)
+    outfed, unread, met = tuple(program.host.outfed), program.host.unused, frozenset(program.host.met or ())
+    return Run(result, kept, program.executed, found, unknown, frozenset(program.ran), met, count, outfed, unread)
 
 
 def _held(arguments: Sequence[Value], module: Module, floats: Floats) -> list[Value]:

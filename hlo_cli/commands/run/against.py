@@ -223,6 +223,7 @@ def coverage_numbers(coverage: Coverage) -> dict[str, Cell]:
         "uncompared_results": tuple(map(result_label, coverage.uncompared)),
         "unmet_comparisons": tuple(dict.fromkeys(each.name for each in coverage.unmet)),
         "undecided_comparisons": tuple(new.name for _, new in coverage.undecided),
+        "endless": coverage.endless and coverage.endless[0],
     }
 
 
@@ -267,6 +268,9 @@ def _uncovered(compared: RunComparison) -> str:
         return (
             f"{format_count(count, 'results')} {verb_} elements that were never compared ({coverage_words(coverage)})"
         )
+    if coverage.endless:
+        side, choice = coverage.endless
+        return f"the {side} module alone does not finish with {choice.words} ({coverage_words(coverage)})"
     old, new = coverage.undecided[0]
     directions = f"{new.attribute('direction')} in place of {old.attribute('direction')}"
     others = len(coverage.undecided) - 1
