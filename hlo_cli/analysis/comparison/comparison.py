@@ -541,12 +541,17 @@ class _Evidence:
             self.add(runs, is_widened=runs is compared.widened, is_proof=True)
         self._first = self.executed, self.operations
 
-    def add(self, runs: tuple[Run, Run], *, is_widened: bool = True, is_proof: bool) -> None:
+    def add(
+        self, runs: tuple[Run, Run], *, is_widened: bool = True, is_proof: bool, is_revealing: bool = False
+    ) -> None:
         """Adds the runs of both modules; elements are compared by widened ones.
 
         What comparisons met counts with `is_proof`: if the results agree without regard to rounding, which may hide the
-        other course that one of the modules takes, and if none of their elements is NaN in both.
+        other course that one of the modules takes, and if none of their elements is NaN in both. With `is_revealing`,
+        only in computations that have not run before: what decides was changed, such as the trip count of a loop, whose
+        other conditions no longer matter.
         """
+        known = [frozenset(each) if is_revealing else frozenset[Computation]() for each in self._ran]
         for ran, each in zip(self._ran, runs, strict=True):
             ran |= each.ran
             self.executed += each.executed
@@ -556,8 +561,8 @@ class _Evidence:
         self.argument_sets += 1
         if not (self._is_nan_kept or self._add_compared(runs)):
             is_proof = False
-        for met, each in zip(self._met, runs, strict=True):
-            met |= each.met if is_proof else set()
+        for met, each, before in zip(self._met, runs, known, strict=True):
+            met |= {one for one in each.met if is_proof and one.computation not in before}
 
     def _add_compared(self, runs: tuple[Run, Run]) -> bool:
         """Adds the elements of results that are compared; returns whether all are."""
@@ -670,7 +675,7 @@ def _cover(compared: _Compared) -> tuple[_Compared | None, Coverage]:
             if verdict_of(other.found) not in AGREEING:
                 evidence.add(runs, is_proof=False)
                 return other, evidence.coverage
-        evidence.add(runs, is_proof=agrees)
+        evidence.add(runs, is_proof=agrees, is_revealing=bool(choice.deciding) and choice.sums is None)
     return None, evidence.coverage
 
 

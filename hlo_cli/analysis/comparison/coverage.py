@@ -302,20 +302,23 @@ class Sums:
 
     As many numbers are 1 as are -1, in each row if `by_rows`: their sum is zero. Parameters that decide are the level
     on average if `is_mean`. Else so many of their elements are 1, and the others zero, so that the sum of all elements
-    is the level, and that of their squares, too; with fewer elements, one is the level.
+    is the level, and that of their squares, too; with fewer elements, one is the level. With `is_everywhere`, all are.
+    `kinds` are the kinds of arrays that are compared: others that decide stay as they are, as they may say how often.
     """
 
+    kinds: str
     level: int | None = None
     is_mean: bool = False
+    is_everywhere: bool = False
     by_rows: bool = False
 
     def array(self, like: Array, random: np.random.Generator, *, is_deciding: bool) -> Array:
         """An array like another one: without negative numbers if that has none, as a program may need that.
 
         >>> like, random = np.array([0.3, -0.7, 1.2, 4.0]), np.random.default_rng(0)
-        >>> Sums(5).array(like, random, is_deciding=True).tolist()
+        >>> Sums("f", 5).array(like, random, is_deciding=True).tolist()
         [0.0, 0.0, 0.0, 5.0]
-        >>> sorted(Sums(5, is_mean=True).array(like, random, is_deciding=True).tolist())
+        >>> sorted(Sums("f", 5, is_mean=True).array(like, random, is_deciding=True).tolist())
         [4.0, 5.0, 5.0, 6.0]
         """
         is_signed = bool((like < 0).any())
@@ -323,6 +326,8 @@ class Sums:
         if is_deciding and self.level is not None:
             if self.is_mean:
                 found = found + self.level
+            elif self.is_everywhere:
+                found = np.full(like.shape, self.level)
             else:
                 is_spread = 0 < self.level <= like.size
                 places = random.permutation(like.size)[: self.level if is_spread else 1]
@@ -382,7 +387,7 @@ class Choice:
         if value is None or not (array := np.asarray(value)).size:
             return value
         place = sorted(self.deciding).index(at) if at in self.deciding else None
-        if self.sums is not None and array.dtype.kind in ("f" if place is None else "iuf"):
+        if self.sums is not None and array.dtype.kind in ("f" if place is None else self.sums.kinds):
             return self.sums.array(array, np.random.default_rng([self.seed, at]), is_deciding=place is not None)
         match array.dtype.kind:
             case "b":
@@ -482,33 +487,49 @@ def choices(
 _OTHERS: Final = 7
 """The number of choices that follow when all has run, before those for comparisons that did not meet equal sums."""
 _MAX_LEVELS: Final = 4
-"""The largest number of levels that are tried: each takes two runs of both programs."""
+"""The largest number of levels that are tried: each takes three runs of both programs."""
 
 
 def _meeting(modules: Sequence[Module], unmet: Sequence[Sequence[Instruction]]) -> Iterator[Choice]:
     """Choices with which operands of comparisons may be equal: sums are zero, or a number that they are compared with.
 
-    The square root of a number may be compared as a square. Sizes of dimensions are not changed.
+    Those of floats come first, then those of integers, each of which leave the parameters of the others as they are.
     """
+    for kinds, names in (("f", ("float",)), ("iu", ("signed", "unsigned"))):
+        compared = [
+            [
+                one
+                for one in each
+                if isinstance(shape := one.operand_shape(0), ArrayShape) and shape.element_type.kind in names
+            ]
+            for each in unmet
+        ]
+        if (chosen := _parameters_of(modules, compared)) and any(compared):
+            yield from _with_sums(kinds, chosen, [one for each in compared for one in each])
+
+
+def _parameters_of(modules: Sequence[Module], compared: Sequence[Sequence[Instruction]]) -> frozenset[int]:
+    """The numbers of the parameters that comparisons depend on, but for sizes of dimensions."""
     parameters: set[int] = set()
-    for module, each in zip(modules, unmet, strict=False):
+    for module, each in zip(modules, compared, strict=False):
         callers = _callers(module)
         values = {value: None for one in each[:_MAX_FOLLOWED] for value in _compared(one, callers)}
         parameters |= _sources(module, values, callers).parameters
-    sizes = {number for number, _ in _full_sizes(modules)} if parameters else set()
-    chosen = frozenset(parameters - sizes)
-    if not chosen:
-        return
-    words = "whole floats with small sums"
+    return frozenset(parameters - {number for number, _ in _full_sizes(modules)} if parameters else ())
+
+
+def _with_sums(kinds: str, chosen: frozenset[int], compared: Sequence[Instruction]) -> Iterator[Choice]:
+    """Choices with sums of zero, of the numbers in comparisons, and of their square roots, as of norms."""
+    choice = Choice(0, 0, "whole floats with small sums", is_whole=True, deciding=chosen)
     for by_rows in (True, False):
-        yield Choice(0, 0, words, is_whole=True, deciding=chosen, sums=Sums(by_rows=by_rows))
-    found = dict.fromkeys(
-        level for each in unmet for one in each for operand in one.operands for level in _whole_number(operand)
-    )
+        yield replace(choice, sums=Sums(kinds, by_rows=by_rows))
+    found = dict.fromkeys(level for one in compared for operand in one.operands for level in _whole_number(operand))
     roots = (isqrt(each) for each in found if each > 0 and isqrt(each) ** 2 == each)
     for level in list(dict.fromkeys((*found, *roots, 0)))[:_MAX_LEVELS]:
-        for is_mean in (False, True) if level else (False,):
-            yield Choice(0, 0, words, is_whole=True, deciding=chosen, sums=Sums(level, is_mean=is_mean))
+        yield replace(choice, sums=Sums(kinds, level))
+        if level:
+            yield replace(choice, sums=Sums(kinds, level, is_mean=True))
+            yield replace(choice, sums=Sums(kinds, level, is_everywhere=True))
 
 
 def _whole_number(operand: Instruction) -> Iterator[int]:
