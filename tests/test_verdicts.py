@@ -25,7 +25,7 @@ from hlo_cli.analysis.evaluate.sharded import whole_arguments
 from hlo_cli.analysis.semantics.values import Value, arrays_of
 from planting import Planted, planted
 from test_first_difference import NESTED
-from test_parting_judge import COMPILED, DUMPED, compiled
+from test_parting_judge import COMPILED, compiled
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 LIMITS = Limits(max_iterations=2_000, max_seconds=60, max_operations=1_000_000_000)
@@ -475,25 +475,15 @@ def test_edits_of_dumps_are_not_called_the_same(name: str) -> None:
 
 
 LEAST = {
-    **dict.fromkeys(DUMPED, 10),
-    **dict.fromkeys(COMPILED, 10),
-    **dict.fromkeys(
-        (
-            "cpu/wide",
-            "gpu/h100_normalization",
-            "tpu/v2_mlp",
-            "tpu/v3_indexing",
-            "tpu/v5e_dynamic",
-            "tpu/v5e_names",
-            "tpu/v5e_spectrum",
-            "tpu/v5p_scan",
-            "tpu/v6e_embedding",
-            "tpu/v6e_quantised",
-        ),
-        10,
-    ),
-}
-"""How many edits are tried of each module at least, both stages of compiled ones together; small ones have few."""
+    "cpu/softmax": 14, "cpu/names": 11, "cpu/dynamic": 10, "cpu/wide": 40, "tpu/v2_mlp": 40, "tpu/v3_indexing": 28,
+    "tpu/v5e_branches": 26, "tpu/v5e_dynamic": 13, "tpu/v5p_scan": 40, "tpu/v6e_embedding": 5, "gpu/h100_mlp": 40,
+    "gpu/h100_normalization": 40, "gpu/h100_scan": 40,
+    "scan_in_scan": 56, "while_in_while": 56, "cond_in_scan": 36, "gru_like": 80, "attention": 38, "sort_gather": 61,
+    "conv_pool": 25, "bf16_rnn": 28, "lstm_grad": 80, "newton": 79, "triple_loop": 57, "integers": 78,
+}  # fmt: skip
+"""How many edits are tried of each module, up to 40 of a text; of compiled ones, both stages. Small modules have fewer
+that alter a result. Spectra are left out: their zero imaginary parts are errors of constants, and so is what an edit of
+them alters."""
 
 
 def test_a_thousand_edits_are_tried() -> None:
