@@ -161,8 +161,7 @@ def _notes_on_unmet(compared: RunComparison) -> tuple[Diagnostic, ...]:
     names = list(dict.fromkeys(each.name for each in compared.coverage.unmet))
     if not names or compared.verdict_on_results not in AGREEING:
         return ()
-    never = f"{_listed(names)} never met equal operands"
-    return (Diagnostic("note", f"{never}: LT and LE, or GT and GE, give the same results there"),)
+    return (Diagnostic("note", f"{_listed(names)} never met equal operands, where LT and LE, and GT and GE, differ"),)
 
 
 def _listed(names: Sequence[str]) -> str:
