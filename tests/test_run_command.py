@@ -221,8 +221,10 @@ def test_nothing_is_claimed_of_results_that_are_not_compared(
     answer = json.loads(capsys.readouterr().out)["answer"]
     assert (answer["largest_exact"], answer["largest_widened"]) == (None, None)
     assert run(path, *rest, "--against", path, "--json") == 1  # the logarithm of -1 is NaN in both
-    answer = json.loads(capsys.readouterr().out)["answer"]
-    assert (answer["verdict"], answer["uncompared_results"]) == ("uncovered", ["1"])
+    found = json.loads(capsys.readouterr().out)
+    assert (found["answer"]["verdict"], found["answer"]["uncompared_results"]) == ("uncovered", ["1"])
+    verdicts = {row["result"]: row["verdict"] for row in found["tables"]["distances"]["rows"]}
+    assert verdicts == {"0": "identical", "1": "not fully compared"}
     assert run(path, *rest, "--against", path, "--allow-uncovered", "--json") == 0
 
 

@@ -27,7 +27,7 @@ from hlo_cli.analysis.comparison.compare import (
     verdict_of,
     with_magnitudes,
 )
-from hlo_cli.analysis.comparison.coverage import Choice, Coverage, choices, missing_in
+from hlo_cli.analysis.comparison.coverage import Choice, Coverage, Side, choices, missing_in, undecided_among, unmet_in
 from hlo_cli.analysis.comparison.differing_values import DifferingValues, values_at
 from hlo_cli.analysis.comparison.fingerprints import TOLERANCE, Prints
 from hlo_cli.analysis.comparison.first_difference import MIN_SHARE, FirstDifference, first_difference
@@ -59,7 +59,7 @@ from hlo_cli.source import HloError
 
 _OTHER_SEEDS: Final = (1, 2)
 """Added to the seed to repeat a comparison with other arguments."""
-_AGREEING: Final = ("identical", "rounding", "overflow")
+AGREEING: Final = ("identical", "rounding", "overflow")
 """The verdicts on results of one program."""
 _DISCONTINUOUS: Final = frozenset(
     (opcodes.COMPARE, opcodes.SORT, opcodes.TOPK, "ceil", "floor", "round-nearest-afz", "round-nearest-even", "sign")
@@ -136,6 +136,7 @@ class _Setting(NamedTuple):
             unknown=unknown,
             noise=noise,
             ranges=self.ranges,
+            with_met=floats == "widen" and noise is None,
         )
 
 
@@ -169,7 +170,7 @@ class RunComparison:
         far as they are compared.
         """
         found = self.verdict_on_results
-        if found in _AGREEING and not (self.allow_uncovered or self.coverage.is_whole):
+        if found in AGREEING and not (self.allow_uncovered or self.coverage.is_whole):
             return "uncovered"
         if found == "different" and self.other_seeds and max(self.other_seeds.values()) <= ROUNDING:
             return "discontinuity"
@@ -185,7 +186,7 @@ class RunComparison:
         """Whether all was compared, and the results are identical, or differ by rounding only, which may make one of
         them overflow.
         """
-        return self.verdict in _AGREEING
+        return self.verdict in AGREEING
 
 
 def compare_runs(
@@ -322,9 +323,11 @@ def compare_once(
 
 
 def revealing_choices(
-    module: Module, ran: frozenset[Computation], *, seed: int = 0, limits: Limits | None = None
+    module: Module, ran: frozenset[Computation], *, seed: int = 0, limits: Limits | None = None, before: int = 0
 ) -> tuple[Choice, ...]:
     """The made-up arguments that run what has not run yet of a module, those that run nothing new left out.
+
+    `before` are the instructions that were executed with the arguments of the seed.
 
     >>> from hlo_cli import parse_module
     >>> module = parse_module("ENTRY e { p = f32[2] parameter(0)  ROOT r = f32[2] negate(p) }")
@@ -337,7 +340,7 @@ def revealing_choices(
         return missing_in(module, now)
 
     shared, ranges = shared_by(module, module), argument_ranges(module)
-    setting = _Setting((module, module), None, seed, None, _finite(limits), None, None, None, shared, ranges)
+    setting = _finite(_Setting((module, module), None, seed, None, limits, None, None, None, shared, ranges), before)
     executed = 0
     for choice in choices((module,), seed, lambda: (missing(),), lambda: False):
         left = missing()
@@ -355,10 +358,49 @@ def revealing_choices(
     return tuple(found)
 
 
-def _finite(limits: Limits | None) -> Limits:
-    """Limits for arguments that may make loops endless."""
-    limits = limits or DEFAULT_LIMITS
-    return replace(limits, max_iterations=min(limits.max_iterations, _MAX_ITERATIONS))
+def _finite(setting: _Setting, executed: int) -> _Setting:
+    """A setting for arguments that may make loops endless, and those in them: a run is given up early.
+
+    `executed` are the instructions of a run with the arguments of the seed.
+    """
+    limits, shown = setting.limits or DEFAULT_LIMITS, setting.progress
+
+    def progress(count: int) -> None:
+        if count > _most_executed(executed):
+            raise HloError("the made-up arguments make a loop too long")
+        if shown is not None:
+            shown(count)
+
+    limits = replace(limits, max_iterations=min(limits.max_iterations, _MAX_ITERATIONS))
+    return setting._replace(limits=limits, progress=progress)
+
+
+def _most_executed(executed: int) -> int:
+    return _MAX_EXECUTED + _LONGER * executed
+
+
+def _runs_or_endless(setting: _Setting, executed: int) -> tuple[Run, Run] | Side | None:
+    """The widened runs of both modules with arguments that may be bad for both, or which module alone does not finish.
+
+    The other one has to be done long before its run is given up, as the same program may take a few more instructions.
+    """
+    runs: list[Run | None] = []
+    unknown = setting.shared.pair()
+    for at in (0, 1):
+        try:
+            runs.append(setting._run(at, "widen", unknown[at], None))
+        except HloError:  # a loop without an end, or devices that go different ways: not what arguments are for
+            if setting.shared.functions:  # what they return in the second program depends on the first
+                return None
+            runs.append(None)
+    match runs:
+        case Run() as one, Run() as two:
+            return one, two
+        case Run() as done, None if done.executed * _LONGER <= _most_executed(executed):
+            return "second"
+        case None, Run() as done if done.executed * _LONGER <= _most_executed(executed):
+            return "first"
+    return None
 
 
 class _Samples:
@@ -469,6 +511,8 @@ _SHARE: Final = 4
 """Which part of that is spent although everything has run."""
 _LEAST_CHOICES: Final = 5
 """So many choices are tried in any case if something did not run, as one may be enough."""
+_LONGER: Final = 10
+"""By which factor a run may take longer than that of the seed, as arguments decide on iterations."""
 _MAX_ITERATIONS: Final = 10_000
 """The iterations of a loop with arguments that may make it endless."""
 
@@ -479,9 +523,12 @@ class _Evidence:
     def __init__(self, compared: _Compared) -> None:
         self._modules = compared.setting.modules
         self._ran: list[set[Computation]] = [set(), set()]
+        self._met: list[set[Instruction]] = [set(), set()]
         self._left: dict[ShapeIndex, Array] = {}
         self._shapes = compared.shapes
         self._is_nan_kept = False
+        self.endless: tuple[Side, Choice] | None = None
+        self._pairs: list[tuple[Instruction, Instruction]] | None = None
         self.is_infinite = any(
             bool(np.isinf(array).any())
             for _, array, _ in arrays_of(compared.widened[0].result, compared.shapes[0])
@@ -491,11 +538,20 @@ class _Evidence:
         self.executed = 0
         self.operations = 0.0
         for runs in (compared.exact, compared.widened):
-            self.add(runs, is_widened=runs is compared.widened)
+            self.add(runs, is_widened=runs is compared.widened, is_proof=True)
         self._first = self.executed, self.operations
 
-    def add(self, runs: tuple[Run, Run], *, is_widened: bool = True) -> None:
-        """Adds the runs of both modules; elements are compared by widened ones."""
+    def add(
+        self, runs: tuple[Run, Run], *, is_widened: bool = True, is_proof: bool, is_revealing: bool = False
+    ) -> None:
+        """Adds the runs of both modules; elements are compared by widened ones.
+
+        What comparisons met counts with `is_proof`: if the results agree without regard to rounding, which may hide the
+        other course that one of the modules takes, and if none of their elements is NaN in both. With `is_revealing`,
+        only in computations that have not run before: what decides was changed, such as the trip count of a loop, whose
+        other conditions no longer matter.
+        """
+        known = [frozenset(each) if is_revealing else frozenset[Computation]() for each in self._ran]
         for ran, each in zip(self._ran, runs, strict=True):
             ran |= each.ran
             self.executed += each.executed
@@ -503,13 +559,21 @@ class _Evidence:
         if not is_widened:
             return
         self.argument_sets += 1
-        if self._is_nan_kept:
-            return
+        if not (self._is_nan_kept or self._add_compared(runs)):
+            is_proof = False
+        for met, each, before in zip(self._met, runs, known, strict=True):
+            met |= {one for one in each.met if is_proof and one.computation not in before}
+
+    def _add_compared(self, runs: tuple[Run, Run]) -> bool:
+        """Adds the elements of results that are compared; returns whether all are."""
+        is_whole = True
         pairs = (arrays_of(run.result, shape) for run, shape in zip(runs, self._shapes, strict=True))
         for (index, old, leaf), (_, new, _) in zip(*pairs, strict=True):
             left = ~are_compared(old, new) if old.size or not leaf.elements else np.ones((), bool)
             before = self._left.get(index)
             self._left[index] = left if before is None else _both(before, left)
+            is_whole = is_whole and not left.any()
+        return is_whole
 
     def has_time(self, number: int) -> bool:
         """Whether another set of arguments, of this number, is worth its time."""
@@ -532,13 +596,36 @@ class _Evidence:
         missing = self.missing
         count = sum(len(executions_of(each)) for each in self._modules)
         absent = sum(map(len, missing))
-        return Coverage(count - absent, count, self.argument_sets, (*missing[0], *missing[1]), self.uncompared)
+        unmet = self.unmet
+        return Coverage(
+            count - absent,
+            count,
+            self.argument_sets,
+            (*missing[0], *missing[1]),
+            self.uncompared,
+            (*unmet[0], *unmet[1]),
+            self._undecided() if all(unmet) else (),
+            self.endless,
+        )
 
     @property
     def missing(self) -> tuple[tuple[Computation, ...], tuple[Computation, ...]]:
         """The computations of each module that did not run."""
         one, two = (missing_in(module, ran) for module, ran in zip(self._modules, self._ran, strict=True))
         return one, two
+
+    @property
+    def unmet(self) -> tuple[tuple[Instruction, ...], tuple[Instruction, ...]]:
+        """The comparisons by order of each module whose operands were never equal."""
+        one, two = (unmet_in(*each) for each in zip(self._modules, self._ran, self._met, strict=True))
+        return one, two
+
+    def _undecided(self) -> tuple[tuple[Instruction, Instruction], ...]:
+        if self._pairs is None:
+            pairs = match(*self._modules).pairs
+            olds, news = (each.nodes for each in pairs.plain)
+            self._pairs = [(olds[a], news[b]) for a, b in pairs.found]
+        return undecided_among(self._pairs, self._ran, self._met)
 
     @property
     def uncompared(self) -> tuple[ShapeIndex, ...]:
@@ -559,34 +646,36 @@ def _cover(compared: _Compared) -> tuple[_Compared | None, Coverage]:
     Returns the comparison with the first arguments with which results differ, None without any, and the coverage.
     """
     evidence, setting = _Evidence(compared), compared.setting
-    is_known = verdict_of(compared.found) in _AGREEING
+    is_known = verdict_of(compared.found) in AGREEING
     if evidence.uncompared and _has_constant_nan(setting):
         evidence.keep_nan()
     if not is_known or setting.args is not None or not setting.modules[0].entry.parameters:
         return None, evidence.coverage
-    limits = _finite(setting.limits)
+    executed = max(each.executed for each in compared.widened)
+    finite = _finite(setting, executed)
     found = choices(
         setting.modules,
         setting.seed,
         lambda: evidence.missing,
         lambda: bool(evidence.uncompared),
         is_infinite=evidence.is_infinite,
+        unmet=lambda: evidence.unmet,
     )
     for choice in found:
         if not evidence.has_time(choice.number):
             break
-        chosen = setting._replace(choice=choice, limits=limits)
-        try:
-            runs = chosen.run_both("widen")
-        except HloError:  # a loop without an end, or devices that go different ways: not what arguments are for
+        chosen = setting._replace(choice=choice)
+        runs = _runs_or_endless(finite._replace(choice=choice), executed)
+        if not isinstance(runs, tuple):
+            evidence.endless = evidence.endless or (runs and (runs, choice))
             continue
-        differs = _differs(chosen, runs, compared)
-        if differs:
+        agrees = _apart(runs, compared.shapes, {}, is_rewrite=compared.is_rewrite) <= ROUNDING
+        if not agrees and _differs(chosen, runs, compared):
             other = _compare(chosen, compared.shapes, compared.is_rewrite, compared.expected)
-            if verdict_of(other.found) not in _AGREEING:
-                evidence.add(runs)
+            if verdict_of(other.found) not in AGREEING:
+                evidence.add(runs, is_proof=False)
                 return other, evidence.coverage
-        evidence.add(runs)
+        evidence.add(runs, is_proof=agrees, is_revealing=bool(choice.deciding) and choice.sums is None)
     return None, evidence.coverage
 
 
@@ -601,8 +690,6 @@ def _has_constant_nan(setting: _Setting) -> bool:
 def _differs(setting: _Setting, runs: tuple[Run, Run], compared: _Compared) -> bool:
     """Whether results differ where errors of rounding cannot be the reason: arguments may meet a bound exactly."""
     shapes, is_rewrite = compared.shapes, compared.is_rewrite
-    if _apart(runs, shapes, {}, is_rewrite=is_rewrite) <= ROUNDING:
-        return False
     samples = _Samples(setting, runs, shapes)
     steady: Steady = "finite" if setting.choice is not None and setting.choice.is_whole else "all"
     apart = float("inf")

@@ -1,17 +1,20 @@
 """Which computations of two programs ran, and with which arguments those run that did not.
 
 A comparison says nothing of a branch that was never taken, nor of the body of a loop without iterations. What decides
-on them is followed back to the parameters of the entry, which get other values until everything has run.
+on them is followed back to the parameters of the entry, which get other values until everything has run. Nor does it
+tell LT from LE where operands were never equal: their parameters get whole numbers that make them equal.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Final, NamedTuple
+from math import inf, isqrt
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
+from hlo_cli.analysis.cache import cached_per_module
 from hlo_cli.analysis.dataflow.executions import executions_of
 from hlo_cli.analysis.evaluate.arguments import MAX_INTEGER
 from hlo_cli.analysis.semantics.control import called
@@ -34,13 +37,18 @@ _OPTIONAL: Final = frozenset((opcodes.CONDITIONAL, opcodes.WHILE, "scan"))
 
 # --- what ran ---
 
+Side: TypeAlias = Literal["first", "second"]
+"""One of the two modules."""
+
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
     """How much of two programs was compared: the computations of both that ran, and the number of argument sets.
 
     `missing` are those that did not run with any arguments; `uncompared` are the results with elements that are NaN in
-    both programs, or that have no elements, with all arguments.
+    both programs, or that have no elements, with all arguments. `unmet` are the comparisons by order of both whose
+    operands were never equal; `undecided` are pairs of such comparisons that differ where operands are equal. `endless`
+    is the module that does not finish with arguments with which the other one soon does.
     """
 
     ran: int = 0
@@ -48,11 +56,14 @@ class Coverage:
     argument_sets: int = 1
     missing: tuple[Computation, ...] = ()
     uncompared: tuple[ShapeIndex, ...] = ()
+    unmet: tuple[Instruction, ...] = ()
+    undecided: tuple[tuple[Instruction, Instruction], ...] = ()
+    endless: tuple[Side, Choice] | None = None
 
     @property
     def is_whole(self) -> bool:
-        """Whether everything was compared."""
-        return not (self.missing or self.uncompared)
+        """Whether everything was compared that is known to matter."""
+        return not (self.missing or self.uncompared or self.undecided or self.endless)
 
 
 def missing_in(module: Module, ran: Iterable[Computation]) -> tuple[Computation, ...]:
@@ -87,6 +98,85 @@ def _is_optional(instruction: Instruction, computation: Computation) -> bool:
     return instruction.opcode in _OPTIONAL
 
 
+_TRUE_IF_EQUAL: Final[dict[str | None, bool]] = {"LT": False, "GT": False, "LE": True, "GE": True}
+"""Directions by order, and whether they are true for equal operands."""
+_MAX_FOLLOWED: Final = 256
+"""So many comparisons are followed back to parameters: one without any may take as long as reading the module."""
+
+
+def unmet_in(module: Module, ran: Collection[Computation], met: Collection[Instruction]) -> tuple[Instruction, ...]:
+    """The comparisons by order that ran and are not among the `met`, whose operands were equal.
+
+    Those that no argument changes are left out: what they compare is always the same.
+
+    >>> from hlo_cli import parse_module
+    >>> text = "ENTRY e { a = f32[4] parameter(0)  b = f32[4] iota(), iota_dimension=0"
+    >>> text += " c = pred[4] compare(a, b), direction=LT  ROOT d = pred[4] compare(b, b), direction=LT }"
+    >>> module = parse_module(text)
+    >>> unmet_in(module, module.computations, ())
+    (<compare c>,)
+    """
+    compared = cached_per_module(_comparisons, module)
+    return tuple(each for each in compared if each.computation in ran and each not in met)
+
+
+def _comparisons(module: Module) -> tuple[Instruction, ...]:
+    """The comparisons by order that depend on arguments."""
+    found = [
+        each
+        for computation in executions_of(module)
+        for each in computation.instructions
+        if each.opcode == opcodes.COMPARE and each.attribute("direction") in _TRUE_IF_EQUAL
+    ]
+    callers = _callers(module) if found else {}
+    followed = (
+        each
+        for each in found[:_MAX_FOLLOWED]
+        if any(
+            value.parameter_number is not None and value.computation is module.entry
+            for value in _all_origins(_compared(each, callers), callers)
+        )
+    )
+    return (*followed, *found[_MAX_FOLLOWED:])
+
+
+def _compared(
+    comparison: Instruction, callers: Mapping[Computation, Sequence[Instruction]]
+) -> Iterator[tuple[Instruction, int | None]]:
+    """The operands of a comparison, and what decides how often it runs."""
+    for at, operand in enumerate(comparison.operands):
+        yield operand, next(iter(comparison.operand_index(at)), None)
+    seen, pending = {comparison.computation}, [comparison.computation]
+    while pending:
+        for caller in callers.get(pending.pop(), ()):
+            yield from _decisions(caller)
+            if caller.computation not in seen:
+                seen.add(caller.computation)
+                pending.append(caller.computation)
+
+
+def undecided_among(
+    pairs: Iterable[tuple[Instruction, Instruction]],
+    ran: Sequence[Collection[Computation]],
+    met: Sequence[Collection[Instruction]],
+) -> tuple[tuple[Instruction, Instruction], ...]:
+    """The pairs of comparisons of two programs that differ if operands are equal, which nothing has looked at.
+
+    >>> from hlo_cli import parse_module
+    >>> text = "ENTRY e { a = f32[] parameter(0)  ROOT c = pred[] compare(a, a), direction=LT }"
+    >>> one, two = (parse_module(each) for each in (text, text.replace("LT", "GE")))
+    >>> undecided_among([(one.entry.root, two.entry.root)], [one.computations, two.computations], [(), ()])
+    ((<compare c>, <compare c>),)
+    """
+    return tuple(
+        pair
+        for pair in pairs
+        if {_TRUE_IF_EQUAL.get(each.attribute("direction")) for each in pair} == {False, True}
+        and all(each.computation in its for each, its in zip(pair, ran, strict=True))
+        and not all(each in its for each, its in zip(pair, met, strict=True))
+    )
+
+
 # --- what decides on a computation ---
 
 
@@ -111,25 +201,36 @@ def _callers(module: Module) -> Mapping[Computation, Sequence[Instruction]]:
     return callers
 
 
-def _sources(module: Module, values: Iterable[tuple[Instruction, int | None]]) -> _Deciding:
+def _sources(
+    module: Module,
+    values: Iterable[tuple[Instruction, int | None]],
+    callers: Mapping[Computation, Sequence[Instruction]] | None = None,
+) -> _Deciding:
     """The parameters of the entry, and the constants, that values are computed of."""
-    callers = _callers(module)
-    pending = list(values)
-    seen = set(pending)
     parameters: set[int] = set()
     constants: dict[str, list[float]] = {}
-    while pending:
-        instruction, index = pending.pop()
+    for instruction in _all_origins(values, _callers(module) if callers is None else callers):
         if instruction.opcode == opcodes.CONSTANT:
             _add_constant(instruction, constants)
         number = instruction.parameter_number
         if number is not None and instruction.computation is module.entry:
             parameters.add(number)
+    return _Deciding(frozenset(parameters), constants)
+
+
+def _all_origins(
+    values: Iterable[tuple[Instruction, int | None]], callers: Mapping[Computation, Sequence[Instruction]]
+) -> Iterator[Instruction]:
+    """The instructions that values are computed of, themselves included."""
+    pending = list(values)
+    seen = set(pending)
+    while pending:
+        instruction, index = pending.pop()
+        yield instruction
         for following in _origins(instruction, index, callers):
             if following not in seen:
                 seen.add(following)
                 pending.append(following)
-    return _Deciding(frozenset(parameters), constants)
 
 
 def _decisions(caller: Instruction) -> Iterator[tuple[Instruction, int | None]]:
@@ -196,6 +297,59 @@ def _add_constant(instruction: Instruction, constants: dict[str, list[float]]) -
 
 
 @dataclass(frozen=True, slots=True)
+class Sums:
+    """Whole numbers with small sums, so that sums meet the `level` with which they are compared.
+
+    As many numbers are 1 as are -1, in each row if `by_rows`: their sum is zero. Parameters that decide are the level
+    on average if `is_mean`. Else so many of their elements are 1, and the others zero, so that the sum of all elements
+    is the level, and that of their squares, too; with fewer elements, one is the level. With `is_everywhere`, all are.
+    `kinds` are the kinds of arrays that are compared: others that decide stay as they are, as they may say how often.
+    """
+
+    kinds: str
+    level: int | None = None
+    is_mean: bool = False
+    is_everywhere: bool = False
+    by_rows: bool = False
+
+    def array(self, like: Array, random: np.random.Generator, *, is_deciding: bool) -> Array:
+        """An array like another one: without negative numbers if that has none, as a program may need that.
+
+        >>> like, random = np.array([0.3, -0.7, 1.2, 4.0]), np.random.default_rng(0)
+        >>> Sums("f", 5).array(like, random, is_deciding=True).tolist()
+        [0.0, 0.0, 0.0, 5.0]
+        >>> sorted(Sums("f", 5, is_mean=True).array(like, random, is_deciding=True).tolist())
+        [4.0, 5.0, 5.0, 6.0]
+        """
+        is_signed = bool((like < 0).any())
+        found = self._balanced(like.shape, random) if is_signed else np.clip(np.rint(like), 0, 2)
+        if is_deciding and self.level is not None:
+            if self.is_mean:
+                found = found + self.level
+            elif self.is_everywhere:
+                found = np.full(like.shape, self.level)
+            else:
+                is_spread = 0 < self.level <= like.size
+                places = random.permutation(like.size)[: self.level if is_spread else 1]
+                found = np.zeros(like.shape)
+                found.reshape(-1)[places] = 1 if is_spread else self.level
+        if like.dtype.kind in "iu":
+            held = np.iinfo(like.dtype)
+            found = np.clip(found, max(int(held.min), -_MAX_BOUND), min(int(held.max), _MAX_BOUND))
+        return np.asarray(found).astype(like.dtype)
+
+    def _balanced(self, sizes: tuple[int, ...], random: np.random.Generator) -> Array:
+        """A third 1, a third -1, and the others zero, in random order; a number alone is 1."""
+        length = sizes[-1] if self.by_rows and sizes else int(np.prod(sizes))
+        ones = max(length // 3, 1)
+        row = np.zeros(length)
+        row[-ones:] = -1
+        row[:ones] = 1
+        rows = np.broadcast_to(row, (int(np.prod(sizes)) // max(length, 1), length))
+        return np.asarray(random.permuted(rows, axis=1).reshape(sizes))
+
+
+@dataclass(frozen=True, slots=True)
 class Choice:
     """How arguments are made: with a seed of their own, whole floats or not, and others for parameters that decide.
 
@@ -210,11 +364,13 @@ class Choice:
     is_positive: bool = False
     factor: float = 1.0
     bounds: tuple[int, ...] = ()
+    is_low: bool = False
     sizes: tuple[tuple[int, int], ...] = ()
     way: int = 0
     deciding: frozenset[int] = frozenset()
     floats: tuple[float, ...] = ()
     integers: tuple[int, ...] = ()
+    sums: Sums | None = None
 
     def applied(self, arguments: Sequence[Value]) -> tuple[Value, ...]:
         """The arguments of this choice, made of those of its seed.
@@ -231,6 +387,8 @@ class Choice:
         if value is None or not (array := np.asarray(value)).size:
             return value
         place = sorted(self.deciding).index(at) if at in self.deciding else None
+        if self.sums is not None and array.dtype.kind in ("f" if place is None else self.sums.kinds):
+            return self.sums.array(array, np.random.default_rng([self.seed, at]), is_deciding=place is not None)
         match array.dtype.kind:
             case "b":
                 is_set = place is not None
@@ -256,11 +414,12 @@ class Choice:
         return np.full(array.shape, min(max(value, int(held.min)), int(held.max)), array.dtype)
 
     def _near_bounds(self, array: Array, at: int) -> Array:
-        """Each of the bounds as often as another, in any order."""
+        """Each of the bounds as often as another, in any order; a number alone is below all if `is_low`."""
         held = np.iinfo(array.dtype)
-        values = np.resize(np.array(self.bounds, np.int64), array.size)
-        if array.size < len(self.bounds):
-            values = np.random.default_rng([self.seed, at]).permutation(np.array(self.bounds, np.int64))[: array.size]
+        bounds = (min(self.bounds),) if self.is_low and array.size == 1 else self.bounds
+        values = np.resize(np.array(bounds, np.int64), array.size)
+        if array.size < len(bounds):
+            values = np.random.default_rng([self.seed, at]).permutation(np.array(bounds, np.int64))[: array.size]
         order = np.random.default_rng([self.seed, at]).permutation(array.size)
         return (
             np.clip(values[order], max(int(held.min), -_MAX_BOUND - 1), min(int(held.max), _MAX_BOUND + 1))
@@ -290,12 +449,13 @@ def choices(
     is_nan: Callable[[], bool],
     *,
     is_infinite: bool = False,
+    unmet: Callable[[], Sequence[Sequence[Instruction]]] = lambda: (),
 ) -> Iterator[Choice]:
     """Choices of arguments: whole floats first, at which comparisons meet equal numbers.
 
     Then those that may run what is `missing` of each module, and small floats that are not negative while NaN hides
     elements, or if they are infinite. When all has run, a few more follow, with which comparisons come out in both
-    ways, and indices are others.
+    ways, and indices are others; and at last those with which comparisons that are `unmet` may meet equal sums.
     """
     yield Choice(1, seed, "whole floats, predicates inverted", is_whole=True)
     number = 1
@@ -315,7 +475,66 @@ def choices(
     if not _has_sizes(modules):
         for more, (where, by) in enumerate((("at", (0,)), ("above", (0, 1)), ("below", (0, -1)))):
             bounds = _bounds(modules, by)
-            yield Choice(number + 4 + more, seed + 4 + more, f"integers {where} bounds", bounds=bounds)
+            words, is_low = f"integers {where} bounds", where == "below"
+            yield Choice(number + 4 + more, seed + 4 + more, words, bounds=bounds, is_low=is_low)
+    number += _OTHERS
+    for more, each in enumerate(_meeting(modules, unmet())):
+        if not any(unmet()):
+            break
+        yield replace(each, number=number + more, seed=seed + number + more)
+
+
+_OTHERS: Final = 7
+"""The number of choices that follow when all has run, before those for comparisons that did not meet equal sums."""
+_MAX_LEVELS: Final = 4
+"""The largest number of levels that are tried: each takes three runs of both programs."""
+
+
+def _meeting(modules: Sequence[Module], unmet: Sequence[Sequence[Instruction]]) -> Iterator[Choice]:
+    """Choices with which operands of comparisons may be equal: sums are zero, or a number that they are compared with.
+
+    Those of floats come first, then those of integers, each of which leave the parameters of the others as they are.
+    """
+    for kinds, names in (("f", ("float",)), ("iu", ("signed", "unsigned"))):
+        compared = [
+            [
+                one
+                for one in each
+                if isinstance(shape := one.operand_shape(0), ArrayShape) and shape.element_type.kind in names
+            ]
+            for each in unmet
+        ]
+        if (chosen := _parameters_of(modules, compared)) and any(compared):
+            yield from _with_sums(kinds, chosen, [one for each in compared for one in each])
+
+
+def _parameters_of(modules: Sequence[Module], compared: Sequence[Sequence[Instruction]]) -> frozenset[int]:
+    """The numbers of the parameters that comparisons depend on, but for sizes of dimensions."""
+    parameters: set[int] = set()
+    for module, each in zip(modules, compared, strict=False):
+        callers = _callers(module)
+        values = {value: None for one in each[:_MAX_FOLLOWED] for value in _compared(one, callers)}
+        parameters |= _sources(module, values, callers).parameters
+    return frozenset(parameters - {number for number, _ in _full_sizes(modules)} if parameters else ())
+
+
+def _with_sums(kinds: str, chosen: frozenset[int], compared: Sequence[Instruction]) -> Iterator[Choice]:
+    """Choices with sums of zero, of the numbers in comparisons, and of their square roots, as of norms."""
+    choice = Choice(0, 0, "whole floats with small sums", is_whole=True, deciding=chosen)
+    for by_rows in (True, False):
+        yield replace(choice, sums=Sums(kinds, by_rows=by_rows))
+    found = dict.fromkeys(level for one in compared for operand in one.operands for level in _whole_number(operand))
+    roots = (isqrt(each) for each in found if each > 0 and isqrt(each) ** 2 == each)
+    for level in list(dict.fromkeys((*found, *roots, 0)))[:_MAX_LEVELS]:
+        yield replace(choice, sums=Sums(kinds, level))
+        if level:
+            yield replace(choice, sums=Sums(kinds, level, is_mean=True))
+            yield replace(choice, sums=Sums(kinds, level, is_everywhere=True))
+
+
+def _whole_number(operand: Instruction) -> Iterator[int]:
+    """The whole number that an operand is everywhere, if it is a constant."""
+    yield from (int(value) for value in _constant_of(operand).values() if value == int(value))
 
 
 _BOUNDING: Final = frozenset((opcodes.COMPARE, "clamp", "maximum", "minimum"))
@@ -341,12 +560,19 @@ def _bounds(modules: Sequence[Module], by: Sequence[int]) -> tuple[int, ...]:
 
 def _integer(operand: Instruction) -> Iterator[int]:
     """The integer that an operand is everywhere, if it is a constant."""
+    value = _constant_of(operand).get("integer", inf)
+    if abs(value) <= _MAX_BOUND:
+        yield int(value)
+
+
+def _constant_of(operand: Instruction) -> Mapping[str, float]:
+    """The number that an operand is everywhere, by its type; empty if it is not a constant."""
     while operand.opcode in _PASSING and operand.operands:
         operand = operand.operands[0]
     constants: dict[str, list[float]] = {}
     if operand.opcode == opcodes.CONSTANT:
         _add_constant(operand, constants)
-    yield from (int(value) for value in constants.get("integer", ()) if abs(value) <= _MAX_BOUND)
+    return {kind: values[0] for kind, values in constants.items() if values}
 
 
 def _full_sizes(modules: Sequence[Module]) -> tuple[tuple[int, int], ...]:

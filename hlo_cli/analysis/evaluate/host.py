@@ -36,8 +36,9 @@ class Host:
     `stubs` are functions by custom call target. `feed` are the arrays of infeeds, in the order in which they run: an
     array with one more dimension than an infeed has the data of several executions. `unknown` makes up results of
     functions that two programs have in common, and has the values of constants that the text omits. `iterations` counts
-    the iterations of the loops around the instruction that runs, the outermost first, if it is a list. `skipped` are
-    instructions that do not run, since no result depends on them.
+    the iterations of the loops around the instruction that runs, the outermost first, if it is a list. `met` collects
+    the comparisons that met equal whole numbers, if it is a set. `skipped` are instructions that do not run, since no
+    result depends on them.
     """
 
     def __init__(
@@ -47,8 +48,10 @@ class Host:
         *,
         iterations: list[int] | None = None,
         unknown: UnknownFunctions | None = None,
+        met: set[Instruction] | None = None,
     ) -> None:
         self.unknown = unknown
+        self.met = met
         self.constants: Constants | None = None if unknown is None else unknown.constants
         self.stubs = stubs or {}
         self.skipped: frozenset[Instruction] = frozenset()

@@ -300,6 +300,8 @@ class Program:
                 kernel = rule_of(instruction, on_arrays=on_arrays)(instruction, self)
                 if self._noise is not None:
                     kernel = _noisy(kernel, instruction, self._noise)
+                if self.host.met is not None and instruction.opcode == opcodes.COMPARE:
+                    kernel = _meeting(kernel, instruction, self.host.met)
         except MISFITS as error:
             raise misfit(instruction, error) from error
         kernel = self._guarded(kernel, instruction)
@@ -428,6 +430,28 @@ def constant(literal: Literal, floats: Floats) -> Value:
 
 def _bytes_of(value: Value) -> int:
     return sum(map(_bytes_of, value)) if isinstance(value, tuple) else int(np.asarray(value).nbytes)
+
+
+def _meeting(kernel: Kernel, instruction: Instruction, met: set[Instruction]) -> Kernel:
+    """The kernel of a comparison that joins those that `met` as soon as operands are equal whole numbers.
+
+    Other equal numbers prove nothing: rounding may make them unequal in one of two programs.
+    """
+
+    def run(x: Array, y: Array) -> Value:
+        if instruction not in met and _have_equal_wholes(x, y):
+            met.add(instruction)
+        return kernel(x, y)
+
+    return run
+
+
+def _have_equal_wholes(x: Array, y: Array) -> bool:
+    is_equal = np.asarray(np.equal(x, y))
+    if not is_equal.any() or x.dtype.kind in "biu":
+        return bool(is_equal.any())
+    values = np.broadcast_to(x, is_equal.shape)[is_equal]
+    return bool((np.isfinite(values) & (values == np.rint(values))).any())
 
 
 def _selecting(kernel: Kernel, indices: Sequence[ShapeIndex]) -> Kernel:

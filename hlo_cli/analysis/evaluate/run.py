@@ -35,9 +35,9 @@ class Run:
     """The result of a run, the values of the instructions that were asked for, and what it took.
 
     `watched` are values of device 0. `ran` are the computations that ran one instruction after another, such as bodies
-    of loops and branches. `unknown` are the arrays of the result of several devices whose place on them is
-    unknown: the part of device 0. `outfed` are the values of outfeeds of device 0, and `unread` is the number of arrays
-    for infeeds that were not used.
+    of loops and branches, and `met` the comparisons that met equal whole numbers, if that was asked for. `unknown` are
+    the arrays of the result of several devices whose place on them is unknown: the part of device 0. `outfed` are the
+    values of outfeeds of device 0, and `unread` is the number of arrays for infeeds that were not used.
     """
 
     result: Value
@@ -46,6 +46,7 @@ class Run:
     estimate: Estimate
     unknown: frozenset[ShapeIndex] = frozenset()
     ran: frozenset[Computation] = frozenset()
+    met: frozenset[Instruction] = frozenset()
     devices: int = 1
     outfed: tuple[tuple[Instruction, Value], ...] = ()
     unread: int = 0
@@ -68,6 +69,7 @@ def run(
     unknown: UnknownFunctions | None = None,
     noise: Noise | None = None,
     ranges: Ranges | None = None,
+    with_met: bool = False,
 ) -> Run:
     """Runs a module: on one device, or on simulated ones if it is partitioned or its devices exchange data.
 
@@ -77,14 +79,14 @@ def run(
     the arrays for infeeds, in the order in which they run. While `observe` is called, `iterations` has those of the
     loops around the instruction. `unknown` makes up results of functions that two programs have in common. `noise` is
     an error of every float that an instruction rounds. `ranges` are those of made-up arguments, by default what the
-    module needs. Values of constants that the text omits are taken from the proto or the dump before optimizations next
-    to it. HloError as for `evaluate`.
+    module needs. `with_met` asks which comparisons met equal whole numbers. Values of constants that the text omits are
+    taken from the proto or the dump before optimizations next to it. HloError as for `evaluate`.
 
     >>> from hlo_cli import parse_module
     >>> run(parse_module("ENTRY e { p = f32[2] parameter(0)  ROOT r = f32[2] negate(p) }"), [[1, 2]]).result.tolist()
     [-1.0, -2.0]
     """
-    host = Host(stubs, feed, iterations=iterations, unknown=unknown)
+    host = Host(stubs, feed, iterations=iterations, unknown=unknown, met=set() if with_met else None)
     return evaluate(
         module,
         args,
@@ -159,8 +161,8 @@ def evaluate(
             given = [_held(each, module, floats) for each in device_arguments(module, arguments, count)]
             result, unknown = assembled(module, DeviceProgram(program, devices, module).function(module.entry)(given))
     kept = {instruction: tuple(values) for instruction, values in program.watched.items()}
-    outfed, unread = tuple(program.host.outfed), program.host.unused
-    return Run(result, kept, program.executed, found, unknown, frozenset(program.ran), count, outfed, unread)
+    outfed, unread, met = tuple(program.host.outfed), program.host.unused, frozenset(program.host.met or ())
+    return Run(result, kept, program.executed, found, unknown, frozenset(program.ran), met, count, outfed, unread)
 
 
 def _held(arguments: Sequence[Value], module: Module, floats: Floats) -> list[Value]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from hlo_cli.analysis.comparison.compare import ROUNDING, Distance
-from hlo_cli.analysis.comparison.comparison import RunComparison, compare_runs
+from hlo_cli.analysis.comparison.comparison import AGREEING, RunComparison, compare_runs
 from hlo_cli.analysis.comparison.coverage import Coverage
 from hlo_cli.analysis.comparison.first_difference import FirstDifference
 from hlo_cli.commands.run.arguments import arguments_of
@@ -74,7 +74,7 @@ def report_of_comparison(
             Table(
                 "distances",
                 columns,
-                _rows(found, new.module),
+                _rows(compared, new.module),
                 noun="results",
                 title="Largest difference over magnitude",
             ),
@@ -84,6 +84,7 @@ def report_of_comparison(
         notes=(
             *_notes_on_tolerance(found),
             *_notes_on_nan(compared),
+            *_notes_on_unmet(compared),
             *_notes_on_cause(compared),
             *_notes_on_arguments(compared, options),
             *notes_on_draws(old.module, new.module),
@@ -115,20 +116,21 @@ def _numbers(compared: RunComparison, new: Module) -> dict[str, Cell]:
     }
 
 
-def _rows(found: Sequence[Distance], new: Module) -> tuple[Row, ...]:
+def _rows(compared: RunComparison, new: Module) -> tuple[Row, ...]:
+    """A row for each result; one with elements that were never compared is not called identical."""
     root = new.entry.root
     assert root is not None
-    leaves = dict(root.shape.leaves)
+    leaves, uncompared = dict(root.shape.leaves), compared.coverage.uncompared
     return tuple(
         (
             result_label(each.index),
             *distance_cells([each]),
             *detail_cells(each),
-            MEANING[each.verdict],
+            MEANING["uncovered" if each.verdict in AGREEING and each.index in uncompared else each.verdict],
             result_name(root, each.index),
             str(leaves[each.index]),
         )
-        for each in sorted(found, key=lambda each: (-each.widened, -each.exact, each.index))
+        for each in sorted(compared.distances, key=lambda each: (-each.widened, -each.exact, each.index))
     )
 
 
@@ -151,6 +153,19 @@ def _notes_on_nan(compared: RunComparison) -> tuple[Diagnostic, ...]:
     more = len(compared.coverage.uncompared) - _LISTED
     words = f"elements of result {listed}{f' and {more} others' if more > 0 else ''} are not compared: they are NaN in "
     return (Diagnostic("note", f"{words}both modules, or absent, with all arguments"),)
+
+
+def _notes_on_unmet(compared: RunComparison) -> tuple[Diagnostic, ...]:
+    """The comparisons whose operands were never equal, if results agree: what they do then was not looked at."""
+    names = list(dict.fromkeys(each.name for each in compared.coverage.unmet))
+    if not names or compared.verdict_on_results not in AGREEING:
+        return ()
+    return (Diagnostic("note", f"{_listed(names)} never met equal operands, where LT and LE, and GT and GE, differ"),)
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _LISTED
+    return f"{', '.join(names[:_LISTED])}{f' and {more} others' if more > 0 else ''}"
 
 
 def _notes_on_arguments(compared: RunComparison, options: RunOptions) -> tuple[Diagnostic, ...]:
@@ -206,6 +221,9 @@ def coverage_numbers(coverage: Coverage) -> dict[str, Cell]:
         "argument_sets": coverage.argument_sets,
         "not_run": tuple(each.name for each in coverage.missing),
         "uncompared_results": tuple(map(result_label, coverage.uncompared)),
+        "unmet_comparisons": tuple(dict.fromkeys(each.name for each in coverage.unmet)),
+        "undecided_comparisons": tuple(new.name for _, new in coverage.undecided),
+        "endless": coverage.endless and coverage.endless[0],
     }
 
 
@@ -239,18 +257,25 @@ def _share(distance: float) -> str:
 
 
 def _uncovered(compared: RunComparison) -> str:
-    """What was not compared: computations that never ran, by name, or elements of results."""
+    """What was not compared: computations that never ran, by name, elements of results, or equal operands."""
     coverage = compared.coverage
     names = list(dict.fromkeys(each.name for each in coverage.missing))
-    if not names:
+    if names:
+        return f"{_listed(names)} never ran ({coverage_words(coverage)})"
+    if coverage.uncompared:
         count = len(coverage.uncompared)
         verb_ = verb(count, "has", "have")
         return (
             f"{format_count(count, 'results')} {verb_} elements that were never compared ({coverage_words(coverage)})"
         )
-    more = len(names) - _LISTED
-    listed = f"{', '.join(names[:_LISTED])}{f' and {more} others' if more > 0 else ''}"
-    return f"{listed} never ran ({coverage_words(coverage)})"
+    if coverage.endless:
+        side, choice = coverage.endless
+        return f"the {side} module alone does not finish with {choice.words} ({coverage_words(coverage)})"
+    old, new = coverage.undecided[0]
+    directions = f"{new.attribute('direction')} in place of {old.attribute('direction')}"
+    others = len(coverage.undecided) - 1
+    more = f" (and {format_count(others, 'comparisons')} like it)" if others else ""
+    return f"{new.name} is {directions}{more} and never met equal operands ({coverage_words(coverage)})"
 
 
 def _same(compared: RunComparison) -> str:

@@ -144,7 +144,7 @@ if a computation never ran, or if a result has an element of --probe.
 @flag(
     "--allow-uncovered",
     group="Reports",
-    help="Exit with 0 although computations never ran, if all results agree.",
+    help="Exit with 0 although parts were never compared, if all results agree.",
 )
 @option(
     "--probe",

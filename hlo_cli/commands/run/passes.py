@@ -238,7 +238,9 @@ class _Coverage:
             return
         ran = runs[0].ran | runs[1].ran
         if not self._ran and not self._options.args:
-            self.choices = revealing_choices(module, ran, seed=self._options.seed, limits=self._options.limits)
+            self.choices = revealing_choices(
+                module, ran, seed=self._options.seed, limits=self._options.limits, before=runs[1].executed
+            )
         self.also(module, ran)
 
     def also(self, module: Module, ran: frozenset[Computation]) -> None:
