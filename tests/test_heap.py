@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hlo_cli.analysis.placing import fast_merge as merging
 from hlo_cli.analysis.placing.fast_merge import fast_merge, fast_split
 from hlo_cli.analysis.placing.free_intervals import FreeIntervals
 from hlo_cli.analysis.placing.heap import Heap, HeapGroup, merge_intervals, place_best
@@ -69,7 +68,7 @@ def best(groups: Sequence[HeapGroup]) -> tuple[list[int], int]:
 def split_early(groups: Sequence[HeapGroup], alignment: int) -> Heap:
     """The heap with free intervals split early, so that a few groups suffice."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(merging, "_MAX_PLACED_BY_SIZE", 3)
+        patch.setattr("hlo_cli.analysis.placing.fast_merge._MAX_PLACED_BY_SIZE", 3)
         return fast_split(groups, alignment)
 
 

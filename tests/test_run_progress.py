@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from hlo_cli import cli
-from hlo_cli.commands.run import progress
 from hlo_cli.render.progress import counted
 
 TEXT = "HloModule m\nENTRY e {\n x = f32[1000] parameter(0)\n ROOT r = f32[1000] negate(x)\n}\n"
@@ -53,7 +52,7 @@ def test_long_runs_say_what_they_take(
     options: tuple[str, ...], is_shown: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stream = terminal(monkeypatch)
-    monkeypatch.setattr(progress, "_SECONDS_PER_OPERATION", 0.01)
+    monkeypatch.setattr("hlo_cli.commands.run.progress._SECONDS_PER_OPERATION", 0.01)
     (tmp_path / "m.txt").write_text(TEXT)
     assert cli.main(["run", str(tmp_path / "m.txt"), *options], standalone=False) == 0
     assert ("Evaluating 1.0e+03 scalar operations, in about 10 s" in stream.getvalue()) is is_shown

@@ -9,7 +9,6 @@ from time import process_time
 import pytest
 
 from hlo_cli import collectives_of, parse_module
-from hlo_cli.analysis.sharding import inference
 from hlo_cli.analysis.sharding.axes import axes_of_groups, axes_of_pairs, axes_text
 from hlo_cli.analysis.sharding.inference import inferred_mesh
 from hlo_cli.analysis.sharding.meshes import known_mesh, mesh_text
@@ -252,7 +251,7 @@ def test_permutes_that_add_no_axis_cost_little(monkeypatch: pytest.MonkeyPatch) 
         compared.append(groups)
         return axes_of_groups(groups, mesh)
 
-    monkeypatch.setattr(inference, "axes_of_groups", counted)
+    monkeypatch.setattr("hlo_cli.analysis.sharding.inference.axes_of_groups", counted)
     mesh = Mesh((MeshAxis("x", 2), MeshAxis("y", 3), MeshAxis("z", 2)))
     groups = [mesh.groups([AxisRef("x")]), mesh.groups([AxisRef("z")]), mesh.groups([AxisRef("y"), AxisRef("z")])]
     lines = [((0, 2), (2, 4), *((1, 1),) * count) for count in range(40)]

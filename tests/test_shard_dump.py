@@ -331,7 +331,7 @@ def test_a_large_tuple_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         placed.append(sharding)
         return placed_before(sharding)
 
-    monkeypatch.setattr(parameters, "_placement", counted)
+    monkeypatch.setattr("hlo_cli.analysis.sharding.parameters._placement", counted)
     for name in ("p", "w"):
         placed.clear()
         assert report(f"{path}:{name}")["answer"]["shard_bytes"] == count * 64 * 4

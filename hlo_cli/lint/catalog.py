@@ -4,48 +4,49 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
+from importlib import import_module
 from typing import Final
 
 from hlo_cli.lint.registry import Rule
-from hlo_cli.lint.rules import (
-    asynchronous,
-    buffers,
-    collective_combining,
-    collective_traffic,
-    collectives,
-    computations,
-    data_movement,
-    entry,
-    expectations,
-    fusion_opportunities,
-    fusions,
-    layouts,
-    memory,
-    memory_reuse,
-    mesh_axes,
-    numerics,
-    overlap,
-    padding,
-    parse_errors,
-    placement,
-    resharding,
-    shapes,
-    shardings,
-    unscheduled_layouts,
-)
 from hlo_cli.lint.settings import LintSettings
 from hlo_cli.source import HloError
 
 FAMILIES: Final = (
-    parse_errors, shapes, layouts, computations, fusions, buffers, collectives, asynchronous, entry, shardings,
-    mesh_axes, unscheduled_layouts, padding, data_movement, memory, memory_reuse, fusion_opportunities, overlap,
-    collective_traffic, resharding, collective_combining, placement, numerics, expectations,
-)  # fmt: skip
+    "hlo_cli.lint.rules.parse_errors",
+    "hlo_cli.lint.rules.shapes",
+    "hlo_cli.lint.rules.layouts",
+    "hlo_cli.lint.rules.computations",
+    "hlo_cli.lint.rules.fusions",
+    "hlo_cli.lint.rules.buffers",
+    "hlo_cli.lint.rules.collectives",
+    "hlo_cli.lint.rules.asynchronous",
+    "hlo_cli.lint.rules.entry",
+    "hlo_cli.lint.rules.shardings",
+    "hlo_cli.lint.rules.mesh_axes",
+    "hlo_cli.lint.rules.unscheduled_layouts",
+    "hlo_cli.lint.rules.padding",
+    "hlo_cli.lint.rules.data_movement",
+    "hlo_cli.lint.rules.memory",
+    "hlo_cli.lint.rules.memory_reuse",
+    "hlo_cli.lint.rules.fusion_opportunities",
+    "hlo_cli.lint.rules.overlap",
+    "hlo_cli.lint.rules.collective_traffic",
+    "hlo_cli.lint.rules.resharding",
+    "hlo_cli.lint.rules.collective_combining",
+    "hlo_cli.lint.rules.placement",
+    "hlo_cli.lint.rules.numerics",
+    "hlo_cli.lint.rules.expectations",
+)
 """The modules with rules; a module added here is included everywhere."""
 
 RULES: Final[tuple[Rule, ...]] = tuple(
     sorted(
-        (each for family in FAMILIES for each in vars(family).values() if isinstance(each, Rule)),
+        (
+            each
+            for family in dict.fromkeys(FAMILIES)
+            for each in vars(import_module(family)).values()
+            if isinstance(each, Rule)
+        ),
         key=lambda rule: rule.code,
     )
 )

@@ -1,6 +1,6 @@
 """Arguments that results update, and what donating them saves, which is computed as if they were donated.
 
-Which result would have the memory of an argument, and what that needs, `peak_advice/donation.py` decides.
+Which result would have the memory of an argument, and what that needs, `memory/donation.py` decides.
 """
 
 from __future__ import annotations

@@ -149,7 +149,7 @@ def predicted_time(instruction: Instruction, chip: ChipSpec, *, cost: Cost | Non
     """The predicted time of one run of a kernel; None if its cost or rate is unknown, or for a transfer between chips.
 
     `cost` is that of the instruction, if it is at hand. Operations that launch no kernel take no time. For
-    collectives, see `predicted_collective_time` of `sharding/link_time.py`.
+    collectives, see `predicted_collective_time` of `sharding/collectives.py`.
 
     >>> from hlo_cli import chip_spec, parse_module
     >>> text = "r = f32[512,512] dot(f32[512,9] a, f32[9,512] b), lhs_contracting_dims={1}, rhs_contracting_dims={0}"

@@ -227,12 +227,12 @@ class MetadataDiff:
     def _differences(self, before: Instruction, after: Instruction, one: str, two: str) -> Iterator[Change]:
         old, new = before.metadata, after.metadata
         found_any = False
-        for field in fields(Metadata):
-            if field.name not in _LOCATION_FIELDS:
-                x, y = getattr(old, field.name), getattr(new, field.name)
+        for entry in fields(Metadata):
+            if entry.name not in _LOCATION_FIELDS:
+                x, y = getattr(old, entry.name), getattr(new, entry.name)
                 if x != y:
                     found_any = True
-                    yield Change("metadata", field.name, str(x or ""), str(y or ""))
+                    yield Change("metadata", entry.name, str(x or ""), str(y or ""))
         x, y = self._location(self._one, before), self._location(self._two, after)
         if x != y:
             yield Change("metadata", "source", x, y)

@@ -42,8 +42,8 @@ class _Wrappers:
             x, y = one.nodes[a].computation, two.nodes[b].computation
             if x in one.bodies and y in two.bodies:
                 votes[x, y] += 1
-        for (x, y), count in sorted(votes.items(), key=lambda vote: (-vote[1], vote[0][0].name != vote[0][1].name)):
-            if 2 * count >= min(_instruction_count(one, x), _instruction_count(two, y)) or self._have_same_result(x, y):
+        for (x, y), voted in sorted(votes.items(), key=lambda vote: (-vote[1], vote[0][0].name != vote[0][1].name)):
+            if 2 * voted >= min(_instruction_count(one, x), _instruction_count(two, y)) or self._have_same_result(x, y):
                 self._pair_body(x, y)
 
     def pair_operands(self) -> None:

@@ -1,7 +1,7 @@
 """Duration of a collective on a chip, with a band.
 
 On GPUs in one host or NVLink domain, all links of a device reach all others through switches. Times of H100, B200,
-GB200, and GB300 were measured (see `collective_time.py`). Other GPUs are estimated as an H100 with other links.
+GB200, and GB300 were measured (see `interpolated`). Other GPUs are estimated as an H100 with other links.
 
 A TPU has a pair of links in each dimension of its torus, and a ring along one axis uses those of one dimension. Which
 dimension that is, or whether the ring is closed, is not in a dump. No latency is published.

@@ -58,11 +58,11 @@ TOPICS: Final = {topic.name: topic for topic in _TOPICS}
 """Every topic by its name, in the order in which they are listed."""
 
 _GENERATED: Final = {
-    "chips": "hlo_cli.commands.help.chips",
-    "fusion_rules": "hlo_cli.commands.help.fusion_rules",
-    "gpu_reasons": "hlo_cli.commands.help.gpu_reasons",
+    "chips": "hlo_cli.commands.help.chips.markdown",
+    "fusion_rules": "hlo_cli.commands.help.fusion_rules.markdown",
+    "gpu_reasons": "hlo_cli.commands.help.gpu_reasons.markdown",
 }
-"""Parts of pages that are made from the program's tables: the modules whose `markdown` returns them."""
+"""Parts of pages that are made from the program's tables: the functions that return them."""
 
 _PLACEHOLDER = lazy_regex(r"(?m)^<!-- generated: (\w+) -->$")
 _FENCE = lazy_regex(r"(?m)^(\s*```\w+) .*$")
@@ -82,7 +82,8 @@ def source_of(topic: str) -> str:
 
 
 def _generated(name: str) -> str:
-    markdown: Callable[[], str] = import_module(_GENERATED[name]).markdown
+    module, _, function = _GENERATED[name].rpartition(".")
+    markdown: Callable[[], str] = getattr(import_module(module), function)
     return markdown().rstrip("\n")
 
 

@@ -20,9 +20,9 @@ class LayoutOptions:
 
     def check_for_shapes(self) -> None:
         """Raises HloError for an option that requires a dump."""
-        for option in ("--computation", "--where", "--by"):
-            if option in self.about_one:
-                raise HloError(f"{option} requires a dump, not a shape", hint=f"pass a dump, or remove {option}")
+        for name in ("--computation", "--where", "--by"):
+            if name in self.about_one:
+                raise HloError(f"{name} requires a dump, not a shape", hint=f"pass a dump, or remove {name}")
 
     def check_for_dump(self) -> None:
         """Raises HloError for an option that requires a shape."""

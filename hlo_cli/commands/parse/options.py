@@ -48,12 +48,12 @@ class ParseOptions:
         reports = list(self._reports())
         if len(reports) > 1:
             raise conflict_error(reports[0], reports[1])
-        for option in self._filters():
-            if (reports or ["--instructions"])[0] not in _REQUIRED[option]:
+        for name in self._filters():
+            if (reports or ["--instructions"])[0] not in _REQUIRED[name]:
                 if reports:
-                    raise conflict_error(option, reports[0])
-                required = _REQUIRED[option][0]
-                raise requirement_error(option, required, hint=f"add {required} NAME")
+                    raise conflict_error(name, reports[0])
+                required = _REQUIRED[name][0]
+                raise requirement_error(name, required, hint=f"add {required} NAME")
         if self.profile is not None and not self.tree and (format not in ("hlo", "pb") or reports):
             raise requirement_error("--profile", "--tree or --format hlo", hint="add --tree")
         if self.verify and not (self.part is not None or self.desugar or self.sugar):

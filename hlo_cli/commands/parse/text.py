@@ -19,8 +19,6 @@ from hlo_cli.report.report import Report
 from hlo_cli.report.table import ROWS_FOR_A_PERSON, Table
 from hlo_cli.source import Diagnostic, HloError, did_you_mean, nearest
 from hlo_cli.syntax.scanning.attributes import one_line
-from hlo_cli.transform.extract import extracted
-from hlo_cli.transform.in_place import copies_note
 
 _COLUMNS = (
     Column("name", "instruction", "name", role="name"),
@@ -61,6 +59,9 @@ def print_slice(
     verify: bool = False,
 ) -> int:
     """Writes an instruction with its neighbors as a module."""
+    from hlo_cli.transform.extract import extracted  # tables of instructions change no module
+    from hlo_cli.transform.in_place import copies_note
+
     if (option := _table_option(output)) is not None:
         raise HloError(
             f"{option} cannot be used with --slice, which writes HLO text", hint="use --where EXPR for a table"

@@ -21,49 +21,49 @@ from hlo_cli.report.report import Report
 from hlo_cli.source import Diagnostic, HloError
 
 _ANSWERS: Final[dict[PastedKind, str]] = {
-    "out-of-memory": "hlo_cli.commands.pasted.memory",
-    "slow-operation": "hlo_cli.commands.pasted.slow_operation",
-    "compiler-error": "hlo_cli.commands.pasted.compiler_error",
-    "resharding": "hlo_cli.commands.pasted.resharding",
-    "diff": "hlo_cli.commands.pasted.diff",
-    "shape": "hlo_cli.commands.pasted.shape",
-    "layout": "hlo_cli.commands.pasted.layout",
-    "shapes": "hlo_cli.commands.pasted.shape",
-    "compile-log": "hlo_cli.commands.pasted.warnings",
-    "cut-header": "hlo_cli.commands.pasted.tables",
-    "stablehlo": "hlo_cli.commands.pasted.tables",
-    "pallas-kernel": "hlo_cli.commands.pasted.tables",
-    "residuals": "hlo_cli.commands.pasted.tables",
-    "operation-times": "hlo_cli.commands.pasted.tables",
-    "kernel-times": "hlo_cli.commands.pasted.tables",
-    "execution-profile": "hlo_cli.commands.pasted.tables",
-    "thunks": "hlo_cli.commands.pasted.tables",
-    "autotune-results": "hlo_cli.commands.pasted.tables",
-    "cost-analysis": "hlo_cli.commands.pasted.tables",
-    "unknown-flag": "hlo_cli.commands.pasted.flags",
-    "captured-constants": "hlo_cli.commands.pasted.warnings",
-    "host-compute": "hlo_cli.commands.pasted.warnings",
-    "stuck-collective": "hlo_cli.commands.pasted.warnings",
-    "spills": "hlo_cli.commands.pasted.warnings",
-    "donation": "hlo_cli.commands.pasted.warnings",
-    "compile-time-constant": "hlo_cli.commands.pasted.failures",
-    "sharding-rank": "hlo_cli.commands.pasted.failures",
-    "indivisible": "hlo_cli.commands.pasted.failures",
-    "donated-argument": "hlo_cli.commands.pasted.failures",
-    "argument-size": "hlo_cli.commands.pasted.failures",
-    "library-launch": "hlo_cli.commands.pasted.failures",
-    "kernel-launch": "hlo_cli.commands.pasted.failures",
-    "missing-symbol": "hlo_cli.commands.pasted.failures",
-    "allocator-stats": "hlo_cli.commands.pasted.memory",
-    "memory-stats": "hlo_cli.commands.pasted.memory",
-    "buffer-values": "hlo_cli.commands.pasted.memory",
-    "live-range": "hlo_cli.commands.pasted.memory",
-    "buffer-assignment": "hlo_cli.commands.pasted.memory",
-    "memory-report": "hlo_cli.commands.pasted.memory",
-    "sharding": "hlo_cli.commands.pasted.sharding",
-    "replica-groups": "hlo_cli.commands.pasted.replica_groups",
+    "out-of-memory": "hlo_cli.commands.pasted.memory.report_of",
+    "slow-operation": "hlo_cli.commands.pasted.slow_operation.report_of",
+    "compiler-error": "hlo_cli.commands.pasted.compiler_error.report_of",
+    "resharding": "hlo_cli.commands.pasted.resharding.report_of",
+    "diff": "hlo_cli.commands.pasted.diff.report_of",
+    "shape": "hlo_cli.commands.pasted.shape.report_of",
+    "layout": "hlo_cli.commands.pasted.layout.report_of",
+    "shapes": "hlo_cli.commands.pasted.shape.report_of",
+    "compile-log": "hlo_cli.commands.pasted.warnings.report_of",
+    "cut-header": "hlo_cli.commands.pasted.tables.report_of",
+    "stablehlo": "hlo_cli.commands.pasted.tables.report_of",
+    "pallas-kernel": "hlo_cli.commands.pasted.tables.report_of",
+    "residuals": "hlo_cli.commands.pasted.tables.report_of",
+    "operation-times": "hlo_cli.commands.pasted.tables.report_of",
+    "kernel-times": "hlo_cli.commands.pasted.tables.report_of",
+    "execution-profile": "hlo_cli.commands.pasted.tables.report_of",
+    "thunks": "hlo_cli.commands.pasted.tables.report_of",
+    "autotune-results": "hlo_cli.commands.pasted.tables.report_of",
+    "cost-analysis": "hlo_cli.commands.pasted.tables.report_of",
+    "unknown-flag": "hlo_cli.commands.pasted.flags.report_of",
+    "captured-constants": "hlo_cli.commands.pasted.warnings.report_of",
+    "host-compute": "hlo_cli.commands.pasted.warnings.report_of",
+    "stuck-collective": "hlo_cli.commands.pasted.warnings.report_of",
+    "spills": "hlo_cli.commands.pasted.warnings.report_of",
+    "donation": "hlo_cli.commands.pasted.warnings.report_of",
+    "compile-time-constant": "hlo_cli.commands.pasted.failures.report_of",
+    "sharding-rank": "hlo_cli.commands.pasted.failures.report_of",
+    "indivisible": "hlo_cli.commands.pasted.failures.report_of",
+    "donated-argument": "hlo_cli.commands.pasted.failures.report_of",
+    "argument-size": "hlo_cli.commands.pasted.failures.report_of",
+    "library-launch": "hlo_cli.commands.pasted.failures.report_of",
+    "kernel-launch": "hlo_cli.commands.pasted.failures.report_of",
+    "missing-symbol": "hlo_cli.commands.pasted.failures.report_of",
+    "allocator-stats": "hlo_cli.commands.pasted.memory.report_of",
+    "memory-stats": "hlo_cli.commands.pasted.memory.report_of",
+    "buffer-values": "hlo_cli.commands.pasted.memory.report_of",
+    "live-range": "hlo_cli.commands.pasted.memory.report_of",
+    "buffer-assignment": "hlo_cli.commands.pasted.memory.report_of",
+    "memory-report": "hlo_cli.commands.pasted.memory.report_of",
+    "sharding": "hlo_cli.commands.pasted.sharding.report_of",
+    "replica-groups": "hlo_cli.commands.pasted.replica_groups.report_of",
 }
-"""The module whose function `report_of` answers each kind; it is imported on use."""
+"""The function that answers each kind; its module is imported on use."""
 
 _WITH_CHIP: Final = frozenset(("cost-analysis",))
 """Kinds whose answer has times on a chip."""
@@ -167,7 +167,8 @@ def _report_of(pasted: PastedText) -> Report:
     """
     kinds = (pasted.kind, *pasted.others)
     for at, kind in enumerate(kinds):
-        report_of: Callable[[PastedText], Report] = import_module(_ANSWERS[kind]).report_of
+        module, _, function = _ANSWERS[kind].rpartition(".")
+        report_of: Callable[[PastedText], Report] = getattr(import_module(module), function)
         try:
             report = report_of(replace(pasted, kind=kind))
         except HloError:

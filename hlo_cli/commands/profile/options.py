@@ -45,8 +45,8 @@ class ProfileOptions:
             "--chip": self.chip is not None and self.against is not None,
             "--chip-file": self.chip_file is not None and self.against is not None,
         }
-        for option in (name for name, is_given in narrowed.items() if is_given):
-            raise conflict_error(option, views[0])
+        for name in (name for name, is_given in narrowed.items() if is_given):
+            raise conflict_error(name, views[0])
 
     @property
     def _views(self) -> list[str]:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import click
 
@@ -41,12 +39,15 @@ def page_to_open(output: OutputOptions, name: str) -> OutputOptions:
         return output
     if not is_default:
         raise HloError("--open requires an HTML page", hint="use -o FILE.html, or remove -o and --format")
+    import tempfile  # not needed by the commands that write no page
+
     return replace(output, format="html", path=os.path.join(tempfile.mkdtemp(prefix="hlo-"), name))
 
 
 def open_page(path: str) -> None:
     """Shows a page in the web browser; HloError that names the page if there is none, as without a display."""
     import webbrowser
+    from pathlib import Path
 
     try:
         is_shown = webbrowser.open(Path(path).absolute().as_uri())

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
-from hlo_cli.analysis.dataflow.flat_schedule import Run
-from hlo_cli.analysis.dataflow.trip_count import trip_count
 from hlo_cli.ir import opcodes
 from hlo_cli.report.cell import UNKNOWN
 from hlo_cli.report.loop import Loop
+
+if TYPE_CHECKING:
+    from hlo_cli.analysis.dataflow.flat_schedule import Run
 
 
 def loops_of(runs: Iterable[Run]) -> Iterator[Loop]:
@@ -19,6 +21,8 @@ def loops_of(runs: Iterable[Run]) -> Iterator[Loop]:
     >>> list(loops_of(memory_analysis(parse_module("r = f32[2] negate(f32[2] p)")).runs))
     []
     """
+    from hlo_cli.analysis.dataflow.trip_count import trip_count  # tables of instructions have no loops
+
     for run in runs:
         caller = run.caller
         if caller is None or caller.opcode != opcodes.WHILE or run.computation is not caller.called_computations[0]:

@@ -48,8 +48,8 @@ def check_conflicts(
     rows = {"--top": output.top is not None, "--sort": bool(output.sort), "--columns": bool(output.columns)}
     rows |= {"--table": output.table is not None, "--no-header": not output.header}
     there = frozenset(option for option, is_given in {**given, **rows}.items() if is_given)
-    for option, others in idle.items():
+    for name, others in idle.items():
         for other in others:
-            if {option, other} <= there:
-                raise conflict_error(other, option, hint=why[option])
+            if {name, other} <= there:
+                raise conflict_error(other, name, hint=why[name])
     return there
