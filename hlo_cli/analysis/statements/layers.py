@@ -19,8 +19,6 @@ from hlo_cli.lazy_regex import lazy_regex
 
 LAYERS: Final = 10
 """Rank of the drafts."""
-CONVERSION: Final = "convert_element_type"
-"""JAX's name of a conversion in op_names."""
 _LAYER: Final = lazy_regex(r"(?<![A-Za-z0-9])([A-Za-z][A-Za-z_]*?)(?:_|/|'\]\[|\]\[|\[|\.)([0-9]{1,4})(?![A-Za-z0-9.])")
 _OP_NAME: Final = lazy_regex(r'op_name="([^"\\]*+(?:\\.[^"\\]*+)*+)"')
 _MAX_FAMILIES: Final = 4

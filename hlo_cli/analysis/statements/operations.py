@@ -11,11 +11,12 @@ from hlo_cli.analysis.fusion.kernels import NO_KERNEL_TARGETS
 from hlo_cli.analysis.matching.changes import PLACE_KINDS
 from hlo_cli.analysis.statements.entry import ARGUMENTS
 from hlo_cli.analysis.statements.evidence import Evidence
-from hlo_cli.analysis.statements.layers import CONVERSION, op_name_of
+from hlo_cli.analysis.statements.layers import op_name_of
 from hlo_cli.analysis.statements.naming import common_rename
 from hlo_cli.analysis.statements.neighbors import Neighbors
 from hlo_cli.analysis.statements.program import Program
 from hlo_cli.analysis.statements.same_program import name_of_operation
+from hlo_cli.analysis.statements.shapes import CONVERSION
 from hlo_cli.analysis.statements.statement import OperationChange
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction

@@ -13,7 +13,6 @@ from hlo_cli.analysis.matching.module_diff import Changed
 from hlo_cli.analysis.statements.arguments import argument_of, shared_label
 from hlo_cli.analysis.statements.dimension_names import dimension_name
 from hlo_cli.analysis.statements.evidence import Draft, Evidence
-from hlo_cli.analysis.statements.layers import CONVERSION
 from hlo_cli.analysis.statements.shape_changes import ShapeDelta, SizePair, shape_delta
 from hlo_cli.analysis.statements.sizes import SizeGroup, Sizes
 from hlo_cli.analysis.statements.statement import (
@@ -33,6 +32,8 @@ TYPES: Final = 30
 PRODUCTS: Final = 32
 COMPILED_PRODUCTS: Final = 72
 """Ranks of the drafts."""
+CONVERSION: Final = "convert_element_type"
+"""JAX's name of a conversion in op_names."""
 _MIN_TYPES: Final = 3
 """One or two values of another type are edits of their own, not a type that took the place of another."""
 _MIN_SHARE: Final = 0.1
