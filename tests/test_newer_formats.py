@@ -27,7 +27,6 @@ from hlo_cli.syntax.proto.write import module_to_bytes
 from hlo_cli.transform.desugar import desugar
 from judge import ask_xla
 from protos import read, said
-from running import same_results
 from versions import needs_newer_xla
 
 FORMATS = json.loads((Path(__file__).parent / "data" / "formats_of_jaxlib_0_12.json").read_text(encoding="utf-8"))
@@ -51,7 +50,10 @@ ENTRY %e (p: f32[4,6]) -> f32[4,6] {
   ROOT %s = f32[4,6]{1,0} concatenate(%d, %f), dimensions={0}
 }
 """
-"""The shuffle as slices, as `ShuffleExpander` of xla/hlo/transforms/expanders/shuffle_expander.cc makes them."""
+"""The shuffle as slices, as `ShuffleExpander` of xla/hlo/transforms/expanders/shuffle_expander.cc makes them.
+
+jaxlib 0.12 cannot run one: its StableHLO has none, and what a transform of tests adds comes after the expanders of CPUs.
+"""
 
 
 def text_of(name: str) -> str:
@@ -207,12 +209,6 @@ def test_xla_reads_what_is_printed_and_written() -> None:
     hlo = pytest.importorskip("jaxlib._hlo")
     written = [module_to_bytes(parse_module(text)) for text in texts]
     assert [hlo.HloModule.from_serialized_hlo_module_proto(each).to_string() for each in written] == texts
-
-
-@pytest.mark.oracle
-@needs_newer_xla
-def test_xla_rotates_as_slices_do() -> None:
-    assert same_results([[SHUFFLE, EXPANDED]]) == [[True]]
 
 
 @pytest.mark.oracle
