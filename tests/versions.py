@@ -21,3 +21,14 @@ JAXLIB: Final = _version()
 IS_NEWER_XLA: Final = JAXLIB >= (0, 11)
 """Whether XLA is newer than that of jaxlib 0.10.2, the oldest version that the tests ask."""
 needs_newer_xla: Final = pytest.mark.skipif(not IS_NEWER_XLA, reason="requires jaxlib 0.11 or newer")
+
+
+DEAD_CODE: Final = (
+    "since jaxlib 0.11, XLA:CPU removes dead instructions after buffer assignment, before it writes the text"
+)
+"""Why positions and live ranges differ: they are those of a module that no dump has."""
+
+
+def needs_older_xla(reason: str) -> pytest.MarkDecorator:
+    """Marks an expectation that holds for jaxlib 0.10.2 alone, for the reason given."""
+    return pytest.mark.skipif(IS_NEWER_XLA, reason=reason)
