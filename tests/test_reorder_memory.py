@@ -23,6 +23,7 @@ import jax
 from jax._src.lib import _jax
 from jaxlib import _hlo, _xla
 from versions import needs_older_xla
+from versions import needs_older_xla
 """
     + STUB
     + """
