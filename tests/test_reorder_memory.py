@@ -14,6 +14,7 @@ import pytest
 from hlo_cli import parse_module
 from hlo_cli.transform.reorder import reorder
 from running import STUB
+from versions import needs_older_xla
 
 _SIZES = (1, 2, 3, 5, 7, 9, 11, 13, 17, 19, 23, 29, 31)
 _TEMPORARIES = (
@@ -22,8 +23,6 @@ import json, sys
 import jax
 from jax._src.lib import _jax
 from jaxlib import _hlo, _xla
-from versions import needs_older_xla
-from versions import needs_older_xla
 """
     + STUB
     + """
