@@ -188,11 +188,11 @@ NEWER_OPCODES = set() if IS_NEWER_XLA else {"shuffle"}
 def test_xla_allows_the_attributes_of_the_table(opcode: str) -> None:
     """jaxlib lists what it allows where it finds something else."""
     hlo = pytest.importorskip("jaxlib._hlo")
-    newer = {"collective-broadcast": {"has_dynamic_root"}, "compare": {"order"}}
-    newer |= {"convolution": {"algorithm"}, "custom-call": {"algorithm"}}
+    newer = {"custom-call": {"algorithm"}}
     if not IS_NEWER_XLA:
         newer |= {"topk": {"is_stable"}, "dot": {"sparsity_config", "block_scaling_config"}}
-        newer["convolution"] |= {"block_scaling_config"}
+        newer |= {"collective-broadcast": {"has_dynamic_root"}, "compare": {"order"}}
+        newer |= {"convolution": {"algorithm", "block_scaling_config"}}
     for first in ("p", "i"):
         count = {"convolution": 2}.get(opcode, OPCODE_ARITY[opcode])
         inner = {"parameter": "2", "constant": "1"}.get(opcode, ", ".join([first] * (1 if count is None else count)))
