@@ -6,8 +6,13 @@ CANDIDATES := $(if $(PYTHON),$(PYTHON),python3 python3.14 python3.13 python3.12 
 
 VENV   := .venv
 ORACLE := .venv-oracle
+NEWEST := .venv-newest
 PY     := $(VENV)/bin/python
 PIP    := -m pip install --quiet --disable-pip-version-check
+
+# jax needs Python 3.12 since 0.11; empty without one. It is looked for only where it is used.
+NEW_PYTHON = $(shell for python in $(PYTHON) python3 python3.14 python3.13 python3.12; do \
+  "$$python" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 12))' 2>/dev/null && echo "$$python" && break; done)
 
 SECONDS ?= 60
 ARGS    ?=
@@ -18,7 +23,7 @@ NO_DOCTESTS := -o testpaths=tests -o addopts="--ignore=tests/bench --strict-conf
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check lint oracle judge bench golden fuzz mutate dist clean
+.PHONY: help demo test check lint oracle newest judge bench golden fuzz mutate dist clean
 
 help: ## list targets
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1@\2/p' Makefile | awk -F@ '{printf "%-16s%s\n", $$1, $$2}'
@@ -38,6 +43,14 @@ lint: $(VENV)/.dev ## format, lint, types
 
 oracle: $(ORACLE)/.oracle ## run the slow tests and the tests against jaxlib
 	@$(ORACLE)/bin/python $(PYTEST) $(NO_DOCTESTS) -m "(oracle or slow or hypothesis) and not long" --hypothesis-profile thorough $(ARGS)
+
+newest: ## run the tests against the newest jaxlib (skipped without Python 3.12)
+	@python="$(NEW_PYTHON)"; \
+	if [ -z "$$python" ]; then \
+	  echo "note: Python 3.12 or newer not found; the tests against the newest jaxlib are skipped"; exit 0; \
+	fi; \
+	$(MAKE) --no-print-directory PYTHON="$$python" $(NEWEST)/.newest && \
+	$(NEWEST)/bin/python $(PYTEST) $(NO_DOCTESTS) -m "oracle and not long" $(ARGS)
 
 judge: $(ORACLE)/.judge ## recompile programs for the long tests (30 minutes; HLO_CORPUS=DIR adds a corpus)
 	@$(ORACLE)/bin/python $(PYTEST) $(NO_DOCTESTS) -m long $(ARGS)
@@ -61,7 +74,7 @@ dist: $(VENV)/.dist ## build the wheel and the sdist, and check them in an empty
 	@$(PY) tests/check_dist.py dist
 
 clean: ## remove virtual environments, caches, and build output
-	@rm -rf $(VENV) $(ORACLE) build dist .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	@rm -rf $(VENV) $(ORACLE) $(NEWEST) build dist .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	@find hlo_cli tests fixtures -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Each stamp represents one set of packages; they are chained, so that `make -j` never runs pip twice at once.
@@ -87,12 +100,17 @@ $(ORACLE)/.oracle: $(ORACLE)/bin/python pyproject.toml
 	@$(ORACLE)/bin/python $(PIP) --editable '.[oracle,test]'
 	@touch $@
 
+$(NEWEST)/.newest: $(NEWEST)/bin/python pyproject.toml
+	@echo "installing the newest jaxlib into $(NEWEST)" >&2
+	@$(NEWEST)/bin/python $(PIP) --upgrade --editable '.[newest,test]'
+	@touch $@
+
 $(ORACLE)/.judge: $(ORACLE)/.oracle
 	@echo "installing libtpu into $(ORACLE)" >&2
 	@$(ORACLE)/bin/python $(PIP) --editable '.[oracle,test,tpu]'
 	@touch $@
 
-$(VENV)/bin/python $(ORACLE)/bin/python:
+$(VENV)/bin/python $(ORACLE)/bin/python $(NEWEST)/bin/python:
 	@for python in $(CANDIDATES); do \
 	  if "$$python" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
 	    "$$python" -m venv --clear "$(@D)/.." && echo '*' > "$(@D)/../.gitignore" && exit 0; exit 1; \

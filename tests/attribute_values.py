@@ -8,7 +8,14 @@ from random import Random
 from typing import TypeVar
 
 from hlo_cli.ir import words
-from hlo_cli.ir.attributes.accuracy import ResultAccuracy, SparsityConfig, TensorSparsity, Tolerance
+from hlo_cli.ir.attributes.accuracy import (
+    BlockScalingConfig,
+    ResultAccuracy,
+    SparsityConfig,
+    TensorBlockScaling,
+    TensorSparsity,
+    Tolerance,
+)
 from hlo_cli.ir.attributes.aliasing import Alias, BufferDonor, ComputationLayout, OutputOperandAlias
 from hlo_cli.ir.attributes.annotations import BackendConfig, FrontendAttributes, Statistic, StatisticsViz
 from hlo_cli.ir.attributes.devices import (
@@ -250,6 +257,24 @@ def _sparse(random: Random) -> TensorSparsity | None:
     return TensorSparsity(*(random.randrange(9) for _ in range(5))) if random.random() < 0.6 else None
 
 
+def _scaled(random: Random) -> TensorBlockScaling | None:
+    if random.random() < 0.4:
+        return None
+    sizes = (tuple(random.randint(1, 9) for _ in range(random.randrange(4))) for _ in range(2))
+    return TensorBlockScaling(random.randrange(9), random.choice((None, 0, 3)), *sizes)
+
+
+def _original_value(random: Random) -> OriginalValue:
+    return random.choice(
+        (
+            OriginalValue(None),
+            OriginalValue(None, ""),
+            OriginalValue(a_tree(random)),
+            OriginalValue(a_tree(random), "call/while.1"),
+        )
+    )
+
+
 def _alias(random: Random) -> Alias:
     return Alias(an_index(random), random.randrange(9), an_index(random), random.choice(("may-alias", "must-alias")))
 
@@ -291,6 +316,7 @@ def _bool(random: Random) -> bool:
 
 MAKERS: dict[Kind, Callable[[Random], AttributeValue]] = {
     Kind.BOOL: _bool,
+    Kind.BOOL_IF_GIVEN: _bool,
     Kind.BOOLS: lambda random: several(random, _bool),
     Kind.BOOLS_OR_BOOL: lambda random: several(random, _bool),
     Kind.INT: a_number,
@@ -309,6 +335,7 @@ MAKERS: dict[Kind, Callable[[Random], AttributeValue]] = {
     Kind.ALGORITHM: a_word(words.PrecisionAlgorithm),
     Kind.ALIASING: lambda random: several(random, _alias),
     Kind.API_VERSION: a_word(words.CustomCallApiVersion),
+    Kind.BLOCK_SCALING: lambda random: BlockScalingConfig(_scaled(random), _scaled(random)),
     Kind.BUFFER_DONORS: lambda random: several(random, lambda r: BufferDonor(r.randrange(9), an_index(r))),
     Kind.COMPUTATION_LAYOUT: lambda random: ComputationLayout(several(random, shape_value), shape_value(random)),
     Kind.CONVOLUTION_KIND: a_word(words.ConvolutionKind),
@@ -326,7 +353,7 @@ MAKERS: dict[Kind, Callable[[Random], AttributeValue]] = {
         random, lambda random: OutputOperandAlias(an_index(random), random.randrange(9), an_index(random))
     ),
     Kind.ORDER: a_word(words.ComparisonOrder),
-    Kind.ORIGIN: lambda random: OriginalValue(random.choice((None, a_tree(random)))),
+    Kind.ORIGIN: _original_value,
     Kind.PADDING: _padding,
     Kind.PADDING_TYPE: a_word(words.PaddingType),
     Kind.PRECISIONS: lambda random: several(random, a_word(words.Precision)),
@@ -336,6 +363,7 @@ MAKERS: dict[Kind, Callable[[Random], AttributeValue]] = {
     Kind.RESULT_ACCURACY: lambda random: ResultAccuracy(random.choice((*words.ResultAccuracyMode, _tolerance(random)))),
     Kind.SCHEDULE: a_word(words.CustomCallSchedule),
     Kind.SHARDING: a_sharding,
+    Kind.SHUFFLE_MODE: a_word(words.ShuffleMode),
     Kind.SLICE: _slice,
     Kind.SPARSITY: lambda random: SparsityConfig(_sparse(random), _sparse(random)),
     Kind.STATISTICS: _statistics,

@@ -12,6 +12,8 @@ import sys
 
 import pytest
 
+from versions import IS_NEWER_XLA
+
 STUB = """
 def stub(module):
     shape = _hlo.XlaComputation(module.as_serialized_hlo_module_proto()).program_shape()
@@ -94,6 +96,8 @@ def same_results(groups: list[list[str]], *, exactly: bool = True, is_compiled: 
     """
     pytest.importorskip("jaxlib._hlo")
     pytest.importorskip("jax")
+    if IS_NEWER_XLA:
+        pytest.skip("since jaxlib 0.11, XLA:CPU wraps kernels in fusions earlier than it takes the texts of tests")
     asked = subprocess.run(
         [sys.executable, "-c", _RUN],
         input=json.dumps((groups, exactly, is_compiled)),

@@ -18,6 +18,7 @@ from hlo_cli.lint.catalog import RULES, rule_of
 from hlo_cli.lint.run import lint_module
 from hlo_cli.lint.settings import LintSettings
 from hlo_cli.report.finding import Finding
+from versions import IS_NEWER_XLA
 
 SIZE = re.compile(r"(?:needs|needs only|peak to) ([\d.,]+) (B|KiB|MiB|GiB)")
 UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
@@ -58,6 +59,8 @@ def promised(hint: str) -> float:
 @pytest.mark.parametrize(("advice", "target"), [*cases(ADVICE)])
 def test_advice_comes_true(advice: Advice, target: str) -> None:
     """The finding is gone, and the compiler's sizes are within 5 % of what the hint promises."""
+    if advice.name == "HLO505" and target == "cpu" and IS_NEWER_XLA:
+        pytest.skip("XLA:CPU of jaxlib 0.12 leaves no such collective in the loop")
     before, after = compiled(advice.name, target)
     found = found_in(advice, before)
     hints = [each.hint or "" for each in found]
@@ -84,6 +87,8 @@ def test_advice_comes_true(advice: Advice, target: str) -> None:
 @pytest.mark.oracle
 @pytest.mark.parametrize(("name", "target"), [*cases(MENDED)])
 def test_what_compilers_mend_is_not_advised(name: str, target: str) -> None:
+    if name in ("HLO301", "HLO706") and target == "cpu" and IS_NEWER_XLA:
+        pytest.skip("XLA:CPU of jaxlib 0.12 leaves the barrier between kernels, and the precision of products")
     before, _ = compiled(name, target)
     for stage in ("before", "after"):
         found = lint_module(parse_module(before.texts[stage]), LintSettings((name.split()[0],)))

@@ -17,6 +17,7 @@ from hlo_cli.analysis.memory.order_independent import order_independent_facts
 from hlo_cli.ir.module import Module
 from hlo_cli.syntax.text.parser import parse_module
 from share import parts
+from versions import DEAD_CODE, needs_older_xla
 
 CHUNK = 50
 """Programs that one process compiles; `make oracle` compiles the first chunk, `make judge` all others."""
@@ -75,6 +76,7 @@ def differences(answer: Answer) -> list[str]:
 
 @pytest.mark.oracle
 @pytest.mark.slow
+@needs_older_xla(DEAD_CODE)
 @pytest.mark.parametrize("part", parts(300 // CHUNK))
 def test_random_modules_have_the_memory_that_xla_assigns(part: int) -> None:
     """Witness: the live-range dump and the buffer assignment of jaxlib for exactly these texts."""

@@ -41,6 +41,7 @@ from hlo_cli.report.cell import UNKNOWN, Cell, number_of
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
 from judge import ask_xla
+from versions import IS_NEWER_XLA
 
 DUMPS = compiled_dumps()
 dumps = pytest.mark.parametrize("dump", DUMPS, ids=str)
@@ -234,7 +235,10 @@ client = xla_client.make_cpu_client()
             report = report_of_costs(loaded(dump), as_xla=True, within=None, where=None, timing=None, argument="")
             shown = report.numbers["properties"]
             assert isinstance(shown, dict)
-            assert {name: value for name, value in said.items() if value} == shown
+            # since jaxlib 0.11, the client for CPUs counts 4 bytes for each element of a tuple, and padding of tiles
+            unlike = ("bytes accessed",) if IS_NEWER_XLA else ()
+            theirs = {name: value for name, value in said.items() if value and not name.startswith(unlike)}
+            assert theirs == {name: value for name, value in shown.items() if not name.startswith(unlike)}
     assert compared >= len(DUMPS) // 2
 
 

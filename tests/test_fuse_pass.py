@@ -21,6 +21,7 @@ from hlo_cli.transform.fuse import FusionResult, fuse
 from hlo_cli.transform.unfuse import unfuse
 from judge import ask_xla
 from running import same_results
+from versions import needs_older_xla
 
 PAIRS = sorted(path.name for path in (FIXTURES / "fusion").iterdir())
 STAGES = ("before_fusion", "after_fusion", "after_fusion_wrapper")
@@ -154,6 +155,7 @@ def test_xla_takes_what_was_fused_and_unfused() -> None:
 
 @pytest.mark.oracle
 @pytest.mark.slow
+@needs_older_xla("since jaxlib 0.11, XLA:CPU fuses by other rules, which are not modeled")
 def test_random_programs_are_fused_as_the_compiler_fuses_them() -> None:
     for given, after, wrapped, _ in compiled(20):
         assert_same_fusions(given, after, wrapped)

@@ -21,6 +21,7 @@ from hlo_cli.transform.fuse_pair import fuse_pair
 from hlo_cli.transform.unfuse import unfuse
 from running import same_results
 from share import parts
+from versions import needs_older_xla
 
 SEVERAL = FusionRules(may_duplicate=False, multi_output=True)
 PAIRS = sorted(path.name for path in (FIXTURES / "fusion").iterdir())
@@ -211,6 +212,7 @@ def test_a_schedule_stays_one() -> None:
 
 @pytest.mark.oracle
 @pytest.mark.slow
+@needs_older_xla("since jaxlib 0.11, XLA:CPU fuses by other rules, which are not modeled")
 def test_random_programs_become_kernels_of_several_results_as_the_compiler_makes_them() -> None:
     found = 0
     for given, _, _, several, _ in compiled(20, several=True):

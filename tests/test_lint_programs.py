@@ -8,6 +8,7 @@ from hlo_cli import parse_module
 from hlo_cli.lint.run import lint_module
 from hlo_cli.lint.settings import LintSettings
 from hlo_cli.report.finding import Finding
+from versions import IS_NEWER_XLA
 from wasteful_programs import CODES, programs
 
 
@@ -19,6 +20,8 @@ def found_in(code: str, text: str) -> tuple[Finding, ...]:
 @pytest.mark.parametrize("code", CODES)
 def test_a_rule_finds_what_compilers_leave(code: str) -> None:
     """In at least one of both stages, at an instruction; in neither of the program that does without."""
+    if code == "HLO505" and IS_NEWER_XLA:
+        pytest.skip("XLA:CPU of jaxlib 0.12 leaves no such collective in the loop")
     bad, good = programs()[code]
     told = [each for text in bad for each in found_in(code, text)]
     assert told

@@ -15,8 +15,10 @@ from hlo_cli.ir.shape import Shape
 from hlo_cli.syntax.scanning.shapes import parse_shape
 from hlo_cli.syntax.text.lines import LineReader
 from hlo_cli.syntax.text.parser import parse_module
+from judge import ask_xla
 from share import examples
 from strategies import Model, dump_text, dumps, models, name_of, seeds, shapes, spaced, structure
+from versions import IS_NEWER_XLA
 
 each_dump = pytest.mark.parametrize("path", dumps(), ids=name_of)
 thorough = settings(
@@ -128,6 +130,8 @@ def test_xla_reads_our_print_as_the_same_module(path: Path, spelling: str) -> No
     hlo = pytest.importorskip("jaxlib._hlo")
     try:
         text = _printed(hlo, hlo.hlo_module_from_text(dump_text(path)), **SPELLINGS[spelling])
+        if IS_NEWER_XLA and "custom-call-start(" in text and ask_xla([text]) == [None]:
+            pytest.skip("XLA's parser orders operands of async custom calls wrongly, and ends the process")
         theirs = hlo.hlo_module_from_text(text)
     except Exception as error:  # noqa: BLE001 # what jaxlib raises has no better name; it is older than some dumps
         pytest.skip(str(error).splitlines()[0])

@@ -255,7 +255,7 @@ def test_every_opcode_with_a_rule_is_judged() -> None:
     """By XLA:CPU in random modules; those that it refuses, and those that are part of other modules, are listed."""
     elsewhere = set(
         "add-dependency after-all async-done async-start async-update bitcast copy-done copy-start custom-call domain "
-        "fusion get-dimension-size get-tuple-element mulhi ragged-dot rng rng-get-and-update-state scaled-dot scan stochastic-convert "
+        "fusion get-dimension-size get-tuple-element mulhi ragged-dot rng rng-get-and-update-state scaled-dot scan shuffle stochastic-convert "
         "tuple".split()
     )
     generated = {program.opcode for program in programs(1, 3000)}

@@ -13,6 +13,7 @@ from hlo_cli.analysis.resharding.reshard import reshard
 from hlo_cli.analysis.sharding.normal_text import sharding_of_placement
 from partitioning import Pair, partition, random_pairs
 from test_shard_reshard import predicted, resharded
+from versions import IS_NEWER_XLA
 
 
 def warned_pairs(devices: int, count: int, seed: int, *, is_even: bool = True) -> list[tuple[Pair, Detour | None]]:
@@ -38,6 +39,8 @@ def silent_share(devices: int, count: int, seed: int) -> float:
             direct = resharded((shape, source, target))
             assert detour.sent_bytes < direct.sent_bytes
     answers = partition(devices, halves)
+    if answers is None and IS_NEWER_XLA:
+        pytest.skip("the partitioner of jaxlib 0.12 ends its process on a pair of the sample")
     assert answers is not None
     right = [
         not answer.is_warned and answer == predicted(half, devices)

@@ -15,6 +15,7 @@ from hlo_cli.syntax.strict.module import check_strictly
 from hlo_cli.syntax.text.parser import parse_module
 from judge import ask_xla
 from strategies import dump_text, dumps, name_of
+from versions import IS_NEWER_XLA
 
 DATA = Path(__file__).parent / "data" / "strict"
 HEAD = (DATA / "head.hlo").read_text(encoding="utf-8")
@@ -184,8 +185,12 @@ def verdicts(texts: list[str]) -> list[str]:
     ids=["accepted", "mended", "rejected", "aborted", "newer"],
 )
 def test_xla_agrees_on_lines(verdict: str, lines: list[str]) -> None:
+    """Since jaxlib 0.11, what ended the process is rejected; some newer lines and a done of no start are accepted."""
     asked = verdicts([with_line(marked(line)[0]) for line in lines])
-    assert [(line, said) for line, said in zip(lines, asked, strict=True) if said != verdict] == []
+    right = {verdict, "rejects"} if verdict == "ends" and IS_NEWER_XLA else {verdict}
+    newer = {*NEWER, "r = f32[2] ⟪async-done(a)"} if IS_NEWER_XLA else set()
+    others = [(line, said) for line, said in zip(lines, asked, strict=True) if said not in right]
+    assert [(line, said) for line, said in others if line not in newer or said == "ends"] == []
 
 
 @pytest.mark.oracle

@@ -248,8 +248,9 @@ class Computation:
     """A named list of instructions, in the order of the text, which is the schedule if the module is scheduled.
 
     `parameters` are sorted by number. `root` is None if the text is truncated before it. `operand_indices` holds, for
-    instructions that select elements of tuples directly (`%t#0`), the element of each operand. `span` is from
-    the name to the closing brace. `by_id` has the instructions by their id in the proto; it is empty for text.
+    instructions that select elements of tuples directly (`%t#0`), the element of each operand. `backend_config` is the
+    text of a compiler about the computation. `span` is from the name to the closing brace. `by_id` has the
+    instructions by their id in the proto; it is empty for text.
     """
 
     name: str
@@ -258,6 +259,7 @@ class Computation:
     root: Instruction | None = None
     is_entry: bool = False
     execution_thread: str = "main"
+    backend_config: str = ""
     span: Span | None = None
     reader: TextReader[Instruction] = NO_TEXT
     operand_indices: Mapping[int, tuple[ShapeIndex, ...]] = field(default_factory=dict)

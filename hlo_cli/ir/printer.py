@@ -9,6 +9,7 @@ from __future__ import annotations
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.shape import UnknownShape
 from hlo_cli.ir.shape_text import annotate_indices
+from hlo_cli.ir.strings import dictionary_or_quoted
 
 
 def print_computation(computation: Computation) -> str:
@@ -17,8 +18,9 @@ def print_computation(computation: Computation) -> str:
     lines.extend(
         ("  ROOT " if i is computation.root else "  ") + print_instruction(i) for i in computation.instructions
     )
-    thread = computation.execution_thread
-    lines.append("}" + ("" if thread == "main" else f', execution_thread="{thread}"'))
+    thread, config = computation.execution_thread, computation.backend_config
+    end = "" if thread == "main" else f', execution_thread="{thread}"'
+    lines.append("}" + end + (f", backend_config={dictionary_or_quoted(config)}" if config else ""))
     return "\n".join(lines)
 
 

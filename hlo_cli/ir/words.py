@@ -74,6 +74,12 @@ class CollectiveOpGroupMode(StrEnum):
     FLATTENED_ID = "flattened_id"
 
 
+class ShuffleMode(StrEnum):
+    """The order in which `shuffle` puts the elements of a dimension."""
+
+    ROTATE = "rotate"
+
+
 class FftType(StrEnum):
     """Forward or inverse, complex or real."""
 
@@ -121,6 +127,8 @@ class PrecisionAlgorithm(StrEnum):
     BF16_BF16_F32_X3 = "dot_bf16_bf16_f32_x3"
     BF16_BF16_F32_X6 = "dot_bf16_bf16_f32_x6"
     BF16_BF16_F32_X9 = "dot_bf16_bf16_f32_x9"
+    BF16_BF16_FP8X3 = "dot_bf16_bf16_fp8x3"
+    BF16_BF16_FP8X4 = "dot_bf16_bf16_fp8x4"
     TF32_TF32_F32 = "dot_tf32_tf32_f32"
     TF32_TF32_F32_X3 = "dot_tf32_tf32_f32_x3"
     F32_F32_F32 = "dot_f32_f32_f32"

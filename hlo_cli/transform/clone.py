@@ -151,7 +151,13 @@ def begin_copies(module: Module) -> dict[Computation, ComputationCopy]:
     return {
         old: ComputationCopy(
             old,
-            Computation(old.name, is_entry=old.is_entry, execution_thread=old.execution_thread, span=old.span),
+            Computation(
+                old.name,
+                is_entry=old.is_entry,
+                execution_thread=old.execution_thread,
+                backend_config=old.backend_config,
+                span=old.span,
+            ),
         )
         for old in module.computations
     }

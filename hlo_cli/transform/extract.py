@@ -164,9 +164,14 @@ class _Copy:
 
     def __post_init__(self) -> None:
         self.names = frozenset(instruction.name for instruction in self.kept)
-        thread = self.original.execution_thread
         reader = _PartReader(self.original.reader, self.originals)
-        self.computation = Computation(self.original.name, is_entry=True, execution_thread=thread, reader=reader)
+        self.computation = Computation(
+            self.original.name,
+            is_entry=True,
+            execution_thread=self.original.execution_thread,
+            backend_config=self.original.backend_config,
+            reader=reader,
+        )
 
     def entry(self) -> Computation:
         """Copies all instructions and returns the computation."""

@@ -151,7 +151,13 @@ class _Normalizer:
     def _rewrite(self, old: Computation, order: tuple[Instruction, ...], role: str) -> Computation:
         self._roles[role] += 1
         name = "entry" if old.is_entry else f"{role}.{self._roles[role]}"
-        new = Computation(name, is_entry=old.is_entry, execution_thread=old.execution_thread, span=old.span)
+        new = Computation(
+            name,
+            is_entry=old.is_entry,
+            execution_thread=old.execution_thread,
+            backend_config=old.backend_config,
+            span=old.span,
+        )
         copy = self.copies[old] = ComputationCopy(old, new)
         numbers: Counter[str] = Counter()
         names: dict[str, str] = {}

@@ -12,7 +12,7 @@ import numpy as np
 
 from hlo_cli.analysis.semantics.number_types import Array
 from hlo_cli.analysis.semantics.values import Computed, Kernel, Rule, Value, array_shape, settled
-from hlo_cli.ir.attributes.accuracy import SparsityConfig, TensorSparsity
+from hlo_cli.ir.attributes.accuracy import BlockScalingConfig, SparsityConfig, TensorSparsity
 from hlo_cli.ir.attributes.dimension_numbers import (
     DotDimensionNumbers,
     dot_dimension_numbers,
@@ -29,9 +29,14 @@ def dot(instruction: Instruction, computed: Computed) -> Kernel:
     numbers = dot_dimension_numbers(instruction)
     assert numbers is not None
     settle_ = settled(instruction, computed.floats)
-    if array_shape(instruction).element_type.kind == "pred":
-        return lambda x, y: contracted(x.astype(np.int64), y.astype(np.int64), numbers) != 0
-    return lambda x, y: settle_(contracted(x, y, numbers))
+    is_pred = array_shape(instruction).element_type.kind == "pred"
+
+    def kernel(x: Array, y: Array) -> Array:
+        if is_pred:
+            return np.asarray(contracted(x.astype(np.int64), y.astype(np.int64), numbers) != 0)
+        return settle_(contracted(x, y, numbers))
+
+    return of_dense_operands(instruction, kernel)
 
 
 def contracted(x: Array, y: Array, numbers: DotDimensionNumbers) -> Array:
@@ -103,6 +108,9 @@ def _scaled(x: Array, scale: Array) -> Array:
 
 def of_dense_operands(instruction: Instruction, kernel: Kernel) -> Kernel:
     """The kernel of an instruction of two operands, given them as the `sparsity_config` packs them."""
+    if instruction.value_of("block_scaling_config", BlockScalingConfig) is not None:
+        # no public source says how scales are applied
+        raise HloError(f"cannot evaluate {instruction.name}: operands with block scales", instruction.span)
     config = instruction.value_of("sparsity_config", SparsityConfig)
     if config is None:
         return kernel

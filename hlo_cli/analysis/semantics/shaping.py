@@ -21,6 +21,8 @@ from hlo_cli.ir.attributes.window import PaddingConfig, Slice, dilated
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.layout import COMBINE
 from hlo_cli.ir.shape import ArrayShape
+from hlo_cli.ir.words import ShuffleMode
+from hlo_cli.source import HloError
 
 
 def iota(instruction: Instruction, computed: Computed) -> Kernel:
@@ -100,6 +102,14 @@ def reverse(instruction: Instruction, computed: Computed) -> Kernel:
     """Elements in the opposite order along some dimensions."""
     dimensions = instruction.integers("dimensions")
     return lambda x: np.flip(x, dimensions)
+
+
+def shuffle(instruction: Instruction, computed: Computed) -> Kernel:
+    """Elements rotated along some dimensions, towards index 0 for a positive shift (`ShuffleExpander` of XLA)."""
+    if instruction.value("mode") is not ShuffleMode.ROTATE:
+        raise HloError(f"cannot evaluate {instruction.name}: unknown mode", instruction.span)
+    dimensions, shifts = instruction.integers("dimensions"), instruction.integers("shifts")
+    return lambda x: np.roll(x, [-shift for shift in shifts], dimensions)
 
 
 def concatenate(instruction: Instruction, computed: Computed) -> Kernel:
@@ -253,6 +263,7 @@ HANDLERS: Final[dict[str, Rule]] = {
     opcodes.RESHAPE: reshape,
     "reverse": reverse,
     "set-dimension-size": set_dimension_size,
+    "shuffle": shuffle,
     opcodes.SLICE: slice_,
     opcodes.TRANSPOSE: transpose,
 }

@@ -55,6 +55,16 @@ def reverse(instruction: Instruction) -> ArrayShape:
     return shape
 
 
+def shuffle(instruction: Instruction) -> ArrayShape:
+    """Returns the shape of the operand."""
+    dimensions, shifts = instruction.integers("dimensions"), instruction.integers("shifts")
+    if not dimensions:
+        fail(instruction, "expected at least one dimension")
+    if len(shifts) != len(dimensions):
+        fail(instruction, f"expected {counted(len(dimensions), 'numbers')} in shifts, found {len(shifts)}")
+    return reverse(instruction)
+
+
 def broadcast(instruction: Instruction) -> ArrayShape:
     """Returns the declared dimensions with the operand's type; each operand dimension maps to one of equal size.
 

@@ -6,6 +6,7 @@ Mirrors `InferDotOpShape`, `InferRaggedDotOpShape`, and `InferScaledDotOpShape` 
 from __future__ import annotations
 
 from hlo_cli.analysis.shapes.operands import array, array_of, declared_array, described, fail, need_dimensions, wider
+from hlo_cli.ir.attributes.accuracy import SparsityConfig, TensorSparsity
 from hlo_cli.ir.attributes.dimension_numbers import (
     DotDimensionNumbers,
     RaggedDotDimensionNumbers,
@@ -28,7 +29,24 @@ def dot(instruction: Instruction) -> ArrayShape:
     """
     numbers = dot_dimension_numbers(instruction)
     assert numbers is not None, "the rule applies only to dots"
-    return _dot(instruction, array(instruction, 0), array(instruction, 1), numbers, 1)
+    return _dot(instruction, *dense_operands(instruction), numbers, 1)
+
+
+def dense_operands(instruction: Instruction) -> tuple[ArrayShape, ArrayShape]:
+    """Returns the operands of a dot or a convolution; of sparse ones, the shapes with all elements of each block."""
+    lhs, rhs = array(instruction, 0), array(instruction, 1)
+    config = instruction.value_of("sparsity_config", SparsityConfig)
+    if config is None:
+        return lhs, rhs
+    return _unpacked(lhs, config.lhs), _unpacked(rhs, config.rhs)
+
+
+def _unpacked(shape: ArrayShape, sparsity: TensorSparsity | None) -> ArrayShape:
+    if sparsity is None or not sparsity.num_non_zero or sparsity.dimension >= shape.rank:
+        return shape
+    sizes = list(shape.dimensions)
+    sizes[sparsity.dimension] = sizes[sparsity.dimension] // sparsity.num_non_zero * sparsity.block_size
+    return array_of(shape.element_type, sizes, shape.dynamic_dimensions)
 
 
 def scaled_dot(instruction: Instruction) -> ArrayShape:

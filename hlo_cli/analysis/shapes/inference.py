@@ -64,6 +64,7 @@ RULES: Final[Mapping[str, Rule]] = MappingProxyType(
         "pad": data_movement.pad,
         "reshape": data_movement.reshape,
         "reverse": data_movement.reverse,
+        "shuffle": data_movement.shuffle,
         "slice": data_movement.slice_of,
         "transpose": data_movement.transpose,
         "bitcast": types.bitcast,

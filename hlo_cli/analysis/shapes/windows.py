@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hlo_cli.analysis.shapes.dots import dense_operands
 from hlo_cli.analysis.shapes.operands import (
     PRED,
-    array,
     array_of,
     arrays,
     callee,
@@ -23,7 +23,6 @@ from hlo_cli.analysis.shapes.operands import (
     wider,
 )
 from hlo_cli.analysis.shapes.reduction import input_count, need_same_sizes, reducer_types
-from hlo_cli.ir.attributes.accuracy import SparsityConfig, TensorSparsity
 from hlo_cli.ir.attributes.dimension_numbers import ConvolutionDimensionNumbers, convolution_dimension_numbers
 from hlo_cli.ir.attributes.window import Window, WindowDimension
 from hlo_cli.ir.comparison import compatible, same_sizes
@@ -82,7 +81,7 @@ def convolution(instruction: Instruction) -> ArrayShape:
     f32[1,7,4]{2,1,0}
     """
     need_at_least(instruction, 2)
-    lhs, rhs = _dense_operands(instruction)
+    lhs, rhs = dense_operands(instruction)
     numbers = convolution_dimension_numbers(instruction)
     if numbers is None:
         fail(instruction, "expected dim_labels, such as b01f_01io->b01f")
@@ -107,23 +106,6 @@ def convolution(instruction: Instruction) -> ArrayShape:
     if not isinstance(instruction.shape, UnknownShape):
         element_type = declared_array(instruction).element_type
     return array_of(element_type, [sizes[d] for d in range(lhs.rank)], [dynamic[d] for d in range(lhs.rank)])
-
-
-def _dense_operands(instruction: Instruction) -> tuple[ArrayShape, ArrayShape]:
-    """Returns the operands of a convolution; of sparse ones, the shapes with all elements of each block."""
-    lhs, rhs = array(instruction, 0), array(instruction, 1)
-    config = instruction.value_of("sparsity_config", SparsityConfig)
-    if config is None:
-        return lhs, rhs
-    return _unpacked(lhs, config.lhs), _unpacked(rhs, config.rhs)
-
-
-def _unpacked(shape: ArrayShape, sparsity: TensorSparsity | None) -> ArrayShape:
-    if sparsity is None or not sparsity.num_non_zero or sparsity.dimension >= shape.rank:
-        return shape
-    sizes = list(shape.dimensions)
-    sizes[sparsity.dimension] = sizes[sparsity.dimension] // sparsity.num_non_zero * sparsity.block_size
-    return array_of(shape.element_type, sizes, shape.dynamic_dimensions)
 
 
 def window_positions(

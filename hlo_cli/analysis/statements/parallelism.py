@@ -20,6 +20,8 @@ from hlo_cli.lazy_regex import lazy_regex
 SHARDING, COLLECTIVE = 2, 12
 """Ranks of the drafts."""
 _AXIS: Final = lazy_regex(r'\\?"([A-Za-z_][A-Za-z_0-9]*)\\?"=([0-9]+)')
+_NAMED_MESH: Final = lazy_regex(r"\{mesh\[([^\]]*+)\]")
+_NAMED_AXIS: Final = lazy_regex(r"'([A-Za-z_][A-Za-z_0-9]*)'=([0-9]+)")
 _SEVERAL: Final = lazy_regex(r"=(?!1\b)[0-9]")
 _ATTRIBUTES: Final = frozenset(
     ("replica_groups", "channel_id", "use_global_device_ids", "source_target_pairs", "sharding")
@@ -29,11 +31,19 @@ _MIN_ROWS: Final = 2
 
 
 def mesh_of(module: Module) -> str:
-    """The axes of the mesh in the header, such as `data=4, model=2`; empty if there is none."""
+    """The axes of the mesh in the header, such as `data=4, model=2`, or else of all shardings; empty if there is none.
+
+    Since JAX 0.11, the header has no mesh, and each sharding names its own.
+
+    >>> from hlo_cli import parse_module
+    >>> mesh_of(parse_module("a = f32[8] parameter(0), sharding={mesh['data'=4,'model'=2], [{'data'}]}"))
+    'data=4, model=2'
+    """
     text = next((each.value for each in module.header if each.name == "frontend_attributes"), "")
-    if "meshes" not in text:
-        return ""
-    return ", ".join(f"{name}={size}" for name, size in dict.fromkeys(_AXIS.findall(text)))
+    if "meshes" in text:
+        return ", ".join(f"{name}={size}" for name, size in dict.fromkeys(_AXIS.findall(text)))
+    texts = {found for each in module.instructions for found in _NAMED_MESH.findall(each.raw[1])}
+    return ", ".join("=".join(axis) for axis in _NAMED_AXIS.findall(texts.pop())) if len(texts) == 1 else ""
 
 
 def devices_of(module: Module) -> int:

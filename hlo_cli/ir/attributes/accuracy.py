@@ -1,6 +1,6 @@
-"""The accuracy of results, and the sparsity of operands.
+"""The accuracy of results, and the sparsity and the scales of operands.
 
-Mirrors `ResultAccuracy` and `SparsityConfig` of xla/xla_data.proto.
+Mirrors `ResultAccuracy`, `SparsityConfig`, and `BlockScalingConfig` of xla/xla_data.proto.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class TensorSparsity:
 
 @dataclass(frozen=True, slots=True)
 class SparsityConfig:
-    """The sparse operands of a convolution.
+    """The sparse operands of a dot or a convolution.
 
     >>> str(SparsityConfig(rhs=TensorSparsity(2, 4, 1, 1, 2)))
     '{rhs={sparsity=2x4 dimension=1 stride=1 idx=2}}'
@@ -63,5 +63,44 @@ class SparsityConfig:
     rhs: TensorSparsity | None = None
 
     def __str__(self) -> str:
-        sides = {"lhs": self.lhs, "rhs": self.rhs}
-        return "{" + " ".join(f"{name}={side}" for name, side in sides.items() if side is not None) + "}"
+        return _sides(self.lhs, self.rhs)
+
+
+@dataclass(frozen=True, slots=True)
+class TensorBlockScaling:
+    """The scales of an operand: `scale_idx` is the operand with the scales, `zero_idx` the one with the zero points.
+
+    `strides` and `steps` have one number for each dimension of the operand that is scaled.
+    """
+
+    scale_idx: int = 0
+    zero_idx: int | None = None
+    strides: tuple[int, ...] = ()
+    steps: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        parts = [f"scale_idx={self.scale_idx}"]
+        parts += [f"zero_idx={self.zero_idx}"] if self.zero_idx is not None else []
+        sizes = {"strides": self.strides, "steps": self.steps}
+        parts += [f"{name}={'x'.join(map(str, each))}" for name, each in sizes.items() if each]
+        return "{" + " ".join(parts) + "}"
+
+
+@dataclass(frozen=True, slots=True)
+class BlockScalingConfig:
+    """The operands of a dot or a convolution that are scaled in blocks.
+
+    >>> str(BlockScalingConfig(TensorBlockScaling(2, 3, (1, 32), (1, 1))))
+    '{lhs={scale_idx=2 zero_idx=3 strides=1x32 steps=1x1}}'
+    """
+
+    lhs: TensorBlockScaling | None = None
+    rhs: TensorBlockScaling | None = None
+
+    def __str__(self) -> str:
+        return _sides(self.lhs, self.rhs)
+
+
+def _sides(lhs: object | None, rhs: object | None) -> str:
+    sides = {"lhs": lhs, "rhs": rhs}
+    return "{" + " ".join(f"{name}={side}" for name, side in sides.items() if side is not None) + "}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.shape import ShapeIndex
+from hlo_cli.ir.strings import quoted
 from hlo_cli.ir.words import DebugLogMode
 
 
@@ -41,18 +42,24 @@ class OriginalTuple:
 
 @dataclass(frozen=True, slots=True)
 class OriginalValue:
-    """The original value of an instruction: a tree like its shape, or a call that the compiler made.
+    """The original value of an instruction: a tree like its shape, or None for a call that the compiler made.
+
+    `call_hierarchy` are the calls around the original instruction. Since jaxlib 0.12, an empty one marks a call that
+    the compiler made; without one, such a call is printed as before.
 
     >>> str(OriginalValue(OriginalTuple((OriginalArray("a"), OriginalArray()))))
     '{({"a"}, {})}'
-    >>> str(OriginalValue(None))
-    '{[synthetic_call]}'
+    >>> str(OriginalValue(OriginalArray("a"), "call.1")), str(OriginalValue(None, "")), str(OriginalValue(None))
+    ('{{"a"},["call.1"]}', '{(),[""]}', '{[synthetic_call]}')
     """
 
     tree: OriginalArray | OriginalTuple | None
+    call_hierarchy: str | None = None
 
     def __str__(self) -> str:
-        return "{[synthetic_call]}" if self.tree is None else f"{{{self.tree}}}"
+        if self.call_hierarchy is None:
+            return "{[synthetic_call]}" if self.tree is None else f"{{{self.tree}}}"
+        return f"{{{'()' if self.tree is None else self.tree},[{quoted(self.call_hierarchy)}]}}"
 
 
 @dataclass(frozen=True, slots=True)

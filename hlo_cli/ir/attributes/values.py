@@ -13,7 +13,7 @@ from hlo_cli.ir.attributes.aliasing import Alias, BufferDonor
 from hlo_cli.ir.strings import UnparsedText, quoted
 
 if TYPE_CHECKING:
-    from hlo_cli.ir.attributes.accuracy import ResultAccuracy, SparsityConfig
+    from hlo_cli.ir.attributes.accuracy import BlockScalingConfig, ResultAccuracy, SparsityConfig
     from hlo_cli.ir.attributes.aliasing import ComputationLayout, OutputOperandAlias
     from hlo_cli.ir.attributes.annotations import BackendConfig, FrontendAttributes, StatisticsViz
     from hlo_cli.ir.attributes.devices import CollectiveDeviceList, IotaReplicaGroupList, MeshAxesReplicaGroupList
@@ -50,7 +50,7 @@ Scalar: TypeAlias = """(
     | Sharding | NamedSharding | TupleSharding | Domain
     | ConvolutionDimensionNumbers | PaddingConfig | Slice | Window
     | BackendConfig | FrontendAttributes | Metadata | OriginalValue | RecoveryTable
-    | ResultAccuracy | SparsityConfig | StatisticsViz
+    | BlockScalingConfig | ResultAccuracy | SparsityConfig | StatisticsViz
 )"""
 """A single value. A `str` that is neither an enumeration nor unparsed is the text between quotes."""
 

@@ -54,6 +54,7 @@ ROWS: Final = (
             "convolution_kind",
             "conv_kind",
             "sparsity_config",
+            "block_scaling_config",
             "operand_precision",
             "algorithm",
         ),
@@ -65,7 +66,14 @@ ROWS: Final = (
         "Multiplies matrices",
         "sums over the contracting dimensions, for each batch index",
         ("matmul",),
-        optional=("operand_precision", "algorithm", *_DIMENSIONS, "sparsity"),
+        optional=(
+            "operand_precision",
+            "algorithm",
+            *_DIMENSIONS,
+            "sparsity",
+            "sparsity_config",
+            "block_scaling_config",
+        ),
         least=2,
     ),
     Operation(

@@ -141,6 +141,15 @@ ROWS: Final = (
         required=("dimensions",),
     ),
     Operation(
+        "shuffle",
+        1,
+        "Rotates an array along the listed dimensions",
+        "element i of the result is element i + shift of the operand, modulo the size of the dimension",
+        ("moves data",),
+        required=("dimensions", "mode"),
+        optional=("shifts",),
+    ),
+    Operation(
         "slice",
         1,
         "Extracts a slice at constant start indices",

@@ -118,6 +118,7 @@ CONTRACTIONS: Final = (
         usual=("unset",),
     ),
     AttributeRow("sparsity_config", Kind.SPARSITY, "sparsity of operands"),
+    AttributeRow("block_scaling_config", Kind.BLOCK_SCALING, "scales of blocks of operands"),
     AttributeRow("sparsity", Kind.SPARSITY, "sparsity of an operand (obsolete)", is_old=True),
     AttributeRow(
         "fft_type",

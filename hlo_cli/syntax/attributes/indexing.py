@@ -18,6 +18,7 @@ _OVER: Final = {
     "set-dimension-size": "dimension whose size is set",
     "reduce": "dimensions that are reduced",
     "reverse": "dimensions that are reversed",
+    "shuffle": "dimensions that are rotated",
     "scan": "dimension along which the scan runs",
     "sort": "dimension along which elements are sorted",
     "transpose": "operand dimension of each result dimension",
@@ -51,6 +52,21 @@ def _batching(message: str, opcode: str, names: tuple[str, str]) -> Iterator[Att
 INDEXING: Final = (
     *_dimensions(),
     AttributeRow(
+        "mode",
+        Kind.SHUFFLE_MODE,
+        "order of the elements",
+        "shuffle",
+        words={"rotate": "elements move along the dimension, and around at its end"},
+        proto_field="shuffle_mode.rotate",
+    ),
+    AttributeRow(
+        "shifts",
+        Kind.INTS,
+        "number of places that each dimension is rotated by",
+        proto_field="shuffle_mode.rotate.shifts",
+        always=True,
+    ),
+    AttributeRow(
         "iota_dimension",
         Kind.INT,
         "dimension along which the values increase",
@@ -77,6 +93,14 @@ INDEXING: Final = (
         Kind.BOOL,
         "whether equal elements keep their order",
         words={"true": "equal elements keep their order", "false": "equal elements may change their order"},
+    ),
+    AttributeRow(
+        "is_stable",
+        Kind.BOOL_IF_GIVEN,  # XLA prints false too, but before jaxlib 0.11 has no such attribute
+        "whether equal elements keep their order",
+        "topk",
+        words={"true": "equal elements keep their order", "false": "equal elements may change their order"},
+        unsaid=True,
     ),
     AttributeRow("num_carries", Kind.INT, "number of carried values"),
     AttributeRow(

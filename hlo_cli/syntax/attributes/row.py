@@ -18,6 +18,7 @@ class Kind(Enum):
     """The grammars of attribute values, named as in XLA's `AttrTy`."""
 
     BOOL = auto()
+    BOOL_IF_GIVEN = auto()
     BOOLS = auto()
     BOOLS_OR_BOOL = auto()
     INT = auto()
@@ -36,6 +37,7 @@ class Kind(Enum):
     ALGORITHM = auto()
     ALIASING = auto()
     API_VERSION = auto()
+    BLOCK_SCALING = auto()
     BUFFER_DONORS = auto()
     COMPUTATION_LAYOUT = auto()
     CONVOLUTION_KIND = auto()
@@ -61,6 +63,7 @@ class Kind(Enum):
     RESULT_ACCURACY = auto()
     SCHEDULE = auto()
     SHARDING = auto()
+    SHUFFLE_MODE = auto()
     SLICE = auto()
     SPARSITY = auto()
     STATISTICS = auto()

@@ -15,7 +15,8 @@ from hlo_cli.ir.attributes.sharding import Domain
 from hlo_cli.ir.attributes.values import AttributeValue, value_text
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
 from hlo_cli.ir.strings import UnparsedText
-from hlo_cli.ir.words import Precision
+from hlo_cli.ir.words import Precision, ShuffleMode
+from hlo_cli.source import HloError
 from hlo_cli.syntax.attributes.row import AttributeRow, Kind, Place
 from hlo_cli.syntax.attributes.table import attributes_at, own_attributes
 from hlo_cli.syntax.proto.field_scan import KIND
@@ -26,6 +27,7 @@ from hlo_cli.syntax.proto.shapes import shape_of
 from hlo_cli.syntax.proto.shardings import replica_groups_of, sharding_of
 from hlo_cli.syntax.proto.values import (
     alias_of,
+    block_scaling_config_of,
     buffer_donor_of,
     convolution_dimension_numbers_of,
     debugged_array_of,
@@ -217,6 +219,23 @@ def _sparsity(message: Message, field: str, _: Shape | None) -> AttributeValue |
     return config if config.lhs is not None or config.rhs is not None else None
 
 
+def _block_scaling(message: Message, field: str, _: Shape | None) -> AttributeValue | None:
+    config = block_scaling_config_of(message.message(field))
+    return config if config.lhs is not None or config.rhs is not None else None
+
+
+def _shuffle_mode(message: Message, field: str, _: Shape | None) -> AttributeValue | None:
+    """The mode whose message is present; XLA has a message for each."""
+    if message.encoded and not message.has(field):
+        raise HloError("unknown mode of a shuffle")
+    return ShuffleMode.ROTATE if message.has(field) else None
+
+
+def _flag_if_given(message: Message, field: str, _: Shape | None) -> AttributeValue | None:
+    """A boolean that may be false, if present."""
+    return message.flag(field) if message.has(field) else None
+
+
 def _frontend_attributes(message: Message, field: str, _: Shape | None) -> AttributeValue | None:
     attributes = frontend_attributes_of(message.message(field))
     return attributes if attributes.entries else None
@@ -229,6 +248,8 @@ def _statistics(message: Message, field: str, _: Shape | None) -> AttributeValue
 
 _READERS: Final[dict[Kind, Reader]] = {
     Kind.ALIASING: lambda message, field, _: tuple(map(alias_of, message.messages(field))) or None,
+    Kind.BLOCK_SCALING: _block_scaling,
+    Kind.BOOL_IF_GIVEN: _flag_if_given,
     Kind.BUFFER_DONORS: lambda message, field, _: tuple(map(buffer_donor_of, message.messages(field))) or None,
     Kind.DEBUG_ATTRIBUTES: lambda message, field, _: tuple(map(debugged_array_of, message.messages(field))) or None,
     Kind.BOOLS: lambda message, field, _: message.flags(field) or None,
@@ -252,6 +273,7 @@ _READERS: Final[dict[Kind, Reader]] = {
     Kind.SHAPE: lambda message, field, _: shape_of(message.message(field)),
     Kind.SHAPES: _layouts,
     Kind.SHARDING: lambda message, field, _: sharding_of(message.message(field)) if message.has(field) else None,
+    Kind.SHUFFLE_MODE: _shuffle_mode,
     Kind.SLICE: lambda message, field, _: slice_of(message.messages(field)),
     Kind.SPARSITY: _sparsity,
     Kind.STRING_OR_JSON: lambda message, field, _: BackendConfig(text) if (text := message.text(field)) else None,

@@ -24,9 +24,9 @@ from hlo_cli.syntax.proto.wire import all_bytes, bytes_in, number_in, read_field
 Schedule = Mapping[int, Sequence[int]]
 """The order of the instructions of each scheduled computation, all by number."""
 
-_NAME, _INSTRUCTIONS, _ID, _ROOT, _THREAD = (
+_NAME, _INSTRUCTIONS, _ID, _ROOT, _THREAD, _CONFIG = (
     fields_of("HloComputationProto")[name].number
-    for name in ("name", "instructions", "id", "root_id", "execution_thread")
+    for name in ("name", "instructions", "id", "root_id", "execution_thread", "backend_config")
 )
 _NO_NAME: Final = re.compile(r"[^A-Za-z0-9_.\-]")
 _IS_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]*+")
@@ -74,6 +74,7 @@ class Builder:
         number = number_in(found, _ID)
         computation = Computation(name_of(bytes_in(found, _NAME)), is_entry=number == self.entry)
         computation.execution_thread = bytes_in(found, _THREAD).decode("utf-8", "replace") or "main"
+        computation.backend_config = bytes_in(found, _CONFIG).decode("utf-8", "surrogateescape")
         data = all_bytes(fields, _INSTRUCTIONS)
         instructions: dict[int, Instruction] = {}
         packed: list[tuple[Instruction, bytes]] = []

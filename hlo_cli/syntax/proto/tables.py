@@ -22,7 +22,7 @@ HloModuleProto 1:name:string 2:entry_computation_name:string 3:computations:*Hlo
   21:device_type:string 22:payloads:*bytes 23:pjrt_id:int 24:debug_attributes:*DebugAttributeTableEntryProto
   25:backend_config:bytes
 HloComputationProto 1:name:string 2:instructions:*HloInstructionProto 4:program_shape:ProgramShapeProto 5:id:int
-  6:root_id:int 7:is_fusion_computation:bool 8:execution_thread:string
+  6:root_id:int 7:is_fusion_computation:bool 8:execution_thread:string 9:backend_config:bytes
 HloInstructionProto 1:name:string 2:opcode:string 3:shape:ShapeProto 7:metadata:OpMetadata 8:literal:LiteralProto
   9:parameter_number:int 11:fusion_kind:string 13:tuple_index:int 14:dimensions:*int 15:window:Window
   16:convolution_dimension_numbers:ConvolutionDimensionNumbers 17:slice_dimensions:*SliceDimensions
@@ -48,7 +48,8 @@ HloInstructionProto 1:name:string 2:opcode:string 3:shape:ShapeProto 7:metadata:
   92:iota_collective_device_list:IotaReplicaGroupListProto
   93:mesh_axes_replica_group_list:MeshAxesReplicaGroupListProto 94:is_reverse:bool 95:num_carries:int
   96:is_associative:TriState 97:conv_kind:ConvolutionKind 98:sparsity_config:SparsityConfig
-  99:backend_config_payload:Payload 100:has_dynamic_root:bool 102:comparison_order:string
+  99:backend_config_payload:Payload 100:has_dynamic_root:bool 101:block_scaling_config:BlockScalingConfig
+  102:comparison_order:string 103:shuffle_mode:ShuffleMode
 SliceDimensions 1:start:int 2:limit:int 3:stride:int
 HloScheduleProto 1:sequences:*SequencesEntry
 SequencesEntry 1:key:int 2:value:InstructionSequence
@@ -64,7 +65,9 @@ FileLocation 1:file_name_id:int 2:function_name_id:int 3:line:int 4:column:int 5
 StackFrame 1:file_location_id:int 2:parent_frame_id:int
 DebugAttributeTableEntryProto 1:original_array:OriginalArrayProto 2:debug_attributes:*DebugAttributesProto
 DebugAttributesProto 1:log_mode:DebugLogMode 2:callback_id:int 3:op_id:int 4:partitioned:bool
-  5:operands_sharding:string
+  5:operands_sharding:string 6:x64_config:X64ConfigProto
+X64ConfigProto 1:xprecision_64bit_fragment:string 2:original_log_instruction_name:string
+  3:xprecision_64bit_original_type:string
 OriginalValueRecoveryTableProto 1:entries:*Entry
 Entry 1:old_original_array:OriginalArrayProto 2:new_original_array:OriginalArrayProto 3:recovery_module:HloModuleProto
 BufferAssignmentProto 1:logical_buffers:*LogicalBufferProto 2:buffer_aliases:*BufferAlias
@@ -124,6 +127,10 @@ RaggedDotDimensionNumbers 1:dot_dimension_numbers:DotDimensionNumbers 2:lhs_ragg
   3:rhs_group_dimensions:*int
 SparsityConfig 1:lhs:TensorSparsityConfig 2:rhs:TensorSparsityConfig
 TensorSparsityConfig 1:num_non_zero:int 2:block_size:int 3:dimension:int 4:stride:int 5:idx:int
+BlockScalingConfig 1:lhs:TensorBlockScalingConfig 2:rhs:TensorBlockScalingConfig
+TensorBlockScalingConfig 1:scale_idx:int 2:zero_idx:int 3:strides:*int 4:steps:*int
+ShuffleMode 1:rotate:Rotate
+Rotate 1:shifts:*int
 TriangularSolveOptions 1:left_side:bool 2:lower:bool 3:unit_diagonal:bool 4:transpose_a:Transpose
 CholeskyOptions 1:lower:bool
 StatisticsViz 1:stat_index_to_visualize:int 2:statistics:*Statistic
@@ -151,7 +158,7 @@ Tolerance 1:atol:double 2:rtol:double 3:ulps:int
 PrecisionConfig 1:operand_precision:*Precision 2:algorithm:Algorithm
 ParameterReplication 1:replicated_at_leaf_buffers:*bool
 OutputOperandAliasing 1:output_shape_index:*int 2:operand_index:int 3:operand_shape_index:*int
-OriginalValueProto 1:elements:*OriginalValueElementProto 2:is_synthetic_call:bool
+OriginalValueProto 1:elements:*OriginalValueElementProto 2:is_synthetic_call:bool 3:call_hierarchy:string
 OriginalValueElementProto 1:shape_index:*int 2:original_array:OriginalArrayProto
 OriginalArrayProto 1:instruction_name:string 2:shape_index:*int
 """
@@ -162,7 +169,7 @@ AccuracyMode default highest
 AliasKind undefined may-alias must-alias
 Algorithm unset dot_any_f8_any_f8_f32 dot_any_f8_any_f8_f32_fast_accum dot_f16_f16_f16 dot_f16_f16_f32
   dot_bf16_bf16_bf16 dot_bf16_bf16_f32 dot_bf16_bf16_f32_x3 dot_bf16_bf16_f32_x6 dot_tf32_tf32_f32
-  dot_tf32_tf32_f32_x3 dot_f32_f32_f32 dot_f64_f64_f64 dot_bf16_bf16_f32_x9
+  dot_tf32_tf32_f32_x3 dot_f32_f32_f32 dot_f64_f64_f64 dot_bf16_bf16_f32_x9 dot_bf16_bf16_fp8x3 dot_bf16_bf16_fp8x4
 ConvolutionKind unset fprop dgrad wgrad
 CustomCallApiVersion API_VERSION_UNSPECIFIED API_VERSION_ORIGINAL API_VERSION_STATUS_RETURNING
   API_VERSION_STATUS_RETURNING_UNIFIED API_VERSION_TYPED_FFI

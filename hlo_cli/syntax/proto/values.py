@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hlo_cli.ir.attributes.accuracy import ResultAccuracy, SparsityConfig, TensorSparsity, Tolerance
+from hlo_cli.ir.attributes.accuracy import (
+    BlockScalingConfig,
+    ResultAccuracy,
+    SparsityConfig,
+    TensorBlockScaling,
+    TensorSparsity,
+    Tolerance,
+)
 from hlo_cli.ir.attributes.aliasing import Alias, BufferDonor, OutputOperandAlias
 from hlo_cli.ir.attributes.annotations import FrontendAttributes, Statistic, StatisticsViz
 from hlo_cli.ir.attributes.dimension_numbers import ConvolutionDimensionNumbers
@@ -91,7 +98,7 @@ _MOST_DIMENSIONS = 1 << 10
 
 
 def sparsity_config_of(message: Message) -> SparsityConfig:
-    """The sparsity of the operands of a convolution."""
+    """The sparsity of the operands of a dot or a convolution."""
     sides = (_sparsity(message.message(side)) if message.has(side) else None for side in ("lhs", "rhs"))
     return SparsityConfig(*sides)
 
@@ -99,6 +106,19 @@ def sparsity_config_of(message: Message) -> SparsityConfig:
 def _sparsity(message: Message) -> TensorSparsity:
     fields = ("num_non_zero", "block_size", "dimension", "stride", "idx")
     return TensorSparsity(*map(message.integer, fields))
+
+
+def block_scaling_config_of(message: Message) -> BlockScalingConfig:
+    """The scales of the operands of a dot or a convolution."""
+    sides = (_block_scaling(message.message(side)) if message.has(side) else None for side in ("lhs", "rhs"))
+    return BlockScalingConfig(*sides)
+
+
+def _block_scaling(message: Message) -> TensorBlockScaling:
+    zero = message.integer("zero_idx") if message.has("zero_idx") else None
+    return TensorBlockScaling(
+        message.integer("scale_idx"), zero, message.integers("strides"), message.integers("steps")
+    )
 
 
 def output_operand_alias_of(message: Message) -> OutputOperandAlias:
@@ -156,13 +176,14 @@ def original_array_of(message: Message) -> OriginalArray:
 
 def original_value_of(message: Message) -> OriginalValue:
     """The original value: its leaves as a tree."""
+    hierarchy = message.text("call_hierarchy") if message.has("call_hierarchy") else None
     if message.flag("is_synthetic_call"):
-        return OriginalValue(None)
+        return OriginalValue(None, hierarchy)
     leaves = {
         element.integers("shape_index"): original_array_of(element.message("original_array"))
         for element in message.messages("elements")
     }
-    return OriginalValue(_tree(leaves, ()))
+    return OriginalValue(_tree(leaves, ()), hierarchy)
 
 
 def _tree(leaves: dict[ShapeIndex, OriginalArray], at: ShapeIndex) -> OriginalArray | OriginalTuple:

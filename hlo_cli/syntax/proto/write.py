@@ -90,7 +90,8 @@ def _computation(computation: Computation, writing: Writing) -> MessageBuilder:
     draft.add("id", numbers.computations[computation])
     draft.add("root_id", numbers.instructions[computation.root])
     thread = computation.execution_thread
-    return draft.add("execution_thread", thread if thread != "main" else None)
+    draft.add("execution_thread", thread if thread != "main" else None)
+    return draft.add("backend_config", computation.backend_config)
 
 
 def _host_program_shape(module: Module, numbers: Numbers) -> MessageBuilder:

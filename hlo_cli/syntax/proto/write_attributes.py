@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Final
 
 from hlo_cli.ir.attribute_traits import NAMING_ATTRIBUTES
-from hlo_cli.ir.attributes.accuracy import ResultAccuracy, SparsityConfig
+from hlo_cli.ir.attributes.accuracy import BlockScalingConfig, ResultAccuracy, SparsityConfig
 from hlo_cli.ir.attributes.aliasing import Alias, BufferDonor, OutputOperandAlias
 from hlo_cli.ir.attributes.annotations import BackendConfig, FrontendAttributes, StatisticsViz
 from hlo_cli.ir.attributes.devices import CollectiveDeviceList, IotaReplicaGroupList, MeshAxesReplicaGroupList
@@ -25,6 +25,7 @@ from hlo_cli.ir.literal import ArrayLiteral, TupleLiteral
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import Shape
 from hlo_cli.ir.strings import UnparsedText
+from hlo_cli.ir.words import ShuffleMode
 from hlo_cli.source import HloError
 from hlo_cli.syntax.attributes.row import AttributeRow, Kind
 from hlo_cli.syntax.attributes.table import HEADER_ATTRIBUTES, attributes_of, own_attributes
@@ -36,6 +37,7 @@ from hlo_cli.syntax.proto.shapes import shape_draft
 from hlo_cli.syntax.proto.write_shardings import add_replica_groups, sharding_draft
 from hlo_cli.syntax.proto.write_values import (
     alias_draft,
+    block_scaling_config_draft,
     buffer_donor_draft,
     debugged_array_draft,
     fieldwise_draft,
@@ -58,6 +60,9 @@ _OF_THE_MODULE: Final = frozenset(
 """Fields that `write.py` writes from the module: its devices, the shapes of its entry, the modules in it, its order."""
 _WHERE_SAID: Final = _OF_THE_MODULE | {"parameter_replication", "precision_config"}
 """Messages written only if an attribute sets a field; XLA always writes the others."""
+
+_IF_GIVEN: Final = (Kind.BOOL_IF_GIVEN, Kind.INT32)
+"""The kinds of values that are written even if they are 0."""
 
 _Path = tuple[str, ...]
 
@@ -108,6 +113,8 @@ class _Holders:
         draft, kind = self._at(tuple(path))
         place = fields_of(kind).get(field)
         match value:
+            case ShuffleMode():
+                self._at(row.path)
             case CollectiveDeviceList() | IotaReplicaGroupList() | MeshAxesReplicaGroupList():
                 add_replica_groups(draft, value)
             case Domain():
@@ -121,7 +128,7 @@ class _Holders:
                 draft.add("constrain_layout", row.kind is Kind.SHAPES)
                 draft.add(field, _items(place, value))
             case _:
-                draft.add(field, _scalar(place, value), always=row.kind is Kind.INT32)
+                draft.add(field, _scalar(place, value), always=row.kind in _IF_GIVEN)
         return True
 
     def add_unsaid(self, row: AttributeRow, value: str | bool) -> None:
@@ -149,6 +156,8 @@ def _message(value: AttributeValue) -> MessageBuilder | list[MessageBuilder] | s
     match value:
         case BackendConfig():
             return value.text
+        case BlockScalingConfig():
+            return block_scaling_config_draft(value)
         case ConvolutionDimensionNumbers():
             return fieldwise_draft("ConvolutionDimensionNumbers", value)
         case FrontendAttributes():

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hlo_cli.ir.attributes.accuracy import ResultAccuracy, SparsityConfig, TensorSparsity, Tolerance
+from hlo_cli.ir.attributes.accuracy import (
+    BlockScalingConfig,
+    ResultAccuracy,
+    SparsityConfig,
+    TensorSparsity,
+    Tolerance,
+)
 from hlo_cli.ir.attributes.aliasing import Alias, BufferDonor, OutputOperandAlias
 from hlo_cli.ir.attributes.annotations import FrontendAttributes, StatisticsViz
 from hlo_cli.ir.attributes.dimension_numbers import ConvolutionDimensionNumbers
@@ -68,10 +74,21 @@ def slice_drafts(taken: Slice) -> list[MessageBuilder]:
 
 
 def sparsity_config_draft(config: SparsityConfig) -> MessageBuilder:
-    """How sparse the operands of a convolution are."""
+    """How sparse the operands of a dot or a convolution are."""
     draft = MessageBuilder("SparsityConfig")
     for side, sparsity in (("lhs", config.lhs), ("rhs", config.rhs)):
         draft.add(side, fieldwise_draft("TensorSparsityConfig", sparsity) if sparsity is not None else None)
+    return draft
+
+
+def block_scaling_config_draft(config: BlockScalingConfig) -> MessageBuilder:
+    """The operands that hold the scales of others."""
+    draft = MessageBuilder("BlockScalingConfig")
+    for side, scaling in (("lhs", config.lhs), ("rhs", config.rhs)):
+        if scaling is not None:
+            scales = MessageBuilder("TensorBlockScalingConfig").add("scale_idx", scaling.scale_idx)
+            scales.add("zero_idx", scaling.zero_idx, always=True)
+            draft.add(side, scales.add("strides", scaling.strides).add("steps", scaling.steps))
     return draft
 
 
@@ -120,15 +137,16 @@ def original_array_draft(array: OriginalArray) -> MessageBuilder:
 
 def original_value_draft(value: OriginalValue) -> MessageBuilder:
     """What a value is of the original program, leaf by leaf."""
+    draft = MessageBuilder("OriginalValueProto").add("call_hierarchy", value.call_hierarchy, always=True)
     if value.tree is None:
-        return MessageBuilder("OriginalValueProto").add("is_synthetic_call", True)
+        return draft.add("is_synthetic_call", True)
     elements = []
     for index, leaf in _leaves(value.tree, ()):
         array = original_array_draft(leaf) if leaf.instruction_name else None
         elements.append(
             MessageBuilder("OriginalValueElementProto").add("shape_index", index).add("original_array", array)
         )
-    return MessageBuilder("OriginalValueProto").add("elements", elements)
+    return draft.add("elements", elements)
 
 
 def _leaves(tree: OriginalArray | OriginalTuple, at: ShapeIndex) -> Iterator[tuple[ShapeIndex, OriginalArray]]:

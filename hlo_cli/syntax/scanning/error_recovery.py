@@ -14,7 +14,7 @@ MAX_ERRORS: Final = 100
 
 _NAME: Final = r"%?[A-Za-z_][A-Za-z0-9_.\-]*+"
 _SHAPE: Final = r"[ \t]++[a-z]{1,4}+[0-9]*+[a-z0-9]*+\[[0-9,]*+\]"
-_CLOSES: Final = r"\}(?![}\])]|,(?! execution_thread=))"
+_CLOSES: Final = r"\}(?![}\])]|,(?! (?:execution_thread|backend_config)=))"
 _CLOSING: Final = lazy_regex(_CLOSES)
 _NEXT_STATEMENT: Final = lazy_regex(rf"\n[ \t]*+(?:(?:ROOT[ \t]++)?{_NAME}(?:[ \t]*+=[ \t]|{_SHAPE})|{_CLOSES})")
 _NEXT_COMPUTATION: Final = lazy_regex(rf"\n(?=(?:ENTRY\b|{_NAME} (?:\(|\{{)))")

@@ -25,7 +25,10 @@ from hlo_cli.syntax.strict.instructions import InstructionReader
 from hlo_cli.syntax.strict.op_context import ParsedBody
 from hlo_cli.syntax.values.grammars import GRAMMARS, read_recovery_table
 
-_COMPUTATION_ATTRIBUTES: Final = {"execution_thread": AttributeRow("execution_thread", Kind.STRING)}
+_COMPUTATION_ATTRIBUTES: Final = {
+    "execution_thread": AttributeRow("execution_thread", Kind.STRING),
+    "backend_config": AttributeRow("backend_config", Kind.STRING_OR_JSON),
+}
 _LOCATION: Final = ("file_name_id", "function_name_id", "line", "end_line", "column", "end_column")
 _FRAME: Final = ("file_location_id", "parent_frame_id")
 

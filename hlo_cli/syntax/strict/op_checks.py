@@ -6,7 +6,7 @@ for invalid text. It is not the verifier: XLA parses many modules that it would 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from math import prod
 from typing import Final
 
@@ -16,17 +16,20 @@ from hlo_cli.ir.operations import CHANNEL_OPCODES, FIRST_DIMENSION, OPCODE_ARITY
 from hlo_cli.ir.shape import ArrayShape, TupleShape
 from hlo_cli.ir.shape_text import UNBOUNDED
 from hlo_cli.source import counted
+from hlo_cli.syntax.attributes.row import Kind
+from hlo_cli.syntax.attributes.table import own_attributes
 from hlo_cli.syntax.strict.op_context import OperationChecker, is_scalar, rank_of
 
 NEEDS_SHAPE: Final = having("needs shape")
 """Opcodes whose result shape XLA does not infer."""
-ARITY: Final = OPCODE_ARITY | {
+_ARITY: Final = OPCODE_ARITY | {
     opcodes.CONVOLUTION: 2,
     opcodes.DOT: None,
     opcodes.RAGGED_ALL_TO_ALL: None,
     opcodes.ASYNC_DONE: 1,
 }
-"""The number of operands that XLA's parser requires; None if it is not fixed."""
+_NAMING_OPERANDS: Final = frozenset((Kind.BLOCK_SCALING, Kind.SPARSITY))
+"""Attributes with the positions of operands after the usual ones, which the parser of jaxlib 0.12 does not count."""
 _AT_LEAST: Final = {
     **dict.fromkeys(
         (
@@ -38,6 +41,7 @@ _AT_LEAST: Final = {
         ),
         1,
     ),
+    opcodes.CONVOLUTION: 2,
     opcodes.DOT: 2,
     opcodes.DYNAMIC_UPDATE_SLICE: 2,
 }
@@ -53,9 +57,22 @@ def check_operation(operation: OperationChecker, *, is_wrapped: bool = False) ->
         rule(operation)
 
 
+def operand_count(opcode: str, attributes: Container[str] = ()) -> int | None:
+    """The number of operands that XLA's parser requires; None if it is not fixed.
+
+    >>> operand_count("convolution"), operand_count("convolution", ("block_scaling_config",))
+    (2, None)
+    """
+    if opcode == opcodes.CONVOLUTION:
+        rows = own_attributes(opcode)
+        if any(row.kind in _NAMING_OPERANDS and row.name in attributes for row in rows):
+            return None
+    return _ARITY.get(opcode)
+
+
 def _check_counts(operation: OperationChecker, *, is_wrapped: bool) -> None:
     opcode, count = operation.opcode, len(operation.operands)
-    wanted = ARITY.get(opcode)
+    wanted = operand_count(opcode, operation.attributes)
     if wanted is not None and (count < wanted or (count > wanted and not is_wrapped)):
         operation.fail(f"{opcode} needs {counted(wanted, 'operands')}, found {count}")
     if count < (least := _AT_LEAST.get(opcode, 0)):

@@ -21,7 +21,7 @@ from hlo_cli.syntax.scanning import tokens as tk
 from hlo_cli.syntax.scanning.scanner import Scanner
 from hlo_cli.syntax.scanning.suggestions import like
 from hlo_cli.syntax.scanning.tokens import Tokens
-from hlo_cli.syntax.strict.op_checks import ARITY
+from hlo_cli.syntax.strict.op_checks import operand_count
 from hlo_cli.syntax.text.instruction_parser import ParsedInstruction, read_operands
 from hlo_cli.syntax.text.notes import Notes
 
@@ -44,7 +44,7 @@ def note_instructions(module: Module, notes: Notes) -> None:
         is_whole = body is None or not any(body.start <= error.start < body.end for error in errors)
         is_whole = is_whole and all(is_known(instruction.written_opcode) for instruction in computation.instructions)
         for instruction in computation.instructions:
-            wanted = ARITY.get(instruction.written_opcode)
+            wanted = operand_count(instruction.written_opcode)
             if wanted is not None and wanted != len(instruction.operands) and are_printed:
                 _note_count(instruction, wanted, notes)
             if instruction.written_opcode == opcodes.CONSTANT:
@@ -80,6 +80,8 @@ def _note_entry(module: Module, notes: Notes) -> None:
 
 def _note_count(instruction: Instruction, wanted: int, notes: Notes) -> None:
     """Notes the number of operands in the text; an undefined one is an error already, and not reported twice."""
+    if operand_count(instruction.written_opcode, [each.name for each in instruction.attributes]) is None:
+        return
     place, written = (
         place_of(notes.source, instruction, instruction.written_opcode),
         ParsedInstruction(0, opcode=instruction.written_opcode),

@@ -180,6 +180,8 @@ class ModuleReader:
     def _computation_attribute(self, computation: Computation, attribute: Attribute) -> None:
         if attribute.name == "execution_thread":
             computation.execution_thread = unquote(attribute.value)
+        elif attribute.name == "backend_config":
+            computation.backend_config = unquote(attribute.value) if attribute.value[:1] == '"' else attribute.value
         elif attribute.span is not None:
             message = f"unknown computation attribute {attribute.name}"
             self.builder.report(message, attribute.span.start, attribute.span.end)

@@ -15,7 +15,7 @@ from hlo_cli.syntax.text.lines import read_rows
 from hlo_cli.syntax.values.header import SECTIONS
 
 _NAMED: Final = r"(?:ROOT[ \t]++)?%?[A-Za-z_][A-Za-z0-9_.\-]*+[ \t]*+=(?!=)"
-_THREAD: Final = r"(?:, execution_thread=\"[^\"\n]*+\")?+"
+_THREAD: Final = r"(?:, execution_thread=\"[^\"\n]*+\")?+(?:, backend_config=[^\n]*+)?+"
 STATEMENT = lazy_regex(_NAMED)
 """The beginning of an instruction."""
 _VALUE: Final = r"[ \t]*+(?:\(|[a-z][a-z0-9]*+\[|[a-z][a-z0-9\-]*+\()"

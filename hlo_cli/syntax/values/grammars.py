@@ -99,6 +99,7 @@ _DOMAIN: Final = values.fields(
 GRAMMARS: Final = MappingProxyType[Kind, ValueReader](
     {
         Kind.BOOL: values.read_bool,
+        Kind.BOOL_IF_GIVEN: values.read_bool,
         Kind.BOOLS: values.read_bools,
         Kind.BOOLS_OR_BOOL: values.read_bools_or_bool,
         Kind.INT: values.read_int,
@@ -114,6 +115,7 @@ GRAMMARS: Final = MappingProxyType[Kind, ValueReader](
         Kind.ALGORITHM: operation_values.ALGORITHM,
         Kind.ALIASING: operation_values.read_aliasing,
         Kind.API_VERSION: operation_values.API_VERSION,
+        Kind.BLOCK_SCALING: operation_values.read_block_scaling,
         Kind.BUFFER_DONORS: operation_values.read_buffer_donors,
         Kind.COMPUTATION_LAYOUT: metadata.read_computation_layout,
         Kind.CONVOLUTION_KIND: operation_values.CONVOLUTION_KIND,
@@ -139,6 +141,7 @@ GRAMMARS: Final = MappingProxyType[Kind, ValueReader](
         Kind.RESULT_ACCURACY: read_result_accuracy,
         Kind.SCHEDULE: operation_values.SCHEDULE,
         Kind.SHARDING: read_sharding,
+        Kind.SHUFFLE_MODE: operation_values.SHUFFLE_MODE,
         Kind.SLICE: operation_values.read_slice,
         Kind.SPARSITY: operation_values.read_sparsity,
         Kind.STATISTICS: read_statistics,

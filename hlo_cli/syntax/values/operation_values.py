@@ -21,7 +21,12 @@ from hlo_cli.syntax.scanning.tokens import Tokens
 from hlo_cli.syntax.scanning.values import fields, one_of, read_int, read_int_lists, read_list, read_shape_index
 
 if TYPE_CHECKING:
-    from hlo_cli.ir.attributes.accuracy import SparsityConfig, TensorSparsity
+    from hlo_cli.ir.attributes.accuracy import (
+        BlockScalingConfig,
+        SparsityConfig,
+        TensorBlockScaling,
+        TensorSparsity,
+    )
 
 _WINDOW_FIELDS: Final = ("size", "stride", "pad", "lhs_dilate", "rhs_dilate", "rhs_reversal")
 ALGORITHM: Final = one_of(words.PrecisionAlgorithm, any_case=True)
@@ -32,6 +37,7 @@ DISTRIBUTION: Final = one_of(words.RandomDistribution, any_case=True)
 FFT_TYPE: Final = one_of(words.FftType)
 FUSION_KIND: Final = one_of(words.FusionKind)
 GROUP_MODE: Final = one_of(words.CollectiveOpGroupMode)
+SHUFFLE_MODE: Final = one_of(words.ShuffleMode)
 ORDER: Final = one_of(words.ComparisonOrder)
 PADDING_TYPE: Final = one_of(words.PaddingType)
 RANDOM_ALGORITHM: Final = one_of(words.RandomAlgorithm, any_case=True)
@@ -220,6 +226,22 @@ def read_sparsity(tokens: Tokens) -> SparsityConfig:
     )
 
 
+def read_block_scaling(tokens: Tokens) -> BlockScalingConfig:
+    """`{lhs={scale_idx=2 zero_idx=3 strides=1x32 steps=1x1}}`."""
+    from hlo_cli.ir.attributes.accuracy import BlockScalingConfig, TensorBlockScaling
+
+    sides = _BLOCK_SCALING(tokens)
+    return BlockScalingConfig(
+        *(side if isinstance(side := sides.get(name), TensorBlockScaling) else None for name in ("lhs", "rhs"))
+    )
+
+
+def _read_tensor_block_scaling(tokens: Tokens) -> TensorBlockScaling:
+    from hlo_cli.ir.attributes.accuracy import TensorBlockScaling
+
+    return TensorBlockScaling(**_TENSOR_BLOCK_SCALING(tokens))  # type: ignore[arg-type]
+
+
 def _read_tensor_sparsity(tokens: Tokens) -> TensorSparsity:
     from hlo_cli.ir.attributes.accuracy import TensorSparsity
 
@@ -240,4 +262,8 @@ def _read_block(tokens: Tokens) -> tuple[int, ...]:
 _TENSOR_SPARSITY: Final = fields(
     {"sparsity": _read_block, "dimension": read_int, "stride": read_int, "idx": read_int}, loose=True
 )
+_TENSOR_BLOCK_SCALING: Final = fields(
+    {"scale_idx": read_int, "zero_idx": read_int, "strides": read_sizes, "steps": read_sizes}, loose=True
+)
+_BLOCK_SCALING: Final = fields({"lhs": _read_tensor_block_scaling, "rhs": _read_tensor_block_scaling}, loose=True)
 _SPARSITY: Final = fields({"lhs": _read_tensor_sparsity, "rhs": _read_tensor_sparsity}, loose=True)

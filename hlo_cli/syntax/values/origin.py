@@ -37,11 +37,19 @@ _TREE <<= _ARRAY | (gt.suppress_literal("(") - _TREES - gt.suppress_literal(")")
     lambda found: OriginalTuple(tuple(found))
 )
 _SYNTHETIC: Final = gt.suppress_literal("[") - gt.word("synthetic_call").suppress() - gt.suppress_literal("]")
+_HIERARCHY: Final = gt.suppress_literal(",") - gt.suppress_literal("[") - gt.STRING - gt.suppress_literal("]")
+
+
+def _original_value(found: pp.ParseResults) -> OriginalValue:
+    tree, *hierarchy = found
+    return OriginalValue(None if hierarchy == [""] else tree, *hierarchy)
+
+
 _ORIGIN: Final = (
     gt.suppress_literal("{")
-    - (_SYNTHETIC.set_parse_action(lambda: [None]) | pp.Opt(_TREE, OriginalArray()))
+    - (_SYNTHETIC.set_parse_action(lambda: [None]) | pp.Opt(_TREE, OriginalArray()) + pp.Opt(_HIERARCHY))
     - gt.suppress_literal("}", "a tree of original instructions")
-).set_parse_action(lambda found: OriginalValue(found[0]))
+).set_parse_action(_original_value)
 
 _RECOVERY: Final = (
     _ARRAY - gt.suppress_literal(":") - _ARRAY + pp.Opt(gt.suppress_literal(",") - gt.STRING)
@@ -108,7 +116,7 @@ _ACCURACY: Final = (
 ).set_parse_action(lambda found: ResultAccuracy(found[0]))
 
 read_origin: Final[Callable[[Tokens], OriginalValue]] = gt.reader(_ORIGIN, "origin")
-"""`{{"a" {0}}}`, `{({"a"}, {"b"})}` or `{[synthetic_call]}`."""
+"""`{{"a" {0}}}`, `{({"a"}, {"b"}),["call"]}` or `{[synthetic_call]}`."""
 read_recovery_table: Final[Callable[[Tokens], RecoveryTable]] = gt.reader(_RECOVERIES, "origin_recovery_table")
 """`{ {"old"} : {"new"}, "HloModule …" … }`."""
 read_debug_attributes: Final[Callable[[Tokens], tuple[DebuggedArray, ...]]] = gt.reader(

@@ -56,7 +56,11 @@ class _Writer:
         self.controlled = frozenset[Instruction]().union(*(graph.controlled for graph in self.graphs.values()))
         for old in self.module.computations:
             self.new[old] = Computation(
-                old.name, is_entry=old.is_entry, execution_thread=old.execution_thread, span=old.span
+                old.name,
+                is_entry=old.is_entry,
+                execution_thread=old.execution_thread,
+                backend_config=old.backend_config,
+                span=old.span,
             )
 
     def run(self) -> Module:
