@@ -125,7 +125,7 @@ def sharding_of(text: str, *, mesh: Mapping[str, int] | None = None, rank: int |
     >>> print(sharding_of("P('model')", mesh={"data": 2, "model": 4}, rank=2))
     {mesh['data'=2,'model'=4], [{'model'}, {}]}
     """
-    from hlo_cli.ir.attributes.mesh import Mesh, MeshAxis
+    from hlo_cli.ir.attributes.sharding import Mesh, MeshAxis
     from hlo_cli.syntax.values.sharding_text import read_sharding_text
 
     axes = tuple(MeshAxis(name, size) for name, size in mesh.items()) if mesh is not None else None

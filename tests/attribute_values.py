@@ -7,47 +7,62 @@ from enum import StrEnum
 from random import Random
 from typing import TypeVar
 
-from hlo_cli.ir import words
-from hlo_cli.ir.attributes.accuracy import (
-    BlockScalingConfig,
-    ResultAccuracy,
-    SparsityConfig,
-    TensorBlockScaling,
-    TensorSparsity,
-    Tolerance,
-)
-from hlo_cli.ir.attributes.aliasing import Alias, BufferDonor, ComputationLayout, OutputOperandAlias
-from hlo_cli.ir.attributes.annotations import BackendConfig, FrontendAttributes, Statistic, StatisticsViz
-from hlo_cli.ir.attributes.devices import (
-    CollectiveDeviceList,
-    IotaReplicaGroupList,
-    MeshAxesReplicaGroupList,
-    ReplicaGroups,
-)
-from hlo_cli.ir.attributes.dimension_numbers import ConvolutionDimensionNumbers
-from hlo_cli.ir.attributes.mesh import AxisRef, IotaTransform, Mesh, MeshAxis
-from hlo_cli.ir.attributes.metadata import Metadata
-from hlo_cli.ir.attributes.named_sharding import DimensionSharding, MaximalMesh, NamedSharding
-from hlo_cli.ir.attributes.origin import (
+from hlo_cli.ir.attributes import enumerations
+from hlo_cli.ir.attributes.metadata import (
+    BackendConfig,
     DebugAttributes,
     DebuggedArray,
+    FrontendAttributes,
+    Metadata,
     OriginalArray,
     OriginalTuple,
     OriginalValue,
     Recovery,
     RecoveryTable,
+    Statistic,
+    StatisticsViz,
 )
 from hlo_cli.ir.attributes.sharding import (
     AnySharding,
+    AxisRef,
+    CollectiveDeviceList,
+    DimensionSharding,
     Domain,
+    IotaReplicaGroupList,
+    IotaTransform,
+    MaximalMesh,
+    Mesh,
+    MeshAxesReplicaGroupList,
+    MeshAxis,
+    NamedSharding,
+    ReplicaGroups,
     ShardGroup,
     Sharding,
     ShardingType,
     TileAssignment,
     TupleSharding,
 )
-from hlo_cli.ir.attributes.values import AttributeValue, Name
-from hlo_cli.ir.attributes.window import PaddingConfig, PaddingDimension, Slice, SliceDimension, Window, WindowDimension
+from hlo_cli.ir.attributes.value_types import (
+    Alias,
+    AttributeValue,
+    BlockScalingConfig,
+    BufferDonor,
+    ComputationLayout,
+    ConvolutionDimensionNumbers,
+    Name,
+    OutputOperandAlias,
+    PaddingConfig,
+    PaddingDimension,
+    ResultAccuracy,
+    Slice,
+    SliceDimension,
+    SparsityConfig,
+    TensorBlockScaling,
+    TensorSparsity,
+    Tolerance,
+    Window,
+    WindowDimension,
+)
 from hlo_cli.ir.shape import Shape, TokenShape, TupleShape
 from hlo_cli.syntax.attributes.row import Kind
 from hlo_cli.syntax.literals.read import parse_literal
@@ -176,7 +191,7 @@ def a_named_sharding(random: Random) -> NamedSharding:
     mesh = a_mesh(random)
     if random.random() < 0.2:
         whole = random.choice(("replicated", "manual", "unreduced"))
-        reduction = random.choice((None, *words.ReductionKind)) if whole == "unreduced" else None
+        reduction = random.choice((None, *enumerations.ReductionKind)) if whole == "unreduced" else None
         return NamedSharding(mesh, whole=whole, reduction=reduction, metadata=metadata)
     lists: list[list[AxisRef]] = [[] for _ in range(6)]
     for axis in some_axes(random, mesh):
@@ -184,7 +199,7 @@ def a_named_sharding(random: Random) -> NamedSharding:
     names = [axis.name for axis in mesh.axes]
     replicated, unreduced, manual = (tuple(sorted(axes, key=lambda a: names.index(a.name))) for axes in lists[3:])
     dimensions = tuple(DimensionSharding(tuple(axes), is_closed=random.random() < 0.7) for axes in lists[:3])
-    reduction = random.choice((None, *words.ReductionKind)) if unreduced else None
+    reduction = random.choice((None, *enumerations.ReductionKind)) if unreduced else None
     return NamedSharding(mesh, dimensions, replicated, unreduced, manual, reduction, metadata=metadata)
 
 
@@ -194,7 +209,7 @@ def a_single_sharding(random: Random) -> Sharding:
     group = random.choice((None, None, ShardGroup(random.randrange(9), is_like=random.random() < 0.5)))
     metadata = several(random, a_metadata, 2) if random.random() < 0.3 else ()
     if kind is not ShardingType.TILED:
-        reduction = random.choice((None, words.ReductionKind.MAX)) if kind is ShardingType.UNREDUCED else None
+        reduction = random.choice((None, enumerations.ReductionKind.MAX)) if kind is ShardingType.UNREDUCED else None
         device = random.randrange(9) if kind is ShardingType.MAXIMAL else None
         return Sharding(kind, device=device, reduction=reduction, group=group, metadata=metadata)
     dimensions = several(random, lambda random: random.choice((1, 2, 3)), least=1)
@@ -233,7 +248,7 @@ def debug_attributes(random: Random) -> DebuggedArray:
     """What is logged of an array."""
 
     def one(random: Random) -> DebugAttributes:
-        mode = random.choice((None, *words.DebugLogMode))
+        mode = random.choice((None, *enumerations.DebugLogMode))
         return DebugAttributes(mode, random.randrange(3), random.random() < 0.5, random.randrange(3))
 
     return DebuggedArray(an_array(random), several(random, one, 2, 1))
@@ -332,42 +347,44 @@ MAKERS: dict[Kind, Callable[[Random], AttributeValue]] = {
     Kind.COMPUTATION: _name,
     Kind.COMPUTATIONS: lambda random: several(random, _name),
     Kind.INSTRUCTIONS: lambda random: several(random, _name),
-    Kind.ALGORITHM: a_word(words.PrecisionAlgorithm),
+    Kind.ALGORITHM: a_word(enumerations.PrecisionAlgorithm),
     Kind.ALIASING: lambda random: several(random, _alias),
-    Kind.API_VERSION: a_word(words.CustomCallApiVersion),
+    Kind.API_VERSION: a_word(enumerations.CustomCallApiVersion),
     Kind.BLOCK_SCALING: lambda random: BlockScalingConfig(_scaled(random), _scaled(random)),
     Kind.BUFFER_DONORS: lambda random: several(random, lambda r: BufferDonor(r.randrange(9), an_index(r))),
     Kind.COMPUTATION_LAYOUT: lambda random: ComputationLayout(several(random, shape_value), shape_value(random)),
-    Kind.CONVOLUTION_KIND: a_word(words.ConvolutionKind),
+    Kind.CONVOLUTION_KIND: a_word(enumerations.ConvolutionKind),
     Kind.DEBUG_ATTRIBUTES: lambda random: several(random, debug_attributes),
     Kind.DIM_LABELS: dimension_labels,
-    Kind.DIRECTION: a_word(words.ComparisonDirection),
-    Kind.DISTRIBUTION: a_word(words.RandomDistribution),
+    Kind.DIRECTION: a_word(enumerations.ComparisonDirection),
+    Kind.DISTRIBUTION: a_word(enumerations.RandomDistribution),
     Kind.DOMAIN: lambda random: Domain(a_sharding(random), a_sharding(random)),
-    Kind.FFT_TYPE: a_word(words.FftType),
+    Kind.FFT_TYPE: a_word(enumerations.FftType),
     Kind.FRONTEND_ATTRIBUTES: _frontend,
-    Kind.FUSION_KIND: a_word(words.FusionKind),
-    Kind.GROUP_MODE: a_word(words.CollectiveOpGroupMode),
+    Kind.FUSION_KIND: a_word(enumerations.FusionKind),
+    Kind.GROUP_MODE: a_word(enumerations.CollectiveOpGroupMode),
     Kind.METADATA: a_metadata,
     Kind.OPERAND_ALIASING: lambda random: several(
         random, lambda random: OutputOperandAlias(an_index(random), random.randrange(9), an_index(random))
     ),
-    Kind.ORDER: a_word(words.ComparisonOrder),
+    Kind.ORDER: a_word(enumerations.ComparisonOrder),
     Kind.ORIGIN: _original_value,
     Kind.PADDING: _padding,
-    Kind.PADDING_TYPE: a_word(words.PaddingType),
-    Kind.PRECISIONS: lambda random: several(random, a_word(words.Precision)),
-    Kind.RANDOM_ALGORITHM: a_word(words.RandomAlgorithm),
+    Kind.PADDING_TYPE: a_word(enumerations.PaddingType),
+    Kind.PRECISIONS: lambda random: several(random, a_word(enumerations.Precision)),
+    Kind.RANDOM_ALGORITHM: a_word(enumerations.RandomAlgorithm),
     Kind.RECOVERY_TABLE: lambda random: RecoveryTable(several(random, a_recovery)),
     Kind.REPLICA_GROUPS: replica_groups,
-    Kind.RESULT_ACCURACY: lambda random: ResultAccuracy(random.choice((*words.ResultAccuracyMode, _tolerance(random)))),
-    Kind.SCHEDULE: a_word(words.CustomCallSchedule),
+    Kind.RESULT_ACCURACY: lambda random: ResultAccuracy(
+        random.choice((*enumerations.ResultAccuracyMode, _tolerance(random)))
+    ),
+    Kind.SCHEDULE: a_word(enumerations.CustomCallSchedule),
     Kind.SHARDING: a_sharding,
-    Kind.SHUFFLE_MODE: a_word(words.ShuffleMode),
+    Kind.SHUFFLE_MODE: a_word(enumerations.ShuffleMode),
     Kind.SLICE: _slice,
     Kind.SPARSITY: lambda random: SparsityConfig(_sparse(random), _sparse(random)),
     Kind.STATISTICS: _statistics,
-    Kind.TRANSPOSE: a_word(words.Transpose),
-    Kind.TYPE: a_word(words.ComparisonType),
+    Kind.TRANSPOSE: a_word(enumerations.Transpose),
+    Kind.TYPE: a_word(enumerations.ComparisonType),
     Kind.WINDOW: a_window,
 }

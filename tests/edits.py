@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from hlo_cli.ir.attribute_traits import NAMING_ATTRIBUTES
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.layout import Tile
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.operations import NAMING_ATTRIBUTES
 from hlo_cli.ir.shape import ArrayShape, Shape
 
 _LIKE = (

@@ -29,7 +29,7 @@ from hlo_cli import parse_module
 from hlo_cli.analysis.evaluate.run import evaluate
 from hlo_cli.analysis.semantics.number_types import Array, carrier
 from hlo_cli.analysis.semantics.values import arrays_of
-from hlo_cli.ir.primitive import FLOAT_FORMATS, PrimitiveType
+from hlo_cli.ir.layout import FLOAT_FORMATS, PrimitiveType
 
 OURS = {
     "bf16": ml_dtypes.bfloat16, "f16": np.float16, "s2": ml_dtypes.int2, "u2": ml_dtypes.uint2,

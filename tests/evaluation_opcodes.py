@@ -7,7 +7,7 @@ from math import prod
 from random import Random
 
 from evaluation_programs import COMPLEX, FLOATS, INTEGERS, NARROW, SIGNED, Program, listed, module_of, reducer, typed
-from hlo_cli.ir.primitive import PRIMITIVE_TYPES
+from hlo_cli.ir.layout import PRIMITIVE_TYPES
 
 NARROWEST = (*NARROW, "f8e4m3", "f8e3m4", "f4e2m1fn", "f8e8m0fnu")
 WHOLE = ("s2", "u2", *INTEGERS)

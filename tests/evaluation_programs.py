@@ -9,7 +9,7 @@ from random import Random
 import numpy as np
 import numpy.typing as npt
 
-from hlo_cli.ir.primitive import FLOAT_FORMATS, PRIMITIVE_TYPES
+from hlo_cli.ir.layout import FLOAT_FORMATS, PRIMITIVE_TYPES
 
 SIGNED = ("s4", "s8", "s16", "s32", "s64")
 UNSIGNED = ("u4", "u8", "u16", "u32", "u64")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hlo_cli import memory_analysis, parse_module
 from hlo_cli.analysis.query.assertions import AssertionResult, check_assertions, check_expectation
-from hlo_cli.ir.assertion import Expectation
+from hlo_cli.ir.expressions import Expectation
 from hlo_cli.ir.module import Module
 from hlo_cli.source import Source
 from hlo_cli.syntax.attributes.table import ATTRIBUTE_NAMES

@@ -11,8 +11,7 @@ from random import Random
 
 from edits import Draft, Line
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
-from hlo_cli.ir.shape_text import annotate_indices
+from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape, annotate_indices
 from hlo_cli.syntax.scanning.shapes import parse_shape
 
 _FLAGS = ("allow_spmd_sharding_propagation_to_parameters", "allow_spmd_sharding_propagation_to_output")

@@ -9,9 +9,8 @@ from random import Random
 from typing import Final
 
 from edits import Draft, Line
-from hlo_cli.ir.layout import default_layout
+from hlo_cli.ir.layout import PRIMITIVE_TYPES, default_layout
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.primitive import PRIMITIVE_TYPES
 from hlo_cli.ir.shape import ArrayShape, TupleShape
 
 _TYPES: Final = tuple(PRIMITIVE_TYPES[name] for name in ("pred", "s8", "s32", "u32", "f16", "f32", "f64", "c64"))

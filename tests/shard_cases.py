@@ -7,8 +7,7 @@ from random import Random
 from typing import Any
 
 from hlo_cli import sharding_of
-from hlo_cli.ir.attributes.named_sharding import NamedSharding
-from hlo_cli.ir.attributes.sharding import Sharding, TupleSharding
+from hlo_cli.ir.attributes.sharding import NamedSharding, Sharding, TupleSharding
 
 SUBGROUPS = ("manual", "unreduced", "replicated")
 

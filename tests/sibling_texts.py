@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from hlo_cli.ir.compiler_files.buffer_values import UsedValues, ValueUse
-from hlo_cli.ir.compiler_files.buffers import BufferAllocation, BufferAssignment, BufferPlace, LogicalBuffer
-from hlo_cli.ir.compiler_files.live_ranges import DumpedLiveRanges, StackNode
-from hlo_cli.ir.index_text import index_text
+from hlo_cli.ir.buffer_assignment import (
+    BufferAllocation,
+    BufferAssignment,
+    BufferPlace,
+    DumpedLiveRanges,
+    LogicalBuffer,
+    StackNode,
+    UsedValues,
+    ValueUse,
+)
+from hlo_cli.ir.notation import index_text
 from hlo_cli.ir.shape import Shape, TupleShape
 from hlo_cli.source import Source
 from hlo_cli.syntax.compiler_files.byte_texts import byte_text

@@ -17,12 +17,19 @@ from typing import TypeVar
 
 from hypothesis import strategies as st
 
-from hlo_cli.ir.layout import COMBINE, Layout, SplitConfig, Tile
-from hlo_cli.ir.literal import ArrayLiteral
+from hlo_cli.ir.attributes.value_types import ArrayLiteral
+from hlo_cli.ir.layout import COMBINE, FLOAT_FORMATS, PRIMITIVE_TYPES, Layout, PrimitiveType, SplitConfig, Tile
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.primitive import FLOAT_FORMATS, PRIMITIVE_TYPES, PrimitiveType
-from hlo_cli.ir.shape import ArrayShape, BufferShape, OpaqueShape, Shape, TokenShape, TupleShape
-from hlo_cli.ir.shape_text import UNBOUNDED, annotate_indices
+from hlo_cli.ir.shape import (
+    UNBOUNDED,
+    ArrayShape,
+    BufferShape,
+    OpaqueShape,
+    Shape,
+    TokenShape,
+    TupleShape,
+    annotate_indices,
+)
 from hlo_cli.syntax.literals.byte_values import PackedValues
 from hlo_cli.syntax.scanning.shapes import parse_shape
 

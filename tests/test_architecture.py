@@ -141,7 +141,7 @@ HOMES = {
     "markdown_it": {"commands"},
 }
 NUMPY_ON_USE = "hlo_cli.syntax.literal"  # files that begin so may import numpy in a function, to read a literal
-NUMPY_TYPES = "hlo_cli.ir.literal"  # may name its types
+NUMPY_TYPES = "hlo_cli.ir.attributes.value_types"  # may name its types
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,7 +297,7 @@ def _may_name_numpy(module: str, found: Import) -> bool:
 def test_indices_are_written_in_one_place() -> None:
     copy = re.compile(r"""["{]" \+ ","\.join\(map\(str, [^()]*\)\) \+ "[})]"|\{\{\{','\.join\(map\(str, """)
     copies = [str(path.relative_to(PACKAGE)) for path in FILES if copy.search(path.read_text(encoding="utf-8"))]
-    assert copies == [], "hlo_cli.ir.index_text writes and reads them"
+    assert copies == [], "hlo_cli.ir.notation writes and reads them"
 
 
 def test_no_import_cycles() -> None:

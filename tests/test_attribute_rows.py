@@ -11,11 +11,10 @@ import pytest
 
 import hlo_cli
 from hlo_cli.commands.parse.explain import explain_text
-from hlo_cli.ir import attribute_traits, operation_table
-from hlo_cli.ir.attribute_traits import NAMING_ATTRIBUTES
-from hlo_cli.ir.attributes.dimension_numbers import gather_dimension_numbers
+from hlo_cli.ir import operation_table, operations
+from hlo_cli.ir.attributes.value_types import gather_dimension_numbers
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.operations import CALLING_ATTRIBUTES, OPCODE_ARITY, taking
+from hlo_cli.ir.operations import CALLING_ATTRIBUTES, NAMING_ATTRIBUTES, OPCODE_ARITY, taking
 from hlo_cli.report.anatomy import Anatomy
 from hlo_cli.source import HloError
 from hlo_cli.syntax.attributes import table
@@ -144,12 +143,12 @@ def test_rows_and_the_ir_agree_on_what_calls_computations() -> None:
 def test_rows_and_the_ir_agree_on_what_names_things() -> None:
     naming = {row.name for row in table.ROWS if row.calls or row.kind is Kind.INSTRUCTIONS}
     assert naming == NAMING_ATTRIBUTES
-    assert attribute_traits._TRAITS.keys() <= set(table.ATTRIBUTE_NAMES)
-    assert attribute_traits._TRAITS_OF_HEADERS.keys() <= table.HEADER_ATTRIBUTES.keys()
+    assert operations._TRAITS.keys() <= set(table.ATTRIBUTE_NAMES)
+    assert operations._TRAITS_OF_HEADERS.keys() <= table.HEADER_ATTRIBUTES.keys()
 
 
 def test_what_annotates_may_stand_on_any_opcode() -> None:
-    assert set(attribute_traits.attributes_with("annotates")) <= COMMON
+    assert set(operations.attributes_with("annotates")) <= COMMON
 
 
 def test_whatever_xla_prints_has_a_field() -> None:

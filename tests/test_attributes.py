@@ -13,20 +13,26 @@ import pytest
 from hypothesis import given, settings
 
 from attribute_values import MAKERS, a_mesh, a_single_sharding, a_transform, some_axes
-from hlo_cli.ir.attributes.annotations import BackendConfig
-from hlo_cli.ir.attributes.custom_call import custom_call
-from hlo_cli.ir.attributes.devices import IotaReplicaGroupList, MeshAxesReplicaGroupList
-from hlo_cli.ir.attributes.dimension_numbers import (
+from hlo_cli.ir.attributes.metadata import BackendConfig
+from hlo_cli.ir.attributes.sharding import (
+    MAX_DEVICES,
+    AxisRef,
+    IotaReplicaGroupList,
+    IotaTransform,
+    Mesh,
+    MeshAxesReplicaGroupList,
+    MeshAxis,
+    Sharding,
+)
+from hlo_cli.ir.attributes.value_types import (
     dot_dimension_numbers,
     gather_dimension_numbers,
     ragged_dot_dimension_numbers,
     scatter_dimension_numbers,
+    value_text,
 )
-from hlo_cli.ir.attributes.mesh import MAX_DEVICES, AxisRef, IotaTransform, Mesh, MeshAxis
-from hlo_cli.ir.attributes.sharding import Sharding
-from hlo_cli.ir.attributes.values import value_text
-from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.strings import UnparsedText, quoted
+from hlo_cli.ir.instruction import Instruction, custom_call
+from hlo_cli.ir.notation import UnparsedText, quoted
 from hlo_cli.source import HloError
 from hlo_cli.syntax.attributes.row import Kind
 from hlo_cli.syntax.scanning.split_attributes import split_attributes

@@ -16,7 +16,7 @@ from hlo_cli.analysis.cost.cost import EXACT, RUN, XLA, Cost, CostOptions, Numbe
 from hlo_cli.analysis.cost.cost_analysis import cost_analysis, cost_of, module_cost
 from hlo_cli.analysis.cost.dots_and_convs import valid_positions
 from hlo_cli.analysis.cost.elementwise import FLOP_OPCODES
-from hlo_cli.ir.attributes.window import WindowDimension
+from hlo_cli.ir.attributes.value_types import WindowDimension
 from hlo_cli.ir.operations import OPCODE_ARITY, TRANSCENDENTAL
 from judge import ask_xla
 from odd_instructions import odd_text

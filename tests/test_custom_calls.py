@@ -23,7 +23,7 @@ from hlo_cli.analysis.custom_calls.config import read_config
 from hlo_cli.analysis.custom_calls.ffi import attribute_type
 from hlo_cli.analysis.custom_calls.mlir_bytecode import read_bytecode
 from hlo_cli.analysis.custom_calls.mlir_text import MlirArray, MlirDictionary, MlirScalar, MlirText, read_dictionary
-from hlo_cli.ir.attributes.annotations import BackendConfig
+from hlo_cli.ir.attributes.metadata import BackendConfig
 from timing import is_linear
 
 # The call that XLA's page on custom calls has under "Passing tuples to custom-calls".

@@ -18,7 +18,7 @@ from dumps import FIXTURES
 from hlo_cli.analysis.hardware.chips import tpu_generations
 from hlo_cli.analysis.hardware.default_tiles import default_layout
 from hlo_cli.analysis.layout.default_order import best_order, default_order, order_costs
-from hlo_cli.ir.primitive import PRIMITIVE_TYPES
+from hlo_cli.ir.layout import PRIMITIVE_TYPES
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.syntax.scanning.shapes import parse_shape
 

@@ -17,8 +17,8 @@ from hlo_cli.analysis.evaluate.run import evaluate, run
 from hlo_cli.analysis.evaluate.settings import Limits, Wanted
 from hlo_cli.analysis.semantics.number_types import carrier, from_bits, rounded, settle, to_bits
 from hlo_cli.analysis.semantics.values import arrays_of
+from hlo_cli.ir.layout import FLOAT_FORMATS, PRIMITIVE_TYPES
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.primitive import FLOAT_FORMATS, PRIMITIVE_TYPES
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 

@@ -14,7 +14,7 @@ from hlo_cli.analysis.evaluate.run import evaluate, run
 from hlo_cli.analysis.layout.address_map import address_map
 from hlo_cli.analysis.semantics.convolving import convolved, filter_gradient, input_gradient
 from hlo_cli.analysis.semantics.values import Value
-from hlo_cli.ir.attributes.window import WindowDimension
+from hlo_cli.ir.attributes.value_types import WindowDimension
 from hlo_cli.ir.shape import ArrayShape
 
 

@@ -19,7 +19,7 @@ from hlo_cli.analysis.semantics.number_types import rounded, values_of_codes
 from hlo_cli.analysis.semantics.ordering import sorted_order
 from hlo_cli.analysis.semantics.sort_keys import sort_keys
 from hlo_cli.analysis.semantics.values import Value, is_only_here
-from hlo_cli.ir.attributes.window import WindowDimension
+from hlo_cli.ir.attributes.value_types import WindowDimension
 
 Array = npt.NDArray[Any]
 

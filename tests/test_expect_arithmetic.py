@@ -21,11 +21,10 @@ from hlo_cli.analysis.fusion.kernels import kernels_of
 from hlo_cli.analysis.query.intervals import interval_of, result_of
 from hlo_cli.analysis.schedule.async_pairs import async_pairs
 from hlo_cli.commands.shared.where import instructions_where
-from hlo_cli.ir.assertion import Calculation, Golden, Quantity, Term
+from hlo_cli.ir.expressions import Arithmetic, Calculation, Field, Golden, Number, Operand, Quantity, Term
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape
-from hlo_cli.ir.where import Arithmetic, Field, Number, Operand
 from hlo_cli.source import HloError
 from hlo_cli.syntax.queries.arithmetic import parse_operand
 from hlo_cli.syntax.queries.assertion import parse_expectation

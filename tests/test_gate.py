@@ -11,7 +11,7 @@ import pytest
 from damaging import PROTO_MARK, Damager
 from fuzz import bytes_of
 from hlo_cli.ir.attributes.metadata import StackFrame, StackFrames
-from hlo_cli.ir.literal import ArrayLiteral
+from hlo_cli.ir.attributes.value_types import ArrayLiteral
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.opcodes import OPAQUE
 from hlo_cli.library import module_from_bytes, parse_module

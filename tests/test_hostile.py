@@ -10,7 +10,7 @@ import pytest
 
 from hlo_cli.cli import main
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.quoting import unquote
+from hlo_cli.ir.notation import unquote
 from hlo_cli.source import Diagnostic, HloError, Source
 from hlo_cli.syntax.scanning.attributes import one_line
 from hlo_cli.syntax.scanning.error_recovery import MAX_ERRORS

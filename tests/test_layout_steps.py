@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hlo_cli.analysis.layout.shape_tokens import shape_tokens, token_spans
 from hlo_cli.analysis.layout.steps import layout_steps
 from hlo_cli.analysis.layout.strides import logical_strides, physical_strides
-from hlo_cli.ir.layout import Layout
-from hlo_cli.ir.primitive import PRIMITIVE_TYPES
+from hlo_cli.ir.layout import PRIMITIVE_TYPES, Layout
 from hlo_cli.ir.shape import ArrayShape, Shape
 from share import examples
 from strategies import a_tile, seeds, shapes

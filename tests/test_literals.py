@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hlo_cli.ir.literal import ArrayLiteral, Literal, TupleLiteral
-from hlo_cli.ir.primitive import FLOAT_FORMATS, PRIMITIVE_TYPES, PrimitiveType
+from hlo_cli.ir.attributes.value_types import ArrayLiteral, Literal, TupleLiteral
+from hlo_cli.ir.layout import FLOAT_FORMATS, PRIMITIVE_TYPES, PrimitiveType
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.source import HloError, Source, Span
 from hlo_cli.syntax.literals.byte_values import literal_from_bytes, literal_to_bytes

@@ -10,7 +10,7 @@ import pytest
 from hlo_cli import parse_module
 from hlo_cli.analysis.cost.cost_analysis import cost_analysis
 from hlo_cli.analysis.cost.matmuls import Matmul, matmuls_of
-from hlo_cli.ir.attributes.dimension_numbers import ConvolutionDimensionNumbers
+from hlo_cli.ir.attributes.value_types import ConvolutionDimensionNumbers
 from strategies import dump_text, dumps, name_of
 
 each_dump = pytest.mark.parametrize("text", [dump_text(p) for p in dumps()], ids=[name_of(p) for p in dumps()])

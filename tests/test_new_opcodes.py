@@ -12,8 +12,8 @@ import pytest
 ROWS = """
 import sys
 
-from hlo_cli.ir.operation import Operation
-from hlo_cli.ir.operation_table import communication, elementwise
+from hlo_cli.ir.operation_table import Operation
+from hlo_cli.ir import operation_table as communication, operation_table as elementwise
 
 elementwise.ROWS += (Operation("gamma", 1, "Computes the gamma function", "one per element", ("elementwise", "transcendental")),)
 communication.ROWS += (

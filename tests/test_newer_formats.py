@@ -16,11 +16,11 @@ from hlo_cli import parse_module
 from hlo_cli.analysis.cost.cost_analysis import module_cost
 from hlo_cli.analysis.evaluate.run import evaluate
 from hlo_cli.analysis.shapes.inference import infer_shape
-from hlo_cli.ir.attributes.accuracy import BlockScalingConfig, SparsityConfig, TensorBlockScaling, TensorSparsity
-from hlo_cli.ir.attributes.origin import DebugAttributes, OriginalArray, OriginalValue
-from hlo_cli.ir.comparison import compatible
-from hlo_cli.ir.strings import UnparsedText
-from hlo_cli.ir.words import DebugLogMode, ShuffleMode
+from hlo_cli.ir.attributes.enumerations import DebugLogMode, ShuffleMode
+from hlo_cli.ir.attributes.metadata import DebugAttributes, OriginalArray, OriginalValue
+from hlo_cli.ir.attributes.value_types import BlockScalingConfig, SparsityConfig, TensorBlockScaling, TensorSparsity
+from hlo_cli.ir.notation import UnparsedText
+from hlo_cli.ir.shape import compatible
 from hlo_cli.source import HloError
 from hlo_cli.syntax.proto.message_builder import MessageBuilder
 from hlo_cli.syntax.proto.write import module_to_bytes

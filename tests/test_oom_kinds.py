@@ -8,7 +8,7 @@ import pytest
 
 import oom_messages as messages
 import oom_other_messages as others
-from hlo_cli.ir.compiler_files.out_of_memory import AllocatorStats, ChunkGroup, MemoryPart, OutOfMemory
+from hlo_cli.ir.out_of_memory import AllocatorStats, ChunkGroup, MemoryPart, OutOfMemory
 from hlo_cli.source import HloError, Source
 from hlo_cli.syntax.out_of_memory.read import newest, parse_out_of_memory
 

@@ -13,7 +13,7 @@ import pytest
 
 import oom_messages as messages
 import oom_other_messages as others
-from hlo_cli.ir.compiler_files.out_of_memory import OutOfMemory
+from hlo_cli.ir.out_of_memory import OutOfMemory
 from hlo_cli.source import Source, Span
 from hlo_cli.syntax.out_of_memory.read import parse_out_of_memory
 

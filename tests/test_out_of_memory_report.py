@@ -552,7 +552,7 @@ def test_of_several_modules_the_named_one_is_read(capsys: pytest.CaptureFixture[
 
 
 def test_names_of_memories() -> None:
-    from hlo_cli.ir.compiler_files.out_of_memory import OutOfMemory
+    from hlo_cli.ir.out_of_memory import OutOfMemory
 
     assert memory_name(OutOfMemory("run", Span(0, 0), "host", "gpu", kind="gpu-driver")) == "pinned host memory"
     assert memory_name(OutOfMemory("compile", Span(0, 0), "tile_spmem", kind="tpu-other")) == "tile_spmem"

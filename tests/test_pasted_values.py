@@ -13,8 +13,7 @@ from hlo_cli.analysis.sharding.placement import placement_of
 from hlo_cli.analysis.sharding.shards import tiles_of, whole_sizes
 from hlo_cli.commands.pasted import layout, replica_groups, shape, sharding
 from hlo_cli.inputs.pasted.text import PastedKind, PastedText
-from hlo_cli.ir.attributes.named_sharding import NamedSharding
-from hlo_cli.ir.attributes.sharding import Sharding
+from hlo_cli.ir.attributes.sharding import NamedSharding, Sharding
 from hlo_cli.report.report import Report
 from hlo_cli.source import HloError
 from hlo_cli.syntax.values.sharding_forms import read_given_sharding

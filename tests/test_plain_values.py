@@ -7,8 +7,8 @@ from random import Random
 from hypothesis import given, settings
 
 from attribute_values import MAKERS
-from hlo_cli.ir.attributes.values import AttributeValue, value_text
-from hlo_cli.ir.strings import UnparsedText
+from hlo_cli.ir.attributes.value_types import AttributeValue, value_text
+from hlo_cli.ir.notation import UnparsedText
 from hlo_cli.source import HloError, Source
 from hlo_cli.syntax.attributes.row import Kind
 from hlo_cli.syntax.scanning import tokens as tk

@@ -11,11 +11,10 @@ from hlo_cli import parse_module
 from hlo_cli.analysis.shapes import elementwise
 from hlo_cli.analysis.shapes.comparison import precision_difference, shape_difference
 from hlo_cli.analysis.shapes.inference import GROUP_RULES, RULES, infer_shape
-from hlo_cli.ir.comparison import compatible
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import OPCODE_ARITY
-from hlo_cli.ir.shape import Shape, UnknownShape
+from hlo_cli.ir.shape import Shape, UnknownShape, compatible
 from hlo_cli.source import HloError
 from hlo_cli.syntax.strict.op_checks import NEEDS_SHAPE
 from judge import STABLEHLO, ask_xla

@@ -9,10 +9,8 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 
-from hlo_cli.ir.layout import Layout
-from hlo_cli.ir.primitive import PRIMITIVE_TYPES
-from hlo_cli.ir.shape import ArrayShape, BufferShape, OpaqueShape, Shape, TokenShape, TupleShape, subshape
-from hlo_cli.ir.shape_text import UNBOUNDED
+from hlo_cli.ir.layout import PRIMITIVE_TYPES, Layout
+from hlo_cli.ir.shape import UNBOUNDED, ArrayShape, BufferShape, OpaqueShape, Shape, TokenShape, TupleShape, subshape
 from hlo_cli.source import HloError
 from hlo_cli.syntax.scanning.shapes import parse_shape
 from share import examples

@@ -12,8 +12,7 @@ from hlo_cli import collectives_of, parse_module
 from hlo_cli.analysis.sharding.axes import axes_of_groups, axes_of_pairs, axes_text
 from hlo_cli.analysis.sharding.inference import inferred_mesh
 from hlo_cli.analysis.sharding.meshes import known_mesh, mesh_text
-from hlo_cli.ir.attributes.devices import Groups
-from hlo_cli.ir.attributes.mesh import AxisRef, Mesh, MeshAxis
+from hlo_cli.ir.attributes.sharding import AxisRef, Groups, Mesh, MeshAxis
 from hlo_cli.source import HloError
 
 NAMES = ("pod", "data", "fsdp", "model")

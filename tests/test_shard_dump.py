@@ -20,8 +20,7 @@ from hlo_cli.cli import main
 from hlo_cli.commands.shard.named import named_array
 from hlo_cli.commands.shared.io_options import InputOptions
 from hlo_cli.commands.shared.shape_argument import resolve_name
-from hlo_cli.ir.attributes.named_sharding import NamedSharding
-from hlo_cli.ir.attributes.sharding import Sharding
+from hlo_cli.ir.attributes.sharding import NamedSharding, Sharding
 from hlo_cli.source import HloError
 
 MESHES = 'frontend_attributes={xla.sdy.meshes={mesh = #sdy.mesh<["data"=4, "model"=2]>}}'

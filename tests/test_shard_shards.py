@@ -18,8 +18,7 @@ from hlo_cli.analysis.sharding.normal_text import sharding_of_placement
 from hlo_cli.analysis.sharding.placement import placement_of
 from hlo_cli.analysis.sharding.shards import devices_of, shard_bytes, whole_sizes
 from hlo_cli.analysis.sharding.spec import has_parts, mesh_of_tiles, partition_spec, placement_axes, spec_text
-from hlo_cli.ir.attributes.mesh import Mesh, MeshAxis
-from hlo_cli.ir.attributes.named_sharding import DimensionSharding, NamedSharding
+from hlo_cli.ir.attributes.sharding import DimensionSharding, Mesh, MeshAxis, NamedSharding
 from shard_cases import random_named, random_sharding, random_tiled, read
 
 NAMES = ("a", "b", "c", "d")

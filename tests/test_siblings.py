@@ -18,7 +18,7 @@ from hlo_cli import parse_module
 from hlo_cli.inputs.compiler_files import read_plain, read_sibling
 from hlo_cli.inputs.dumps import SiblingKind
 from hlo_cli.inputs.input import read_inputs
-from hlo_cli.ir.compiler_files.buffers import BufferAssignment
+from hlo_cli.ir.buffer_assignment import BufferAssignment
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape, subshape
 from hlo_cli.source import HloError, Source

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, settings
 
 from hlo_cli.analysis.layout.verify_tiling import in_memory
-from hlo_cli.ir.layout import Layout, Tile
+from hlo_cli.ir.layout import Layout, Tile, Tiling, tiling_of
 from hlo_cli.ir.shape import ArrayShape
-from hlo_cli.ir.tiling import Tiling, tiling_of
 from hlo_cli.syntax.scanning.shapes import parse_shape
 from share import examples
 from strategies import a_tile, seeds

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from hlo_cli import cli
-from hlo_cli.ir.primitive import PRIMITIVE_TYPES
+from hlo_cli.ir.layout import PRIMITIVE_TYPES
 from hlo_cli.ir.type_names import foreign_type, in_xla_types, xla_type
 from timing import is_linear
 

@@ -22,9 +22,9 @@ from hlo_cli.commands.parse.instructions import report_of_instructions
 from hlo_cli.commands.shared.io_options import InputOptions
 from hlo_cli.commands.shared.load import load_one
 from hlo_cli.commands.shared.where import instructions_where, rows_where, values_where
+from hlo_cli.ir.expressions import Both, Comparison, Condition, Either, Flag, Not, Text
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.where import Both, Comparison, Condition, Either, Flag, Not, Text
 from hlo_cli.report.column import Column
 from hlo_cli.report.table import Table
 from hlo_cli.source import HloError

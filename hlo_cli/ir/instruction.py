@@ -1,32 +1,151 @@
-"""Instructions: one operation with its operands, attributes, and span; and the computation that contains it.
+"""What one operation says: its operands, attributes, and span, its computation, and how both are printed.
 
-Mirrors xla/hlo/ir/hlo_instruction.h and hlo_computation.h, which refer to each other, as the two classes here do.
-
-A dump has hundreds of thousands of them, so they are small slotted objects whose attributes are read from the text
-on demand. The many types of values are imported then.
+Attributes, metadata, and literals are read on first use. Mirrors xla/hlo/ir/hlo_instruction.h and hlo_computation.h.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import field
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeAlias, TypeVar
 
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.attributes.metadata import Metadata
-from hlo_cli.ir.instruction_text import NO_TEXT, Attribute, InstructionText, Pairs, TextReader
-from hlo_cli.ir.shape import Shape, ShapeIndex, UnknownShape, subshape
-from hlo_cli.ir.strings import UnparsedText
-from hlo_cli.source import Span
+from hlo_cli.ir.attributes.enumerations import CustomCallApiVersion, CustomCallSchedule
+from hlo_cli.ir.attributes.metadata import NO_METADATA, Metadata
+from hlo_cli.ir.attributes.value_types import OutputOperandAlias
+from hlo_cli.ir.notation import UnparsedText, dictionary_or_quoted
+from hlo_cli.ir.shape import Shape, ShapeIndex, UnknownShape, annotate_indices, subshape
+from hlo_cli.source import HloError, Span
 
 if TYPE_CHECKING:
-    from hlo_cli.ir.attributes.annotations import BackendConfig, FrontendAttributes
-    from hlo_cli.ir.attributes.devices import ReplicaGroups
-    from hlo_cli.ir.attributes.sharding import AnySharding
-    from hlo_cli.ir.attributes.values import AttributeValue
-    from hlo_cli.ir.attributes.window import Window
-    from hlo_cli.ir.literal import Literal
+    from hlo_cli.ir.attributes.metadata import BackendConfig, FrontendAttributes
+    from hlo_cli.ir.attributes.sharding import AnySharding, ReplicaGroups
+    from hlo_cli.ir.attributes.value_types import AttributeValue, Literal, Window
+
+
+# --- text that is read on demand ---
+# The text of instructions beyond their operands, with its spans, and the readers that provide it on demand.
+
+
+class Named(Protocol):
+    """Objects with a name, such as instructions."""
+
+    @property
+    def name(self) -> str:
+        """The name."""
+
+
+_I = TypeVar("_I", bound=Named, contravariant=True)
+Pairs: TypeAlias = Sequence[tuple[str, str]]
+"""Names and values of attributes, in the order of the text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """A named attribute with its value as text, and the span of the value in the source (if it was read).
+
+    >>> str(Attribute("dimensions", "{0,1}"))
+    'dimensions={0,1}'
+    """
+
+    name: str
+    value: str
+    span: Span | None = None
+
+    def __str__(self) -> str:
+        return f"{self.name}={self.value}"
+
+
+@dataclass(frozen=True, slots=True)
+class InstructionText:
+    """The text of an instruction beyond its operands: attributes, and the argument between the parentheses.
+
+    `argument` is the literal of a constant or the number of a parameter, empty for all others; `argument_span` is its
+    span in the source, including the comments that `argument` omits.
+    """
+
+    attributes: tuple[Attribute, ...]
+    argument: str = ""
+    span: Span | None = None
+    argument_span: Span | None = None
+
+
+class TextReader(Protocol[_I]):
+    """Reads the text of a computation's instructions on demand."""
+
+    def whole(self) -> str:
+        """All instructions as written, if this text alone defines them; else empty."""
+
+    def read(self, index: int) -> InstructionText:
+        """The text of the instruction at this index in the computation."""
+
+    def raw(self, index: int) -> tuple[str, str]:
+        """The argument, and the attributes as written, each preceded by a comma."""
+
+    def pairs(self, index: int) -> Pairs:
+        """The attributes without their spans."""
+
+    def value(self, opcode: str, attribute: str, text: str) -> AttributeValue:
+        """The value of an attribute, read from its text."""
+
+    def span(self, index: int) -> Span | None:
+        """The span of the instruction in the source."""
+
+    def metadata(self, instruction: _I) -> Metadata:
+        """The value of an instruction's metadata attribute."""
+
+    def literal(self, instruction: _I) -> Literal:
+        """The values of a constant."""
+
+
+class NoText(Generic[_I]):
+    """A reader without text: for computations whose instructions were created, not read."""
+
+    def whole(self) -> str:
+        """Empty."""
+        return ""
+
+    def read(self, index: int) -> InstructionText:
+        """Empty."""
+        return InstructionText(())
+
+    def raw(self, index: int) -> tuple[str, str]:
+        """Empty."""
+        return "", ""
+
+    def pairs(self, index: int) -> Pairs:
+        """Empty."""
+        return ()
+
+    def value(self, opcode: str, attribute: str, text: str) -> AttributeValue:
+        """The text itself."""
+        return UnparsedText(text)
+
+    def span(self, index: int) -> Span | None:
+        """None."""
+        return None
+
+    def metadata(self, instruction: _I) -> Metadata:
+        """Empty."""
+        return NO_METADATA
+
+    def literal(self, instruction: _I) -> Literal:
+        """A literal without readable values."""
+        raise HloError(f"the value of {instruction.name} is unknown")
+
+
+NO_TEXT: Final = NoText[Named]()
+
+
+# --- instructions and computations ---
+# Instructions: one operation with its operands, attributes, and span; and the computation that contains it.
+#
+# Mirrors xla/hlo/ir/hlo_instruction.h and hlo_computation.h, which refer to each other, as the two classes here do.
+#
+# A dump has hundreds of thousands of them, so they are small slotted objects whose attributes are read from the text
+# on demand. The many types of values are imported then.
+
 
 _T = TypeVar("_T")
 
@@ -107,7 +226,7 @@ class Instruction:
     def value(self, name: str) -> AttributeValue | None:
         """The value of an attribute, or None if the instruction does not have it.
 
-        Unreadable values are `UnparsedText`; `hlo_cli.ir.attributes.values` lists the other types and prints them.
+        Unreadable values are `UnparsedText`; `hlo_cli.ir.attributes.value_types` lists the other types and prints them.
 
         >>> from hlo_cli import parse_module
         >>> root = parse_module("r = f32[2] slice(f32[9] a), slice={[1:9:4]}, more=1").entry.root
@@ -150,15 +269,14 @@ class Instruction:
     @property
     def window(self) -> Window | None:
         """The window of a convolution, reduce-window, or select-and-scatter."""
-        from hlo_cli.ir.attributes.window import Window
+        from hlo_cli.ir.attributes.value_types import Window
 
         return self.value_of("window", Window)
 
     @property
     def sharding(self) -> AnySharding | None:
         """The part of the value on each device."""
-        from hlo_cli.ir.attributes.named_sharding import NamedSharding
-        from hlo_cli.ir.attributes.sharding import Sharding, TupleSharding
+        from hlo_cli.ir.attributes.sharding import NamedSharding, Sharding, TupleSharding
 
         value = self.value("sharding")
         return value if isinstance(value, Sharding | NamedSharding | TupleSharding) else None
@@ -172,7 +290,7 @@ class Instruction:
         >>> parse_module(text).entry.root.replica_groups.groups(4)
         ((0, 2), (1, 3))
         """
-        from hlo_cli.ir.attributes.devices import CollectiveDeviceList, IotaReplicaGroupList, MeshAxesReplicaGroupList
+        from hlo_cli.ir.attributes.sharding import CollectiveDeviceList, IotaReplicaGroupList, MeshAxesReplicaGroupList
 
         value = self.value("replica_groups")
         kinds = CollectiveDeviceList | IotaReplicaGroupList | MeshAxesReplicaGroupList
@@ -181,21 +299,21 @@ class Instruction:
     @property
     def backend_config(self) -> BackendConfig | None:
         """The configuration that the backend gave the instruction."""
-        from hlo_cli.ir.attributes.annotations import BackendConfig
+        from hlo_cli.ir.attributes.metadata import BackendConfig
 
         return self.value_of("backend_config", BackendConfig)
 
     @property
     def frontend_attributes(self) -> FrontendAttributes:
         """Texts that XLA passes on for frontends; empty if the text has none."""
-        from hlo_cli.ir.attributes.annotations import FrontendAttributes
+        from hlo_cli.ir.attributes.metadata import FrontendAttributes
 
         return self.value_of("frontend_attributes", FrontendAttributes) or FrontendAttributes()
 
     @property
     def control_predecessors(self) -> tuple[str, ...]:
         """The names of instructions that must run before."""
-        from hlo_cli.ir.attributes.values import Name
+        from hlo_cli.ir.attributes.value_types import Name
 
         return tuple(name.name for name in self.items_of("control-predecessors", Name))
 
@@ -272,3 +390,104 @@ class Computation:
 
     def __repr__(self) -> str:
         return f"<computation {self.name}: {len(self.instructions)} instructions>"
+
+
+# --- printing as in a dump ---
+# The canonical printer: computations as XLA's own printer writes them in a dump.
+#
+# Mirrors `HloModule::ToString` with the options of dumps: `%` before names, program shapes, layouts, and
+# metadata, no operand shapes. Attributes are printed as they were read.
+
+
+def print_computation(computation: Computation) -> str:
+    """One computation with its signature, such as `%f (p: f32[2]) -> f32[2] { … }`."""
+    lines = [_signature(computation) + " {"]
+    lines.extend(
+        ("  ROOT " if i is computation.root else "  ") + print_instruction(i) for i in computation.instructions
+    )
+    thread, config = computation.execution_thread, computation.backend_config
+    end = "" if thread == "main" else f', execution_thread="{thread}"'
+    lines.append("}" + end + (f", backend_config={dictionary_or_quoted(config)}" if config else ""))
+    return "\n".join(lines)
+
+
+def print_instruction(instruction: Instruction) -> str:
+    """One instruction without ROOT, such as `%name = shape opcode(%operands), attribute=value`."""
+    argument, attributes = instruction.raw
+    shape = (
+        "" if isinstance(instruction.shape, UnknownShape) and not instruction.shape.text else f"{instruction.shape} "
+    )
+    taken = argument or annotate_indices([_operand(instruction, i) for i in range(len(instruction.operands))])
+    return f"%{instruction.name} = {shape}{instruction.written_opcode}({taken}){attributes}"
+
+
+def _operand(instruction: Instruction, position: int) -> str:
+    elements = "".join(f"#{i}" for i in instruction.operand_index(position))
+    return f"%{instruction.operands[position].name}{elements}"
+
+
+def _signature(computation: Computation) -> str:
+    head = ("ENTRY " if computation.is_entry else "") + f"%{computation.name}"
+    root = computation.root
+    if root is None or root.shape == UnknownShape() or any(p.shape == UnknownShape() for p in computation.parameters):
+        return head
+    parameters = ", ".join(f"{p.name}: {p.shape.to_string(layout=False)}" for p in computation.parameters)
+    return f"{head} ({parameters}) -> {root.shape.to_string(layout=False)}"
+
+
+# --- unused names ---
+# Unused names for instructions and computations.
+
+
+def free_name(wanted: str, taken: Container[str], copies: dict[str, int]) -> str:
+    """The name itself, or with a number that makes it unique; `copies` holds the numbers given so far.
+
+    >>> free_name("add", {"add", "add.1"}, {}), free_name("sub", {"add"}, {})
+    ('add.2', 'sub')
+    """
+    name = wanted
+    while name in taken:
+        copies[wanted] = copies.get(wanted, 0) + 1
+        name = f"{wanted}.{copies[wanted]}"
+    return name
+
+
+# --- the function of a custom call ---
+# The function that a custom call calls. Mirrors `HloCustomCallInstruction` of xla/hlo/ir.
+
+
+_OPCODES: Final = (opcodes.CUSTOM_CALL, "custom-call-start")
+
+
+@dataclass(frozen=True, slots=True)
+class CustomCall:
+    """The called function, and its calling convention; `operand_layout_constraints` is None if layouts are free."""
+
+    target: str
+    api_version: CustomCallApiVersion = CustomCallApiVersion.ORIGINAL
+    schedule: CustomCallSchedule = CustomCallSchedule.NONE
+    has_side_effect: bool = False
+    operand_layout_constraints: tuple[Shape, ...] | None = None
+    output_to_operand_aliasing: tuple[OutputOperandAlias, ...] = ()
+
+
+def custom_call(instruction: Instruction) -> CustomCall | None:
+    """The function of a custom call, or of the start of an asynchronous one; None for every other opcode.
+
+    >>> from hlo_cli import parse_module
+    >>> text = 'r = f32[2] custom-call(f32[2] a), custom_call_target="f", custom_call_has_side_effect=true'
+    >>> custom_call(parse_module(text).entry.root).target
+    'f'
+    """
+    if instruction.opcode not in _OPCODES:
+        return None
+    listed = instruction.value("operand_layout_constraints")
+    constraints = tuple(s for s in listed if isinstance(s, Shape)) if isinstance(listed, tuple) else None
+    return CustomCall(
+        instruction.string("custom_call_target") or "",
+        instruction.value_of("api_version", CustomCallApiVersion) or CustomCallApiVersion.ORIGINAL,
+        instruction.value_of("schedule", CustomCallSchedule) or CustomCallSchedule.NONE,
+        instruction.flag("custom_call_has_side_effect"),
+        constraints,
+        instruction.items_of("output_to_operand_aliasing", OutputOperandAlias),
+    )

@@ -9,19 +9,16 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from hlo_cli.dataclass import dataclass
 from hlo_cli.displayed import Tabular
 from hlo_cli.ir.attributes.metadata import SourceLocation, StackFrames
-from hlo_cli.ir.instruction import Computation, Instruction
-from hlo_cli.ir.instruction_text import Attribute
+from hlo_cli.ir.instruction import Attribute, Computation, Instruction
+from hlo_cli.ir.notation import UnparsedText
 from hlo_cli.ir.shape import ShapeIndex, subshape
-from hlo_cli.ir.strings import UnparsedText
 from hlo_cli.source import Diagnostic, HloError, Source, did_you_mean, nearest
 
 if TYPE_CHECKING:
-    from hlo_cli.ir.attributes.aliasing import Alias, BufferDonor, ComputationLayout
-    from hlo_cli.ir.attributes.annotations import FrontendAttributes
-    from hlo_cli.ir.attributes.origin import DebuggedArray, RecoveryTable
+    from hlo_cli.ir.attributes.metadata import DebuggedArray, FrontendAttributes, RecoveryTable
     from hlo_cli.ir.attributes.sharding import AnySharding
-    from hlo_cli.ir.attributes.values import AttributeValue
-    from hlo_cli.ir.compiler_files.buffers import BufferAssignment
+    from hlo_cli.ir.attributes.value_types import Alias, AttributeValue, BufferDonor, ComputationLayout
+    from hlo_cli.ir.buffer_assignment import BufferAssignment
 
 _T = TypeVar("_T")
 
@@ -136,7 +133,7 @@ class Module(Tabular):
     @cached_property
     def input_output_alias(self) -> tuple[Alias, ...]:
         """The elements of the result that overwrite elements of parameters; entries of the header that exist."""
-        from hlo_cli.ir.attributes.aliasing import Alias
+        from hlo_cli.ir.attributes.value_types import Alias
 
         aliases, root = self.header_items("input_output_alias", Alias), self.entry.root
         return tuple(
@@ -151,7 +148,7 @@ class Module(Tabular):
     @cached_property
     def buffer_donor(self) -> tuple[BufferDonor, ...]:
         """Elements of parameters whose buffers any result may use; entries of the header that exist."""
-        from hlo_cli.ir.attributes.aliasing import BufferDonor
+        from hlo_cli.ir.attributes.value_types import BufferDonor
 
         donors = self.header_items("buffer_donor", BufferDonor)
         return tuple([each for each in donors if self._is_argument(each.parameter_number, each.parameter_index)])
@@ -182,14 +179,14 @@ class Module(Tabular):
         >>> str(parse_module(header + " ENTRY e { ROOT p = f32[2] parameter(0) }").entry_computation_layout.result)
         'f32[2]{0}'
         """
-        from hlo_cli.ir.attributes.aliasing import ComputationLayout
+        from hlo_cli.ir.attributes.value_types import ComputationLayout
 
         return self._header_value_of("entry_computation_layout", ComputationLayout)
 
     @property
     def frontend_attributes(self) -> FrontendAttributes:
         """Texts that XLA passes on for frontends; empty if the header has none."""
-        from hlo_cli.ir.attributes.annotations import FrontendAttributes
+        from hlo_cli.ir.attributes.metadata import FrontendAttributes
 
         return self._header_value_of("frontend_attributes", FrontendAttributes) or FrontendAttributes()
 
@@ -206,14 +203,14 @@ class Module(Tabular):
     @property
     def origin_recovery_table(self) -> RecoveryTable | None:
         """The recovery of lost arrays of the original program."""
-        from hlo_cli.ir.attributes.origin import RecoveryTable
+        from hlo_cli.ir.attributes.metadata import RecoveryTable
 
         return self._header_value_of("origin_recovery_table", RecoveryTable)
 
     @property
     def debug_attributes(self) -> tuple[DebuggedArray, ...]:
         """The log settings of arrays while the program runs."""
-        from hlo_cli.ir.attributes.origin import DebuggedArray
+        from hlo_cli.ir.attributes.metadata import DebuggedArray
 
         return self.header_items("debug_attributes", DebuggedArray)
 
@@ -266,7 +263,7 @@ class Module(Tabular):
 
     def chunks(self) -> Iterator[str]:
         """The module's text in chunks, for writing without holding it all in memory."""
-        from hlo_cli.ir.printer import print_computation
+        from hlo_cli.ir.instruction import print_computation
 
         mark = f"{PART_MARK}\n\n" if self.is_part else ""
         yield ", ".join((f"HloModule {self.name}", *map(str, self.header))) + "\n\n" + mark

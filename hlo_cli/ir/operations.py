@@ -1,22 +1,32 @@
-"""All operations of XLA: their operand counts, traits, attributes, and descriptions.
-
-Mirrors xla/hlo/ir/hlo_opcode.h. The rows are in `ir/operation_table/`: adding an opcode is adding a row. An opcode is
-the string that XLA prints; unknown ones are kept unchanged. The sets hold the opcodes that share a trait.
-"""
+"""What an operation is and may have: the rows of all opcodes by name, and the traits of attributes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
-from hlo_cli.ir.operation import ANY, Operation, Trait
-from hlo_cli.ir.operation_table import communication, computing, control, data_movement, elementwise
+from hlo_cli.ir import operation_table
+from hlo_cli.ir.operation_table import ANY, Operation, Trait
+
+# --- all operations ---
+# All operations of XLA: their operand counts, traits, attributes, and descriptions.
+#
+# Mirrors xla/hlo/ir/hlo_opcode.h. The rows are in `ir/operation_table/`: adding an opcode is adding a row. An opcode
+# is
+# the string that XLA prints; unknown ones are kept unchanged. The sets hold the opcodes that share a trait.
+
 
 OPERATIONS: Final[Mapping[str, Operation]] = MappingProxyType(
     {
         operation.opcode: operation
-        for family in (elementwise.ROWS, data_movement.ROWS, computing.ROWS, control.ROWS, communication.ROWS)
+        for family in (
+            operation_table.ELEMENTWISE_ROWS,
+            operation_table.DATA_MOVEMENT_ROWS,
+            operation_table.COMPUTING_ROWS,
+            operation_table.CONTROL_ROWS,
+            operation_table.COMMUNICATION_ROWS,
+        )
         for operation in family
     }
 )
@@ -137,3 +147,65 @@ def takes(opcode: str, count: int) -> bool:
     """
     least, most = OPERAND_COUNTS.get(opcode, (0, ANY))
     return least <= count <= most
+
+
+# --- traits of attributes ---
+# Traits of attributes: which name computations, which only annotate, and where they are allowed.
+#
+# Analyses and rewrites use these; all other data on an attribute is in its row, `syntax/attributes/`. The traits of
+# asynchronous operations mirror `CreateInstruction` of xla/hlo/parser/hlo_parser.cc.
+
+
+AttributeTrait: TypeAlias = Literal[
+    "annotates",  # allowed for any opcode, without effect on the computed values
+    "of a start",  # stays on the start of a sugared asynchronous operation
+    "of what is wrapped",  # shared by asynchronous operations and the one that they wrap
+    "of a value",  # also valid for a parameter that replaces an instruction
+    "of one run",  # differs between runs of the compiler on the same program
+    "of the whole",  # of a module's header, and no longer true of a part of the module
+]
+
+_TRAITS: Final[dict[str, tuple[AttributeTrait, ...]]] = {
+    "async_execution_thread": ("of a start",),
+    "sharding": ("annotates", "of a start", "of a value"),
+    "frontend_attributes": ("annotates", "of what is wrapped"),
+    "parameter_replication": ("of a start",),
+    "control-predecessors": ("of a start",),
+    "statistics": ("annotates", "of one run", "of what is wrapped"),
+    "origin": ("annotates", "of one run", "of what is wrapped"),
+    "metadata": ("annotates", "of a value", "of one run", "of what is wrapped"),
+    "backend_config": ("annotates", "of what is wrapped"),
+}
+_TRAITS_OF_HEADERS: Final[dict[str, tuple[AttributeTrait, ...]]] = {
+    "is_scheduled": ("of one run",),
+    "input_output_alias": ("of the whole",),
+    "buffer_donor": ("of the whole",),
+    "alias_passthrough_params": ("of the whole",),
+    "entry_computation_layout": ("of the whole",),
+    "allow_spmd_sharding_propagation_to_parameters": ("of the whole",),
+    "allow_spmd_sharding_propagation_to_output": ("of the whole",),
+    "frontend_attributes": ("of one run",),
+    "origin_recovery_table": ("of one run", "of the whole"),
+    "debug_attributes": ("of one run", "of the whole"),
+}
+
+NAMING_ATTRIBUTES: Final = frozenset((*CALLING_ATTRIBUTES, "control-predecessors"))
+"""Attributes whose value is names of computations or instructions."""
+
+
+def attributes_with(trait: AttributeTrait) -> tuple[str, ...]:
+    """The attributes of instructions with a trait, in the order in which XLA prints them.
+
+    >>> attributes_with("of a value")
+    ('sharding', 'metadata')
+    """
+    return tuple(name for name, traits in _TRAITS.items() if trait in traits)
+
+
+def header_attributes_with(trait: AttributeTrait) -> tuple[str, ...]:
+    """The attributes of headers with a trait.
+
+    >>> header_attributes_with("of one run")
+    ('is_scheduled', 'frontend_attributes', 'origin_recovery_table', 'debug_attributes')
+    """
+    return tuple(name for name, traits in _TRAITS_OF_HEADERS.items() if trait in traits)

@@ -1,18 +1,59 @@
-"""Shapes of values, with type, sizes, and layout. Mirrors xla/shape.h and xla/shape_util.h."""
+"""What shape a value has: its type, sizes, and layout; its text as XLA prints it; and when two shapes are equal.
+
+Mirrors xla/shape.h and xla/shape_util.h.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from math import prod
 from typing import Final
 
 from hlo_cli.dataclass import dataclass
 from hlo_cli.displayed import Tabular
-from hlo_cli.ir.layout import Layout
-from hlo_cli.ir.primitive import PrimitiveType
-from hlo_cli.ir.shape_text import UNBOUNDED, annotate_indices, array_text
-from hlo_cli.ir.tiling import Tiling, largest_split, slots_of, tiling_of
+from hlo_cli.ir.layout import Layout, PrimitiveType, Tiling, largest_split, slots_of, tiling_of
 from hlo_cli.source import HloError
+
+# --- shapes as text ---
+# Shapes as XLA prints them. Mirrors `ShapeUtil::HumanStringWithLayout` of xla/shape_util.cc.
+
+
+UNBOUNDED: Final = -(2**63)
+"""The size of a dimension written as `?`: dynamic without a bound (`Shape::kUnboundedSize`)."""
+
+
+def annotate_indices(texts: Sequence[str]) -> str:
+    """Texts joined by commas, with XLA's `/*index=5*/` before every fifth.
+
+    >>> annotate_indices("abcdefg")
+    'a, b, c, d, e, /*index=5*/f, g'
+    """
+    if len(texts) <= 5:
+        return ", ".join(texts)
+    return ", ".join(f"/*index={i}*/{text}" if i and i % 5 == 0 else text for i, text in enumerate(texts))
+
+
+@lru_cache(maxsize=8192)
+def array_text(
+    element_type: PrimitiveType, sizes: tuple[int, ...], dynamic: tuple[bool, ...], layout: Layout | None, _prefix: int
+) -> str:
+    """The text of an array; the prefix is an argument because layouts that differ only in it are equal."""
+    text = f"{element_type.name}[{','.join(map(_dimension, sizes, dynamic))}]"
+    if layout is None or (not sizes and not layout.properties()):
+        return text
+    return text + str(layout)
+
+
+def _dimension(size: int, dynamic: bool) -> str:
+    if not dynamic:
+        return str(size)
+    return "?" if size == UNBOUNDED else f"<={size}"
+
+
+# --- shapes ---
+# Shapes of values, with type, sizes, and layout. Mirrors xla/shape.h and xla/shape_util.h.
+
 
 _INT64_MAX: Final = 2**63 - 1
 
@@ -24,7 +65,7 @@ ShapeIndex = tuple[int, ...]
 class ArrayShape(Tabular):
     """An array: element type, sizes, which of them are dynamic (then the size is the bound), and layout.
 
-    >>> from hlo_cli.ir.primitive import PRIMITIVE_TYPES
+    >>> from hlo_cli.ir.layout import PRIMITIVE_TYPES
     >>> str(ArrayShape(PRIMITIVE_TYPES["f32"], (10, 7), (True, False), Layout((1, 0))))
     'f32[<=10,7]{1,0}'
     """
@@ -296,3 +337,69 @@ def subshape(shape: Shape, index: ShapeIndex) -> Shape | None:
             return None
         shape = shape.elements[i]
     return shape
+
+
+# --- equality of shapes ---
+# Equality of shapes, with or without layouts, precision, and dynamic sizes.
+#
+# Mirrors `Shape::Equal` of xla/shape.h and `ShapeUtil::Compatible` of xla/shape_util.h.
+
+
+def compatible(a: Shape, b: Shape, *, any_precision: bool = False) -> bool:
+    """Whether types and sizes agree, ignoring layouts and dynamic dimensions; `?` agrees with every size.
+
+    With `any_precision` all float types are equal (`ShapeUtil::CompatibleIgnoringFpPrecision`).
+
+    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> a, b = parse_shape("f32[2,?]{0,1}"), parse_shape("bf16[<=2,3]{1,0}")
+    >>> compatible(a, b), compatible(a, b, any_precision=True)
+    (False, True)
+    """
+    if a is b:  # common, as equal texts give the same object
+        return True
+    match a, b:
+        case ArrayShape(), ArrayShape():
+            same_type = a.element_type is b.element_type or (
+                any_precision and same_type_but_precision(a.element_type, b.element_type)
+            )
+            return same_type and same_sizes(a.dimensions, b.dimensions)
+        case TupleShape(elements=left), TupleShape(elements=right):
+            if len(left) != len(right):
+                return False
+            return all(compatible(x, y, any_precision=any_precision) for x, y in zip(left, right, strict=True))
+        case BufferShape(array=left_array), BufferShape(array=right_array):
+            return compatible(left_array, right_array, any_precision=any_precision)
+    return a == b
+
+
+def same_sizes(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
+    """Whether sizes agree one by one; `?` agrees with every size.
+
+    >>> same_sizes((2, UNBOUNDED), (2, 3)), same_sizes((2,), (2, 3))
+    (True, False)
+    """
+    return a == b or (len(a) == len(b) and all(x == y or UNBOUNDED in (x, y) for x, y in zip(a, b, strict=True)))
+
+
+def same_type_but_precision(a: PrimitiveType, b: PrimitiveType) -> bool:
+    """Whether two types are the same, or both floats (`SameElementTypeIgnoringFpPrecision`).
+
+    >>> from hlo_cli.ir.layout import PRIMITIVE_TYPES as types
+    >>> same_type_but_precision(types["f32"], types["bf16"]), same_type_but_precision(types["s32"], types["s8"])
+    (True, False)
+    """
+    return a is b or a.kind == b.kind == "float"
+
+
+def same_order(a: Shape, b: Shape) -> bool:
+    """Whether shapes agree and have the same dimension order, ignoring tiles and memory spaces.
+
+    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> same_order(parse_shape("f32[2,3]{1,0:T(8,128)}"), parse_shape("f32[2,3]{1,0:S(1)}"))
+    True
+    """
+    return a is b or (compatible(a, b) and _orders(a) == _orders(b))
+
+
+def _orders(shape: Shape) -> list[tuple[int, ...]]:
+    return [leaf.layout.minor_to_major for _, leaf in shape.leaves if isinstance(leaf, ArrayShape | BufferShape)]

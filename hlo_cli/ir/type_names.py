@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from hlo_cli.ir.primitive import PRIMITIVE_TYPES
+from hlo_cli.ir.layout import PRIMITIVE_TYPES
 
 _TABLE: Final = {
     "bf16": "bfloat bfloat16 brain",

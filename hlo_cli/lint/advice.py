@@ -15,9 +15,9 @@ from hlo_cli.analysis.hardware.chips import USUAL_TPU
 from hlo_cli.analysis.hardware.default_tiles import default_layout
 from hlo_cli.analysis.layout.default_order import LayoutAlternative, default_order
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.layout import Layout
+from hlo_cli.ir.notation import index_text
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.donations import Donation, Donations

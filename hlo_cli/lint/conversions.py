@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.layout import PrimitiveType
 from hlo_cli.ir.operations import MOVES
-from hlo_cli.ir.primitive import PrimitiveType
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.dataflow import origin_of

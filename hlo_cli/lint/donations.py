@@ -14,9 +14,8 @@ from hlo_cli.analysis.memory.memory_limits import allocated_bytes
 from hlo_cli.analysis.memory.memory_model import MemoryAnalysis
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.attributes.aliasing import Alias
-from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.instruction_text import Attribute
+from hlo_cli.ir.attributes.value_types import Alias
+from hlo_cli.ir.instruction import Attribute, Instruction
 from hlo_cli.ir.memory_space import MemorySpace
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import wrapped_opcode

@@ -24,10 +24,10 @@ from math import prod
 from typing import Final, NamedTuple
 
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.instruction import Computation, Instruction
+from hlo_cli.ir.notation import index_text
 from hlo_cli.ir.opcodes import OPAQUE
-from hlo_cli.ir.operation import ANY
+from hlo_cli.ir.operation_table import ANY
 from hlo_cli.ir.operations import ARGUMENT_OPCODES, EXACT_COUNTS, OPCODE_ARITY, OPERAND_COUNTS, takes, wrapped_opcode
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, TupleShape, UnknownShape, subshape
 from hlo_cli.source import counted

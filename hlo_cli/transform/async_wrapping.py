@@ -9,9 +9,8 @@ from typing import Final
 
 from hlo_cli.analysis.dataflow.users import Users, reached
 from hlo_cli.analysis.shapes.asynchronous import STARTED_LATE
-from hlo_cli.ir.attribute_traits import attributes_with
 from hlo_cli.ir.instruction import Computation, Instruction
-from hlo_cli.ir.operations import ASYNC_CONTINUATIONS, wrapped_opcode
+from hlo_cli.ir.operations import ASYNC_CONTINUATIONS, attributes_with, wrapped_opcode
 from hlo_cli.ir.shape import Shape, TupleShape
 
 THREAD: Final = "async_execution_thread"

@@ -10,17 +10,14 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.instruction import Computation, Instruction
-from hlo_cli.ir.instruction_text import Attribute, InstructionText, Pairs
+from hlo_cli.ir.instruction import Attribute, Computation, Instruction, InstructionText, Pairs, free_name
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.names import free_name
 from hlo_cli.ir.shape import Shape, ShapeIndex
 from hlo_cli.source import HloError, Span
 
 if TYPE_CHECKING:
     from hlo_cli.ir.attributes.metadata import Metadata
-    from hlo_cli.ir.attributes.values import AttributeValue
-    from hlo_cli.ir.literal import Literal
+    from hlo_cli.ir.attributes.value_types import AttributeValue, Literal
 
 Operand = tuple[Instruction, ShapeIndex]
 """New instruction, and the tuple index of the element that is used."""

@@ -13,8 +13,7 @@ from hlo_cli.analysis.dataflow.users import Users, users_of
 from hlo_cli.analysis.memory.order_independent import OrderIndependentFacts
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.instruction import Computation, Instruction
-from hlo_cli.ir.instruction_text import Attribute, InstructionText
+from hlo_cli.ir.instruction import Attribute, Computation, Instruction, InstructionText
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import FORWARDING
 from hlo_cli.ir.shape import Shape, ShapeIndex, TupleShape, subshape

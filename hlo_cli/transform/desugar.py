@@ -12,10 +12,8 @@ from hlo_cli.analysis.dataflow.users import Users, users_of
 from hlo_cli.analysis.schedule.async_aliasing import ALIASING_THEMSELVES
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.instruction import Computation, Instruction
-from hlo_cli.ir.instruction_text import Attribute, InstructionText
+from hlo_cli.ir.instruction import Attribute, Computation, Instruction, InstructionText, free_name
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.names import free_name
 from hlo_cli.ir.operations import wrapped_opcode
 from hlo_cli.ir.shape import Shape, ShapeIndex, UnknownShape, subshape
 from hlo_cli.transform.async_wrapping import (

@@ -14,19 +14,16 @@ from typing import TYPE_CHECKING, Final
 from hlo_cli.analysis.dataflow.users import Users, reached, users_of
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.attribute_traits import attributes_with, header_attributes_with
 from hlo_cli.ir.attributes.metadata import NO_METADATA, Metadata
-from hlo_cli.ir.instruction import Computation, Instruction
-from hlo_cli.ir.instruction_text import Attribute, InstructionText, NoText, TextReader
+from hlo_cli.ir.instruction import Attribute, Computation, Instruction, InstructionText, NoText, TextReader
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.operations import CHANNEL_STARTS
+from hlo_cli.ir.operations import CHANNEL_STARTS, attributes_with, header_attributes_with
 from hlo_cli.ir.shape import ShapeIndex, TupleShape
 from hlo_cli.source import HloError
 from hlo_cli.transform.in_place import RewrittenModule, fix_in_place_hazards
 
 if TYPE_CHECKING:
-    from hlo_cli.ir.attributes.values import AttributeValue
-    from hlo_cli.ir.literal import Literal
+    from hlo_cli.ir.attributes.value_types import AttributeValue, Literal
 
 KEPT_OF_OPERANDS: Final = attributes_with("of a value")
 """Attributes of an instruction that stay on the parameter that replaces it."""

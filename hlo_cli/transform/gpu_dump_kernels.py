@@ -8,7 +8,7 @@ from hlo_cli.analysis.fusion.graph import Node, graph_of
 from hlo_cli.analysis.gpu_fusion.model import LAUNCH, KernelModel, KernelTime
 from hlo_cli.analysis.gpu_fusion.rules import can_be_fused, is_triton
 from hlo_cli.analysis.hardware.gpu_devices import gpu_device
-from hlo_cli.ir.compiler_files.fusion_process import FusedStep, FusionProcess, PriorityStep
+from hlo_cli.ir.compiler_messages import FusedStep, FusionProcess, PriorityStep
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.module import Module
 from hlo_cli.transform.desugar import desugar

@@ -17,7 +17,7 @@ from hlo_cli.analysis.gpu_fusion.rules import GpuFusionRules, can_be_fused, is_f
 from hlo_cli.analysis.hardware.gpu_devices import gpu_device
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.compiler_files.fusion_process import FusedStep, FusionProcess
+from hlo_cli.ir.compiler_messages import FusedStep, FusionProcess
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.module import Module
 from hlo_cli.transform.desugar import desugar

@@ -12,8 +12,7 @@ from typing import Final
 
 from hlo_cli.analysis.dataflow.trip_count import trip_count
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.instruction_text import Attribute
+from hlo_cli.ir.instruction import Attribute, Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.transform.clone import begin_copies, copied_calls, with_computations
 

@@ -17,11 +17,10 @@ from hlo_cli.analysis.dataflow.post_order import control_predecessors
 from hlo_cli.analysis.matching.content import content_of, renamed_value
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.attribute_traits import NAMING_ATTRIBUTES, attributes_with, header_attributes_with
-from hlo_cli.ir.instruction import Computation, Instruction
-from hlo_cli.ir.instruction_text import Attribute, InstructionText
+from hlo_cli.ir.instruction import Attribute, Computation, Instruction, InstructionText
 from hlo_cli.ir.layout import default_layout
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.operations import NAMING_ATTRIBUTES, attributes_with, header_attributes_with
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, TupleShape
 from hlo_cli.transform.clone import ComputationCopy
 

@@ -16,8 +16,7 @@ from hlo_cli.analysis.memory.peaks import Orders, Peaks, peaks_of
 from hlo_cli.analysis.schedule.async_pairs import async_pairs
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.garbage import no_garbage_collection
-from hlo_cli.ir.instruction import Computation, Instruction
-from hlo_cli.ir.instruction_text import Attribute
+from hlo_cli.ir.instruction import Attribute, Computation, Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.transform.clone import ComputationCopy, begin_copies, copied_calls, with_computations
 from hlo_cli.transform.in_place import fix_in_place_hazards

@@ -12,8 +12,7 @@ from typing import Final
 
 from hlo_cli.analysis.dataflow.users import Users, users_of
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.instruction import Computation, Instruction
-from hlo_cli.ir.instruction_text import Attribute
+from hlo_cli.ir.instruction import Attribute, Computation, Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import wrapped_opcode
 from hlo_cli.transform.async_wrapping import (

@@ -20,9 +20,9 @@ from hlo_cli.analysis.semantics.values import Value, arrays_of
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction
+from hlo_cli.ir.layout import FLOAT_FORMATS, PrimitiveType
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import CONTROL_FLOW
-from hlo_cli.ir.primitive import FLOAT_FORMATS, PrimitiveType
 from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex
 
 ROUNDING: Final = 1e-6

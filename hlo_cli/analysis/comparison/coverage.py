@@ -22,8 +22,8 @@ from hlo_cli.analysis.semantics.number_types import Array
 from hlo_cli.analysis.semantics.values import Value
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
+from hlo_cli.ir.attributes.value_types import ArrayLiteral
 from hlo_cli.ir.instruction import Computation, Instruction
-from hlo_cli.ir.literal import ArrayLiteral
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape, ShapeIndex
 

@@ -19,10 +19,10 @@ from hlo_cli.analysis.semantics.values import Computed, Kernel, Value, array_of
 from hlo_cli.analysis.sharding.device_groups import Devices, collective_kind, device_groups, device_pairs
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.attributes.window import PaddingConfig, Slice
-from hlo_cli.ir.index_text import index_text
+from hlo_cli.ir.attributes.value_types import PaddingConfig, Slice
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.notation import index_text
 from hlo_cli.ir.operations import BINARY, PERMUTES, UNARY
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from hlo_cli.analysis.cost.cost import FLOPS, TRANSCENDENTALS, Properties
 from hlo_cli.analysis.cost.counting import CostCounter, Handler, ShapeSize
-from hlo_cli.ir.attributes.window import WindowDimension
+from hlo_cli.ir.attributes.value_types import WindowDimension
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import TupleShape
 

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Final
 
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.index_text import index_text
+from hlo_cli.ir.notation import index_text
 
 Number = int | float
 """Exact count or quotient; with `CostOptions.float32`, a value that a C++ float can hold."""

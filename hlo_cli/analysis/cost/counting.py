@@ -26,8 +26,7 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.layout import Tile
-from hlo_cli.ir.shape import ArrayShape, BufferShape, OpaqueShape, Shape, TupleShape, UnknownShape
-from hlo_cli.ir.shape_text import UNBOUNDED
+from hlo_cli.ir.shape import UNBOUNDED, ArrayShape, BufferShape, OpaqueShape, Shape, TupleShape, UnknownShape
 
 _POINTER_BYTES: Final = 8
 _TPU_POINTER_BYTES: Final = 4

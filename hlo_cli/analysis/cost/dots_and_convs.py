@@ -11,8 +11,7 @@ from typing import Final
 
 from hlo_cli.analysis.cost.cost import BYTES, FLOPS, OUTPUT_BYTES, Properties, operand_key
 from hlo_cli.analysis.cost.counting import CostCounter, Handler, ShapeSize, int64
-from hlo_cli.ir.attributes.dimension_numbers import convolution_dimension_numbers
-from hlo_cli.ir.attributes.window import Window, WindowDimension
+from hlo_cli.ir.attributes.value_types import Window, WindowDimension, convolution_dimension_numbers
 from hlo_cli.ir.instruction import Instruction
 
 FMA_FLOPS: Final = 2  # a product and a sum

@@ -11,7 +11,7 @@ from typing import Final
 from hlo_cli.analysis.cost.cost import BYTES, FLOPS, OUTPUT_BYTES, TRANSCENDENTALS, Properties, operand_key
 from hlo_cli.analysis.cost.counting import CostCounter
 from hlo_cli.analysis.cost.matmuls import matmul_of
-from hlo_cli.ir.attributes.annotations import BackendConfig
+from hlo_cli.ir.attributes.metadata import BackendConfig
 from hlo_cli.ir.instruction import Instruction
 
 _ESTIMATE_PATHS: Final = (("custom_call_config", "cost_estimate"), ("cost_estimate",))

@@ -14,8 +14,8 @@ from hlo_cli.analysis.cost.counting import measure
 from hlo_cli.analysis.cost.dots_and_convs import FMA_FLOPS, convolution_flops
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.attributes.annotations import Json
-from hlo_cli.ir.attributes.dimension_numbers import (
+from hlo_cli.ir.attributes.metadata import Json
+from hlo_cli.ir.attributes.value_types import (
     ConvolutionDimensionNumbers,
     DotDimensionNumbers,
     convolution_dimension_numbers,

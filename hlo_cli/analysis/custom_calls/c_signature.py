@@ -11,9 +11,9 @@ from typing import Final
 from hlo_cli.analysis.custom_calls.c_names import element_name, element_type, escape_comment
 from hlo_cli.analysis.custom_calls.call import DecodedCall
 from hlo_cli.analysis.custom_calls.calling_convention import CustomCallBuffer
-from hlo_cli.ir.index_text import index_suffix
+from hlo_cli.ir.attributes.enumerations import CustomCallApiVersion
+from hlo_cli.ir.notation import index_suffix
 from hlo_cli.ir.shape import TupleShape
-from hlo_cli.ir.words import CustomCallApiVersion
 
 YOUR_CODE: Final = "  /* Your code. */"
 """Placeholder for the implementation of the function."""

@@ -12,13 +12,12 @@ from hlo_cli.analysis.hardware.buffer_sizes import buffer_bytes, generation_of
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.attributes.aliasing import OutputOperandAlias
-from hlo_cli.ir.attributes.custom_call import CustomCall, custom_call
-from hlo_cli.ir.index_text import index_suffix
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.attributes.enumerations import CustomCallApiVersion
+from hlo_cli.ir.attributes.value_types import OutputOperandAlias
+from hlo_cli.ir.instruction import CustomCall, Instruction, custom_call
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.notation import index_suffix
 from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex, TupleShape, subshape
-from hlo_cli.ir.words import CustomCallApiVersion
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection
 from typing import Literal
 
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.attributes.aliasing import OutputOperandAlias
+from hlo_cli.ir.attributes.value_types import OutputOperandAlias
 from hlo_cli.ir.shape import Leaf, OpaqueShape, Shape, ShapeIndex, TokenShape, TupleShape
 
 Use = Literal["in", "in, out", "out", "temp"]

@@ -20,7 +20,7 @@ from hlo_cli.analysis.custom_calls.mlir_text import (
     read_dictionary,
 )
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.attributes.annotations import BackendConfig, Json
+from hlo_cli.ir.attributes.metadata import BackendConfig, Json
 
 ConfigKind = Literal["none", "JSON", "MLIR dictionary", "program", "text", "bytes"]
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from hlo_cli.analysis.cost.matmuls import matmul_of
-from hlo_cli.ir.attributes.annotations import BackendConfig, Json
+from hlo_cli.ir.attributes.metadata import BackendConfig, Json
 from hlo_cli.ir.instruction import Instruction
 
 _PLAIN_CONFIGS: Final = ("cudnn_norm_backend_config", "cudnn_fmha_backend_config", "block_scaled_dot_backend_config")

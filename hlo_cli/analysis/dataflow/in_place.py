@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.attributes.aliasing import OutputOperandAlias
+from hlo_cli.ir.attributes.value_types import OutputOperandAlias
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.shape import ShapeIndex, TupleShape
 

@@ -11,10 +11,10 @@ from typing import Final
 
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.attributes.aliasing import OutputOperandAlias
-from hlo_cli.ir.index_text import index_suffix
+from hlo_cli.ir.attributes.value_types import OutputOperandAlias
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.notation import index_suffix
 from hlo_cli.ir.operations import CHANNEL_STARTS, COLLECTIVES, DONES, FORWARDING, RUNNERS, wrapped_opcode
 from hlo_cli.ir.shape import ArrayShape, BufferShape, ShapeIndex
 

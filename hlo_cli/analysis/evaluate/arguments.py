@@ -19,11 +19,11 @@ from hlo_cli.analysis.semantics.number_types import Array, Floats, carrier, roun
 from hlo_cli.analysis.semantics.values import Value
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
+from hlo_cli.ir.attributes.value_types import ArrayLiteral
 from hlo_cli.ir.instruction import Computation, Instruction
-from hlo_cli.ir.literal import ArrayLiteral
+from hlo_cli.ir.layout import PrimitiveType
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import MOVES
-from hlo_cli.ir.primitive import PrimitiveType
 from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex, TupleShape
 from hlo_cli.source import HloError
 

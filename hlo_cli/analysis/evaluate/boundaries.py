@@ -19,9 +19,7 @@ from hlo_cli.analysis.sharding.meshes import header_meshes
 from hlo_cli.analysis.sharding.placement import Placement, placement_of
 from hlo_cli.analysis.sharding.shards import Shard, shards
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.attributes.mesh import AxisRef, Mesh
-from hlo_cli.ir.attributes.named_sharding import DimensionSharding, NamedSharding
-from hlo_cli.ir.attributes.sharding import Sharding
+from hlo_cli.ir.attributes.sharding import AxisRef, DimensionSharding, Mesh, NamedSharding, Sharding
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from hlo_cli.analysis.dataflow.executions import executions_of
 from hlo_cli.ir import opcodes
+from hlo_cli.ir.attributes.value_types import Literal
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.literal import Literal
 from hlo_cli.ir.module import Module
 
 

@@ -14,8 +14,8 @@ from hlo_cli.analysis.semantics.values import Value
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction
+from hlo_cli.ir.layout import FLOAT_FORMATS
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.primitive import FLOAT_FORMATS
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
 
 _PASSING: Final = frozenset((opcodes.GET_TUPLE_ELEMENT, opcodes.TUPLE, opcodes.OPT_BARRIER))

@@ -18,8 +18,8 @@ from hlo_cli.analysis.semantics.reducers import SUMS, plain_reducer
 from hlo_cli.analysis.semantics.rules import NEUTRAL, rule_of
 from hlo_cli.analysis.semantics.values import Form, Kernel, Taken, Taking, Value, form_of, has_form, shape_problem
 from hlo_cli.ir import opcodes
+from hlo_cli.ir.attributes.value_types import ArrayLiteral, Literal
 from hlo_cli.ir.instruction import Computation, Instruction
-from hlo_cli.ir.literal import ArrayLiteral, Literal
 from hlo_cli.ir.operations import ASYNCHRONOUS, CHANNEL_OPCODES, DONES, ELEMENTWISE, NATIVE_DONES, wrapped_opcode
 from hlo_cli.ir.shape import ArrayShape, ShapeIndex
 from hlo_cli.source import HloError

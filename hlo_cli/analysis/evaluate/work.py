@@ -16,8 +16,7 @@ from hlo_cli.analysis.semantics.reducers import plain_reducer
 from hlo_cli.analysis.semantics.sort_keys import sort_keys
 from hlo_cli.analysis.semantics.tpu_factorizations import TPU_FACTORIZATIONS
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.attributes.dimension_numbers import convolution_dimension_numbers
-from hlo_cli.ir.attributes.window import WindowDimension
+from hlo_cli.ir.attributes.value_types import WindowDimension, convolution_dimension_numbers
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.operations import APPLIERS, ELEMENTWISE, TRANSCENDENTAL
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape

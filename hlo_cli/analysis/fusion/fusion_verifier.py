@@ -9,12 +9,11 @@ from hlo_cli.analysis.dataflow.users import Users, users_of
 from hlo_cli.analysis.fusion.heroes import all_fused, roots_of
 from hlo_cli.analysis.problem import Problem
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.attributes.aliasing import OutputOperandAlias
-from hlo_cli.ir.comparison import compatible, same_order
+from hlo_cli.ir.attributes.value_types import OutputOperandAlias
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import CHANNEL_OPCODES, HOST_FEEDS, MATMULS, OPCODE_ARITY, OWN_KERNELS, RUNNERS
-from hlo_cli.ir.shape import Shape, TupleShape, subshape
+from hlo_cli.ir.shape import Shape, TupleShape, compatible, same_order, subshape
 from hlo_cli.source import Diagnostic
 
 FUSION_KINDS: Final = ("kLoop", "kInput", "kOutput", "kCustom")

@@ -14,7 +14,7 @@ from hlo_cli.analysis.dataflow.post_order import control_predecessors, instructi
 from hlo_cli.analysis.fusion.users import Users
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.attributes.aliasing import OutputOperandAlias
+from hlo_cli.ir.attributes.value_types import OutputOperandAlias
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import RUNNERS

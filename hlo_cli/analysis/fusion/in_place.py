@@ -16,7 +16,7 @@ from hlo_cli.ir import opcodes
 from hlo_cli.ir.shape import ArrayShape, ShapeIndex
 
 if TYPE_CHECKING:
-    from hlo_cli.ir.attributes.window import SliceDimension
+    from hlo_cli.ir.attributes.value_types import SliceDimension
 
 _TRANSPARENT: Final = frozenset((opcodes.BITCAST, opcodes.PARAMETER))
 
@@ -152,7 +152,7 @@ def _constant_value(node: Node) -> int | None:
 
 def slice_bounds(node: Node) -> tuple[SliceDimension, ...]:
     """Start, limit, and stride of each dimension of a slice."""
-    from hlo_cli.ir.attributes.window import Slice
+    from hlo_cli.ir.attributes.value_types import Slice
 
     sliced = node.instruction.value_of("slice", Slice)
     return () if sliced is None else sliced.dimensions

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from hlo_cli.ir.attributes.annotations import BackendConfig, Json
+from hlo_cli.ir.attributes.metadata import BackendConfig, Json
 from hlo_cli.ir.instruction import Instruction
 
 _NESTED: Final = "fusion_backend_config"

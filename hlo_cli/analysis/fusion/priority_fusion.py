@@ -14,7 +14,7 @@ from typing import Final
 
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.compiler_files.fusion_process import FusedStep, FusionProcess, IneligibleStep, PriorityStep
+from hlo_cli.ir.compiler_messages import FusedStep, FusionProcess, IneligibleStep, PriorityStep
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 

@@ -14,7 +14,7 @@ from hlo_cli.analysis.gpu_fusion.durations import f32
 from hlo_cli.analysis.gpu_fusion.shapes import arrays_of, bytes_of, elements_of, first_array, sizes_of, type_of
 from hlo_cli.analysis.hardware.gpu_op_cycles import DEFAULT_CYCLES, op_cycles
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.attributes.window import WindowDimension
+from hlo_cli.ir.attributes.value_types import WindowDimension
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.operations import ELEMENTWISE
 from hlo_cli.ir.shape import ArrayShape, TupleShape

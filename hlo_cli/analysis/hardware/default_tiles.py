@@ -9,8 +9,7 @@ from dataclasses import replace
 from typing import Final
 
 from hlo_cli.analysis.hardware.chips import USUAL_TPU, has_large_tiles
-from hlo_cli.ir.layout import Layout, Tile
-from hlo_cli.ir.primitive import PrimitiveType
+from hlo_cli.ir.layout import Layout, PrimitiveType, Tile
 from hlo_cli.ir.shape import ArrayShape
 
 LANES: Final = 128
@@ -40,7 +39,7 @@ def default_layout(
 def width_of(element_type: PrimitiveType) -> int:
     """Returns the bits that an element occupies when packed, a power of two; pred and 6-bit types take a byte.
 
-    >>> from hlo_cli.ir.primitive import PRIMITIVE_TYPES
+    >>> from hlo_cli.ir.layout import PRIMITIVE_TYPES
     >>> [width_of(PRIMITIVE_TYPES[name]) for name in ("pred", "s2", "f6e2m3fn", "c64")]
     [8, 2, 8, 64]
     """

@@ -23,7 +23,7 @@ from hlo_cli.analysis.hardware.chip_specs import ChipSpec
 from hlo_cli.analysis.hardware.estimate import NO_TIME, Estimate, EstimateSource, longest, total
 from hlo_cli.analysis.hardware.time_model import KERNEL_BAND, KERNEL_SLOWDOWN, LAUNCH_SECONDS, TPU_BAND
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.attributes.dimension_numbers import ConvolutionDimensionNumbers
+from hlo_cli.ir.attributes.value_types import ConvolutionDimensionNumbers
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.operations import ANNOTATIONS
 from hlo_cli.ir.shape import ArrayShape

@@ -24,8 +24,8 @@ from hlo_cli.analysis.layout.index_functions import (
     values,
 )
 from hlo_cli.analysis.layout.indices import addressable, out_of_range
+from hlo_cli.ir.layout import Tiling, unravel
 from hlo_cli.ir.shape import ArrayShape, Shape
-from hlo_cli.ir.tiling import Tiling, unravel
 from hlo_cli.source import HloError
 
 INT64 = np.dtype(np.int64)

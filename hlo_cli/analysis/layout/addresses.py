@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, overload
 
 from hlo_cli.analysis.layout.indices import OneIndex, addressable, checked_index, checked_position
 from hlo_cli.dataclass import dataclass
+from hlo_cli.ir.layout import Bounds, Index, Split, ravel, unravel
 from hlo_cli.ir.shape import ArrayShape, Shape
-from hlo_cli.ir.tiling import Bounds, Index, Split, ravel, unravel
 from hlo_cli.source import HloError
 
 if TYPE_CHECKING:

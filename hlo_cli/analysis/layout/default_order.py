@@ -24,8 +24,7 @@ from hlo_cli.analysis.hardware.default_tiles import (
 )
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.layout import Layout
-from hlo_cli.ir.shape import ArrayShape
-from hlo_cli.ir.shape_text import UNBOUNDED
+from hlo_cli.ir.shape import UNBOUNDED, ArrayShape
 
 Order = tuple[int, ...]
 

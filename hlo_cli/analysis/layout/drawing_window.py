@@ -1,6 +1,6 @@
 """Part of an array that a drawing shows: a plane, some of its rows and columns, and the linear index of each cell.
 
-Each cell is computed on its own with `hlo_cli.ir.tiling`, without the whole array. The selection follows the figures of
+Each cell is computed on its own with `hlo_cli.ir.layout`, without the whole array. The selection follows the figures of
 XLA's docs/tiled_layout.md: corners of the first tile, the next tile, the last elements, and padding.
 """
 
@@ -12,9 +12,8 @@ from typing import Literal
 
 from hlo_cli.analysis.layout.steps import physical_dimensions
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.layout import COMBINE, Tile, split_sizes
+from hlo_cli.ir.layout import COMBINE, Index, Split, Tile, Tiling, split_sizes
 from hlo_cli.ir.shape import ArrayShape
-from hlo_cli.ir.tiling import Index, Split, Tiling
 
 Joint = Literal["none", "part", "tile", "gap"]
 """Separator between two neighboring positions: none, an edge of an inner tile, a tile edge, or omitted positions."""

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.tiling import Combine, Extend, Permute, Split, Tiling
+from hlo_cli.ir.layout import Combine, Extend, Permute, Split, Tiling
 
 IntArray: TypeAlias = "np.ndarray[Any, np.dtype[np.integer[Any]]]"
 

@@ -10,8 +10,8 @@ import numpy as np
 from hlo_cli.analysis.layout.address_map import BLOCK, AddressLookup, address_blocks
 from hlo_cli.analysis.layout.index_functions import IntArray
 from hlo_cli.analysis.layout.inverse_map import PADDING, elements_at
+from hlo_cli.ir.layout import unravel
 from hlo_cli.ir.shape import ArrayShape
-from hlo_cli.ir.tiling import unravel
 
 
 def linear_indices_of(shape: ArrayShape, selections: Sequence[tuple[range, ...]]) -> Iterator[IntArray]:

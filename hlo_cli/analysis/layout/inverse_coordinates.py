@@ -12,8 +12,8 @@ from math import prod
 from typing import TypeAlias
 
 from hlo_cli.dataclass import dataclass
+from hlo_cli.ir.layout import Combine, Extend, Permute, Split, Tiling
 from hlo_cli.ir.shape import ArrayShape
-from hlo_cli.ir.tiling import Combine, Extend, Permute, Split, Tiling
 
 Digit: TypeAlias = tuple[int, int, int]
 """Physical dimension: its stride in positions, its size, and its stride in the row-major order of elements."""

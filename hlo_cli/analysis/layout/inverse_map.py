@@ -16,8 +16,8 @@ from hlo_cli.analysis.layout.address_map import BLOCK, INT64, allocate_output, c
 from hlo_cli.analysis.layout.index_functions import IntArray, all_sums, broadcast_add
 from hlo_cli.analysis.layout.indices import addressable
 from hlo_cli.analysis.layout.inverse_coordinates import Coordinate, coordinates_of, element_steps
+from hlo_cli.ir.layout import Tiling, ravel, unravel
 from hlo_cli.ir.shape import ArrayShape, Shape
-from hlo_cli.ir.tiling import Tiling, ravel, unravel
 from hlo_cli.source import HloError
 
 PADDING = -1

@@ -10,8 +10,8 @@ from hlo_cli.analysis.layout.address_map import AddressLookup
 from hlo_cli.analysis.layout.index_functions import IntArray
 from hlo_cli.analysis.layout.inverse_map import inverse_blocks
 from hlo_cli.dataclass import dataclass
+from hlo_cli.ir.layout import ravel, unravel
 from hlo_cli.ir.shape import ArrayShape
-from hlo_cli.ir.tiling import ravel, unravel
 from hlo_cli.source import HloError
 
 

@@ -11,8 +11,8 @@ from math import prod
 from typing import Literal
 
 from hlo_cli.dataclass import dataclass
+from hlo_cli.ir.layout import Bounds, Combine, Extend, Permute, Split
 from hlo_cli.ir.shape import ArrayShape
-from hlo_cli.ir.tiling import Bounds, Combine, Extend, Permute, Split
 
 StepKind = Literal["slice", "reshape", "transpose", "pad"]
 

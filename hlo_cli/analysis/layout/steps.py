@@ -1,6 +1,6 @@
 """Explains a layout step by step: each padding, reshape, and transpose with the sizes after it.
 
-The steps are those of `hlo_cli.ir.tiling`.
+The steps are those of `hlo_cli.ir.layout`.
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ from math import prod
 from typing import Literal
 
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.layout import Layout
+from hlo_cli.ir.layout import Bounds, Combine, Extend, Layout, Permute, Split, tiling_of
 from hlo_cli.ir.shape import ArrayShape
-from hlo_cli.ir.tiling import Bounds, Combine, Extend, Permute, Split, tiling_of
 
 Kind = Literal["array", "split", "order", "extend", "combine", "pad", "tile", "align", "metadata"]
 

@@ -12,9 +12,8 @@ import numpy as np
 
 from hlo_cli.analysis.layout.address_map import address_map
 from hlo_cli.analysis.layout.inverse_map import PADDING, inverse_map
-from hlo_cli.ir.layout import COMBINE, Layout
+from hlo_cli.ir.layout import COMBINE, Bounds, Layout
 from hlo_cli.ir.shape import ArrayShape
-from hlo_cli.ir.tiling import Bounds
 
 
 def verify_index_map(shape: ArrayShape) -> bool:

@@ -11,12 +11,11 @@ from typing import Final, Literal, get_args
 
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.attribute_traits import NAMING_ATTRIBUTES
-from hlo_cli.ir.attributes.annotations import Json
-from hlo_cli.ir.attributes.metadata import Metadata
-from hlo_cli.ir.index_text import index_suffix, index_text
+from hlo_cli.ir.attributes.metadata import Json, Metadata
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.notation import index_suffix, index_text
+from hlo_cli.ir.operations import NAMING_ATTRIBUTES
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Leaf, Shape
 
 Kind = Literal[

@@ -10,8 +10,8 @@ import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from hlo_cli.ir.attribute_traits import NAMING_ATTRIBUTES, attributes_with
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.operations import NAMING_ATTRIBUTES, attributes_with
 
 _CONTROL: Final = "control-predecessors"
 

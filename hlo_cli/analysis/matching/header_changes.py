@@ -12,7 +12,7 @@ from typing import Final
 from hlo_cli.analysis.matching.changes import Change
 from hlo_cli.analysis.matching.pairs import NONE, Pairs
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.attributes.aliasing import Alias, BufferDonor
+from hlo_cli.ir.attributes.value_types import Alias, BufferDonor
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import Shape, TupleShape
 

@@ -14,7 +14,7 @@ from hlo_cli.analysis.hardware.chips import USUAL_TPU, tpu_generations
 from hlo_cli.analysis.memory.memory_analysis import memory_analysis, timeline_of
 from hlo_cli.analysis.memory.memory_model import Allocation, Kind, LiveValue, MemoryAnalysis, MemorySpaceUsage
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.compiler_files.buffers import BufferAllocation, BufferAssignment
+from hlo_cli.ir.buffer_assignment import BufferAllocation, BufferAssignment
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ShapeIndex, TupleShape, subshape

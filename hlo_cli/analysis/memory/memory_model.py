@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Literal
 
 from hlo_cli.dataclass import dataclass
 from hlo_cli.displayed import Tabular
-from hlo_cli.ir.index_text import index_suffix
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.notation import index_suffix
 from hlo_cli.ir.shape import Shape, ShapeIndex
 
 if TYPE_CHECKING:  # types only: the result is usable without numpy

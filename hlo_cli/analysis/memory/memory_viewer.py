@@ -13,7 +13,7 @@ from typing import Final
 
 from hlo_cli.analysis.hardware.buffer_sizes import logical_bytes
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.compiler_files.buffers import (
+from hlo_cli.ir.buffer_assignment import (
     BufferAllocation,
     BufferAssignment,
     HeapEvent,
@@ -56,7 +56,7 @@ def viewer_peaks(assignment: BufferAssignment) -> tuple[ViewerPeak, ...]:
 
     A memory space whose trace contradicts itself has none, as in XProf.
 
-    >>> from hlo_cli.ir.compiler_files.buffers import AssignedBuffer, BufferPlace
+    >>> from hlo_cli.ir.buffer_assignment import AssignedBuffer, BufferPlace
     >>> buffers = tuple(LogicalBuffer(n, 8, 0, BufferPlace(None)) for n in range(3))
     >>> given = BufferAllocation(0, 8, 0, (AssignedBuffer(0, 0, 8),), parameter_number=0)
     >>> heap = BufferAllocation(1, 16, 0, tuple(AssignedBuffer(n, 0, 8) for n in (1, 2)))

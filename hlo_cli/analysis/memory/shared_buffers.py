@@ -9,7 +9,7 @@ from typing import Final
 
 from hlo_cli.analysis.memory.order_independent import OrderIndependentFacts
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.attributes.aliasing import OutputOperandAlias
+from hlo_cli.ir.attributes.value_types import OutputOperandAlias
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape, BufferShape
 

@@ -17,9 +17,9 @@ from hlo_cli.analysis.origin.scopes import generalize, scope_of
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.metadata import SourceLocation
-from hlo_cli.ir.index_text import index_suffix
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.notation import index_suffix
 from hlo_cli.ir.shape import ShapeIndex, subshape
 
 By = Literal["source", "scope", "argument", "pass"]

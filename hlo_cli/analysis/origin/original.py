@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hlo_cli.ir.attributes.origin import OriginalArray, OriginalTuple, OriginalValue
+from hlo_cli.ir.attributes.metadata import OriginalArray, OriginalTuple, OriginalValue
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ShapeIndex
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Literal, TypeAlias
 
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.compiler_files.kernel_window import KernelWindow
-from hlo_cli.ir.compiler_files.out_of_memory import ChunkGroup, OomAllocation
 from hlo_cli.ir.layout import Layout
+from hlo_cli.ir.out_of_memory import ChunkGroup, KernelWindow, OomAllocation
 from hlo_cli.ir.shape import ArrayShape
 
 

@@ -10,9 +10,9 @@ from hlo_cli.analysis.memory.memory_model import LiveValue, MemoryAnalysis, Memo
 from hlo_cli.analysis.out_of_memory.instructions import candidate_instructions
 from hlo_cli.analysis.out_of_memory.range_values import RangeValues
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.compiler_files.out_of_memory import OomAllocation, OomKind, OutOfMemory
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.memory_space import TpuMemorySpace
+from hlo_cli.ir.out_of_memory import OomAllocation, OomKind, OutOfMemory
 from hlo_cli.ir.shape import ArrayShape, Shape, subshape
 
 _TOLERANCE: Final = 0.02

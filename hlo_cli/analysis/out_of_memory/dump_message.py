@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hlo_cli.analysis.memory.memory_model import LiveValue, MemorySpaceUsage
-from hlo_cli.ir.compiler_files.out_of_memory import MemoryPart, OomAllocation, OutOfMemory
+from hlo_cli.ir.out_of_memory import MemoryPart, OomAllocation, OutOfMemory
 
 
 def completed(message: OutOfMemory, space: MemorySpaceUsage | None) -> OutOfMemory:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from hlo_cli.ir.compiler_files.out_of_memory import OomAllocation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.out_of_memory import OomAllocation
 from hlo_cli.ir.shape import ArrayShape, Shape
 
 

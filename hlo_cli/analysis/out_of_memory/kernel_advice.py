@@ -10,9 +10,8 @@ from hlo_cli.analysis.hardware.chips import known_chips
 from hlo_cli.analysis.hardware.default_tiles import LANES, SUBLANES, WORD_BITS
 from hlo_cli.analysis.out_of_memory.advice import FewerElements, RaiseScopedLimit, Shrink, SingleBuffer, SmallerBlock
 from hlo_cli.analysis.out_of_memory.program_advice import SCRATCH
-from hlo_cli.ir.compiler_files.kernel_window import KernelWindow
-from hlo_cli.ir.compiler_files.out_of_memory import OomAllocation, OutOfMemory
 from hlo_cli.ir.memory_space import TpuMemorySpace
+from hlo_cli.ir.out_of_memory import KernelWindow, OomAllocation, OutOfMemory
 from hlo_cli.ir.shape import ArrayShape
 
 _MIB: Final = 1 << 20

@@ -10,9 +10,9 @@ from typing import Final
 from hlo_cli.analysis.layout.default_order import best_order
 from hlo_cli.analysis.out_of_memory.advice import Donate, Narrow, Recompute, Reorder, Shard, Shrink
 from hlo_cli.analysis.out_of_memory.range_advice import is_shared
-from hlo_cli.ir.compiler_files.out_of_memory import OomAllocation, OutOfMemory
+from hlo_cli.ir.layout import PRIMITIVE_TYPES
 from hlo_cli.ir.opcodes import PARAMETER
-from hlo_cli.ir.primitive import PRIMITIVE_TYPES
+from hlo_cli.ir.out_of_memory import OomAllocation, OutOfMemory
 from hlo_cli.ir.shape import ArrayShape
 
 _MIN_SAVING: Final = 0.05

@@ -8,7 +8,7 @@ from typing import Final
 
 from hlo_cli.analysis.layout.default_order import best_order
 from hlo_cli.analysis.out_of_memory.advice import Shard, ShardValues, ShrinkRange
-from hlo_cli.ir.compiler_files.out_of_memory import OomAllocation, OutOfMemory
+from hlo_cli.ir.out_of_memory import OomAllocation, OutOfMemory
 from hlo_cli.ir.shape import ArrayShape
 
 _MIN_SHARE: Final = 0.05

@@ -15,7 +15,7 @@ from typing import Final
 from hlo_cli.analysis.hardware.chips import USUAL_TPU
 from hlo_cli.analysis.hardware.default_tiles import default_layout
 from hlo_cli.analysis.layout.default_order import Order, default_order
-from hlo_cli.ir.compiler_files.out_of_memory import OomAllocation, OutOfMemory
+from hlo_cli.ir.out_of_memory import OomAllocation, OutOfMemory
 from hlo_cli.ir.shape import ArrayShape, Shape
 
 _MAX_PERMUTED_RANK: Final = 8
@@ -34,7 +34,7 @@ def with_range_shapes(message: OutOfMemory, *, generation: str = USUAL_TPU) -> O
 
     A range whose size no shape explains has the shape that comes closest and no known padding.
 
-    >>> from hlo_cli.ir.compiler_files.usage_report import MemoryRange
+    >>> from hlo_cli.ir.out_of_memory import MemoryRange
     >>> from hlo_cli.source import Span
     >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> row = OomAllocation(1 << 20, range=MemoryRange("default", 1, 0, 1, ((1, parse_shape("f32[2048,70]")),)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hlo_cli.analysis.memory.memory_model import LiveValue, MemorySpaceUsage
 from hlo_cli.analysis.out_of_memory.range_shapes import is_shown_as
-from hlo_cli.ir.compiler_files.out_of_memory import OomAllocation
+from hlo_cli.ir.out_of_memory import OomAllocation
 from hlo_cli.ir.shape import ArrayShape, Shape
 
 Key = tuple[str, tuple[int, ...]] | str

@@ -26,8 +26,7 @@ from hlo_cli.analysis.out_of_memory.runtime_advice import (
     other_advice,
     shared_memory_advice,
 )
-from hlo_cli.ir.compiler_files.kernel_window import KernelWindow
-from hlo_cli.ir.compiler_files.out_of_memory import OomKind, OutOfMemory
+from hlo_cli.ir.out_of_memory import KernelWindow, OomKind, OutOfMemory
 
 _MOST: Final = 4
 """Number of pieces of advice, without the one on dumps."""

@@ -14,7 +14,7 @@ from hlo_cli.analysis.out_of_memory.advice import (
     RaiseHostLimit,
     Shrink,
 )
-from hlo_cli.ir.compiler_files.out_of_memory import OomKind, OutOfMemory
+from hlo_cli.ir.out_of_memory import OomKind, OutOfMemory
 
 _SETTERS: Final[dict[OomKind, Literal["group", "container", "job", "node"]]] = {
     "kubernetes": "container",
@@ -30,7 +30,7 @@ _SMALL_PROGRAM: Final = 1 << 30
 def free_bytes(message: OutOfMemory) -> int | None:
     """The memory that was free, in pieces or not; None if the message does not have it.
 
-    >>> from hlo_cli.ir.compiler_files.out_of_memory import AllocatorStats
+    >>> from hlo_cli.ir.out_of_memory import AllocatorStats
     >>> from hlo_cli.source import Span
     >>> free_bytes(OutOfMemory("run", Span(0, 0), allocator=AllocatorStats(limit_bytes=8, in_use_bytes=5)))
     3

@@ -21,7 +21,7 @@ from hlo_cli.analysis.peak_advice.interface import Argument, Result, arguments_o
 from hlo_cli.analysis.peak_advice.scenario import MemoryScenarios
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.attributes.aliasing import Alias
+from hlo_cli.ir.attributes.value_types import Alias
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.memory_space import MemorySpace
 from hlo_cli.ir.shape import ArrayShape, ShapeIndex

@@ -20,9 +20,9 @@ from hlo_cli.analysis.memory.operand_sharing import OperandSharing
 from hlo_cli.analysis.memory.order_independent import OrderIndependentFacts
 from hlo_cli.analysis.memory.slot_occupancy import timeline
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.attributes.aliasing import Alias
+from hlo_cli.ir.attributes.value_types import Alias
 from hlo_cli.ir.garbage import no_garbage_collection
-from hlo_cli.ir.instruction_text import Attribute
+from hlo_cli.ir.instruction import Attribute
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import Shape
 

@@ -10,8 +10,8 @@ from hlo_cli.analysis.dataflow.computation_contexts import CONTROL_FLOW
 from hlo_cli.analysis.matching.content import content_of
 from hlo_cli.analysis.matching.row_costs import ESTIMATES
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.attribute_traits import NAMING_ATTRIBUTES, attributes_with
 from hlo_cli.ir.instruction import Computation, Instruction
+from hlo_cli.ir.operations import NAMING_ATTRIBUTES, attributes_with
 from hlo_cli.ir.shape import ArrayShape, Shape
 
 _CONFIG: Final = "backend_config"

@@ -22,10 +22,21 @@ from hlo_cli.analysis.query.term_units import check_units_of
 from hlo_cli.analysis.query.unmatched import unmatched_conditions
 from hlo_cli.analysis.query.where import predicate
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.assertion import Expectation, Limit, Quantity, Term, quantities_in
+from hlo_cli.ir.expressions import (
+    Both,
+    Call,
+    Comparison,
+    Expectation,
+    Flag,
+    Limit,
+    Number,
+    Quantity,
+    Term,
+    Where,
+    quantities_in,
+)
 from hlo_cli.ir.instruction import Computation
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.where import Both, Call, Comparison, Flag, Number, Where
 from hlo_cli.source import HloError, Source
 
 _TRUE_FOR_EMPTY: Final = ("<", "<=", "!=")

@@ -13,7 +13,7 @@ from hlo_cli.analysis.partly_known import NOT_KNOWN, AtLeast
 from hlo_cli.analysis.query.fields import Fields, FieldValue
 from hlo_cli.analysis.query.units import Unit, combined, common, unit_of_kind, unit_of_number
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.where import Arithmetic, ArithmeticOperator, Field, Number, Operand, Relation, Where
+from hlo_cli.ir.expressions import Arithmetic, ArithmeticOperator, Field, Number, Operand, Relation, Where
 from hlo_cli.source import HloError, Span
 
 T = TypeVar("T")

@@ -8,7 +8,7 @@ from typing import Final, Generic, Literal, TypeAlias, TypeVar
 
 from hlo_cli.analysis.partly_known import AtLeast
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.where import Call, Comparison, Field, Where
+from hlo_cli.ir.expressions import Call, Comparison, Field, Where
 from hlo_cli.source import did_you_mean, nearest
 
 T = TypeVar("T")

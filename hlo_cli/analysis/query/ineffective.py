@@ -19,24 +19,29 @@ from hlo_cli.analysis.query.intervals import NOT_NEGATIVE, UNBOUNDED, Interval, 
 from hlo_cli.analysis.query.program_stage import program_stage
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.assertion import Calculation, Expectation, Golden, Quantity, Term, quantities_in
-from hlo_cli.ir.memory_space import memory_space
-from hlo_cli.ir.module import Module
-from hlo_cli.ir.where import (
+from hlo_cli.ir.expressions import (
     Arithmetic,
     Both,
+    Calculation,
     Comparison,
     Condition,
     Either,
+    Expectation,
     Field,
     Flag,
+    Golden,
     Not,
     Number,
     Operand,
+    Quantity,
     Relation,
+    Term,
     Text,
     Where,
+    quantities_in,
 )
+from hlo_cli.ir.memory_space import memory_space
+from hlo_cli.ir.module import Module
 from hlo_cli.source import Span
 
 T = TypeVar("T")

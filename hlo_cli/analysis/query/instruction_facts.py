@@ -10,10 +10,10 @@ from hlo_cli.analysis.dataflow.users import Users, reached, users_of
 from hlo_cli.analysis.partly_known import AtLeast
 from hlo_cli.analysis.query.fields import FieldValue, Kind, Predicate
 from hlo_cli.analysis.query.patterns import call_matcher, is_exact
+from hlo_cli.ir.expressions import Call, Where
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.quoting import unquote
-from hlo_cli.ir.where import Call, Where
+from hlo_cli.ir.notation import unquote
 from hlo_cli.source import did_you_mean, nearest
 
 ReadFact = Callable[[Instruction], FieldValue]

@@ -6,7 +6,7 @@ from itertools import product
 from math import inf, isinf, isnan
 from typing import Final
 
-from hlo_cli.ir.where import ArithmeticOperator
+from hlo_cli.ir.expressions import ArithmeticOperator
 
 Interval = tuple[float, float]
 UNBOUNDED: Final[Interval] = (-inf, inf)

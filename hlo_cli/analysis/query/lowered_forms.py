@@ -14,10 +14,10 @@ from hlo_cli.analysis.query.patterns import matcher
 from hlo_cli.analysis.query.where_opcodes import comparisons_in
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
+from hlo_cli.ir.expressions import Comparison, Text, Where
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import MATMULS
-from hlo_cli.ir.where import Comparison, Text, Where
 
 _LIBRARY_TARGETS: Final = {
     opcodes.DOT: LIBRARY_DOTS,

@@ -25,11 +25,20 @@ from hlo_cli.analysis.query.term_units import unit_of_term
 from hlo_cli.analysis.query.units import BYTES, COUNT, Unit, unit_of_number
 from hlo_cli.analysis.query.where import predicate
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.assertion import Calculation, Golden, Quantity, Term
+from hlo_cli.ir.expressions import (
+    Arithmetic,
+    ArithmeticOperator,
+    Calculation,
+    Field,
+    Golden,
+    Number,
+    Operand,
+    Quantity,
+    Term,
+)
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.memory_space import space_number
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.where import Arithmetic, ArithmeticOperator, Field, Number, Operand
 
 
 class SkippedError(Exception):

@@ -17,7 +17,7 @@ from typing import Final, TypeAlias
 from warnings import catch_warnings, simplefilter
 
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.where import Call, Text, Where
+from hlo_cli.ir.expressions import Call, Text, Where
 from hlo_cli.source import Span
 
 Matcher = Callable[[str], bool]

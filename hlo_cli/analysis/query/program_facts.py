@@ -19,14 +19,13 @@ from hlo_cli.analysis.query.fields import FieldValue, Kind, Predicate
 from hlo_cli.analysis.query.instruction_facts import Function, ReadFact
 from hlo_cli.analysis.query.patterns import call_matcher, is_exact
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.attributes.dimension_numbers import ConvolutionDimensionNumbers
-from hlo_cli.ir.attributes.window import Window
+from hlo_cli.ir.attributes.value_types import ConvolutionDimensionNumbers, Window
+from hlo_cli.ir.expressions import Call, Where
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.memory_space import MemorySpace
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import COLLECTIVES, HOST_FEEDS
 from hlo_cli.ir.shape import ArrayShape, Shape
-from hlo_cli.ir.where import Call, Where
 from hlo_cli.source import did_you_mean, nearest
 
 if TYPE_CHECKING:

@@ -8,8 +8,17 @@ from hlo_cli.analysis.query.computed import computed
 from hlo_cli.analysis.query.fields import Fields
 from hlo_cli.analysis.query.units import BYTES, COUNT, Unit, combined, common, unit_of_number
 from hlo_cli.analysis.query.where import predicate
-from hlo_cli.ir.assertion import Calculation, Expectation, Golden, Quantity, Term, quantities_in
-from hlo_cli.ir.where import ArithmeticOperator, Number, Where
+from hlo_cli.ir.expressions import (
+    ArithmeticOperator,
+    Calculation,
+    Expectation,
+    Golden,
+    Number,
+    Quantity,
+    Term,
+    Where,
+    quantities_in,
+)
 from hlo_cli.source import HloError, Span
 
 T = TypeVar("T")

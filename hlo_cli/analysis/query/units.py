@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, Literal
 
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.where import ArithmeticOperator, Number
+from hlo_cli.ir.expressions import ArithmeticOperator, Number
 
 NumberKind = Literal["count", "bytes", "share"]
 

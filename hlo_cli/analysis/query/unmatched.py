@@ -12,8 +12,7 @@ from typing import Final
 from hlo_cli.analysis.query.logical_operations import LogicalOperation
 from hlo_cli.analysis.query.measurements import Measurer
 from hlo_cli.analysis.query.where import predicate
-from hlo_cli.ir.assertion import Expectation, quantities_in
-from hlo_cli.ir.where import Both, Call, Comparison, Condition, Where
+from hlo_cli.ir.expressions import Both, Call, Comparison, Condition, Expectation, Where, quantities_in
 
 _OF_PROGRAM: Final = ("op_name", "op_type", "source")
 """Fields of the user's program."""

@@ -14,7 +14,20 @@ from hlo_cli.analysis.partly_known import ORDERS, AtLeast, both, compared, eithe
 from hlo_cli.analysis.query.computed import check_units, computed
 from hlo_cli.analysis.query.fields import NUMBERS, Fields, FieldValue, Kind, Predicate, Reader
 from hlo_cli.analysis.query.patterns import matcher
-from hlo_cli.ir.where import Both, Call, Comparison, Condition, Either, Field, Flag, Not, Number, Relation, Text, Where
+from hlo_cli.ir.expressions import (
+    Both,
+    Call,
+    Comparison,
+    Condition,
+    Either,
+    Field,
+    Flag,
+    Not,
+    Number,
+    Relation,
+    Text,
+    Where,
+)
 from hlo_cli.source import HloError
 
 T = TypeVar("T")

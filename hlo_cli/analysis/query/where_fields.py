@@ -17,11 +17,11 @@ from hlo_cli.analysis.query.program_facts import ProgramFacts
 from hlo_cli.analysis.query.sharding_facts import ShardingFacts
 from hlo_cli.analysis.query.where_opcodes import opcode_check, opcodes_of
 from hlo_cli.analysis.query.where_shapes import dimension_reader, of_shape, result_shape, shape_fields
+from hlo_cli.ir.expressions import Call, Where
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.memory_space import space_name
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape, Shape
-from hlo_cli.ir.where import Call, Where
 
 T = TypeVar("T")
 NAME_LISTS: Final = ("operands", "users", "called_computations")

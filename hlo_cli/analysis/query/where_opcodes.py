@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Collection, Iterator
 from typing import Final
 
+from hlo_cli.ir.expressions import Both, Comparison, Condition, Either, Not, Text, Where
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import OPCODE_ARITY, is_known
-from hlo_cli.ir.where import Both, Comparison, Condition, Either, Not, Text, Where
 from hlo_cli.source import did_you_mean, nearest
 
 EXACT: Final = ("==", "!=", "in", "not in")

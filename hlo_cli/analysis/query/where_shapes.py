@@ -9,11 +9,11 @@ from typing import Final, TypeVar
 from hlo_cli.analysis.cost.matmuls import is_matmul
 from hlo_cli.analysis.query.fields import FieldValue, Kind, Reader
 from hlo_cli.analysis.query.where_opcodes import EXACT
-from hlo_cli.ir.index_text import index_text
+from hlo_cli.ir.expressions import Comparison, Text, Where
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.notation import index_text
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
 from hlo_cli.ir.type_names import foreign_type, in_xla_types, xla_type
-from hlo_cli.ir.where import Comparison, Text, Where
 from hlo_cli.source import did_you_mean
 
 T = TypeVar("T")

@@ -15,7 +15,7 @@ from hlo_cli.analysis.resharding.detour_candidates import Candidate, Grid, candi
 from hlo_cli.analysis.resharding.reshard import Resharding, reshard
 from hlo_cli.analysis.sharding.placement import Placement
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.attributes.mesh import Mesh
+from hlo_cli.ir.attributes.sharding import Mesh
 
 MAX_CANDIDATES: Final = 20_000
 """The number of shardings that are compared; fewer on more than 256 devices."""

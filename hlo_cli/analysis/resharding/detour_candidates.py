@@ -15,7 +15,7 @@ from hlo_cli.analysis.resharding.tile_arrays import REPLICATED, dimensions_of, t
 from hlo_cli.analysis.sharding.division import prime_factors
 from hlo_cli.analysis.sharding.normal_text import iota_of
 from hlo_cli.analysis.sharding.placement import Placement
-from hlo_cli.ir.attributes.mesh import Mesh, permuted
+from hlo_cli.ir.attributes.sharding import Mesh, permuted
 
 Candidate = tuple[tuple[int, ...], ...]
 """The prime parts along which each dimension is divided, major first; the other parts hold copies."""

@@ -13,7 +13,7 @@ from hlo_cli.analysis.resharding.tile_arrays import tiled
 from hlo_cli.analysis.sharding.division import prime_factors
 from hlo_cli.analysis.sharding.placement import Placement
 from hlo_cli.analysis.sharding.spec import has_parts, partition_spec
-from hlo_cli.ir.attributes.mesh import IotaTransform, Mesh, MeshAxis, permuted
+from hlo_cli.ir.attributes.sharding import IotaTransform, Mesh, MeshAxis, permuted
 
 _MOST: Final = 2_000
 """The number of shardings without a collective that are compared."""

@@ -25,8 +25,7 @@ from hlo_cli.analysis.sharding.wire_bytes import wire_bytes
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.sharding import AnySharding, ShardingType, TupleSharding
-from hlo_cli.ir.shape import ArrayShape, Shape
-from hlo_cli.ir.shape_text import UNBOUNDED
+from hlo_cli.ir.shape import UNBOUNDED, ArrayShape, Shape
 from hlo_cli.source import HloError
 
 VERSION: Final = "jaxlib 0.10.2"

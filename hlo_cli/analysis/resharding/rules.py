@@ -11,7 +11,7 @@ from math import prod
 
 from hlo_cli.analysis.resharding.tile_arrays import dimensions_of, split_dimension, tiled
 from hlo_cli.analysis.sharding.placement import Placement
-from hlo_cli.ir.attributes.mesh import permuted
+from hlo_cli.ir.attributes.sharding import permuted
 
 Pairs = tuple[tuple[int, int], ...]
 

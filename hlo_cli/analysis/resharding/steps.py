@@ -14,7 +14,7 @@ from hlo_cli.analysis.resharding.padding import Exchange, pad_dimension
 from hlo_cli.analysis.resharding.tile_arrays import REPLICATED, dimensions_of, move_cuts
 from hlo_cli.analysis.sharding.placement import Placement
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.attributes.mesh import permuted
+from hlo_cli.ir.attributes.sharding import permuted
 
 DeviceGroups = tuple[tuple[int, ...], ...]
 

@@ -10,8 +10,7 @@ from math import prod
 from typing import NamedTuple
 
 from hlo_cli.analysis.sharding.placement import Placement, Subgroup
-from hlo_cli.ir.attributes.mesh import permuted
-from hlo_cli.ir.attributes.sharding import ShardingType
+from hlo_cli.ir.attributes.sharding import ShardingType, permuted
 
 REPLICATED = Placement(ShardingType.REPLICATED)
 """Every device holds the whole array."""

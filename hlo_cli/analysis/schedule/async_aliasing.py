@@ -12,11 +12,10 @@ from hlo_cli.analysis.problem import Problem
 from hlo_cli.analysis.schedule.async_diagnostics import AsyncContext
 from hlo_cli.analysis.schedule.async_pairs import AsyncPair, is_end
 from hlo_cli.analysis.schedule.async_shapes import parts_of
-from hlo_cli.ir.attributes.aliasing import OutputOperandAlias
-from hlo_cli.ir.comparison import compatible
+from hlo_cli.ir.attributes.value_types import OutputOperandAlias
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.operations import ASYNCHRONOUS, taking
-from hlo_cli.ir.shape import Shape, TupleShape, subshape
+from hlo_cli.ir.shape import Shape, TupleShape, compatible, subshape
 
 ALIASING_THEMSELVES: Final = taking("output_to_operand_aliasing") - ASYNCHRONOUS
 """Sugared operations that may overwrite operands themselves: the index is one in their result."""

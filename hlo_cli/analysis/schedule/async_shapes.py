@@ -16,10 +16,9 @@ from hlo_cli.analysis.shapes.asynchronous import is_prefix, output_buffers
 from hlo_cli.analysis.shapes.comparison import shape_difference
 from hlo_cli.analysis.shapes.operands import sizes_of
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.comparison import compatible
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.operations import NATIVE_DONES
-from hlo_cli.ir.shape import Shape, TupleShape, subshape
+from hlo_cli.ir.shape import Shape, TupleShape, compatible, subshape
 from hlo_cli.source import HloError
 
 _UNBOUND: Final = TupleShape(())

@@ -10,7 +10,7 @@ from typing import Final
 
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.attributes.aliasing import OutputOperandAlias
+from hlo_cli.ir.attributes.value_types import OutputOperandAlias
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.operations import ANNOTATIONS
 from hlo_cli.ir.shape import ShapeIndex

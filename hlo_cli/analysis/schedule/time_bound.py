@@ -15,7 +15,7 @@ from hlo_cli.analysis.cost.roofline import matmuls_within
 from hlo_cli.analysis.dataflow.executions import NO_EXECUTIONS, executions_of
 from hlo_cli.analysis.hardware.chip_specs import ChipSpec
 from hlo_cli.analysis.schedule.async_overlap import OverlapAnalysis
-from hlo_cli.ir.attributes.dimension_numbers import ConvolutionDimensionNumbers
+from hlo_cli.ir.attributes.value_types import ConvolutionDimensionNumbers
 
 _WINOGRAD: Final = 4
 """Factor by which libraries reduce the multiplications of a convolution with a window: F(4×4, 3×3)."""

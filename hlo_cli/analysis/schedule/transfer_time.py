@@ -23,8 +23,7 @@ from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.memory_space import MemorySpace
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import BLOCK_MOVES, CHANNEL_STARTS, COLLECTIVES, HOST_FEEDS
-from hlo_cli.ir.shape import ArrayShape, Shape
-from hlo_cli.ir.shape_text import UNBOUNDED
+from hlo_cli.ir.shape import UNBOUNDED, ArrayShape, Shape
 from hlo_cli.source import HloError
 
 if TYPE_CHECKING:

@@ -12,9 +12,11 @@ import numpy as np
 
 from hlo_cli.analysis.semantics.number_types import Array
 from hlo_cli.analysis.semantics.values import Computed, Kernel, Rule, Value, array_shape, settled
-from hlo_cli.ir.attributes.accuracy import BlockScalingConfig, SparsityConfig, TensorSparsity
-from hlo_cli.ir.attributes.dimension_numbers import (
+from hlo_cli.ir.attributes.value_types import (
+    BlockScalingConfig,
     DotDimensionNumbers,
+    SparsityConfig,
+    TensorSparsity,
     dot_dimension_numbers,
 )
 from hlo_cli.ir.instruction import Instruction

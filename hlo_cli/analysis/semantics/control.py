@@ -12,7 +12,7 @@ import numpy as np
 from hlo_cli.analysis.semantics.number_types import Array, carrier
 from hlo_cli.analysis.semantics.values import Computed, Kernel, Rule, Taken, Taking, Value, array_of, settled
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.attributes.values import Name
+from hlo_cli.ir.attributes.value_types import Name
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.shape import ArrayShape, TupleShape
 from hlo_cli.source import HloError

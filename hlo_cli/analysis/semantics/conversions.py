@@ -14,7 +14,7 @@ from hlo_cli.analysis.semantics.number_types import Array, Floats, carrier, from
 from hlo_cli.analysis.semantics.values import Computed, Kernel, Rule, array_shape, element_type, operand_array_shape
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.primitive import FLOAT_FORMATS, PRIMITIVE_TYPES, PrimitiveType
+from hlo_cli.ir.layout import FLOAT_FORMATS, PRIMITIVE_TYPES, PrimitiveType
 from hlo_cli.source import HloError
 
 
@@ -23,7 +23,7 @@ def converted(x: Array, source: PrimitiveType, target: PrimitiveType, floats: Fl
 
     Floats become integers toward zero, saturate, and NaN becomes 0; integers keep their low bits; NaN is true.
 
-    >>> from hlo_cli.ir.primitive import PRIMITIVE_TYPES as types
+    >>> from hlo_cli.ir.layout import PRIMITIVE_TYPES as types
     >>> converted(np.float32([np.nan, -1.9, 1e9]), types["f32"], types["s8"], "exact").tolist()
     [0, -1, 127]
     """

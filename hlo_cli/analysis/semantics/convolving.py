@@ -15,8 +15,11 @@ import numpy as np
 from hlo_cli.analysis.semantics.contracting import EXACT_IN_F64, magnitude, of_dense_operands
 from hlo_cli.analysis.semantics.number_types import Array
 from hlo_cli.analysis.semantics.values import Computed, Kernel, Rule, settled
-from hlo_cli.ir.attributes.dimension_numbers import ConvolutionDimensionNumbers, convolution_dimension_numbers
-from hlo_cli.ir.attributes.window import WindowDimension
+from hlo_cli.ir.attributes.value_types import (
+    ConvolutionDimensionNumbers,
+    WindowDimension,
+    convolution_dimension_numbers,
+)
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.source import HloError
 

@@ -26,7 +26,7 @@ from hlo_cli.analysis.semantics.values import (
     is_only_here,
 )
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.attributes.dimension_numbers import (
+from hlo_cli.ir.attributes.value_types import (
     ScatterDimensionNumbers,
     gather_dimension_numbers,
     scatter_dimension_numbers,

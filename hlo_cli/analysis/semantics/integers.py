@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from hlo_cli.analysis.semantics.number_types import Array, wrapped
-from hlo_cli.ir.primitive import PrimitiveType
+from hlo_cli.ir.layout import PrimitiveType
 
 Function = Callable[..., Array]
 

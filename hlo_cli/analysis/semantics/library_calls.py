@@ -15,7 +15,7 @@ from hlo_cli.analysis.semantics.contracting import contracted
 from hlo_cli.analysis.semantics.convolving import convolved, features_first, filter_gradient, input_gradient
 from hlo_cli.analysis.semantics.number_types import Array
 from hlo_cli.analysis.semantics.values import Computed, Kernel, Rule, Value, first_array, settled_shape, zeros_of
-from hlo_cli.ir.attributes.dimension_numbers import (
+from hlo_cli.ir.attributes.value_types import (
     ConvolutionDimensionNumbers,
     DotDimensionNumbers,
     convolution_dimension_numbers,

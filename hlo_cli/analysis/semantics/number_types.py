@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from hlo_cli.ir.primitive import FLOAT_FORMATS, PrimitiveType
+from hlo_cli.ir.layout import FLOAT_FORMATS, PrimitiveType
 
 Array: TypeAlias = npt.NDArray[Any]
 Floats: TypeAlias = Literal["exact", "widen"]
@@ -26,7 +26,7 @@ _NATIVE = frozenset(("f16", "f32", "f64"))
 def carrier(element_type: PrimitiveType, floats: Floats = "exact") -> np.dtype[np.generic]:
     """The numpy type whose arrays hold values of an element type.
 
-    >>> from hlo_cli.ir.primitive import PRIMITIVE_TYPES
+    >>> from hlo_cli.ir.layout import PRIMITIVE_TYPES
     >>> [str(carrier(PRIMITIVE_TYPES[name])) for name in ("pred", "s4", "u64", "bf16", "f64", "c64")]
     ['bool', 'int8', 'uint64', 'float32', 'float64', 'complex64']
     >>> str(carrier(PRIMITIVE_TYPES["bf16"], "widen"))
@@ -48,7 +48,7 @@ def carrier(element_type: PrimitiveType, floats: Floats = "exact") -> np.dtype[n
 def settle(values: Array, element_type: PrimitiveType, floats: Floats = "exact") -> Array:
     """Results of arithmetic as values of the type: integers wrap, and floats are rounded to the nearest, ties to even.
 
-    >>> from hlo_cli.ir.primitive import PRIMITIVE_TYPES
+    >>> from hlo_cli.ir.layout import PRIMITIVE_TYPES
     >>> settle(np.array([9], np.int32), PRIMITIVE_TYPES["s4"]).tolist()
     [-7]
     >>> settle(np.array([1.001], np.float32), PRIMITIVE_TYPES["bf16"]).tolist()
@@ -65,7 +65,7 @@ def settle(values: Array, element_type: PrimitiveType, floats: Floats = "exact")
 def wrapped(values: Array, element_type: PrimitiveType) -> Array:
     """Integers with the low bits of the given ones.
 
-    >>> from hlo_cli.ir.primitive import PRIMITIVE_TYPES
+    >>> from hlo_cli.ir.layout import PRIMITIVE_TYPES
     >>> wrapped(np.array([8, -1, 255]), PRIMITIVE_TYPES["u4"]).tolist()
     [8, 15, 15]
     """
@@ -98,7 +98,7 @@ def rounded(values: Array, name: str) -> Array:
 def to_bits(values: Array, element_type: PrimitiveType) -> Array:
     """The bits of values, as unsigned integers of whole bytes.
 
-    >>> from hlo_cli.ir.primitive import PRIMITIVE_TYPES
+    >>> from hlo_cli.ir.layout import PRIMITIVE_TYPES
     >>> to_bits(np.array([1.5], np.float32), PRIMITIVE_TYPES["bf16"]).tolist()
     [16320]
     """
@@ -120,7 +120,7 @@ def to_bits(values: Array, element_type: PrimitiveType) -> Array:
 def from_bits(bits: Array, element_type: PrimitiveType, floats: Floats = "exact") -> Array:
     """The values whose bits are given, in their carrier.
 
-    >>> from hlo_cli.ir.primitive import PRIMITIVE_TYPES
+    >>> from hlo_cli.ir.layout import PRIMITIVE_TYPES
     >>> from_bits(np.array([15], np.uint8), PRIMITIVE_TYPES["s4"]).tolist()
     [-1]
     """

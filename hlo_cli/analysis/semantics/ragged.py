@@ -15,7 +15,7 @@ from hlo_cli.analysis.semantics.contracting import contracted
 from hlo_cli.analysis.semantics.number_types import Array
 from hlo_cli.analysis.semantics.values import Computed, Kernel, Rule, array_shape, operand_array_shape, settled
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.attributes.dimension_numbers import DotDimensionNumbers, ragged_dot_dimension_numbers
+from hlo_cli.ir.attributes.value_types import DotDimensionNumbers, ragged_dot_dimension_numbers
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.source import HloError
 

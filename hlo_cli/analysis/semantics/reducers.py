@@ -14,7 +14,7 @@ import numpy as np
 
 from hlo_cli.analysis.semantics.number_types import Array
 from hlo_cli.analysis.semantics.shaping import padded
-from hlo_cli.ir.attributes.window import WindowDimension
+from hlo_cli.ir.attributes.value_types import WindowDimension
 from hlo_cli.ir.instruction import Computation
 
 Arrays = tuple[Array, ...]

@@ -29,7 +29,7 @@ from hlo_cli.analysis.semantics.reducers import (
 from hlo_cli.analysis.semantics.shaping import padded
 from hlo_cli.analysis.semantics.values import Computed, Kernel, Rule, Value, array_of, first_array
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.attributes.window import WindowDimension
+from hlo_cli.ir.attributes.value_types import WindowDimension
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape
 

@@ -17,11 +17,11 @@ from hlo_cli.analysis.semantics.memory_image import array_in_memory, bytes_in_me
 from hlo_cli.analysis.semantics.number_types import Array, carrier, settle
 from hlo_cli.analysis.semantics.values import Computed, Kernel, Rule, array_shape, operand_array_shape
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.attributes.window import PaddingConfig, Slice, dilated
+from hlo_cli.ir.attributes.enumerations import ShuffleMode
+from hlo_cli.ir.attributes.value_types import PaddingConfig, Slice, dilated
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.layout import COMBINE
 from hlo_cli.ir.shape import ArrayShape
-from hlo_cli.ir.words import ShuffleMode
 from hlo_cli.source import HloError
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from hlo_cli.analysis.semantics.number_types import Array, Floats, carrier, settle
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.primitive import PrimitiveType
+from hlo_cli.ir.layout import PrimitiveType
 from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex, TupleShape
 from hlo_cli.source import HloError
 

@@ -19,9 +19,8 @@ from hlo_cli.analysis.shapes.operands import (
     sizes_of,
 )
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.comparison import compatible
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.shape import Shape, TupleShape
+from hlo_cli.ir.shape import Shape, TupleShape, compatible
 
 STARTED_LATE: Final = frozenset((opcodes.CALL, opcodes.CUSTOM_CALL, opcodes.FUSION))
 """Opcodes that may start before all their operands are known; the called computation defines their number."""

@@ -20,9 +20,8 @@ from hlo_cli.analysis.shapes.operands import (
     parameters_of,
     sizes_of,
 )
-from hlo_cli.ir.comparison import compatible
 from hlo_cli.ir.instruction import Computation, Instruction
-from hlo_cli.ir.shape import Shape, TupleShape
+from hlo_cli.ir.shape import Shape, TupleShape, compatible
 from hlo_cli.source import counted
 
 

@@ -20,10 +20,8 @@ from hlo_cli.analysis.shapes.operands import (
     operand_shapes,
 )
 from hlo_cli.analysis.shapes.replica_groups import lists_groups
-from hlo_cli.ir.comparison import compatible
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape, UnknownShape
-from hlo_cli.ir.shape_text import UNBOUNDED
+from hlo_cli.ir.shape import UNBOUNDED, ArrayShape, Shape, TupleShape, UnknownShape, compatible
 from hlo_cli.source import counted
 
 

@@ -13,7 +13,6 @@ from typing import Final
 from hlo_cli.analysis.shapes.inference import ATTRIBUTELESS, GROUP_RULES, RULES, check_elements, infer_shape
 from hlo_cli.analysis.shapes.operands import fail, operand_shapes, sizes_of
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.comparison import compatible, same_order
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.memory_space import MemorySpace
 from hlo_cli.ir.module import Module
@@ -27,7 +26,7 @@ from hlo_cli.ir.operations import (
     PERMUTES,
     is_known,
 )
-from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, TupleShape, UnknownShape
+from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, TupleShape, UnknownShape, compatible, same_order
 
 REBUILT: Final = frozenset("add-dependency after-all constant recv recv-done send send-done".split())
 """Opcodes whose shape XLA infers again when it loads a module; the declared shape has no effect."""

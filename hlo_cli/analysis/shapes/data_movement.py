@@ -23,12 +23,10 @@ from hlo_cli.analysis.shapes.operands import (
     only_dimension,
     wider,
 )
-from hlo_cli.ir.attributes.window import PaddingConfig, PaddingDimension, Slice, SliceDimension
-from hlo_cli.ir.comparison import same_sizes
+from hlo_cli.ir.attributes.value_types import PaddingConfig, PaddingDimension, Slice, SliceDimension
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.layout import Layout
-from hlo_cli.ir.shape import ArrayShape, UnknownShape
-from hlo_cli.ir.shape_text import UNBOUNDED
+from hlo_cli.ir.shape import UNBOUNDED, ArrayShape, UnknownShape, same_sizes
 from hlo_cli.source import counted
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hlo_cli.ir.index_text import index_text
+from hlo_cli.ir.notation import index_text
 from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex, TupleShape
 
 Difference = tuple[ShapeIndex, Shape | None, Shape | None, str]

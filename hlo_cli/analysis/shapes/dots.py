@@ -6,16 +6,16 @@ Mirrors `InferDotOpShape`, `InferRaggedDotOpShape`, and `InferScaledDotOpShape` 
 from __future__ import annotations
 
 from hlo_cli.analysis.shapes.operands import array, array_of, declared_array, described, fail, need_dimensions, wider
-from hlo_cli.ir.attributes.accuracy import SparsityConfig, TensorSparsity
-from hlo_cli.ir.attributes.dimension_numbers import (
+from hlo_cli.ir.attributes.value_types import (
     DotDimensionNumbers,
     RaggedDotDimensionNumbers,
+    SparsityConfig,
+    TensorSparsity,
     dot_dimension_numbers,
     ragged_dot_dimension_numbers,
 )
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.shape import ArrayShape, UnknownShape
-from hlo_cli.ir.shape_text import UNBOUNDED
+from hlo_cli.ir.shape import UNBOUNDED, ArrayShape, UnknownShape
 from hlo_cli.source import counted
 
 

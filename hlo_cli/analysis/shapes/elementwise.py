@@ -23,12 +23,10 @@ from hlo_cli.analysis.shapes.operands import (
     wider,
     with_type,
 )
-from hlo_cli.ir.comparison import same_sizes
+from hlo_cli.ir.attributes.enumerations import ComparisonOrder, ComparisonType
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.primitive import PRIMITIVE_TYPES
-from hlo_cli.ir.shape import ArrayShape
-from hlo_cli.ir.shape_text import UNBOUNDED
-from hlo_cli.ir.words import ComparisonOrder, ComparisonType
+from hlo_cli.ir.layout import PRIMITIVE_TYPES
+from hlo_cli.ir.shape import UNBOUNDED, ArrayShape, same_sizes
 
 _NUMBERS: Final = (*INTEGERS, "float", "complex")
 _KINDS: Final = {

@@ -22,15 +22,14 @@ from hlo_cli.analysis.shapes.operands import (
     one_or_tuple,
 )
 from hlo_cli.analysis.shapes.reduction import need_same_sizes, reducer_types
-from hlo_cli.ir.attributes.dimension_numbers import (
+from hlo_cli.ir.attributes.value_types import (
     GatherDimensionNumbers,
     ScatterDimensionNumbers,
     gather_dimension_numbers,
     scatter_dimension_numbers,
 )
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape
-from hlo_cli.ir.shape_text import UNBOUNDED
+from hlo_cli.ir.shape import UNBOUNDED, ArrayShape, BufferShape, Shape
 from hlo_cli.source import counted
 
 

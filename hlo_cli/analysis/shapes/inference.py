@@ -26,9 +26,9 @@ from hlo_cli.analysis.shapes import (
 from hlo_cli.analysis.shapes.operands import fail
 from hlo_cli.analysis.shapes.replica_groups import subgroup_size
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.notation import index_text
 from hlo_cli.ir.operations import (
     BINARY,
     DEVICE_IDS,

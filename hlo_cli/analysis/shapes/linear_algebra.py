@@ -9,12 +9,10 @@ from __future__ import annotations
 from typing import Final
 
 from hlo_cli.analysis.shapes.operands import S32, array, array_of, described, fail, need_kind, need_same_type, with_type
-from hlo_cli.ir.comparison import same_sizes
+from hlo_cli.ir.attributes.enumerations import FftType, Transpose
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.primitive import PRIMITIVE_TYPES, PrimitiveType
-from hlo_cli.ir.shape import ArrayShape, TupleShape
-from hlo_cli.ir.shape_text import UNBOUNDED
-from hlo_cli.ir.words import FftType, Transpose
+from hlo_cli.ir.layout import PRIMITIVE_TYPES, PrimitiveType
+from hlo_cli.ir.shape import UNBOUNDED, ArrayShape, TupleShape, same_sizes
 from hlo_cli.source import counted
 
 _COMPLEX_OF: Final = {"f32": "c64", "f64": "c128"}

@@ -9,12 +9,10 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Final, NoReturn
 
-from hlo_cli.ir.comparison import same_type_but_precision
 from hlo_cli.ir.instruction import Computation, Instruction
-from hlo_cli.ir.layout import Layout, default_layout
+from hlo_cli.ir.layout import PRIMITIVE_TYPES, Layout, PrimitiveType, default_layout
 from hlo_cli.ir.operations import FIRST_DIMENSION
-from hlo_cli.ir.primitive import PRIMITIVE_TYPES, PrimitiveType
-from hlo_cli.ir.shape import ArrayShape, Shape, TokenShape, TupleShape, UnknownShape
+from hlo_cli.ir.shape import ArrayShape, Shape, TokenShape, TupleShape, UnknownShape, same_type_but_precision
 from hlo_cli.source import HloError, counted
 
 PRED: Final = PRIMITIVE_TYPES["pred"]
@@ -140,7 +138,7 @@ def wider(a: PrimitiveType, b: PrimitiveType) -> PrimitiveType:
 
     Mirrors `primitive_util::HigherPrecisionType`.
 
-    >>> from hlo_cli.ir.primitive import PRIMITIVE_TYPES as types
+    >>> from hlo_cli.ir.layout import PRIMITIVE_TYPES as types
     >>> wider(types["f16"], types["bf16"]).name, wider(types["s32"], types["u32"]).name
     ('bf16', 's32')
     """

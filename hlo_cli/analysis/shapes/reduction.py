@@ -24,11 +24,17 @@ from hlo_cli.analysis.shapes.operands import (
     parameters_of,
     sizes_of,
 )
-from hlo_cli.ir.comparison import compatible, same_sizes, same_type_but_precision
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.layout import Layout
-from hlo_cli.ir.primitive import PrimitiveType
-from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape, UnknownShape
+from hlo_cli.ir.layout import Layout, PrimitiveType
+from hlo_cli.ir.shape import (
+    ArrayShape,
+    Shape,
+    TupleShape,
+    UnknownShape,
+    compatible,
+    same_sizes,
+    same_type_but_precision,
+)
 from hlo_cli.source import counted
 
 

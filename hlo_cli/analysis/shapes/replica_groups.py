@@ -8,11 +8,11 @@ from __future__ import annotations
 from math import prod
 from typing import Final
 
-from hlo_cli.ir.attributes.devices import CollectiveDeviceList, IotaReplicaGroupList, MeshAxesReplicaGroupList
+from hlo_cli.ir.attributes.enumerations import CollectiveOpGroupMode
+from hlo_cli.ir.attributes.sharding import CollectiveDeviceList, IotaReplicaGroupList, MeshAxesReplicaGroupList
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import taking
-from hlo_cli.ir.words import CollectiveOpGroupMode
 from hlo_cli.source import HloError
 
 _GLOBAL_IDS: Final = taking("use_global_device_ids") | {"reduce-scatter-start"}

@@ -7,9 +7,8 @@ in xla/service/hlo_verifier.cc.
 from __future__ import annotations
 
 from hlo_cli.analysis.shapes.operands import TOKEN, U32_SCALAR, declared_tuple, described, fail, need_at_least
-from hlo_cli.ir.comparison import compatible
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.shape import ArrayShape, BufferShape, OpaqueShape, Shape, TokenShape, TupleShape
+from hlo_cli.ir.shape import ArrayShape, BufferShape, OpaqueShape, Shape, TokenShape, TupleShape, compatible
 
 
 def copy_start(instruction: Instruction) -> TupleShape:

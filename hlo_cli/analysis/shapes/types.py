@@ -24,11 +24,10 @@ from hlo_cli.analysis.shapes.operands import (
     only_dimension,
     with_type,
 )
-from hlo_cli.ir.comparison import compatible, same_sizes
+from hlo_cli.ir.attributes.enumerations import RandomDistribution
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.primitive import PRIMITIVE_TYPES, PrimitiveType
-from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
-from hlo_cli.ir.words import RandomDistribution
+from hlo_cli.ir.layout import PRIMITIVE_TYPES, PrimitiveType
+from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape, compatible, same_sizes
 
 _INT32_MAX = 2**31 - 1
 

@@ -23,12 +23,14 @@ from hlo_cli.analysis.shapes.operands import (
     wider,
 )
 from hlo_cli.analysis.shapes.reduction import input_count, need_same_sizes, reducer_types
-from hlo_cli.ir.attributes.dimension_numbers import ConvolutionDimensionNumbers, convolution_dimension_numbers
-from hlo_cli.ir.attributes.window import Window, WindowDimension
-from hlo_cli.ir.comparison import compatible, same_sizes
+from hlo_cli.ir.attributes.value_types import (
+    ConvolutionDimensionNumbers,
+    Window,
+    WindowDimension,
+    convolution_dimension_numbers,
+)
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape, UnknownShape
-from hlo_cli.ir.shape_text import UNBOUNDED
+from hlo_cli.ir.shape import UNBOUNDED, ArrayShape, Shape, TupleShape, UnknownShape, compatible, same_sizes
 from hlo_cli.source import counted
 
 

@@ -10,9 +10,8 @@ from functools import lru_cache
 
 from hlo_cli.analysis.sharding.device_groups import Pairs
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.attributes.devices import Groups
-from hlo_cli.ir.attributes.mesh import AxisRef, Mesh
-from hlo_cli.ir.tiling import unravel
+from hlo_cli.ir.attributes.sharding import AxisRef, Groups, Mesh
+from hlo_cli.ir.layout import unravel
 from hlo_cli.source import HloError
 
 
@@ -50,7 +49,7 @@ def axes_of_groups(groups: Groups, mesh: Mesh) -> tuple[AxisRef, ...] | None:
 
     No axes if every group is a single device. Axes of size 1 are never among them, so the answer is unique.
 
-    >>> from hlo_cli.ir.attributes.mesh import MeshAxis
+    >>> from hlo_cli.ir.attributes.sharding import MeshAxis
     >>> mesh = Mesh((MeshAxis("data", 4), MeshAxis("model", 2)))
     >>> axes_text(axes_of_groups(((0, 2, 4, 6), (1, 3, 5, 7)), mesh))
     'data'
@@ -83,7 +82,7 @@ def axes_of_pairs(pairs: Pairs, mesh: Mesh) -> tuple[AxisShift, ...] | None:
 
     A shift by more than half an axis counts backwards. Without a pair of different devices, there are no axes.
 
-    >>> from hlo_cli.ir.attributes.mesh import MeshAxis
+    >>> from hlo_cli.ir.attributes.sharding import MeshAxis
     >>> mesh = Mesh((MeshAxis("stage", 4), MeshAxis("data", 2)))
     >>> [str(each) for each in axes_of_pairs(((0, 2), (2, 4), (4, 6), (6, 0)), mesh)]
     ['stage +1']
@@ -139,7 +138,7 @@ def _joined(found: Sequence[Progression]) -> tuple[Progression, ...]:
 def coordinates_by_device(mesh: Mesh) -> Mapping[int, tuple[int, ...]]:
     """The place of each device in the mesh; HloError if the mesh lists another number of devices than it has places.
 
-    >>> from hlo_cli.ir.attributes.mesh import MeshAxis
+    >>> from hlo_cli.ir.attributes.sharding import MeshAxis
     >>> coordinates_by_device(Mesh((MeshAxis("x", 2), MeshAxis("y", 4))))[5]
     (1, 1)
     """

@@ -16,8 +16,7 @@ from hlo_cli.analysis.sharding.inference import inferred_mesh
 from hlo_cli.analysis.sharding.meshes import KnownMesh, known_mesh
 from hlo_cli.analysis.sharding.wire_bytes import Algorithm, payload_bytes, wire_factor
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.attributes.devices import Groups
-from hlo_cli.ir.attributes.mesh import AxisRef, Mesh
+from hlo_cli.ir.attributes.sharding import AxisRef, Groups, Mesh
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.source import HloError
@@ -90,7 +89,7 @@ def collectives_of(module: Module, mesh: Mesh | None = None) -> tuple[Collective
     Without `mesh`, it is the one that the text names, else the coarsest one that explains all groups.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.ir.attributes.mesh import MeshAxis
+    >>> from hlo_cli.ir.attributes.sharding import MeshAxis
     >>> groups = "replica_groups={{0,2},{1,3}}, dimensions={0}, channel_id=1, use_global_device_ids=true"
     >>> entry = f"ENTRY e {{ p = f32[8] parameter(0)  ROOT r = f32[16] all-gather(p), {groups} }}"
     >>> module = parse_module("HloModule m, num_partitions=4  " + entry)

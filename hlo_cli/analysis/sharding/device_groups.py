@@ -15,13 +15,12 @@ from typing import Final
 from hlo_cli.analysis.cache import cached_per_module
 from hlo_cli.analysis.shapes.replica_groups import collective_op_group_mode, lists_groups
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.attributes.devices import Groups, ReplicaGroups
-from hlo_cli.ir.attributes.mesh import check_count
-from hlo_cli.ir.attributes.values import AttributeValue
+from hlo_cli.ir.attributes.enumerations import CollectiveOpGroupMode as Mode
+from hlo_cli.ir.attributes.sharding import Groups, ReplicaGroups, check_count
+from hlo_cli.ir.attributes.value_types import AttributeValue
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import COLLECTIVES, PERMUTES, wrapped_opcode
-from hlo_cli.ir.words import CollectiveOpGroupMode as Mode
 from hlo_cli.source import HloError
 
 Pairs = tuple[tuple[int, int], ...]

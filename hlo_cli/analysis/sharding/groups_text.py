@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from hlo_cli.analysis.sharding.collectives import Collective
-from hlo_cli.ir.index_text import index_text
+from hlo_cli.ir.notation import index_text
 
 MAX_DEVICES: Final = 16
 """The number of devices in a text before the rest is counted."""

@@ -12,8 +12,7 @@ from itertools import chain, pairwise
 from hlo_cli.analysis.sharding.axes import axes_of_groups, progressions_of
 from hlo_cli.analysis.sharding.device_groups import Pairs
 from hlo_cli.analysis.sharding.meshes import KnownMesh
-from hlo_cli.ir.attributes.devices import Groups
-from hlo_cli.ir.attributes.mesh import MAX_DEVICES, Mesh, MeshAxis
+from hlo_cli.ir.attributes.sharding import MAX_DEVICES, Groups, Mesh, MeshAxis
 
 
 def inferred_mesh(groups: Iterable[Groups], pairs: Iterable[Pairs], device_count: int) -> KnownMesh | None:

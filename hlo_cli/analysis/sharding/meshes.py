@@ -12,7 +12,7 @@ from typing import Final
 
 from hlo_cli.analysis.sharding.device_groups import Devices, devices_of
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.attributes.mesh import IotaTransform, Mesh, MeshAxis
+from hlo_cli.ir.attributes.sharding import IotaTransform, Mesh, MeshAxis
 from hlo_cli.ir.module import Module
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import HloError

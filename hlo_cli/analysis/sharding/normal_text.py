@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hlo_cli.analysis.sharding.placement import Placement
-from hlo_cli.ir.attributes.mesh import IotaTransform
 from hlo_cli.ir.attributes.metadata import Metadata
-from hlo_cli.ir.attributes.sharding import Sharding, ShardingType, TileAssignment
+from hlo_cli.ir.attributes.sharding import IotaTransform, Sharding, ShardingType, TileAssignment
 
 
 def sharding_of_placement(placement: Placement) -> Sharding:

@@ -18,11 +18,10 @@ from hlo_cli.analysis.sharding.placement import Placement, placement_of
 from hlo_cli.analysis.sharding.shards import leaf_shardings, shard_shape, whole_sizes
 from hlo_cli.analysis.sharding.stages import is_partitioned, partitions_of
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.attributes.named_sharding import NamedSharding
-from hlo_cli.ir.attributes.sharding import Sharding, ShardingType
-from hlo_cli.ir.index_text import index_suffix
+from hlo_cli.ir.attributes.sharding import NamedSharding, Sharding, ShardingType
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.notation import index_suffix
 from hlo_cli.ir.shape import ArrayShape, BufferShape, ShapeIndex
 from hlo_cli.source import HloError
 

@@ -12,11 +12,17 @@ from math import prod
 from typing import Final, NamedTuple
 
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.attributes.mesh import IotaTransform, permuted
-from hlo_cli.ir.attributes.named_sharding import MaximalMesh, NamedSharding
-from hlo_cli.ir.attributes.sharding import Sharding, ShardingType, TileAssignment
-from hlo_cli.ir.index_text import index_text
-from hlo_cli.ir.words import ReductionKind
+from hlo_cli.ir.attributes.enumerations import ReductionKind
+from hlo_cli.ir.attributes.sharding import (
+    IotaTransform,
+    MaximalMesh,
+    NamedSharding,
+    Sharding,
+    ShardingType,
+    TileAssignment,
+    permuted,
+)
+from hlo_cli.ir.notation import index_text
 from hlo_cli.source import HloError, counted
 
 _ORDER: Final = (ShardingType.MANUAL, ShardingType.UNREDUCED, ShardingType.REPLICATED)
@@ -98,7 +104,7 @@ class Placement:
 def placement_of(sharding: Sharding | NamedSharding) -> Placement:
     """The sharding of one array in normal form; HloError if its devices do not fit its tiles.
 
-    >>> from hlo_cli.ir.attributes.mesh import IotaTransform
+    >>> from hlo_cli.ir.attributes.sharding import IotaTransform
     >>> tiles = TileAssignment((2, 1, 2), IotaTransform((2, 2), (1, 0)))
     >>> placement_of(Sharding(ShardingType.TILED, tiles, last_tile_dims=(ShardingType.REPLICATED,))).devices
     (0, 2, 1, 3)

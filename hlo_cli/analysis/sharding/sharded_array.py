@@ -11,9 +11,7 @@ from hlo_cli.analysis.sharding.placement import Placement, placement_of
 from hlo_cli.analysis.sharding.shards import Shard, devices_of, shard_shape, shards
 from hlo_cli.analysis.sharding.spec import PlacementAxes, mesh_of_tiles, placement_axes
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.attributes.mesh import AxisRef, Mesh
-from hlo_cli.ir.attributes.named_sharding import NamedSharding
-from hlo_cli.ir.attributes.sharding import Sharding, ShardingType
+from hlo_cli.ir.attributes.sharding import AxisRef, Mesh, NamedSharding, Sharding, ShardingType
 from hlo_cli.ir.shape import ArrayShape
 
 

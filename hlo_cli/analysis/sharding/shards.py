@@ -10,11 +10,16 @@ from dataclasses import replace
 
 from hlo_cli.analysis.sharding.placement import Placement, placement_of
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.attributes.mesh import Mesh, check_count
-from hlo_cli.ir.attributes.named_sharding import NamedSharding
-from hlo_cli.ir.attributes.sharding import AnySharding, Sharding, ShardingType, TupleSharding
-from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, ShapeIndex
-from hlo_cli.ir.shape_text import UNBOUNDED
+from hlo_cli.ir.attributes.sharding import (
+    AnySharding,
+    Mesh,
+    NamedSharding,
+    Sharding,
+    ShardingType,
+    TupleSharding,
+    check_count,
+)
+from hlo_cli.ir.shape import UNBOUNDED, ArrayShape, BufferShape, Shape, ShapeIndex
 from hlo_cli.source import HloError, counted
 
 

@@ -14,8 +14,7 @@ from typing import NamedTuple
 from hlo_cli.analysis.sharding.normal_text import strides_of
 from hlo_cli.analysis.sharding.placement import Placement
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.attributes.mesh import AxisRef, Mesh, MeshAxis
-from hlo_cli.ir.attributes.sharding import ShardingType
+from hlo_cli.ir.attributes.sharding import AxisRef, Mesh, MeshAxis, ShardingType
 
 Spec = tuple[tuple[AxisRef, ...], ...]
 """The axes of each dimension, major to minor."""
@@ -50,7 +49,7 @@ def partition_spec(placement: Placement, mesh: Mesh) -> Spec | None:
 
     >>> from hlo_cli import sharding_of
     >>> from hlo_cli.analysis.sharding.placement import placement_of
-    >>> from hlo_cli.ir.attributes.mesh import MeshAxis
+    >>> from hlo_cli.ir.attributes.sharding import MeshAxis
     >>> placement = placement_of(sharding_of("{devices=[4,1,2]<=[2,4]T(1,0) last_tile_dim_replicate}"))
     >>> partition_spec(placement, Mesh((MeshAxis("data", 2), MeshAxis("model", 4))))
     ((AxisRef(name='model', pre_size=None, size=None),), ())
@@ -64,7 +63,7 @@ def placement_axes(placement: Placement, mesh: Mesh) -> PlacementAxes | None:
 
     >>> from hlo_cli import sharding_of
     >>> from hlo_cli.analysis.sharding.placement import placement_of
-    >>> from hlo_cli.ir.attributes.mesh import MeshAxis
+    >>> from hlo_cli.ir.attributes.sharding import MeshAxis
     >>> mesh = Mesh((MeshAxis("data", 2), MeshAxis("model", 4)))
     >>> found = placement_axes(placement_of(sharding_of("{devices=[2,4]<=[8] last_tile_dims={manual}}")), mesh)
     >>> [(kind, axis.name) for kind, axes in found.subgroups for axis in axes]

@@ -9,9 +9,7 @@ from typing import Final
 from hlo_cli.analysis.sharding.placement import Placement, placement_of
 from hlo_cli.analysis.sharding.sharded_array import ShardedArray, sharded_array
 from hlo_cli.analysis.sharding.shards import Shard, devices_of
-from hlo_cli.ir.attributes.mesh import Mesh
-from hlo_cli.ir.attributes.named_sharding import NamedSharding
-from hlo_cli.ir.attributes.sharding import AnySharding, Sharding, ShardingType, TupleSharding
+from hlo_cli.ir.attributes.sharding import AnySharding, Mesh, NamedSharding, Sharding, ShardingType, TupleSharding
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.source import HloError, counted
 

@@ -14,7 +14,7 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.quoting import unquote
+from hlo_cli.ir.notation import unquote
 from hlo_cli.lazy_regex import lazy_regex
 
 LAYERS: Final = 10

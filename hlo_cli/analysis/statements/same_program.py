@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.attribute_traits import NAMING_ATTRIBUTES, attributes_with
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.operations import NAMING_ATTRIBUTES, attributes_with
 from hlo_cli.ir.shape import ArrayShape, Shape
 
 _IGNORED: Final = frozenset((*NAMING_ATTRIBUTES, *attributes_with("annotates")))

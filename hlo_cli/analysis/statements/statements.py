@@ -48,9 +48,9 @@ from hlo_cli.analysis.statements.statement import (
 from hlo_cli.analysis.statements.values import find_details, find_values
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.attribute_traits import attributes_with
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.operations import attributes_with
 from hlo_cli.ir.shape import TupleShape
 
 

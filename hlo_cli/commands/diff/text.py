@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from hlo_cli.analysis.matching.content import renamed_value
 from hlo_cli.analysis.matching.module_diff import ModuleDiff
-from hlo_cli.ir.attribute_traits import NAMING_ATTRIBUTES
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.operations import NAMING_ATTRIBUTES
 from hlo_cli.report.diff import Diff, DiffLine, Hunk, Sign
 
 _AROUND = 1

@@ -8,7 +8,7 @@ from contextlib import suppress
 from shlex import quote
 from typing import Final
 
-from hlo_cli.ir.primitive import PRIMITIVE_TYPES
+from hlo_cli.ir.layout import PRIMITIVE_TYPES
 from hlo_cli.ir.type_names import xla_type
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.report.unknown_choice import choice_hint

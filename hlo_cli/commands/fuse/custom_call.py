@@ -15,10 +15,10 @@ from hlo_cli.analysis.custom_calls.libraries import describe_library_call
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.origin.origins import origins_of
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
-from hlo_cli.ir.attributes.aliasing import OutputOperandAlias
-from hlo_cli.ir.index_text import index_suffix, index_text
+from hlo_cli.ir.attributes.enumerations import CustomCallApiVersion, CustomCallSchedule
+from hlo_cli.ir.attributes.value_types import OutputOperandAlias
+from hlo_cli.ir.notation import index_suffix, index_text
 from hlo_cli.ir.shape import TupleShape
-from hlo_cli.ir.words import CustomCallApiVersion, CustomCallSchedule
 from hlo_cli.report.cell import Cell, Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.facts import Fact, Facts

@@ -15,8 +15,8 @@ from hlo_cli.commands.shared.io_options import OutputOptions
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of, what_was_read
 from hlo_cli.commands.shared.where import rows_where
 from hlo_cli.commands.shared.writing import print_diagnostics, write
+from hlo_cli.ir.attributes.enumerations import CustomCallApiVersion
 from hlo_cli.ir.instruction import Computation
-from hlo_cli.ir.words import CustomCallApiVersion
 from hlo_cli.report.cell import Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_count

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.notation import index_text
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.report.numbers import format_count
 

@@ -12,7 +12,7 @@ from hlo_cli.inputs.compiler_files import read_plain
 from hlo_cli.inputs.dumps import fusion_dump_of
 from hlo_cli.inputs.input import read_inputs
 from hlo_cli.inputs.passes import earlier_dumps
-from hlo_cli.ir.compiler_files.fusion_process import FusionProcess
+from hlo_cli.ir.compiler_messages import FusionProcess
 from hlo_cli.ir.module import Module
 from hlo_cli.read_input import read_input
 from hlo_cli.source import HloError

@@ -19,7 +19,7 @@ from hlo_cli.commands.fuse_gpu.pairs_table import (
 )
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
 from hlo_cli.commands.shared.where import rows_where
-from hlo_cli.ir.compiler_files.fusion_process import FusionProcess
+from hlo_cli.ir.compiler_messages import FusionProcess
 from hlo_cli.ir.instruction import Computation
 from hlo_cli.ir.module import Module
 from hlo_cli.report.numbers import format_bytes, format_count, format_seconds

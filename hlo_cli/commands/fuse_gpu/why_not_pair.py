@@ -25,7 +25,7 @@ from hlo_cli.commands.fuse_gpu.why_not_dump import (
 )
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
 from hlo_cli.commands.shared.where import rows_where
-from hlo_cli.ir.compiler_files.fusion_process import FusedStep, FusionProcess
+from hlo_cli.ir.compiler_messages import FusedStep, FusionProcess
 from hlo_cli.ir.instruction import Computation
 from hlo_cli.report.numbers import verb
 from hlo_cli.report.report import Part, Report

@@ -25,11 +25,11 @@ from hlo_cli.commands.shared.stage_notes import partition_notes
 from hlo_cli.commands.shared.where import chosen as chosen_among
 from hlo_cli.commands.shared.where import values_where
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.layout import Layout
 from hlo_cli.ir.memory_space import space_name
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.notation import index_text
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.report.cell import Row
 from hlo_cli.report.column import Column, Share, Unit

@@ -11,7 +11,7 @@ from hlo_cli.analysis.hardware.default_tiles import default_layout
 from hlo_cli.analysis.layout.default_order import OrderCost, default_order, order_costs
 from hlo_cli.commands.layout.tables import stored_size_text
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.index_text import index_text
+from hlo_cli.ir.notation import index_text
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.report.cell import UNKNOWN, Cell
 from hlo_cli.report.column import Column

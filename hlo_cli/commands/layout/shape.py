@@ -31,9 +31,8 @@ from hlo_cli.commands.shared.shape_parts import (
     shape_numbers,
 )
 from hlo_cli.commands.shared.typed_shape import arrays_of, has_layout, typed_shape
-from hlo_cli.ir.index_text import index_suffix, index_text
-from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, TupleShape
-from hlo_cli.ir.shape_text import UNBOUNDED
+from hlo_cli.ir.notation import index_suffix, index_text
+from hlo_cli.ir.shape import UNBOUNDED, ArrayShape, BufferShape, Shape, TupleShape
 from hlo_cli.report.report import Part, Report
 from hlo_cli.source import Diagnostic
 

@@ -12,9 +12,8 @@ from hlo_cli.commands.shared.per_module import short_paths
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.files import read_utf8
 from hlo_cli.inputs.input import Input
-from hlo_cli.ir.assertion import Expectation
+from hlo_cli.ir.expressions import Expectation, Number
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.where import Number
 from hlo_cli.lint.rules.expectations import failed_assertion, misleading_assertion
 from hlo_cli.report.cell import Cell, Row
 from hlo_cli.report.column import Column

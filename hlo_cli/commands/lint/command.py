@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hlo_cli.commands.lint.measured import MeasuredFindings
     from hlo_cli.commands.lint.run import LintResult
     from hlo_cli.commands.shared.io_options import InputOptions, OutputOptions
-    from hlo_cli.ir.assertion import Expectation
+    from hlo_cli.ir.expressions import Expectation
     from hlo_cli.lint.settings import LintSettings
     from hlo_cli.report.finding import Finding
     from hlo_cli.report.report import Report

@@ -13,7 +13,7 @@ from hlo_cli.commands.shared.option_conflicts import requirement_error
 from hlo_cli.commands.shared.per_module import map_inputs
 from hlo_cli.commands.shared.selection import every_module
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.assertion import Expectation
+from hlo_cli.ir.expressions import Expectation
 from hlo_cli.source import HloError, Source
 from hlo_cli.syntax.attributes.table import ATTRIBUTE_NAMES
 

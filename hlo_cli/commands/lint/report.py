@@ -19,7 +19,7 @@ from hlo_cli.report.report import Part, Report
 if TYPE_CHECKING:
     from hlo_cli.commands.lint.measured import MeasuredFindings
     from hlo_cli.commands.lint.run import LintResult
-    from hlo_cli.ir.assertion import Expectation
+    from hlo_cli.ir.expressions import Expectation
     from hlo_cli.lint.settings import LintSettings
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from hlo_cli.commands.lint.assertions import AssertionOutcome
     from hlo_cli.commands.lint.golden import GoldenModules
     from hlo_cli.commands.shared.load import Loaded
-    from hlo_cli.ir.assertion import Expectation
+    from hlo_cli.ir.expressions import Expectation
 
 _PART: Final = "this is part of a module; rules that require the whole module are skipped"
 

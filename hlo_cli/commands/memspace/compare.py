@@ -10,8 +10,7 @@ from hlo_cli.analysis.memory.memory_limits import allocated_bytes
 from hlo_cli.analysis.memory.memory_model import LiveValue, MemoryAnalysis
 from hlo_cli.commands.shared.compiler_memory import compiler_live_ranges
 from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
-from hlo_cli.ir.compiler_files.buffers import BufferAssignment
-from hlo_cli.ir.compiler_files.live_ranges import DumpedLiveRanges
+from hlo_cli.ir.buffer_assignment import BufferAssignment, DumpedLiveRanges
 from hlo_cli.report.cell import UNKNOWN, Cell, Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_bytes, format_count, verb

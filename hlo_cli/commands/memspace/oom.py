@@ -16,9 +16,8 @@ from hlo_cli.commands.memspace.oom_names import culprit_name, memory_name
 from hlo_cli.commands.memspace.oom_other import is_host_only
 from hlo_cli.commands.memspace.oom_ranges import other_ranges_table, ranges_note, ranges_table, space_facts
 from hlo_cli.commands.memspace.oom_tables import allocations_table, culprit_facts, fill_facts, messages_table
-from hlo_cli.ir.compiler_files.kernel_window import KernelWindow
-from hlo_cli.ir.compiler_files.out_of_memory import OutOfMemory
-from hlo_cli.ir.index_text import index_text
+from hlo_cli.ir.notation import index_text
+from hlo_cli.ir.out_of_memory import KernelWindow, OutOfMemory
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.facts import Fact, Facts

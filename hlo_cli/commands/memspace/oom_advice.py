@@ -30,7 +30,7 @@ from hlo_cli.analysis.out_of_memory.advice import (
 from hlo_cli.analysis.out_of_memory.program_advice import SCRATCH
 from hlo_cli.commands.memspace.oom_names import SEMAPHORES, culprit_name, kernel_name, operation_name
 from hlo_cli.commands.memspace.oom_ranges import range_words, shape_text
-from hlo_cli.ir.index_text import index_text
+from hlo_cli.ir.notation import index_text
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.report.numbers import format_bytes, format_count, format_percent
 from hlo_cli.report.text import Passage, Run, Text, line_of

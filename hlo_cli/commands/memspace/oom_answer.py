@@ -8,7 +8,7 @@ from hlo_cli.analysis.out_of_memory.runtime_advice import free_bytes
 from hlo_cli.commands.memspace.oom_names import culprit_name, kernel_name, memory_name, operation_name, tag_words
 from hlo_cli.commands.memspace.oom_other import answer_of_other
 from hlo_cli.commands.memspace.oom_ranges import largest_range
-from hlo_cli.ir.compiler_files.out_of_memory import LimitMeaning, OomAllocation, OutOfMemory
+from hlo_cli.ir.out_of_memory import LimitMeaning, OomAllocation, OutOfMemory
 from hlo_cli.report.numbers import format_bytes, format_percent
 
 _WHEN: Final = {"compile": "during compilation", "load": "while loading the program", "run": "during execution"}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from hlo_cli.ir.compiler_files.out_of_memory import OomAllocation, OomKind, OutOfMemory
 from hlo_cli.ir.memory_space import TpuMemorySpace
+from hlo_cli.ir.out_of_memory import OomAllocation, OomKind, OutOfMemory
 
 _MEMORIES: Final[dict[OomKind, str]] = {
     "tpu-hbm": TpuMemorySpace.HBM.label,

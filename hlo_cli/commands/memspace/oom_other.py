@@ -7,7 +7,7 @@ from typing import Final
 
 from hlo_cli.analysis.out_of_memory.runtime_advice import free_bytes
 from hlo_cli.commands.memspace.oom_names import kernel_name, memory_name
-from hlo_cli.ir.compiler_files.out_of_memory import OomKind, OutOfMemory
+from hlo_cli.ir.out_of_memory import OomKind, OutOfMemory
 from hlo_cli.report.numbers import format_bytes
 
 _NOT_XLA: Final = "Not an XLA message"
@@ -28,7 +28,7 @@ def is_host_only(message: OutOfMemory) -> bool:
 def answer_of_other(message: OutOfMemory) -> str:
     """One sentence with the figures that the message has.
 
-    >>> from hlo_cli.ir.compiler_files.out_of_memory import OomProcess
+    >>> from hlo_cli.ir.out_of_memory import OomProcess
     >>> from hlo_cli.source import Span
     >>> process = OomProcess("python3", 12, resident_bytes=3 << 30)
     >>> answer_of_other(OutOfMemory("run", Span(0, 0), kind="linux-oom-killer", process=process))

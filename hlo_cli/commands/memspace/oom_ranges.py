@@ -7,9 +7,8 @@ from typing import Final
 
 from hlo_cli.analysis.out_of_memory.advice import ShardValues, ShrinkRange
 from hlo_cli.commands.memspace.oom_names import memory_name
-from hlo_cli.ir.compiler_files.out_of_memory import OomAllocation, OutOfMemory
-from hlo_cli.ir.compiler_files.usage_report import MemoryRange
-from hlo_cli.ir.index_text import index_text
+from hlo_cli.ir.notation import index_text
+from hlo_cli.ir.out_of_memory import MemoryRange, OomAllocation, OutOfMemory
 from hlo_cli.ir.shape import Shape
 from hlo_cli.report.cell import UNKNOWN, Cell, Row
 from hlo_cli.report.column import Column

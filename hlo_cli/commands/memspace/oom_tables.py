@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from hlo_cli.commands.memspace.oom_names import culprit_name, kernel_name, tag_of
 from hlo_cli.commands.memspace.oom_ranges import range_facts, shape_text
-from hlo_cli.ir.compiler_files.kernel_window import KernelWindow
-from hlo_cli.ir.compiler_files.out_of_memory import MemoryPart, OomAllocation, OutOfMemory
+from hlo_cli.ir.out_of_memory import KernelWindow, MemoryPart, OomAllocation, OutOfMemory
 from hlo_cli.report.cell import UNKNOWN, Row
 from hlo_cli.report.column import Column, Share
 from hlo_cli.report.facts import Amount, Fact, Facts

@@ -19,9 +19,9 @@ from hlo_cli.analysis.peak_advice.suggestions import (
     suggestions,
 )
 from hlo_cli.commands.shared.memory_timeline import step_label
-from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.notation import index_text
 from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_bytes, format_count
 from hlo_cli.report.report import Part

@@ -12,11 +12,10 @@ from hlo_cli.commands.shared.shape_descriptions import default_space
 from hlo_cli.commands.shared.shape_parts import shape_segments
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.index_text import index_suffix, index_text
-from hlo_cli.ir.instruction import Computation, Instruction
-from hlo_cli.ir.instruction_text import Attribute
+from hlo_cli.ir.instruction import Attribute, Computation, Instruction
 from hlo_cli.ir.memory_space import space_name
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.notation import index_suffix, index_text
 from hlo_cli.ir.operations import CALLING_ATTRIBUTES
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, TupleShape, UnknownShape, subshape
 from hlo_cli.report.anatomy import Break, Explanation, Segment

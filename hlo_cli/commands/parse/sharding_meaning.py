@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from hlo_cli.ir.attributes.named_sharding import NamedSharding
-    from hlo_cli.ir.attributes.sharding import Sharding
+    from hlo_cli.ir.attributes.sharding import NamedSharding, Sharding
     from hlo_cli.ir.instruction import Instruction
     from hlo_cli.ir.module import Module
 

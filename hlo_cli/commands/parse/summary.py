@@ -10,10 +10,10 @@ from hlo_cli.analysis.dataflow.values import Value
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.layout.padding import data_values
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
-from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.memory_space import space_name
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.notation import index_text
 from hlo_cli.ir.opcodes import FUSION, PARAMETER
 from hlo_cli.ir.operations import COLLECTIVES
 from hlo_cli.ir.shape import ArrayShape, Shape

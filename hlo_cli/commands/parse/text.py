@@ -10,9 +10,8 @@ from hlo_cli.commands.shared.io_options import OutputOptions
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of, what_was_read
 from hlo_cli.commands.shared.writing import print_diagnostics, write, write_report
 from hlo_cli.commands.verify.verification import NOT_ASKED, verify_part
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction import Instruction, print_instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.printer import print_instruction
 from hlo_cli.render.sanitize import sanitize
 from hlo_cli.report.column import Column
 from hlo_cli.report.report import Report

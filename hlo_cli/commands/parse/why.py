@@ -18,9 +18,9 @@ from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of, read_one
 from hlo_cli.inputs.input import Input, read_inputs
 from hlo_cli.inputs.passes import PassName, earlier_dumps, pass_between
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.index_text import index_suffix, read_index
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.notation import index_suffix, read_index
 from hlo_cli.ir.shape import ShapeIndex, subshape
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.column import Column

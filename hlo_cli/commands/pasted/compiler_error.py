@@ -15,8 +15,8 @@ from hlo_cli.commands.pasted.parts import explained_parts
 from hlo_cli.commands.quoted.instructions import FoundInstruction, instructions_in
 from hlo_cli.inputs.pasted.text import PastedText
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.compiler_files.compiler_error import CompilerError
-from hlo_cli.ir.index_text import index_text
+from hlo_cli.ir.compiler_messages import CompilerError
+from hlo_cli.ir.notation import index_text
 from hlo_cli.ir.shape import ArrayShape, Shape, UnknownShape
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.report.cell import Row

@@ -10,8 +10,8 @@ from typing import Final
 from hlo_cli.commands.layout.shape import report_of_shape, report_of_shapes
 from hlo_cli.inputs.pasted.recognize import listed_shapes
 from hlo_cli.inputs.pasted.text import PastedText
-from hlo_cli.ir.index_text import index_text
-from hlo_cli.ir.primitive import PRIMITIVE_TYPES
+from hlo_cli.ir.layout import PRIMITIVE_TYPES
+from hlo_cli.ir.notation import index_text
 from hlo_cli.ir.type_names import xla_type
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.report.report import Report

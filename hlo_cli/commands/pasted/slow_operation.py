@@ -11,7 +11,7 @@ from hlo_cli.commands.pasted.parts import explained_parts
 from hlo_cli.commands.quoted.instructions import FoundInstruction, one_line, read_instruction
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.pasted.text import PastedText
-from hlo_cli.ir.compiler_files.slow_operation import SlowOperation
+from hlo_cli.ir.compiler_messages import SlowOperation
 from hlo_cli.report.cell import Cell, Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_bytes, format_count, format_seconds

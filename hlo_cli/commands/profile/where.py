@@ -20,7 +20,7 @@ from hlo_cli.syntax.read import read_module
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.profile.profile import Profile
-    from hlo_cli.ir.where import Call, Where
+    from hlo_cli.ir.expressions import Call, Where
 
 
 def timed_where(expression: str, profile: Profile) -> Predicate[Timed]:

@@ -10,9 +10,9 @@ from hlo_cli.analysis.comparison.first_difference import FirstDifference
 from hlo_cli.analysis.evaluate.summary import summary_of
 from hlo_cli.analysis.semantics.values import Value, arrays_of
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.notation import index_text
 from hlo_cli.ir.shape import Shape
 from hlo_cli.report.cell import Cell, Row
 from hlo_cli.report.column import Column

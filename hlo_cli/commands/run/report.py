@@ -14,7 +14,7 @@ from hlo_cli.commands.run.options import RunOptions
 from hlo_cli.commands.run.results import result_label, result_name
 from hlo_cli.commands.run.summaries import summary_cells, summary_columns
 from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
-from hlo_cli.ir.index_text import index_text
+from hlo_cli.ir.notation import index_text
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_count

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.notation import index_text
 from hlo_cli.ir.shape import ShapeIndex
 
 

@@ -10,7 +10,7 @@ from hlo_cli.commands.run.notes import notes_on_devices, notes_on_missing, notes
 from hlo_cli.commands.run.options import RunOptions
 from hlo_cli.commands.run.summaries import summary_cells, summary_columns
 from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
-from hlo_cli.ir.index_text import index_text
+from hlo_cli.ir.notation import index_text
 from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Report

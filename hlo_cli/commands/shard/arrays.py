@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from hlo_cli.analysis.query.fields import Predicate
     from hlo_cli.analysis.sharding.parameters import EntryArray
     from hlo_cli.analysis.sharding.placement import Placement
-    from hlo_cli.ir.attributes.mesh import AxisRef, Mesh
+    from hlo_cli.ir.attributes.sharding import AxisRef, Mesh
     from hlo_cli.ir.instruction import Instruction
     from hlo_cli.ir.module import Module
     from hlo_cli.ir.shape import ArrayShape
@@ -31,7 +31,7 @@ def mesh_of(module: Module, given: Mesh | None) -> KnownMesh | None:
     """The mesh of a module: given, in its header, or in that of the dump before optimizations; else inferred, or None.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.ir.attributes.mesh import MeshAxis, Mesh
+    >>> from hlo_cli.ir.attributes.sharding import MeshAxis, Mesh
     >>> module = parse_module("HloModule m, num_partitions=4  ENTRY e { ROOT p = f32[8,8] parameter(0) }")
     >>> mesh_of(module, None), mesh_of(module, Mesh((MeshAxis("x", 4),))).origin
     (None, '--mesh')
@@ -58,7 +58,7 @@ def spec_of(array: EntryArray, mesh: Mesh | None) -> Spec | None:
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.sharding.parameters import entry_arrays
-    >>> from hlo_cli.ir.attributes.mesh import MeshAxis, Mesh
+    >>> from hlo_cli.ir.attributes.sharding import MeshAxis, Mesh
     >>> module = parse_module("HloModule m, num_partitions=4  ENTRY e { ROOT p = f32[8,8] parameter(0), "
     ...     "sharding={devices=[1,4]<=[4]} }")
     >>> spec_of(entry_arrays(module).parameters[0], Mesh((MeshAxis("x", 4),)))
@@ -96,7 +96,7 @@ def spec_cell(array: EntryArray, mesh: Mesh | None) -> str:
 
 def name_of(array: EntryArray) -> str:
     """The name of a parameter in the program or the text; of a result, the name of the instruction that makes it."""
-    from hlo_cli.ir.index_text import index_suffix
+    from hlo_cli.ir.notation import index_suffix
 
     if array.role == "argument":
         return (array.instruction.metadata.op_name or array.instruction.name) + index_suffix(array.index)

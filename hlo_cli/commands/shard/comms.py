@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from hlo_cli.analysis.sharding.wire_bytes import Algorithm
     from hlo_cli.commands.shard.options import ShardOptions
     from hlo_cli.commands.shared.load import Loaded
-    from hlo_cli.ir.attributes.mesh import AxisRef, Mesh
+    from hlo_cli.ir.attributes.sharding import AxisRef, Mesh
     from hlo_cli.ir.instruction import Instruction
     from hlo_cli.ir.module import Module
     from hlo_cli.report.table import Table

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from hlo_cli.analysis.sharding.meshes import KnownMesh
     from hlo_cli.commands.shard.options import ShardOptions
     from hlo_cli.commands.shared.load import Loaded
-    from hlo_cli.ir.attributes.mesh import Mesh
+    from hlo_cli.ir.attributes.sharding import Mesh
 
 
 def report_of_dump(loaded: Loaded, options: ShardOptions, argument: str) -> Report:

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from hlo_cli.commands.shard.options import ShardOptions
     from hlo_cli.commands.shared.io_options import InputOptions
     from hlo_cli.commands.shared.shape_argument import NamedShape
-    from hlo_cli.ir.attributes.mesh import Mesh
-    from hlo_cli.ir.attributes.sharding import AnySharding
+    from hlo_cli.ir.attributes.sharding import AnySharding, Mesh
     from hlo_cli.ir.shape import Shape
 
 _SHARDING_STARTS = lazy_regex(
@@ -229,8 +228,7 @@ def _span_of_tiles(text: str) -> Span:
 
 def _mesh_in(sharding: AnySharding, options: ShardOptions) -> tuple[Mesh | None, str]:
     """The mesh of --mesh, or that of the sharding, and where it is from."""
-    from hlo_cli.ir.attributes.mesh import Mesh
-    from hlo_cli.ir.attributes.named_sharding import NamedSharding
+    from hlo_cli.ir.attributes.sharding import Mesh, NamedSharding
 
     if (given := options.given_mesh) is not None:
         return given, "--mesh"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hlo_cli.ir.attributes.mesh import Mesh, MeshAxis
+from hlo_cli.ir.attributes.sharding import Mesh, MeshAxis
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import HloError
 

@@ -10,7 +10,7 @@ from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.sharding.wire_bytes import Algorithm
-    from hlo_cli.ir.attributes.mesh import Mesh
+    from hlo_cli.ir.attributes.sharding import Mesh
 
 ALGORITHMS: Final[tuple[Algorithm, ...]] = ("ring", "bidirectional", "oneshot")
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hlo_cli.analysis.resharding.detour import Detour
     from hlo_cli.analysis.resharding.reshard import Resharding, ReshardStep
     from hlo_cli.analysis.sharding.placement import Placement
-    from hlo_cli.ir.attributes.mesh import Mesh
+    from hlo_cli.ir.attributes.sharding import Mesh
     from hlo_cli.ir.shape import ArrayShape
     from hlo_cli.report.cell import Cell, Row
     from hlo_cli.report.report import Part

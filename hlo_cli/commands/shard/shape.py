@@ -19,8 +19,7 @@ from hlo_cli.commands.shard.shape_tables import (
 )
 from hlo_cli.commands.shard.sizes import format_size, quoted_argument, size_part
 from hlo_cli.ir.attributes.sharding import ShardingType, TupleSharding
-from hlo_cli.ir.shape import TupleShape
-from hlo_cli.ir.shape_text import UNBOUNDED
+from hlo_cli.ir.shape import UNBOUNDED, TupleShape
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.facts import Fact, Facts
 from hlo_cli.report.numbers import format_count, format_percent

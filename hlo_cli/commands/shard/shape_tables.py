@@ -13,9 +13,8 @@ from hlo_cli.analysis.sharding.sharded_array import ShardedArray
 from hlo_cli.analysis.sharding.shards import Shard
 from hlo_cli.analysis.sharding.spec import has_parts, spec_text
 from hlo_cli.commands.shared.shape_descriptions import dimension_names
-from hlo_cli.ir.attributes.mesh import Mesh
-from hlo_cli.ir.attributes.sharding import ShardingType
-from hlo_cli.ir.shape_text import UNBOUNDED
+from hlo_cli.ir.attributes.sharding import Mesh, ShardingType
+from hlo_cli.ir.shape import UNBOUNDED
 from hlo_cli.report.cell import UNKNOWN, Cell
 from hlo_cli.report.column import Column
 from hlo_cli.report.facts import Amount, Fact, Facts
@@ -115,7 +114,7 @@ def placement_facts(array: ShardedArray, origin: str, *, has_layout: bool, is_es
 def coordinates_text(device: int, mesh: Mesh) -> str | None:
     """The place of a device on a mesh; None if it is not on it.
 
-    >>> from hlo_cli.ir.attributes.mesh import MeshAxis
+    >>> from hlo_cli.ir.attributes.sharding import MeshAxis
     >>> coordinates_text(5, Mesh((MeshAxis("x", 2), MeshAxis("y", 4))))
     'x=1, y=1'
     """

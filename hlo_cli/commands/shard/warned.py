@@ -14,11 +14,9 @@ from hlo_cli.analysis.sharding.shards import shard_shape, whole_sizes
 from hlo_cli.commands.quoted.instructions import FoundInstruction, instructions_in, read_cut_instruction
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.attributes.named_sharding import NamedSharding
-from hlo_cli.ir.attributes.sharding import Sharding, ShardingType
-from hlo_cli.ir.compiler_files.resharding import ReshardingWarning
-from hlo_cli.ir.layout import Layout
-from hlo_cli.ir.primitive import PRIMITIVE_TYPES
+from hlo_cli.ir.attributes.sharding import NamedSharding, Sharding, ShardingType
+from hlo_cli.ir.compiler_messages import ReshardingWarning
+from hlo_cli.ir.layout import PRIMITIVE_TYPES, Layout
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.report.numbers import format_count
 from hlo_cli.source import HloError

@@ -14,8 +14,7 @@ from hlo_cli.analysis.sharding.placement import placement_of
 from hlo_cli.commands.shard.reshard_tables import detour_parts, steps_table
 from hlo_cli.commands.shard.warned import WarnedReshard, is_maximal, warned_reshards
 from hlo_cli.commands.shard.warning_tables import cost_facts, dimensions_table, drawings, warnings_table
-from hlo_cli.ir.attributes.mesh import Mesh
-from hlo_cli.ir.attributes.named_sharding import NamedSharding
+from hlo_cli.ir.attributes.sharding import Mesh, NamedSharding
 from hlo_cli.report.cell import UNKNOWN
 from hlo_cli.report.numbers import format_bytes, format_count
 from hlo_cli.report.report import Part, Report

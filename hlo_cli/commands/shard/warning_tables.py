@@ -10,9 +10,7 @@ from hlo_cli.analysis.sharding.sharded_array import sharded_array
 from hlo_cli.commands.shard.grid import grid_figure
 from hlo_cli.commands.shard.reshard_tables import short_text
 from hlo_cli.commands.shard.warned import WarnedReshard, is_maximal
-from hlo_cli.ir.attributes.mesh import Mesh
-from hlo_cli.ir.attributes.named_sharding import NamedSharding
-from hlo_cli.ir.attributes.sharding import Sharding
+from hlo_cli.ir.attributes.sharding import Mesh, NamedSharding, Sharding
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.report.cell import UNKNOWN, Cell, Row
 from hlo_cli.report.column import Column

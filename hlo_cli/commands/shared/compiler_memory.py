@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from hlo_cli.analysis.memory.memory_viewer import ViewerPeak
     from hlo_cli.commands.shared.load import Loaded
     from hlo_cli.inputs.input import Input
-    from hlo_cli.ir.compiler_files.buffers import BufferAssignment
-    from hlo_cli.ir.compiler_files.live_ranges import DumpedLiveRanges
+    from hlo_cli.ir.buffer_assignment import BufferAssignment, DumpedLiveRanges
     from hlo_cli.ir.module import Module
 
 _ASSIGNMENT: Final = "buffer-assignment"

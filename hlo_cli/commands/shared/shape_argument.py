@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.index_text import index_text
+from hlo_cli.ir.notation import index_text
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import HloError
 
@@ -79,7 +79,7 @@ def _begins_with_a_type(argument: str) -> bool:
     word, bracket, _ = argument.partition("[")
     if not bracket and "<" not in argument:
         return False
-    from hlo_cli.ir.primitive import PRIMITIVE_TYPES
+    from hlo_cli.ir.layout import PRIMITIVE_TYPES
     from hlo_cli.ir.type_names import foreign_type, xla_type
 
     found = foreign_type(argument) if "<" in argument else None

@@ -7,11 +7,9 @@ from collections.abc import Iterator, Sequence
 from hlo_cli.analysis.layout.shape_tokens import ShapeToken
 from hlo_cli.analysis.layout.steps import layout_steps, physical_dimensions, true_rank
 from hlo_cli.analysis.layout.strides import logical_strides
-from hlo_cli.ir.layout import COMBINE, split_sizes
+from hlo_cli.ir.layout import COMBINE, PrimitiveType, split_sizes
 from hlo_cli.ir.memory_space import MemorySpace, describe_memory_space, space_name
-from hlo_cli.ir.primitive import PrimitiveType
-from hlo_cli.ir.shape import ArrayShape
-from hlo_cli.ir.shape_text import UNBOUNDED
+from hlo_cli.ir.shape import UNBOUNDED, ArrayShape
 from hlo_cli.report.numbers import format_count
 
 LABELS = {

@@ -9,10 +9,9 @@ from hlo_cli.analysis.layout.steps import LayoutStep, layout_steps, physical_dim
 from hlo_cli.analysis.layout.strides import logical_strides, physical_strides
 from hlo_cli.commands.shared.shape_descriptions import LABELS, dimension_names, meaning_of, stride_meaning
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.layout import COMBINE, Tile
-from hlo_cli.ir.shape import ArrayShape, Shape
-from hlo_cli.ir.shape_text import UNBOUNDED
+from hlo_cli.ir.notation import index_text
+from hlo_cli.ir.shape import UNBOUNDED, ArrayShape, Shape
 from hlo_cli.report.anatomy import Anatomy, Explanation, Segment
 from hlo_cli.report.cell import UNKNOWN, Cell
 from hlo_cli.report.column import Column

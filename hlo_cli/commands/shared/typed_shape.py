@@ -9,7 +9,7 @@ from dataclasses import replace
 from hlo_cli.analysis.layout.shape_tokens import ShapeToken, shape_tokens, token_spans
 from hlo_cli.analysis.layout.steps import overflow_source
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.index_text import index_text
+from hlo_cli.ir.notation import index_text
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, TupleShape, UnknownShape, subshape
 from hlo_cli.source import Diagnostic, HloError, Source, Span, did_you_mean
 from hlo_cli.syntax.scanning.scanner import Scanner

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from hlo_cli.commands.shared.command import option
-from hlo_cli.ir.index_text import tuple_text
+from hlo_cli.ir.notation import tuple_text
 from hlo_cli.report.cell import UNKNOWN, Cell
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.table import Table

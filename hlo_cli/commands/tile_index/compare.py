@@ -12,9 +12,9 @@ from hlo_cli.analysis.layout.relayout import IndexCorrespondence, LayoutMoves, c
 from hlo_cli.analysis.layout.relayout_steps import RelayoutStep, relayout_steps
 from hlo_cli.commands.tile_index.inputs import read_queries
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.index_text import index_text, tuple_text
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.memory_space import space_name
+from hlo_cli.ir.notation import index_text, tuple_text
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.report.cell import Cell, Row
 from hlo_cli.report.column import Column

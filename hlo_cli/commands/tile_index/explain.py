@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from hlo_cli.analysis.layout.addresses import ElementPosition
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.index_text import tuple_text
+from hlo_cli.ir.layout import Combine, Extend, Permute, Split
+from hlo_cli.ir.notation import tuple_text
 from hlo_cli.ir.shape import ArrayShape
-from hlo_cli.ir.tiling import Combine, Extend, Permute, Split
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.figure import Figure, fixed
 

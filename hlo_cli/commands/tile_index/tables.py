@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from hlo_cli.analysis.layout.addresses import ElementPosition, element_at, position_of
-from hlo_cli.ir.index_text import tuple_text
 from hlo_cli.ir.layout import split_sizes
+from hlo_cli.ir.notation import tuple_text
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.report.cell import Cell, Row
 from hlo_cli.report.column import Column

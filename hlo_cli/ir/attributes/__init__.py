@@ -1,3 +1,3 @@
-"""Values of attributes: `sharding.Sharding`, `window.Window`, `devices.IotaReplicaGroupList`, and
-others; `values.AttributeValue` is any of them. Each prints as in XLA.
+"""Values of attributes: `sharding.Sharding`, `value_types.Window`, `sharding.IotaReplicaGroupList`, and others;
+`value_types.AttributeValue` is any of them. Each prints as in XLA.
 """

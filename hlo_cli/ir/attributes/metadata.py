@@ -1,17 +1,24 @@
-"""The source of an instruction in the user's program: its metadata and the stack frames.
-
-Mirrors `OpMetadata` of xla/xla_data.proto and the stack frame index of xla/service/hlo.proto.
-"""
+"""Where an instruction came from, and what is noted on it: metadata, frames, annotations, original values."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import fields
+from functools import lru_cache
+from types import MappingProxyType
 from typing import Final
 
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.index_text import index_text
-from hlo_cli.ir.strings import quoted
+from hlo_cli.ir.attributes.enumerations import DebugLogMode
+from hlo_cli.ir.notation import dictionary_or_quoted, index_text, quoted
+from hlo_cli.ir.shape import ShapeIndex
+from hlo_cli.lazy_regex import lazy_regex
+
+# --- metadata and stack frames ---
+# The source of an instruction in the user's program: its metadata and the stack frames.
+#
+# Mirrors `OpMetadata` of xla/xla_data.proto and the stack frame index of xla/service/hlo.proto.
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,3 +154,260 @@ class StackFrames:
 
 def _row(names: tuple[str, ...], number: int) -> str:
     return names[number - 1] if 1 <= number <= len(names) else "?"
+
+
+# --- annotations ---
+# Annotations of instructions by XLA or a frontend: backend configurations, frontend attributes, statistics.
+#
+# Mirrors `BackendConfigWrapper` of xla/hlo/ir/backend_config.h, and `FrontendAttributes` and `StatisticsViz` of
+# xla/xla_data.proto.
+
+
+Json = bool | int | float | str | tuple["Json", ...] | Mapping[str, "Json"] | None
+"""A JSON value, with tuples for arrays and immutable mappings for objects."""
+
+
+_KEY = lazy_regex(r'"(?:[^"\\]|\\.)*+\\?+(?:"|\Z)|(?P<key>\b[A-Za-z_]\w*+)(?=\s*+:)', re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BackendConfig:
+    """The configuration of an instruction by a backend, in most backends as JSON.
+
+    Equality ignores the order of keys: TPU compilers sort them in the text of a dump, not in its proto.
+
+    >>> BackendConfig('{"a":1,"b":2}') == BackendConfig('{"b":2,"a":1}')
+    True
+    >>> config = BackendConfig('{"n":["3"]}')
+    >>> str(config), config.json["n"], str(BackendConfig("raw"))
+    ('{"n":["3"]}', ('3',), '"raw"')
+    """
+
+    text: str
+
+    def __str__(self) -> str:
+        return dictionary_or_quoted(self.text)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, BackendConfig):
+            return NotImplemented
+        return self.text == other.text or _sorted_json(self.text) == _sorted_json(other.text)
+
+    def __hash__(self) -> int:
+        return hash(_sorted_json(self.text))
+
+    @property
+    def json(self) -> Json:
+        """The parsed text, immutable; None if it is not JSON, with or without quotes around keys."""
+        return _read_json(self.text)
+
+    def get(self, *path: str) -> Json:
+        """The value at a path of keys; None if there is none.
+
+        >>> BackendConfig('{"a":{"b":1}}').get("a", "b")
+        1
+        """
+        found = self.json
+        for key in path:
+            found = found.get(key) if isinstance(found, Mapping) else None
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class FrontendAttributes:
+    """Texts by name, which XLA passes on for frontends.
+
+    >>> attributes = FrontendAttributes((("a", "1"), ("b", "{x=2}")))
+    >>> str(attributes), attributes.get("a")
+    ('{a="1",b={x=2}}', '1')
+    """
+
+    entries: tuple[tuple[str, str], ...] = ()
+
+    def __str__(self) -> str:
+        return "{" + ",".join(f"{name}={dictionary_or_quoted(text)}" for name, text in sorted(self.entries)) + "}"
+
+    def get(self, name: str) -> str | None:
+        """The text of this name, or None."""
+        return dict(self.entries).get(name)
+
+
+@dataclass(frozen=True, slots=True)
+class Statistic:
+    """One number measured by a tool."""
+
+    name: str
+    value: float
+
+    def __str__(self) -> str:
+        return f"{self.name}={self.value:g}"
+
+
+@dataclass(frozen=True, slots=True)
+class StatisticsViz:
+    """Numbers measured by tools, and which of them is shown.
+
+    >>> str(StatisticsViz(1, (Statistic("a", 33), Statistic("b", 0.5))))
+    '{visualizing_index=1,a=33,b=0.5}'
+    """
+
+    stat_index_to_visualize: int
+    statistics: tuple[Statistic, ...]
+
+    def __str__(self) -> str:
+        return "{" + ",".join((f"visualizing_index={self.stat_index_to_visualize}", *map(str, self.statistics))) + "}"
+
+
+@lru_cache(maxsize=1 << 16)
+def _read_json(text: str) -> Json:
+    from json import loads
+
+    try:
+        return _frozen(loads(text))
+    except (ValueError, RecursionError):
+        pass
+    try:  # handwritten keys often lack quotes, which protobuf accepts too
+        return _frozen(loads(_KEY.sub(_quoted, text)))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _quoted(found: re.Match[str]) -> str:
+    return f'"{found["key"]}"' if found["key"] else found[0]
+
+
+@lru_cache(maxsize=1 << 16)
+def _sorted_json(text: str) -> str:
+    """The same JSON with sorted keys; other text unchanged."""
+    from json import dumps, loads
+
+    try:
+        return dumps(loads(text), sort_keys=True)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _frozen(value: object) -> Json:
+    match value:
+        case dict():
+            return MappingProxyType({str(key): _frozen(inner) for key, inner in value.items()})
+        case list():
+            return tuple([_frozen(inner) for inner in value])
+        case bool() | int() | float() | str():
+            return value
+    return None
+
+
+# --- original values ---
+# Original values, the values of the program before compiler passes, and the tables of a module about them.
+#
+# Mirrors xla/hlo/ir/hlo_original_value.h and `DebugAttributesProto` of xla/service/hlo.proto.
+
+
+@dataclass(frozen=True, slots=True)
+class OriginalArray:
+    """An array of an instruction of the original program; without a name it is unknown.
+
+    >>> str(OriginalArray("foo", (1,))), str(OriginalArray("foo")), str(OriginalArray())
+    ('{"foo" {1}}', '{"foo"}', '{}')
+    """
+
+    instruction_name: str = ""
+    shape_index: ShapeIndex = ()
+
+    def __str__(self) -> str:
+        if not self.instruction_name:
+            return "{}"
+        index = f" {index_text(self.shape_index)}" if self.shape_index else ""
+        return f'{{"{self.instruction_name}"{index}}}'
+
+
+@dataclass(frozen=True, slots=True)
+class OriginalTuple:
+    """A tuple of original values."""
+
+    elements: tuple[OriginalArray | OriginalTuple, ...]
+
+    def __str__(self) -> str:
+        return "(" + ", ".join(map(str, self.elements)) + ")"
+
+
+@dataclass(frozen=True, slots=True)
+class OriginalValue:
+    """The original value of an instruction: a tree like its shape, or None for a call that the compiler made.
+
+    `call_hierarchy` are the calls around the original instruction. Since jaxlib 0.12, an empty one marks a call that
+    the compiler made; without one, such a call is printed as before.
+
+    >>> str(OriginalValue(OriginalTuple((OriginalArray("a"), OriginalArray()))))
+    '{({"a"}, {})}'
+    >>> str(OriginalValue(OriginalArray("a"), "call.1")), str(OriginalValue(None, "")), str(OriginalValue(None))
+    ('{{"a"},["call.1"]}', '{(),[""]}', '{[synthetic_call]}')
+    """
+
+    tree: OriginalArray | OriginalTuple | None
+    call_hierarchy: str | None = None
+
+    def __str__(self) -> str:
+        if self.call_hierarchy is None:
+            return "{[synthetic_call]}" if self.tree is None else f"{{{self.tree}}}"
+        return f"{{{'()' if self.tree is None else self.tree},[{quoted(self.call_hierarchy)}]}}"
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """The computation of an array of the original program from one that still exists, as a module in text form."""
+
+    old: OriginalArray
+    new: OriginalArray
+    module: str = ""
+
+    def __str__(self) -> str:
+        module = self.module.replace("\\", "\\\\").replace('"', '\\"')
+        return f"{self.old} : {self.new}" + (f', "{module}"' if module else "")
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryTable:
+    """The recovery of lost arrays of the original program; printed on one line, where XLA uses several.
+
+    >>> str(RecoveryTable((Recovery(OriginalArray("a"), OriginalArray("b")),)))
+    '{ {"a"} : {"b"} }'
+    """
+
+    entries: tuple[Recovery, ...]
+
+    def __str__(self) -> str:
+        return "{ " + " ".join((*map(str, self.entries), "}"))
+
+
+@dataclass(frozen=True, slots=True)
+class DebugAttributes:
+    """The log settings of an instruction.
+
+    >>> str(DebugAttributes(DebugLogMode.DEFAULT, op_id=3))
+    '{log_mode=default,op_id=3}'
+    """
+
+    log_mode: DebugLogMode | None = None
+    callback_id: int = 0
+    partitioned: bool = False
+    op_id: int = 0
+
+    def __str__(self) -> str:
+        fields = [f"log_mode={self.log_mode}"] if self.log_mode is not None else []
+        fields += [f"callback_id={self.callback_id}"] if self.callback_id else []
+        fields += ["partitioned=true"] if self.partitioned else []
+        fields += [f"op_id={self.op_id}"] if self.op_id else []
+        return "{" + ",".join(fields) + "}"
+
+
+@dataclass(frozen=True, slots=True)
+class DebuggedArray:
+    """An array of the original program, and its log settings."""
+
+    array: OriginalArray
+    attributes: tuple[DebugAttributes, ...]
+
+    def __str__(self) -> str:
+        return f"{self.array}:({', '.join(map(str, self.attributes))})"

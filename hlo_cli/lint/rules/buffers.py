@@ -7,10 +7,9 @@ from typing import Final
 
 from hlo_cli.analysis.shapes.comparison import same_layout
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.attributes.aliasing import OutputOperandAlias
-from hlo_cli.ir.comparison import compatible
+from hlo_cli.ir.attributes.value_types import OutputOperandAlias
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.shape import BufferShape, Shape, ShapeIndex, subshape
+from hlo_cli.ir.shape import BufferShape, Shape, ShapeIndex, compatible, subshape
 from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.spans import shape_span

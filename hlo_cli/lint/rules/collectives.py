@@ -9,11 +9,11 @@ from typing import Final
 
 from hlo_cli.analysis.shapes.replica_groups import collective_op_group_mode, has_unreadable_groups, lists_groups
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.attributes.devices import Groups
+from hlo_cli.ir.attributes.enumerations import CollectiveOpGroupMode
+from hlo_cli.ir.attributes.sharding import Groups
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.operations import COLLECTIVES, PERMUTES
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
-from hlo_cli.ir.words import CollectiveOpGroupMode
 from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.spans import attribute_span

@@ -7,12 +7,11 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from hlo_cli.analysis.shapes.comparison import same_layout
-from hlo_cli.ir.comparison import compatible
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.opcodes import CALL, CONDITIONAL, CUSTOM_CALL, FUSION, PARAMETER, WHILE
 from hlo_cli.ir.operations import CALLERS, CALLING_ATTRIBUTES, is_known, wrapped_opcode
-from hlo_cli.ir.shape import Shape, TupleShape
+from hlo_cli.ir.shape import Shape, TupleShape, compatible
 from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.spans import attribute_span

@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.shapes.comparison import same_layout
-from hlo_cli.ir.attributes.aliasing import Alias, BufferDonor
-from hlo_cli.ir.comparison import compatible
-from hlo_cli.ir.index_text import index_text
+from hlo_cli.ir.attributes.value_types import Alias, BufferDonor
 from hlo_cli.ir.instruction import Computation, Instruction
-from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex, TupleShape, subshape
+from hlo_cli.ir.notation import index_text
+from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex, TupleShape, compatible, subshape
 from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.spans import attribute_span, header_span
@@ -19,7 +18,7 @@ from hlo_cli.report.finding import Finding
 from hlo_cli.report.numbers import format_count
 
 if TYPE_CHECKING:
-    from hlo_cli.ir.attributes.origin import OriginalArray, OriginalTuple
+    from hlo_cli.ir.attributes.metadata import OriginalArray, OriginalTuple
 
 _LAYOUT: Final = "entry_computation_layout"
 _ALIAS: Final = "input_output_alias"
@@ -254,7 +253,7 @@ def _must_alias_problem(context: LintContext, output_index: ShapeIndex, number: 
 
 def _original_tree(instruction: Instruction) -> OriginalArray | OriginalTuple | None:
     """The original values in the text, or None if they cannot be read."""
-    from hlo_cli.ir.attributes.origin import OriginalTuple, OriginalValue  # which few dumps have
+    from hlo_cli.ir.attributes.metadata import OriginalTuple, OriginalValue  # which few dumps have
 
     value = instruction.value_of("origin", OriginalValue)
     is_empty = (instruction.attribute("origin") or "").split() in (["{}"], ["{", "}"])
@@ -262,7 +261,7 @@ def _original_tree(instruction: Instruction) -> OriginalArray | OriginalTuple | 
 
 
 def _has_same_structure(tree: OriginalArray | OriginalTuple, shape: Shape) -> bool:
-    from hlo_cli.ir.attributes.origin import OriginalArray
+    from hlo_cli.ir.attributes.metadata import OriginalArray
 
     if isinstance(tree, OriginalArray):
         return not isinstance(shape, TupleShape)

@@ -9,8 +9,8 @@ from hlo_cli.analysis.dataflow.elementwise import is_elementwise_on
 from hlo_cli.analysis.dataflow.uses import uses_of
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.layout import PrimitiveType
 from hlo_cli.ir.operations import COLLECTIVES
-from hlo_cli.ir.primitive import PrimitiveType
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.lint.advice import argument_of, is_donated, is_only_reader, is_result
 from hlo_cli.lint.context import LintContext

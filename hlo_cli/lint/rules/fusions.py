@@ -8,12 +8,10 @@ from typing import Final
 from hlo_cli.analysis.schedule.async_aliasing import aliased_parts
 from hlo_cli.analysis.shapes.comparison import same_layout
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.attributes.aliasing import OutputOperandAlias
-from hlo_cli.ir.attributes.custom_call import custom_call
-from hlo_cli.ir.comparison import compatible
-from hlo_cli.ir.index_text import index_text
-from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, subshape
+from hlo_cli.ir.attributes.value_types import OutputOperandAlias
+from hlo_cli.ir.instruction import Instruction, custom_call
+from hlo_cli.ir.notation import index_text
+from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, compatible, subshape
 from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.spans import attribute_span

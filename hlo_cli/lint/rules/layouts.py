@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.memory_space import MemorySpace, TpuMemorySpace
+from hlo_cli.ir.notation import index_text
 from hlo_cli.ir.operations import taking
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape
 from hlo_cli.lint.context import LintContext

@@ -10,9 +10,9 @@ from hlo_cli.analysis.hardware.chips import find_chip
 from hlo_cli.analysis.memory.memory_limits import memory_fits
 from hlo_cli.analysis.memory.memory_model import MemoryAnalysis, MemorySpaceUsage
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.notation import index_text
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.lint.advice import argument_of, donation_hint, is_donated, is_result
 from hlo_cli.lint.context import LintContext
@@ -27,7 +27,7 @@ from hlo_cli.report.numbers import format_bytes
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.peak_advice.suggestions import Change
-    from hlo_cli.ir.compiler_files.buffers import BufferAssignment
+    from hlo_cli.ir.buffer_assignment import BufferAssignment
 
 _NEEDS: Final = {"exact": "needs", "estimated": "needs about"}
 _FROM_COMPILER: Final = "from the compiler's buffer assignment"

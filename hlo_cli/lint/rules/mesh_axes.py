@@ -7,10 +7,10 @@ from typing import Final
 
 from hlo_cli.analysis.sharding.device_groups import device_groups, devices_of
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.attributes.devices import Groups
+from hlo_cli.ir.attributes.sharding import Groups
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.notation import UnparsedText
 from hlo_cli.ir.operations import COLLECTIVES
-from hlo_cli.ir.strings import UnparsedText
 from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.spans import attribute_span

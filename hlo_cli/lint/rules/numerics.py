@@ -9,10 +9,10 @@ from typing import Final
 from hlo_cli.analysis.cost.matmuls import matmul_of, matmuls_of
 from hlo_cli.analysis.hardware.chips import find_chip
 from hlo_cli.ir import opcodes
+from hlo_cli.ir.attributes.enumerations import Precision
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.operations import MATMULS
 from hlo_cli.ir.shape import ArrayShape, Shape
-from hlo_cli.ir.words import Precision
 from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.conversions import element_type, round_trips
 from hlo_cli.lint.costs import Waste

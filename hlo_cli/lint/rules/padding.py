@@ -7,9 +7,9 @@ from typing import Final
 
 from hlo_cli.analysis.layout.padding import data_values, orders_of
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.layout import COMBINE
+from hlo_cli.ir.notation import index_text
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.lint.advice import layout_hint, padding_hint
 from hlo_cli.lint.context import LintContext

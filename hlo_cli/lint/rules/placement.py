@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Final
 from hlo_cli.analysis.fusion.kernel_backends import backend_of
 from hlo_cli.analysis.hardware.target import Target
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.attributes.custom_call import custom_call
+from hlo_cli.ir.attributes.enumerations import CustomCallApiVersion
 from hlo_cli.ir.attributes.sharding import ShardingType
-from hlo_cli.ir.index_text import index_suffix
-from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.words import CustomCallApiVersion
+from hlo_cli.ir.instruction import Instruction, custom_call
+from hlo_cli.ir.notation import index_suffix
 from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.costs import Waste
 from hlo_cli.lint.groups import Common

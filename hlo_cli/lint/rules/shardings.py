@@ -7,8 +7,7 @@ from math import prod
 from typing import Final
 
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.attributes.named_sharding import MaximalMesh, NamedSharding
-from hlo_cli.ir.attributes.sharding import AnySharding, Sharding, TupleSharding
+from hlo_cli.ir.attributes.sharding import AnySharding, MaximalMesh, NamedSharding, Sharding, TupleSharding
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.operations import CHANNEL_OPCODES, HOST_FEEDS
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, TupleShape

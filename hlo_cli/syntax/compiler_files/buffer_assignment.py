@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.compiler_files.buffers import AssignedBuffer, BufferAllocation, BufferAssignment, LogicalBuffer
+from hlo_cli.ir.buffer_assignment import AssignedBuffer, BufferAllocation, BufferAssignment, LogicalBuffer
 from hlo_cli.ir.garbage import no_garbage_collection
-from hlo_cli.ir.index_text import read_index
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.notation import read_index
 from hlo_cli.ir.shape import ShapeIndex, TupleShape
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import Source, Span

@@ -10,8 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from hlo_cli.ir.compiler_files.buffer_values import UsedValue, UsedValues, ValueUse
-from hlo_cli.ir.compiler_files.buffers import BufferPlace
+from hlo_cli.ir.buffer_assignment import BufferPlace, UsedValue, UsedValues, ValueUse
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.module import Module
 from hlo_cli.source import HloError, Source, Span

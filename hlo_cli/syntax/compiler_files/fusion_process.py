@@ -10,9 +10,9 @@ from dataclasses import field
 from typing import Final
 
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.compiler_files.fusion_process import FusedStep, FusionProcess, FusionStep, IneligibleStep, PriorityStep
+from hlo_cli.ir.compiler_messages import FusedStep, FusionProcess, FusionStep, IneligibleStep, PriorityStep
 from hlo_cli.ir.garbage import no_garbage_collection
-from hlo_cli.ir.quoting import unquote
+from hlo_cli.ir.notation import unquote
 from hlo_cli.source import HloError, Source, Span, quoted_token
 
 _WHAT: Final = "a priority fusion dump, which has fusion_steps"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from hlo_cli.ir.compiler_files.kernel_window import KernelWindow
+from hlo_cli.ir.out_of_memory import KernelWindow
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import HloError

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from hlo_cli.ir.compiler_files.live_ranges import DumpedLiveRanges, DumpedRange, PeakValue, ScheduledPlace, StackNode
+from hlo_cli.ir.buffer_assignment import DumpedLiveRanges, DumpedRange, PeakValue, ScheduledPlace, StackNode
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.module import Module
 from hlo_cli.source import Source, Span

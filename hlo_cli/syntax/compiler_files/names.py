@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from hlo_cli.ir.compiler_files.buffers import BufferPlace
-from hlo_cli.ir.index_text import read_index
+from hlo_cli.ir.buffer_assignment import BufferPlace
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.notation import read_index
 from hlo_cli.ir.shape import Shape, ShapeIndex, UnknownShape
 from hlo_cli.source import Diagnostic, HloError, Source, Span
 from hlo_cli.syntax.scanning.shapes import parse_shape

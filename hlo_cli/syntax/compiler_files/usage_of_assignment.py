@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.compiler_files import usage_report as usage
-from hlo_cli.ir.compiler_files.buffers import BufferAllocation, BufferAssignment, LogicalBuffer
+from hlo_cli.ir import out_of_memory as usage
+from hlo_cli.ir.buffer_assignment import BufferAllocation, BufferAssignment, LogicalBuffer
 
 _SPACE_NAMES: Final = ("default", "vmem", "smem", "hbm", "host", "cmem")
 _ALWAYS_SHOWN: Final = 50

@@ -10,14 +10,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from hlo_cli.ir.compiler_files.usage_report import (
-    AllocationUsage,
-    CountedShape,
-    MemoryUsageReport,
-    SpaceUsage,
-    UsageRow,
-)
 from hlo_cli.ir.garbage import no_garbage_collection
+from hlo_cli.ir.out_of_memory import AllocationUsage, CountedShape, MemoryUsageReport, SpaceUsage, UsageRow
 from hlo_cli.source import HloError, Source, Span
 from hlo_cli.syntax.compiler_files.byte_texts import BYTES, byte_number, byte_text
 from hlo_cli.syntax.compiler_files.names import NUMBER, cut_short, lines_outside, stretches, unknown_lines

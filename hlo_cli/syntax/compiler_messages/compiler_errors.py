@@ -13,7 +13,7 @@ from functools import cache
 from itertools import islice
 from typing import Final
 
-from hlo_cli.ir.compiler_files.compiler_error import CompilerError, ErrorRule
+from hlo_cli.ir.compiler_messages import CompilerError, ErrorRule
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.syntax.compiler_messages.program_rules import PROGRAM_RULES
 from hlo_cli.syntax.compiler_messages.shape_rules import SHAPE_RULES

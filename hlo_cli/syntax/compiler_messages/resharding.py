@@ -9,7 +9,7 @@ import re
 from bisect import bisect
 from typing import Final
 
-from hlo_cli.ir.compiler_files.resharding import ReshardingWarning
+from hlo_cli.ir.compiler_messages import ReshardingWarning
 from hlo_cli.lazy_regex import lazy_regex
 
 _BROKEN: Final = r"\s*+"

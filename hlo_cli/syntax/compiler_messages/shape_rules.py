@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.compiler_files.compiler_error import ErrorRule
+from hlo_cli.ir.compiler_messages import ErrorRule
 from hlo_cli.syntax.compiler_messages.verifier_rules import SHAPE
 
 _FAMILIES: Final = (

@@ -11,7 +11,7 @@ from bisect import bisect
 from itertools import islice
 from typing import Final
 
-from hlo_cli.ir.compiler_files.slow_operation import SlowKind, SlowOperation
+from hlo_cli.ir.compiler_messages import SlowKind, SlowOperation
 from hlo_cli.lazy_regex import lazy_regex
 
 _MESSAGE: Final = lazy_regex(

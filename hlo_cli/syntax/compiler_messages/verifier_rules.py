@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.compiler_files.compiler_error import ErrorRule
+from hlo_cli.ir.compiler_messages import ErrorRule
 
 SHAPE: Final = r"(?:\([^;\n]{0,2000}?\)|[a-z][a-z0-9]{0,15}\[[^\]\n]{0,400}\](?:\{[^}\n]{0,200}\})?)"
 

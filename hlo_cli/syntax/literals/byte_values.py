@@ -12,10 +12,9 @@ from math import prod
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.literal import ArrayLiteral
-from hlo_cli.ir.primitive import PrimitiveType
-from hlo_cli.ir.shape import ArrayShape
-from hlo_cli.ir.shape_text import UNBOUNDED
+from hlo_cli.ir.attributes.value_types import ArrayLiteral
+from hlo_cli.ir.layout import PrimitiveType
+from hlo_cli.ir.shape import UNBOUNDED, ArrayShape
 from hlo_cli.source import HloError, counted
 from hlo_cli.syntax.literals.numbers import in_shape, storage_type
 from hlo_cli.syntax.literals.read import StoredValues
@@ -30,7 +29,7 @@ _VARINTS: Final = ("s32", "s64", "u32", "u64")
 def field_of(element_type: PrimitiveType) -> str:
     """The name of the `LiteralProto` field that holds values of a type.
 
-    >>> from hlo_cli.ir.primitive import PRIMITIVE_TYPES
+    >>> from hlo_cli.ir.layout import PRIMITIVE_TYPES
     >>> field_of(PRIMITIVE_TYPES["pred"]), field_of(PRIMITIVE_TYPES["f8e5m2"])
     ('preds', 'f8e5m2s')
     """

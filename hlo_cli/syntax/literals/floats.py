@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
-from hlo_cli.ir.primitive import FLOAT_FORMATS
+from hlo_cli.ir.layout import FLOAT_FORMATS
 
 if TYPE_CHECKING:
     import numpy as np

@@ -11,7 +11,7 @@ from math import prod
 from typing import Final
 
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.primitive import FLOAT_FORMATS, PRIMITIVE_TYPES, PrimitiveType
+from hlo_cli.ir.layout import FLOAT_FORMATS, PRIMITIVE_TYPES, PrimitiveType
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
 from hlo_cli.source import Span, counted
 from hlo_cli.syntax.scanning import tokens as tk

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.ir.primitive import FLOAT_FORMATS, PRIMITIVE_TYPES, PrimitiveType
+from hlo_cli.ir.layout import FLOAT_FORMATS, PRIMITIVE_TYPES, PrimitiveType
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.source import HloError, Source, Span
 from hlo_cli.syntax.literals.floats import encode
@@ -44,7 +44,7 @@ _LONG_INTEGER: Final = re.compile(rb"(?<![0-9.])[0-9]{19,}+(?![0-9.eE])")
 def storage_type(element_type: PrimitiveType) -> np.dtype[np.generic]:
     """The numpy type for the bits of an element: codes for floats that numpy lacks.
 
-    >>> from hlo_cli.ir.primitive import PRIMITIVE_TYPES
+    >>> from hlo_cli.ir.layout import PRIMITIVE_TYPES
     >>> storage_type(PRIMITIVE_TYPES["bf16"]), storage_type(PRIMITIVE_TYPES["s4"])
     (dtype('uint16'), dtype('int8'))
     """

@@ -10,7 +10,7 @@ from functools import cache
 from math import prod
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.ir.primitive import FLOAT_FORMATS
+from hlo_cli.ir.layout import FLOAT_FORMATS
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.source import HloError
 from hlo_cli.syntax.literals.floats import decode

@@ -10,9 +10,8 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.literal import ArrayLiteral, Literal, LiteralValues, TupleLiteral
-from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape, UnknownShape
-from hlo_cli.ir.shape_text import UNBOUNDED
+from hlo_cli.ir.attributes.value_types import ArrayLiteral, Literal, LiteralValues, TupleLiteral
+from hlo_cli.ir.shape import UNBOUNDED, ArrayShape, Shape, TupleShape, UnknownShape
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import HloError, Source, Span
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.compiler_files.out_of_memory import OomAllocation
+from hlo_cli.ir.out_of_memory import OomAllocation
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.syntax.compiler_files.byte_texts import BYTES, byte_number
 from hlo_cli.syntax.compiler_files.names import NUMBER, Places, Shapes

@@ -6,14 +6,7 @@ import re
 from dataclasses import replace
 from typing import Final
 
-from hlo_cli.ir.compiler_files.out_of_memory import (
-    AllocatorStats,
-    LimitMeaning,
-    MemoryPart,
-    OomAllocation,
-    OomKind,
-    OutOfMemory,
-)
+from hlo_cli.ir.out_of_memory import AllocatorStats, LimitMeaning, MemoryPart, OomAllocation, OomKind, OutOfMemory
 from hlo_cli.source import Span
 from hlo_cli.syntax.compiler_files.names import Places, Shapes
 from hlo_cli.syntax.out_of_memory.allocations import allocations_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, Literal
 
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.compiler_files.out_of_memory import LimitMeaning, OomKind, OomStage
+from hlo_cli.ir.out_of_memory import LimitMeaning, OomKind, OomStage
 
 WORD_BYTES: Final = 4
 """The bytes of a word, in which SparseCore counts its memory."""

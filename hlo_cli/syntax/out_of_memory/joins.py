@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import fields, replace
 from typing import Final
 
-from hlo_cli.ir.compiler_files.out_of_memory import OOM_REQUESTS, OutOfMemory
+from hlo_cli.ir.out_of_memory import OOM_REQUESTS, OutOfMemory
 from hlo_cli.source import Span
 
 _ROUNDING: Final = 0.01

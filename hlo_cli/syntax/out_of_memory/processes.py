@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from hlo_cli.ir.compiler_files.out_of_memory import OomAllocation, OomProcess
+from hlo_cli.ir.out_of_memory import OomAllocation, OomProcess
 from hlo_cli.syntax.compiler_files.byte_texts import byte_number
 from hlo_cli.syntax.out_of_memory.messages import FoundHead
 from hlo_cli.syntax.out_of_memory.squeezed import Squeezed

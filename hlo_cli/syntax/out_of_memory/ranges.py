@@ -13,8 +13,7 @@ from dataclasses import replace
 from typing import Final
 
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.compiler_files.out_of_memory import MemoryPart, OomAllocation, OutOfMemory
-from hlo_cli.ir.compiler_files.usage_report import MemoryRange
+from hlo_cli.ir.out_of_memory import MemoryPart, MemoryRange, OomAllocation, OutOfMemory
 from hlo_cli.ir.shape import Shape, UnknownShape
 from hlo_cli.syntax.compiler_files.byte_texts import BYTES, byte_number
 from hlo_cli.syntax.compiler_files.names import NUMBER, Shapes, stretches

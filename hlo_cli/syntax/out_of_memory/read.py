@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from hlo_cli.ir.compiler_files.out_of_memory import OutOfMemory
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.out_of_memory import OutOfMemory
 from hlo_cli.source import Source
 from hlo_cli.syntax.compiler_files.names import Places, Shapes
 from hlo_cli.syntax.out_of_memory.building import message_of, with_tables_before
@@ -49,7 +49,7 @@ def parse_out_of_memory(source: Source, module: Module | None = None) -> tuple[O
 def newest(messages: Sequence[OutOfMemory]) -> OutOfMemory:
     """The last failure, or the one before it if that has more detail; warnings only if alone.
 
-    >>> from hlo_cli.ir.compiler_files.out_of_memory import OomAllocation
+    >>> from hlo_cli.ir.out_of_memory import OomAllocation
     >>> from hlo_cli.source import Span
     >>> small = OutOfMemory("run", Span(9, 10), used_bytes=8)
     >>> large = OutOfMemory("run", Span(0, 5), used_bytes=8, allocations=(OomAllocation(8),))

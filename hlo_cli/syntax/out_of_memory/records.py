@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.compiler_files.out_of_memory import OomAllocation
+from hlo_cli.ir.out_of_memory import OomAllocation
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.ir.type_names import xla_type
 from hlo_cli.syntax.compiler_files.byte_texts import byte_number

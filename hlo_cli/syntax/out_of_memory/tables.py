@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.compiler_files.buffers import AllocationStats
-from hlo_cli.ir.compiler_files.out_of_memory import AllocatorStats, ChunkGroup, MemoryPart, TempUsage
+from hlo_cli.ir.buffer_assignment import AllocationStats
+from hlo_cli.ir.out_of_memory import AllocatorStats, ChunkGroup, MemoryPart, TempUsage
 from hlo_cli.syntax.compiler_files.byte_texts import BYTES, byte_number
 from hlo_cli.syntax.compiler_files.names import NUMBER
 from hlo_cli.syntax.out_of_memory.squeezed import Squeezed, squeeze

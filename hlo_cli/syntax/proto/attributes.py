@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Final
 
-from hlo_cli.ir.attributes.annotations import BackendConfig
+from hlo_cli.ir.attributes.enumerations import Precision, ShuffleMode
+from hlo_cli.ir.attributes.metadata import BackendConfig
 from hlo_cli.ir.attributes.sharding import Domain
-from hlo_cli.ir.attributes.values import AttributeValue, value_text
+from hlo_cli.ir.attributes.value_types import AttributeValue, value_text
+from hlo_cli.ir.notation import UnparsedText
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
-from hlo_cli.ir.strings import UnparsedText
-from hlo_cli.ir.words import Precision, ShuffleMode
 from hlo_cli.source import HloError
 from hlo_cli.syntax.attributes.row import AttributeRow, Kind, Place
 from hlo_cli.syntax.attributes.table import attributes_at, own_attributes

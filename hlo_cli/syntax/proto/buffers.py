@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, cast
 
-from hlo_cli.ir.compiler_files.buffers import (
+from hlo_cli.ir.buffer_assignment import (
     AssignedBuffer,
     BufferAllocation,
     BufferAssignment,

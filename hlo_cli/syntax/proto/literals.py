@@ -11,11 +11,9 @@ from math import isnan
 from typing import Final
 
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.layout import default_layout
-from hlo_cli.ir.literal import ArrayLiteral, Literal, TupleLiteral
-from hlo_cli.ir.primitive import FLOAT_FORMATS
-from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
-from hlo_cli.ir.shape_text import UNBOUNDED
+from hlo_cli.ir.attributes.value_types import ArrayLiteral, Literal, TupleLiteral
+from hlo_cli.ir.layout import FLOAT_FORMATS, default_layout
+from hlo_cli.ir.shape import UNBOUNDED, ArrayShape, Shape, TupleShape
 from hlo_cli.source import HloError
 from hlo_cli.syntax.literals.byte_values import PackedValues, field_of, literal_from_bytes, literal_to_bytes
 from hlo_cli.syntax.literals.printing import nested

@@ -9,7 +9,7 @@ from operator import itemgetter
 from typing import Final
 
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.quoting import text_bytes
+from hlo_cli.ir.notation import text_bytes
 from hlo_cli.syntax.proto.fields import FLOATS, TEXTS, FieldType, fields_of, number_of_word
 from hlo_cli.syntax.proto.wire import BYTES, VARINT, fixed, packed, varint
 

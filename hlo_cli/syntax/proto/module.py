@@ -11,14 +11,13 @@ from functools import partial
 from textwrap import indent
 from typing import Final
 
-from hlo_cli.ir.attributes.aliasing import ComputationLayout
-from hlo_cli.ir.attributes.origin import Recovery, RecoveryTable
-from hlo_cli.ir.attributes.values import AttributeValue, value_text
+from hlo_cli.ir.attributes.metadata import Recovery, RecoveryTable
+from hlo_cli.ir.attributes.value_types import AttributeValue, ComputationLayout, value_text
 from hlo_cli.ir.garbage import no_garbage_collection
-from hlo_cli.ir.instruction_text import Attribute
+from hlo_cli.ir.instruction import Attribute
 from hlo_cli.ir.module import Findings, Module
+from hlo_cli.ir.notation import quoted
 from hlo_cli.ir.operations import takes
-from hlo_cli.ir.strings import quoted
 from hlo_cli.source import Diagnostic, HloError, Source
 from hlo_cli.syntax.attributes.row import Kind
 from hlo_cli.syntax.attributes.table import HEADER_ATTRIBUTES

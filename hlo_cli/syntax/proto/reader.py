@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from hlo_cli.ir.attributes.metadata import Metadata
-from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.instruction_text import Attribute, InstructionText, Pairs
-from hlo_cli.ir.literal import Literal
+from hlo_cli.ir.attributes.value_types import Literal
+from hlo_cli.ir.instruction import Attribute, Instruction, InstructionText, Pairs
 from hlo_cli.source import HloError, Source, Span
 from hlo_cli.syntax.literals.read import literal_at
 from hlo_cli.syntax.proto.corruption import with_place
@@ -23,7 +22,7 @@ from hlo_cli.syntax.scanning.split_attributes import split_attributes
 from hlo_cli.syntax.values.text_reader import typed_value
 
 if TYPE_CHECKING:
-    from hlo_cli.ir.attributes.values import AttributeValue
+    from hlo_cli.ir.attributes.value_types import AttributeValue
     from hlo_cli.ir.instruction import Computation
 
 

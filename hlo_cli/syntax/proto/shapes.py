@@ -8,11 +8,18 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
-from hlo_cli.ir.index_text import index_text
-from hlo_cli.ir.layout import Layout, SplitConfig, Tile, default_layout
-from hlo_cli.ir.primitive import PRIMITIVE_TYPES, PrimitiveType
-from hlo_cli.ir.shape import ArrayShape, BufferShape, OpaqueShape, Shape, TokenShape, TupleShape, UnknownShape
-from hlo_cli.ir.shape_text import UNBOUNDED
+from hlo_cli.ir.layout import PRIMITIVE_TYPES, Layout, PrimitiveType, SplitConfig, Tile, default_layout
+from hlo_cli.ir.notation import index_text
+from hlo_cli.ir.shape import (
+    UNBOUNDED,
+    ArrayShape,
+    BufferShape,
+    OpaqueShape,
+    Shape,
+    TokenShape,
+    TupleShape,
+    UnknownShape,
+)
 from hlo_cli.source import HloError
 from hlo_cli.syntax.proto.fields import fields_of, word_of
 from hlo_cli.syntax.proto.message import Message

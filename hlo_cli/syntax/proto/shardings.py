@@ -5,24 +5,27 @@ Mirrors `HloSharding::FromProto` of xla/hlo/ir/hlo_sharding.cc and the messages 
 
 from __future__ import annotations
 
-from hlo_cli.ir.attributes.devices import (
-    CollectiveDeviceList,
-    IotaReplicaGroupList,
-    MeshAxesReplicaGroupList,
-    ReplicaGroups,
-)
-from hlo_cli.ir.attributes.mesh import AxisRef, IotaTransform, Mesh, MeshAxis
+from hlo_cli.ir.attributes.enumerations import ReductionKind
 from hlo_cli.ir.attributes.metadata import Metadata
-from hlo_cli.ir.attributes.named_sharding import DimensionSharding, MaximalMesh, NamedSharding
 from hlo_cli.ir.attributes.sharding import (
     AnySharding,
+    AxisRef,
+    CollectiveDeviceList,
+    DimensionSharding,
+    IotaReplicaGroupList,
+    IotaTransform,
+    MaximalMesh,
+    Mesh,
+    MeshAxesReplicaGroupList,
+    MeshAxis,
+    NamedSharding,
+    ReplicaGroups,
     ShardGroup,
     Sharding,
     ShardingType,
     TileAssignment,
     TupleSharding,
 )
-from hlo_cli.ir.words import ReductionKind
 from hlo_cli.source import HloError
 from hlo_cli.syntax.proto.message import Message
 from hlo_cli.syntax.proto.values import metadata_of

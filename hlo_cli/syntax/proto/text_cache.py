@@ -12,8 +12,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.attributes.annotations import BackendConfig
-from hlo_cli.ir.attributes.metadata import Metadata
+from hlo_cli.ir.attributes.metadata import BackendConfig, Metadata
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.syntax.attributes.row import Kind

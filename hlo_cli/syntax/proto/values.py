@@ -4,22 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hlo_cli.ir.attributes.accuracy import (
+from hlo_cli.ir.attributes.enumerations import DebugLogMode, ResultAccuracyMode
+from hlo_cli.ir.attributes.metadata import (
+    DebugAttributes,
+    DebuggedArray,
+    FrontendAttributes,
+    Metadata,
+    OriginalArray,
+    OriginalTuple,
+    OriginalValue,
+    Statistic,
+    StatisticsViz,
+)
+from hlo_cli.ir.attributes.value_types import (
+    Alias,
     BlockScalingConfig,
+    BufferDonor,
+    ConvolutionDimensionNumbers,
+    OutputOperandAlias,
+    PaddingConfig,
+    PaddingDimension,
     ResultAccuracy,
+    Slice,
+    SliceDimension,
     SparsityConfig,
     TensorBlockScaling,
     TensorSparsity,
     Tolerance,
+    Window,
+    WindowDimension,
 )
-from hlo_cli.ir.attributes.aliasing import Alias, BufferDonor, OutputOperandAlias
-from hlo_cli.ir.attributes.annotations import FrontendAttributes, Statistic, StatisticsViz
-from hlo_cli.ir.attributes.dimension_numbers import ConvolutionDimensionNumbers
-from hlo_cli.ir.attributes.metadata import Metadata
-from hlo_cli.ir.attributes.origin import DebugAttributes, DebuggedArray, OriginalArray, OriginalTuple, OriginalValue
-from hlo_cli.ir.attributes.window import PaddingConfig, PaddingDimension, Slice, SliceDimension, Window, WindowDimension
 from hlo_cli.ir.shape import ShapeIndex
-from hlo_cli.ir.words import DebugLogMode, ResultAccuracyMode
 from hlo_cli.source import HloError
 from hlo_cli.syntax.proto.message import Message
 from hlo_cli.syntax.scanning.shapes import MAX_NESTING

@@ -9,11 +9,9 @@ from __future__ import annotations
 from typing import Final
 
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.attribute_traits import attributes_with
-from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.instruction_text import Attribute, InstructionText
+from hlo_cli.ir.instruction import Attribute, Instruction, InstructionText
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.operations import ASYNC_CONTINUATIONS, ASYNCHRONOUS
+from hlo_cli.ir.operations import ASYNC_CONTINUATIONS, ASYNCHRONOUS, attributes_with
 from hlo_cli.syntax.proto.reader import ProtoReader
 
 _GIVEN: Final = attributes_with("of what is wrapped")

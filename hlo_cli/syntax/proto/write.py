@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hlo_cli.ir.attributes.aliasing import ComputationLayout
-from hlo_cli.ir.attributes.metadata import StackFrames
-from hlo_cli.ir.attributes.origin import Recovery, RecoveryTable
+from hlo_cli.ir.attributes.metadata import Recovery, RecoveryTable, StackFrames
+from hlo_cli.ir.attributes.value_types import ComputationLayout
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Computation
 from hlo_cli.ir.module import Module

@@ -9,23 +9,43 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import Final
 
-from hlo_cli.ir.attribute_traits import NAMING_ATTRIBUTES
-from hlo_cli.ir.attributes.accuracy import BlockScalingConfig, ResultAccuracy, SparsityConfig
-from hlo_cli.ir.attributes.aliasing import Alias, BufferDonor, OutputOperandAlias
-from hlo_cli.ir.attributes.annotations import BackendConfig, FrontendAttributes, StatisticsViz
-from hlo_cli.ir.attributes.devices import CollectiveDeviceList, IotaReplicaGroupList, MeshAxesReplicaGroupList
-from hlo_cli.ir.attributes.dimension_numbers import ConvolutionDimensionNumbers
-from hlo_cli.ir.attributes.named_sharding import NamedSharding
-from hlo_cli.ir.attributes.origin import DebuggedArray, OriginalValue
-from hlo_cli.ir.attributes.sharding import Domain, Sharding, TupleSharding
-from hlo_cli.ir.attributes.values import AttributeValue
-from hlo_cli.ir.attributes.window import PaddingConfig, Slice, Window
+from hlo_cli.ir.attributes.enumerations import ShuffleMode
+from hlo_cli.ir.attributes.metadata import (
+    BackendConfig,
+    DebuggedArray,
+    FrontendAttributes,
+    OriginalValue,
+    StatisticsViz,
+)
+from hlo_cli.ir.attributes.sharding import (
+    CollectiveDeviceList,
+    Domain,
+    IotaReplicaGroupList,
+    MeshAxesReplicaGroupList,
+    NamedSharding,
+    Sharding,
+    TupleSharding,
+)
+from hlo_cli.ir.attributes.value_types import (
+    Alias,
+    ArrayLiteral,
+    AttributeValue,
+    BlockScalingConfig,
+    BufferDonor,
+    ConvolutionDimensionNumbers,
+    OutputOperandAlias,
+    PaddingConfig,
+    ResultAccuracy,
+    Slice,
+    SparsityConfig,
+    TupleLiteral,
+    Window,
+)
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.literal import ArrayLiteral, TupleLiteral
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.notation import UnparsedText
+from hlo_cli.ir.operations import NAMING_ATTRIBUTES
 from hlo_cli.ir.shape import Shape
-from hlo_cli.ir.strings import UnparsedText
-from hlo_cli.ir.words import ShuffleMode
 from hlo_cli.source import HloError
 from hlo_cli.syntax.attributes.row import AttributeRow, Kind
 from hlo_cli.syntax.attributes.table import HEADER_ATTRIBUTES, attributes_of, own_attributes

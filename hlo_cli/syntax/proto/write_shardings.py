@@ -7,15 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from hlo_cli.ir.attributes.devices import (
+from hlo_cli.ir.attributes.sharding import (
+    AnySharding,
+    AxisRef,
     CollectiveDeviceList,
     IotaReplicaGroupList,
+    IotaTransform,
+    MaximalMesh,
+    Mesh,
     MeshAxesReplicaGroupList,
+    NamedSharding,
     ReplicaGroups,
+    ShardingType,
+    TupleSharding,
 )
-from hlo_cli.ir.attributes.mesh import AxisRef, IotaTransform, Mesh
-from hlo_cli.ir.attributes.named_sharding import MaximalMesh, NamedSharding
-from hlo_cli.ir.attributes.sharding import AnySharding, ShardingType, TupleSharding
 from hlo_cli.syntax.proto.message_builder import MessageBuilder
 from hlo_cli.syntax.proto.write_values import fieldwise_draft
 

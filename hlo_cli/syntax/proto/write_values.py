@@ -4,19 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hlo_cli.ir.attributes.accuracy import (
+from hlo_cli.ir.attributes.metadata import (
+    DebugAttributes,
+    DebuggedArray,
+    FrontendAttributes,
+    Metadata,
+    OriginalArray,
+    OriginalTuple,
+    OriginalValue,
+    StatisticsViz,
+)
+from hlo_cli.ir.attributes.value_types import (
+    Alias,
     BlockScalingConfig,
+    BufferDonor,
+    ConvolutionDimensionNumbers,
+    OutputOperandAlias,
+    PaddingConfig,
     ResultAccuracy,
+    Slice,
     SparsityConfig,
     TensorSparsity,
     Tolerance,
+    Window,
+    WindowDimension,
 )
-from hlo_cli.ir.attributes.aliasing import Alias, BufferDonor, OutputOperandAlias
-from hlo_cli.ir.attributes.annotations import FrontendAttributes, StatisticsViz
-from hlo_cli.ir.attributes.dimension_numbers import ConvolutionDimensionNumbers
-from hlo_cli.ir.attributes.metadata import Metadata
-from hlo_cli.ir.attributes.origin import DebugAttributes, DebuggedArray, OriginalArray, OriginalTuple, OriginalValue
-from hlo_cli.ir.attributes.window import PaddingConfig, Slice, Window, WindowDimension
 from hlo_cli.ir.shape import ShapeIndex
 from hlo_cli.syntax.proto.fields import fields_of
 from hlo_cli.syntax.proto.message_builder import MessageBuilder

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Final
 
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.quoting import text_bytes, unquote
+from hlo_cli.ir.notation import text_bytes, unquote
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import HloError, did_you_mean, joined_by_or, nearest
 from hlo_cli.syntax.proto.fields import FLOATS, TEXTS, FieldType, enum_names, fields_of

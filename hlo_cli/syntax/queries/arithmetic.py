@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 import pyparsing as pp
 
-from hlo_cli.ir.where import Arithmetic, ArithmeticOperator, Field, Operand, Text
+from hlo_cli.ir.expressions import Arithmetic, ArithmeticOperator, Field, Operand, Text
 from hlo_cli.source import HloError, Source, Span, quoted_token
 from hlo_cli.syntax.queries.tokens import DIGITS, FIELD, QUOTED, UNIT, read_field, read_number, regex
 
@@ -52,7 +52,7 @@ def elements() -> Elements:
 def chain(first: pp.ParserElement, following: pp.ParserElement) -> pp.ParserElement:
     """Element for operands joined by operators, the first of which can be of another form.
 
-    >>> from hlo_cli.ir.where import Number
+    >>> from hlo_cli.ir.expressions import Number
     >>> number = regex("[0-9]", lambda match, span: Number(int(match[0]), "", match[0], span), "a number")
     >>> chain(number, number).parse_string("1 + 2 * 3")[0].right.operator
     '*'

@@ -8,8 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from hlo_cli.ir.assertion import Function, Limit, Quantity, Term, golden_in
-from hlo_cli.ir.where import Number
+from hlo_cli.ir.expressions import Function, Limit, Number, Quantity, Term, golden_in
 from hlo_cli.source import HloError, Source, Span, quoted_token
 from hlo_cli.syntax.queries.terms import GOLDEN, WHOLE, Terms, number_at
 

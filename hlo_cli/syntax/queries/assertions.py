@@ -6,9 +6,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
-from hlo_cli.ir.assertion import EVERYTHING, Expectation, Quantity, Section, Term
+from hlo_cli.ir.expressions import EVERYTHING, Expectation, Number, Quantity, Section, Term, Where
 from hlo_cli.ir.memory_space import space_words
-from hlo_cli.ir.where import Number, Where
 from hlo_cli.source import Diagnostic, HloError, Source, Span, did_you_mean, nearest
 from hlo_cli.syntax.queries.assertion import parse_computed_limit, parse_expectation
 from hlo_cli.syntax.queries.sizes import parse_size

@@ -5,9 +5,20 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from hlo_cli.ir.assertion import EVERYTHING, Calculation, Function, Golden, Quantity, Term
+from hlo_cli.ir.expressions import (
+    EVERYTHING,
+    ArithmeticOperator,
+    Calculation,
+    Field,
+    Function,
+    Golden,
+    Number,
+    Operand,
+    Quantity,
+    Term,
+    Where,
+)
 from hlo_cli.ir.memory_space import space_words
-from hlo_cli.ir.where import ArithmeticOperator, Field, Number, Operand, Where
 from hlo_cli.source import HloError, Source, Span, did_you_mean, nearest, quoted_token
 from hlo_cli.syntax.queries.arithmetic import parse_operand
 from hlo_cli.syntax.queries.sizes import parse_size

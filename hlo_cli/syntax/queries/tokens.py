@@ -8,7 +8,7 @@ from typing import Final
 
 import pyparsing as pp
 
-from hlo_cli.ir.where import Field, Number, Text
+from hlo_cli.ir.expressions import Field, Number, Text
 from hlo_cli.source import HloError, Source, Span, did_you_mean
 from hlo_cli.syntax.queries.sizes import UNITS, unit_meant
 

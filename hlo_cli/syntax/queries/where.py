@@ -13,7 +13,7 @@ from typing import Final
 
 import pyparsing as pp
 
-from hlo_cli.ir.where import (
+from hlo_cli.ir.expressions import (
     Both,
     Call,
     Comparison,

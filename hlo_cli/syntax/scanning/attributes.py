@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final
 
-from hlo_cli.ir.instruction_text import Attribute
+from hlo_cli.ir.instruction import Attribute
 from hlo_cli.ir.operations import CALLING_ATTRIBUTES
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import HloError, Span

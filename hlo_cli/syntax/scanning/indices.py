@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from math import prod
 
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.index_text import read_index
+from hlo_cli.ir.notation import read_index
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import HloError, Source, Span, counted
 from hlo_cli.syntax.scanning.scanner import beyond_64_bits, int64

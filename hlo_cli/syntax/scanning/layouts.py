@@ -9,9 +9,8 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Final, TypeVar
 
-from hlo_cli.ir.index_text import read_index
-from hlo_cli.ir.layout import COMBINE, Layout, SplitConfig, Tile
-from hlo_cli.ir.primitive import PRIMITIVE_TYPES, PrimitiveType
+from hlo_cli.ir.layout import COMBINE, PRIMITIVE_TYPES, Layout, PrimitiveType, SplitConfig, Tile
+from hlo_cli.ir.notation import read_index
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import Source
 from hlo_cli.syntax.scanning.scanner import SPACE, Scanner

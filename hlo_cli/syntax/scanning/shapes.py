@@ -9,11 +9,18 @@ import re
 from functools import lru_cache
 from typing import Final
 
-from hlo_cli.ir.index_text import read_index
-from hlo_cli.ir.layout import Layout, default_layout
-from hlo_cli.ir.primitive import PRIMITIVE_TYPES
-from hlo_cli.ir.shape import ArrayShape, BufferShape, OpaqueShape, Shape, TokenShape, TupleShape, UnknownShape
-from hlo_cli.ir.shape_text import UNBOUNDED
+from hlo_cli.ir.layout import PRIMITIVE_TYPES, Layout, default_layout
+from hlo_cli.ir.notation import read_index
+from hlo_cli.ir.shape import (
+    UNBOUNDED,
+    ArrayShape,
+    BufferShape,
+    OpaqueShape,
+    Shape,
+    TokenShape,
+    TupleShape,
+    UnknownShape,
+)
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import HloError, Source, counted
 from hlo_cli.syntax.scanning.layouts import INT64_MAX, follows_layout, listed, plain_layout, read_layout, read_size

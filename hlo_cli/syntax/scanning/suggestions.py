@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Final
 
+from hlo_cli.ir.layout import PRIMITIVE_TYPES
 from hlo_cli.ir.operations import OPCODE_ARITY, is_known, wrapped_opcode
-from hlo_cli.ir.primitive import PRIMITIVE_TYPES
 from hlo_cli.source import HloError, Source, Span, did_you_mean, nearest
 
 _OPCODES: Final = {

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from typing import Final, NoReturn
 
-from hlo_cli.ir.primitive import PRIMITIVE_TYPES
-from hlo_cli.ir.strings import end_of_dictionary
+from hlo_cli.ir.layout import PRIMITIVE_TYPES
+from hlo_cli.ir.notation import end_of_dictionary
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import HloError, Source, Span, quoted_token
 from hlo_cli.syntax.scanning.scanner import STRAY, Scanner

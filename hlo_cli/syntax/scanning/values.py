@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Final, TypeVar
 
 from hlo_cli.ir.layout import COMBINE, Tile
-from hlo_cli.ir.quoting import unquote
+from hlo_cli.ir.notation import unquote
 from hlo_cli.ir.shape import ArrayShape, Shape, UnknownShape
 from hlo_cli.source import did_you_mean, joined_by_or
 from hlo_cli.syntax.scanning import tokens as tk

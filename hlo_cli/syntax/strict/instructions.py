@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.comparison import compatible
+from hlo_cli.ir.layout import PRIMITIVE_TYPES
 from hlo_cli.ir.operations import ARGUMENT_OPCODES, ASYNC_CONTINUATIONS, is_known, wrapped_opcode
-from hlo_cli.ir.primitive import PRIMITIVE_TYPES
-from hlo_cli.ir.shape import Shape, TupleShape, subshape
+from hlo_cli.ir.shape import Shape, TupleShape, compatible, subshape
 from hlo_cli.source import Diagnostic, HloError, Span, counted
 from hlo_cli.syntax.attributes.row import Kind
 from hlo_cli.syntax.attributes.table import attributes_of

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from hlo_cli.ir.attributes.aliasing import ComputationLayout
-from hlo_cli.ir.comparison import compatible
-from hlo_cli.ir.index_text import index_text
-from hlo_cli.ir.shape import Shape, subshape
+from hlo_cli.ir.attributes.value_types import ComputationLayout
+from hlo_cli.ir.notation import index_text
+from hlo_cli.ir.shape import Shape, compatible, subshape
 from hlo_cli.source import Diagnostic, HloError, Source, Span, did_you_mean
 from hlo_cli.syntax.attributes.row import AttributeRow, Kind
 from hlo_cli.syntax.attributes.table import HEADER_ATTRIBUTES

@@ -11,10 +11,8 @@ from math import prod
 from typing import Final
 
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.comparison import compatible
 from hlo_cli.ir.operations import CHANNEL_OPCODES, FIRST_DIMENSION, OPCODE_ARITY, having
-from hlo_cli.ir.shape import ArrayShape, TupleShape
-from hlo_cli.ir.shape_text import UNBOUNDED
+from hlo_cli.ir.shape import UNBOUNDED, ArrayShape, TupleShape, compatible
 from hlo_cli.source import counted
 from hlo_cli.syntax.attributes.row import Kind
 from hlo_cli.syntax.attributes.table import own_attributes

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import field
 
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.primitive import PRIMITIVE_TYPES
+from hlo_cli.ir.layout import PRIMITIVE_TYPES
 from hlo_cli.ir.shape import ArrayShape, Shape
 from hlo_cli.source import Span
 from hlo_cli.syntax.scanning.tokens import Tokens

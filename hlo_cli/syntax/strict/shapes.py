@@ -8,9 +8,8 @@ from __future__ import annotations
 from typing import Final
 
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.layout import default_layout
+from hlo_cli.ir.layout import PRIMITIVE_TYPES, default_layout
 from hlo_cli.ir.operations import BINARY, DEVICE_IDS, OTHER_TYPE, UNARY
-from hlo_cli.ir.primitive import PRIMITIVE_TYPES
 from hlo_cli.ir.shape import ArrayShape, Shape, TokenShape, TupleShape
 from hlo_cli.syntax.strict.op_context import OperationChecker
 

@@ -10,9 +10,7 @@ from typing import Final, NamedTuple
 
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.instruction import Computation, Instruction
-from hlo_cli.ir.instruction_text import Attribute, InstructionText
-from hlo_cli.ir.names import free_name
+from hlo_cli.ir.instruction import Attribute, Computation, Instruction, InstructionText, free_name
 from hlo_cli.ir.operations import CALLING_ATTRIBUTES
 from hlo_cli.ir.shape import Shape, ShapeIndex, UnknownShape
 from hlo_cli.source import Diagnostic, HloError, Source, Span, nearest

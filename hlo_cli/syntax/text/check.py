@@ -9,9 +9,9 @@ from typing import Final
 
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Findings, Module
+from hlo_cli.ir.notation import UnparsedText
 from hlo_cli.ir.operations import is_known, wrapped_opcode
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Leaf, Shape, UnknownShape
-from hlo_cli.ir.strings import UnparsedText
 from hlo_cli.source import Diagnostic, HloError, Source, Span, did_you_mean
 from hlo_cli.syntax.attributes.row import Kind
 from hlo_cli.syntax.attributes.table import HEADER_ATTRIBUTES, attributes_of

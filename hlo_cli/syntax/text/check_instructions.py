@@ -10,9 +10,9 @@ from functools import partial
 from typing import Final
 
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.notation import index_text
 from hlo_cli.ir.operations import is_known
 from hlo_cli.ir.shape import ArrayShape, Shape, UnknownShape, subshape
 from hlo_cli.source import HloError, Source, Span, counted

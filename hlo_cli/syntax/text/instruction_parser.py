@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import field
 
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.instruction_text import Attribute
+from hlo_cli.ir.instruction import Attribute
 from hlo_cli.ir.operations import ARGUMENT_OPCODES, CALLING_ATTRIBUTES, is_known
 from hlo_cli.ir.shape import Shape, UnknownShape
 from hlo_cli.lazy_regex import lazy_regex

@@ -7,7 +7,7 @@ from typing import Final
 
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.operation import ANY
+from hlo_cli.ir.operation_table import ANY
 from hlo_cli.ir.operations import CALLERS, OPCODE_ARITY, OPERAND_COUNTS, takes
 from hlo_cli.ir.shape import TupleShape
 

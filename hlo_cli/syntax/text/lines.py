@@ -12,9 +12,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.ir.attributes.metadata import NO_METADATA, Metadata
-from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.instruction_text import Attribute, InstructionText, Pairs
-from hlo_cli.ir.literal import Literal
+from hlo_cli.ir.attributes.value_types import Literal
+from hlo_cli.ir.instruction import Attribute, Instruction, InstructionText, Pairs
 from hlo_cli.ir.operations import ARGUMENT_OPCODES
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import Source, Span
@@ -26,7 +25,7 @@ from hlo_cli.syntax.values.metadata import parse_metadata
 from hlo_cli.syntax.values.text_reader import typed_value
 
 if TYPE_CHECKING:
-    from hlo_cli.ir.attributes.values import AttributeValue
+    from hlo_cli.ir.attributes.value_types import AttributeValue
     from hlo_cli.ir.module import Module
 
 Row = tuple[str, str, str, str, str, str]

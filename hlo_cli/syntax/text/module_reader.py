@@ -12,11 +12,9 @@ from contextlib import suppress
 from functools import partial
 
 from hlo_cli.ir.garbage import no_garbage_collection
-from hlo_cli.ir.instruction import Computation
-from hlo_cli.ir.instruction_text import NO_TEXT, Attribute
+from hlo_cli.ir.instruction import NO_TEXT, Attribute, Computation, free_name
 from hlo_cli.ir.module import Findings, Module
-from hlo_cli.ir.names import free_name
-from hlo_cli.ir.quoting import unquote
+from hlo_cli.ir.notation import unquote
 from hlo_cli.ir.shape import UnknownShape
 from hlo_cli.source import Diagnostic, HloError, Source, Span
 from hlo_cli.syntax.scanning import error_recovery

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.metadata import NO_METADATA, Metadata
-from hlo_cli.ir.instruction import Computation, Instruction
-from hlo_cli.ir.instruction_text import InstructionText
+from hlo_cli.ir.instruction import Computation, Instruction, InstructionText
 from hlo_cli.ir.shape import UnknownShape
 from hlo_cli.source import Source, Span
 from hlo_cli.syntax.text.build import Builder, Named

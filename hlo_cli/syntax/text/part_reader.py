@@ -8,8 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.instruction import Computation
-from hlo_cli.ir.names import free_name
+from hlo_cli.ir.instruction import Computation, free_name
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import HloError, Span, counted
 from hlo_cli.syntax.scanning import error_recovery

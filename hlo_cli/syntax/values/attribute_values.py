@@ -10,8 +10,8 @@ from functools import cache, lru_cache
 from types import MappingProxyType
 from typing import Final
 
-from hlo_cli.ir.attributes.values import AttributeValue, Name
-from hlo_cli.ir.strings import UnparsedText
+from hlo_cli.ir.attributes.value_types import AttributeValue, Name
+from hlo_cli.ir.notation import UnparsedText
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import HloError, Source
 from hlo_cli.syntax.attributes.row import Kind

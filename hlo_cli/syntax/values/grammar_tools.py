@@ -12,7 +12,7 @@ from typing import Final, TypeVar, cast
 
 import pyparsing as pp
 
-from hlo_cli.ir.quoting import unquote
+from hlo_cli.ir.notation import unquote
 from hlo_cli.source import HloError, Source
 from hlo_cli.syntax.scanning.attributes import read_value
 from hlo_cli.syntax.scanning.scanner import STRING as STRING_PATTERN

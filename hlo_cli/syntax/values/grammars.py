@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.ir.attributes.sharding import Domain
-from hlo_cli.ir.attributes.values import AttributeValue
+from hlo_cli.ir.attributes.value_types import AttributeValue
 from hlo_cli.syntax.attributes.row import Kind
 from hlo_cli.syntax.literals.read import read_shaped_literal
 from hlo_cli.syntax.scanning import values
@@ -19,11 +19,9 @@ from hlo_cli.syntax.values import metadata_grammar as metadata
 from hlo_cli.syntax.values import operation_values
 
 if TYPE_CHECKING:
-    from hlo_cli.ir.attributes.accuracy import ResultAccuracy
-    from hlo_cli.ir.attributes.annotations import StatisticsViz
-    from hlo_cli.ir.attributes.devices import ReplicaGroups
-    from hlo_cli.ir.attributes.origin import DebuggedArray, OriginalValue, RecoveryTable
-    from hlo_cli.ir.attributes.sharding import AnySharding
+    from hlo_cli.ir.attributes.metadata import DebuggedArray, OriginalValue, RecoveryTable, StatisticsViz
+    from hlo_cli.ir.attributes.sharding import AnySharding, ReplicaGroups
+    from hlo_cli.ir.attributes.value_types import ResultAccuracy
 
 ValueReader = Callable[[Tokens], AttributeValue]
 

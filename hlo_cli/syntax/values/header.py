@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Final
 
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.attributes.metadata import FileLocation, StackFrame, StackFrames
-from hlo_cli.ir.instruction_text import Attribute
-from hlo_cli.ir.quoting import unquote
+from hlo_cli.ir.instruction import Attribute
+from hlo_cli.ir.notation import unquote
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.syntax.scanning.attributes import expect_no_attribute, read_attributes
 from hlo_cli.syntax.scanning.scanner import STRING, Scanner
 
 if TYPE_CHECKING:
-    from hlo_cli.ir.attributes.values import AttributeValue
+    from hlo_cli.ir.attributes.value_types import AttributeValue
 
 SECTIONS: Final = ("FileNames", "FunctionNames", "FileLocations", "StackFrames")
 _TABLES = re.compile(

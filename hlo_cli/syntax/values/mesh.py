@@ -10,10 +10,18 @@ from typing import Final, NamedTuple
 
 import pyparsing as pp
 
-from hlo_cli.ir.attributes.devices import IotaReplicaGroupList, MeshAxesReplicaGroupList
-from hlo_cli.ir.attributes.mesh import AxisRef, IotaTransform, Mesh, MeshAxis
-from hlo_cli.ir.attributes.named_sharding import DimensionSharding, MaximalMesh, NamedSharding
-from hlo_cli.ir.words import ReductionKind
+from hlo_cli.ir.attributes.enumerations import ReductionKind
+from hlo_cli.ir.attributes.sharding import (
+    AxisRef,
+    DimensionSharding,
+    IotaReplicaGroupList,
+    IotaTransform,
+    MaximalMesh,
+    Mesh,
+    MeshAxesReplicaGroupList,
+    MeshAxis,
+    NamedSharding,
+)
 from hlo_cli.syntax.scanning.tokens import Tokens
 from hlo_cli.syntax.values import grammar_tools as gt
 

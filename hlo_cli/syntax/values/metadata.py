@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Final
 
 from hlo_cli.ir.attributes.metadata import Metadata
-from hlo_cli.ir.quoting import unquote
+from hlo_cli.ir.notation import unquote
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.syntax.scanning.scanner import STRING
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 from dataclasses import fields as fields_of
 from typing import Final
 
-from hlo_cli.ir.attributes.aliasing import ComputationLayout
-from hlo_cli.ir.attributes.annotations import BackendConfig, FrontendAttributes
-from hlo_cli.ir.attributes.metadata import Metadata
+from hlo_cli.ir.attributes.metadata import BackendConfig, FrontendAttributes, Metadata
+from hlo_cli.ir.attributes.value_types import ComputationLayout
 from hlo_cli.syntax.scanning import tokens as tk
 from hlo_cli.syntax.scanning.tokens import Tokens
 from hlo_cli.syntax.scanning.values import (

@@ -8,11 +8,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.ir import words
-from hlo_cli.ir.attributes.aliasing import Alias, BufferDonor, OutputOperandAlias
-from hlo_cli.ir.attributes.devices import CollectiveDeviceList
-from hlo_cli.ir.attributes.dimension_numbers import ConvolutionDimensionNumbers
-from hlo_cli.ir.attributes.window import PaddingConfig, PaddingDimension, Slice, SliceDimension, Window, WindowDimension
+from hlo_cli.ir.attributes import enumerations
+from hlo_cli.ir.attributes.sharding import CollectiveDeviceList
+from hlo_cli.ir.attributes.value_types import (
+    Alias,
+    BufferDonor,
+    ConvolutionDimensionNumbers,
+    OutputOperandAlias,
+    PaddingConfig,
+    PaddingDimension,
+    Slice,
+    SliceDimension,
+    Window,
+    WindowDimension,
+)
 from hlo_cli.ir.shape import ShapeIndex
 from hlo_cli.source import counted, joined_by_or
 from hlo_cli.syntax.scanning import tokens as tk
@@ -21,33 +30,28 @@ from hlo_cli.syntax.scanning.tokens import Tokens
 from hlo_cli.syntax.scanning.values import fields, one_of, read_int, read_int_lists, read_list, read_shape_index
 
 if TYPE_CHECKING:
-    from hlo_cli.ir.attributes.accuracy import (
-        BlockScalingConfig,
-        SparsityConfig,
-        TensorBlockScaling,
-        TensorSparsity,
-    )
+    from hlo_cli.ir.attributes.value_types import BlockScalingConfig, SparsityConfig, TensorBlockScaling, TensorSparsity
 
 _WINDOW_FIELDS: Final = ("size", "stride", "pad", "lhs_dilate", "rhs_dilate", "rhs_reversal")
-ALGORITHM: Final = one_of(words.PrecisionAlgorithm, any_case=True)
-API_VERSION: Final = one_of(words.CustomCallApiVersion, any_case=True)
-CONVOLUTION_KIND: Final = one_of(words.ConvolutionKind)
-DIRECTION: Final = one_of(words.ComparisonDirection)
-DISTRIBUTION: Final = one_of(words.RandomDistribution, any_case=True)
-FFT_TYPE: Final = one_of(words.FftType)
-FUSION_KIND: Final = one_of(words.FusionKind)
-GROUP_MODE: Final = one_of(words.CollectiveOpGroupMode)
-SHUFFLE_MODE: Final = one_of(words.ShuffleMode)
-ORDER: Final = one_of(words.ComparisonOrder)
-PADDING_TYPE: Final = one_of(words.PaddingType)
-RANDOM_ALGORITHM: Final = one_of(words.RandomAlgorithm, any_case=True)
-SCHEDULE: Final = one_of(words.CustomCallSchedule, any_case=True)
-TRANSPOSE: Final = one_of(words.Transpose)
-TYPE: Final = one_of(words.ComparisonType)
-_PRECISION: Final = one_of(words.Precision, any_case=True)
+ALGORITHM: Final = one_of(enumerations.PrecisionAlgorithm, any_case=True)
+API_VERSION: Final = one_of(enumerations.CustomCallApiVersion, any_case=True)
+CONVOLUTION_KIND: Final = one_of(enumerations.ConvolutionKind)
+DIRECTION: Final = one_of(enumerations.ComparisonDirection)
+DISTRIBUTION: Final = one_of(enumerations.RandomDistribution, any_case=True)
+FFT_TYPE: Final = one_of(enumerations.FftType)
+FUSION_KIND: Final = one_of(enumerations.FusionKind)
+GROUP_MODE: Final = one_of(enumerations.CollectiveOpGroupMode)
+SHUFFLE_MODE: Final = one_of(enumerations.ShuffleMode)
+ORDER: Final = one_of(enumerations.ComparisonOrder)
+PADDING_TYPE: Final = one_of(enumerations.PaddingType)
+RANDOM_ALGORITHM: Final = one_of(enumerations.RandomAlgorithm, any_case=True)
+SCHEDULE: Final = one_of(enumerations.CustomCallSchedule, any_case=True)
+TRANSPOSE: Final = one_of(enumerations.Transpose)
+TYPE: Final = one_of(enumerations.ComparisonType)
+_PRECISION: Final = one_of(enumerations.Precision, any_case=True)
 
 
-def read_precisions(tokens: Tokens) -> tuple[words.Precision, ...]:
+def read_precisions(tokens: Tokens) -> tuple[enumerations.Precision, ...]:
     """`{high, default}`."""
     return read_list(tokens, _PRECISION)
 
@@ -218,7 +222,7 @@ def _read_place(tokens: Tokens, kinds: tuple[str, ...]) -> tuple[int, ShapeIndex
 
 def read_sparsity(tokens: Tokens) -> SparsityConfig:
     """`{lhs={sparsity=2x4 dimension=1 stride=1 idx=2}}`."""
-    from hlo_cli.ir.attributes.accuracy import SparsityConfig, TensorSparsity
+    from hlo_cli.ir.attributes.value_types import SparsityConfig, TensorSparsity
 
     sides = _SPARSITY(tokens)
     return SparsityConfig(
@@ -228,7 +232,7 @@ def read_sparsity(tokens: Tokens) -> SparsityConfig:
 
 def read_block_scaling(tokens: Tokens) -> BlockScalingConfig:
     """`{lhs={scale_idx=2 zero_idx=3 strides=1x32 steps=1x1}}`."""
-    from hlo_cli.ir.attributes.accuracy import BlockScalingConfig, TensorBlockScaling
+    from hlo_cli.ir.attributes.value_types import BlockScalingConfig, TensorBlockScaling
 
     sides = _BLOCK_SCALING(tokens)
     return BlockScalingConfig(
@@ -237,13 +241,13 @@ def read_block_scaling(tokens: Tokens) -> BlockScalingConfig:
 
 
 def _read_tensor_block_scaling(tokens: Tokens) -> TensorBlockScaling:
-    from hlo_cli.ir.attributes.accuracy import TensorBlockScaling
+    from hlo_cli.ir.attributes.value_types import TensorBlockScaling
 
     return TensorBlockScaling(**_TENSOR_BLOCK_SCALING(tokens))  # type: ignore[arg-type]
 
 
 def _read_tensor_sparsity(tokens: Tokens) -> TensorSparsity:
-    from hlo_cli.ir.attributes.accuracy import TensorSparsity
+    from hlo_cli.ir.attributes.value_types import TensorSparsity
 
     found = _TENSOR_SPARSITY(tokens)
     block = found.pop("sparsity", (0, 0))

@@ -10,9 +10,8 @@ from typing import Final
 
 import pyparsing as pp
 
-from hlo_cli.ir.attributes.accuracy import ResultAccuracy, Tolerance
-from hlo_cli.ir.attributes.annotations import Statistic, StatisticsViz
-from hlo_cli.ir.attributes.origin import (
+from hlo_cli.ir.attributes.enumerations import DebugLogMode, ResultAccuracyMode
+from hlo_cli.ir.attributes.metadata import (
     DebugAttributes,
     DebuggedArray,
     OriginalArray,
@@ -20,8 +19,10 @@ from hlo_cli.ir.attributes.origin import (
     OriginalValue,
     Recovery,
     RecoveryTable,
+    Statistic,
+    StatisticsViz,
 )
-from hlo_cli.ir.words import DebugLogMode, ResultAccuracyMode
+from hlo_cli.ir.attributes.value_types import ResultAccuracy, Tolerance
 from hlo_cli.syntax.scanning.tokens import Tokens
 from hlo_cli.syntax.values import grammar_tools as gt
 

@@ -11,10 +11,18 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from hlo_cli.ir.attributes.devices import IotaReplicaGroupList, MeshAxesReplicaGroupList
-from hlo_cli.ir.attributes.mesh import AxisRef, IotaTransform, Mesh, MeshAxis
-from hlo_cli.ir.attributes.sharding import Sharding, ShardingType, TileAssignment
-from hlo_cli.ir.index_text import read_index
+from hlo_cli.ir.attributes.sharding import (
+    AxisRef,
+    IotaReplicaGroupList,
+    IotaTransform,
+    Mesh,
+    MeshAxesReplicaGroupList,
+    MeshAxis,
+    Sharding,
+    ShardingType,
+    TileAssignment,
+)
+from hlo_cli.ir.notation import read_index
 from hlo_cli.lazy_regex import lazy_regex
 
 _SIZE: Final = "[1-9][0-9]{0,8}+"

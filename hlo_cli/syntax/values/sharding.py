@@ -11,9 +11,9 @@ from typing import Final, NamedTuple
 import pyparsing as pp
 
 from hlo_cli.ir.attributes import sharding as ir
-from hlo_cli.ir.attributes.mesh import IotaTransform
+from hlo_cli.ir.attributes.enumerations import ReductionKind
 from hlo_cli.ir.attributes.metadata import Metadata
-from hlo_cli.ir.words import ReductionKind
+from hlo_cli.ir.attributes.sharding import IotaTransform
 from hlo_cli.syntax.scanning.tokens import Tokens
 from hlo_cli.syntax.values import grammar_tools as gt
 from hlo_cli.syntax.values.mesh import IOTA, NAMED_SHARDING

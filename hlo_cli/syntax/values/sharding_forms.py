@@ -10,9 +10,18 @@ from dataclasses import replace
 from typing import Final
 
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.attributes.mesh import AxisRef, IotaTransform, Mesh, MeshAxis
-from hlo_cli.ir.attributes.named_sharding import DimensionSharding, NamedSharding
-from hlo_cli.ir.attributes.sharding import AnySharding, Sharding, ShardingType, TupleSharding
+from hlo_cli.ir.attributes.sharding import (
+    AnySharding,
+    AxisRef,
+    DimensionSharding,
+    IotaTransform,
+    Mesh,
+    MeshAxis,
+    NamedSharding,
+    Sharding,
+    ShardingType,
+    TupleSharding,
+)
 from hlo_cli.ir.attributes.sharding import TileAssignment as Tiles
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import HloError

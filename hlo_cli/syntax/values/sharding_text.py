@@ -8,9 +8,7 @@ from dataclasses import replace
 from difflib import get_close_matches
 
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.attributes.mesh import Mesh
-from hlo_cli.ir.attributes.named_sharding import DimensionSharding, NamedSharding
-from hlo_cli.ir.attributes.sharding import AnySharding
+from hlo_cli.ir.attributes.sharding import AnySharding, DimensionSharding, Mesh, NamedSharding
 from hlo_cli.source import HloError, Source, Span, did_you_mean
 from hlo_cli.syntax.scanning import tokens as tk
 from hlo_cli.syntax.scanning.tokens import Tokens
@@ -30,7 +28,7 @@ def read_sharding_text(text: str, *, mesh: Mesh | None = None, rank: int | None 
 
     A PartitionSpec is over the given mesh, and may omit dimensions if the `rank` of the array is given.
 
-    >>> from hlo_cli.ir.attributes.mesh import MeshAxis
+    >>> from hlo_cli.ir.attributes.sharding import MeshAxis
     >>> print(read_sharding_text("P(None, 'x')", mesh=Mesh((MeshAxis("x", 2),))).sharding)
     {mesh['x'=2], [{}, {'x'}]}
     """

@@ -8,15 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hlo_cli.ir.attributes.metadata import NO_METADATA, Metadata
-from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.instruction_text import NoText
-from hlo_cli.ir.literal import Literal
+from hlo_cli.ir.attributes.value_types import Literal
+from hlo_cli.ir.instruction import Instruction, NoText
 from hlo_cli.source import Source, Span
 from hlo_cli.syntax.literals.read import literal_at
 from hlo_cli.syntax.values.metadata import parse_metadata
 
 if TYPE_CHECKING:
-    from hlo_cli.ir.attributes.values import AttributeValue
+    from hlo_cli.ir.attributes.value_types import AttributeValue
 
 
 def typed_value(opcode: str, attribute: str, text: str) -> AttributeValue:

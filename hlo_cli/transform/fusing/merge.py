@@ -11,7 +11,7 @@ from dataclasses import replace
 from hlo_cli.analysis.fusion.code_duplication import users_first
 from hlo_cli.analysis.fusion.graph import FusionBody, Graph, Node
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.attributes.aliasing import OutputOperandAlias
+from hlo_cli.ir.attributes.value_types import OutputOperandAlias
 from hlo_cli.transform.fusing.names import ModuleNames
 
 

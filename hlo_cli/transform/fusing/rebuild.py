@@ -13,8 +13,7 @@ from hlo_cli.analysis.fusion.code_duplication import users_first
 from hlo_cli.analysis.fusion.graph import FusionBody, Graph, Node
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.instruction import Computation, Instruction
-from hlo_cli.ir.instruction_text import Attribute, InstructionText
+from hlo_cli.ir.instruction import Attribute, Computation, Instruction, InstructionText
 from hlo_cli.ir.module import Module
 from hlo_cli.transform.clone import CopyReader
 from hlo_cli.transform.fusing.names import Names, name_of_clone

@@ -8,7 +8,7 @@ from hlo_cli.analysis.fusion.graph import Graph, Node
 from hlo_cli.analysis.gpu_fusion.emitters import LOOP
 from hlo_cli.analysis.gpu_fusion.model import KernelModel
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.compiler_files.fusion_process import FusedStep
+from hlo_cli.ir.compiler_messages import FusedStep
 from hlo_cli.transform.fusing.merge import create_fusion, merge_fusion, merge_producer
 from hlo_cli.transform.fusing.names import ModuleNames
 

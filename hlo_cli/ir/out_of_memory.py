@@ -1,18 +1,102 @@
-"""Out-of-memory messages of XLA: the memory, the sizes, and the largest allocations.
-
-Mirrors `BufferAssignment::ToVerboseString` of xla/service/buffer_assignment.cc and the messages of TPU compilers, GPU
-allocators and runtimes. Parts that a message lacks are None or empty.
-"""
+"""What an out-of-memory message says: the memory, sizes, the largest allocations, and its usage report."""
 
 from __future__ import annotations
 
 from typing import Final, Literal
 
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.compiler_files.buffers import AllocationStats, BufferPlace
-from hlo_cli.ir.compiler_files.usage_report import MemoryRange
+from hlo_cli.ir.buffer_assignment import AllocationStats, BufferPlace
 from hlo_cli.ir.shape import ArrayShape, Shape
-from hlo_cli.source import Span
+from hlo_cli.source import Diagnostic, Span
+
+# --- the memory usage report ---
+# XLA's memory usage report: the allocations of each memory space, and the values at each offset.
+#
+# Mirrors `MemoryUsageReportProto` of xla/service/buffer_assignment.proto.
+
+
+@dataclass(frozen=True, slots=True)
+class CountedShape:
+    """A shape without layout, and the number of values in a row that have it."""
+
+    count: int
+    shape: str
+
+
+@dataclass(frozen=True, slots=True)
+class UsageRow:
+    """One offset in an allocation: the values that are there at different times, and the size of the largest.
+
+    `percent` is the cumulative share up to this row; None where XLA divides zero by zero.
+    """
+
+    cumulative_bytes: int
+    percent: int | None
+    size_bytes: int
+    offset_bytes: int
+    value_count: int
+    shapes: tuple[CountedShape, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryRange:
+    """One row of a report in an error: the values at one offset of an allocation, one after another.
+
+    `space` is XLA's name for the memory space, empty if the text does not have it; `allocation` the position of the
+    allocation in its space. `shapes` are the counts and shapes of the values. `is_alone` if the allocation has no other
+    row.
+    """
+
+    space: str
+    allocation: int
+    offset_bytes: int
+    value_count: int
+    shapes: tuple[tuple[int, Shape], ...] = ()
+    is_alone: bool = False
+
+    @property
+    def is_one_value(self) -> bool:
+        """Whether the allocation holds a single value, such as an argument, a result, or a constant.
+
+        >>> MemoryRange("default", 0, 0, 1, is_alone=True).is_one_value, MemoryRange("default", 0, 0, 1).is_one_value
+        (True, False)
+        """
+        return self.is_alone and self.value_count == 1 and self.offset_bytes == 0
+
+
+@dataclass(frozen=True, slots=True)
+class AllocationUsage:
+    """The rows of one allocation; XLA omits the smallest of very many, and gives their number."""
+
+    rows: tuple[UsageRow, ...]
+    omitted: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SpaceUsage:
+    """One memory space. XLA's `name` for it is right for some targets only; `color` is the number n of `S(n)`."""
+
+    name: str
+    color: int
+    total_bytes: int
+    allocations: tuple[AllocationUsage, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryUsageReport:
+    """The complete report. If read from text, sizes except the totals are as rounded there."""
+
+    spaces: tuple[SpaceUsage, ...]
+    notes: tuple[Diagnostic, ...] = ()
+
+
+# --- the message ---
+# Out-of-memory messages of XLA: the memory, the sizes, and the largest allocations.
+#
+# Mirrors `BufferAssignment::ToVerboseString` of xla/service/buffer_assignment.cc and the messages of TPU compilers,
+# GPU
+# allocators and runtimes. Parts that a message lacks are None or empty.
+
 
 OomStage = Literal["compile", "load", "run"]
 """The stage of the failure: the program does not fit at compile time, it fails to load, or an allocation fails."""
@@ -276,3 +360,18 @@ class OutOfMemory:
     def padding_bytes(self) -> int | None:
         """The padding in these allocations; None for ranges, which overlap."""
         return None if self.has_ranges else sum(allocation.padding_bytes for allocation in self.allocations)
+
+
+# --- windows of kernels ---
+# A window of a kernel's operand or result: the block of an array that is in VMEM or SMEM at a time.
+
+
+@dataclass(frozen=True, slots=True)
+class KernelWindow:
+    """The block of an operand or result of a kernel, the whole array, and the number of buffers of the block."""
+
+    role: Literal["input", "output"]
+    number: int
+    block: ArrayShape
+    whole: ArrayShape
+    buffers: int

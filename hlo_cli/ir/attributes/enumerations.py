@@ -1,7 +1,4 @@
-"""The enumerations of attribute values; each member is the word that XLA prints.
-
-Mirrors the enumerations of xla/xla_data.proto, xla/comparison_util.h and xla/service/hlo.proto.
-"""
+"""Which words an attribute may have: the enumerations of its values; each member is what XLA prints."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The compiler's own buffer assignment: the values in each allocation, with their offsets.
-
-Mirrors xla/service/buffer_assignment.h and the messages of its proto in xla/service/hlo.proto.
-"""
+"""What a compiler's own files say of memory: allocations with their values, uses of values, and live ranges."""
 
 from __future__ import annotations
 
@@ -10,10 +7,16 @@ from functools import cached_property
 from typing import Literal
 
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.index_text import index_suffix
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.notation import index_suffix
 from hlo_cli.ir.shape import Shape, ShapeIndex
-from hlo_cli.source import Diagnostic
+from hlo_cli.source import Diagnostic, Span
+
+# --- allocations and their values ---
+# The compiler's own buffer assignment: the values in each allocation, with their offsets.
+#
+# Mirrors xla/service/buffer_assignment.h and the messages of its proto in xla/service/hlo.proto.
+
 
 EventKind = Literal["ALLOC", "FREE", "SHARE_WITH"]
 
@@ -189,3 +192,107 @@ class BufferAssignment:
             sizes(lambda allocation: allocation.is_preallocated_temp),
             sizes(lambda allocation: True),
         )
+
+
+# --- values with all places and uses ---
+# The values of a buffer assignment with all their places and uses.
+#
+# Mirrors `HloValue::ToString` and `HloUse` of xla/service/hlo_value.h.
+
+
+@dataclass(frozen=True, slots=True)
+class ValueUse:
+    """A use of a value by an instruction: the operand number, and the index in that operand."""
+
+    user: BufferPlace
+    operand_number: int
+    operand_index: ShapeIndex = ()
+
+
+@dataclass(frozen=True, slots=True)
+class UsedValue:
+    """A value with memory: its definition, every place that holds it, and its uses.
+
+    `instruction_span` is the span of the complete defining instruction in the text.
+    """
+
+    id: int
+    color: int
+    defined_at: BufferPlace
+    is_phi: bool
+    positions: tuple[BufferPlace, ...]
+    uses: tuple[ValueUse, ...]
+    instruction_span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class UsedValues:
+    """All values with memory, and the total size of the allocations."""
+
+    total_bytes: int
+    values: tuple[UsedValue, ...]
+    notes: tuple[Diagnostic, ...] = ()
+
+
+# --- live ranges ---
+# The live ranges that XLA dumps: the start and end of every value, and the values at the peak.
+#
+# Mirrors `HloLiveRange` of xla/hlo/utils/hlo_live_range.h.
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduledPlace:
+    """The place of an instruction in the flattened schedule."""
+
+    time: int
+    place: BufferPlace
+
+
+@dataclass(frozen=True, slots=True)
+class DumpedRange:
+    """The first and last step at which a value is live."""
+
+    place: BufferPlace
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class PeakValue:
+    """A value that is live at the peak, its bytes without tiles and padding, and the running sum."""
+
+    place: BufferPlace
+    size_bytes: int
+    cumulative_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class StackNode:
+    """A node of the tree that attributes the bytes of the peak: total bytes, and its own.
+
+    `remaining_bytes` is the total of the nodes printed after it; `depth` is 0 for the root.
+    """
+
+    depth: int
+    name: str
+    percent: float
+    total_bytes: int
+    current_bytes: int
+    remaining_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class DumpedLiveRanges:
+    """The schedule, the live ranges, and the peak. `schedule_end` is one past the last instruction.
+
+    `peak_time` and the fields after it are empty in dumps without them; the tree is a list in the order of the text.
+    """
+
+    schedule_end: int
+    schedule: tuple[ScheduledPlace, ...]
+    ranges: tuple[DumpedRange, ...]
+    peak_time: int | None = None
+    peak: tuple[PeakValue, ...] = ()
+    stack_bytes: int | None = None
+    stack: tuple[StackNode, ...] = ()
+    notes: tuple[Diagnostic, ...] = ()
