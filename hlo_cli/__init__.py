@@ -105,7 +105,7 @@ _HOMES = {
     "operation_measures": "analysis.profile.measures",
     "padding_mask": "analysis.layout.inverse_map",
     "parse_module": "library",
-    "parse_shape": "syntax.scanning.shapes",
+    "parse_shape": "syntax.scanning.shape_reader",
     "profile": "library",
     "read_trace": "read_traces",
     "reorder": "transform.reorder",
@@ -202,7 +202,7 @@ if TYPE_CHECKING:  # the same for type checkers, which need imports; a test comp
     from hlo_cli.report.finding import Finding as Finding
     from hlo_cli.scan_modules import ScanRecord as ScanRecord, scan as scan
     from hlo_cli.source import Diagnostic as Diagnostic, HloError as HloError, Source as Source, Span as Span
-    from hlo_cli.syntax.scanning.shapes import parse_shape as parse_shape
+    from hlo_cli.syntax.scanning.shape_reader import parse_shape as parse_shape
     from hlo_cli.transform.desugar import desugar as desugar
     from hlo_cli.transform.extract import extract as extract
     from hlo_cli.transform.fuse import FusionResult as FusionResult, fuse as fuse

@@ -126,7 +126,7 @@ def sharding_of(text: str, *, mesh: Mapping[str, int] | None = None, rank: int |
     {mesh['data'=2,'model'=4], [{'model'}, {}]}
     """
     from hlo_cli.ir.attributes.sharding import Mesh, MeshAxis
-    from hlo_cli.syntax.values.sharding_text import read_sharding_text
+    from hlo_cli.syntax.values.sharding_forms import read_sharding_text
 
     axes = tuple(MeshAxis(name, size) for name, size in mesh.items()) if mesh is not None else None
     return read_sharding_text(text, mesh=Mesh(axes) if axes else None, rank=rank).sharding
@@ -152,7 +152,7 @@ def module_to_bytes(module: Module) -> bytes:
     >>> print(module_from_bytes(module_to_bytes(parse_module(text))).entry.root.operands[0])
     <get-tuple-element p_0>
     """
-    from hlo_cli.syntax.proto.write import module_to_bytes
+    from hlo_cli.syntax.proto.write_module import module_to_bytes
     from hlo_cli.transform.desugar import desugar
 
     return module_to_bytes(desugar(module))

@@ -64,9 +64,9 @@ from hlo_cli.ir.attributes.value_types import (
     WindowDimension,
 )
 from hlo_cli.ir.shape import Shape, TokenShape, TupleShape
-from hlo_cli.syntax.attributes.row import Kind
-from hlo_cli.syntax.literals.read import parse_literal
-from hlo_cli.syntax.scanning.shapes import parse_shape
+from hlo_cli.syntax.attribute_table import Kind
+from hlo_cli.syntax.literal_reading import parse_literal
+from hlo_cli.syntax.scanning.shape_reader import parse_shape
 from strategies import an_array as array_shape
 
 _T = TypeVar("_T")

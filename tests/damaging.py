@@ -11,7 +11,7 @@ import compiler_messages
 import oom_messages
 from hlo_cli.ir.operations import OPCODE_ARITY
 from hlo_cli.library import parse_module
-from hlo_cli.syntax.proto.write import module_to_bytes
+from hlo_cli.syntax.proto.write_module import module_to_bytes
 from hlo_cli.transform.extract import extract
 from protos import PROTOS
 from strategies import dump_text, dumps

@@ -7,8 +7,8 @@ from hlo_cli.analysis.query.assertions import AssertionResult, check_assertions,
 from hlo_cli.ir.expressions import Expectation
 from hlo_cli.ir.module import Module
 from hlo_cli.source import Source
-from hlo_cli.syntax.attributes.table import ATTRIBUTE_NAMES
-from hlo_cli.syntax.queries.assertions import read_expectations
+from hlo_cli.syntax.attribute_table import ATTRIBUTE_NAMES
+from hlo_cli.syntax.expectations import read_expectations
 
 _MODULE = """HloModule jit_step, is_scheduled=true
 {computations}

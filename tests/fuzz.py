@@ -27,9 +27,9 @@ from hlo_cli.analysis.shapes.inference import infer_shape
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.source import Diagnostic, HloError, Source
-from hlo_cli.syntax.proto.read import read_proto
-from hlo_cli.syntax.proto.write import module_to_bytes
-from hlo_cli.syntax.scanning.shapes import parse_shape
+from hlo_cli.syntax.proto.read_module import read_proto
+from hlo_cli.syntax.proto.write_module import module_to_bytes
+from hlo_cli.syntax.scanning.shape_reader import parse_shape
 from hlo_cli.syntax.text.parser import parse_module
 from hlo_cli.transform.desugar import desugar
 from hlo_cli.transform.fuse import fuse

@@ -12,7 +12,7 @@ from random import Random
 from edits import Draft, Line
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape, annotate_indices
-from hlo_cli.syntax.scanning.shapes import parse_shape
+from hlo_cli.syntax.scanning.shape_reader import parse_shape
 
 _FLAGS = ("allow_spmd_sharding_propagation_to_parameters", "allow_spmd_sharding_propagation_to_output")
 _LISTS = (("arg_layout_modes", "arg_memory_spaces"), ("out_layout_modes", "out_memory_spaces"))

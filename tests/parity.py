@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from hlo_cli.library import module_to_bytes, parse_module
-from hlo_cli.syntax.proto.fields import fields_of
+from hlo_cli.syntax.proto.messages import fields_of
 from hlo_cli.syntax.proto.wire import read_fields, read_numbers
 
 Decoded = dict[str, list[Any]]

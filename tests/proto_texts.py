@@ -12,7 +12,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from hlo_cli.syntax.proto.fields import FieldType, fields_of
+from hlo_cli.syntax.proto.messages import FieldType, fields_of
 
 NAMES = {
     "PrimitiveType": """PRIMITIVE_TYPE_INVALID PRED S8 S16 S32 S64 U8 U16 U32 U64 F16 F32 F64 TUPLE OPAQUE_TYPE C64 BF16

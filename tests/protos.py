@@ -11,9 +11,9 @@ from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import wrapped_opcode
 from hlo_cli.source import Source
-from hlo_cli.syntax.proto.read import read_proto
-from hlo_cli.syntax.proto.write import unrepresentable_attributes
-from hlo_cli.syntax.values.metadata import parse_metadata
+from hlo_cli.syntax.proto.read_module import read_proto
+from hlo_cli.syntax.proto.write_module import unrepresentable_attributes
+from hlo_cli.syntax.values.attribute_values import parse_metadata
 from strategies import FIXTURES
 
 PROTOS = tuple(sorted(FIXTURES.glob("*/*/*.hlo.pb")))

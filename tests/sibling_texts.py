@@ -17,7 +17,7 @@ from hlo_cli.ir.buffer_assignment import (
 from hlo_cli.ir.notation import index_text
 from hlo_cli.ir.shape import Shape, TupleShape
 from hlo_cli.source import Source
-from hlo_cli.syntax.compiler_files.byte_texts import byte_text
+from hlo_cli.syntax.compiler_files.usage_report import byte_text
 
 _OF_A_TUPLE = TupleShape(())
 

@@ -30,8 +30,8 @@ from hlo_cli.ir.shape import (
     TupleShape,
     annotate_indices,
 )
-from hlo_cli.syntax.literals.byte_values import PackedValues
-from hlo_cli.syntax.scanning.shapes import parse_shape
+from hlo_cli.syntax.literal_reading import PackedValues
+from hlo_cli.syntax.scanning.shape_reader import parse_shape
 
 _T = TypeVar("_T")
 

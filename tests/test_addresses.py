@@ -17,7 +17,7 @@ from hlo_cli.analysis.layout.verify_tiling import in_memory
 from hlo_cli.ir.layout import PRIMITIVE_TYPES
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.source import HloError
-from hlo_cli.syntax.scanning.shapes import parse_shape
+from hlo_cli.syntax.scanning.shape_reader import parse_shape
 from share import examples, parts
 from strategies import seeds
 from test_tiling import EXAMPLES, a_small_tiling, array

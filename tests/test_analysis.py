@@ -19,7 +19,7 @@ from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.layout.default_order import best_order
 from hlo_cli.analysis.layout.padding import Grouping, by, data_values, footprints, orders_of
 from hlo_cli.ir.shape import ArrayShape
-from hlo_cli.syntax.scanning.shapes import parse_shape
+from hlo_cli.syntax.scanning.shape_reader import parse_shape
 from hlo_cli.syntax.text.parser import parse_module
 
 GROUPINGS: tuple[Grouping, ...] = ("shape", "instruction", "computation", "opcode", "op_name")

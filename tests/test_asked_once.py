@@ -19,10 +19,9 @@ from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.lint.shape_problems import Strictness, shape_problems
 from hlo_cli.source import HloError, Source
-from hlo_cli.syntax.attributes.row import Kind
+from hlo_cli.syntax.attribute_table import Kind
 from hlo_cli.syntax.scanning.tokens import Tokens
-from hlo_cli.syntax.values.attribute_values import read_value_text
-from hlo_cli.syntax.values.grammars import read_replica_groups
+from hlo_cli.syntax.values.attribute_values import read_replica_groups, read_value_text
 
 DUMPS = compiled_dumps()
 

@@ -17,11 +17,11 @@ from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import CALLING_ATTRIBUTES, NAMING_ATTRIBUTES, OPCODE_ARITY, taking
 from hlo_cli.report.anatomy import Anatomy
 from hlo_cli.source import HloError
-from hlo_cli.syntax.attributes import table
-from hlo_cli.syntax.attributes.row import AttributeRow, Kind, Place
-from hlo_cli.syntax.proto import attributes as printed
-from hlo_cli.syntax.proto.fields import fields_of
-from hlo_cli.syntax.proto.write import module_to_bytes
+from hlo_cli.syntax import attribute_table
+from hlo_cli.syntax.attribute_table import AttributeRow, Kind, Place
+from hlo_cli.syntax.proto import read_attributes as printed
+from hlo_cli.syntax.proto.messages import fields_of
+from hlo_cli.syntax.proto.write_module import module_to_bytes
 from hlo_cli.syntax.text import check
 from hlo_cli.syntax.text.parser import parse_module
 from protos import read
@@ -30,13 +30,13 @@ LINE = "r = f32[2] negate(f32[2] a), made_up={1,2}"
 MADE_UP = AttributeRow(
     "made_up", Kind.INTS, "what somebody made up", "negate", label="fiction", proto_field="fft_length"
 )
-COMMON = table.attributes_of("parameter").keys()
+COMMON = attribute_table.attributes_of("parameter").keys()
 CACHES = (
-    table.attributes_of,
-    table.attributes_at,
-    table.attribute_named,
-    table.own_attributes,
-    table._common,
+    attribute_table.attributes_of,
+    attribute_table.attributes_at,
+    attribute_table.attribute_named,
+    attribute_table.own_attributes,
+    attribute_table._common,
     printed._printed,
     printed._printed_at,
     check._odd_names,
@@ -52,7 +52,7 @@ def forget() -> None:
 @pytest.fixture
 def made_up(monkeypatch: pytest.MonkeyPatch) -> Iterator[AttributeRow]:
     """The table with one more row."""
-    monkeypatch.setattr(table, "ROWS", (*table.ROWS, MADE_UP))
+    monkeypatch.setattr(attribute_table, "ROWS", (*attribute_table.ROWS, MADE_UP))
     forget()
     yield MADE_UP
     monkeypatch.undo()
@@ -100,7 +100,7 @@ def test_without_the_row_it_is_kept_as_text() -> None:
 
 
 def test_what_nothing_computes_with_is_named_by_its_row_alone() -> None:
-    homes = {Path(table.__file__).parent, Path(operation_table.__file__).parent}  # and the rows of who has it
+    homes = {Path(attribute_table.__file__).parent, Path(operation_table.__file__).parent}  # and the rows of who has it
     others = [path for path in Path(hlo_cli.__file__).parent.rglob("*.py") if path.parent not in homes]
     naming = Counter(name for path in others for name in _NAMED_ONCE & _texts_of(path))
     evaluated = (
@@ -128,23 +128,23 @@ def _texts_of(path: Path) -> set[str]:
 
 
 def test_rows_name_opcodes_that_there_are() -> None:
-    for row in table.ROWS:
+    for row in attribute_table.ROWS:
         assert set(row.opcodes.split()) <= taking(row.name) | {"parameter"}, row.name
         assert row.opcodes or row.name in COMMON or taking(row.name), row.name
     for opcode in OPCODE_ARITY:
-        names = [row.name for row in table.own_attributes(opcode)]
+        names = [row.name for row in attribute_table.own_attributes(opcode)]
         assert len(names) == len(set(names)), opcode
 
 
 def test_rows_and_the_ir_agree_on_what_calls_computations() -> None:
-    assert {row.name for row in table.ROWS if row.calls} == set(CALLING_ATTRIBUTES)
+    assert {row.name for row in attribute_table.ROWS if row.calls} == set(CALLING_ATTRIBUTES)
 
 
 def test_rows_and_the_ir_agree_on_what_names_things() -> None:
-    naming = {row.name for row in table.ROWS if row.calls or row.kind is Kind.INSTRUCTIONS}
+    naming = {row.name for row in attribute_table.ROWS if row.calls or row.kind is Kind.INSTRUCTIONS}
     assert naming == NAMING_ATTRIBUTES
-    assert operations._TRAITS.keys() <= set(table.ATTRIBUTE_NAMES)
-    assert operations._TRAITS_OF_HEADERS.keys() <= table.HEADER_ATTRIBUTES.keys()
+    assert operations._TRAITS.keys() <= set(attribute_table.ATTRIBUTE_NAMES)
+    assert operations._TRAITS_OF_HEADERS.keys() <= attribute_table.HEADER_ATTRIBUTES.keys()
 
 
 def test_what_annotates_may_stand_on_any_opcode() -> None:
@@ -153,7 +153,7 @@ def test_what_annotates_may_stand_on_any_opcode() -> None:
 
 def test_whatever_xla_prints_has_a_field() -> None:
     """What a proto holds in more than one field is named for one, or for none."""
-    for row in table.ROWS:
+    for row in attribute_table.ROWS:
         if row.place is Place.ASIDE or row.is_old or row.is_forgotten or row.kind is Kind.DOMAIN:
             continue
         message = "HloInstructionProto"

@@ -34,8 +34,8 @@ from hlo_cli.ir.attributes.value_types import (
 from hlo_cli.ir.instruction import Instruction, custom_call
 from hlo_cli.ir.notation import UnparsedText, quoted
 from hlo_cli.source import HloError
-from hlo_cli.syntax.attributes.row import Kind
-from hlo_cli.syntax.scanning.split_attributes import split_attributes
+from hlo_cli.syntax.attribute_table import Kind
+from hlo_cli.syntax.scanning.attributes import split_attributes
 from hlo_cli.syntax.text.parser import parse_module
 from hlo_cli.syntax.values.attribute_values import read_value_text
 from share import examples

@@ -17,7 +17,7 @@ from hlo_cli.analysis.memory.memory_analysis import memory_analysis
 from hlo_cli.analysis.memory.memory_model import Allocation, MemoryAnalysis
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape
-from hlo_cli.syntax.scanning.shapes import parse_shape
+from hlo_cli.syntax.scanning.shape_reader import parse_shape
 from hlo_cli.syntax.text.parser import parse_module
 from placing import verdicts
 

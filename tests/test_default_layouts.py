@@ -20,7 +20,7 @@ from hlo_cli.analysis.hardware.default_tiles import default_layout
 from hlo_cli.analysis.layout.default_order import best_order, default_order, order_costs
 from hlo_cli.ir.layout import PRIMITIVE_TYPES
 from hlo_cli.ir.shape import ArrayShape
-from hlo_cli.syntax.scanning.shapes import parse_shape
+from hlo_cli.syntax.scanning.shape_reader import parse_shape
 
 GENERATIONS = [generation.name for generation in tpu_generations()]
 generations = st.sampled_from(GENERATIONS)

@@ -9,9 +9,9 @@ import pytest
 
 from hlo_cli import HloError, compare_runs, load, parse_module, sharding_of
 from hlo_cli.analysis.evaluate.run import run
-from hlo_cli.syntax.proto.message_builder import MessageBuilder
-from hlo_cli.syntax.proto.write import module_to_bytes
-from hlo_cli.syntax.proto.write_shardings import sharding_draft
+from hlo_cli.syntax.proto.messages import MessageBuilder
+from hlo_cli.syntax.proto.write_attributes import sharding_draft
+from hlo_cli.syntax.proto.write_module import module_to_bytes
 
 WHOLE = "HloModule m  ENTRY e { p = f32[3] parameter(0)  c = f32[3] constant({1, 2, 3})  ROOT r = f32[3] add(p, c) }"
 ELIDED = WHOLE.replace("{1, 2, 3}", "{...}")

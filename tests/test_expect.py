@@ -23,8 +23,7 @@ from hlo_cli.cli import main
 from hlo_cli.commands.help.catalog import source_of
 from hlo_cli.commands.lint.assertions import expectations_in
 from hlo_cli.ir.module import Module
-from hlo_cli.syntax.queries.assertions import Toml, read_expectations
-from hlo_cli.syntax.queries.toml_spans import place_in_string, toml_places
+from hlo_cli.syntax.expectations import Toml, place_in_string, read_expectations, toml_places
 from hlo_cli.transform.desugar import desugar
 from strategies import dumps, name_of
 

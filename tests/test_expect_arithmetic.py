@@ -26,9 +26,8 @@ from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.source import HloError
-from hlo_cli.syntax.queries.arithmetic import parse_operand
-from hlo_cli.syntax.queries.assertion import parse_expectation
-from hlo_cli.syntax.queries.where import parse_where
+from hlo_cli.syntax.conditions import parse_operand, parse_where
+from hlo_cli.syntax.expectations import parse_expectation
 from share import every
 
 

@@ -19,7 +19,7 @@ from hlo_cli.render.width import cell_width
 from hlo_cli.report.anatomy import Anatomy
 from hlo_cli.report.report import Report
 from hlo_cli.source import HloError
-from hlo_cli.syntax.attributes.table import ROWS, attributes_of
+from hlo_cli.syntax.attribute_table import ROWS, attributes_of
 from hlo_cli.syntax.text.parser import parse_module
 from share import examples
 from strategies import FIXTURES, Model, dumps, models, name_of

@@ -12,7 +12,7 @@ from hypothesis import given
 from hlo_cli.analysis.dataflow.users import reached, users_of
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.syntax.proto.write import module_to_bytes
+from hlo_cli.syntax.proto.write_module import module_to_bytes
 from hlo_cli.syntax.text.parser import parse_module
 from hlo_cli.transform.desugar import desugar
 from hlo_cli.transform.extract import KEPT_OF_OPERANDS, extract

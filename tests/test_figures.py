@@ -15,7 +15,7 @@ from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.render.registry import renderer
 from hlo_cli.render.style import Style
 from hlo_cli.report.text import plain_text
-from hlo_cli.syntax.scanning.shapes import parse_shape
+from hlo_cli.syntax.scanning.shape_reader import parse_shape
 from share import every, examples
 from strategies import an_array, seeds
 from test_layout_steps import small_array

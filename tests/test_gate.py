@@ -19,8 +19,8 @@ from hlo_cli.lint.run import lint_module
 from hlo_cli.lint.settings import LintSettings
 from hlo_cli.source import HloError
 from hlo_cli.syntax.opaque import problem_with
-from hlo_cli.syntax.proto.write import module_to_bytes
-from hlo_cli.syntax.text.gate import is_printed_without_operands
+from hlo_cli.syntax.proto.write_module import module_to_bytes
+from hlo_cli.syntax.text.build import is_printed_without_operands
 from hlo_cli.transform.normalize import normalize
 from strategies import dump_text, dumps
 from whole_commands import SELECTIONS, command_line, failure_of

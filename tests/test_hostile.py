@@ -13,12 +13,12 @@ from hlo_cli.ir.module import Module
 from hlo_cli.ir.notation import unquote
 from hlo_cli.source import Diagnostic, HloError, Source
 from hlo_cli.syntax.scanning.attributes import one_line
-from hlo_cli.syntax.scanning.error_recovery import MAX_ERRORS
+from hlo_cli.syntax.scanning.error_help import MAX_ERRORS
 from hlo_cli.syntax.scanning.scanner import Scanner
-from hlo_cli.syntax.scanning.shapes import parse_shape
-from hlo_cli.syntax.text.notes import MAX_NOTES
+from hlo_cli.syntax.scanning.shape_reader import parse_shape
+from hlo_cli.syntax.text.instruction_lines import MAX_NOTES
 from hlo_cli.syntax.text.parser import parse_module
-from hlo_cli.syntax.values.metadata import parse_metadata
+from hlo_cli.syntax.values.attribute_values import parse_metadata
 from share import every
 from timing import is_linear, soon
 

@@ -19,7 +19,7 @@ from hlo_cli.render.width import cell_width
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
 from hlo_cli.source import HloError
-from hlo_cli.syntax.scanning.shapes import parse_shape
+from hlo_cli.syntax.scanning.shape_reader import parse_shape
 from share import examples
 from strategies import shapes
 

@@ -15,7 +15,7 @@ from hlo_cli.lint.run import lint_module
 from hlo_cli.lint.settings import MEANINGS, LintSettings
 from hlo_cli.report.finding import Finding
 from hlo_cli.source import HloError, Source
-from hlo_cli.syntax.strict.module import check_strictly
+from hlo_cli.syntax.strict_reader import check_strictly
 from lint_cases import CASES as FORM_CASES
 from lint_cases import Case, X, entry
 from lint_cost_cases import COST_CASES

@@ -20,10 +20,9 @@ from hlo_cli.ir.attributes.value_types import ArrayLiteral, Literal, TupleLitera
 from hlo_cli.ir.layout import FLOAT_FORMATS, PRIMITIVE_TYPES, PrimitiveType
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.source import HloError, Source, Span
-from hlo_cli.syntax.literals.byte_values import literal_from_bytes, literal_to_bytes
-from hlo_cli.syntax.literals.floats import values_of_codes
-from hlo_cli.syntax.literals.read import literal_at, parse_literal
-from hlo_cli.syntax.scanning.shapes import parse_shape
+from hlo_cli.syntax.literal_printing import values_of_codes
+from hlo_cli.syntax.literal_reading import literal_at, literal_from_bytes, literal_to_bytes, parse_literal
+from hlo_cli.syntax.scanning.shape_reader import parse_shape
 from hlo_cli.syntax.text.parser import parse_module
 from judge import ask_xla
 from strategies import a_literal, dump_text, dumps, name_of, seeds, spelled_literal

@@ -23,8 +23,8 @@ from hlo_cli.ir.buffer_assignment import (
     LogicalBuffer,
 )
 from hlo_cli.source import Source
-from hlo_cli.syntax.proto.buffers import assignment_in
-from hlo_cli.syntax.proto.read import read_proto
+from hlo_cli.syntax.proto.read_buffers import assignment_in
+from hlo_cli.syntax.proto.read_module import read_proto
 
 ANSWERS = FIXTURES / "memory_viewer.csv"
 """What XProf answers; `fixtures/memory_viewer.py` asks it."""

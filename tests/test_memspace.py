@@ -33,7 +33,7 @@ from hlo_cli.inputs.input import read_inputs, select_module
 from hlo_cli.ir.memory_space import MemorySpace
 from hlo_cli.report.timeline import totals_of
 from hlo_cli.source import Source
-from hlo_cli.syntax.out_of_memory.read import parse_out_of_memory
+from hlo_cli.syntax.out_of_memory.read_logs import parse_out_of_memory
 
 FOLDERS = sorted({path.parent for path in FIXTURES.glob("*/*/*after_optimizations.txt*")})
 dumps = pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: f"{folder.parent.name}/{folder.name}")

@@ -22,8 +22,8 @@ from hlo_cli.ir.attributes.value_types import BlockScalingConfig, SparsityConfig
 from hlo_cli.ir.notation import UnparsedText
 from hlo_cli.ir.shape import compatible
 from hlo_cli.source import HloError
-from hlo_cli.syntax.proto.message_builder import MessageBuilder
-from hlo_cli.syntax.proto.write import module_to_bytes
+from hlo_cli.syntax.proto.messages import MessageBuilder
+from hlo_cli.syntax.proto.write_module import module_to_bytes
 from hlo_cli.transform.desugar import desugar
 from judge import ask_xla
 from protos import read, said

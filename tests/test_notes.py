@@ -7,7 +7,7 @@ import pytest
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import OPCODE_ARITY
 from hlo_cli.source import Diagnostic
-from hlo_cli.syntax.attributes.table import HEADER_ATTRIBUTES, attributes_of
+from hlo_cli.syntax.attribute_table import HEADER_ATTRIBUTES, attributes_of
 from hlo_cli.syntax.text.parser import parse_module
 from versions import IS_NEWER_XLA
 

@@ -10,7 +10,7 @@ import oom_messages as messages
 import oom_other_messages as others
 from hlo_cli.ir.out_of_memory import AllocatorStats, ChunkGroup, MemoryPart, OutOfMemory
 from hlo_cli.source import HloError, Source
-from hlo_cli.syntax.out_of_memory.read import newest, parse_out_of_memory
+from hlo_cli.syntax.out_of_memory.read_logs import newest, parse_out_of_memory
 
 KIB, MIB, GIB, TIB = 1 << 10, 1 << 20, 1 << 30, 1 << 40
 

@@ -15,7 +15,7 @@ import oom_messages as messages
 import oom_other_messages as others
 from hlo_cli.ir.out_of_memory import OutOfMemory
 from hlo_cli.source import Source, Span
-from hlo_cli.syntax.out_of_memory.read import parse_out_of_memory
+from hlo_cli.syntax.out_of_memory.read_logs import parse_out_of_memory
 
 KINDS = {
     name: value

@@ -50,7 +50,7 @@ def test_callers_are_those_with_a_computation() -> None:
 
 
 def test_attributes_are_those_of_the_grammar() -> None:
-    from hlo_cli.syntax.attributes.table import attributes_of
+    from hlo_cli.syntax.attribute_table import attributes_of
 
     common = set(attributes_of("negate"))
     for opcode, operation in OPERATIONS.items():

@@ -18,7 +18,7 @@ from hlo_cli.report.numbers import format_bytes
 from hlo_cli.report.report import Report
 from hlo_cli.report.text import line_of, plain_text
 from hlo_cli.source import Source, Span
-from hlo_cli.syntax.compiler_files.kernel_windows import window_of
+from hlo_cli.syntax.out_of_memory.allocations import window_of
 from timing import is_linear
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30

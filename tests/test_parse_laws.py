@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import Shape
-from hlo_cli.syntax.scanning.shapes import parse_shape
-from hlo_cli.syntax.text.lines import LineReader
+from hlo_cli.syntax.scanning.shape_reader import parse_shape
+from hlo_cli.syntax.text.instruction_lines import LineReader
 from hlo_cli.syntax.text.parser import parse_module
 from judge import ask_xla
 from share import examples

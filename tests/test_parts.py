@@ -17,7 +17,7 @@ from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import UnknownShape
 from hlo_cli.source import HloError
-from hlo_cli.syntax.text.lines import LineReader
+from hlo_cli.syntax.text.instruction_lines import LineReader
 from hlo_cli.syntax.text.parser import parse_module
 from share import every
 from strategies import dump_text, dumps, name_of

@@ -20,7 +20,7 @@ from hlo_cli.inputs.pasted.text import PastedText
 from hlo_cli.report.anatomy import Anatomy
 from hlo_cli.report.report import Report
 from hlo_cli.report.text import Passage, line_of, plain_text
-from hlo_cli.syntax.scanning.shapes import parse_shape
+from hlo_cli.syntax.scanning.shape_reader import parse_shape
 from timing import is_linear
 
 STATE = (

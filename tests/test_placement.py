@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from dumps import FIXTURES
 from hlo_cli.ir.shape import ArrayShape
-from hlo_cli.syntax.scanning.shapes import parse_shape
+from hlo_cli.syntax.scanning.shape_reader import parse_shape
 
 
 def placed() -> Iterator[tuple[ArrayShape, tuple[int, ...], int]]:

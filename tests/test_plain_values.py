@@ -10,11 +10,10 @@ from attribute_values import MAKERS
 from hlo_cli.ir.attributes.value_types import AttributeValue, value_text
 from hlo_cli.ir.notation import UnparsedText
 from hlo_cli.source import HloError, Source
-from hlo_cli.syntax.attributes.row import Kind
+from hlo_cli.syntax.attribute_table import Kind
 from hlo_cli.syntax.scanning import tokens as tk
 from hlo_cli.syntax.scanning.tokens import Tokens
-from hlo_cli.syntax.values.grammars import GRAMMARS
-from hlo_cli.syntax.values.plain_values import plain_groups, plain_sharding
+from hlo_cli.syntax.values.attribute_values import GRAMMARS, plain_groups, plain_sharding
 from share import examples
 from strategies import seeds
 

@@ -13,11 +13,9 @@ from hypothesis import given
 from hlo_cli import load
 from hlo_cli.ir.shape import UnknownShape
 from hlo_cli.source import HloError
-from hlo_cli.syntax.proto.fields import FLOATS, NUMBERS, TEXTS
-from hlo_cli.syntax.proto.tables import ENUMS, MESSAGES
+from hlo_cli.syntax.proto.messages import ENUMS, FLOATS, MESSAGES, TEXTS, VARINT_TYPES
 from hlo_cli.syntax.proto.wire import field, fixed, packed, read_fields, varint
-from hlo_cli.syntax.proto.wrapped import wrapped_operations
-from hlo_cli.syntax.proto.write import module_to_bytes, unrepresentable_attributes
+from hlo_cli.syntax.proto.write_module import module_to_bytes, unrepresentable_attributes, wrapped_operations
 from hlo_cli.syntax.text.parser import parse_module
 from protos import PROTOS, elided_in, has_short_forms, read, said, text_beside
 from strategies import Model, dump_text, dumps, models, name_of, structure
@@ -358,4 +356,4 @@ def test_every_type_of_the_table_is_known() -> None:
     messages = set(re.findall(r"^(\w+) ", MESSAGES, re.MULTILINE))
     enums = set(re.findall(r"^(\w+) ", ENUMS, re.MULTILINE))
     types = {kind.removeprefix("*") for kind in re.findall(r"\d+:\w+:(\*?\w+)", MESSAGES)}
-    assert types <= messages | enums | NUMBERS | FLOATS.keys() | TEXTS
+    assert types <= messages | enums | VARINT_TYPES | FLOATS.keys() | TEXTS

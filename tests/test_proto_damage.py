@@ -12,10 +12,10 @@ import pytest
 from hlo_cli import cli
 from hlo_cli.source import HloError
 from hlo_cli.syntax.proto.corruption import find_damage
-from hlo_cli.syntax.proto.message_builder import MessageBuilder
-from hlo_cli.syntax.proto.shapes import ShapeReader
+from hlo_cli.syntax.proto.messages import MessageBuilder
+from hlo_cli.syntax.proto.read_values import ShapeReader
 from hlo_cli.syntax.proto.wire import field, varint
-from hlo_cli.syntax.proto.write import module_to_bytes
+from hlo_cli.syntax.proto.write_module import module_to_bytes
 from hlo_cli.syntax.text.parser import parse_module
 from protos import PROTOS, read
 from strategies import name_of

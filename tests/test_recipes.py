@@ -14,7 +14,7 @@ from expecting import judged, stated
 from hlo_cli import load, memory_analysis
 from hlo_cli.analysis.query.assertions import AssertionResult, check_assertions, golden_values
 from hlo_cli.commands.help.catalog import source_of
-from hlo_cli.syntax.attributes.table import ATTRIBUTE_NAMES
+from hlo_cli.syntax.attribute_table import ATTRIBUTE_NAMES
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "fixtures" / "recipes"

@@ -16,7 +16,7 @@ from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import OPCODE_ARITY
 from hlo_cli.ir.shape import Shape, UnknownShape, compatible
 from hlo_cli.source import HloError
-from hlo_cli.syntax.strict.op_checks import NEEDS_SHAPE
+from hlo_cli.syntax.operation_checks import NEEDS_SHAPE
 from judge import STABLEHLO, ask_xla
 from random_instructions import Writer
 from strategies import dump_text, dumps, name_of

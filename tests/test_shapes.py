@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hlo_cli.ir.layout import PRIMITIVE_TYPES, Layout
 from hlo_cli.ir.shape import UNBOUNDED, ArrayShape, BufferShape, OpaqueShape, Shape, TokenShape, TupleShape, subshape
 from hlo_cli.source import HloError
-from hlo_cli.syntax.scanning.shapes import parse_shape
+from hlo_cli.syntax.scanning.shape_reader import parse_shape
 from share import examples
 from strategies import a_shape, seeds, shapes, spaced
 

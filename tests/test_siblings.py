@@ -22,12 +22,14 @@ from hlo_cli.ir.buffer_assignment import BufferAssignment
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape, subshape
 from hlo_cli.source import HloError, Source
-from hlo_cli.syntax.compiler_files.buffer_assignment import parse_buffer_assignment
-from hlo_cli.syntax.compiler_files.buffer_values import parse_buffer_values
-from hlo_cli.syntax.compiler_files.byte_texts import byte_number, byte_text
-from hlo_cli.syntax.compiler_files.live_ranges import parse_live_ranges
-from hlo_cli.syntax.compiler_files.usage_of_assignment import memory_usage_report
-from hlo_cli.syntax.compiler_files.usage_report import parse_memory_usage_report, print_memory_usage_report
+from hlo_cli.syntax.compiler_files.memory_files import parse_buffer_assignment, parse_buffer_values, parse_live_ranges
+from hlo_cli.syntax.compiler_files.usage_report import (
+    byte_number,
+    byte_text,
+    memory_usage_report,
+    parse_memory_usage_report,
+    print_memory_usage_report,
+)
 from share import every
 from sibling_texts import buffer_assignment_text, buffer_values_text, live_ranges_text
 from timing import is_linear

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from hlo_cli.source import Diagnostic, HloError, Source
-from hlo_cli.syntax.scanning.error_recovery import MAX_ERRORS
-from hlo_cli.syntax.strict.module import check_strictly
+from hlo_cli.syntax.scanning.error_help import MAX_ERRORS
+from hlo_cli.syntax.strict_reader import check_strictly
 from hlo_cli.syntax.text.parser import parse_module
 from judge import ask_xla
 from strategies import dump_text, dumps, name_of

@@ -19,8 +19,7 @@ from hlo_cli.analysis.layout.indices import addressable
 from hlo_cli.cli import main
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.source import HloError
-from hlo_cli.syntax.scanning.indices import read_selection, read_slots
-from hlo_cli.syntax.scanning.shapes import parse_shape
+from hlo_cli.syntax.scanning.shape_reader import parse_shape, read_selection, read_slots
 
 SHAPE = "bf16[300,70]{1,0:T(8,128)(2,1)}"
 NINES = "9" * 5000

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hlo_cli.analysis.layout.verify_tiling import in_memory
 from hlo_cli.ir.layout import Layout, Tile, Tiling, tiling_of
 from hlo_cli.ir.shape import ArrayShape
-from hlo_cli.syntax.scanning.shapes import parse_shape
+from hlo_cli.syntax.scanning.shape_reader import parse_shape
 from share import examples
 from strategies import a_tile, seeds
 

@@ -12,7 +12,7 @@ import pytest
 import hlo_cli
 from damaging_traces import damaged_trace, look_at_all
 from hlo_cli.source import HloError
-from hlo_cli.syntax.traces import columns, events
+from hlo_cli.syntax.traces import xplane, xplane_columns
 from hlo_cli.syntax.traces.read import read_trace
 from hlo_cli.syntax.traces.xplane import MAX_LINES
 from strategies import FIXTURES
@@ -81,11 +81,11 @@ def test_there_is_a_limit_for_planes_and_lines() -> None:
 
 
 def test_there_is_a_limit_for_the_fields_of_an_event(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(columns, "MAX_FIELDS", 100)
+    monkeypatch.setattr(xplane_columns, "MAX_FIELDS", 100)
     (line,) = read_trace(plane("/d", [field(4, b"\x08\1" * 200)], [], []), "t").planes[0].lines
     with pytest.raises(HloError, match="corrupt profiler trace"):
         _ = line.events
-    monkeypatch.setattr(events, "MAX_EVENTS", 100)
+    monkeypatch.setattr(xplane, "MAX_EVENTS", 100)
     with pytest.raises(HloError, match="corrupt profiler trace"):
         read_trace(plane("/d", [field(4, b"") * 3_000_000], [], []), "t")
 

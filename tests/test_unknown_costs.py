@@ -11,7 +11,7 @@ from hlo_cli import Source, memory_analysis, parse_module
 from hlo_cli.analysis.query.assertions import check_assertions
 from hlo_cli.cli import main
 from hlo_cli.commands.shared.where import chosen, instructions_where
-from hlo_cli.syntax.queries.assertions import read_expectations
+from hlo_cli.syntax.expectations import read_expectations
 
 _CALLS = """HloModule m, is_scheduled=true
 body {

@@ -28,7 +28,7 @@ from hlo_cli.ir.module import Module
 from hlo_cli.report.column import Column
 from hlo_cli.report.table import Table
 from hlo_cli.source import HloError
-from hlo_cli.syntax.queries.where import LONGEST, MOST_NESTED, parse_where
+from hlo_cli.syntax.conditions import LONGEST, MOST_NESTED, parse_where
 from hlo_cli.syntax.text.parser import parse_module
 from share import every
 from timing import soon

@@ -20,7 +20,7 @@ import pytest
 from hlo_cli.ir.layout import Tile
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
-from hlo_cli.syntax.scanning.shapes import parse_shape
+from hlo_cli.syntax.scanning.shape_reader import parse_shape
 from hlo_cli.syntax.text.parser import parse_module
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"

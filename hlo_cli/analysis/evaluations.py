@@ -50,7 +50,7 @@ def _elements_of_operands(instruction: Instruction, number: int) -> int | None:
 def element_count(shape: Shape) -> int | None:
     """The elements of all arrays of a shape; None if they are unknown.
 
-    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
     >>> element_count(parse_shape("(f32[2,3], s32[])"))
     7
     """

@@ -185,7 +185,7 @@ def _protos(executable: HasModules) -> list[bytes]:
 def _of_proto(proto: bytes, assignment: bytes = b"") -> Module:
     module = read_module(Source("", ""), proto)
     if assignment:
-        from hlo_cli.syntax.proto.buffers import buffer_assignment_of
+        from hlo_cli.syntax.proto.read_buffers import buffer_assignment_of
 
         module.read_buffer_assignment = partial(buffer_assignment_of, assignment)
     return module

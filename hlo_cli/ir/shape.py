@@ -350,7 +350,7 @@ def compatible(a: Shape, b: Shape, *, any_precision: bool = False) -> bool:
 
     With `any_precision` all float types are equal (`ShapeUtil::CompatibleIgnoringFpPrecision`).
 
-    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
     >>> a, b = parse_shape("f32[2,?]{0,1}"), parse_shape("bf16[<=2,3]{1,0}")
     >>> compatible(a, b), compatible(a, b, any_precision=True)
     (False, True)
@@ -394,7 +394,7 @@ def same_type_but_precision(a: PrimitiveType, b: PrimitiveType) -> bool:
 def same_order(a: Shape, b: Shape) -> bool:
     """Whether shapes agree and have the same dimension order, ignoring tiles and memory spaces.
 
-    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
     >>> same_order(parse_shape("f32[2,3]{1,0:T(8,128)}"), parse_shape("f32[2,3]{1,0:S(1)}"))
     True
     """

@@ -202,7 +202,7 @@ def relayout_hint(context: LintContext, kernel: Instruction, operand: Instructio
 def merging_hint(shape: ArrayShape, *, verb: str, generation: str = USUAL_TPU) -> str | None:
     """The shape with merged dimensions that needs the least memory in the compiler's layout; None if none needs less.
 
-    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
     >>> merging_hint(parse_shape("f32[40,40,40]{2,1,0:T(8,128)}"), verb="pass x")
     'pass x with merged dimensions, such as f32[40,1600], which needs only 260 KiB'
     """

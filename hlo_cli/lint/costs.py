@@ -94,7 +94,7 @@ def waste_of_copy(read: Shape | None, written: Shape) -> Waste:
     That is the whole copy, whose bytes cross main memory once for each side that is there. But an array that is copied
     to on-chip memory, such as VMEM, must get there in any layout, so that only bytes are saved that the new one lacks.
 
-    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
     >>> waste_of_copy(parse_shape("f32[2]"), parse_shape("f32[2]"))
     Waste(bytes=8, link='memory', moved_bytes=16, pair=None)
     >>> waste_of_copy(parse_shape("f32[4,8]{1,0:T(8,128)}"), parse_shape("f32[4,8]{0,1:T(8,128)S(1)}")).bytes

@@ -67,7 +67,7 @@ def name_of(instruction: Instruction, origin: Origin) -> str:
 def sized(shape: Shape) -> str:
     """A shape without its layout, and its size.
 
-    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
     >>> sized(parse_shape("f32[256,2]{1,0:T(8,128)}"))
     'f32[256,2] (128 KiB)'
     """

@@ -6,7 +6,7 @@ from typing import Final
 
 from hlo_cli.ir.module import Module
 from hlo_cli.source import HloError, Source
-from hlo_cli.syntax.text.omitted_shapes import Infer
+from hlo_cli.syntax.text.build import Infer
 from hlo_cli.syntax.text.parser import parse_module
 
 _LOOKED_AT: Final = 1 << 16
@@ -31,13 +31,13 @@ def read_module(
     if proto is None and not _is_proto_text(source.text):
         return parse_module(source, strict=strict, infer=infer)
     if proto is None:
-        from hlo_cli.syntax.proto_text.read import read_proto_text
+        from hlo_cli.syntax.proto.read_proto_text import read_proto_text
 
         module = read_proto_text(source)
         if strict and module.errors:
             raise HloError.of(module.errors)
     else:
-        from hlo_cli.syntax.proto.read import read_proto
+        from hlo_cli.syntax.proto.read_module import read_proto
 
         module = read_proto(proto, source)
     return parse_module(Source(source.name, str(module)), strict=True, infer=infer) if strict else module
@@ -47,6 +47,6 @@ def _is_proto_text(text: str) -> bool:
     """Whether to read a text as a proto; costs nothing for most dumps."""
     if text.startswith("HloModule") or not any(word in text[:_LOOKED_AT] for word in _PROTO_WORDS):
         return False
-    from hlo_cli.syntax.proto_text.recognize import looks_like_proto_text
+    from hlo_cli.syntax.proto.read_proto_text import looks_like_proto_text
 
     return looks_like_proto_text(text)

@@ -74,8 +74,8 @@ def protos(rounds: int) -> Iterator[Measured]:
     from jaxlib._hlo import HloModule, hlo_module_from_text
 
     from hlo_cli.source import Source
-    from hlo_cli.syntax.proto.read import read_proto
-    from hlo_cli.syntax.proto.write import module_to_bytes
+    from hlo_cli.syntax.proto.read_module import read_proto
+    from hlo_cli.syntax.proto.write_module import module_to_bytes
 
     for name, text in (
         *((name.rpartition("/")[0], text_of(FIXTURES / name)) for name in DUMPS),

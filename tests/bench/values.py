@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from hlo_cli.ir.module import Module
-from hlo_cli.syntax.scanning.split_attributes import split_tail
-from hlo_cli.syntax.text.lines import LineReader
+from hlo_cli.syntax.scanning.attributes import split_tail
+from hlo_cli.syntax.text.instruction_lines import LineReader
 from hlo_cli.syntax.text.parser import parse_module
 from hlo_cli.syntax.values.attribute_values import read_attribute_value, read_value_text
 

@@ -126,7 +126,7 @@ def magnitudes(clean: Value, disturbed: Sequence[Sequence[Value]], shape: Shape)
     direction of a comparison, do not follow them in proportion, and have no magnitude; and so have integers. Without
     runs of large errors, the value itself is what small ones may not be out of proportion to.
 
-    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
     >>> clean, small, large = np.zeros(2), np.array([2.0**-42, 1.0]), np.array([2.0**-26, 1.0])
     >>> [found] = magnitudes(clean, ([small], [large]), parse_shape("f32[2]")).values()
     >>> found.sizes.tolist(), found.is_unsteady.tolist()
@@ -280,7 +280,7 @@ def _count(test: np.ufunc, array: Array) -> int:
 def ulps(old: Array, new: Array, kind: PrimitiveType) -> float:
     """The largest difference in units in the last place of the larger magnitude; infinite where only one is finite.
 
-    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
     >>> ulps(np.float32([1, 2]), np.float32([1, 2 + 2**-22]), parse_shape("f32[2]").element_type)
     1.0
     """

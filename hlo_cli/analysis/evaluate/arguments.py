@@ -85,7 +85,7 @@ def made_up(
     The numbers depend only on the seed, the number of the parameter, its sizes, and the `ranges` of its arrays, so that
     two dumps of one program get the same. None for tokens.
 
-    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
     >>> made_up(parse_shape("s32[4]"), 0).tolist()
     [3, 2, 2, 1]
     """

@@ -132,7 +132,7 @@ class Probe:
 def count_of(value: Value, wanted: Wanted, shape: Shape) -> int:
     """The number of elements of a kind, in all arrays of a tuple.
 
-    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
     >>> count_of(np.array([np.nan, 1.0]), "nan", parse_shape("f64[2]"))
     1
     """

@@ -24,7 +24,7 @@ def default_layout(
 
     Memory space and padding of the layout are kept. Raises HloError for an unknown generation.
 
-    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
     >>> str(default_layout(parse_shape("bf16[300,70]"))), str(default_layout(parse_shape("s8[3]"), generation="v3"))
     ('{1,0:T(8,128)(2,1)}', '{0:T(1024)(128)(4,1)}')
     """

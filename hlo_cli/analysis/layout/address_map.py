@@ -40,7 +40,7 @@ def address_map(shape: Shape, out: IntArray | None = None) -> IntArray:
     For `f32[3,5]{1,0:T(2,2)}`, element (2,3) is at ((2 // 2) * 3 + 3 // 2) * 4 + (2 % 2) * 2 + 3 % 2 = 17. The result
     is written to `out`, if given, instead of a new int64 array; HloError if `out` has other dimensions or too few bits.
 
-    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
     >>> address_map(parse_shape("f32[3,5]{1,0:T(2,2)}"))
     array([[ 0,  1,  4,  5,  8],
            [ 2,  3,  6,  7, 10],
@@ -69,7 +69,7 @@ def address_map(shape: Shape, out: IntArray | None = None) -> IntArray:
 def address_blocks(shape: ArrayShape, size: int = 1 << 20) -> Iterator[IntArray]:
     """Yields the address map in row-major order, in blocks of about `size` elements, so that memory use is bounded.
 
-    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
     >>> [block.tolist() for block in address_blocks(parse_shape("f32[3,5]{1,0:T(2,2)}"), 7)]
     [[0, 1, 4, 5, 8], [2, 3, 6, 7, 10], [12, 13, 16, 17, 20]]
     """
@@ -102,7 +102,7 @@ def linear_indices(shape: ArrayShape, indices: IntArray) -> IntArray:
 
     Negative coordinates count from the end. HloError if one is out of range.
 
-    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
     >>> linear_indices(parse_shape("f32[3,5]{1,0:T(2,2)}"), np.array([(2, 3), (-3, -1)]))
     array([17,  8])
     """

@@ -59,7 +59,7 @@ def position_of(shape: ArrayShape, index: Index, *, element_bits: int | None = N
 
     `element_bits` replaces the bits per element of the shape.
 
-    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
     >>> place = position_of(parse_shape("bf16[300,70]{1,0:T(8,128)(2,1)}"), (37, 5))
     >>> place.linear_index, place.byte_offset, [(tile.tile_index, tile.index_in_tile) for tile in place.tiles]
     (4619, 9238, [((4, 0), (5, 5)), ((2, 5), (1, 0))])

@@ -41,7 +41,7 @@ class BitcastSteps:
 def bitcast_steps(before: ArrayShape, after: ArrayShape) -> BitcastSteps | None:
     """Operations equivalent to a bitcast from `before` to `after`; None if elements would have to move.
 
-    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
     >>> bitcast_steps(parse_shape("f32[8,16]{1,0}"), parse_shape("f32[16,8]{0,1}"))
     BitcastSteps(kind='transpose', factors=(8, 16), order=(1, 0))
     >>> bitcast_steps(parse_shape("f32[64,256]{1,0:T(8,128)}"), parse_shape("f32[8,2,8,128]{3,2,1,0}"))
@@ -63,7 +63,7 @@ def bitcast_steps(before: ArrayShape, after: ArrayShape) -> BitcastSteps | None:
 def permuted(shape: ArrayShape, order: Sequence[int]) -> ArrayShape:
     """Transposed array over the same bytes: its dimension k is dimension order[k] of the shape.
 
-    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
     >>> print(permuted(parse_shape("f32[3,5]{1,0:T(8,128)}"), (1, 0)))
     f32[5,3]{0,1:T(8,128)}
     """

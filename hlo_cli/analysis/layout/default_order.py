@@ -63,7 +63,7 @@ def default_order(shape: ArrayShape, *, generation: str = USUAL_TPU) -> Order | 
 
     It is known for all types, with bounded sizes at their bounds; unknown for `?` and for 2^47 elements or more.
 
-    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
     >>> default_order(parse_shape("bf16[300,70]")), default_order(parse_shape("f32[?,70]"))
     ((0, 1), None)
     """
@@ -91,7 +91,7 @@ def order_costs(shape: ArrayShape, *, generation: str = USUAL_TPU) -> tuple[Orde
 
     Normal orders come first, then those with the fewest bytes, then those closest to row-major.
 
-    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
     >>> [(str(each.layout), each.padded_bytes) for each in order_costs(parse_shape("bf16[300,70]"))]
     [('{0,1:T(8,128)(2,1)}', 55296), ('{1,0:T(8,128)(2,1)}', 77824)]
     """
@@ -106,7 +106,7 @@ def best_order(
 
     Only the two most minor dimensions matter, so only these are permuted. On ties, a known order comes first.
 
-    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
     >>> better = best_order(parse_shape("bf16[300,70]{1,0:T(8,128)(2,1)}"))
     >>> str(better.layout), better.padded_bytes
     ('{0,1:T(8,128)(2,1)}', 55296)

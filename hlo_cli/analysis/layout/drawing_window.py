@@ -79,7 +79,7 @@ class Plane:
 def plane_of(shape: ArrayShape, element: Sequence[int] = ()) -> Plane:
     """Plane to draw: the first one, or the one with `element`.
 
-    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
     >>> plane = plane_of(parse_shape("f32[3,5]{1,0:T(2,2)}"))
     >>> plane.linear_index(2, 3), plane.linear_index(3, 5), plane.is_padding(3, 5)
     (17, 23, True)
@@ -101,7 +101,7 @@ def plane_of(shape: ArrayShape, element: Sequence[int] = ()) -> Plane:
 def position_in_plane(shape: ArrayShape, plane: Plane, element: Sequence[int]) -> tuple[int, int] | None:
     """Row and column of an element, or None if it is in another plane.
 
-    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
     >>> shape = parse_shape("f32[2,3,130]{2,1,0:T(8,128)}")
     >>> position_in_plane(shape, plane_of(shape), (0, 2, 129)), position_in_plane(shape, plane_of(shape), (1, 0, 0))
     ((2, 129), None)

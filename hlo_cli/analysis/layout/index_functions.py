@@ -67,7 +67,7 @@ def index_functions_of(tiling: Tiling) -> IndexFunctions | None:
     Computed backwards: each physical dimension is linear, and undoing a step of the tiling merges or reorders
     functions.
 
-    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
     >>> index_functions_of(parse_shape("f32[3,5]{1,0:T(2,2)}").tiling).single[0]
     Tiled(size=2, over_tiles=Linear(stride=12), within_tile=Linear(stride=2))
     """

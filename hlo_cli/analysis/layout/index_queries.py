@@ -17,7 +17,7 @@ from hlo_cli.ir.shape import ArrayShape
 def linear_indices_of(shape: ArrayShape, selections: Sequence[tuple[range, ...]]) -> Iterator[IntArray]:
     """Yields linear indices of the elements in each selection, one range per dimension, in row-major order.
 
-    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
     >>> shape = parse_shape("f32[3,5]{1,0:T(2,2)}")
     >>> [block.tolist() for block in linear_indices_of(shape, [(range(2, 3), range(3, 5))])]
     [[17, 20]]
@@ -42,7 +42,7 @@ def elements_in(shape: ArrayShape, positions: Iterable[range], *, front: int = 0
 
     With `width`, the ranges are bytes, `width` per element, and the first element is at byte `front`.
 
-    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
     >>> next(elements_in(parse_shape("f32[3]{0:T(2)}"), [range(2, 4)])).tolist()
     [[2], [-1]]
     """

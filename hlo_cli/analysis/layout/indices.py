@@ -40,7 +40,7 @@ def addressable(shape: Shape) -> ArrayShape:
 def checked_index(shape: ArrayShape, index: OneIndex) -> tuple[int, ...]:
     """Index with negative coordinates counted from the end; HloError if one is out of range.
 
-    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
     >>> checked_index(parse_shape("f32[3,5]"), (-1, 3))
     (2, 3)
     """

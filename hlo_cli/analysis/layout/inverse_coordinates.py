@@ -38,7 +38,7 @@ class Coordinate:
 def digits_of(shape: ArrayShape) -> tuple[Digit, ...] | None:
     """Physical dimensions as digits of the position number, most minor first; None if there is padding.
 
-    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
     >>> digits_of(parse_shape("f32[4,4]{1,0:T(2,4)}"))
     ((1, 4, 1), (4, 2, 4), (8, 2, 8))
     """
@@ -60,7 +60,7 @@ def digits_of(shape: ArrayShape) -> tuple[Digit, ...] | None:
 def coordinates_of(tiling: Tiling) -> tuple[Coordinate, ...] | None:
     """Coordinates of positions; None if a `*` combines dimensions that are tiled already.
 
-    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
     >>> coordinates_of(parse_shape("f32[3,5]{1,0:T(2,2)}").tiling)
     (Coordinate(limit=3, steps=(2, 0, 1, 0), dimensions=(0,)), Coordinate(limit=5, steps=(0, 2, 0, 1), dimensions=(1,)))
     """

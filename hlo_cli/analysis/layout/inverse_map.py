@@ -30,7 +30,7 @@ def inverse_map(shape: Shape, out: IntArray | None = None) -> IntArray:
 
     Written to `out`, if given, instead of a new int64 array.
 
-    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
     >>> inverse_map(parse_shape("f32[3,5]{1,0:T(2,2)}")).tolist()[8:16]
     [4, -1, 9, -1, 10, 11, -1, -1]
     """
@@ -65,7 +65,7 @@ def inverse_map(shape: Shape, out: IntArray | None = None) -> IntArray:
 def padding_mask(shape: Shape) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """Boolean array that is true for every position without an element, including tail padding.
 
-    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
     >>> padding_mask(parse_shape("f32[3]{0:T(4)L(6)}")).tolist()
     [False, False, False, True, True, True]
     """
@@ -76,7 +76,7 @@ def padding_mask(shape: Shape) -> np.ndarray[Any, np.dtype[np.bool_]]:
 def inverse_blocks(shape: ArrayShape, size: int = BLOCK) -> Iterator[tuple[IntArray, tuple[IntArray, ...]]]:
     """Yields the positions with elements in memory order and their coordinates, in blocks of at most `size` positions.
 
-    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
     >>> for positions, index in inverse_blocks(parse_shape("f32[3]{0:T(2)}"), 3): print(positions, index)
     [0 1 2] (array([0, 1, 2]),)
     """
@@ -98,7 +98,7 @@ def elements_at(shape: ArrayShape, linear: IntArray) -> IntArray:
 
     HloError if a position is out of range.
 
-    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
     >>> elements_at(parse_shape("f32[3,5]{1,0:T(2,2)}"), np.array([17, 9]))
     array([[ 2,  3],
            [-1, -1]])

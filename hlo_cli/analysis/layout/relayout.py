@@ -55,7 +55,7 @@ def correspondence(before: ArrayShape, after: ArrayShape, order: Sequence[int] |
 
     HloError if their numbers of elements differ, or `order` does not map one shape to the other.
 
-    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
     >>> correspondence(parse_shape("f32[2,3]"), parse_shape("f32[3,2]"), (1, 0)).order
     (1, 0)
     """
@@ -73,7 +73,7 @@ def correspondence(before: ArrayShape, after: ArrayShape, order: Sequence[int] |
 def layout_moves(before: ArrayShape, after: ArrayShape, mapping: IndexCorrespondence) -> LayoutMoves:
     """Statistics of copying every element from its position in one array to that in the other.
 
-    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
     >>> layout_moves(parse_shape("f32[2,3]{1,0}"), parse_shape("f32[2,3]{0,1}"), IndexCorrespondence())
     LayoutMoves(elements=6, moved=4, runs=6, longest_run=1)
     """

@@ -31,7 +31,7 @@ def relayout_steps(
 ) -> tuple[RelayoutStep, ...]:
     """Steps from the memory image of one array to that of the other, with a transpose by `order` in between.
 
-    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
     >>> for step in relayout_steps(parse_shape("f32[3,5]{1,0:T(2,2)}"), parse_shape("f32[3,5]{0,1}")): print(step)
     RelayoutStep(kind='transpose', sizes=(2, 2, 3, 2), order=(0, 2, 1, 3))
     RelayoutStep(kind='reshape', sizes=(4, 6), order=())

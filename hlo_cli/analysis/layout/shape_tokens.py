@@ -45,7 +45,7 @@ class ShapeToken:
 def shape_tokens(shape: Shape, *, layout: bool = True) -> tuple[ShapeToken, ...]:
     """Tokens of a shape's text, with or without its layout; a tuple is split into its leaves.
 
-    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
     >>> [token.text for token in shape_tokens(parse_shape("bf16[300,70]{1,0:T(8,128)(2,1)}"))]
     ['bf16', '[', '300,70', ']', '{', '1,0', ':', 'T(8,128)', '(2,1)', '}']
     """
@@ -109,7 +109,7 @@ def _tuple(shape: TupleShape, index: ShapeIndex, *, layout: bool) -> tuple[Shape
 def token_spans(text: str, tokens: Sequence[ShapeToken]) -> tuple[Span, ...] | None:
     """Span of each token in user input with arbitrary spaces; None if the input differs from the tokens.
 
-    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
     >>> text = " f32[3, 5]{ 1,0 }"
     >>> [text[span.start : span.end] for span in token_spans(text, shape_tokens(parse_shape(text))) or ()]
     ['f32', '[', '3, 5', ']', '{', '1,0', '}']

@@ -55,7 +55,7 @@ class PhysicalDimension:
 def layout_steps(shape: ArrayShape) -> tuple[LayoutStep, ...]:
     """Steps from the logical array to memory; HloError if the layout does not fit the shape.
 
-    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
     >>> steps = layout_steps(parse_shape("bf16[300,70]{1,0:T(8,128)(2,1)}"))
     >>> for step in steps: print(step.kind, step.sizes, step.bytes)
     array (300, 70) 42000
@@ -92,7 +92,7 @@ def layout_steps(shape: ArrayShape) -> tuple[LayoutStep, ...]:
 def physical_dimensions(shape: ArrayShape) -> tuple[PhysicalDimension, ...]:
     """Dimensions to which the first tile applies, most major first; without tiles those of the array in memory order.
 
-    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
     >>> [d.dimensions for d in physical_dimensions(parse_shape("bf16[2,3,4]{2,1,0:T(2,*,2)}"))]
     [(0,), (1, 2)]
     """
@@ -114,7 +114,7 @@ def physical_dimensions(shape: ArrayShape) -> tuple[PhysicalDimension, ...]:
 def true_rank(shape: ArrayShape) -> int:
     """Number of dimensions larger than 1 (`ShapeUtil::TrueNumDimensions`).
 
-    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
     >>> true_rank(parse_shape("f32[8,1,128]"))
     2
     """
@@ -124,7 +124,7 @@ def true_rank(shape: ArrayShape) -> int:
 def overflow_source(shape: ArrayShape) -> tuple[str, int]:
     """Role and number of the token because of which the layout does not fit the shape.
 
-    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
     >>> overflow_source(parse_shape("f32[3,5]{1,0:T(8,128)(0,1)}"))
     ('tile', 1)
     """

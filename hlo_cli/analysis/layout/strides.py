@@ -14,7 +14,7 @@ _MAX_FACTORS = 12
 def physical_strides(shape: ArrayShape) -> tuple[int | None, ...]:
     """Stride in bytes of each physical dimension; None where it is not a whole number of bytes.
 
-    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
     >>> physical_strides(parse_shape("bf16[300,70]{1,0:T(8,128)(2,1)}"))
     (2048, 2048, 512, 4, 2, 2)
     """
@@ -27,7 +27,7 @@ def logical_strides(shape: ArrayShape) -> tuple[int | None, ...]:
 
     With a `*` in a tile, the stride depends on the other dimensions, so all are None.
 
-    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
     >>> logical_strides(parse_shape("f32[300,70]{1,0}")), logical_strides(parse_shape("f32[300,70]{1,0:T(8,128)}"))
     ((280, 4), (512, 4))
     >>> logical_strides(parse_shape("bf16[300,70]{1,0:T(8,128)(2,1)}"))

@@ -19,7 +19,7 @@ from hlo_cli.ir.shape import ArrayShape
 def verify_index_map(shape: ArrayShape) -> bool:
     """Whether padding, reshaping, and transposing the array gives the same linear indices, and their inverse.
 
-    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
     >>> verify_index_map(parse_shape("f32[3,5]{1,0:T(2,2)}"))
     True
     """

@@ -75,7 +75,7 @@ class Change:
 def shape_changes(before: Shape, after: Shape) -> Iterator[Change]:
     """Yields the differences of two shapes: type and dimensions, or else layout, tiling, and memory space of each leaf.
 
-    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
     >>> [str(c) for c in shape_changes(parse_shape("f32[8,16]{0,1}"), parse_shape("f32[8,16]{1,0:T(8,128)}"))]
     ['layout {0,1} → {1,0}', 'tiling none → T(8,128)']
     """

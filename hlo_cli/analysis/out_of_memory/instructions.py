@@ -17,7 +17,7 @@ def candidate_instructions(allocation: OomAllocation, module: Module) -> tuple[I
     from another compilation than the dump.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
     >>> module = parse_module("HloModule m  ENTRY e { p = f32[8]{0} parameter(0) ROOT r = f32[8]{0} negate(p) }")
     >>> allocation = OomAllocation(32, parse_shape("f32[8]"), opcode="negate")
     >>> [instruction.name for instruction in candidate_instructions(allocation, module)]

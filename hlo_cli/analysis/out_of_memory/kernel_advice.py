@@ -42,7 +42,7 @@ def smaller_block(block: ArrayShape, size_bytes: int, limit_bytes: int) -> tuple
     Major dimensions are halved first, then rows and lanes as long as tiles stay full, so that every halving halves
     the size as well.
 
-    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
     >>> block, size_bytes = smaller_block(parse_shape("f32[8192,8192]"), 512 << 20, 128 << 20)
     >>> str(block), size_bytes >> 20
     ('f32[1024,8192]{1,0}', 64)

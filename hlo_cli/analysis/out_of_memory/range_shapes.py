@@ -36,7 +36,7 @@ def with_range_shapes(message: OutOfMemory, *, generation: str = USUAL_TPU) -> O
 
     >>> from hlo_cli.ir.out_of_memory import MemoryRange
     >>> from hlo_cli.source import Span
-    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
     >>> row = OomAllocation(1 << 20, range=MemoryRange("default", 1, 0, 1, ((1, parse_shape("f32[2048,70]")),)))
     >>> message = OutOfMemory("compile", Span(0, 0), "hbm", "tpu", allocations=(row,))
     >>> [found] = with_range_shapes(message).allocations
@@ -88,7 +88,7 @@ def explaining_shape(shape: ArrayShape, size_bytes: int, *, generation: str = US
 
     The dimension order that the compiler chooses by default comes first.
 
-    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
     >>> str(explaining_shape(parse_shape("f32[70,2048]"), 589824)), explaining_shape(parse_shape("f32[70,2048]"), 4096)
     ('f32[70,2048]{1,0:T(8,128)}', None)
     """

@@ -92,7 +92,7 @@ def check_assertions(
 
     >>> from hlo_cli import memory_analysis, parse_module
     >>> from hlo_cli.source import Source
-    >>> from hlo_cli.syntax.queries.assertions import read_expectations
+    >>> from hlo_cli.syntax.expectations import read_expectations
     >>> module = parse_module("r = f32[2] negate(f32[2] p)")
     >>> stated = read_expectations(Source("e.toml", 'expect = ["none(opcode == negate)", "max(padded_bytes) < 1kB"]'))
     >>> [(each.is_met, each.found) for each in check_assertions(module, stated, memory=lambda: memory_analysis(module))]
@@ -117,7 +117,7 @@ def golden_values(
 
     >>> from hlo_cli import memory_analysis, parse_module
     >>> from hlo_cli.source import Source
-    >>> from hlo_cli.syntax.queries.assertions import read_expectations
+    >>> from hlo_cli.syntax.expectations import read_expectations
     >>> module = parse_module("r = f32[2] negate(f32[2] p)")
     >>> stated = read_expectations(Source("e.toml", 'expect = ["none(fused)", "sum(padded_bytes) <= golden"]'))
     >>> {at: each.found for at, each in golden_values(module, stated, memory=lambda: memory_analysis(module)).items()}
@@ -138,7 +138,7 @@ def check_expectation(expectation: Expectation, attributes: Collection[str]) -> 
     """Raises HloError if an assertion uses unknown fields or compares different kinds.
 
     >>> from hlo_cli.source import Source
-    >>> from hlo_cli.syntax.queries.assertions import read_expectations
+    >>> from hlo_cli.syntax.expectations import read_expectations
     >>> [stated] = read_expectations(Source("e.toml", 'expect = ["sum(opcode) < 3"]'))
     >>> check_expectation(stated, ())
     Traceback (most recent call last):

@@ -36,7 +36,7 @@ def computed(where: Where, operand: Operand, fields: Fields[T]) -> Computed[T]:
 
     >>> from hlo_cli.analysis.query.fields import Fields, Reader
     >>> from hlo_cli.source import Source
-    >>> from hlo_cli.syntax.queries.arithmetic import parse_operand
+    >>> from hlo_cli.syntax.conditions import parse_operand
     >>> length = Fields({"n": Reader("count", len)})
     >>> computed(Where(Source("", "n * 2"), None), parse_operand("n * 2"), length).read("four")
     8
@@ -72,7 +72,7 @@ def check_units(where: Where, relation: Relation, left: Unit, right: Unit) -> No
 
     >>> from hlo_cli.analysis.query.units import BYTES, COUNT
     >>> from hlo_cli.source import Source
-    >>> from hlo_cli.syntax.queries.where import parse_where
+    >>> from hlo_cli.syntax.conditions import parse_where
     >>> where = parse_where("bytes * 2 > trips + 1")
     >>> check_units(where, where.condition, BYTES, COUNT)
     Traceback (most recent call last):

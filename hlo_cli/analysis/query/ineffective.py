@@ -91,7 +91,7 @@ def cautions_of(module: Module, expectation: Expectation, fields: Fields[T]) -> 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.query.logical_operations import operation_fields
     >>> from hlo_cli.source import Source
-    >>> from hlo_cli.syntax.queries.assertions import read_expectations
+    >>> from hlo_cli.syntax.expectations import read_expectations
     >>> module = parse_module("r = f32[2] negate(f32[2] p)")
     >>> [stated] = read_expectations(Source("e.toml", 'expect = ["none(bytes < 0 and opcode == copy)"]'))
     >>> [(each.message, each.cannot_fail) for each in cautions_of(module, stated, operation_fields(module))]

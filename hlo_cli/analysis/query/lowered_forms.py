@@ -51,7 +51,7 @@ def lowered_forms(module: Module, where: Where) -> tuple[LoweredForm, ...]:
     """Opcodes of a condition that the module has in another form only.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.syntax.queries.where import parse_where
+    >>> from hlo_cli.syntax.conditions import parse_where
     >>> shape = "f32[8,128]{1,0:T(8,128)}"
     >>> module = parse_module(f"r = {shape} convolution({shape} a, f32[128,128]{{1,0}} b), dim_labels=bf_io->bf")
     >>> [(each.opcode, each.form) for each in lowered_forms(module, parse_where("opcode == dot"))]

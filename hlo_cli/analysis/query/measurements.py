@@ -118,7 +118,7 @@ class Measurer:
         """The value of a term; SkippedError without one, HloError for names that the module does not have.
 
         >>> from hlo_cli import memory_analysis, parse_module
-        >>> from hlo_cli.syntax.queries.assertion import parse_expectation
+        >>> from hlo_cli.syntax.expectations import parse_expectation
         >>> module = parse_module("r = f32[2] negate(f32[2] p)")
         >>> quantity, _, limit = parse_expectation("sum(padded_bytes) / count(rank == 1) <= golden")
         >>> Measurer(module, (), lambda: memory_analysis(module)).measure(quantity).found

@@ -65,7 +65,7 @@ def name_matcher(where: Where, text: Text) -> Matcher:
 def call_matcher(where: Where, call: Call) -> Matcher:
     """Function that tests whether a name is the argument of a function: `uses(%a)` equals, `uses(~a)` contains it.
 
-    >>> from hlo_cli.syntax.queries.where import parse_where
+    >>> from hlo_cli.syntax.conditions import parse_where
     >>> calls = [parse_where(text) for text in ("uses(add)", "uses(~add)", "uses(add*)")]
     >>> [call_matcher(where, where.condition)("add.1") for where in calls]
     [False, True, True]
@@ -76,7 +76,7 @@ def call_matcher(where: Where, call: Call) -> Matcher:
 def is_exact(call: Call) -> bool:
     """Whether the argument of a function is a name, not a pattern.
 
-    >>> from hlo_cli.syntax.queries.where import parse_where
+    >>> from hlo_cli.syntax.conditions import parse_where
     >>> [is_exact(parse_where(text).condition) for text in ("uses(add)", "uses(~add)", "uses(add*)")]
     [True, False, False]
     """

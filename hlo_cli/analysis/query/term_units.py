@@ -30,7 +30,7 @@ def check_units_of(expectation: Expectation, fields: Fields[T]) -> None:
 
     >>> from hlo_cli.analysis.query.fields import Reader
     >>> from hlo_cli.source import Source
-    >>> from hlo_cli.syntax.queries.assertions import read_expectations
+    >>> from hlo_cli.syntax.expectations import read_expectations
     >>> [stated] = read_expectations(Source("e.toml", 'expect = ["sum(n) <= 2 * peak.hbm"]'))
     >>> check_units_of(stated, Fields({"n": Reader("count", len)}))
     Traceback (most recent call last):
@@ -55,7 +55,7 @@ def unit_of_term(term: Term, fields: Fields[T], *, golden: Unit = COUNT) -> Unit
     """Unit of a term; HloError for unknown fields, and for units that differ. `golden` is the unit of `golden`.
 
     >>> from hlo_cli.source import Source
-    >>> from hlo_cli.syntax.queries.assertion import parse_expectation
+    >>> from hlo_cli.syntax.expectations import parse_expectation
     >>> unit_of_term(parse_expectation("2 * peak.hbm <= golden")[0], Fields({})).words
     'a size in bytes'
     """

@@ -27,7 +27,7 @@ def unmatched_conditions(expectation: Expectation, measurer: Measurer) -> tuple[
 
     >>> from hlo_cli import memory_analysis, parse_module
     >>> from hlo_cli.source import Source
-    >>> from hlo_cli.syntax.queries.assertions import read_expectations
+    >>> from hlo_cli.syntax.expectations import read_expectations
     >>> module = parse_module('r = f32[2] negate(f32[2] p), metadata={op_name="f/mlp/neg"}')
     >>> [stated] = read_expectations(Source("e.toml", 'expect = ["none(op_name ~ mpl and opcode == copy)"]'))
     >>> unmatched_conditions(stated, Measurer(module, (), lambda: memory_analysis(module)))

@@ -52,7 +52,7 @@ def predicate(where: Where, fields: Fields[T]) -> Predicate[T]:
     """Predicate of an expression; HloError for unknown fields or comparisons of different kinds.
 
     >>> from hlo_cli.analysis.query.fields import Fields, Reader
-    >>> from hlo_cli.syntax.queries.where import parse_where
+    >>> from hlo_cli.syntax.conditions import parse_where
     >>> long = predicate(parse_where("n > 3"), Fields({"n": Reader("count", len)}))
     >>> long("four"), long("one")
     (True, False)

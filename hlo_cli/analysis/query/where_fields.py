@@ -33,7 +33,7 @@ def instruction_fields(module: Module, attributes: Collection[str] = ()) -> Fiel
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.query.where import predicate
-    >>> from hlo_cli.syntax.queries.where import parse_where
+    >>> from hlo_cli.syntax.conditions import parse_where
     >>> module = parse_module("HloModule m  ENTRY e { p = f32[8] parameter(0)  ROOT q = f32[8] add(p, p) }")
     >>> test = predicate(parse_where("padded_bytes == 32B and uses(%p)"), instruction_fields(module))
     >>> [instruction.name for instruction in module.instructions if test(instruction)]

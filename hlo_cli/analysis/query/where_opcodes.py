@@ -24,7 +24,7 @@ def opcode_check(
 
     `existing` returns the opcodes of the module, which can be those of a fork.
 
-    >>> from hlo_cli.syntax.queries.where import parse_where
+    >>> from hlo_cli.syntax.conditions import parse_where
     >>> where = parse_where("opcode == cpoy")
     >>> opcode_check(lambda: ("frob",))(where, where.condition)
     Traceback (most recent call last):
@@ -45,7 +45,7 @@ def opcode_check(
 def check_operation_opcode(where: Where, comparison: Comparison) -> None:
     """Raises HloError for an unknown opcode, and for the async form of a logical operation.
 
-    >>> from hlo_cli.syntax.queries.where import parse_where
+    >>> from hlo_cli.syntax.conditions import parse_where
     >>> where = parse_where("opcode == all-gather-start")
     >>> check_operation_opcode(where, where.condition)
     Traceback (most recent call last):
@@ -76,7 +76,7 @@ def opcodes_of(module: Module) -> tuple[str, ...]:
 def comparisons_in(condition: Condition) -> Iterator[Comparison]:
     """Yields all comparisons of a condition.
 
-    >>> from hlo_cli.syntax.queries.where import parse_where
+    >>> from hlo_cli.syntax.conditions import parse_where
     >>> [str(each.field) for each in comparisons_in(parse_where("a == 1 and not (b == 2 or c)").condition)]
     ['a', 'b']
     """

@@ -17,7 +17,7 @@ from hlo_cli.source import HloError
 def bytes_in_memory(values: Array, shape: ArrayShape) -> bytes:
     """The bytes of an array in memory; padding is zero. `values` are in logical order.
 
-    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
     >>> list(bytes_in_memory(np.array([[1, 2, 3], [4, 5, 6]]), parse_shape("s8[2,3]{0,1:T(2)}")))
     [1, 4, 2, 5, 3, 6]
     >>> bytes_in_memory(np.array([1, 2, 3]), parse_shape("s4[3]{0:E(4)}")).hex()
@@ -40,7 +40,7 @@ def bytes_in_memory(values: Array, shape: ArrayShape) -> bytes:
 def array_in_memory(data: bytes, shape: ArrayShape, floats: Floats = "exact") -> Array:
     """The array, in logical order, whose bytes in memory are given; HloError for another number of bytes.
 
-    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
     >>> array_in_memory(bytes([1, 4, 2, 5, 3, 6]), parse_shape("s8[2,3]{0,1:T(2)}")).tolist()
     [[1, 2, 3], [4, 5, 6]]
     """

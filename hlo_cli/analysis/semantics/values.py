@@ -131,7 +131,7 @@ def shape_problem(value: Value, shape: Shape, floats: Floats, *, is_pending: boo
     `is_pending` between the start of an asynchronous operation and its end: contexts and what is still to come are
     absent. Dynamic dimensions have at most the size of the shape.
 
-    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
     >>> shape_problem(np.float32(1), parse_shape("f32[64]"), "exact")
     'f32[] instead of f32[64]'
     >>> shape_problem((np.zeros(2, np.int32), None), parse_shape("(s32[2], token[])"), "exact")

@@ -29,7 +29,7 @@ STARTED_LATE: Final = frozenset((opcodes.CALL, opcodes.CUSTOM_CALL, opcodes.FUSI
 def is_prefix(shape: Shape, whole: Shape) -> bool:
     """Returns whether a shape equals `whole` as far as it is bound; `()` is unbound.
 
-    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
     >>> is_prefix(parse_shape("(f32[2], ())"), parse_shape("(f32[2], f32[3], s32[])"))
     True
     """
@@ -79,7 +79,7 @@ def async_update(instruction: Instruction) -> Shape:
 def output_buffers(before: Shape, output: Shape) -> tuple[Shape, ...]:
     """Returns the buffers that an update may take as further operands, if it binds the output.
 
-    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
     >>> print(*output_buffers(parse_shape("()"), parse_shape("(f32[2])")))
     f32[2]{0}
     """

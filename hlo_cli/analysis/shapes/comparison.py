@@ -131,7 +131,7 @@ def shape_difference_key(instruction: Instruction) -> Hashable:
 def same_layout(a: Shape, b: Shape) -> bool:
     """Returns whether shapes and layouts are equal, except for dynamic dimensions.
 
-    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
     >>> same_layout(parse_shape("f32[<=2,3]{1,0}"), parse_shape("f32[2,3]{1,0}"))
     True
     >>> same_layout(parse_shape("f32[2,3]{1,0}"), parse_shape("f32[2,3]{1,0:S(1)}"))

@@ -14,7 +14,7 @@ Difference = tuple[ShapeIndex, Shape | None, Shape | None, str]
 def shape_differences(expected: Shape, found: Shape, index: ShapeIndex = ()) -> Iterator[Difference]:
     """The elements in which two shapes differ; layouts count only if nothing else differs.
 
-    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
     >>> one, other = parse_shape("(f32[2], s32[])"), parse_shape("(f32[3], s32[], u8[])")
     >>> [(index, words) for index, _, _, words in shape_differences(one, other)]
     [((0,), 'dimension 0 is 3, not 2'), ((2,), 'an element too many')]
@@ -34,7 +34,7 @@ def shape_differences(expected: Shape, found: Shape, index: ShapeIndex = ()) -> 
 def difference_in_words(expected: Shape, found: Shape) -> str:
     """How the second shape differs from the first; empty if it does not.
 
-    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
     >>> difference_in_words(parse_shape("f32[20,64]"), parse_shape("f32[64,20]"))
     'sizes of dimensions 0 and 1 are swapped'
     >>> difference_in_words(parse_shape("f32[2,3,5]"), parse_shape("f16[3,5,2]"))

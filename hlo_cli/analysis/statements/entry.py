@@ -262,7 +262,7 @@ _MOVEMENT: Final = frozenset((opcodes.TRANSPOSE, opcodes.COPY, opcodes.BITCAST, 
 def form_of_shapes(before: Shape, after: Shape) -> tuple[InterfaceForm, Substitution]:
     """What happened to an argument or a result whose shape is another one.
 
-    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
     >>> [form_of_shapes(parse_shape("f32[4,6]"), parse_shape(text))[0] for text in ("f32[6,4]", "f32[24]", "f32[4]")]
     ['transposed', 'reshaped', 'shape']
     >>> print(form_of_shapes(parse_shape("f32[4,6]"), parse_shape("bf16[4,6]"))[1])
@@ -283,7 +283,7 @@ def form_of_shapes(before: Shape, after: Shape) -> tuple[InterfaceForm, Substitu
 def form_of_layouts(before: Shape, after: Shape) -> tuple[InterfaceForm, Substitution] | None:
     """The other layout of an argument or a result of the same shape; None if it is the same one.
 
-    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
     >>> print(form_of_layouts(parse_shape("f32[4,6]{1,0}"), parse_shape("f32[4,6]{0,1}"))[1])
     {1,0} → {0,1}
     """

@@ -24,7 +24,7 @@ class ShapeDelta:
 def shape_delta(before: Shape, after: Shape) -> ShapeDelta | None:
     """The differences of two shapes of one structure; None if ranks or the numbers of elements differ.
 
-    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
     >>> shape_delta(parse_shape("f32[8,256]"), parse_shape("bf16[8,320]"))
     ShapeDelta(sizes=frozenset({(256, 320)}), types=frozenset({('f32', 'bf16')}), is_rearranged=False)
     >>> shape_delta(parse_shape("f32[8,256]"), parse_shape("f32[8]")) is None

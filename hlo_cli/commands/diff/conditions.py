@@ -17,7 +17,7 @@ from hlo_cli.ir.memory_space import space_words
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.report.numbers import format_bytes, format_count
 from hlo_cli.source import HloError, did_you_mean, nearest
-from hlo_cli.syntax.queries.sizes import UNITS, parse_size
+from hlo_cli.syntax.byte_sizes import UNITS, parse_size
 
 CHANGES: Final[Mapping[str, tuple[str, ...]]] = {
     "shapes": ("shape",),

@@ -115,7 +115,7 @@ def _row(sign: str, instruction: Instruction, cost: int, before: Instruction | N
 def _shape(before: Shape, after: Shape) -> str:
     """The new shape, with the old text before an arrow where it changed.
 
-    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
     >>> _shape(parse_shape("f32[8,16]{0,1}"), parse_shape("f32[8,16]{1,0:T(8,128)}"))
     'f32[8,16]{0,1 → 1,0:T(8,128)}'
     """

@@ -50,7 +50,7 @@ class OrderChoice:
 def tiled_for(array: ArrayShape, generation: str, *, is_given: bool) -> ArrayShape:
     """The array with the default layout of a TPU; a given order is kept.
 
-    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
     >>> print(tiled_for(parse_shape("bf16[300,70]"), "v5e", is_given=False))
     bf16[300,70]{0,1:T(8,128)(2,1)}
     """
@@ -61,7 +61,7 @@ def tiled_for(array: ArrayShape, generation: str, *, is_given: bool) -> ArraySha
 def choice_of(array: ArrayShape, generation: str, *, is_given: bool) -> OrderChoice:
     """The orders of an array with their sizes; `is_given` if its order was given explicitly.
 
-    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
     >>> choice = choice_of(parse_shape("f32[64,10]"), "v4", is_given=False)
     >>> str(choice.array), [each.padded_bytes for each in choice.every]
     ('f32[64,10]{0,1:T(8,128)}', [8192, 32768])
@@ -84,7 +84,7 @@ def choice_of(array: ArrayShape, generation: str, *, is_given: bool) -> OrderCho
 def choice_answer(choice: OrderChoice) -> str:
     """The compiler's order and its size, and the best order if it is another.
 
-    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
     >>> print(choice_answer(choice_of(parse_shape("bf16[300,70]"), "v5e", is_given=False)))
     v5e uses {0,1:T(8,128)(2,1)}: 55,296 bytes for 42,000 bytes of data (24% padding)
     >>> print(choice_answer(choice_of(parse_shape("bf16[300,70]{1,0}"), "v5e", is_given=True)))

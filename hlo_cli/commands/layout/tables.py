@@ -82,7 +82,7 @@ def shapes_answer(shapes: Sequence[Shape]) -> str:
 def stored_size_text(array: ArrayShape) -> str:
     """The size of an array, and the share of its padding.
 
-    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
     >>> stored_size_text(parse_shape("u32[]{:T(128)}"))
     '512 bytes for 4 bytes of data (99% padding)'
     """

@@ -21,8 +21,8 @@ from hlo_cli.report.findings import Check
 from hlo_cli.report.numbers import format_amount, format_count
 from hlo_cli.report.table import Table
 from hlo_cli.source import Diagnostic, HloError, Severity, Source
-from hlo_cli.syntax.attributes.table import ATTRIBUTE_NAMES
-from hlo_cli.syntax.queries.assertions import read_expectations
+from hlo_cli.syntax.attribute_table import ATTRIBUTE_NAMES
+from hlo_cli.syntax.expectations import read_expectations
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.memory.memory_model import MemoryAnalysis

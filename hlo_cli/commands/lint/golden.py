@@ -15,7 +15,7 @@ from hlo_cli.commands.shared.selection import every_module
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.expressions import Expectation
 from hlo_cli.source import HloError, Source
-from hlo_cli.syntax.attributes.table import ATTRIBUTE_NAMES
+from hlo_cli.syntax.attribute_table import ATTRIBUTE_NAMES
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.memory.memory_model import MemoryAnalysis

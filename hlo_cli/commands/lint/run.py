@@ -168,7 +168,7 @@ class _ModuleLinter:
     def __call__(self, module: Module, given: Input) -> _ModuleResult:
         rejections: tuple[Diagnostic, ...] = ()
         if given.proto is None and any(rule.reads_again for rule in selected_rules(self.settings)):
-            from hlo_cli.syntax.strict.module import check_strictly
+            from hlo_cli.syntax.strict_reader import check_strictly
 
             rejections = check_strictly(given.source)
         attach_compiler_assignment(module, given)

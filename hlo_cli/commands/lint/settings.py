@@ -19,7 +19,7 @@ from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.unknown_choice import choice_hint
 from hlo_cli.source import SEVERITIES, HloError, Severity
-from hlo_cli.syntax.queries.sizes import parse_size
+from hlo_cli.syntax.byte_sizes import parse_size
 
 OWN_FILE: Final = "hlo.toml"
 PROJECT_FILE: Final = "pyproject.toml"

@@ -23,8 +23,8 @@ from hlo_cli.report.cell import Cell
 from hlo_cli.report.facts import Fact, Facts
 from hlo_cli.report.report import Part, Report
 from hlo_cli.source import Diagnostic, Source
-from hlo_cli.syntax.compiler_files.kernel_windows import window_of
-from hlo_cli.syntax.out_of_memory.read import newest, parse_out_of_memory
+from hlo_cli.syntax.out_of_memory.allocations import window_of
+from hlo_cli.syntax.out_of_memory.read_logs import newest, parse_out_of_memory
 
 _UNNAMED: Final = ("", "-", "<stdin>", "(stdin)")
 """Names of sources that are not files."""

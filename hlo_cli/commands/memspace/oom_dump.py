@@ -33,7 +33,7 @@ from hlo_cli.report.numbers import format_bytes, format_count
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.text import Passage
 from hlo_cli.source import HloError, Source
-from hlo_cli.syntax.out_of_memory.read import newest, parse_out_of_memory
+from hlo_cli.syntax.out_of_memory.read_logs import newest, parse_out_of_memory
 
 _MAX_NAMES = 3
 """Number of instructions named in a sentence."""

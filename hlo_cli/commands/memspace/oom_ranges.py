@@ -87,7 +87,7 @@ def _row(allocation: OomAllocation, match: tuple[str, str] | None) -> Row:
 def shape_text(shape: Shape | None) -> str:
     """A shape without its layout, which reports on memory usage do not have.
 
-    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
     >>> shape_text(parse_shape("f32[8,70]{0,1}")), shape_text(None)
     ('f32[8,70]', '')
     """
@@ -104,7 +104,7 @@ def _shapes(place: MemoryRange, most: int) -> str:
 def largest_range(allocation: OomAllocation, place: MemoryRange) -> str:
     """What the largest range is, for a sentence.
 
-    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
     >>> largest_range(OomAllocation(64, parse_shape("f32[16]")), MemoryRange("default", 1, 0, 3))
     'the largest range of memory holds f32[16] and 2 other values one after another'
     """

@@ -12,7 +12,7 @@ from hlo_cli.commands.shared.memory_timeline import EVERY_SPACE
 from hlo_cli.commands.shared.option_conflicts import conflict_error, requirement_error
 from hlo_cli.dataclass import dataclass
 from hlo_cli.source import HloError
-from hlo_cli.syntax.queries.sizes import parse_size
+from hlo_cli.syntax.byte_sizes import parse_size
 
 _REPORTS: Final = ("at", "value", "traffic", "compare", "oom")
 _LIMITS: Final = ("limit", "chip")

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from hlo_cli.report.numbers import format_count
-from hlo_cli.syntax.attributes.row import Kind
-from hlo_cli.syntax.attributes.table import attribute_named, attributes_of
+from hlo_cli.syntax.attribute_table import Kind, attribute_named, attributes_of
 
 _WINDOW: Final = {
     "stride": "stride",

@@ -265,7 +265,7 @@ def _write_text(loaded: Loaded, options: ParseOptions, output: OutputOptions) ->
 def _write_proto(loaded: Loaded, output: OutputOptions) -> int:
     """Writes the module as an `HloModuleProto`, which has no sugar."""
     from hlo_cli.commands.shared.load import notes_of
-    from hlo_cli.syntax.proto.write import module_to_bytes, unrepresentable_attributes
+    from hlo_cli.syntax.proto.write_module import module_to_bytes, unrepresentable_attributes
     from hlo_cli.transform.desugar import desugar
 
     module = desugar(loaded.module)

@@ -26,7 +26,7 @@ from hlo_cli.report.numbers import format_bytes, format_count, format_percent
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
 from hlo_cli.source import Diagnostic, HloError, Source
-from hlo_cli.syntax.scanning.suggestions import check_types
+from hlo_cli.syntax.scanning.error_help import check_types
 from hlo_cli.syntax.text.parser import parse_module
 
 _DETAILS: Final = (Column("bytes", "", "bytes"), Column("space", ""))

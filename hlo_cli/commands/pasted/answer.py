@@ -121,7 +121,7 @@ def answer_error(error: HloError, context: click.Context) -> int:
 
 def _write_limited(report: Report, limit: str, output: OutputOptions) -> int:
     """Writes a report on memory with the verdict on a limit first; the exit code is 1 if the limit is exceeded."""
-    from hlo_cli.syntax.queries.sizes import parse_size
+    from hlo_cli.syntax.byte_sizes import parse_size
 
     most, total = parse_size(limit), report.numbers["total_bytes"]
     if not isinstance(total, int) or total <= most:

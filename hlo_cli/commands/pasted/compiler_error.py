@@ -25,8 +25,8 @@ from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage
 from hlo_cli.source import Diagnostic, HloError
-from hlo_cli.syntax.compiler_messages.compiler_errors import essential_text, parse_compiler_errors
-from hlo_cli.syntax.scanning.shapes import parse_shape
+from hlo_cli.syntax.compiler_files.compiler_errors import essential_text, parse_compiler_errors
+from hlo_cli.syntax.scanning.shape_reader import parse_shape
 
 _ERRORS: Final = (
     Column("status", "status"),

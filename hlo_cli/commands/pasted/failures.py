@@ -22,7 +22,7 @@ from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
 from hlo_cli.source import HloError
-from hlo_cli.syntax.scanning.shapes import parse_shape
+from hlo_cli.syntax.scanning.shape_reader import parse_shape
 
 
 def report_of(pasted: PastedText) -> Report:

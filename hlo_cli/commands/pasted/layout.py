@@ -14,7 +14,7 @@ from hlo_cli.report.anatomy import Anatomy, Explanation, Segment
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Report
 from hlo_cli.source import Diagnostic, HloError
-from hlo_cli.syntax.scanning.shapes import parse_shape
+from hlo_cli.syntax.scanning.shape_reader import parse_shape
 
 _USUAL: Final = "f32"
 _PACKED: Final = {"(2,1)": "bf16", "(4,1)": "s8", "(8,1)": "s4"}

@@ -22,7 +22,7 @@ from hlo_cli.report.numbers import format_bytes, format_count, format_percent
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
 from hlo_cli.source import HloError, Source
-from hlo_cli.syntax.scanning.shapes import parse_shape
+from hlo_cli.syntax.scanning.shape_reader import parse_shape
 
 _SIZE: Final = r"-?\d[\d,]*(?:\.\d{1,18})?(?:[eE]\+?\d{1,18})?[ ]?(?:[KMGTPE]i?B?|B|bytes)?(?![A-Za-z])"
 _UNITS: Final = {"K": 10, "M": 20, "G": 30, "T": 40, "P": 50, "E": 60}

@@ -16,7 +16,7 @@ from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
 from hlo_cli.source import Diagnostic, HloError
-from hlo_cli.syntax.attributes.row import Kind
+from hlo_cli.syntax.attribute_table import Kind
 from hlo_cli.syntax.values.attribute_values import read_value_text
 
 _PREFIX = lazy_regex(r"\s*+(replica_groups|source_target_pairs)\s*+=\s*+")

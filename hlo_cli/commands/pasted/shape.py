@@ -16,7 +16,7 @@ from hlo_cli.ir.type_names import xla_type
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.report.report import Report
 from hlo_cli.source import Diagnostic, HloError, joined_by_or
-from hlo_cli.syntax.scanning.suggestions import type_like
+from hlo_cli.syntax.scanning.error_help import type_like
 
 _WRAPPED: Final = lazy_regex(r"(?:ShapedArray|AbstractRef|MemRef|Ref|aval|Shape)\s*+[({]\s*+(.*)[)}]", 16)
 _STRUCT: Final = lazy_regex(r"\A(?:jax\.)?ShapeDtypeStruct\((?:shape=)?")

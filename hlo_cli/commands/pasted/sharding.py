@@ -23,7 +23,7 @@ from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Table
 from hlo_cli.source import Diagnostic, HloError
-from hlo_cli.syntax.scanning.shapes import parse_shape
+from hlo_cli.syntax.scanning.shape_reader import parse_shape
 from hlo_cli.syntax.values.sharding_forms import GivenSharding, read_given_sharding
 
 _MOST_DEVICES = 1 << 16

@@ -19,7 +19,7 @@ from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage
 from hlo_cli.source import Diagnostic
-from hlo_cli.syntax.compiler_messages.slow_operations import parse_slow_operations
+from hlo_cli.syntax.compiler_files.compiler_warnings import parse_slow_operations
 
 _COLUMNS: Final = (
     Column("warnings", "warnings", "count", total="sum"),

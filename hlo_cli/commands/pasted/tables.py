@@ -29,7 +29,7 @@ from hlo_cli.report.numbers import format_bytes, format_count, format_rate, form
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
 from hlo_cli.source import HloError
-from hlo_cli.syntax.scanning.shapes import parse_shape
+from hlo_cli.syntax.scanning.shape_reader import parse_shape
 
 _MOST_NAMED: Final = 3
 _LARGEST: Final = 1e30

@@ -67,7 +67,7 @@ class RunOptions:
     @property
     def limits(self) -> Limits:
         """The limits of each run."""
-        from hlo_cli.syntax.queries.sizes import parse_size
+        from hlo_cli.syntax.byte_sizes import parse_size
 
         return Limits(
             parse_size(self.max_memory), int(self.max_operations), self.max_iterations, float(self.max_seconds)

@@ -24,7 +24,7 @@ def raw_argument(given: str, module: Module, number: int, *, max_bytes: int = MA
     HloError for files that cannot be read, other numbers of bytes, and other types than that of the parameter.
     """
     from hlo_cli.analysis.semantics.memory_image import array_in_memory
-    from hlo_cli.syntax.scanning.shapes import parse_shape
+    from hlo_cli.syntax.scanning.shape_reader import parse_shape
 
     path, at, text = given.removeprefix(RAW).rpartition("@")
     if not at:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
-from hlo_cli.syntax.queries.sizes import parse_size
+from hlo_cli.syntax.byte_sizes import parse_size
 from hlo_cli.transform import reorder
 from hlo_cli.transform.scheduling.chip_latencies import times_on_chip
 

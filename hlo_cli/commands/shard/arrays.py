@@ -120,8 +120,8 @@ def arrays_where(expression: str, module: Module) -> Predicate[EntryArray]:
     from hlo_cli.analysis.query.fields import Reader
     from hlo_cli.analysis.query.where import predicate
     from hlo_cli.analysis.query.where_fields import fields_of
-    from hlo_cli.syntax.attributes.table import ATTRIBUTE_NAMES
-    from hlo_cli.syntax.queries.where import parse_where
+    from hlo_cli.syntax.attribute_table import ATTRIBUTE_NAMES
+    from hlo_cli.syntax.conditions import parse_where
 
     def instruction_of(array: EntryArray) -> Instruction:
         return definer_of(array)[0]

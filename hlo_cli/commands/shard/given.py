@@ -203,7 +203,7 @@ def _read(text: str, shape: Shape, mesh: Mesh | None) -> tuple[AnySharding, tupl
     """The sharding in a text, checked against the shape, and notes on what was not in it."""
     from hlo_cli.analysis.sharding.placement import placement_of
     from hlo_cli.analysis.sharding.shards import leaf_shardings
-    from hlo_cli.syntax.values.sharding_text import read_sharding_text
+    from hlo_cli.syntax.values.sharding_forms import read_sharding_text
 
     rank = shape.rank if isinstance(shape, ArrayShape) else None
     found = read_sharding_text(text, mesh=mesh, rank=rank)

@@ -20,7 +20,7 @@ from hlo_cli.ir.layout import PRIMITIVE_TYPES, Layout
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.report.numbers import format_count
 from hlo_cli.source import HloError
-from hlo_cli.syntax.compiler_messages.resharding import parse_resharding_warnings
+from hlo_cli.syntax.compiler_files.compiler_warnings import parse_resharding_warnings
 from hlo_cli.syntax.values.sharding_forms import read_given_sharding
 
 AnySharding = Sharding | NamedSharding

@@ -21,7 +21,7 @@ from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage
 from hlo_cli.source import Diagnostic, HloError
-from hlo_cli.syntax.compiler_messages.resharding import parse_resharding_warnings
+from hlo_cli.syntax.compiler_files.compiler_warnings import parse_resharding_warnings
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.resharding.reshard import Resharding

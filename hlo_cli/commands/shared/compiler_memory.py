@@ -79,7 +79,7 @@ def compiler_live_ranges(loaded: Loaded) -> DumpedLiveRanges | None:
     source = read_sibling(loaded.input, "live-range")
     if source is None:
         return None
-    from hlo_cli.syntax.compiler_files.live_ranges import parse_live_ranges
+    from hlo_cli.syntax.compiler_files.memory_files import parse_live_ranges
 
     return parse_live_ranges(source, loaded.module)
 
@@ -93,13 +93,13 @@ def _assignment_in_proto(path: str) -> BufferAssignment | None:
         found = proto_of(path)
         data = read_file(found) if found is not None else ""
         if isinstance(data, bytes):
-            from hlo_cli.syntax.proto.buffers import assignment_in
+            from hlo_cli.syntax.proto.read_buffers import assignment_in
 
             return assignment_in(data)
     return None
 
 
 def _read_assignment(path: str, module: Module) -> BufferAssignment:
-    from hlo_cli.syntax.compiler_files.buffer_assignment import parse_buffer_assignment
+    from hlo_cli.syntax.compiler_files.memory_files import parse_buffer_assignment
 
     return parse_buffer_assignment(read_plain(path), module)

@@ -37,7 +37,7 @@ def meaning_of(piece: ShapeToken, shape: ArrayShape, *, numbered: bool = False, 
     """The meaning of one token of an array's text; dimensions have letters, or numbers if `numbered`.
 
     >>> from hlo_cli.analysis.layout.shape_tokens import shape_tokens
-    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
     >>> shape = parse_shape("bf16[300,70]{1,0:T(8,128)(2,1)}")
     >>> for piece in shape_tokens(shape)[5:9]: print(meaning_of(piece, shape))
     x is minor: row-major, the default
@@ -86,7 +86,7 @@ def default_space(target: str | None) -> str:
 def stride_meaning(shape: ArrayShape) -> str:
     """The stride in bytes along each dimension where it is constant.
 
-    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
     >>> stride_meaning(parse_shape("f32[300,70]{1,0}"))
     'stride of y: 280 bytes; of x: 4 bytes'
     """

@@ -27,7 +27,7 @@ def figure_of(shape: ArrayShape, *, elements: Sequence[tuple[int, ...]] = (), ti
     """The drawing of an array's positions; `elements` are logical indices to mark, the first one chooses the plane.
 
     >>> from hlo_cli.report.text import plain_text
-    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
     >>> for line in figure_of(parse_shape("f32[3]{0:T(4)}")).draw(80): print(plain_text(line))
     x     0  1  2 ·3
        ┌─────────────┐

@@ -66,7 +66,7 @@ def explaining_parts(explained: Explained, array: ArrayShape) -> list[Part]:
 def shape_numbers(shape: ArrayShape) -> dict[str, Cell]:
     """All numbers of an array, for programs.
 
-    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
     >>> numbers = shape_numbers(parse_shape("bf16[300,70]{1,0:T(8,128)(2,1)}"))
     >>> numbers["physical_dimensions"], numbers["tile_counts"], numbers["padding_bytes"]
     ((38, 1, 4, 128, 2, 1), ((38, 1), (4, 128)), 35824)
@@ -97,7 +97,7 @@ def shape_numbers(shape: ArrayShape) -> dict[str, Cell]:
 def drawing_answer(shape: ArrayShape) -> str:
     """The sentence above a drawing: the number of positions, and a legend.
 
-    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
     >>> drawing_answer(parse_shape("f32[3,5]{1,0:T(2,2)}"))
     '24 positions for 15 elements; boxes are 2 × 2 tiles; · marks padding'
     """

@@ -13,7 +13,7 @@ from hlo_cli.ir.notation import index_text
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, TupleShape, UnknownShape, subshape
 from hlo_cli.source import Diagnostic, HloError, Source, Span, did_you_mean
 from hlo_cli.syntax.scanning.scanner import Scanner
-from hlo_cli.syntax.scanning.shapes import read_shape, with_small_types
+from hlo_cli.syntax.scanning.shape_reader import read_shape, with_small_types
 
 NAMED = re.compile(r"[ \t\n\r]*+(?:ROOT[ \t\n\r]++)?%?[A-Za-z_][A-Za-z0-9_.\-]*+[ \t\n\r]*+=")
 """The name of an instruction, as its text begins."""
@@ -74,7 +74,7 @@ def _checked(source: Source) -> Shape:
 
 
 def _check_types(text: str) -> None:
-    from hlo_cli.syntax.scanning.suggestions import check_types
+    from hlo_cli.syntax.scanning.error_help import check_types
 
     check_types(text)
 
@@ -83,7 +83,7 @@ def _type_note(leaf: Shape) -> Diagnostic | None:
     """A note on an element type that XLA does not have, if there is a similar one."""
     if not isinstance(leaf, UnknownShape):
         return None
-    from hlo_cli.syntax.scanning.suggestions import shape_like
+    from hlo_cli.syntax.scanning.error_help import shape_like
 
     if (meant := shape_like(leaf.text)) is None:
         return None

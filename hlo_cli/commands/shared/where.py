@@ -48,8 +48,8 @@ def instructions_where(expression: str, module: Module) -> Predicate[Instruction
     """Whether an expression matches an instruction; None if unknown."""
     from hlo_cli.analysis.query.where import predicate
     from hlo_cli.analysis.query.where_fields import instruction_fields
-    from hlo_cli.syntax.attributes.table import ATTRIBUTE_NAMES
-    from hlo_cli.syntax.queries.where import parse_where
+    from hlo_cli.syntax.attribute_table import ATTRIBUTE_NAMES
+    from hlo_cli.syntax.conditions import parse_where
 
     return predicate(parse_where(expression), instruction_fields(module, ATTRIBUTE_NAMES))
 
@@ -58,8 +58,8 @@ def values_where(expression: str, module: Module) -> Predicate[Value]:
     """Whether an expression matches a value: its own shape, and the instruction that defines it."""
     from hlo_cli.analysis.query.where import predicate
     from hlo_cli.analysis.query.where_fields import value_fields
-    from hlo_cli.syntax.attributes.table import ATTRIBUTE_NAMES
-    from hlo_cli.syntax.queries.where import parse_where
+    from hlo_cli.syntax.attribute_table import ATTRIBUTE_NAMES
+    from hlo_cli.syntax.conditions import parse_where
 
     return predicate(parse_where(expression), value_fields(module, ATTRIBUTE_NAMES))
 
@@ -104,7 +104,7 @@ def matching_rows(expression: str, table: Table) -> tuple[tuple[int, ...], tuple
     """
     from hlo_cli.analysis.query.where import predicate
     from hlo_cli.analysis.query.where_fields import row_fields
-    from hlo_cli.syntax.queries.where import parse_where
+    from hlo_cli.syntax.conditions import parse_where
 
     kinds = {column.name: _OF_UNITS.get(column.unit, "text") for column in table.columns}
     at = next((at for at, column in enumerate(table.columns) if column.name == "opcode"), None)

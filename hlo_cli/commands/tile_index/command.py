@@ -218,7 +218,7 @@ def _array_of(shape: Shape, named: NamedShape | None = None) -> _Array:
     from hlo_cli.analysis.layout.indices import addressable
 
     if isinstance(shape, UnknownShape) and shape.text:
-        from hlo_cli.syntax.scanning.suggestions import shape_like
+        from hlo_cli.syntax.scanning.error_help import shape_like
 
         raise HloError(f"{shape} is not an array", hint=did_you_mean(shape_like(shape.text)))
     array = addressable(shape)
@@ -228,7 +228,7 @@ def _array_of(shape: Shape, named: NamedShape | None = None) -> _Array:
 
 def _parse(text: str) -> Shape:
     """A shape, or that of an instruction; errors are left to the code that explains shapes."""
-    from hlo_cli.syntax.scanning.shapes import parse_shape
+    from hlo_cli.syntax.scanning.shape_reader import parse_shape
 
     with suppress(HloError):
         shape = parse_shape(text)

@@ -24,7 +24,7 @@ from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage
 from hlo_cli.source import HloError
-from hlo_cli.syntax.scanning.indices import Selection, read_selection
+from hlo_cli.syntax.scanning.shape_reader import Selection, read_selection
 
 _OPCODES = (
     opcodes.COPY,

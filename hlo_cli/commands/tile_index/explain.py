@@ -26,7 +26,7 @@ def explanation(shape: ArrayShape, place: ElementPosition, *, named: bool = Fals
 
     >>> from hlo_cli.analysis.layout.addresses import position_of
     >>> from hlo_cli.report.text import plain_text
-    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
     >>> shape = parse_shape("f32[3,5]{1,0:T(2,2)}")
     >>> for line in explanation(shape, position_of(shape, (2, 3))).draw(80): print(plain_text(line))
     tile T(2,2)  tile index     (⌊2/2⌋, ⌊3/2⌋)      = (1,1)

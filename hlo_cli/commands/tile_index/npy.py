@@ -12,7 +12,7 @@ from hlo_cli.commands.shared.writing import write_bytes
 from hlo_cli.commands.tile_index.report import buffer_bytes
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.source import HloError
-from hlo_cli.syntax.scanning.indices import Selection
+from hlo_cli.syntax.scanning.shape_reader import Selection
 
 if TYPE_CHECKING:
     from hlo_cli.commands.tile_index.options import TileIndexOptions

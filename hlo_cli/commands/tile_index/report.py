@@ -14,7 +14,7 @@ from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.text import Passage
 from hlo_cli.source import HloError
-from hlo_cli.syntax.scanning.indices import Selection, read_selection, read_slots
+from hlo_cli.syntax.scanning.shape_reader import Selection, read_selection, read_slots
 
 if TYPE_CHECKING:
     from hlo_cli.commands.tile_index.options import TileIndexOptions

@@ -12,7 +12,7 @@ from hlo_cli.report.cell import Cell, Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.lazy_rows import LazyRows
 from hlo_cli.report.table import Table
-from hlo_cli.syntax.scanning.indices import Selection
+from hlo_cli.syntax.scanning.shape_reader import Selection
 
 _FEW = 1000
 
@@ -73,7 +73,7 @@ def positions_table(shape: ArrayShape, requested: Sequence[range], *, as_bytes: 
 def padding_reason(shape: ArrayShape, position: int) -> str | None:
     """The reason why a position is padding; None if it has an element.
 
-    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
     >>> padding_reason(parse_shape("bf16[300,70]{1,0:T(8,128)(2,1)}"), 140)
     '(0,70), beyond the end of x (69)'
     """

@@ -612,7 +612,7 @@ class LiteralValues(Protocol):
 class ArrayLiteral:
     """The values of an array. `values` is None if a dump omits them, as `{...}`.
 
-    >>> from hlo_cli.syntax.literals.read import parse_literal
+    >>> from hlo_cli.syntax.literal_reading import parse_literal
     >>> literal = parse_literal("s32[2,2]{1,0} {{1, 2}, {3, 4}}")
     >>> literal.array().tolist()
     [[1, 2], [3, 4]]
@@ -660,7 +660,7 @@ class ArrayLiteral:
 class TupleLiteral:
     """The values of a tuple.
 
-    >>> from hlo_cli.syntax.literals.read import parse_literal
+    >>> from hlo_cli.syntax.literal_reading import parse_literal
     >>> literal = parse_literal("(f32[] 1.5, (s8[2]{0} {1, 2}))")
     >>> literal.to_string(), literal.to_string(print_large_constants=False)
     ('( 1.5, ( {1, 2} ) )', '{...}')

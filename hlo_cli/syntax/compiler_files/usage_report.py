@@ -1,20 +1,69 @@
-"""`-memory-usage-report.txt`, read and written.
-
-Mirrors `BufferAssignment::MemoryUsageReport` and `BufferAllocation::MemoryUsageReport` of
-xla/service/buffer_assignment.cc.
-"""
+"""What XLA's memory usage report says: read, written, and computed from a buffer assignment; sizes as in it."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from decimal import ROUND_HALF_EVEN, Decimal
 from typing import Final
 
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import out_of_memory as usage
+from hlo_cli.ir.buffer_assignment import BufferAllocation, BufferAssignment, LogicalBuffer
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.out_of_memory import AllocationUsage, CountedShape, MemoryUsageReport, SpaceUsage, UsageRow
 from hlo_cli.source import HloError, Source, Span
-from hlo_cli.syntax.compiler_files.byte_texts import BYTES, byte_number, byte_text
-from hlo_cli.syntax.compiler_files.names import NUMBER, cut_short, lines_outside, stretches, unknown_lines
+from hlo_cli.syntax.compiler_files.memory_files import NUMBER, cut_short, lines_outside, stretches, unknown_lines
+
+# --- sizes as XLA formats them ---
+# Sizes in bytes as XLA formats them: parsed and printed.
+#
+# Mirrors `HumanReadableNumBytes` of tsl/platform/numbers.cc; TPU compilers write `2.00G` for `2.00GiB`.
+
+
+BYTES: Final = r"-?[0-9]{1,19}+(?:\.[0-9]{1,9}+)?(?:[KMGTPE]i?)?B?"
+"""A number of bytes as a regular expression."""
+
+_UNITS: Final = "KMGTPE"
+_BYTES = re.compile(r"(-?[0-9]+(?:\.[0-9]+)?)([KMGTPE]?)i?B?")
+
+
+def byte_text(number: int) -> str:
+    """A number of bytes with three or four digits.
+
+    >>> byte_text(512), byte_text(419528), byte_text(3474844), byte_text(2**63 - 1)
+    ('512B', '409.7KiB', '3.31MiB', '8.00EiB')
+    """
+    sign, number = "-" * (number < 0), abs(number)
+    if number < 1024:
+        return f"{sign}{number}B"
+    unit = 0
+    while number >= 1 << 20 and unit < len(_UNITS) - 1:
+        number >>= 10
+        unit += 1
+    return f"{sign}{number / 1024:.{1 if unit == 0 else 2}f}{_UNITS[unit]}iB"
+
+
+def byte_number(text: str) -> int:
+    """The number of bytes in a text, as exact as its digits are.
+
+    >>> byte_number("0B"), byte_number("12.0K"), byte_number("3.31MiB"), byte_number("100")
+    (0, 12288, 3470787, 100)
+    """
+    match = _BYTES.fullmatch(text)
+    if match is None:
+        raise ValueError(f"not a number of bytes: {text}")
+    power = _UNITS.index(match[2]) + 1 if match[2] else 0
+    return int((Decimal(match[1]) * (1 << 10 * power)).to_integral_value(ROUND_HALF_EVEN))
+
+
+# --- the report ---
+# `-memory-usage-report.txt`, read and written.
+#
+# Mirrors `BufferAssignment::MemoryUsageReport` and `BufferAllocation::MemoryUsageReport` of
+# xla/service/buffer_assignment.cc.
+
 
 _WHAT: Final = "a memory usage report"
 _HEAD: Final = "  cumulative_size;       size;       offset; used_by_n_values; shapes_list"
@@ -48,7 +97,7 @@ def parse_memory_usage_report(source: Source) -> MemoryUsageReport:
     if not text.endswith("\n\n"):
         raise cut_short(source, _WHAT)
     unknown = list(lines_outside(source, 0, spaces[0].start(), ()))
-    found = tuple(_space(source, match, end, unknown) for match, end in stretches(spaces, len(text)))
+    found = tuple(_read_space(source, match, end, unknown) for match, end in stretches(spaces, len(text)))
     return MemoryUsageReport(found, unknown_lines(source, unknown, _WHAT))
 
 
@@ -62,14 +111,14 @@ def print_memory_usage_report(report: MemoryUsageReport) -> str:
     return "".join(f"{line}\n" for space in report.spaces for line in _space_lines(space))
 
 
-def _space(source: Source, head: re.Match[str], end: int, unknown: list[Span]) -> SpaceUsage:
+def _read_space(source: Source, head: re.Match[str], end: int, unknown: list[Span]) -> SpaceUsage:
     allocations = list(_ALLOCATION.finditer(source.text, head.end(), end))
     unknown.extend(lines_outside(source, head.end(), allocations[0].start() if allocations else end, ()))
-    usages = (_usage(source, match.end(), last, unknown) for match, last in stretches(allocations, end))
+    usages = (_read_usage(source, match.end(), last, unknown) for match, last in stretches(allocations, end))
     return SpaceUsage(head[1], int(head[2]), int(head[3]), tuple(usages))
 
 
-def _usage(source: Source, start: int, end: int, unknown: list[Span]) -> AllocationUsage:
+def _read_usage(source: Source, start: int, end: int, unknown: list[Span]) -> AllocationUsage:
     rows = list(_ROW.finditer(source.text, start, end))
     rest = _REST.search(source.text, rows[-1].end() if rows else start, end)
     known = [match.span() for match in rows] + ([rest.span()] if rest else [])
@@ -133,3 +182,88 @@ def _row_line(row: UsageRow) -> str:
 
 
 _ONE_ROW: Final = UsageRow(4096, 100, 4096, 0, 2, (CountedShape(2, "f32[8,128]"),))
+
+
+# --- the report of an assignment ---
+# XLA's memory usage report, computed from a buffer assignment.
+#
+# Mirrors `BufferAssignment::GetMemoryUsageReportProto` and `BufferAllocation::MemoryUsageReport` of
+# xla/service/buffer_assignment.cc.
+
+
+_SPACE_NAMES: Final = ("default", "vmem", "smem", "hbm", "host", "cmem")
+_ALWAYS_SHOWN: Final = 50
+_SHARE_LEFT_OUT: Final = 0.05
+
+
+def memory_usage_report(assignment: BufferAssignment) -> usage.MemoryUsageReport:
+    """The report on an assignment whose values have shapes, such as one read from text.
+
+    >>> from hlo_cli.source import Source
+    >>> from hlo_cli.syntax.compiler_files.memory_files import parse_buffer_assignment
+    >>> text = "BufferAssignment:\\nallocation 0: size 8, constant:\\n value: <0 c @0> (size=8,offset=0): f32[2]{0}\\n"
+    >>> [space] = memory_usage_report(parse_buffer_assignment(Source("a.txt", text))).spaces
+    >>> space.name, space.total_bytes, space.allocations[0].rows[0].shapes[0].shape
+    ('default', 8, 'f32[2]')
+    """
+    spaces: dict[int, list[BufferAllocation]] = {}
+    for allocation in assignment.allocations:
+        spaces.setdefault(allocation.color, []).append(allocation)
+    return usage.MemoryUsageReport(tuple(_usage_of_space(color, spaces[color], assignment) for color in sorted(spaces)))
+
+
+def _usage_of_space(
+    color: int, allocations: Sequence[BufferAllocation], assignment: BufferAssignment
+) -> usage.SpaceUsage:
+    name = _SPACE_NAMES[color] if 0 <= color < len(_SPACE_NAMES) else f"color_{color}"
+    ordered = sorted(allocations, key=lambda allocation: (-allocation.size_bytes, allocation.index))
+    total = sum(allocation.size_bytes for allocation in ordered)
+    shown = _shown([allocation.size_bytes for allocation in ordered], total)
+    return usage.SpaceUsage(
+        name, color, total, tuple(_usage_of_allocation(allocation, assignment) for allocation in ordered[:shown])
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """An offset in an allocation, and the values at it, by id."""
+
+    offset: int
+    size: int
+    buffers: tuple[LogicalBuffer, ...]
+
+
+def _usage_of_allocation(allocation: BufferAllocation, assignment: BufferAssignment) -> usage.AllocationUsage:
+    places = sorted(_places(allocation, assignment), key=lambda place: (-place.size, place.buffers[-1].id))
+    total = sum(place.size for place in places)
+    shown = _shown([place.size for place in places], total)
+    rows, cumulative = [], 0
+    for place in places[:shown]:
+        cumulative += place.size
+        percent = round(100 * cumulative / total) if total else None
+        counts = Counter(buffer.shape.to_string(layout=False) for buffer in place.buffers if buffer.shape is not None)
+        shapes = tuple(usage.CountedShape(count, shape) for count, shape in sorted((n, s) for s, n in counts.items()))
+        rows.append(usage.UsageRow(cumulative, percent, place.size, place.offset, len(place.buffers), shapes))
+    return usage.AllocationUsage(tuple(rows), len(places) - shown)
+
+
+def _places(allocation: BufferAllocation, assignment: BufferAssignment) -> list[_Place]:
+    found: dict[int, list[tuple[int, LogicalBuffer]]] = {}
+    for assigned in sorted(allocation.assigned, key=lambda assigned: assigned.logical_buffer_id):
+        buffer = assignment.logical_buffer(assigned.logical_buffer_id)
+        if buffer is not None:
+            found.setdefault(assigned.offset_bytes, []).append((assigned.size_bytes, buffer))
+    return [
+        _Place(offset, max(size for size, _ in here), tuple(buffer for _, buffer in here))
+        for offset, here in found.items()
+    ]
+
+
+def _shown(sizes: Sequence[int], total: int) -> int:
+    """How many of the largest are listed: at least fifty, and on until less than a twentieth is left."""
+    cumulative = 0
+    for index, size in enumerate(sizes, 1):
+        cumulative += size
+        if index > _ALWAYS_SHOWN and total - cumulative < total * _SHARE_LEFT_OUT:
+            return index
+    return len(sizes)

@@ -1,19 +1,411 @@
-"""Lists of the largest allocations in out-of-memory messages of TPU compilers and of buffer assignments."""
+"""What fills the memory, by lists and tables in a message: usage, allocations, ranges, windows of kernels."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
-from typing import Final
+from dataclasses import replace
+from typing import Final, Literal
 
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.out_of_memory import OomAllocation
-from hlo_cli.ir.shape import ArrayShape
-from hlo_cli.syntax.compiler_files.byte_texts import BYTES, byte_number
-from hlo_cli.syntax.compiler_files.names import NUMBER, Places, Shapes
-from hlo_cli.syntax.out_of_memory.labels import custom_kernel, label_parts, purpose_of, shape_end
-from hlo_cli.syntax.out_of_memory.squeezed import Squeezed, one_line
-from hlo_cli.syntax.out_of_memory.tables import Details
+from hlo_cli.ir.buffer_assignment import AllocationStats
+from hlo_cli.ir.out_of_memory import (
+    AllocatorStats,
+    ChunkGroup,
+    KernelWindow,
+    MemoryPart,
+    MemoryRange,
+    OomAllocation,
+    OutOfMemory,
+    TempUsage,
+)
+from hlo_cli.ir.shape import ArrayShape, Shape, UnknownShape
+from hlo_cli.lazy_regex import lazy_regex
+from hlo_cli.source import HloError
+from hlo_cli.syntax.compiler_files.memory_files import INDEX, NUMBER, Places, Shapes, stretches
+from hlo_cli.syntax.compiler_files.usage_report import BYTES, byte_number
+from hlo_cli.syntax.out_of_memory.message_heads import Squeezed, one_line, squeeze
+from hlo_cli.syntax.scanning.shape_reader import parse_shape
+
+# --- labels and tags ---
+# Labels and tags in out-of-memory messages: the instruction, its shape, and the purpose of an allocation.
+
+
+_NAME = re.compile(r"(?:ROOT)?%?([\w.\-]{1,400}+)=")
+_ARRAY = re.compile(r"[a-z][a-z0-9]{0,20}+\[[^\]\[]{0,400}\](?:\{[^{}]{0,200}\})?")
+_OPCODE = re.compile(r"([a-z][a-z0-9\-]{0,60}+)\(")
+_ONLY_OPCODE = re.compile(r"[a-z][a-z0-9-]{0,60}")
+_ONLY_NAME = re.compile(r"%([\w.\-]{1,400}?)(?:\.\.\.|…)")
+_TARGET = re.compile(r'custom_call_target="([^"]{1,200})"')
+_NUMBERED = re.compile(r"\.[0-9]{1,9}\Z")
+_KERNELS: Final = ("tpu_custom_call", "mosaic_gpu", "mosaic_gpu_v2", "triton_kernel_call", "__gpu$xla.gpu.triton")
+_LONGEST_TUPLE: Final = 100_000
+_BRACKET = re.compile(r"[()]")
+_OUTPUT_OF = re.compile(rf"output of ([^\s@{{}}]++)(?:@?\{{({INDEX})\}})?")
+_SCOPED_FOR = re.compile(r"scoped memory for ([^\s'{}]++)")
+_PURPOSE = re.compile(
+    r"(?P<what>(?:input|output|in/out) window|(?:prefetched|scratch|input|output)(?: SMEM| VMEM)? operand"
+    r"|[^.,(]{1,120}?)"
+    r"(?: allocation)?(?: for operator (?:input|output))?(?:,? operand)?(?: (?P<number>[0-9]{1,6}))?(?=[.,(]|\s\(|\Z)"
+)
+_BUFFERING = re.compile(r"has ([0-9]{1,4}) buffering levels|is single buffered")
+_WINDOW_TAG = re.compile(
+    r"(?P<which>input|output|in/out) ?window ?allocation ?for ?operator ?(?P<role>input|output) ?(?P<number>[0-9]{1,6})"
+)
+_WINDOW_SENTENCE = re.compile(r"\. ?The ?window ?shape ?is ?(?=[a-z])|, ?while ?the ?full ?shape ?is ?(?=[a-z])")
+_WINDOW_SHAPE = re.compile(r"window shape is ([a-z][a-z0-9]{0,20}+\[[0-9, ]{0,200}\])")
+
+
+def shape_end(text: str, start: int, end: int) -> int:
+    """The end of a shape in a text without whitespace; `start` if there is none.
+
+    >>> shape_end("(f32[2]{0},u32[])fusion", 0, 23), shape_end("f32[2]{0:T(8)}add", 0, 17), shape_end("3", 0, 1)
+    (17, 14, 0)
+    """
+    if text.startswith("(", start):
+        depth = 0
+        for bracket in _BRACKET.finditer(text, start, min(end, start + _LONGEST_TUPLE)):
+            depth += 1 if bracket[0] == "(" else -1
+            if depth == 0:
+                return bracket.end()
+        return start
+    found = _ARRAY.match(text, start, end)
+    return found.end() if found else start
+
+
+def label_parts(text: str) -> tuple[str, str, str, str]:
+    """The instruction's name, opcode, shape, and custom_call_target in a label without whitespace.
+
+    Labels of buffer assignments have only an opcode, truncated ones may lack any part.
+
+    >>> label_parts("%copy.2=f32[8]{0:T(256)}copy(f32[8]{0}%p),metadata={}")
+    ('copy.2', 'copy', 'f32[8]{0:T(256)}', '')
+    >>> label_parts("fusion")
+    ('', 'fusion', '', '')
+    """
+    named = _NAME.match(text)
+    if named is None:
+        if found := _ONLY_NAME.fullmatch(text):
+            return found[1], "", "", ""
+        return "", text if _ONLY_OPCODE.fullmatch(text) else "", "", ""
+    end = shape_end(text, named.end(), len(text))
+    opcode = _OPCODE.match(text, end)
+    target = _TARGET.search(text)
+    return named[1], opcode[1] if opcode else "", text[named.end() : end], target[1] if target else ""
+
+
+def custom_kernel(name: str, target: str, op_name: str) -> str:
+    """The name of a custom kernel: of its op_name, else of its instruction; empty for other instructions.
+
+    >>> custom_kernel("kernel.1", "tpu_custom_call", "jit(f)/my_kernel/pallas_call"), custom_kernel("add.1", "", "")
+    ('my_kernel', '')
+    >>> custom_kernel("kernel.1", "tpu_custom_call", "")
+    'kernel'
+    """
+    path = op_name.split("/")
+    if len(path) > 1 and path[-1].startswith("pallas_call") and "(" not in path[-2]:
+        return path[-2]
+    return _NUMBERED.sub("", name) if target in _KERNELS else ""
+
+
+def purpose_of(tag: str) -> tuple[str, int | None]:
+    """The purpose of an allocation from its tag, and the number of the operand.
+
+    >>> purpose_of("input window allocation for operator input 2. The window shape is f32[8].")
+    ('input window', 2)
+    >>> purpose_of("prefetched SMEM operand 0"), purpose_of("output of fusion.9@{1}")
+    (('prefetched SMEM operand', 0), ('output of fusion.9{1}', None))
+    """
+    if not tag:
+        return "", None
+    if place := tagged_place(tag):
+        name, index = place
+        if tag.startswith("output of"):
+            return f"output of {name}" + (f"{{{index}}}" if index else ""), None
+        return f"scoped memory for {name}", None
+    found = _PURPOSE.match(tag)
+    if found is None:
+        return tag, None
+    return found["what"].strip(), int(found["number"]) if found["number"] else None
+
+
+def tagged_place(tag: str) -> tuple[str, str] | None:
+    """The instruction that a tag names, with a shape index.
+
+    >>> tagged_place("output of fusion.9@{1}"), tagged_place("scratch operand")
+    (('fusion.9', '1'), None)
+    """
+    if output := _OUTPUT_OF.match(tag):
+        return output[1], output[2] or ""
+    scoped = _SCOPED_FOR.match(tag)
+    return (scoped[1], "") if scoped else None
+
+
+def spaced_tag(text: str) -> str:
+    """The tag of a window with the compiler's blanks, which broken lines lack.
+
+    >>> spaced_tag("input window allocation foroperator input 0. The window shapeis f32[8]")
+    'input window allocation for operator input 0. The window shape is f32[8]'
+    """
+    found = _WINDOW_TAG.match(text)
+    if found is None:
+        return text
+    head = f"{found['which']} window allocation for operator {found['role']} {found['number']}"
+    return head + _WINDOW_SENTENCE.sub(_spaced_sentence, text[found.end() :])
+
+
+def _spaced_sentence(found: re.Match[str]) -> str:
+    return ". The window shape is " if found[0].startswith(".") else ", while the full shape is "
+
+
+def window_shape_of(tag: str) -> tuple[str, int | None]:
+    """The shape of the window of an operand, and the number of its buffers, from the text of a tag.
+
+    >>> window_shape_of("input window for operator input 0. The window shape is f32[8]. This allocation is single buffered.")
+    ('f32[8]', 1)
+    """
+    shape, levels = _WINDOW_SHAPE.search(tag), _BUFFERING.search(tag)
+    number = int(levels[1] or 1) if levels else None
+    return shape[1].replace(" ", "") if shape else "", number
+
+
+# --- windows of kernels ---
+# The texts with which TPU compilers tag the windows of a kernel's operands and results.
+
+
+_SHAPE: Final = r"([a-z][a-z0-9]{0,15}\[[0-9, ]{0,400}\])"
+_KERNEL_WINDOW = lazy_regex(
+    r"(input|output) window allocation for\s++operator (?:input|output) ([0-9]{1,6})\.\s++The window\s++shape is\s++"
+    rf"{_SHAPE}(?:,\s++while\s++the\s++full\s++shape\s++is\s++{_SHAPE})?"
+)
+_BUFFERS = lazy_regex(r"has\s++([0-9]{1,3})\s++buffering\s++levels")
+
+
+def window_of(tag: str) -> KernelWindow | None:
+    """The window in the tag of an allocation; None if it has no window. It has one buffer unless the tag has more.
+
+    >>> tag = "input window allocation for operator input 0. The window shape is f32[8192,8192], while the full "
+    >>> window = window_of(tag + "shape is f32[32768,8192]. This allocation has 2 buffering levels.")
+    >>> window.role, window.number, str(window.block), window.buffers
+    ('input', 0, 'f32[8192,8192]{1,0}', 2)
+    """
+    if (found := _KERNEL_WINDOW.search(tag)) is None:
+        return None
+    role: Literal["input", "output"] = "input" if found[1] == "input" else "output"
+    block = _array(found[3])
+    whole = _array(found[4]) if found[4] else block
+    if block is None or whole is None:
+        return None
+    buffers = _BUFFERS.search(tag, found.end())
+    return KernelWindow(role, int(found[2]), block, whole, int(buffers[1]) if buffers else 1)
+
+
+def _array(text: str) -> ArrayShape | None:
+    try:
+        shape = parse_shape(text)
+    except HloError:
+        return None
+    return shape if isinstance(shape, ArrayShape) else None
+
+
+# --- tables ---
+# Tables in out-of-memory messages: usage by TPU compilers, a buffer assignment's statistics, an allocator's chunks.
+
+
+_SIZE_TEXT: Final = rf"({BYTES}|unknown(?:size)?)"
+_UTILIZED: Final = r"(?:\((?:[^()]|\([^()]{0,60}\)){0,200}\))?"
+_PART_NAME: Final = r"(reserved(?:\([^()]{1,60}\))?|heapallocations(?:\([^()]{1,60}\))?|program|arguments)"
+_USAGE = re.compile(rf"Total\w{{2,8}}usage(?:>=|[^0-9]{{0,30}}){BYTES}:?((?:[-•]?{_PART_NAME}:?{_SIZE_TEXT})*+)")
+_USAGE_PART = re.compile(rf"{_PART_NAME}:?{_SIZE_TEXT}")
+_OUTPUT = re.compile(rf"Outputsize:?({BYTES})(?:;shares({BYTES})witharguments)?")
+_WITH_UNIT: Final = r"[0-9]{1,12}+(?:\.[0-9]{1,6}+)?(?:[KMGTPE]i?B?|B)"
+_ONE_PART: Final = rf"[-•]?([A-Za-z][A-Za-z/_]{{0,24}}?):?({_WITH_UNIT}){_UTILIZED}"
+_PROGRAM = re.compile(rf"Program\w{{2,8}}requirement:?{BYTES}:?((?:{_ONE_PART})*+)")
+_PROGRAM_PART = re.compile(_ONE_PART)
+_PERCENT: Final = r"[0-9]{1,9}+(?:\.[0-9]{1,9}+)?"
+_TEMP = re.compile(
+    rf"({_PERCENT})%utilization(?::Unpadded\(({BYTES})\)Padded\(({BYTES})\))?"
+    rf"(?:,({_PERCENT})%fragmentation(?:\(({BYTES})\))?)?"
+)
+_STATS: Final = {
+    "parameterallocation": "parameter_bytes",
+    "constantallocation": "constant_bytes",
+    "maybe_live_outallocation": "maybe_live_out_bytes",
+    "preallocatedtempallocation": "preallocated_temp_bytes",
+    "totalallocation": "total_bytes",
+    "preallocatedtempfragmentation": "preallocated_temp_fragmentation_bytes",
+    "totalfragmentation": "total_fragmentation_bytes",
+}
+_NEEDED: Final = ("parameter_bytes", "constant_bytes", "maybe_live_out_bytes", "preallocated_temp_bytes", "total_bytes")
+_STAT = re.compile(rf"({'|'.join(_STATS)}):({BYTES})")
+_CHUNKS = re.compile(rf"Chunksofsize({NUMBER})totalling")
+_COUNT_AT_END = re.compile(r"(?<![0-9])([0-9]{1,19})\s*\Z")
+_COUNT_BEFORE: Final = 40
+_HISTOGRAM = re.compile(r"Histogram of current allocation")
+_HISTOGRAM_ROW = re.compile(r"^[ \t]*([0-9]{1,19}), ([0-9]{1,12})[ \t]*$", re.MULTILINE)
+_ALLOCATOR: Final = {
+    "Limit": "limit_bytes",
+    "InUse": "in_use_bytes",
+    "MaxInUse": "max_in_use_bytes",
+    "NumAllocs": "num_allocs",
+    "MaxAllocSize": "max_alloc_bytes",
+    "Reserved": "reserved_bytes",
+    "PeakReserved": "peak_reserved_bytes",
+    "LargestFreeBlock": "largest_free_block_bytes",
+}
+_ALLOCATOR_FIELD = re.compile(rf"^[ \t]*(?:Stats:\s*)?({'|'.join(_ALLOCATOR)}):\s*([0-9]{{1,19}})\b", re.MULTILINE)
+_CUDA_FREE = re.compile(rf"Freememory/Totalmemory:({NUMBER})/({NUMBER})")
+
+
+@dataclass(frozen=True, slots=True)
+class Details:
+    """The part of a text that belongs to one message."""
+
+    squeezed: Squeezed
+    start: int
+    end: int
+
+    @property
+    def source(self) -> str:
+        """The part with its whitespace."""
+        return self.squeezed.source[self.squeezed.origin(self.start) : self.squeezed.origin(self.end)]
+
+    def search(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
+        """The first match in the part without whitespace."""
+        return pattern.search(self.squeezed.text, self.start, self.end)
+
+    def finditer(self, pattern: re.Pattern[str]) -> Iterator[re.Match[str]]:
+        """The matches in the part without whitespace."""
+        return pattern.finditer(self.squeezed.text, self.start, self.end)
+
+
+def details_of(text: str) -> Details:
+    """All of a text.
+
+    >>> details_of("a b").source
+    'a b'
+    """
+    squeezed = squeeze(text)
+    return Details(squeezed, 0, len(squeezed.text))
+
+
+def usage_parts(details: Details) -> tuple[MemoryPart, ...]:
+    """The parts of a device's memory: reserved, the program, its arguments.
+
+    >>> usage_parts(details_of("Total hbm usage >= 2.00G:\\n    reserved   1.00G\\n    program unknown size\\n"))
+    (MemoryPart(name='reserved', size_bytes=1073741824), MemoryPart(name='program', size_bytes=None))
+    """
+    table = details.search(_USAGE)
+    return tuple(_parts(details.squeezed, _USAGE_PART, table)) if table else ()
+
+
+def program_parts(details: Details) -> tuple[MemoryPart, ...]:
+    """The parts of a program's memory: global and scoped allocations, temporary values.
+
+    >>> text = "Program hbm requirement 1.50G:\\n    global  512.00M\\n    HLO temp  1.00G (99% utilization)"
+    >>> program_parts(details_of(text))
+    (MemoryPart(name='global', size_bytes=536870912), MemoryPart(name='HLO temp', size_bytes=1073741824))
+    """
+    table = details.search(_PROGRAM)
+    return tuple(_parts(details.squeezed, _PROGRAM_PART, table)) if table else ()
+
+
+def output_bytes(details: Details) -> tuple[int | None, int | None]:
+    """The size of the output, and how much of it is shared with the arguments.
+
+    >>> output_bytes(details_of("Output size 4.0K; shares 0B with arguments."))
+    (4096, 0)
+    """
+    found = details.search(_OUTPUT)
+    if found is None:
+        return None, None
+    return byte_number(found[1]), byte_number(found[2]) if found[2] else None
+
+
+def temp_usage(details: Details) -> TempUsage | None:
+    """The utilization of the memory of temporary values.
+
+    >>> text = "Program hbm requirement 2M: HLO temp 1M (92.8% utilization, 0.3% fragmentation (3.0K))"
+    >>> temp_usage(details_of(text)).fragmentation_bytes
+    3072
+    """
+    table = details.search(_PROGRAM)
+    found = _TEMP.search(table[0]) if table else None
+    if found is None:
+        return None
+    utilization, unpadded, padded, fragmentation, fragmented = found.groups()
+    return TempUsage(
+        float(utilization),
+        byte_number(unpadded) if unpadded else None,
+        byte_number(padded) if padded else None,
+        float(fragmentation) if fragmentation else None,
+        byte_number(fragmented) if fragmented else None,
+    )
+
+
+def assignment_stats(details: Details) -> AllocationStats | None:
+    """The table of a buffer assignment; fields that old releases did not print are 0.
+
+    >>> assignment_stats(details_of("BufferAssignment stats:\\n   total allocation:    1.0KiB\\n")).total_bytes
+    1024
+    """
+    found = {_STATS[match[1]]: byte_number(match[2]) for match in details.finditer(_STAT)}
+    return AllocationStats(**(dict.fromkeys(_NEEDED, 0) | found)) if found else None
+
+
+def chunk_groups(details: Details) -> tuple[ChunkGroup, ...]:
+    """The chunks that a GPU's allocator has handed out, by size.
+
+    >>> chunk_groups(details_of("2 Chunks of size 256 totalling 512B\\n1 Chunks of size 1024 totalling 1.0KiB"))
+    (ChunkGroup(count=2, size_bytes=256), ChunkGroup(count=1, size_bytes=1024))
+    """
+    groups = []
+    for match in details.finditer(_CHUNKS):
+        end = details.squeezed.origin(match.start())
+        count = _COUNT_AT_END.search(details.squeezed.source, max(0, end - _COUNT_BEFORE), end)
+        if count is not None:
+            groups.append(ChunkGroup(int(count[1]), int(match[1])))
+    return tuple(groups) or tuple(_histogram(details.source))
+
+
+def allocator_stats(details: Details) -> AllocatorStats | None:
+    """The statistics of an allocator; the first table of a text.
+
+    >>> allocator_stats(details_of("Stats: \\nLimit:    64\\nInUse:    32\\n")).in_use_bytes
+    32
+    """
+    found: dict[str, int] = {}
+    for match in _ALLOCATOR_FIELD.finditer(details.source):
+        found.setdefault(_ALLOCATOR[match[1]], int(match[2]))
+    if cuda := details.search(_CUDA_FREE):
+        found["largest_free_block_bytes"] = int(cuda[1])
+        found["limit_bytes"] = int(cuda[2])
+    return AllocatorStats(**found) if found.keys() & {"limit_bytes", "in_use_bytes"} else None
+
+
+def free_bytes(details: Details) -> int | None:
+    """The bytes that the driver or the pool of an allocator reports as free."""
+    found = details.search(_CUDA_FREE)
+    return int(found[1]) if found else None
+
+
+def _histogram(source: str) -> Iterator[ChunkGroup]:
+    """The allocations of `cuda_malloc_async`; each thread prints them, in lines that mix."""
+    if begin := _HISTOGRAM.search(source):
+        rows = {int(match[1]): int(match[2]) for match in _HISTOGRAM_ROW.finditer(source, begin.end())}
+        yield from (ChunkGroup(count, size) for size, count in rows.items())
+
+
+def _parts(squeezed: Squeezed, pattern: re.Pattern[str], table: re.Match[str]) -> Iterator[MemoryPart]:
+    for match in pattern.finditer(squeezed.text, table.start(1), table.end(1)):
+        size = match[2]
+        yield MemoryPart(squeezed.words(*match.span(1)), None if size.startswith("unknown") else byte_number(size))
+
+
+# --- the largest allocations ---
+# Lists of the largest allocations in out-of-memory messages of TPU compilers and of buffer assignments.
+
 
 _LIST = re.compile(r"Largestprogramallocationsin\w{1,12}?:|Peakbuffers:")
 _LISTED = re.compile(
@@ -39,7 +431,7 @@ _TYPES: Final = (
 _TYPE = re.compile(rf"{'|'.join(_TYPES)}|[A-Za-z_]{{4,24}}")
 _BYTE: Final = 8
 _ROUNDED: Final = 1.02
-_SIZE = re.compile(BYTES)
+_ALLOCATED_SIZE = re.compile(BYTES)
 _ASSIGNED = re.compile(r"\w{1,30}=")
 _EXPANSION = re.compile(r"\([0-9.]{1,20}xexpansion\)")
 _BLANK_LINE = re.compile(r"\n[ \t]*\n|={8,}")
@@ -61,7 +453,7 @@ class _Field:
 def allocations_of(details: Details, places: Places, shapes: Shapes) -> Iterator[OomAllocation]:
     """The allocations that a message lists, in its order, the largest first.
 
-    >>> from hlo_cli.syntax.out_of_memory.tables import details_of
+    >>> from hlo_cli.syntax.out_of_memory.allocations import details_of
     >>> text = "Peak buffers:\\n\\tBuffer 1:\\n\\t\\tSize: 6.00MiB\\n\\t\\tXLA Label: fusion\\n"
     >>> text += "\\t\\tShape: f32[4096,384]\\n"
     >>> [allocation] = allocations_of(details_of(text), Places(None), Shapes())
@@ -128,7 +520,7 @@ def _number_start(squeezed: Squeezed, token: re.Match[str]) -> int:
 
 def _has_more(squeezed: Squeezed, start: int, end: int) -> bool:
     """Whether another key comes right after a size; a size alone may belong to other text."""
-    size = _SIZE.match(squeezed.text, start, end)
+    size = _ALLOCATED_SIZE.match(squeezed.text, start, end)
     token = _TOKEN.match(squeezed.text, size.end(), end) if size else None
     return token is not None and bool(token["key"])
 
@@ -151,7 +543,7 @@ def _value(squeezed: Squeezed, key: str, start: int, end: int) -> _Field:
     """The value of a key, from the text after it."""
     text = squeezed.text
     if key in ("size", "unpaddedsize", "extramemoryduetopadding"):
-        found = _SIZE.match(text, start, end)
+        found = _ALLOCATED_SIZE.match(text, start, end)
         stop = found.end() if found else start
         note = _EXPANSION.match(text, stop, end)
         return _Field(start, note.end() if note else stop, text[start:stop])
@@ -262,3 +654,125 @@ def _quoted(pattern: re.Pattern[str], text: str) -> str:
 
 def _size(field: _Field | None) -> int | None:
     return byte_number(field.text) if field is not None and field.text else None
+
+
+# --- ranges of allocations ---
+# The report on memory usage in errors of TPU compilers: ranges of allocations, and the shapes of the values in them.
+#
+# Mirrors `BufferAllocation::MemoryUsageReport` of xla/service/buffer_assignment.cc, which the compiler logs after an
+# error; the text may be wrapped, and cut at its start or end.
+
+
+_ROW: Final = (
+    r"[0-9.]{1,10}+[KMGTPE]?i?B\((?:-?nan|[0-9]{1,3})%\);"
+    rf"(?P<size>{BYTES});(?P<offset>{NUMBER});(?P<count>{NUMBER});"
+)
+_EVENT = re.compile(
+    rf"MemorySpace:(?P<space>\w{{1,40}}?)\(color=(?P<color>{NUMBER})\)|Totalbytes:(?P<total>{NUMBER})\("
+    rf"|(?P<table>cumulative_size;size;offset;)|{_ROW}"
+)
+_TIMES = re.compile(rf"({NUMBER})(?:×|x|&times;|Ã.|\\{{1,8}}u00d7|(?:\\{{1,8}}x(?:c3|97|d7)){{1,2}})")
+_MAIN: Final = "default"
+_MAIN_MEMORY: Final = "hbm"
+_FIRST_COLORS: Final = ("0", "1")
+
+
+@dataclass(frozen=True, slots=True)
+class UsageText:
+    """A report in a text: the totals of the memory spaces, and the ranges of all of them in the text's order."""
+
+    spaces: tuple[MemoryPart, ...] = ()
+    ranges: tuple[OomAllocation, ...] = ()
+
+
+def usage_text(details: Details, shapes: Shapes) -> UsageText:
+    """The report in a part of a text; empty if there is none.
+
+    >>> from hlo_cli.syntax.out_of_memory.allocations import details_of
+    >>> text = "Memory Space: default (color=0)\\nTotal bytes: 8192 (8.0KiB)\\n"
+    >>> text += "cumulative_size; size; offset; used_by_n_values; shapes_list\\n---\\n"
+    >>> text += "8.0KiB(100%); 8.0KiB; 512; 3; f32[16,128], 2×(s32[8], u32[])\\n"
+    >>> [found] = usage_text(details_of(text), Shapes()).ranges
+    >>> found.size_bytes, found.range.offset_bytes, [(count, str(shape)) for count, shape in found.range.shapes]
+    (8192, 512, [(1, 'f32[16,128]{1,0}'), (2, '(s32[8]{0}, u32[])')])
+    """
+    text = details.squeezed.text
+    space, allocation = "", 0
+    totals: dict[str, int | None] = {}
+    ranges: list[OomAllocation] = []
+    for event, end in stretches(list(details.finditer(_EVENT)), details.end):
+        if event["space"]:
+            if ranges and not totals and event["color"] in _FIRST_COLORS:
+                totals[_MAIN] = None
+                ranges = [_in_space(each, _MAIN) for each in ranges]
+            space, allocation = event["space"], 0
+            totals[space] = None
+        elif event["total"]:
+            totals[space] = int(event["total"])
+        elif event["table"]:
+            allocation += 1
+        else:
+            listed = tuple(_shapes(text, event.end(), end, shapes))
+            place = MemoryRange(space, allocation, int(event["offset"]), int(event["count"]), listed)
+            ranges.append(OomAllocation(byte_number(event["size"]), _only_shape(listed), range=place))
+    rows = Counter(_table(each) for each in ranges)
+    last = (space, allocation)
+    marked = (
+        _marked(each, is_alone=rows[_table(each)] == 1 and _table(each) not in (last, ("", 0))) for each in ranges
+    )
+    return UsageText(tuple(MemoryPart(name, size) for name, size in totals.items()), tuple(marked))
+
+
+def with_usage(message: OutOfMemory, usage: UsageText) -> OutOfMemory:
+    """A message with a report: the ranges of the memory space that ran out are its allocations.
+
+    The main memory is `default`; ranges whose space is unknown count as in it if there is no other text.
+
+    >>> from hlo_cli.source import Span
+    >>> row = OomAllocation(64, range=MemoryRange("default", 1, 0, 1))
+    >>> found = with_usage(OutOfMemory("compile", Span(0, 0), "hbm", "tpu"), UsageText((), (row,)))
+    >>> found.allocations == (row,), found.other_ranges
+    (True, ())
+    """
+    if not usage.ranges and not usage.spaces:
+        return message
+    name = _MAIN if message.space == _MAIN_MEMORY else message.space
+    names = {name} if usage.spaces else {name, ""}
+    here = tuple(each for each in usage.ranges if each.range is not None and each.range.space in names)
+    others = tuple(each for each in usage.ranges if each.range is not None and each.range.space not in names)
+    return replace(message, allocations=message.allocations or here, spaces=usage.spaces, other_ranges=others)
+
+
+def _shapes(text: str, start: int, end: int, shapes: Shapes) -> Iterator[tuple[int, Shape]]:
+    """The counts and shapes of a row, up to the first text that is not one."""
+    at = start
+    while at < end:
+        count = _TIMES.match(text, at, end)
+        begin = count.end() if count else at
+        stop = shape_end(text, begin, end)
+        shape = shapes.of(text[begin:stop]) if stop > begin else None
+        if shape is None or isinstance(shape, UnknownShape):
+            return
+        yield int(count[1]) if count else 1, shape
+        if not text.startswith(",", stop):
+            return
+        at = stop + 1
+
+
+def _only_shape(listed: tuple[tuple[int, Shape], ...]) -> Shape | None:
+    return listed[0][1] if len(listed) == 1 else None
+
+
+def _table(allocation: OomAllocation) -> tuple[str, int]:
+    place = allocation.range
+    return (place.space, place.allocation) if place is not None else ("", 0)
+
+
+def _in_space(allocation: OomAllocation, space: str) -> OomAllocation:
+    place = allocation.range
+    return replace(allocation, range=replace(place, space=space)) if place is not None else allocation
+
+
+def _marked(allocation: OomAllocation, *, is_alone: bool) -> OomAllocation:
+    place = allocation.range
+    return replace(allocation, range=replace(place, is_alone=is_alone)) if place is not None else allocation

@@ -6,7 +6,7 @@ from functools import cache
 from typing import Final, NamedTuple
 
 from hlo_cli.source import HloError
-from hlo_cli.syntax.proto.fields import FLOATS, FieldType, fields_of
+from hlo_cli.syntax.proto.messages import FLOATS, FieldType, fields_of
 from hlo_cli.syntax.proto.wire import (
     BYTES,
     FIXED32,

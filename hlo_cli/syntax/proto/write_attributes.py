@@ -1,29 +1,37 @@
-"""The attributes of instructions, added to drafts of `HloInstructionProto`: each row to its field.
-
-Mirrors `ToProto` of the classes in xla/hlo/ir/hlo_instructions.cc.
-"""
+"""How attributes become fields of `HloInstructionProto`: each row of the table to its field."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from typing import Final
 
 from hlo_cli.ir.attributes.enumerations import ShuffleMode
 from hlo_cli.ir.attributes.metadata import (
     BackendConfig,
+    DebugAttributes,
     DebuggedArray,
     FrontendAttributes,
+    Metadata,
+    OriginalArray,
+    OriginalTuple,
     OriginalValue,
     StatisticsViz,
 )
 from hlo_cli.ir.attributes.sharding import (
+    AnySharding,
+    AxisRef,
     CollectiveDeviceList,
     Domain,
     IotaReplicaGroupList,
+    IotaTransform,
+    MaximalMesh,
+    Mesh,
     MeshAxesReplicaGroupList,
     NamedSharding,
+    ReplicaGroups,
     Sharding,
+    ShardingType,
     TupleSharding,
 )
 from hlo_cli.ir.attributes.value_types import (
@@ -38,39 +46,291 @@ from hlo_cli.ir.attributes.value_types import (
     ResultAccuracy,
     Slice,
     SparsityConfig,
+    TensorSparsity,
+    Tolerance,
     TupleLiteral,
     Window,
+    WindowDimension,
 )
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.notation import UnparsedText
 from hlo_cli.ir.operations import NAMING_ATTRIBUTES
-from hlo_cli.ir.shape import Shape
+from hlo_cli.ir.shape import Shape, ShapeIndex
 from hlo_cli.source import HloError
-from hlo_cli.syntax.attributes.row import AttributeRow, Kind
-from hlo_cli.syntax.attributes.table import HEADER_ATTRIBUTES, attributes_of, own_attributes
-from hlo_cli.syntax.proto.field_scan import KIND
-from hlo_cli.syntax.proto.fields import FieldType, fields_of
-from hlo_cli.syntax.proto.literals import literal_draft
-from hlo_cli.syntax.proto.message_builder import MessageBuilder
-from hlo_cli.syntax.proto.shapes import shape_draft
-from hlo_cli.syntax.proto.write_shardings import add_replica_groups, sharding_draft
-from hlo_cli.syntax.proto.write_values import (
-    alias_draft,
-    block_scaling_config_draft,
-    buffer_donor_draft,
-    debugged_array_draft,
-    fieldwise_draft,
-    frontend_attributes_draft,
-    original_value_draft,
-    output_operand_alias_draft,
-    padding_config_draft,
-    result_accuracy_draft,
-    slice_drafts,
-    sparsity_config_draft,
-    statistics_draft,
-    window_draft,
+from hlo_cli.syntax.attribute_table import HEADER_ATTRIBUTES, AttributeRow, Kind, attributes_of, own_attributes
+from hlo_cli.syntax.proto.messages import KIND, FieldType, MessageBuilder, fields_of
+from hlo_cli.syntax.proto.read_values import literal_draft, shape_draft
+
+# --- values ---
+# The values of attributes as drafts of the messages that protos hold them in.
+
+
+Fieldwise = (
+    ConvolutionDimensionNumbers
+    | DebugAttributes
+    | Metadata
+    | OutputOperandAlias
+    | TensorSparsity
+    | Tolerance
+    | WindowDimension
 )
+"""Values whose fields are those of a message, name by name."""
+
+
+def fieldwise_draft(kind: str, value: Fieldwise) -> MessageBuilder:
+    """A message whose fields have the names and values of those of a value.
+
+    >>> fieldwise_draft("WindowDimension", WindowDimension(3)).to_bytes().hex()
+    '0803100128013001'
+    """
+    draft = MessageBuilder(kind)
+    for name in fields_of(kind):
+        if item := getattr(value, name, None):
+            draft.add(name, item)
+    return draft
+
+
+def window_draft(window: Window) -> MessageBuilder:
+    """A window."""
+    return MessageBuilder("Window").add(
+        "dimensions", [fieldwise_draft("WindowDimension", d) for d in window.dimensions]
+    )
+
+
+def padding_config_draft(padding: PaddingConfig) -> MessageBuilder:
+    """A padding."""
+    dimensions = [
+        MessageBuilder("PaddingConfigDimension")
+        .add("edge_padding_low", d.edge_padding_low)
+        .add("edge_padding_high", d.edge_padding_high)
+        .add("interior_padding", d.interior_padding)
+        for d in padding.dimensions
+    ]
+    return MessageBuilder("PaddingConfig").add("dimensions", dimensions)
+
+
+def slice_drafts(taken: Slice) -> list[MessageBuilder]:
+    """The part of each dimension in a slice."""
+    return [
+        MessageBuilder("SliceDimensions").add("start", d.start).add("limit", d.limit).add("stride", d.stride)
+        for d in taken.dimensions
+    ]
+
+
+def sparsity_config_draft(config: SparsityConfig) -> MessageBuilder:
+    """How sparse the operands of a dot or a convolution are."""
+    draft = MessageBuilder("SparsityConfig")
+    for side, sparsity in (("lhs", config.lhs), ("rhs", config.rhs)):
+        draft.add(side, fieldwise_draft("TensorSparsityConfig", sparsity) if sparsity is not None else None)
+    return draft
+
+
+def block_scaling_config_draft(config: BlockScalingConfig) -> MessageBuilder:
+    """The operands that hold the scales of others."""
+    draft = MessageBuilder("BlockScalingConfig")
+    for side, scaling in (("lhs", config.lhs), ("rhs", config.rhs)):
+        if scaling is not None:
+            scales = MessageBuilder("TensorBlockScalingConfig").add("scale_idx", scaling.scale_idx)
+            scales.add("zero_idx", scaling.zero_idx, always=True)
+            draft.add(side, scales.add("strides", scaling.strides).add("steps", scaling.steps))
+    return draft
+
+
+def output_operand_alias_draft(alias: OutputOperandAlias) -> MessageBuilder:
+    """One element of the result that shares the buffer of an operand."""
+    return (
+        MessageBuilder("OutputOperandAliasing")
+        .add("output_shape_index", alias.output_index)
+        .add("operand_index", alias.operand_number)
+        .add("operand_shape_index", alias.operand_index)
+    )
+
+
+def frontend_attributes_draft(attributes: FrontendAttributes) -> MessageBuilder:
+    """Texts by name."""
+    entries = [
+        MessageBuilder("MapEntry").add("key", key).add("value", text) for key, text in sorted(attributes.entries)
+    ]
+    return MessageBuilder("FrontendAttributes").add("map", entries)
+
+
+def statistics_draft(statistics: StatisticsViz) -> MessageBuilder:
+    """What tools measured."""
+    listed = [
+        MessageBuilder("Statistic").add("stat_name", s.name).add("stat_val", s.value) for s in statistics.statistics
+    ]
+    draft = MessageBuilder("StatisticsViz").add("stat_index_to_visualize", statistics.stat_index_to_visualize)
+    return draft.add("statistics", listed)
+
+
+def result_accuracy_draft(accuracy: ResultAccuracy) -> MessageBuilder:
+    """How exact a result is to be."""
+    if isinstance(accuracy.required, Tolerance):
+        return MessageBuilder("ResultAccuracy").add("tolerance", fieldwise_draft("Tolerance", accuracy.required))
+    return MessageBuilder("ResultAccuracy").add("mode", str(accuracy.required))
+
+
+def original_array_draft(array: OriginalArray) -> MessageBuilder:
+    """An array of the original program."""
+    return (
+        MessageBuilder("OriginalArrayProto")
+        .add("instruction_name", array.instruction_name)
+        .add("shape_index", array.shape_index)
+    )
+
+
+def original_value_draft(value: OriginalValue) -> MessageBuilder:
+    """What a value is of the original program, leaf by leaf."""
+    draft = MessageBuilder("OriginalValueProto").add("call_hierarchy", value.call_hierarchy, always=True)
+    if value.tree is None:
+        return draft.add("is_synthetic_call", True)
+    elements = []
+    for index, leaf in _leaves(value.tree, ()):
+        array = original_array_draft(leaf) if leaf.instruction_name else None
+        elements.append(
+            MessageBuilder("OriginalValueElementProto").add("shape_index", index).add("original_array", array)
+        )
+    return draft.add("elements", elements)
+
+
+def _leaves(tree: OriginalArray | OriginalTuple, at: ShapeIndex) -> Iterator[tuple[ShapeIndex, OriginalArray]]:
+    if isinstance(tree, OriginalArray):
+        yield at, tree
+        return
+    for i, element in enumerate(tree.elements):
+        yield from _leaves(element, (*at, i))
+
+
+def alias_draft(alias: Alias) -> MessageBuilder:
+    """An element of the result that shares the buffer of a parameter."""
+    return (
+        MessageBuilder("AliasEntryProto")
+        .add("output_shape_index", alias.output_index)
+        .add("parameter_number", alias.parameter_number)
+        .add("parameter_shape_index", alias.parameter_index)
+        .add("kind", alias.kind)
+    )
+
+
+def buffer_donor_draft(donor: BufferDonor) -> MessageBuilder:
+    """A parameter whose buffer may be taken."""
+    return (
+        MessageBuilder("BufferDonorEntryProto")
+        .add("parameter_number", donor.parameter_number)
+        .add("parameter_shape_index", donor.parameter_index)
+    )
+
+
+def debugged_array_draft(entry: DebuggedArray) -> MessageBuilder:
+    """What is logged of an array of the original program."""
+    draft = MessageBuilder("DebugAttributeTableEntryProto").add("original_array", original_array_draft(entry.array))
+    return draft.add("debug_attributes", [fieldwise_draft("DebugAttributesProto", a) for a in entry.attributes])
+
+
+# --- shardings and groups of devices ---
+# Shardings and groups of devices as drafts of the messages that protos hold them in.
+#
+# Mirrors `HloSharding::ToProto` of xla/hlo/ir/hlo_sharding.cc.
+
+
+def sharding_draft(sharding: AnySharding) -> MessageBuilder:
+    """The `OpSharding` of a sharding.
+
+    >>> from hlo_cli.ir.attributes.sharding import Sharding
+    >>> sharding_draft(Sharding(ShardingType.MAXIMAL, device=0)).to_bytes().hex()
+    '0801220100'
+    """
+    draft = MessageBuilder("OpSharding")
+    match sharding:
+        case TupleSharding():
+            return draft.add("type", "tuple").add("tuple_shardings", map(sharding_draft, sharding.elements))
+        case NamedSharding():
+            return draft.add("named_sharding", named_sharding_draft(sharding))
+    draft.add("type", "other" if sharding.type is ShardingType.TILED else str(sharding.type))
+    draft.add("replicate_on_last_tile_dim", sharding.replicate_on_last_tile_dim)
+    draft.add("last_tile_dims", map(str, sharding.last_tile_dims))
+    draft.add("metadata", [fieldwise_draft("OpMetadata", metadata) for metadata in sharding.metadata])
+    if sharding.device is not None:
+        draft.add("tile_assignment_devices", (sharding.device,))
+    if sharding.tiles is not None:
+        draft.add("tile_assignment_dimensions", sharding.tiles.dimensions)
+        if isinstance(sharding.tiles.devices, IotaTransform):
+            draft.add("iota_reshape_dims", sharding.tiles.devices.reshape_dims)
+            draft.add("iota_transpose_perm", sharding.tiles.devices.transpose_perm)
+        else:
+            draft.add("tile_assignment_devices", sharding.tiles.devices)
+    if sharding.group is not None:
+        draft.add("is_shard_group", True).add("shard_group_id", sharding.group.id)
+        draft.add("shard_group_type", "like" if sharding.group.is_like else "as")
+    return draft
+
+
+def named_sharding_draft(sharding: NamedSharding) -> MessageBuilder:
+    """The `NamedShardingProto` of a sharding over the axes of a mesh."""
+    draft = MessageBuilder("NamedShardingProto")
+    draft.add("metadata", [fieldwise_draft("OpMetadata", metadata) for metadata in sharding.metadata])
+    mesh = sharding.mesh
+    if isinstance(mesh, MaximalMesh):
+        return draft.add("mesh", MessageBuilder("MeshProto").add("device_ids", (mesh.device_id,)))
+    everything = [AxisRef(axis.name) for axis in mesh.axes]
+    draft.add("mesh", _mesh(mesh))
+    dimensions = [
+        MessageBuilder("DimensionSharding").add("axes", _axes(mesh, d.axes)).add("is_closed", d.is_closed)
+        for d in sharding.dim_shardings
+    ]
+    draft.add("dim_shardings", dimensions)
+    draft.add("replicated_axes", _axes(mesh, sharding.replicated_axes))
+    draft.add("unreduced_axes", _axes(mesh, everything if sharding.whole == "unreduced" else sharding.unreduced_axes))
+    draft.add("manual_axes", _axes(mesh, everything if sharding.whole == "manual" else sharding.manual_axes))
+    return draft.add("reduction_op", str(sharding.reduction) if sharding.reduction is not None else None)
+
+
+def add_replica_groups(draft: MessageBuilder, groups: ReplicaGroups) -> None:
+    """Add the groups of a collective to its instruction, in the field for their kind."""
+    match groups:
+        case CollectiveDeviceList():
+            listed = [MessageBuilder("ReplicaGroup").add("replica_ids", group) for group in groups.listed]
+            draft.add(
+                "collective_device_list", MessageBuilder("CollectiveDeviceListProto").add("replica_groups", listed)
+            )
+        case IotaReplicaGroupList():
+            iota = MessageBuilder("IotaReplicaGroupListProto").add("num_replica_groups", groups.num_replica_groups)
+            iota.add("num_devices_per_group", groups.num_devices_per_group)
+            iota.add("iota_reshape_dims", groups.transform.reshape_dims)
+            iota.add("iota_transpose_perm", groups.transform.transpose_perm)
+            draft.add("iota_collective_device_list", iota)
+        case MeshAxesReplicaGroupList():
+            along = MessageBuilder("MeshAxesReplicaGroupListProto").add("mesh", _mesh(groups.mesh))
+            draft.add("mesh_axes_replica_group_list", along.add("axes", _axes(groups.mesh, groups.axes)))
+
+
+def _mesh(mesh: Mesh) -> MessageBuilder:
+    axes = [MessageBuilder("MeshAxis").add("name", axis.name).add("size", axis.size) for axis in mesh.axes]
+    draft = MessageBuilder("MeshProto").add("axes", axes)
+    ids = mesh.device_ids
+    if isinstance(ids, IotaTransform):
+        transform = MessageBuilder("IotaTransform").add("reshape_dims", ids.reshape_dims)
+        return draft.add("iota_transform", transform.add("transpose_perm", ids.transpose_perm))
+    return draft.add("device_ids", ids)
+
+
+def _axes(mesh: Mesh, axes: Iterable[AxisRef]) -> list[MessageBuilder]:
+    return [_axis(mesh, axis) for axis in axes]
+
+
+def _axis(mesh: Mesh, axis: AxisRef) -> MessageBuilder:
+    draft = MessageBuilder("AxisRefProto").add("mesh_axis_index", [each.name for each in mesh.axes].index(axis.name))
+    if axis.size is None:
+        return draft
+    return draft.add("sub_axis_info", MessageBuilder("SubAxis").add("pre_size", axis.pre_size).add("size", axis.size))
+
+
+# --- attributes ---
+# The attributes of instructions, added to drafts of `HloInstructionProto`: each row to its field.
+#
+# Mirrors `ToProto` of the classes in xla/hlo/ir/hlo_instructions.cc.
+
 
 _ELSEWHERE: Final = NAMING_ATTRIBUTES | {"metadata"}
 """Attributes that the IR holds itself, for all opcodes."""

@@ -1,4 +1,4 @@
 """Token boundaries in a text: `scanner.Scanner` for words, strings, and brackets, `tokens.Tokens` as in XLA's lexer,
-`shapes.read_shape`, and `attributes.read_attributes` without interpreting values.
+`shape_reader.read_shape`, and `attributes.read_attributes` without interpreting values.
 Mirrors xla/hlo/parser/hlo_lexer.h.
 """

@@ -1,29 +1,72 @@
-"""Rows and statements to computations: names are resolved to instructions, and operands refer to them."""
+"""How lines become computations: names are resolved, and malformed instructions become opaque."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import field, replace
+from itertools import islice
 from operator import itemgetter
 from typing import Final, NamedTuple
 
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Attribute, Computation, Instruction, InstructionText, free_name
-from hlo_cli.ir.operations import CALLING_ATTRIBUTES
-from hlo_cli.ir.shape import Shape, ShapeIndex, UnknownShape
-from hlo_cli.source import Diagnostic, HloError, Source, Span, nearest
-from hlo_cli.syntax.opaque import oversized
-from hlo_cli.syntax.scanning.error_recovery import MAX_ERRORS
+from hlo_cli.ir.operation_table import ANY
+from hlo_cli.ir.operations import CALLERS, CALLING_ATTRIBUTES, OPCODE_ARITY, OPERAND_COUNTS, takes, wrapped_opcode
+from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex, TupleShape, UnknownShape
+from hlo_cli.source import Diagnostic, HloError, Source, Span, did_you_mean, nearest
+from hlo_cli.syntax.opaque import CIRCLE, ELEMENT_INDEX, NOT_CALLED, OPERAND_COUNT, oversized, set_aside
+from hlo_cli.syntax.scanning.error_help import MAX_ERRORS, ONE_RESULT, defined_below
 from hlo_cli.syntax.scanning.scanner import Scanner
-from hlo_cli.syntax.scanning.shapes import plain_shape, read_shape
-from hlo_cli.syntax.scanning.suggestions import ONE_RESULT, defined_below
-from hlo_cli.syntax.text.instruction_parser import ParsedInstruction, ParsedOperand, read_operands
-from hlo_cli.syntax.text.kinds import CALLER, FREE, KIND_OF, PARAMETER, holds
-from hlo_cli.syntax.text.lines import LineReader, NotLineStructured, Row
-from hlo_cli.syntax.text.notes import Notes
-from hlo_cli.syntax.values.text_reader import WrittenReader
+from hlo_cli.syntax.scanning.shape_reader import plain_shape, read_shape
+from hlo_cli.syntax.text.instruction_lines import (
+    LineReader,
+    Notes,
+    NotLineStructured,
+    ParsedInstruction,
+    ParsedOperand,
+    Row,
+    read_operands,
+)
+from hlo_cli.syntax.values.attribute_values import WrittenReader
+
+# --- opcodes on the fast path ---
+# The handling of opcodes on the fast path.
+
+
+_INDEX: Final = re.compile(r", index=([0-9]{1,9})(?![^,])").match
+
+PLAIN, TUPLE, ELEMENT, FREE, CALLER, PARAMETER, CONSTANT = range(16, 23)
+KIND_OF: Final = {
+    **{opcode: PLAIN if arity is None else arity for opcode, arity in OPCODE_ARITY.items()},
+    **{opcode: FREE for opcode, (least, most) in OPERAND_COUNTS.items() if least <= 1 and most == ANY},
+    **dict.fromkeys(CALLERS, CALLER),
+    opcodes.PARAMETER: PARAMETER,
+    opcodes.CONSTANT: CONSTANT,
+    opcodes.TUPLE: TUPLE,
+    opcodes.GET_TUPLE_ELEMENT: ELEMENT,
+}
+"""The handling of each opcode on the fast path; opcodes that are not listed may be callers.
+
+Below PLAIN it is the number of operands; up to ELEMENT a check is needed (`holds`); FREE is any number from one.
+"""
+
+
+def holds(instruction: Instruction, kind: int, tail: str) -> bool:
+    """Whether an instruction with operands, of a kind that needs a check, is certainly well-formed."""
+    if kind == ELEMENT and len(instruction.operands) == 1:
+        shape, match = instruction.operands[0].shape, _INDEX(tail)
+        return match is not None and type(shape) is TupleShape and int(match[1]) < len(shape.elements)
+    if kind == TUPLE:
+        shape = instruction.shape
+        return isinstance(shape, TupleShape) and len(shape.elements) == len(instruction.operands)
+    return takes(instruction.opcode, len(instruction.operands))
+
+
+# --- lines to instructions ---
+# Rows and statements to computations: names are resolved to instructions, and operands refer to them.
+
 
 _CALLING: Final = "|".join(CALLING_ATTRIBUTES)
 _CALLS = re.compile(rf"(?:,|\*/)\s*+({_CALLING})\s*+=\s*+(?:%?([A-Za-z_][A-Za-z0-9_.\-]*+)|(\{{[^{{}}=]*+\}})|)")
@@ -296,3 +339,219 @@ class Builder:
 def _number(argument: str) -> int:
     argument = argument.strip()
     return int(argument) if argument.isdecimal() and len(argument) < 10 else 0
+
+
+# --- calls to computations ---
+# Resolves calls by name to computations, once all computations of a module are known.
+
+
+_MOST_NAMED: Final = 3
+"""The most missing computations that get a note each."""
+
+
+def link_calls(builder: Builder, computations: Sequence[Computation]) -> None:
+    """Sets the called computations of every instruction; an unknown name is an error, unless names were omitted.
+
+    In a text that may be a part of a module, instructions that call a computation that is not in it, or of which only
+    a part is in it, call nothing.
+    """
+    named = {computation.name: computation for computation in reversed(computations)}
+    for computation in builder.incomplete:
+        named.pop(computation.name, None)
+    calls: dict[Instruction, list[Call]] = {}
+    for call in builder.calls:
+        calls.setdefault(call.instruction, []).append(call)
+    missing: dict[str, Call] = {}
+    for instruction, made in calls.items():
+        if len(made) == 1 and (called := named.get(made[0].name)) is not None:  # the most common case
+            instruction.called_computations = (called,)
+            continue
+        made.sort(key=_call_order)
+        instruction.called_computations = tuple(named[call.name] for call in made if call.name in named)
+        unknown = [call for call in made if call.name not in named and call.name not in builder.lost]
+        if not builder.is_open or builder.nameless:
+            for call in unknown:
+                _undefined(builder, call, named)
+        elif unknown:
+            instruction.called_computations = ()
+            builder.unresolved.add(instruction)
+            for call in unknown:
+                missing.setdefault(call.name, call)
+    _note_missing(builder, missing)
+
+
+def _call_order(call: Call) -> int:
+    return CALLING_ATTRIBUTES.index(call.attribute)
+
+
+def _undefined(builder: Builder, call: Call, named: dict[str, Computation]) -> None:
+    if builder.is_full:
+        return
+    span = _place(call)
+    if builder.nameless:
+        message = f"cannot resolve calls of {call.instruction.written_opcode}: the text omits computation names"
+        builder.notes.add("unresolved", message, span)
+        return
+    hint = did_you_mean(nearest(call.name, named))
+    builder.report(f"computation '{call.name}' not found", span.start, span.end, hint)
+
+
+def _note_missing(builder: Builder, missing: Mapping[str, Call]) -> None:
+    """Notes the computations that are elsewhere: each of a few, or the number of many."""
+    incomplete = {computation.name for computation in builder.incomplete}
+    if len(missing) > _MOST_NAMED and not builder.is_single:
+        message = f"{len(missing):,} called computations are not in this text"
+        builder.notes.add("unresolved", message, _place(next(iter(missing.values()))))
+        return
+    for name, call in missing.items():
+        where = "incomplete" if name in incomplete else "not"
+        builder.notes.add("unresolved", f"computation {name} is {where} in this text", _place(call))
+
+
+def _place(call: Call) -> Span:
+    span = next((a.span for a in call.instruction.attributes if a.name == call.attribute), None)
+    return span or call.instruction.span or Span(0, 0)
+
+
+# --- shapes that the text omits ---
+# Shapes that the text omits, from a given inference function, and shapes of async operations without nesting.
+#
+# Mirrors the calls of shape inference in `CreateInstruction` of xla/hlo/parser/hlo_parser.cc.
+
+
+_LEAVES: Final = 4_000
+_LEAVES_EACH: Final = 4
+"""The most elements of all shapes that a text omits, plus an allowance per operand: forty lines that double a tuple
+are few, but their elements too many to count."""
+
+Infer = Callable[[Instruction], Shape]
+"""Returns the shape of an instruction written without one, or raises HloError."""
+
+
+def infer_shapes(builder: Builder, infer: Infer) -> None:
+    """Sets the shape of every instruction written without one; a failure is an error of the text.
+
+    Users of a value of unknown shape stay without a shape too, and are not further errors.
+    """
+    taken, most = 0, _LEAVES + _LEAVES_EACH * sum(len(each.operands) for each in builder.shapeless)
+    for instruction in builder.shapeless:
+        if UnknownShape() in _shapes_taken(instruction):
+            continue
+        try:
+            shape = infer(instruction)
+            taken += leaf_count(shape, most - taken + 1)
+            if taken > most:
+                span = instruction.span or Span(0, 0)
+                problem = "the omitted shapes are too large to infer"
+                hint = f"give the shapes explicitly; inferred shapes may have at most {most:,} tuple elements in total"
+                builder.report(problem, span.start, span.end, hint)
+                return
+            instruction.shape = shape
+        except HloError as error:
+            if not builder.is_full:
+                builder.diagnostics.extend(replace(found, source=builder.source) for found in error.diagnostics)
+
+
+def nest_async_operands(builder: Builder, computations: Sequence[Computation]) -> None:
+    """Nests the operands in the results of async operations, as XLA has them, with a note for each.
+
+    XLA's design page on async operations writes `(f32[64], f32[32], s32[]) async-start(x)`: the operands, the output,
+    and contexts in one tuple. XLA itself reads `((f32[64]), f32[32], s32[])` only.
+    """
+    if "-start(" not in builder.source.text:
+        return
+    nested: dict[Instruction, int] = {}
+    for computation in computations:
+        for each in computation.instructions:
+            if (count := _flat_operands(each, nested)) and isinstance(each.shape, TupleShape):
+                nested[each] = count
+                elements = each.shape.elements
+                each.shape = TupleShape((TupleShape(elements[:count]), *elements[count:]))
+                words = f"operands of {each.opcode} are not in a tuple of their own; result read as {each.shape}"
+                builder.notes.add("async-operands", words, each.span or Span(0, 0))
+
+
+def _flat_operands(instruction: Instruction, nested: Mapping[Instruction, int]) -> int:
+    """The number of operands at the beginning of a result without nesting; 0 of all other instructions."""
+    shape, opcode = instruction.shape, instruction.opcode
+    if not isinstance(shape, TupleShape) or not shape.elements or isinstance(shape.elements[0], TupleShape):
+        return 0
+    wrapped = wrapped_opcode(opcode)
+    kind = opcode.removeprefix(wrapped) if wrapped is not None else opcode.removeprefix("async")
+    count = len(instruction.operands)
+    if kind == "-update" and count:
+        before = instruction.operands[0]
+        return nested.get(before, 0) if before.opcode.endswith(("-start", "-update")) else 0
+    if kind != "-start" or not 0 < count < len(shape.elements):
+        return 0
+    taken = [instruction.operand_shape(position) for position in range(count)]
+    return count if all(map(_are_same_arrays, taken, shape.elements)) else 0
+
+
+def _are_same_arrays(first: Shape, second: Shape) -> bool:
+    """Whether two shapes are arrays of one type and size, in any layout."""
+    if not isinstance(first, ArrayShape) or not isinstance(second, ArrayShape):
+        return False
+    return first.element_type is second.element_type and first.dimensions == second.dimensions
+
+
+def leaf_count(shape: Shape, most: int) -> int:
+    """The number of leaves of a shape, or `most` if there are more.
+
+    >>> from hlo_cli.ir.shape import TokenShape, TupleShape
+    >>> pair = TupleShape((TokenShape(), TokenShape()))
+    >>> leaf_count(TupleShape((pair, pair)), 9), leaf_count(TupleShape((pair, pair)), 3)
+    (4, 3)
+    """
+    return sum(1 for _ in islice(shape.leaves, most))
+
+
+def _shapes_taken(instruction: Instruction) -> Iterator[Shape]:
+    """The shapes that a result may depend on: of operands, and of parameters and results of called computations."""
+    for position in range(len(instruction.operands)):
+        yield instruction.operand_shape(position)
+    for called in instruction.called_computations:
+        yield from (parameter.shape for parameter in called.parameters)
+        if called.root is not None:
+            yield called.root.shape
+
+
+# --- opaque instructions ---
+# The last step of reading a text: malformed instructions become opaque (`opaque.py`), and are noted.
+
+
+_NOTED_LATER: Final = frozenset((OPERAND_COUNT, ELEMENT_INDEX, NOT_CALLED, "missing-attribute"))
+"""The notes on opaque instructions, with the spans of the wrong words, computed on demand."""
+
+
+def close_gate(builder: Builder, computations: Sequence[Computation]) -> None:
+    """Makes malformed instructions opaque, with a note each; a line with an error gets no further notes.
+
+    Calls are not checked where a text omits operands or names, nor where the called computations are not in it, so
+    that fusions stay fusions. Nothing is checked in a text without any operands.
+    """
+    suspects, is_whole = builder.suspects, not (builder.nameless or builder.is_single)
+    if builder.is_oversized:
+        suspects = [instruction for computation in computations for instruction in computation.instructions]
+    if builder.is_elided or (suspects and is_printed_without_operands(computations)):
+        suspects, is_whole = [], False
+    found = set_aside(suspects, builder.callers, computations, are_calls_whole=is_whole, unresolved=builder.unresolved)
+    wrong = {error.position.line for error in builder.diagnostics if error.position is not None} if found else set()
+    for opaque in found:
+        span, code = opaque.instruction.span or Span(0, 0), opaque.problem.code
+        if code == CIRCLE:
+            builder.report(f"{opaque.instruction.name}: {opaque.problem.message}", span.start, span.end)
+        elif code not in _NOTED_LATER and builder.source.position(span.start).line not in wrong:
+            builder.notes.add(code, opaque.message, span)
+
+
+def is_printed_without_operands(computations: Sequence[Computation]) -> bool:
+    """Whether most of several instructions that require operands have none."""
+    missing = taking = 0
+    for computation in computations:
+        for instruction in computation.instructions:
+            if instruction.operands:
+                taking += 1
+            elif OPCODE_ARITY.get(instruction.opcode):
+                missing += 1
+    return missing > 1 and missing > taking

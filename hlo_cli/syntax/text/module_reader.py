@@ -1,7 +1,6 @@
-"""Reads a module's text: takes the fast path where the text provably allows it, and the exact one elsewhere.
+"""How a text is read that is a module, a single instruction, or begins as a part of one.
 
-Mirrors `HloParserImpl::ParseHloModule` of xla/hlo/parser/hlo_parser.cc, but continues after errors, keeps unknown
-parts, and reports all of them.
+Takes the fast path where the text provably allows it, the exact one elsewhere. Mirrors xla/hlo/parser/hlo_parser.cc.
 """
 
 from __future__ import annotations
@@ -10,27 +9,120 @@ import re
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
+from typing import Final
 
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import NO_TEXT, Attribute, Computation, free_name
-from hlo_cli.ir.module import Findings, Module
+from hlo_cli.ir.module import PART_MARK, Findings, Module
 from hlo_cli.ir.notation import unquote
 from hlo_cli.ir.shape import UnknownShape
+from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import Diagnostic, HloError, Source, Span
-from hlo_cli.syntax.scanning import error_recovery
+from hlo_cli.syntax.scanning import error_help
 from hlo_cli.syntax.scanning.attributes import read_attributes
 from hlo_cli.syntax.scanning.scanner import Scanner
-from hlo_cli.syntax.scanning.shapes import MAX_NESTING
-from hlo_cli.syntax.text.build import Builder
-from hlo_cli.syntax.text.computation_header import HEAD, STARTS_HEADER, STARTS_MODULE, read_head
-from hlo_cli.syntax.text.gate import close_gate
-from hlo_cli.syntax.text.instruction_parser import ParsedBlock, ParsedInstruction, read_statement
-from hlo_cli.syntax.text.lines import NotLineStructured, is_fully_split, read_rows
-from hlo_cli.syntax.text.link import link_calls
-from hlo_cli.syntax.text.notes import Notes
-from hlo_cli.syntax.text.omitted_shapes import Infer, infer_shapes, nest_async_operands
-from hlo_cli.syntax.text.single_instruction import read_single_instruction
-from hlo_cli.syntax.values.header import Header, parse_stack_tables, read_header, typed_header_value
+from hlo_cli.syntax.scanning.shape_reader import MAX_NESTING, read_shape
+from hlo_cli.syntax.text.build import Builder, Infer, close_gate, infer_shapes, link_calls, nest_async_operands
+from hlo_cli.syntax.text.instruction_lines import (
+    Notes,
+    NotLineStructured,
+    ParsedBlock,
+    ParsedInstruction,
+    ParsedOperand,
+    is_fully_split,
+    read_operation,
+    read_rows,
+    read_statement,
+)
+from hlo_cli.syntax.values.attribute_values import SECTIONS, Header, parse_stack_tables, read_header, typed_header_value
+
+# --- headers of computations ---
+# The headers of computations, and the beginning of a text: a module or a single instruction.
+#
+# Mirrors `ParseComputation` and the dispatch of `HloParserImpl::Run` of xla/hlo/parser/hlo_parser.cc.
+
+
+_PARAMETERS = r"\((?:[^()\n\"']++|\((?:[^()\n\"']++|\((?:[^()\n\"']++|\([^()\n\"']*+\))*+\))*+\))*+\)"
+HEAD = re.compile(
+    r"[ \n]*+((ENTRY )?%?([A-Za-z_][A-Za-z0-9_.\-]*+) "
+    rf"(?:{_PARAMETERS} -> (?:[^{{}}\n\"']++|\{{[^{{}}\n\"'=]*+\}})++)?\{{)(?=\n[ \t\n]*+[^0-9: \t\n])"
+)
+STARTS_HEADER = re.compile(r"(?i:HloModule)\b(?![ \t]*+=)")
+STARTS_MODULE = re.compile(
+    STARTS_HEADER.pattern + r"|ENTRY\b|%?[A-Za-z_][A-Za-z0-9_.\-]*+[ \t\n\r]*+(?:\{|\()",
+)
+
+
+def read_head(scanner: Scanner) -> tuple[bool, str]:
+    """Reads `ENTRY? name? (signature)? {` with any spacing."""
+    is_entry = scanner.accept_word("ENTRY")
+    if scanner.text[scanner.skip() : scanner.pos + 1] in (")", "]", "}"):
+        raise scanner.error(f"unmatched '{scanner.text[scanner.pos]}'", scanner.pos)
+    name = "" if scanner.at("{") or scanner.at("(") else scanner.name("the name of a computation")
+    if scanner.at("("):
+        scanner.balanced()
+        scanner.expect("->", "after the parameters")
+        read_shape(scanner)
+    scanner.expect("{", "before the instructions")
+    return is_entry, name
+
+
+# --- a single instruction ---
+# A single instruction, such as one pasted on a command line; its operands become parameters.
+#
+# Mirrors `HloParserImpl::ParseSingleInstruction` of xla/hlo/parser/hlo_parser.cc.
+
+
+_NAMED_INSTRUCTION = lazy_regex(r"(?:ROOT[ \t\n\r]++)?%?[A-Za-z_][A-Za-z0-9_.\-]*+[ \t\n\r]*+=")
+
+
+def read_single_instruction(scanner: Scanner) -> list[ParsedInstruction]:
+    """The instruction, as the root after one parameter for each operand that it names; a comma after it is ignored."""
+    scanner.end = len(scanner.text.rstrip().removesuffix(","))
+    statement = ParsedInstruction(scanner.skip(), is_root=True)
+    if _NAMED_INSTRUCTION.match(scanner.text, scanner.pos):
+        scanner.accept_word("ROOT")
+        statement.name = scanner.name("the name of an instruction")
+        scanner.expect("=", f"after '{statement.name}'")
+    read_operation(scanner, statement)
+    if not scanner.at_end():
+        raise scanner.error("expected end of instruction")
+    statement.name = statement.name or statement.opcode
+    parameters: dict[str, ParsedInstruction] = {}
+    _add_parameters(statement, parameters)
+    return [*parameters.values(), statement]
+
+
+def _add_parameters(statement: ParsedInstruction, parameters: dict[str, ParsedInstruction]) -> None:
+    for operand in statement.operands:
+        if operand.nested is not None:
+            _add_parameters(operand.nested, parameters)
+            continue
+        operand.name = operand.name or f"_{len(parameters)}"
+        if operand.name not in parameters:
+            parameters[operand.name] = _parameter(operand, len(parameters))
+
+
+def _parameter(operand: ParsedOperand, number: int) -> ParsedInstruction:
+    return ParsedInstruction(
+        operand.span.start,
+        operand.name,
+        shape=operand.shape or UnknownShape(),
+        opcode=opcodes.PARAMETER,
+        opcode_span=operand.span,
+        argument=str(number),
+        argument_span=Span(operand.span.start, operand.span.start),
+        end=operand.span.end,
+    )
+
+
+# --- a module ---
+# Reads a module's text: takes the fast path where the text provably allows it, and the exact one elsewhere.
+#
+# Mirrors `HloParserImpl::ParseHloModule` of xla/hlo/parser/hlo_parser.cc, but continues after errors, keeps unknown
+# parts, and reports all of them.
 
 
 class TooManyErrors(Exception):
@@ -143,7 +235,7 @@ class ModuleReader:
         try:
             self._read_computation(scanner, match)
         except HloError as error:
-            self.builder.lost.add(error_recovery.head_name(scanner.text, start))
+            self.builder.lost.add(error_help.head_name(scanner.text, start))
             self._note(error.diagnostics)
             self._resume_at_computation(scanner, start)
 
@@ -219,7 +311,7 @@ class ModuleReader:
                 statements.append(read_statement(scanner))
             except HloError as error:
                 if not self._resume_at_statement(scanner, start, error):
-                    if not error_recovery.is_closed(self.source, opening - 1, scanner.end):
+                    if not error_help.is_closed(self.source, opening - 1, scanner.end):
                         self._note_end(computation, start)
                     break
         return statements
@@ -227,7 +319,7 @@ class ModuleReader:
     def _note_end(self, computation: Computation, last: int, end: int | None = None) -> None:
         self.builder.cut = computation
         end = len(self.source.text.rstrip()) if end is None else end
-        self._note(error_recovery.unclosed(self.source, last, end, computation.name).diagnostics)
+        self._note(error_help.unclosed(self.source, last, end, computation.name).diagnostics)
 
     def _fill(self, computation: Computation, statements: list[ParsedInstruction], depth: int) -> None:
         for statement in statements:
@@ -270,19 +362,19 @@ class ModuleReader:
 
     def _note(self, diagnostics: Sequence[Diagnostic]) -> None:
         self.builder.diagnostics.extend(diagnostics)
-        if len(self.builder.diagnostics) >= error_recovery.MAX_ERRORS:
+        if len(self.builder.diagnostics) >= error_help.MAX_ERRORS:
             raise TooManyErrors
 
     def _resume_at_statement(self, scanner: Scanner, start: int, error: HloError) -> bool:
         """Moves to the next line that begins an instruction or ends the body; the failed one is recorded by name."""
-        resume = error_recovery.next_statement(scanner.text, start, scanner.end)
+        resume = error_help.next_statement(scanner.text, start, scanner.end)
         scanner.pos = scanner.end if resume is None else resume
-        self.builder.failed |= error_recovery.unreadable_names(scanner.text, start, scanner.pos)
-        self._note(error_recovery.within(error, scanner.text, start, scanner.pos))
+        self.builder.failed |= error_help.unreadable_names(scanner.text, start, scanner.pos)
+        self._note(error_help.within(error, scanner.text, start, scanner.pos))
         return resume is not None
 
     def _resume_at_computation(self, scanner: Scanner, start: int) -> None:
-        scanner.pos = error_recovery.next_computation(scanner.text, max(start + 1, scanner.pos))
+        scanner.pos = error_help.next_computation(scanner.text, max(start + 1, scanner.pos))
 
 
 def _is_whole_program(header: Header) -> bool:
@@ -295,3 +387,150 @@ def _look_through(notes: Notes, module: Module) -> Findings:
 
     with no_garbage_collection():
         return check_module(module, notes)
+
+
+# --- how parts begin ---
+# Parts of a module's text, as people paste them: how they begin, and the lines of them that are not whole.
+
+
+_NAMED_TEXT: Final = r"(?:ROOT[ \t]++)?%?[A-Za-z_][A-Za-z0-9_.\-]*+[ \t]*+=(?!=)"
+_THREAD: Final = r"(?:, execution_thread=\"[^\"\n]*+\")?+(?:, backend_config=[^\n]*+)?+"
+STATEMENT = lazy_regex(_NAMED_TEXT)
+"""The beginning of an instruction."""
+_VALUE: Final = r"[ \t]*+(?:\(|[a-z][a-z0-9]*+\[|[a-z][a-z0-9\-]*+\()"
+_LINE = lazy_regex(rf"[ \t]*+(?:{_NAMED_TEXT}{_VALUE}|\}}{_THREAD}[ \t]*+(?:\n|\Z))")
+"""A line that begins an instruction or ends a computation."""
+_NEXT_LINE = lazy_regex(rf"\n{_LINE.pattern}")
+_HEAD: Final = r"ENTRY\b|%?[A-Za-z_][A-Za-z0-9_.\-]*+[ \t]*+(?:\{|\((?:\)[ \t]*+->|[%\w.\-]++[ \t]*+:))"
+_TABLE: Final = rf"(?:{'|'.join(SECTIONS)})[ \t]*+\n|[0-9]++[ \t]++[{{\"]"
+_READABLE = lazy_regex(
+    rf"[ \t]*+(?:/[/*]|{STARTS_HEADER.pattern}|{_TABLE}|(?:\}}[ \t]*+)?+(?:{_HEAD}))|{_LINE.pattern}"
+)
+"""A line that may begin a part."""
+_AFTER_CUT = lazy_regex(rf"\n(?:[ \t]*+\n)*+(?:[ \t]*+(?:{_TABLE})|{_LINE.pattern})")
+"""A line after an incomplete one."""
+_CUT_HEAD = lazy_regex(r"ENTRY\b|(?:ROOT[ \t]++)?%?[A-Za-z_][A-Za-z0-9_.\-]*+[ \t]*+(?:\(|\Z)")
+_COMMA = lazy_regex(rf",(?={_NEXT_LINE.pattern}|\Z)")
+"""A comma between two instructions, as in a list."""
+_ENTRY = lazy_regex(r"(?<![\w.\-%\"])ENTRY[ \t\n]")
+_WORDS: Final = "snip|snipped|cut|elided|omitted|skipped|truncated|more|etc"
+_ELIDED = lazy_regex(
+    r"(?m)\n(?=[ \t]*+(?:(?://|#)[ \t]*+)?"
+    r"(?:(?:\.\.|\u2026|\u22ee|\u22ef)[^=\n]*+|[.:]++[ \t]*+"
+    rf"|{_NAMED_TEXT}[ \t]*+(?:[a-z][a-z0-9]*+\[[0-9,<=?]*+\](?:\{{[^}}\n]*+\}})?+[ \t]++)?+(?:\.\.|\u2026)[^\n]*+"
+    rf"|[<\[(\-]++[ \t]*+(?:\.\.|\u2026|[0-9]*+[ ]?+(?:lines )?+(?:{_WORDS})\b)[^=\n]*+)$)"
+)
+"""The line break before a line that stands for omitted ones, such as `...`, `// ...`, or `[12 lines omitted]`, or
+before an instruction without its opcode, such as `x = f32[2] ...`."""
+
+
+@dataclass(frozen=True, slots=True)
+class WholeLines:
+    """The text of a part between line breaks, with incomplete lines as comments, and notes on those.
+
+    `end` is the line break after the last line that is whole.
+    """
+
+    source: Source
+    end: int
+    notes: tuple[tuple[str, Span], ...]
+
+
+def begins_as_part(text: str) -> bool:
+    """Whether a text without a header begins with a computation, but is not a whole module; or was printed as a part.
+
+    >>> begins_as_part("%f { ROOT a = f32[] parameter(0) }"), begins_as_part("ENTRY %e { a = f32[] parameter(0) }")
+    (True, False)
+    """
+    start = Scanner(Source("", text)).skip()
+    if STARTS_HEADER.match(text, start):
+        return text.startswith(f"\n\n{PART_MARK}\n", text.find("\n", start))
+    if not STARTS_MODULE.match(text, start):
+        return False
+    return _begins_cut(text, start) or not _ENTRY.search(text, start) or not _is_closed(text) or is_elided(text)
+
+
+def is_several_lines(text: str) -> bool:
+    """Whether a text that is not an instruction has lines of a computation, of which only the first may be incomplete.
+
+    >>> is_several_lines("a = f32[] parameter(0)\\nb = f32[] negate(a)"), is_several_lines("step 1\\nstep 2")
+    (True, False)
+    """
+    start = Scanner(Source("", text)).skip()
+    if STATEMENT.match(text, start) or _READABLE.match(text, start):
+        return _NEXT_LINE.search(text, start) is not None
+    return _begins_cut(text, start)
+
+
+def is_elided(text: str) -> bool:
+    """Whether a line stands for omitted ones.
+
+    >>> is_elided("a = f32[] parameter(0)\\n  ...\\n"), is_elided("c = f32[9] constant({...})")
+    (True, False)
+    """
+    return _ELIDED.search(f"\n{text}") is not None
+
+
+def whole_lines(source: Source) -> WholeLines:
+    """The lines of a part; those omitted or incomplete become comments, which keeps the numbers of the lines.
+
+    >>> whole_lines(Source("", "...\\na = f32[] parameter(0)\\nb = f32[] neg")).source.text
+    '\\n// ...\\na = f32[] parameter(0)\\n// b = f32[] neg\\n'
+    """
+    notes: list[tuple[str, int]] = []
+    text = "\n" + _COMMA.sub("", source.text.rstrip())
+    if (match := _ELIDED.search(text)) is not None:
+        text, count = _ELIDED.subn("\n// ", text)
+        notes += [("lines are omitted in this text", match.start() + 1)] * count
+    start = len(text) - len(text.lstrip())
+    if _begins_cut(text, start):
+        start = text.rfind("\n", 0, start) + 1
+        text = f"{text[:start]}// {text[start:]}"
+        notes.append(("skipped the first line, which is incomplete or not HLO", start))
+    start = text.rfind("\n") + 1
+    if start > 1 and _is_cut(text[start:]):
+        text = f"{text[:start]}// {text[start:]}"
+        notes.append(("skipped the last line, which is incomplete or not HLO", start))
+    text += "\n"
+    end = len(text) - 1
+    while text.startswith("//", start := text.rfind("\n", 0, end) + 1) and start > 1:
+        end = start - 1
+    spans = tuple((message, Span(at, text.index("\n", at + 1))) for message, at in notes)
+    return WholeLines(Source(source.name, text, source.first_line - 1), end, spans)
+
+
+def _begins_cut(text: str, start: int) -> bool:
+    """Whether the first line is incomplete: it begins nothing, and what follows are lines of a computation."""
+    end = -1 if _READABLE.match(text, start) else text.find("\n", start)
+    return end >= 0 and _AFTER_CUT.match(text, end) is not None
+
+
+def _is_closed(text: str) -> bool:
+    """Whether the last line ends a computation; approximate, as for braces in strings."""
+    text = text.rstrip()
+    last = text[text.rfind("\n") + 1 :].strip()
+    return last.startswith("}") or (
+        last.endswith("}") and (last.count("}") > last.count("{") or _ENTRY.search(last) is not None)
+    )
+
+
+def _is_cut(line: str) -> bool:
+    """Whether a line begins an instruction, or the header of a computation, that it does not end."""
+    indented = len(line) - len(line.lstrip())
+    if not STATEMENT.match(line, indented):
+        return "{" not in line and _CUT_HEAD.match(line, indented) is not None
+    source = Source("", f"\n{line}\n")
+    rows = read_rows(source, 0, len(line) + 1)
+    if rows is not None and not rows[0][5]:
+        return False
+    scanner = Scanner(source)
+    try:
+        read_statement(scanner)
+    except HloError as error:
+        span = error.diagnostic.span
+        return span is None or span.end >= len(line) or not scanner.text[span.end :].strip() or _is_open(error)
+    return False
+
+
+def _is_open(error: HloError) -> bool:
+    return error.diagnostic.message.startswith("unclosed")

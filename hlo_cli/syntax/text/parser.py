@@ -8,9 +8,8 @@ from __future__ import annotations
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.module import Module
 from hlo_cli.source import Diagnostic, HloError, Source
-from hlo_cli.syntax.text.module_reader import ModuleReader
-from hlo_cli.syntax.text.omitted_shapes import Infer
-from hlo_cli.syntax.text.parts import begins_as_part, is_elided, is_several_lines, whole_lines
+from hlo_cli.syntax.text.build import Infer
+from hlo_cli.syntax.text.module_reader import ModuleReader, begins_as_part, is_elided, is_several_lines, whole_lines
 
 
 def parse_module(text: str | Source, *, strict: bool = False, infer: Infer | None = None) -> Module:
@@ -62,6 +61,6 @@ def _read_part(source: Source, infer: Infer | None) -> Module | None:
 
 
 def _rejections(source: Source) -> tuple[Diagnostic, ...]:
-    from hlo_cli.syntax.strict.module import check_strictly
+    from hlo_cli.syntax.strict_reader import check_strictly
 
     return check_strictly(source)

@@ -1,25 +1,190 @@
-"""Reads a part of a module: lines of computations, in a text that may begin and end anywhere."""
+"""What a part of a module means: lines of computations that may begin and end anywhere, with missing operands."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.instruction import Computation, free_name
+from hlo_cli.ir.attributes.metadata import NO_METADATA, Metadata
+from hlo_cli.ir.instruction import Computation, Instruction, InstructionText, free_name
+from hlo_cli.ir.operations import BINARY, OTHER_TYPE, UNARY
+from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape, UnknownShape
 from hlo_cli.lazy_regex import lazy_regex
-from hlo_cli.source import HloError, Span, counted
-from hlo_cli.syntax.scanning import error_recovery
+from hlo_cli.source import HloError, Source, Span, counted
+from hlo_cli.syntax.scanning import error_help
 from hlo_cli.syntax.scanning.attributes import read_attributes
 from hlo_cli.syntax.scanning.scanner import STRING, Scanner
-from hlo_cli.syntax.text.module_reader import ModuleReader, TooManyErrors
-from hlo_cli.syntax.text.omitted_shapes import Infer
-from hlo_cli.syntax.text.part_build import PartBuilder
-from hlo_cli.syntax.text.part_shapes import infer_missing
-from hlo_cli.syntax.text.parts import STATEMENT, WholeLines
-from hlo_cli.syntax.values.header import SECTIONS, read_stack_tables
+from hlo_cli.syntax.text.build import Builder, Infer, Named
+from hlo_cli.syntax.text.instruction_lines import LineReader, ParsedInstruction, ParsedOperand, Row
+from hlo_cli.syntax.text.module_reader import STATEMENT, ModuleReader, TooManyErrors, WholeLines
+from hlo_cli.syntax.values.attribute_values import SECTIONS, read_stack_tables
+
+# --- shapes of missing operands ---
+# Shapes of the operands that a part of a module lacks, where one of their users determines them.
+
+
+_SAME_SHAPE: Final = (UNARY | BINARY) - OTHER_TYPE
+_SAME_POSITIONS: Final = {"clamp": (1,), opcodes.DYNAMIC_UPDATE_SLICE: (0,), opcodes.SELECT: (1, 2)}
+"""The operands that have the shape of the result."""
+
+
+def infer_missing(missing: Iterable[Instruction]) -> int:
+    """Sets the unknown shapes of parameters that stand for missing operands; returns the number that stay unknown.
+
+    >>> from hlo_cli import parse_module
+    >>> module = parse_module("ROOT t = (f32[2], s8[3]) tuple(a, b)\\n}")
+    >>> [str(parameter.shape) for parameter in module.entry.parameters]
+    ['f32[2]{0}', 's8[3]{0}']
+    """
+    unknown = {parameter for parameter in missing if parameter.shape == UnknownShape()}
+    count = len(unknown)
+    for computation in dict.fromkeys(parameter.computation for parameter in unknown):
+        for instruction in computation.instructions:
+            for position, operand in enumerate(instruction.operands):
+                if operand not in unknown or instruction.operand_index(position):
+                    continue
+                shape = _operand_shape(instruction, position)
+                if shape is not None and shape != UnknownShape():
+                    operand.shape = shape
+                    unknown.discard(operand)
+                    count -= 1
+    return count
+
+
+def _operand_shape(user: Instruction, position: int) -> Shape | None:
+    """The shape that an operand must have, or None if the instruction does not determine it."""
+    opcode, shape, count = user.opcode, user.shape, len(user.operands)
+    if opcode == opcodes.TUPLE:
+        return shape.elements[position] if isinstance(shape, TupleShape) and len(shape.elements) == count else None
+    if opcode in (opcodes.WHILE, opcodes.OPT_BARRIER):
+        return shape
+    if opcode in (opcodes.FUSION, opcodes.CALL) and len(user.called_computations) == 1:
+        parameters = user.called_computations[0].parameters
+        return parameters[position].shape if len(parameters) == count else None
+    is_same = opcode in _SAME_SHAPE or position in _SAME_POSITIONS.get(opcode, ())
+    if not is_same or not isinstance(shape, ArrayShape):
+        return None
+    return replace(shape, layout=replace(shape.layout, memory_space=0))
+
+
+# --- lines to computations ---
+# Computations of which the text has only some lines: operands that it lacks become parameters of the computation.
+
+
+class PartBuilder(Builder):
+    """Builds the computations of a part of a module; `missing` are the operands that it lacks."""
+
+    __slots__ = ("_defined", "_unnamed", "missing")
+
+    def __init__(self, source: Source) -> None:
+        super().__init__(source, is_open=True)
+        self.missing: list[Instruction] = []
+        self._defined: set[str] = set()
+        self._unnamed = 0
+
+    def from_rows(self, computation: Computation, rows: Sequence[Row], start: int, end: int) -> None:
+        """Fills a computation with the rows between two offsets of the source."""
+        self.made.clear()
+        self._defined.clear()
+        super().from_rows(computation, rows, start, end)
+
+    def from_statements(self, computation: Computation, statements: Sequence[ParsedInstruction]) -> None:
+        """Fills a computation with statements that were read one by one."""
+        self.made.clear()
+        self._unnamed = 0
+        self._defined = {statement.name for statement in statements}
+        super().from_statements(computation, statements)
+
+    def _lines(self, start: int, end: int, rows: Sequence[Row]) -> LineReader:
+        return PartLines(self.source, start, end, rows)
+
+    def _resolve(self, instruction: Instruction, statement: ParsedInstruction, named: Named) -> None:
+        for operand in statement.operands:
+            if not operand.name:
+                operand.name = self._free_name(named)
+            if operand.name not in named and operand.name not in self._defined:
+                named[operand.name] = self._parameter(operand, instruction.computation)
+        super()._resolve(instruction, statement, named)
+
+    def _free_name(self, named: Named) -> str:
+        while (name := f"_{self._unnamed}") in named or name in self._defined:
+            self._unnamed += 1
+        return name
+
+    def _parameter(self, operand: ParsedOperand, computation: Computation) -> Instruction:
+        shape = operand.shape or UnknownShape()
+        parameter = Instruction(operand.name, shape, opcodes.PARAMETER, (), computation, 0)
+        self.made[parameter] = operand.span
+        return parameter
+
+    def _finish(
+        self,
+        computation: Computation,
+        instructions: list[Instruction],
+        parameters: list[tuple[int, Instruction]],
+        root: Instruction | None,
+    ) -> None:
+        """Inserts the parameters that were made, before all instructions and numbered after all other parameters."""
+        if made := self.made:
+            instructions = [instruction for instruction in instructions if instruction not in made]
+            first = max((number for number, _ in parameters), default=-1) + 1
+            for index, (parameter, span) in enumerate(made.items()):
+                parameter.index = index
+                text = InstructionText((), str(first + index), span, Span(span.start, span.start))
+                parameter._text = text
+                parameters.append((first + index, parameter))
+            for instruction in instructions:
+                instruction.index += len(made)
+            if computation in self.elements:
+                taken = {index + len(made): each for index, each in self.elements[computation].items()}
+                computation.operand_indices = self.elements[computation] = taken
+            if isinstance(computation.reader, PartLines):
+                computation.reader.shift = len(made)
+            instructions = [*made, *instructions]
+            self.incomplete.add(computation)
+            self.missing += made
+        super()._finish(computation, instructions, parameters, root)
+
+
+class PartLines(LineReader):
+    """Reads the lines of a computation whose first `shift` instructions are parameters without a line."""
+
+    __slots__ = ("shift",)
+
+    def __init__(self, source: Source, start: int, end: int, rows: Sequence[Row]) -> None:
+        super().__init__(source, start, end, rows)
+        self.shift = 0
+
+    def whole(self) -> str:
+        """All lines; empty if there are parameters without a line."""
+        return "" if self.shift else super().whole()
+
+    def tails(self) -> list[str]:
+        """The text of each line after the first parenthesis followed by a comma; empty for the parameters."""
+        return [*[""] * self.shift, *super().tails()]
+
+    def span(self, index: int) -> Span:
+        """The line without its indentation."""
+        return super().span(index - self.shift)
+
+    def metadata(self, instruction: Instruction) -> Metadata:
+        """The metadata of the instruction on a line."""
+        return NO_METADATA if instruction.index < self.shift else super().metadata(instruction)
+
+    def _cut(self, index: int) -> tuple[int, int, int]:
+        return super()._cut(index - self.shift)
+
+    def _match(self, index: int) -> re.Match[str]:
+        return super()._match(index - self.shift)
+
+
+# --- reading a part ---
+# Reads a part of a module: lines of computations, in a text that may begin and end anywhere.
+
 
 _TABLE_ROWS = lazy_regex(
     rf"(?:(?:{'|'.join(SECTIONS)})[ \t\r]*+\n\s*+|[0-9]++[ \t]++(?:{STRING}|\{{[^{{}}]*+\}})\s*+)++", re.DOTALL
@@ -106,12 +271,12 @@ class PartReader(ModuleReader):
         text, start = scanner.text, scanner.pos
         closing = super()._body_end(scanner) if start <= self._last_brace else -1
         end = self._end if closing < 0 else closing
-        head = error_recovery.next_computation(text, start, end)
+        head = error_help.next_computation(text, start, end)
         return len(text[:head].rstrip()) if head < end else end if start < end else -1
 
     def _note_end(self, computation: Computation, last: int, end: int | None = None) -> None:
         self._unclosed += 1
-        if self._unclosed > error_recovery.MAX_ERRORS:
+        if self._unclosed > error_help.MAX_ERRORS:
             self._part.report("too many computations have no end; skipped the rest", last, last + 1)
             raise TooManyErrors
         if computation not in self._headless:

@@ -1,1 +1,3 @@
-"""Readers of profilers' files; each returns `hlo_cli.ir.traces.trace.Trace`: `read.read_trace`."""
+"""Readers of profilers' files; each returns `hlo_cli.ir.traces.trace.Trace`; `read_traces`, above the parts,
+asks the reader of a file's format.
+"""

@@ -35,11 +35,11 @@ def read_trace(data: Buffer, name: str) -> Trace:
 
             return read_trace_json(data, name)
         case "nsys":
-            from hlo_cli.syntax.traces.nsys_csv import read_nsys_csv
+            from hlo_cli.syntax.traces.kernel_tables import read_nsys_csv
 
             return read_nsys_csv(data, name)
         case "rocprof":
-            from hlo_cli.syntax.traces.rocprof import read_rocprof
+            from hlo_cli.syntax.traces.kernel_tables import read_rocprof
 
             return read_rocprof(data, name)
         case "xplane":
@@ -54,7 +54,7 @@ def format_of(head: bytes, name: str) -> Format:
     >>> format_of(b"SQLite format 3" + bytes(1), "t"), format_of(b'{"traceEvents":[', "t")
     ('database', 'json')
     """
-    from hlo_cli.syntax.traces.tables import table_kind
+    from hlo_cli.syntax.traces.kernel_tables import table_kind
     from hlo_cli.syntax.traces.trace_json import is_json
 
     if not head.strip():

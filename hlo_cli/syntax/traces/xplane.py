@@ -1,28 +1,230 @@
-"""Reads `*.xplane.pb`, the traces of JAX, TensorFlow, and PyTorch/XLA.
-
-Mirrors tsl/profiler/protobuf/xplane.proto. Events of a line are read when it is first asked for them; what the reader
-keeps of the others is where they are in the file.
-"""
+"""What an `*.xplane.pb` of JAX, TensorFlow, or PyTorch/XLA recorded: planes, lines, and events."""
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 import numpy as np
 
 from hlo_cli import wire
-from hlo_cli.ir.traces.trace import EventMetadata, Events, Line, Plane, Trace, TracedProgram, Value
+from hlo_cli.ir.traces.trace import EventMetadata, Events, Integers, Line, Plane, Trace, TracedProgram, Value
 from hlo_cli.source import HloError
-from hlo_cli.syntax.traces.columns import Reader
-from hlo_cli.syntax.traces.events import find_events, read_events
-from hlo_cli.syntax.traces.kinds import read_kinds, read_names
-from hlo_cli.syntax.traces.statistics import Names, read_statistics, values_of
+from hlo_cli.syntax.traces.xplane_columns import (
+    CHUNK,
+    Fields,
+    Names,
+    OwnStatistics,
+    Reader,
+    Statistics,
+    read_statistics,
+    values_of,
+)
 
 if TYPE_CHECKING:
     from hlo_cli.wire import Buffer
+
+
+# --- metadata of events ---
+# The two maps of a plane of an xplane: metadata of events, and names of statistics, each by id.
+
+
+_KEY, _VALUE = 0x08, 0x12
+_EVENT_NAME, _METADATA, _EVENT_DISPLAY_NAME, _EVENT_STATISTIC, _CHILD, _CHILDREN = 0x12, 0x1A, 0x22, 0x2A, 0x30, 0x32
+
+
+def read_names(reader: Reader, spans: array[int]) -> Names:
+    """The names of statistics by id, from the entries of their map; of several with the same id, the last."""
+    names = Names()
+    for entries in _entries(reader, spans):
+        own = [""] * len(entries.keys)
+        found = reader.fields(entries.starts, entries.ends).select(_EVENT_NAME)
+        for owner, start, end in zip(entries.owners_of(found), found.values.tolist(), found.ends.tolist(), strict=True):
+            own[owner] = reader.data[start:end].decode("utf-8", "replace")
+        names.update(zip(entries.keys, own, strict=True))
+    return names
+
+
+def read_kinds(reader: Reader, spans: array[int], names: Mapping[int, str]) -> Mapping[int, EventMetadata]:
+    """The metadata of events by id, from the entries of their map; of several with the same id, the last."""
+    known: dict[int, EventMetadata] = {}
+    for entries in _entries(reader, spans):
+        found = reader.fields(entries.starts, entries.ends)
+        texts = {tag: [b""] * len(entries.keys) for tag in (_EVENT_NAME, _METADATA, _EVENT_DISPLAY_NAME)}
+        children: dict[int, list[int]] = {}
+        columns = (found.tags.tolist(), found.values.tolist(), found.ends.tolist())
+        for owner, tag, value, end in zip(entries.owners_of(found), *columns, strict=True):
+            if tag in texts:
+                texts[tag][owner] = reader.data[value:end]
+            elif tag == _CHILD:
+                children.setdefault(owner, []).append(wire.signed(value))
+            elif tag == _CHILDREN:
+                children.setdefault(owner, []).extend(_packed(reader.data, value, end))
+        statistics = _statistics(reader, entries, found.select(_EVENT_STATISTIC), names)
+        for at, key in enumerate(entries.keys):
+            name, display = (texts[tag][at].decode("utf-8", "replace") for tag in (_EVENT_NAME, _EVENT_DISPLAY_NAME))
+            known[key] = EventMetadata(
+                key, name, display, texts[_METADATA][at], statistics[at], tuple(children.get(at, ()))
+            )
+    return known
+
+
+class _Entries(NamedTuple):
+    """Some entries of a map: their keys, and the spans of values with the entries they belong to.
+
+    An entry may have no value, or several, which are then one message in parts.
+    """
+
+    keys: list[int]
+    owners: Integers
+    starts: Integers
+    ends: Integers
+
+    def owners_of(self, found: Fields) -> list[int]:
+        """The entries that fields of values belong to."""
+        owners: list[int] = self.owners[found.owners].tolist()
+        return owners
+
+
+def _entries(reader: Reader, spans: array[int]) -> Iterator[_Entries]:
+    both = np.array(spans, np.int64).reshape(-1, 2)  # of each entry, where it begins and ends
+    for first in range(0, len(both), CHUNK):
+        part = both[first : first + CHUNK]
+        found = reader.fields(part[:, 0], part[:, 1])
+        keys = np.zeros(len(part), np.int64)
+        own = found.select(_KEY)
+        keys[own.owners] = own.values.view(np.int64)
+        own = found.select(_VALUE)
+        yield _Entries(keys.tolist(), own.owners, own.values.view(np.int64), own.ends)
+
+
+def _statistics(
+    reader: Reader, entries: _Entries, found: Fields, names: Mapping[int, str]
+) -> Sequence[Mapping[str, Value]]:
+    statistics: list[dict[str, Value]] = [{} for _ in entries.keys]
+    read = read_statistics(reader, found.values.view(np.int64), found.ends)
+    labels = map(names.get, read.ids.tolist())
+    for owner, name, value in zip(entries.owners_of(found), labels, values_of(reader.data, read, names), strict=True):
+        if name is not None and value is not None:
+            statistics[owner][name] = value
+    return statistics
+
+
+def _packed(data: Buffer, at: int, end: int) -> Iterator[int]:
+    while at < end:
+        value, at = wire.varint_at(data, at, end)
+        yield wire.signed(value)
+
+
+# --- events of a line ---
+# The events of a line of an xplane: their numbers as columns, their statistics compact until a name is asked for.
+
+
+MAX_EVENTS: Final = 1 << 25
+"""The most events of a line."""
+MAX_OTHERS: Final = 1 << 18
+"""The most fields in a piece of a line that are not short events."""
+_PIECE: Final = 1 << 22
+"""Bytes after which the number of events is checked."""
+_EVENT: Final = 0x22
+_EVENT_KIND, _OFFSET, _DURATION, _OCCURRENCES, _OWN_STATISTIC = 0x08, 0x10, 0x18, 0x28, 0x22
+
+
+def find_events(data: Buffer, at: int, end: int, others: dict[int, wire.Field]) -> array[int]:
+    """Where the events of a line have their tags; of its other fields, the last of each tag is added to `others`.
+
+    CorruptError where the line cannot be read, or if it has too many events.
+    """
+    found = array("q")
+    while at < end:
+        if len(found) > MAX_EVENTS:
+            raise wire.CorruptError(found[MAX_EVENTS])
+        at = _find_some(data, at, min(end, at + _PIECE), end, found, others)
+    if at > end:
+        raise wire.CorruptError(found[-1], is_truncated=True)
+    return found
+
+
+def _find_some(data: Buffer, at: int, stop: int, end: int, found: array[int], others: dict[int, wire.Field]) -> int:
+    """Adds the events that begin before `stop`; returns where the next field begins."""
+    add, last, count = found.append, end - 2, 0
+    while at < stop:
+        if at < last and data[at] == _EVENT:
+            length, second = data[at + 1], data[at + 2]
+            if length < 128:
+                add(at)
+                at += length + 2
+                continue
+            if second < 128:
+                add(at)
+                at += (second << 7) + length - 125
+                continue
+        field = wire.field_at(data, at, end)
+        if field[0] == _EVENT:
+            add(wire.varint_at(data, at, end)[1] - 1)  # the last byte of a tag that may be longer than needed
+        else:
+            others[field[0]] = field
+        at = field[2]
+        count += 1
+        if count > MAX_OTHERS:
+            raise wire.CorruptError(at)
+    return at
+
+
+_NONE: Final = np.zeros(0, np.int64)
+_OWN: Final = OwnStatistics(b"", np.zeros(1, np.int64), Statistics.joined([]), Names())
+EMPTY: Final = Events(_NONE, _NONE, _NONE, _NONE, _OWN.of, _OWN.at)
+
+
+def read_events(reader: Reader, tags_at: array[int], names: Names) -> Events:
+    """The events with tags at some offsets; `names` are those of statistics. CorruptError if one cannot be read."""
+    if not tags_at:
+        return EMPTY
+    starts, ends = reader.spans(np.frombuffer(tags_at, np.int64))
+    columns = [np.zeros(len(starts), np.int64) for _ in range(4)]
+    counts = np.zeros(len(starts) + 1, np.int64)
+    pieces: list[Statistics] = []
+    for first in range(0, len(starts), CHUNK):
+        part = slice(first, first + CHUNK)
+        found = reader.fields(starts[part], ends[part])
+        _fill([column[part] for column in columns], found)
+        own = found.select(_OWN_STATISTIC)
+        if len(own.owners):
+            counts[1:][part] += np.bincount(own.owners, minlength=len(starts[part]))
+            pieces.append(read_statistics(reader, own.values.view(np.int64), own.ends))
+    own_statistics = OwnStatistics(reader.data, np.cumsum(counts), Statistics.joined(pieces), names)
+    kinds, offsets, durations, occurrences = columns
+    if not occurrences.any():
+        occurrences = np.broadcast_to(np.int64(0), len(starts))
+    return Events(kinds, offsets, durations, occurrences, own_statistics.of, own_statistics.at)
+
+
+def _fill(columns: list[Integers], found: Fields) -> None:
+    """Sets the numbers of events. Offset and number of occurrences exclude each other: the later one counts."""
+    for tag, row in ((_EVENT_KIND, 0), (_DURATION, 2)):
+        chosen = found.tags == tag
+        columns[row][found.owners[chosen]] = found.values[chosen].view(np.int64)
+    times = found.tags == _OFFSET
+    sums = found.tags == _OCCURRENCES
+    columns[1][found.owners[times]] = found.values[times].view(np.int64)
+    if sums.any():
+        columns[3][found.owners[sums]] = found.values[sums].view(np.int64)
+        either = np.flatnonzero(times | sums)
+        last = np.zeros(len(columns[0]), np.uint8)
+        last[found.owners[either]] = found.tags[either]
+        columns[1][last == _OCCURRENCES] = 0
+        columns[3][last == _OFFSET] = 0
+
+
+# --- a file ---
+# Reads `*.xplane.pb`, the traces of JAX, TensorFlow, and PyTorch/XLA.
+#
+# Mirrors tsl/profiler/protobuf/xplane.proto. Events of a line are read when it is first asked for them; what the
+# reader
+# keeps of the others is where they are in the file.
+
 
 PROGRAMS: Final = "/host:metadata"
 _RECORD_AGAIN: Final = "record it again; the file may be truncated"
