@@ -84,7 +84,7 @@ _HOMES = {
     "element_at": "analysis.layout.addresses",
     "estimate_time": "analysis.schedule.step_time",
     "extract": "transform.extract",
-    "from_jax": "frameworks.programs",
+    "from_jax": "frameworks",
     "fuse": "transform.fuse",
     "fuse_pair": "transform.fuse_pair",
     "fusions_of": "analysis.fusion.fusions",
@@ -173,7 +173,7 @@ if TYPE_CHECKING:  # the same for type checkers, which need imports; a test comp
         reshard as reshard,
     )
     from hlo_cli.analysis.sharding.shards import Shard as Shard, shards as shards
-    from hlo_cli.frameworks.programs import from_jax as from_jax
+    from hlo_cli.frameworks import from_jax as from_jax
     from hlo_cli.ir.instruction import Computation as Computation
     from hlo_cli.ir.instruction import Instruction as Instruction
     from hlo_cli.ir.layout import Layout as Layout, Tile as Tile

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 from hlo_cli.analysis.shapes.omitted_shape import omitted_shape
 from hlo_cli.ir.module import Module
-from hlo_cli.read_input import read_input
+from hlo_cli.read_input import read_input, read_module
 from hlo_cli.source import HloError, Source
-from hlo_cli.syntax.read import read_module
 from hlo_cli.syntax.text import parser
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ def load(path: object, *, stage: str | None = None, module: str | None = None) -
     if isinstance(path, Module):
         return path
     if isinstance(path, bytes) or (isinstance(path, str) and _is_text(path)):
-        from hlo_cli.inputs.content import read_content
+        from hlo_cli.inputs.input import read_content
 
         return read_input(read_content(path, stage=stage, module=module))
     if isinstance(path, str | os.PathLike):
@@ -56,7 +55,7 @@ def _is_text(given: str) -> bool:
 
 def _of_object(x: object, stage: str | None, module: str | None) -> Module:
     """The module of an object of a framework."""
-    from hlo_cli.frameworks.programs import from_jax
+    from hlo_cli.frameworks import from_jax
 
     if module is not None:
         hint = "pass one of compiled.runtime_executable().hlo_modules()"

@@ -1,15 +1,67 @@
-"""The module of an input, which knows the dump of the same program before optimizations."""
+"""Which module an input is: text or proto, which knows the dump of the same program before optimizations."""
 
 from __future__ import annotations
 
 from contextlib import suppress
 from functools import partial
+from typing import Final
 
 from hlo_cli.analysis.shapes.omitted_shape import omitted_shape
 from hlo_cli.inputs.input import Input
 from hlo_cli.ir.module import Module
-from hlo_cli.source import HloError
-from hlo_cli.syntax.read import read_module
+from hlo_cli.source import HloError, Source
+from hlo_cli.syntax.text.build import Infer
+from hlo_cli.syntax.text.parser import parse_module
+
+# --- text or proto ---
+# A module from an input, text or proto.
+
+
+_LOOKED_AT: Final = 1 << 16
+_PROTO_WORDS: Final = ("computations", "instructions", "opcode", "hlo_module", "hloModule")
+"""Names of fields of which every recognized proto text has one."""
+
+
+def read_module(
+    source: Source, proto: bytes | None = None, *, strict: bool = False, infer: Infer | None = None
+) -> Module:
+    """The module in a source, or in the bytes of a proto of that name; with `strict`, as XLA's parser accepts it.
+
+    A source may hold a proto as text.
+
+    `infer` returns the shapes that a text omits; protos omit none.
+
+    A proto has no lines, so nothing in its module has a span; in strict mode its printed text is read.
+
+    >>> read_module(Source("m.txt", "HloModule m  ENTRY e { ROOT p = f32[2] parameter(0) }")).name
+    'm'
+    """
+    if proto is None and not _is_proto_text(source.text):
+        return parse_module(source, strict=strict, infer=infer)
+    if proto is None:
+        from hlo_cli.syntax.proto.read_proto_text import read_proto_text
+
+        module = read_proto_text(source)
+        if strict and module.errors:
+            raise HloError.of(module.errors)
+    else:
+        from hlo_cli.syntax.proto.read_module import read_proto
+
+        module = read_proto(proto, source)
+    return parse_module(Source(source.name, str(module)), strict=True, infer=infer) if strict else module
+
+
+def _is_proto_text(text: str) -> bool:
+    """Whether to read a text as a proto; costs nothing for most dumps."""
+    if text.startswith("HloModule") or not any(word in text[:_LOOKED_AT] for word in _PROTO_WORDS):
+        return False
+    from hlo_cli.syntax.proto.read_proto_text import looks_like_proto_text
+
+    return looks_like_proto_text(text)
+
+
+# --- an input and what is next to it ---
+# The module of an input, which knows the dump of the same program before optimizations.
 
 
 def read_input(given: Input, *, strict: bool = False) -> Module:
@@ -29,8 +81,8 @@ def read_input(given: Input, *, strict: bool = False) -> Module:
 
 def _read_program(given: Input) -> Module | None:
     """The module in the first dump of the same program; None without one, or if it cannot be read."""
+    from hlo_cli.inputs.dumps import first_dump
     from hlo_cli.inputs.input import read_inputs
-    from hlo_cli.inputs.passes import first_dump
 
     assert given.path is not None
     assert given.dump is not None

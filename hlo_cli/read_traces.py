@@ -1,20 +1,238 @@
-"""The traces that a command line names, as values: files, directories of profiles, and standard input."""
+"""Which traces a command line names: files, directories of profiles, standard input, of any profiler's format."""
 
 from __future__ import annotations
 
 import os
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, BinaryIO, Final
+from shlex import quote
+from typing import TYPE_CHECKING, BinaryIO, Final, Literal
 
-from hlo_cli.inputs.compression import MAXIMUM_BYTES, compression_of, decompress
-from hlo_cli.inputs.files import MAX_FILE_BYTES, STDIN, missing, open_bounded, read_bounded, read_bytes, unreadable
-from hlo_cli.inputs.traces import find_traces
+from hlo_cli.dataclass import dataclass
+from hlo_cli.inputs.dumps import MAX_DEPTH, MAX_DIRECTORIES
+from hlo_cli.inputs.files import (
+    MAX_FILE_BYTES,
+    MAXIMUM_BYTES,
+    STDIN,
+    compression_of,
+    decompress,
+    missing,
+    open_bounded,
+    read_bounded,
+    read_bytes,
+    unreadable,
+)
+from hlo_cli.inputs.input import glob_paths
+from hlo_cli.ir.traces.trace import Trace
 from hlo_cli.source import HloError
+from hlo_cli.wire import DECODED_HINT, is_decoded
 
 if TYPE_CHECKING:
-    from hlo_cli.ir.traces.trace import Trace
+    from hlo_cli.wire import Buffer
+
+
+# --- names to files ---
+# The traces of profilers that an argument names: a file, the directory of a profile, or a glob pattern.
+#
+# `jax.profiler` writes `DIR/plugins/profile/DATE/HOST.xplane.pb`, one file for each host, and next to it the same
+# events
+# as `HOST.trace.json.gz`; `DIR` may hold several profiles.
+
+
+_SUBDIRECTORY: Final = "pass one of its subdirectories"
+_COMPRESSED: Final = (".gz", ".xz", ".bz2", ".zst")
+_ENDINGS: Final = (
+    ".xplane.pb",
+    ".trace.json",
+    "perfetto_trace.json",
+    ".sqlite",
+    "nvtx_gpu_proj_trace.csv",
+    "_kernel_trace.csv",
+    "cuda_gpu_trace.csv",
+    "_kernel_stats.csv",
+    ".stats.csv",
+)
+"""How the names of traces end, the best form first: the others hold the same events or fewer."""
+_OF_HOSTS: Final = 2
+"""The first forms are one file for each host; of the others, only the best are read."""
+_DATE: Final = re.compile(r"\d{4}_\d\d_\d\d_")
+RECORD: Final = "to record a trace, use `with jax.profiler.trace(DIR)`; see `hlo help profiles`"
+
+
+@dataclass(frozen=True, slots=True)
+class FoundTraces:
+    """The paths of the traces that an argument names, and a note on those that were not selected."""
+
+    paths: tuple[str, ...]
+    note: str | None = None
+
+
+def find_traces(argument: str) -> FoundTraces:
+    """The traces that an argument names: of a directory, those of all hosts in its latest profile.
+
+    HloError, with a hint, if there are none.
+
+    >>> find_traces("fixtures/traces/cpu_steps").paths
+    ('fixtures/traces/cpu_steps/trace.xplane.pb',)
+    """
+    if argument == "-" or os.path.isfile(argument):
+        return FoundTraces((argument,))
+    if os.path.isdir(argument):
+        return _in_directory(argument)
+    if os.path.lexists(argument):
+        return FoundTraces((argument,))  # a pipe
+    paths = glob_paths(argument)
+    if paths is None:
+        raise missing(argument)
+    found = [find_traces(path) for path in paths]
+    return FoundTraces(tuple(dict.fromkeys(path for each in found for path in each.paths)))
+
+
+def _in_directory(folder: str) -> FoundTraces:
+    """The traces of the latest profile in a directory, by date in the name of its directory, or by time."""
+    profiles = [(path, paths) for path, names in _walk(folder) if (paths := _best_of(path, names))]
+    place = folder.rstrip("/") + "/"
+    if not profiles:
+        raise HloError(f"no traces found in {place}", hint=RECORD)
+    path, paths = max(profiles, key=lambda each: _age(each[0], each[1][0]))
+    if len(profiles) == 1:
+        return FoundTraces(paths)
+    name = os.path.relpath(path, folder)
+    return FoundTraces(paths, f"using {name}, the latest of {len(profiles)} profiles in {place}")
+
+
+def _age(folder: str, path: str) -> tuple[str, float]:
+    name = os.path.basename(folder)
+    with suppress(OSError):
+        return name if _DATE.match(name) else "", os.stat(path).st_mtime
+    return "", 0.0
+
+
+def _walk(folder: str) -> Iterator[tuple[str, list[str]]]:
+    """The directories with the names of their files; hidden ones and links to directories are left out."""
+    pending, count = [(folder, 0)], 0
+    while pending:
+        path, depth = pending.pop()
+        count += 1
+        if count > MAX_DIRECTORIES:
+            raise HloError(f"{folder} contains too many directories (limit {MAX_DIRECTORIES:,})", hint=_SUBDIRECTORY)
+        names = []
+        try:
+            with os.scandir(path) as entries:
+                for entry in entries:
+                    if not entry.is_dir(follow_symlinks=False):
+                        names += [entry.name] * entry.is_file()  # of a pipe, nothing may ever come
+                    elif depth < MAX_DEPTH and not entry.name.startswith("."):
+                        pending.append((entry.path, depth + 1))
+        except OSError as error:
+            if not depth:
+                raise unreadable(path, error) from None
+        yield path, sorted(names)
+
+
+def _best_of(folder: str, names: Sequence[str]) -> tuple[str, ...]:
+    """The traces in a directory: of each host in the best form; files of other profilers only without these."""
+    hosts: dict[str, tuple[int, str]] = {}
+    for name in names:
+        rank, host = _rank_and_host(name)
+        if rank < len(_ENDINGS) and (host not in hosts or rank < hosts[host][0]):
+            hosts[host] = rank, name
+    best = min((rank for rank, _ in hosts.values()), default=0)
+    limit = max(best, _OF_HOSTS - 1)
+    return tuple(os.path.join(folder, name) for rank, name in sorted(hosts.values()) if rank <= limit)
+
+
+def _rank_and_host(name: str) -> tuple[int, str]:
+    """How good the form of a file is, by its name, and the host: the name without its ending.
+
+    >>> _rank_and_host("vm.xplane.pb.gz"), _rank_and_host("vm.trace.json.gz"), _rank_and_host("README")[0]
+    ((0, 'vm'), (1, 'vm'), 9)
+    """
+    for ending in _COMPRESSED:
+        name = name.removesuffix(ending)
+    for rank, ending in enumerate(_ENDINGS):
+        if name.endswith(ending):
+            return rank, name.removesuffix(ending)
+    return len(_ENDINGS), name
+
+
+# --- the format of a file ---
+# Reads the trace of any profiler from bytes.
+
+
+Format = Literal["database", "json", "nsys", "rocprof", "xplane"]
+HEAD: Final = 1 << 12
+"""How many bytes tell the format of a file."""
+_XPLANE: Final = bytes((0x0A, 0x12, 0x1A, 0x22))
+"""The tags of the fields of an xplane."""
+_DATABASE: Final = b"SQLite format 3\0"
+_REPORTS: Final = (".nsys-rep", ".qdrep")
+_EXPORT: Final = "run `nsys export --type sqlite {}`, and pass the database"
+_HINT: Final = "pass *.xplane.pb or *.trace.json.gz of a profiler, or what nsys or rocprof wrote"
+
+
+def read_trace_bytes(data: Buffer, name: str) -> Trace:
+    """The trace in a file's content; HloError if it is of no known format or corrupt."""
+    match format_of(data[:HEAD], name):
+        case "database":
+            from hlo_cli.syntax.traces.nsys_sqlite import read_sqlite_bytes
+
+            return read_sqlite_bytes(bytes(data), name)
+        case "json":
+            from hlo_cli.syntax.traces.trace_json import read_trace_json
+
+            return read_trace_json(data, name)
+        case "nsys":
+            from hlo_cli.syntax.traces.kernel_tables import read_nsys_csv
+
+            return read_nsys_csv(data, name)
+        case "rocprof":
+            from hlo_cli.syntax.traces.kernel_tables import read_rocprof
+
+            return read_rocprof(data, name)
+        case "xplane":
+            from hlo_cli.syntax.traces.xplane import read_xplane
+
+            return read_xplane(data, name)
+
+
+def format_of(head: bytes, name: str) -> Format:
+    """The format of a file that begins with these bytes, as many as `HEAD`; HloError if it is no known one.
+
+    >>> format_of(b"SQLite format 3" + bytes(1), "t"), format_of(b'{"traceEvents":[', "t")
+    ('database', 'json')
+    """
+    from hlo_cli.syntax.traces.kernel_tables import table_kind
+    from hlo_cli.syntax.traces.trace_json import is_json
+
+    if not head.strip():
+        raise HloError(f"{name} is empty")
+    if is_decoded(head):
+        raise HloError(f"{name} is not a trace any more: bytes were replaced by U+FFFD", hint=DECODED_HINT)
+    if head.startswith(_DATABASE):
+        return "database"
+    if is_json(head):
+        return "json"
+    if (kind := table_kind(head)) is not None:
+        return kind
+    if head[0] in _XPLANE:
+        return "xplane"
+    is_report = name.endswith(_REPORTS)
+    raise HloError(f"{name} is not a profiler trace", hint=_EXPORT.format(quote(name)) if is_report else _HINT)
+
+
+def read_database(path: str) -> Trace:
+    """The trace in a database that is a file, without reading all of it; HloError if it is of no known format."""
+    from hlo_cli.syntax.traces.nsys_sqlite import read_sqlite_file
+
+    return read_sqlite_file(path)
+
+
+# --- traces as values ---
+# The traces that a command line names, as values: files, directories of profiles, and standard input.
 
 
 _ANY_SIZE: Final = 1 << 62
@@ -64,14 +282,13 @@ def read_trace(path: str | os.PathLike[str]) -> Trace:
 
 
 def _read(path: str, stdin: BinaryIO | None, maximum_bytes: int) -> Trace:
-    from hlo_cli.syntax.traces.read import HEAD, format_of, read_database, read_trace
 
     if path == "-":
         stream = stdin or getattr(sys.stdin, "buffer", None)
         if stream is None or stream.closed or stream.isatty():
             raise HloError("stdin is not available", hint="pass a file or directory, or pipe a trace to stdin")
         data, name = read_bounded(stream, STDIN, maximum_bytes), STDIN
-        return read_trace(decompress(data, name, maximum_bytes=maximum_bytes), name)
+        return read_trace_bytes(decompress(data, name, maximum_bytes=maximum_bytes), name)
     try:
         with open_bounded(path, limit=_ANY_SIZE if os.path.isfile(path) else maximum_bytes) as file:
             head = file.read(HEAD)
@@ -84,4 +301,4 @@ def _read(path: str, stdin: BinaryIO | None, maximum_bytes: int) -> Trace:
         raise missing(path) from None
     except (OSError, ValueError) as error:
         raise unreadable(path, error) from None
-    return read_trace(decompress(data, path, maximum_bytes=maximum_bytes), path)
+    return read_trace_bytes(decompress(data, path, maximum_bytes=maximum_bytes), path)

@@ -14,8 +14,7 @@ from typing import Generic, TypeVar
 
 from hlo_cli.analysis.query.module_summary import SummaryValue, module_summary
 from hlo_cli.dataclass import dataclass
-from hlo_cli.inputs.each import ModuleRef, list_modules, read_module_ref
-from hlo_cli.inputs.input import Input
+from hlo_cli.inputs.input import Input, ModuleRef, list_modules, read_module_ref
 from hlo_cli.inputs.parallel import DEFAULT_TIMEOUT, in_order
 from hlo_cli.ir.module import Module
 from hlo_cli.read_input import read_input
@@ -201,7 +200,7 @@ class _ReaderAnywhere(Generic[Answer]):
 
 def _can_be_explained(error: Exception) -> bool:
     """Whether an error is about a text of a known kind that is not a module."""
-    from hlo_cli.inputs.pasted.text import PastedTextError  # not needed for dumps
+    from hlo_cli.inputs.pasted.envelopes import PastedTextError  # not needed for dumps
 
     return isinstance(error, PastedTextError)
 

@@ -8,8 +8,8 @@ from functools import cache
 from random import Random
 
 from hlo_cli.ir.traces.trace import Trace
+from hlo_cli.read_traces import read_trace_bytes
 from hlo_cli.source import HloError
-from hlo_cli.syntax.traces.read import read_trace
 from strategies import FIXTURES
 from xspaces import random_xspace, varint
 
@@ -62,7 +62,7 @@ def damaged_trace(random: Random) -> bytes:
 def look_at_all(data: bytes) -> Trace | None:
     """Reads all there is in a trace; None if that is an HloError, which says where the damage is or what is missing."""
     try:
-        trace = read_trace(data, "t")
+        trace = read_trace_bytes(data, "t")
         for plane in trace.planes:
             assert all((kind.name + kind.display_name).encode() is not None for kind in plane.kinds.values())
             assert plane.statistics is not None

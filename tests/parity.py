@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from hlo_cli.library import module_to_bytes, parse_module
 from hlo_cli.syntax.proto.messages import fields_of
-from hlo_cli.syntax.proto.wire import read_fields, read_numbers
+from hlo_cli.wire import read_fields, read_numbers
 
 Decoded = dict[str, list[Any]]
 _LEFT_OUT: Final = ("id", "device_assignment", "element_size_in_bits")

@@ -12,9 +12,8 @@ import pytest
 
 from hlo_cli import HloError, load, scan
 from hlo_cli.cli import main
-from hlo_cli.inputs import directory
-from hlo_cli.inputs.each import list_modules
-from hlo_cli.inputs.input import read_inputs, select_module
+from hlo_cli.inputs import dumps
+from hlo_cli.inputs.input import list_modules, read_inputs, select_module
 from timing import soon
 
 Capture = pytest.CaptureFixture[str]
@@ -135,8 +134,8 @@ def test_trees_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     for number in range(4):
         write(tmp_path / "wide" / str(number), AFTER)
     write(tmp_path / "high" / "1" / "2" / "3", AFTER)
-    monkeypatch.setattr(directory, "MAX_DIRECTORIES", 4)
-    monkeypatch.setattr(directory, "MAX_DEPTH", 2)
+    monkeypatch.setattr(dumps, "MAX_DIRECTORIES", 4)
+    monkeypatch.setattr(dumps, "MAX_DEPTH", 2)
     for name, message in (
         ("wide", "contains too many directories (limit 4)"),
         ("high", "is nested too deeply (limit 2 directories)"),

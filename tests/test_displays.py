@@ -22,8 +22,7 @@ import hlo_cli
 from dumps import FIXTURES
 from hlo_cli import cli
 from hlo_cli.displayed import Displayed, Tabular
-from hlo_cli.notebook.records import records_of
-from hlo_cli.notebook.values import report_of
+from hlo_cli.notebook import records_of, report_of
 from hlo_cli.render.machine import field_of
 from hlo_cli.report.cell import Cell
 

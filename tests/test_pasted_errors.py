@@ -14,9 +14,9 @@ import pytest
 from hlo_cli.analysis.shapes.difference_in_words import difference_in_words
 from hlo_cli.cli import main
 from hlo_cli.commands.pasted import compiler_error, diff
-from hlo_cli.inputs.pasted.lines import plain_lines
-from hlo_cli.inputs.pasted.recognize import sides_of
-from hlo_cli.inputs.pasted.text import PastedText
+from hlo_cli.inputs.pasted.envelopes import PastedText
+from hlo_cli.inputs.pasted.read import sides_of
+from hlo_cli.inputs.pasted.unwrapping import plain_lines
 from hlo_cli.report.anatomy import Anatomy
 from hlo_cli.report.report import Report
 from hlo_cli.report.text import Passage, line_of, plain_text

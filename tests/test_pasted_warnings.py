@@ -9,8 +9,8 @@ import pytest
 
 from hlo_cli.cli import main
 from hlo_cli.commands.pasted import resharding, slow_operation
-from hlo_cli.inputs.pasted.lines import plain_lines
-from hlo_cli.inputs.pasted.text import PastedText
+from hlo_cli.inputs.pasted.envelopes import PastedText
+from hlo_cli.inputs.pasted.unwrapping import plain_lines
 from hlo_cli.report.report import Report
 from hlo_cli.report.text import Passage, line_of, plain_text
 from hlo_cli.syntax.compiler_files.compiler_warnings import seconds_of

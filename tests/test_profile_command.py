@@ -20,7 +20,7 @@ from hlo_cli.analysis.profile_details.touched import touched_tiles
 from hlo_cli.cli import main
 from hlo_cli.ir.traces.trace import ABSENT
 from hlo_cli.library import module_to_bytes, parse_module
-from hlo_cli.syntax.traces.read import read_trace
+from hlo_cli.read_traces import read_trace_bytes
 from strategies import FIXTURES
 from traces_of_cpus import Ran, cpu_file
 from traces_of_tpus import VARIANTS, tpu_file
@@ -73,7 +73,7 @@ def made(path: Path, ran: list[Ran], steps: list[tuple[int, int, int]] | None = 
 def counted(path: Path) -> tuple[Counter[str], Counter[str], int]:
     """Events and picoseconds of each instruction, and the number of events, by a loop over the file."""
     data = path.read_bytes()
-    trace = read_trace(gzip.decompress(data) if path.suffix == ".gz" else data, str(path))
+    trace = read_trace_bytes(gzip.decompress(data) if path.suffix == ".gz" else data, str(path))
     events, times = Counter[str](), Counter[str]()
     for line in (line for plane in trace.planes for line in plane.lines):
         ops = line.statistic("hlo_op")
@@ -334,7 +334,7 @@ def test_screens_of_tpus_are_80_columns_wide(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.chdir(tmp_path)
-    trace = read_trace(gzip.decompress(LOOPS.read_bytes()), "loops")
+    trace = read_trace_bytes(gzip.decompress(LOOPS.read_bytes()), "loops")
     Path("t.xplane.pb").write_bytes(tpu_file(trace, kind))
     code = main(["profile", "t.xplane.pb", *options, "--format", "screen"], standalone=False)
     out, err = capsys.readouterr()
@@ -482,7 +482,7 @@ def test_a_module_selects_its_operations(ask: Ask, capsys: Capture) -> None:
 
 
 def test_timelines_of_several_hosts_show_one_clock(tmp_path: Path, ask: Ask) -> None:
-    trace = read_trace(gzip.decompress(LOOPS.read_bytes()), "loops")
+    trace = read_trace_bytes(gzip.decompress(LOOPS.read_bytes()), "loops")
     for name in ("a", "b"):
         (tmp_path / f"{name}.xplane.pb").write_bytes(tpu_file(trace, VARIANTS[0]))
     both = ask(str(tmp_path), "--timeline", "--step", "1")

@@ -16,9 +16,9 @@ from hlo_cli.analysis.profile_diff.comparison import CHANGED, ProfileComparison,
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.traces.trace import Integers
 from hlo_cli.library import parse_module
+from hlo_cli.read_input import read_module
+from hlo_cli.read_traces import read_trace_bytes
 from hlo_cli.source import Source
-from hlo_cli.syntax.read import read_module
-from hlo_cli.syntax.traces.read import read_trace
 from strategies import FIXTURES
 
 TRACE = FIXTURES / "traces/cpu/trace.xplane.pb"
@@ -199,7 +199,8 @@ def test_runs_of_several_devices_are_one() -> None:
 def test_the_trace_of_a_program_is_that_of_the_same_program() -> None:
     one, two = (
         measure(
-            read_trace(TRACE.read_bytes(), "t"), lambda program: read_module(Source(program.name, ""), program.proto)
+            read_trace_bytes(TRACE.read_bytes(), "t"),
+            lambda program: read_module(Source(program.name, ""), program.proto),
         )
         for _ in range(2)
     )

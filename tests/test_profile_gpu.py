@@ -15,8 +15,8 @@ from hlo_cli.analysis.profile.rates import peaks_of
 from hlo_cli.cli import main
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.traces.trace import Plane, TracedProgram
+from hlo_cli.read_traces import read_trace_bytes
 from hlo_cli.syntax.text.parser import parse_module
-from hlo_cli.syntax.traces.read import read_trace
 from traces_writing import Event, PlaneWriter, Statistic, Unsigned, file_of
 
 MODULE = """HloModule jit_f, is_scheduled=true
@@ -41,7 +41,7 @@ def no_program(program: TracedProgram) -> Module:
 
 
 def profile_of(plane: PlaneWriter, text: str = MODULE) -> Profile:
-    return measure(read_trace(file_of([plane]), "t"), no_program, [GivenModule(7, parse_module(text))])
+    return measure(read_trace_bytes(file_of([plane]), "t"), no_program, [GivenModule(7, parse_module(text))])
 
 
 def graph_plane(*, is_annotated: bool = True) -> PlaneWriter:
@@ -127,7 +127,7 @@ def device(vendor: str, capability: str, cores: int, gib: float, memory: float, 
         facts["gpu_device_name"] = name
     plane = PlaneWriter("/device:GPU:0", 1, facts)
     plane.line("Stream #1(Kernel)", [Event(plane.kind("k"), 0, 5)])
-    (found,) = read_trace(file_of([plane]), "t").planes
+    (found,) = read_trace_bytes(file_of([plane]), "t").planes
     return found
 
 

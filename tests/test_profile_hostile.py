@@ -14,9 +14,9 @@ from hlo_cli.analysis.profile.measures import operation_measures
 from hlo_cli.analysis.profile.rates import over_peak, program_rates, rates
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.traces.trace import TracedProgram
+from hlo_cli.read_traces import read_trace_bytes
 from hlo_cli.source import HloError
 from hlo_cli.syntax.text.parser import parse_module
-from hlo_cli.syntax.traces.read import read_trace
 from traces_writing import Event, PlaneWriter, Reference, Statistic, Unsigned, file_of
 
 PLANES = ("/device:TPU:0", "/device:TPU:1 SparseCore 0", "/device:GPU:0", "/device:GPU:x", "/host:CPU", "/device:TPU:")
@@ -105,7 +105,7 @@ def test_whatever_a_trace_holds_is_measured_or_refused(part: int) -> None:
     for seed in range(part * COUNT, part * COUNT + COUNT):
         data = [hostile_file(Random(seed)), *([hostile_file(Random(seed + 1))] if seed % 5 == 0 else [])]
         try:
-            profile = measure([read_trace(each, "t") for each in data], no_program, given)
+            profile = measure([read_trace_bytes(each, "t") for each in data], no_program, given)
         except HloError:
             continue
         measured += 1

@@ -105,12 +105,12 @@ def test_findings_have_the_times_of_their_own_program(tmp_path: Path) -> None:
     from hlo_cli.commands.lint.measured import measured_findings
     from hlo_cli.commands.lint.run import LintedModule, LintResult
     from hlo_cli.commands.profile.load import Loaded, read_program
+    from hlo_cli.read_traces import read_trace_bytes
     from hlo_cli.report.finding import Finding
     from hlo_cli.source import Source
-    from hlo_cli.syntax.traces.read import read_trace
 
     path = two_programs(tmp_path)
-    profile = measure(read_trace(Path(path).read_bytes(), path), read_program)
+    profile = measure(read_trace_bytes(Path(path).read_bytes(), path), read_program)
     modules = tuple(LintedModule(f"{path}#{number}", "jit_f", None, 1) for number in (1, 2))
     found = [Finding("note", "m", source=Source(each.path, ""), instruction="y") for each in modules]
     measured = measured_findings(found, LintResult((), (), (), (), modules), Loaded(profile, path, path))

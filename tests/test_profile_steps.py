@@ -14,10 +14,10 @@ from hlo_cli.analysis.profile.measures import operation_measures
 from hlo_cli.analysis.profile.profile import Profile
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.traces.trace import TracedProgram
+from hlo_cli.read_input import read_module
+from hlo_cli.read_traces import read_trace_bytes
 from hlo_cli.source import HloError, Source
-from hlo_cli.syntax.read import read_module
 from hlo_cli.syntax.text.parser import parse_module
-from hlo_cli.syntax.traces.read import read_trace
 from traces_of_xprof import source
 from traces_writing import Event, PlaneWriter, Statistic, Unsigned, file_of
 
@@ -30,7 +30,9 @@ def no_program(program: TracedProgram) -> Module:
 
 
 def measured(*files: bytes) -> Profile:
-    return measure([read_trace(each, "t.pb") for each in files], no_program, [GivenModule(7, parse_module(MODULE))])
+    return measure(
+        [read_trace_bytes(each, "t.pb") for each in files], no_program, [GivenModule(7, parse_module(MODULE))]
+    )
 
 
 def core(
@@ -129,7 +131,7 @@ def test_operations_outside_of_the_executions_are_of_the_same_program() -> None:
     plane = core(0, ["abc"] * 2, has_runs=False)
     plane.line("XLA Modules", [Event(plane.kind("jit_f(7)"), 0, 50, {"run_id": 0})], id=2)
     for given in ([GivenModule(7, parse_module(MODULE))], []):
-        profile = measure(read_trace(file_of([plane]), "t.pb"), no_program, given)
+        profile = measure(read_trace_bytes(file_of([plane]), "t.pb"), no_program, given)
         assert [each.name for each in profile.operations] == ["a", "b", "c"]
         assert [each.calls for each in operation_measures(profile)] == [2, 2, 2]
         assert [each.name for each in profile.programs] == ["jit_f"]
@@ -158,7 +160,7 @@ def test_a_program_that_cannot_be_read_is_named_and_the_dump_is_used() -> None:
 
     metadata = PlaneWriter("/host:metadata")
     metadata.kind("jit_f(7)", id=7, statistics={"Hlo Proto": b"?", "program_id": Unsigned(7)})
-    trace = read_trace(file_of([core(0, ["abc"]), metadata]), "t.pb")
+    trace = read_trace_bytes(file_of([core(0, ["abc"]), metadata]), "t.pb")
     for given in ([GivenModule(7, parse_module(MODULE))], []):
         profile = measure(trace, corrupt, given)
         assert [each.is_joined for each in profile.operations] == [bool(given)] * 3

@@ -35,11 +35,11 @@ from hlo_cli.commands.profile.steps import report_of_devices, report_of_steps
 from hlo_cli.commands.profile.timed import longest_of
 from hlo_cli.commands.profile.timeline import report_of_timeline
 from hlo_cli.library import parse_module
+from hlo_cli.read_input import read_module
+from hlo_cli.read_traces import read_trace_bytes
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.report import Report
 from hlo_cli.source import Source
-from hlo_cli.syntax.read import read_module
-from hlo_cli.syntax.traces.read import read_trace
 from in_process import run
 from strategies import FIXTURES
 from traces_of_cpus import Ran, cpu_file
@@ -96,7 +96,7 @@ def content_of(name: str) -> bytes:
 @cache
 def profile_of(name: str) -> Profile:
     return measure(
-        read_trace(content_of(name), name), lambda program: read_module(Source(program.name, ""), program.proto)
+        read_trace_bytes(content_of(name), name), lambda program: read_module(Source(program.name, ""), program.proto)
     )
 
 
@@ -188,7 +188,7 @@ def test_screens_agree_on_random_traces() -> None:
         random = Random(seed)
         given = module if random.random() < 0.8 else None
         data = cpu_file(random_events(random), given, random_steps(random))
-        hosts = [read_trace(data, f"host {number}") for number in range(random.choice((1, 1, 2)))]
+        hosts = [read_trace_bytes(data, f"host {number}") for number in range(random.choice((1, 1, 2)))]
         agree(measure(hosts, lambda program: read_module(Source(program.name, ""), program.proto)))
 
 

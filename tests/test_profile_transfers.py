@@ -12,10 +12,10 @@ from hlo_cli.analysis.profile.measure import measure
 from hlo_cli.analysis.profile.profile import PS, Profile
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.traces.trace import TracedProgram
+from hlo_cli.read_input import read_module
+from hlo_cli.read_traces import read_trace_bytes
 from hlo_cli.source import Source
-from hlo_cli.syntax.read import read_module
 from hlo_cli.syntax.text.parser import parse_module
-from hlo_cli.syntax.traces.read import read_trace
 from traces_of_cpus import Ran, cpu_file
 from traces_of_xprof import source
 from traces_writing import Event, PlaneWriter, Reference, Statistic, Unsigned, file_of
@@ -45,7 +45,7 @@ def parsed(program: TracedProgram) -> Module:
 
 
 def profile_of(data: bytes, *, with_module: bool) -> Profile:
-    return measure(read_trace(data, "t"), no_program, [GivenModule(None, module())] if with_module else ())
+    return measure(read_trace_bytes(data, "t"), no_program, [GivenModule(None, module())] if with_module else ())
 
 
 Counted = dict[str, list[tuple[int, set[int], set[int]]]]
@@ -182,7 +182,7 @@ def in_ps(found: TransferTime) -> tuple[int, int, int]:
 
 def test_collectives_on_two_threads_of_a_cpu_are_exposed_once() -> None:
     ran = [Ran("all-reduce.1", 0, 50), Ran("all-reduce.2", 0, 50, line="b"), Ran("all-reduce.1", 80, 20)]
-    profile = measure(read_trace(cpu_file(ran), "t"), parsed)
+    profile = measure(read_trace_bytes(cpu_file(ran), "t"), parsed)
     found = transfer_times(profile)
     assert [round(each.exposed / PS) for each in found] == [45_000, 25_000]
     assert sum(each.exposed for each in found) == pytest.approx(sum(profile.busy_ps) * PS)

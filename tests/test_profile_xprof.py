@@ -21,9 +21,9 @@ from hlo_cli.analysis.profile.profile import PS, Operation, Profile, Traffic
 from hlo_cli.analysis.profile.rates import program_rates, rates, rates_of
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.traces.trace import TracedProgram
+from hlo_cli.read_input import read_module
+from hlo_cli.read_traces import read_trace_bytes
 from hlo_cli.source import Source
-from hlo_cli.syntax.read import read_module
-from hlo_cli.syntax.traces.read import read_trace
 from traces_of_gpus import LAUNCHED_BEFORE_PS, kernels_of
 from traces_of_tpus import calls_of, host_steps_of, offloaded
 from traces_of_xprof import ANSWERS, JSON_FILES, makers, source
@@ -49,7 +49,7 @@ def parsed(program: TracedProgram) -> Module:
 
 @cache
 def profile_of(name: str) -> Profile:
-    return measure(read_trace(MAKERS[name](), name), parsed)
+    return measure(read_trace_bytes(MAKERS[name](), name), parsed)
 
 
 def rows_of(name: str, table: str, names: str) -> dict[Row, dict[str, object]]:
@@ -270,7 +270,7 @@ def test_every_operation_of_a_program_in_the_trace_is_joined(name: str) -> None:
 def test_the_json_of_a_trace_has_the_same_operations(name: str) -> None:
     whole = profile_of(name)
     given = [GivenModule(None, parsed(program)) for program in source("cpu_loops").programs()]
-    found = measure(read_trace(gzip.decompress(JSON_FILES[name].read_bytes()), name), parsed, given)
+    found = measure(read_trace_bytes(gzip.decompress(JSON_FILES[name].read_bytes()), name), parsed, given)
     assert times_of(found) == times_of(whole)
     assert found.total_ps == whole.total_ps
     assert [step.name for step in found.steps] == [step.name for step in whole.steps]

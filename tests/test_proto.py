@@ -14,9 +14,9 @@ from hlo_cli import load
 from hlo_cli.ir.shape import UnknownShape
 from hlo_cli.source import HloError
 from hlo_cli.syntax.proto.messages import ENUMS, FLOATS, MESSAGES, TEXTS, VARINT_TYPES
-from hlo_cli.syntax.proto.wire import field, fixed, packed, read_fields, varint
 from hlo_cli.syntax.proto.write_module import module_to_bytes, unrepresentable_attributes, wrapped_operations
 from hlo_cli.syntax.text.parser import parse_module
+from hlo_cli.wire import field, fixed, packed, read_fields, varint
 from protos import PROTOS, elided_in, has_short_forms, read, said, text_beside
 from strategies import Model, dump_text, dumps, models, name_of, structure
 from test_parse_laws import thorough

@@ -14,9 +14,9 @@ from hlo_cli.source import HloError
 from hlo_cli.syntax.proto.corruption import find_damage
 from hlo_cli.syntax.proto.messages import MessageBuilder
 from hlo_cli.syntax.proto.read_values import ShapeReader
-from hlo_cli.syntax.proto.wire import field, varint
 from hlo_cli.syntax.proto.write_module import module_to_bytes
 from hlo_cli.syntax.text.parser import parse_module
+from hlo_cli.wire import field, varint
 from protos import PROTOS, read
 from strategies import name_of
 from test_proto import SMALL

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from hlo_cli.ir.module import Module
+from hlo_cli.read_input import read_module
 from hlo_cli.source import HloError, Source, Span
 from hlo_cli.syntax.proto.read_module import read_proto
 from hlo_cli.syntax.proto.read_proto_text import looks_like_proto_text, proto_text_to_bytes, read_proto_text
 from hlo_cli.syntax.proto.text_encoder import encode_text
-from hlo_cli.syntax.read import read_module
 from proto_texts import Style, json_of, tree_of
 from protos import PROTOS, read
 from timing import is_linear, soon

@@ -19,7 +19,7 @@ from hlo_cli.analysis.hardware.compiled_for import chip_in
 from hlo_cli.commands.report.subject import title_of
 from hlo_cli.commands.shared.io_options import InputOptions
 from hlo_cli.commands.shared.load import load_one
-from hlo_cli.inputs.target_files import target_texts
+from hlo_cli.inputs.input import target_texts
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 HOSTILE = "../../<img src=x onerror=alert(1)>\N{RIGHT-TO-LEFT OVERRIDE}"

@@ -13,7 +13,7 @@ import pytest
 from hlo_cli import HloError, Module, load, scan
 from hlo_cli.analysis.query.module_summary import SummaryValue, module_summary
 from hlo_cli.cli import main
-from hlo_cli.inputs.each import list_modules
+from hlo_cli.inputs.input import list_modules
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 TPU = FIXTURES / "tpu"

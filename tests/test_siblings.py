@@ -15,9 +15,8 @@ import pytest
 
 from dumps import FIXTURES, Dump, compiled_dumps
 from hlo_cli import parse_module
-from hlo_cli.inputs.compiler_files import read_plain, read_sibling
 from hlo_cli.inputs.dumps import SiblingKind
-from hlo_cli.inputs.input import read_inputs
+from hlo_cli.inputs.input import read_inputs, read_plain, read_sibling
 from hlo_cli.ir.buffer_assignment import BufferAssignment
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape, subshape

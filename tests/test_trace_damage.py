@@ -11,9 +11,9 @@ import pytest
 
 import hlo_cli
 from damaging_traces import damaged_trace, look_at_all
+from hlo_cli.read_traces import read_trace_bytes
 from hlo_cli.source import HloError
 from hlo_cli.syntax.traces import xplane, xplane_columns
-from hlo_cli.syntax.traces.read import read_trace
 from hlo_cli.syntax.traces.xplane import MAX_LINES
 from strategies import FIXTURES
 from xspaces import entry, field, message, plane, statistic, varint
@@ -31,12 +31,12 @@ def test_a_file_truncated_anywhere_is_read_up_to_the_cut(step: int) -> None:
 def test_whole_planes_before_the_cut_are_kept() -> None:
     whole = plane("/device:TPU:0", [message((4, message((1, 1))))], [entry(1, (2, "a"))], [])
     cut = plane("/device:TPU:1", [message((4, message((1, 1))))], [entry(1, (2, "a"))], [])
-    trace = read_trace(whole + cut[:-1], "t")
+    trace = read_trace_bytes(whole + cut[:-1], "t")
     assert [each.name for each in trace.planes] == ["/device:TPU:0"]
     (note,) = trace.notes
     assert re.fullmatch(r"t is truncated at byte \d+; plane /device:TPU:1 is omitted", note)
     for rest in (whole[:1], whole[:2] + b"\xff", b"\x0b"):
-        trace = read_trace(whole + cut + rest, "t")
+        trace = read_trace_bytes(whole + cut + rest, "t")
         assert (len(trace.planes), len(trace.notes)) == (2, 1)
 
 
@@ -75,41 +75,41 @@ def test_hostile_files_have_a_bounded_answer(name: str) -> None:
 @pytest.mark.slow
 def test_there_is_a_limit_for_planes_and_lines() -> None:
     whole = plane("/device:TPU:0", [message((4, message((1, 1))))], [entry(1, (2, "a"))], [])
-    trace = read_trace(whole + field(1, b"") * 200_000, "t")
+    trace = read_trace_bytes(whole + field(1, b"") * 200_000, "t")
     assert len(trace.planes) == MAX_LINES - 1  # one of them has a line
     assert "is corrupt at byte" in trace.notes[0]
 
 
 def test_there_is_a_limit_for_the_fields_of_an_event(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(xplane_columns, "MAX_FIELDS", 100)
-    (line,) = read_trace(plane("/d", [field(4, b"\x08\1" * 200)], [], []), "t").planes[0].lines
+    (line,) = read_trace_bytes(plane("/d", [field(4, b"\x08\1" * 200)], [], []), "t").planes[0].lines
     with pytest.raises(HloError, match="corrupt profiler trace"):
         _ = line.events
     monkeypatch.setattr(xplane, "MAX_EVENTS", 100)
     with pytest.raises(HloError, match="corrupt profiler trace"):
-        read_trace(plane("/d", [field(4, b"") * 3_000_000], [], []), "t")
+        read_trace_bytes(plane("/d", [field(4, b"") * 3_000_000], [], []), "t")
 
 
 def test_a_damaged_event_has_its_place() -> None:
     bad = message((4, message((1, 1)))) + field(4, b"\x08")
     data = plane("/device:GPU:0", [bad], [entry(1, (2, "a"))], [])
-    (line,) = read_trace(data, "t").planes[0].lines
+    (line,) = read_trace_bytes(data, "t").planes[0].lines
     with pytest.raises(HloError, match=r"t is a truncated profiler trace \(at byte \d+\)"):
         _ = line.events
 
 
 def test_texts_that_are_not_utf8_and_escapes_are_kept() -> None:
     kinds = [entry(1, (2, b"\xff\x1b[31m"), (5, statistic(1, 5, b"\xfe")))]
-    trace = read_trace(plane("/device:GPU:0", [], kinds, ["hlo_op"]), "t")
+    trace = read_trace_bytes(plane("/device:GPU:0", [], kinds, ["hlo_op"]), "t")
     (kind,) = trace.planes[0].kinds.values()
     assert (kind.name, kind.statistics) == ("\ufffd\x1b[31m", {"hlo_op": "\ufffd"})
 
 
 def test_gzip_is_not_a_trace_yet() -> None:
     with pytest.raises(HloError):
-        read_trace(gzip.compress(SMALL), "t")
+        read_trace_bytes(gzip.compress(SMALL), "t")
     with pytest.raises(HloError, match="empty"):
-        read_trace(b"", "t")
+        read_trace_bytes(b"", "t")
 
 
 def test_the_error_of_a_truncated_profile_says_that_it_is_truncated(tmp_path: Path) -> None:

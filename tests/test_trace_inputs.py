@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 import hlo_cli
-from hlo_cli.inputs.traces import find_traces
-from hlo_cli.read_traces import read_traces
+from hlo_cli.read_traces import find_traces, read_traces
 from hlo_cli.source import HloError
 from strategies import FIXTURES
 

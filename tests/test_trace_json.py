@@ -10,9 +10,9 @@ from random import Random
 import pytest
 
 from hlo_cli.ir.traces.trace import Trace
+from hlo_cli.read_traces import read_trace_bytes
 from hlo_cli.source import HloError
 from hlo_cli.syntax.traces import trace_json
-from hlo_cli.syntax.traces.read import read_trace
 from hlo_cli.syntax.traces.trace_json import picoseconds
 from strategies import FIXTURES
 
@@ -22,7 +22,9 @@ DROPPED = {"program_id", "_p", "_c", "_pt", "_ct", "_r", "symbol_id", "flops", "
 
 
 def of_events(*events: object, **more: object) -> Trace:
-    return read_trace(json.dumps({"displayTimeUnit": "ns", **more, "traceEvents": [*events, {}]}).encode(), "t.json")
+    return read_trace_bytes(
+        json.dumps({"displayTimeUnit": "ns", **more, "traceEvents": [*events, {}]}).encode(), "t.json"
+    )
 
 
 def rows(trace: Trace) -> Counter[object]:
@@ -41,7 +43,7 @@ def rows(trace: Trace) -> Counter[object]:
 def test_both_forms_of_a_profile_hold_the_same_events() -> None:
     packed, xplane = (FOLDER / name for name in ("trace.json.gz", "trace.xplane.pb"))
     found, expected = (
-        rows(read_trace(data, "t")) for data in (gzip.decompress(packed.read_bytes()), xplane.read_bytes())
+        rows(read_trace_bytes(data, "t")) for data in (gzip.decompress(packed.read_bytes()), xplane.read_bytes())
     )
     assert sum(found.values()) == sum(expected.values()) > 1000
     assert found == expected
@@ -88,7 +90,7 @@ def test_a_bare_list_and_names_after_events() -> None:
         {"ph": "M", "pid": 7, "name": "process_name", "args": {"name": "/device:TPU:0"}},
         {"ph": "M", "pid": 7, "tid": 8, "name": "thread_name", "args": {"name": "XLA Ops"}},
     ]
-    (plane,) = read_trace(b"\xef\xbb\xbf \n" + json.dumps(events).encode(), "t").planes
+    (plane,) = read_trace_bytes(b"\xef\xbb\xbf \n" + json.dumps(events).encode(), "t").planes
     assert (plane.name, plane.lines[0].name) == ("/device:TPU:0", "XLA Ops")
 
 
@@ -99,7 +101,7 @@ def test_the_size_of_pieces_does_not_matter(piece: int, monkeypatch: pytest.Monk
         {"ph": "X", "pid": 1, "tid": 1, "ts": i * 1.001, "name": "nä€😀" * i, "args": {"a": [12, 3]}} for i in range(9)
     ]
     text = json.dumps({"n": 12345, "traceEvents": events, "after": 1}, ensure_ascii=False)
-    trace = read_trace(text.encode(), "t")
+    trace = read_trace_bytes(text.encode(), "t")
     assert [kind.name for kind in trace.planes[0].kinds.values()] == ["nä€😀" * i for i in range(9)]
     assert trace.notes == ()
 
@@ -110,7 +112,7 @@ def test_a_truncated_trace_is_read_up_to_the_cut() -> None:
     seen = set()
     for cut in range(len(whole)):
         try:
-            trace = read_trace(whole[:cut] or b"{", "t")
+            trace = read_trace_bytes(whole[:cut] or b"{", "t")
         except HloError:
             continue
         seen.add(len(trace.planes[0].lines[0].events) if trace.planes else 0)
@@ -138,10 +140,10 @@ def test_a_full_trace_is_said_to_be_full(monkeypatch: pytest.MonkeyPatch) -> Non
 )
 def test_other_json_is_an_error(text: str) -> None:
     with pytest.raises(HloError):
-        read_trace(text.encode(), "t")
+        read_trace_bytes(text.encode(), "t")
 
 
 def test_names_can_be_printed() -> None:
-    trace = read_trace(b'[{"ph":"X","pid":1,"tid":1,"ts":1,"name":"\\ud800","args":{"\\udfff":"\\udc00"}}]', "t")
+    trace = read_trace_bytes(b'[{"ph":"X","pid":1,"tid":1,"ts":1,"name":"\\ud800","args":{"\\udfff":"\\udc00"}}]', "t")
     shown = str((trace.planes[0].kinds, trace.planes[0].lines[0].events.statistics_of(0)))
     assert shown.encode()

@@ -10,8 +10,8 @@ import pytest
 
 from hlo_cli.inputs.input import Input, read_inputs
 from hlo_cli.library import load
+from hlo_cli.read_input import read_module
 from hlo_cli.source import HloError
-from hlo_cli.syntax.read import read_module
 from strategies import FIXTURES
 
 TRACE = FIXTURES / "traces/cpu/trace.xplane.pb"

@@ -13,9 +13,9 @@ import pytest
 
 from hlo_cli.ir.traces.trace import Trace
 from hlo_cli.read_traces import read_trace as read_path
+from hlo_cli.read_traces import read_trace_bytes
 from hlo_cli.source import HloError
 from hlo_cli.syntax.traces import nsys_sqlite
-from hlo_cli.syntax.traces.read import read_trace
 
 MODULE = "XlaModule:#prefix=jit(f)/jit(main),hlo_module=jit_f,program_id=7#"
 Events = list[tuple[str, str, str, int, int, dict[str, object]]]
@@ -69,7 +69,7 @@ def execution(start: int, id: int, *, tid: int = 5, operations: int = 2) -> list
 
 def test_projected_ranges_are_the_deepest_instructions_in_the_deepest_module() -> None:
     rows = [(None, 5, 9, None, None, None, 1, 2, 164, None, 0, None, None, None), *execution(1000, 1)]
-    trace = read_trace(table(PROJECTION, rows, PREAMBLE), "t.csv")
+    trace = read_trace_bytes(table(PROJECTION, rows, PREAMBLE), "t.csv")
     both = {"hlo_module": "jit_f", "program_id": 7, "run_id": 0}
     assert events_of(trace) == [
         ("/device:GPU:0", "Stream #0", "dot.1", 1000, 50, {**both, "hlo_op": "dot.1", "name": "dot_general[a=1,b=2]"}),
@@ -87,7 +87,7 @@ def test_projected_ranges_are_the_deepest_instructions_in_the_deepest_module() -
 
 def test_each_launching_thread_is_a_device_and_executions_have_numbers() -> None:
     rows = [row for tid in (90, 8) for start in (1000, 2000) for row in execution(start, tid * 10 + start, tid=tid)]
-    found = events_of(read_trace(table(PROJECTION, rows), "t.csv"))
+    found = events_of(read_trace_bytes(table(PROJECTION, rows), "t.csv"))
     assert [(plane, start, own["run_id"]) for plane, _, _, start, _, own in found] == [
         (f"/device:GPU:{device}", start, run) for device in (0, 1) for start, run in ((1000, 0), (1060, 0), (2000, 1), (2060, 1))
     ]  # fmt: skip
@@ -98,7 +98,7 @@ def test_autotuning_truncated_executions_and_ranges_outside_of_modules_are_left_
     rows += execution(5000, 91, operations=1)
     rows += [projected("TSL:XlaModule:#hlo_module=g#", 1, 2, 201), projected("TSL:Thunk:#hlo_op=a#", 1, 2, 202, 201)]
     rows += [projected("TSL:Thunk:#hlo_op=b#", 1, 2, 302, 999)]
-    trace = read_trace(table(PROJECTION, rows), "t.csv")
+    trace = read_trace_bytes(table(PROJECTION, rows), "t.csv")
     assert len(events_of(trace)) == 6
     assert trace.notes == (
         "omitted 1 range outside of any module",
@@ -109,13 +109,13 @@ def test_autotuning_truncated_executions_and_ranges_outside_of_modules_are_left_
 
 def test_repeated_range_ids_are_told_apart_by_time() -> None:
     other = [(*row[:11], *(f"{cell}" for cell in row[11:])) for row in execution(9000, 1)]
-    found = events_of(read_trace(table(PROJECTION, [*execution(1000, 1), *other]), "t.csv"))
+    found = events_of(read_trace_bytes(table(PROJECTION, [*execution(1000, 1), *other]), "t.csv"))
     assert [(start, own["run_id"]) for _, _, _, start, _, own in found] == [(1000, 0), (1060, 0), (9000, 1), (9060, 1)]
 
 
 def test_an_instruction_may_run_on_after_its_module() -> None:
     rows = [projected(f"TSL:{MODULE}", 1000, 10, 1), projected("TSL:Thunk:#hlo_op=all-reduce-start#", 1005, 90, 2, 1)]
-    ((_, _, name, begin, duration, own),) = events_of(read_trace(table(PROJECTION, rows), "t.csv"))
+    ((_, _, name, begin, duration, own),) = events_of(read_trace_bytes(table(PROJECTION, rows), "t.csv"))
     assert (name, begin, duration, own["program_id"]) == ("all-reduce-start", 1005, 90, 7)
 
 
@@ -123,7 +123,7 @@ def test_steps_and_other_units() -> None:
     header = PROJECTION.replace("(ns)", "(ms)")
     rows = [("TSL:train#_r=1,step_num=4#", "1.5", "0.25", 1, 2, "PushPop", 1, 7, 9, 0, 0, 50, "", ":50")]
     step = {"_r": 1, "step_num": 4}
-    assert events_of(read_trace(table(header, rows), "t.csv")) == [
+    assert events_of(read_trace_bytes(table(header, rows), "t.csv")) == [
         ("/host:CPU", "thread 7", "train", 1_500_000, 250_000, step)
     ]
 
@@ -152,7 +152,7 @@ def test_kernels_of_nsys() -> None:
         "f<a, b>(int)",
     )
     odd = (900, 100, "-", *row[3:16], "unknown", 1, "", "?", "g")
-    assert events_of(read_trace(table(header, [row, odd]), "t.csv")) == [
+    assert events_of(read_trace_bytes(table(header, [row, odd]), "t.csv")) == [
         ("/device:GPU:0", "Stream #0", "g", 900, 100, {}),
         ("/device:GPU:1", "Stream #7", "f<a, b>(int)", 500, 100, {"correlation_id": 40}),
     ]
@@ -181,7 +181,7 @@ OLD_ROCPROF = (
 )
 def test_kernels_of_rocprof_in_three_versions(header: str, row: Sequence[object], stream: int) -> None:
     other = ("MEMORY_COPY", *row[1:]) if row[0] == "KERNEL_DISPATCH" else (row[0], "MEMORY_COPY", *row[2:])
-    ((plane, line, name, begin, duration, own),) = events_of(read_trace(table(header, [row, other]), "t.csv"))
+    ((plane, line, name, begin, duration, own),) = events_of(read_trace_bytes(table(header, [row, other]), "t.csv"))
     assert (plane, line, name, begin, duration) == ("/device:GPU:7", f"Stream #{stream}", "loop_add.kd", 100, 250)
     assert (own["correlation_id"], own["kernel_id"]) == (5, 13)
 
@@ -189,14 +189,14 @@ def test_kernels_of_rocprof_in_three_versions(header: str, row: Sequence[object]
 @pytest.mark.parametrize("times", [(350, 100), ("", 100), (100, "x")])
 def test_kernels_without_valid_times_are_counted(times: tuple[object, object]) -> None:
     rows = [("KERNEL_DISPATCH", 7, 3, 13, "a", 5, *each) for each in ((100, 350), times)]
-    trace = read_trace(table(OLD_ROCPROF, rows), "t.csv")
+    trace = read_trace_bytes(table(OLD_ROCPROF, rows), "t.csv")
     assert len(events_of(trace)) == 1
     assert trace.notes == ("omitted 1 row of t.csv without a valid time",)
 
 
 def test_sums_of_rocprof_have_no_times() -> None:
     header = '"Name","Calls","TotalDurationNs","AverageNs","Percentage"'
-    trace = read_trace(table(header, [("loop_add", 12, 2400, 200.0, 50.1), ("x", "?", 1, 1, 1)]), "t.csv")
+    trace = read_trace_bytes(table(header, [("loop_add", 12, 2400, 200.0, 50.1), ("x", "?", 1, 1, 1)]), "t.csv")
     events = trace.planes[0].lines[0].events
     assert (events.occurrences.tolist(), events.durations_ps.tolist()) == ([12], [2_400_000])
     assert trace.notes == ("omitted 1 row of t.csv without a valid time",)
@@ -265,7 +265,7 @@ def test_kernels_of_a_database_belong_to_the_innermost_range_of_their_launch(tmp
         ("Stream #7", "void copy<float>()", 9900, {"correlation_id": 1}),
     ]
     assert trace.notes == ("omitted 1 kernel of autotuning",)
-    assert events_of(read_trace(path.read_bytes(), "t")) == found
+    assert events_of(read_trace_bytes(path.read_bytes(), "t")) == found
 
 
 def test_kernels_of_a_graph_belong_to_the_range_in_which_their_node_was_made(tmp_path: Path) -> None:
@@ -341,7 +341,7 @@ def test_hostile_databases_have_a_bounded_answer(tmp_path: Path, monkeypatch: py
         for _ in range(random.randrange(30)):
             data[random.randrange(len(data))] = random.randrange(256)
         try:
-            events_of(read_trace(bytes(data), "t"))
+            events_of(read_trace_bytes(bytes(data), "t"))
         except HloError:
             continue
     endless = tmp_path / "endless.sqlite"
@@ -356,7 +356,7 @@ def test_hostile_databases_have_a_bounded_answer(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(nsys_sqlite, "MAX_STEPS", 10)
     monkeypatch.setattr(nsys_sqlite, "_STEPS_AT_ONCE", 10)
     with pytest.raises(HloError, match="interrupted"):
-        read_trace(whole, "t")
+        read_trace_bytes(whole, "t")
 
 
 def test_nothing_is_written_next_to_a_database(tmp_path: Path) -> None:
@@ -370,7 +370,7 @@ def test_nothing_is_written_next_to_a_database(tmp_path: Path) -> None:
 @pytest.mark.parametrize("data", [table(PROJECTION, []), table(ROCPROF, []), b"SQLite format 3\0" + bytes(100)])
 def test_tables_without_kernels_are_an_error(data: bytes) -> None:
     with pytest.raises(HloError):
-        read_trace(data, "t")
+        read_trace_bytes(data, "t")
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -382,6 +382,6 @@ def test_damaged_tables_are_read_or_an_error(seed: int) -> None:
     for _ in range(20):
         data[random.randrange(len(data))] = random.choice(b'",\n\r\0\xff1z')
     try:
-        events_of(read_trace(bytes(data), "t"))
+        events_of(read_trace_bytes(bytes(data), "t"))
     except HloError:
         return

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from hlo_cli.ir.traces.trace import Trace
-from hlo_cli.syntax.traces.read import read_trace
+from hlo_cli.read_traces import read_trace_bytes
 from strategies import FIXTURES
 from xspaces import Lines, entry, field, message, plain_lines, random_xspace, statistic
 from xspaces import plane as plane_of
@@ -35,18 +35,18 @@ def lines_of(trace: Trace) -> list[tuple[str, Lines]]:
 @pytest.mark.parametrize("path", TRACES, ids=lambda path: path.parent.name)
 def test_recorded_traces_are_read_as_plainly(path: Path) -> None:
     data = path.read_bytes()
-    assert lines_of(read_trace(data, "t")) == plain_lines(data)
+    assert lines_of(read_trace_bytes(data, "t")) == plain_lines(data)
 
 
 @pytest.mark.parametrize("seed", range(24))
 def test_random_traces_are_read_as_plainly(seed: int) -> None:
     data = random_xspace(seed)
-    assert repr(lines_of(read_trace(data, "t"))) == repr(plain_lines(data))
+    assert repr(lines_of(read_trace_bytes(data, "t"))) == repr(plain_lines(data))
 
 
 @pytest.mark.parametrize("seed", range(10))
 def test_a_statistic_of_all_events_is_the_last_of_each(seed: int) -> None:
-    for plane in read_trace(random_xspace(seed), "t").planes:
+    for plane in read_trace_bytes(random_xspace(seed), "t").planes:
         for line in plane.lines:
             own = [dict(line.events.statistics_of(at)) for at in range(len(line.events))]
             for name in {name for each in own for name in each}:
@@ -62,7 +62,7 @@ def test_many_events_are_read_at_once_like_few() -> None:
         for at in range(9000)
     ]
     data = plane_of("/device:GPU:0", [b"".join(field(4, each) for each in events)], [], ["run_id"])
-    assert lines_of(read_trace(data, "t")) == plain_lines(data)
+    assert lines_of(read_trace_bytes(data, "t")) == plain_lines(data)
 
 
 def test_ids_and_numbers_at_the_limits_of_varints() -> None:
@@ -76,8 +76,8 @@ def test_ids_and_numbers_at_the_limits_of_varints() -> None:
         for offset in limits
     ]
     data = field(1, message((3, message(*((4, each) for each in events))), *((5, each) for each in names)))
-    assert lines_of(read_trace(data, "t")) == plain_lines(data)
-    (line,) = read_trace(data, "t").planes[0].lines
+    assert lines_of(read_trace_bytes(data, "t")) == plain_lines(data)
+    (line,) = read_trace_bytes(data, "t").planes[0].lines
     for event in (-1, len(events)):
         with pytest.raises(IndexError):
             line.events.statistics_of(event)
@@ -88,7 +88,7 @@ def test_metadata_and_programs() -> None:
         entry(1, (2, "jit_f"), (5, statistic(1, 6, b"proto")), (5, statistic(2, 4, -2))),
         entry(-3, (2, "jit_g"), (4, "g"), (5, statistic(1, 6, b"other")), (6, 5), (6, bytes((6, 7))), (3, b"\xff")),
     ]
-    trace = read_trace(plane_of("/host:metadata", [], kinds, ["Hlo Proto", "program_id"]), "t")
+    trace = read_trace_bytes(plane_of("/host:metadata", [], kinds, ["Hlo Proto", "program_id"]), "t")
     assert [(each.id, each.name, each.proto) for each in trace.programs()] == [
         ((1 << 64) - 2, "jit_f", b"proto"),  # the statistic, unsigned
         ((1 << 64) - 3, "jit_g", b"other"),  # else the id of the metadata
@@ -100,13 +100,15 @@ def test_metadata_and_programs() -> None:
 def test_times_since_1970_exceed_64_bits_only_apart_from_their_origin() -> None:
     now = 1_795_453_653_675_443_111
     lines = [message((3, now + start), (4, message((1, 1), (2, 500)))) for start in (7, 0)]
-    trace = read_trace(plane_of("/device:GPU:0", lines, [], []), "t")
+    trace = read_trace_bytes(plane_of("/device:GPU:0", lines, [], []), "t")
     assert [(line.origin_ns, line.begins_ps.tolist()) for line in trace.planes[0].lines] == [
         (now, [7500]),
         (now, [500]),
     ]
     (line,) = (
-        read_trace(plane_of("/host:CPU", [message((3, 5), (4, message((2, -6000))))], [], []), "t").planes[0].lines
+        read_trace_bytes(plane_of("/host:CPU", [message((3, 5), (4, message((2, -6000))))], [], []), "t")
+        .planes[0]
+        .lines
     )
     assert (line.origin_ns, line.begins_ps.tolist()) == (0, [-1000])
 
@@ -115,14 +117,14 @@ def test_a_statistic_of_the_kind_stands_in_for_the_own_one() -> None:
     kinds = [entry(1, (2, "a"), (5, statistic(1, 5, "of kind")))]
     events = [message((1, 1)), message((1, 1), (4, statistic(1, 7, 2))), message((1, 9))]
     data = plane_of("/device:GPU:0", [message(*((4, each) for each in events))], kinds, ["hlo_op", "own"])
-    column = read_trace(data, "t").planes[0].lines[0].statistic("hlo_op")
+    column = read_trace_bytes(data, "t").planes[0].lines[0].statistic("hlo_op")
     assert [column.of(at) for at in range(3)] == ["of kind", "own", None]
 
 
 def same_as_profile_data(data: bytes) -> int:
     """Compares a trace with JAX's own reader, which drops picoseconds; returns the number of statistics."""
     profile = pytest.importorskip("jax.profiler").ProfileData.from_serialized_xspace(data)
-    trace, count = read_trace(data, "t"), 0
+    trace, count = read_trace_bytes(data, "t"), 0
     theirs = list(profile.planes)
     assert [each.name for each in theirs] == [each.name for each in trace.planes]
     for plane, other in zip(trace.planes, theirs, strict=True):

@@ -8,8 +8,8 @@ from random import Random
 
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.traces.trace import ABSENT, Trace, TracedProgram
+from hlo_cli.read_input import read_module
 from hlo_cli.source import Source
-from hlo_cli.syntax.read import read_module
 from traces_writing import Event, PlaneWriter, Statistic, Unsigned, chunk, file_of, number
 
 CATEGORIES = (

@@ -11,7 +11,7 @@ from typing import TypeVar
 import traces_of_gpus
 import traces_of_tpus
 from hlo_cli.ir.traces.trace import Trace
-from hlo_cli.syntax.traces.read import read_trace
+from hlo_cli.read_traces import read_trace_bytes
 from traces_at_random import random_tpu_file
 
 Kind = TypeVar("Kind")
@@ -32,7 +32,7 @@ def source(name: str) -> Trace:
     """The recorded trace of a CPU with a name, such as `cpu_loops`."""
     (path,) = (path for path in SOURCES if path.startswith(f"{name}/"))
     data = (TRACES / path).read_bytes()
-    return read_trace(gzip.decompress(data) if path.endswith(".gz") else data, path)
+    return read_trace_bytes(gzip.decompress(data) if path.endswith(".gz") else data, path)
 
 
 def makers() -> dict[str, Callable[[], bytes]]:

@@ -1,37 +1,104 @@
-"""Inputs named on the command line, as texts and protos: files, directories of dumps, globs, standard input."""
+"""Which modules a command line names: files, directories, globs, standard input; and the files next to a module."""
 
 from __future__ import annotations
 
+import io
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
+from itertools import pairwise
 from types import MappingProxyType
-from typing import BinaryIO
+from typing import BinaryIO, Final
 
 from hlo_cli.dataclass import dataclass
-from hlo_cli.inputs.compression import MAXIMUM_BYTES
-from hlo_cli.inputs.directory import (
+from hlo_cli.inputs.dumps import (
     Directory,
+    DumpName,
+    SiblingKind,
+    matching_stages,
+    names_modules,
     no_dumps_error,
+    not_found_error,
     not_selected_error,
+    parse_dump_name,
+    present_file,
     read_directory,
     select_dumps,
-    walk_directories,
-)
-from hlo_cli.inputs.dumps import (
-    DumpName,
-    matching_stages,
-    not_found_error,
-    parse_dump_name,
     select_stages,
     siblings_of,
     skip_auxiliary,
+    walk_directories,
 )
-from hlo_cli.inputs.files import STDIN, missing, read_file, read_stdin, url_error
-from hlo_cli.inputs.texts import modules_in_text
+from hlo_cli.inputs.files import (
+    MAXIMUM_BYTES,
+    STDIN,
+    decompress,
+    missing,
+    open_bounded,
+    read_bounded,
+    read_file,
+    read_stdin,
+    unreadable,
+    url_error,
+)
+from hlo_cli.inputs.logs import (
+    AFTER_BLOCK,
+    BEGINNING,
+    HEAD,
+    WIDEST,
+    EmbeddedModule,
+    find_modules,
+    has_odd_characters,
+    is_cut_header,
+)
 from hlo_cli.source import HloError, Source
+
+# --- modules in a text ---
+# The modules in a text: a dump is read at once, anything else is recognized first.
+
+
+_STARTS: Final = ("", "/", "E")
+"""How a line after a complete line begins, besides spaces."""
+
+
+def modules_in_text(text: str, name: str) -> tuple[EmbeddedModule, ...]:
+    """The modules and parts of modules in a text; `name` is that of its file.
+
+    PastedTextError for a text that is not a module and can be explained, HloError for one without HLO.
+
+    >>> [found] = modules_in_text("It fails at a = f32[] add(b, c) today.", "-")
+    >>> found.text.strip()
+    'a = f32[] add(b, c)'
+    """
+    if _is_dump(text) and not (
+        _may_be_wrapped(text) or has_odd_characters(text) or AFTER_BLOCK.search(text) or is_cut_header(text)
+    ):
+        return find_modules(text)
+    from hlo_cli.inputs.pasted.read import read_text  # most texts are dumps
+
+    return read_text(text, name)
+
+
+def _is_dump(text: str) -> bool:
+    """Whether a text begins with a module in the lines that XLA prints."""
+    return text.startswith("HloModule ") and "\n" in text[:HEAD] and ") -&gt; " not in text[:HEAD]
+
+
+def _may_be_wrapped(text: str) -> bool:
+    """Whether a terminal may have broken lines: a line follows one of the longest and does not look like HLO."""
+    lines = text[:BEGINNING].split("\n")
+    width = max(map(len, lines))
+    if width > WIDEST:
+        return False
+    return any(len(one) == width and other[:1] not in _STARTS and other[:2] != "  " for one, other in pairwise(lines))
+
+
+# --- inputs of a command line ---
+# Inputs named on the command line, as texts and protos: files, directories of dumps, globs, standard input.
+
 
 _HEADER_NAME = re.compile(r"[ \t\n]*HloModule[ \t]+([^\s,]+)")
 _LOOKS_LIKE_HLO = re.compile(r"^[ \t]*(?:HloModule|ENTRY) ", re.MULTILINE)
@@ -305,3 +372,227 @@ def _place(argument: str) -> str:
     if argument == "-":
         return STDIN
     return argument.rstrip("/") + "/" if os.path.isdir(argument) else argument
+
+
+# --- all modules, one by one ---
+# Every module that the user names, in any number of files: the files are listed first and read one by one.
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleRef:
+    """A file to read modules from; `stage` and `module` select among several in it.
+
+    With `is_guess`, the file may hold no HLO and is then skipped; `choice` is the rank of the selected stage in its
+    directory, and `remark` is a note on dumps in it that are not read.
+    """
+
+    path: str
+    stage: str | None = None
+    module: str | None = None
+    choice: str | None = None
+    is_guess: bool = False
+    remark: str | None = None
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether it counts as a module before it is read: it is not a guess, and no module is selected in it.
+
+        >>> ModuleRef("a.txt").is_certain, ModuleRef("a.txt", module="jit_step").is_certain
+        (True, False)
+        """
+        return not self.is_guess and self.module is None
+
+
+def list_modules(
+    arguments: Sequence[str], *, stage: str | None = None, module: str | None = None
+) -> Iterator[ModuleRef]:
+    """The files that the arguments name: of a directory with dumps, the latest stage of each module.
+
+    A directory without dumps stands for all of its subdirectories, each a directory of dumps of its own.
+
+    No argument means standard input. HloError if a directory holds no dumps, or if no file name has the requested
+    stage or module.
+
+    >>> [piece.path for piece in list_modules(["a.txt", "a-buffer-assignment.txt", "-"])]
+    ['a.txt', '-']
+    """
+    if list(arguments).count("-") > 1:
+        raise HloError("cannot read stdin more than once")
+    skipped: list[DumpName] = []
+    count = 0
+    for argument in skip_auxiliary(arguments) if arguments else ["-"]:
+        for piece in _in_argument(argument, stage, module, skipped):
+            count += 1
+            yield piece
+    if not count and skipped:
+        raise not_selected_error(skipped, stage, module, " ".join(arguments))
+
+
+def read_module_ref(piece: ModuleRef) -> tuple[Input, ...]:
+    """The modules in a file, none if it was a wrong guess; HloError if it cannot be read.
+
+    >>> read_module_ref(ModuleRef("/no/such/file.txt", is_guess=True))
+    ()
+    """
+    try:
+        found = read_inputs([piece.path], stage=piece.stage)
+    except HloError:
+        if piece.is_guess:
+            return ()
+        raise
+    if piece.is_guess:
+        found = tuple(each for each in found if each.looks_like_hlo)
+    if piece.module is not None:
+        found = tuple(found[i] for i in matching_stages(piece.module, [each.names for each in found]))
+    if piece.choice is not None:
+        found = tuple(replace(each, choice=piece.choice) for each in found)
+    return (replace(found[0], remark=piece.remark), *found[1:]) if found and piece.remark else found
+
+
+def _in_argument(argument: str, stage: str | None, module: str | None, skipped: list[DumpName]) -> Iterator[ModuleRef]:
+    if os.path.isdir(argument):
+        found = list(_in_folder(argument, stage, module, skipped))
+        if not found and not skipped:
+            raise no_dumps_error(argument)
+        yield from found
+    elif not os.path.lexists(argument) and (paths := glob_paths(argument)) is not None:
+        for path in paths:
+            yield from (
+                _in_folder(path, stage, module, skipped) if os.path.isdir(path) else _file(path, stage, module, skipped)
+            )
+    else:
+        yield from _file(argument, stage, module, skipped)
+
+
+def _file(path: str, stage: str | None, module: str | None, skipped: list[DumpName]) -> Iterable[ModuleRef]:
+    """A file given as an argument, unless its name has another stage or module."""
+    dump = parse_dump_name(os.path.basename(path))
+    if dump is None:
+        return [ModuleRef(path, stage, module)]
+    if stage is not None and not matching_stages(stage, [dump.aliases]):
+        skipped.append(dump)
+        return []
+    if module is not None and dump.label and not matching_stages(module, [dump.names]):
+        skipped.append(dump)
+        return []
+    return [ModuleRef(path, module=None if dump.label else module)]
+
+
+def _in_folder(folder: str, stage: str | None, module: str | None, skipped: list[DumpName]) -> Iterator[ModuleRef]:
+    """The dumps of a directory; if it has none, its other files and the dumps of its subdirectories."""
+    for directory in walk_directories(folder):
+        if directory.is_unreadable:
+            yield ModuleRef(directory.path)  # an error when it is read
+            continue
+        if not directory.dumps:
+            paths = (os.path.join(directory.path, name) for name in directory.others)
+            yield from (ModuleRef(path, stage, module, is_guess=True) for path in paths)
+        selected, others = select_dumps(directory, stage, module)
+        skipped += others
+        within = None if names_modules(directory) else module
+        for number, (path, choice) in enumerate(selected):
+            yield ModuleRef(path, module=within, choice=choice, remark=None if number else directory.remark)
+
+
+# --- modules in memory ---
+# A module that a Python program already has in memory: a text, or the bytes of a proto or of a file.
+
+
+_NAME: Final = "this text"
+"""What errors call the content, which has no path."""
+
+
+def read_content(content: str | bytes, *, stage: str | None = None, module: str | None = None) -> Input:
+    """The module in a text or in bytes, which may be compressed; the largest of several, if `module` selects none.
+
+    HloError, which says what the content is instead, if it has no HLO.
+
+    >>> read_content("HloModule m\\n\\nENTRY e { ROOT p = f32[2] parameter(0) }\\n").module
+    'm'
+    >>> read_content("{ lambda ; a:f32[8]. let b:f32[8] = sin a in (b,) }")
+    Traceback (most recent call last):
+        ...
+    hlo_cli.source.HloError: error: this text is a jaxpr, not HLO
+    """
+    data = content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content
+    try:
+        chosen = select_module(read_inputs(["-"], stage=stage, module=module, stdin=io.BytesIO(data)))
+    except HloError as error:
+        named = (replace(each, message=each.message.replace(STDIN, _NAME)) for each in error.diagnostics)
+        raise HloError.of(named) from None
+    source = chosen.source
+    name = source.name.removeprefix(STDIN)
+    return replace(chosen, source=Source(name, source.text, source.first_line))
+
+
+# --- files of the compiler ---
+# Texts that are not modules: the files that XLA wrote about a dump's memory, and pasted error messages.
+
+
+def read_sibling(dump: Input, kind: SiblingKind, *, maximum_bytes: int = MAXIMUM_BYTES) -> Source | None:
+    """The text of a file that XLA wrote about this dump, read now; None if there is no such file.
+
+    >>> read_sibling(Input(Source("m.txt", "HloModule m"), None), "live-range") is None
+    True
+    """
+    path = dump.siblings.get(kind)
+    return None if path is None else read_plain(path, maximum_bytes=maximum_bytes)
+
+
+def read_plain(path: str, *, stdin: BinaryIO | None = None, maximum_bytes: int = MAXIMUM_BYTES) -> Source:
+    """A text of any kind, decompressed; `-` is standard input, or the stream given in its place.
+
+    >>> import io
+    >>> read_plain("-", stdin=io.BytesIO(b"Out of memory allocating 64 bytes.\\r\\n")).text
+    'Out of memory allocating 64 bytes.\\n'
+    """
+    name = STDIN if path == "-" else path
+    try:
+        data = _bytes_of(path, stdin, maximum_bytes)
+    except FileNotFoundError:
+        raise missing(path) from None
+    except (OSError, ValueError) as error:
+        raise unreadable(name, error) from None
+    data = decompress(data, name, maximum_bytes=maximum_bytes)
+    if b"\0" in data:
+        raise HloError(f"{name} is a binary file, not text")
+    text = data.decode("utf-8-sig", "surrogateescape").replace("\r\n", "\n")
+    if not text.strip():
+        raise HloError(f"{name} is empty")
+    return Source(name, text)
+
+
+def _bytes_of(path: str, stdin: BinaryIO | None, maximum_bytes: int) -> bytes:
+    """The bytes of standard input or of a file, bounded; of a pipe at most `maximum_bytes`."""
+    if path == "-":
+        return read_bounded(sys.stdin.buffer if stdin is None else stdin, STDIN, maximum_bytes)
+    with open_bounded(path, stream_bytes=maximum_bytes) as file:
+        return file.read()
+
+
+# --- files with the target ---
+# The files with the compiler's target next to a dump.
+
+
+_KINDS: Final = ("target_arguments.txt", "gpu_target_config.pbtxt")
+_MAX_BYTES: Final = 1 << 20
+
+
+def target_texts(dump: Input) -> Iterator[str]:
+    """The texts of the files with the target, which begin like the dump's file; none for what is not from a directory.
+
+    Mirrors `target_arguments.txt` of libtpu, and `gpu_target_config.pbtxt` of xla/service/dump.cc.
+
+    >>> from hlo_cli import parse_module
+    >>> list(target_texts(Input(parse_module("ROOT r = f32[2] negate(f32[2] a)").source, None)))
+    []
+    """
+    if dump.path is None or dump.dump is None:
+        return
+    folder, name = os.path.split(dump.path)
+    stage = f"{dump.target}_{dump.stage}" if dump.target else dump.dump.stage
+    before, found, _ = name.partition(stage)
+    for kind in _KINDS if found else ():
+        if (path := present_file(os.path.join(folder, before + kind))) is not None:
+            with suppress(HloError):
+                yield read_plain(path, maximum_bytes=_MAX_BYTES).text

@@ -24,7 +24,7 @@ def keys_for(loaded: Loaded, by: By) -> Keys:
 def _passes(loaded: Loaded) -> Mapping[Instruction, str]:
     """The pass that made each instruction: the one before the first dump from which on it is in all dumps."""
     from hlo_cli.analysis.origin.passes import first_dumps
-    from hlo_cli.inputs.passes import earlier_dumps, pass_between
+    from hlo_cli.inputs.dumps import earlier_dumps, pass_between
 
     read = loaded.input
     dumps = [] if read.path is None or read.dump is None else earlier_dumps(read.path, read.dump)

@@ -22,8 +22,7 @@ from hlo_cli.commands.shared.per_module_options import processes, timeout_given
 from hlo_cli.commands.shared.selection import Many
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.dumps import parse_dump_name
-from hlo_cli.inputs.each import ModuleRef, read_module_ref
-from hlo_cli.inputs.input import Input
+from hlo_cli.inputs.input import Input, ModuleRef, read_module_ref
 from hlo_cli.inputs.parallel import in_order
 from hlo_cli.ir.module import Module
 from hlo_cli.render.progress import watched

@@ -11,12 +11,11 @@ from hlo_cli.commands.diff.report import DiffSide, report_of_diff
 from hlo_cli.commands.diff.view import View
 from hlo_cli.commands.shared.io_options import InputOptions
 from hlo_cli.commands.shared.selection import Many, one_or_many
-from hlo_cli.inputs.each import ModuleRef, read_module_ref
-from hlo_cli.inputs.input import Input
+from hlo_cli.inputs.input import Input, ModuleRef, read_module_ref
+from hlo_cli.read_input import read_module
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Report
 from hlo_cli.source import Diagnostic, HloError
-from hlo_cli.syntax.read import read_module
 
 Found = tuple[Report, bool, tuple[Diagnostic, ...]]
 """A report, whether there are differences, and the reading errors."""

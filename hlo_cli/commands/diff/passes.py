@@ -10,10 +10,8 @@ from hlo_cli.commands.diff.inputs import Found, side_of
 from hlo_cli.commands.diff.view import View
 from hlo_cli.commands.shared.io_options import InputOptions
 from hlo_cli.dataclass import dataclass
-from hlo_cli.inputs.directory import read_directory
-from hlo_cli.inputs.dumps import DumpName, matching_stages, not_found_error
+from hlo_cli.inputs.dumps import DumpName, matching_stages, not_found_error, pass_between, pass_number, read_directory
 from hlo_cli.inputs.input import read_inputs
-from hlo_cli.inputs.passes import pass_between, pass_number
 from hlo_cli.report.cell import Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_count

@@ -12,7 +12,7 @@ from hlo_cli.analysis.hardware.gpu_devices import gpu_device, gpu_with
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.commands.shared.load import Loaded
 from hlo_cli.commands.shared.stage_notes import partition_notes
-from hlo_cli.inputs.target_files import target_texts
+from hlo_cli.inputs.input import target_texts
 from hlo_cli.ir.compiler_messages import FusionProcess
 from hlo_cli.source import HloError
 

@@ -8,8 +8,8 @@ from contextlib import suppress
 from hlo_cli.analysis.fusion.graph import fusible_computations
 from hlo_cli.commands.shared.load import Loaded
 from hlo_cli.dataclass import dataclass
+from hlo_cli.inputs.dumps import earlier_dumps, pass_between
 from hlo_cli.inputs.input import read_inputs
-from hlo_cli.inputs.passes import earlier_dumps, pass_between
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module

@@ -8,10 +8,8 @@ from typing import Final
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.commands.shared.load import Loaded
 from hlo_cli.dataclass import dataclass
-from hlo_cli.inputs.compiler_files import read_plain
-from hlo_cli.inputs.dumps import fusion_dump_of
-from hlo_cli.inputs.input import read_inputs
-from hlo_cli.inputs.passes import earlier_dumps
+from hlo_cli.inputs.dumps import earlier_dumps, fusion_dump_of
+from hlo_cli.inputs.input import read_inputs, read_plain
 from hlo_cli.ir.compiler_messages import FusionProcess
 from hlo_cli.ir.module import Module
 from hlo_cli.read_input import read_input

@@ -153,7 +153,7 @@ def _explain_error(
     output: OutputOptions,
 ) -> int:
     """Answers the out-of-memory error of `--oom`, with the dump if one is given."""
-    from hlo_cli.inputs.compiler_files import read_plain
+    from hlo_cli.inputs.input import read_plain
 
     source = read_plain(options.oom or "-")
     if not inputs:

@@ -15,8 +15,8 @@ from hlo_cli.analysis.origin.origins import origins_of
 from hlo_cli.analysis.origin.passes import first_dumps
 from hlo_cli.commands.shared.io_options import InputOptions
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of, read_one
+from hlo_cli.inputs.dumps import PassName, earlier_dumps, pass_between
 from hlo_cli.inputs.input import Input, read_inputs
-from hlo_cli.inputs.passes import PassName, earlier_dumps, pass_between
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module

@@ -13,9 +13,16 @@ import click
 from hlo_cli.commands.shared.io_options import OutputOptions, io_of
 from hlo_cli.commands.shared.writing import write_report
 from hlo_cli.inputs.input import read_inputs
-from hlo_cli.inputs.pasted.envelopes import ENVELOPES, MARKS, NOUNS
-from hlo_cli.inputs.pasted.foreign import language_error, no_hlo_error
-from hlo_cli.inputs.pasted.text import PastedKind, PastedText, PastedTextError
+from hlo_cli.inputs.pasted.envelopes import (
+    ENVELOPES,
+    MARKS,
+    NOUNS,
+    PastedKind,
+    PastedText,
+    PastedTextError,
+    language_error,
+    no_hlo_error,
+)
 from hlo_cli.report.numbers import format_bytes
 from hlo_cli.report.report import Report
 from hlo_cli.source import Diagnostic, HloError

@@ -13,7 +13,7 @@ from hlo_cli.analysis.shapes.difference_in_words import shape_differences
 from hlo_cli.commands.layout.tables import shapes_table
 from hlo_cli.commands.pasted.parts import explained_parts
 from hlo_cli.commands.quoted.instructions import FoundInstruction, instructions_in
-from hlo_cli.inputs.pasted.text import PastedText
+from hlo_cli.inputs.pasted.envelopes import PastedText
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.compiler_messages import CompilerError
 from hlo_cli.ir.notation import index_text

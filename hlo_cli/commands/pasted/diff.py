@@ -12,16 +12,16 @@ from hlo_cli.commands.diff.view import View
 from hlo_cli.commands.pasted.parts import explained_parts
 from hlo_cli.commands.quoted.instructions import instructions_in
 from hlo_cli.inputs.logs import EmbeddedModule
+from hlo_cli.inputs.pasted.envelopes import PastedText, PastedTextError
 from hlo_cli.inputs.pasted.read import read_text
-from hlo_cli.inputs.pasted.text import PastedText, PastedTextError
 from hlo_cli.ir.module import Module
 from hlo_cli.lazy_regex import lazy_regex
+from hlo_cli.read_input import read_module
 from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
 from hlo_cli.source import Diagnostic, HloError, Source
-from hlo_cli.syntax.read import read_module
 
 _SIDES: Final = ("old", "new")
 _FILE: Final = lazy_regex(r"(?:diff --git a/(\S++)|\+\+\+ (?:b/)?(\S++))")

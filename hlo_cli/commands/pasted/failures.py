@@ -12,8 +12,7 @@ from math import prod
 from typing import Final
 
 from hlo_cli.commands.pasted.parts import text_report
-from hlo_cli.inputs.pasted.envelopes import ENVELOPES
-from hlo_cli.inputs.pasted.text import PastedText
+from hlo_cli.inputs.pasted.envelopes import ENVELOPES, PastedText
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.shape import ArrayShape, Shape
 from hlo_cli.lazy_regex import lazy_regex

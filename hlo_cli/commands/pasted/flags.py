@@ -14,7 +14,7 @@ from unicodedata import name as character_name
 
 from hlo_cli.commands.pasted.parts import text_report
 from hlo_cli.dataclass import dataclass
-from hlo_cli.inputs.pasted.text import PastedText
+from hlo_cli.inputs.pasted.envelopes import PastedText
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_count, verb

@@ -6,7 +6,7 @@ from typing import Final
 
 from hlo_cli.analysis.layout.shape_tokens import ShapeToken, shape_tokens
 from hlo_cli.commands.shared.shape_descriptions import LABELS
-from hlo_cli.inputs.pasted.text import PastedText
+from hlo_cli.inputs.pasted.envelopes import PastedText
 from hlo_cli.ir.layout import Layout
 from hlo_cli.ir.memory_space import describe_memory_space
 from hlo_cli.ir.shape import ArrayShape

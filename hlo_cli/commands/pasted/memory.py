@@ -13,7 +13,7 @@ from typing import Final
 from hlo_cli.commands.memspace.oom import report_of_message
 from hlo_cli.commands.pasted.parts import text_report
 from hlo_cli.dataclass import dataclass
-from hlo_cli.inputs.pasted.text import PastedText
+from hlo_cli.inputs.pasted.envelopes import PastedText
 from hlo_cli.ir import opcodes
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.report.cell import Cell

@@ -10,8 +10,7 @@ from typing import Final
 from hlo_cli.analysis.sharding.words import describe_sharding
 from hlo_cli.commands.parse.explain import explain_text
 from hlo_cli.commands.quoted.instructions import FoundInstruction
-from hlo_cli.inputs.pasted.envelopes import NOUNS
-from hlo_cli.inputs.pasted.text import PastedText
+from hlo_cli.inputs.pasted.envelopes import NOUNS, PastedText
 from hlo_cli.report.anatomy import Anatomy
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.report import Part, Report

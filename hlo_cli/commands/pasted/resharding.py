@@ -8,7 +8,7 @@ from hlo_cli.analysis.sharding.words import describe_sharding
 from hlo_cli.commands.pasted.parts import explained_parts
 from hlo_cli.commands.shard.warned import AnySharding, first_warned
 from hlo_cli.commands.shard.warning import warning_report
-from hlo_cli.inputs.pasted.text import PastedText
+from hlo_cli.inputs.pasted.envelopes import PastedText
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.text import Passage
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Final
 
 from hlo_cli.commands.layout.shape import report_of_shape, report_of_shapes
-from hlo_cli.inputs.pasted.recognize import listed_shapes
-from hlo_cli.inputs.pasted.text import PastedText
+from hlo_cli.inputs.pasted.envelopes import PastedText
+from hlo_cli.inputs.pasted.read import listed_shapes
 from hlo_cli.ir.layout import PRIMITIVE_TYPES
 from hlo_cli.ir.notation import index_text
 from hlo_cli.ir.type_names import xla_type

@@ -13,7 +13,7 @@ from hlo_cli.analysis.sharding.shards import array_of, devices_of, tiles_of
 from hlo_cli.analysis.sharding.words import WHOLE, describe_parts, describe_sharding
 from hlo_cli.commands.shard.grid import grid_figure
 from hlo_cli.commands.shard.sizes import quoted_argument
-from hlo_cli.inputs.pasted.text import PastedText
+from hlo_cli.inputs.pasted.envelopes import PastedText
 from hlo_cli.ir.attributes.sharding import NamedSharding, Sharding, TupleSharding
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.report.anatomy import Anatomy, Break, Explanation, Segment

@@ -10,7 +10,7 @@ from hlo_cli.analysis.evaluations import MAX_FOLDED_ELEMENTS, evaluations, opera
 from hlo_cli.commands.pasted.parts import explained_parts
 from hlo_cli.commands.quoted.instructions import FoundInstruction, one_line, read_instruction
 from hlo_cli.dataclass import dataclass
-from hlo_cli.inputs.pasted.text import PastedText
+from hlo_cli.inputs.pasted.envelopes import PastedText
 from hlo_cli.ir.compiler_messages import SlowOperation
 from hlo_cli.report.cell import Cell, Row
 from hlo_cli.report.column import Column

@@ -20,7 +20,7 @@ from hlo_cli.analysis.hardware.gpu_devices import gpu_devices
 from hlo_cli.commands.pasted.parts import text_report
 from hlo_cli.commands.pasted.shape import shape_text
 from hlo_cli.dataclass import dataclass
-from hlo_cli.inputs.pasted.text import PastedText
+from hlo_cli.inputs.pasted.envelopes import PastedText
 from hlo_cli.ir import opcodes
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.report.cell import Cell

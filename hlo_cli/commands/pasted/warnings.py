@@ -15,7 +15,7 @@ from hlo_cli.commands.pasted.memory import size_of
 from hlo_cli.commands.pasted.parts import text_report
 from hlo_cli.commands.pasted.shape import shape_text
 from hlo_cli.dataclass import dataclass
-from hlo_cli.inputs.pasted.text import PastedText
+from hlo_cli.inputs.pasted.envelopes import PastedText
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_count, format_seconds, verb

@@ -47,7 +47,7 @@ def _profiles(ctx: click.Context) -> Iterator[Profile]:
 
     from hlo_cli.commands.profile.load import load_profile
     from hlo_cli.commands.shared.io_options import InputOptions
-    from hlo_cli.inputs.traces import find_traces
+    from hlo_cli.read_traces import find_traces
 
     with suppress(HloError, OSError):
         for path in _paths(ctx):

@@ -13,10 +13,10 @@ from hlo_cli.analysis.query.where_fields import fields_of
 from hlo_cli.commands.profile.timed import Timed
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
+from hlo_cli.read_input import read_module
 from hlo_cli.source import Source
 from hlo_cli.syntax.attribute_table import ATTRIBUTE_NAMES
 from hlo_cli.syntax.conditions import parse_where
-from hlo_cli.syntax.read import read_module
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.profile.profile import Profile

@@ -9,7 +9,7 @@ from typing import Final
 
 from hlo_cli.analysis.shapes.omitted_shape import omitted_shape
 from hlo_cli.dataclass import dataclass
-from hlo_cli.inputs.pasted.fragments import hlo_fragments
+from hlo_cli.inputs.pasted.read import hlo_fragments
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape

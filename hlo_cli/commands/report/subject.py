@@ -12,7 +12,7 @@ from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.sharding.device_groups import devices_of
 from hlo_cli.analysis.sharding.stages import is_partitioned
 from hlo_cli.commands.shared.load import Loaded
-from hlo_cli.inputs.target_files import target_texts
+from hlo_cli.inputs.input import target_texts
 from hlo_cli.ir.module import Module
 from hlo_cli.report.numbers import format_bytes, format_count
 from hlo_cli.source import HloError

@@ -22,8 +22,8 @@ from hlo_cli.commands.run.options import RunOptions
 from hlo_cli.commands.run.parts import difference_facts, difference_numbers
 from hlo_cli.commands.run.stubs import feed_from, stubs_from
 from hlo_cli.commands.shared.io_options import InputOptions
+from hlo_cli.inputs.dumps import pass_between
 from hlo_cli.inputs.input import read_inputs
-from hlo_cli.inputs.passes import pass_between
 from hlo_cli.ir.attributes.sharding import AnySharding
 from hlo_cli.ir.instruction import Computation
 from hlo_cli.ir.module import Module

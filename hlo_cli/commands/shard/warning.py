@@ -33,7 +33,7 @@ _SIGNS: Final = ("nvoluntary", "\n", "{devices=", "[spmd]", "[SPMD]")
 
 def report_of_warning(options: ShardOptions) -> Report:
     """The answer to the warnings in a text, in a file, or on standard input."""
-    from hlo_cli.inputs.pasted.lines import plain_lines
+    from hlo_cli.inputs.pasted.unwrapping import plain_lines
 
     text, name = _text_of(options.warning or "")
     report = warning_report(plain_lines(text), name, mesh=options.given_mesh)
@@ -47,7 +47,7 @@ def report_of_warning(options: ShardOptions) -> Report:
 
 def _text_of(argument: str) -> tuple[str, str]:
     """The text of an argument, which may be a file or `-`, and what to call it."""
-    from hlo_cli.inputs.compiler_files import read_plain
+    from hlo_cli.inputs.input import read_plain
 
     if argument != "-" and any(sign in argument for sign in _SIGNS):
         return argument, "the text"

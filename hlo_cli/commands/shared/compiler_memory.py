@@ -6,7 +6,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.inputs.compiler_files import read_plain, read_sibling
+from hlo_cli.inputs.input import read_plain, read_sibling
 from hlo_cli.source import HloError
 
 if TYPE_CHECKING:

@@ -213,7 +213,7 @@ def _columns_of(command: str) -> Iterator[tuple[str, str]]:
 
 def _dumps(ctx: click.Context) -> Iterator[DumpName]:
     """The decoded file names in the directories on the command line."""
-    from hlo_cli.inputs.directory import walk_directories
+    from hlo_cli.inputs.dumps import walk_directories
 
     for path in filter(os.path.isdir, _inputs(ctx)):
         with suppress(HloError, OSError):

@@ -15,10 +15,8 @@ from dataclasses import replace
 from hlo_cli.commands.shared.io_options import InputOptions
 from hlo_cli.commands.shared.per_module_options import timeout_given
 from hlo_cli.dataclass import dataclass
-from hlo_cli.inputs.directory import no_dumps_error
-from hlo_cli.inputs.dumps import parse_dump_name
-from hlo_cli.inputs.each import ModuleRef, list_modules, read_module_ref
-from hlo_cli.inputs.input import Input
+from hlo_cli.inputs.dumps import no_dumps_error, parse_dump_name
+from hlo_cli.inputs.input import Input, ModuleRef, list_modules, read_module_ref
 from hlo_cli.source import HloError
 
 _NAMED = 3

@@ -37,8 +37,15 @@ def read_queries(arguments: Sequence[str], read: Reader[_Q], fields: Sequence[st
 
 def _bytes_of(argument: str) -> tuple[str, bytes]:
     """The name and the decompressed bytes of a file, or of standard input for `-`."""
-    from hlo_cli.inputs.compression import MAXIMUM_BYTES, decompress
-    from hlo_cli.inputs.files import MAX_FILE_BYTES, STDIN, read_bounded, read_bytes, unreadable
+    from hlo_cli.inputs.files import (
+        MAX_FILE_BYTES,
+        MAXIMUM_BYTES,
+        STDIN,
+        decompress,
+        read_bounded,
+        read_bytes,
+        unreadable,
+    )
 
     if argument == "-":
         return STDIN, decompress(read_bounded(sys.stdin.buffer, STDIN, MAXIMUM_BYTES), STDIN)

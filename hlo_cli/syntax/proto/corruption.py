@@ -7,12 +7,12 @@ from typing import Final, NamedTuple
 
 from hlo_cli.source import HloError
 from hlo_cli.syntax.proto.messages import FLOATS, FieldType, fields_of
-from hlo_cli.syntax.proto.wire import (
-    BYTES,
-    FIXED32,
-    FIXED64,
+from hlo_cli.wire import (
     LONGEST_VARINT,
-    VARINT,
+    WIRE_BYTES,
+    WIRE_FIXED32,
+    WIRE_FIXED64,
+    WIRE_VARINT,
     WireError,
     read_numbers,
     skip_number,
@@ -25,7 +25,7 @@ _HOLDERS: Final = ("HloModuleProto", "HloProto", "HloSnapshot")
 _ENDS: Final = "end of file inside this field"
 _FIRST_FIELD: Final = 0x0A
 _MOST_NESTED: Final = 200
-_WIDTHS: Final = {FIXED64: 8, FIXED32: 4}
+_WIDTHS: Final = {WIRE_FIXED64: 8, WIRE_FIXED32: 4}
 
 
 class Damage(NamedTuple):
@@ -89,9 +89,9 @@ class _Search:
                 counts[number] = counts.get(number, -1) + 1
                 name = f"{name}[{counts[number]}]"
             inner = (*path, name or f"field {number}")
-            if wire == VARINT:
+            if wire == WIRE_VARINT:
                 _, at = self._number(at, end, inner)
-            elif wire == BYTES:
+            elif wire == WIRE_BYTES:
                 length, at = self._number(at, end, inner)
                 self._check_length(start, at, length, end, inner, field)
                 if field is not None:
@@ -118,7 +118,7 @@ class _Search:
                 read_numbers(self._data[at:end])
             except WireError as error:
                 self._fail(at, path, error.diagnostic.message)
-        elif field.type in FLOATS and (end - at) % _WIDTHS[FIXED64 if field.type == "double" else FIXED32]:
+        elif field.type in FLOATS and (end - at) % _WIDTHS[WIRE_FIXED64 if field.type == "double" else WIRE_FIXED32]:
             self._fail(at, path, f"expected {field.type} numbers, found {end - at} bytes")
 
     def _check_length(
@@ -147,7 +147,7 @@ class _Search:
 
 _SHORT: Final = 4096
 """The longest message for which repetition is checked."""
-_KINDS: Final = {VARINT: "a number", BYTES: "bytes", FIXED32: "four bytes", FIXED64: "eight bytes"}
+_KINDS: Final = {WIRE_VARINT: "a number", WIRE_BYTES: "bytes", WIRE_FIXED32: "four bytes", WIRE_FIXED64: "eight bytes"}
 
 
 @cache
@@ -158,10 +158,12 @@ def _by_number(kind: str) -> dict[int, tuple[str, FieldType]]:
 def _fits(field: FieldType, wire: int) -> bool:
     """Whether a field may have this wire type; repeated numbers may be packed or not."""
     if field.is_number:
-        return wire == VARINT or (field.repeated and wire == BYTES)
+        return wire == WIRE_VARINT or (field.repeated and wire == WIRE_BYTES)
     if field.type in FLOATS:
-        return wire == (FIXED64 if field.type == "double" else FIXED32) or (field.repeated and wire == BYTES)
-    return wire == BYTES
+        return wire == (WIRE_FIXED64 if field.type == "double" else WIRE_FIXED32) or (
+            field.repeated and wire == WIRE_BYTES
+        )
+    return wire == WIRE_BYTES
 
 
 def _holder(data: bytes) -> str:

@@ -29,9 +29,9 @@ from hlo_cli.syntax.proto.messages import KIND, Message, fields_of, scan_instruc
 from hlo_cli.syntax.proto.read_attributes import Memo, ProtoReader, Texts, reader_of
 from hlo_cli.syntax.proto.read_buffers import buffer_assignment_of
 from hlo_cli.syntax.proto.read_values import ShapeReader, original_array_of, sharding_of
-from hlo_cli.syntax.proto.wire import WireError, all_bytes, bytes_in, number_in, packed_field, read_fields, read_numbers
 from hlo_cli.syntax.scanning.shape_reader import MAX_NESTING
 from hlo_cli.syntax.values.attribute_values import Header, parse_stack_tables, typed_header_value
+from hlo_cli.wire import WireError, all_bytes, bytes_in, number_in, packed_field, read_fields, read_numbers
 
 # --- computations ---
 # The computations of a proto: instructions with their operands and callees, in the order of XLA's text.

@@ -19,8 +19,8 @@ from hlo_cli.ir.notation import text_bytes, unquote
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import Diagnostic, HloError, Source, Span, did_you_mean, joined_by_or, nearest, quoted_token
 from hlo_cli.syntax.proto.messages import FLOATS, RENAMED_FIELDS, TEXTS, FieldType, enum_names, fields_of
-from hlo_cli.syntax.proto.wire import BYTES, FIXED32, FIXED64, VARINT, varint
 from hlo_cli.syntax.scanning.error_help import MAX_ERRORS
+from hlo_cli.wire import WIRE_BYTES, WIRE_FIXED32, WIRE_FIXED64, WIRE_VARINT, varint
 
 # --- tokens ---
 # Tokens of protobuf's text format. Mirrors google/protobuf/io/tokenizer.cc, and reads its JSON too.
@@ -178,11 +178,11 @@ def slots_of(kind: str) -> Mapping[str, Slot]:
     found: dict[str, Slot] = {}
     for name, field in fields_of(kind).items():
         is_text = field.type in TEXTS
-        wire = VARINT if field.is_number else BYTES
+        wire = WIRE_VARINT if field.is_number else WIRE_BYTES
         if field.type in FLOATS:
-            wire = FIXED64 if field.type == "double" else FIXED32
+            wire = WIRE_FIXED64 if field.type == "double" else WIRE_FIXED32
         is_packed = field.repeated and not is_text and not field.is_message
-        tag = varint(field.number << 3 | (BYTES if is_packed else wire))
+        tag = varint(field.number << 3 | (WIRE_BYTES if is_packed else wire))
         is_map = field.is_message and set(fields_of(field.type)) == {"key", "value"}
         slot = Slot(name, field, field.is_message, is_packed, is_map, tag, {})
         found |= {name: slot, json_name(name): slot, str(field.number): slot}
