@@ -53,13 +53,13 @@ class Displayed:
     def _repr_mimebundle_(
         self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
     ) -> dict[str, str]:
-        return cast(_Bundles, _part("bundles")).bundle(self, include, exclude)
+        return cast(_Bundles, _notebook()).bundle(self, include, exclude)
 
     def _repr_html_(self) -> str:
         return self._repr_mimebundle_(include=("text/html",)).get("text/html", "")
 
     def __rich__(self) -> object:
-        return cast(_Bundles, _part("bundles")).renderable(self)
+        return cast(_Bundles, _notebook()).renderable(self)
 
 
 class Tabular(Displayed):
@@ -79,7 +79,7 @@ class Tabular(Displayed):
         >>> [(record["instruction"], record["bytes"]) for record in kernels_of(parse_module(text)).to_records()]
         [('n', 16)]
         """
-        return cast(_Records, _part("records")).records(self, table)
+        return cast(_Records, _notebook()).records(self, table)
 
 
 class Results(tuple[_T, ...], Tabular, Generic[_T, _C]):
@@ -113,10 +113,10 @@ class Results(tuple[_T, ...], Tabular, Generic[_T, _C]):
 
 def error_lines(error: BaseException) -> list[str]:
     """The lines that notebooks show of an HloError."""
-    return cast(_Errors, _part("errors")).lines_of(error)
+    return cast(_Errors, _notebook()).lines_of(error)
 
 
-def _part(name: str) -> object:
+def _notebook() -> object:
     from importlib import import_module
 
-    return import_module(f"{_HOME}.{name}")
+    return import_module(_HOME)

@@ -26,11 +26,11 @@ from hlo_cli.inputs.files import (
     unreadable,
 )
 from hlo_cli.inputs.input import glob_paths
-from hlo_cli.ir.traces.trace import Trace
 from hlo_cli.source import HloError
 from hlo_cli.wire import DECODED_HINT, is_decoded
 
 if TYPE_CHECKING:
+    from hlo_cli.ir.traces.trace import Trace
     from hlo_cli.wire import Buffer
 
 

@@ -161,7 +161,7 @@ def test_letters_are_different(part: int) -> None:
 
 def test_numbers_are_written_in_one_place() -> None:
     """No other file divides bytes into units or makes hundredths of a fraction for a sentence."""
-    home = {"numbers.py", "byte_texts.py"}  # the latter writes as XLA's own reports do
+    home = {"numbers.py", "usage_report.py"}  # the latter writes as XLA's own reports do
     writes = re.compile(r"""\{[^{}]*:[.,0-9]*%\}|"KiB", *"MiB\"""")
     others = [
         f"{path.name}:{number}: {line.strip()}"

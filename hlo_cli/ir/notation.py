@@ -58,7 +58,7 @@ def read_index(text: str) -> tuple[int, ...]:
 
 _PRINTED_ESCAPES: Final = {10: "\\n", 13: "\\r", 9: "\\t", 34: '\\"', 39: "\\'", 92: "\\\\"}
 _PLAIN: Final = lazy_regex(r"[ !#-&(-\[\]-~]*+")
-_DICTIONARY_PIECE: Final = re.compile(r'[^{}"]++|"(?:[^"\\]++|\\[^\n])*+"|[{}]')
+_DICTIONARY_PIECE: Final = lazy_regex(r'[^{}"]++|"(?:[^"\\]++|\\[^\n])*+"|[{}]')
 
 
 def quoted(text: str) -> str:

@@ -16,7 +16,7 @@ from hlo_cli.ir.operations import OPERATIONS, wrapped_opcode
 # --- a row ---
 # A row of the tables of attributes: everything known of one attribute.
 #
-# Analyses cannot import this; the traits that they need are in `ir/attribute_traits.py`. A row is for some opcodes; an
+# Analyses cannot import this; the traits that they need are in `ir/operations.py`. A row is for some opcodes; an
 # attribute whose meaning depends on the opcode has several rows of one name. Data that depends on the kind of value is
 # kept where that kind is read: grammars in `values/grammars.py`, messages in `proto/attributes.py`, so that no row
 # imports either.

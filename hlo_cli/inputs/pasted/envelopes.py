@@ -20,7 +20,7 @@ from hlo_cli.source import HloError
 # further
 # down is asked only if no kind above it fits: errors, warnings, files of a dump, tables, and prints; shapes come last
 # and
-# only if there is nothing else (`recognize.py`).
+# only if there is nothing else (`read.py`).
 
 
 PastedKind = Literal[

@@ -371,7 +371,7 @@ def _stack_frame(frame: Message) -> str:
 #
 # No package for protocol buffers is used: the wire format is a page of code (`wire.py`), and the fields of XLA's
 # messages
-# are a table (`tables.py`). The package would require generated code for these messages, which XLA does not publish,
+# are a table (`messages.py`). The package would require generated code for these messages, which XLA does not publish,
 # and a runtime of the same version as that code, and it would create an object for every field, while most fields are
 # never read.
 

@@ -184,7 +184,7 @@ GRAMMARS: Final = MappingProxyType[Kind, ValueReader](
 # Shardings and device groups in their most common forms, read without the full grammars.
 #
 # The full grammars use pyparsing, which takes longer to import than most modules take to read. Other forms are left
-# to `grammars.py`, which returns equal values for the common ones.
+# to the grammars, which returns equal values for the common ones.
 #
 # Mirrors `ParseSingleSharding` and `ParseCollectiveDeviceList` of xla/hlo/parser/hlo_parser.cc.
 
