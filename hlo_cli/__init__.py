@@ -25,19 +25,19 @@ _HOMES = {
     "Allocation": "analysis.memory.memory_model",
     "ArrayShape": "ir.shape",
     "AsyncInterval": "analysis.schedule.async_overlap",
-    "AsyncPair": "analysis.schedule.async_pairs",
+    "AsyncPair": "analysis.schedule.async_overlap",
     "BufferShape": "ir.shape",
     "ChipSpec": "analysis.hardware.chip_specs",
     "Computation": "ir.instruction",
-    "Cost": "analysis.cost.cost",
-    "CostOptions": "analysis.cost.cost",
-    "CustomCallBuffer": "analysis.custom_calls.calling_convention",
+    "Cost": "analysis.cost.counting",
+    "CostOptions": "analysis.cost.counting",
+    "CustomCallBuffer": "analysis.custom_calls.call",
     "DecodedCall": "analysis.custom_calls.call",
     "Diagnostic": "source",
     "Finding": "report.finding",
     "FindingList": "lint.run",
-    "Fusion": "analysis.fusion.fusions",
-    "FusionList": "analysis.fusion.fusions",
+    "Fusion": "analysis.fusion.kernels",
+    "FusionList": "analysis.fusion.kernels",
     "FusionResult": "transform.fuse",
     "HloError": "source",
     "Instruction": "ir.instruction",
@@ -87,9 +87,9 @@ _HOMES = {
     "from_jax": "frameworks",
     "fuse": "transform.fuse",
     "fuse_pair": "transform.fuse_pair",
-    "fusions_of": "analysis.fusion.fusions",
+    "fusions_of": "analysis.fusion.kernels",
     "infer_shape": "analysis.shapes.inference",
-    "inverse_map": "analysis.layout.inverse_map",
+    "inverse_map": "analysis.layout.address_map",
     "kernels_of": "analysis.fusion.kernels",
     "linear_index": "analysis.layout.addresses",
     "linear_index_to_multidimensional_index": "analysis.layout.addresses",
@@ -103,7 +103,7 @@ _HOMES = {
     "multidimensional_index_to_linear_index": "analysis.layout.addresses",
     "normalize": "transform.normalize",
     "operation_measures": "analysis.profile.measures",
-    "padding_mask": "analysis.layout.inverse_map",
+    "padding_mask": "analysis.layout.address_map",
     "parse_module": "library",
     "parse_shape": "syntax.scanning.shape_reader",
     "profile": "library",
@@ -117,23 +117,23 @@ _HOMES = {
     "sugar": "transform.sugar",
     "unfuse": "transform.unfuse",
     "verify_async": "analysis.schedule.async_verifier",
-    "verify_fusions": "analysis.fusion.fusion_verifier",
+    "verify_fusions": "analysis.fusion.fusion_bodies",
 }
 """The public names, one per row, and the module below `hlo_cli` that each is imported from on first use."""
 
 __all__ = ["__version__", *_HOMES]
 
 if TYPE_CHECKING:  # the same for type checkers, which need imports; a test compares both
-    from hlo_cli.analysis.cost.cost import Cost as Cost, CostOptions as CostOptions
+    from hlo_cli.analysis.cost.counting import Cost as Cost, CostOptions as CostOptions
     from hlo_cli.analysis.cost.cost_analysis import cost_analysis as cost_analysis, module_cost as module_cost
     from hlo_cli.analysis.sharding.collectives import collectives_of as collectives_of
     from hlo_cli.analysis.cost.matmuls import Matmul as Matmul, matmuls_of as matmuls_of
     from hlo_cli.analysis.custom_calls.call import DecodedCall as DecodedCall, custom_calls_of as custom_calls_of
-    from hlo_cli.analysis.custom_calls.calling_convention import CustomCallBuffer as CustomCallBuffer
+    from hlo_cli.analysis.custom_calls.call import CustomCallBuffer as CustomCallBuffer
     from hlo_cli.analysis.comparison.comparison import RunComparison as RunComparison, compare_runs as compare_runs
     from hlo_cli.analysis.evaluate.run import Run as Run, run as run
-    from hlo_cli.analysis.fusion.fusion_verifier import verify_fusions as verify_fusions
-    from hlo_cli.analysis.fusion.fusions import Fusion as Fusion, FusionList as FusionList, fusions_of as fusions_of
+    from hlo_cli.analysis.fusion.fusion_bodies import verify_fusions as verify_fusions
+    from hlo_cli.analysis.fusion.kernels import Fusion as Fusion, FusionList as FusionList, fusions_of as fusions_of
     from hlo_cli.analysis.fusion.kernels import Kernel as Kernel, KernelList as KernelList, kernels_of as kernels_of
     from hlo_cli.analysis.hardware.chip_specs import ChipSpec as ChipSpec, chip_spec as chip_spec
     from hlo_cli.analysis.layout.address_map import address_map as address_map
@@ -143,7 +143,7 @@ if TYPE_CHECKING:  # the same for type checkers, which need imports; a test comp
         linear_index_to_multidimensional_index as linear_index_to_multidimensional_index,
         multidimensional_index_to_linear_index as multidimensional_index_to_linear_index,
     )
-    from hlo_cli.analysis.layout.inverse_map import inverse_map as inverse_map, padding_mask as padding_mask
+    from hlo_cli.analysis.layout.address_map import inverse_map as inverse_map, padding_mask as padding_mask
     from hlo_cli.analysis.matching.module_diff import ModuleDiff as ModuleDiff, diff as diff
     from hlo_cli.analysis.memory.memory_analysis import memory_analysis as memory_analysis
     from hlo_cli.analysis.memory.memory_model import (
@@ -163,7 +163,7 @@ if TYPE_CHECKING:  # the same for type checkers, which need imports; a test comp
         OverlapAnalysis as OverlapAnalysis,
         analyze_overlap as analyze_overlap,
     )
-    from hlo_cli.analysis.schedule.async_pairs import AsyncPair as AsyncPair
+    from hlo_cli.analysis.schedule.async_overlap import AsyncPair as AsyncPair
     from hlo_cli.analysis.schedule.async_verifier import verify_async as verify_async
     from hlo_cli.analysis.schedule.step_time import TimeEstimate as TimeEstimate, estimate_time as estimate_time
     from hlo_cli.analysis.shapes.inference import infer_shape as infer_shape

@@ -29,8 +29,7 @@ from hlo_cli.report.timeline import Timeline, Track
 from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.fusion.fusions import FusionList
-    from hlo_cli.analysis.fusion.kernels import KernelList
+    from hlo_cli.analysis.fusion.kernels import FusionList, KernelList
     from hlo_cli.analysis.matching.module_diff import ModuleDiff
     from hlo_cli.analysis.memory.memory_model import LiveValue, MemoryAnalysis, MemorySpaceUsage
     from hlo_cli.analysis.profile.profile import Profile

@@ -12,9 +12,7 @@ from pathlib import Path
 import pytest
 
 from hlo_cli import parse_module
-from hlo_cli.analysis.custom_calls.c_signature import YOUR_CODE
-from hlo_cli.analysis.custom_calls.call import custom_calls_of
-from hlo_cli.analysis.custom_calls.source_text import source_of
+from hlo_cli.analysis.custom_calls.call import YOUR_CODE, custom_calls_of, source_of
 
 _RUN = """
 import ctypes, sys

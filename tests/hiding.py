@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from hlo_cli import parse_module
-from hlo_cli.analysis.origin.origin import Origin
 from hlo_cli.analysis.origin.origins import origins_of
-from hlo_cli.analysis.origin.scopes import all_general
+from hlo_cli.analysis.origin.scopes_and_moves import Origin, all_general
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 
@@ -101,7 +100,7 @@ def without_metadata(text: str, instructions: Iterable[Instruction]) -> str:
 
 def unsourced(module: Module, *, own: bool) -> float:
     """The share of the bytes of a module's arrays without a source line, in their own metadata or at all."""
-    from hlo_cli.analysis.dataflow.values import values_of
+    from hlo_cli.analysis.dataflow.dependencies import values_of
 
     origins, total, missing = origins_of(module), 0, 0
     for value in (value for value in values_of(module) if not value.is_context):

@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given, settings
 
 import hlo_cli
-from hlo_cli.analysis.layout.address_map import address_blocks
+from hlo_cli.analysis.layout.address_map import address_blocks, inverse_blocks
 from hlo_cli.analysis.layout.addresses import position_of
-from hlo_cli.analysis.layout.inverse_map import inverse_blocks
-from hlo_cli.analysis.layout.verify_tiling import in_memory
+from hlo_cli.analysis.layout.relayout import in_memory
 from hlo_cli.ir.layout import PRIMITIVE_TYPES
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.source import HloError

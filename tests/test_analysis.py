@@ -11,12 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dumps import Dump, compiled_dumps
-from hlo_cli.analysis.dataflow.call_tree import CallTreeNode, call_tree, computation_kinds
-from hlo_cli.analysis.dataflow.trip_count import trip_count
-from hlo_cli.analysis.dataflow.values import Value, passes_on, sequentially_executed, values_of
-from hlo_cli.analysis.hardware.default_tiles import default_layout
+from hlo_cli.analysis.dataflow.dependencies import Value, passes_on, sequentially_executed, values_of
+from hlo_cli.analysis.dataflow.executions import CallTreeNode, call_tree, computation_kinds, trip_count
 from hlo_cli.analysis.hardware.target import target_of
-from hlo_cli.analysis.layout.default_order import best_order
+from hlo_cli.analysis.layout.default_layout import best_order, default_layout
 from hlo_cli.analysis.layout.padding import Grouping, by, data_values, footprints, orders_of
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.syntax.scanning.shape_reader import parse_shape

@@ -10,11 +10,11 @@ import pytest
 
 from dumps import Dump, compiled_dumps
 from hlo_cli import parse_module
-from hlo_cli.analysis.dataflow.computation_contexts import contexts_of
-from hlo_cli.analysis.dataflow.positions import places_of
+from hlo_cli.analysis.dataflow.executions import contexts_of
+from hlo_cli.analysis.dataflow.flat_schedule import places_of
 from hlo_cli.analysis.hardware.target import target_of
-from hlo_cli.analysis.schedule.async_pairs import async_pairs
-from hlo_cli.analysis.shapes.comparison import shape_difference
+from hlo_cli.analysis.schedule.async_overlap import async_pairs
+from hlo_cli.analysis.shapes.inference import shape_difference
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.lint.shape_problems import Strictness, shape_problems

@@ -7,12 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from async_document import EXAMPLES
-from hlo_cli.analysis.dataflow.async_chains import async_chains
-from hlo_cli.analysis.dataflow.positions import places_of
+from hlo_cli.analysis.dataflow.flat_schedule import async_chains, places_of
 from hlo_cli.analysis.dataflow.value_sets import dataflow_of
 from hlo_cli.analysis.memory.memory_analysis import memory_analysis
-from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
-from hlo_cli.analysis.schedule.async_pairs import async_pairs
+from hlo_cli.analysis.schedule.async_overlap import analyze_overlap, async_pairs
 from hlo_cli.analysis.schedule.async_verifier import verify_async
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module

@@ -8,7 +8,7 @@ from io import BytesIO
 import pytest
 
 from hlo_cli import HloError, parse_module, parse_shape
-from hlo_cli.analysis.dataflow.users import users_among
+from hlo_cli.analysis.dataflow.dependencies import users_among
 from hlo_cli.analysis.shapes.inference import infer_shape
 from hlo_cli.inputs.input import read_inputs
 from hlo_cli.lint.dataflow import transitive_uses

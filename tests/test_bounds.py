@@ -14,12 +14,12 @@ from statistics import median
 import pytest
 
 from hlo_cli import HloError, Instruction, parse_module
-from hlo_cli.analysis.cost.kernel_costs import costs_of_kernels
-from hlo_cli.analysis.cost.roofline import compute_type, roofline
+from hlo_cli.analysis.cost.cost_analysis import costs_of_kernels
 from hlo_cli.analysis.hardware.chip_specs import chip_spec
 from hlo_cli.analysis.hardware.chips import find_chip
 from hlo_cli.analysis.schedule.async_overlap import synchronous_pair
-from hlo_cli.analysis.schedule.transfer_time import transfer_time
+from hlo_cli.analysis.schedule.kernel_times import compute_type, roofline
+from hlo_cli.analysis.schedule.step_time import transfer_time
 
 DATA = Path(__file__).parent / "data"
 CHIPS = {"sm_90": "h100", "sm_100_B200": "b200", "sm_100_GB200": "gb200", "sm_103": "gb300"}

@@ -12,7 +12,7 @@ import pytest
 
 from dumps import FIXTURES
 from hlo_cli import parse_module
-from hlo_cli.analysis.dataflow.value_uses import first_users, uses_of_value
+from hlo_cli.analysis.dataflow.value_sets import first_users, uses_of_value
 from hlo_cli.analysis.hardware.chips import find_chip
 from hlo_cli.analysis.memory.memory_analysis import memory_analysis
 from hlo_cli.cli import main

@@ -14,8 +14,7 @@ import pytest
 from dumps import FIXTURES
 from hlo_cli import parse_module
 from hlo_cli.analysis.dataflow.executions import executions_of
-from hlo_cli.analysis.origin.carried import Carried
-from hlo_cli.analysis.origin.keys import OTHER_KEYS, UNKNOWN_KEY, By, keys_of
+from hlo_cli.analysis.origin.origins import OTHER_KEYS, UNKNOWN_KEY, By, Carried, keys_of
 from hlo_cli.cli import main
 from share import every
 

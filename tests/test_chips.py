@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hlo_cli.analysis.hardware.chip import Chip
+from hlo_cli.analysis.hardware.chip_table import Chip
 from hlo_cli.analysis.hardware.chips import find_chip, known_chips
 from hlo_cli.source import HloError
 

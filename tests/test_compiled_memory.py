@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from compiler_memory import Assignment, compiler_assignment, compiler_ranges
-from hlo_cli.analysis.hardware.buffer_sizes import buffer_bytes
+from hlo_cli.analysis.layout.padding import buffer_bytes
 from hlo_cli.analysis.memory.memory_analysis import memory_analysis
 from hlo_cli.analysis.memory.memory_model import MemoryAnalysis
 from hlo_cli.ir.module import Module

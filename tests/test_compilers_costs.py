@@ -14,9 +14,8 @@ from pathlib import Path
 import pytest
 
 from hlo_cli import parse_module
-from hlo_cli.analysis.cost.cost import XLA, CostOptions, Number
-from hlo_cli.analysis.cost.cost_analysis import module_cost
-from hlo_cli.analysis.cost.tpu import tpu_rules
+from hlo_cli.analysis.cost.cost_analysis import module_cost, tpu_rules
+from hlo_cli.analysis.cost.counting import XLA, CostOptions, Number
 from hlo_cli.ir.module import Module
 from test_witness import CORPUS, platform_of, text_of, truths
 

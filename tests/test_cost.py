@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hlo_cli import parse_module
-from hlo_cli.analysis.cost.cost import EXACT, RUN, XLA, Cost, CostOptions, Number
 from hlo_cli.analysis.cost.cost_analysis import cost_analysis, cost_of, module_cost
-from hlo_cli.analysis.cost.dots_and_convs import valid_positions
-from hlo_cli.analysis.cost.elementwise import FLOP_OPCODES
+from hlo_cli.analysis.cost.counting import EXACT, RUN, XLA, Cost, CostOptions, Number
+from hlo_cli.analysis.cost.matmuls import valid_positions
+from hlo_cli.analysis.cost.opcode_costs import FLOP_OPCODES
 from hlo_cli.ir.attributes.value_types import WindowDimension
 from hlo_cli.ir.operations import OPCODE_ARITY, TRANSCENDENTAL
 from judge import ask_xla

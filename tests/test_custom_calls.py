@@ -16,13 +16,17 @@ from hypothesis import strategies as st
 from calling import answered_by_xla, called, compiled, source_for, table
 from dumps import Dump, compiled_dumps
 from hlo_cli import parse_module
-from hlo_cli.analysis.custom_calls.body import embedded_program
-from hlo_cli.analysis.custom_calls.call import DecodedCall, custom_calls_of
-from hlo_cli.analysis.custom_calls.calling_convention import cpu_place, gpu_place
-from hlo_cli.analysis.custom_calls.config import read_config
-from hlo_cli.analysis.custom_calls.ffi import attribute_type
-from hlo_cli.analysis.custom_calls.mlir_bytecode import read_bytecode
-from hlo_cli.analysis.custom_calls.mlir_text import MlirArray, MlirDictionary, MlirScalar, MlirText, read_dictionary
+from hlo_cli.analysis.custom_calls.call import DecodedCall, attribute_type, cpu_place, custom_calls_of, gpu_place
+from hlo_cli.analysis.custom_calls.config import (
+    MlirArray,
+    MlirDictionary,
+    MlirScalar,
+    MlirText,
+    embedded_program,
+    read_bytecode,
+    read_config,
+    read_dictionary,
+)
 from hlo_cli.ir.attributes.metadata import BackendConfig
 from timing import is_linear
 

@@ -10,8 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hlo_cli import module_from_bytes, module_to_bytes
-from hlo_cli.analysis.schedule.async_deadlock import SourceTargetPairs, Transfer, Unmatched, conflict, deadlocks
-from hlo_cli.analysis.schedule.async_verifier import DEADLOCK, verify_async
+from hlo_cli.analysis.schedule.async_verifier import (
+    DEADLOCK,
+    SourceTargetPairs,
+    Transfer,
+    Unmatched,
+    conflict,
+    deadlocks,
+    verify_async,
+)
 from hlo_cli.syntax.text.parser import parse_module
 from timing import is_linear
 

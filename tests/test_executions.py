@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from hlo_cli import parse_module
-from hlo_cli.analysis.cost.kernel_costs import inclusive_costs
+from hlo_cli.analysis.cost.cost_analysis import inclusive_costs
 from hlo_cli.analysis.dataflow.executions import MAX_EXECUTIONS, Executions, executions_of
 from hlo_cli.analysis.hardware.chip_specs import chip_spec
 from hlo_cli.analysis.matching.module_diff import diff

@@ -18,7 +18,7 @@ from expecting import SPELLINGS, judged, stated
 from hlo_cli import HloError, Source, load, memory_analysis, parse_module
 from hlo_cli.analysis.query.assertions import check_assertions
 from hlo_cli.analysis.query.logical_operations import logical_operations
-from hlo_cli.analysis.schedule.async_pairs import async_pairs
+from hlo_cli.analysis.schedule.async_overlap import async_pairs
 from hlo_cli.cli import main
 from hlo_cli.commands.help.catalog import source_of
 from hlo_cli.commands.lint.assertions import expectations_in

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 from hypothesis import given
 
-from hlo_cli.analysis.dataflow.users import reached, users_of
+from hlo_cli.analysis.dataflow.dependencies import reached, users_of
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.syntax.proto.write_module import module_to_bytes

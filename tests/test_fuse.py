@@ -12,15 +12,12 @@ import pytest
 
 from dumps import Dump, compiled_dumps
 from hlo_cli import parse_module
-from hlo_cli.analysis.cost.cost import EXACT
 from hlo_cli.analysis.cost.cost_analysis import computation_cost, cost_analysis, cost_of
+from hlo_cli.analysis.cost.counting import EXACT
 from hlo_cli.analysis.cost.matmuls import matmuls_of
-from hlo_cli.analysis.dataflow.executions import executions_of
-from hlo_cli.analysis.dataflow.trip_count import trip_count
-from hlo_cli.analysis.fusion.fusion_verifier import verify_fusions
-from hlo_cli.analysis.fusion.fusions import Fusion, fusion_of, fusions_of
-from hlo_cli.analysis.fusion.heroes import all_fused, heroes_of
-from hlo_cli.analysis.fusion.kernels import kernels_of
+from hlo_cli.analysis.dataflow.executions import executions_of, trip_count
+from hlo_cli.analysis.fusion.fusion_bodies import all_fused, heroes_of, verify_fusions
+from hlo_cli.analysis.fusion.kernels import Fusion, fusion_of, fusions_of, kernels_of
 from hlo_cli.analysis.hardware.chip_specs import chip_spec
 from hlo_cli.analysis.memory.memory_analysis import memory_analysis
 from hlo_cli.analysis.query.where_fields import instruction_fields

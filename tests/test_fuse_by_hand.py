@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hlo_cli import parse_module
-from hlo_cli.analysis.fusion.fusion_verifier import verify_fusions
+from hlo_cli.analysis.fusion.fusion_bodies import verify_fusions
 from hlo_cli.ir.module import Module
 from hlo_cli.source import HloError
 from hlo_cli.transform.fuse import fuse

@@ -12,9 +12,9 @@ from compiled_programs import SHARE, compiled
 from dumps import FIXTURES, Dump, compiled_dumps
 from fusion_values import fusions_of, kernels_of
 from hlo_cli import parse_module
-from hlo_cli.analysis.fusion.fusion_verifier import verify_fusions
+from hlo_cli.analysis.fusion.cpu_rules import ALL, FusionRules
+from hlo_cli.analysis.fusion.fusion_bodies import verify_fusions
 from hlo_cli.analysis.fusion.kernels import kernels_of as launched
-from hlo_cli.analysis.fusion.rules import ALL, FusionRules
 from hlo_cli.analysis.fusion.unfused_pairs import unfused_pairs
 from hlo_cli.ir.module import Module
 from hlo_cli.transform.fuse import FusionResult, fuse

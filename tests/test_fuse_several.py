@@ -11,8 +11,8 @@ from compiled_programs import SHARE, compiled
 from dumps import FIXTURES
 from fusion_values import fusions_of, kernels_of
 from hlo_cli import parse_module
-from hlo_cli.analysis.fusion.fusion_verifier import verify_fusions
-from hlo_cli.analysis.fusion.rules import FusionRules
+from hlo_cli.analysis.fusion.cpu_rules import FusionRules
+from hlo_cli.analysis.fusion.fusion_bodies import verify_fusions
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.source import HloError

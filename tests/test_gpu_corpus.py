@@ -16,8 +16,8 @@ import pytest
 
 from gpu_fusion_dumps import CHIPS, HOME, Program, Step, follow, kernels_of, named_kernels
 from hlo_cli import parse_module
-from hlo_cli.analysis.fusion.graph import Node
-from hlo_cli.analysis.gpu_fusion.durations import f32, microseconds
+from hlo_cli.analysis.fusion.gpu_work import f32, microseconds
+from hlo_cli.analysis.fusion.mutable_graph import Node
 from hlo_cli.ir.module import Module
 from hlo_cli.transform.fusing.priority_fusion import PriorityFusion, Update
 from hlo_cli.transform.gpu_fuse import BOTH, EXACT, Pass, gpu_fuse

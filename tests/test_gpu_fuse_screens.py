@@ -10,9 +10,9 @@ import pytest
 
 from gpu_fusion_dumps import HOME, Program, programs
 from hlo_cli import parse_module
-from hlo_cli.analysis.fusion.priority_fusion import fusion_outcome
-from hlo_cli.analysis.gpu_fusion.model import LAUNCH
-from hlo_cli.analysis.gpu_fusion.reasons import MEANINGS, meaning_of
+from hlo_cli.analysis.fusion.gpu_model import LAUNCH
+from hlo_cli.analysis.fusion.gpu_rules import MEANINGS, meaning_of
+from hlo_cli.analysis.fusion.unfused_pairs import fusion_outcome
 from hlo_cli.source import Source
 from hlo_cli.syntax.compiler_files.fusion_process import parse_fusion_process
 from hlo_cli.transform.gpu_dump_kernels import kernels_of_dump

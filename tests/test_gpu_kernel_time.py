@@ -17,18 +17,21 @@ import pytest
 from dumps import Dump, compiled_dumps
 from gpu_fusion_dumps import HOME, Program, programs, steps_of
 from hlo_cli import chip_spec, parse_module
-from hlo_cli.analysis.cost.kernel_costs import costs_of_kernels
-from hlo_cli.analysis.fusion.graph import graph_of
-from hlo_cli.analysis.gpu_fusion.durations import TICKS_PER_SECOND
-from hlo_cli.analysis.gpu_fusion.model import KernelModel
-from hlo_cli.analysis.hardware.chip_file import read_throughputs
-from hlo_cli.analysis.hardware.gpu_devices import device_of, gpu_device
-from hlo_cli.analysis.hardware.time_model import KERNEL_SLOWDOWN, LAUNCH_SECONDS
-from hlo_cli.analysis.kernel_time import gpu_kernels as home
-from hlo_cli.analysis.kernel_time.gpu_kernels import GpuKernel, gpu_kernels
-from hlo_cli.analysis.kernel_time.kernel_estimate import moves_nothing
-from hlo_cli.analysis.kernel_time.predicted_time import KernelTimes, predicted_time, predicted_times
+from hlo_cli.analysis.cost.cost_analysis import costs_of_kernels
+from hlo_cli.analysis.fusion import gpu_kernels as home
+from hlo_cli.analysis.fusion.gpu_kernels import GpuKernel, gpu_kernels
+from hlo_cli.analysis.fusion.gpu_model import KernelModel
+from hlo_cli.analysis.fusion.gpu_work import TICKS_PER_SECOND
+from hlo_cli.analysis.fusion.mutable_graph import graph_of
+from hlo_cli.analysis.hardware.chip_specs import (
+    KERNEL_SLOWDOWN,
+    LAUNCH_SECONDS,
+    device_of,
+    gpu_device,
+    read_throughputs,
+)
 from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
+from hlo_cli.analysis.schedule.kernel_times import KernelTimes, moves_nothing, predicted_time, predicted_times
 from hlo_cli.analysis.schedule.step_time import estimate_time
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module

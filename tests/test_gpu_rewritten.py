@@ -17,7 +17,7 @@ from gpu_fusion_dumps import HOME, Program, programs
 from hlo_cli import parse_module
 from hlo_cli.analysis.comparison.comparison import compare_runs
 from hlo_cli.analysis.evaluate.settings import Limits
-from hlo_cli.analysis.fusion.fusion_verifier import verify_fusions
+from hlo_cli.analysis.fusion.fusion_bodies import verify_fusions
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.module import Module
 from hlo_cli.source import HloError

@@ -17,12 +17,22 @@ import pytest
 
 from dumps import FIXTURES, Dump, compiled_dumps
 from hlo_cli import parse_module
-from hlo_cli.analysis.graphs.comparison import compared_graph
-from hlo_cli.analysis.graphs.dataflow_graph import DataflowGraph, dataflow_graph
-from hlo_cli.analysis.graphs.folding import Edge, fold, fold_among
-from hlo_cli.analysis.graphs.kinds import kind_of_opcode, kinds_of
-from hlo_cli.analysis.graphs.neighborhoods import MOST_USERS, neighborhood
-from hlo_cli.analysis.graphs.views import View, between, matching, whole
+from hlo_cli.analysis.graphs.marked_changes import compared_graph
+from hlo_cli.analysis.graphs.views import (
+    MOST_USERS,
+    DataflowGraph,
+    Edge,
+    View,
+    between,
+    dataflow_graph,
+    fold,
+    fold_among,
+    kind_of_opcode,
+    kinds_of,
+    matching,
+    neighborhood,
+    whole,
+)
 from hlo_cli.analysis.matching.module_diff import diff
 from hlo_cli.cli import main
 from hlo_cli.ir.operations import OPERATIONS

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hlo_cli import parse_module
-from hlo_cli.analysis.fusion.kernel_backends import KernelBackend, backend_of
+from hlo_cli.analysis.fusion.kernels import KernelBackend, backend_of
 from hlo_cli.analysis.hardware.target import target_of
 
 GEMM = (

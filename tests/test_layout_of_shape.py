@@ -9,7 +9,7 @@ from itertools import permutations
 import pytest
 from hypothesis import given, settings
 
-from hlo_cli.analysis.layout.steps import true_rank
+from hlo_cli.analysis.layout.layout_steps import true_rank
 from hlo_cli.commands.layout.shape import explained_of, report_of_shape, report_of_shapes
 from hlo_cli.commands.shared.shape_argument import is_hlo_text
 from hlo_cli.ir.shape import ArrayShape, Shape

@@ -8,9 +8,13 @@ from random import Random
 import numpy as np
 from hypothesis import given, settings
 
-from hlo_cli.analysis.layout.shape_tokens import shape_tokens, token_spans
-from hlo_cli.analysis.layout.steps import layout_steps
-from hlo_cli.analysis.layout.strides import logical_strides, physical_strides
+from hlo_cli.analysis.layout.layout_steps import (
+    layout_steps,
+    logical_strides,
+    physical_strides,
+    shape_tokens,
+    token_spans,
+)
 from hlo_cli.ir.layout import PRIMITIVE_TYPES, Layout
 from hlo_cli.ir.shape import ArrayShape, Shape
 from share import examples

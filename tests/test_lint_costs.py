@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hlo_cli import memory_analysis, parse_module
-from hlo_cli.analysis.dataflow.users import reached, users_of
+from hlo_cli.analysis.dataflow.dependencies import reached, users_of
 from hlo_cli.analysis.fusion.kernels import is_launched
 from hlo_cli.analysis.memory.memory_model import MemoryAnalysis
 from hlo_cli.analysis.schedule.async_overlap import analyze_overlap

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hlo_cli import module_to_bytes, parse_module
-from hlo_cli.analysis.fusion.fusion_verifier import verify_fusions
+from hlo_cli.analysis.fusion.fusion_bodies import verify_fusions
 from hlo_cli.analysis.schedule.async_verifier import verify_async
 from hlo_cli.cli import main
 from hlo_cli.ir.module import Module

@@ -11,13 +11,8 @@ from hypothesis import strategies as st
 
 from compiler_memory import Key, compiler_positions, compiler_ranges
 from dumps import Dump, compiled_dumps
-from hlo_cli.analysis.dataflow.alias_sets import alias_sets
-from hlo_cli.analysis.dataflow.async_chains import async_chains
-from hlo_cli.analysis.dataflow.flat_schedule import flat_schedule
-from hlo_cli.analysis.dataflow.in_place import InPlace
-from hlo_cli.analysis.dataflow.phi_graph import simplify_phis
-from hlo_cli.analysis.dataflow.positions import Positions, places_of
-from hlo_cli.analysis.dataflow.value_sets import Dataflow, dataflow_of
+from hlo_cli.analysis.dataflow.flat_schedule import InPlace, Positions, async_chains, flat_schedule, places_of
+from hlo_cli.analysis.dataflow.value_sets import Dataflow, alias_sets, dataflow_of, simplify_phis
 from hlo_cli.analysis.hardware.target import Target
 from hlo_cli.analysis.memory.memory_analysis import memory_analysis
 from hlo_cli.ir.module import Module

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hlo_cli.analysis.dataflow.trip_count import trip_count
+from hlo_cli.analysis.dataflow.executions import trip_count
 from hlo_cli.library import load
 from hlo_cli.transform.known_trips import unknown_loops, with_trip_counts
 from in_process import Answer, run

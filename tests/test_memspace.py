@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 import oom_messages
 from dumps import FIXTURES
-from hlo_cli.analysis.dataflow.value_uses import uses_of_value, value_at
-from hlo_cli.analysis.hardware.buffer_sizes import table_bytes
+from hlo_cli.analysis.dataflow.value_sets import uses_of_value, value_at
 from hlo_cli.analysis.hardware.chips import find_chip
+from hlo_cli.analysis.layout.padding import table_bytes
 from hlo_cli.analysis.memory.compiler_memory import assigned_generation, compiled_memory
 from hlo_cli.analysis.memory.memory_analysis import memory_analysis
 from hlo_cli.analysis.memory.memory_limits import allocated_bytes, memory_fits

@@ -8,12 +8,11 @@ from dataclasses import replace
 import pytest
 
 from dumps import FIXTURES
-from hlo_cli.analysis.cost.tpu import tpu_rules
-from hlo_cli.analysis.hardware import tpus
-from hlo_cli.analysis.hardware.buffer_sizes import table_bytes
-from hlo_cli.analysis.hardware.chip import Capacity, Chip, TpuGeneration
+from hlo_cli.analysis.cost.cost_analysis import tpu_rules
+from hlo_cli.analysis.hardware import chip_table
+from hlo_cli.analysis.hardware.chip_table import Capacity, Chip, TpuGeneration, rate_from
 from hlo_cli.analysis.hardware.chips import USUAL_TPU, find_chip, tpu_generation, tpu_generations
-from hlo_cli.analysis.hardware.rates import rate_from
+from hlo_cli.analysis.layout.padding import table_bytes
 from hlo_cli.cli import main
 from hlo_cli.ir.memory_space import TpuMemorySpace
 from test_architecture import PACKAGE
@@ -36,7 +35,7 @@ def made_up() -> Chip:
 
 @pytest.fixture(autouse=True)
 def row(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tpus, "TPUS", (*tpus.TPUS, made_up()))
+    monkeypatch.setattr(chip_table, "TPUS", (*chip_table.TPUS, made_up()))
 
 
 def answer(capsys: pytest.CaptureFixture[str], *words: str) -> str:

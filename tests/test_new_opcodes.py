@@ -49,7 +49,7 @@ def test_the_library_knows_new_opcodes() -> None:
         """
         import hlo_cli
         from hlo_cli.analysis.query.module_summary import module_summary
-        from hlo_cli.analysis.schedule.async_pairs import async_pairs
+        from hlo_cli.analysis.schedule.async_overlap import async_pairs
 
         module = hlo_cli.parse_module(sys.argv[1])
         cost = hlo_cli.module_cost(module)

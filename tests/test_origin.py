@@ -10,10 +10,8 @@ import pytest
 from dumps import compiled_dumps
 from hiding import Score, of_opcodes, recover, sample, unsourced
 from hlo_cli import parse_module
-from hlo_cli.analysis.origin.origin import Origin
-from hlo_cli.analysis.origin.origins import origins_of
-from hlo_cli.analysis.origin.passes import first_dumps
-from hlo_cli.analysis.origin.scopes import scope_of
+from hlo_cli.analysis.origin.origins import first_dumps, origins_of
+from hlo_cli.analysis.origin.scopes_and_moves import Origin, scope_of
 from large_modules import computations, elements, nested, users
 
 PARAMETER = """parameter(0), metadata={op_name="params['layers'][3]['w']"}"""

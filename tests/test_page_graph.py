@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from browser import browser, opened
-from hlo_cli.analysis.graphs.dataflow_graph import DataflowGraph, dataflow_graph
-from hlo_cli.analysis.graphs.folding import fold
-from hlo_cli.analysis.graphs.neighborhoods import neighborhood, nodes_between
+from hlo_cli.analysis.graphs.views import DataflowGraph, dataflow_graph, fold, neighborhood, nodes_between
 from hlo_cli.commands.graph.options import GraphOptions
 from hlo_cli.commands.graph.report import report_of_graph
 from hlo_cli.commands.shared.io_options import InputOptions

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from hlo_cli.analysis.shapes.difference_in_words import difference_in_words
+from hlo_cli.analysis.shapes.inference import difference_in_words
 from hlo_cli.cli import main
 from hlo_cli.commands.pasted import compiler_error, diff
 from hlo_cli.inputs.pasted.envelopes import PastedText

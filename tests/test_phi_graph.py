@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from hlo_cli.analysis.dataflow.phi_graph import simplify_phis
+from hlo_cli.analysis.dataflow.value_sets import simplify_phis
 from timing import is_linear
 
 Inputs = Mapping[int, tuple[int, ...]]

@@ -14,8 +14,8 @@ import pytest
 import in_process
 from dumps import FIXTURES
 from hlo_cli import parse_module
-from hlo_cli.analysis.fusion.graph import fusible_computations
-from hlo_cli.analysis.fusion.priority_fusion import FusionOutcome, fusion_outcome, names_in_the_pass
+from hlo_cli.analysis.fusion.mutable_graph import fusible_computations
+from hlo_cli.analysis.fusion.unfused_pairs import FusionOutcome, fusion_outcome, names_in_the_pass
 from hlo_cli.inputs.dumps import fusion_dump_of, is_auxiliary_file, parse_dump_name
 from hlo_cli.inputs.input import read_plain
 from hlo_cli.ir.compiler_messages import FusedStep, FusionProcess, FusionStep, IneligibleStep, PriorityStep

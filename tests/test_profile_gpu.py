@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hlo_cli.analysis.hardware.compiled_for import gpu_in_trace, traced_gpus
+from hlo_cli.analysis.hardware.chip_specs import gpu_in_trace, traced_gpus
 from hlo_cli.analysis.profile.joining import GivenModule
 from hlo_cli.analysis.profile.measure import measure
 from hlo_cli.analysis.profile.measures import operation_measures

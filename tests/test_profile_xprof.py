@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hlo_cli.analysis.dataflow.trip_count import trip_count
+from hlo_cli.analysis.dataflow.executions import trip_count
 from hlo_cli.analysis.profile.executions import measured_trips
 from hlo_cli.analysis.profile.joining import GivenModule
 from hlo_cli.analysis.profile.measure import measure

@@ -13,9 +13,14 @@ from hypothesis import given, settings
 
 import hlo_cli
 from dumps import Dump, compiled_dumps
-from hlo_cli.analysis.layout.bitcast_steps import bitcast_steps
-from hlo_cli.analysis.layout.relayout import LayoutMoves, correspondence, layout_moves
-from hlo_cli.analysis.layout.relayout_steps import RelayoutStep, relayout_steps
+from hlo_cli.analysis.layout.relayout import (
+    LayoutMoves,
+    RelayoutStep,
+    bitcast_steps,
+    correspondence,
+    layout_moves,
+    relayout_steps,
+)
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.source import HloError
 from share import examples

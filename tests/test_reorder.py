@@ -14,7 +14,7 @@ import pytest
 from dumps import FIXTURES, Dump, compiled_dumps
 from hlo_cli import load, parse_module
 from hlo_cli.alignment import longest_increasing
-from hlo_cli.analysis.dataflow.post_order import control_predecessors
+from hlo_cli.analysis.dataflow.dependencies import control_predecessors
 from hlo_cli.analysis.hardware.chip_specs import chip_spec
 from hlo_cli.analysis.memory.memory_analysis import memory_analysis, timeline_of
 from hlo_cli.analysis.memory.order_independent import order_independent_facts

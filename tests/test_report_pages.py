@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import in_process
-from hlo_cli.analysis.hardware.compiled_for import chip_in
+from hlo_cli.analysis.hardware.chip_specs import chip_in
 from hlo_cli.commands.report.subject import title_of
 from hlo_cli.commands.shared.io_options import InputOptions
 from hlo_cli.commands.shared.load import load_one

@@ -14,12 +14,19 @@ import pytest
 from async_texts import ACCEPTED, BROKEN, EXAMPLES, REJECTED_BY_JAXLIB
 from dumps import FIXTURES, Dump, compiled_dumps
 from hlo_cli import parse_module
-from hlo_cli.analysis.cost.kernel_costs import KernelCost, inclusive_costs, kernel_costs
+from hlo_cli.analysis.cost.cost_analysis import KernelCost, inclusive_costs, kernel_costs
 from hlo_cli.analysis.memory.memory_analysis import memory_analysis
-from hlo_cli.analysis.schedule.async_overlap import SYNCHRONOUS, AsyncInterval, OverlapAnalysis, analyze_overlap
-from hlo_cli.analysis.schedule.async_pairs import async_pairs, is_end, is_start
+from hlo_cli.analysis.schedule.async_overlap import (
+    SYNCHRONOUS,
+    AsyncInterval,
+    OverlapAnalysis,
+    analyze_overlap,
+    async_pairs,
+    is_end,
+    is_start,
+)
 from hlo_cli.analysis.schedule.async_verifier import ORPHAN, RULES, verify_async
-from hlo_cli.analysis.schedule.critical_path import critical_path
+from hlo_cli.analysis.schedule.step_time import critical_path
 from hlo_cli.cli import main
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module

@@ -8,9 +8,8 @@ from random import Random
 import pytest
 
 from hlo_cli import parse_module
-from hlo_cli.analysis.shapes import elementwise
-from hlo_cli.analysis.shapes.comparison import precision_difference, shape_difference
-from hlo_cli.analysis.shapes.inference import GROUP_RULES, RULES, infer_shape
+from hlo_cli.analysis.shapes import computing
+from hlo_cli.analysis.shapes.inference import GROUP_RULES, RULES, infer_shape, precision_difference, shape_difference
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import OPCODE_ARITY
@@ -22,7 +21,7 @@ from random_instructions import Writer
 from strategies import dump_text, dumps, name_of
 from wrong_instructions import TEXT, WITHOUT_SHAPE, WRITTEN, XLA_ALONE
 
-UNARY_RULES = (elementwise.unary, elementwise.component, elementwise.is_finite)
+UNARY_RULES = (computing.unary, computing.component, computing.is_finite)
 INFERRED = frozenset(OPCODE_ARITY) - NEEDS_SHAPE - {"broadcast"}
 """Opcodes whose shape a text may leave out. Of a broadcast XLA then takes the dimensions for sizes, which is no use."""
 
@@ -191,9 +190,7 @@ def test_errors_have_a_place() -> None:
 @pytest.mark.oracle
 def test_types_are_those_that_xla_allows() -> None:
     unary = [opcode for opcode in sorted(INFERRED) if OPCODE_ARITY[opcode] == 1 and RULES[opcode] in UNARY_RULES]
-    binary = [
-        opcode for opcode in sorted(INFERRED) if OPCODE_ARITY[opcode] == 2 and RULES[opcode] is elementwise.binary
-    ]
+    binary = [opcode for opcode in sorted(INFERRED) if OPCODE_ARITY[opcode] == 2 and RULES[opcode] is computing.binary]
     texts = [
         f"ENTRY e {{ a = {name}[2] parameter(0)  ROOT r = {opcode}({arguments}) }}"
         for name in ("pred", "s32", "u32", "f32", "c64")

@@ -13,8 +13,7 @@ from hlo_cli import parse_module
 from hlo_cli.analysis.hardware.chip_specs import ChipSpec, Rate, chip_spec
 from hlo_cli.analysis.hardware.chips import known_chips
 from hlo_cli.analysis.schedule.async_overlap import OverlapAnalysis, analyze_overlap
-from hlo_cli.analysis.schedule.critical_path import critical_path
-from hlo_cli.analysis.schedule.step_time import TimeEstimate, estimate_time, path_seconds, sum_known
+from hlo_cli.analysis.schedule.step_time import TimeEstimate, critical_path, estimate_time, path_seconds, sum_known
 
 DUMPS = compiled_dumps()
 dumps = pytest.mark.parametrize("dump", DUMPS, ids=str)

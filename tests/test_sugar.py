@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 
-from hlo_cli.analysis.dataflow.call_tree import computation_kinds
-from hlo_cli.analysis.dataflow.values import values_of
+from hlo_cli.analysis.dataflow.dependencies import values_of
+from hlo_cli.analysis.dataflow.executions import computation_kinds
 from hlo_cli.cli import main
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module

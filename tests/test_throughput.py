@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hlo_cli import HloError
-from hlo_cli.analysis.hardware.chip_file import read_throughputs
-from hlo_cli.analysis.hardware.chip_specs import chip_spec
+from hlo_cli.analysis.hardware.chip_specs import chip_spec, read_throughputs
 from hlo_cli.analysis.hardware.chips import find_chip, known_chips
 from versions import IS_NEWER_XLA
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from hlo_cli.analysis.layout.verify_tiling import in_memory
+from hlo_cli.analysis.layout.relayout import in_memory
 from hlo_cli.ir.layout import Layout, Tile, Tiling, tiling_of
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.syntax.scanning.shape_reader import parse_shape

@@ -10,15 +10,26 @@ import pytest
 from dumps import Dump, compiled_dumps
 from fit_time_model import collective_errors, errors, fitted, is_held_out, part
 from hlo_cli import chip_spec, parse_module
-from hlo_cli.analysis.cost.kernel_costs import costs_of_kernels
-from hlo_cli.analysis.cost.matmul_time import matmul_time
-from hlo_cli.analysis.cost.needed_bytes import needed_cost
-from hlo_cli.analysis.cost.roofline import compute_type, roofline
+from hlo_cli.analysis.cost.cost_analysis import costs_of_kernels
+from hlo_cli.analysis.hardware.chip_specs import (
+    COLLECTIVE_BANDS,
+    MATMUL_MODELS,
+    MEASURED_AS,
+    TABLE_BANDS,
+    Estimate,
+    collective_times,
+    matmul_times,
+    total,
+)
 from hlo_cli.analysis.hardware.chips import known_chips
-from hlo_cli.analysis.hardware.estimate import Estimate, total
-from hlo_cli.analysis.hardware.measured_times import MEASURED_AS, collective_times, matmul_times
-from hlo_cli.analysis.hardware.time_model import COLLECTIVE_BANDS, MATMUL_MODELS, TABLE_BANDS
-from hlo_cli.analysis.kernel_time.predicted_time import predicted_time, predicted_times
+from hlo_cli.analysis.schedule.kernel_times import (
+    compute_type,
+    matmul_time,
+    needed_cost,
+    predicted_time,
+    predicted_times,
+    roofline,
+)
 from hlo_cli.analysis.sharding.wire_bytes import wire_factor
 from hlo_cli.ir.module import Module
 from hlo_cli.transform.module_time import module_time

@@ -7,10 +7,8 @@ import pytest
 from dumps import compiled_dumps
 from hlo_cli import parse_module
 from hlo_cli.analysis.hardware.chip_specs import ChipSpec, Rate, chip_spec
-from hlo_cli.analysis.schedule.async_overlap import analyze_overlap, synchronous_pair
-from hlo_cli.analysis.schedule.async_pairs import async_pairs
-from hlo_cli.analysis.schedule.step_time import estimate_time
-from hlo_cli.analysis.schedule.transfer_time import TransferTime, transfer_time
+from hlo_cli.analysis.schedule.async_overlap import analyze_overlap, async_pairs, synchronous_pair
+from hlo_cli.analysis.schedule.step_time import TransferTime, estimate_time, transfer_time
 from hlo_cli.analysis.sharding.collectives import collectives_of
 from hlo_cli.analysis.sharding.link_time import collective_time
 

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from hlo_cli import parse_module
-from hlo_cli.analysis.cost.kernel_costs import costs_of_kernels
-from hlo_cli.analysis.cost.roofline import compute_type, roofline
+from hlo_cli.analysis.cost.cost_analysis import costs_of_kernels
 from hlo_cli.analysis.hardware.chip_specs import ChipSpec
 from hlo_cli.analysis.hardware.chips import find_chip, known_chips
 from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
+from hlo_cli.analysis.schedule.kernel_times import compute_type, roofline
 from hlo_cli.analysis.schedule.step_time import estimate_time
 from hlo_cli.cli import main
 

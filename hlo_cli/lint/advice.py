@@ -10,10 +10,9 @@ from dataclasses import replace
 from math import prod
 from typing import Final
 
-from hlo_cli.analysis.dataflow.uses import uses_of
+from hlo_cli.analysis.dataflow.dependencies import uses_of
 from hlo_cli.analysis.hardware.chips import USUAL_TPU
-from hlo_cli.analysis.hardware.default_tiles import default_layout
-from hlo_cli.analysis.layout.default_order import LayoutAlternative, default_order
+from hlo_cli.analysis.layout.default_layout import LayoutAlternative, default_layout, default_order
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.layout import Layout

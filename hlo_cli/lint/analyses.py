@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import field
 from functools import cached_property
 
-from hlo_cli.analysis.cost.kernel_costs import NO_KERNELS
+from hlo_cli.analysis.cost.cost_analysis import NO_KERNELS
 from hlo_cli.analysis.dataflow.executions import Executions, sequential_executions
-from hlo_cli.analysis.fusion.heroes import all_fused
+from hlo_cli.analysis.fusion.fusion_bodies import all_fused
 from hlo_cli.analysis.fusion.kernels import is_launched
 from hlo_cli.analysis.memory.memory_model import MemoryAnalysis
 from hlo_cli.analysis.schedule.async_overlap import OverlapAnalysis, analyze_overlap

@@ -7,15 +7,20 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.analysis.dataflow.computation_contexts import ComputationContexts, contexts_of
-from hlo_cli.analysis.dataflow.executions import NO_EXECUTIONS, Executions, executions_of
-from hlo_cli.analysis.dataflow.users import Users, users_among
-from hlo_cli.analysis.fusion.fusion_verifier import fusion_problems
-from hlo_cli.analysis.hardware.rates import ChipSpec
+from hlo_cli.analysis.dataflow.dependencies import Users, users_among
+from hlo_cli.analysis.dataflow.executions import (
+    NO_EXECUTIONS,
+    ComputationContexts,
+    Executions,
+    contexts_of,
+    executions_of,
+)
+from hlo_cli.analysis.fusion.fusion_bodies import fusion_problems
+from hlo_cli.analysis.hardware.chip_table import ChipSpec
 from hlo_cli.analysis.hardware.target import Target, target_of
-from hlo_cli.analysis.origin.origin import UNKNOWN, Origin
+from hlo_cli.analysis.origin.scopes_and_moves import UNKNOWN, Origin
 from hlo_cli.analysis.problem import Problem
-from hlo_cli.analysis.schedule.async_pairs import AsyncPairs, async_pairs
+from hlo_cli.analysis.schedule.async_overlap import AsyncPairs, async_pairs
 from hlo_cli.analysis.schedule.async_verifier import async_problems
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.instruction import Computation, Instruction

@@ -7,8 +7,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.dataflow.executions import NO_EXECUTIONS, Executions, executions_of
-from hlo_cli.analysis.hardware.rates import ChipSpec
-from hlo_cli.analysis.schedule.async_pairs import AsyncPair
+from hlo_cli.analysis.hardware.chip_table import ChipSpec
+from hlo_cli.analysis.schedule.async_overlap import AsyncPair
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.memory_space import MemorySpace
@@ -18,7 +18,7 @@ from hlo_cli.ir.shape import ArrayShape, Shape
 _WITHOUT_COST: Final = frozenset(("HLO201", "HLO603", "HLO604"))
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.schedule.transfer_time import Link
+    from hlo_cli.analysis.schedule.step_time import Link
 
 COST_MEANINGS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -76,7 +76,7 @@ def seconds_of(waste: Waste, executions: int, chip: ChipSpec, module: Module) ->
     >>> seconds_of(Waste(819_000), 10, chip_spec("v5e"), module)
     1e-05
     """
-    from hlo_cli.analysis.schedule.transfer_time import bandwidth_of, transfer_time  # required with a chip only
+    from hlo_cli.analysis.schedule.step_time import bandwidth_of, transfer_time  # required with a chip only
 
     if waste.pair is not None:
         moved = waste.bytes if waste.moved_bytes is None else waste.moved_bytes

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Container, Iterator
 from typing import Final, NamedTuple
 
-from hlo_cli.analysis.dataflow.users import Users
-from hlo_cli.analysis.dataflow.uses import FORWARDING, uses_of
-from hlo_cli.analysis.fusion.heroes import roots_of
+from hlo_cli.analysis.dataflow.dependencies import PASSES_ON_ONE_VALUE, Users, uses_of
+from hlo_cli.analysis.fusion.fusion_bodies import roots_of
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.lint.context import LintContext
@@ -26,7 +25,7 @@ def transitive_uses(value: Instruction, users: Users) -> Iterator[Use]:
     """The uses of a value; for a fusion, the uses inside.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.dataflow.users import users_among
+    >>> from hlo_cli.analysis.dataflow.dependencies import users_among
     >>> module = parse_module('''HloModule m  f { p = f32[2] parameter(0)  ROOT n = f32[2] negate(p) }
     ... ENTRY e { a = f32[2] parameter(0)  ROOT r = f32[2] fusion(a), kind=kLoop, calls=f }''')
     >>> list(transitive_uses(module.entry.parameters[0], users_among(list(module.instructions))))
@@ -59,7 +58,7 @@ def derives_from(operand: Instruction, made: Instruction) -> bool:
     for _ in range(_MOST_STEPS):
         if operand is made:
             return True
-        if operand.opcode not in FORWARDING or not operand.operands:
+        if operand.opcode not in PASSES_ON_ONE_VALUE or not operand.operands:
             return False
         operand = operand.operands[0]
     return False

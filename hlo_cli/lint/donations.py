@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from hlo_cli.analysis.dataflow.uses import producer_of
+from hlo_cli.analysis.dataflow.dependencies import producer_of
 from hlo_cli.analysis.memory.memory_limits import allocated_bytes
 from hlo_cli.analysis.memory.memory_model import MemoryAnalysis
 from hlo_cli.dataclass import dataclass

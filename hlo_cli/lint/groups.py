@@ -10,10 +10,8 @@ from collections.abc import Iterator
 from functools import reduce
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from hlo_cli.analysis.dataflow.users import Users
-from hlo_cli.analysis.dataflow.uses import FORWARDING
-from hlo_cli.analysis.origin.origin import Origin
-from hlo_cli.analysis.origin.scopes import generalize
+from hlo_cli.analysis.dataflow.dependencies import PASSES_ON_ONE_VALUE, Users
+from hlo_cli.analysis.origin.scopes_and_moves import Origin, generalize
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.operations import BLOCK_MOVES, wrapped_opcode
@@ -214,7 +212,7 @@ def value_of(instruction: Instruction) -> Instruction:
     """
     made = instruction
     for _ in range(_MOST_STEPS):
-        is_moved = made.opcode in FORWARDING or made.opcode in _MOVING or _starts_move(made)
+        is_moved = made.opcode in PASSES_ON_ONE_VALUE or made.opcode in _MOVING or _starts_move(made)
         if not is_moved or not made.operands:
             break
         made = made.operands[0]

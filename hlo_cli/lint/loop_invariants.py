@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from hlo_cli.analysis.dataflow.post_order import instruction_post_order
+from hlo_cli.analysis.dataflow.dependencies import instruction_post_order
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.operations import ASYNCHRONOUS, CHANNEL_OPCODES, CONTROL_FLOW, HOST_FEEDS, RANDOM_STATE

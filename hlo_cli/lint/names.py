@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from hlo_cli.analysis.dataflow.uses import producer_of
-from hlo_cli.analysis.origin.origin import Origin
+from hlo_cli.analysis.dataflow.dependencies import producer_of
+from hlo_cli.analysis.origin.scopes_and_moves import Origin
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.metadata import SourceLocation
 from hlo_cli.ir.instruction import Instruction
@@ -93,7 +93,9 @@ def frame_of(origin: Origin) -> SourceLocation | None:
     """
     if not origin.stack:
         return None
-    from hlo_cli.analysis.origin.keys import program_frame  # large imports that a module without findings does not need
+    from hlo_cli.analysis.origin.origins import (
+        program_frame,  # large imports that a module without findings does not need
+    )
 
     return program_frame(origin.stack)
 

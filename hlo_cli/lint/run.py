@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from hlo_cli.analysis.hardware.rates import ChipSpec
+from hlo_cli.analysis.hardware.chip_table import ChipSpec
 from hlo_cli.dataclass import dataclass
 from hlo_cli.displayed import Results
 from hlo_cli.ir.garbage import no_garbage_collection

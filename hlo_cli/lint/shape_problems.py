@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Hashable, Iterator
 
-from hlo_cli.analysis.shapes.comparison import shape_difference, shape_difference_key
+from hlo_cli.analysis.shapes.inference import shape_difference, shape_difference_key
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module

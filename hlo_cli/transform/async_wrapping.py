@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from hlo_cli.analysis.dataflow.users import Users, reached
-from hlo_cli.analysis.shapes.asynchronous import STARTED_LATE
+from hlo_cli.analysis.dataflow.dependencies import Users, reached
+from hlo_cli.analysis.shapes.calling import STARTED_LATE
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.operations import ASYNC_CONTINUATIONS, attributes_with, wrapped_opcode
 from hlo_cli.ir.shape import Shape, TupleShape

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import field
 
-from hlo_cli.analysis.dataflow.users import Users, users_of
+from hlo_cli.analysis.dataflow.dependencies import Users, users_of
 from hlo_cli.analysis.memory.order_independent import OrderIndependentFacts
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes

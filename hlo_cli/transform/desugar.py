@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import field
 
-from hlo_cli.analysis.dataflow.users import Users, users_of
-from hlo_cli.analysis.schedule.async_aliasing import ALIASING_THEMSELVES
+from hlo_cli.analysis.dataflow.dependencies import Users, users_of
+from hlo_cli.analysis.schedule.async_verifier import ALIASING_THEMSELVES
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Attribute, Computation, Instruction, InstructionText, free_name

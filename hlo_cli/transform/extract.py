@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.analysis.dataflow.users import Users, reached, users_of
+from hlo_cli.analysis.dataflow.dependencies import Users, reached, users_of
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.metadata import NO_METADATA, Metadata

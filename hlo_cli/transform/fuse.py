@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hlo_cli.analysis.dataflow.computation_contexts import contexts_of
-from hlo_cli.analysis.fusion.graph import Graph, fusible_computations, graph_of
-from hlo_cli.analysis.fusion.rules import SHIPPED, FusionRules, Rule
+from hlo_cli.analysis.dataflow.executions import contexts_of
+from hlo_cli.analysis.fusion.cpu_rules import SHIPPED, FusionRules, Rule
+from hlo_cli.analysis.fusion.mutable_graph import Graph, fusible_computations, graph_of
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Computation, Instruction

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from hlo_cli.analysis.fusion import rules as by
-from hlo_cli.analysis.fusion.decide import FusionDecider
-from hlo_cli.analysis.fusion.graph import Graph, Node, graph_of
-from hlo_cli.analysis.fusion.rules import SHIPPED, Rule
+from hlo_cli.analysis.fusion import cpu_rules as by
+from hlo_cli.analysis.fusion.cpu_rules import SHIPPED, FusionDecider, Rule
+from hlo_cli.analysis.fusion.mutable_graph import Graph, Node, graph_of
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.source import HloError

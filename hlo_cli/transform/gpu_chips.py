@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from hlo_cli.analysis.gpu_fusion.shapes import bytes_of
+from hlo_cli.analysis.fusion.gpu_emitters import bytes_of
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module

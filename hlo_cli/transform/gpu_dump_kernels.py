@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from hlo_cli.analysis.fusion.graph import Node, graph_of
-from hlo_cli.analysis.gpu_fusion.model import LAUNCH, KernelModel, KernelTime
-from hlo_cli.analysis.gpu_fusion.rules import can_be_fused, is_triton
-from hlo_cli.analysis.hardware.gpu_devices import gpu_device
+from hlo_cli.analysis.fusion.gpu_model import LAUNCH, KernelModel, KernelTime
+from hlo_cli.analysis.fusion.gpu_rules import can_be_fused, is_triton
+from hlo_cli.analysis.fusion.mutable_graph import Node, graph_of
+from hlo_cli.analysis.hardware.chip_specs import gpu_device
 from hlo_cli.ir.compiler_messages import FusedStep, FusionProcess, PriorityStep
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.module import Module

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple
 
-from hlo_cli.analysis.cost.kernel_costs import NO_KERNELS
-from hlo_cli.analysis.fusion.graph import Graph, Node, graph_of
-from hlo_cli.analysis.gpu_fusion.durations import microseconds
-from hlo_cli.analysis.gpu_fusion.model import LAUNCH, KernelModel, KernelTime
-from hlo_cli.analysis.gpu_fusion.rules import GpuFusionRules, can_be_fused, is_fusible_bitcast, is_triton
-from hlo_cli.analysis.gpu_fusion.shapes import bytes_of
-from hlo_cli.analysis.hardware.gpu_devices import gpu_device
+from hlo_cli.analysis.cost.cost_analysis import NO_KERNELS
+from hlo_cli.analysis.fusion.gpu_emitters import bytes_of
+from hlo_cli.analysis.fusion.gpu_model import LAUNCH, KernelModel, KernelTime
+from hlo_cli.analysis.fusion.gpu_rules import GpuFusionRules, can_be_fused, is_fusible_bitcast, is_triton
+from hlo_cli.analysis.fusion.gpu_work import microseconds
+from hlo_cli.analysis.fusion.mutable_graph import Graph, Node, graph_of
+from hlo_cli.analysis.hardware.chip_specs import gpu_device
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.garbage import no_garbage_collection

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from hlo_cli.analysis.cost.kernel_costs import NO_KERNELS
-from hlo_cli.analysis.fusion.graph import graph_of
-from hlo_cli.analysis.gpu_fusion.durations import TICKS_PER_SECOND
-from hlo_cli.analysis.gpu_fusion.model import LAUNCH, KernelModel
-from hlo_cli.analysis.gpu_fusion.rules import can_be_fused, is_triton
-from hlo_cli.analysis.hardware.gpu_devices import gpu_device
+from hlo_cli.analysis.cost.cost_analysis import NO_KERNELS
+from hlo_cli.analysis.fusion.gpu_model import LAUNCH, KernelModel
+from hlo_cli.analysis.fusion.gpu_rules import can_be_fused, is_triton
+from hlo_cli.analysis.fusion.gpu_work import TICKS_PER_SECOND
+from hlo_cli.analysis.fusion.mutable_graph import graph_of
+from hlo_cli.analysis.hardware.chip_specs import gpu_device
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.module import Module

@@ -9,12 +9,11 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Final, NamedTuple
 
-from hlo_cli.analysis.fusion.graph import Graph, Node, graph_of
-from hlo_cli.analysis.gpu_fusion import reasons
-from hlo_cli.analysis.gpu_fusion.breakdown import KernelBreakdown, KernelParts
-from hlo_cli.analysis.gpu_fusion.model import LAUNCH
-from hlo_cli.analysis.gpu_fusion.rules import GpuFusionRules, can_be_fused, is_fusible_bitcast, is_triton
-from hlo_cli.analysis.hardware.gpu_devices import gpu_device
+from hlo_cli.analysis.fusion import gpu_rules
+from hlo_cli.analysis.fusion.gpu_model import LAUNCH, KernelBreakdown, KernelParts
+from hlo_cli.analysis.fusion.gpu_rules import GpuFusionRules, can_be_fused, is_fusible_bitcast, is_triton
+from hlo_cli.analysis.fusion.mutable_graph import Graph, Node, graph_of
+from hlo_cli.analysis.hardware.chip_specs import gpu_device
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.compiler_messages import FusedStep, FusionProcess
@@ -248,7 +247,7 @@ def _pair(
     }
     reason, blocker = found.get(consumer), None
     if not found:
-        reason = reasons.ONLY_BITCASTS
+        reason = gpu_rules.ONLY_BITCASTS
     elif reason is None and not is_fused:
         other = next((user for user, why in found.items() if why is not None), None)
         if other is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from hlo_cli.analysis.dataflow.alias_sets import aliased_places
+from hlo_cli.analysis.dataflow.value_sets import aliased_places
 from hlo_cli.analysis.memory.order_independent import OrderIndependentFacts, order_independent_facts
 from hlo_cli.analysis.memory.overwritten import Access, Overwritten, Walk, overwritten_values
 from hlo_cli.dataclass import dataclass

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import Final
 
-from hlo_cli.analysis.dataflow.trip_count import trip_count
+from hlo_cli.analysis.dataflow.executions import trip_count
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Attribute, Instruction
 from hlo_cli.ir.module import Module

@@ -7,12 +7,9 @@ as those of the measured models did: XLA's model of GPU kernels knows only fusio
 
 from __future__ import annotations
 
-from hlo_cli.analysis.hardware.chip_specs import ChipSpec
-from hlo_cli.analysis.hardware.estimate import Estimate
+from hlo_cli.analysis.hardware.chip_specs import ChipSpec, Estimate
 from hlo_cli.analysis.schedule.async_overlap import OverlapAnalysis, analyze_overlap
-from hlo_cli.analysis.schedule.step_time import TimeEstimate, estimate_time
-from hlo_cli.analysis.schedule.time_band import time_band
-from hlo_cli.analysis.schedule.time_bound import time_bound
+from hlo_cli.analysis.schedule.step_time import TimeEstimate, estimate_time, time_band, time_bound
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.module import Module
 from hlo_cli.source import HloError

@@ -12,8 +12,7 @@ from dataclasses import field, replace
 from hashlib import blake2b
 from typing import Final
 
-from hlo_cli.analysis.cost.traversal import callees_first
-from hlo_cli.analysis.dataflow.post_order import control_predecessors
+from hlo_cli.analysis.dataflow.dependencies import callees_first, control_predecessors
 from hlo_cli.analysis.matching.content import content_of, renamed_value
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes

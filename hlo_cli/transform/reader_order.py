@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from itertools import pairwise
 
-from hlo_cli.analysis.dataflow.post_order import control_predecessors
+from hlo_cli.analysis.dataflow.dependencies import control_predecessors
 from hlo_cli.analysis.memory.order_independent import OrderIndependentFacts
 from hlo_cli.analysis.memory.overwritten import Access, Walk
 from hlo_cli.dataclass import dataclass

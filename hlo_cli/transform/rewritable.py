@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from hlo_cli.analysis.dataflow.post_order import control_predecessors
+from hlo_cli.analysis.dataflow.dependencies import control_predecessors
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import field
 from typing import Final
 
-from hlo_cli.analysis.dataflow.users import Users, users_of
+from hlo_cli.analysis.dataflow.dependencies import Users, users_of
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.instruction import Attribute, Computation, Instruction
 from hlo_cli.ir.module import Module

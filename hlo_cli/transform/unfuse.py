@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from hlo_cli.analysis.fusion.graph import FusionBody, Graph, Node, fusible_computations, graph_of
+from hlo_cli.analysis.fusion.mutable_graph import FusionBody, Graph, Node, fusible_computations, graph_of
 from hlo_cli.analysis.hardware.target import target_of
-from hlo_cli.analysis.schedule.async_bytes import UPDATE_AT
+from hlo_cli.analysis.schedule.async_overlap import UPDATE_AT
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Computation

@@ -162,9 +162,8 @@ def analyses(rounds: int) -> Iterator[Measured]:
 def fuse(rounds: int) -> Iterator[Measured]:
     """Time to find what is fused, and what everything costs, as a multiple of the time to read the module."""
     from hlo_cli.analysis.cost.cost_analysis import cost_analysis
-    from hlo_cli.analysis.fusion.fusion_verifier import verify_fusions
-    from hlo_cli.analysis.fusion.fusions import fusions_of
-    from hlo_cli.analysis.fusion.kernels import kernels_of
+    from hlo_cli.analysis.fusion.fusion_bodies import verify_fusions
+    from hlo_cli.analysis.fusion.kernels import fusions_of, kernels_of
 
     for size in (4, 40):
         text = _large(size)
@@ -180,7 +179,7 @@ def fuse(rounds: int) -> Iterator[Measured]:
 
 def what_if(rounds: int) -> Iterator[Measured]:
     """Time to take all fusions apart and to fuse anew, as a multiple of the time to read the module."""
-    from hlo_cli.analysis.fusion.rules import FusionRules
+    from hlo_cli.analysis.fusion.cpu_rules import FusionRules
     from hlo_cli.transform.fuse import fuse
     from hlo_cli.transform.unfuse import unfuse
 

@@ -12,9 +12,9 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
+from hlo_cli.analysis.cost.cost_analysis import element_count, evaluations
 from hlo_cli.analysis.dataflow.executions import runs_per_call
 from hlo_cli.analysis.evaluate.run import Run
-from hlo_cli.analysis.evaluations import element_count, evaluations
 from hlo_cli.analysis.semantics.number_types import Array, Floats
 from hlo_cli.analysis.semantics.values import Value, arrays_of
 from hlo_cli.dataclass import dataclass

@@ -1,4 +1,4 @@
-"""Cost of instructions, computations, and modules: flops, transcendentals, and bytes accessed, as XLA counts them.
+"""What do instructions, computations, and kernels cost: flops, transcendentals, and bytes accessed, as in XLA?
 
 Mirrors `HloCostAnalysis` of xla/service/hlo_cost_analysis.cc. XLA counts a loop body once, and -1 for a custom call;
 `CostOptions` change that.
@@ -7,40 +7,48 @@ Mirrors `HloCostAnalysis` of xla/service/hlo_cost_analysis.cc. XLA counts a loop
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import field
+from math import prod
 from types import MappingProxyType
 from typing import Final
 
 from hlo_cli.analysis.cache import computed_once
-from hlo_cli.analysis.cost import (
-    apply_ops,
-    control_flow,
-    data_movement,
-    dots_and_convs,
-    elementwise,
-    fusions,
-    slices,
-)
-from hlo_cli.analysis.cost.cost import (
+from hlo_cli.analysis.cost import matmuls, opcode_costs
+from hlo_cli.analysis.cost.counting import (
     BYTES,
     EXACT,
     FLOPS,
     OPTIMAL_SECONDS,
+    RUN,
     TRANSCENDENTALS,
     UNKNOWN,
     Cost,
+    CostCounter,
     CostOptions,
+    Handler,
     Number,
     Properties,
+    int64,
     utilization_key,
 )
-from hlo_cli.analysis.cost.counting import CostCounter, Handler, int64
-from hlo_cli.analysis.cost.traversal import callees_first, post_order
-from hlo_cli.ir import opcodes
+from hlo_cli.analysis.dataflow.dependencies import callees_first, post_order
+from hlo_cli.analysis.dataflow.executions import CONTROL_FLOW
+from hlo_cli.analysis.hardware.chips import find_chip, known_chips
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes, operations
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import ELEMENTWISE, wrapped_opcode
-from hlo_cli.ir.shape import TupleShape
+from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
+from hlo_cli.source import HloError
+
+# --- instructions, computations, and modules ---
+# Cost of instructions, computations, and modules: flops, transcendentals, and bytes accessed, as XLA counts them.
+#
+# Mirrors `HloCostAnalysis` of xla/service/hlo_cost_analysis.cc. XLA counts a loop body once, and -1 for a custom call;
+# `CostOptions` change that.
+
 
 _FREE: Final = frozenset(
     (
@@ -51,8 +59,13 @@ _FREE: Final = frozenset(
 _HANDLERS: Final[dict[str, Handler]] = {
     opcode: handler
     for handlers in (
-        *(elementwise.HANDLERS, data_movement.HANDLERS, slices.HANDLERS, dots_and_convs.HANDLERS),
-        *(apply_ops.HANDLERS, control_flow.HANDLERS, fusions.HANDLERS),
+        *(
+            opcode_costs.ELEMENTWISE_HANDLERS,
+            opcode_costs.MOVE_HANDLERS,
+            opcode_costs.SLICE_HANDLERS,
+            matmuls.MATMUL_HANDLERS,
+        ),
+        *(opcode_costs.APPLY_HANDLERS, opcode_costs.CONTROL_FLOW_HANDLERS, opcode_costs.FUSION_HANDLERS),
     )
     for opcode, handler in handlers.items()
 }
@@ -158,7 +171,7 @@ def module_cost(module: Module, *, rules: CostOptions = EXACT) -> Cost:
     """Sum over the entry computation, which XLA reports as the cost of a module.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.cost.cost import XLA
+    >>> from hlo_cli.analysis.cost.counting import XLA
     >>> module = parse_module("r = f32[4097,4099] add(f32[4097,4099] a, f32[] b)")
     >>> module_cost(module).output_bytes, module_cost(module, rules=XLA).output_bytes
     (67174412, 67174416.0)
@@ -226,3 +239,180 @@ def _wrapped(start: Instruction, opcode: str) -> Instruction:
 def _cost(properties: Properties) -> Cost:
     unknown = properties.pop(UNKNOWN, 0)
     return Cost(MappingProxyType(properties), int(unknown))
+
+
+# --- counting like the TPU compiler ---
+# Options that count like the TPU compiler: padded sizes, and the estimates of kernels.
+#
+# Not part of XLA's public source; compared with libtpu 0.0.51: flops, transcendentals, and bytes are equal to the last
+# bit except for sorts, SparseCore calls, and collectives in fusions.
+
+
+def tpu_rules(chip: str, *, float32: bool = False) -> CostOptions:
+    """Options of the compiler for a TPU; HloError for other chips.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.analysis.cost.cost_analysis import cost_of
+    >>> root = parse_module("r = f32[3]{0:T(128)} negate(f32[3]{0:T(128)} a)").entry.root
+    >>> cost_of(root).bytes_accessed, cost_of(root, rules=tpu_rules("v5e")).bytes_accessed
+    (24, 1024)
+    """
+    found = find_chip(chip)
+    if found.tpu is None:
+        tpus = ", ".join(chip.name for chip in known_chips() if chip.tpu is not None)
+        raise HloError(f"'{found.name}' is not a TPU", hint=f"available: {tpus}")
+    granule = found.tpu.table_granule
+    return CostOptions(float32=float32, minus_one=float32, known_calls=True, padded=True, table_alignment=granule)
+
+
+# --- kernels ---
+# Compute and memory traffic of kernels.
+
+
+NO_KERNELS: Final = operations.NO_KERNELS | CONTROL_FLOW
+"""Opcodes that launch no kernel of their own; computations that control flow runs are in the schedule themselves."""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelCost:
+    """Number of kernels with their total flops and bytes accessed.
+
+    `unknown` is the number of operations of unknown cost, which add no flops.
+    """
+
+    kernels: int = 0
+    flops: int = 0
+    bytes: int = 0
+    unknown: int = field(default=0, repr=False)
+
+    def __add__(self, other: KernelCost) -> KernelCost:
+        return KernelCost(
+            self.kernels + other.kernels,
+            self.flops + other.flops,
+            self.bytes + other.bytes,
+            self.unknown + other.unknown,
+        )
+
+    def __sub__(self, other: KernelCost) -> KernelCost:
+        return self + other * -1
+
+    def __mul__(self, times: int) -> KernelCost:
+        return KernelCost(self.kernels * times, self.flops * times, self.bytes * times, self.unknown * times)
+
+    def __floordiv__(self, times: int) -> KernelCost:
+        return KernelCost(self.kernels // times, self.flops // times, self.bytes // times, self.unknown // times)
+
+
+def kernel_costs(instructions: Iterable[Instruction]) -> Mapping[Instruction, KernelCost]:
+    """Cost of one run of each kernel among the instructions.
+
+    >>> from hlo_cli import parse_module
+    >>> entry = parse_module("HloModule m  ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }").entry
+    >>> kernel_costs(entry.instructions)
+    {<add a>: KernelCost(kernels=1, flops=2, bytes=24)}
+    """
+    return {each: kernel_cost_of(cost) for each, cost in costs_of_kernels(instructions).items()}
+
+
+def kernel_total(instructions: Iterable[Instruction]) -> KernelCost:
+    """Sum of the costs of one run of each kernel among the instructions.
+
+    >>> from hlo_cli import parse_module
+    >>> entry = parse_module("HloModule m  ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }").entry
+    >>> kernel_total(entry.instructions)
+    KernelCost(kernels=1, flops=2, bytes=24)
+    """
+    kernels = flops = size = unknown = 0
+    for cost in main_costs_among((i for i in instructions if i.opcode not in NO_KERNELS), rules=RUN):
+        kernels += 1
+        flops += round(cost.get(FLOPS, 0))
+        size += round(cost.get(BYTES, 0))
+        unknown += int(cost.get(UNKNOWN, 0))
+    return KernelCost(kernels, flops, size, unknown)
+
+
+def inclusive_costs(instructions: Iterable[Instruction]) -> Mapping[Instruction, KernelCost]:
+    """Cost of each instruction; loops and calls include all that they run.
+
+    >>> from hlo_cli import parse_module
+    >>> text = "HloModule m  f { a = s8[9] parameter(0) ROOT n = s8[9] not(a) }"
+    >>> entry = parse_module(text + " ENTRY e { p = s8[9] parameter(0) ROOT c = s8[9] call(p), to_apply=f }").entry
+    >>> inclusive_costs(entry.instructions)
+    {<call c>: KernelCost(kernels=1, flops=9, bytes=18)}
+    """
+    costs = costs_among((i for i in instructions if i.opcode not in NO_KERNELS or i.opcode in CONTROL_FLOW), rules=RUN)
+    return {each: kernel_cost_of(cost) for each, cost in costs.items()}
+
+
+def costs_of_kernels(instructions: Iterable[Instruction]) -> Mapping[Instruction, Cost]:
+    """All cost properties of one run of each kernel among the instructions.
+
+    >>> from hlo_cli import parse_module
+    >>> entry = parse_module("HloModule m  ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }").entry
+    >>> [(kernel.name, cost.bytes_accessed) for kernel, cost in costs_of_kernels(entry.instructions).items()]
+    [('a', 24)]
+    """
+    return costs_among((i for i in instructions if i.opcode not in NO_KERNELS), rules=RUN)
+
+
+def kernel_cost_of(cost: Cost) -> KernelCost:
+    """Kernel cost of one kernel with these properties.
+
+    >>> kernel_cost_of(Cost({"flops": 2.0, "bytes accessed": 24}))
+    KernelCost(kernels=1, flops=2, bytes=24)
+    """
+    return KernelCost(1, round(cost.flops), round(cost.bytes_accessed), cost.unknown)
+
+
+# --- evaluation element by element ---
+# The number of scalar operations that it takes to evaluate an instruction one element at a time.
+
+
+MAX_FOLDED_ELEMENTS: Final = 45_000_000
+"""Constant folding skips instructions whose result or operands have more elements, since 2019."""
+_WINDOWED: Final = frozenset(("reduce-window", "select-and-scatter"))
+
+
+def evaluations(instruction: Instruction) -> int | None:
+    """The number of scalar operations; None if it depends on what is not in the text.
+
+    >>> from hlo_cli import parse_module
+    >>> evaluations(parse_module("r = f32[5] reduce-window(f32[7] a, f32[] b), window={size=3}, to_apply=f").entry.root)
+    15
+    >>> evaluations(parse_module("r = f32[] reduce(f32[7] a, f32[] b), dimensions={0}, to_apply=f").entry.root)
+    7
+    """
+    elements = element_count(instruction.shape)
+    opcode = instruction.opcode
+    if opcode in _WINDOWED:
+        window = instruction.window
+        size = prod(dimension.size for dimension in window.dimensions) if window is not None else None
+        return None if size is None or elements is None else elements * size
+    if opcode == opcodes.REDUCE:
+        return _elements_of_operands(instruction, len(instruction.operands) // 2)
+    if opcode in (opcodes.DOT, opcodes.CONVOLUTION):
+        return None if operand_elements(instruction) is None else int(cost_of(instruction).flops) // 2
+    return elements
+
+
+def operand_elements(instruction: Instruction) -> int | None:
+    """The elements of all operands; None if the shape of one is not in the text."""
+    return _elements_of_operands(instruction, len(instruction.operands))
+
+
+def _elements_of_operands(instruction: Instruction, number: int) -> int | None:
+    counts = [element_count(instruction.operand_shape(at)) for at in range(number)]
+    return None if any(count is None for count in counts) else sum(count or 0 for count in counts)
+
+
+def element_count(shape: Shape) -> int | None:
+    """The elements of all arrays of a shape; None if they are unknown.
+
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
+    >>> element_count(parse_shape("(f32[2,3], s32[])"))
+    7
+    """
+    leaves = [leaf for _, leaf in shape.leaves]
+    if not all(isinstance(leaf, ArrayShape) for leaf in leaves) or not leaves:
+        return None
+    return sum(leaf.elements for leaf in leaves if isinstance(leaf, ArrayShape))

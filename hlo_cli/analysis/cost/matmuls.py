@@ -1,23 +1,31 @@
-"""Dimensions of the matmuls of a module: dots, convolutions, and library calls that implement them.
-
-Mirrors `GemmConfig::For` of xla/service/gpu/matmul_utils.cc, and `GetConvolutionFlops` of
-xla/service/gpu/model/gpu_hlo_cost_analysis.cc.
-"""
+"""Which matmuls does a module have, of which dimensions and arithmetic type, and how many flops do they take?"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from math import prod
+from math import gcd, prod
 from typing import Final, Literal
 
-from hlo_cli.analysis.cost.counting import measure
-from hlo_cli.analysis.cost.dots_and_convs import FMA_FLOPS, convolution_flops
+from hlo_cli.analysis.cost.counting import (
+    BYTES,
+    FLOPS,
+    OUTPUT_BYTES,
+    CostCounter,
+    Handler,
+    Properties,
+    ShapeSize,
+    int64,
+    measure,
+    operand_key,
+)
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.metadata import Json
 from hlo_cli.ir.attributes.value_types import (
     ConvolutionDimensionNumbers,
     DotDimensionNumbers,
+    Window,
+    WindowDimension,
     convolution_dimension_numbers,
     dot_dimension_numbers,
 )
@@ -25,6 +33,161 @@ from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import MATMULS
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
+from hlo_cli.lazy_regex import lazy_regex
+
+# --- flops of dots and convolutions ---
+# Cost of dots, convolutions, FFTs, and matrix decompositions.
+#
+# Mirrors `GetDotFlops`, `HandleRaggedDot`, `GetConvolutionFlops`, `HandleFft`, `HandleCholesky`, and
+# `HandleTriangularSolve` of xla/service/hlo_cost_analysis.cc.
+
+
+FMA_FLOPS: Final = 2  # a product and a sum
+_UNSIGNED: Final = (1 << 64) - 1
+_FMAS_PER_COMPLEX_PRODUCT: Final = 4
+
+
+def dot(instruction: Instruction, properties: Properties, counter: CostCounter) -> None:
+    """Counts a multiplication and an addition for every result element and contracted index.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.analysis.cost.cost_analysis import cost_of
+    >>> text = "r = f32[2,5] dot(f32[2,3] a, f32[3,5] b), lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+    >>> cost_of(parse_module(text).entry.root).flops
+    60
+    """
+    elements = counter.measure(instruction.shape).elements
+    properties[FLOPS] = FMA_FLOPS * elements * _contracted(instruction, counter.operand(instruction, 0))
+
+
+def ragged_dot(instruction: Instruction, properties: Properties, counter: CostCounter) -> None:
+    """Counts a dot whose result lacks dimension 0, then dimension 1, and so on, one for each group dimension."""
+    dimensions = list(counter.measure(instruction.shape).dimensions)
+    # HandleRaggedDot deletes by the loop counter, not by the group dimension.
+    for i in range(len(instruction.integers("rhs_group_dims"))):
+        del dimensions[i : i + 1]
+    properties[FLOPS] = FMA_FLOPS * prod(dimensions) * _contracted(instruction, counter.operand(instruction, 0))
+
+
+def convolution(instruction: Instruction, properties: Properties, counter: CostCounter) -> None:
+    """Counts a multiplication and an addition wherever a kernel element meets an input element, not padding or a gap.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.analysis.cost.cost_analysis import cost_of
+    >>> labels = "window={size=3 pad=1_1}, dim_labels=b0f_0io->b0f"
+    >>> text = f"r = f32[1,9,4] convolution(f32[1,9,2] a, f32[3,2,4] k), {labels}"
+    >>> cost_of(parse_module(text).entry.root).flops
+    400
+    """
+    inputs, kernel = counter.operand(instruction, 0), counter.operand(instruction, 1)
+    properties[FLOPS] = convolution_flops(instruction, inputs, kernel, counter.measure(instruction.shape))
+
+
+def convolution_flops(instruction: Instruction, inputs: ShapeSize, kernel: ShapeSize, result: ShapeSize) -> int:
+    """Flops of a convolution, or of a custom call for one; 0 without dim_labels."""
+    numbers = convolution_dimension_numbers(instruction)
+    if numbers is None:
+        return 0
+    features = inputs.size(numbers.input_feature_dimension) // (instruction.integer("feature_group_count") or 1)
+    batch = inputs.size(numbers.input_batch_dimension) // (instruction.integer("batch_group_count") or 1)
+    spatial = zip(
+        (instruction.window or Window(())).dimensions,
+        numbers.input_spatial_dimensions,
+        numbers.kernel_spatial_dimensions,
+        numbers.output_spatial_dimensions,
+        strict=False,
+    )
+    taps = prod(valid_positions(d, inputs.size(i), kernel.size(k), result.size(o)) for d, i, k, o in spatial)
+    return FMA_FLOPS * features * result.size(numbers.output_feature_dimension) * batch * taps
+
+
+def valid_positions(dimension: WindowDimension, inputs: int, kernel: int, outputs: int) -> int:
+    """Number of pairs of a kernel and an output position that meet an input element, in one dimension.
+
+    >>> valid_positions(WindowDimension(3, padding_low=1, padding_high=1), 9, 3, 9)
+    25
+    >>> valid_positions(WindowDimension(2, stride=3, padding_low=1, base_dilation=2), 4, 2, 3)
+    3
+    """
+    fewer, more = (kernel, dimension.window_dilation), (outputs, dimension.stride)
+    if fewer[0] > more[0]:
+        fewer, more = more, fewer
+    places, step = fewer
+    last = (inputs - 1) * dimension.base_dilation
+    starts = (i * step - dimension.padding_low for i in range(places))
+    return sum(_multiples(start, more[1], more[0], max(dimension.base_dilation, 1), last) for start in starts)
+
+
+def fft(instruction: Instruction, properties: Properties, counter: CostCounter) -> None:
+    """Counts eight flops per element, times the product of the rounded-down logarithms of the lengths; that of 0 is
+    -1.
+    """
+    logarithms = prod((length & _UNSIGNED).bit_length() - 1 for length in instruction.integers("fft_length"))
+    elements = counter.operand(instruction, 0).elements
+    properties[FLOPS] = FMA_FLOPS * _FMAS_PER_COMPLEX_PRODUCT * logarithms * elements
+
+
+def cholesky(instruction: Instruction, properties: Properties, counter: CostCounter) -> None:
+    """Counts n^3 / 3 flops for every n × n matrix, of which half is read and half is written."""
+    matrix = counter.operand(instruction, 0)
+    half = _half(matrix)
+    cubed = matrix.size(-1) * matrix.elements
+    if matrix.wraps:
+        cubed = int64(cubed)
+    properties |= {FLOPS: abs(cubed) // 3 * (-1 if cubed < 0 else 1), OUTPUT_BYTES: half, operand_key(0): half}
+    properties[BYTES] = counter.sum((half, half))
+
+
+def triangular_solve(instruction: Instruction, properties: Properties, counter: CostCounter) -> None:
+    """Counts a multiplication and an addition for every element of the right side and every row; reads half of the
+    matrix.
+    """
+    matrix, right = counter.operand(instruction, 0), counter.operand(instruction, 1)
+    # HandleTriangularSolve stores the bytes of operand 1 under operand 0.
+    properties |= {FLOPS: FMA_FLOPS * matrix.size(-1) * right.elements, operand_key(0): right.bytes}
+    properties |= {OUTPUT_BYTES: counter.measure(instruction.shape).bytes}
+    properties[BYTES] = counter.sum((properties[OUTPUT_BYTES], _half(matrix), right.bytes))
+
+
+def _contracted(instruction: Instruction, lhs: ShapeSize) -> int:
+    return prod(lhs.size(d) for d in instruction.integers("lhs_contracting_dims"))
+
+
+def _half(matrix: ShapeSize) -> int | float:
+    """Half of the bytes of a matrix; fractional for an odd number."""
+    return matrix.bytes / 2 if matrix.bytes % 2 else matrix.bytes // 2
+
+
+def _multiples(start: int, step: int, length: int, divisor: int, last: int) -> int:
+    """Number of values start + i * step, 0 <= i < length, that are multiples of `divisor` from 0 to `last`."""
+    if step < 0 or last < 0 or start % (common := gcd(step, divisor)):
+        return 0
+    if not step:
+        return length if 0 <= start <= last else 0
+    period = divisor // common
+    first = -start // common * pow(step // common, -1, period) % period
+    lowest, highest = max(-(start // step), 0), min((last - start) // step, length - 1)
+    return max((highest - first) // period - (lowest - 1 - first) // period, 0)
+
+
+MATMUL_HANDLERS: Final[dict[str, Handler]] = {
+    "cholesky": cholesky,
+    "convolution": convolution,
+    "dot": dot,
+    "fft": fft,
+    "ragged-dot": ragged_dot,
+    "scaled-dot": dot,
+    "triangular-solve": triangular_solve,
+}
+"""What counts the cost of each opcode of this family."""
+
+
+# --- dimensions of matmuls ---
+# Dimensions of the matmuls of a module: dots, convolutions, and library calls that implement them.
+#
+# Mirrors `GemmConfig::For` of xla/service/gpu/matmul_utils.cc, and `GetConvolutionFlops` of
+# xla/service/gpu/model/gpu_hlo_cost_analysis.cc.
+
 
 Kind = Literal["dot", "scaled-dot", "ragged-dot", "convolution", "cuBLAS", "cuDNN"]
 
@@ -214,3 +377,70 @@ def _integers(value: Json) -> tuple[int, ...]:
     listed = value if isinstance(value, tuple) else ()
     texts = (str(item) for item in listed)
     return tuple(int(text) for text in texts if text.isdecimal() and len(text) < 20)
+
+
+# --- arithmetic type ---
+# Arithmetic type of a matmul, from its operand types and precision.
+#
+# GPUs multiply f32 in TF32 unless the highest precision is set, as in `GetBlasComputationType` of
+# xla/service/algorithm_util.cc and xla/stream_executor/gpu. TPUs use one bf16 product, three for high precision, and
+# six
+# for highest. An `algorithm` (`PrecisionConfig` of xla/xla_data.proto) determines the type directly.
+
+
+_ALGORITHM = lazy_regex(
+    r"(?:alg_)?dot_(?P<lhs>any_f8|[a-z]+\d+)_(?P<rhs>any_f8|[a-z]+\d+)_[a-z]+\d+(?:_x(?P<times>\d)|_fast_accum)?"
+)
+_CONFIG: Final = ("gemm_backend_config", "precision_config")
+_F32: Final = ("f32", "c64")
+_TYPE_BY_PRECISION: Final = {"high": "f32 high", "highest": "f32 highest", "mixed": "f32"}
+
+
+def matmul_type(matmul: Matmul) -> str:
+    """Type in which a chip multiplies, as accepted by `ChipSpec.flops_of`.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.analysis.cost.matmuls import matmul_of
+    >>> text = "r = f32[2,5] dot(f32[2,3] a, f32[3,5] b), lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+    >>> words = "", ", operand_precision={highest,highest}", ", algorithm=dot_bf16_bf16_f32_x3"
+    >>> [matmul_type(matmul_of(parse_module(text + more).entry.root)) for more in words]
+    ['tf32', 'f32 highest', 'bf16 x3']
+    """
+    if named := _by_algorithm(_algorithm(matmul.instruction)):
+        return named
+    lhs, rhs = (shape.element_type.name for shape in (matmul.lhs, matmul.rhs))
+    if lhs in _F32 and rhs in _F32:
+        return _TYPE_BY_PRECISION.get(_precision(matmul.instruction), "tf32")
+    # the narrower of two types, which gives a lower bound of the time
+    return min((matmul.lhs, matmul.rhs), key=_bits).element_type.name
+
+
+def _bits(shape: ArrayShape) -> int:
+    return shape.element_type.bits
+
+
+def _by_algorithm(name: str) -> str:
+    found = _ALGORITHM.fullmatch(name.lower())
+    if found is None:
+        return ""
+    kind = found["lhs"].removeprefix("any_")
+    kind = "f32 highest" if kind == "f32" else kind
+    return f"{kind} x{found['times']}" if found["times"] else kind
+
+
+def _algorithm(instruction: Instruction) -> str:
+    if instruction.opcode != opcodes.CUSTOM_CALL:
+        return instruction.string("algorithm") or ""
+    config = instruction.backend_config
+    return str(config.get(*_CONFIG, "algorithm") or "") if config is not None else ""
+
+
+def _precision(instruction: Instruction) -> str:
+    """Precision of both operands; "mixed" if they differ and one is highest: GPUs use the higher, TPUs both."""
+    words = [str(word).lower() for word in instruction.items_of("operand_precision", str)]
+    if not words and (config := instruction.backend_config) is not None:
+        listed = config.get(*_CONFIG, "operand_precision")
+        words = [str(word).lower() for word in listed] if isinstance(listed, tuple) else []
+    if len(set(words)) == 1:
+        return words[0]
+    return "mixed" if "highest" in words else ""

@@ -10,7 +10,7 @@ from zipfile import BadZipFile, ZipFile, ZipInfo
 
 import numpy as np
 
-from hlo_cli.analysis.layout.npy import NpyHeader, array_of, npy_header
+from hlo_cli.analysis.layout.relayout import NpyHeader, array_of, npy_header
 from hlo_cli.analysis.semantics.number_types import Array
 from hlo_cli.source import HloError
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from math import prod
 from typing import Final, NamedTuple
 
+from hlo_cli.analysis.dataflow.dependencies import depth_first
 from hlo_cli.analysis.dataflow.executions import executions_of, loop_runs
-from hlo_cli.analysis.dataflow.post_order import depth_first
 from hlo_cli.analysis.evaluate.settings import Limits
 from hlo_cli.analysis.evaluate.work import callee_of, work_of
 from hlo_cli.analysis.semantics.number_types import Floats, carrier

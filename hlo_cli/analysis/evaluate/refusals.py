@@ -10,7 +10,7 @@ from hlo_cli.analysis.evaluate.fused_collectives import fused_problem, inputs_of
 from hlo_cli.analysis.evaluate.host import INFEED, Host
 from hlo_cli.analysis.semantics.custom_calls import rule_of_target, target_of_call
 from hlo_cli.analysis.semantics.rules import has_rule
-from hlo_cli.analysis.shapes.comparison import shape_difference, shape_difference_key
+from hlo_cli.analysis.shapes.inference import shape_difference, shape_difference_key
 from hlo_cli.analysis.sharding.device_groups import collective_kind
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction

@@ -8,7 +8,7 @@ from __future__ import annotations
 from math import prod
 from typing import Final, NamedTuple
 
-from hlo_cli.analysis.evaluations import element_count, evaluations
+from hlo_cli.analysis.cost.cost_analysis import element_count, evaluations
 from hlo_cli.analysis.semantics.custom_calls import target_of_call
 from hlo_cli.analysis.semantics.lapack_calls import LAPACK_CALLS
 from hlo_cli.analysis.semantics.library_calls import LIBRARY_CALLS

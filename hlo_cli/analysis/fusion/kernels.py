@@ -1,20 +1,258 @@
-"""Kernels of a module with their backends and execution counts."""
+"""Which kernels and fusions does a module have, who provides each, and which memory traffic do fusions avoid?"""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Final, Literal
 
 from hlo_cli.analysis.cache import computed_once
-from hlo_cli.analysis.cost.kernel_costs import NO_KERNELS
+from hlo_cli.analysis.cost.cost_analysis import NO_KERNELS, cost_analysis, costs_among
+from hlo_cli.analysis.cost.counting import EXACT, Cost, CostOptions
 from hlo_cli.analysis.dataflow.executions import Executions, sequential_executions
-from hlo_cli.analysis.fusion.kernel_backends import KernelBackend, backend_of
-from hlo_cli.analysis.hardware.target import target_of
+from hlo_cli.analysis.fusion.fusion_bodies import all_fused, heroes_of
+from hlo_cli.analysis.hardware.target import Target, target_of
 from hlo_cli.dataclass import dataclass
 from hlo_cli.displayed import Results
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.attributes.metadata import BackendConfig, Json
+from hlo_cli.ir.garbage import no_garbage_collection
+from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.operations import NATIVE_ENDS, wrapped_opcode
+from hlo_cli.ir.operations import (
+    BLOCK_MOVES,
+    CHANNEL_STARTS,
+    COLLECTIVES,
+    HOST_FEEDS,
+    MATMULS,
+    NATIVE_ENDS,
+    wrapped_opcode,
+)
+
+# --- details in backend configurations ---
+# Formats details of a kernel from its backend configuration: tiles, warps, threads, and estimated cycles.
+#
+# Mirrors `BlockLevelFusionConfig` and `TritonGemmConfig` of xla/service/gpu/backend_configs.proto, the partitions of
+# xla/backends/cpu, and the `window_config` of TPU compilers.
+
+
+_NESTED: Final = "fusion_backend_config"
+_NO_ESTIMATE: Final = (1 << 63) - 1
+
+
+def gpu_fusion_path(config: BackendConfig) -> tuple[str, ...]:
+    """Path of the fusion configuration in a GPU backend configuration; empty in older dumps, which have no outer
+    message.
+
+    >>> gpu_fusion_path(BackendConfig('{"kind":"__triton_gemm"}'))
+    ()
+    """
+    return (_NESTED,) if config.get(_NESTED) is not None or config.get("kind") is None else ()
+
+
+def format_tiles(config: BackendConfig) -> str:
+    """Formats output tiles, warps, and stages, or the partitions of a parallel CPU loop.
+
+    >>> block = '{"num_warps":"2","output_tiles":[{"sizes":["16","8"]}],"num_ctas":1,"num_stages":1}'
+    >>> format_tiles(BackendConfig('{"fusion_backend_config":{"block_level_fusion_config":' + block + '}}'))
+    'tiles 16×8, 2 warps, 1 stage'
+    >>> format_tiles(BackendConfig('{"outer_dimension_partitions":["4"]}'))
+    '4 partitions'
+    """
+    block = (*gpu_fusion_path(config), "block_level_fusion_config")
+    tiles = config.get(*block, "output_tiles")
+    if isinstance(tiles, tuple):
+        shown = " ".join(_sizes(tile.get("sizes")) for tile in tiles if isinstance(tile, Mapping))
+        words = [f"tiles {shown}" if shown else "", *_launch(config, block)]
+        return ", ".join(word for word in words if word)
+    partitions = config.get("outer_dimension_partitions")
+    return f"{_sizes(partitions)} partitions" if isinstance(partitions, tuple) and partitions else ""
+
+
+def format_triton_gemm(config: BackendConfig) -> str:
+    """Formats the tile sizes, split, warps, and stages of a Triton matmul.
+
+    >>> gemm = '{"block_m":"64","block_n":"32","block_k":"128","split_k":"2","num_stages":"3","num_warps":"4"}'
+    >>> format_triton_gemm(BackendConfig('{"fusion_backend_config":{"triton_gemm_config":' + gemm + '}}'))
+    'm×n×k 64×32×128, split k 2, 4 warps, 3 stages'
+    """
+    path = (*gpu_fusion_path(config), "triton_gemm_config")
+    if config.get(*path) is None:
+        return ""
+    blocks = tuple(config.get(*path, f"block_{letter}") for letter in "mnk")
+    split = str(config.get(*path, "split_k") or 1)
+    words = [f"m×n×k {_sizes(blocks)}", f"split k {split}" if split != "1" else "", *_launch(config, path)]
+    return ", ".join(word for word in words if word)
+
+
+def format_cycles(instruction: Instruction) -> str:
+    """Formats the cycles and windows that a TPU compiler estimates; empty if there is no estimate.
+
+    >>> from hlo_cli import parse_module
+    >>> window = '{"window_config":{"estimated_cycles":"820","iteration_bounds":["4","1"]}}'
+    >>> format_cycles(parse_module("r = f32[2] negate(f32[2] a), backend_config=" + window).entry.root)
+    '820 cycles, 4×1 windows'
+    """
+    cycles = estimated_cycles(instruction)
+    config = instruction.backend_config if cycles is not None else None
+    if cycles is None or config is None:
+        return ""
+    windows = _sizes(config.get("window_config", "iteration_bounds"))
+    return f"{cycles:,} cycles" + (f", {windows} windows" if windows else "")
+
+
+def estimated_cycles(instruction: Instruction) -> int | None:
+    """Cycles that the TPU compiler estimates for an operation; None if there is no estimate."""
+    if '"estimated_cycles"' not in instruction.raw[1] or (config := instruction.backend_config) is None:
+        return None
+    text = str(config.get("window_config", "estimated_cycles") or "")
+    cycles = int(text) if text.isdecimal() and len(text) < 20 else _NO_ESTIMATE
+    return cycles if cycles < _NO_ESTIMATE else None
+
+
+def _launch(config: BackendConfig, path: tuple[str, ...]) -> list[str]:
+    named = ((str(config.get(*path, f"num_{noun}s") or ""), noun) for noun in ("warp", "stage"))
+    return [f"{number} {noun}{'' if number == '1' else 's'}" for number, noun in named if number]
+
+
+def _sizes(listed: Json) -> str:
+    return "×".join(map(str, listed)) if isinstance(listed, tuple) else ""
+
+
+# --- providers of kernels ---
+# Provider of the kernel of an operation: a library, Triton, XLA's emitters, or a custom call.
+#
+# Mirrors `HloFusionAnalysis::GetEmitterFusionKind` of xla/service/gpu/hlo_fusion_analysis.cc, the thunks of
+# xla/backends/cpu and xla/backends/gpu, and the configurations of xla/service/gpu/backend_configs.proto.
+
+
+Kind = Literal["codegen", "Triton", "library", "collective", "custom call", "transfer", "unknown"]
+
+_TRANSFERS: Final = HOST_FEEDS | CHANNEL_STARTS | {opcodes.COPY_START}
+_GPU_LIBRARIES: Final = (
+    ("__cublas$lt", "cuBLASLt"),
+    ("__cublas$", "cuBLAS"),
+    ("__cudnn$", "cuDNN"),
+    ("xla.gpu.ext.cub_", "CUB"),
+    ("__cub$", "CUB"),
+    ("cusolver", "cuSOLVER"),
+    ("__triton", "Triton"),
+)
+_CPU_LIBRARIES: Final = (
+    ("lapack_", "LAPACK"),
+    ("__onednn$", "oneDNN"),
+    ("__ynn", "YNNPACK"),
+    ("__pocketfft", "PocketFFT"),
+    ("TopK", "XLA runtime"),
+)
+_CALLBACKS: Final = ("xla_python_", "xla_ffi_python_", "xla_ffi_partitioned_python_")
+_OPCODE_LIBRARIES: Final[dict[str, dict[str, str]]] = {
+    "gpu": {
+        opcodes.FFT: "cuFFT",
+        opcodes.TRIANGULAR_SOLVE: "cuBLAS",
+        opcodes.CHOLESKY: "cuSOLVER",
+        opcodes.COPY: "memcpy",
+    },
+    "cpu": {opcodes.FFT: "DUCC", opcodes.SORT: "XLA runtime", **dict.fromkeys(MATMULS, "Eigen")},
+}
+_CPU_FUSIONS: Final = {"__ynn_fusion": "YNNPACK", "__onednn_fusion": "oneDNN"}
+_COLLECTIVE_LIBRARIES: Final = {"gpu": "NCCL", "cpu": "XLA runtime", "tpu": "TPU interconnect"}
+_STRATEGY_PREFIX: Final = "KERNEL_STRATEGY_"
+
+
+@dataclass(frozen=True, slots=True)
+class KernelBackend:
+    """Kind of a kernel, its provider, and details of its configuration: tiles, cycles, or settings of a library.
+
+    >>> KernelBackend("library", "cuBLAS").provider
+    'cuBLAS'
+    """
+
+    kind: Kind
+    provider: str
+    details: str = ""
+
+
+def backend_of(instruction: Instruction, target: Target | None, *, is_asynchronous: bool = False) -> KernelBackend:
+    """Backend of an operation on a target; unknown if the module is not compiled.
+
+    `is_asynchronous` means that an async-start calls the computation of the operation.
+
+    >>> from hlo_cli import parse_module
+    >>> root = parse_module('r = f32[2,5] custom-call(f32[2,3] a), custom_call_target="__cublas$gemm"').entry.root
+    >>> backend_of(root, "gpu")
+    KernelBackend(kind='library', provider='cuBLAS', details='__cublas$gemm')
+    """
+    opcode = wrapped_opcode(instruction.opcode) or instruction.opcode.removesuffix("-start")
+    if target is None:
+        return KernelBackend("unknown", "unknown")
+    is_moved = opcode in BLOCK_MOVES and (is_asynchronous or instruction.opcode != opcode)
+    if is_moved or instruction.opcode in _TRANSFERS:
+        return KernelBackend("transfer", "DMA" if target == "tpu" else "memcpy")
+    if opcode in COLLECTIVES:
+        return _collective(instruction, target)
+    match opcode:
+        case opcodes.FUSION:
+            return _backend_of_fusion(instruction, target)
+        case opcodes.CUSTOM_CALL:
+            return _custom_call(instruction, target)
+    library = _OPCODE_LIBRARIES.get(target, {}).get(opcode)
+    return KernelBackend("library", library) if library else KernelBackend("codegen", "XLA", format_cycles(instruction))
+
+
+def _collective(instruction: Instruction, target: Target) -> KernelBackend:
+    config = instruction.backend_config
+    strategy = str(config.get("collective_backend_config", "kernel_strategy") or "") if config is not None else ""
+    if strategy.startswith(f"{_STRATEGY_PREFIX}TRITON"):
+        shots = strategy.removeprefix(f"{_STRATEGY_PREFIX}TRITON_").lower().replace("_", " ").replace(" shot", "-shot")
+        return KernelBackend("Triton", "Triton", shots)
+    return KernelBackend("collective", _COLLECTIVE_LIBRARIES[target])
+
+
+def _backend_of_fusion(fusion: Instruction, target: Target) -> KernelBackend:
+    config = fusion.backend_config
+    if config is None:
+        return KernelBackend("codegen", "XLA")
+    if target == "cpu":
+        kind = str(config.get("fusion_config", "kind") or "")
+        library = _CPU_FUSIONS.get(kind)
+        return KernelBackend("library", library) if library else KernelBackend("codegen", "XLA", format_tiles(config))
+    if target == "tpu":
+        return KernelBackend("codegen", "XLA", format_cycles(fusion))
+    path = gpu_fusion_path(config)
+    kind = str(config.get(*path, "kind") or "")
+    if kind.startswith("__triton"):
+        return KernelBackend("Triton", "Triton", format_triton_gemm(config) or format_tiles(config))
+    if kind == "__cudnn$fusion":
+        return KernelBackend("library", "cuDNN")
+    if kind == "__custom_fusion":
+        name = str(config.get(*path, "custom_fusion_config", "name") or "")
+        return (
+            KernelBackend("library", "CUTLASS") if name.startswith("cutlass") else KernelBackend("codegen", "XLA", name)
+        )
+    return KernelBackend("codegen", "XLA", format_tiles(config))
+
+
+def _custom_call(call: Instruction, target: Target) -> KernelBackend:
+    name = call.string("custom_call_target") or ""
+    if name.startswith(_CALLBACKS):
+        return KernelBackend("custom call", "Python", name)
+    if target == "tpu":
+        return (
+            KernelBackend("custom call", "Mosaic")
+            if name == "tpu_custom_call"
+            else KernelBackend("codegen", "XLA", name)
+        )
+    if name == "__gpu$TopK":
+        return KernelBackend("codegen", "XLA", name)
+    for prefix, library in _GPU_LIBRARIES if target == "gpu" else _CPU_LIBRARIES:
+        if name.startswith(prefix):
+            return KernelBackend("Triton" if library == "Triton" else "library", library, name)
+    return KernelBackend("custom call", name)
+
+
+# --- kernels of a module ---
+# Kernels of a module with their backends and execution counts.
+
 
 NO_KERNEL_TARGETS: Final = frozenset(
     ("AllocateBuffer", "AssumeGatherIndicesInBound", "ConcatBitcast", "LayoutConstraint", "control_dep")
@@ -87,3 +325,93 @@ def _is_fused_done(fusion: Instruction) -> bool:
     root = fusion.called_computations[0].root if fusion.called_computations else None
     is_call = root is not None and root.opcode == opcodes.CUSTOM_CALL
     return is_call and root is not None and root.string("custom_call_target") == "AsyncCollectiveDone"
+
+
+# --- fusions of a module ---
+# Fusions of a module: their fused operations, and the memory traffic that fusion avoids.
+
+
+@dataclass(frozen=True, slots=True)
+class Fusion:
+    """Fusion with its body and its cost as one kernel and as one kernel per operation.
+
+    `operations` are the fused instructions that would be kernels of their own, with those of nested fusions.
+    `unfused_bytes` are the bytes accessed by these; for a single operation, by the fusion.
+    """
+
+    instruction: Instruction
+    body: Computation
+    heroes: tuple[Instruction, ...]
+    operations: tuple[Instruction, ...]
+    cost: Cost
+    unfused_bytes: int
+
+    @property
+    def name(self) -> str:
+        """Name of the fusion instruction."""
+        return self.instruction.name
+
+    @property
+    def kind(self) -> str:
+        """Fusion kind as XLA prints it, such as `kLoop`."""
+        return self.instruction.attribute("kind") or ""
+
+    @property
+    def written_bytes(self) -> int:
+        """Size of the results in bytes."""
+        return round(self.cost.output_bytes)
+
+    @property
+    def read_bytes(self) -> int:
+        """Bytes read from operands and from large constants."""
+        return round(self.cost.bytes_accessed) - self.written_bytes
+
+    @property
+    def saved_bytes(self) -> int:
+        """Memory traffic in bytes that fusion avoids: bytes accessed by unfused operations minus those of the fusion.
+
+        Negative where XLA counts the slice that a lone gather, scatter, or slice reads, but the whole operand in a
+        fusion.
+        """
+        return self.unfused_bytes - round(self.cost.bytes_accessed)
+
+
+class FusionList(Results[Fusion, Module]):
+    """Fusions of a module, as a tuple that notebooks show as a table; `context` is the module."""
+
+
+def fusions_of(module: Module, *, costs: Mapping[Instruction, Cost] | None = None) -> FusionList:
+    """Fusions of a module in the order of the text, without nested ones.
+
+    `costs` are the costs of all instructions, if already computed.
+
+    >>> from hlo_cli import parse_module
+    >>> text = '''HloModule m
+    ... f { p = f32[100] parameter(0)  n = f32[100] negate(p)  ROOT t = f32[100] tanh(n) }
+    ... ENTRY e { a = f32[100] parameter(0)  ROOT r = f32[100] fusion(a), kind=kLoop, calls=f }'''
+    >>> found, = fusions_of(parse_module(text))
+    >>> [operation.opcode for operation in found.operations], found.read_bytes, found.written_bytes, found.saved_bytes
+    (['negate', 'tanh'], 400, 400, 800)
+    """
+    return computed_once(_fusions, module, cost_analysis(module) if costs is None else costs)
+
+
+@no_garbage_collection()
+def _fusions(module: Module, costs: Mapping[Instruction, Cost]) -> FusionList:
+    bodies = {c for i in module.instructions if i.opcode == opcodes.FUSION for c in i.called_computations}
+    outer = (i for c in module.computations if c not in bodies for i in c.instructions if i.opcode == opcodes.FUSION)
+    return FusionList.of((_described_fusion(fusion, costs) for fusion in outer if fusion.called_computations), module)
+
+
+def fusion_of(fusion: Instruction, *, rules: CostOptions = EXACT) -> Fusion:
+    """Fusion data of one instruction, which can be nested; it must call a computation."""
+    return _described_fusion(fusion, costs_among((fusion, *all_fused(fusion.called_computations[0])), rules=rules))
+
+
+def _described_fusion(fusion: Instruction, costs: Mapping[Instruction, Cost]) -> Fusion:
+    body = fusion.called_computations[0]
+    inner = tuple(all_fused(body))
+    operations = tuple([each for each in inner if each.opcode not in NO_KERNELS])
+    kernels = operations if len(operations) > 1 else (fusion,)
+    unfused = sum(round(costs[each].bytes_accessed) for each in kernels)
+    return Fusion(fusion, body, heroes_of(body), operations, costs[fusion], unfused)

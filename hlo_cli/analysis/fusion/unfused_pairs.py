@@ -1,26 +1,108 @@
-"""Producer–consumer pairs that are not fused, the rule that forbids it, and the memory traffic that fusion would avoid.
-
-Mirrors the decisions of `ShouldFuse` of xla/service/cpu/cpu_instruction_fusion.cc.
-"""
+"""Why are two kernels not one: the rule against it and the traffic that it costs, or what XLA:GPU wrote of it?"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import field
+from typing import Final
 
-from hlo_cli.analysis.cost.cost import Cost
-from hlo_cli.analysis.cost.cost_analysis import cost_analysis
-from hlo_cli.analysis.cost.kernel_costs import NO_KERNELS
-from hlo_cli.analysis.fusion import rules as by
-from hlo_cli.analysis.fusion.decide import FusionDecider
-from hlo_cli.analysis.fusion.elements import is_fusible
-from hlo_cli.analysis.fusion.graph import Graph, Node, fusible_computations, graph_of
-from hlo_cli.analysis.fusion.kernel_pairs import saved_bytes
-from hlo_cli.analysis.fusion.rules import SHIPPED, FusionRules, Rule
+from hlo_cli.analysis.cost.cost_analysis import NO_KERNELS, cost_analysis
+from hlo_cli.analysis.cost.counting import Cost
+from hlo_cli.analysis.fusion import cpu_rules as by
+from hlo_cli.analysis.fusion.cpu_rules import SHIPPED, FusionDecider, FusionRules, Rule
+from hlo_cli.analysis.fusion.mutable_graph import Graph, Node, fusible_computations, graph_of, is_fusible
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
+from hlo_cli.ir.compiler_messages import FusedStep, FusionProcess, IneligibleStep, PriorityStep
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
+
+# --- pairs of kernels ---
+# Producer–consumer pairs of separate kernels, and the memory traffic that one kernel for both would avoid.
+
+
+_PASSED_ON: Final = (opcodes.BITCAST, opcodes.GET_TUPLE_ELEMENT)
+
+
+@dataclass(frozen=True, slots=True)
+class KernelPair:
+    """A kernel that reads the result of another one; `saved_bytes` is the traffic that one kernel would avoid."""
+
+    producer: Instruction
+    consumer: Instruction
+    saved_bytes: int
+
+
+def kernel_pairs(module: Module) -> tuple[KernelPair, ...]:
+    """Pairs of kernels in the order of the text; values are followed through bitcasts and elements of tuples.
+
+    >>> from hlo_cli import parse_module
+    >>> text = "ENTRY e { p = s8[9] parameter(0) t = s8[9] abs(p) b = s8[3,3] bitcast(t) ROOT n = s8[3,3] negate(b) }"
+    >>> [(pair.producer.name, pair.consumer.name, pair.saved_bytes) for pair in kernel_pairs(parse_module(text))]
+    [('t', 'n', 18)]
+    """
+    with no_garbage_collection():
+        costs = cost_analysis(module)
+        text = module.source.text
+        return tuple(
+            pair for each in fusible_computations(module) for pair in _pairs_of_kernels(graph_of(each, text), costs)
+        )
+
+
+def saved_bytes(
+    producer: Node, consumer: Node, operands: Sequence[Node], costs: Mapping[Instruction, Cost], *, users: int
+) -> int:
+    """Returns the bytes that the consumer no longer reads and the producer no longer writes, minus those read anew.
+
+    `operands` are those of the consumer; a producer with one of its `users` is not computed on its own any more.
+    """
+    made, used = costs[producer.instruction], costs[consumer.instruction]
+    saved = sum(used.operand_bytes(n) for n, node in enumerate(operands) if node is producer)
+    if users == 1:
+        saved += made.bytes_accessed
+    first = {node: n for n, node in reversed(list(enumerate(producer.operands)))}
+    instead = sum(made.operand_bytes(n) for node, n in first.items() if node not in operands)
+    return round(saved - instead)
+
+
+def _pairs_of_kernels(graph: Graph, costs: Mapping[Instruction, Cost]) -> Iterator[KernelPair]:
+    origin = _origins(graph)
+    read = {node: [origin[operand] for operand in node.operands] for node in graph.nodes if _is_kernel(node)}
+    users: dict[Node, set[Node]] = {}
+    for node in graph.nodes:
+        if node.opcode not in _PASSED_ON:
+            for operand in node.operands:
+                users.setdefault(origin[operand], set()).add(node)
+    for consumer, operands in read.items():
+        for producer in dict.fromkeys(operands):
+            if _is_kernel(producer):
+                saved = saved_bytes(producer, consumer, operands, costs, users=len(users[producer]))
+                yield KernelPair(producer.instruction, consumer.instruction, saved)
+
+
+def _is_kernel(node: Node) -> bool:
+    return node.opcode not in NO_KERNELS
+
+
+def _origins(graph: Graph) -> dict[Node, Node]:
+    """The node that computes the value of each node, behind bitcasts and elements of tuples."""
+    origin: dict[Node, Node] = {}
+    for node in graph.nodes:
+        path = [node]
+        while path[-1] not in origin and path[-1].opcode in _PASSED_ON and path[-1].operands:
+            path.append(path[-1].operands[0])
+        found = origin.get(path[-1], path[-1])
+        origin.update(dict.fromkeys(path, found))
+    return origin
+
+
+# --- pairs that a rule keeps apart ---
+# Producer–consumer pairs that are not fused, the rule that forbids it, and the memory traffic that fusion would avoid.
+#
+# Mirrors the decisions of `ShouldFuse` of xla/service/cpu/cpu_instruction_fusion.cc.
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +139,11 @@ def unfused_pairs(module: Module, rules: FusionRules = SHIPPED) -> tuple[Unfused
         return tuple(
             pair
             for each in fusible_computations(module)
-            for pair in _pairs(graph_of(each, module.source.text), rules, costs)
+            for pair in _pairs_kept_apart(graph_of(each, module.source.text), rules, costs)
         )
 
 
-def _pairs(graph: Graph, rules: FusionRules, costs: Mapping[Instruction, Cost]) -> Iterator[UnfusedPair]:
+def _pairs_kept_apart(graph: Graph, rules: FusionRules, costs: Mapping[Instruction, Cost]) -> Iterator[UnfusedPair]:
     taken = {node: list(node.operands) for node in graph.nodes}
     seen_as = _unfused_roots(graph)
     decider = FusionDecider(rules, None if graph.root is None else seen_as[graph.root])
@@ -107,3 +189,247 @@ def _root_outside(fusion: Node) -> Node:
     alone = Node(root.instruction, (), opcode=root.opcode)
     alone.operands, alone.users = outside, fusion.users
     return alone
+
+
+# --- verdicts in the log of priority fusion ---
+# What XLA:GPU's priority fusion decided last about each instruction, from the steps that it wrote.
+#
+# Mirrors `PriorityFusionQueue` of xla/backends/gpu/transforms/priority_fusion.cc: an update of a producer that waits
+# in
+# the queue states differences, any other update states times.
+
+
+_NUMBER: Final = re.compile(r"(?:\.clone|\.\d{1,18})\Z")
+_MICRO: Final = 1e-6
+_LAUNCH_US: Final = 1.0
+"""Differences count the launches of all new consumers, but not those of the consumers that are gone."""
+_NAMELESS: Final = (opcodes.PARAMETER, opcodes.CONSTANT)
+"""Instructions that later passes rename."""
+_MAX_MEMBERS: Final = 1_000_000
+"""Instructions of all fusions together that are kept; a dump that was made up could have many more."""
+_MAX_CANDIDATES: Final = 64
+"""Kernels that may have an instruction; a name that more of them share says nothing, and would take long."""
+
+
+@dataclass(frozen=True, slots=True)
+class FusionVerdict:
+    """The last decision on a producer: the reason why it cannot be fused, or the times of both choices.
+
+    The times, in seconds, are those of the producer and all its consumers: in one kernel for each consumer, or as
+    separate kernels. They are None if there is a reason.
+    """
+
+    producer: str
+    reason: str = ""
+    fused_seconds: float | None = None
+    unfused_seconds: float | None = None
+
+    @property
+    def saved_seconds(self) -> float | None:
+        """The time that fusing would save, negative if it costs time; None if it is unknown."""
+        if self.fused_seconds is None or self.unfused_seconds is None:
+            return None
+        return self.unfused_seconds - self.fused_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class FusionOutcome:
+    """The state after the pass.
+
+    `verdicts` are the last decisions on the producers that were not fused, by name. `members` are the instructions of
+    each fusion that the pass made and kept, and `fused_into` the fusions of which an instruction became a part; it may
+    also remain by itself, if bitcasts read it.
+    """
+
+    verdicts: Mapping[str, FusionVerdict]
+    members: Mapping[str, tuple[str, ...]]
+    fused_into: Mapping[str, tuple[str, ...]]
+
+
+def fusion_outcome(process: FusionProcess) -> FusionOutcome:
+    """Replays the steps of the pass.
+
+    >>> steps = (
+    ...     PriorityStep("a", ("b",), 2.0, 3.0),
+    ...     PriorityStep("b", ("c",), 5.0, 3.0),
+    ...     FusedStep("fusion", "a", "b"),
+    ...     PriorityStep("fusion", ("c",), 6.0, 4.0),
+    ... )
+    >>> outcome = fusion_outcome(FusionProcess(steps))
+    >>> outcome.fused_into["a"], outcome.members["fusion"], round(outcome.verdicts["fusion"].saved_seconds * 1e6)
+    (('fusion',), ('a', 'b'), -2)
+    """
+    replay = _Replay()
+    for step in process.steps:
+        match step:
+            case FusedStep():
+                replay.fuse(step)
+            case PriorityStep():
+                replay.update(step)
+            case IneligibleStep():
+                replay.refuse(step)
+    return replay.outcome()
+
+
+def names_in_the_pass(
+    outcome: FusionOutcome, kernels: Iterable[Instruction], after: Module | None = None
+) -> dict[Instruction, str]:
+    """Returns the name that each kernel of a later stage had after the pass, as far as it is known.
+
+    Later passes rename fusions, but not the instructions in them: `after`, the module right after the pass, has both
+    names. Without it, a fusion is that with whose instructions its own agree best, but for the numbers in their names,
+    which copies in a fusion have of their own.
+
+    >>> from hlo_cli import parse_module
+    >>> text = '''f { p = f32[8] parameter(0) add.1.3 = f32[8] add(p, p) ROOT exp.0.1 = f32[8] exponential(add.1.3) }
+    ... ENTRY e { p = f32[8] parameter(0) ROOT loop_fusion = f32[8] fusion(p), kind=kLoop, calls=f }'''
+    >>> outcome = FusionOutcome({}, {"fusion.7": ("add.1.0", "exp.0.0"), "fusion.8": ("add.1.0",)}, {})
+    >>> names_in_the_pass(outcome, parse_module(text).entry.instructions[1:])
+    {<fusion loop_fusion>: 'fusion.7'}
+    """
+    alone = {name: (name,) for name in (*outcome.fused_into, *outcome.verdicts)}
+    known = {name: frozenset(map(_base, parts)) for name, parts in {**alone, **outcome.members}.items()}
+    homes: dict[str, list[str]] = {}
+    for home, bases in known.items():
+        for base in bases:
+            homes.setdefault(base, []).append(home)
+    gone = outcome.fused_into.keys() - outcome.verdicts.keys()
+    inside = {} if after is None else _fusion_of_each(after)
+    found: dict[Instruction, str] = {}
+    for kernel in kernels:
+        if kernel.opcode != opcodes.FUSION:
+            best = next((name for name in (kernel.name, f"{kernel.name}.0") if name in known), None)
+        else:
+            best = _same_fusion(kernel, inside, known) or _most_alike(kernel, homes, known, gone)
+        if best is not None:
+            found[kernel] = best
+    return found
+
+
+def _fusion_of_each(module: Module) -> dict[str, str]:
+    """The name of the fusion that has an instruction, by the name of that."""
+    return {name: fusion.name for fusion in module.instructions for name in _names_inside(fusion)}
+
+
+def _names_inside(fusion: Instruction) -> list[str]:
+    """The names in a fused computation, but for those of parameters and constants; empty for other instructions."""
+    if fusion.opcode != opcodes.FUSION:
+        return []
+    inside = (each for called in fusion.called_computations for each in called.instructions)
+    return [each.name for each in inside if each.opcode not in _NAMELESS]
+
+
+def _same_fusion(fusion: Instruction, inside: Mapping[str, str], known: Collection[str]) -> str | None:
+    """The fusion of which most instructions are, if the pass wrote about it."""
+    votes = Counter(inside[name] for name in _names_inside(fusion) if name in inside)
+    best = max(votes, key=votes.__getitem__, default=None)
+    return best if best in known else None
+
+
+def _most_alike(
+    fusion: Instruction,
+    homes: Mapping[str, Sequence[str]],
+    known: Mapping[str, frozenset[str]],
+    gone: Collection[str],
+) -> str | None:
+    """The home that shares the largest part of the instructions in it or in a fusion.
+
+    An instruction that was fused is the home of a single instruction only, which was wrapped in a fusion later.
+    """
+    bases = {_base(name) for name in _names_inside(fusion)}
+    if fusion.name in known and _base(fusion.name) in known[fusion.name]:
+        return fusion.name
+    shared: Counter[str] = Counter()
+    for base in bases:
+        candidates = homes.get(base, ())
+        if len(candidates) <= _MAX_CANDIDATES:
+            shared.update(home for home in candidates if home not in gone or len(bases) == 1)
+
+    def likeness(home: str) -> tuple[float, bool]:
+        return shared[home] / (len(bases) + len(known[home]) - shared[home]), home not in gone
+
+    return max(shared, key=likeness, default=None)
+
+
+def _base(name: str) -> str:
+    """A name without the number that makes it unique."""
+    return _NUMBER.sub("", name)
+
+
+@dataclass(slots=True)
+class _Replay:
+    """`queued` are the producers whose next update states differences, `round` the fusions of the current producer.
+
+    `times` are those of each producer, fused and apart in microseconds, and the number of its consumers.
+    """
+
+    verdicts: dict[str, FusionVerdict] = field(default_factory=dict)
+    times: dict[str, tuple[float, float, int]] = field(default_factory=dict)
+    queued: set[str] = field(default_factory=set)
+    parts: dict[str, list[str]] = field(default_factory=dict)
+    given: set[str] = field(default_factory=set)
+    fused_into: dict[str, dict[str, None]] = field(default_factory=dict)
+    round: set[str] = field(default_factory=set)
+    is_fusing: bool = False
+
+    def fuse(self, step: FusedStep) -> None:
+        """Fuses the producer into a consumer, which the fusion replaces."""
+        if not self.is_fusing:
+            self.round = set()
+        self.is_fusing = True
+        self.round.add(step.fusion)
+        parts = self.parts.setdefault(step.fusion, [])
+        if step.fusion != step.consumer:
+            parts.append(step.consumer)
+            self._end(step.consumer, step.fusion)
+        elif not parts:
+            self.given.add(step.fusion)
+        parts.append(step.producer)
+        self._end(step.producer, step.fusion)
+
+    def update(self, step: PriorityStep) -> None:
+        """Records the times of a producer, or adds the differences to them."""
+        self.is_fusing = False
+        fused, unfused = step.fused_us, step.unfused_us
+        if step.producer in self.queued and step.producer not in self.round:
+            before = self.times[step.producer]
+            launches = len(step.consumers) - before[2] - len(self.round.intersection(step.consumers))
+            fused, unfused = fused + before[0] + launches * _LAUNCH_US, unfused + before[1] + launches * _LAUNCH_US
+        self.times[step.producer] = fused, unfused, len(step.consumers)
+        (self.queued.add if unfused >= fused else self.queued.discard)(step.producer)
+        self.verdicts[step.producer] = FusionVerdict(step.producer, "", fused * _MICRO, unfused * _MICRO)
+
+    def refuse(self, step: IneligibleStep) -> None:
+        """Records the reason why a producer cannot be fused."""
+        self.is_fusing = False
+        self.queued.discard(step.producer)
+        self.verdicts[step.producer] = FusionVerdict(step.producer, step.reason)
+
+    def outcome(self) -> FusionOutcome:
+        """What is left at the end: producers that were fused have no verdict."""
+        left = _MAX_MEMBERS
+        members: dict[str, tuple[str, ...]] = {}
+        for name in self.parts:
+            if (name not in self.fused_into or name in self.verdicts) and left > 0:
+                members[name] = self._members(name, left)
+                left -= len(members[name])
+        return FusionOutcome(self.verdicts, members, {name: tuple(into) for name, into in self.fused_into.items()})
+
+    def _members(self, name: str, most: int) -> tuple[str, ...]:
+        """The instructions that a fusion is made of, at most so many."""
+        seen, waiting, found = {name}, [name], list[str]()
+        while waiting and len(found) < most:
+            part = waiting.pop()
+            if part in self.given or part not in self.parts:
+                found.append(part)
+            for other in self.parts.get(part, ()):
+                if other not in seen:
+                    seen.add(other)
+                    waiting.append(other)
+        return tuple(found)
+
+    def _end(self, name: str, fusion: str) -> None:
+        self.queued.discard(name)
+        self.verdicts.pop(name, None)
+        if name != fusion:
+            self.fused_into.setdefault(name, {})[fusion] = None

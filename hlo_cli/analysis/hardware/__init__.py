@@ -1,3 +1,4 @@
-"""Hardware: `target.target_of` determines the target of a module, `chips.find_chip` returns the memories of a chip and
-`chip_specs.chip_spec` its rates, `buffer_sizes.buffer_bytes` and `default_tiles.default_layout` follow its compiler.
+"""Hardware: `target.target_of` determines the target of a module and `chip_specs.chip_in` the chip that a compiler
+names; `chips.find_chip` returns the memories of a chip from one row each in `chip_table` (TPUs) and `gpus`,
+`chip_specs.chip_spec` its rates and what was measured on it.
 """

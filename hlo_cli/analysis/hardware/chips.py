@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from hlo_cli.source import HloError, nearest
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.hardware.chip import Chip, TpuGeneration
+    from hlo_cli.analysis.hardware.chip_table import Chip, TpuGeneration
 
 USUAL_TPU: Final = "v5e"
 """The generation assumed if the text does not determine it; it has the most common sizes."""
@@ -24,9 +24,9 @@ def known_chips() -> tuple[Chip, ...]:
     >>> [chip.name for chip in known_chips()][:3]
     ['v2', 'v3', 'v4']
     """
-    from hlo_cli.analysis.hardware import amd_and_intel, nvidia, tpus
+    from hlo_cli.analysis.hardware import chip_table, gpus
 
-    return (*tpus.TPUS, *nvidia.NVIDIA_GPUS, *amd_and_intel.AMD_AND_INTEL_GPUS)
+    return (*chip_table.TPUS, *gpus.NVIDIA_GPUS, *gpus.AMD_AND_INTEL_GPUS)
 
 
 def find_chip(name: str) -> Chip:
@@ -61,9 +61,9 @@ def tpu_generations() -> tuple[TpuGeneration, ...]:
     >>> [generation.name for generation in tpu_generations()]
     ['v2', 'v3', 'v4', 'v5e', 'v5p', 'v6e', '7x']
     """
-    from hlo_cli.analysis.hardware import tpus
+    from hlo_cli.analysis.hardware import chip_table
 
-    return tuple(dict.fromkeys(chip.tpu for chip in tpus.TPUS if chip.tpu is not None))
+    return tuple(dict.fromkeys(chip.tpu for chip in chip_table.TPUS if chip.tpu is not None))
 
 
 def tpu_generation(name: str) -> TpuGeneration:
@@ -72,9 +72,9 @@ def tpu_generation(name: str) -> TpuGeneration:
     >>> [tpu_generation(name).name for name in ("v7x", "TPU v5 lite", "V4", "6e")]
     ['7x', 'v5e', 'v4', 'v6e']
     """
-    from hlo_cli.analysis.hardware import tpus
+    from hlo_cli.analysis.hardware import chip_table
 
-    plain, known = _plain(name), _by_name(tpus.TPUS)
+    plain, known = _plain(name), _by_name(chip_table.TPUS)
     chip = known.get(plain) or known.get(f"v{plain}")
     if chip is not None and chip.tpu is not None:
         return chip.tpu

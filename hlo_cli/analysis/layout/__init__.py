@@ -1,4 +1,5 @@
 """Where an element is, and what padding costs: `addresses.element_at` and `addresses.linear_index` for one,
-`address_map.address_map` and `inverse_map.inverse_map` for whole arrays, `steps.layout_steps` explained,
-`padding.footprints` for a module.
+`address_map.address_map` and `address_map.inverse_map` for whole arrays, `layout_steps.layout_steps` explained,
+`default_layout.default_layout` as the TPU compiler chooses it, `padding.buffer_bytes` and `padding.footprints` in
+bytes.
 """

@@ -1,37 +1,247 @@
-"""Linear indices of all elements of an array, as numpy arrays: as a whole, in blocks, or for chosen elements.
+"""Where are all elements of an array, and which element is in each position, as numpy arrays?
 
-Linear indices count elements, as `LayoutUtil::LinearIndexForNestedTiling` of xla/layout_util.h does.
+A map is the sum of a few short vectors, one for each dimension, by broadcasting.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from math import prod
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from hlo_cli.analysis.layout.index_functions import (
-    Combined,
-    IndexFunction,
-    IndexFunctions,
-    IntArray,
-    Linear,
-    Tiled,
-    all_sums,
-    broadcast_add,
-    index_functions_of,
-    values,
-)
-from hlo_cli.analysis.layout.indices import addressable, out_of_range
-from hlo_cli.ir.layout import Tiling, unravel
+from hlo_cli.analysis.layout.layout_steps import addressable, out_of_range
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir.layout import Combine, Extend, Permute, Split, Tiling, ravel, unravel
 from hlo_cli.ir.shape import ArrayShape, Shape
 from hlo_cli.source import HloError
+
+# --- linear indices as sums of functions ---
+# Linear index of an element as a sum of functions, one for each dimension.
+#
+# Along one dimension the linear index is a function with value 0 at 0: linear, or, if the dimension is tiled, a
+# function
+# of the tile plus a function of the position in the tile. So a whole map is a sum of a few short vectors by
+# broadcasting.
+# Only dimensions that a `*` combines before they are tiled have a common function.
+
+
+IntArray: TypeAlias = "np.ndarray[Any, np.dtype[np.integer[Any]]]"
+
+_SHORT_ROW = 32
+"""Rows shorter than this are added column by column, so that numpy's inner loop is the long one."""
+
+_LONG_ROW = 1 << 13
+"""Row length at which the overhead of numpy's inner loops is negligible."""
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """Function with adjacent elements `stride` positions apart."""
+
+    stride: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tiled:
+    """Function of a tiled dimension: `over_tiles(x // size) + within_tile(x % size)`."""
+
+    size: int
+    over_tiles: IndexFunction
+    within_tile: IndexFunction
+
+
+IndexFunction: TypeAlias = "Linear | Tiled"
+Inner: TypeAlias = "tuple[IndexFunction | None, ...]"
+
+
+@dataclass(frozen=True, slots=True)
+class Combined:
+    """Function of combined dimensions: `function` of the sum of one inner function per dimension."""
+
+    function: IndexFunction
+    size: int
+    inner: Inner
+
+
+@dataclass(frozen=True, slots=True)
+class IndexFunctions:
+    """Linear index as a sum: one function for each dimension, and one for each group of combined dimensions."""
+
+    single: tuple[IndexFunction, ...]
+    combined: tuple[Combined, ...] = ()
+
+
+def index_functions_of(tiling: Tiling) -> IndexFunctions | None:
+    """Functions whose sum is the linear index; None if a `*` combines dimensions that another `*` combined before.
+
+    Computed backwards: each physical dimension is linear, and undoing a step of the tiling merges or reorders
+    functions.
+
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
+    >>> index_functions_of(parse_shape("f32[3,5]{1,0:T(2,2)}").tiling).single[0]
+    Tiled(size=2, over_tiles=Linear(stride=12), within_tile=Linear(stride=2))
+    """
+    steps: list[int] = [1]
+    for size in reversed(tiling.physical[1:]):
+        steps.append(steps[-1] * max(size, 1))
+    found = IndexFunctions(tuple(Linear(step) for step in reversed(steps[: len(tiling.physical)])))
+    for step, bounds in zip(reversed(tiling.steps), tiling.bounds[-2::-1], strict=True):
+        before = _undo_step(step, bounds, found)
+        if before is None:
+            return None
+        found = before
+    return found
+
+
+def _undo_step(
+    step: Permute | Extend | Combine | Split, bounds: tuple[int, ...], after: IndexFunctions
+) -> IndexFunctions | None:
+    """Functions of the dimensions before a step, from those after it."""
+    match step:
+        case Permute(order=order):
+            back = tuple(order.index(d) for d in range(len(order)))
+            return _rearranged(after, lambda functions: tuple(functions[d] for d in back))
+        case Extend(count=count):
+            return _rearranged(after, lambda functions: functions[count:])
+        case Split(sizes=sizes):
+            return _rearranged(after, lambda functions: _unsplit(functions, sizes, len(bounds)))
+        case Combine(position=at):
+            return _uncombined(after, at, bounds)
+
+
+def _rearranged(after: IndexFunctions, rearrange: Callable[[Inner], Inner]) -> IndexFunctions:
+    combined = ((group, rearrange(group.inner)) for group in after.combined)
+    single = tuple(function or Linear(0) for function in rearrange(after.single))
+    return IndexFunctions(
+        single, tuple(Combined(group.function, group.size, inner) for group, inner in combined if any(inner))
+    )
+
+
+def _unsplit(functions: Inner, sizes: tuple[int, ...], rank: int) -> Inner:
+    kept = rank - len(sizes)
+    pairs = zip(sizes, functions[kept:rank], functions[rank:], strict=True)
+    return (*functions[:kept], *(_tiled(size, over_tiles, within_tile) for size, over_tiles, within_tile in pairs))
+
+
+def _uncombined(after: IndexFunctions, at: int, bounds: tuple[int, ...]) -> IndexFunctions | None:
+    minor = bounds[at + 1]
+    combined = []
+    for group in after.combined:
+        if isinstance(group.inner[at], Tiled):
+            return None
+        combined.append(Combined(group.function, group.size, _split_dimension(group.inner, at, minor)))
+    combined_function = after.single[at]
+    if isinstance(combined_function, Linear):
+        here = (combined_function.stride * minor, combined_function.stride)
+    else:
+        here = (0, 0)
+        alone: Inner = (*(None,) * at, Linear(1), *(None,) * (len(bounds) - at - 2))
+        combined.append(Combined(combined_function, bounds[at] * minor, _split_dimension(alone, at, minor)))
+    single = (*after.single[:at], *map(Linear, here), *after.single[at + 1 :])
+    return IndexFunctions(single, tuple(combined))
+
+
+def _split_dimension(inner: Inner, at: int, minor: int) -> Inner:
+    straight = inner[at]
+    pair = (Linear(straight.stride * minor), straight) if isinstance(straight, Linear) else (None, None)
+    return (*inner[:at], *pair, *inner[at + 1 :])
+
+
+def _tiled(size: int, over_tiles: IndexFunction | None, within_tile: IndexFunction | None) -> IndexFunction | None:
+    if over_tiles is None and within_tile is None:
+        return None
+    over_tiles, within_tile = over_tiles or Linear(0), within_tile or Linear(0)
+    if size == 1:
+        return over_tiles
+    if (
+        isinstance(over_tiles, Linear)
+        and isinstance(within_tile, Linear)
+        and over_tiles.stride == within_tile.stride * size
+    ):
+        return within_tile
+    return Tiled(size, over_tiles, within_tile)
+
+
+def values(
+    function: IndexFunction, start: int, stop: int, dtype: np.dtype[Any], out: IntArray | None = None
+) -> IntArray:
+    """Values of a function at positions `start` to `stop`, by additions only; written to `out` if given.
+
+    >>> values(Tiled(2, Linear(12), Linear(2)), 0, 5, np.dtype(np.int64)).tolist()
+    [0, 2, 12, 14, 24]
+    """
+    if out is None:
+        out = np.empty(max(stop - start, 0), dtype)
+    match function:
+        case _ if stop <= start:
+            pass
+        case Linear(stride=stride):
+            out[:] = np.arange(start * stride, stop * stride, stride, dtype=dtype) if stride else 0
+        case Tiled(size=size, over_tiles=Linear(stride=stride)) if size < _LONG_ROW and stop - start > 2 * _LONG_ROW:
+            times = -(-_LONG_ROW // size)  # straight over tiles: as well over several at a time
+            values(Tiled(size * times, Linear(stride * times), function), start, stop, dtype, out)
+        case Tiled(size=size, over_tiles=over_tiles, within_tile=within_tile):
+            head = min(-(-start // size) * size, stop)  # up to the first whole tile, and below from the last one
+            tail = max(stop // size * size, head)
+            for begin, end in ((start, head), (tail, stop)):
+                if begin < end:
+                    tile = begin // size
+                    part = out[begin - start : end - start]
+                    values(within_tile, begin - tile * size, end - tile * size, dtype, part)
+                    part += values(over_tiles, tile, tile + 1, dtype)
+            if head < tail:
+                tiles = values(over_tiles, head // size, tail // size, dtype)
+                broadcast_add(tiles, values(within_tile, 0, size, dtype), out[head - start : tail - start])
+    return out
+
+
+def broadcast_add(major: IntArray, minor: IntArray, out: IntArray | None = None) -> IntArray:
+    """All sums of one element of `major` and one of `minor`, as one row; written to `out` if given.
+
+    >>> broadcast_add(np.array([0, 10]), np.array([1, 2, 3])).tolist()
+    [1, 2, 3, 11, 12, 13]
+    """
+    if out is None:
+        out = np.empty(len(major) * len(minor), major.dtype)
+    table = out.reshape(len(major), len(minor))
+    if len(minor) >= _SHORT_ROW or len(major) <= len(minor):
+        np.add(major[:, None], minor[None, :], out=table)
+    else:
+        for column, value in enumerate(minor):
+            np.add(major, value, out=table[:, column])
+    return out
+
+
+def all_sums(vectors: Sequence[IntArray], dtype: np.dtype[Any], out: IntArray | None = None) -> IntArray:
+    """All sums of one element of each vector, the last varying fastest.
+
+    Written to `out` if given and there are several vectors.
+
+    >>> all_sums([np.array([0, 4]), np.array([0, 2]), np.array([0, 1])], np.dtype(np.int64)).tolist()
+    [0, 1, 2, 3, 4, 5, 6, 7]
+    """
+    if len(vectors) < 2:
+        return vectors[0] if vectors else np.zeros(1, dtype)
+    at, room = len(vectors) - 1, len(vectors[-1])
+    while at > 1 and room < 1024:
+        at -= 1
+        room *= len(vectors[at])
+    return broadcast_add(all_sums(vectors[:at], dtype), all_sums(vectors[at:], dtype), out)
+
+
+# --- linear indices of all elements ---
+# Linear indices of all elements of an array, as numpy arrays: as a whole, in blocks, or for chosen elements.
+#
+# Linear indices count elements, as `LayoutUtil::LinearIndexForNestedTiling` of xla/layout_util.h does.
+
 
 INT64 = np.dtype(np.int64)
 BLOCK = 1 << 14
 """Number of elements processed at a time, so that temporaries stay in the processor's cache."""
-_MAX_TABLE = 1 << 16
+_MAX_INDEX_TABLE = 1 << 16
 
 
 def address_map(shape: Shape, out: IntArray | None = None) -> IntArray:
@@ -129,7 +339,7 @@ class AddressLookup:
         self._shape = shape
         self._tiling = shape.tiling
         self._functions = index_functions_of(self._tiling)
-        self._max_table = max(count // 8, _MAX_TABLE)
+        self._max_table = max(count // 8, _MAX_INDEX_TABLE)
         self._tables: dict[tuple[IndexFunction, int], IntArray] = {}
 
     def at(self, columns: Sequence[IntArray]) -> Any:
@@ -252,3 +462,314 @@ def _fill_by_steps(out: IntArray, tiling: Tiling, sizes: tuple[int, ...]) -> Non
     for start in range(0, len(out), BLOCK):
         ids = np.arange(start, min(start + BLOCK, len(out)))
         out[start : start + BLOCK] = tiling.linear_index(unravel(ids, sizes))
+
+
+# --- coordinates as sums over physical dimensions ---
+# Coordinates of the element in a position as sums over the physical dimensions.
+#
+# A position is padding if a coordinate reaches its limit: the size of the array dimension, that of a tile which the
+# inner
+# tile does not divide, or 1 for a dimension that a tile adds.
+
+
+Digit: TypeAlias = tuple[int, int, int]
+"""Physical dimension: its stride in positions, its size, and its stride in the row-major order of elements."""
+
+
+@dataclass(frozen=True, slots=True)
+class Coordinate:
+    """Coordinate as a sum over physical dimensions with factors `steps`; at `limit` and above it is padding.
+
+    `dimensions` are its logical dimensions: none for a position in a tile, several if combined by `*`.
+    """
+
+    limit: int
+    steps: tuple[int, ...]
+    dimensions: tuple[int, ...] = ()
+
+    def can_overflow(self, physical: Sequence[int]) -> bool:
+        """Whether any position reaches the limit."""
+        return sum(step * (size - 1) for step, size in zip(self.steps, physical, strict=True)) >= self.limit
+
+
+def digits_of(shape: ArrayShape) -> tuple[Digit, ...] | None:
+    """Physical dimensions as digits of the position number, most minor first; None if there is padding.
+
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
+    >>> digits_of(parse_shape("f32[4,4]{1,0:T(2,4)}"))
+    ((1, 4, 1), (4, 2, 4), (8, 2, 8))
+    """
+    tiling = shape.tiling
+    coordinates = coordinates_of(tiling)
+    steps = element_steps(coordinates, shape.sizes) if coordinates is not None else None
+    if coordinates is None or steps is None or shape.slots != shape.elements:
+        return None
+    digits, place = [], 1
+    for dimension, size in reversed(list(enumerate(tiling.physical))):
+        if size > 1:
+            digits.append(
+                (place, size, sum(b.steps[dimension] * step for b, step in zip(coordinates, steps, strict=True)))
+            )
+        place *= size
+    return tuple(digits)
+
+
+def coordinates_of(tiling: Tiling) -> tuple[Coordinate, ...] | None:
+    """Coordinates of positions; None if a `*` combines dimensions that are tiled already.
+
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
+    >>> coordinates_of(parse_shape("f32[3,5]{1,0:T(2,2)}").tiling)
+    (Coordinate(limit=3, steps=(2, 0, 1, 0), dimensions=(0,)), Coordinate(limit=5, steps=(0, 2, 0, 1), dimensions=(1,)))
+    """
+    limits = list(tiling.bounds[0])
+    origins: list[tuple[int, ...]] = [(d,) for d in range(len(limits))]
+    digits: list[dict[int, int]] = [
+        {d: 1} for d in range(len(limits))
+    ]  # what one more in each adds to which coordinate
+    for step, bounds in zip(tiling.steps, tiling.bounds, strict=False):
+        match step:
+            case Permute(order=order):
+                digits = [digits[d] for d in order]
+            case Extend(count=count):
+                limits += [1] * count
+                origins += [()] * count
+                digits = [{len(limits) - count + i: 1} for i in range(count)] + digits
+            case Combine(position=at):
+                (first, first_step), (second, second_step) = (next(iter(digits[i].items())) for i in (at, at + 1))
+                if (
+                    len(digits[at]) + len(digits[at + 1]) != 2
+                    or (first_step, second_step) != (1, 1)
+                    or ((limits[first], limits[second]) != bounds[at : at + 2])
+                ):
+                    return None
+                if not origins[first]:  # a dimension that a tile put in front has nothing to fold
+                    digits[at : at + 2] = [digits[at + 1]]
+                    continue
+                limits[second] *= limits[first]
+                origins[second] = origins[first] + origins[second]
+                origins[first] = ()
+                limits[first] = 1
+                digits[at : at + 2] = [digits[at + 1]]
+            case Split(sizes=sizes):
+                kept = len(digits) - len(sizes)
+                which = [{b: s * t for b, s in digits[kept + i].items()} for i, t in enumerate(sizes)]
+                where = []
+                for i, size in enumerate(sizes):
+                    where.append({**digits[kept + i], len(limits): 1})
+                    limits.append(size)
+                    origins.append(())
+                digits = digits[:kept] + which + where
+    coordinates = (
+        Coordinate(limit, tuple(digit.get(coordinate, 0) for digit in digits), dimensions)
+        for coordinate, (limit, dimensions) in enumerate(zip(limits, origins, strict=True))
+    )
+    return tuple(
+        coordinate for coordinate in coordinates if coordinate.dimensions or coordinate.can_overflow(tiling.physical)
+    )
+
+
+def element_steps(coordinates: Sequence[Coordinate], sizes: tuple[int, ...]) -> list[int] | None:
+    """Row-major stride of each coordinate; None if it is not constant."""
+    strides = [prod(sizes[d + 1 :]) for d in range(len(sizes))]
+    steps = []
+    for coordinate in coordinates:
+        counting = [d for d in coordinate.dimensions if sizes[d] > 1]
+        if any(strides[major] != strides[minor] * sizes[minor] for major, minor in pairwise(counting)):
+            return None
+        steps.append(strides[counting[-1]] if counting else 0)
+    return steps
+
+
+# --- elements in all positions ---
+# Element in each position, as numpy arrays: the whole inverse map, the padding mask, and lookups.
+#
+# Coordinates of elements are sums over physical dimensions, so a few short vectors are added by broadcasting;
+# positions
+# where a coordinate reaches its limit are padding.
+
+
+PADDING = -1
+_MIN_MINOR_POSITIONS = 1024
+_MAX_ELEMENT_TABLE = 1 << 20
+
+
+def inverse_map(shape: Shape, out: IntArray | None = None) -> IntArray:
+    """Row-major number of the element in every position, -1 for padding.
+
+    Written to `out`, if given, instead of a new int64 array.
+
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
+    >>> inverse_map(parse_shape("f32[3,5]{1,0:T(2,2)}")).tolist()[8:16]
+    [4, -1, 9, -1, 10, 11, -1, -1]
+    """
+    shape = addressable(shape)
+    tiling, sizes = shape.tiling, shape.sizes
+    check_int64(shape.slots, INT64)
+    out = allocate_output((shape.slots,), max(shape.slots, shape.elements), out)
+    out[tiling.slots :] = PADDING
+    is_element = out[: tiling.slots]
+    if not is_element.size:
+        return out
+    coordinates = coordinates_of(tiling)
+    step_of = element_steps(coordinates, sizes) if coordinates is not None else None
+    if coordinates is None or step_of is None or not is_element.flags.c_contiguous:
+        for start in range(0, len(is_element), BLOCK):
+            is_element[start : start + BLOCK] = _by_steps(tiling, np.arange(start, min(start + BLOCK, len(is_element))))
+        return out
+    physical = tiling.physical
+    at = _split_position(physical)
+    steps = tuple(
+        sum(coordinate.steps[d] * step for coordinate, step in zip(coordinates, step_of, strict=True))
+        for d in range(len(physical))
+    )
+    major, minor = (_index_sums(physical[part], steps[part], out.dtype) for part in (slice(at), slice(at, None)))
+    broadcast_add(major, minor, is_element)
+    for coordinate in coordinates:
+        if coordinate.can_overflow(physical):
+            _mark_padding(is_element.reshape(len(major), len(minor)), coordinate, physical, at)
+    return out
+
+
+def padding_mask(shape: Shape) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Boolean array that is true for every position without an element, including tail padding.
+
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
+    >>> padding_mask(parse_shape("f32[3]{0:T(4)L(6)}")).tolist()
+    [False, False, False, True, True, True]
+    """
+    mask: np.ndarray[Any, np.dtype[np.bool_]] = inverse_map(shape) == PADDING
+    return mask
+
+
+def inverse_blocks(shape: ArrayShape, size: int = BLOCK) -> Iterator[tuple[IntArray, tuple[IntArray, ...]]]:
+    """Yields the positions with elements in memory order and their coordinates, in blocks of at most `size` positions.
+
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
+    >>> for positions, index in inverse_blocks(parse_shape("f32[3]{0:T(2)}"), 3): print(positions, index)
+    [0 1 2] (array([0, 1, 2]),)
+    """
+    count = shape.tiling.slots
+    lookup = InverseLookup(shape, count)
+    for start in range(0, count, size):
+        positions = np.arange(start, min(start + size, count))
+        is_element, index = lookup.at(positions)
+        if is_element.any():
+            yield (
+                (positions, index)
+                if is_element.all()
+                else (positions[is_element], tuple(column[is_element] for column in index))
+            )
+
+
+def elements_at(shape: ArrayShape, linear: IntArray) -> IntArray:
+    """Elements in many positions: an array with one more dimension, of size rank; -1 for padding.
+
+    HloError if a position is out of range.
+
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
+    >>> elements_at(parse_shape("f32[3,5]{1,0:T(2,2)}"), np.array([17, 9]))
+    array([[ 2,  3],
+           [-1, -1]])
+    """
+    positions = np.asarray(linear)
+    if not np.issubdtype(positions.dtype, np.integer) and positions.size:
+        raise HloError(f"linear indices must be integers, not {positions.dtype}")
+    flat = positions.reshape(-1)
+    if flat.size and not 0 <= (wrong := int(flat.min())) <= int(flat.max()) < shape.slots:
+        wrong = wrong if wrong < 0 else int(flat.max())
+        raise HloError(f"linear index {wrong} is out of range: {shape} has {shape.slots:,} positions")
+    lookup = InverseLookup(shape, flat.size)
+    found = np.empty((flat.size, shape.rank), np.int64)
+    for start in range(0, flat.size, BLOCK):
+        is_element, index = lookup.at(flat[start : start + BLOCK].astype(np.int64, copy=False))
+        block = found[start : start + BLOCK]
+        for dimension, column in enumerate(index):
+            block[:, dimension] = column
+        if not is_element.all():
+            block[~is_element] = PADDING
+    return found.reshape((*positions.shape, shape.rank))
+
+
+class InverseLookup:
+    """Finds the elements in positions from two tables, one over tiles and one within a tile."""
+
+    def __init__(self, shape: ArrayShape, count: int) -> None:
+        """Limits the size of the tables to what pays off for `count` lookups."""
+        self._tiling = shape.tiling
+        physical = self._tiling.physical
+        at = _split_position(physical)
+        self._tile = prod(physical[at:])
+        self._coordinates = coordinates_of(self._tiling)
+        if max(self._tile, prod(physical[:at])) > max(count, _MAX_ELEMENT_TABLE):
+            self._coordinates = None
+        self._tables = [
+            tuple(_index_sums(physical[part], coordinate.steps[part], INT64) for part in (slice(at), slice(at, None)))
+            for coordinate in self._coordinates or ()
+        ]
+
+    def at(self, positions: IntArray) -> tuple[Any, tuple[IntArray, ...]]:
+        """Whether each position has an element, and its coordinates, which are undefined for padding."""
+        is_element = positions < self._tiling.slots  # L(n) adds positions after the last tile
+        if not is_element.all():
+            positions = np.where(is_element, positions, 0)
+        if self._coordinates is None:
+            index = self._tiling.element(positions)
+            return self._tiling.holds(positions) & is_element, index
+        tile_index = positions // self._tile
+        index_in_tile = positions - tile_index * self._tile
+        columns: dict[int, IntArray] = {}
+        for coordinate, (major, minor) in zip(self._coordinates, self._tables, strict=True):
+            found = major[tile_index] + minor[index_in_tile]
+            if coordinate.can_overflow(self._tiling.physical):
+                is_element &= found < coordinate.limit
+            if len(coordinate.dimensions) == 1:
+                columns[coordinate.dimensions[0]] = found
+            else:
+                sizes = tuple(self._tiling.bounds[0][d] for d in coordinate.dimensions)
+                columns |= zip(coordinate.dimensions, unravel(found, sizes), strict=True)
+        return is_element, tuple(columns[dimension] for dimension in range(len(columns)))
+
+
+def _split_position(physical: Sequence[int]) -> int:
+    """Physical dimension that separates the two tables: those from it on have at least a thousand positions."""
+    at, room = len(physical), 1
+    while at > 0 and room < _MIN_MINOR_POSITIONS:
+        at -= 1
+        room *= physical[at]
+    return at
+
+
+def _index_sums(sizes: Sequence[int], steps: Sequence[int], dtype: np.dtype[Any]) -> IntArray:
+    """Sums over dimensions of position times step, for all positions in memory order."""
+    vectors = [np.arange(size, dtype=dtype) * np.asarray(step, dtype) for size, step in zip(sizes, steps, strict=True)]
+    return all_sums(vectors, dtype)
+
+
+def _mark_padding(table: IntArray, coordinate: Coordinate, physical: Sequence[int], at: int) -> None:
+    """Writes PADDING to positions where `coordinate` reaches its limit; tiles with the same overlap are processed
+    together.
+    """
+    major = _index_sums(physical[:at], coordinate.steps[:at], INT64)
+    minor = _index_sums(physical[at:], coordinate.steps[at:], INT64)
+    edge = np.flatnonzero(major + minor.max(initial=0) >= coordinate.limit)
+    for start in np.unique(major[edge]):
+        rows = edge[major[edge] == start]
+        columns = np.flatnonzero(minor + start >= coordinate.limit)
+        across = _slices(rows)
+        for down in _slices(columns):
+            table[across[0] if len(across) == 1 else rows, down] = PADDING
+
+
+def _slices(positions: IntArray) -> list[slice]:
+    """Increasing positions as one slice if evenly spaced, else as contiguous runs, as numpy writes to slices fast."""
+    steps = np.diff(positions)
+    if not len(steps) or (steps == steps[0]).all():
+        return [slice(int(positions[0]), int(positions[-1]) + 1, int(steps[0]) if len(steps) else 1)]
+    runs = np.split(positions, np.flatnonzero(steps > 1) + 1)
+    return [slice(int(run[0]), int(run[-1]) + 1) for run in runs]
+
+
+def _by_steps(tiling: Tiling, positions: IntArray) -> IntArray:
+    """Elements in positions by the steps of the tiling."""
+    found = np.broadcast_to(ravel(tiling.element(positions), tiling.bounds[0]), positions.shape)
+    return np.where(tiling.holds(positions), found, PADDING)

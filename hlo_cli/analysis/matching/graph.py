@@ -13,7 +13,7 @@ from dataclasses import field
 from itertools import count
 from typing import Final, NamedTuple
 
-from hlo_cli.analysis.cost.traversal import callees_first
+from hlo_cli.analysis.dataflow.dependencies import callees_first
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from hlo_cli.analysis.dataflow.dependencies import values_made_by
 from hlo_cli.analysis.dataflow.executions import sequential_executions
-from hlo_cli.analysis.dataflow.values import values_made_by
 from hlo_cli.analysis.matching.changes import Change
 from hlo_cli.analysis.matching.module_diff import Changed, ModuleDiff
 from hlo_cli.ir.instruction import Computation, Instruction

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hlo_cli.analysis.dataflow.positions import Positions
-from hlo_cli.analysis.hardware.buffer_sizes import prefetched_space
+from hlo_cli.analysis.dataflow.flat_schedule import Positions
 from hlo_cli.analysis.hardware.chips import tpu_generation
+from hlo_cli.analysis.layout.padding import prefetched_space
 from hlo_cli.analysis.memory.allocation_builder import AllocationBuilder, AssignedAllocation, Role, combine_temporaries
 from hlo_cli.analysis.memory.buffers import Buffer, assignment_order, spaces_with_loose_ties, time_order
 from hlo_cli.analysis.memory.heaps import heaps, preset

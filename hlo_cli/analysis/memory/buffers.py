@@ -10,10 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.analysis.dataflow.alias_sets import AliasSets
-from hlo_cli.analysis.dataflow.value_sets import Dataflow
-from hlo_cli.analysis.hardware.buffer_sizes import buffer_bytes
+from hlo_cli.analysis.dataflow.value_sets import AliasSets, Dataflow
 from hlo_cli.analysis.hardware.target import Target
+from hlo_cli.analysis.layout.padding import buffer_bytes
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from hlo_cli.analysis.hardware.buffer_sizes import table_bytes
-from hlo_cli.analysis.hardware.chip import TpuGeneration
+from hlo_cli.analysis.hardware.chip_table import TpuGeneration
 from hlo_cli.analysis.hardware.chips import USUAL_TPU, tpu_generations
+from hlo_cli.analysis.layout.padding import table_bytes
 from hlo_cli.analysis.memory.memory_analysis import memory_analysis, timeline_of
 from hlo_cli.analysis.memory.memory_model import Allocation, Kind, LiveValue, MemoryAnalysis, MemorySpaceUsage
 from hlo_cli.dataclass import dataclass

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import field
 
-from hlo_cli.analysis.dataflow.alias_sets import AliasSets
-from hlo_cli.analysis.dataflow.value_sets import Dataflow
+from hlo_cli.analysis.dataflow.value_sets import AliasSets, Dataflow
 from hlo_cli.analysis.memory.live_ranges import LiveRanges
 from hlo_cli.analysis.memory.operand_sharing import OperandSharing
 from hlo_cli.analysis.placing.heap import HeapGroup

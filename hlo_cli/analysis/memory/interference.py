@@ -11,8 +11,7 @@ from dataclasses import field
 from operator import itemgetter
 from typing import Literal
 
-from hlo_cli.analysis.dataflow.alias_sets import AliasSets
-from hlo_cli.analysis.dataflow.value_sets import Dataflow
+from hlo_cli.analysis.dataflow.value_sets import AliasSets, Dataflow
 from hlo_cli.analysis.memory.live_ranges import LiveRanges
 from hlo_cli.analysis.memory.operand_sharing import OperandSharing
 from hlo_cli.analysis.placing.free_intervals import FreeIntervals

@@ -9,14 +9,10 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Final
 
-from hlo_cli.analysis.dataflow.alias_sets import AliasSets
-from hlo_cli.analysis.dataflow.async_chains import AsyncChain
-from hlo_cli.analysis.dataflow.flat_schedule import FlatSchedule, Run
-from hlo_cli.analysis.dataflow.positions import Positions
-from hlo_cli.analysis.dataflow.value_sets import Dataflow
-from hlo_cli.analysis.dataflow.value_uses import NO_USE, TOP_ONLY
-from hlo_cli.analysis.hardware.buffer_sizes import logical_bytes
+from hlo_cli.analysis.dataflow.flat_schedule import AsyncChain, FlatSchedule, Positions, Run
+from hlo_cli.analysis.dataflow.value_sets import NO_USE, TOP_ONLY, AliasSets, Dataflow
 from hlo_cli.analysis.hardware.target import Target
+from hlo_cli.analysis.layout.padding import logical_bytes
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction

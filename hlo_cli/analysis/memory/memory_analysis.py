@@ -10,11 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
 
 from hlo_cli.analysis.cache import computed_once, known_result
-from hlo_cli.analysis.dataflow.flat_schedule import flat_schedule
-from hlo_cli.analysis.dataflow.subshapes import subshapes_of
+from hlo_cli.analysis.dataflow.flat_schedule import flat_schedule, subshapes_of
 from hlo_cli.analysis.dataflow.value_sets import Dataflow
-from hlo_cli.analysis.hardware.buffer_sizes import buffer_bytes, logical_bytes, prefetched_space
 from hlo_cli.analysis.hardware.target import Target
+from hlo_cli.analysis.layout.padding import buffer_bytes, logical_bytes, prefetched_space
 from hlo_cli.analysis.memory.allocation_builder import AssignedAllocation
 from hlo_cli.analysis.memory.assignment import assign
 from hlo_cli.analysis.memory.buffers import Buffer

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hlo_cli.analysis.dataflow.flat_schedule import flat_schedule
-from hlo_cli.analysis.hardware.buffer_sizes import buffer_bytes
+from hlo_cli.analysis.layout.padding import buffer_bytes
 from hlo_cli.analysis.memory.live_ranges import live_ranges
 from hlo_cli.analysis.memory.order_independent import OrderIndependentFacts
 from hlo_cli.dataclass import dataclass

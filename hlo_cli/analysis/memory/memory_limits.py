@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hlo_cli.analysis.hardware.chip import Chip
+from hlo_cli.analysis.hardware.chip_table import Chip
 from hlo_cli.analysis.memory.memory_model import MemoryAnalysis, MemorySpaceUsage, Offsets
 from hlo_cli.dataclass import dataclass
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import field
 from typing import Final
 
-from hlo_cli.analysis.hardware.buffer_sizes import logical_bytes
+from hlo_cli.analysis.layout.padding import logical_bytes
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.buffer_assignment import (
     BufferAllocation,

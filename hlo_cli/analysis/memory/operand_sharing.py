@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from hlo_cli.analysis.dataflow.elementwise import is_elementwise_on
-from hlo_cli.analysis.dataflow.in_place import InPlace
-from hlo_cli.analysis.dataflow.users import Users, users_of
+from hlo_cli.analysis.dataflow.dependencies import Users, is_elementwise_on, users_of
+from hlo_cli.analysis.dataflow.flat_schedule import InPlace
 from hlo_cli.analysis.dataflow.value_sets import Dataflow
 from hlo_cli.analysis.hardware.target import Target
 from hlo_cli.analysis.memory.listed_aliases import listed_aliases, operand_leaf, result_leaf

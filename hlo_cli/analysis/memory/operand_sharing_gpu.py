@@ -6,8 +6,7 @@ approximated.
 
 from __future__ import annotations
 
-from hlo_cli.analysis.dataflow.elementwise import is_elementwise_on
-from hlo_cli.analysis.dataflow.users import Users
+from hlo_cli.analysis.dataflow.dependencies import Users, is_elementwise_on
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.opcodes import COPY, PARAMETER, REDUCE, TRANSPOSE, TUPLE
 from hlo_cli.ir.operations import UNARY

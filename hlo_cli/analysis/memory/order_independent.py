@@ -7,14 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hlo_cli.analysis.dataflow.alias_sets import AliasSets, alias_sets
-from hlo_cli.analysis.dataflow.async_chains import AsyncChain, async_chains
-from hlo_cli.analysis.dataflow.in_place import InPlace
-from hlo_cli.analysis.dataflow.positions import Positions, places_of
-from hlo_cli.analysis.dataflow.value_sets import Dataflow, dataflow_of
-from hlo_cli.analysis.hardware.buffer_sizes import generation_of, prefetched_space
+from hlo_cli.analysis.dataflow.flat_schedule import AsyncChain, InPlace, Positions, async_chains, places_of
+from hlo_cli.analysis.dataflow.value_sets import AliasSets, Dataflow, alias_sets, dataflow_of
 from hlo_cli.analysis.hardware.chips import USUAL_TPU, tpu_generation
 from hlo_cli.analysis.hardware.target import Target, target_of
+from hlo_cli.analysis.layout.padding import generation_of, prefetched_space
 from hlo_cli.analysis.memory.buffers import Buffer, buffers_of
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes

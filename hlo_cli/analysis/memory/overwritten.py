@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import field
 from typing import Final, NamedTuple
 
-from hlo_cli.analysis.dataflow.async_chains import is_async_start
+from hlo_cli.analysis.dataflow.flat_schedule import is_async_start
 from hlo_cli.analysis.memory.operand_sharing import OperandSharing
 from hlo_cli.analysis.memory.order_independent import OrderIndependentFacts
 from hlo_cli.analysis.memory.shared_buffers import SharedBuffers

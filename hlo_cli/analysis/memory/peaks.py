@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 
 from hlo_cli.analysis.dataflow.flat_schedule import flat_schedule
-from hlo_cli.analysis.hardware.buffer_sizes import buffer_bytes
+from hlo_cli.analysis.layout.padding import buffer_bytes
 from hlo_cli.analysis.memory.allocation_builder import AssignedAllocation
 from hlo_cli.analysis.memory.assignment import assign
 from hlo_cli.analysis.memory.buffers import Buffer

@@ -1,26 +1,37 @@
-"""The origins of a module's instructions: their own metadata, each stack of calls followed once."""
+"""Where does each instruction of a module come from, and by which cause are costs summed?
+
+A cause is a source line, a scope, an argument, or the compiler pass that made the instruction.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
-from typing import TYPE_CHECKING, TypeAlias
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 from weakref import ref
 
-from hlo_cli.analysis.cache import cached_per_module
-from hlo_cli.analysis.origin.origin import UNKNOWN, Origin
-from hlo_cli.analysis.origin.scopes import scope_of, with_scope
+from hlo_cli.analysis.cache import cached_per_module, computed_once
+from hlo_cli.analysis.origin.scopes_and_moves import UNKNOWN, Origin, Value, generalize, scope_of, with_scope
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.metadata import NO_METADATA, Metadata, SourceLocation
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.shape import ShapeIndex
+from hlo_cli.ir.notation import index_suffix
+from hlo_cli.ir.operations import FORWARDING
+from hlo_cli.ir.shape import ShapeIndex, subshape
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.origin.inference import Inference
-    from hlo_cli.analysis.origin.moves import Moves, Step, Value
-    from hlo_cli.analysis.origin.walks import Arguments
+    from hlo_cli.analysis.origin.inferred_origins import Arguments, Inference
+    from hlo_cli.analysis.origin.scopes_and_moves import Moves, Step
+
+
+# --- origins of a module ---
+# The origins of a module's instructions: their own metadata, each stack of calls followed once.
+
 
 _Own: TypeAlias = tuple[Metadata, Origin, tuple[str, str] | None]
 """Metadata, the origin that they tell, and its source with the scopes, if there is a source."""
@@ -139,7 +150,7 @@ class Origins:
     def _inference(self) -> Inference:
         module = self._module()
         assert module is not None, "origins are asked for while their module exists"
-        from hlo_cli.analysis.origin.inference import Inference
+        from hlo_cli.analysis.origin.inferred_origins import Inference
 
         with no_garbage_collection():
             return Inference(module, self._arguments, self._place)
@@ -148,8 +159,8 @@ class Origins:
     def _arguments(self) -> Arguments:
         module = self._module()
         assert module is not None, "origins are asked for while their module exists"
-        from hlo_cli.analysis.origin.moves import Moves
-        from hlo_cli.analysis.origin.walks import Arguments
+        from hlo_cli.analysis.origin.inferred_origins import Arguments
+        from hlo_cli.analysis.origin.scopes_and_moves import Moves
 
         return Arguments(Moves(module))
 
@@ -186,3 +197,316 @@ def origins_of(module: Module) -> Origins:
 
 def _origins(module: Module) -> Origins:
     return Origins(module)
+
+
+# --- elements of tuples ---
+# The instruction that first defines an element of a tuple, found through tuples, loops, calls, and branches.
+
+
+_MAX_STEPS: Final = 1000
+_PASSING: Final = FORWARDING | {opcodes.CALL, opcodes.GET_TUPLE_ELEMENT, opcodes.PARAMETER, opcodes.TUPLE}
+
+
+class Carried:
+    """Definers of the elements of tuples, looked up on demand."""
+
+    def __init__(self, module: Module) -> None:
+        """Prepares the look-up."""
+        self._moves = origins_of(module).moves
+
+    def definer(self, instruction: Instruction, index: ShapeIndex = ()) -> tuple[Instruction, ShapeIndex, bool]:
+        """Returns the instruction that defines an element first, its index there, and whether a loop changes it.
+
+        Beginning at an instruction that is neither a tuple nor carried by a loop, the result is that instruction.
+
+        >>> from hlo_cli import parse_module
+        >>> text = '''HloModule m
+        ... b { p = (s32[], f32[2]) parameter(0)  i = s32[] get-tuple-element(p), index=0  j = s32[] negate(i)
+        ...   w = f32[2] get-tuple-element(p), index=1  ROOT t = (s32[], f32[2]) tuple(j, w) }
+        ... c { p = (s32[], f32[2]) parameter(0)  ROOT q = pred[] custom-call(p) }
+        ... ENTRY e { z = s32[] constant(0)  a = f32[2] parameter(0)  t = (s32[], f32[2]) tuple(z, a)
+        ...   ROOT l = (s32[], f32[2]) while(t), condition=c, body=b }'''
+        >>> module = parse_module(text)
+        >>> [(d.name, changed) for d, _, changed in (Carried(module).definer(module.entry.root, (n,)) for n in (0, 1))]
+        [('z', True), ('a', False)]
+        """
+        value, is_changed = (instruction, index), False
+        for _ in range(_MAX_STEPS):
+            loop = self._loop_of(value)
+            if loop is not None:
+                body = loop.called_computations[0] if loop.called_computations else None
+                is_changed = is_changed or body is None or not self._moves.is_kept(body, value[1])
+                value = loop.operands[0], (*loop.operand_index(0), *value[1])
+            elif (before := self._before(value)) is not None:
+                value = before
+            else:
+                break
+        return *value, is_changed
+
+    def _loop_of(self, value: Value) -> Instruction | None:
+        """The loop that carries a value: an element of its result, or of the parameter of its body or condition."""
+        instruction, index = value
+        if instruction.opcode == opcodes.PARAMETER and not self._moves.is_shared(instruction.computation):
+            instruction, _ = self._moves.first_caller.get(instruction.computation, (instruction, 0))
+        return instruction if instruction.opcode == opcodes.WHILE and index and instruction.operands else None
+
+    def _before(self, value: Value) -> Value | None:
+        """The value that another one is, passed on as it is."""
+        instruction, _ = value
+        if instruction.opcode not in _PASSING or (
+            instruction.opcode == opcodes.PARAMETER and self._moves.is_shared(instruction.computation)
+        ):
+            return None
+        step = self._moves.step(value)
+        return step.value if step is not None else None
+
+
+# --- keys that sum up costs ---
+# Keys that sum up the costs of a program by cause: source line, named scope, argument, or compiler pass.
+#
+# A fusion has the key of its own metadata, not those of the operations in its body, so that each cost has one key. A
+# value that a loop carries has the key of its initial value.
+
+
+By = Literal["source", "scope", "argument", "pass"]
+"""What a key is: a line of the program, a named scope, an argument of the entry computation, or a compiler pass."""
+
+UNKNOWN_KEY: Final = "(unknown)"
+ARGUMENTS_KEY: Final = "(arguments)"
+"""Key of an argument among source lines and scopes: no line computes it."""
+NO_SCOPE_KEY: Final = "(no scope)"
+COMPUTED_KEY: Final = "(computed)"
+"""Key of a value that is not an argument, among arguments."""
+PROGRAM_KEY: Final = "(program)"
+"""Key of an instruction that no pass made, among passes: the first dump has it."""
+LATER_KEY: Final = "(after the last pass dump)"
+"""Key of an instruction that none of the per-pass dumps has, among passes."""
+OTHER_KEYS: Final = (UNKNOWN_KEY, ARGUMENTS_KEY, NO_SCOPE_KEY, COMPUTED_KEY, PROGRAM_KEY, LATER_KEY)
+"""Keys that name no cause."""
+
+_NO_PASSES: Final[Mapping[Instruction, str]] = {}
+_RESULTS: Final[tuple[ShapeIndex, ...]] = ((0,), (1,))
+"""Elements of an async start that tell its key if the start does not: copies have their result first, others second."""
+_LIBRARIES: Final = (
+    *("/site-packages/", "/dist-packages/", "/lib/python3", "/jax/_src/", "/jax/experimental/"),
+    *("/flax/core/", "/flax/linen/", "/flax/nnx/", "/optax/_src/", "/haiku/_src/", "/equinox/nn/"),
+    *("/torch_xla/", "/tensorflow/python/"),
+)
+"""Parts of the paths of files that are not the user's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """The key of a cost: its text, the `name` from which the numbers of layers are not removed, and whether inferred.
+
+    >>> Key("layers/*/attention", "layers/7/attention").text
+    'layers/*/attention'
+    """
+
+    text: str
+    name: str
+    is_inferred: bool = False
+
+
+class Keys:
+    """The keys of a module's instructions and of the elements of their results."""
+
+    def __init__(self, module: Module, by: By, passes: Mapping[Instruction, str]) -> None:
+        """`passes` gives the pass that made an instruction."""
+        self.by: Final = by
+        self._module = module  # origins hold it weakly
+        self._passes = passes
+        self._origins = origins_of(module)
+        self._carried = Carried(module)
+        self._known: dict[tuple[Instruction, ShapeIndex], Key] = {}
+        self._general_arguments = _general_arguments(module) if by == "argument" else {}
+
+    def __call__(self, instruction: Instruction, index: ShapeIndex = ()) -> str:
+        """The text of a key; that of the element at `index` if the result is a tuple."""
+        return self.of(instruction, index).text
+
+    def of(self, instruction: Instruction, index: ShapeIndex = ()) -> Key:
+        """The key of an instruction, or of the element at `index` if its result is a tuple.
+
+        >>> from hlo_cli import parse_module
+        >>> text = 'p = f32[2] parameter(0), metadata={op_name="w"}  r = f32[2] negate(p), metadata={op_name="f/3/neg"}'
+        >>> module = parse_module(f"HloModule m  ENTRY e {{ {text} }}")
+        >>> keys = keys_of(module, "scope")
+        >>> [keys.of(instruction) for instruction in module.instructions]
+        [Key(text='(arguments)', name='(arguments)', is_inferred=False), Key(text='f/*', name='f/3', is_inferred=False)]
+        """
+        found = self._known.get((instruction, index))
+        if found is None:
+            found = self._key(instruction, index)
+            if found.text == UNKNOWN_KEY and not index and instruction.opcode.endswith("-start"):
+                results = (self._key(instruction, at) for at in _RESULTS if subshape(instruction.shape, at) is not None)
+                found = next((key for key in results if key.text != UNKNOWN_KEY), found)
+            self._known[instruction, index] = found
+        return found
+
+    def of_use(self, instruction: Instruction, index: ShapeIndex = ()) -> Key:
+        """The key of a value; of an argument, the source line or scope of the nearest instruction that uses it.
+
+        >>> from hlo_cli import parse_module
+        >>> text = 'p = f32[2] parameter(0)  r = f32[2] negate(p), metadata={op_name="f/neg" source_file="a.py"'
+        >>> module = parse_module(f"HloModule m  ENTRY e {{ {text} source_line=3}} }}")
+        >>> keys_of(module, "source").of_use(module.entry.parameters[0])
+        Key(text='a.py:3', name='a.py:3', is_inferred=True)
+        """
+        key = self.of(instruction, index)
+        if key.text != ARGUMENTS_KEY:
+            return key
+        used = self._place(instruction, index, is_own=False)
+        return key if used.text == UNKNOWN_KEY else used
+
+    def _key(self, instruction: Instruction, index: ShapeIndex) -> Key:
+        if self.by == "pass":
+            made_by = self._passes.get(instruction, UNKNOWN_KEY)
+            return Key(made_by, made_by)
+        definer, place, is_changed = self._carried.definer(instruction, index)
+        is_argument = definer.opcode == opcodes.PARAMETER and definer.computation.is_entry
+        if self.by == "argument":
+            argument = definer if is_argument else self._origins.argument(definer, place)
+            if argument is None or is_changed:
+                is_unknown = not is_changed and self._origins.is_of_several_callers(definer, place)
+                return Key(UNKNOWN_KEY, UNKNOWN_KEY) if is_unknown else Key(COMPUTED_KEY, COMPUTED_KEY)
+            is_inferred = argument is not instruction
+            return self._argument(argument, place if is_argument else (), is_inferred=is_inferred)
+        if is_argument and not is_changed:
+            return Key(ARGUMENTS_KEY, ARGUMENTS_KEY, definer is not instruction)
+        if definer is not instruction and (key := self._place(definer, place, is_own=False)).text != UNKNOWN_KEY:
+            return key
+        return self._place(instruction, index, is_own=True)
+
+    def _place(self, definer: Instruction, index: ShapeIndex, *, is_own: bool) -> Key:
+        """The source line or scope of a value."""
+        origin = self._origins.own(definer)
+        if not origin.stack:  # the origin of a value with a stack is its own, and the argument does not matter here
+            origin = self._origins.without_argument(definer, index)
+        is_inferred = origin.is_inferred or not is_own
+        if self.by == "source":
+            frame = program_frame(origin.stack)
+            return Key(UNKNOWN_KEY, UNKNOWN_KEY) if frame is None else Key(str(frame), str(frame), is_inferred)
+        if not origin.op_name:
+            return Key(UNKNOWN_KEY, UNKNOWN_KEY)
+        scope = _scope(origin.op_name)
+        return Key(_generalize(scope), scope, is_inferred and origin.op_name != definer.metadata.op_name)
+
+    def _argument(self, argument: Instruction, index: ShapeIndex, *, is_inferred: bool) -> Key:
+        suffix = index_suffix(index)
+        name = argument.metadata.op_name or argument.name
+        return Key(self._general_arguments.get(argument, name) + suffix, name + suffix, is_inferred)
+
+
+def keys_of(module: Module, by: By, passes: Mapping[Instruction, str] | None = None) -> Keys:
+    """Returns the keys of a module's instructions: a function of an instruction, or of an element of its result.
+
+    `passes` is required for `pass`: the pass that made each instruction.
+
+    >>> from hlo_cli import parse_module
+    >>> module = parse_module('r = f32[2] iota(), iota_dimension=0, metadata={source_file="a.py" source_line=3}')
+    >>> keys_of(module, "source")(module.entry.root), keys_of(module, "argument")(module.entry.root)
+    ('a.py:3', '(computed)')
+    """
+    return computed_once(Keys, module, by, passes or _NO_PASSES)
+
+
+def program_frame(stack: Sequence[SourceLocation]) -> SourceLocation | None:
+    """Returns the innermost frame of a stack outside of libraries; if all are in libraries, the innermost; else None.
+
+    A file is in a library if its path contains `/site-packages/`, `/dist-packages/`, the standard library of Python,
+    or a package of JAX, Flax, Optax, Haiku, Equinox, PyTorch/XLA, or TensorFlow.
+
+    >>> frames = SourceLocation("/x/site-packages/flax/linen/linear.py", 7), SourceLocation("/home/me/model.py", 92)
+    >>> str(program_frame(frames)), str(program_frame(frames[:1])), program_frame(())
+    ('/home/me/model.py:92', '/x/site-packages/flax/linen/linear.py:7', None)
+    """
+    innermost = stack[0] if stack else None
+    return next((frame for frame in stack if not _is_of_library(frame.file)), innermost)
+
+
+@lru_cache(maxsize=4096)
+def _is_of_library(path: str) -> bool:
+    return path.startswith("<") or any(part in path for part in _LIBRARIES)
+
+
+@lru_cache(maxsize=1 << 16)
+def _generalize(name: str) -> str:
+    return generalize(name)
+
+
+@lru_cache(maxsize=1 << 16)
+def _scope(op_name: str) -> str:
+    return scope_of(op_name) or NO_SCOPE_KEY
+
+
+def _general_arguments(module: Module) -> dict[Instruction, str]:
+    """Names of arguments without numbers of layers, where all arguments that such a name covers have one shape."""
+    groups: dict[str, list[Instruction]] = {}
+    for parameter in module.entry.parameters:
+        if op_name := parameter.metadata.op_name:
+            groups.setdefault(generalize(op_name), []).append(parameter)
+    return {
+        parameter: name
+        for name, group in groups.items()
+        if len(group) > 1 and len({each.shape for each in group}) == 1
+        for parameter in group
+    }
+
+
+# --- the pass that made an instruction ---
+# The pass that made an instruction: the first of a module's dumps, one after each pass, that has it.
+
+
+def first_dumps(
+    module: Module, earlier: Iterable[Module], instructions: Iterable[Instruction] | None = None
+) -> dict[Instruction, int]:
+    """Returns how many dumps back instructions of a module are found, without a gap; 0 if the latest has it not.
+
+    All instructions unless some are given. `earlier` are the dumps before the module, the latest first; they are read
+    only as long as any instruction is found. An instruction is found by its name, its opcode, and its array sizes; if
+    it was renamed, by its op_name in place of its name, where only one instruction of each dump has it.
+
+    >>> from hlo_cli import parse_module
+    >>> texts = ["ROOT b = f32[2] negate(p)", "ROOT b = f32[2] negate(p)", "ROOT b = f32[2] copy(p)"]
+    >>> last, *older = [parse_module("HloModule m ENTRY e { p = f32[2] parameter(0) " + t + " }") for t in texts]
+    >>> {each.name: back for each, back in first_dumps(last, older).items()}
+    {'p': 2, 'b': 1}
+    """
+    found = dict.fromkeys(module.instructions if instructions is None else instructions, 0)
+    sought = {each: each for each in found}  # each instruction as it is in the dump before
+    latest = module
+    for back, dump in enumerate(earlier if found else (), 1):
+        named = {(each.name, each.opcode): each for each in dump.instructions}
+        still: dict[Instruction, Instruction] = {}
+        lost: dict[Instruction, Instruction] = {}
+        for each, now in sought.items():
+            before = named.get((now.name, now.opcode))
+            if before is not None and _sizes(before) == _sizes(now):
+                still[each] = before
+            elif now.metadata.op_name:
+                lost[each] = now
+        if lost:
+            there, here = _unique(dump.instructions), _unique(latest.instructions)
+            renamed = {each: there.get(_likeness(now)) for each, now in lost.items() if here.get(_likeness(now)) is now}
+            still |= {each: before for each, before in renamed.items() if before is not None}
+        found |= dict.fromkeys(still, back)
+        sought, latest = still, dump
+        if not sought:
+            break
+    return found
+
+
+def _unique(instructions: Iterable[Instruction]) -> dict[Hashable, Instruction]:
+    """The instructions that no other is like."""
+    listed = [(_likeness(each), each) for each in instructions if each.metadata.op_name]
+    count = Counter(key for key, _ in listed)
+    return {key: each for key, each in listed if count[key] == 1}
+
+
+def _likeness(instruction: Instruction) -> Hashable:
+    return instruction.opcode, _sizes(instruction), instruction.metadata.op_name
+
+
+def _sizes(instruction: Instruction) -> str:
+    return instruction.shape.to_string(layout=False)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from hlo_cli.analysis.hardware.chips import known_chips
-from hlo_cli.analysis.hardware.default_tiles import LANES, SUBLANES, WORD_BITS
+from hlo_cli.analysis.layout.default_layout import LANES, SUBLANES, WORD_BITS
 from hlo_cli.analysis.out_of_memory.advice import FewerElements, RaiseScopedLimit, Shrink, SingleBuffer, SmallerBlock
 from hlo_cli.analysis.out_of_memory.program_advice import SCRATCH
 from hlo_cli.ir.memory_space import TpuMemorySpace

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import permutations
 from typing import Final
 
-from hlo_cli.analysis.layout.default_order import best_order
+from hlo_cli.analysis.layout.default_layout import best_order
 from hlo_cli.analysis.out_of_memory.advice import Donate, Narrow, Recompute, Reorder, Shard, Shrink
 from hlo_cli.analysis.out_of_memory.range_advice import is_shared
 from hlo_cli.ir.layout import PRIMITIVE_TYPES

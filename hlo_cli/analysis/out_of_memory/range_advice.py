@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from hlo_cli.analysis.layout.default_order import best_order
+from hlo_cli.analysis.layout.default_layout import best_order
 from hlo_cli.analysis.out_of_memory.advice import Shard, ShardValues, ShrinkRange
 from hlo_cli.ir.out_of_memory import OomAllocation, OutOfMemory
 from hlo_cli.ir.shape import ArrayShape

@@ -13,8 +13,7 @@ from itertools import permutations
 from typing import Final
 
 from hlo_cli.analysis.hardware.chips import USUAL_TPU
-from hlo_cli.analysis.hardware.default_tiles import default_layout
-from hlo_cli.analysis.layout.default_order import Order, default_order
+from hlo_cli.analysis.layout.default_layout import Order, default_layout, default_order
 from hlo_cli.ir.out_of_memory import OomAllocation, OutOfMemory
 from hlo_cli.ir.shape import ArrayShape, Shape
 

@@ -11,9 +11,8 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Collection, Iterable, Sequence
 from typing import Literal
 
-from hlo_cli.analysis.dataflow.elementwise import is_elementwise_on
-from hlo_cli.analysis.dataflow.subshapes import subshapes_of
-from hlo_cli.analysis.dataflow.users import users_of
+from hlo_cli.analysis.dataflow.dependencies import is_elementwise_on, users_of
+from hlo_cli.analysis.dataflow.flat_schedule import subshapes_of
 from hlo_cli.analysis.memory.memory_model import MemoryAnalysis
 from hlo_cli.analysis.memory.order_independent import OrderIndependentFacts
 from hlo_cli.analysis.peak_advice.entry_order import EntryOrder

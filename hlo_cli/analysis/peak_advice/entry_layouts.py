@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from hlo_cli.analysis.dataflow.flat_schedule import FlatSchedule
-from hlo_cli.analysis.hardware.default_tiles import default_layout
+from hlo_cli.analysis.layout.default_layout import default_layout
 from hlo_cli.analysis.memory.memory_model import MemoryAnalysis
 from hlo_cli.analysis.memory.order_independent import OrderIndependentFacts
 from hlo_cli.analysis.peak_advice.entry_order import users_of_values

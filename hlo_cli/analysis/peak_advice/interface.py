@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from hlo_cli.analysis.dataflow.positions import Positions
+from hlo_cli.analysis.dataflow.flat_schedule import Positions
 from hlo_cli.analysis.memory.order_independent import OrderIndependentFacts
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.instruction import Instruction

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from hlo_cli.analysis.dataflow.trip_count import trip_count
-from hlo_cli.analysis.hardware.default_tiles import default_layout
+from hlo_cli.analysis.dataflow.executions import trip_count
+from hlo_cli.analysis.layout.default_layout import default_layout
 from hlo_cli.analysis.memory.memory_model import MemoryAnalysis
 from hlo_cli.analysis.peak_advice.entry_order import users_of_values
 from hlo_cli.analysis.peak_advice.interface import results_of

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field, replace
 
-from hlo_cli.analysis.dataflow.alias_sets import alias_sets
 from hlo_cli.analysis.dataflow.flat_schedule import FlatSchedule, flat_schedule
-from hlo_cli.analysis.hardware.buffer_sizes import buffer_bytes
+from hlo_cli.analysis.dataflow.value_sets import alias_sets
+from hlo_cli.analysis.layout.padding import buffer_bytes
 from hlo_cli.analysis.memory.assignment import assign
 from hlo_cli.analysis.memory.buffers import Buffer, buffers_of
 from hlo_cli.analysis.memory.interference import Interference, Release

@@ -17,7 +17,7 @@ from hlo_cli.analysis.profile.cpu_events import HOST
 from hlo_cli.analysis.profile.intervals import busy_of, divided, union
 from hlo_cli.analysis.profile.occurrences import NO_FLOW
 from hlo_cli.analysis.profile.profile import PS, Floats, Operation, Profile
-from hlo_cli.analysis.schedule.async_pairs import async_pairs
+from hlo_cli.analysis.schedule.async_overlap import async_pairs
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.operations import COLLECTIVES
 from hlo_cli.ir.traces.trace import Integers, Line

@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from hlo_cli.analysis.cost.kernel_costs import costs_of_kernels
+from hlo_cli.analysis.cost.cost_analysis import costs_of_kernels
 from hlo_cli.analysis.profile.columns import integers, joint_codes, line_times, text, unsigned, value_at
 from hlo_cli.analysis.profile.joining import InstructionNames, Programs
 from hlo_cli.analysis.profile.occurrences import NO_RUN, OccurrenceList, Occurrences, OperationKey

@@ -11,8 +11,8 @@ from typing import Final
 
 import numpy as np
 
-from hlo_cli.analysis.cost.cost import Cost
-from hlo_cli.analysis.cost.kernel_costs import costs_of_kernels
+from hlo_cli.analysis.cost.cost_analysis import costs_of_kernels
+from hlo_cli.analysis.cost.counting import Cost
 from hlo_cli.analysis.profile.capture import capture, device_planes, device_type, platform_of
 from hlo_cli.analysis.profile.columns import whole
 from hlo_cli.analysis.profile.executions import call_weights, with_executions

@@ -8,8 +8,8 @@ from typing import Final, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from hlo_cli.analysis.origin.origin import UNKNOWN, Origin
 from hlo_cli.analysis.origin.origins import origins_of
+from hlo_cli.analysis.origin.scopes_and_moves import UNKNOWN, Origin
 from hlo_cli.analysis.profile.intervals import busy_of, union
 from hlo_cli.analysis.profile.occurrences import Occurrences
 from hlo_cli.dataclass import dataclass

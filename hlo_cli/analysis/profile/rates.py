@@ -18,7 +18,7 @@ from hlo_cli.ir.memory_space import TpuMemorySpace
 from hlo_cli.ir.traces.trace import Plane, Value
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.hardware.compiled_for import TracedGpu
+    from hlo_cli.analysis.hardware.chip_specs import TracedGpu
 
 COMPUTE: Final = "compute"
 MAIN: Final = TpuMemorySpace.HBM.label
@@ -105,7 +105,7 @@ def _gpu(stated: Peaks, statistics: Mapping[str, Value]) -> TracedGpu | None:
     vendor = text(statistics.get("device_vendor"))
     if not vendor:
         return None
-    from hlo_cli.analysis.hardware.compiled_for import gpu_in_trace
+    from hlo_cli.analysis.hardware.chip_specs import gpu_in_trace
 
     version = whole(statistics.get("compute_cap_major")) or 0, whole(statistics.get("compute_cap_minor")) or 0
     return gpu_in_trace(

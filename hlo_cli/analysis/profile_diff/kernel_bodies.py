@@ -6,7 +6,7 @@ from collections.abc import Hashable, Mapping
 from math import prod
 from typing import Final
 
-from hlo_cli.analysis.dataflow.computation_contexts import CONTROL_FLOW
+from hlo_cli.analysis.dataflow.executions import CONTROL_FLOW
 from hlo_cli.analysis.matching.content import content_of
 from hlo_cli.analysis.matching.row_costs import ESTIMATES
 from hlo_cli.ir import opcodes

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from hlo_cli.analysis.cost.cost import Cost, Number
-from hlo_cli.analysis.dataflow.call_tree import computation_kinds, loop_computations
-from hlo_cli.analysis.dataflow.users import Users, reached, users_of
+from hlo_cli.analysis.cost.counting import Cost, Number
+from hlo_cli.analysis.dataflow.dependencies import Users, reached, users_of
+from hlo_cli.analysis.dataflow.executions import computation_kinds, loop_computations
 from hlo_cli.analysis.partly_known import AtLeast
 from hlo_cli.analysis.query.fields import FieldValue, Kind, Predicate
 from hlo_cli.analysis.query.patterns import call_matcher, is_exact

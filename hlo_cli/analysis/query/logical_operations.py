@@ -14,16 +14,15 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.analysis.dataflow.computation_contexts import contexts_of
-from hlo_cli.analysis.dataflow.post_order import depth_first
-from hlo_cli.analysis.dataflow.value_uses import value_at
-from hlo_cli.analysis.dataflow.values import executes_callees, passes_on
+from hlo_cli.analysis.dataflow.dependencies import depth_first, executes_callees, passes_on
+from hlo_cli.analysis.dataflow.executions import contexts_of
+from hlo_cli.analysis.dataflow.value_sets import value_at
 from hlo_cli.analysis.query.collective_facts import CollectiveFacts
 from hlo_cli.analysis.query.fields import Fields, FieldValue, Reader
 from hlo_cli.analysis.query.instruction_facts import ReadFact
 from hlo_cli.analysis.query.where_fields import fields_of, instruction_fields
 from hlo_cli.analysis.query.where_opcodes import check_operation_opcode
-from hlo_cli.analysis.schedule.async_pairs import AsyncPair, async_pairs
+from hlo_cli.analysis.schedule.async_overlap import AsyncPair, async_pairs
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction

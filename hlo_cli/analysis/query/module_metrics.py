@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from hlo_cli.analysis.cost.cost import BYTES, EXACT, FLOPS
 from hlo_cli.analysis.cost.cost_analysis import main_costs_among
-from hlo_cli.analysis.dataflow.values import values_of
+from hlo_cli.analysis.cost.counting import BYTES, EXACT, FLOPS
+from hlo_cli.analysis.dataflow.dependencies import values_of
 from hlo_cli.analysis.fusion.kernels import kernels_of
 from hlo_cli.analysis.memory.order_independent import order_independent_facts
 from hlo_cli.analysis.memory.peaks import peaks_from_definition

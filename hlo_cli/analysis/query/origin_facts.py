@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Final
 
-from hlo_cli.analysis.dataflow.values import Value
-from hlo_cli.analysis.origin.keys import By, Keys, keys_of
+from hlo_cli.analysis.dataflow.dependencies import Value
+from hlo_cli.analysis.origin.origins import By, Keys, keys_of
 from hlo_cli.analysis.query.fields import FieldValue, Kind, Reader
 from hlo_cli.analysis.query.instruction_facts import ReadFact
 from hlo_cli.ir.instruction import Instruction

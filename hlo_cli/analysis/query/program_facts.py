@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.analysis.cost.dots_and_convs import valid_positions
-from hlo_cli.analysis.cost.matmuls import LIBRARY_CONVOLUTIONS, is_matmul, matmul_of
+from hlo_cli.analysis.cost.matmuls import LIBRARY_CONVOLUTIONS, is_matmul, matmul_of, valid_positions
 from hlo_cli.analysis.dataflow.executions import NO_EXECUTIONS, Executions, executions_of
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.partly_known import AtLeast
@@ -83,7 +82,7 @@ class ProgramFacts:
     def _is_library(self, instruction: Instruction) -> bool:
         if instruction.opcode not in (opcodes.CUSTOM_CALL, opcodes.FUSION):
             return False
-        from hlo_cli.analysis.fusion.kernel_backends import backend_of
+        from hlo_cli.analysis.fusion.kernels import backend_of
 
         target = target_of(self._module)
         if target is not None:
@@ -112,7 +111,7 @@ class ProgramFacts:
 
     @cached_property
     def _async_starts(self) -> frozenset[Instruction]:
-        from hlo_cli.analysis.schedule.async_pairs import async_pairs
+        from hlo_cli.analysis.schedule.async_overlap import async_pairs
 
         return frozenset(pair.start for pair in async_pairs(self._module).pairs)
 
@@ -183,7 +182,7 @@ def is_host_transfer(instruction: Instruction) -> bool:
     if opcode in (opcodes.SEND, opcodes.RECV):
         return instruction.flag("is_host_transfer")
     if opcode == opcodes.CUSTOM_CALL:
-        from hlo_cli.analysis.fusion.kernel_backends import backend_of
+        from hlo_cli.analysis.fusion.kernels import backend_of
 
         target = instruction.string("custom_call_target") or ""
         if target in _HOST_CALLS or backend_of(instruction, "cpu").provider == "Python":

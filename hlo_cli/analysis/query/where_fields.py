@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, TypeVar
 
-from hlo_cli.analysis.dataflow.values import Value
+from hlo_cli.analysis.dataflow.dependencies import Value
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.layout.padding import data_values, orders_of
 from hlo_cli.analysis.query.collective_facts import CollectiveFacts

@@ -1,41 +1,471 @@
-"""Overlap of async operations with compute: which kernels run between start and done, and what is exposed.
-
-Times are positions in the flattened schedule, as in `hlo_cli.analysis.memory.memory_model`.
-"""
+"""What runs between the start and the done of an async operation, what does it transfer, and what is exposed?"""
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import accumulate
-from typing import Final
+from typing import Final, Literal
 
-from hlo_cli.analysis.cache import computed_once
-from hlo_cli.analysis.cost.cost import Cost
-from hlo_cli.analysis.cost.kernel_costs import KernelCost, costs_of_kernels, kernel_cost_of
-from hlo_cli.analysis.dataflow.async_chains import async_chains
+from hlo_cli.analysis.cache import cached_per_module, computed_once
+from hlo_cli.analysis.cost.cost_analysis import KernelCost, costs_of_kernels, kernel_cost_of
+from hlo_cli.analysis.cost.counting import Cost
 from hlo_cli.analysis.dataflow.executions import (
     MAX_EXECUTIONS,
     NO_EXECUTIONS,
     Executions,
+    contexts_of,
     executions_of,
     runs_per_call,
 )
-from hlo_cli.analysis.dataflow.flat_schedule import Run, flat_schedule
-from hlo_cli.analysis.dataflow.positions import places_of
-from hlo_cli.analysis.hardware.buffer_sizes import buffer_bytes, generation_of
+from hlo_cli.analysis.dataflow.flat_schedule import (
+    Run,
+    async_chains,
+    flat_schedule,
+    is_async_end,
+    is_async_start,
+    places_of,
+)
 from hlo_cli.analysis.hardware.chips import USUAL_TPU
 from hlo_cli.analysis.hardware.target import target_of
-from hlo_cli.analysis.schedule.async_bytes import moved_bytes
-from hlo_cli.analysis.schedule.async_pairs import AsyncPair, AsyncPairs, async_pairs
+from hlo_cli.analysis.layout.padding import buffer_bytes, generation_of
 from hlo_cli.dataclass import dataclass
 from hlo_cli.displayed import Tabular
+from hlo_cli.ir import opcodes
+from hlo_cli.ir.attributes.value_types import OutputOperandAlias
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.operations import COLLECTIVES, HOST_FEEDS
-from hlo_cli.ir.shape import Shape
+from hlo_cli.ir.operations import (
+    ANNOTATIONS,
+    CHANNEL_STARTS,
+    COLLECTIVES,
+    HOST_FEEDS,
+    NATIVE_DONES,
+    NATIVE_ENDS,
+    wrapped_opcode,
+)
+from hlo_cli.ir.shape import Shape, ShapeIndex, TupleShape, subshape
+
+# --- from a done back to its start ---
+# Tracing of async values from a done back to its start, through tuples, loops, calls, and branches.
+#
+# Mirrors how `VerifyAsyncOps` of xla/service/hlo_verifier.cc follows intermediaries.
+
+
+FORWARDING: Final = frozenset((opcodes.COPY, opcodes.DOMAIN, opcodes.OPT_BARRIER))
+"""Opcodes that forward their operand, tuples included."""
+
+Place = tuple[Instruction, ShapeIndex]
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The instructions that may produce a value, and the fusions that forward it in place.
+
+    `made` includes an entry parameter if the value may come from it.
+    """
+
+    producers: tuple[Instruction, ...]
+    forwarding_fusions: tuple[Instruction, ...] = ()
+
+
+def origin_of(
+    instruction: Instruction, position: int, callers: Mapping[Computation, tuple[Instruction, ...]]
+) -> Origin:
+    """Returns the possible producers of an operand; `callers` lists the callers of each computation.
+
+    >>> from hlo_cli import parse_module
+    >>> text = '''HloModule m
+    ... ENTRY e { p = f32[4] parameter(0)
+    ...   s = (f32[4], f32[4], u32[]) copy-start(p)
+    ...   t = ((f32[4], f32[4], u32[]), f32[4]) tuple(s, p)
+    ...   g = (f32[4], f32[4], u32[]) get-tuple-element(t), index=0
+    ...   ROOT d = f32[4] copy-done(g) }'''
+    >>> origin_of(parse_module(text).entry.root, 0, {}).producers
+    (<copy-start s>,)
+    """
+    producers: dict[Instruction, None] = {}
+    forwarding_fusions: dict[Instruction, None] = {}
+    waiting: list[Place] = [(instruction.operands[position], instruction.operand_index(position))]
+    seen: set[Place] = set(waiting)
+    while waiting:
+        place = waiting.pop()
+        before = list(_sources(place, callers))
+        if place[0].opcode == opcodes.FUSION and before:
+            forwarding_fusions[place[0]] = None
+        if not before:
+            producers[place[0]] = None
+        for other in before:
+            if other not in seen:
+                seen.add(other)
+                waiting.append(other)
+    return Origin(tuple(producers), tuple(forwarding_fusions))
+
+
+def _sources(place: Place, callers: Mapping[Computation, tuple[Instruction, ...]]) -> Iterator[Place]:
+    """Yields the places that the value at a place is forwarded from; none if it is produced there."""
+    instruction, index = place
+    match instruction.opcode:
+        case opcodes.PARAMETER:
+            for caller in callers.get(instruction.computation, ()):
+                yield from _passed_places(caller, instruction, index)
+        case opcodes.GET_TUPLE_ELEMENT if instruction.operands:
+            number = instruction.integer("index")
+            yield instruction.operands[0], (*instruction.operand_index(0), number or 0, *index)
+        case opcodes.TUPLE if index and index[0] < len(instruction.operands):
+            yield _operand(instruction, index[0], index[1:])
+        case opcodes.WHILE if instruction.operands:
+            yield _operand(instruction, 0, index)
+            yield from _results(instruction.called_computations[:1], index)
+        case opcodes.CALL | opcodes.CONDITIONAL:
+            yield from _results(instruction.called_computations, index)
+        case opcodes.FUSION:
+            aliases = instruction.items_of("output_to_operand_aliasing", OutputOperandAlias)
+            for alias in aliases:
+                if alias.output_index == index and 0 <= alias.operand_number < len(instruction.operands):
+                    yield _operand(instruction, alias.operand_number, alias.operand_index)
+        case opcode if instruction.operands and (opcode in FORWARDING or is_annotation(instruction)):
+            yield _operand(instruction, 0, index)
+
+
+def _passed_places(caller: Instruction, parameter: Instruction, index: ShapeIndex) -> Iterator[Place]:
+    """Yields the places that a caller passes to a parameter."""
+    number = parameter.parameter_number or 0
+    if caller.opcode == opcodes.WHILE:
+        yield from ((caller.operands[0], (*caller.operand_index(0), *index)) for _ in caller.operands[:1])
+        yield from _results(caller.called_computations[:1], index)
+        return
+    if caller.opcode == opcodes.CONDITIONAL:
+        number = 1 + caller.called_computations.index(parameter.computation)
+    if caller.opcode in (opcodes.CALL, opcodes.CONDITIONAL, opcodes.ASYNC_START) and number < len(caller.operands):
+        yield _operand(caller, number, index)
+
+
+def _results(computations: tuple[Computation, ...], index: ShapeIndex) -> Iterator[Place]:
+    """Yields the roots of computations at an index."""
+    return ((computation.root, index) for computation in computations if computation.root is not None)
+
+
+def _operand(instruction: Instruction, position: int, index: ShapeIndex) -> Place:
+    """Returns the place of an operand at an index."""
+    return instruction.operands[position], (*instruction.operand_index(position), *index)
+
+
+def is_annotation(instruction: Instruction) -> bool:
+    """Returns whether an instruction is a custom call that annotates a value and forwards it.
+
+    >>> from hlo_cli import parse_module
+    >>> is_annotation(parse_module('r = f32[4] custom-call(f32[4] p), custom_call_target="Sharding"').entry.root)
+    True
+    """
+    return instruction.opcode == opcodes.CUSTOM_CALL and instruction.string("custom_call_target") in ANNOTATIONS
+
+
+# --- pairs of starts and dones ---
+# Async pairs in all forms: each start with its updates and dones.
+#
+# Forms are generic (`async-start` with calls), sugared (`slice-start`), native (`copy-start`, `all-reduce-start`,
+# `send`), and, on TPU, collectives inside fusions with the roots `AsyncCollectiveStart` and `AsyncCollectiveDone`.
+# Mirrors `VerifyAsyncOps` of xla/service/hlo_verifier.cc.
+
+
+Form = Literal["generic", "sugared", "native", "fusion"]
+
+_FUSED_START: Final = "AsyncCollectiveStart"
+_FUSED_DONE: Final = "AsyncCollectiveDone"
+
+Callers = Mapping[Computation, tuple[Instruction, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class AsyncPair:
+    """A start with its updates and dones.
+
+    `operation` is the opcode of the wrapped operation, `wrapped` its instruction if that is in the text. A valid
+    module has one done per start, or two if a loop carries the start: one inside and one after it.
+    """
+
+    start: Instruction
+    updates: tuple[Instruction, ...]
+    dones: tuple[Instruction, ...]
+    form: Form
+    operation: str
+    wrapped: Instruction | None
+
+    @property
+    def members(self) -> tuple[Instruction, ...]:
+        """The start, the updates, and the dones."""
+        return (self.start, *self.updates, *self.dones)
+
+    @property
+    def computation(self) -> Computation | None:
+        """The computation of a generic start; with late binding, an update refers to it."""
+        return next((called for m in (self.start, *self.updates) for called in m.called_computations), None)
+
+    @property
+    def is_fused(self) -> bool:
+        """Whether a TPU compiler wrote it: its start and its done are in fusions."""
+        return self.form == "fusion"
+
+    @property
+    def thread(self) -> str:
+        """The execution thread, such as `main`, `host`, or `sparsecore`."""
+        return self.start.string("async_execution_thread") or "main"
+
+    @property
+    def is_host_transfer(self) -> bool:
+        """Whether the operation is a send to the host or a recv from it."""
+        return self.operation in CHANNEL_STARTS and self.start.flag("is_host_transfer")
+
+
+@dataclass(frozen=True, slots=True)
+class AsyncPairs:
+    """The pairs of a module in the order of its text, and updates and dones without a start.
+
+    `orphans` have an operand that is not asynchronous. An operand from a parameter of an uncalled computation may be.
+    `continues` maps each update and done to the members that it continues.
+    """
+
+    pairs: tuple[AsyncPair, ...]
+    orphans: tuple[Instruction, ...]
+    continues: Mapping[Instruction, tuple[Instruction, ...]]
+
+
+def async_pairs(module: Module) -> AsyncPairs:
+    """Returns the async pairs of a module.
+
+    >>> from hlo_cli import parse_module
+    >>> text = '''HloModule m
+    ... ENTRY e { p = f32[4] parameter(0)
+    ...   s = ((f32[4]), f32[2], u32[]) slice-start(p), slice={[0:2]}
+    ...   u = ((f32[4]), f32[2], u32[]) slice-update(s)
+    ...   ROOT d = f32[2] slice-done(u) }'''
+    >>> pair, = async_pairs(parse_module(text)).pairs
+    >>> pair.operation, pair.form, [member.name for member in pair.members]
+    ('slice', 'sugared', ['s', 'u', 'd'])
+    """
+    return cached_per_module(_pairs_in, module)
+
+
+def _pairs_in(module: Module) -> AsyncPairs:
+    """Finds the pairs of a module."""
+    contexts = contexts_of(module)
+    fused = {computation for computation, context in contexts.context_of.items() if context == "fused"}
+    starts: list[Instruction] = []
+    ends: list[Instruction] = []
+    for computation in module.computations:
+        if computation in fused:
+            continue
+        for instruction in computation.instructions:
+            if is_start(instruction):
+                starts.append(instruction)
+            elif is_end(instruction):
+                ends.append(instruction)
+    traced = {end: _trace(end, contexts.callers) for end in ends}
+    orphans = tuple(end for end, trace in traced.items() if trace.is_foreign)
+    return AsyncPairs(
+        tuple(_pairs_of_starts(starts, traced)), orphans, {end: trace.before for end, trace in traced.items()}
+    )
+
+
+def is_start(instruction: Instruction) -> bool:
+    """Returns whether an instruction starts an async operation in any form.
+
+    >>> from hlo_cli import parse_module
+    >>> is_start(parse_module("s = ((f32[4]), f32[4], u32[]) negate-start(f32[4] p)").entry.root)
+    True
+    """
+    opcode = instruction.opcode
+    return opcode in NATIVE_DONES or is_async_start(opcode) or _fused_target(instruction) == _FUSED_START
+
+
+def is_end(instruction: Instruction) -> bool:
+    """Returns whether an instruction continues or ends an async operation in any form.
+
+    >>> from hlo_cli import parse_module
+    >>> is_end(parse_module("d = f32[4] copy-done((f32[4], f32[4], u32[]) s)").entry.root)
+    True
+    """
+    opcode = instruction.opcode
+    return opcode in NATIVE_ENDS or is_async_end(opcode) or _fused_target(instruction) == _FUSED_DONE
+
+
+def _fused_target(instruction: Instruction) -> str | None:
+    """Returns the custom-call target of a fusion's root, None if it has another root."""
+    if instruction.opcode != opcodes.FUSION or not instruction.called_computations:
+        return None
+    root = instruction.called_computations[0].root
+    return root.string("custom_call_target") if root is not None and root.opcode == opcodes.CUSTOM_CALL else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Trace:
+    """The members before an update or done, fusions inside a fused collective, and whether another value reaches it."""
+
+    before: tuple[Instruction, ...]
+    fusions: tuple[Instruction, ...]
+    is_foreign: bool
+
+
+def _trace(end: Instruction, callers: Callers) -> _Trace:
+    """Traces the operands of an update or done to their starts and updates."""
+    if end.opcode != opcodes.FUSION:
+        made = origin_of(end, 0, callers).producers if end.operands else ()
+        before = tuple(each for each in made if is_start(each) or is_end(each))
+        return _Trace(before, (), not made or any(map(_is_foreign, (each for each in made if each not in before))))
+    found: dict[Instruction, None] = {}
+    through: dict[Instruction, None] = {}
+    for position in range(len(end.operands)):
+        origin = origin_of(end, position, callers)
+        starts = [each for each in origin.producers if is_start(each)]
+        found |= dict.fromkeys(starts)
+        through |= dict.fromkeys(origin.forwarding_fusions if starts else ())
+    return _Trace(tuple(found), tuple(reversed(through)), not found)
+
+
+def _is_foreign(made: Instruction) -> bool:
+    """Returns whether an instruction cannot produce an async value; parameters of uncalled computations may."""
+    return made.opcode != opcodes.PARAMETER or made.computation.is_entry
+
+
+def _pairs_of_starts(starts: Iterable[Instruction], traced: Mapping[Instruction, _Trace]) -> Iterable[AsyncPair]:
+    """Yields the pair of each start."""
+    successors: dict[Instruction, list[Instruction]] = {}
+    for end, trace in traced.items():
+        for each in trace.before:
+            successors.setdefault(each, []).append(end)
+    for start in starts:
+        updates: dict[Instruction, None] = {}
+        dones: dict[Instruction, None] = {}
+        worklist = [start]
+        while worklist:
+            for end in successors.get(worklist.pop(), ()):
+                updates |= dict.fromkeys(traced[end].fusions)
+                if not _is_update(end):
+                    dones[end] = None
+                elif end not in updates:
+                    updates[end] = None
+                    worklist.append(end)
+        wrapped = _wrapped(start, updates)
+        operation = wrapped.opcode if wrapped is not None else _operation(start.opcode)
+        yield AsyncPair(start, tuple(updates), tuple(dones), _form(start.opcode), operation, wrapped)
+
+
+def _is_update(end: Instruction) -> bool:
+    """Returns whether an instruction continues a chain without ending it."""
+    return end.opcode.endswith("-update")
+
+
+def _wrapped(start: Instruction, updates: Iterable[Instruction]) -> Instruction | None:
+    """Returns the wrapped operation, None if it is not in the text."""
+    if start.opcode == opcodes.FUSION:
+        inside = start.called_computations[0].instructions
+        return next((each for each in inside if each.opcode in COLLECTIVES), None)
+    if start.opcode != opcodes.ASYNC_START:
+        return None
+    called = (c for member in (start, *updates) for c in member.called_computations)
+    return next((computation.root for computation in called if computation.root is not None), None)
+
+
+def _operation(opcode: str) -> str:
+    """Returns the opcode of the operation that a start opcode begins."""
+    return wrapped_opcode(opcode) or opcode.removesuffix("-start")
+
+
+def _form(opcode: str) -> Form:
+    """Returns the form of a start."""
+    if opcode in (opcodes.FUSION, opcodes.ASYNC_START):
+        return "fusion" if opcode == opcodes.FUSION else "generic"
+    return "native" if opcode in NATIVE_DONES else "sugared"
+
+
+# --- bytes transferred ---
+# Bytes that an async operation transfers.
+
+
+UPDATE_AT: Final = {opcodes.DYNAMIC_UPDATE_SLICE: 1, opcodes.SCATTER: -1}
+"""Operations that write part of an operand: the operand number of that part."""
+_INTO_OPERAND: Final = "ragged-all-to-all"
+"""The collective that takes its output array as an operand."""
+
+
+def moved_bytes(pair: AsyncPair, size: Callable[[Shape], int]) -> int:
+    """Returns the bytes that a pair transfers; `size` returns the bytes of an array or token.
+
+    For a collective, the larger of operands and result; for an update, the part that is written; for an outfeed, the
+    operand; for others, the result.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.analysis.schedule.async_overlap import async_pairs
+    >>> text = '''HloModule m
+    ... ENTRY e { p = f32[4] parameter(0)
+    ...   s = (f32[4], f32[16]) all-gather-start(p), dimensions={0}, replica_groups={{0,1,2,3}}
+    ...   ROOT d = f32[16] all-gather-done(s) }'''
+    >>> pair, = async_pairs(parse_module(text)).pairs
+    >>> moved_bytes(pair, lambda shape: shape.padded_bytes)
+    64
+    """
+    given, result = endpoints_of(pair)
+    if pair.operation in UPDATE_AT and given:
+        return _bytes(given[min(UPDATE_AT[pair.operation], len(given) - 1)], size)
+    if pair.operation == opcodes.OUTFEED and given:
+        return _bytes(given[0], size)
+    out = 0 if result is None else _bytes(result, size)
+    if pair.operation in COLLECTIVES and pair.operation != _INTO_OPERAND:
+        return max(out, sum(_bytes(shape, size) for shape in given))
+    return out
+
+
+def endpoints_of(pair: AsyncPair) -> tuple[tuple[Shape, ...], Shape | None]:
+    """Returns the shapes of the operands and of the result; the result is None if it is not in the text.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.analysis.schedule.async_overlap import async_pairs
+    >>> module = parse_module("s = (f32[4]{0:S(1)}, f32[4]{0}, u32[]) copy-start(f32[4]{0} p)")
+    >>> given, result = endpoints_of(async_pairs(module).pairs[0])
+    >>> str(given[0]), str(result)
+    ('f32[4]{0}', 'f32[4]{0:S(1)}')
+    """
+    start = pair.start
+    if pair.wrapped is not None:
+        wrapped = pair.wrapped
+        return tuple(wrapped.operand_shape(position) for position in range(len(wrapped.operands))), wrapped.shape
+    operands = tuple(start.operand_shape(position) for position in range(len(start.operands)))
+    if pair.form == "sugared":
+        last = (start, *pair.updates)[-1]
+        output = subshape(last.shape, (1,))
+        late = output == TupleShape(()) and pair.dones
+        return _elements(subshape(last.shape, (0,))) or operands, pair.dones[0].shape if late else output
+    match pair.operation:
+        case opcodes.ALL_REDUCE:
+            return operands, start.shape
+        case opcodes.COPY | opcodes.RECV | opcodes.SEND:
+            return operands, subshape(start.shape, (0,))
+    return operands, subshape(start.shape, (1,))
+
+
+def _elements(shape: Shape | None) -> tuple[Shape, ...]:
+    """Returns the elements of a tuple shape; empty for other shapes."""
+    return shape.elements if isinstance(shape, TupleShape) else ()
+
+
+def _bytes(shape: Shape, size: Callable[[Shape], int]) -> int:
+    """Returns the total bytes of the leaves of a shape."""
+    return sum(size(leaf) for leaf in _leaves(shape))
+
+
+def _leaves(shape: Shape) -> Iterable[Shape]:
+    """Returns the leaves of a shape."""
+    return (leaf for _, leaf in shape.leaves)
+
+
+# --- overlap with compute ---
+# Overlap of async operations with compute: which kernels run between start and done, and what is exposed.
+#
+# Times are positions in the flattened schedule, as in `hlo_cli.analysis.memory.memory_model`.
+
 
 Size = Callable[[Shape], int]
 

@@ -1,48 +1,848 @@
-"""Verifier of async operations.
-
-Mirrors `VerifyAsyncOps`, `CheckAsyncOpComputation…`, and the rules for send, recv, and native pairs of
-xla/service/hlo_verifier.cc. Not checked: whether all devices of a collective reach it, and properties of several
-modules together, such as programs that share a channel.
-"""
+"""Do the async operations of a module hold the rules of XLA's verifier, and can its sends and recvs deadlock?"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import field
+from heapq import merge
+from itertools import chain, islice
+from operator import itemgetter
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple, TypeAlias
 
-from hlo_cli.analysis.dataflow.computation_contexts import contexts_of
-from hlo_cli.analysis.dataflow.users import users_among
+from hlo_cli.analysis.dataflow.dependencies import Users, users_among
+from hlo_cli.analysis.dataflow.executions import contexts_of
+from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.problem import Problem
-from hlo_cli.analysis.schedule import async_aliasing as aliasing
-from hlo_cli.analysis.schedule import async_chain_rules as chain
-from hlo_cli.analysis.schedule import async_computation_rules as computation
-from hlo_cli.analysis.schedule import async_shapes as shapes
-from hlo_cli.analysis.schedule.async_deadlock import deadlocks
-from hlo_cli.analysis.schedule.async_diagnostics import AsyncContext, Rule
-from hlo_cli.analysis.schedule.async_pairs import AsyncPairs, async_pairs
+from hlo_cli.analysis.schedule.async_overlap import (
+    FORWARDING,
+    AsyncPair,
+    AsyncPairs,
+    async_pairs,
+    is_annotation,
+    is_end,
+)
+from hlo_cli.analysis.shapes.calling import is_prefix, output_buffers
+from hlo_cli.analysis.shapes.inference import shape_difference
+from hlo_cli.analysis.shapes.operands import sizes_of
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
+from hlo_cli.ir.attributes.value_types import OutputOperandAlias
+from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.source import Diagnostic
+from hlo_cli.ir.operations import (
+    ASYNC_CONTINUATIONS,
+    ASYNCHRONOUS,
+    CHANNEL_STARTS,
+    COLLECTIVES,
+    NATIVE_DONES,
+    RUNNERS,
+    taking,
+    wrapped_opcode,
+)
+from hlo_cli.ir.shape import Shape, TupleShape, compatible, subshape
+from hlo_cli.lazy_regex import lazy_regex
+from hlo_cli.source import Diagnostic, HloError
+
+# --- what a rule reads and yields ---
+# Input and output types of the verifier rules for async operations.
+
+
+@dataclass(frozen=True, slots=True)
+class AsyncContext:
+    """A module with its async operations, their users, and the callers of each computation."""
+
+    module: Module
+    found: AsyncPairs
+    users: Users
+    callers: Mapping[Computation, tuple[Instruction, ...]]
+
+
+Rule: TypeAlias = Callable[[AsyncPair, AsyncContext], Iterator[Problem]]
+"""A verifier rule: yields the violations of one pair."""
+
+
+def done_of(start: Instruction) -> str:
+    """Returns the opcode of the done that matches a start.
+
+    >>> from hlo_cli import parse_module
+    >>> done_of(parse_module("s = ((f32[4]), f32[4], u32[]) negate-start(f32[4] p)").entry.root)
+    'negate-done'
+    """
+    return NATIVE_DONES.get(start.opcode) or f"{start.opcode.removesuffix('-start')}-done"
+
+
+# --- shapes ---
+# Verifier rules for shapes of async operations: bound operands, output, and contexts.
+#
+# Mirrors `CheckAsyncOpComputationShapes` and its callers in xla/service/hlo_verifier.cc.
+
+
+_UNBOUND: Final = TupleShape(())
+"""The shape of an output that is not yet bound."""
+_WITH_COMPUTATION: Final = (opcodes.CALL, opcodes.FUSION)
+"""Operations whose sugared start refers to a computation."""
+
+
+def check_async_shape(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
+    """Reports starts and updates whose shape is not ((operands), output, contexts…)."""
+    for member in _members_with_binding(pair):
+        if parts_of(member) is None:
+            yield Problem(
+                member, f"{member.name}: expected shape ((operands), output, contexts…), found {member.shape}"
+            )
+            return
+
+
+def check_bound_operands(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
+    """Reports operands that differ from the bound part of the shape or from the computation's parameters."""
+    wrapped = _wrapped(pair)
+    for member, (bound_operands, output) in _bound_parts(pair):
+        # hlo_verifier.cc: with late binding, the operand tuple may be a prefix of the parameters, and the output may
+        # be ().
+        parameters = TupleShape(tuple(parameter.shape for parameter in wrapped.parameters)) if wrapped else None
+        if parameters is not None and wrapped is not None and not is_prefix(bound_operands, parameters):
+            words = f"the operands in its shape are not the first parameters of {wrapped.name}"
+            yield Problem(member, f"{member.name}: {words}")
+        earlier = _earlier(member, within)
+        if earlier is None:
+            yield from _check_operand_shapes(member, bound_operands.elements, 0, ())
+        elif _extends(earlier, (bound_operands, output)):
+            added = bound_operands.elements[len(earlier[0].elements) :]
+            yield from _check_operand_shapes(member, added, 1, output_buffers(earlier[1], output))
+
+
+def check_output(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
+    """Reports outputs of starts, updates, and dones that differ from the root of the computation."""
+    if pair.form == "native":
+        of_its_kind = (done for done in pair.dones if done.opcode == NATIVE_DONES[pair.start.opcode])
+        for member in (pair.start, *of_its_kind):
+            yield from _check_inferred_shape(member, within)
+        return
+    wrapped = _wrapped(pair)
+    for member, (_, output) in _bound_parts(pair):
+        if wrapped is not None and wrapped.root is not None and not is_prefix(output, wrapped.root.shape):
+            returned = f"{wrapped.name} returns {sizes_of(wrapped.root.shape)}"
+            yield Problem(member, f"{member.name}: its output is {sizes_of(output)}, but {returned}")
+    for done, (_, output) in _dones_with_parts(pair, within):
+        expected = output if wrapped is None or wrapped.root is None else wrapped.root.shape
+        is_late = wrapped is None and expected == _UNBOUND
+        if not is_late and not compatible(expected, done.shape):
+            words = f"expected the shape {sizes_of(expected)}, found {sizes_of(done.shape)}"
+            yield Problem(done, f"{done.name}: {words}")
+
+
+def check_bound_prefix(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
+    """Reports updates that do not extend the bound part of the member before."""
+    for member, parts in _bound_parts(pair):
+        earlier = _earlier(member, within)
+        if earlier is not None and not _extends(earlier, parts):
+            words = "its shape binds fewer or different operands than the previous operation"
+            yield Problem(member, f"{member.name}: {words}")
+
+
+def check_all_bound(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
+    """Reports dones before which not all parameters are bound; the output need not be."""
+    wrapped = _wrapped(pair)
+    for done, (bound_operands, _) in _dones_with_parts(pair, within):
+        if wrapped is not None and len(bound_operands.elements) < len(wrapped.parameters):
+            unbound = [p.name for p in islice(wrapped.parameters, len(bound_operands.elements), None)]
+            parameters = f"parameter {unbound[0]}" if len(unbound) == 1 else f"parameters {', '.join(unbound)}"
+            verb = "is" if len(unbound) == 1 else "are"
+            yield Problem(done, f"{done.name}: {parameters} of {wrapped.name} {verb} not bound")
+
+
+def parts_of(member: Instruction) -> tuple[TupleShape, Shape] | None:
+    """Returns the operands bound so far and the output, from the shape of a start or update; None if malformed.
+
+    >>> from hlo_cli import parse_module
+    >>> bound, output = parts_of(parse_module("s = ((f32[4]), f32[2], u32[]) slice-start(f32[4] p)").entry.root)
+    >>> print(bound, output)
+    (f32[4]{0}) f32[2]{0}
+    """
+    bound_operands, output = subshape(member.shape, (0,)), subshape(member.shape, (1,))
+    return (bound_operands, output) if isinstance(bound_operands, TupleShape) and output is not None else None
+
+
+def _members_with_binding(pair: AsyncPair) -> tuple[Instruction, ...]:
+    """Returns the start and the updates if their form has bound operands in the shape."""
+    return (pair.start, *pair.updates) if pair.form in ("generic", "sugared") else ()
+
+
+def _bound_parts(pair: AsyncPair) -> Iterator[tuple[Instruction, tuple[TupleShape, Shape]]]:
+    """Yields starts and updates with their bound parts, up to the first malformed one."""
+    for member in _members_with_binding(pair):
+        parts = parts_of(member)
+        if parts is None:
+            return
+        yield member, parts
+
+
+def _dones_with_parts(pair: AsyncPair, within: AsyncContext) -> Iterator[tuple[Instruction, tuple[TupleShape, Shape]]]:
+    """Yields the dones with the parts that are bound before them."""
+    if any(parts_of(member) is None for member in _members_with_binding(pair)):
+        return
+    for done in pair.dones if _members_with_binding(pair) else ():
+        before = (each for each in within.found.continues.get(done, ()) if each in pair.members)
+        parts = parts_of(next(before, pair.start))
+        if parts is not None:
+            yield done, parts
+
+
+def _wrapped(pair: AsyncPair) -> Computation | None:
+    """Returns the computation whose parameters are the operands: that of a generic form or of a sugared call."""
+    return pair.computation if pair.form == "generic" or pair.operation in _WITH_COMPUTATION else None
+
+
+def _earlier(member: Instruction, within: AsyncContext) -> tuple[TupleShape, Shape] | None:
+    """Returns the bound parts of the member before an update, or None."""
+    before = within.found.continues.get(member, ())
+    return next((parts for each in before if (parts := parts_of(each))), None)
+
+
+def _extends(earlier: tuple[TupleShape, Shape], parts: tuple[TupleShape, Shape]) -> bool:
+    """Returns whether bound parts extend earlier ones."""
+    return is_prefix(earlier[0], parts[0]) and is_prefix(earlier[1], parts[1])
+
+
+def _check_operand_shapes(
+    member: Instruction, bound: tuple[Shape, ...], first: int, buffers: tuple[Shape, ...]
+) -> Iterator[Problem]:
+    """Reports operands that differ from the shapes bound by a member; `buffers` are those of a late output."""
+    operands = range(first, len(member.operands))
+    if len(operands) == len(bound) + len(buffers):
+        bound = (*bound, *buffers)
+    if len(operands) != len(bound):
+        more = "more " if first else ""
+        noun = "operand" if len(bound) == 1 else "operands"
+        words = f"its shape binds {len(bound)} {more}{noun}, but it has {len(operands)}"
+        yield Problem(member, f"{member.name}: {words}")
+        return
+    for position, shape in zip(operands, bound, strict=True):
+        if not compatible(member.operand_shape(position), shape):
+            found = f"{sizes_of(member.operand_shape(position))}, but its shape binds {sizes_of(shape)}"
+            yield Problem(member, f"{member.name}: operand {position} is {found}")
+
+
+def _check_inferred_shape(member: Instruction, within: AsyncContext) -> Iterator[Problem]:
+    """Reports a shape that differs from the inferred one."""
+    try:
+        difference = shape_difference(
+            member, within.module, allow_mixed_precision=True
+        )  # element widths have a rule of their own
+    except HloError as error:
+        difference = error.diagnostic.message
+    if difference is not None:
+        yield Problem(member, f"{member.name}: {difference}")
+
+
+# --- aliasing ---
+# Verifier rule for output_to_operand_aliasing of async operations: both parts exist and have the same shape.
+#
+# Mirrors the checks of async-start and async-update in xla/service/hlo_verifier.cc.
+
+
+ALIASING_THEMSELVES: Final = taking("output_to_operand_aliasing") - ASYNCHRONOUS
+"""Sugared operations that may overwrite operands themselves: the index is one in their result."""
+
+
+def check_aliasing(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
+    """Reports alias pairs of unequal or missing parts: parameters of a start, contexts of an update."""
+    for member in (pair.start, *pair.updates) if pair.form in ("generic", "sugared") else ():
+        for alias in member.items_of("output_to_operand_aliasing", OutputOperandAlias):
+            operand_part, output = aliased_parts(pair, member, alias)
+            if operand_part is None or output is None or not compatible(operand_part, output):
+                words = f"invalid alias {alias}, expected operand and output parts of the same shape"
+                yield Problem(member, f"{member.name}: {words}")
+
+
+def aliased_parts(pair: AsyncPair, member: Instruction, alias: OutputOperandAlias) -> tuple[Shape | None, Shape | None]:
+    """Returns the operand's part and the output's part of an alias pair, each None if it does not exist.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.analysis.schedule.async_overlap import async_pairs
+    >>> text = '''HloModule m
+    ... f { p = f32[4] parameter(0)  ROOT n = f32[4] negate(p) }
+    ... ENTRY e { p = f32[4] parameter(0)
+    ...   s = ((f32[4]), f32[4], u32[]) async-start(p), calls=f
+    ...   ROOT d = f32[4] async-done(s) }'''
+    >>> pair, = async_pairs(parse_module(text)).pairs
+    >>> [str(part) for part in aliased_parts(pair, pair.start, OutputOperandAlias((1,), 0, ()))]
+    ['f32[4]{0}', 'f32[4]{0}']
+    """
+    return _of_update(member, alias) if is_end(member) else _of_start(pair, alias)
+
+
+def _of_update(update: Instruction, alias: OutputOperandAlias) -> tuple[Shape | None, Shape | None]:
+    """Returns the contexts that an update aliases: those of its operand and its own."""
+    if alias.operand_number != 0 or not alias.output_index[:1] == alias.operand_index[:1] == (2,):
+        return None, None
+    return subshape(update.operand_shape(0), alias.operand_index), subshape(update.shape, alias.output_index)
+
+
+def _of_start(pair: AsyncPair, alias: OutputOperandAlias) -> tuple[Shape | None, Shape | None]:
+    """Returns a parameter and the part of operands, output, or contexts that a start aliases with it.
+
+    All operands count as bound, because XLA checks the pair against the wrapped computation.
+    """
+    bound_shapes = _fully_bound_shapes(pair)
+    if bound_shapes is None or not 0 <= alias.operand_number < len(bound_shapes[0].elements):
+        return None, None
+    operand_part = subshape(bound_shapes[0].elements[alias.operand_number], alias.operand_index)
+    index = alias.output_index
+    if pair.form == "sugared" and pair.operation in ALIASING_THEMSELVES:
+        return operand_part, subshape(bound_shapes[1], index)
+    if not index:
+        return None, None
+    part = bound_shapes[index[0]] if index[0] < 2 else subshape(pair.start.shape, index[:1])
+    return operand_part, subshape(part, index[1:]) if part is not None else None
+
+
+def _fully_bound_shapes(pair: AsyncPair) -> tuple[TupleShape, Shape] | None:
+    """Returns the bound operands and the output of the complete chain; from its computation if known."""
+    computation = pair.computation
+    # hlo_verifier.cc checks the pairs of a start against its computation, even if the start binds no operand yet.
+    if pair.form == "generic" and computation is not None and computation.root is not None:
+        return TupleShape(tuple(parameter.shape for parameter in computation.parameters)), computation.root.shape
+    parts = parts_of(pair.updates[-1] if pair.updates else pair.start)
+    if parts is None or parts[1] != TupleShape(()) or not pair.dones:
+        return parts
+    return parts[0], pair.dones[0].shape
+
+
+# --- chains ---
+# Verifier rules for async chains: one complete chain of one kind per start, and no other users.
+#
+# Mirrors `VerifyAsyncOps` and the rules for send, recv, and native pairs of xla/service/hlo_verifier.cc, and the
+# checks
+# of updates and dones in hlo_parser.cc.
+
+
+_MAY_USE: Final = FORWARDING | {
+    opcodes.CALL,
+    opcodes.CONDITIONAL,
+    opcodes.CUSTOM_CALL,
+    opcodes.GET_TUPLE_ELEMENT,
+    opcodes.TUPLE,
+    opcodes.WHILE,
+}
+"""Opcodes that may use a start or an update, other than updates and dones."""
+_TARGET: Final = "custom_call_target"
+_CONTROL_DEPENDENCY: Final = "control_dep"
+"""The custom-call target that only orders its operands and does not read them."""
+_IN_PAIRS: Final = ("channel_id", "is_host_transfer")
+"""Attributes that must be equal in a send or recv and its done."""
+
+
+def check_has_done(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
+    """Reports starts without a done and updates without a successor, unless they may escape their computation."""
+    start = pair.start
+    if not pair.dones and not _escapes(pair, within.users):
+        carried = any(_is_carried(member, within.users) for member in (start, *pair.updates))
+        message = f"{start.name} has no {done_of(start)}"
+        hint = "older XLA versions require a done after the loop" if carried else None
+        yield Problem(start, message, "note" if carried else "error", hint)
+    successors = _successors(pair, within)
+    for update in pair.updates if pair.dones and not pair.is_fused else ():
+        siblings = (end for before in within.found.continues.get(update, ()) for end in successors[before])
+        is_one_of_two = any(end is not update and end.computation is update.computation for end in siblings)
+        if update not in successors and not is_one_of_two and not _is_forwarded(update, within.users):
+            yield Problem(update, f"{update.name} has no {done_of(start)}")
+
+
+def check_single_use(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
+    """Reports members with several successors; a loop-carried one may have one inside and one after the loop."""
+    all_following = _successors(pair, within)
+    for member in (pair.start, *pair.updates) if not pair.is_fused else ():
+        successors = all_following.get(member, [])
+        if pair.form == "native":
+            member_users = within.users.get(member, ())
+            successors = [
+                user for user in member_users if user in successors or user.opcode in _MAY_USE - {opcodes.CUSTOM_CALL}
+            ]
+        for more in _surplus(successors):
+            yield Problem(more, f"{more.name} uses {member.name}, which {successors[0].name} already uses")
+
+
+def _successors(pair: AsyncPair, within: AsyncContext) -> dict[Instruction, list[Instruction]]:
+    """Returns the updates and dones that continue each member."""
+    found: dict[Instruction, list[Instruction]] = {}
+    for end in (*pair.updates, *pair.dones):
+        for before in dict.fromkeys(within.found.continues.get(end, ())):
+            found.setdefault(before, []).append(end)
+    return found
+
+
+def check_in_flight_use(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
+    """Reports users of a start or update other than updates, dones, and forwarding instructions."""
+    for member in (pair.start, *pair.updates) if not pair.is_fused else ():
+        for user in within.users.get(member, ()):
+            is_successor = is_end(user) and user.operands.index(member) == 0
+            is_call = (
+                user.opcode == opcodes.CUSTOM_CALL
+                and not is_annotation(user)
+                and user.string(_TARGET) != _CONTROL_DEPENDENCY
+            )
+            if (user.opcode not in _MAY_USE or is_call) and not is_successor:
+                message = f"{user.name} uses {member.name} while it is in flight"
+                yield Problem(user, message, hint=f"use the result of the {done_of(pair.start)}")
+
+
+def check_use_after_done(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
+    """Reports updates and dones that continue a done."""
+    for done in pair.dones:
+        for user in within.users.get(done, ()):
+            if done in within.found.continues.get(user, ()):
+                yield Problem(user, f"{user.name} continues {done.name}, but {pair.start.name} is already complete")
+
+
+def check_kind(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
+    """Reports updates and dones of another kind than the start: copy-start requires copy-done."""
+    for end in (*pair.updates, *pair.dones):
+        if not _is_same_kind(pair, end):
+            expected = f"{pair.start.name} ({pair.start.opcode}) requires {done_of(pair.start)}"
+            yield Problem(end, f"{end.name} is {end.opcode}, but {expected}")
+
+
+def check_operands(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
+    """Reports dones with more than one operand; only updates bind further operands."""
+    for done in pair.dones if not pair.is_fused else ():
+        if len(done.operands) > 1:
+            others = ", ".join(operand.name for operand in done.operands[1:])
+            operands = "an extra operand" if len(done.operands) == 2 else "extra operands"
+            yield Problem(done, f"{done.name} has {operands}, {others}; only an update can bind operands")
+
+
+def check_channel(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
+    """Reports sends and recvs whose done has another channel_id or is_host_transfer."""
+    for done in pair.dones if pair.operation in CHANNEL_STARTS else ():
+        for name in _IN_PAIRS:
+            if (done.attribute(name) or "") != (pair.start.attribute(name) or ""):
+                yield Problem(done, f"{done.name} and {pair.start.name} have different {name}")
+
+
+def _escapes(pair: AsyncPair, users: Users) -> bool:
+    """Returns whether a start may leave its computation, where its done cannot be traced."""
+    if pair.start.computation.is_entry:
+        return False
+    return any(_is_forwarded(member, users) for member in (pair.start, *pair.updates))
+
+
+def _is_forwarded(member: Instruction, users: Users) -> bool:
+    """Returns whether a start or an update is a root or is used by an instruction that may forward it."""
+    return member.is_root or any(user.opcode in _MAY_USE for user in users.get(member, ()))
+
+
+def _is_carried(member: Instruction, users: Users) -> bool:
+    """Returns whether a loop carries a start or an update, possibly inside tuples."""
+    worklist, seen = [member], {member}
+    while worklist:
+        for user in users.get(worklist.pop(), ()):
+            if user.opcode == opcodes.WHILE:
+                return True
+            if user not in seen and user.opcode in FORWARDING | {opcodes.TUPLE}:
+                seen.add(user)
+                worklist.append(user)
+    return False
+
+
+def _surplus(successors: Iterable[Instruction]) -> Iterator[Instruction]:
+    """Yields the successors after the first one in each computation; a loop may have one inside and one after it."""
+    seen: set[Computation] = set()
+    for each in successors:
+        if each.computation in seen:
+            yield each
+        seen.add(each.computation)
+
+
+def _is_same_kind(pair: AsyncPair, end: Instruction) -> bool:
+    """Returns whether an update or done is of the kind of its start."""
+    if pair.form == "native":
+        return end.opcode == NATIVE_DONES[pair.start.opcode]
+    if pair.is_fused:
+        return end.opcode == opcodes.FUSION
+    return end.opcode in ASYNC_CONTINUATIONS or wrapped_opcode(end.opcode) == pair.operation
+
+
+# --- computations ---
+# Verifier rules for the computation of an async operation: one, used by no other caller, on one thread.
+#
+# Mirrors `CheckAsyncOpComputationThreadName`, `VerifyAsyncComputation`, and the checks of callers in
+# xla/service/hlo_verifier.cc, and the checks of `calls` and `async_execution_thread` in hlo_parser.cc.
+
+
+_THREAD: Final = "async_execution_thread"
+_GROUP: Final = "_collectives_group"
+
+
+def check_same_computation(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
+    """Reports starts without a computation, and members whose computation is not structurally equal to the start's."""
+    own = pair.computation
+    if pair.form != "generic":
+        return
+    if own is None:
+        yield Problem(pair.start, f"{pair.start.name} has no called computation")
+        return
+    for member in pair.members:
+        for called in member.called_computations:
+            # hlo_verifier.cc compares the computations of a chain structurally, not by name.
+            if called is not own and not _is_structurally_equal(called, own):
+                message = f"{member.name} runs {called.name}, but {pair.start.name} runs {own.name}"
+                yield Problem(member, message)
+
+
+def check_exclusive_computation(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
+    """Reports callers other than async starts, and, as a note for jaxlib 0.10.2, further async starts."""
+    own = pair.computation
+    callers = within.callers.get(own, ()) if own is not None and pair.form == "generic" else ()
+    starts = [caller for caller in callers if caller.opcode == opcodes.ASYNC_START]
+    if own is None or starts[:1] != [pair.start]:
+        return
+    for caller in callers:
+        if not caller.opcode.startswith("async-"):
+            yield Problem(caller, f"{caller.name} cannot call {own.name}, which {pair.start.name} runs asynchronously")
+    # hlo_verifier.cc of August 2026 lets several starts share a computation; that of jaxlib 0.10.2 does not.
+    for start in starts[1:]:
+        message = f"{start.name} runs {own.name}, which {pair.start.name} also runs"
+        yield Problem(start, message, "note", f"jaxlib 0.10.2 requires a separate copy of {own.name} for each start")
+
+
+def check_thread(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
+    """Reports members and computations with another execution thread than the start."""
+    if pair.form == "native" or pair.is_fused:
+        return
+    for member in (*pair.updates, *pair.dones):
+        thread = member.string(_THREAD)
+        if thread is not None and thread != pair.thread:
+            message = f"{member.name} specifies thread {thread}, but {pair.start.name} runs on {pair.thread}"
+            yield Problem(member, message)
+    own = pair.computation
+    # hlo_parser.cc sets the thread of the wrapped computation from the start, so the computation's own text has no
+    # effect.
+    if own is not None and own.execution_thread not in ("main", pair.thread):
+        other = f"{own.name} is on {own.execution_thread}"
+        message = f"{pair.start.name} runs {own.name} on thread {pair.thread}, but {other}"
+        yield Problem(pair.start, message, "warning", f"XLA uses the thread of {pair.start.name}")
+
+
+def check_single_operation(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
+    """Reports computations on the main thread that contain several operations and are not a group of collectives.
+
+    Sends and recvs form such a group without an attribute in older releases.
+    """
+    own = pair.computation
+    if own is None or pair.form != "generic" or pair.thread != "main":
+        return
+    is_group = any(key == _GROUP for key, _ in pair.start.frontend_attributes.entries)
+    others = [
+        i for i in own.instructions if i.opcode not in (opcodes.PARAMETER, opcodes.GET_TUPLE_ELEMENT) and not i.is_root
+    ]
+    if others and not is_group:
+        limit = f"allows one operation, not {len(others) + 1}"
+        message = f"{pair.start.name} runs {own.name} on the main thread, which {limit}"
+        if all(other.opcode in CHANNEL_STARTS for other in others):
+            hint = f'XLA in 2026 requires frontend_attributes={{{_GROUP}=""}} on the start'
+            yield Problem(pair.start, message, "warning", hint)
+        else:
+            yield Problem(pair.start, message)
+
+
+def _is_structurally_equal(first: Computation, second: Computation) -> bool:
+    """Returns whether two computations are equal except for names."""
+    if len(first.instructions) != len(second.instructions):
+        return False
+    numbers: Mapping[Instruction, Instruction] = dict(zip(first.instructions, second.instructions, strict=True))
+    return all(
+        (a.opcode, a.shape, a.raw) == (b.opcode, b.shape, b.raw) and tuple(map(numbers.get, a.operands)) == b.operands
+        for a, b in numbers.items()
+    )
+
+
+# --- deadlocks ---
+# Deadlocks visible in the schedule of one module: sends and recvs between devices that cannot be matched.
+#
+# Mirrors `VerifyNoCollectiveDeadlocks` of xla/service/hlo_verifier.cc, which is off by default. It checks sends and
+# recvs with source-target pairs in the order of a GPU schedule.
+
+
+_PAIRS_ATTRIBUTE: Final = "_xla_send_recv_source_target_pairs"
+_PIPELINE: Final = "_xla_send_recv_pipeline"
+"""Sends and recvs with this attribute are skipped, as in XLA: they follow rules of their own."""
+_PAIR: Final = lazy_regex(r"\{\s*(\d+)\s*,\s*(\d+)\s*\}")
+_MAX_STEPS: Final = 1_000_000
+"""Limit on visited instructions: a chain of computations that each call the next twice takes exponential time."""
+
+SourceTargetPairs: TypeAlias = tuple[tuple[int, int], ...]
+"""Source and target device of each transfer."""
+
+
+class Transfer(NamedTuple):
+    """A device send or recv: the attribute text, which XLA compares to match two of them, and its pairs."""
+
+    instruction: Instruction
+    text: str
+    pairs: SourceTargetPairs
+
+
+def deadlocks(module: Module) -> Iterator[Problem]:
+    """Yields possible deadlocks; none for unscheduled modules and on TPU.
+
+    >>> from hlo_cli import parse_module
+    >>> text = '''HloModule m, is_scheduled=true
+    ... ENTRY e { p = f32[4] parameter(0)  t = token[] after-all()
+    ...   s = (f32[4], u32[], token[]) send(p, t), channel_id=1,
+    ...       frontend_attributes={_xla_send_recv_source_target_pairs="{{0,1}}"}
+    ...   ROOT d = token[] send-done(s), channel_id=1 }'''
+    >>> [problem.message for problem in deadlocks(parse_module(text))]
+    ['s has no matching recv (from 0 to 1)']
+    """
+    text = module.source.text
+    if not module.is_scheduled or (text and _PAIRS_ATTRIBUTE not in text) or target_of(module) == "tpu":
+        return
+    entered = _with_transfers(module)
+    frames = [_Frame(iter(module.entry.instructions), _Walk(), around=None)]
+    steps = 0
+    while frames and steps < _MAX_STEPS:
+        frame = frames[-1]
+        instruction = next(frame.left, None)
+        if instruction is None:
+            frames.pop()
+            if frame.is_whole and (frame.around is None or frame.around.expected):
+                yield from frame.walk.left()
+            continue
+        steps += 1
+        yield from frame.walk.visit(instruction)
+        if instruction.opcode in RUNNERS and not _is_collective(instruction):
+            inner = [called for called in instruction.called_computations if called in entered]
+            frames += (_frame(instruction, called, frame.walk) for called in reversed(inner))
+
+
+@dataclass(slots=True)
+class Unmatched:
+    """Unmatched sends or recvs in the order of execution, indexed by attribute text and by device.
+
+    >>> unmatched = Unmatched()
+    >>> unmatched.conflicting(((0, 1),)) is None
+    True
+    """
+
+    numbers: dict[Instruction, int] = field(default_factory=dict)
+    transfers: dict[Instruction, Transfer] = field(default_factory=dict)
+    invalid: dict[int, Transfer] = field(default_factory=dict)
+    by_text: dict[str, dict[Instruction, None]] = field(default_factory=dict)
+    by_device: dict[int, dict[int, Transfer]] = field(default_factory=dict)
+    last: int = 0
+
+    def add(self, transfer: Transfer) -> None:
+        """Adds an unmatched instruction, unless it is present from an earlier execution."""
+        instruction = transfer.instruction
+        if instruction in self.numbers:
+            return
+        self.last += 1
+        self.numbers[instruction], self.transfers[instruction] = self.last, transfer
+        self.by_text.setdefault(transfer.text, {})[instruction] = None
+        if conflict(transfer.pairs) is not None:
+            self.invalid[self.last] = transfer
+        for device in chain.from_iterable(transfer.pairs):
+            self.by_device.setdefault(device, {})[self.last] = transfer
+
+    def match(self, text: str) -> bool:
+        """Matches the first instruction with the same attribute text; returns whether there is one."""
+        instruction = next(iter(self.by_text.get(text, ())), None)
+        if instruction is None:
+            return False
+        number, transfer = self.numbers.pop(instruction), self.transfers.pop(instruction)
+        del self.by_text[text][instruction]
+        self.invalid.pop(number, None)
+        for device in chain.from_iterable(transfer.pairs):
+            self.by_device[device].pop(number, None)
+        return True
+
+    def conflicting(self, pairs: SourceTargetPairs) -> Transfer | None:
+        """Returns the first unmatched transfer that must not be in flight together with these pairs, or None."""
+        if conflict(pairs) is not None:
+            return next(iter(self.transfers.values()), None)
+        devices = dict.fromkeys(chain.from_iterable(pairs))
+        sharing_device = [self.by_device[device].items() for device in devices if device in self.by_device]
+        for _, other in merge(self.invalid.items(), *sharing_device, key=itemgetter(0)):
+            if conflict((*other.pairs, *pairs)) is not None:
+                return other
+        return None
+
+
+@dataclass(slots=True)
+class _Walk:
+    """The state of the check: unmatched sends and recvs while instructions are visited in execution order.
+
+    `expected` is the opcode that matches the oldest unmatched instruction, "" if there is none.
+    """
+
+    sends: Unmatched = field(default_factory=Unmatched)
+    recvs: Unmatched = field(default_factory=Unmatched)
+    expected: str = ""
+
+    def visit(self, instruction: Instruction) -> Iterator[Problem]:
+        """Processes one instruction."""
+        if self.expected and _is_collective(instruction):
+            first = next(iter((self.sends if self.expected == "recv" else self.recvs).transfers))
+            message = f"{instruction.name} is between {first.name} and its matching {self.expected}"
+            yield Problem(instruction, message, "warning", f"move the {self.expected} before {instruction.name}")
+        transfer = _transfer_of(instruction)
+        if transfer is None:
+            return
+        if (words := conflict(transfer.pairs)) is not None:
+            yield Problem(instruction, f"{instruction.name} has {words}: {_format_pairs(transfer.pairs)}", "warning")
+        is_send = instruction.opcode == opcodes.SEND
+        same_kind, others = (self.sends, self.recvs) if is_send else (self.recvs, self.sends)
+        if self.expected != instruction.opcode:
+            yield from _check_concurrent(transfer, same_kind) if self.expected else ()
+            self.expected = "recv" if is_send else "send"
+            same_kind.add(transfer)
+        elif not others.match(transfer.text):
+            same_kind.add(transfer)
+        elif not others.transfers:
+            self.expected = ""
+
+    def left(self) -> Iterator[Problem]:
+        """Reports all sends and recvs that remain unmatched."""
+        unmatched_recvs = Counter(each.text for each in self.recvs.transfers.values())
+        for send, text, pairs in self.sends.transfers.values():
+            unmatched_recvs[text] -= 1
+            if unmatched_recvs[text] < 0:
+                yield Problem(send, f"{send.name} has no matching recv ({_format_pairs(pairs)})", "warning")
+        for recv, text, pairs in self.recvs.transfers.values():
+            unmatched_recvs[text] -= 1
+            if unmatched_recvs[text] >= 0:
+                yield Problem(recv, f"{recv.name} has no matching send ({_format_pairs(pairs)})", "warning")
+
+
+@dataclass(slots=True)
+class _Frame:
+    """A computation under visit: its remaining instructions, and the state of the check.
+
+    Computations that are checked on their own have `is_whole`: the entry, and groups of operations in an async-start.
+    XLA requires that all transfers of a group are matched only if the state of its caller, `around`, expects a match.
+    """
+
+    left: Iterator[Instruction]
+    walk: _Walk
+    around: _Walk | None
+    is_whole: bool = True
+
+
+def _frame(caller: Instruction, called: Computation, around: _Walk) -> _Frame:
+    """Returns the frame of a called computation; a group of operations has a state of its own."""
+    # hlo_verifier.cc checks an async computation of several operations with a fresh state.
+    is_group = caller.opcode == opcodes.ASYNC_START and _is_group(called)
+    return _Frame(iter(called.instructions), _Walk() if is_group else around, around, is_whole=is_group)
+
+
+def _with_transfers(module: Module) -> frozenset[Computation]:
+    """Returns the computations that contain or reach transfers or collectives; others are not visited."""
+    callers = contexts_of(module).callers
+    found: set[Computation] = set()
+    worklist = [each.computation for each in module.instructions if each.opcode in _TRANSFERS]
+    while worklist:
+        if (computation := worklist.pop()) not in found:
+            found.add(computation)
+            worklist.extend(caller.computation for caller in callers.get(computation, ()))
+    return frozenset(found)
+
+
+_TRANSFERS: Final = COLLECTIVES | {f"{opcode}-start" for opcode in COLLECTIVES} | CHANNEL_STARTS
+
+
+def _is_collective(instruction: Instruction) -> bool:
+    """Returns whether XLA treats an instruction as another collective: generic and sugared starts, not native ones."""
+    opcode, called = instruction.opcode, instruction.called_computations
+    if opcode == opcodes.ASYNC_START and called and called[0].root is not None and not _is_group(called[0]):
+        return called[0].root.opcode in COLLECTIVES
+    return opcode in COLLECTIVES or (opcode.endswith("-start") and wrapped_opcode(opcode) in COLLECTIVES)
+
+
+def _is_group(computation: Computation) -> bool:
+    """Returns whether a computation contains several operations."""
+    return sum(instruction.opcode != opcodes.PARAMETER for instruction in computation.instructions) > 1
+
+
+def _transfer_of(instruction: Instruction) -> Transfer | None:
+    """Returns the transfer of a device send or recv, None for other instructions."""
+    if instruction.opcode not in CHANNEL_STARTS or instruction.flag("is_host_transfer"):
+        return None
+    attributes = instruction.frontend_attributes
+    text = attributes.get(_PAIRS_ATTRIBUTE)
+    if text is None or attributes.get(_PIPELINE) is not None:
+        return None
+    return Transfer(instruction, text, tuple((int(source), int(target)) for source, target in _PAIR.findall(text)))
+
+
+def _check_concurrent(transfer: Transfer, same_kind: Unmatched) -> Iterator[Problem]:
+    """Reports a send or recv that shares devices with an unmatched one or forms a cycle with it."""
+    if (other := same_kind.conflicting(transfer.pairs)) is not None:
+        own, name = f"{transfer.instruction.name} ({_format_pairs(transfer.pairs)})", other.instruction.name
+        if other.instruction is transfer.instruction:
+            message = f"{own} is executed again before it is matched"
+        elif other.pairs == transfer.pairs:
+            message = f"{own} has the same pairs as {name}, which is not matched yet"
+        else:
+            message = f"{own} conflicts with {name} ({_format_pairs(other.pairs)}), which is not matched yet"
+        yield Problem(transfer.instruction, message, "warning")
+
+
+def conflict(pairs: SourceTargetPairs) -> str | None:
+    """Returns how pairs are invalid (repeated source, repeated target, or cycle), None if they are valid.
+
+    >>> conflict(((0, 1), (1, 0))), conflict(((0, 1), (1, 2)))
+    ('a cycle', None)
+    """
+    following, seen = dict(pairs), set[int]()
+    if len(following) < len(pairs):
+        return "the same source twice"
+    if len(set(following.values())) < len(pairs):
+        return "the same target twice"
+    for first in following:
+        at = None if first in seen else following.get(first)
+        while at is not None and at != first and at not in seen:
+            seen.add(at)
+            at = following.get(at)
+        if at == first:
+            return "a cycle"
+    return None
+
+
+def _format_pairs(pairs: SourceTargetPairs) -> str:
+    """Formats pairs: `from 0 to 1, from 1 to 2`."""
+    return ", ".join(f"from {source} to {target}" for source, target in pairs[:3]) + (", …" if len(pairs) > 3 else "")
+
+
+# --- the verifier ---
+# Verifier of async operations.
+#
+# Mirrors `VerifyAsyncOps`, `CheckAsyncOpComputation…`, and the rules for send, recv, and native pairs of
+# xla/service/hlo_verifier.cc. Not checked: whether all devices of a collective reach it, and properties of several
+# modules together, such as programs that share a channel.
+
 
 RULES: Final[Mapping[str, Rule]] = MappingProxyType(
     {
-        "async-no-done": chain.check_has_done,
-        "async-duplicate-use": chain.check_single_use,
-        "async-in-flight": chain.check_in_flight_use,
-        "async-after-done": chain.check_use_after_done,
-        "async-kind": chain.check_kind,
-        "async-done-operands": chain.check_operands,
-        "async-channel": chain.check_channel,
-        "async-computation": computation.check_same_computation,
-        "async-shared-computation": computation.check_exclusive_computation,
-        "async-thread": computation.check_thread,
-        "async-group": computation.check_single_operation,
-        "async-shape": shapes.check_async_shape,
-        "async-bound-prefix": shapes.check_bound_prefix,
-        "async-operands": shapes.check_bound_operands,
-        "async-output": shapes.check_output,
-        "async-unbound": shapes.check_all_bound,
-        "async-aliasing": aliasing.check_aliasing,
+        "async-no-done": check_has_done,
+        "async-duplicate-use": check_single_use,
+        "async-in-flight": check_in_flight_use,
+        "async-after-done": check_use_after_done,
+        "async-kind": check_kind,
+        "async-done-operands": check_operands,
+        "async-channel": check_channel,
+        "async-computation": check_same_computation,
+        "async-shared-computation": check_exclusive_computation,
+        "async-thread": check_thread,
+        "async-group": check_single_operation,
+        "async-shape": check_async_shape,
+        "async-bound-prefix": check_bound_prefix,
+        "async-operands": check_bound_operands,
+        "async-output": check_output,
+        "async-unbound": check_all_bound,
+        "async-aliasing": check_aliasing,
     }
 )
 """The rules for pairs, by code."""

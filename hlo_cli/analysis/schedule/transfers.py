@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from hlo_cli.analysis.dataflow.users import Users, users_among
-from hlo_cli.analysis.dataflow.uses import producer_of, uses_of
+from hlo_cli.analysis.dataflow.dependencies import Users, producer_of, users_among, uses_of
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction

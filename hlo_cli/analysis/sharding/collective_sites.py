@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from hlo_cli.analysis.cache import cached_per_module
-from hlo_cli.analysis.dataflow.async_chains import is_async_start
+from hlo_cli.analysis.dataflow.dependencies import users_of
 from hlo_cli.analysis.dataflow.executions import Executions, executions_of
-from hlo_cli.analysis.dataflow.users import users_of
+from hlo_cli.analysis.dataflow.flat_schedule import is_async_start
 from hlo_cli.analysis.shapes.replica_groups import subgroup_size
 from hlo_cli.analysis.sharding.device_groups import collective_kind
 from hlo_cli.dataclass import dataclass

@@ -13,7 +13,7 @@ from math import exp, log
 from statistics import median
 from typing import Final
 
-from hlo_cli.analysis.hardware.measured_times import CollectiveTimes
+from hlo_cli.analysis.hardware.chip_specs import CollectiveTimes
 from hlo_cli.ir import opcodes
 
 Series = Mapping[tuple[int, int], CollectiveTimes]

@@ -6,11 +6,10 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Final
 
-from hlo_cli.analysis.hardware.buffer_sizes import generation_of
 from hlo_cli.analysis.hardware.chips import USUAL_TPU, tpu_generations
-from hlo_cli.analysis.hardware.default_tiles import default_layout
 from hlo_cli.analysis.hardware.target import target_of
-from hlo_cli.analysis.layout.default_order import default_order
+from hlo_cli.analysis.layout.default_layout import default_layout, default_order
+from hlo_cli.analysis.layout.padding import generation_of
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.layout import Layout
 from hlo_cli.ir.module import Module

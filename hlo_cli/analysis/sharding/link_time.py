@@ -13,12 +13,19 @@ from fractions import Fraction
 from functools import cache
 from typing import Final
 
-from hlo_cli.analysis.hardware.chip_specs import chip_spec
+from hlo_cli.analysis.hardware.chip_specs import (
+    COLLECTIVE_BANDS,
+    LINKS_BAND,
+    LINKS_MEASURED_AS,
+    NO_TIME,
+    OTHER_COLLECTIVE_BANDS,
+    Estimate,
+    around,
+    chip_spec,
+    collective_times,
+)
+from hlo_cli.analysis.hardware.chip_table import ChipSpec
 from hlo_cli.analysis.hardware.chips import known_chips
-from hlo_cli.analysis.hardware.estimate import NO_TIME, Estimate, around
-from hlo_cli.analysis.hardware.measured_times import LINKS_MEASURED_AS, collective_times
-from hlo_cli.analysis.hardware.rates import ChipSpec
-from hlo_cli.analysis.hardware.time_model import COLLECTIVE_BANDS, LINKS_BAND, OTHER_COLLECTIVE_BANDS
 from hlo_cli.analysis.sharding.collective_time import LIKE, Series, interpolated, smoothed
 from hlo_cli.analysis.sharding.collectives import Collective
 from hlo_cli.dataclass import dataclass

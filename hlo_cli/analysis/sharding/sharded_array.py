@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hlo_cli.analysis.hardware.chips import USUAL_TPU
-from hlo_cli.analysis.hardware.default_tiles import default_layout
-from hlo_cli.analysis.layout.default_order import default_order
+from hlo_cli.analysis.layout.default_layout import default_layout, default_order
 from hlo_cli.analysis.sharding.placement import Placement, placement_of
 from hlo_cli.analysis.sharding.shards import Shard, devices_of, shard_shape, shards
 from hlo_cli.analysis.sharding.spec import PlacementAxes, mesh_of_tiles, placement_axes

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from hlo_cli.analysis.dataflow.values import sequentially_executed
+from hlo_cli.analysis.dataflow.dependencies import sequentially_executed
 from hlo_cli.analysis.matching.changes import PLACE_KINDS
 from hlo_cli.analysis.matching.module_diff import Changed
 from hlo_cli.analysis.statements.entry import DONATION

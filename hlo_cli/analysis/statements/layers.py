@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from hlo_cli.analysis.origin.scopes import generalize, scope_of
+from hlo_cli.analysis.origin.scopes_and_moves import generalize, scope_of
 from hlo_cli.analysis.statements.evidence import Draft, Evidence
 from hlo_cli.analysis.statements.neighbors import signature
 from hlo_cli.analysis.statements.statement import LayerChange

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from hlo_cli.analysis.dataflow.trip_count import trip_count
+from hlo_cli.analysis.dataflow.executions import trip_count
 from hlo_cli.analysis.statements.evidence import Draft, Evidence
 from hlo_cli.analysis.statements.layers import op_name_of
 from hlo_cli.analysis.statements.program import Program

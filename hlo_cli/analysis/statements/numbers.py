@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hlo_cli.analysis.cost.kernel_costs import KernelCost, kernel_total
+from hlo_cli.analysis.cost.cost_analysis import KernelCost, kernel_total
 from hlo_cli.analysis.dataflow.executions import sequential_executions
 from hlo_cli.analysis.query.module_metrics import ModuleMetrics, module_metrics
 from hlo_cli.analysis.statements.parallelism import collectives_of

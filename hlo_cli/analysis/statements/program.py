@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from hlo_cli.analysis.origin.scopes import generalize, scope_of
+from hlo_cli.analysis.origin.scopes_and_moves import generalize, scope_of
 from hlo_cli.analysis.statements.layers import op_name_of
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction

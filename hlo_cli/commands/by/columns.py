@@ -11,7 +11,7 @@ from hlo_cli.report.column import Column
 from hlo_cli.report.table import Table
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.origin.keys import By
+    from hlo_cli.analysis.origin.origins import By
     from hlo_cli.ir.instruction import Instruction
     from hlo_cli.ir.module import Module
     from hlo_cli.ir.shape import ShapeIndex
@@ -42,7 +42,7 @@ def with_origins(
     added = [column for column in _COLUMNS if any(column.name in text for text in texts)]
     if not added:
         return table
-    from hlo_cli.analysis.origin.keys import keys_of
+    from hlo_cli.analysis.origin.origins import keys_of
     from hlo_cli.analysis.query.origin_facts import ORIGIN_FIELDS
 
     found = [keys_of(module, ORIGIN_FIELDS[column.name]) for column in added]
@@ -60,7 +60,7 @@ def next_command(
     >>> print(*next_command("hlo memspace DUMP", "source", ("(unknown)", "a.py:3")))
     hlo memspace DUMP --where 'origin_source == "a.py:3"'
     """
-    from hlo_cli.analysis.origin.keys import OTHER_KEYS
+    from hlo_cli.analysis.origin.origins import OTHER_KEYS
 
     key = next((key for key in keys if key not in OTHER_KEYS), next(iter(keys), None))
     where = None if key is None or not command else where_key(by, key, condition)

@@ -9,7 +9,7 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.report.column import Column, Share, Unit
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.origin.keys import By, Key
+    from hlo_cli.analysis.origin.origins import By, Key
 
 T = TypeVar("T")
 
@@ -32,7 +32,7 @@ class Group(Generic[T]):
 def group_by(members: Iterable[T], key_of: Callable[[T], Key]) -> tuple[Group[T], ...]:
     """The groups of members, in the order of their first members.
 
-    >>> from hlo_cli.analysis.origin.keys import Key
+    >>> from hlo_cli.analysis.origin.origins import Key
     >>> [group] = group_by("ab", lambda letter: Key("f/*", f"f/{letter}", letter == "b"))
     >>> group.key, group.members, group.inferred, group.layers
     ('f/*', ('a', 'b'), ('b',), 2)

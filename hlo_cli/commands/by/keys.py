@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from hlo_cli.analysis.origin.keys import LATER_KEY, PROGRAM_KEY, By, Keys, keys_of
+from hlo_cli.analysis.origin.origins import LATER_KEY, PROGRAM_KEY, By, Keys, keys_of
 from hlo_cli.commands.shared.io_options import InputOptions
 from hlo_cli.commands.shared.load import Loaded, read_one
 from hlo_cli.source import HloError
@@ -23,7 +23,7 @@ def keys_for(loaded: Loaded, by: By) -> Keys:
 
 def _passes(loaded: Loaded) -> Mapping[Instruction, str]:
     """The pass that made each instruction: the one before the first dump from which on it is in all dumps."""
-    from hlo_cli.analysis.origin.passes import first_dumps
+    from hlo_cli.analysis.origin.origins import first_dumps
     from hlo_cli.inputs.dumps import earlier_dumps, pass_between
 
     read = loaded.input

@@ -11,7 +11,7 @@ from hlo_cli.commands.shared.command import option
 from hlo_cli.source import joined_by_or
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.origin.keys import By
+    from hlo_cli.analysis.origin.origins import By
 
 _F = TypeVar("_F", bound=Callable[..., object])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from hlo_cli.analysis.origin.keys import (
+from hlo_cli.analysis.origin.origins import (
     ARGUMENTS_KEY,
     COMPUTED_KEY,
     LATER_KEY,
@@ -18,7 +18,7 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.report.numbers import format_bytes, format_part, format_percent, format_seconds
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.origin.keys import By
+    from hlo_cli.analysis.origin.origins import By
 
 
 Verb: TypeAlias = tuple[str, str]

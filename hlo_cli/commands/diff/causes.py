@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from hlo_cli.analysis.cost.kernel_costs import KernelCost, kernel_costs
+from hlo_cli.analysis.cost.cost_analysis import KernelCost, kernel_costs
 from hlo_cli.analysis.dataflow.executions import sequential_executions
 from hlo_cli.analysis.matching.module_diff import ModuleDiff
-from hlo_cli.analysis.origin.keys import By, Keys, keys_of
+from hlo_cli.analysis.origin.origins import By, Keys, keys_of
 from hlo_cli.ir.module import Module
 from hlo_cli.report.cell import Row
 from hlo_cli.report.column import Column, Unit

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from hlo_cli.analysis.origin.scopes import generalize
+from hlo_cli.analysis.origin.scopes_and_moves import generalize
 from hlo_cli.lazy_regex import lazy_regex
 
 MAX_LISTED: Final = 3

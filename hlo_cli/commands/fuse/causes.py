@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from hlo_cli.analysis.cost.cost import RUN, Cost
 from hlo_cli.analysis.cost.cost_analysis import cost_analysis, costs_among
-from hlo_cli.analysis.dataflow.call_tree import asynchronous_computations
-from hlo_cli.analysis.fusion.fusions import fusions_of
-from hlo_cli.analysis.fusion.kernels import Kernel, kernels_of
-from hlo_cli.analysis.origin.keys import By, Keys
+from hlo_cli.analysis.cost.counting import RUN, Cost
+from hlo_cli.analysis.dataflow.executions import asynchronous_computations
+from hlo_cli.analysis.fusion.kernels import Kernel, fusions_of, kernels_of
+from hlo_cli.analysis.origin.origins import By, Keys
 from hlo_cli.commands.by.columns import next_command
 from hlo_cli.commands.by.groups import Group, group_by, key_cells, key_columns
 from hlo_cli.commands.by.keys import keys_for

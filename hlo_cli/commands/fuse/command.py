@@ -161,7 +161,7 @@ def command(arguments: tuple[str, ...], **given: Any) -> int:
     inputs, name = _input_and_name(arguments)
     options = FuseOptions(name, **given)
     options.check()
-    from hlo_cli.analysis.fusion.fusion_verifier import verify_fusions
+    from hlo_cli.analysis.fusion.fusion_bodies import verify_fusions
     from hlo_cli.commands.fuse.roofline_columns import TimingColumns, timing_of
     from hlo_cli.commands.shared.chips import chosen_throughput
     from hlo_cli.commands.shared.load import check_running, load, what_was_read

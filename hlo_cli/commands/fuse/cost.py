@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Literal
 
-from hlo_cli.analysis.cost.cost import EXACT, XLA, Cost, Number
 from hlo_cli.analysis.cost.cost_analysis import computation_cost, cost_analysis
-from hlo_cli.analysis.dataflow.computation_contexts import CONTROL_FLOW
+from hlo_cli.analysis.cost.counting import EXACT, XLA, Cost, Number
+from hlo_cli.analysis.dataflow.executions import CONTROL_FLOW
 from hlo_cli.analysis.origin.origins import Origins, origins_of
 from hlo_cli.commands.fuse.roofline_columns import TimingColumns, columns_for, model_of, notes_on_costs
 from hlo_cli.commands.shared.cost_columns import with_traffic

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from hlo_cli.analysis.custom_calls.c_names import Identifiers
-from hlo_cli.analysis.custom_calls.c_signature import c_signature
-from hlo_cli.analysis.custom_calls.call import DecodedCall
-from hlo_cli.analysis.custom_calls.calling_convention import CustomCallBuffer, cpu_place, gpu_place
-from hlo_cli.analysis.custom_calls.config import ConfigField
-from hlo_cli.analysis.custom_calls.ffi import attribute_type, buffer_type
-from hlo_cli.analysis.custom_calls.libraries import describe_library_call
+from hlo_cli.analysis.custom_calls.call import (
+    CustomCallBuffer,
+    DecodedCall,
+    Identifiers,
+    attribute_type,
+    buffer_type,
+    c_signature,
+    cpu_place,
+    gpu_place,
+)
+from hlo_cli.analysis.custom_calls.config import ConfigField, describe_library_call
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.origin.origins import origins_of
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of

@@ -73,8 +73,7 @@ def write_c(loaded: Loaded, output: OutputOptions, *, name: str | None, within: 
     }
     if option := next((option for option, given in tabular.items() if given), None):
         raise HloError(f"{option} cannot be used with --c-signature", hint=f"remove {option}; --c-signature prints C")
-    from hlo_cli.analysis.custom_calls.c_names import escape_comment
-    from hlo_cli.analysis.custom_calls.source_text import source_of
+    from hlo_cli.analysis.custom_calls.call import escape_comment, source_of
 
     calls = _within(custom_calls_of(loaded.module), within)
     chosen = calls if name is None else (_named(loaded, calls, name),)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from hlo_cli.analysis.cost.cost import BYTES, FLOPS, Cost
-from hlo_cli.analysis.cost.matmul_type import matmul_type
-from hlo_cli.analysis.cost.matmuls import Matmul, matmuls_of
+from hlo_cli.analysis.cost.counting import BYTES, FLOPS, Cost
+from hlo_cli.analysis.cost.matmuls import Matmul, matmul_type, matmuls_of
 from hlo_cli.analysis.dataflow.executions import NO_EXECUTIONS, Executions, executions_of
 from hlo_cli.analysis.origin.origins import Origins, origins_of
 from hlo_cli.commands.fuse.roofline_columns import TimingColumns, columns_for, model_of, notes_on_costs

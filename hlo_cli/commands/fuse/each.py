@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from hlo_cli.analysis.fusion.fusion_verifier import verify_fusions
+from hlo_cli.analysis.fusion.fusion_bodies import verify_fusions
 from hlo_cli.commands.fuse.fusion_table import avoided_traffic, report_of_fusions
 from hlo_cli.commands.fuse.roofline_columns import TimingColumns, timing_of
 from hlo_cli.commands.shared.io_options import InputOptions, OutputOptions

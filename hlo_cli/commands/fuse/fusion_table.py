@@ -6,11 +6,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from hlo_cli.analysis.cost.cost import RUN, Cost
 from hlo_cli.analysis.cost.cost_analysis import cost_analysis, costs_among
-from hlo_cli.analysis.fusion.fusions import Fusion, fusions_of
-from hlo_cli.analysis.fusion.kernel_details import estimated_cycles
-from hlo_cli.analysis.fusion.kernels import Kernel, kernels_of
+from hlo_cli.analysis.cost.counting import RUN, Cost
+from hlo_cli.analysis.fusion.kernels import Fusion, Kernel, estimated_cycles, fusions_of, kernels_of
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.origin.origins import Origins, origins_of
 from hlo_cli.commands.by.columns import with_origins

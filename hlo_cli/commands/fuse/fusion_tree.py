@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from hlo_cli.analysis.fusion.fusions import Fusion, fusion_of
-from hlo_cli.analysis.fusion.kernel_backends import backend_of
+from hlo_cli.analysis.fusion.kernels import Fusion, backend_of, fusion_of
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.origin.origins import origins_of
 from hlo_cli.commands.fuse.fusion_notes import is_inline_constant, operand_note, repeated_operations

@@ -10,10 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import compress
 from typing import Final
 
-from hlo_cli.analysis.cost.cost import Cost
-from hlo_cli.analysis.fusion.fusions import Fusion
-from hlo_cli.analysis.fusion.kernels import Kernel
-from hlo_cli.analysis.origin.keys import UNKNOWN_KEY, Keys, keys_of
+from hlo_cli.analysis.cost.counting import Cost
+from hlo_cli.analysis.fusion.kernels import Fusion, Kernel
+from hlo_cli.analysis.origin.origins import UNKNOWN_KEY, Keys, keys_of
 from hlo_cli.commands.fuse.roofline_columns import TimingColumns, columns_for
 from hlo_cli.ir.attributes.metadata import SourceLocation
 from hlo_cli.ir.instruction import Instruction
@@ -145,7 +144,7 @@ def fused_operations(fusion: Fusion) -> str | None:
     """The opcodes that a fusion contains, with how often each occurs; None for an empty one.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.fusion.fusions import fusions_of
+    >>> from hlo_cli.analysis.fusion.kernels import fusions_of
     >>> body = "f { p = f32[9] parameter(0)  n = f32[9] negate(p)  ROOT t = f32[9] add(n, n) }"
     >>> text = f"HloModule m  {body}  ENTRY e {{ a = f32[9] parameter(0)  ROOT r = f32[9] fusion(a), calls=f }}"
     >>> fused_operations(fusions_of(parse_module(text))[0])

@@ -12,8 +12,8 @@ from hlo_cli.report.facts import Fact
 from hlo_cli.report.numbers import count, format_bytes, format_count, format_rate, format_seconds
 
 if TYPE_CHECKING:  # only GPUs need the model
-    from hlo_cli.analysis.kernel_time.gpu_kernels import GpuKernel
-    from hlo_cli.analysis.kernel_time.predicted_time import Prediction
+    from hlo_cli.analysis.fusion.gpu_kernels import GpuKernel
+    from hlo_cli.analysis.schedule.kernel_times import Prediction
 
 MODEL_COLUMNS: Final = (
     Column("arithmetic_seconds", "arithmetic", "seconds", person=False),

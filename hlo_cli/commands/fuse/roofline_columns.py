@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.analysis.cost.cost import Cost
+from hlo_cli.analysis.cost.counting import Cost
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.commands.shared.chips import kernel_times_in_words, time_model, time_notes
 from hlo_cli.commands.shared.load import Loaded
@@ -22,7 +22,7 @@ from hlo_cli.source import Diagnostic
 
 if TYPE_CHECKING:  # rooflines need a chip
     from hlo_cli.analysis.hardware.chip_specs import ChipSpec
-    from hlo_cli.analysis.kernel_time.predicted_time import KernelTimes, Prediction
+    from hlo_cli.analysis.schedule.kernel_times import KernelTimes, Prediction
 
 _MODEL: Final = "costs follow XLA's cost analysis"
 TIME_TITLES: Final = {False: "est.", True: "est. unfused"}
@@ -52,7 +52,7 @@ class TimingColumns:
     times: KernelTimes = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        from hlo_cli.analysis.kernel_time.predicted_time import KernelTimes
+        from hlo_cli.analysis.schedule.kernel_times import KernelTimes
 
         object.__setattr__(self, "times", KernelTimes(self.throughput, module=self.module))
 

@@ -6,10 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from hlo_cli.analysis.cost.cost_analysis import costs_among
-from hlo_cli.analysis.cost.kernel_costs import NO_KERNELS
+from hlo_cli.analysis.cost.cost_analysis import NO_KERNELS, costs_among
+from hlo_cli.analysis.fusion.cpu_rules import FusionRules
 from hlo_cli.analysis.fusion.kernels import kernels_of
-from hlo_cli.analysis.fusion.rules import FusionRules
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.commands.fuse.options import RefusionOptions
 from hlo_cli.commands.fuse_gpu.changes import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from hlo_cli.analysis.fusion.rules import FusionRules
+from hlo_cli.analysis.fusion.cpu_rules import FusionRules
 from hlo_cli.analysis.fusion.unfused_pairs import UnfusedPair, unfused_pairs
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.commands.fuse.options import FuseOptions

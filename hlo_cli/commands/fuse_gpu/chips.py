@@ -6,9 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from hlo_cli.analysis.hardware.chip_specs import chip_in, gpu_device, gpu_with
 from hlo_cli.analysis.hardware.chips import find_chip
-from hlo_cli.analysis.hardware.compiled_for import chip_in
-from hlo_cli.analysis.hardware.gpu_devices import gpu_device, gpu_with
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.commands.shared.load import Loaded
 from hlo_cli.commands.shared.stage_notes import partition_notes

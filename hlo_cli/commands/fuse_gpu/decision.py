@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from hlo_cli.analysis.gpu_fusion.breakdown import KernelParts
-from hlo_cli.analysis.gpu_fusion.model import LAUNCH
+from hlo_cli.analysis.fusion.gpu_model import LAUNCH, KernelParts
 from hlo_cli.commands.fuse_gpu.decision_words import deciding_words
 from hlo_cli.commands.fuse_gpu.pairs_table import SLOWER, seconds
 from hlo_cli.report.cell import Cell, Row

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hlo_cli.analysis.gpu_fusion.model import LAUNCH
-from hlo_cli.analysis.hardware.gpu_devices import gpu_device
+from hlo_cli.analysis.fusion.gpu_model import LAUNCH
+from hlo_cli.analysis.hardware.chip_specs import gpu_device
 from hlo_cli.commands.fuse_gpu.chips import state_notes
 from hlo_cli.commands.fuse_gpu.decision import chosen_pair, decision_answer, decision_numbers
 from hlo_cli.commands.fuse_gpu.decision_words import deciding_words

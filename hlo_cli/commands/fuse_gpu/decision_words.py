@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from hlo_cli.analysis.gpu_fusion.breakdown import KernelParts, OperandRead
-from hlo_cli.analysis.gpu_fusion.reasons import meaning_of
-from hlo_cli.analysis.hardware.gpu_devices import gpu_device
+from hlo_cli.analysis.fusion.gpu_model import KernelParts, OperandRead
+from hlo_cli.analysis.fusion.gpu_rules import meaning_of
+from hlo_cli.analysis.hardware.chip_specs import gpu_device
 from hlo_cli.commands.fuse_gpu.pairs_table import seconds
 from hlo_cli.report.numbers import format_bytes, format_count, format_number, format_seconds
 from hlo_cli.transform.gpu_pair import GpuPair, UserTimes

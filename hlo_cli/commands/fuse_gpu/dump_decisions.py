@@ -6,9 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from hlo_cli.analysis.fusion.graph import fusible_computations
-from hlo_cli.analysis.fusion.kernel_pairs import KernelPair, kernel_pairs
-from hlo_cli.analysis.fusion.priority_fusion import FusionOutcome, fusion_outcome, names_in_the_pass
+from hlo_cli.analysis.fusion.mutable_graph import fusible_computations
+from hlo_cli.analysis.fusion.unfused_pairs import (
+    FusionOutcome,
+    KernelPair,
+    fusion_outcome,
+    kernel_pairs,
+    names_in_the_pass,
+)
 from hlo_cli.commands.fuse_gpu.fusing_pass import fusing_pass
 from hlo_cli.commands.fuse_gpu.fusion_dump import FusionDump
 from hlo_cli.commands.fuse_gpu.pair_names import is_selected

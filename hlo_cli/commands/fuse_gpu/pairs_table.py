@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from hlo_cli.analysis.gpu_fusion.durations import TICKS_PER_SECOND
-from hlo_cli.analysis.gpu_fusion.model import KernelTime
+from hlo_cli.analysis.fusion.gpu_model import KernelTime
+from hlo_cli.analysis.fusion.gpu_work import TICKS_PER_SECOND
 from hlo_cli.dataclass import dataclass
 from hlo_cli.report.cell import UNKNOWN, Row
 from hlo_cli.report.column import Column

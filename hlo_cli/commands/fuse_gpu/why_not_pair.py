@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from hlo_cli.analysis.fusion.graph import fusible_computations
-from hlo_cli.analysis.fusion.priority_fusion import FusionVerdict, fusion_outcome
-from hlo_cli.analysis.gpu_fusion.breakdown import KernelParts
-from hlo_cli.analysis.gpu_fusion.durations import TICKS_PER_SECOND
+from hlo_cli.analysis.fusion.gpu_model import KernelParts
+from hlo_cli.analysis.fusion.gpu_work import TICKS_PER_SECOND
+from hlo_cli.analysis.fusion.mutable_graph import fusible_computations
+from hlo_cli.analysis.fusion.unfused_pairs import FusionVerdict, fusion_outcome
 from hlo_cli.commands.fuse_gpu.chips import gpu_of_dump
 from hlo_cli.commands.fuse_gpu.decision import chosen_pair, decision_answer, decision_numbers, decision_parts
 from hlo_cli.commands.fuse_gpu.dump_decisions import decisions_of, fusion_with

@@ -6,9 +6,8 @@ from collections import Counter
 from dataclasses import replace
 from typing import Final
 
-from hlo_cli.analysis.graphs.comparison import compared_graph
-from hlo_cli.analysis.graphs.dataflow_graph import DataflowGraph
-from hlo_cli.analysis.graphs.views import View
+from hlo_cli.analysis.graphs.marked_changes import compared_graph
+from hlo_cli.analysis.graphs.views import DataflowGraph, View
 from hlo_cli.analysis.matching.module_diff import diff
 from hlo_cli.commands.diff.report import answer_of
 from hlo_cli.commands.graph.nodes import NodeFacts

@@ -6,9 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import islice
 from typing import Final
 
-from hlo_cli.analysis.graphs.dataflow_graph import DataflowGraph
-from hlo_cli.analysis.graphs.folding import Edge
-from hlo_cli.analysis.graphs.views import View
+from hlo_cli.analysis.graphs.views import DataflowGraph, Edge, View
 from hlo_cli.commands.graph.nodes import NodeFacts
 from hlo_cli.commands.graph.options import Heat
 from hlo_cli.ir import opcodes

@@ -6,12 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.analysis.cost.cost import BYTES, FLOPS, RUN, Properties
-from hlo_cli.analysis.cost.cost import UNKNOWN as UNKNOWN_COST
 from hlo_cli.analysis.cost.cost_analysis import main_costs_among
-from hlo_cli.analysis.dataflow.trip_count import trip_count
-from hlo_cli.analysis.graphs.dataflow_graph import DataflowGraph
-from hlo_cli.analysis.graphs.kinds import Kind, kinds_of
+from hlo_cli.analysis.cost.counting import BYTES, FLOPS, RUN, Properties
+from hlo_cli.analysis.cost.counting import UNKNOWN as UNKNOWN_COST
+from hlo_cli.analysis.dataflow.executions import trip_count
+from hlo_cli.analysis.graphs.views import DataflowGraph, Kind, kinds_of
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.origin.origins import Origins, origins_of
 from hlo_cli.commands.graph.options import Heat

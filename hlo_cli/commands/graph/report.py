@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from hlo_cli.analysis.graphs.dataflow_graph import DataflowGraph, dataflow_graph
-from hlo_cli.analysis.graphs.views import View
+from hlo_cli.analysis.graphs.views import DataflowGraph, View, dataflow_graph
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.commands.graph.drawing import drawing_of, edge_table
 from hlo_cli.commands.graph.nodes import COLUMNS, NodeFacts

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hlo_cli.analysis.graphs.dataflow_graph import DataflowGraph
-from hlo_cli.analysis.graphs.views import View, around, between, matching, whole
+from hlo_cli.analysis.graphs.views import DataflowGraph, View, around, between, matching, whole
 from hlo_cli.commands.graph.options import DEFAULT_DEPTH, GraphOptions
 from hlo_cli.commands.shared.where import chosen, instructions_where
 from hlo_cli.ir.instruction import Computation, Instruction
@@ -81,7 +80,7 @@ def _opened(graph: DataflowGraph, options: GraphOptions, within: Computation | N
 
 
 def _with_callers(graph: DataflowGraph, node: int) -> Sequence[int]:
-    from hlo_cli.analysis.graphs.neighborhoods import callers_of, enclosing
+    from hlo_cli.analysis.graphs.views import callers_of, enclosing
 
     return enclosing(graph, node, callers_of(graph))
 

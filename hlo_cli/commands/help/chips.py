@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from hlo_cli.analysis.hardware.chip import Chip
 from hlo_cli.analysis.hardware.chip_specs import chip_spec
+from hlo_cli.analysis.hardware.chip_table import Chip
 from hlo_cli.analysis.hardware.chips import known_chips
 from hlo_cli.commands.shared.chips import figures_of
 from hlo_cli.ir.memory_space import space_name

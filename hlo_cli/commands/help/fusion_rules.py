@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hlo_cli.analysis.fusion.rules import PAIR_RULES
+from hlo_cli.analysis.fusion.cpu_rules import PAIR_RULES
 
 
 def markdown() -> str:

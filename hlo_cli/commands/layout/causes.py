@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.analysis.dataflow.values import Value
+from hlo_cli.analysis.dataflow.dependencies import Value
 from hlo_cli.analysis.layout.padding import Footprint, KnownOrders, footprints
 from hlo_cli.commands.by.groups import Group, group_by, key_cells, key_columns
 from hlo_cli.commands.by.words import BYTES, describe_costs
@@ -13,7 +13,7 @@ from hlo_cli.report.column import Column, Share
 from hlo_cli.report.table import Table
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.origin.keys import Keys
+    from hlo_cli.analysis.origin.origins import Keys
 
 MIN_PADDING: Final = 0.005
 """The smallest share of padding in all bytes of which the answer names a cause."""

@@ -7,9 +7,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hlo_cli.analysis.dataflow.values import Value
+from hlo_cli.analysis.dataflow.dependencies import Value
 from hlo_cli.analysis.hardware.target import target_of
-from hlo_cli.analysis.layout.default_order import LayoutAlternative
+from hlo_cli.analysis.layout.default_layout import LayoutAlternative
 from hlo_cli.analysis.layout.padding import (
     Footprint,
     Grouping,
@@ -39,7 +39,7 @@ from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage, Run, Text
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.origin.keys import By, Keys
+    from hlo_cli.analysis.origin.origins import By, Keys
 
 _MAX_ADVICE = 2
 """The largest number of shapes that get a line of advice."""

@@ -7,8 +7,7 @@ from dataclasses import replace
 from math import factorial
 
 from hlo_cli.analysis.hardware.chips import tpu_generation
-from hlo_cli.analysis.hardware.default_tiles import default_layout
-from hlo_cli.analysis.layout.default_order import OrderCost, default_order, order_costs
+from hlo_cli.analysis.layout.default_layout import OrderCost, default_layout, default_order, order_costs
 from hlo_cli.commands.layout.tables import stored_size_text
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.notation import index_text

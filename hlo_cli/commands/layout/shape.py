@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hlo_cli.analysis.hardware.chips import USUAL_TPU
-from hlo_cli.analysis.layout.default_order import best_order
-from hlo_cli.analysis.layout.steps import overflows
+from hlo_cli.analysis.layout.default_layout import best_order
+from hlo_cli.analysis.layout.layout_steps import overflows
 from hlo_cli.commands.layout.orders import (
     choice_answer,
     choice_notes,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.analysis.dataflow.computation_contexts import CONTROL_FLOW
+from hlo_cli.analysis.dataflow.executions import CONTROL_FLOW
 from hlo_cli.analysis.profile.call_times import mean_times
 from hlo_cli.analysis.profile.program_names import MIN_SHARE, module_name, program_of
 from hlo_cli.commands.profile.timed import per_words

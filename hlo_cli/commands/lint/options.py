@@ -11,7 +11,7 @@ from hlo_cli.commands.shared.option_conflicts import Idle, check_conflicts, conf
 from hlo_cli.dataclass import dataclass
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.origin.keys import By
+    from hlo_cli.analysis.origin.origins import By
 
 _OPTIONS: Final = {"assignments": "set"}
 """Parameters whose option has another name."""

@@ -24,8 +24,8 @@ from hlo_cli.scan_modules import ScanResult, remarks_of
 from hlo_cli.source import Diagnostic, Source
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.hardware.rates import ChipSpec
-    from hlo_cli.analysis.origin.keys import By
+    from hlo_cli.analysis.hardware.chip_table import ChipSpec
+    from hlo_cli.analysis.origin.origins import By
     from hlo_cli.analysis.query.assertions import AssertionResult
     from hlo_cli.commands.lint.assertions import AssertionOutcome
     from hlo_cli.commands.lint.golden import GoldenModules
@@ -194,7 +194,7 @@ class _ModuleLinter:
 
 def _with_keys(found: Sequence[Finding], module: Module, by: By) -> Iterator[Finding]:
     """The findings with the keys of their instructions."""
-    from hlo_cli.analysis.origin.keys import keys_of
+    from hlo_cli.analysis.origin.origins import keys_of
 
     keys = keys_of(module, by) if found else None
     for each in found:

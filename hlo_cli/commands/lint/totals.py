@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from hlo_cli.analysis.origin.keys import UNKNOWN_KEY, Key
+from hlo_cli.analysis.origin.origins import UNKNOWN_KEY, Key
 from hlo_cli.commands.by.groups import Group, group_by, key_cells, key_columns
 from hlo_cli.commands.by.words import BYTES, SECONDS, describe_costs
 from hlo_cli.commands.lint.options import cause_grouping

@@ -6,7 +6,7 @@ from typing import Final
 
 from hlo_cli.analysis.memory.memory_model import MemoryAnalysis, MemorySpaceUsage
 from hlo_cli.analysis.origin.origins import origins_of
-from hlo_cli.analysis.origin.scopes import generalize
+from hlo_cli.analysis.origin.scopes_and_moves import generalize
 from hlo_cli.analysis.peak_advice.donation import Donor
 from hlo_cli.analysis.peak_advice.entry_layouts import EntryLayout
 from hlo_cli.analysis.peak_advice.interface import Argument

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.analysis.hardware.chip import Chip
+from hlo_cli.analysis.hardware.chip_table import Chip
 from hlo_cli.analysis.hardware.chips import find_chip
 from hlo_cli.analysis.memory.memory_limits import MemoryFit, memory_fits
 from hlo_cli.analysis.memory.memory_model import LiveValue, MemoryAnalysis, MemorySpaceUsage, Offsets
@@ -40,7 +40,7 @@ from hlo_cli.source import Diagnostic
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.memory.memory_viewer import ViewerPeak
-    from hlo_cli.analysis.origin.keys import By, Keys
+    from hlo_cli.analysis.origin.origins import By, Keys
 
 _MOSTLY_PADDING = 0.5
 _MAX_SPACES = 2

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from hlo_cli.analysis.memory.memory_model import LiveValue, MemoryAnalysis, MemorySpaceUsage
-from hlo_cli.analysis.origin.keys import By, Key, Keys, keys_of
+from hlo_cli.analysis.origin.origins import By, Key, Keys, keys_of
 from hlo_cli.commands.by.columns import with_origins
 from hlo_cli.commands.by.groups import Group, group_by, key_cells, key_columns
 from hlo_cli.commands.by.option import cause_of

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from hlo_cli.analysis.dataflow.call_tree import computation_kinds
-from hlo_cli.analysis.dataflow.trip_count import trip_count
+from hlo_cli.analysis.dataflow.executions import computation_kinds, trip_count
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.shapes.omitted_shape import omitted_shape
 from hlo_cli.commands.parse.collective_rows import collective_at, collective_numbers, collective_rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from hlo_cli.analysis.layout.shape_tokens import shape_tokens
+from hlo_cli.analysis.layout.layout_steps import shape_tokens
 from hlo_cli.commands.parse.attribute_descriptions import attribute_label, describe_attribute
 from hlo_cli.commands.parse.sharding_meaning import sharding_meaning
 from hlo_cli.commands.shared.shape_descriptions import default_space

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from hlo_cli.analysis.dataflow.call_tree import Kind, computation_kinds
-from hlo_cli.analysis.dataflow.values import Value
+from hlo_cli.analysis.dataflow.dependencies import Value
+from hlo_cli.analysis.dataflow.executions import Kind, computation_kinds
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.layout.padding import data_values
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of

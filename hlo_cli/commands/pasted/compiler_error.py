@@ -8,8 +8,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Final
 
-from hlo_cli.analysis.shapes.comparison import shape_difference
-from hlo_cli.analysis.shapes.difference_in_words import shape_differences
+from hlo_cli.analysis.shapes.inference import shape_difference, shape_differences
 from hlo_cli.commands.layout.tables import shapes_table
 from hlo_cli.commands.pasted.parts import explained_parts
 from hlo_cli.commands.quoted.instructions import FoundInstruction, instructions_in

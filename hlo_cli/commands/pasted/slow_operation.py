@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Final
 
-from hlo_cli.analysis.evaluations import MAX_FOLDED_ELEMENTS, evaluations, operand_elements
+from hlo_cli.analysis.cost.cost_analysis import MAX_FOLDED_ELEMENTS, evaluations, operand_elements
 from hlo_cli.commands.pasted.parts import explained_parts
 from hlo_cli.commands.quoted.instructions import FoundInstruction, one_line, read_instruction
 from hlo_cli.dataclass import dataclass

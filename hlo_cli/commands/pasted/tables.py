@@ -15,8 +15,7 @@ from itertools import pairwise
 from math import prod
 from typing import Final
 
-from hlo_cli.analysis.hardware.chip_specs import chip_spec
-from hlo_cli.analysis.hardware.gpu_devices import gpu_devices
+from hlo_cli.analysis.hardware.chip_specs import chip_spec, gpu_devices
 from hlo_cli.commands.pasted.parts import text_report
 from hlo_cli.commands.pasted.shape import shape_text
 from hlo_cli.dataclass import dataclass

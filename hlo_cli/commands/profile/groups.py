@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.analysis.origin.keys import COMPUTED_KEY, NO_SCOPE_KEY, OTHER_KEYS, UNKNOWN_KEY, Key, keys_of
+from hlo_cli.analysis.origin.origins import COMPUTED_KEY, NO_SCOPE_KEY, OTHER_KEYS, UNKNOWN_KEY, Key, keys_of
 from hlo_cli.analysis.query.collective_facts import NO_AXES
 from hlo_cli.commands.by.columns import where_key
 from hlo_cli.commands.by.groups import Group, group_by, key_cells, key_columns
@@ -22,7 +22,7 @@ from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.origin.keys import By, Keys
+    from hlo_cli.analysis.origin.origins import By, Keys
     from hlo_cli.analysis.profile.profile import MeasuredProgram
     from hlo_cli.analysis.sharding.collectives import Collective
     from hlo_cli.commands.profile.measured import Measured

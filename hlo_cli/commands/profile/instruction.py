@@ -153,7 +153,7 @@ def _calls(measured: Measured, timed: Timed, calls: Calls) -> str:
 
 def _trips(measured: Measured, loop: Instruction) -> Iterator[Fact]:
     """The trip count of a loop: the measured one, and that of the text."""
-    from hlo_cli.analysis.dataflow.trip_count import trip_count
+    from hlo_cli.analysis.dataflow.executions import trip_count
     from hlo_cli.analysis.profile.executions import measured_trips
 
     trips = measured_trips(measured.profile, [each.measure.calls for each in measured.every]).get(loop)

@@ -20,7 +20,7 @@ from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.hardware.estimate import Estimate
+    from hlo_cli.analysis.hardware.chip_specs import Estimate
     from hlo_cli.commands.profile.measured import Measured
     from hlo_cli.commands.profile.timed import Timed
 

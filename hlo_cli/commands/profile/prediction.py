@@ -9,7 +9,7 @@ from hlo_cli.analysis.profile.rates import is_inner
 from hlo_cli.report.numbers import format_ratio, format_seconds
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.hardware.estimate import Estimate
+    from hlo_cli.analysis.hardware.chip_specs import Estimate
     from hlo_cli.analysis.sharding.collectives import Collective
     from hlo_cli.commands.profile.measured import Measured
     from hlo_cli.commands.profile.timed import Timed
@@ -39,7 +39,7 @@ def _predictions(measured: Measured, timed: Sequence[Timed]) -> Mapping[Timed, E
     chip = measured.chip
     if chip is None:
         return {}
-    from hlo_cli.analysis.kernel_time.predicted_time import predicted_times
+    from hlo_cli.analysis.schedule.kernel_times import predicted_times
     from hlo_cli.analysis.sharding.link_time import predicted_collective_time
 
     leaves = [each for each in timed if each.operation.instruction is not None and not is_inner(each.operation)]

@@ -72,6 +72,6 @@ class Roofs:
 
 
 def _element_type(operation: Operation) -> str:
-    from hlo_cli.analysis.cost.roofline import compute_type
+    from hlo_cli.analysis.schedule.kernel_times import compute_type
 
     return "f32" if operation.instruction is None else compute_type(operation.instruction)

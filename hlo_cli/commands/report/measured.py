@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from statistics import median
 from typing import TYPE_CHECKING
 
-from hlo_cli.analysis.origin.keys import UNKNOWN_KEY
+from hlo_cli.analysis.origin.origins import UNKNOWN_KEY
 from hlo_cli.analysis.profile.call_times import MeanTime, MeanTimes, has_steps, mean_times
 from hlo_cli.analysis.profile.profile import PS
 from hlo_cli.analysis.profile.program_names import MIN_SHARE, program_of
@@ -21,7 +21,7 @@ from hlo_cli.report.table import Table
 from hlo_cli.source import Diagnostic, HloError
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.origin.keys import Keys
+    from hlo_cli.analysis.origin.origins import Keys
     from hlo_cli.analysis.profile.profile import Operation
     from hlo_cli.commands.profile.load import Loaded as LoadedProfile
     from hlo_cli.commands.shared.load import Loaded

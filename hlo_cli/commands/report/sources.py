@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from hlo_cli.analysis.hardware.chip_specs import chip_in
 from hlo_cli.analysis.hardware.chips import find_chip
-from hlo_cli.analysis.hardware.compiled_for import chip_in
 from hlo_cli.analysis.layout.padding import data_values, orders_of
 from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
 from hlo_cli.commands.by.keys import keys_for
@@ -47,8 +47,7 @@ from hlo_cli.report.table import Table
 from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.hardware.chip import Chip
-    from hlo_cli.analysis.hardware.rates import ChipSpec
+    from hlo_cli.analysis.hardware.chip_table import Chip, ChipSpec
     from hlo_cli.analysis.memory.memory_model import MemoryAnalysis
     from hlo_cli.analysis.query.program_stage import ProgramStage
     from hlo_cli.commands.profile.load import Loaded as LoadedProfile

@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
+from hlo_cli.analysis.hardware.chip_specs import chip_in
 from hlo_cli.analysis.hardware.chips import find_chip
-from hlo_cli.analysis.hardware.compiled_for import chip_in
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.sharding.device_groups import devices_of
 from hlo_cli.analysis.sharding.stages import is_partitioned

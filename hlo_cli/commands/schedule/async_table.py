@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hlo_cli.analysis.hardware.buffer_sizes import generation_of
 from hlo_cli.analysis.hardware.target import target_of
+from hlo_cli.analysis.layout.padding import generation_of
 from hlo_cli.analysis.schedule.async_overlap import AsyncInterval, OverlapAnalysis
 from hlo_cli.commands.schedule.messages import describe_overlap, is_or_are
 from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes

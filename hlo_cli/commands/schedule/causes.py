@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hlo_cli.analysis.origin.keys import By, Keys
+from hlo_cli.analysis.origin.origins import By, Keys
 from hlo_cli.analysis.schedule.async_overlap import OverlapAnalysis
 from hlo_cli.commands.by.columns import next_command, with_origins
 from hlo_cli.commands.by.groups import Group, group_by, key_cells, key_columns

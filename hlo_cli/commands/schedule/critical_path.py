@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Literal
 
-from hlo_cli.analysis.cost.kernel_costs import KernelCost, inclusive_costs
+from hlo_cli.analysis.cost.cost_analysis import KernelCost, inclusive_costs
 from hlo_cli.analysis.hardware.chip_specs import ChipSpec
 from hlo_cli.analysis.schedule.async_overlap import OverlapAnalysis
-from hlo_cli.analysis.schedule.critical_path import CriticalPath, critical_path
+from hlo_cli.analysis.schedule.step_time import CriticalPath, critical_path
 from hlo_cli.commands.shared.chips import time_model, time_notes
 from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
 from hlo_cli.commands.shared.where import rows_where

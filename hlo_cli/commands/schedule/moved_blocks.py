@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from hlo_cli.analysis.memory.memory_delta import memory_delta
 from hlo_cli.analysis.memory.order_independent import order_independent_facts
-from hlo_cli.analysis.schedule.async_pairs import is_end, is_start
+from hlo_cli.analysis.schedule.async_overlap import is_end, is_start
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.report.cell import Cell, Row

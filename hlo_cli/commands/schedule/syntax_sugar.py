@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from hlo_cli.analysis.schedule.async_pairs import async_pairs
+from hlo_cli.analysis.schedule.async_overlap import async_pairs
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
 from hlo_cli.commands.shared.text_diff import module_diff
 from hlo_cli.ir import opcodes

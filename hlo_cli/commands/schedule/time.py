@@ -10,8 +10,7 @@ from typing import Final
 from hlo_cli.analysis.cache import computed_once
 from hlo_cli.analysis.hardware.chip_specs import ChipSpec
 from hlo_cli.analysis.schedule.async_overlap import AsyncInterval, OverlapAnalysis
-from hlo_cli.analysis.schedule.step_time import IntervalTime, TimeEstimate, sum_if_known, sum_known
-from hlo_cli.analysis.schedule.transfer_time import Link
+from hlo_cli.analysis.schedule.step_time import IntervalTime, Link, TimeEstimate, sum_if_known, sum_known
 from hlo_cli.commands.schedule.messages import count_synchronous, is_or_are, pair_noun, quantified_noun
 from hlo_cli.commands.shared.chips import kernel_times_in_words, time_model, time_notes
 from hlo_cli.commands.shared.load import Loaded

@@ -13,7 +13,7 @@ from hlo_cli.report.column import KEEP, Column, Share
 from hlo_cli.report.table import Table
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.origin.keys import Keys
+    from hlo_cli.analysis.origin.origins import Keys
     from hlo_cli.analysis.sharding.parameters import EntryArray
     from hlo_cli.ir.attributes.sharding import Mesh
     from hlo_cli.ir.shape import ArrayShape

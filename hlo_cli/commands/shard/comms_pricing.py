@@ -10,8 +10,7 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.source import Diagnostic
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.hardware.chip_specs import ChipSpec
-    from hlo_cli.analysis.hardware.estimate import Estimate
+    from hlo_cli.analysis.hardware.chip_specs import ChipSpec, Estimate
     from hlo_cli.analysis.sharding.collectives import Collective
     from hlo_cli.analysis.sharding.link_time import CollectiveTime
     from hlo_cli.analysis.sharding.wire_bytes import Algorithm

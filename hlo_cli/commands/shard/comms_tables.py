@@ -14,7 +14,7 @@ from hlo_cli.report.column import Column
 from hlo_cli.report.table import Table
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.origin.keys import Keys
+    from hlo_cli.analysis.origin.origins import Keys
     from hlo_cli.analysis.sharding.collectives import Collective
     from hlo_cli.ir.module import Module
 

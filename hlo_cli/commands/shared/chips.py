@@ -13,8 +13,8 @@ from hlo_cli.report.numbers import format_rate
 from hlo_cli.source import Diagnostic, HloError
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.hardware.chip import Chip
     from hlo_cli.analysis.hardware.chip_specs import ChipSpec, Rate
+    from hlo_cli.analysis.hardware.chip_table import Chip
     from hlo_cli.ir.module import Module
 
 _F = TypeVar("_F", bound=Callable[..., object])
@@ -49,7 +49,7 @@ def chosen_throughput(chip: str | None, path: str | None) -> ChipSpec | None:
     """
     if chip is None and path is None:
         return None
-    from hlo_cli.analysis.hardware.chip_file import read_throughputs
+    from hlo_cli.analysis.hardware.chip_specs import read_throughputs
 
     own = read_throughputs(_text(path), path) if path is not None else {}
     if chip is not None:
@@ -74,8 +74,7 @@ def time_model(throughput: ChipSpec) -> Mapping[str, Cell]:
 
 
 def _generated_kernels(throughput: ChipSpec) -> Mapping[str, Cell]:
-    from hlo_cli.analysis.hardware.gpu_devices import device_of
-    from hlo_cli.analysis.hardware.time_model import LAUNCH_SECONDS
+    from hlo_cli.analysis.hardware.chip_specs import LAUNCH_SECONDS, device_of
 
     device = device_of(throughput)
     if device is None:
@@ -128,8 +127,7 @@ def kernel_times_in_words(chip: ChipSpec, *, is_optimized: bool = True) -> str:
     >>> kernel_times_in_words(chip_spec("h100"))
     "generated kernels have the times of XLA's own model; each launch adds 2.95 µs; ranges aim at 80% of measured times"
     """
-    from hlo_cli.analysis.hardware.gpu_devices import device_of
-    from hlo_cli.analysis.hardware.time_model import LAUNCH_SECONDS, TPU_BAND
+    from hlo_cli.analysis.hardware.chip_specs import LAUNCH_SECONDS, TPU_BAND, device_of
 
     launch = f"{LAUNCH_SECONDS * 1e6:.2f} µs"
     if is_optimized and device_of(chip) is not None:

@@ -15,7 +15,7 @@ from hlo_cli.report.numbers import format_bytes, format_count
 from hlo_cli.report.table import Table
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.cost.cost import Cost
+    from hlo_cli.analysis.cost.counting import Cost
     from hlo_cli.analysis.query.fields import FieldValue
 
 _COLUMNS: Final = (

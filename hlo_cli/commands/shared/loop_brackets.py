@@ -21,7 +21,7 @@ def loops_of(runs: Iterable[Run]) -> Iterator[Loop]:
     >>> list(loops_of(memory_analysis(parse_module("r = f32[2] negate(f32[2] p)")).runs))
     []
     """
-    from hlo_cli.analysis.dataflow.trip_count import trip_count  # tables of instructions have no loops
+    from hlo_cli.analysis.dataflow.executions import trip_count  # tables of instructions have no loops
 
     for run in runs:
         caller = run.caller

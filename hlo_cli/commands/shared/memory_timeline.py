@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from hlo_cli.analysis.cache import computed_once
-from hlo_cli.analysis.dataflow.value_uses import first_users, value_at
+from hlo_cli.analysis.dataflow.value_sets import first_users, value_at
 from hlo_cli.analysis.memory.memory_model import LiveValue, MemoryAnalysis, MemorySpaceUsage
 from hlo_cli.commands.shared.loop_brackets import loops_of
 from hlo_cli.ir.memory_space import space_number
@@ -116,7 +116,7 @@ def _details(memory: MemoryAnalysis, occupancies: Sequence[_Occupancy]) -> Defer
 
 
 def _detail_rows(memory: MemoryAnalysis, occupancies: Sequence[_Occupancy]) -> Iterator[Row]:
-    from hlo_cli.analysis.origin.keys import UNKNOWN_KEY, keys_of
+    from hlo_cli.analysis.origin.origins import UNKNOWN_KEY, keys_of
 
     dataflow, keys = memory.facts.dataflow, keys_of(memory.module, "source")
     users = computed_once(first_users, dataflow, memory.sequence, _MAX_USERS)

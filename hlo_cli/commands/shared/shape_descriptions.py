@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from hlo_cli.analysis.layout.shape_tokens import ShapeToken
-from hlo_cli.analysis.layout.steps import layout_steps, physical_dimensions, true_rank
-from hlo_cli.analysis.layout.strides import logical_strides
+from hlo_cli.analysis.layout.layout_steps import (
+    ShapeToken,
+    layout_steps,
+    logical_strides,
+    physical_dimensions,
+    true_rank,
+)
 from hlo_cli.ir.layout import COMBINE, PrimitiveType, split_sizes
 from hlo_cli.ir.memory_space import MemorySpace, describe_memory_space, space_name
 from hlo_cli.ir.shape import UNBOUNDED, ArrayShape
@@ -36,7 +40,7 @@ _NUMBERS = {2: "two", 4: "four", 8: "eight"}
 def meaning_of(piece: ShapeToken, shape: ArrayShape, *, numbered: bool = False, target: str | None = None) -> str:
     """The meaning of one token of an array's text; dimensions have letters, or numbers if `numbered`.
 
-    >>> from hlo_cli.analysis.layout.shape_tokens import shape_tokens
+    >>> from hlo_cli.analysis.layout.layout_steps import shape_tokens
     >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
     >>> shape = parse_shape("bf16[300,70]{1,0:T(8,128)(2,1)}")
     >>> for piece in shape_tokens(shape)[5:9]: print(meaning_of(piece, shape))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import prod
 
-from hlo_cli.analysis.layout.drawing_window import Axis, Plane, plane_of, position_in_plane, visible_positions
+from hlo_cli.analysis.layout.addresses import Axis, Plane, plane_of, position_in_plane, visible_positions
 from hlo_cli.commands.shared.shape_descriptions import dimension_names
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.report.cell import Cell
@@ -143,7 +143,7 @@ def _omissions(shape: ArrayShape, plane: Plane, grid: Grid, room: int, elsewhere
 
 
 def _axis_name(shape: ArrayShape, physical: int) -> str:
-    from hlo_cli.analysis.layout.steps import physical_dimensions
+    from hlo_cli.analysis.layout.layout_steps import physical_dimensions
 
     dimensions = physical_dimensions(shape)[physical].dimensions
     return "".join(dimension_names(shape.rank)[d] for d in dimensions) or "added"

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hlo_cli.analysis.layout.shape_tokens import ShapeToken, shape_tokens
-from hlo_cli.analysis.layout.steps import LayoutStep, layout_steps, physical_dimensions, true_rank
-from hlo_cli.analysis.layout.strides import logical_strides, physical_strides
+from hlo_cli.analysis.layout.layout_steps import (
+    LayoutStep,
+    ShapeToken,
+    layout_steps,
+    logical_strides,
+    physical_dimensions,
+    physical_strides,
+    shape_tokens,
+    true_rank,
+)
 from hlo_cli.commands.shared.shape_descriptions import LABELS, dimension_names, meaning_of, stride_meaning
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.layout import COMBINE, Tile

@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from hlo_cli.analysis.layout.shape_tokens import ShapeToken, shape_tokens, token_spans
-from hlo_cli.analysis.layout.steps import overflow_source
+from hlo_cli.analysis.layout.layout_steps import ShapeToken, overflow_source, shape_tokens, token_spans
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.notation import index_text
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, TupleShape, UnknownShape, subshape

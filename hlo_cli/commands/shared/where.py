@@ -14,7 +14,7 @@ from hlo_cli.report.table import Table
 from hlo_cli.source import Diagnostic
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.dataflow.values import Value
+    from hlo_cli.analysis.dataflow.dependencies import Value
     from hlo_cli.analysis.query.fields import FieldValue, Kind, Predicate
     from hlo_cli.ir.instruction import Instruction
     from hlo_cli.ir.module import Module

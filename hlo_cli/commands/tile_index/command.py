@@ -215,7 +215,7 @@ def _array(argument: str, reading: InputOptions) -> _Array:
 
 
 def _array_of(shape: Shape, named: NamedShape | None = None) -> _Array:
-    from hlo_cli.analysis.layout.indices import addressable
+    from hlo_cli.analysis.layout.layout_steps import addressable
 
     if isinstance(shape, UnknownShape) and shape.text:
         from hlo_cli.syntax.scanning.error_help import shape_like

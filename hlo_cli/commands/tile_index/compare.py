@@ -6,10 +6,17 @@ import re
 from collections.abc import Iterator, Sequence
 
 from hlo_cli.analysis.layout.addresses import linear_index
-from hlo_cli.analysis.layout.bitcast_steps import BitcastSteps, bitcast_steps
-from hlo_cli.analysis.layout.indices import addressable
-from hlo_cli.analysis.layout.relayout import IndexCorrespondence, LayoutMoves, correspondence, layout_moves
-from hlo_cli.analysis.layout.relayout_steps import RelayoutStep, relayout_steps
+from hlo_cli.analysis.layout.layout_steps import addressable
+from hlo_cli.analysis.layout.relayout import (
+    BitcastSteps,
+    IndexCorrespondence,
+    LayoutMoves,
+    RelayoutStep,
+    bitcast_steps,
+    correspondence,
+    layout_moves,
+    relayout_steps,
+)
 from hlo_cli.commands.tile_index.inputs import read_queries
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction

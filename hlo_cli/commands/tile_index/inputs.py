@@ -58,7 +58,7 @@ def _bytes_of(argument: str) -> tuple[str, bytes]:
 def _texts(data: bytes, name: str, fields: Sequence[str]) -> Iterator[tuple[int, str]]:
     """The queries of a file with their line numbers."""
     if data.startswith(b"\x93NUMPY"):
-        from hlo_cli.analysis.layout.npy import integers_of
+        from hlo_cli.analysis.layout.relayout import integers_of
 
         rows = integers_of(data, name)
         if rows.ndim not in (1, 2):

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from hlo_cli.analysis.layout.index_functions import IntArray
-from hlo_cli.analysis.layout.index_queries import elements_in, linear_indices_of
-from hlo_cli.analysis.layout.npy import npy_bytes
+from hlo_cli.analysis.layout.address_map import IntArray
+from hlo_cli.analysis.layout.relayout import elements_in, linear_indices_of, npy_bytes
 from hlo_cli.commands.shared.writing import write_bytes
 from hlo_cli.commands.tile_index.report import buffer_bytes
 from hlo_cli.ir.shape import ArrayShape

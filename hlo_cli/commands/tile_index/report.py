@@ -132,7 +132,7 @@ def _one(place: ElementPosition, bits: int, base: int) -> tuple[str, list[Part]]
 
 
 def _verified(array: ArrayShape) -> tuple[str, int]:
-    from hlo_cli.analysis.layout.verify_tiling import verify_index_map
+    from hlo_cli.analysis.layout.relayout import verify_index_map
 
     if array.slots > _MAX_VERIFIED:
         raise HloError(

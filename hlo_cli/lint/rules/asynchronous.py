@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from hlo_cli.analysis.schedule.async_deadlock import deadlocks
+from hlo_cli.analysis.schedule.async_verifier import deadlocks
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.lint.context import LintContext

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from hlo_cli.analysis.shapes.comparison import same_layout
+from hlo_cli.analysis.shapes.inference import same_layout
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.opcodes import CALL, CONDITIONAL, CUSTOM_CALL, FUSION, PARAMETER, WHILE

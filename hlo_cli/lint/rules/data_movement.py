@@ -6,11 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from hlo_cli.analysis.dataflow.elementwise import is_elementwise_on
-from hlo_cli.analysis.dataflow.uses import producer_of
+from hlo_cli.analysis.dataflow.dependencies import is_elementwise_on, producer_of
 from hlo_cli.analysis.hardware.chips import find_chip
-from hlo_cli.analysis.hardware.default_tiles import default_layout
-from hlo_cli.analysis.layout.default_order import default_order
+from hlo_cli.analysis.layout.default_layout import default_layout, default_order
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.layout import Layout
 from hlo_cli.ir.shape import ArrayShape

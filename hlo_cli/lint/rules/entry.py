@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.analysis.shapes.comparison import same_layout
+from hlo_cli.analysis.shapes.inference import same_layout
 from hlo_cli.ir.attributes.value_types import Alias, BufferDonor
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.notation import index_text

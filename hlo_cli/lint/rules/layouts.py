@@ -257,7 +257,7 @@ def _changes_layout(opcode: str, given: ArrayShape, result: ArrayShape) -> bool:
 
 def _is_bitcast(given: ArrayShape, result: ArrayShape) -> bool:
     """Whether the same bytes, read in the new shape, hold the elements in the same order."""
-    from hlo_cli.analysis.layout.bitcast_steps import bitcast_steps  # with numpy, which few runs need
+    from hlo_cli.analysis.layout.relayout import bitcast_steps  # with numpy, which few runs need
 
     found = bitcast_steps(given, result) if given.problem is None and result.problem is None else None
     return found is not None and found.kind in ("identity", "reshape")

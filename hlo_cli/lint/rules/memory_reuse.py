@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from hlo_cli.analysis.cost.cost_analysis import costs_among
-from hlo_cli.analysis.dataflow.uses import uses_of
-from hlo_cli.analysis.origin.origin import UNKNOWN
+from hlo_cli.analysis.dataflow.dependencies import uses_of
+from hlo_cli.analysis.origin.scopes_and_moves import UNKNOWN
 from hlo_cli.analysis.schedule.transfers import Transfer
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.analysis.fusion.kernel_backends import backend_of
+from hlo_cli.analysis.fusion.kernels import backend_of
 from hlo_cli.analysis.hardware.target import Target
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.enumerations import CustomCallApiVersion

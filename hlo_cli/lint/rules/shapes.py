@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hlo_cli.analysis.shapes.comparison import precision_difference
+from hlo_cli.analysis.shapes.inference import precision_difference
 from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.spans import shape_span

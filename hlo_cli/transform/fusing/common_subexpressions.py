@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Final
 
-from hlo_cli.analysis.fusion.code_duplication import users_first
-from hlo_cli.analysis.fusion.graph import FusionBody, Graph, Node
+from hlo_cli.analysis.fusion.mutable_graph import FusionBody, Graph, Node, users_first
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.operations import CALLING_ATTRIBUTES, COMMUTATIVE
@@ -22,7 +21,7 @@ class CommonSubexpressions:
     """Merges equal operations in fusions; remembers the computations compared.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.fusion.graph import graph_of
+    >>> from hlo_cli.analysis.fusion.mutable_graph import graph_of
     >>> text = '''f { p = s8[9] parameter(0)  a = s8[9] not(p)  b = s8[9] not(p)  ROOT r = s8[9] add(a, b) }
     ... ENTRY e { p = s8[9] parameter(0)  ROOT r = s8[9] fusion(p), kind=kLoop, calls=f }'''
     >>> graph = graph_of(parse_module(text).entry)

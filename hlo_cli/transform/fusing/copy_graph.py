@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from hlo_cli.analysis.fusion.graph import FusionBody, Graph, Node
-from hlo_cli.analysis.fusion.users import Users
+from hlo_cli.analysis.fusion.mutable_graph import FusionBody, Graph, Node, Users
 
 
 def copy_graph(graph: Graph) -> Graph:
     """Copies a graph with the bodies of its fusions and the order of users.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.fusion.graph import graph_of
+    >>> from hlo_cli.analysis.fusion.mutable_graph import graph_of
     >>> graph = graph_of(parse_module("ENTRY e { p = s8[] parameter(0)  ROOT n = s8[] not(p) }").entry)
     >>> copy = copy_graph(graph)
     >>> copy.root, copy.root is graph.root, [user.name for user in next(copy.nodes).users]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hlo_cli.analysis.fusion.graph import Graph
+from hlo_cli.analysis.fusion.mutable_graph import Graph
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.module import Module
 from hlo_cli.transform.scheduling.side_effects import Effects
@@ -17,7 +17,7 @@ def without_dead(graph: Graph, effects: Effects) -> None:
     """Removes the nodes without users and side effects.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.fusion.graph import graph_of
+    >>> from hlo_cli.analysis.fusion.mutable_graph import graph_of
     >>> text = "p = s8[] parameter(0)  a = s8[] not(p)  b = s8[] not(a)  ROOT c = s8[] negate(p)"
     >>> graph = graph_of(parse_module(f"ENTRY e {{ {text} }}").entry)
     >>> without_dead(graph, {})

@@ -9,14 +9,14 @@ from __future__ import annotations
 from bisect import bisect_right, insort
 from collections.abc import Iterable
 
-from hlo_cli.analysis.fusion.graph import Graph, Node
+from hlo_cli.analysis.fusion.mutable_graph import Graph, Node
 
 
 class Dependence:
     """Dependence between nodes of a graph; `merged` reports nodes that were merged.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.fusion.graph import graph_of
+    >>> from hlo_cli.analysis.fusion.mutable_graph import graph_of
     >>> text = "ENTRY e { p = s8[] parameter(0)  a = s8[] not(p)  b = s8[] negate(p)  ROOT c = s8[] add(a, b) }"
     >>> graph = graph_of(parse_module(text).entry)
     >>> p, a, b, c = graph.nodes

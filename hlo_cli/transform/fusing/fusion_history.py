@@ -9,10 +9,8 @@ import re
 from collections.abc import Hashable, Iterable
 from typing import Final, NamedTuple
 
-from hlo_cli.analysis.fusion.code_duplication import users_first
-from hlo_cli.analysis.fusion.graph import Graph, Node
-from hlo_cli.analysis.fusion.users import Users
-from hlo_cli.analysis.gpu_fusion.model import KernelModel
+from hlo_cli.analysis.fusion.gpu_model import KernelModel
+from hlo_cli.analysis.fusion.mutable_graph import Graph, Node, Users, users_first
 from hlo_cli.ir import opcodes
 from hlo_cli.transform.fusing.common_subexpressions import CommonSubexpressions
 from hlo_cli.transform.fusing.gpu_order import identities_of
@@ -34,8 +32,8 @@ def restore_users(graph: Graph, model: KernelModel, names: ModuleNames) -> None:
     """Puts the users of each node in the order that priority fusion leaves, as far as it makes the same fusions again.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.fusion.graph import graph_of
-    >>> from hlo_cli.analysis.hardware.gpu_devices import gpu_device
+    >>> from hlo_cli.analysis.fusion.mutable_graph import graph_of
+    >>> from hlo_cli.analysis.hardware.chip_specs import gpu_device
     >>> text = '''f { a = f32[9] parameter(0)  n = f32[9] negate(a)  ROOT e = f32[9] exponential(n) }
     ... ENTRY e { p = f32[9] parameter(0)  c = f32[9] custom-call(p), custom_call_target="c"
     ... x = f32[9] fusion(p), kind=kLoop, calls=f  ROOT r = (f32[9], f32[9]) tuple(c, x) }'''
@@ -65,7 +63,7 @@ def unfuse(graph: Graph) -> Unfused:
     """Takes the fusions of a graph apart; operations that several fusions repeat become one.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.fusion.graph import graph_of
+    >>> from hlo_cli.analysis.fusion.mutable_graph import graph_of
     >>> text = '''f { a = s8[9] parameter(0)  n = s8[9] not(a)  ROOT e = s8[9] negate(n) }
     ... g { a = s8[9] parameter(0)  n = s8[9] not(a)  ROOT e = s8[9] abs(n) }
     ... ENTRY e { p = s8[9] parameter(0)  x = s8[9] fusion(p), kind=kLoop, calls=f

@@ -9,8 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Hashable, Iterable, Iterator
 
-from hlo_cli.analysis.fusion.graph import Graph, Node
-from hlo_cli.analysis.fusion.users import Users
+from hlo_cli.analysis.fusion.mutable_graph import Graph, Node, Users
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import TupleShape
@@ -24,7 +23,7 @@ def identity_orders(graph: Graph) -> tuple[dict[Node, int], ...]:
     """Other orders of the nodes of a graph than `identities_of`: that one backward, and that of the text.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.fusion.graph import graph_of
+    >>> from hlo_cli.analysis.fusion.mutable_graph import graph_of
     >>> module = parse_module("ENTRY e { p = s8[] parameter(0)  ROOT n = s8[] not(p) }")
     >>> backward, text = identity_orders(graph_of(module.entry))
     >>> list(backward.values()), list(text.values())
@@ -52,7 +51,7 @@ def uncertain_fusions(graph: Graph, others: Iterable[Graph]) -> set[Node]:
     """Fusions of a graph that some of the others, made from the same instructions, do not have.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.fusion.graph import graph_of
+    >>> from hlo_cli.analysis.fusion.mutable_graph import graph_of
     >>> text = '''f { p = s8[9] parameter(0)  ROOT a = s8[9] not(p) }
     ... ENTRY e { p = s8[9] parameter(0)  ROOT r = s8[9] fusion(p), kind=kLoop, calls=f }'''
     >>> entry = parse_module(text).entry

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from dataclasses import field
 
-from hlo_cli.analysis.fusion.graph import Graph, Node
-from hlo_cli.analysis.gpu_fusion import siblings as by
-from hlo_cli.analysis.gpu_fusion.model import LAUNCH, KernelModel
-from hlo_cli.analysis.gpu_fusion.rules import GpuFusionRules
+from hlo_cli.analysis.fusion import gpu_rules as by
+from hlo_cli.analysis.fusion.gpu_model import LAUNCH, KernelModel
+from hlo_cli.analysis.fusion.gpu_rules import GpuFusionRules
+from hlo_cli.analysis.fusion.mutable_graph import Graph, Node
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.transform.fusing.dependence import Dependence

@@ -9,8 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from hlo_cli.analysis.fusion.graph import Graph, Node
-from hlo_cli.analysis.fusion.users import Users
+from hlo_cli.analysis.fusion.mutable_graph import Graph, Node, Users
 from hlo_cli.ir import opcodes
 
 _NUMBER: Final = re.compile(r"\.(\d{1,18})(?:\.0)?\Z")
@@ -27,7 +26,7 @@ def identities_of(graph: Graph) -> tuple[dict[Node, int], bool]:
     Broadcasts of their own that passes make are younger than what they were given.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.fusion.graph import graph_of
+    >>> from hlo_cli.analysis.fusion.mutable_graph import graph_of
     >>> text = "ENTRY e { p.2 = s8[] parameter(0)  a.9 = s8[] not(p.2)  ROOT b.3 = s8[] not(a.9) }"
     >>> numbers, are_exact = identities_of(graph_of(parse_module(text).entry))
     >>> [node.name for node in sorted(numbers, key=numbers.get)], are_exact
@@ -50,7 +49,7 @@ def order_users(graph: Graph) -> None:
     are appended where an equal value was computed twice, inside and outside, and merged.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.fusion.graph import graph_of
+    >>> from hlo_cli.analysis.fusion.mutable_graph import graph_of
     >>> inside = 'metadata={op_name="jit(f)/jit(silu)/mul"}'
     >>> text = f'''ENTRY e {{ p = f32[] parameter(0)  a = f32[] negate(p), {inside}  b = f32[] multiply(p, a), {inside}
     ... c = f32[] exponential(p)  ROOT r = f32[] add(b, c) }}'''

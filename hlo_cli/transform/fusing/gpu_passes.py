@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from hlo_cli.analysis.fusion.graph import Graph, Node, graph_of
-from hlo_cli.analysis.gpu_fusion.model import KernelModel
+from hlo_cli.analysis.fusion.gpu_model import KernelModel
+from hlo_cli.analysis.fusion.mutable_graph import Graph, Node, graph_of
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.module import Module
 from hlo_cli.transform.fusing.common_subexpressions import CommonSubexpressions
@@ -31,7 +31,7 @@ class GpuPasses:
     """Fusion passes over the graphs of a module; `names` are those of the module.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.hardware.gpu_devices import gpu_device
+    >>> from hlo_cli.analysis.hardware.chip_specs import gpu_device
     >>> text = "ENTRY e { p = f32[9] parameter(0)  n = f32[9] negate(p)  ROOT s = f32[9] add(n, p) }"
     >>> module = parse_module(text)
     >>> graph = graph_of(module.entry)

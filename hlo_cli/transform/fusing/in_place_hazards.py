@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from hlo_cli.analysis.fusion.graph import Graph, Node
+from hlo_cli.analysis.fusion.mutable_graph import Graph, Node
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.transform.scheduling.buffer_uses import buffer_uses
@@ -17,7 +17,7 @@ class InPlaceHazards:
     """Positions at which buffers of a scheduled module are overwritten; none if the module is not scheduled.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.fusion.graph import graph_of
+    >>> from hlo_cli.analysis.fusion.mutable_graph import graph_of
     >>> text = '''HloModule m, is_scheduled=true  ENTRY e { a = f32[9] parameter(0)  i = s32[] parameter(1)
     ... b = f32[9] copy(a)  n = f32[9] negate(b)  u = f32[2] constant({1, 2})
     ... d = f32[9] dynamic-update-slice(b, u, i)  ROOT r = f32[9] add(n, d) }'''

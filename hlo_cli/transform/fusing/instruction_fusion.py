@@ -9,12 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import field
 
-from hlo_cli.analysis.fusion import rules as by
-from hlo_cli.analysis.fusion.decide import FusionDecider
-from hlo_cli.analysis.fusion.elements import is_fusible
-from hlo_cli.analysis.fusion.fuse_all_users import must_materialize
-from hlo_cli.analysis.fusion.graph import Graph, Node
-from hlo_cli.analysis.fusion.rules import FusionRules, Rule
+from hlo_cli.analysis.fusion import cpu_rules as by
+from hlo_cli.analysis.fusion.cpu_rules import FusionDecider, FusionRules, Rule, must_materialize
+from hlo_cli.analysis.fusion.mutable_graph import Graph, Node, is_fusible
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.transform.fusing.in_place_hazards import InPlaceHazards

@@ -7,13 +7,19 @@ from __future__ import annotations
 
 from typing import Final
 
-from hlo_cli.analysis.fusion import rules as by
-from hlo_cli.analysis.fusion.decide import FusionDecider, is_loop
-from hlo_cli.analysis.fusion.elements import is_fusible, sizes_of
-from hlo_cli.analysis.fusion.graph import Graph, Node, fusible_computations
-from hlo_cli.analysis.fusion.in_place import in_place_operands, in_place_rule
-from hlo_cli.analysis.fusion.multi_output import are_elements_used, gives_elements, result_shape
-from hlo_cli.analysis.fusion.rules import SHIPPED, Rule
+from hlo_cli.analysis.fusion import cpu_rules as by
+from hlo_cli.analysis.fusion.cpu_rules import (
+    SHIPPED,
+    FusionDecider,
+    Rule,
+    are_elements_used,
+    gives_elements,
+    in_place_operands,
+    in_place_rule,
+    is_loop,
+    result_shape,
+)
+from hlo_cli.analysis.fusion.mutable_graph import Graph, Node, fusible_computations, is_fusible, sizes_of
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.module import Module
@@ -37,7 +43,7 @@ class FusionChecker:
     """Raises HloError for pairs of one computation that cannot be fused.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.fusion.graph import graph_of
+    >>> from hlo_cli.analysis.fusion.mutable_graph import graph_of
     >>> module = parse_module("ENTRY e { p = f32[9] parameter(0)  ROOT t = f32[9] tanh(p) }")
     >>> graph = graph_of(module.entry)
     >>> FusionChecker(module, graph).check_producer_consumer(*graph.nodes, keep=False)

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hlo_cli.analysis.fusion.code_duplication import users_first
-from hlo_cli.analysis.fusion.graph import FusionBody, Graph, Node
+from hlo_cli.analysis.fusion.mutable_graph import FusionBody, Graph, Node, users_first
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.value_types import OutputOperandAlias
 from hlo_cli.transform.fusing.names import ModuleNames

@@ -10,10 +10,9 @@ import heapq
 from dataclasses import field
 from typing import Final
 
-from hlo_cli.analysis.fusion import rules as by
-from hlo_cli.analysis.fusion.graph import Graph, Node
-from hlo_cli.analysis.fusion.multi_output import can_fuse_siblings, gives_elements, is_worth_sharing, shared_bytes
-from hlo_cli.analysis.fusion.rules import Rule
+from hlo_cli.analysis.fusion import cpu_rules as by
+from hlo_cli.analysis.fusion.cpu_rules import Rule, can_fuse_siblings, gives_elements, is_worth_sharing, shared_bytes
+from hlo_cli.analysis.fusion.mutable_graph import Graph, Node
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.transform.fusing.in_place_hazards import InPlaceHazards

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hlo_cli.analysis.fusion.code_duplication import users_first
-from hlo_cli.analysis.fusion.graph import FusionBody, Graph, Node
+from hlo_cli.analysis.fusion.mutable_graph import FusionBody, Graph, Node, users_first
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.shape import Shape, TupleShape
 from hlo_cli.transform.fusing.merge import clone_into_fusion
@@ -19,7 +18,7 @@ def make_multi_output(graph: Graph, fusion: Node, other: Node, names: ModuleName
     """Adds the results of `other` to those of `fusion`, which can use them; call `graph.sort_topologically` afterwards.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.fusion.graph import graph_of
+    >>> from hlo_cli.analysis.fusion.mutable_graph import graph_of
     >>> text = '''f { a = s8[9] parameter(0)  ROOT b = s8[9] not(a) }  ENTRY e { p = s8[9] parameter(0)
     ... x = s8[9] fusion(p), kind=kLoop, calls=f  y = s8[9] negate(p)  ROOT r = (s8[9], s8[9]) tuple(x, y) }'''
     >>> module = parse_module(text)

@@ -11,13 +11,11 @@ from dataclasses import field
 from math import inf
 from typing import Final, NamedTuple
 
-from hlo_cli.analysis.fusion.elements import is_fusible
-from hlo_cli.analysis.fusion.graph import Graph, Node
-from hlo_cli.analysis.gpu_fusion import reasons
-from hlo_cli.analysis.gpu_fusion.emitters import LOOP
-from hlo_cli.analysis.gpu_fusion.model import LAUNCH, KernelModel, KernelTime
-from hlo_cli.analysis.gpu_fusion.rules import GpuFusionRules, can_be_fused, is_fusible_bitcast, scatter_reason
-from hlo_cli.analysis.gpu_fusion.shapes import elements_of
+from hlo_cli.analysis.fusion import gpu_rules
+from hlo_cli.analysis.fusion.gpu_emitters import LOOP, elements_of
+from hlo_cli.analysis.fusion.gpu_model import LAUNCH, KernelModel, KernelTime
+from hlo_cli.analysis.fusion.gpu_rules import GpuFusionRules, can_be_fused, is_fusible_bitcast, scatter_reason
+from hlo_cli.analysis.fusion.mutable_graph import Graph, Node, is_fusible
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.shape import ArrayShape
@@ -242,8 +240,8 @@ class PriorityFusion:
     def _reason_of_all(self, producer: Node, users: tuple[Node, ...]) -> str | None:
         """The first reason against fusing a producer into one of its users."""
         if not users:
-            return reasons.NO_USERS
-        found: str | None = reasons.ONLY_BITCASTS
+            return gpu_rules.NO_USERS
+        found: str | None = gpu_rules.ONLY_BITCASTS
         for user in users:
             if not is_fusible_bitcast(user) and (found := self._reason(producer, user)) is not None:
                 return found

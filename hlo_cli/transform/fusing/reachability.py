@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 
-from hlo_cli.analysis.fusion.graph import Node
+from hlo_cli.analysis.fusion.mutable_graph import Node
 
 
 class Reachability:
     """Transitive dependencies of each node, as bits; after a merge one node represents both.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.fusion.graph import graph_of
+    >>> from hlo_cli.analysis.fusion.mutable_graph import graph_of
     >>> text = "ENTRY e { p = s8[] parameter(0)  a = s8[] not(p)  b = s8[] negate(p)  ROOT c = s8[] add(a, b) }"
     >>> graph = graph_of(parse_module(text).entry)
     >>> p, a, b, c = graph.nodes

@@ -9,8 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field, replace
 from typing import Final
 
-from hlo_cli.analysis.fusion.code_duplication import users_first
-from hlo_cli.analysis.fusion.graph import FusionBody, Graph, Node
+from hlo_cli.analysis.fusion.mutable_graph import FusionBody, Graph, Node, users_first
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Attribute, Computation, Instruction, InstructionText
@@ -30,7 +29,7 @@ def rebuild(module: Module, graphs: Mapping[Computation, Graph]) -> Module:
     """Module with computations replaced by their graphs; fused computations without a caller are omitted.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.fusion.graph import graph_of
+    >>> from hlo_cli.analysis.fusion.mutable_graph import graph_of
     >>> module = parse_module("HloModule m  ENTRY e { p = s8[2] parameter(0)  ROOT n = s8[2] not(p) }")
     >>> rebuild(module, {module.entry: graph_of(module.entry)}).to_string() == module.to_string()
     True

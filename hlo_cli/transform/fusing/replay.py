@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from hlo_cli.analysis.fusion.graph import Graph, Node
-from hlo_cli.analysis.gpu_fusion.emitters import LOOP
-from hlo_cli.analysis.gpu_fusion.model import KernelModel
+from hlo_cli.analysis.fusion.gpu_emitters import LOOP
+from hlo_cli.analysis.fusion.gpu_model import KernelModel
+from hlo_cli.analysis.fusion.mutable_graph import Graph, Node
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.compiler_messages import FusedStep
 from hlo_cli.transform.fusing.merge import create_fusion, merge_fusion, merge_producer
@@ -19,8 +19,8 @@ class Replay:
     `nodes` are those that are left, by the names that they have in the dump.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.fusion.graph import graph_of
-    >>> from hlo_cli.analysis.hardware.gpu_devices import gpu_device
+    >>> from hlo_cli.analysis.fusion.mutable_graph import graph_of
+    >>> from hlo_cli.analysis.hardware.chip_specs import gpu_device
     >>> module = parse_module("ENTRY e { p = s8[2] parameter(0)  a = s8[2] not(p)  ROOT b = s8[2] not(a) }")
     >>> replay = Replay([graph_of(module.entry)], KernelModel(gpu_device("h100")), ModuleNames(module))
     >>> replay.fuse(FusedStep("fusion", "a", "b"))

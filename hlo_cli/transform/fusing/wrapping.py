@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from hlo_cli.analysis.fusion.graph import Graph, Node
-from hlo_cli.analysis.fusion.rules import FusionRules
+from hlo_cli.analysis.fusion.cpu_rules import FusionRules
+from hlo_cli.analysis.fusion.mutable_graph import Graph, Node
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.operations import ELEMENTWISE
 from hlo_cli.ir.shape import ArrayShape
@@ -27,8 +27,8 @@ def wrap_lone_operations(graph: Graph, rules: FusionRules, names: ModuleNames) -
     """Replaces each lone operation of a computation with a fusion of it.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.fusion.graph import graph_of
-    >>> from hlo_cli.analysis.fusion.rules import SHIPPED
+    >>> from hlo_cli.analysis.fusion.mutable_graph import graph_of
+    >>> from hlo_cli.analysis.fusion.cpu_rules import SHIPPED
     >>> module = parse_module("HloModule m  ENTRY e { p = f32[9] parameter(0)  ROOT t = f32[9] tanh(p) }")
     >>> graph = graph_of(module.entry)
     >>> wrap_lone_operations(graph, SHIPPED, ModuleNames(module))

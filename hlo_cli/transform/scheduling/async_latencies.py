@@ -10,10 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from hlo_cli.analysis.cost.kernel_costs import inclusive_costs
-from hlo_cli.analysis.schedule.async_bytes import moved_bytes
-from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
-from hlo_cli.analysis.schedule.async_pairs import AsyncPair
+from hlo_cli.analysis.cost.cost_analysis import inclusive_costs
+from hlo_cli.analysis.schedule.async_overlap import AsyncPair, analyze_overlap, moved_bytes
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from hlo_cli.analysis.dataflow.alias_sets import AliasSets
 from hlo_cli.analysis.dataflow.flat_schedule import Run, flat_schedule
-from hlo_cli.analysis.dataflow.value_sets import Dataflow
-from hlo_cli.analysis.dataflow.value_uses import NO_USE, TOP_ONLY
-from hlo_cli.analysis.hardware.buffer_sizes import buffer_bytes
+from hlo_cli.analysis.dataflow.value_sets import NO_USE, TOP_ONLY, AliasSets, Dataflow
+from hlo_cli.analysis.layout.padding import buffer_bytes
 from hlo_cli.analysis.memory.order_independent import OrderIndependentFacts, order_independent_facts
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.instruction import Computation, Instruction

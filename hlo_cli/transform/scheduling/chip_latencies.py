@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from hlo_cli.analysis.hardware.chip_specs import ChipSpec
-from hlo_cli.analysis.schedule.async_overlap import OverlapAnalysis, analyze_overlap
-from hlo_cli.analysis.schedule.async_pairs import AsyncPair
+from hlo_cli.analysis.schedule.async_overlap import AsyncPair, OverlapAnalysis, analyze_overlap
 from hlo_cli.analysis.schedule.step_time import estimate_time, path_seconds
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from hlo_cli.analysis.dataflow.post_order import control_predecessors
+from hlo_cli.analysis.dataflow.dependencies import control_predecessors
 from hlo_cli.analysis.dataflow.value_sets import Dataflow
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes

@@ -10,7 +10,7 @@ from heapq import heapify, heappop, heappush
 from itertools import takewhile
 from typing import Final
 
-from hlo_cli.analysis.dataflow.post_order import control_predecessors
+from hlo_cli.analysis.dataflow.dependencies import control_predecessors
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction

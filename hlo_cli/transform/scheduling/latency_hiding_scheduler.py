@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from hlo_cli.analysis.memory.peaks import Orders
-from hlo_cli.analysis.schedule.async_pairs import AsyncPair, async_pairs
+from hlo_cli.analysis.schedule.async_overlap import AsyncPair, async_pairs
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module

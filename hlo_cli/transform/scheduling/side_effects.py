@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, Literal, get_args
 
-from hlo_cli.analysis.schedule.async_pairs import is_end
+from hlo_cli.analysis.schedule.async_overlap import is_end
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.opcodes import OPAQUE

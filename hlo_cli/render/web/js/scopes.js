@@ -1,4 +1,4 @@
-// The named scopes in an op_name, as hlo_cli/analysis/origin/scopes.py finds them.
+// The named scopes in an op_name, as hlo_cli/analysis/origin/scopes_and_moves.py finds them.
 
 const ADDED = new Set(
   ("checkpoint closed_call core_call custom_jvp_call custom_vjp_call custom_vjp_call_jaxpr pjit remat remat2 " +

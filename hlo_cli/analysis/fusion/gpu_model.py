@@ -1,0 +1,774 @@
+"""How long does a kernel take on a GPU by XLA's own model, alone or with a producer fused into it?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import floor, gcd, prod
+from typing import Final, NamedTuple, TypeAlias
+
+from hlo_cli.analysis.fusion.gpu_emitters import (
+    BANKS,
+    CONCATENATE,
+    LOOP,
+    MAX_BLOCK_THREADS,
+    SCATTER,
+    TRANSPOSE,
+    Analysis,
+    Part,
+    Reduction,
+    Sizes,
+    TiledTranspose,
+    View,
+    analyze,
+    arrays_of,
+    bits_of,
+    elements_of,
+    first_array,
+    is_coalesced,
+    is_reduction_like,
+    normalized_transpose,
+    sizes_of,
+    transposes_minor,
+)
+from hlo_cli.analysis.fusion.gpu_work import TICKS_PER_MICROSECOND, Work, WorkCounter, f32, nanoseconds, scale, seconds
+from hlo_cli.analysis.fusion.mutable_graph import ELEMENTWISE_WHEN_FUSED, Node, is_elementwise
+from hlo_cli.analysis.hardware.chip_specs import GpuDevice
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
+from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
+
+# --- updates in place ---
+# Dynamic-update-slices whose kernel writes only the update, over an operand of the fusion.
+#
+# Mirrors `CanEmitFusedDynamicUpdateSliceInPlace` of xla/codegen/ir_emission_utils.cc, without buffers.
+
+
+def updates_in_place(view: View, roots: tuple[Node, ...]) -> Node | None:
+    """The first dynamic-update-slice of a fusion all of whose results are updated in place, else None.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.analysis.fusion.mutable_graph import graph_of
+    >>> text = "r = f32[9] dynamic-update-slice(f32[9] a, f32[2] b, s32[] i)"
+    >>> from hlo_cli.analysis.fusion.gpu_emitters import Part
+    >>> view = View(Part(graph_of(parse_module(text).entry).root))
+    >>> updates_in_place(view, tuple(view.roots))
+    <node dynamic-update-slice r>
+    """
+    updates: list[Node] = []
+    for root in roots:
+        update = root
+        if update.opcode == opcodes.BITCAST:
+            (update,) = view.operands(update)
+        if update.opcode != opcodes.DYNAMIC_UPDATE_SLICE or not view.contains(update):
+            return None
+        updates.append(update)
+    shape = updates[0].operands[1].shape
+    is_in_place = all(each.operands[1].shape == shape and _is_in_place(view, each) for each in updates)
+    return updates[0] if is_in_place else None
+
+
+def _is_in_place(view: View, update: Node) -> bool:
+    """Whether no other operation reads elements of the operand that the update overwrites."""
+    result = update
+    while users := view.users(result):
+        if len(users) > 1 or users[0].opcode != opcodes.BITCAST:
+            return False
+        result = users[0]
+    overwritten = view.operands(update)[0]
+    if view.contains(overwritten) and overwritten.opcode == opcodes.BITCAST:
+        (overwritten,) = view.operands(overwritten)
+    if view.contains(overwritten):
+        return False
+    waiting = [overwritten]
+    seen = {overwritten, update}
+    for node in waiting:
+        for user in view.users(node):
+            if not _reads_same_elements(view, user, update):
+                return False
+            if user not in seen:
+                seen.add(user)
+                waiting.append(user)
+    return True
+
+
+def _reads_same_elements(view: View, user: Node, update: Node) -> bool:
+    if user is update:
+        return True
+    shape = update.operands[1].shape
+    if (
+        user.opcode == opcodes.DYNAMIC_SLICE
+        and view.operands(user)[0] is view.operands(update)[0]
+        and user.shape == shape
+    ):
+        return elements_of(shape) == 1 or user.operands[1:] == update.operands[2:]
+    return is_elementwise(user) or user.opcode in (opcodes.BITCAST, opcodes.TUPLE)
+
+
+# --- launch dimensions ---
+# Launch dimensions of kernels: blocks, and threads per block.
+#
+# Mirrors `GetFusionEmitter` and `launch_dimensions` of xla/backends/gpu/codegen/emitters, `ComputeLoopFusionConfig`
+# and
+# `MaxUnrollFactor` of xla/service/gpu/gpu_fusible.cc, and xla/service/gpu/launch_dimensions.cc.
+
+
+_THREADS: Final = 128
+_WARPS: Final = 4
+_UNROLL: Final = 4
+_BLACKWELL_UNROLL: Final = 8
+_NARROW_UNROLL: Final = 16
+_NARROW_BITS: Final = 8
+_FULL_BITS: Final = 32
+_TILE: Final = 32
+_ROW_THREADS: Final = 256
+_MAX_WINDOW: Final = 8
+_MAX_CONCATENATED: Final = 10
+_WIDE_BITS: Final = 64
+_NO_BITS: Final = 1 << 30
+_SLOW_UNROLLED: Final = frozenset(
+    (opcodes.SORT, opcodes.DOT, opcodes.CONCATENATE, opcodes.REDUCE, opcodes.REDUCE_WINDOW)
+)
+"""Opcodes of operations that may be slower if unrolled."""
+
+
+class Launch(NamedTuple):
+    """Number of blocks, and of threads in each."""
+
+    blocks: int
+    threads: int
+
+
+class Launches:
+    """Launch dimensions on one device; those of plain loops, which depend on the result alone, are remembered."""
+
+    __slots__ = ("_device", "_loops")
+
+    def __init__(self, device: GpuDevice) -> None:
+        self._device = device
+        self._loops: dict[int, tuple[Shape, Launch]] = {}
+
+    def of(self, view: View, analysis: Analysis) -> Launch:
+        """The same as `launch_of`."""
+        root = analysis.roots[0]
+        if not view.is_plain or analysis.emitter != LOOP or len(analysis.roots) > 1 or root.opcode == opcodes.BITCAST:
+            return launch_of(view, analysis, self._device)
+        if not self.is_by_result(analysis.roots):
+            return launch_of(view, analysis, self._device)
+        found = self._loops.get(id(root.shape))
+        if found is None:
+            found = self._loops[id(root.shape)] = root.shape, launch_of(view, analysis, self._device)
+        return found[1]
+
+    def is_by_result(self, roots: tuple[Node, ...]) -> bool:
+        """Whether the launch of a plain loop depends on results alone; on Blackwell, arguments of bytes count, too."""
+        return not self._device.is_blackwell or _least_bits(roots) > _NARROW_BITS
+
+
+def launch_of(view: View, analysis: Analysis, device: GpuDevice) -> Launch:
+    """Launch dimensions of the kernel of a fusion.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.analysis.fusion.mutable_graph import graph_of
+    >>> from hlo_cli.analysis.fusion.gpu_emitters import analyze
+    >>> from hlo_cli.analysis.hardware.chip_specs import gpu_device
+    >>> from hlo_cli.analysis.fusion.gpu_emitters import Part
+    >>> view = View(Part(graph_of(parse_module("r = f32[1000,1000] sine(f32[1000,1000] a)").entry).root))
+    >>> launch_of(view, analyze(view, 32), gpu_device("h100"))
+    Launch(blocks=1954, threads=128)
+    """
+    root, hero = analysis.roots[0], analysis.heroes[0]
+    if analysis.reduction is not None:
+        return _reduction_launch(view, analysis, analysis.reduction, device)
+    if analysis.transpose is not None:
+        return _transpose_launch(analysis, analysis.transpose, device)
+    if analysis.emitter == SCATTER:
+        return _scatter_launch(view, analysis, root, device)
+    if analysis.emitter == CONCATENATE:
+        (dimension,) = hero.instruction.integers("dimensions")[:1]
+        largest = max(hero.operands, key=lambda operand: sizes_of(operand)[dimension])
+        unroll = _unroll(view, analysis, elements_of(largest.shape), device)
+        for operand in hero.operands:
+            unroll = gcd(unroll, sizes_of(operand)[dimension])
+        return _loop(elements_of(largest.shape), unroll, device)
+    if (update := updates_in_place(view, analysis.roots)) is not None:
+        elements = elements_of(update.operands[1].shape)
+    else:
+        elements = elements_of(first_array(root.shape))
+    return _loop(elements, _unroll(view, analysis, elements, device), device)
+
+
+def _loop(elements: int, unroll: int, device: GpuDevice) -> Launch:
+    """One thread per unrolled element, four warps in a block (`CalculateLaunchDimensions`)."""
+    if elements <= 1:
+        return Launch(1, 1)
+    work = _ceil(elements, unroll)
+    threads = min(_WARPS * device.threads_per_warp, work)
+    return Launch(_ceil(work, threads), threads)
+
+
+def _unroll(view: View, analysis: Analysis, elements: int, device: GpuDevice) -> int:
+    """Elements that a thread of a loop computes (`ComputeLoopFusionConfig`)."""
+    unroll = 1
+    if elements >= device.threads_per_core * device.core_count and not _hurts_unrolled(view):
+        unroll = gcd(elements, _max_unroll(view, analysis, device))
+    return max(unroll, _ceil(8, _least_bits(analysis.roots)))
+
+
+def _hurts_unrolled(view: View) -> bool:
+    """Whether the fusion contains operations that are slower if unrolled (`MayCausePerformanceDropIfUnrolled`)."""
+    if view.is_plain or not view.has_any(_SLOW_UNROLLED):
+        return False
+    for node in view.nodes:
+        match node.opcode:
+            case opcodes.SORT | opcodes.DOT:
+                return True
+            case opcodes.CONCATENATE if len(node.operands) > _MAX_CONCATENATED:
+                return True
+            case opcodes.REDUCE if isinstance(node.shape, TupleShape) and len(node.shape.elements) > 1:
+                return True
+            case opcodes.REDUCE_WINDOW:
+                window = node.instruction.window
+                if window is not None and prod(d.size for d in window.dimensions) > _MAX_WINDOW:
+                    return True
+    return False
+
+
+def _max_unroll(view: View, analysis: Analysis, device: GpuDevice) -> int:
+    """Largest unroll factor; Blackwell computes 8 elements of narrower types than 32 bits, and 16 of bytes alone."""
+    if (
+        not device.is_blackwell
+        or analysis.emitter not in (LOOP, TRANSPOSE, CONCATENATE)
+        or len(analysis.roots) > 1
+        or _least_bits(analysis.roots) >= _FULL_BITS
+        or view.has_any((opcodes.REDUCE,))
+    ):
+        return _UNROLL
+    if max(_most_bits(analysis.roots), _most_bits(view.arguments())) > _NARROW_BITS:
+        return _BLACKWELL_UNROLL
+    transposes = [node for node in view.movers if node.opcode == opcodes.TRANSPOSE]
+    is_coarse = any(_minor_size(node) < _NARROW_UNROLL for node in transposes)
+    return _BLACKWELL_UNROLL if is_coarse else _NARROW_UNROLL
+
+
+def _minor_size(transpose: Node) -> int:
+    sizes, _ = normalized_transpose(transpose)
+    return sizes[-1] if sizes else (sizes_of(transpose) or (1,))[-1]
+
+
+def _least_bits(nodes: tuple[Node, ...] | list[Node]) -> int:
+    """Bits of the narrowest element type of the nodes that are arrays; large without any."""
+    return min((bits_of(node.shape) for node in nodes if isinstance(node.shape, ArrayShape)), default=_NO_BITS)
+
+
+def _most_bits(nodes: tuple[Node, ...] | list[Node]) -> int:
+    """Bits of the widest element type of the nodes that are arrays; 0 without any."""
+    return max((bits_of(node.shape) for node in nodes), default=0)
+
+
+def _scatter_launch(view: View, analysis: Analysis, scatter: Node, device: GpuDevice) -> Launch:
+    """One thread per unrolled part of an update."""
+    count = len(scatter.operands) // 2
+    updates = scatter.operands[count + 1]
+    window = scatter.instruction.integers("update_window_dims")
+    slice_elements = prod(sizes_of(updates)[d] for d in window)
+    elements = elements_of(updates.shape)
+    launch = _loop(elements, gcd(slice_elements, _unroll(view, analysis, elements, device)), device)
+    threads = _ceil(launch.threads, _TILE) * _TILE
+    return Launch(launch.blocks, threads)
+
+
+def _transpose_launch(analysis: Analysis, transpose: TiledTranspose, device: GpuDevice) -> Launch:
+    threads, widest_read = (256, 16) if device.is_rocm else (_THREADS, 4)
+    if transpose.tiles:
+        tiles = zip(transpose.packed_sizes, transpose.tiles, strict=True)
+        return Launch(prod(_ceil(size, tile) for size, tile in tiles), threads)
+    given, order = transpose.input_sizes, transpose.permutation
+    heroes = [hero for hero in analysis.heroes if hero.opcode == opcodes.TRANSPOSE]
+    widths = [_ceil(bits_of(hero.shape), 8) for hero in heroes]
+    if transpose.keeps_minor:
+        return Launch(_blocks(given, {len(given) - 1: given[-1], len(given) - 2: _TILE, order[-2]: _TILE}), threads)
+    blocks = _blocks(given, {len(given) - 1: _TILE, order[-1]: _TILE})
+    shared = sum(BANKS * (BANKS + 1) * width for width in widths)
+    vector = widest_read // max(widths)
+    while vector > 1:
+        has_work = blocks * threads >= vector * vector * device.core_count * device.threads_per_core
+        fits = shared * vector * vector <= device.shared_memory_per_block
+        if has_work and fits and given[-1] % vector == 0 and given[order[-1]] % vector == 0:
+            return Launch(_blocks(given, {len(given) - 1: _TILE * vector, order[-1]: _TILE * vector}), threads)
+        vector //= 2
+    return Launch(blocks, threads)
+
+
+def _ceil(one: int, other: int) -> int:
+    return -(-one // other)
+
+
+def _blocks(sizes: tuple[int, ...], tiles: dict[int, int]) -> int:
+    return prod(_ceil(size, tiles.get(place, 1)) for place, size in enumerate(sizes))
+
+
+def _reduction_launch(view: View, analysis: Analysis, reduction: Reduction, device: GpuDevice) -> Launch:
+    major, middle, minor = reduction.sizes
+    inputs = _least_bits(view.arguments())
+    warp = device.threads_per_warp
+    if not reduction.is_row:
+        if warp % minor == 0:
+            vector = _vector(analysis, inputs, middle * minor, _TILE)
+            threads, rows = _THREADS, vector * _THREADS // minor
+            while rows > _TILE and vector > 1:
+                vector //= 2
+                rows //= 2
+            return Launch(major, threads // (rows // _TILE) if rows > _TILE else threads)
+        vector = _vector(analysis, inputs, minor, _TILE)
+        return Launch(major * _ceil(minor, _TILE * vector), _TILE * _TILE)
+    if (several := _several_rows(analysis, reduction, inputs, device)) is not None:
+        return several
+    row_threads = min(MAX_BLOCK_THREADS, _ceil(_ceil(minor, 16), warp) * warp)
+    rows = 1
+    if row_threads * 2 <= _ROW_THREADS:
+        rows = middle if middle * row_threads <= _ROW_THREADS else _ROW_THREADS // row_threads
+    vector = _vector(analysis, inputs, minor, row_threads)
+    columns = minor // vector
+    tile = min(16 // vector, _ceil(columns, row_threads)) * row_threads
+    return Launch(_ceil(middle, rows) * _ceil(columns, tile), rows * row_threads)
+
+
+def _several_rows(analysis: Analysis, reduction: Reduction, inputs: int, device: GpuDevice) -> Launch | None:
+    """Launch of the emitter in which a warp reduces several rows (`MultiRowReductionFusion::TryCreate`)."""
+    _, kept, minor = reduction.sizes
+    if minor & (minor - 1):
+        return None
+    outputs = _least_bits(analysis.roots)
+    least, most = min(inputs, outputs), max(inputs, outputs)
+    most = outputs if most == _NO_BITS else most
+    vector = min(minor, 64 // least)
+    if most >= 32:
+        vector = min(128 // most, vector)
+    warp = device.threads_per_warp
+    if minor > warp * vector:
+        return None
+    launch = _rows_of(kept, minor, vector)
+    while vector > 1 and launch.blocks < device.core_count:
+        vector //= 2
+        launch = _rows_of(kept, minor, vector)
+    return launch if minor <= warp * vector else None
+
+
+def _rows_of(kept: int, minor: int, vector: int) -> Launch:
+    threads = minor // vector
+    rows = kept if kept * threads <= _ROW_THREADS else max(1, _ROW_THREADS // threads)
+    return Launch(_ceil(kept, rows), rows * threads)
+
+
+def _vector(analysis: Analysis, input_bits: int, minor: int, threads: int) -> int:
+    """Elements that a thread of a reduction reads at once (`GetVectorSizeForMlir`)."""
+    if minor % 2 or threads * 2 > minor or input_bits >= _WIDE_BITS:
+        return 1
+    operands = (array for hero in analysis.heroes for o in hero.operands for array in arrays_of(o.shape))
+    if any(array.element_type.is_complex for array in operands):
+        return 1
+    if input_bits >= 32 or threads * 4 > minor:
+        return 2
+    return 4 if minor % 4 == 0 else 2
+
+
+# --- time to compute, read, and write ---
+# Time that a GPU takes to compute, and to read and write memory.
+#
+# Mirrors `ComputeTime`, `ReadTimeWithDRAMHeuristic`, and `WriteTime` of
+# xla/service/gpu/model/gpu_performance_model_base.cc.
+
+
+_L2_SPEEDUP: Final = 2.5
+_L1_SPEEDUP: Final = 8.0
+_PARALLELISM: Final = 0.95
+"""`kMemoryComputeParallelism`: the share of computing that memory accesses overlap."""
+
+
+class DeviceTime:
+    """Durations on one device, in ticks of a quarter nanosecond; those computed are remembered, as few are distinct.
+
+    >>> from hlo_cli.analysis.hardware.chip_specs import gpu_device
+    >>> time = DeviceTime(gpu_device("h100"))
+    >>> time.write(4_000_000), time.read(4_000_000, 4_000_000, blocks=1954, rate=1.0)
+    (4773, 4773)
+    """
+
+    __slots__ = ("_compute", "_device", "_reads", "_writes")
+
+    def __init__(self, device: GpuDevice) -> None:
+        self._device = device
+        self._compute: dict[tuple[int, Launch], int] = {}
+        self._reads: dict[tuple[int, int, int, float], int] = {}
+        self._writes: dict[int, int] = {}
+
+    def compute(self, flops: int, launch: Launch) -> int:
+        """Time to compute for a number of clock cycles, divided among the units that have work."""
+        key = flops, launch
+        found = self._compute.get(key)
+        if found is None:
+            device = self._device
+            units = min(launch.blocks, device.core_count) * min(launch.threads, device.fpus_per_core)
+            per_nanosecond = int(f32(f32(device.clock_rate_ghz) * 2) * units)
+            found = self._compute[key] = nanoseconds(f32(f32(flops) / f32(per_nanosecond)))
+        return found
+
+    def read(self, size: int, count: int, blocks: int, rate: float) -> int:
+        """Time to read `count` bytes of an operand of `size` bytes: the first time from memory, again from the caches.
+
+        `rate` is the share of the bandwidth of memory that is used.
+        """
+        key = size, count, blocks, rate
+        found = self._reads.get(key)
+        if found is None:
+            found = self._reads[key] = self._read(min(size, count), count, blocks, rate)
+        return found
+
+    def write(self, count: int) -> int:
+        """Time to write a number of bytes."""
+        found = self._writes.get(count)
+        if found is None:
+            found = self._writes[count] = seconds(f32(f32(count) / f32(self._device.memory_bandwidth)))
+        return found
+
+    def _read(self, first: int, count: int, blocks: int, rate: float) -> int:
+        device = self._device
+        memory = f32(device.memory_bandwidth * rate)
+        cached = f32(device.memory_bandwidth)
+        if first < device.l2_cache_bytes:
+            cached = f32(cached * _L2_SPEEDUP)
+            if first < device.l1_cache_bytes_per_core * device.core_count:
+                cached = f32(cached * _L1_SPEEDUP)
+        else:
+            cached = f32(cached * rate)
+        per_block = f32(f32(f32(device.clock_rate_ghz) * 1e9) * device.transaction_bytes_per_clock)
+        most = f32(f32(blocks) * per_block)
+        again = count - first
+        return seconds(f32(f32(first) / min(memory, most))) + seconds(f32(f32(again) / min(cached, most)))
+
+
+def overlapped(compute: int, memory: int) -> int:
+    """Time of computing and of memory accesses, which overlap for the most part."""
+    return compute + memory - scale(min(compute, memory), _PARALLELISM)
+
+
+# --- time of a kernel ---
+# Time of a kernel on a GPU, of an instruction or of a producer fused into a consumer.
+#
+# Mirrors xla/service/gpu/model/gpu_performance_model.cc and gpu_performance_model_base.cc.
+
+
+LAUNCH: Final = TICKS_PER_MICROSECOND
+"""`kKernelLaunchOverhead` in ticks."""
+_UNKNOWN_BYTES: Final = 4
+_EXACT: Final = 1 << 24
+"""Integers below are exact in single precision."""
+
+
+class KernelTime(NamedTuple):
+    """Time of a kernel in ticks of a quarter nanosecond, with its parts.
+
+    Computing (`compute_ticks`) and memory accesses (`memory_ticks`, of which `write_ticks` are writes) overlap.
+    """
+
+    ticks: int
+    flops: int
+    bytes_read: int
+    bytes_written: int
+    write_ticks: int
+    blocks: int
+    threads: int
+    is_coalesced: bool
+    emitter: str
+    compute_ticks: int
+    memory_ticks: int
+
+
+@dataclass(slots=True, eq=False)
+class _Kernel:
+    """A node as a kernel of its own, valid until the node changes.
+
+    `places` has the first place of each of the `operands`, and `sizes` their bytes; other nodes of the same shapes may
+    take their places.
+    """
+
+    part: Part
+    work: Work
+    operands: list[Node]
+    places: dict[Node, int]
+    sizes: tuple[int, ...]
+    is_elementwise: bool
+    moves_minor: bool
+    is_reduction: bool
+    analysis: Analysis
+    launch: Launch
+    time: KernelTime
+
+
+Read: TypeAlias = tuple[Node, int, int]
+"""What a kernel reads of an operand: the operand, its size, and the bytes of all accesses."""
+
+
+class KernelModel:
+    """Times of kernels of nodes, remembered until `forget`.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.analysis.fusion.mutable_graph import graph_of
+    >>> from hlo_cli.analysis.hardware.chip_specs import gpu_device
+    >>> root = graph_of(parse_module("r = f32[1000,1000] sine(f32[1000,1000] a)").entry).root
+    >>> time = KernelModel(gpu_device("h100")).time(root)
+    >>> time.ticks, time.blocks, time.bytes_read, time.emitter
+    (57750, 1954, 4000000, 'loop')
+    """
+
+    __slots__ = ("_counter", "_kernels", "_launches", "_merged", "_parts", "_sizes", "_takes", "device")
+
+    def __init__(self, device: GpuDevice) -> None:
+        self.device = device
+        self._sizes = Sizes()
+        self._counter = WorkCounter(device.profile, self._sizes)
+        self._launches = Launches(device)
+        self._takes = DeviceTime(device)
+        self._parts: dict[Node, Part] = {}
+        self._kernels: dict[Node, _Kernel] = {}
+        self._merged: tuple[Part, Part, Analysis, Launch] | None = None
+
+    def forget(self, node: Node) -> None:
+        """Forgets what is known of a node that changed."""
+        self._parts.pop(node, None)
+        self._kernels.pop(node, None)
+
+    def work(self, node: Node) -> Work:
+        """Work of a node."""
+        return self._kernel(node).work
+
+    def analysis(self, node: Node) -> Analysis:
+        """Emitter of the kernel of a node."""
+        return self._kernel(node).analysis
+
+    def merged_analysis(self, producer: Node, consumer: Node) -> Analysis:
+        """Emitter of the kernel of a producer fused into a consumer."""
+        return self._merge(self._part(producer), self._part(consumer))[0]
+
+    def time(self, node: Node) -> KernelTime:
+        """Time of the kernel of a node (`EstimateRunTimeForInstruction`)."""
+        return (self._kernels.get(node) or self._kernel(node)).time
+
+    def fused_time(self, producer: Node, consumer: Node, *, keeps_producer: bool = False) -> KernelTime:
+        """Time of the kernel of a producer fused into a consumer (`EstimateRunTimeForFusion`).
+
+        With `keeps_producer` it also writes the producer's result.
+        """
+        one, other = self._kernel(producer), self._kernel(consumer)
+        first, second = one.time, other.time
+        if one.part.is_plain and other.part.is_plain and self._launches.is_by_result(other.analysis.roots):
+            analysis, launch = other.analysis, other.launch
+        else:
+            analysis, launch = self._merge(one.part, other.part)
+        blocks, emitter = launch.blocks, analysis.emitter
+        coalesced = is_coalesced(
+            emitter,
+            moves_minor=one.moves_minor or other.moves_minor,
+            both_reduce=one.is_reduction and other.is_reduction,
+        )
+        read = ticks = 0
+        use, reads = _fused_reads(one, other)
+        for operand, size, count in reads:
+            read += count
+            ticks += self.read_ticks(operand, size, count, blocks, coalesced)
+        flops = int(f32(f32(f32(first.flops) * use) + f32(second.flops)))
+        written, write_ticks = second.bytes_written, second.write_ticks
+        if keeps_producer:
+            written, write_ticks = written + first.bytes_written, write_ticks + first.write_ticks
+        compute, memory = self._takes.compute(flops, launch), ticks + write_ticks
+        total = overlapped(compute, memory)
+        return KernelTime(total, flops, read, written, write_ticks, *launch, coalesced, emitter, compute, memory)
+
+    def _part(self, node: Node) -> Part:
+        found = self._parts.get(node)
+        if found is None:
+            found = self._parts[node] = Part(node)
+        return found
+
+    def _merge(self, producer: Part, consumer: Part) -> tuple[Analysis, Launch]:
+        """Emitter and launch of both as one kernel; the last are remembered, as rules ask for them before times do."""
+        if (last := self._merged) is not None and last[0] is producer and last[1] is consumer:
+            return last[2], last[3]
+        view = View(consumer, producer)
+        analysis = analyze(view, self.device.threads_per_warp)
+        launch = self._launches.of(view, analysis)
+        self._merged = producer, consumer, analysis, launch
+        return analysis, launch
+
+    def _kernel(self, node: Node) -> _Kernel:
+        found = self._kernels.get(node)
+        if found is None:
+            found = self._kernels[node] = self._new_kernel(node)
+        elif found.operands != node.operands:
+            found.operands, found.places = list(node.operands), _places(node.operands)
+        return found
+
+    def _new_kernel(self, node: Node) -> _Kernel:
+        part, work, operands = self._part(node), self._counter.of(node), list(node.operands)
+        places, sizes = _places(operands), tuple([self._sizes.of(operand.shape) for operand in operands])
+        view = View(part)
+        analysis = analyze(view, self.device.threads_per_warp)
+        launch = self._launches.of(view, analysis)
+        moves_minor, is_reduction = transposes_minor(part), is_reduction_like(part, self.device.threads_per_warp)
+        coalesced = is_coalesced(analysis.emitter, moves_minor=moves_minor, both_reduce=False)
+        read = ticks = 0
+        for operand, size, count in _reads(operands, places, sizes, work):
+            read += count
+            ticks += self.read_ticks(operand, size, count, launch.blocks, coalesced)
+        write_ticks = self._takes.write(work.written)
+        compute, memory = self._takes.compute(work.flops, launch), ticks + write_ticks
+        time = KernelTime(
+            overlapped(compute, memory),
+            work.flops,
+            read,
+            work.written,
+            write_ticks,
+            *launch,
+            coalesced,
+            analysis.emitter,
+            compute,
+            memory,
+        )
+        elementwise = part.opcodes <= ELEMENTWISE_WHEN_FUSED or is_elementwise(node)
+        return _Kernel(
+            part, work, operands, places, sizes, elementwise, moves_minor, is_reduction, analysis, launch, time
+        )
+
+    def reads(self, node: Node) -> list[Read]:
+        """What the kernel of a node reads, for each operand in its order."""
+        kernel = self._kernel(node)
+        return _reads(kernel.operands, kernel.places, kernel.sizes, kernel.work)
+
+    def fused_reads(self, producer: Node, consumer: Node) -> list[Read]:
+        """What the kernel of a producer fused into a consumer reads."""
+        return _fused_reads(self._kernel(producer), self._kernel(consumer))[1]
+
+    def read_ticks(self, operand: Node, size: int, count: int, blocks: int, coalesced: bool) -> int:
+        """Time to read this many bytes of an operand of a size, in ticks."""
+        rate = 1.0
+        if not coalesced:
+            shape = operand.shape
+            width = shape.element_type.byte_width if isinstance(shape, ArrayShape) else _UNKNOWN_BYTES
+            rate = width / self.device.dram_transaction_bytes
+        return self._takes.read(size, count, blocks, rate)
+
+
+def _reads(operands: list[Node], places: dict[Node, int], sizes: tuple[int, ...], work: Work) -> list[Read]:
+    """What a kernel reads."""
+    return [(each, size, work.reads[places[each]]) for each, size in zip(operands, sizes, strict=True)]
+
+
+def _fused_reads(one: _Kernel, other: _Kernel) -> tuple[float, list[Read]]:
+    """How often a consumer uses its producer, and what the kernel of both reads."""
+    producer, at, of = one.part.node, one.places, other.places
+    use = 0.0
+    reads: list[Read] = []
+    for operand, size, used in zip(other.operands, other.sizes, other.work.utilization, strict=False):
+        if operand is producer:
+            use = f32(use + used) if use else used
+            continue
+        count = other.work.reads[of[operand]]
+        reads.append((operand, size, count + _shared_bytes(one, other, operand) if operand in at else count))
+    reads += [(each, one.sizes[place], _shared_bytes(one, other, each)) for each, place in at.items() if each not in of]
+    return use, reads
+
+
+def _places(operands: list[Node]) -> dict[Node, int]:
+    """The first place of each operand."""
+    places = dict(zip(operands, range(len(operands)), strict=True))
+    return places if len(places) == len(operands) else {operand: operands.index(operand) for operand in places}
+
+
+def _shared_bytes(one: _Kernel, other: _Kernel, operand: Node) -> int:
+    """Bytes of a producer's operand that the fused kernel reads for it (`GetSharedOperandBytesAccessed`).
+
+    Without those that the consumer reads anyway; negative if both together read fewer.
+    """
+    use = other.work.utilization[other.places[one.part.node]]
+    place = one.places[operand]
+    count = one.work.reads[place]
+    if use != 1.0 or count >= _EXACT:
+        count = _rounded(f32(f32(count) * use))
+    common = _common_utilization(one, other, operand) if operand in other.places else 0.0
+    return count - _rounded(f32(f32(one.sizes[place]) * common)) if common else count
+
+
+def _common_utilization(one: _Kernel, other: _Kernel, operand: Node) -> float:
+    """How much of an operand both a producer and its consumer use at the same places."""
+    if not one.is_elementwise:
+        if one.part.node.body is None:
+            return 0.0
+        work = one.work
+        assert work.root_groups is not None
+        if work.common(work.groups[one.places[operand]], work.root_groups) != 1.0:
+            return 0.0
+    if other.part.node.body is None:
+        return 1.0 if other.is_elementwise else 0.0
+    work = other.work
+    return work.common(work.groups[other.places[operand]], work.groups[other.places[one.part.node]])
+
+
+def _rounded(value: float) -> int:
+    return floor(value + 0.5)
+
+
+# --- parts of the time ---
+# Parts of the time of a kernel on a GPU: computing, reading each operand, and writing.
+#
+# Mirrors `EstimateRunTimeForFusion` of xla/service/gpu/model/gpu_performance_model.cc, whose parts its log has.
+
+
+class OperandRead(NamedTuple):
+    """What a kernel reads of an operand: the bytes of all accesses, the operand's size, and the time in ticks."""
+
+    operand: str
+    bytes_read: int
+    size_bytes: int
+    ticks: int
+
+
+class KernelParts(NamedTuple):
+    """Time of a kernel, and of it computing and memory accesses alone, in ticks; they overlap for the most part."""
+
+    time: KernelTime
+    compute_ticks: int
+    memory_ticks: int
+    reads: tuple[OperandRead, ...]
+
+
+class KernelBreakdown(KernelModel):
+    """Model of kernels that also states the parts of a time.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.analysis.fusion.mutable_graph import graph_of
+    >>> from hlo_cli.analysis.hardware.chip_specs import gpu_device
+    >>> root = graph_of(parse_module("r = f32[1000,1000] sine(f32[1000,1000] a)").entry).root
+    >>> parts = KernelBreakdown(gpu_device("h100")).parts_of(root)
+    >>> parts.compute_ticks, parts.memory_ticks, parts.reads[0].bytes_read
+    (57273, 9546, 4000000)
+    """
+
+    __slots__ = ()
+
+    def parts_of(self, node: Node) -> KernelParts:
+        """Parts of the time of a node."""
+        return self._parts_with(self.time(node), self.reads(node))
+
+    def fused_parts(self, producer: Node, consumer: Node) -> KernelParts:
+        """Parts of the time of a producer fused into a consumer."""
+        return self._parts_with(self.fused_time(producer, consumer), self.fused_reads(producer, consumer))
+
+    def _parts_with(self, time: KernelTime, reads: Iterable[Read]) -> KernelParts:
+        found: dict[Node, OperandRead] = {}
+        for operand, size, count in reads:
+            ticks = self.read_ticks(operand, size, count, time.blocks, time.is_coalesced)
+            before = found.get(operand)
+            if before is not None:
+                count, ticks = count + before.bytes_read, ticks + before.ticks
+            found[operand] = OperandRead(operand.name, count, size, ticks)
+        return KernelParts(time, time.compute_ticks, time.memory_ticks, tuple(found.values()))

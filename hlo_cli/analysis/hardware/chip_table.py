@@ -1,0 +1,457 @@
+"""What is known of a chip: the types of a row of the chip tables, and the TPUs, one row each?
+
+GPUs have their rows in `gpus.py`; `chips.py` finds a row by any name and loads a table when it is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir.memory_space import GpuMemorySpace, MemorySpace, TpuMemorySpace
+
+if TYPE_CHECKING:
+    from hlo_cli.analysis.hardware.target import Target
+
+
+# --- peak rates ---
+# Peak rates of a chip, and the rate that applies to matmuls of an element type.
+
+
+Published: TypeAlias = tuple[str, float]
+"""Source of a rate, and the rate in units of 10¹² per second."""
+
+_NARROW: Final = ("bf16", "f16", "f32")
+_INSTEAD: Final[Mapping[str, tuple[str, ...]]] = {
+    "f4": ("f4", "f8", *_NARROW),
+    "f6": ("f6", "f8", *_NARROW),
+    "f8": ("f8", *_NARROW),
+    "f16": ("f16", "bf16", "f32"),
+    "bf16": ("bf16", "f32"),
+    "tf32": ("tf32", "f32", "bf16"),
+    "f64": ("f64", "f32", "bf16"),
+    "c128": ("f64", "f32", "bf16"),
+    "s2": ("s4", "s8", *_NARROW),
+    "s4": ("s4", "s8", *_NARROW),
+    "s8": ("s8", *_NARROW),
+    "f32 high": ("tf32", "f32", "bf16 x3"),
+    "f32 highest": ("f32", "bf16 x6"),
+}
+"""Types in which a chip multiplies, in order of preference; `x3` takes three matmuls of that type for one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """FLOP/s or bytes per second, and the public source of the number."""
+
+    per_second: float
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChipSpec:
+    """Peak rates of a chip: FLOP/s by element type, and bytes per second of main memory, links, and host connection.
+
+    Unpublished rates are None. `fastest` are measured matmul rates above the peak. `cache_bytes` is the size of
+    caches or scratch memory in addition to main memory. If `adds_in_switches`, switches reduce, so that each byte of an
+    all-reduce leaves a device once. `cores` are those of a GPU
+    that matmuls share: streaming multiprocessors or compute units; 0 for other chips.
+    """
+
+    chip: str
+    flops: Mapping[str, Rate]
+    memory: Rate
+    links: Rate | None = None
+    host: Rate | None = None
+    fastest: Mapping[str, Rate] = field(default_factory=dict)
+    cache_bytes: int = 0
+    adds_in_switches: bool = False
+    cores: int = 0
+
+    def flops_of(self, element_type: str) -> Rate | None:
+        """Returns the peak for matmuls of a type, or of the type that the chip uses instead; None if there is none.
+
+        TPUs multiply f32 as bf16 unless a higher precision is requested. `tf32`, `f32 high`, `f32 highest`, and `bf16
+        x3` are f32 matmuls with higher precision, as returned by `matmul_type`.
+
+        >>> from hlo_cli.analysis.hardware.chip_specs import chip_spec
+        >>> v5e, h100 = chip_spec("v5e"), chip_spec("h100")
+        >>> v5e.flops_of("f32").per_second == v5e.flops_of("f8e5m2").per_second == 197e12
+        True
+        >>> h100.flops_of("f8e4m3fn").per_second, h100.flops_of("u8").per_second, h100.flops_of("c64").per_second
+        (1978900000000000.0, 1978900000000000.0, 66900000000000.0)
+        >>> h100.flops_of("f64").per_second
+        66900000000000.0
+        >>> h100.flops_of("tf32").per_second, 197e12 / v5e.flops_of("f32 highest").per_second
+        (494700000000000.0, 6.0)
+        """
+        return _of(self.flops, element_type)
+
+    def at_most(self, element_type: str) -> Rate | None:
+        """Returns the upper bound of the rate: the peak, or the measured rate if that is higher."""
+        peak, seen = self.flops_of(element_type), self.fastest.get(_plain(element_type))
+        return peak if peak is None or seen is None or seen.per_second <= peak.per_second else seen
+
+
+def _of(flops: Mapping[str, Rate], element_type: str) -> Rate | None:
+    """Returns the rate of a type or of its substitute."""
+    name, _, times = _plain(element_type).partition(" x")
+    if times and name in flops:
+        return Rate(flops[name].per_second / int(times), flops[name].source)
+    for each in _INSTEAD.get(name, ("f32", "bf16")):
+        kind, _, several = each.partition(" x")
+        if kind in flops:
+            return _of(flops, each) if several else flops[kind]
+    return None
+
+
+def _plain(element_type: str) -> str:
+    """Returns the type as a key of the rates: all 8-bit floats are one, signed and unsigned integers are one."""
+    name = element_type.replace("u", "s", 1) if element_type.startswith("u") else element_type
+    return name[:2] if name[:3] in ("f4e", "f6e", "f8e") else name
+
+
+def rates_from(source: str, numbers: Mapping[str, float]) -> dict[str, Rate]:
+    """Returns rates of one source; numbers are in units of 10¹² per second."""
+    return {kind: rate_from(source, number) for kind, number in numbers.items()}
+
+
+def rate_from(source: str, number: float) -> Rate:
+    """Returns one rate; the number is in units of 10¹² per second.
+
+    >>> rate_from("a page", 0.819)
+    Rate(per_second=819000000000.0, source='a page')
+    """
+    return Rate(float(round(number * 1e12)), source)
+
+
+def spec_from(
+    flops: Mapping[str, Rate], memory: Published, links: Published | None = None, host: Published | None = None
+) -> ChipSpec:
+    """Returns peak rates without a chip name, which the caller adds."""
+    links_rate, host_rate = (None if each is None else rate_from(*each) for each in (links, host))
+    return ChipSpec("", flops, rate_from(*memory), links_rate, host_rate)
+
+
+def matmul_rates(source: str, both: float, **others: float) -> dict[str, Rate]:
+    """Returns matmul rates of one source; `both` is the rate of bf16 and f16."""
+    return rates_from(source, {"bf16": both, "f16": both, **others})
+
+
+def part_of(whole: ChipSpec, parts: int = 2) -> ChipSpec:
+    """Returns the specification of one of the devices of a chip; each has an equal part of every rate."""
+
+    def share(rate: Rate | None) -> Rate | None:
+        """Returns the part of a rate that one device has."""
+        return None if rate is None else Rate(rate.per_second / parts, rate.source)
+
+    flops = {kind: Rate(rate.per_second / parts, rate.source) for kind, rate in whole.flops.items()}
+    memory = Rate(whole.memory.per_second / parts, whole.memory.source)
+    return ChipSpec(whole.chip, flops, memory, share(whole.links), share(whole.host))
+
+
+# --- rows of the tables ---
+# Types of the chip tables: names, memories, properties of TPU generations, and peak rates.
+#
+# All numbers are per device as XLA counts them: one core of TPU v2, v3, and 7x, one die of an AMD MI250, otherwise a
+# whole chip. Nominal capacity is the vendor's; usable capacity is what XLA can allocate, which is less.
+
+
+KIB: Final = 1 << 10
+MIB: Final = 1 << 20
+GIB: Final = 1 << 30
+_SPECS: Final = "https://github.com/openxla/xla/blob/main/xla/backends/gpu/target_config/specs/"
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """A number of bytes and its public source."""
+
+    bytes: int
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class TpuGeneration:
+    """Properties of the compiler for a TPU generation, measured or taken from libtpu's log.
+
+    Tuple tables are rounded up to `table_granule` bytes. If main-memory allocations exceed `heap_limit` bytes, the
+    next strategy is tried; None if unknown. `prefetched` is the memory that memory-space assignment fills. With
+    `has_large_tiles`, the smallest tile is two words high, and narrow types take a byte. Chips are connected in a torus
+    of `torus_dimensions`.
+    """
+
+    name: str
+    table_granule: int
+    heap_limit: int | None
+    prefetched: TpuMemorySpace | None = TpuMemorySpace.VMEM
+    has_large_tiles: bool = False
+    has_sparse_core: bool = False
+    torus_dimensions: int = 2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Chip:
+    """A chip: its names, its capacity by memory space, and its peak rates.
+
+    `fast_bytes` is the size of the memory near the cores: the last-level cache of a GPU, VMEM and CMEM of a TPU.
+    `meaning` distinguishes several chips of one name.
+    """
+
+    name: str
+    aliases: tuple[str, ...]
+    target: Target
+    memories: Mapping[int, Capacity]
+    spec: ChipSpec
+    usable: Capacity | None = None
+    tpu: TpuGeneration | None = None
+    meaning: str = ""
+
+    @property
+    def fast_bytes(self) -> int:
+        """The bytes of cache or scratch memory in addition to main memory."""
+        return self.spec.cache_bytes
+
+    @property
+    def generation(self) -> str | None:
+        """The TPU generation, None for other chips.
+
+        >>> from hlo_cli.analysis.hardware.chips import find_chip
+        >>> find_chip("v4-core").generation, find_chip("7x").generation, find_chip("h100").generation
+        ('v4', '7x', None)
+        """
+        return self.tpu.name if self.tpu is not None else None
+
+    def limit(self, space: int = MemorySpace.MAIN) -> Capacity | None:
+        """Returns the bytes available in a memory space; None if the chip does not have it or its size is unknown.
+
+        >>> from hlo_cli.analysis.hardware.chips import find_chip
+        >>> find_chip("v5e").limit().bytes, find_chip("v5e").limit(1).bytes, find_chip("v5e").limit(3)
+        (16911433728, 134217728, None)
+        """
+        if space == MemorySpace.MAIN and self.usable is not None:
+            return self.usable
+        return self.memories.get(space)
+
+
+def xla_spec(spec: str) -> str:
+    """Returns the address of XLA's target file for a GPU.
+
+    >>> xla_spec("b200").rpartition("/")[2]
+    'b200.txtpb'
+    """
+    return f"{_SPECS}{spec}.txtpb"
+
+
+def gpu(
+    name: str,
+    aliases: str,
+    memory: tuple[float, str],
+    usable: tuple[int, str] | None,
+    flops: dict[str, Rate],
+    bandwidth: Published,
+    *,
+    links: Published | None = None,
+    host: Published | None = None,
+    l2_mib: int,
+    cores: int,
+    parts: int = 1,
+    fastest: dict[str, Rate] | None = None,
+    adds_in_switches: bool = False,
+    meaning: str = "",
+) -> Chip:
+    """Returns the row of a GPU.
+
+    `memory` is in GiB with its source, `usable` in bytes with the name of XLA's target file. Rates are those of all
+    `parts`, of which a device is one; `cores` are those of a device.
+    """
+    whole = spec_from(flops, bandwidth, links, host)
+    return Chip(
+        name,
+        tuple(aliases.split(", ")),
+        "gpu",
+        MappingProxyType({GpuMemorySpace.HBM: Capacity(round(memory[0] * GIB), memory[1])}),
+        replace(
+            part_of(whole, parts) if parts > 1 else whole,
+            chip=name,
+            fastest=fastest or {},
+            cache_bytes=l2_mib * MIB,
+            adds_in_switches=adds_in_switches,
+            cores=cores,
+        ),
+        Capacity(usable[0], xla_spec(usable[1])) if usable is not None else None,
+        meaning=meaning,
+    )
+
+
+# --- TPUs ---
+# TPUs, one row each: everything that differs between generations and chips.
+#
+# Granule of tuple tables, heap limit (capacity less 2.5 GiB), and prefetched memory were measured on libtpu 0.0.51 and
+# 0.0.52 or read from its log.
+
+
+_CLOUD: Final = "https://docs.cloud.google.com/tpu/docs/"
+_PALLAS: Final = "https://docs.jax.dev/en/latest/pallas/tpu/hardware.html"
+_JAX: Final = "https://github.com/jax-ml/jax/blob/main/jax/_src/pallas/mosaic/tpu_info.py"
+_BOOK: Final = "https://jax-ml.github.io/scaling-book/tpus"
+_COMPILER: Final = "libtpu 0.0.51: memory that error E1000 reports as available"
+_BOTH_CORES: Final = "libtpu: memory that error E1000 reports as available when both cores are one device"
+
+
+def _tpu(
+    name: str,
+    aliases: str,
+    generation: TpuGeneration,
+    hbm: Capacity,
+    usable_gib: float,
+    spec: ChipSpec,
+    *,
+    vmem: int,
+    smem: int = MIB,
+    cmem: int = 0,
+    origin: str = _COMPILER,
+) -> Chip:
+    """Returns the row of a TPU."""
+    memories: dict[int, Capacity] = {TpuMemorySpace.HBM: hbm, TpuMemorySpace.VMEM: Capacity(vmem, _PALLAS)}
+    memories[TpuMemorySpace.SMEM] = Capacity(smem, _PALLAS)
+    if cmem:
+        memories[TpuMemorySpace.CMEM] = Capacity(cmem, _PALLAS)
+    return Chip(
+        name,
+        tuple(aliases.split(", ")),
+        "tpu",
+        MappingProxyType(memories),
+        replace(spec, chip=name, cache_bytes=vmem + cmem),
+        Capacity(round(usable_gib * GIB), origin),
+        generation,
+    )
+
+
+_V4: Final = TpuGeneration(
+    "v4", table_granule=512, heap_limit=13_688_631_296, prefetched=TpuMemorySpace.CMEM, torus_dimensions=3
+)
+_V4_RATES: Final = spec_from(
+    rates_from(f"{_CLOUD}v4", {"bf16": 275, "s8": 275}),
+    memory=(f"{_CLOUD}v4", 1.2),
+    links=(_BOOK, 0.045 * 6),
+    host=(_BOOK, 0.016),
+)
+
+TPUS: Final = (
+    _tpu(
+        "v2",
+        "v2 core",
+        TpuGeneration("v2", 1024, heap_limit=5_349_826_560, prefetched=None, has_large_tiles=True),
+        Capacity(8 * GIB, f"{_CLOUD}v2"),
+        7.48,
+        part_of(spec_from(rates_from(_JAX, {"bf16": 46}), memory=(_JAX, 0.716))),
+        vmem=16 * MIB,
+        smem=16 * KIB,
+    ),
+    _tpu(
+        "v3",
+        "v3 core",
+        TpuGeneration("v3", 1024, heap_limit=13_939_761_152, prefetched=None, has_large_tiles=True),
+        Capacity(16 * GIB, f"{_CLOUD}v3"),
+        15.48,
+        part_of(spec_from(rates_from(f"{_CLOUD}v3", {"bf16": 123}), (f"{_CLOUD}v3", 0.9), links=(_BOOK, 0.1 * 4))),
+        vmem=16 * MIB,
+        smem=16 * KIB,
+    ),
+    _tpu(
+        "v4",
+        "v4 megacore",
+        _V4,
+        Capacity(32 * GIB, f"{_CLOUD}v4"),
+        30.75,
+        _V4_RATES,
+        vmem=16 * MIB,
+        cmem=134_000_000,
+        origin=_BOTH_CORES,
+    ),
+    _tpu(
+        "v4-core",
+        "v4 one core",
+        _V4,
+        Capacity(16 * GIB, f"{_CLOUD}v4"),
+        15.25,
+        part_of(_V4_RATES),
+        vmem=16 * MIB,
+        cmem=67_000_000,
+    ),
+    _tpu(
+        "v5e",
+        "v5 lite, v5litepod",
+        TpuGeneration("v5e", 512, heap_limit=14_224_979_968),
+        Capacity(16 * GIB, f"{_CLOUD}v5e"),
+        15.75,
+        spec_from(
+            rates_from(f"{_CLOUD}v5e", {"bf16": 197, "s8": 393}) | rates_from(_JAX, {"s4": 788}),
+            memory=(f"{_CLOUD}v5e", 0.819),
+            links=(f"{_CLOUD}v5e", 0.2),
+            host=(_BOOK, 0.015),
+        ),
+        vmem=128 * MIB,
+    ),
+    _tpu(
+        "v5p",
+        "v5p chip",
+        TpuGeneration("v5p", 32, heap_limit=100_102_305_792, torus_dimensions=3),
+        Capacity(103_000_000_000, _PALLAS),
+        95.73,
+        spec_from(
+            rates_from(f"{_CLOUD}v5p", {"bf16": 459, "f8": 459}) | rates_from(_JAX, {"s8": 918, "s4": 1840}),
+            memory=(f"{_CLOUD}v5p", 2.765),
+            links=(f"{_CLOUD}v5p", 0.6),
+            host=(_BOOK, 0.015),
+        ),
+        vmem=64 * MIB,
+    ),
+    _tpu(
+        "v6e",
+        "v6 lite, trillium",
+        TpuGeneration("v6e", 32, heap_limit=30_861_686_784, has_sparse_core=True),
+        Capacity(32 * GIB, f"{_CLOUD}v6e"),
+        31.24,
+        spec_from(
+            rates_from(f"{_CLOUD}v6e", {"bf16": 918, "s8": 1836})
+            | rates_from(f"{_CLOUD}tpu7x", {"f8": 918})
+            | rates_from(_JAX, {"s4": 3680}),
+            memory=(f"{_CLOUD}v6e", 1.638),
+            links=(f"{_CLOUD}v6e", 0.4),
+            host=(_BOOK, 0.032),
+        ),
+        vmem=128 * MIB,
+    ),
+    _tpu(
+        "7x",
+        "tpu7x, v7x, v7, ironwood",
+        TpuGeneration("7x", 32, heap_limit=99_040_096_256, has_sparse_core=True, torus_dimensions=3),
+        Capacity(96 * GIB, f"{_CLOUD}tpu7x"),
+        94.74,
+        part_of(
+            spec_from(
+                rates_from(f"{_CLOUD}tpu7x", {"bf16": 2307, "f8": 4614}),
+                memory=(_JAX, 7.4),
+                links=(f"{_CLOUD}tpu7x", 0.6),
+            )
+        ),
+        vmem=64 * MIB,
+    ),
+)
+
+LIBTPU_VERSIONS: Final = MappingProxyType(
+    {
+        ("JELLYFISH", ""): "v2",
+        ("DRAGONFISH", ""): "v3",
+        ("PUFFERFISH", ""): "v4",
+        ("VIPERFISH", "lite"): "v5e",
+        ("VIPERFISH", ""): "v5p",
+        ("GHOSTLITE", ""): "v6e",
+    }
+)
+"""The chip of each version and variant in the target arguments that libtpu 0.0.51 writes next to a dump."""
