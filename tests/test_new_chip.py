@@ -86,4 +86,4 @@ def test_no_other_file_names_a_generation() -> None:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Constant) and node.value in names
     }
-    assert named == {"tpus.py", "chips.py"}
+    assert named == {"chip_table.py", "chips.py"}

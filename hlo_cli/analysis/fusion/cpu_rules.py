@@ -340,7 +340,7 @@ class FusionDecider:
         >>> text = "ENTRY e { p = s8[9] parameter(0) n = s8[9] not(p) c = s8[9] copy(n) ROOT s = s8[9] sort(c) }"
         >>> graph = graph_of(parse_module(text).entry)
         >>> p, n, c, s = graph.nodes
-        >>> [FusionDecider(by.SHIPPED, graph.root).rule(*pair).name for pair in ((p, n), (n, c), (c, s))]
+        >>> [FusionDecider(SHIPPED, graph.root).rule(*pair).name for pair in ((p, n), (n, c), (c, s))]
         ['not-elementwise', 'loop', 'no-loop-fusion']
         """
         return (

@@ -419,7 +419,7 @@ def element_bytes(kind: str) -> tuple[float, float]:
 # their compute time and their memory time at the share of the peak rates that is usually reached; a matmul takes the
 # time
 # of its shape, if that is longer. All take the time of their launch in addition. On other chips, no kernels were
-# measured: the estimate is the roofline. The constants are in `hardware/time_model.py`.
+# measured: the estimate is the roofline. The constants are in `hardware/chip_specs.py`.
 
 
 _COMMAND_BUFFER: Final = "command_buffer"
@@ -554,7 +554,7 @@ def moves_nothing(instruction: Instruction) -> bool:
 
 
 # --- predicted times, which commands ask ---
-# Predicted times of kernels on a chip: the one place that commands ask, by `kernel_estimate.py`.
+# Predicted times of kernels on a chip: the one place that commands ask, by `kernel_times.py`.
 
 
 _OTHER_LINKS: Final = COLLECTIVES | HOST_FEEDS | CHANNEL_STARTS

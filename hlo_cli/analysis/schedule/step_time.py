@@ -464,7 +464,7 @@ def _is_asynchronous(overlap: OverlapAnalysis) -> list[bool]:
 # --- estimated duration ---
 # Estimated duration of one execution of a module on a chip, and the exposed part of its transfers.
 #
-# Kernels of the main program run one after the other, each for its predicted time (`kernel_time/`). A transfer
+# Kernels of the main program run one after the other, each for its predicted time (`kernel_times.py`). A transfer
 # begins at its start, or at the end of the previous transfer on the same link, because a link carries one transfer at
 # a
 # time. Transfers in flight at their done are waited for. The duration is compute plus wait time.
