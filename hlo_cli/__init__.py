@@ -59,7 +59,7 @@ _HOMES = {
     "ReshardStep": "analysis.resharding.reshard",
     "Resharding": "analysis.resharding.reshard",
     "Run": "analysis.evaluate.run",
-    "RunComparison": "analysis.comparison.comparison",
+    "RunComparison": "analysis.comparison.two_runs",
     "ScanRecord": "scan_modules",
     "Shape": "ir.shape",
     "Shard": "analysis.sharding.shards",
@@ -76,7 +76,7 @@ _HOMES = {
     "chip_spec": "analysis.hardware.chip_specs",
     "collectives_of": "analysis.sharding.collectives",
     "compare_profiles": "analysis.profile_diff.comparison",
-    "compare_runs": "analysis.comparison.comparison",
+    "compare_runs": "analysis.comparison.two_runs",
     "cost_analysis": "analysis.cost.cost_analysis",
     "custom_calls_of": "analysis.custom_calls.call",
     "desugar": "transform.desugar",
@@ -130,7 +130,7 @@ if TYPE_CHECKING:  # the same for type checkers, which need imports; a test comp
     from hlo_cli.analysis.cost.matmuls import Matmul as Matmul, matmuls_of as matmuls_of
     from hlo_cli.analysis.custom_calls.call import DecodedCall as DecodedCall, custom_calls_of as custom_calls_of
     from hlo_cli.analysis.custom_calls.call import CustomCallBuffer as CustomCallBuffer
-    from hlo_cli.analysis.comparison.comparison import RunComparison as RunComparison, compare_runs as compare_runs
+    from hlo_cli.analysis.comparison.two_runs import RunComparison as RunComparison, compare_runs as compare_runs
     from hlo_cli.analysis.evaluate.run import Run as Run, run as run
     from hlo_cli.analysis.fusion.fusion_bodies import verify_fusions as verify_fusions
     from hlo_cli.analysis.fusion.kernels import Fusion as Fusion, FusionList as FusionList, fusions_of as fusions_of

@@ -27,8 +27,7 @@ from evaluation_opcodes import PARTS
 from evaluation_programs import Program
 from hlo_cli import parse_module
 from hlo_cli.analysis.evaluate.run import evaluate
-from hlo_cli.analysis.semantics.number_types import Array, carrier
-from hlo_cli.analysis.semantics.values import arrays_of
+from hlo_cli.analysis.semantics.typed_values import Array, arrays_of, carrier
 from hlo_cli.ir.layout import FLOAT_FORMATS, PrimitiveType
 
 OURS = {

@@ -61,7 +61,7 @@ def values(
     random: np.random.Generator, kind: str, sizes: tuple[int, ...], within: tuple[int, int] | None
 ) -> npt.NDArray[np.generic]:
     """Random values of a type, with special ones among them."""
-    from hlo_cli.analysis.semantics.number_types import carrier, rounded
+    from hlo_cli.analysis.semantics.typed_values import carrier, rounded
 
     element = PRIMITIVE_TYPES[kind]
     if kind == "pred":

@@ -16,12 +16,11 @@ import numpy as np
 import pytest
 
 from hlo_cli import HloError, Module, cli, compare_runs, parse_module
-from hlo_cli.analysis.comparison.comparison import RunComparison
 from hlo_cli.analysis.comparison.fingerprints import Prints, combined
+from hlo_cli.analysis.comparison.two_runs import RunComparison
 from hlo_cli.analysis.evaluate.run import run
 from hlo_cli.analysis.evaluate.settings import Limits
-from hlo_cli.analysis.semantics.number_types import Array
-from hlo_cli.analysis.semantics.values import Value
+from hlo_cli.analysis.semantics.typed_values import Array, Value
 from hlo_cli.analysis.sharding.device_groups import device_groups, devices_of
 
 PROGRAMS = Path(__file__).parent / "blamed_programs.py"

@@ -8,15 +8,12 @@ import numpy as np
 import pytest
 
 from hlo_cli import HloError, load, parse_module
-from hlo_cli.analysis.comparison.compare import distance
+from hlo_cli.analysis.comparison.verdict import distance
 from hlo_cli.analysis.evaluate.arguments import made_up_arguments
 from hlo_cli.analysis.evaluate.limits import estimate
-from hlo_cli.analysis.evaluate.probe import Probe
-from hlo_cli.analysis.evaluate.refusals import refusals
-from hlo_cli.analysis.evaluate.run import evaluate, run
+from hlo_cli.analysis.evaluate.run import Probe, evaluate, refusals, run
 from hlo_cli.analysis.evaluate.settings import Limits, Wanted
-from hlo_cli.analysis.semantics.number_types import carrier, from_bits, rounded, settle, to_bits
-from hlo_cli.analysis.semantics.values import arrays_of
+from hlo_cli.analysis.semantics.typed_values import arrays_of, carrier, from_bits, rounded, settle, to_bits
 from hlo_cli.ir.layout import FLOAT_FORMATS, PRIMITIVE_TYPES
 from hlo_cli.ir.module import Module
 

@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 
 from hlo_cli import HloError, parse_module
-from hlo_cli.analysis.comparison.comparison import compare_runs
-from hlo_cli.analysis.evaluate.refusals import refusals
-from hlo_cli.analysis.evaluate.run import evaluate, run
+from hlo_cli.analysis.comparison.two_runs import compare_runs
+from hlo_cli.analysis.evaluate.run import evaluate, refusals, run
 from hlo_cli.analysis.layout.address_map import address_map
-from hlo_cli.analysis.semantics.convolving import convolved, filter_gradient, input_gradient
-from hlo_cli.analysis.semantics.values import Value
+from hlo_cli.analysis.semantics.products import convolved, filter_gradient, input_gradient
+from hlo_cli.analysis.semantics.typed_values import Value
 from hlo_cli.ir.attributes.value_types import WindowDimension
 from hlo_cli.ir.shape import ArrayShape
 

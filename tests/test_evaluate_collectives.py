@@ -17,7 +17,7 @@ from hlo_cli import parse_module
 from hlo_cli.analysis.evaluate.arguments import made_up
 from hlo_cli.analysis.evaluate.run import run
 from hlo_cli.analysis.semantics import rules
-from hlo_cli.analysis.semantics.values import Computed, Kernel, Value
+from hlo_cli.analysis.semantics.typed_values import Computed, Kernel, Value
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.source import HloError
 

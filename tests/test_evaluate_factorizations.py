@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from hlo_cli import parse_module
-from hlo_cli.analysis.evaluate.refusals import refusals
-from hlo_cli.analysis.evaluate.run import evaluate
+from hlo_cli.analysis.evaluate.run import evaluate, refusals
 
 RANDOM = np.random.default_rng(0)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hlo_cli import parse_module
-from hlo_cli.analysis.evaluate.refusals import refusals
+from hlo_cli.analysis.evaluate.run import refusals
 from hlo_cli.analysis.evaluate.run import run as run_module
 
 GATHER = "all-gather({}), channel_id=1, replica_groups={{{{0,1}}}}, dimensions={{0}}, use_global_device_ids=true"

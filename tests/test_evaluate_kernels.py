@@ -15,10 +15,8 @@ from hlo_cli import parse_module
 from hlo_cli.analysis.error_function import error_function
 from hlo_cli.analysis.evaluate.limits import estimate
 from hlo_cli.analysis.evaluate.run import evaluate
-from hlo_cli.analysis.semantics.number_types import rounded, values_of_codes
-from hlo_cli.analysis.semantics.ordering import sorted_order
-from hlo_cli.analysis.semantics.sort_keys import sort_keys
-from hlo_cli.analysis.semantics.values import Value, is_only_here
+from hlo_cli.analysis.semantics.rearranging import sort_keys, sorted_order
+from hlo_cli.analysis.semantics.typed_values import Value, is_only_here, rounded, values_of_codes
 from hlo_cli.ir.attributes.value_types import WindowDimension
 
 Array = npt.NDArray[Any]
@@ -356,7 +354,7 @@ def test_loops_write_in_place_what_no_one_else_holds(
         answers.append(is_only_here(operands))
         return answers[-1]
 
-    monkeypatch.setattr("hlo_cli.analysis.semantics.indexing.is_only_here", asked)
+    monkeypatch.setattr("hlo_cli.analysis.semantics.scatter_and_reduce.is_only_here", asked)
     x, other, row = np.zeros((30, 4), np.float32), np.ones((30, 4), np.float32), np.full((1, 4), 7, np.float32)
     text = LOOP.replace("WRITE", write).replace("KEEP", keep).replace("KEPT", kept)
     (_, found, before, last), start = run(text, x, other, row)

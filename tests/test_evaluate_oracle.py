@@ -19,7 +19,7 @@ import pytest
 
 from hlo_cli import load
 from hlo_cli.analysis.evaluate.run import run
-from hlo_cli.analysis.semantics.values import arrays_of
+from hlo_cli.analysis.semantics.typed_values import arrays_of
 
 HERE = Path(__file__).parent
 CHUNK = 150

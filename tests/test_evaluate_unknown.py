@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hlo_cli import parse_module
-from hlo_cli.analysis.comparison.comparison import compare_runs
+from hlo_cli.analysis.comparison.two_runs import compare_runs
 from hlo_cli.source import HloError
 
 KERNEL = 'custom-call({}), custom_call_target="my_kernel", backend_config={}'

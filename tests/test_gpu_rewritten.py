@@ -15,7 +15,7 @@ import pytest
 
 from gpu_fusion_dumps import HOME, Program, programs
 from hlo_cli import parse_module
-from hlo_cli.analysis.comparison.comparison import compare_runs
+from hlo_cli.analysis.comparison.two_runs import compare_runs
 from hlo_cli.analysis.evaluate.settings import Limits
 from hlo_cli.analysis.fusion.fusion_bodies import verify_fusions
 from hlo_cli.ir import opcodes

@@ -16,7 +16,7 @@ import pytest
 from hlo_cli import parse_module
 from hlo_cli.analysis.evaluate.arguments import ANY, Range, argument_ranges, made_up_arguments
 from hlo_cli.analysis.evaluate.run import run
-from hlo_cli.analysis.semantics.values import arrays_of
+from hlo_cli.analysis.semantics.typed_values import arrays_of
 
 HEALTHY = """
 import json
@@ -136,7 +136,7 @@ def test_arguments_are_in_their_ranges() -> None:
 
 def test_modules_that_are_compared_get_the_same_arguments() -> None:
     """Only one of them takes a square root, as a planted error would have it: the arguments stay those of both."""
-    from hlo_cli.analysis.comparison.comparison import compare_runs
+    from hlo_cli.analysis.comparison.two_runs import compare_runs
 
     text = "ENTRY e { p = f32[8] parameter(0)  a = f32[8] abs(p)  b = f32[8] OP(p)  ROOT r = f32[8] add(a, OF) }"
     old = parse_module(text.replace("OP", "sqrt").replace("OF", "a"))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hlo_cli import cli, parse_shape
-from hlo_cli.analysis.semantics.memory_image import array_in_memory, bytes_in_memory
+from hlo_cli.analysis.semantics.rearranging import array_in_memory, bytes_in_memory
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.source import HloError
 

@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 
 from hlo_cli import HloError, Module, compare_runs, load, parse_module
-from hlo_cli.analysis.comparison.compare import ROUNDING, distance
+from hlo_cli.analysis.comparison.verdict import ROUNDING, distance
 from hlo_cli.analysis.evaluate.run import run
 from hlo_cli.analysis.evaluate.settings import Limits
-from hlo_cli.analysis.semantics.values import arrays_of
+from hlo_cli.analysis.semantics.typed_values import arrays_of
 from planting import Planted, planted
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"

@@ -19,9 +19,9 @@ import pytest
 from hlo_cli import HloError, cli, parse_module
 from hlo_cli import run as run_module
 from hlo_cli.analysis.evaluate.limits import estimate
+from hlo_cli.analysis.evaluate.run import summary_of
 from hlo_cli.analysis.evaluate.settings import Limits
-from hlo_cli.analysis.evaluate.summary import summary_of
-from hlo_cli.analysis.semantics.values import array_of
+from hlo_cli.analysis.semantics.typed_values import array_of
 from hostile_programs import PROGRAMS
 
 ROOT = Path(__file__).parent.parent

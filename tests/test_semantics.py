@@ -12,7 +12,7 @@ from evaluation_families import programs
 from hlo_cli import HloError, parse_module
 from hlo_cli.analysis.evaluate.run import evaluate
 from hlo_cli.analysis.semantics.rules import rules
-from hlo_cli.analysis.semantics.values import Value
+from hlo_cli.analysis.semantics.typed_values import Value
 
 
 def result_of(text: str, *arguments: object) -> Value:

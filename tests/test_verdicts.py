@@ -13,16 +13,15 @@ import numpy as np
 import pytest
 
 from hlo_cli import HloError, Module, cli, compare_runs, load, parse_module
-from hlo_cli.analysis.comparison import comparison
-from hlo_cli.analysis.comparison.comparison import compare_once
-from hlo_cli.analysis.comparison.coverage import choices, missing_in
-from hlo_cli.analysis.evaluate.arguments import made_up_arguments
-from hlo_cli.analysis.evaluate.device_choice import runs_on_devices
+from hlo_cli.analysis.comparison import two_runs
+from hlo_cli.analysis.comparison.two_runs import compare_once
+from hlo_cli.analysis.comparison.verdict import choices, missing_in
+from hlo_cli.analysis.evaluate.arguments import made_up_arguments, whole_arguments
+from hlo_cli.analysis.evaluate.devices import runs_on_devices
 from hlo_cli.analysis.evaluate.program import Noise, _disturbed
 from hlo_cli.analysis.evaluate.run import Run, run
 from hlo_cli.analysis.evaluate.settings import Limits
-from hlo_cli.analysis.evaluate.sharded import whole_arguments
-from hlo_cli.analysis.semantics.values import Value, arrays_of
+from hlo_cli.analysis.semantics.typed_values import Value, arrays_of
 from planting import Planted, planted
 from test_first_difference import NESTED
 from test_parting_judge import COMPILED, compiled
@@ -95,13 +94,13 @@ def test_sums_that_cancel_are_the_same_program() -> None:
 def test_the_first_module_alone_may_explain_a_distance(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs with errors take most of the time of a comparison."""
     sampled: list[int] = []
-    run_one = comparison._Setting.run_one
+    run_one = two_runs._Setting.run_one
 
-    def counted(setting: comparison._Setting, at: int, noise: Noise) -> Run:
+    def counted(setting: two_runs._Setting, at: int, noise: Noise) -> Run:
         sampled.append(at)
         return run_one(setting, at, noise)
 
-    monkeypatch.setattr(comparison._Setting, "run_one", counted)
+    monkeypatch.setattr(two_runs._Setting, "run_one", counted)
     one, other = (parse_module(CANCELLING.replace("FORM", each)) for each in (ONE, OTHER))
     assert compare_once(one, other)[0][0].verdict in ("identical", "rounding")
     assert set(sampled) == {0}
@@ -496,7 +495,7 @@ def test_a_thousand_edits_are_tried() -> None:
 def test_a_thousand_edits_are_not_called_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """No verdict depends on the first difference, which takes most of the time."""
     pytest.importorskip("jax")
-    monkeypatch.setattr(comparison, "_first_difference", lambda setting, found: None)
+    monkeypatch.setattr(two_runs, "_first_difference", lambda setting, found: None)
     texts = compiled()[name] if name in COMPILED else [load(FIXTURES / name, stage="after_optimizations").source.text]
     found = [tried(parse_module(text), 40) for text in texts]
     compared, refused = sum(each.compared for each in found), sum(each.refused for each in found)

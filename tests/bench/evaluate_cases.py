@@ -13,7 +13,7 @@ import numpy.typing as npt
 from jaxlib import _hlo, _jax
 
 from hlo_cli import parse_module
-from hlo_cli.analysis.comparison.comparison import compare_runs
+from hlo_cli.analysis.comparison.two_runs import compare_runs
 from hlo_cli.analysis.evaluate.program import Program
 from hlo_cli.analysis.evaluate.run import evaluate
 from hlo_cli.ir.module import Module

@@ -1,19 +1,29 @@
-"""Fingerprints of arrays: numbers that layouts, reshapes, and transposes leave alone, and others that they do not.
-
-Names do not survive compilers, values do: with floats widened, two compilations of a program have arrays with the same
-fingerprints.
-"""
+"""What a program computed, without its names: fingerprints of all values, and which made which."""
 
 from __future__ import annotations
 
+import weakref
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from math import floor, inf, isfinite, log
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from hlo_cli.analysis.evaluate.program import CACHED
-from hlo_cli.analysis.semantics.number_types import Array
+from hlo_cli.analysis.semantics.typed_values import Array, Value
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
+from hlo_cli.ir.instruction import Instruction
+
+# --- fingerprints of arrays ---
+# Fingerprints of arrays: numbers that layouts, reshapes, and transposes leave alone, and others that they do not.
+#
+# Names do not survive compilers, values do: with floats widened, two compilations of a program have arrays with the
+# same
+# fingerprints.
+
 
 TOLERANCE: Final = 1e-6
 """How far numbers of two fingerprints may be apart, relative to the magnitudes of the array."""
@@ -263,3 +273,284 @@ def _is_in_order(a: Numbers, b: Numbers, tolerance: float) -> bool:
         and abs(a.total - b.total) <= scale
         and abs(a.squares - b.squares) <= 4 * tolerance * max(a.squares, b.squares)
     )
+
+
+# --- values in the order of time ---
+# What a program computed, instruction by instruction in the order of time: fingerprints, and which made which.
+#
+# On several devices, one execution of an instruction is that of all devices together: the fingerprint of its value is
+# that of all parts. So a value that one program has whole is found in another that has it in parts, however it is cut.
+
+
+NONE: Final = -1
+_MAX_NODES: Final = 300_000
+"""The largest number of executed instructions that a trace keeps."""
+_SUMS: Final = frozenset((opcodes.DOT, opcodes.REDUCE, opcodes.CONVOLUTION, opcodes.SCATTER, opcodes.REDUCE_WINDOW))
+"""Opcodes whose results devices compute as partial sums, to add them later."""
+_SUM_TOLERANCE: Final = 1e-7
+"""How far the total of partial sums may be apart: below the tolerance of values, as one number proves less than six."""
+_MIN_TOTAL: Final = 1e-3
+"""The least total, as a share of the magnitudes, that is compared: others are near 0 in any program."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """An array that an execution takes: its fingerprint, and the place in the trace of what made it.
+
+    The place is NONE for arguments.
+    """
+
+    print: Print
+    maker: int
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One execution of an instruction; `execution` counts those of one instruction on one device, from 0.
+
+    `operands` has the arrays of each operand, and `results` those of the result with the places in the trace of what
+    made them. `is_passing` means that other instructions made all of them: in tuples, calls, fusions, and loops.
+    """
+
+    instruction: Instruction
+    execution: int
+    operands: tuple[tuple[Leaf, ...], ...]
+    results: tuple[Print, ...]
+    makers: tuple[int, ...]
+    is_passing: bool
+
+    @property
+    def leaves(self) -> Iterator[Leaf]:
+        """The arrays of all operands."""
+        return (leaf for operand in self.operands for leaf in operand)
+
+
+class _Slot:
+    """A value of all devices: the numbers of its part on each, and the place of what made it."""
+
+    __slots__ = ("maker", "parts")
+
+    def __init__(self, maker: int) -> None:
+        self.maker = maker
+        self.parts: dict[int, Numbers] = {}
+
+
+class _Entry:
+    """An execution while it is recorded: the slots of its operands and of its results."""
+
+    __slots__ = ("execution", "instruction", "operands", "results")
+
+    def __init__(self, instruction: Instruction, execution: int) -> None:
+        self.instruction = instruction
+        self.execution = execution
+        self.operands: list[list[_Slot]] = []
+        self.results: list[_Slot] = []
+
+
+class Trace:
+    """Records the executions of a program as an observer of its run; those of device 0, with the parts of all others.
+
+    Values of computations of scalars, such as that of a reduce, are not recorded. `partial` are the fingerprints of
+    values that devices have yet to add up.
+    """
+
+    def __init__(self, prints: Prints) -> None:
+        self.is_whole = True
+        self.partial: set[int] = set()
+        self.devices = 1
+        self._prints = prints
+        self._entries: list[_Entry] = []
+        self._at: dict[tuple[Instruction, int], int] = {}
+        self._counts: dict[tuple[Instruction, int], int] = {}
+        self._seen: dict[int, tuple[object, Numbers, _Slot | None]] = {}
+        self._replaced: dict[int, Print] = {}
+
+    def __call__(self, instruction: Instruction, device: int, value: Value, operands: Sequence[Value]) -> None:
+        """Records a value that was just computed."""
+        if len(self._entries) >= _MAX_NODES:
+            self.is_whole = False
+            return
+        execution = self._counts.get((instruction, device), 0)
+        self._counts[instruction, device] = execution + 1
+        if device:
+            self.devices = max(self.devices, device + 1)
+            self._add_parts(instruction, execution, device, value, operands)
+            return
+        at, entry = len(self._entries), _Entry(instruction, execution)
+        scale = 0.0
+        for each in operands:
+            slots = []
+            for array in arrays_in(each):
+                numbers, slot = self._numbers(array)
+                if slot is None:
+                    slot = _Slot(NONE)
+                    self._keep(array, numbers, slot)
+                slot.parts.setdefault(0, numbers)
+                scale = max(scale, numbers.largest)
+                slots.append(slot)
+            entry.operands.append(slots)
+        for array in arrays_in(value):
+            numbers, slot = self._numbers(array, scale)
+            if slot is None or type(array).__name__ == "bool":  # numpy has one True for all
+                slot = _Slot(at)
+                self._keep(array, numbers, slot)
+                slot.parts[0] = numbers
+            entry.results.append(slot)
+        self._entries.append(entry)
+        self._at[instruction, execution] = at
+
+    def _add_parts(
+        self, instruction: Instruction, execution: int, device: int, value: Value, operands: Sequence[Value]
+    ) -> None:
+        """Adds the parts of another device to what device 0 computed and took at the same time."""
+        if (at := self._at.get((instruction, execution))) is None:
+            return
+        entry, scale = self._entries[at], 0.0
+        for slots, each in zip(entry.operands, operands, strict=True):
+            for slot, array in zip(slots, arrays_in(each), strict=False):
+                numbers, _ = self._numbers(array)
+                scale = max(scale, numbers.largest)
+                if slot.maker == NONE:
+                    slot.parts.setdefault(device, numbers)
+        for slot, array in zip(entry.results, arrays_in(value), strict=False):
+            if slot.maker == at:
+                slot.parts.setdefault(device, self._numbers(array, scale)[0])
+
+    def _numbers(self, array: Array, scale: float = 0.0) -> tuple[Numbers, _Slot | None]:
+        """The numbers of an array, and its slot: that of the array itself, not of an equal one."""
+        kept = self._seen.get(id(array))
+        if kept is not None:
+            holder, numbers, slot = kept
+            held = holder() if isinstance(holder, weakref.ref) else holder
+            if held is array:
+                return numbers, slot
+        numbers = self._prints.numbers_of(array, scale)
+        self._keep(array, numbers, None)
+        return numbers, None
+
+    def _keep(self, array: Array, numbers: Numbers, slot: _Slot | None) -> None:
+        holder: object = weakref.ref(array) if type(array) is np.ndarray else array
+        self._seen[id(array)] = holder, numbers, slot
+
+    def _all_slots(self) -> Iterator[tuple[_Slot, Instruction | None]]:
+        """Each slot once, with what made it."""
+        seen: set[int] = set()
+        for entry in self._entries:
+            for slot in (*(slot for operand in entry.operands for slot in operand), *entry.results):
+                if id(slot) not in seen:
+                    seen.add(id(slot))
+                    yield slot, None if slot.maker == NONE else self._entries[slot.maker].instruction
+
+    def explain_by(self, old: Trace) -> None:
+        """Gives values the fingerprints of those of an old program that has them in other parts, or in other numbers of
+        copies; before the nodes of this trace are asked for.
+        """
+        slots = [(slot, combined(list(slot.parts.values())), maker) for slot, maker in old._all_slots()]
+        known = {self._prints.print_of(numbers).free: numbers for _, numbers, _ in slots}
+        sums = sorted(
+            (numbers.total, numbers)
+            for _, numbers, maker in slots
+            if maker is not None and maker.opcode in _SUMS and numbers.is_telling
+        )
+        ratios = _ratios(self.devices, old.devices)
+        for slot, maker in self._all_slots():
+            numbers = combined(list(slot.parts.values()))
+            own = self._prints.print_of(numbers)
+            if own.free in known:
+                continue
+            found = (self._prints.found(numbers.divided(ratio)) for ratio in ratios)
+            other = next((each for each in found if each is not None and each.free in known), None)
+            if other is not None:
+                self._replaced[id(slot)] = own._replace(free=other.free, size=other.size, is_telling=other.is_telling)
+            elif maker is not None and numbers.is_telling and _is_sum(slot, sums, (1.0, *ratios)):
+                self.partial.add(own.free)
+
+    @cached_property
+    def nodes(self) -> Sequence[Node]:
+        """The executions of device 0 in the order of time."""
+        prints: dict[int, Print] = {}
+
+        def print_of(slot: _Slot) -> Print:
+            if id(slot) not in prints:
+                own = self._prints.print_of(combined(list(slot.parts.values())))
+                prints[id(slot)] = self._replaced.get(id(slot), own)
+            return prints[id(slot)]
+
+        found = []
+        for at, entry in enumerate(self._entries):
+            given = tuple(tuple(Leaf(print_of(slot), slot.maker) for slot in slots) for slots in entry.operands)
+            makers = tuple(slot.maker for slot in entry.results)
+            is_passing = at not in makers and bool(given)
+            results = tuple(map(print_of, entry.results))
+            found.append(Node(entry.instruction, entry.execution, given, results, makers, is_passing))
+        return found
+
+    def device_apart(self, at: int, other: Trace, node: Node) -> int:
+        """The first device on which the results of an execution and of one of another program differ; 0 if they are on
+        other numbers of devices.
+        """
+        other_at = other._at[node.instruction, node.execution]
+        for mine, theirs in zip(self._entries[at].results, other._entries[other_at].results, strict=False):
+            if mine.parts.keys() == theirs.parts.keys():
+                for device, numbers in mine.parts.items():
+                    if self._prints.print_of(numbers).fine != self._prints.print_of(theirs.parts[device]).fine:
+                        return device
+        return 0
+
+    def callers_of(self, at: int) -> tuple[tuple[Instruction, int], ...]:
+        """The instructions around an execution, the outermost first, each with the iteration that it was in, from 0."""
+        found: list[tuple[Instruction, int]] = []
+        inner = at
+        while (outer := self._caller(inner)) is not None:
+            node, start = self._entries[inner], self._before(outer)
+            iteration = sum(each.instruction is node.instruction for each in self._entries[start + 1 : inner])
+            found.append((self._entries[outer].instruction, iteration))
+            inner = outer
+        return tuple(reversed(found))
+
+    def _caller(self, at: int) -> int | None:
+        """The execution that called the computation of an execution: the first afterwards that calls it."""
+        computation = self._entries[at].instruction.computation
+        for place in range(at + 1, len(self._entries)):
+            if computation in self._entries[place].instruction.called_computations:
+                return place
+        return None
+
+    def _before(self, at: int) -> int:
+        """The previous execution of the same instruction; NONE if there is none."""
+        entry = self._entries[at]
+        return self._at[entry.instruction, entry.execution - 1] if entry.execution else NONE
+
+
+def _ratios(new: int, old: int) -> list[float]:
+    """By how much the copies of a value that one program has may be more than those of another, without 1."""
+    counts = [[each for each in range(1, devices + 1) if devices % each == 0] for devices in (new, old)]
+    return sorted({mine / theirs for mine in counts[0] for theirs in counts[1]} - {1.0})
+
+
+def _is_sum(slot: _Slot, sums: Sequence[tuple[float, Numbers]], ratios: Sequence[float]) -> bool:
+    """Whether the parts of a value add up to a sum that the old program has: by the total of the elements alone."""
+    parts = list(slot.parts.values())
+    if len(parts) < 2:
+        return False
+    total = sum(each.total for each in parts)
+    for ratio in ratios:
+        wanted, size = total / ratio, parts[0].size
+        margin = _SUM_TOLERANCE * abs(wanted) / _MIN_TOTAL
+        at = bisect_left(sums, wanted - margin, key=lambda each: each[0])
+        for found, numbers in sums[at:]:
+            if found > wanted + margin:
+                break
+            is_near = abs(found - wanted) <= _SUM_TOLERANCE * numbers.magnitude
+            if is_near and abs(found) >= _MIN_TOTAL * numbers.magnitude and numbers.size % max(1, size) == 0:
+                return True
+    return False
+
+
+def arrays_in(value: Value) -> Iterator[Array]:
+    """The arrays of a value, those in tuples included."""
+    if isinstance(value, tuple):
+        for part in value:
+            yield from arrays_in(part)
+    elif value is not None:
+        yield value

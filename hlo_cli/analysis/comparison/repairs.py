@@ -1,27 +1,469 @@
-"""Tries other forms of instructions until two programs agree: the proof that an instruction is the one that differs."""
+"""Which other form of an instruction would make two programs agree: the proof that it is the one that differs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
+from functools import partial
+from itertools import chain, combinations, islice, permutations
+from math import prod
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from hlo_cli.analysis.comparison.compare import ROUNDING, distance
-from hlo_cli.analysis.comparison.variants import Material, OnDevices, Variant, graft_of, variants
+from hlo_cli.analysis.comparison.verdict import ROUNDING, distance
 from hlo_cli.analysis.dataflow.executions import loop_runs
-from hlo_cli.analysis.evaluate.clock import Clock
-from hlo_cli.analysis.evaluate.devices import DeviceProgram, Lockstep
-from hlo_cli.analysis.evaluate.program import MISFITS, Program
+from hlo_cli.analysis.evaluate.arguments import assembled, device_arguments
+from hlo_cli.analysis.evaluate.devices import DeviceProgram, Exchange, Groups, Lockstep, exchange_of
+from hlo_cli.analysis.evaluate.limits import Clock
+from hlo_cli.analysis.evaluate.program import MISFITS, Program, constant
 from hlo_cli.analysis.evaluate.settings import Limits
-from hlo_cli.analysis.evaluate.sharded import assembled, device_arguments
-from hlo_cli.analysis.semantics.number_types import Array
-from hlo_cli.analysis.semantics.values import Kernel, Value, arrays_of
-from hlo_cli.analysis.sharding.device_groups import Devices
+from hlo_cli.analysis.semantics.rules import rules
+from hlo_cli.analysis.semantics.typed_values import Array, Computed, Kernel, Value, array_of, arrays_of, carrier
+from hlo_cli.analysis.sharding.device_groups import Devices, collective_kind, device_groups, device_pairs
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
+from hlo_cli.ir.attributes.value_types import PaddingConfig, Slice
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.notation import index_text
+from hlo_cli.ir.operations import BINARY, PERMUTES, UNARY
+from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
 from hlo_cli.source import HloError
+
+# --- other forms of an instruction ---
+# Other forms of an instruction: another opcode, direction, order of operands, constant, element, or dimension.
+
+
+_DIRECTIONS: Final[Mapping[str, Callable[..., Array]]] = {
+    "EQ": np.equal, "NE": np.not_equal, "LT": np.less, "LE": np.less_equal, "GT": np.greater, "GE": np.greater_equal,
+}  # fmt: skip
+_ARITHMETIC: Final = (opcodes.ADD, "subtract", "multiply", "divide", "maximum", "minimum")
+_LOGIC: Final = ("and", "or", "xor", "shift-left", "shift-right-logical")
+_FUNCTIONS: Final = (
+    "negate", "abs", "exponential", "log", "sine", "cosine", "tanh", "sqrt", "rsqrt", "floor", "ceil", "logistic",
+)  # fmt: skip
+_MAX_CONSTANTS: Final = 12
+_PLACED: Final = frozenset((opcodes.BROADCAST, opcodes.DOT, opcodes.IOTA, opcodes.TRANSPOSE))
+_TAKING: Final = frozenset((opcodes.CONCATENATE, opcodes.DOT, opcodes.REDUCE))
+
+
+Exchanging: TypeAlias = "Callable[[Exchange, Sequence[Sequence[Value]]], list[Value]]"
+"""From what an instruction does on all devices, and the operands of each, to the result of each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """Another form of an instruction, in words that go after "with", and what it computes from the kernel as it is.
+
+    `computation` is the one that it calls instead of its own, if any. One that `is_unlikely` has another opcode than
+    the name of the instruction begins with, which is that of the opcode that the compiler made it with. `exchange` is
+    what it does on all devices together, instead of the kernel.
+    """
+
+    words: str
+    kernel: Callable[[Kernel, Sequence[Value]], Value]
+    computation: Computation | None = None
+    is_unlikely: bool = False
+    exchange: Exchanging | None = None
+
+
+class OnDevices(NamedTuple):
+    """The devices that run a program, and the one that runs now."""
+
+    devices: Devices
+    current: Callable[[], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """What other forms are made of: the scalar constants of the other program by element type, the most frequent first,
+    and its computations of scalars.
+    """
+
+    constants: Mapping[str, Sequence[Array]]
+    computations: Sequence[Computation] = ()
+
+
+def material_of(module: Module) -> Material:
+    """The constants and the computations of a module, few of each type."""
+    found: dict[str, dict[float | int | complex | bool, tuple[int, Array]]] = {}
+    scalar: dict[str, Computation] = {}
+    for computation in module.computations:
+        if computation.parameters and all(_is_scalar(each.shape) for each in computation.parameters):
+            text = " ".join(f"{each.opcode}{each.attribute('direction')}" for each in computation.instructions)
+            scalar.setdefault(f"{_signature(computation)} {text}", computation)
+        for instruction in computation.instructions:
+            shape, literal = instruction.shape, instruction.literal
+            if instruction.opcode != opcodes.CONSTANT or not isinstance(shape, ArrayShape) or literal is None:
+                continue
+            if shape.elements == 1:
+                value = np.asarray(constant(literal, "widen")).reshape(())
+                times = found.setdefault(shape.element_type.name, {})
+                times[value.item()] = times.get(value.item(), (0, value))[0] + 1, value
+    constants: dict[str, list[Array]] = {
+        kind: [value for _, value in sorted(times.values(), key=lambda each: -each[0])[:_MAX_CONSTANTS]]
+        for kind, times in found.items()
+    }
+    for values in constants.values():  # compilers multiply by the reciprocal of a divisor
+        values += [np.reciprocal(each) for each in values if each.dtype.kind == "f" and each != 0]
+    return Material(constants, tuple(scalar.values()))
+
+
+def _is_scalar(shape: Shape) -> bool:
+    return isinstance(shape, ArrayShape) and not shape.dimensions
+
+
+def _signature(computation: Computation) -> str:
+    """The types of the parameters and of the result."""
+    root = computation.root
+    shapes = [each.shape for each in computation.parameters] + ([] if root is None else [root.shape])
+    leaves = (leaf for shape in shapes for _, leaf in shape.leaves if isinstance(leaf, ArrayShape))
+    return " ".join(leaf.element_type.name for leaf in leaves)
+
+
+def variants(
+    instruction: Instruction, computed: Computed, material: Material, on: OnDevices | None = None
+) -> Iterator[Variant]:
+    """The other forms of an instruction; on several devices, also of what they exchange."""
+    opcode, shape = instruction.opcode, instruction.shape
+    if on is not None:
+        yield from _on_devices(instruction, computed, on)
+    if collective_kind(opcode) is not None:
+        return
+    if len(instruction.called_computations) == 1:
+        yield from _calls(instruction, computed, material)
+    if opcode == opcodes.GET_TUPLE_ELEMENT:
+        yield from _elements(instruction)
+    elif not isinstance(shape, ArrayShape):
+        return
+    elif opcode == opcodes.CONSTANT:
+        if shape.elements == 1:
+            usual = [np.array(each).astype(carrier(shape.element_type, computed.floats)) for each in (0, 1, -1)]
+            for value in (*material.constants.get(shape.element_type.name, ()), *usual):
+                yield Variant(f"constant {value.item():g}", _always(value.reshape(shape.dimensions)))
+    elif opcode == opcodes.COMPARE:
+        for direction, function in _DIRECTIONS.items():
+            if direction != instruction.attribute("direction"):
+                yield Variant(f"direction {direction}", _calling(function))
+        yield Variant("operands swapped", _swapped)
+    elif opcode in BINARY:
+        yield Variant("operands swapped", _swapped)
+        yield from _opcodes(instruction, computed, _ARITHMETIC)
+        if not _is_real_or_complex(shape):
+            yield from _opcodes(instruction, computed, _LOGIC)
+    elif opcode in UNARY and _is_real_or_complex(shape):
+        yield from _opcodes(instruction, computed, _FUNCTIONS)
+    else:
+        yield from _moves(instruction, shape)
+
+
+def _is_real_or_complex(shape: ArrayShape) -> bool:
+    return shape.element_type.kind == "float" or shape.element_type.is_complex
+
+
+def _always(value: Array) -> Callable[[Kernel, Sequence[Value]], Value]:
+    return lambda kernel, operands: value
+
+
+def _calling(function: Callable[..., Value]) -> Callable[[Kernel, Sequence[Value]], Value]:
+    return lambda kernel, operands: function(*operands)
+
+
+def _swapped(kernel: Kernel, operands: Sequence[Value]) -> Value:
+    return kernel(*reversed(operands))
+
+
+def _opcodes(instruction: Instruction, computed: Computed, others: Sequence[str]) -> Iterator[Variant]:
+    is_unlikely = instruction.name.startswith(instruction.opcode)
+    for other in others:
+        if other != instruction.opcode:
+            yield Variant(other, _calling(rules()[other](instruction, computed)), is_unlikely=is_unlikely)
+
+
+def _calls(instruction: Instruction, computed: Computed, material: Material) -> Iterator[Variant]:
+    """Other computations of scalars with the same types."""
+    [own] = instruction.called_computations
+    if not all(_is_scalar(each.shape) for each in own.parameters):
+        return
+    for other in material.computations:
+        if _signature(other) == _signature(own):
+            altered = copy(instruction)
+            altered.called_computations = (other,)
+            kernel = rules()[instruction.opcode](altered, computed)
+            yield Variant(f"{other.name} of the first module", _calling(kernel), other)
+
+
+def _elements(instruction: Instruction) -> Iterator[Variant]:
+    whole = instruction.operand_shape(0)
+    if not isinstance(whole, TupleShape):
+        return
+    for at, each in enumerate(whole.elements):
+        if at != instruction.integer("index") and str(each) == str(instruction.shape):
+            yield Variant(f"index {at}", _element(at))
+
+
+def _element(at: int) -> Callable[[Kernel, Sequence[Value]], Value]:
+    def kernel(own: Kernel, operands: Sequence[Value]) -> Value:
+        [whole] = operands
+        assert isinstance(whole, tuple)
+        return whole[at]
+
+    return kernel
+
+
+def _moves(instruction: Instruction, shape: ArrayShape) -> Iterator[Variant]:
+    """Dimensions of equal sizes in another order, other ends of slices and paddings."""
+    opcode = instruction.opcode
+    rank = len(shape.dimensions)
+    if opcode == opcodes.IOTA:
+        for at in range(rank):
+            if at != instruction.integer("iota_dimension"):
+                yield Variant(f"iota_dimension {at}", _counting(at))
+    elif opcode in _PLACED:
+        for i, j in _equal(shape.dimensions):
+            yield Variant(f"dimensions {i} and {j} swapped", _result(partial(np.swapaxes, axis1=i, axis2=j)))
+    if opcode in _TAKING and isinstance(given := instruction.operand_shape(0), ArrayShape):
+        for i, j in _equal(given.dimensions):
+            yield Variant(f"dimensions {i} and {j} of operand 0 swapped", _operand(i, j))
+    if opcode == "reverse":
+        for axes in (*((at,) for at in range(rank)), *combinations(range(rank), 2)):
+            yield Variant("other dimensions", _result(partial(np.flip, axis=axes)))
+    if opcode == opcodes.SLICE and (taken := instruction.value_of(opcodes.SLICE, Slice)) is not None:
+        yield from _slices(instruction, taken)
+    if opcode == opcodes.PAD and (config := instruction.value_of("padding", PaddingConfig)) is not None:
+        for at, each in enumerate(config.dimensions):
+            if each.edge_padding_low != each.edge_padding_high:
+                by = each.edge_padding_high - each.edge_padding_low
+                yield Variant("low and high swapped", _result(partial(np.roll, shift=by, axis=at)))
+
+
+def _equal(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
+    return ((i, j) for i, j in combinations(range(len(sizes)), 2) if sizes[i] == sizes[j] > 1)
+
+
+def _result(change: Callable[[Array], Array]) -> Callable[[Kernel, Sequence[Value]], Value]:
+    return lambda kernel, operands: change(array_of(kernel(*operands)))
+
+
+def _operand(i: int, j: int) -> Callable[[Kernel, Sequence[Value]], Value]:
+    return lambda kernel, operands: kernel(np.swapaxes(array_of(operands[0]), i, j), *operands[1:])
+
+
+def _counting(at: int) -> Callable[[Kernel, Sequence[Value]], Value]:
+    def kernel(own: Kernel, operands: Sequence[Value]) -> Value:
+        as_is = array_of(own(*operands))
+        sizes = [as_is.shape[at] if each == at else 1 for each in range(as_is.ndim)]
+        return np.broadcast_to(np.arange(as_is.shape[at], dtype=as_is.dtype).reshape(sizes), as_is.shape)
+
+    return kernel
+
+
+def _slices(instruction: Instruction, taken: Slice) -> Iterator[Variant]:
+    given = instruction.operand_shape(0)
+    assert isinstance(given, ArrayShape)
+    for at, each in enumerate(taken.dimensions):
+        for by in (1, -1):
+            if each.start + by >= 0 and each.limit + by <= given.dimensions[at]:
+                ranges = [slice(d.start, d.limit, d.stride) for d in taken.dimensions]
+                ranges[at] = slice(each.start + by, each.limit + by, each.stride)
+                yield Variant(f"start {each.start + by}", _ranges(tuple(ranges)))
+
+
+def _ranges(ranges: tuple[slice, ...]) -> Callable[[Kernel, Sequence[Value]], Value]:
+    return lambda kernel, operands: array_of(operands[0])[ranges]
+
+
+# --- other forms of what devices exchange ---
+
+_MAX_ORDERS: Final = 64
+_SUMMING: Final = frozenset((opcodes.DOT, opcodes.REDUCE, opcodes.CONVOLUTION, opcodes.SCATTER, opcodes.FUSION))
+"""Opcodes after which compilers add up what the devices have computed of a sum."""
+
+
+def _on_devices(instruction: Instruction, computed: Computed, on: OnDevices) -> Iterator[Variant]:
+    devices, kind = on.devices, collective_kind(instruction.opcode)
+    if kind in PERMUTES:
+        own = device_pairs(instruction, devices)
+        for pairs in _other_pairs(own, devices.count):
+            is_idle = all(source == target for source, target in pairs)
+            words = "no exchange" if is_idle else f"source_target_pairs={_braces(pairs)}"
+            yield _exchanged(words, exchange_of(instruction, computed, devices, pairs))
+    elif kind is not None:
+        groups = device_groups(instruction, devices)
+        if kind == opcodes.ALL_REDUCE:
+            yield _exchanged("no all-reduce", lambda given: list(map(_unreduced, given)))
+        for other in _other_groups(groups, devices.count, is_sum=kind == opcodes.ALL_REDUCE):
+            yield _exchanged(f"replica_groups={_braces(other)}", exchange_of(instruction, computed, devices, other))
+    elif instruction.opcode == opcodes.DYNAMIC_SLICE:
+        yield from _other_starts(instruction, on)
+    elif instruction.opcode in _SUMMING and _is_float_array(instruction.shape):
+        for other in _other_groups((), devices.count, is_sum=True):
+            yield Variant(f"an all-reduce over {_braces(other)} after it", _always_own, exchange=_summed(other))
+
+
+def _is_float_array(shape: Shape) -> bool:
+    return isinstance(shape, ArrayShape) and _is_real_or_complex(shape)
+
+
+def _exchanged(words: str, exchange: Exchange) -> Variant:
+    return Variant(words, _always_own, exchange=lambda own, given: exchange(given))
+
+
+def _always_own(kernel: Kernel, operands: Sequence[Value]) -> Value:
+    return kernel(*operands)
+
+
+def _unreduced(operands: Sequence[Value]) -> Value:
+    return operands[0] if len(operands) == 1 else tuple(operands)
+
+
+def _summed(groups: Groups) -> Exchanging:
+    def exchange(own: Exchange, given: Sequence[Sequence[Value]]) -> list[Value]:
+        found = own(given)
+        for group in groups:
+            total = np.sum([array_of(found[device]) for device in group], axis=0)
+            for device in group:
+                found[device] = total
+        return found
+
+    return exchange
+
+
+def _braces(lists: Groups) -> str:
+    return "{" + ",".join(index_text(tuple(each)) for each in lists) + "}"
+
+
+def _axes(count: int) -> list[int]:
+    """The sizes of a mesh of so many devices with as many axes as there can be: the prime factors."""
+    found, factor = [], 2
+    while count > 1:
+        while count % factor == 0:
+            found.append(factor)
+            count //= factor
+        factor += 1
+    return found
+
+
+def _over(axes: Sequence[int], count: int) -> list[tuple[int, ...]]:
+    """The groups of devices that differ along some axes of the finest mesh, in the order of these axes."""
+    mesh = np.arange(count).reshape(_axes(count))
+    rest = [each for each in range(mesh.ndim) if each not in axes]
+    rows = mesh.transpose(*rest, *axes).reshape(-1, prod(mesh.shape[each] for each in axes))
+    return [tuple(map(int, row)) for row in rows]
+
+
+def _other_groups(own: Groups, count: int, *, is_sum: bool) -> Iterator[Groups]:
+    """Groups over each set of axes of the finest mesh; of the same size, and in each order, if results depend on it."""
+    number, seen = len(_axes(count)), {tuple(map(tuple, own))}
+    arrange = combinations if is_sum else permutations
+    orders = (axes for length in range(1, number + 1) for axes in arrange(range(number), length))
+    for axes in islice(orders, _MAX_ORDERS):
+        groups = tuple(_over(axes, count))
+        if groups not in seen and (is_sum or len(groups[0]) == len(own[0])):
+            seen.add(groups)
+            yield groups
+
+
+def _other_pairs(own: Groups, count: int) -> Iterator[Groups]:
+    """The identity, the way back, rings and lines along axes, exchanged axes, the own pairs with a change or two."""
+    seen = {tuple(sorted(map(tuple, own)))}
+    for pairs in chain(_regular_pairs(own, count), _changed_pairs(own, count)):
+        found = tuple(sorted(map(tuple, pairs)))
+        if found not in seen and len({source for source, *_ in found}) == len(found):
+            seen.add(found)
+            yield found
+
+
+def _regular_pairs(own: Groups, count: int) -> Iterator[Groups]:
+    yield [(device, device) for device in range(count)]
+    yield [(target, source) for source, target in own]
+    sizes = _axes(count)
+    for length in range(1, len(sizes) + 1):
+        for axes in combinations(range(len(sizes)), length):
+            groups = _over(axes, count)
+            for by in range(1, len(groups[0])):
+                yield [(group[at], group[(at + by) % len(group)]) for group in groups for at in range(len(group))]
+            for by in (1, -1):
+                yield [
+                    (group[at], group[at + by])
+                    for group in groups
+                    for at in range(len(group))
+                    if 0 <= at + by < len(group)
+                ]
+    mesh = np.arange(count).reshape(sizes)
+    for order in islice(permutations(range(len(sizes))), 1, _MAX_ORDERS):
+        if [sizes[each] for each in order] == sizes:
+            yield [(source, int(target)) for source, target in enumerate(mesh.transpose(order).reshape(-1))]
+
+
+def _changed_pairs(own: Groups, count: int) -> Iterator[Groups]:
+    sources, targets = ({each[at] for each in own} for at in (0, 1))
+    for at, (source, target) in enumerate(own):
+        rest = [*own[:at], *own[at + 1 :]]
+        for free in range(count):
+            if free not in targets:
+                yield [*rest, (source, free)]
+            if free not in sources:
+                yield [*rest, (free, target)]
+    for i, j in combinations(range(len(own)), 2):
+        rest = [each for at, each in enumerate(own) if at not in (i, j)]
+        yield [*rest, (own[i][0], own[j][1]), (own[j][0], own[i][1])]
+
+
+def _other_starts(instruction: Instruction, on: OnDevices) -> Iterator[Variant]:
+    """Slices whose start is the place of a device along axes of the finest mesh, as partitioners take them.
+
+    Small arrays of integers are tables of such places, and not what is divided.
+    """
+    given, count = instruction.operand_shape(0), on.devices.count
+    assert isinstance(given, ArrayShape)
+    assert isinstance(instruction.shape, ArrayShape)
+    if given.elements <= count and not _is_real_or_complex(given):
+        return
+    number = len(_axes(count))
+    for at, (whole, size) in enumerate(zip(given.dimensions, instruction.shape.dimensions, strict=True)):
+        if not size or whole % size or whole == size:
+            continue
+        orders = (axes for length in range(1, number + 1) for axes in permutations(range(number), length))
+        for axes in islice(orders, _MAX_ORDERS):
+            groups = _over(axes, count)
+            if len(groups[0]) == whole // size:
+                starts = {device: size * place for group in groups for place, device in enumerate(group)}
+                listed = ",".join(str(starts[device]) for device in range(count))
+                yield Variant(f"start {{{listed}}} along dimension {at}", _starting(at, starts, on.current))
+
+
+def _starting(
+    at: int, starts: Mapping[int, int], current: Callable[[], int]
+) -> Callable[[Kernel, Sequence[Value]], Value]:
+    def kernel(own: Kernel, operands: Sequence[Value]) -> Value:
+        changed = list(operands)
+        changed[at + 1] = np.asarray(starts[current()], array_of(operands[at + 1]).dtype)
+        return own(*changed)
+
+    return kernel
+
+
+# --- the values of another program ---
+
+
+def graft_of(values: Mapping[tuple[int, int], Value], current: Callable[[], int]) -> Variant:
+    """The values of the other program in place of those of an instruction, by device and execution."""
+    executions: dict[int, int] = {}
+
+    def kernel(own: Kernel, operands: Sequence[Value]) -> Value:
+        device = current()
+        execution = executions.get(device, 0)
+        executions[device] = execution + 1
+        return values[device, execution]
+
+    return Variant("the values of the first module", kernel)
+
+
+# --- forms that heal ---
+# Tries other forms of instructions until two programs agree: the proof that an instruction is the one that differs.
+
 
 _MAX_EXECUTED: Final = 4_000_000
 """The largest number of instructions that all attempts execute together: some ten seconds, of large modules."""

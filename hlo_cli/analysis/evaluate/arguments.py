@@ -1,24 +1,34 @@
-"""Arguments of a module: made up by type and seed, or given and checked against its parameters.
-
-Made-up numbers respect what the program needs where that can be seen: second moments of an optimizer are not negative,
-as their square root is taken, and indices are in range. Otherwise a healthy step would be full of NaN.
-"""
+"""Which arrays a run gets and gives back: from files, made up, or given; cut into parts of devices, and joined."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from io import BytesIO
+from itertools import groupby
 from math import ceil, floor, inf
 from types import MappingProxyType
 from typing import Final, TypeAlias
+from zipfile import BadZipFile, ZipFile, ZipInfo
 
 import numpy as np
 
 from hlo_cli.analysis.cache import cached_per_module
-from hlo_cli.analysis.semantics.control import called
-from hlo_cli.analysis.semantics.number_types import Array, Floats, carrier, rounded, settle, wrapped
-from hlo_cli.analysis.semantics.values import Value
+from hlo_cli.analysis.layout.relayout import NpyHeader, npy_header
+from hlo_cli.analysis.layout.relayout import array_of as array_in_npy
+from hlo_cli.analysis.semantics.rules import called, target_of_call
+from hlo_cli.analysis.semantics.typed_values import Array, Floats, Value, array_of, carrier, rounded, settle, wrapped
+from hlo_cli.analysis.sharding.meshes import header_meshes
+from hlo_cli.analysis.sharding.parameters import EntryArray, entry_arrays
+from hlo_cli.analysis.sharding.placement import Placement, placement_of
+from hlo_cli.analysis.sharding.shards import Shard, leaf_shardings, shards
+from hlo_cli.analysis.sharding.stages import is_partitioned
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
+from hlo_cli.ir.attributes.sharding import AxisRef, DimensionSharding, Mesh, NamedSharding, Sharding
 from hlo_cli.ir.attributes.value_types import ArrayLiteral
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.layout import PrimitiveType
@@ -26,6 +36,104 @@ from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import MOVES
 from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex, TupleShape
 from hlo_cli.source import HloError
+
+# --- files of arrays ---
+# Arrays in `.npz` and `.npy` files; the same values give the same bytes.
+
+
+Check = Callable[[str, tuple[int, ...]], None]
+"""Raises HloError for the name or the shape of an array that is not wanted."""
+
+_GIB: Final = 2**30
+_HEADER: Final = 1 << 14
+"""Bytes that hold the header of any array: numpy reads at most 10,000 characters."""
+
+
+def npz_bytes(arrays: Mapping[str, Array]) -> bytes:
+    """The archive; numpy reads it with `load`.
+
+    >>> np.load(BytesIO(npz_bytes({"result": np.arange(3)})))["result"].tolist()
+    [0, 1, 2]
+    """
+    found = BytesIO()
+    with ZipFile(found, "w") as file:
+        for name, array in arrays.items():
+            data = BytesIO()
+            np.save(data, np.ascontiguousarray(array).reshape(array.shape), allow_pickle=False)
+            file.writestr(ZipInfo(f"{name.replace('/', '_')}.npy"), data.getvalue())
+    return found.getvalue()
+
+
+def arrays_in(
+    data: bytes, name: str, *, check: Check | None = None, max_bytes: int | None = None
+) -> Iterator[tuple[str | None, Array]]:
+    """The arrays of a file with their names; the one of a `.npy` file has none. HloError for other content.
+
+    An archive of a few MB may hold terabytes of zeros: `check` is called with all names and shapes, and their size is
+    compared with `max_bytes`, before anything is inflated.
+
+    >>> [(name, array.tolist()) for name, array in arrays_in(npz_bytes({"p0": np.arange(2)}), "a.npz")]
+    [('p0', [0, 1])]
+    """
+    try:
+        if not data.startswith(b"PK"):
+            yield None, array_in_npy(data)
+            return
+        with ZipFile(BytesIO(data)) as file:
+            headers = {each: _header_in(file, each) for each in file.infolist() if not each.is_dir()}
+            total = sum(header.size for header in headers.values()) / _GIB
+            for each, header in headers.items():
+                if check is not None:
+                    check(_array_name(each), header.shape)
+            if max_bytes is not None and total * _GIB > max_bytes:
+                raise HloError(
+                    f"the arrays in {name} have {total:.3g} GiB, above the limit of {max_bytes / _GIB:.3g} GiB",
+                    hint="use --max-memory SIZE to raise the limit",
+                )
+            for each, header in headers.items():
+                with file.open(each) as member:
+                    yield _array_name(each), array_in_npy(member.read(header.begin + header.size + 1))
+    except (ValueError, OSError, EOFError, BadZipFile, NotImplementedError, RuntimeError, zlib.error) as error:
+        raise HloError(f"cannot read {name}: {error}", hint="supported: .npz, .npy, .json") from None
+
+
+def _header_in(file: ZipFile, member: ZipInfo) -> NpyHeader:
+    """The header of an array in an archive, of which no more is inflated."""
+    with file.open(member) as stream:
+        header = npy_header(stream.read(_HEADER))
+    if header.begin + header.size != member.file_size:
+        found = member.file_size - header.begin
+        raise ValueError(f"the header of {member.filename} states {header.size:,} bytes of data, found {found:,}")
+    return header
+
+
+def _array_name(member: ZipInfo) -> str:
+    """The name of an array as numpy gives it."""
+    return member.filename.removesuffix(".npy")
+
+
+def array_of_numbers(value: object) -> Array:
+    """Numbers in nested lists as an array; HloError for anything else.
+
+    >>> array_of_numbers([[1, 2]]).shape
+    (1, 2)
+    """
+    try:
+        found = np.asarray(value)
+    except ValueError as error:
+        raise HloError("expected lists of equal lengths") from error
+    if found.dtype.kind not in "biufc":
+        raise HloError(f"expected numbers, found {type(value).__name__}")
+    return found
+
+
+# --- made-up and given arguments ---
+# Arguments of a module: made up by type and seed, or given and checked against its parameters.
+#
+# Made-up numbers respect what the program needs where that can be seen: second moments of an optimizer are not
+# negative,
+# as their square root is taken, and indices are in range. Otherwise a healthy step would be full of NaN.
+
 
 MAX_INTEGER: Final = 3
 """Integers are from 0 to this: as indices, most of them are within bounds."""
@@ -411,3 +519,287 @@ def _check_numbers(array: Array, shape: ArrayShape, name: str) -> None:
     is_integral = array.dtype.kind in "iu" or bool((np.isfinite(array) & (array == np.trunc(array))).all())
     if not is_integral or int(array.min()) < least or int(array.max()) > most:
         raise HloError(f"{name} has numbers that {kind} cannot hold, but the parameter is {shape}")
+
+
+# --- boundaries of manual computations ---
+# Boundaries of manual computations on simulated devices: whole arrays become parts of devices, and parts whole arrays.
+#
+# Mirrors `SPMDFullToShardShape` and `SPMDShardToFullShape` of the SPMD partitioner, and Shardy's `GlobalToLocalShape`
+# and
+# `LocalToGlobalShape`. Before partitioning, every simulated device holds whole arrays outside of manual computations.
+
+
+_ENTERS: Final = frozenset(("SPMDFullToShardShape", "xla.sdy.GlobalToLocalShape"))
+_LEAVES: Final = frozenset(("SPMDShardToFullShape", "xla.sdy.LocalToGlobalShape"))
+_SHARDY: Final = re.compile(r"<@\w++, \[([^\[\]]*+)\]")
+_DIMENSION: Final = re.compile(r"\{([^{}]*+)\}")
+_AXIS: Final = re.compile(r'\\?"([^"\\]++)\\?"')
+
+
+def is_boundary(instruction: Instruction) -> bool:
+    """Whether an instruction begins or ends a manual computation."""
+    return instruction.opcode == opcodes.CUSTOM_CALL and target_of_call(instruction) in _ENTERS | _LEAVES
+
+
+def crossing(
+    instruction: Instruction, module: Module, count: int
+) -> Callable[[Sequence[Sequence[Value]]], list[Value]]:
+    """What a boundary makes of the operands of all devices."""
+    enters = target_of_call(instruction) in _ENTERS
+    placements = _placements(instruction, module, enters=enters)
+    shapes = _arrays(instruction.shape)
+    wholes = [instruction.operand_shape(at) for at in range(len(instruction.operands))] if enters else shapes
+    if len(placements) != len(shapes):
+        raise HloError(f"{instruction.name} has {len(placements)} shardings for {len(shapes)} arrays", instruction.span)
+
+    def run(given: Sequence[Sequence[Value]]) -> list[Value]:
+        columns = []
+        for at, (placement, whole) in enumerate(zip(placements, wholes, strict=True)):
+            values = [array_of(each[at]) for each in given]
+            columns.append((_with_own_parts if enters else _joined)(values, placement, whole, count))
+        if isinstance(instruction.shape, TupleShape):
+            return [tuple(column[device] for column in columns) for device in range(count)]
+        return list(columns[0])
+
+    return run
+
+
+def _with_own_parts(values: Sequence[Array], placement: Placement, whole: Shape, count: int) -> list[Value]:
+    found: list[Value] = list(values)
+    if not placement.is_tiled:
+        return found
+    for each in parts_of(whole, placement, count):
+        found[each.device] = values[each.device][each.slices]
+    return found
+
+
+def _joined(values: Sequence[Array], placement: Placement, whole: Shape, count: int) -> list[Value]:
+    if not placement.is_tiled or not isinstance(whole, ArrayShape):
+        return list(values)
+    return [joined(values, whole, placement)] * count
+
+
+def parts_of(whole: Shape, placement: Placement, count: int) -> Iterator[Shard]:
+    """The part of each device; HloError if there are more parts than devices."""
+    for each in shards(whole, placement, device_count=count):
+        if each.device >= count:
+            raise HloError(f"a sharding of {whole} names device {each.device}, but there are {count} devices")
+        yield each
+
+
+def joined(parts: Sequence[Array], whole: ArrayShape, placement: Placement) -> Array:
+    """The parts of all devices as one array, without the padding of uneven ones; of copies, the first one."""
+    result = np.zeros(whole.dimensions, parts[0].dtype)
+    for each in reversed(tuple(parts_of(whole, placement, len(parts)))):
+        result[each.slices] = parts[each.device][tuple(map(slice, each.sizes))]
+    return result
+
+
+def _arrays(shape: Shape) -> list[ArrayShape]:
+    leaves = [leaf for _, leaf in shape.leaves]
+    return [leaf for leaf in leaves if isinstance(leaf, ArrayShape)]
+
+
+def stated_placement(value: Instruction, at: int, module: Module) -> Placement | None:
+    """The placement that the text states for a value, or for element `at` of one: by its sharding, or by the boundary
+    of a manual computation that it comes out of; None if neither says so."""
+    while value.opcode in (opcodes.GET_TUPLE_ELEMENT, opcodes.COPY, opcodes.BITCAST):
+        at = value.integer("index") or 0 if value.opcode == opcodes.GET_TUPLE_ELEMENT else at
+        value = value.operands[0]
+    sharding = value.sharding
+    if isinstance(sharding, Sharding | NamedSharding):
+        return placement_of(sharding)
+    if value.opcode != opcodes.CUSTOM_CALL:
+        return None
+    target = target_of_call(value)
+    if target in _LEAVES:
+        found = _placements(value, module, enters=False)
+        return found[at] if at < len(found) else None
+    if target == "xla.sdy.FuncResultSharding":
+        text = value.frontend_attributes.get("xla.sdy.sharding") or ""
+        meshes, match = header_meshes(module), _SHARDY.search(text)
+        return _shardy(match[1], meshes[0]) if match is not None and len(meshes) == 1 else None
+    return None
+
+
+def _placements(instruction: Instruction, module: Module, *, enters: bool) -> list[Placement]:
+    """The placement of each array: that of the operand on the way in, that of the result on the way out."""
+    key = "xla.sdy.in_shardings" if enters else "xla.sdy.out_shardings"
+    text = instruction.frontend_attributes.get(key)
+    if text is not None:
+        meshes = header_meshes(module)
+        if len(meshes) != 1:
+            raise HloError(f"{instruction.name}: the mesh of its shardings is unknown", instruction.span)
+        return [_shardy(found[1], meshes[0]) for found in _SHARDY.finditer(text)]
+    holder = instruction.operands[0] if enters else instruction
+    sharding = holder.sharding
+    if not isinstance(sharding, Sharding | NamedSharding):
+        raise HloError(f"{holder.name} has no sharding, so the parts of devices are unknown", instruction.span)
+    return [placement_of(sharding)]
+
+
+def _shardy(text: str, mesh: Mesh) -> Placement:
+    """The placement of `{"x"}, {}`: the axes of each dimension."""
+    dimensions = tuple(
+        DimensionSharding(tuple(AxisRef(axis) for axis in _AXIS.findall(found))) for found in _DIMENSION.findall(text)
+    )
+    return placement_of(NamedSharding(mesh, dimensions))
+
+
+# --- parts of devices ---
+# Arguments cut into the parts of devices, and results put together, by the shardings of a module.
+
+
+def whole_arguments(
+    module: Module,
+    *,
+    seed: int = 0,
+    floats: Floats = "exact",
+    ranges: Ranges | None = None,
+    before_each: Callable[[Instruction], None] = lambda parameter: None,
+) -> tuple[Value, ...]:
+    """Made-up arguments of the whole program, from the shapes of all devices together."""
+    found: list[Value] = []
+    ranges = argument_ranges(module) if ranges is None else ranges
+    for _, arrays in groupby(entry_arrays(module).parameters, key=lambda each: each.number):
+        listed = list(arrays)
+        parameter = module.entry.parameters[listed[0].number]
+        before_each(parameter)
+        shape = parameter.shape
+        whole = _whole_shape(shape, {each.index: each for each in listed})
+        number = len(found)
+        found.append(made_up(whole, number, seed=seed, floats=floats, ranges=ranges.get(number, {})))
+    return tuple(found)
+
+
+def _whole_shape(shape: Shape, arrays: dict[ShapeIndex, EntryArray], at: ShapeIndex = ()) -> Shape:
+    if isinstance(shape, TupleShape):
+        return TupleShape(tuple(_whole_shape(each, arrays, (*at, n)) for n, each in enumerate(shape.elements)))
+    if at not in arrays:
+        return shape
+    whole = arrays[at].whole
+    return shape if whole is None else whole
+
+
+def device_arguments(module: Module, whole: Sequence[Value], count: int) -> list[list[Value]]:
+    """The arguments of each device: its part of each array, padded to the shape of its parameter."""
+    arrays = {(each.number, each.index): each for each in entry_arrays(module).parameters}
+
+    def part(value: Value, shape: Shape, number: int, at: ShapeIndex) -> list[Value]:
+        if isinstance(shape, TupleShape):
+            assert isinstance(value, tuple)
+            parts = [part(v, s, number, (*at, n)) for n, (v, s) in enumerate(zip(value, shape.elements, strict=True))]
+            return [tuple(each[device] for each in parts) for device in range(count)]
+        if not isinstance(shape, ArrayShape):
+            return [None] * count
+        return list(_cut_for_devices(array_of(value), shape, arrays.get((number, at)), count))
+
+    columns = [
+        part(value, parameter.shape, number, ())
+        for number, (value, parameter) in enumerate(zip(whole, module.entry.parameters, strict=True))
+    ]
+    return [[column[device] for column in columns] for device in range(count)]
+
+
+def _cut_for_devices(array: Array, shape: ArrayShape, entry: EntryArray | None, count: int) -> list[Array]:
+    if entry is None or entry.placement is None or array.shape == shape.dimensions:
+        return [array] * count
+    sizes = [-(-size // part) for size, part in zip(array.shape, entry.placement.parts, strict=False)]
+    if array.ndim != len(shape.dimensions) or tuple(sizes) != shape.dimensions:
+        given, parts = ",".join(map(str, array.shape)), "×".join(map(str, entry.placement.parts))
+        raise HloError(f"{entry.instruction.name} has sizes [{given}], which {parts} parts of {shape} do not make")
+    found: list[Array] = [np.zeros(shape.dimensions, array.dtype) for _ in range(count)]
+    whole = replace(entry.shape, dimensions=array.shape)
+    for each in parts_of(whole, entry.placement, count):
+        taken = array[each.slices]
+        found[each.device][tuple(map(slice, taken.shape))] = taken
+    return found
+
+
+def assembled(module: Module, results: Sequence[Value]) -> tuple[Value, frozenset[ShapeIndex]]:
+    """The result of all devices as one value, and the indices of arrays whose place on devices is unknown.
+
+    Before partitioning, every device has whole arrays. After it, an array is put together by its sharding, by that of
+    the parameter whose buffer it takes, or, if it is whole on every device, is that of device 0; else it is unknown,
+    and only the part of device 0.
+    """
+    root = module.entry.root
+    assert root is not None
+    arrays = {each.index: each for each in entry_arrays(module).results}
+    donors, stated = _donors(module), _stated(module)
+    unknown: set[ShapeIndex] = set()
+
+    def whole_of(values: Sequence[Value], shape: Shape, at: ShapeIndex) -> Value:
+        if isinstance(shape, TupleShape):
+            return tuple(
+                whole_of([value[n] if isinstance(value, tuple) else None for value in values], each, (*at, n))
+                for n, each in enumerate(shape.elements)
+            )
+        if not isinstance(shape, ArrayShape):
+            return None
+        parts = [array_of(value) for value in values]
+        if not is_partitioned(module):
+            return parts[0]
+        whole, placement = _place(arrays.get(at), donors.get(at))
+        if placement is None and at in stated:
+            whole, placement = stated[at]
+        if placement is not None and placement.is_tiled and whole is not None:
+            return joined(parts, whole, placement)
+        if placement is None and (whole is None or whole.dimensions != parts[0].shape):
+            unknown.add(at)
+        return parts[0]
+
+    return whole_of(results, root.shape, ()), frozenset(unknown)
+
+
+def _donors(module: Module) -> dict[ShapeIndex, EntryArray]:
+    """The parameter whose buffer each result takes."""
+    arrays = {(each.number, each.index): each for each in entry_arrays(module).parameters}
+    found = {}
+    for alias in module.input_output_alias:
+        donor = arrays.get((alias.parameter_number, alias.parameter_index))
+        if donor is not None:
+            found[alias.output_index] = donor
+    return found
+
+
+def _stated(module: Module) -> dict[ShapeIndex, tuple[ArrayShape, Placement]]:
+    """The whole shape and the placement of results that the program before partitioning states at their origin, or
+    that the partitioner chose, as the proto next to the text states."""
+    program = module.program
+    root = None if program is None else program.entry.root
+    if program is None or root is None:
+        return {}
+    found: dict[ShapeIndex, tuple[ArrayShape, Placement]] = {}
+    chosen = _chosen(module, root.shape)
+    for index, leaf in root.shape.leaves:
+        value = root.operands[index[0]] if root.opcode == opcodes.TUPLE and len(index) == 1 else root
+        placement = stated_placement(value, index[0] if value is root and index else 0, program) or chosen.get(index)
+        if placement is not None and isinstance(leaf, ArrayShape):
+            found[index] = leaf, placement
+    return found
+
+
+def _chosen(module: Module, whole: Shape) -> dict[ShapeIndex, Placement]:
+    """The placements that the partitioner chose for results, if they fit the shapes of devices."""
+    sharding, root = (module.proto or module).spmd_output_sharding, module.entry.root
+    if sharding is None or root is None:
+        return {}
+    parts = dict(root.shape.leaves)
+    found: dict[ShapeIndex, Placement] = {}
+    with suppress(HloError):
+        for index, leaf, each in leaf_shardings(whole, sharding):
+            part, placement = parts.get(index), placement_of(each)
+            if not isinstance(part, ArrayShape) or not isinstance(leaf, ArrayShape):
+                continue
+            if placement.shard_sizes(leaf.dimensions) == part.dimensions:
+                found[index] = placement
+    return found
+
+
+def _place(entry: EntryArray | None, donor: EntryArray | None) -> tuple[ArrayShape | None, Placement | None]:
+    """The whole shape of a result, and where its parts are."""
+    for each in (entry, donor):
+        if each is not None and each.placement is not None and each.whole is not None:
+            return each.whole, each.placement
+    return (None if entry is None else entry.whole), None

@@ -1,32 +1,339 @@
-"""A partitioned module on simulated devices: all devices run in lockstep, so that collectives meet.
-
-Computations without collectives run device by device. A loop or branch with a collective inside has to go the same
-way on all devices; else the program would wait forever on real ones, and that is an error here.
-"""
+"""How a module runs on simulated devices: all in lockstep, so that collectives, sends, and receives meet."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 
-from hlo_cli.analysis.evaluate.boundaries import crossing, is_boundary
-from hlo_cli.analysis.evaluate.channels import transfer_of
-from hlo_cli.analysis.evaluate.collectives import done_value, exchange_of
-from hlo_cli.analysis.evaluate.fused_collectives import fused_part, inputs_of
+from hlo_cli.analysis.evaluate.arguments import crossing, is_boundary
+from hlo_cli.analysis.evaluate.host import fused_part, inputs_of
 from hlo_cli.analysis.evaluate.program import MISFITS, Program, misfit
-from hlo_cli.analysis.semantics.asynchronous import start_of
-from hlo_cli.analysis.semantics.control import called, iterations_error
-from hlo_cli.analysis.semantics.values import Form, Kernel, Value, form_of, has_form
-from hlo_cli.analysis.sharding.device_groups import Devices, collective_kind
+from hlo_cli.analysis.semantics.rules import called, iterations_error, start_of
+from hlo_cli.analysis.semantics.scatter_and_reduce import plain_reducer
+from hlo_cli.analysis.semantics.typed_values import (
+    Array,
+    Computed,
+    Form,
+    Kernel,
+    Value,
+    array_of,
+    form_of,
+    has_form,
+    settle,
+    zeros_of,
+)
+from hlo_cli.analysis.sharding.device_groups import Devices, collective_kind, device_groups, device_pairs, devices_of
+from hlo_cli.analysis.sharding.meshes import header_meshes
+from hlo_cli.analysis.sharding.stages import is_partitioned
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.operations import CHANNEL_OPCODES, COLLECTIVES, DEVICE_IDS
+from hlo_cli.ir.operations import CHANNEL_OPCODES, CHANNEL_STARTS, COLLECTIVES, DEVICE_IDS, NATIVE_DONES, PERMUTES
+from hlo_cli.ir.shape import ArrayShape, TupleShape
 from hlo_cli.source import HloError
+
+# --- collectives ---
+# Collectives on simulated devices: the results of all devices at once, from the operands of all devices.
+#
+# Mirrors xla/backends/cpu/collectives and the thunks of XLA's runtimes. Sums of floats are made in f64.
+
+
+Exchange: TypeAlias = "Callable[[Sequence[Sequence[Value]]], list[Value]]"
+"""From the operands of each device to the result of each."""
+
+Groups: TypeAlias = "Sequence[Sequence[int]]"
+"""The members of each group, or the source and the target of each pair, as flattened ids."""
+
+
+def exchange_of(
+    instruction: Instruction, computed: Computed, devices: Devices, members: Groups | None = None
+) -> Exchange:
+    """The exchange that a collective, or the start of one, carries out; `members` are other groups or pairs."""
+    kind = collective_kind(instruction.opcode) or instruction.opcode
+    if kind in PERMUTES:
+        run = _permute(instruction, devices, members)
+    else:
+        groups = members or device_groups(instruction, devices)
+        run = _EXCHANGES.get(kind, _broadcast)(instruction, computed, tuple(groups), devices.count)
+    if kind == instruction.opcode:
+        return run
+    return _started(instruction, run)
+
+
+def _started(instruction: Instruction, run: Exchange) -> Exchange:
+    """The value of a start: what its done unpacks, in the shape that the opcode has.
+
+    A native start of one array has the array itself as element 0, one of several has their tuple; the sugar of an
+    async-start always has a tuple. A permute in place starts from its input alone.
+    """
+    if instruction.opcode == opcodes.ALL_REDUCE_START:
+        return run
+    is_native = instruction.opcode in NATIVE_DONES
+
+    def start(given: Sequence[Sequence[Value]]) -> list[Value]:
+        results = run(given)
+        if is_native and _slice_sizes(instruction):
+            given = [each[:1] for each in given]
+        operands = [each[0] if is_native and len(each) == 1 else tuple(each) for each in given]
+        return [(operand, result) for operand, result in zip(operands, results, strict=True)]
+
+    return start
+
+
+def _by_operand(
+    groups: Sequence[Sequence[int]], count: int, combine: Callable[[list[Array], int], list[Array]]
+) -> Exchange:
+    """Applies a function to each operand of each group; devices in no group get zeros."""
+
+    def run(given: Sequence[Sequence[Value]]) -> list[Value]:
+        width = len(given[0])
+        results: list[list[Value]] = [[np.zeros_like(array_of(each)) for each in operands] for operands in given]
+        for group in groups:
+            for at in range(width):
+                made = combine([array_of(given[device][at]) for device in group], at)
+                for device, array in zip(group, made, strict=True):
+                    results[device][at] = array
+        return [each[0] if width == 1 else tuple(each) for each in results]
+
+    return run
+
+
+def _all_gather(instruction: Instruction, computed: Computed, groups: Groups, count: int) -> Exchange:
+    dimension = instruction.integers("dimensions")[0]
+
+    def combine(parts: list[Array], at: int) -> list[Array]:
+        whole = np.concatenate(parts, dimension)
+        return [whole] * len(parts)
+
+    return _by_operand(groups, count, combine)
+
+
+def _reduced(instruction: Instruction, computed: Computed) -> Callable[[list[Array], int], Array]:
+    """The sum, or another reduction, of the arrays of a group in its order."""
+    computation = instruction.called_computations[0]
+    is_sum = plain_reducer(computation) is np.add
+    combine = computed.vectorized(computation)
+
+    def run(parts: list[Array], at: int) -> Array:
+        shape = instruction.operand_shape(at)
+        if is_sum and parts[0].dtype.kind in "fc" and isinstance(shape, ArrayShape):
+            wide = np.complex128 if parts[0].dtype.kind == "c" else np.float64
+            total = np.sum([part.astype(wide) for part in parts], axis=0)
+            return settle(total, shape.element_type, computed.floats)
+        result = parts[0]
+        for part in parts[1:]:
+            result = combine([result, part])[0]
+        return result
+
+    return run
+
+
+def _all_reduce(instruction: Instruction, computed: Computed, groups: Groups, count: int) -> Exchange:
+    reduced = _reduced(instruction, computed)
+    return _by_operand(groups, count, lambda parts, at: [reduced(parts, at)] * len(parts))
+
+
+def _reduce_scatter(instruction: Instruction, computed: Computed, groups: Groups, count: int) -> Exchange:
+    reduced, dimension = _reduced(instruction, computed), instruction.integers("dimensions")[0]
+    return _by_operand(groups, count, lambda parts, at: list(np.split(reduced(parts, at), len(parts), dimension)))
+
+
+def _all_to_all(instruction: Instruction, computed: Computed, groups: Groups, count: int) -> Exchange:
+    """Piece k goes to member k; without a dimension, operand k does."""
+    dimensions = instruction.integers("dimensions")
+    if dimensions:
+
+        def combine(parts: list[Array], at: int) -> list[Array]:
+            pieces = [np.split(part, len(parts), dimensions[0]) for part in parts]
+            return [np.concatenate([each[k] for each in pieces], dimensions[0]) for k in range(len(parts))]
+
+        return _by_operand(groups, count, combine)
+
+    def run(given: Sequence[Sequence[Value]]) -> list[Value]:
+        results: list[Value] = [tuple(operands) for operands in given]
+        for group in groups:
+            for k, device in enumerate(group):
+                results[device] = tuple(given[other][k] for other in group)
+        return results
+
+    return run
+
+
+def _broadcast(instruction: Instruction, computed: Computed, groups: Groups, count: int) -> Exchange:
+    """The value of the first member for all; devices in no group get zeros."""
+    if instruction.flag("has_dynamic_root"):
+        raise HloError(
+            f"cannot evaluate {instruction.name}: the sender of a broadcast with a dynamic root is unknown",
+            instruction.span,
+        )
+    return _by_operand(groups, count, lambda parts, at: [parts[0]] * len(parts))
+
+
+def _ragged(instruction: Instruction, computed: Computed, groups: Groups, count: int) -> Exchange:
+    """Rows of the input go to rows of other devices' outputs, by offsets and sizes of each device."""
+
+    def run(given: Sequence[Sequence[Value]]) -> list[Value]:
+        results = [array_of(operands[1]).copy() for operands in given]
+        for group in groups:
+            for sender in group:
+                rows, _, *numbers = map(array_of, given[sender])
+                starts, sizes, targets = numbers[0], numbers[1], numbers[2]
+                each = len(starts) // len(group)
+                for k, receiver in enumerate(group):
+                    for at in range(k * each, (k + 1) * each):
+                        begin, size, into = int(starts[at]), int(sizes[at]), int(targets[at])
+                        results[receiver][into : into + size] = rows[begin : begin + size]
+        return list(results)
+
+    return run
+
+
+def _permute(instruction: Instruction, devices: Devices, members: Groups | None = None) -> Exchange:
+    """What each target is sent, of every operand; a device that nobody sends to gets zeros."""
+    pairs = members or device_pairs(instruction, devices)
+    if _slice_sizes(instruction):
+        return _permute_in_place(instruction, pairs)
+
+    def run(given: Sequence[Sequence[Value]]) -> list[Value]:
+        results: list[Sequence[Value]] = [[_zeros_like(operand) for operand in operands] for operands in given]
+        for source, target in pairs:
+            results[target] = given[source]
+        return [each[0] if len(each) == 1 else tuple(each) for each in results]
+
+    return run
+
+
+def _slice_sizes(instruction: Instruction) -> tuple[tuple[int, ...], ...]:
+    """The slices of a permute in place, which takes input, output, and the offsets in both."""
+    return instruction.integer_lists("slice_sizes") or ()
+
+
+def _permute_in_place(instruction: Instruction, pairs: Groups) -> Exchange:
+    """The output of each device, with the slice that it was sent; HloError where XLA's documents leave the place open.
+
+    That is for several slices, as no pair names its slice, and where sender and receiver have other output offsets.
+    No CPU runs such a permute, so that nothing else can be asked.
+    """
+    sizes = _slice_sizes(instruction)
+    if len(sizes) != 1 or not isinstance(instruction.operand_shape(0), ArrayShape):
+        raise HloError(
+            f"cannot evaluate {instruction.name}: an in-place collective-permute of {len(sizes)} slices",
+            instruction.span,
+        )
+
+    def slices(offsets: Value) -> tuple[slice, ...]:
+        assert isinstance(offsets, tuple)
+        starts = [int(array_of(each)) for each in offsets]
+        return tuple(slice(start, start + size) for start, size in zip(starts, sizes[0], strict=True))
+
+    def run(given: Sequence[Sequence[Value]]) -> list[Value]:
+        results = [array_of(operands[1]).copy() for operands in given]
+        for source, target in pairs:
+            sent, _, offsets, place = given[source]
+            if slices(place) != slices(given[target][3]):
+                raise HloError(
+                    f"cannot evaluate {instruction.name}: devices {source} and {target} have different output offsets",
+                    instruction.span,
+                )
+            results[target][slices(place)] = array_of(sent)[slices(offsets)]
+        return list(results)
+
+    return run
+
+
+def _zeros_like(value: Value) -> Value:
+    if isinstance(value, tuple):
+        return tuple(map(_zeros_like, value))
+    return None if value is None else np.zeros_like(value)
+
+
+def done_value(start: Instruction, value: Value) -> Value:
+    """What the done of a start returns."""
+    if start.opcode == opcodes.ALL_REDUCE_START:
+        return value
+    assert isinstance(value, tuple)
+    return value[1]
+
+
+_EXCHANGES: Final[dict[str, Callable[[Instruction, Computed, Groups, int], Exchange]]] = {
+    opcodes.ALL_GATHER: _all_gather,
+    opcodes.ALL_REDUCE: _all_reduce,
+    opcodes.ALL_TO_ALL: _all_to_all,
+    opcodes.REDUCE_SCATTER: _reduce_scatter,
+    opcodes.RAGGED_ALL_TO_ALL: _ragged,
+}
+"""The exchange of each collective with groups, but for a broadcast."""
+
+
+# --- sends and receives ---
+# Sends and receives between simulated devices: what is sent on a channel waits there until it is taken.
+#
+# Compilers make them of collective permutes, and state the devices as those do; mirrors
+# collective_permute_decomposer.cc.
+
+
+_ATTRIBUTE: Final = "_xla_send_recv_source_target_pairs"
+_PAIR: Final = re.compile(r"\{(\d{1,9}),(\d{1,9})\}")
+
+
+def transfer_problem(instruction: Instruction) -> str:
+    """Why a send or receive cannot be evaluated; empty if it goes between devices that are stated."""
+    if instruction.flag("is_host_transfer"):
+        return f"{instruction.opcode} exchanges data with the host, which a dump does not have"
+    is_stated = instruction.opcode not in CHANNEL_STARTS or instruction.frontend_attributes.get(_ATTRIBUTE) is not None
+    return "" if is_stated else f"{instruction.opcode} does not state its source_target_pairs"
+
+
+def transfer_of(
+    instruction: Instruction, computed: Computed, sent: dict[int | None, list[Value]], count: int
+) -> Exchange:
+    """What a send, a receive, or the end of one does on all devices; `sent` holds what is on its way, by channel."""
+    channel = instruction.integer("channel_id")
+    if instruction.opcode == "send-done":
+        return lambda given: [None] * count
+    if instruction.opcode == opcodes.RECV:
+        return lambda given: [(None, None, None)] * count
+    if instruction.opcode == opcodes.RECV_DONE:
+        return lambda given: _received(instruction, channel, sent, count)
+    found = _PAIR.findall(instruction.frontend_attributes.get(_ATTRIBUTE) or "")
+    pairs = [(int(source), int(target)) for source, target in found]
+    for pair in pairs:
+        if max(pair) >= count:
+            raise HloError(f"{instruction.name} names device {max(pair)}, of {count}", instruction.span)
+    shape = instruction.operand_shape(0)
+
+    def send(given: Sequence[Sequence[Value]]) -> list[Value]:
+        values = [zeros_of(shape, computed) for _ in range(count)]
+        for source, target in pairs:
+            values[target] = given[source][0]
+        sent[channel] = values
+        return [(each[0], None, None) for each in given]
+
+    return send
+
+
+def _received(
+    instruction: Instruction, channel: int | None, sent: dict[int | None, list[Value]], count: int
+) -> list[Value]:
+    """What each device was sent."""
+    if channel not in sent:
+        raise HloError(f"{instruction.name} receives from channel {channel}, where nothing was sent", instruction.span)
+    values = sent.pop(channel)
+    is_tuple = isinstance(instruction.shape, TupleShape)
+    return [(value, None) if is_tuple else value for value in values]
+
+
+# --- devices in lockstep ---
+# A partitioned module on simulated devices: all devices run in lockstep, so that collectives meet.
+#
+# Computations without collectives run device by device. A loop or branch with a collective inside has to go the same
+# way on all devices; else the program would wait forever on real ones, and that is an error here.
+
 
 Lockstep = Callable[[Sequence[Sequence[Value]]], list[Value]]
 """From the arguments of each device to the result of each."""
@@ -339,3 +646,38 @@ def _selecting(instruction: Instruction, run: Lockstep) -> Lockstep:
         return run([[element_of(value, index) for value, index in zip(each, indices, strict=True)] for each in given])
 
     return selected
+
+
+# --- the devices of a module ---
+# Which devices a module runs on: one, those that its header states, or as many as its text requires.
+
+
+def runs_on_devices(module: Module) -> bool:
+    """Whether a module runs on several devices: it is partitioned, or its devices exchange data.
+
+    >>> from hlo_cli import parse_module
+    >>> runs_on_devices(parse_module("r = f32[8] all-gather(f32[2] a), dimensions={0}, replica_groups={{0,1,2,3}}"))
+    True
+    """
+    return needs_devices(module.entry) or (module.replica_count * module.num_partitions > 1 and is_partitioned(module))
+
+
+def chosen_devices(module: Module, wanted: int | None) -> Devices:
+    """The devices of the header, else those that are wanted, else as many as a mesh has or collectives name.
+
+    HloError if the header states another number than the wanted one.
+
+    >>> from hlo_cli import parse_module
+    >>> text = "r = f32[8] all-gather(f32[2] a), dimensions={0}, replica_groups={{0,1,2,3}}"
+    >>> chosen_devices(parse_module(text), None).count, chosen_devices(parse_module(text), 8).count
+    (4, 8)
+    """
+    stated = devices_of(module)
+    if stated.is_stated:
+        if wanted not in (None, stated.count):
+            raise HloError(f"the module runs on {stated.count} devices, not {wanted}")
+        return stated
+    meshes = header_meshes(module)
+    count = wanted or max(stated.count, *(mesh.device_count for mesh in meshes), 1)
+    has_partitions = bool(meshes) or any(each.opcode == opcodes.PARTITION_ID for each in module.instructions)
+    return Devices(1, count) if has_partitions else Devices(count, 1)

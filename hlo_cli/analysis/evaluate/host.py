@@ -1,28 +1,359 @@
-"""The host of a run: stubs for custom calls, the data of infeeds, the values of outfeeds, and iterations of loops."""
+"""What a run takes that its text does not say: omitted constants, unknown functions, stubs, infeeds, trips.
+
+Asynchronous collectives within fusions are told here from functions of unknown meaning.
+"""
 
 from __future__ import annotations
 
 import inspect
+import json
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import Final, NamedTuple, TypeAlias
+from zlib import crc32
 
 import numpy as np
 
 from hlo_cli.analysis.dataflow.executions import executions_of
-from hlo_cli.analysis.evaluate.boundaries import is_boundary
-from hlo_cli.analysis.evaluate.omitted_constants import Constants
-from hlo_cli.analysis.evaluate.unknown_functions import UnknownFunctions
-from hlo_cli.analysis.semantics.custom_calls import target_of_call
-from hlo_cli.analysis.semantics.number_types import Array, Floats, carrier, settle
-from hlo_cli.analysis.semantics.values import Kernel, Value
+from hlo_cli.analysis.evaluate.arguments import is_boundary, made_up
+from hlo_cli.analysis.semantics.rules import rule_of_target, target_of_call
+from hlo_cli.analysis.semantics.typed_values import Array, Computed, Floats, Kernel, Value, carrier, settle, zeros_of
+from hlo_cli.analysis.sharding.device_groups import collective_kind
 from hlo_cli.ir import opcodes
+from hlo_cli.ir.attributes.value_types import Literal
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.operations import HOST_FEEDS
+from hlo_cli.ir.operations import CHANNEL_OPCODES, HOST_FEEDS
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
 from hlo_cli.source import HloError
+
+# --- constants that a text omits ---
+# Values of constants that a text omits, from other texts of the same program that have them.
+
+
+def omitted_constants(module: Module, other: Module | None = None) -> dict[Instruction, Literal]:
+    """The values of constants that the text omits, as far as they are known.
+
+    They are those of the constants of the same name, type, and sizes in the proto next to the text, in the dump before
+    optimizations, or in `other`, another stage of the program, and its proto.
+
+    >>> from hlo_cli import parse_module
+    >>> text = "ENTRY e { ROOT c = f32[2] constant({1, 2}) }"
+    >>> elided = parse_module(text.replace("{1, 2}", "{...}"))
+    >>> [literal] = omitted_constants(elided, parse_module(text)).values()
+    >>> print(literal)
+    f32[2]{0} {1, 2}
+    """
+    missing = {each.name: each for each in _constants(module) if is_omitted(each)}
+    found: dict[Instruction, Literal] = {}
+    for source in _sources(module, other) if missing else ():
+        for each in _constants(source):
+            wanted, literal = missing.get(each.name), each.literal
+            if wanted is not None and literal is not None and not literal.is_elided and _has_same_shape(each, wanted):
+                found.setdefault(wanted, literal)
+        if len(found) == len(missing):
+            break
+    return found
+
+
+def is_omitted(instruction: Instruction) -> bool:
+    """Whether an instruction is a constant whose values the text omits."""
+    if instruction.opcode != opcodes.CONSTANT:
+        return False
+    literal = instruction.literal
+    return literal is None or literal.is_elided
+
+
+def _constants(module: Module) -> Iterator[Instruction]:
+    for computation in executions_of(module):
+        for each in computation.instructions:
+            if each.opcode == opcodes.CONSTANT:
+                yield each
+
+
+def _sources(module: Module, other: Module | None) -> Iterator[Module]:
+    """The proto first: it is the same module, the others are other stages."""
+    for each in (module.proto, module.program, other, None if other is None else other.proto):
+        if each is not None and each is not module:
+            yield each
+
+
+def _has_same_shape(a: Instruction, b: Instruction) -> bool:
+    return a.shape.to_string(layout=False) == b.shape.to_string(layout=False)
+
+
+Constants = Mapping[Instruction, Literal]
+"""The values of constants that a text omits."""
+
+
+# --- asynchronous collectives in fusions ---
+# Asynchronous collectives of TPU programs that are parts of fusions, on simulated devices.
+#
+# A compiler prints the whole collective in each fusion that takes part: in the one whose root is an
+# `AsyncCollectiveStart`, in those that compute meanwhile, and in the one whose root is the `AsyncCollectiveDone`. Each
+# gives the same result.
+
+
+Lockstep: TypeAlias = "Callable[[Sequence[Sequence[Value]]], list[Value]]"
+"""From the arguments of each device to the result of each."""
+
+_START: Final = "AsyncCollectiveStart"
+_DONE: Final = "AsyncCollectiveDone"
+
+
+def is_fused_part(instruction: Instruction) -> bool:
+    """Whether an instruction starts or ends a collective of a fusion."""
+    return instruction.opcode == opcodes.CUSTOM_CALL and target_of_call(instruction) in (_START, _DONE)
+
+
+def fused_problem(instruction: Instruction) -> str:
+    """Why the value of such an instruction is unknown; empty if it is known."""
+    target = target_of_call(instruction)
+    collective = _collective(instruction)
+    if collective is None:
+        return f"the collective of its {target} is unknown"
+    wanted: Sequence[Shape] = (collective.shape,)
+    found: Sequence[Shape] = (instruction.shape,)
+    if target == _START:
+        shape = instruction.shape
+        wanted = (*(collective.operand_shape(at) for at in range(len(collective.operands))), collective.shape)
+        found = shape.elements[: len(wanted)] if isinstance(shape, TupleShape) else ()
+    is_same = len(wanted) == len(found) and all(map(_are_arrays_alike, wanted, found))
+    return "" if is_same else f"the results of its {target} are not those of {collective.name}"
+
+
+def _collective(instruction: Instruction) -> Instruction | None:
+    """The collective of a start, which is its operand, and of a done, which has one as operand."""
+    found = [each for each in instruction.operands if collective_kind(each.opcode) == each.opcode]
+    return found[0] if len(found) == 1 else None
+
+
+def _are_arrays_alike(old: Shape, new: Shape) -> bool:
+    return (
+        isinstance(old, ArrayShape)
+        and isinstance(new, ArrayShape)
+        and old.dimensions == new.dimensions
+        and old.element_type is new.element_type
+    )
+
+
+def inputs_of(instruction: Instruction) -> tuple[Instruction, ...]:
+    """The values that an instruction takes: its operands, and of a start those of its collective, which it hands on."""
+    if not is_fused_part(instruction):
+        return tuple(instruction.operands)
+    collective = _collective(instruction)
+    if collective is None:
+        return tuple(instruction.operands)
+    return (*collective.operands, collective) if target_of_call(instruction) == _START else (collective,)
+
+
+def fused_part(instruction: Instruction, computed: Computed) -> Lockstep | None:
+    """What a start or a done makes of the values of `inputs_of`; None for other instructions."""
+    if not is_fused_part(instruction):
+        return None
+    if target_of_call(instruction) == _DONE:
+        return lambda given: [each[0] for each in given]
+    shape = instruction.shape
+    assert isinstance(shape, TupleShape)
+    others = [zeros_of(each, computed) for each in shape.elements]
+    return lambda given: [(*each, *others[len(each) :]) for each in given]
+
+
+# --- functions of unknown meaning ---
+# Functions of unknown meaning that two programs have in common: equal operands give equal results.
+#
+# Kernels without a body in the dump, callbacks of Python, and libraries that are not known have no meaning here, but
+# two
+# programs that call them with the same operands, and go on in the same way with what they return, are the same
+# program.
+# Results are made up: those of a call in the second program are those of the call in the first that has its operands.
+
+
+Function: TypeAlias = "tuple[str, str, tuple[str, ...]]"
+"""A target or opcode, what else tells functions of one target apart, and the shapes of operands and results."""
+
+_TOLERANCE: Final = 1e-6
+_SEND_DONE: Final = "send-done"
+_RENDEZVOUS: Final = "_xla_host_transfer_rendezvous"
+
+
+def functions_of(module: Module) -> frozenset[Function]:
+    """The functions of unknown meaning that a module calls.
+
+    >>> from hlo_cli import parse_module
+    >>> functions_of(parse_module('r = f32[8] custom-call(f32[8] a), custom_call_target="my_op"'))
+    frozenset({('my_op', '', ('f32[8]', 'f32[8]'))})
+    """
+    return frozenset(
+        function
+        for computation in executions_of(module)
+        for instruction in computation.instructions
+        if (function := _function(instruction)) is not None
+    )
+
+
+def _function(instruction: Instruction) -> Function | None:
+    if instruction.opcode == opcodes.CUSTOM_CALL:
+        if rule_of_target(instruction) is not None or is_boundary(instruction) or is_fused_part(instruction):
+            return None
+        operands = [instruction.operand_shape(at) for at in range(len(instruction.operands))]
+        return target_of_call(instruction), _configuration(instruction), _texts((*operands, instruction.shape))
+    if instruction.opcode == opcodes.RECV_DONE and instruction.flag("is_host_transfer"):
+        name = instruction.frontend_attributes.get(_RENDEZVOUS) or ""
+        return instruction.opcode, name, _texts((instruction.shape,))
+    return None
+
+
+def _texts(shapes: Sequence[Shape]) -> tuple[str, ...]:
+    return tuple(shape.to_string(layout=False) for shape in shapes)
+
+
+def _configuration(instruction: Instruction) -> str:
+    """What a compiler was told of a call: of a TPU kernel its body, since compilers add settings of their own."""
+    text = instruction.attribute("backend_config") or ""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return text
+    inner = found.get("custom_call_config") if isinstance(found, dict) else None
+    body = inner.get("body") if isinstance(inner, dict) else None
+    return body if isinstance(body, str) else text
+
+
+class UnknownFunctions:
+    """The calls of one run. Those of the second program take the results of the first, which is `first`.
+
+    `constants` are the values of constants that the text of the program omits.
+    """
+
+    def __init__(
+        self, functions: frozenset[Function], constants: Constants | None = None, first: UnknownFunctions | None = None
+    ) -> None:
+        self.constants = constants
+        self._functions = functions
+        self._first = first
+        self._calls: dict[Function, list[Array]] = {}
+        self._numbers: dict[tuple[Function, bytes], int] = {}
+        self._times: dict[tuple[Function, int, int], int] = {}
+
+    def has_meaning(self, instruction: Instruction) -> bool:
+        """Whether a call is of one of the functions, or takes part in an exchange with the host."""
+        if instruction.opcode in CHANNEL_OPCODES and instruction.opcode != opcodes.RECV_DONE:
+            return instruction.flag("is_host_transfer")
+        function = _function(instruction)
+        return function is not None and function in self._functions
+
+    def kernel(self, instruction: Instruction, floats: Floats, device: Callable[[], int]) -> Kernel:
+        """What a call returns. What is sent to the host goes on as the value of tokens, to what is received next."""
+        if instruction.opcode == opcodes.SEND:
+            return lambda value, token: (value, None, value)
+        if instruction.opcode == _SEND_DONE:
+            return lambda sent: sent[2]
+        if instruction.opcode == opcodes.RECV:
+            return lambda token: (None, None, token)
+        function = _function(instruction)
+        assert function is not None
+        has_effect = instruction.flag("custom_call_has_side_effect") or instruction.opcode == opcodes.RECV_DONE
+        seed = crc32(repr(function).encode())
+
+        def kernel(*operands: Value) -> Value:
+            number = self._number(function, _sample(operands), floats)
+            times = 0
+            if has_effect:
+                at = function, number, device()
+                times = self._times.get(at, 0)
+                self._times[at] = times + 1
+            return made_up(instruction.shape, 1000 * number + times, seed=seed, floats=floats)
+
+        return kernel
+
+    def _number(self, function: Function, sample: Array, floats: Floats) -> int:
+        """The number of the results for operands; the same for the same operands."""
+        exactly = function, sample.tobytes()
+        if exactly not in self._numbers:
+            found = None if self._first is None else self._first.nearest(function, sample, floats)
+            calls = self._calls.setdefault(function, [])
+            calls.append(sample)
+            self._numbers[exactly] = found if found is not None else self._fresh(function, len(calls))
+        return self._numbers[exactly]
+
+    def _fresh(self, function: Function, count: int) -> int:
+        return count - 1 if self._first is None else count + len(self._first._calls.get(function, ()))
+
+    def nearest(self, function: Function, sample: Array, floats: Floats) -> int | None:
+        """The number of the call with these operands; rounding tells none apart if floats are rounded."""
+        exactly = function, sample.tobytes()
+        if exactly in self._numbers:
+            return self._numbers[exactly]
+        calls = [each for each in self._calls.get(function, ()) if each.shape == sample.shape]
+        if not calls:
+            return None
+        known = np.stack(calls)
+        scale = np.maximum(np.maximum(known[..., 1], sample[..., 1]), 1e-300)
+        apart = np.max(np.abs(known - sample).max(axis=-1, initial=0) / scale, axis=-1, initial=0)
+        best = int(np.argmin(apart))
+        is_same = floats == "exact" or apart[best] <= _TOLERANCE
+        return self._numbers[function, calls[best].tobytes()] if is_same else None
+
+
+class Shared(NamedTuple):
+    """What two programs that are compared have in common, and what one knows of the other.
+
+    `functions` are those of unknown meaning that both call, `constants` the values that each text omits.
+    """
+
+    functions: frozenset[Function]
+    constants: tuple[Constants, Constants]
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The targets and opcodes of the functions."""
+        return tuple(sorted({each[0] for each in self.functions}))
+
+    def pair(self) -> tuple[UnknownFunctions, UnknownFunctions]:
+        """The calls of both programs, in one mode of arithmetic."""
+        first = UnknownFunctions(self.functions, self.constants[0])
+        return first, UnknownFunctions(self.functions, self.constants[1], first)
+
+
+def shared_by(old: Module, new: Module) -> Shared:
+    """What two programs have in common.
+
+    >>> from hlo_cli import parse_module
+    >>> module = parse_module('r = f32[8] custom-call(f32[8] a), custom_call_target="my_op"')
+    >>> shared_by(module, module).targets
+    ('my_op',)
+    """
+    constants = omitted_constants(old, new), omitted_constants(new, old)
+    return Shared(functions_of(old) & functions_of(new), constants)
+
+
+def _sample(operands: Sequence[Value]) -> Array:
+    """Numbers of each array: one that depends on elements and their places, magnitudes, and the non-finite ones."""
+    rows = [_numbers_of(array) for operand in operands for array in _arrays(operand)]
+    return np.array(rows, np.float64).reshape(len(rows), 3)
+
+
+def _arrays(value: Value) -> list[Array]:
+    if isinstance(value, tuple):
+        return [array for part in value for array in _arrays(part)]
+    return [] if value is None else [np.asarray(value)]
+
+
+def _numbers_of(array: Array) -> tuple[float, float, float]:
+    flat = array.reshape(-1)
+    parts = np.concatenate((flat.real, flat.imag)) if flat.dtype.kind == "c" else flat
+    wide = parts.astype(np.float64)
+    finite = np.isfinite(wide)
+    wide = np.where(finite, wide, 0)
+    weights = np.cos(0.7 * np.arange(wide.size) + 0.3)
+    return float(wide @ weights), float(np.abs(wide).sum()), float((~finite).sum())
+
+
+# --- the host of a run ---
+# The host of a run: stubs for custom calls, the data of infeeds, the values of outfeeds, and iterations of loops.
+
 
 Stub: TypeAlias = Callable[..., object]
 """Computes the result of a custom call from its operands; see `hlo help running`."""

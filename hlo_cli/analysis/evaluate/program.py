@@ -1,28 +1,124 @@
-"""Computations compiled to lists of steps: attributes are read once, and values are freed when they are dead."""
+"""How a computation becomes steps for one device, run one after the other, each value freed when it is dead."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Final, NamedTuple, TypeAlias
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
-from hlo_cli.analysis.evaluate.clock import Clock, operations_error
 from hlo_cli.analysis.evaluate.host import Host
-from hlo_cli.analysis.evaluate.iterations import LoopIterations
+from hlo_cli.analysis.evaluate.limits import FREE, Clock, Work, callee_of, operations_error, work_of
 from hlo_cli.analysis.evaluate.settings import Limits
-from hlo_cli.analysis.evaluate.work import FREE, Work, callee_of, work_of
-from hlo_cli.analysis.semantics.control import elements_first
-from hlo_cli.analysis.semantics.number_types import Array, Floats, carrier
-from hlo_cli.analysis.semantics.reducers import SUMS, plain_reducer
-from hlo_cli.analysis.semantics.rules import NEUTRAL, rule_of
-from hlo_cli.analysis.semantics.values import Form, Kernel, Taken, Taking, Value, form_of, has_form, shape_problem
+from hlo_cli.analysis.semantics.rules import NEUTRAL, called, elements_first, rule_of
+from hlo_cli.analysis.semantics.scatter_and_reduce import SUMS, plain_reducer
+from hlo_cli.analysis.semantics.typed_values import (
+    Array,
+    Computed,
+    Floats,
+    Form,
+    Kernel,
+    Taken,
+    Taking,
+    Value,
+    carrier,
+    form_of,
+    has_form,
+    shape_problem,
+)
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.value_types import ArrayLiteral, Literal
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.operations import ASYNCHRONOUS, CHANNEL_OPCODES, DONES, ELEMENTWISE, NATIVE_DONES, wrapped_opcode
 from hlo_cli.ir.shape import ArrayShape, ShapeIndex
 from hlo_cli.source import HloError
+
+# --- iterations of the loops around ---
+# Iterations of the loops around the instruction that runs, counted while a value is followed through them.
+
+
+S = TypeVar("S")
+T = TypeVar("T")
+
+_LOOPS: Final = {opcodes.WHILE: "condition", "scan": "to_apply"}
+"""Opcodes that run a computation once for each iteration, with the attribute that names it."""
+
+
+class LoopIterations:
+    """Keeps the iteration of each loop in a list, the outermost first; without a list, nothing is counted."""
+
+    def __init__(self, numbers: list[int] | None) -> None:
+        self._numbers = numbers
+
+    def is_counted(self, instruction: Instruction) -> bool:
+        """Whether an instruction is a loop whose iterations are counted."""
+        return self._numbers is not None and instruction.opcode in _LOOPS
+
+    @contextmanager
+    def loop(self) -> Iterator[None]:
+        """One execution of a loop."""
+        if self._numbers is None:
+            yield
+            return
+        self._numbers.append(-1)
+        try:
+            yield
+        finally:
+            self._numbers.pop()
+
+    def counting(self, function: Callable[[S], T]) -> Callable[[S], T]:
+        """The function of the computation that begins an iteration: of a while loop, its condition."""
+        numbers = self._numbers
+        if numbers is None:
+            return function
+
+        def counted(arguments: S) -> T:
+            numbers[-1] += 1
+            return function(arguments)
+
+        return counted
+
+    def kernel(self, instruction: Instruction, computed: Computed) -> Kernel:
+        """The kernel of a loop whose iterations are counted."""
+        counted = called(instruction, _LOOPS[instruction.opcode])
+        kernel = rule_of(instruction)(instruction, _Counting(self, computed, counted))
+
+        def run(*operands: Value) -> Value:
+            with self.loop():
+                return kernel(*operands)
+
+        return run
+
+
+class _Counting:
+    """A program as the rule of a loop sees it: calls of one computation begin iterations."""
+
+    def __init__(self, iterations: LoopIterations, computed: Computed, counted: Computation) -> None:
+        self.floats = computed.floats
+        self.max_iterations = computed.max_iterations
+        self.states = computed.states
+        self._iterations = iterations
+        self._computed = computed
+        self._counted = counted
+
+    def function(self, computation: Computation) -> Callable[[Sequence[Value]], Value]:
+        """Runs a computation on the values of its parameters."""
+        found = self._computed.function(computation)
+        return self._iterations.counting(found) if computation is self._counted else found
+
+    def vectorized(self, computation: Computation) -> Callable[[Sequence[Array]], tuple[Array, ...]]:
+        """Runs a computation of scalars on whole arrays, element by element."""
+        return self._computed.vectorized(computation)
+
+    def kernel(self, instruction: Instruction, *, on_arrays: bool = False) -> Kernel:
+        """The kernel of an instruction."""
+        return self._computed.kernel(instruction, on_arrays=on_arrays)
+
+
+# --- steps of a computation ---
+# Computations compiled to lists of steps: attributes are read once, and values are freed when they are dead.
+
 
 _CHECKED: Final = 256
 """After how many instructions the time is checked, and progress shown."""

@@ -6,10 +6,9 @@ import shlex
 from collections.abc import Sequence
 from typing import Final
 
-from hlo_cli.analysis.comparison.compare import ROUNDING, Distance
-from hlo_cli.analysis.comparison.comparison import AGREEING, RunComparison, compare_runs
-from hlo_cli.analysis.comparison.coverage import Coverage
 from hlo_cli.analysis.comparison.first_difference import FirstDifference
+from hlo_cli.analysis.comparison.two_runs import AGREEING, RunComparison, compare_runs
+from hlo_cli.analysis.comparison.verdict import ROUNDING, Coverage, Distance
 from hlo_cli.commands.run.arguments import arguments_of
 from hlo_cli.commands.run.distances import MEANING, columns_of, detail_cells, distance_cells, number_cell
 from hlo_cli.commands.run.notes import notes_on_arguments, notes_on_assumed, notes_on_draws

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from hlo_cli.analysis.evaluate.archive import npz_bytes
+from hlo_cli.analysis.evaluate.arguments import npz_bytes
 from hlo_cli.analysis.evaluate.run import Run
-from hlo_cli.analysis.semantics.values import arrays_of
+from hlo_cli.analysis.semantics.typed_values import arrays_of
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.semantics.number_types import Array
+    from hlo_cli.analysis.semantics.typed_values import Array
 
 
 def archive(run: Run, module: Module, watched: Sequence[Instruction], max_bytes: int) -> Iterator[bytes]:

@@ -17,9 +17,8 @@ from hlo_cli.report.numbers import format_count
 from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.evaluate.archive import Check
-    from hlo_cli.analysis.semantics.number_types import Array
-    from hlo_cli.analysis.semantics.values import Value
+    from hlo_cli.analysis.evaluate.arguments import Check
+    from hlo_cli.analysis.semantics.typed_values import Array, Value
 
 
 def arguments_of(options: RunOptions, module: Module) -> tuple[Value, ...] | None:
@@ -62,9 +61,8 @@ def arguments_from(
             found[place] = array
     missing = [parameter.name for at, parameter in enumerate(parameters) if at not in found]
     if seed is not None and missing and max(found, default=0) < len(parameters):
-        from hlo_cli.analysis.evaluate.arguments import made_up_arguments
-        from hlo_cli.analysis.evaluate.device_choice import runs_on_devices
-        from hlo_cli.analysis.evaluate.sharded import whole_arguments
+        from hlo_cli.analysis.evaluate.arguments import made_up_arguments, whole_arguments
+        from hlo_cli.analysis.evaluate.devices import runs_on_devices
 
         others = (whole_arguments if runs_on_devices(module) else made_up_arguments)(module, seed=seed)
         return tuple(found[at] if at in found else others[at] for at in range(len(parameters)))
@@ -100,7 +98,7 @@ def arrays_in_file(
 
     Names and shapes in an archive are given to `check` before the arrays are read.
     """
-    from hlo_cli.analysis.evaluate.archive import array_of_numbers, arrays_in
+    from hlo_cli.analysis.evaluate.arguments import array_of_numbers, arrays_in
 
     try:
         data = read_bytes(path, limit=max_bytes)

@@ -41,7 +41,7 @@ def _limited_memory(more: int) -> Iterator[None]:
     if soft != resource.RLIM_INFINITY and soft <= wanted:
         yield
         return
-    from hlo_cli.analysis.evaluate.clock import reserve_for_products
+    from hlo_cli.analysis.evaluate.limits import reserve_for_products
 
     reserve_for_products()
     try:

@@ -242,7 +242,7 @@ def _run(inputs: tuple[str, ...], options: RunOptions, reading: InputOptions, ou
         raise HloError.of(module.errors)
     read = what_was_read(module)
     if options.probe is not None:
-        from hlo_cli.analysis.evaluate.probe import Probe
+        from hlo_cli.analysis.evaluate.run import Probe
         from hlo_cli.commands.run.notes import notes_on_run
         from hlo_cli.commands.run.probe import report_of_probe
 

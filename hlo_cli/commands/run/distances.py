@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from hlo_cli.analysis.comparison.compare import Distance, Verdict
+from hlo_cli.analysis.comparison.verdict import Distance, Verdict
 from hlo_cli.report.cell import UNKNOWN, Cell
 from hlo_cli.report.column import Column
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from hlo_cli.analysis.semantics.random_bits import UNSTATED_DRAWS
+from hlo_cli.analysis.semantics.elementwise import UNSTATED_DRAWS
 from hlo_cli.commands.run.options import RunOptions
 from hlo_cli.report.numbers import format_count, verb
 from hlo_cli.source import Diagnostic

@@ -11,7 +11,7 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.semantics.number_types import Floats
+    from hlo_cli.analysis.semantics.typed_values import Floats
 
 DEFAULT_MEMORY = f"{DEFAULT_LIMITS.max_bytes >> 30}GiB"
 

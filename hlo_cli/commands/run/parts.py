@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from hlo_cli.analysis.comparison.differing_values import DifferingValues, ExecutionValues
-from hlo_cli.analysis.comparison.first_difference import FirstDifference
-from hlo_cli.analysis.evaluate.summary import summary_of
-from hlo_cli.analysis.semantics.values import Value, arrays_of
+from hlo_cli.analysis.comparison.first_difference import DifferingValues, ExecutionValues, FirstDifference
+from hlo_cli.analysis.evaluate.run import summary_of
+from hlo_cli.analysis.semantics.typed_values import Value, arrays_of
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module

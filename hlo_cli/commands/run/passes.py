@@ -6,14 +6,13 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from hlo_cli.analysis.comparison.compare import Distance, Verdict, verdict_of
-from hlo_cli.analysis.comparison.comparison import compare_once, compare_runs, revealing_choices
-from hlo_cli.analysis.comparison.coverage import Choice, missing_in
 from hlo_cli.analysis.comparison.first_difference import FirstDifference
+from hlo_cli.analysis.comparison.two_runs import compare_once, compare_runs, revealing_choices
+from hlo_cli.analysis.comparison.verdict import Choice, Distance, Verdict, missing_in, verdict_of
 from hlo_cli.analysis.evaluate.arguments import Ranges, argument_ranges
 from hlo_cli.analysis.evaluate.host import Stub, check_outfeeds
 from hlo_cli.analysis.evaluate.run import Run, run
-from hlo_cli.analysis.semantics.number_types import Array, Floats
+from hlo_cli.analysis.semantics.typed_values import Array, Floats
 from hlo_cli.commands.diff.passes import pass_dumps
 from hlo_cli.commands.run.arguments import arguments_of
 from hlo_cli.commands.run.distances import EXACT, MEANING, VERDICT, WIDENED, distance_cells

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from hlo_cli.analysis.evaluate.probe import Occurrence, Probe, count_of
-from hlo_cli.analysis.evaluate.run import Run
+from hlo_cli.analysis.evaluate.run import Occurrence, Probe, Run, count_of
 from hlo_cli.analysis.evaluate.settings import PROBES
 from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
 from hlo_cli.ir import opcodes

@@ -53,8 +53,8 @@ def expectation(modules: Sequence[Module], runs: int = 1) -> str:
 def _seconds(module: Module) -> float:
     """The processor time that a run of a module takes on all of its devices."""
     from hlo_cli.analysis.dataflow.executions import executions_of
-    from hlo_cli.analysis.evaluate.device_choice import runs_on_devices
-    from hlo_cli.analysis.evaluate.work import work_of
+    from hlo_cli.analysis.evaluate.devices import runs_on_devices
+    from hlo_cli.analysis.evaluate.limits import work_of
     from hlo_cli.analysis.sharding.device_groups import devices_of
     from hlo_cli.ir.operations import MATMULS, NO_KERNELS
 

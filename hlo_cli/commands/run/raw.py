@@ -10,7 +10,7 @@ from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.evaluate.run import Run
-    from hlo_cli.analysis.semantics.number_types import Array
+    from hlo_cli.analysis.semantics.typed_values import Array
     from hlo_cli.ir.instruction import Instruction
     from hlo_cli.ir.module import Module
 
@@ -23,7 +23,7 @@ def raw_argument(given: str, module: Module, number: int, *, max_bytes: int = MA
 
     HloError for files that cannot be read, other numbers of bytes, and other types than that of the parameter.
     """
-    from hlo_cli.analysis.semantics.memory_image import array_in_memory
+    from hlo_cli.analysis.semantics.rearranging import array_in_memory
     from hlo_cli.syntax.scanning.shape_reader import parse_shape
 
     path, at, text = given.removeprefix(RAW).rpartition("@")
@@ -47,8 +47,8 @@ def raw_argument(given: str, module: Module, number: int, *, max_bytes: int = MA
 
 def raw_value(run: Run, module: Module, watched: tuple[Instruction, ...]) -> bytes:
     """The bytes in memory of the instruction of --at, when it runs for the first time, or else of result 0."""
-    from hlo_cli.analysis.semantics.memory_image import bytes_in_memory
-    from hlo_cli.analysis.semantics.values import arrays_of
+    from hlo_cli.analysis.semantics.rearranging import bytes_in_memory
+    from hlo_cli.analysis.semantics.typed_values import arrays_of
 
     if len(watched) > 1:
         raise HloError("--save-raw writes one value", hint="use --at once, or -o FILE.npz for several values")

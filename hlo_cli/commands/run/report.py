@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.analysis.evaluate.run import Run
-from hlo_cli.analysis.evaluate.summary import Summary, summary_of
-from hlo_cli.analysis.semantics.values import arrays_of
+from hlo_cli.analysis.evaluate.run import Run, Summary, summary_of
+from hlo_cli.analysis.semantics.typed_values import arrays_of
 from hlo_cli.commands.run.notes import notes_on_devices, notes_on_missing, notes_on_run
 from hlo_cli.commands.run.options import RunOptions
 from hlo_cli.commands.run.results import result_label, result_name
@@ -22,7 +21,7 @@ from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.semantics.values import Value
+    from hlo_cli.analysis.semantics.typed_values import Value
     from hlo_cli.ir.instruction import Instruction
 
 Line = tuple[tuple[Cell, ...], Summary]

@@ -67,7 +67,7 @@ def run_module(
 
 def watch_values(loaded: Loaded, options: RunOptions, output: OutputOptions) -> int:
     """Follows values through loops."""
-    from hlo_cli.analysis.evaluate.watch import Watch
+    from hlo_cli.analysis.evaluate.run import Watch
     from hlo_cli.commands.run.watch import report_of_watch, watch_archive
     from hlo_cli.commands.shared.load import what_was_read
 

@@ -15,7 +15,7 @@ from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.evaluate.host import Stub
-    from hlo_cli.analysis.semantics.number_types import Array
+    from hlo_cli.analysis.semantics.typed_values import Array
     from hlo_cli.ir.module import Module
 
 FUNCTION: Final = "stub"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hlo_cli.analysis.evaluate.summary import Summary
+from hlo_cli.analysis.evaluate.run import Summary
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.column import Column
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.analysis.evaluate.watch import Execution, Track, Watch, stacked
+from hlo_cli.analysis.evaluate.run import Execution, Track, Watch, stacked
 from hlo_cli.commands.run.notes import notes_on_devices, notes_on_missing, notes_on_run
 from hlo_cli.commands.run.options import RunOptions
 from hlo_cli.commands.run.summaries import summary_cells, summary_columns
@@ -63,7 +63,7 @@ def report_of_watch(
 
 def watch_archive(watch: Watch) -> Iterator[bytes]:
     """The values of all executions, stacked, and their iterations."""
-    from hlo_cli.analysis.evaluate.archive import npz_bytes
+    from hlo_cli.analysis.evaluate.arguments import npz_bytes
 
     yield npz_bytes(stacked(watch))
 

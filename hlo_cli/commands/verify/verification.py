@@ -11,7 +11,7 @@ from hlo_cli.report.numbers import format_count, verb
 from hlo_cli.source import Diagnostic, HloError, Severity
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.comparison.comparison import RunComparison
+    from hlo_cli.analysis.comparison.two_runs import RunComparison
     from hlo_cli.analysis.evaluate.settings import Limits
     from hlo_cli.ir.instruction import Computation
     from hlo_cli.ir.module import Module
@@ -84,7 +84,7 @@ def verify(old: Module, new: Module) -> Verification:
     """
 
     def compared() -> RunComparison:
-        from hlo_cli.analysis.comparison.comparison import compare_runs
+        from hlo_cli.analysis.comparison.two_runs import compare_runs
 
         return compare_runs(old, new, limits=_limits(), is_rewrite=True)
 
@@ -101,7 +101,7 @@ def verify_part(module: Module, computation: Computation, part: Module) -> Verif
     """
 
     def compared() -> RunComparison:
-        from hlo_cli.analysis.comparison.extracted_part import compare_part
+        from hlo_cli.analysis.comparison.two_runs import compare_part
 
         return compare_part(module, computation, part, limits=_limits())
 

@@ -1,4 +1,4 @@
-"""Two modules run with the same arguments: whether they compute the same, and where they begin to differ."""
+"""Whether two modules compute the same for the same arguments, or a part what it computes in the whole."""
 
 from __future__ import annotations
 
@@ -9,45 +9,57 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from hlo_cli.analysis.comparison.compare import (
+from hlo_cli.analysis.comparison.fingerprints import TOLERANCE, Prints, Trace, arrays_in
+from hlo_cli.analysis.comparison.first_difference import (
+    MIN_SHARE,
+    DifferingValues,
+    FirstDifference,
+    first_difference,
+    scalar_difference,
+    values_at,
+)
+from hlo_cli.analysis.comparison.repairs import Runner, Variant, find_repair, is_healed, material_of, runner_of
+from hlo_cli.analysis.comparison.verdict import (
     MODES,
     NOISES,
     ROUNDING,
+    Choice,
+    Coverage,
     Distance,
     Magnitude,
     Rounding,
+    Side,
     Steady,
     Verdict,
     are_compared,
+    choices,
     closeness,
+    distance,
     distances,
     larger,
     magnitudes,
+    missing_in,
     rounding_of,
+    undecided_among,
+    unmet_in,
     verdict_of,
     with_magnitudes,
 )
-from hlo_cli.analysis.comparison.coverage import Choice, Coverage, Side, choices, missing_in, undecided_among, unmet_in
-from hlo_cli.analysis.comparison.differing_values import DifferingValues, values_at
-from hlo_cli.analysis.comparison.fingerprints import TOLERANCE, Prints
-from hlo_cli.analysis.comparison.first_difference import MIN_SHARE, FirstDifference, first_difference
-from hlo_cli.analysis.comparison.repairs import Runner, find_repair, is_healed, runner_of
-from hlo_cli.analysis.comparison.scalar_computations import scalar_difference
-from hlo_cli.analysis.comparison.trace import Trace, arrays_in
-from hlo_cli.analysis.comparison.variants import Variant, material_of
 from hlo_cli.analysis.dataflow.executions import executions_of
-from hlo_cli.analysis.evaluate.arguments import Ranges, argument_ranges, common_ranges, made_up_arguments
-from hlo_cli.analysis.evaluate.device_choice import chosen_devices, runs_on_devices
-from hlo_cli.analysis.evaluate.host import Stub, check_outfeeds
-from hlo_cli.analysis.evaluate.probe import Probe
+from hlo_cli.analysis.evaluate.arguments import (
+    Ranges,
+    argument_ranges,
+    common_ranges,
+    made_up_arguments,
+    whole_arguments,
+)
+from hlo_cli.analysis.evaluate.devices import chosen_devices, runs_on_devices
+from hlo_cli.analysis.evaluate.host import Shared, Stub, UnknownFunctions, check_outfeeds, shared_by
 from hlo_cli.analysis.evaluate.program import Noise, Observer
-from hlo_cli.analysis.evaluate.run import Run, run
+from hlo_cli.analysis.evaluate.run import Probe, Run, evaluate, run
 from hlo_cli.analysis.evaluate.settings import DEFAULT_LIMITS, Limits
-from hlo_cli.analysis.evaluate.sharded import whole_arguments
-from hlo_cli.analysis.evaluate.unknown_functions import Shared, UnknownFunctions, shared_by
 from hlo_cli.analysis.matching.matching import match
-from hlo_cli.analysis.semantics.number_types import Array, Floats
-from hlo_cli.analysis.semantics.values import Value, arrays_of
+from hlo_cli.analysis.semantics.typed_values import Array, Floats, Value, arrays_of
 from hlo_cli.analysis.sharding.device_groups import devices_of
 from hlo_cli.analysis.sharding.stages import is_partitioned
 from hlo_cli.dataclass import dataclass
@@ -56,6 +68,10 @@ from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex, TokenShape
 from hlo_cli.source import HloError
+
+# --- two modules ---
+# Two modules run with the same arguments: whether they compute the same, and where they begin to differ.
+
 
 _OTHER_SEEDS: Final = (1, 2)
 """Added to the seed to repeat a comparison with other arguments."""
@@ -571,7 +587,7 @@ class _Evidence:
         for (index, old, leaf), (_, new, _) in zip(*pairs, strict=True):
             left = ~are_compared(old, new) if old.size or not leaf.elements else np.ones((), bool)
             before = self._left.get(index)
-            self._left[index] = left if before is None else _both(before, left)
+            self._left[index] = left if before is None else _left_by_both(before, left)
             is_whole = is_whole and not left.any()
         return is_whole
 
@@ -633,7 +649,7 @@ class _Evidence:
         return tuple(index for index, left in self._left.items() if left.any())
 
 
-def _both(one: Array, two: Array) -> Array:
+def _left_by_both(one: Array, two: Array) -> Array:
     """The elements that are left by both; arrays of sizes at run time may have any size, and then one is enough."""
     if one.shape == two.shape:
         return one & two
@@ -878,3 +894,83 @@ def _values(setting: _Setting, difference: FirstDifference) -> DifferingValues:
         old_values = values_at(setting.run_old, difference.counterpart_place)
     new_values = values_at(setting.observe_new, difference.place)
     return DifferingValues(old_values, new_values)
+
+
+# --- a part and the whole ---
+# A part of a module that was extracted as a module: whether it computes what it computes in the whole.
+
+
+class _FirstExecution:
+    """Keeps the values of a computation, those of its operands included, when it runs for the first time."""
+
+    def __init__(self, computation: Computation, wanted: frozenset[str]) -> None:
+        self.values: dict[str, Value] = {}
+        self._computation = computation
+        self._wanted = wanted
+
+    def __call__(self, instruction: Instruction, device: int, value: Value, operands: Sequence[Value]) -> None:
+        """Looks at a value that was just computed."""
+        if instruction.computation is not self._computation or instruction.name not in self._wanted:
+            return
+        for operand, given in zip(instruction.operands, operands, strict=True):
+            self.values.setdefault(operand.name, given)
+        self.values.setdefault(instruction.name, value)
+
+
+def compare_part(
+    module: Module, computation: Computation, part: Module, *, seed: int = 0, limits: Limits | None = None
+) -> RunComparison:
+    """Runs a module on made-up arguments, and a part of one of its computations on the values that it has there.
+
+    The values are those of the first time that the computation runs. HloError as for `evaluate`, for modules of several
+    devices, and if the computation does not run.
+
+    >>> from hlo_cli import extract, parse_module
+    >>> module = parse_module("ENTRY e { p = f32[2] parameter(0)  q = f32[2] negate(p)  ROOT r = f32[2] add(q, p) }")
+    >>> part = extract(module, module.entry.root, operands=0)
+    >>> compare_part(module, module.entry, part).verdict
+    'identical'
+    """
+    if runs_on_devices(module):
+        raise HloError("a part of a program of several devices cannot be run alone")
+    root = part.entry.root
+    assert root is not None
+    exact, widened = (_values_in_both(module, computation, part, floats, seed, limits) for floats in MODES)
+    found = [
+        Distance(index, distance(old, new), closeness(old_wide, new_wide))
+        for (index, old, new), (_, old_wide, new_wide) in zip(exact[0], widened[0], strict=True)
+    ]
+    return RunComparison(tuple(found), None, exact[1] + widened[1])
+
+
+def _values_in_both(
+    module: Module, computation: Computation, part: Module, floats: Floats, seed: int, limits: Limits | None
+) -> tuple[list[tuple[tuple[int, ...], Array, Array]], int]:
+    """Each array of the results of the part, with its value in the whole and in the part; and executed instructions."""
+    watched = _FirstExecution(computation, frozenset(each.name for each in part.entry.instructions))
+    if computation is module.entry:
+        arguments = made_up_arguments(module, seed=seed, floats=floats)
+        watched.values |= {p.name: value for p, value in zip(module.entry.parameters, arguments, strict=True)}
+    whole = evaluate(module, seed=seed, floats=floats, observe=watched, limits=limits)
+    missing = [each.name for each in part.entry.parameters if each.name not in watched.values]
+    if missing:
+        raise HloError(f"{computation.name} does not run with the values of {missing[0]}")
+    given = [watched.values[each.name] for each in part.entry.parameters]
+    run = evaluate(part, given, floats=floats, limits=limits)
+    root = part.entry.root
+    assert root is not None
+    expected = _expected(root, watched.values)
+    old, new = (arrays_of(value, root.shape) for value in (expected, run.result))
+    pairs = [(index, before, after) for (index, before, _), (_, after, _) in zip(old, new, strict=True)]
+    return pairs, whole.executed + run.executed
+
+
+def _expected(instruction: Instruction, values: dict[str, Value]) -> Value:
+    """The value in the whole of an instruction of the part, through tuples and copies that were added to the part."""
+    if instruction.name in values:
+        return values[instruction.name]
+    if instruction.opcode == opcodes.TUPLE:
+        return tuple(_expected(each, values) for each in instruction.operands)
+    if instruction.opcode == "copy":
+        return _expected(instruction.operands[0], values)
+    raise HloError(f"{instruction.name} does not run in the module")
