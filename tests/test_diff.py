@@ -11,11 +11,9 @@ import pytest
 
 from edits import Draft
 from hlo_cli import parse_module
-from hlo_cli.analysis.matching.boundaries import pair_by_arguments
-from hlo_cli.analysis.matching.build_graph import graph_of
-from hlo_cli.analysis.matching.graph import Keys
+from hlo_cli.analysis.matching.graph import Keys, graph_of
 from hlo_cli.analysis.matching.module_diff import ModuleDiff, diff
-from hlo_cli.analysis.matching.pairs import Pairs
+from hlo_cli.analysis.matching.pairs import Pairs, pair_by_arguments
 from hlo_cli.cli import main
 from hlo_cli.ir.module import Module
 from hlo_cli.transform.normalize import normalize

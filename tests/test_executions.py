@@ -10,11 +10,10 @@ from hlo_cli import parse_module
 from hlo_cli.analysis.cost.cost_analysis import inclusive_costs
 from hlo_cli.analysis.dataflow.executions import MAX_EXECUTIONS, Executions, executions_of
 from hlo_cli.analysis.hardware.chip_specs import chip_spec
-from hlo_cli.analysis.matching.module_diff import diff
-from hlo_cli.analysis.matching.row_costs import RowCosts
+from hlo_cli.analysis.matching.module_diff import RowCosts, diff
 from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
 from hlo_cli.analysis.schedule.step_time import estimate_time
-from hlo_cli.analysis.statements.numbers import numbers_of
+from hlo_cli.analysis.statements.statements import numbers_of
 from hlo_cli.ir.module import Module
 
 

@@ -12,7 +12,7 @@ from dumps import Dump, compiled_dumps
 from expecting import judged, stated
 from hlo_cli import load, parse_module
 from hlo_cli.analysis.fusion.kernels import kernels_of
-from hlo_cli.analysis.query.program_facts import is_convolution
+from hlo_cli.analysis.query.fields import is_convolution
 from hlo_cli.analysis.schedule.async_overlap import analyze_overlap, async_pairs
 from hlo_cli.commands.shared.where import instructions_where
 from hlo_cli.ir.instruction import Instruction

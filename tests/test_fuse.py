@@ -20,7 +20,7 @@ from hlo_cli.analysis.fusion.fusion_bodies import all_fused, heroes_of, verify_f
 from hlo_cli.analysis.fusion.kernels import Fusion, fusion_of, fusions_of, kernels_of
 from hlo_cli.analysis.hardware.chip_specs import chip_spec
 from hlo_cli.analysis.memory.memory_analysis import memory_analysis
-from hlo_cli.analysis.query.where_fields import instruction_fields
+from hlo_cli.analysis.query.fields import instruction_fields
 from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
 from hlo_cli.commands.fuse.cost import report_of_costs
 from hlo_cli.commands.fuse.dots import report_of_dots

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hlo_cli import load, parse_module
-from hlo_cli.analysis.query.program_stage import program_stage
+from hlo_cli.analysis.query.module_summary import program_stage
 from hlo_cli.cli import main
 from strategies import FIXTURES
 

@@ -23,7 +23,7 @@ from dumps import FIXTURES, compiled_dumps
 from expecting import judged
 from hlo_cli import chip_spec, estimate_time, kernels_of, load, memory_analysis, module_cost, parse_module, scan
 from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
-from hlo_cli.analysis.statements.numbers import ModuleNumbers, numbers_of
+from hlo_cli.analysis.statements.statements import ModuleNumbers, numbers_of
 from hlo_cli.commands.shared.load import Loaded
 from hlo_cli.commands.shared.stage_notes import devices_together
 from hlo_cli.inputs.input import Input

@@ -13,7 +13,7 @@ import pytest
 
 from dumps import FIXTURES
 from hlo_cli import parse_module
-from hlo_cli.analysis.statements.same_program import same_operations, same_values
+from hlo_cli.analysis.statements.user_program import same_operations, same_values
 from hlo_cli.ir.instruction import Instruction
 from test_diff_statements import metadata, told
 

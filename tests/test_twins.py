@@ -9,11 +9,10 @@ import pytest
 
 from edits import Draft
 from hlo_cli import parse_module
-from hlo_cli.analysis.matching.build_graph import graph_of
-from hlo_cli.analysis.matching.graph import Graph, Keys
+from hlo_cli.analysis.matching.graph import Graph, Keys, graph_of
 from hlo_cli.analysis.matching.module_diff import diff
 from hlo_cli.analysis.memory.memory_analysis import memory_analysis
-from hlo_cli.analysis.query.module_metrics import module_metrics
+from hlo_cli.analysis.statements.statements import module_metrics
 from strategies import dump_text, dumps, name_of
 
 PARTS = ("keys", "metadata", "controlled", "operands", "users", "value", "expression", "comparable", "roots")

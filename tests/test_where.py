@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from dumps import FIXTURES, Dump, compiled_dumps
 from hlo_cli.analysis.layout.padding import data_values
+from hlo_cli.analysis.query.fields import instruction_fields, value_fields
 from hlo_cli.analysis.query.where import predicate
-from hlo_cli.analysis.query.where_fields import instruction_fields, value_fields
 from hlo_cli.commands.help.catalog import source_of
 from hlo_cli.commands.parse.instructions import report_of_instructions
 from hlo_cli.commands.shared.io_options import InputOptions

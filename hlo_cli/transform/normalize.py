@@ -13,7 +13,7 @@ from hashlib import blake2b
 from typing import Final
 
 from hlo_cli.analysis.dataflow.dependencies import callees_first, control_predecessors
-from hlo_cli.analysis.matching.content import content_of, renamed_value
+from hlo_cli.analysis.matching.graph import content_of, renamed_value
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Attribute, Computation, Instruction, InstructionText

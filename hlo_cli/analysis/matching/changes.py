@@ -1,22 +1,29 @@
-"""Differences of two paired instructions, by kind: layout, tiling, memory space, attributes, and others.
-
-The kinds are finer than those of xla/hlo/tools/hlo_diff/hlo_diff_summary.h, and a change has both values as text.
-"""
+"""How two paired instructions, or two headers, differ, by kind, without what follows from other changes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import fields
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import field, fields
 from typing import Final, Literal, get_args
 
+from hlo_cli.alignment import longest_increasing
+from hlo_cli.analysis.matching.graph import CONTENT, FULL, Graph, Node
+from hlo_cli.analysis.matching.pairs import NONE, ElementMap, Pairs, is_passed_on
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.metadata import Json, Metadata
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.attributes.value_types import Alias, BufferDonor
+from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.notation import index_suffix, index_text
 from hlo_cli.ir.operations import NAMING_ATTRIBUTES
-from hlo_cli.ir.shape import ArrayShape, BufferShape, Leaf, Shape
+from hlo_cli.ir.shape import ArrayShape, BufferShape, Leaf, Shape, TupleShape
+
+# --- kinds of changes ---
+# Differences of two paired instructions, by kind: layout, tiling, memory space, attributes, and others.
+#
+# The kinds are finer than those of xla/hlo/tools/hlo_diff/hlo_diff_summary.h, and a change has both values as text.
+
 
 Kind = Literal[
     "opcode",
@@ -254,3 +261,519 @@ _LOCATION_FIELDS: Final = (
     "source_end_column",
     "stack_frame_id",
 )
+
+
+# --- operands and callees ---
+# Changes of operands, control predecessors, and callees, without those that follow from other changes.
+#
+# A user of a removed instruction now uses its operand, and a user of a copied value uses the copy: neither is changed.
+
+
+_MAX_VISITED: Final = 512
+
+
+@dataclass(frozen=True, slots=True)
+class OperandDiff:
+    """Compares operands, control predecessors, and callees under given pairs of instructions and computations."""
+
+    pairs: Pairs
+    computations: Mapping[Computation, Computation]
+    _named: dict[Computation, dict[str, Instruction]] = field(default_factory=dict)
+
+    def changes(self, a: Node, b: Node) -> Iterator[Change]:
+        """Yields the changes of operands, callees, and control predecessors of a pair."""
+        if self.has_identical_operands(a, b):
+            return
+        pairs = self.pairs
+        one, two = pairs.one.nodes[a], pairs.two.nodes[b]
+        yield from self._operand_changes(one, two)
+        if one.called_computations or two.called_computations:
+            yield from self._call_changes(one, two)
+        if a in pairs.one.controlled or b in pairs.two.controlled:
+            yield from self._control_changes(one, two)
+
+    def has_identical_operands(self, a: Node, b: Node) -> bool:
+        """Whether all operands are paired by position, and all callees identical: the usual case, tested first."""
+        pairs, (one, two) = self.pairs, self.pairs.plain
+        if tuple(map(pairs.after.__getitem__, one.operands[a])) != two.operands[b]:
+            return False
+        if one.tuple_index[a] >= 0 and not pairs.is_same_element(a, b):
+            return False
+        called, others = one.nodes[a].called_computations, two.nodes[b].called_computations
+        if (called or others) and not self._are_identical(called, others):
+            return False
+        return a not in one.controlled and b not in two.controlled
+
+    def _are_identical(self, called: Sequence[Computation], others: Sequence[Computation]) -> bool:
+        pairs, pair_of = self.pairs, self.computations.get
+        return len(called) == len(others) and all(
+            pair_of(x) is y and pairs.are_identical(x, y) for x, y in zip(called, others, strict=True)
+        )
+
+    def _operand_changes(self, one: Instruction, two: Instruction) -> Iterator[Change]:
+        if one.opcode == two.opcode == opcodes.TUPLE:
+            yield from self._tuple_changes(one, two)
+            return
+        if one.opcode == two.opcode == opcodes.GET_TUPLE_ELEMENT:
+            yield from self._index_changes(one, two)
+        by_parameter = self._operands_by_parameter(one, two)
+        if by_parameter is None and len(one.operands) != len(two.operands):
+            if one.opcode == two.opcode:
+                yield Change("operands", "", _names(one.operands), _names(two.operands))
+            return
+        for position, (x, y) in enumerate(
+            zip(one.operands, two.operands, strict=True) if by_parameter is None else by_parameter
+        ):
+            if not self._are_same_value(x, y):
+                yield Change("operands", f"operand {position}", x.name, y.name)
+
+    def _index_changes(self, one: Instruction, two: Instruction) -> Iterator[Change]:
+        """Yields the index of a tuple element if it is another element of the same tuple."""
+        pairs = self.pairs
+        a, b = pairs.one.node(one), pairs.two.node(two)
+        ones, twos = pairs.plain[0].operands[a], pairs.plain[1].operands[b]
+        if not ones or not twos or pairs.after[ones[0]] != twos[0] or pairs.is_same_element(a, b):
+            return
+        index, other = one.attribute("index") or "", two.attribute("index") or ""
+        if index != other:
+            yield Change("attributes", "index", index, other)
+        else:
+            names = one.operands[0].name, two.operands[0].name
+            yield Change("operands", "operand 0", f"{names[0]}{{{index}}}", f"{names[1]}{{{other}}}")
+
+    def _tuple_changes(self, one: Instruction, two: Instruction) -> Iterator[Change]:
+        """Yields the elements of two tuples that differ, apart from those that were added or removed themselves."""
+        pairs = self.pairs
+        elements, is_carried = self._elements(one, two)
+        places = [j for j in elements.after if j >= 0]
+        stays = longest_increasing(places) if not is_carried and not elements.is_identity else range(len(places))
+        nodes, others = (g.operands[g.node(each)] for g, each in zip(pairs.plain, (one, two), strict=True))
+        place = -1
+        for i, j in enumerate(elements.after[: len(nodes)]):
+            if j >= len(others):
+                continue
+            if j < 0:
+                if pairs.after[nodes[i]] >= 0:
+                    yield Change("operands", f"operand {i}", one.operands[i].name, "")
+                continue
+            place += 1
+            if pairs.after[nodes[i]] != others[j] and not self._are_same_value(one.operands[i], two.operands[j]):
+                yield Change("operands", f"operand {i}", one.operands[i].name, two.operands[j].name)
+            elif place not in stays:
+                yield Change("operands", one.operands[i].name, f"operand {i}", f"operand {j}")
+        for j, i in enumerate(elements.before):
+            if i < 0 and j < len(two.operands) and pairs.before[pairs.two.node(two.operands[j])] >= 0:
+                yield Change("operands", f"operand {j}", "", two.operands[j].name)
+
+    def _elements(self, one: Instruction, two: Instruction) -> tuple[ElementMap, bool]:
+        """Elements of two tuples that correspond, and whether their order means nothing, as their users follow it."""
+        pairs = self.pairs
+        x, y = (graph.node(instruction) for graph, instruction in zip(pairs.plain, (one, two), strict=True))
+        if not (one.is_root and two.is_root):
+            return pairs.elements.of(x, y), is_passed_on(pairs.plain[0], x) and is_passed_on(pairs.plain[1], y)
+        return pairs.elements.of(x, y), not one.computation.is_entry
+
+    def _operands_by_parameter(
+        self, one: Instruction, two: Instruction
+    ) -> list[tuple[Instruction, Instruction]] | None:
+        """Operands of two fusions or calls for the same parameters, whatever their numbers; None for other
+        instructions.
+        """
+        graph = self.pairs.one
+        is_call = one.opcode == two.opcode == opcodes.CALL and len(one.operands) != len(two.operands)
+        called = next((c for c in one.called_computations if c in graph.bodies or is_call), None)
+        if called is None or self.computations.get(called) not in two.called_computations:
+            return None
+        if len(called.parameters) != len(one.operands):
+            return None
+        by_parameter = []
+        for parameter, x in zip(called.parameters, one.operands, strict=True):
+            b = self.pairs.after[graph.node(parameter)]
+            other = self.pairs.two.nodes[b] if b >= 0 else None
+            number = other.parameter_number if other is not None else None
+            if number is not None and number < len(two.operands):
+                by_parameter.append((x, two.operands[number]))
+        return by_parameter
+
+    def _are_same_value(self, x: Instruction, y: Instruction) -> bool:
+        """Whether two operands are paired, forward the same value, or differ only by another reported change."""
+        one, two = self.pairs.one, self.pairs.two
+        a, b = one.node(x), two.node(y)
+        if self.pairs.after[a] == b or self._are_same_value_in(*self.pairs.plain, a, b):
+            return True
+        return one is not self.pairs.plain[0] and self._are_same_value_in(one, two, one.value[a], two.value[b])
+
+    def _are_same_value_in(self, one: Graph, two: Graph, a: Node, b: Node) -> bool:
+        """Whether two operands are one value in these graphs: equal expressions, or one replaces the other.
+
+        An added or removed operand replaces the other one if both derive from one pair.
+        """
+        after, before = self.pairs.after, self.pairs.before
+        if after[a] == b or 0 <= one.comparable[a] == two.comparable[b] or (after[a] < 0 and before[b] < 0):
+            return True
+        if after[a] >= 0 and before[b] >= 0:
+            return False
+        sources = {after[node] for node in _nearest_paired(a, one.operands, after)}
+        return not sources.isdisjoint(_nearest_paired(b, two.operands, before))
+
+    def _call_changes(self, one: Instruction, two: Instruction) -> Iterator[Change]:
+        ones, twos = one.called_computations, two.called_computations
+        if len(ones) == len(twos) and all(map(self._is_same_callee, ones, twos)):
+            return
+        if one.opcode == two.opcode:
+            yield Change("attributes", "calls", ", ".join(c.name for c in ones), ", ".join(c.name for c in twos))
+
+    def _is_same_callee(self, x: Computation, y: Computation) -> bool:
+        one, two = self.pairs.one, self.pairs.two
+        if self.computations.get(x) is y:
+            return True
+        return x in one.unit_of and y in two.unit_of and one.unit_of[x].content == two.unit_of[y].content
+
+    def _control_changes(self, one: Instruction, two: Instruction) -> Iterator[Change]:
+        """Yields control predecessors that both modules have, but that precede the instruction in one only."""
+        pairs = self.pairs
+        ones, twos = self._control_predecessors(one), self._control_predecessors(two)
+        before = {pairs.after[pairs.one.node(i)] for i in ones}
+        now = {b for b in map(pairs.two.node, twos) if pairs.before[b] >= 0}
+        if before - {NONE} != now:
+            yield Change("attributes", "control-predecessors", _names(ones), _names(twos))
+
+    def _control_predecessors(self, instruction: Instruction) -> list[Instruction]:
+        computation = instruction.computation
+        if (named := self._named.get(computation)) is None:
+            named = self._named[computation] = {i.name: i for i in computation.instructions}
+        return [named[name] for name in instruction.control_predecessors if name in named]
+
+
+def _names(instructions: Sequence[Instruction]) -> str:
+    return ", ".join(instruction.name for instruction in instructions)
+
+
+def _nearest_paired(node: Node, operands: Sequence[tuple[Node, ...]], other: Sequence[Node]) -> set[Node]:
+    """Nearest paired nodes that a node is computed from; itself if it is paired."""
+    found, waiting, seen = set(), [node], {node}
+    while waiting and len(seen) < _MAX_VISITED:
+        at = waiting.pop()
+        if other[at] >= 0:
+            found.add(at)
+            continue
+        new = [operand for operand in operands[at] if operand not in seen]
+        seen.update(new)
+        waiting.extend(new)
+    return found
+
+
+# --- paired instructions ---
+# Differences of two paired instructions: content, operands, callees, computation, and metadata.
+
+
+class InstructionDiff:
+    """Compares paired instructions; operands and callees are compared under the current pairs.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.analysis.matching.matching import match
+    >>> before = parse_module("HloModule m  ENTRY e { p = s8[2] parameter(0)  ROOT n = s8[2] add(p, p) }")
+    >>> after = parse_module("HloModule m  ENTRY e { p = s8[2] parameter(0)  ROOT n = s8[2] subtract(p, p) }")
+    >>> matching = match(before, after)
+    >>> [str(change) for change in InstructionDiff(matching.pairs, matching.computations).changes(1, 1)]
+    ['opcode add → subtract']
+    """
+
+    __slots__ = ("_computations", "_content_diffs", "_metadata_diff", "_operand_diff", "_pairs", "_same_frames")
+
+    def __init__(self, pairs: Pairs, computations: Mapping[Computation, Computation]) -> None:
+        self._pairs = pairs
+        self._computations = computations
+        self._same_frames = pairs.one.module.stack_tables == pairs.two.module.stack_tables
+        self._metadata_diff = MetadataDiff(pairs.one.module, pairs.two.module)
+        self._content_diffs: dict[tuple[Node, Node], tuple[Change, ...]] = {}
+        self._operand_diff = OperandDiff(pairs, computations)
+
+    def changes(self, a: Node, b: Node) -> tuple[Change, ...]:
+        """All changes of a pair."""
+        one, two = self._pairs.one, self._pairs.two
+        before, after = one.nodes[a], two.nodes[b]
+        if (
+            self._same_frames
+            and one.keys[FULL][a] == two.keys[FULL][b]
+            and self._computations.get(before.computation) is after.computation
+            and self._operand_diff.has_identical_operands(a, b)
+        ):
+            return ()
+        changes = list(self._content_changes(a, b)) if one.keys[CONTENT][a] != two.keys[CONTENT][b] else []
+        changes += self._operand_diff.changes(a, b)
+        changes += self._computation_changes(before, after)
+        changes += self._metadata_diff.changes(before, after, one.metadata[a], two.metadata[b])
+        return tuple(changes)
+
+    def unchanged_nodes(self) -> set[Node]:
+        """Nodes without calls in computations that are identical in both modules; they need no comparison."""
+        pairs, (one, _) = self._pairs, self._pairs.plain
+        if not self._same_frames:
+            return set()
+        same: set[Node] = set()
+        for x, y in self._computations.items():
+            if pairs.are_identical(x, y):
+                first = one.first_nodes[x]
+                same.update([first + i.index for i in x.instructions if not i.called_computations])
+        return same - one.controlled
+
+    def _content_changes(self, a: Node, b: Node) -> tuple[Change, ...]:
+        """Changes of content, cached as they do not depend on other pairs."""
+        if (found := self._content_diffs.get((a, b))) is None:
+            one, two = self._pairs.one.nodes[a], self._pairs.two.nodes[b]
+            found = self._content_diffs[a, b] = tuple(content_changes(one, two))
+        return found
+
+    def _computation_changes(self, before: Instruction, after: Instruction) -> Iterator[Change]:
+        """Yields a change if the instruction moved to another computation: fused, unfused, or in a different fusion."""
+        old, new = before.computation, after.computation
+        if self._computations.get(old) is new:
+            return
+        was_fused, is_fused = _is_fused(self._pairs.one, old), _is_fused(self._pairs.two, new)
+        if not (was_fused or is_fused):
+            yield Change("computation", "", old.name, new.name)
+            return
+        how = "different fusion" if was_fused and is_fused else "fused" if is_fused else "unfused"
+        yield Change(FUSED, how, old.name, new.name)
+
+
+def is_inlined_parameter(graph: Graph, node: Node) -> bool:
+    """Whether a node is a parameter of a computation with a single fusion or call as caller: it only forwards an
+    operand.
+    """
+    instruction = graph.nodes[node]
+    return instruction.opcode == opcodes.PARAMETER and instruction.computation in graph.bodies
+
+
+def _is_fused(graph: Graph, computation: Computation) -> bool:
+    caller = graph.bodies.get(computation)
+    return caller is not None and caller.opcode == opcodes.FUSION
+
+
+# --- headers ---
+# Changes of header attributes, apart from those that follow from arguments and results that were added or removed.
+#
+# Header attributes list arguments and results by number. An argument in the middle shifts the numbers after it, so
+# each
+# attribute is compared for every argument and result that both modules have.
+
+
+_Items = dict[Hashable, tuple[str, str]]
+"""Parts of an attribute by what they are about: the part that is compared, and its text."""
+
+_DERIVED: Final = "fingerprint_before_lhs"
+"""A frontend attribute that XLA computes from the text of the module."""
+
+
+def header_changes(pairs: Pairs, *, is_equal: bool) -> Iterator[Change]:
+    """Yields changed header attributes; `is_equal` means that no instruction differs.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.analysis.matching.matching import match
+    >>> text = "HloModule m, buffer_donor={{ ({}, {{}}) }} ENTRY e {{ {} ROOT p = s8[4] parameter({}) }}"
+    >>> one, two = (parse_module(text.format(*each)) for each in ((0, "", 0), (1, "q = s8[] parameter(0)", 1)))
+    >>> list(header_changes(match(one, two).pairs, is_equal=False))
+    []
+    """
+    modules = [graph.module for graph in pairs.plain]
+    old, new = ({attribute.name: attribute.value for attribute in module.header} for module in modules)
+    one, two = _interfaces(pairs)
+    is_whole = not any(module.is_truncated for module in modules)
+    is_shifted = is_whole and not (one.is_identity and two.is_identity)
+    for name in dict.fromkeys((*old, *new)):
+        before, after, items_of = old.get(name, ""), new.get(name, ""), _BY_NUMBER.get(name)
+        if before == after and (items_of is None or not is_shifted):
+            continue
+        if items_of is not None and before and after:
+            ones, twos = items_of(one), items_of(two)
+            if ones is not None and twos is not None:
+                ignored = () if is_equal else (_DERIVED,)
+                before, after = _differing(ones, twos, ignored), _differing(twos, ones, ignored)
+        if before != after:
+            yield Change("header", name, before, after)
+
+
+def _differing(items: _Items, other: _Items, ignored: tuple[str, ...]) -> str:
+    """Text of the items that the other module has not, or not so."""
+    found = [text for key, (value, text) in items.items() if key not in ignored and other.get(key, ("",))[0] != value]
+    return ", ".join(dict.fromkeys(found))
+
+
+@dataclass(frozen=True, slots=True)
+class _Interface:
+    """Arguments and results of one module.
+
+    `arguments` and `results` have the number of each in the old module; NONE for one that the other module has not.
+    """
+
+    module: Module
+    arguments: tuple[int, ...]
+    results: tuple[int, ...]
+    is_tuple: bool
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether all arguments and results are those of the old module."""
+        return all(number == at for numbers in (self.arguments, self.results) for at, number in enumerate(numbers))
+
+    def result(self, index: tuple[int, ...]) -> tuple[int, ...] | None:
+        """Index of a part of the result in the old module, or None if that has no such part."""
+        if not self.is_tuple or not index:
+            return (self.results[0], *index) if self.results[0] >= 0 else None
+        number = self.results[index[0]] if index[0] < len(self.results) else NONE
+        return (number, *index[1:]) if number >= 0 else None
+
+
+def _interfaces(pairs: Pairs) -> tuple[_Interface, _Interface]:
+    one, two = (graph.module for graph in pairs.plain)
+    arguments = [NONE] * len(one.entry.parameters), [NONE] * len(two.entry.parameters)
+    numbers = {parameter: number for number, parameter in enumerate(two.entry.parameters)}
+    for number, parameter in enumerate(one.entry.parameters):
+        other = pairs.after[pairs.one.node(parameter)]
+        if other >= 0 and (new := numbers.get(pairs.two.nodes[other])) is not None:
+            arguments[0][number] = arguments[1][new] = number
+    results = _results(pairs)
+    return (
+        _Interface(one, tuple(arguments[0]), results[0], _is_tuple(one)),
+        _Interface(two, tuple(arguments[1]), results[1], _is_tuple(two)),
+    )
+
+
+def _is_tuple(module: Module) -> bool:
+    return module.entry.root is not None and isinstance(module.entry.root.shape, TupleShape)
+
+
+def _results(pairs: Pairs) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Numbers in the old module of the elements of both results; one array is element 0."""
+    roots = [graph.module.entry.root for graph in pairs.plain]
+    if roots[0] is None or roots[1] is None:
+        return (NONE,), (NONE,)
+    a, b = pairs.one.node(roots[0]), pairs.two.node(roots[1])
+    shapes = [root.shape for root in roots if root is not None]
+    if all(isinstance(shape, TupleShape) for shape in shapes):
+        elements = pairs.elements.of(a, b)
+        return tuple([i if j >= 0 else NONE for i, j in enumerate(elements.after)]), elements.before
+    if not any(isinstance(shape, TupleShape) for shape in shapes):
+        return (0,), (0,)
+    if isinstance(shapes[0], TupleShape):
+        kept = [pairs.after[x] == b for x in pairs.plain[0].operands[a]]
+        return tuple([i if is_kept else NONE for i, is_kept in enumerate(kept)]), (_first(kept),)
+    kept = [pairs.before[y] == a for y in pairs.plain[1].operands[b]]
+    return (0 if any(kept) else NONE,), tuple([0 if is_kept else NONE for is_kept in kept])
+
+
+def _first(kept: list[bool]) -> int:
+    return kept.index(True) if any(kept) else NONE
+
+
+def _layout_items(side: _Interface) -> _Items | None:
+    """Shapes of arguments and results where they are not those of the instructions, whose changes are listed."""
+    layout, entry = side.module.entry_computation_layout, side.module.entry
+    if layout is None or len(layout.parameters) != len(entry.parameters) or entry.root is None:
+        return None
+    items: _Items = {}
+    for number, (shape, parameter) in enumerate(zip(layout.parameters, entry.parameters, strict=True)):
+        _add_shape(items, "argument", number, side.arguments[number], (shape, parameter.shape))
+    shapes = _elements(layout.result), _elements(entry.root.shape)
+    if len(shapes[0]) != len(side.results) or len(shapes[1]) != len(side.results):
+        return None
+    for number, both in enumerate(zip(*shapes, strict=True)):
+        _add_shape(items, "result", number, side.results[number], both)
+    return items
+
+
+def _add_shape(items: _Items, what: str, number: int, old: int, shapes: tuple[Shape, Shape]) -> None:
+    if old >= 0:
+        text = str(shapes[0])
+        items[what, old] = "" if text == str(shapes[1]) else text, f"{what} {number} {text}"
+
+
+def _elements(shape: Shape) -> tuple[Shape, ...]:
+    return shape.elements if isinstance(shape, TupleShape) else (shape,)
+
+
+def _alias_items(side: _Interface) -> _Items | None:
+    items: _Items = {}
+    for alias in side.module.header_items("input_output_alias", Alias):
+        argument, result = _old(side, alias.parameter_number), side.result(alias.output_index)
+        if argument >= 0 and result is not None:
+            items[result, argument, alias.parameter_index] = (
+                alias.kind,
+                f"{alias} {_name(side, alias.parameter_number)}",
+            )
+    return items
+
+
+def _donor_items(side: _Interface) -> _Items | None:
+    donors = side.module.header_items("buffer_donor", BufferDonor)
+    return {
+        (_old(side, each.parameter_number), each.parameter_index): (
+            "donated",
+            f"{each} {_name(side, each.parameter_number)}",
+        )
+        for each in donors
+        if _old(side, each.parameter_number) >= 0
+    }
+
+
+def _name(side: _Interface, number: int) -> str:
+    """The op_name of an argument, or its name."""
+    parameter = side.module.entry.parameters[number]
+    return parameter.metadata.op_name or parameter.name
+
+
+def _old(side: _Interface, number: int) -> int:
+    return side.arguments[number] if 0 <= number < len(side.arguments) else NONE
+
+
+def _flag_items(flags: tuple[bool, ...], numbers: tuple[int, ...], what: str) -> _Items | None:
+    """Flags of arguments or results; a single flag is that of all."""
+    if len(flags) == 1:
+        flags *= len(numbers)
+    if len(flags) != len(numbers):
+        return None
+    texts = [str(flag).lower() for flag in flags]
+    return {
+        (what, old): (text, f"{what} {number} {text}")
+        for number, (old, text) in enumerate(zip(numbers, texts, strict=True))
+        if old >= 0
+    }
+
+
+def _argument_flags(side: _Interface) -> _Items | None:
+    flags = side.module.allow_spmd_sharding_propagation_to_parameters
+    return _flag_items(flags, side.arguments, "argument")
+
+
+def _result_flags(side: _Interface) -> _Items | None:
+    flags = side.module.allow_spmd_sharding_propagation_to_output
+    return _flag_items(flags, side.results, "result")
+
+
+def _frontend_items(side: _Interface) -> _Items | None:
+    """Frontend attributes; those with a text for each argument or result, by these."""
+    items: _Items = {}
+    for name, text in side.module.frontend_attributes.entries:
+        numbers = next(
+            (n for prefix, n in (("arg_", side.arguments), ("out_", side.results)) if name.startswith(prefix)), ()
+        )
+        parts = text.split(";")
+        if len(parts) != len(numbers):
+            items[name] = text, f"{name}={text}"
+            continue
+        for number, (old, part) in enumerate(zip(numbers, parts, strict=True)):
+            if old >= 0:
+                items[name, old] = part, f"{name} {number} {part}"
+    return items
+
+
+_BY_NUMBER: Final[Mapping[str, Callable[[_Interface], _Items | None]]] = {
+    "entry_computation_layout": _layout_items,
+    "input_output_alias": _alias_items,
+    "buffer_donor": _donor_items,
+    "allow_spmd_sharding_propagation_to_parameters": _argument_flags,
+    "allow_spmd_sharding_propagation_to_output": _result_flags,
+    "frontend_attributes": _frontend_items,
+}
+"""Header attributes that list arguments or results."""

@@ -1,26 +1,137 @@
-"""Differences of two modules: instructions added, removed, changed, and moved, and header attributes."""
+"""What differs between two modules: instructions added, removed, changed, moved; headers; bytes of each row."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from typing import Final
 
 from hlo_cli.alignment import longest_increasing
-from hlo_cli.analysis.matching.carriers import Carriers, is_plumbing
-from hlo_cli.analysis.matching.changes import Change
-from hlo_cli.analysis.matching.diff_cost import IncrementalDiffCost
+from hlo_cli.analysis.dataflow.dependencies import values_made_by
+from hlo_cli.analysis.dataflow.executions import sequential_executions
+from hlo_cli.analysis.matching.changes import PLACE_KINDS, Change, header_changes, is_inlined_parameter
 from hlo_cli.analysis.matching.graph import Node
-from hlo_cli.analysis.matching.header_changes import header_changes
-from hlo_cli.analysis.matching.instruction_diff import is_inlined_parameter
-from hlo_cli.analysis.matching.local_search import improve_matching
+from hlo_cli.analysis.matching.local_search import IncrementalDiffCost, improve_matching
 from hlo_cli.analysis.matching.matching import Matching, match
+from hlo_cli.analysis.matching.pairs import ElementSources, is_passed_on
 from hlo_cli.dataclass import dataclass
 from hlo_cli.displayed import Tabular
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.operations import ARGUMENT_OPCODES
+from hlo_cli.ir.operations import ARGUMENT_OPCODES, DONES
+from hlo_cli.ir.shape import Shape, TupleShape, subshape
+
+# --- instructions that only carry values ---
+# Instructions that only carry values: tuples, their elements, loops, calls, parameters, and ends of async operations.
+#
+# A carrier has the shape of what it carries. If an element of a loop becomes bf16, the change is that of the
+# instruction
+# that makes the element; the loop, its parameters, and its tuples follow.
+
+
+_SHAPE_KINDS: Final = frozenset(("shape", "layout", "tiling", "memory_space"))
+_CARRIED_KINDS: Final = _SHAPE_KINDS | {*PLACE_KINDS, "operands"}
+_TUPLES: Final = frozenset((opcodes.GET_TUPLE_ELEMENT, opcodes.PARAMETER, opcodes.TUPLE))
+_FIRST: Final = frozenset((opcodes.COPY_DONE, "recv-done"))
+"""Ends of operations whose result is the first element of the start, not the second."""
+
+
+@dataclass(frozen=True, slots=True)
+class Carriers:
+    """Finds the changes of carriers that follow from changes of what they carry, given the callers in both modules."""
+
+    one: ElementSources
+    two: ElementSources
+
+    def own_changes(self, before: Instruction, after: Instruction, changes: tuple[Change, ...]) -> tuple[Change, ...]:
+        """The changes of a pair without those that follow from what both instructions carry.
+
+        These are shapes, being fused or not, and elements that only one of two tuples has, if the users of the tuples
+        take its elements and are compared themselves.
+        """
+        if before.opcode != after.opcode or not any(change.kind in _CARRIED_KINDS for change in changes):
+            return changes
+        if is_plumbing(before):
+            changes = tuple(change for change in changes if change.kind not in PLACE_KINDS)
+        if before.opcode == opcodes.TUPLE and self._are_passed_on(before, after):
+            changes = tuple(
+                change for change in changes if change.kind != "operands" or (change.before and change.after)
+            )
+        if _carries(before, self.one) and _carries(after, self.two):
+            return tuple(change for change in changes if change.kind not in _SHAPE_KINDS)
+        return changes
+
+    def _are_passed_on(self, before: Instruction, after: Instruction) -> bool:
+        one, two = self.one.graph, self.two.graph
+        return is_passed_on(one, one.node(before)) and is_passed_on(two, two.node(after))
+
+
+def is_plumbing(instruction: Instruction) -> bool:
+    """Whether an instruction makes no value of its own: a tuple, one of its elements, or a parameter of a callee.
+
+    >>> from hlo_cli import parse_module
+    >>> module = parse_module("HloModule m  ENTRY e { p = s8[] parameter(0)  ROOT t = (s8[]) tuple(p) }")
+    >>> [is_plumbing(instruction) for instruction in module.instructions]
+    [False, True]
+    """
+    if instruction.opcode == opcodes.PARAMETER:
+        return not instruction.computation.is_entry
+    return instruction.opcode in _TUPLES
+
+
+def _carries(instruction: Instruction, sources: ElementSources) -> bool:
+    """Whether an instruction has the shape of the values that it carries."""
+    carried = list(_carried_shapes(instruction, sources))
+    return bool(carried) and all(shape is not None and shape == instruction.shape for shape in carried)
+
+
+def _carried_shapes(instruction: Instruction, sources: ElementSources) -> Iterator[Shape | None]:
+    """Shapes that the instruction has if it is a carrier; none for other instructions."""
+    operands, called = instruction.operands, instruction.called_computations
+    match instruction.opcode:
+        case opcodes.TUPLE:
+            yield TupleShape(_shapes(operands))
+        case opcodes.GET_TUPLE_ELEMENT if operands:
+            index = instruction.integer("index")
+            yield subshape(operands[0].shape, (index,)) if index is not None else None
+        case opcodes.PARAMETER:
+            argument = sources.argument(instruction)
+            if argument is not None:
+                yield argument.shape
+        case opcodes.WHILE | opcodes.OPT_BARRIER | opcodes.ASYNC_UPDATE if operands:
+            yield operands[0].shape
+        case opcodes.CALL | opcodes.CONDITIONAL if called:
+            yield from (computation.root.shape if computation.root is not None else None for computation in called)
+        case opcodes.ASYNC_START if called and called[0].root is not None:
+            yield _started(instruction, called[0].root.shape)
+        case opcode if opcode in DONES and len(operands) == 1:
+            yield _ended(opcode, operands[0].shape)
+
+
+def _started(instruction: Instruction, result: Shape) -> Shape | None:
+    """Shape of an async-start: its operands, its result, and what it had before in its context."""
+    shape = instruction.shape
+    if not isinstance(shape, TupleShape) or len(shape.elements) < 2:
+        return None
+    return TupleShape((TupleShape(_shapes(instruction.operands)), result, *shape.elements[2:]))
+
+
+def _ended(opcode: str, start: Shape) -> Shape | None:
+    """Shape of the end of an async operation whose start has this shape."""
+    if not isinstance(start, TupleShape) or opcode == "all-reduce-done":
+        return start
+    return subshape(start, (0 if opcode in _FIRST else 1,))
+
+
+def _shapes(instructions: Sequence[Instruction]) -> tuple[Shape, ...]:
+    return tuple([instruction.shape for instruction in instructions])
+
+
+# --- the differences ---
+# Differences of two modules: instructions added, removed, changed, and moved, and header attributes.
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,3 +333,67 @@ def _moved(matching: Matching) -> Iterator[Moved]:
         for place, (position, instruction) in enumerate(both):
             if place not in stays:
                 yield Moved(old.instructions[position], instruction)
+
+
+# --- bytes of a difference ---
+# What a difference costs: the bytes that it adds, removes, or writes anew, in all executions of the instruction.
+#
+# XLA's hlo_diff has no counterpart. The number ranks differences, so that a large array in a loop comes before a
+# scalar.
+
+
+ESTIMATES: Final = frozenset(
+    ("estimated_cycles", "fingerprint_before_lhs", "reification_cost", "used_scoped_memory_configs")
+)
+"""Keys of backend configurations and frontend attributes with what a compiler computed from the program."""
+
+
+class RowCosts:
+    """Costs of the differences of two modules, in bytes per execution of the program.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.analysis.matching.module_diff import diff
+    >>> text = "HloModule m  ENTRY e { p = f32[2,4]{1,0} parameter(0)  ROOT n = f32[2,4]{1,0} negate(p) }"
+    >>> found = diff(parse_module(text), parse_module(text.replace("n = f32[2,4]{1,0}", "n = f32[2,4]{0,1}")))
+    >>> [RowCosts(found).of_changed(each) for each in found.changed]
+    [32]
+    """
+
+    __slots__ = ("_executions",)
+
+    def __init__(self, comparison: ModuleDiff) -> None:
+        self._executions: dict[Computation, int] = {}
+        for module in (comparison.before, comparison.after):
+            self._executions |= {each: found.count for each, found in sequential_executions(module).items()}
+
+    def is_in_memory(self, instruction: Instruction) -> bool:
+        """Whether the values of an instruction are arrays in memory, not of a fusion or of single elements."""
+        return instruction.computation in self._executions
+
+    def of(self, instruction: Instruction) -> int:
+        """Bytes of the arrays that an added or removed instruction makes, with padding, in all executions.
+
+        0 for instructions without an array of their own in memory, such as bitcasts and fused instructions.
+        """
+        if not (times := self._executions.get(instruction.computation, 0)):
+            return 0
+        return times * sum(value.shape.padded_bytes for value in values_made_by(instruction))
+
+    def of_changed(self, each: Changed) -> int:
+        """Difference of the bytes, or all bytes if these are equal, as the array is written in another way.
+
+        0 for changes of metadata and of the compiler's estimates.
+        """
+        if is_quiet(each.changes):
+            return 0
+        before, after = self.of(each.before), self.of(each.after)
+        return abs(after - before) or after
+
+
+def is_quiet(changes: Iterable[Change]) -> bool:
+    """Whether changes are of metadata and of numbers that the compiler computed from the program.
+
+    >>> is_quiet([Change("metadata", "op_name", "a", "b"), Change("shape", "", "s8[2]", "s8[3]")])
+    False
+    """
+    return all(change.kind == "metadata" or change.name.rpartition(".")[2] in ESTIMATES for change in changes)

@@ -7,8 +7,8 @@ from math import prod
 from typing import Final
 
 from hlo_cli.analysis.dataflow.executions import CONTROL_FLOW
-from hlo_cli.analysis.matching.content import content_of
-from hlo_cli.analysis.matching.row_costs import ESTIMATES
+from hlo_cli.analysis.matching.graph import content_of
+from hlo_cli.analysis.matching.module_diff import ESTIMATES
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.operations import NAMING_ATTRIBUTES, attributes_with

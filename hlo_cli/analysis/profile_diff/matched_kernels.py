@@ -7,8 +7,7 @@ from itertools import zip_longest
 from typing import Final, Literal, TypeAlias
 
 from hlo_cli.analysis.dataflow.executions import CONTROL_FLOW, contexts_of
-from hlo_cli.analysis.matching.module_diff import Changed, ModuleDiff, diff
-from hlo_cli.analysis.matching.row_costs import is_quiet
+from hlo_cli.analysis.matching.module_diff import Changed, ModuleDiff, diff, is_quiet
 from hlo_cli.analysis.profile.profile import MeasuredProgram, Operation, Profile
 from hlo_cli.analysis.profile_diff.kernel_bodies import KernelBodies
 from hlo_cli.dataclass import dataclass

@@ -1,4 +1,4 @@
 """Which instructions are meant, and what a module is in numbers: `where.predicate` compiles the conditions of
 `--where`, `assertions.check_assertions` those of `--expect`; `module_summary.module_summary` and
-`program_stage.program_stage` describe a module.
+`module_summary.program_stage` describe a module.
 """

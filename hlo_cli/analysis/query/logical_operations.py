@@ -1,11 +1,4 @@
-"""Logical operations of a module: an async operation counts once, in any form, and a sum counts no work twice.
-
-`all-gather`, `all-gather-start` with its done, `async-start` that calls an all-gather, and a fusion that starts one are
-all one operation with opcode all-gather, the position of the start, and the shape of the result.
-
-The cost of a fusion includes its fused instructions, that of a loop its body, and a get-tuple-element has the array of
-another operation: `counted_once` drops from the operations of a sum what others among them count already.
-"""
+"""Which operations a module has if each counts once, in whatever form it is written, and no work twice."""
 
 from __future__ import annotations
 
@@ -17,11 +10,9 @@ from typing import TYPE_CHECKING, Final
 from hlo_cli.analysis.dataflow.dependencies import depth_first, executes_callees, passes_on
 from hlo_cli.analysis.dataflow.executions import contexts_of
 from hlo_cli.analysis.dataflow.value_sets import value_at
-from hlo_cli.analysis.query.collective_facts import CollectiveFacts
-from hlo_cli.analysis.query.fields import Fields, FieldValue, Reader
-from hlo_cli.analysis.query.instruction_facts import ReadFact
-from hlo_cli.analysis.query.where_fields import fields_of, instruction_fields
-from hlo_cli.analysis.query.where_opcodes import check_operation_opcode
+from hlo_cli.analysis.query.fields import CollectiveFacts, ReadFact, fields_of, instruction_fields
+from hlo_cli.analysis.query.patterns import check_operation_opcode
+from hlo_cli.analysis.query.where import Fields, FieldValue, Reader
 from hlo_cli.analysis.schedule.async_overlap import AsyncPair, async_pairs
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
@@ -32,6 +23,7 @@ from hlo_cli.ir.shape import Shape, ShapeIndex, TupleShape
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.memory.order_independent import OrderIndependentFacts
+
 
 _PERFORMED: Final = ("product", "convolution", "library", "trips")
 _FIELDS_OF_PERFORMED: Final = ("flops", "transcendentals", "intensity", "called_computations", *_PERFORMED)

@@ -1,24 +1,36 @@
-"""Matching of text in conditions: substring, glob, or regular expression, each in time linear in the text.
-
-Python's `re` tries one way after the other, so that `.*.*.*x` takes the fourth power of the length of a text that has
-no `x`. Patterns come from people and from files of settings, texts from dumps, so neither may decide how long a filter
-takes. An expression without repeats and alternatives is left to `re`; any other becomes an automaton that is in all
-places of the expression at once (Thompson, 1968), whose states are built as texts need them. What no automaton can do,
-back-references and lookarounds, is refused.
-"""
+"""Which texts and opcodes a condition means: substrings, globs, expressions, opcodes, and lowered forms."""
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
 from fnmatch import translate
 from typing import Final, TypeAlias
 from warnings import catch_warnings, simplefilter
 
+from hlo_cli.analysis.cost.matmuls import LIBRARY_CONVOLUTIONS, LIBRARY_DOTS
+from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.expressions import Call, Text, Where
-from hlo_cli.source import Span
+from hlo_cli.ir import opcodes
+from hlo_cli.ir.expressions import Both, Call, Comparison, Condition, Either, Not, Text, Where
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.module import Module
+from hlo_cli.ir.operations import MATMULS, OPCODE_ARITY, is_known
+from hlo_cli.source import Span, did_you_mean, nearest
+
+# --- patterns ---
+# Matching of text in conditions: substring, glob, or regular expression, each in time linear in the text.
+#
+# Python's `re` tries one way after the other, so that `.*.*.*x` takes the fourth power of the length of a text that
+# has
+# no `x`. Patterns come from people and from files of settings, texts from dumps, so neither may decide how long a
+# filter
+# takes. An expression without repeats and alternatives is left to `re`; any other becomes an automaton that is in all
+# places of the expression at once (Thompson, 1968), whose states are built as texts need them. What no automaton can
+# do,
+# back-references and lookarounds, is refused.
+
 
 Matcher = Callable[[str], bool]
 
@@ -507,3 +519,181 @@ def _holds(check: _Assertion, before: str, key: str) -> bool:
 def _is_word(character: str, *, ascii_only: bool) -> bool:
     first = character[:1]
     return (first.isalnum() or first == "_") and (first.isascii() or not ascii_only)
+
+
+# --- opcodes in conditions ---
+# Checks opcodes in conditions: an unknown opcode is an error.
+
+
+EXACT: Final = ("==", "!=", "in", "not in")
+"""Operators that compare a whole text."""
+
+_ASYNC: Final = re.compile(r"(.+)-(?:start|update|done)")
+
+
+def opcode_check(
+    existing: Callable[[], Collection[str]], *, is_opcode: Callable[[str], bool] = is_known
+) -> Callable[[Where, Comparison], None]:
+    """Check that raises HloError, with the nearest opcode, for an opcode that XLA does not have.
+
+    `existing` returns the opcodes of the module, which can be those of a fork.
+
+    >>> from hlo_cli.syntax.conditions import parse_where
+    >>> where = parse_where("opcode == cpoy")
+    >>> opcode_check(lambda: ("frob",))(where, where.condition)
+    Traceback (most recent call last):
+        ...
+    hlo_cli.source.HloError: 1:11: error: unknown opcode 'cpoy'
+    """
+
+    def check(where: Where, comparison: Comparison) -> None:
+        for value in comparison.values if comparison.operator in EXACT else ():
+            if isinstance(value, Text) and not is_opcode(value.text) and value.text not in existing():
+                hint = did_you_mean(nearest(value.text, (*OPCODE_ARITY, *existing())))
+                hint = hint or f'for a custom opcode, write opcode ~ "^{value.text}$"'
+                raise where.error(f"unknown opcode '{value.text}'", value.span, hint)
+
+    return check
+
+
+def check_operation_opcode(where: Where, comparison: Comparison) -> None:
+    """Raises HloError for an unknown opcode, and for the async form of a logical operation.
+
+    >>> from hlo_cli.syntax.conditions import parse_where
+    >>> where = parse_where("opcode == all-gather-start")
+    >>> check_operation_opcode(where, where.condition)
+    Traceback (most recent call last):
+        ...
+    hlo_cli.source.HloError: 1:11: error: all-gather-start is matched as all-gather
+    """
+    for value in comparison.values:
+        match = _ASYNC.fullmatch(value.text) if isinstance(value, Text) else None
+        if match and (match[1] in OPCODE_ARITY or match[1] == "async"):
+            is_any = match[1] == "async"
+            and_async = f"use opcode == {match[1]}, and add `async` to require an async operation"
+            hint = "use `async`" if is_any else and_async
+            message = f"{value.text} is matched as {'the operation that it starts' if is_any else match[1]}"
+            raise where.error(message, value.span, hint)
+    opcode_check(lambda: (), is_opcode=OPCODE_ARITY.__contains__)(where, comparison)
+
+
+def opcodes_of(module: Module) -> tuple[str, ...]:
+    """Distinct opcodes of a module.
+
+    >>> from hlo_cli import parse_module
+    >>> opcodes_of(parse_module("r = f32[2] negate(f32[2] p)"))
+    ('parameter', 'negate')
+    """
+    return tuple(dict.fromkeys(instruction.opcode for instruction in module.instructions))
+
+
+def comparisons_in(condition: Condition) -> Iterator[Comparison]:
+    """Yields all comparisons of a condition.
+
+    >>> from hlo_cli.syntax.conditions import parse_where
+    >>> [str(each.field) for each in comparisons_in(parse_where("a == 1 and not (b == 2 or c)").condition)]
+    ['a', 'b']
+    """
+    match condition:
+        case Comparison():
+            yield condition
+        case Not(part):
+            yield from comparisons_in(part)
+        case Both(parts) | Either(parts):
+            for part in parts:
+                yield from comparisons_in(part)
+
+
+# --- lowered forms of opcodes ---
+# Forms of an opcode after lowering for a target: custom calls to libraries, or convolutions on TPU.
+#
+# The TPU compiler turns dots into convolutions. The passes gemm_rewriter.cc and conv_rewriter.cc of
+# xla/service/gpu/transforms, and onednn_contraction_rewriter.cc of xla/service/cpu, replace operations by custom
+# calls.
+
+
+_LIBRARY_TARGETS: Final = {
+    opcodes.DOT: LIBRARY_DOTS,
+    opcodes.SCALED_DOT: LIBRARY_DOTS,
+    opcodes.RAGGED_DOT: LIBRARY_DOTS,
+    opcodes.CONVOLUTION: LIBRARY_CONVOLUTIONS,
+    opcodes.CHOLESKY: ("__cusolver$cholesky", "cusolver_potrf"),
+    opcodes.TRIANGULAR_SOLVE: ("__cublas$triangularSolve",),
+    opcodes.SORT: ("__cub$DeviceRadixSort",),
+    opcodes.TOPK: ("__gpu$TopK", "TopK"),
+}
+"""Opcodes that libraries implement, with prefixes of the custom-call targets."""
+_DOTS: Final = (opcodes.DOT, opcodes.SCALED_DOT, opcodes.RAGGED_DOT)
+_CALL: Final = opcodes.CUSTOM_CALL
+
+
+@dataclass(frozen=True, slots=True)
+class LoweredForm:
+    """Opcode in a condition, its form in the module, and the first instruction of that form.
+
+    `form` is an opcode or a custom-call target; `count` is 0 if the target never has the opcode.
+    """
+
+    opcode: str
+    form: str
+    count: int
+    first: Instruction | None
+
+
+def lowered_forms(module: Module, where: Where) -> tuple[LoweredForm, ...]:
+    """Opcodes of a condition that the module has in another form only.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.syntax.conditions import parse_where
+    >>> shape = "f32[8,128]{1,0:T(8,128)}"
+    >>> module = parse_module(f"r = {shape} convolution({shape} a, f32[128,128]{{1,0}} b), dim_labels=bf_io->bf")
+    >>> [(each.opcode, each.form) for each in lowered_forms(module, parse_where("opcode == dot"))]
+    [('dot', 'convolution')]
+    >>> [each.opcode for each in lowered_forms(module, parse_where("opcode ~ dot"))]
+    ['dot', 'scaled-dot', 'ragged-dot']
+    """
+    compared = [each for each in comparisons_in(where.condition) if each.field.name == "opcode"]
+    named = [opcode for each in compared for opcode in _opcodes_named(where, each)]
+    found = (_lowered_form(module, opcode, named) for opcode in dict.fromkeys(named) if opcode in _LIBRARY_TARGETS)
+    return tuple(lowered for lowered in found if lowered is not None)
+
+
+def _opcodes_named(where: Where, comparison: Comparison) -> list[str]:
+    """The opcodes that a comparison names, those of libraries if it has a pattern."""
+    texts = [value for value in comparison.values if isinstance(value, Text)]
+    if comparison.operator not in ("~", "!~"):
+        return [text.text for text in texts]
+    tests = [matcher(where, text) for text in texts]
+    return [opcode for opcode in (*_LIBRARY_TARGETS, _CALL) if any(test(opcode) for test in tests)]
+
+
+def _lowered_form(module: Module, opcode: str, named: list[str]) -> LoweredForm | None:
+    target = target_of(module)
+    if target is None:  # nothing is form for a target yet
+        return None
+    if target == "tpu" and opcode in _DOTS and "convolution" not in named:
+        if any(instruction.opcode == opcode for instruction in module.instructions):
+            return None
+        others = [each for each in module.instructions if each.opcode == opcodes.CONVOLUTION]
+        return LoweredForm(opcode, "convolution", len(others), next(iter(others), None))
+    if _CALL in named:
+        return None
+    calls = [
+        each
+        for each in module.instructions
+        if each.opcode == _CALL and _target(each).startswith(_LIBRARY_TARGETS[opcode])
+    ]
+    return LoweredForm(opcode, f"{_CALL} {_target(calls[0])}", len(calls), calls[0]) if calls else None
+
+
+def _target(call: Instruction) -> str:
+    return call.string("custom_call_target") or ""
+
+
+def is_product_opcode(opcode: str) -> bool:
+    """Whether the field `product` is true for an opcode.
+
+    >>> is_product_opcode("dot"), is_product_opcode("sort")
+    (True, False)
+    """
+    return opcode in MATMULS

@@ -1,20 +1,18 @@
-"""Compiles a filter expression to a predicate, given the readers of fields.
-
-A comparison with a missing value is false for every operator; `has` tests whether it exists. A comparison with an
-unknown value is None, and so is every result that depends on it.
-"""
+"""What a condition or a computed number says of an object: fields, units, arithmetic, and filter expressions."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import Final, TypeVar
+from collections.abc import Callable, Mapping
+from dataclasses import field
+from typing import Final, Generic, Literal, TypeAlias, TypeVar
 
-from hlo_cli.analysis.partly_known import ORDERS, AtLeast, both, compared, either
-from hlo_cli.analysis.query.computed import check_units, computed
-from hlo_cli.analysis.query.fields import NUMBERS, Fields, FieldValue, Kind, Predicate, Reader
+from hlo_cli.analysis.partly_known import NOT_KNOWN, ORDERS, AtLeast, both, compared, either
 from hlo_cli.analysis.query.patterns import matcher
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.expressions import (
+    Arithmetic,
+    ArithmeticOperator,
     Both,
     Call,
     Comparison,
@@ -24,13 +22,330 @@ from hlo_cli.ir.expressions import (
     Flag,
     Not,
     Number,
+    Operand,
     Relation,
     Text,
     Where,
 )
-from hlo_cli.source import HloError
+from hlo_cli.source import HloError, Span, did_you_mean, nearest
+
+# --- fields ---
+# Fields that conditions and computed numbers can use: their kinds, and functions that read them.
+
 
 T = TypeVar("T")
+MEASURED: Final = frozenset(
+    ("time", "self_time", "mean_time", "calls", "achieved_bandwidth", "achieved_flops", "roofline_fraction")
+)
+"""Fields of measured operations, which only `hlo profile` has."""
+Kind = Literal["text", "name", "names", "shape", "count", "bytes", "share", "seconds", "flag", "attribute"]
+FieldValue: TypeAlias = "str | int | float | bool | tuple[str, ...] | AtLeast | None"
+Predicate = Callable[[T], "bool | None"]
+"""Test of an object; None if the result is unknown."""
+
+PLURALS: Final = {f"{name}s": name for name in ("kernel", "product", "convolution", "collective", "host_transfer")}
+"""Flags that can be written in the plural, as in `count(kernels)`."""
+NUMBERS: Final = ("count", "bytes", "share", "seconds")
+
+
+@dataclass(frozen=True, slots=True)
+class Reader(Generic[T]):
+    """Kind of a field and the function that reads it; None for an object without the field.
+
+    `check` raises HloError for a comparison that can never be true, or always is.
+    """
+
+    kind: Kind
+    read: Callable[[T], FieldValue]
+    check: Callable[[Where, Comparison], None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fields(Generic[T]):
+    """Fields and functions that can be used for one kind of object.
+
+    `places` are fields with elements, such as `dims[0]`; `attribute` returns readers for other names; `others` are such
+    names, for suggestions.
+    """
+
+    readers: Mapping[str, Reader[T]]
+    places: Mapping[str, Callable[[str], Reader[T] | None]] = field(default_factory=dict)
+    attribute: Callable[[str], Reader[T] | None] = lambda name: None
+    others: tuple[str, ...] = ()
+    functions: Mapping[str, Callable[[Where, Call], Predicate[T]]] = field(default_factory=dict)
+
+    def find(self, where: Where, asked: Field) -> Reader[T]:
+        """Reader of a field; HloError with the nearest name if there is none."""
+        if asked.place is None:
+            name = PLURALS.get(asked.name, asked.name)
+            if (reader := self.readers.get(name) or self.attribute(asked.name)) is not None:
+                return reader
+        elif (taken := self.places.get(asked.name)) is not None:
+            if (reader := taken(asked.place)) is not None:
+                return reader
+            raise where.error(f"{asked.name} has no {asked.place}", asked.span)
+        known = (*self.readers, *self.others)
+        close = next((name for name in known if name.startswith(asked.name)), None) or nearest(asked.name, known)
+        hint = did_you_mean(close) if close != asked.name else None
+        if "-" in asked.name and asked.name.partition("-")[0] in self.readers:
+            hint = "write spaces around -"
+        elif asked.name in MEASURED:
+            hint = "only `hlo profile TRACE` has measured fields"
+        raise where.error(f"unknown field '{asked}'", asked.span, hint or self._available())
+
+    def _available(self) -> str:
+        """The hint for an unknown field: the columns of a table, or where the fields of instructions are listed."""
+        if self.places or not self.readers:
+            return "see `hlo help where` for all fields"
+        return f"available: {', '.join(self.readers)}"
+
+
+# --- units ---
+# Units of computed numbers: bytes can be added to bytes and divided by bytes, but not added to a count.
+
+
+NumberKind = Literal["count", "bytes", "share"]
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """Unit of a number: bytes to a power, -1 for "per byte".
+
+    `is_share` means that the number can be written in percent: a share, or a ratio of numbers of the same unit.
+    `is_constant` means that it is computed from plain numbers, which have the unit of what they are added to.
+
+    >>> COUNT == Unit(), BYTES.power
+    (True, 1)
+    """
+
+    power: int = 0
+    is_share: bool = False
+    is_constant: bool = False
+
+    @property
+    def kind(self) -> NumberKind:
+        """The kind of number to show."""
+        if self.power == 1:
+            return "bytes"
+        return "share" if self.is_share and not self.power else "count"
+
+    @property
+    def words(self) -> str:
+        """The unit in a message."""
+        if self.power == 1:
+            return "a size in bytes"
+        if self.power:
+            return "a number per byte" if self.power == -1 else f"bytes to the power of {self.power}"
+        return "a percentage" if self.is_share else "a number"
+
+    @property
+    def _is_plain(self) -> bool:
+        return self.is_constant and not self.power and not self.is_share
+
+
+COUNT: Final = Unit()
+BYTES: Final = Unit(1)
+SHARE: Final = Unit(is_share=True)
+_BY_KIND: Final = {"count": COUNT, "names": COUNT, "bytes": BYTES, "share": SHARE, "seconds": COUNT}
+
+
+def unit_of_kind(kind: str) -> Unit | None:
+    """Unit of a field of a kind; None if its values are not numbers. A list counts as its length.
+
+    >>> unit_of_kind("names") == COUNT, unit_of_kind("text")
+    (True, None)
+    """
+    return _BY_KIND.get(kind)
+
+
+def unit_of_number(number: Number) -> Unit:
+    """Unit of a number as written.
+
+    >>> from hlo_cli.source import Span
+    >>> unit_of_number(Number(2048, "bytes", "2KiB", Span(0, 4))).words
+    'a size in bytes'
+    """
+    return Unit(power=int(number.unit == "bytes"), is_share=number.unit == "percent", is_constant=True)
+
+
+def combined(symbol: ArithmeticOperator, left: Unit, right: Unit) -> Unit | None:
+    """Unit of a result; None for a sum of different units, and for the product of two sizes.
+
+    >>> combined("*", BYTES, COUNT) == BYTES, combined("/", BYTES, BYTES).kind, combined("+", BYTES, COUNT)
+    (True, 'share', None)
+    """
+    is_constant = left.is_constant and right.is_constant
+    if symbol in ("+", "-"):
+        return common(left, right)
+    power = left.power + (right.power if symbol == "*" else -right.power)
+    if abs(power) > 1:
+        return None
+    if symbol == "/":
+        is_ratio = left.power == right.power and not right.is_constant
+        return Unit(power, is_ratio or (left.is_share and right._is_plain), is_constant)
+    is_share = (left.is_share or left._is_plain) and (right.is_share or right._is_plain)
+    return Unit(power, is_share and (left.is_share or right.is_share) and not power, is_constant)
+
+
+def common(left: Unit, right: Unit) -> Unit | None:
+    """Unit in which two numbers can be compared or added; None if there is none.
+
+    >>> common(BYTES, Unit(is_constant=True)) == BYTES, common(COUNT, Unit(is_share=True, is_constant=True))
+    (True, None)
+    """
+    if left._is_plain:
+        return Unit(right.power, right.is_share, right.is_constant)
+    if right._is_plain:
+        return left
+    if left.power != right.power:
+        return None
+    for one, other in ((left, right), (right, left)):
+        if one.is_share and one.is_constant and not other.is_share:
+            return None
+    return Unit(left.power, left.is_share and right.is_share, left.is_constant and right.is_constant)
+
+
+# --- computed numbers ---
+# Numbers computed from the fields of one object: `bytes * trips`.
+#
+# A number without the field is None, and so is every result that it is part of. A lower bound stays one where the
+# result grows with it; else nothing is known of the result.
+
+
+Value = int | float | AtLeast
+
+_VERBS: Final[dict[ArithmeticOperator, str]] = {"+": "add", "-": "subtract", "*": "multiply", "/": "divide"}
+_NUMERIC_FIELDS: Final = "use padded_bytes, bytes, flops, elements, or users; see `hlo help where` for all fields"
+
+
+@dataclass(frozen=True, slots=True)
+class Computed(Generic[T]):
+    """Unit of a number and the function that computes it; None where a field is missing."""
+
+    unit: Unit
+    read: Callable[[T], Value | None]
+
+
+def computed(where: Where, operand: Operand, fields: Fields[T]) -> Computed[T]:
+    """The number of an arithmetic expression; HloError for unknown fields, those of text, and units that differ.
+
+    >>> from hlo_cli.analysis.query.where import Fields, Reader
+    >>> from hlo_cli.source import Source
+    >>> from hlo_cli.syntax.conditions import parse_operand
+    >>> length = Fields({"n": Reader("count", len)})
+    >>> computed(Where(Source("", "n * 2"), None), parse_operand("n * 2"), length).read("four")
+    8
+    """
+    match operand:
+        case Number():
+            value = operand.value
+            return Computed(unit_of_number(operand), lambda thing: value)
+        case Field():
+            reader = fields.find(where, operand)
+            unit = unit_of_kind(reader.kind)
+            if unit is None:
+                raise where.error(f"'{operand}' is not numeric", operand.span, _NUMERIC_FIELDS)
+            read = reader.read
+            return Computed(unit, lambda thing: number_of(read(thing)))
+        case Arithmetic():
+            return _arithmetic(where, operand, fields)
+
+
+def number_of(value: FieldValue) -> Value | None:
+    """Field value as a number: of a list of names, its length.
+
+    >>> number_of(("a", "b")), number_of(3), number_of("text")
+    (2, 3, None)
+    """
+    if isinstance(value, tuple):
+        return len(value)
+    return value if isinstance(value, int | float | AtLeast) else None
+
+
+def check_units(where: Where, relation: Relation, left: Unit, right: Unit) -> None:
+    """Raises HloError for a comparison of different units.
+
+    >>> from hlo_cli.analysis.query.where import BYTES, COUNT
+    >>> from hlo_cli.source import Source
+    >>> from hlo_cli.syntax.conditions import parse_where
+    >>> where = parse_where("bytes * 2 > trips + 1")
+    >>> check_units(where, where.condition, BYTES, COUNT)
+    Traceback (most recent call last):
+        ...
+    hlo_cli.source.HloError: 1:1: error: cannot compare bytes * 2 (a size in bytes) and trips + 1 (a number)
+    """
+    if common(left, right) is None:
+        raise _unit_error(where, "compare", relation.left, left, relation.right, right, relation.span)
+
+
+def calculated(symbol: ArithmeticOperator, left: Value, right: Value) -> Value | None:
+    """Result of an operator for numbers that may be lower bounds; None for a division by zero.
+
+    >>> calculated("*", AtLeast(2), 3), calculated("-", 5, 3), calculated("/", 1, 0)
+    (AtLeast(number=6), 2, None)
+    """
+    a, b = (each.number if isinstance(each, AtLeast) else each for each in (left, right))
+    if symbol == "/" and not b:
+        return None
+    if isinstance(left, AtLeast) or isinstance(right, AtLeast):
+        grows = _grows(symbol, a, b, is_right_bound=isinstance(right, AtLeast))
+        return AtLeast(_exact(symbol, a, b)) if grows else NOT_KNOWN
+    return _exact(symbol, a, b)
+
+
+def _arithmetic(where: Where, operand: Arithmetic, fields: Fields[T]) -> Computed[T]:
+    left, right = computed(where, operand.left, fields), computed(where, operand.right, fields)
+    symbol = operand.operator
+    unit = combined(symbol, left.unit, right.unit)
+    if unit is None:
+        raise _unit_error(where, _VERBS[symbol], operand.left, left.unit, operand.right, right.unit, operand.span)
+    first, second = left.read, right.read
+
+    def read(thing: T) -> Value | None:
+        a, b = first(thing), second(thing)
+        return None if a is None or b is None else calculated(symbol, a, b)
+
+    return Computed(unit, read)
+
+
+def _unit_error(where: Where, verb: str, left: Operand, one: Unit, right: Operand, other: Unit, span: Span) -> HloError:
+    first, second = (" ".join(where.source.slice(each.span).split()) for each in (left, right))
+    hint = "both need the same unit" if verb != "multiply" else "multiply a size by a number"
+    return where.error(f"cannot {verb} {first} ({one.words}) and {second} ({other.words})", span, hint)
+
+
+def _exact(symbol: ArithmeticOperator, a: float, b: float) -> int | float:
+    match symbol:
+        case "+":
+            return a + b
+        case "-":
+            return a - b
+        case "*":
+            return a * b
+        case "/":
+            return a / b
+
+
+def _grows(symbol: ArithmeticOperator, a: float, b: float, *, is_right_bound: bool) -> bool:
+    """Whether the result for lower bounds is itself a lower bound."""
+    match symbol:
+        case "+":
+            return True
+        case "-":
+            return not is_right_bound
+        case "*":
+            return a >= 0 and b >= 0
+        case "/":
+            return not is_right_bound and a >= 0 and b > 0
+
+
+# --- filter expressions ---
+# Compiles a filter expression to a predicate, given the readers of fields.
+#
+# A comparison with a missing value is false for every operator; `has` tests whether it exists. A comparison with an
+# unknown value is None, and so is every result that depends on it.
+
+
 Test = Callable[[FieldValue], "bool | None"]
 
 _KIND_NAMES: Final[dict[Kind, str]] = {
@@ -51,7 +366,7 @@ _LAYOUT = re.compile(r"\{[^{}]*\}")
 def predicate(where: Where, fields: Fields[T]) -> Predicate[T]:
     """Predicate of an expression; HloError for unknown fields or comparisons of different kinds.
 
-    >>> from hlo_cli.analysis.query.fields import Fields, Reader
+    >>> from hlo_cli.analysis.query.where import Fields, Reader
     >>> from hlo_cli.syntax.conditions import parse_where
     >>> long = predicate(parse_where("n > 3"), Fields({"n": Reader("count", len)}))
     >>> long("four"), long("one")

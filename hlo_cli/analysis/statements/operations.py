@@ -1,38 +1,327 @@
-"""Operations of the program that were added, removed, or replaced by others, by scope."""
+"""Which operations became others: metadata, constants, opcodes, and what compilers made of the same ones."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
+from hlo_cli.analysis.dataflow.dependencies import sequentially_executed
 from hlo_cli.analysis.fusion.kernels import NO_KERNEL_TARGETS
-from hlo_cli.analysis.matching.changes import PLACE_KINDS
-from hlo_cli.analysis.statements.entry import ARGUMENTS
-from hlo_cli.analysis.statements.evidence import Evidence
-from hlo_cli.analysis.statements.layers import op_name_of
-from hlo_cli.analysis.statements.naming import common_rename
-from hlo_cli.analysis.statements.neighbors import Neighbors
-from hlo_cli.analysis.statements.program import Program
-from hlo_cli.analysis.statements.same_program import name_of_operation
-from hlo_cli.analysis.statements.shapes import CONVERSION
-from hlo_cli.analysis.statements.statement import OperationChange
+from hlo_cli.analysis.matching.changes import PLACE_KINDS, Change
+from hlo_cli.analysis.matching.module_diff import Changed, ModuleDiff
+from hlo_cli.analysis.statements.interface import ARGUMENTS, DONATION
+from hlo_cli.analysis.statements.shapes import CONVERSION, DIMENSION_NUMBERS
+from hlo_cli.analysis.statements.statement import (
+    CompilationChange,
+    Draft,
+    Evidence,
+    HeaderChange,
+    MetadataChange,
+    MetadataKind,
+    Neighbors,
+    OperationChange,
+    Sameness,
+    Substitution,
+    ValueChange,
+    ValueKind,
+)
+from hlo_cli.analysis.statements.user_program import (
+    Program,
+    changed_counts,
+    name_of_operation,
+    op_name_of,
+    same_operations,
+    same_values,
+)
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.operations import COLLECTIVES
+from hlo_cli.ir.instruction import Computation, Instruction
+from hlo_cli.ir.module import Module
+from hlo_cli.ir.operations import COLLECTIVES, NO_KERNELS
+from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
+from hlo_cli.lazy_regex import lazy_regex
+
+# --- metadata ---
+# Metadata that changed: lines of source, and names of operations.
+
+
+NAMES, SOURCE, HEADER = 80, 85, 90
+"""Ranks of the drafts."""
+_MIN_RENAMED_SHARE: Final = 0.2
+_FOLLOWS_ARGUMENTS: Final = (
+    "entry_computation_layout",
+    "allow_spmd_sharding_propagation_to_parameters",
+    "allow_spmd_sharding_propagation_to_output",
+)
+
+
+def find_metadata(evidence: Evidence) -> None:
+    """A draft for other op_names, and one for other lines of source."""
+    is_whole = not evidence.drafts and evidence.diff.is_same_program
+    names = [found for found in evidence.open_changes("metadata") if found[3].name != "source" or is_whole]
+    if is_whole and names:
+        kinds = {"source" if change.name == "source" else "names" for _, _, _, change in names}
+        kind: MetadataKind = "metadata" if len(kinds) > 1 else "source" if "source" in kinds else "names"
+        draft = evidence.draft(NAMES, MetadataChange(kind, len(evidence.diff.changed), is_whole=True))
+        for row, at, _, _ in names:
+            evidence.claim_change(draft, row, at)
+    elif names:
+        change = common_rename(evidence)
+        rows = len({row for row, _, _, _ in names})
+        draft = evidence.draft(NAMES, MetadataChange("names", rows, is_whole=False, change=change))
+        for row, at, _, _ in names:
+            evidence.claim_change(draft, row, at)
+    sources = [found for found in evidence.open_changes("metadata") if found[3].name == "source"]
+    if sources:
+        rows = len({row for row, _, _, _ in sources})
+        draft = evidence.draft(SOURCE, MetadataChange("source", rows, is_whole=False))
+        for row, at, _, _ in sources:
+            evidence.claim_change(draft, row, at)
+
+
+def common_rename(evidence: Evidence) -> Substitution | None:
+    """What changed in the op_names of much of the module, as another version of a framework does."""
+    found = [
+        _difference(change.before, change.after)
+        for each in evidence.diff.changed
+        for change in each.changes
+        if change.name == "op_name"
+    ]
+    if not found:
+        return None
+    pair, number = Counter(found).most_common(1)[0]
+    return Substitution(*pair) if number > _MIN_RENAMED_SHARE * len(evidence.diff.pairs) else None
+
+
+def _difference(before: str, after: str) -> tuple[str, str]:
+    """The parts between slashes that differ.
+
+    >>> _difference("jit(f)/jit(main)/a/dot", "jit(f)/a/dot")
+    ('jit(main)', '')
+    """
+    one, two = before.split("/"), after.split("/")
+    start = equal_at_start(one, two)
+    end = equal_at_start(one[start:][::-1], two[start:][::-1])
+    return "/".join(one[start : len(one) - end]), "/".join(two[start : len(two) - end])
+
+
+def equal_at_start(one: Sequence[str], two: Sequence[str]) -> int:
+    """How many items are equal from the start."""
+    return next((at for at, (x, y) in enumerate(zip(one, two, strict=False)) if x != y), min(len(one), len(two)))
+
+
+def find_header(evidence: Evidence) -> None:
+    """A draft for the fields of the header that nothing else explains."""
+    if any(draft.rank < NAMES for draft in evidence.drafts):
+        evidence.explain_header(*_FOLLOWS_ARGUMENTS)
+    if evidence.header:
+        fields = ((name, Substitution(each.before, each.after)) for name, each in evidence.header.items())
+        evidence.draft(HEADER, HeaderChange(tuple(fields)))
+
+
+# --- names of the text, which no comparison of programs depends on ---
+
+
+@dataclass(frozen=True, slots=True)
+class Renaming:
+    """Names that differ in two texts: of the module, of computations, and of instructions, in the order of the text."""
+
+    module: Substitution | None
+    computations: tuple[Substitution, ...]
+    instructions: tuple[Substitution, ...]
+
+    @property
+    def count(self) -> int:
+        """The number of names that differ."""
+        return (self.module is not None) + len(self.computations) + len(self.instructions)
+
+    @property
+    def changes_cache_key(self) -> bool:
+        """Whether a name of a function or of the module differs, apart from numbers that XLA appends.
+
+        JAX hashes the StableHLO of a program without debug information (jax/_src/cache_key.py): names of functions
+        stay, while names of values are numbers there. XLA makes names unique by a number after a dot.
+        """
+        pairs = (*self.computations, *((self.module,) if self.module is not None else ()))
+        return any(_NUMBERING.sub("", each.before) != _NUMBERING.sub("", each.after) for each in pairs)
+
+
+_NUMBERING: Final = lazy_regex(r"[.][0-9]+$")
+
+
+def renaming_of(comparison: ModuleDiff) -> Renaming:
+    """The names that differ between what both modules have.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.analysis.matching.module_diff import diff
+    >>> text = "HloModule m  clip_0.1 { ROOT p = s8[] parameter(0) } "
+    >>> text += "ENTRY e { q = s8[] parameter(0)  ROOT c = s8[] call(q), to_apply=clip_0.1 }"
+    >>> found = renaming_of(diff(parse_module(text), parse_module(text.replace("clip_0", "clip_1"))))
+    >>> str(found.computations[0]), found.count, found.changes_cache_key
+    ('clip_0.1 → clip_1.1', 1, True)
+    """
+    before, after = comparison.before, comparison.after
+    computations = sorted(comparison.computations.items(), key=lambda pair: pair[0].name)
+    return Renaming(
+        Substitution(before.name, after.name) if before.name != after.name else None,
+        tuple(Substitution(one.name, two.name) for one, two in computations if one.name != two.name),
+        tuple(Substitution(one.name, two.name) for one, two in comparison.pairs.items() if one.name != two.name),
+    )
+
+
+def is_same_text(comparison: ModuleDiff) -> bool:
+    """Whether two modules have the same text, apart from blank lines and blanks around lines."""
+    texts = [module.source.text or str(module) for module in (comparison.before, comparison.after)]
+    lines = [[line.strip() for line in text.splitlines() if line.strip()] for text in texts]
+    return lines[0] == lines[1]
+
+
+def omitted_constants(comparison: ModuleDiff) -> int:
+    """The number of constants of both modules whose values the texts omit, as `{...}`: nobody knows if they differ."""
+    pairs = ((one, two) for one, two in comparison.pairs.items() if one.opcode == two.opcode == opcodes.CONSTANT)
+    return sum("..." in one.raw[0] and "..." in two.raw[0] for one, two in pairs)
+
+
+# --- opcodes, constants, attributes ---
+# Opcodes, constants, attributes, configurations, and layouts that changed in the same way in several instructions.
+
+
+VALUES: Final[dict[str, tuple[int, ValueKind]]] = {
+    "opcode": (43, "opcode"),
+    "constants": (60, "constants"),
+    "layout": (62, "layout"),
+    "tiling": (63, "tiling"),
+    "memory_space": (64, "memory_space"),
+    "attributes": (66, "attribute"),
+    "sharding": (66, "attribute"),
+    "backend_config": (68, "backend_config"),
+}
+"""For each kind of change the rank of its drafts, and the kind of statement."""
+_MIN_VALUE_ROWS: Final = 3
+DETAILS: Final = 75
+"""Rank of the drafts of what nothing else explains."""
+_MOST_DETAILS: Final = 12
+"""A screen has a dozen lines."""
+_OWN: Final = ("opcode", "attributes", "constants", "backend_config")
+"""Kinds of changes of an instruction itself, by which it is told."""
+_FOLLOWING_VALUE: Final = ("shape", "operands", "layout", "tiling", "memory_space", "sharding", *PLACE_KINDS)
+_MAKING: Final = frozenset(("opcode", "attributes", "shape", "operands"))
+"""Kinds of changes that can change the shapes of users."""
+
+Place = tuple[int, int, Changed, Change]
+"""The row and position of a change, with the pair and the change."""
+_REPEATED: Final = frozenset(("constants", "attributes", "opcode", "sharding"))
+_BY_NAME: Final = frozenset(("attributes", "sharding"))
+
+
+def find_values(evidence: Evidence) -> None:
+    """A draft for each kind of value that changed in two instructions or more."""
+    groups: dict[tuple[str, str], list[Place]] = {}
+    for each in evidence.open_changes(*VALUES):
+        change = each[3]
+        groups.setdefault((change.kind, change.label if change.kind in _BY_NAME else ""), []).append(each)
+    for (kind, name), found in groups.items():
+        places = _repeated(found) if kind in _REPEATED else found
+        rows = {row for row, _, _, _ in places}
+        if len(rows) < _MIN_VALUE_ROWS:
+            continue
+        rank, told = VALUES[kind]
+        counts = Counter((change.before, change.after) for _, _, _, change in places)
+        order = sorted(counts.items(), key=lambda item: (-item[1], sorted(item[0])))
+        subject = name if kind != "backend_config" else ", ".join(_keys(places))
+        changes = tuple((Substitution(*pair), number) for pair, number in order)
+        draft = evidence.draft(rank, ValueChange(told, subject, changes, len(rows)))
+        for row, at, _, _ in places:
+            evidence.claim_change(draft, row, at)
+
+
+def _repeated(places: list[Place]) -> list[Place]:
+    """The changes that occur more than once; the others say more by themselves."""
+    counts = Counter((change.before, change.after) for _, _, _, change in places)
+    return [each for each in places if counts[each[3].before, each[3].after] > 1]
+
+
+def _keys(places: list[Place]) -> list[str]:
+    """The keys of the configurations that changed, most frequent first."""
+    return [key for key, _ in Counter(change.name for _, _, _, change in places).most_common()]
+
+
+# --- what nothing else explains ---
+
+
+def find_details(evidence: Evidence) -> None:
+    """A draft for each change that is left, by what changed from what to what; shapes that follow belong to it.
+
+    There are at most `_MOST_DETAILS`: of more, a reader wants the table of changes.
+    """
+    for kinds in (_OWN, _FOLLOWING_VALUE):
+        claim_following(evidence)
+        groups: dict[tuple[str, str, str, str], list[Place]] = {}
+        for each in evidence.open_changes(*kinds):
+            change = each[3]
+            values = (change.before, change.after) if change.kind != "constants" else ("", "")
+            groups.setdefault((change.kind, change.label, *values), []).append(each)
+        for (kind, label, *_), places in groups.items():
+            free = [each for each in places if evidence.claims[each[0]][each[1]] is None]
+            if free and sum(draft.rank == DETAILS for draft in evidence.drafts) < _MOST_DETAILS:
+                _draft_detail(evidence, kind, label, free)
+    claim_following(evidence)
+
+
+def _draft_detail(evidence: Evidence, kind: str, label: str, places: list[Place]) -> None:
+    """One change of one or more instructions, and what else changed in them."""
+    told = VALUES[kind][1] if kind in VALUES else "shape" if kind == "shape" else "operands"
+    counts = Counter((change.before, change.after) for _, _, _, change in places).most_common()
+    rows = {row: each for row, _, each, _ in places}
+    names = tuple(each.after.name for each in rows.values())
+    subject = "" if told in ("constants", "opcode") else label
+    changes = tuple((Substitution(*pair), number) for pair, number in counts)
+    statement = ValueChange(told, subject, changes, len(rows), names)
+    draft = evidence.draft(DETAILS, statement)
+    for row, at, _, _ in places:
+        evidence.claim_change(draft, row, at)
+    for row in rows:
+        for at, other in enumerate(evidence.diff.changed[row].changes):
+            if other.kind in _FOLLOWING_VALUE or (other.kind == "metadata" and other.name == "op_name"):
+                evidence.claim_change(draft, row, at)
+
+
+def claim_following(evidence: Evidence) -> None:
+    """Shapes of results follow from other shapes of operands, and from operands that were added or removed."""
+    owners: dict[Instruction, Draft] = dict(evidence.owner)
+    for each, claims in zip(evidence.diff.changed, evidence.claims, strict=True):
+        for change, owner in zip(each.changes, claims, strict=True):
+            if owner is not None and change.kind in _MAKING:
+                owners.setdefault(each.after, owner)
+                owners.setdefault(each.before, owner)
+    for row, at, each, _ in evidence.open_changes("shape", "layout", "tiling", "memory_space"):
+        if any(change.kind in _OWN for change in each.changes):
+            continue
+        operands = (*each.after.operands, *each.before.operands)
+        cause = next((owners[operand] for operand in operands if operand in owners), None)
+        if cause is not None:
+            evidence.claim_change(cause, row, at)
+            owners.setdefault(each.after, cause)
+            owners.setdefault(each.before, cause)
+
+
+# --- operations ---
+# Operations of the program that were added, removed, or replaced by others, by scope.
+
 
 OPERATIONS, REMAINDER = 45, 76
 """Ranks of the drafts."""
 _MOST_GROUPS: Final = 4
 """More groups than these are told as one: nobody reads a list of unrelated instructions as what happened."""
-_MIN_ROWS: Final = 3
+_MIN_OPERATION_ROWS: Final = 3
 """One or two rows are read faster as rows than as a statement about a scope."""
 _SILENT: Final = frozenset((opcodes.PARAMETER, opcodes.CONSTANT, opcodes.GET_TUPLE_ELEMENT, opcodes.TUPLE))
 """Opcodes that compute nothing: how many there are says nothing about what the program does."""
-_MIN_SHARE: Final = 0.05
+_MIN_OPERATION_SHARE: Final = 0.05
 """Next to another cause, a scope with fewer of the rows in a compiled module is mostly what the compiler made of it."""
-_FOLLOWING: Final = ("shape", "operands", *PLACE_KINDS, "layout", "tiling", "memory_space")
+_FOLLOWING_OPERATION: Final = ("shape", "operands", *PLACE_KINDS, "layout", "tiling", "memory_space")
 """Kinds of changes that other operations in the same scope cause; an edit of an attribute is a cause of its own."""
 _MOVING: Final = frozenset(
     (
@@ -67,7 +356,11 @@ def find_operations(evidence: Evidence, old: Program, new: Program, *, has_types
     if is_compiled and is_first and common_rename(evidence) is None:
         _add_scopes(evidence, groups, old, new)
     _claim_users_of_arguments(evidence, groups)
-    least = _MIN_ROWS if is_first or not is_compiled else max(_MIN_ROWS, _MIN_SHARE * _rows(evidence))
+    least = (
+        _MIN_OPERATION_ROWS
+        if is_first or not is_compiled
+        else max(_MIN_OPERATION_ROWS, _MIN_OPERATION_SHARE * _rows(evidence))
+    )
     for scope, sides in sorted(groups.items(), key=lambda each: (not each[0], -len(each[1][0]) - len(each[1][1]))):
         if not scope:
             _claim_called(evidence, sides)
@@ -80,7 +373,7 @@ def find_operations(evidence: Evidence, old: Program, new: Program, *, has_types
     if not is_compiled:
         rest = [each for is_added in (False, True) for each in evidence.unowned(is_added=is_added)]
         whole = next((each for each in evidence.drafts if each.statement == OperationChange("")), None)
-        if whole is not None or len(rest) >= _MIN_ROWS:
+        if whole is not None or len(rest) >= _MIN_OPERATION_ROWS:
             evidence.claim(whole or evidence.draft(OPERATIONS, OperationChange("")), rest)
 
 
@@ -142,9 +435,9 @@ def _claim_changed(evidence: Evidence, scope: str, old: Program, new: Program) -
     if not scope:
         return
     draft = evidence.drafts[-1]
-    for row, at, each, _ in evidence.open_changes(*_FOLLOWING):
+    for row, at, each, _ in evidence.open_changes(*_FOLLOWING_OPERATION):
         scopes = (_scope(old.key(op_name_of(each.before))[0]), _scope(new.key(op_name_of(each.after))[0]))
-        if scope in scopes and all(change.kind in (*_FOLLOWING, "metadata") for change in each.changes):
+        if scope in scopes and all(change.kind in (*_FOLLOWING_OPERATION, "metadata") for change in each.changes):
             evidence.claim_change(draft, row, at)
 
 
@@ -235,3 +528,153 @@ def spread(evidence: Evidence, *, is_added: bool, ranks: tuple[int, int]) -> Non
                     evidence.owner[other] = evidence.owner[each]
                     reached.append(other)
         todo = reached
+
+
+# --- choices of compilers ---
+# What a compiler made differently from the same operations: fusions, library calls, and copies.
+
+
+COMPILATION: Final = 70
+"""Rank of the draft."""
+_MIN_COMPILER_ROWS: Final = 5
+_COMPILED: Final = frozenset(("shape", *PLACE_KINDS))
+_OF_COMPILERS: Final = (
+    *("opcode", "shape", "layout", "tiling", "memory_space", "operands", "attributes", "sharding"),
+    *("backend_config", *PLACE_KINDS, "constants"),
+)
+_MAX_SHARE: Final = 0.1
+_OF_FUSIONS: Final = frozenset(("kind", "output_to_operand_aliasing"))
+_FOLLOWING_COMPILER: Final = DIMENSION_NUMBERS | _OF_FUSIONS | {"calls", "index"}
+_WRAPPERS: Final = frozenset((opcodes.BITCAST, opcodes.FUSION))
+_FUSION_KIND: Final = lazy_regex(r'"kind":"_*([A-Za-z0-9_]+?)_*"')
+
+
+def find_compilation(evidence: Evidence) -> None:
+    """A draft for what a compiler did: the rest of what only one module has, and the operations in other fusions."""
+    rest = [each for is_added in (False, True) for each in evidence.unowned(is_added=is_added)]
+    rows = [(row, at) for row, at, _, _ in evidence.open_changes(*PLACE_KINDS)]
+    total = len(rest) + len({row for row, _ in rows})
+    if not total:
+        return
+    sameness, counts = _sameness(evidence, total)
+    if counts:
+        evidence.claim(evidence.draft(COMPILATION - 1, OperationChange("", counts)), _of_counts(rest, counts))
+        rest = [each for each in rest if each not in evidence.owner]
+        total = len(rest) + len({row for row, _ in rows})
+    if total < _MIN_COMPILER_ROWS:
+        return
+    draft = evidence.draft(COMPILATION, CompilationChange(_changed_kernels(evidence), sameness, total))
+    evidence.claim(draft, rest)
+    for row, at in rows:
+        evidence.claim_change(draft, row, at)
+    _claim_shapes(evidence, draft)
+
+
+def _of_counts(instructions: Iterable[Instruction], counts: Iterable[tuple[str, int, int]]) -> Iterator[Instruction]:
+    """The instructions of one module only that are among the operations of which there are more or fewer."""
+    names = {name for name, _, _ in counts}
+    return (each for each in instructions if name_of_operation(each) in names)
+
+
+def find_stage(evidence: Evidence) -> None:
+    """A draft for all that a compiler did to a program, if only one of the modules is compiled."""
+    alone = [each for is_added in (False, True) for each in evidence.unowned(is_added=is_added)]
+    rows = [(row, at) for row, at, _, _ in evidence.open_changes(*_OF_COMPILERS)]
+    if len(alone) + len(rows) < _MIN_COMPILER_ROWS:
+        return
+    draft = evidence.draft(
+        COMPILATION,
+        CompilationChange(_changed_kernels(evidence), "stage", len(alone) + len({row for row, _ in rows})),
+    )
+    evidence.claim(draft, alone)
+    for row, at in rows:
+        evidence.claim_change(draft, row, at)
+    evidence.explain_header("is_scheduled")
+
+
+def _changed_kernels(evidence: Evidence) -> tuple[tuple[str, int, int], ...]:
+    """The kinds of kernels whose number changed, with both numbers, the largest change first."""
+    old, new = _kernels(evidence.diff.before), _kernels(evidence.diff.after)
+    found = [(kind, old[kind], new[kind]) for kind in old | new if old[kind] != new[kind]]
+    return tuple(sorted(found, key=lambda each: (-abs(each[2] - each[1]), each[0])))
+
+
+def _sameness(evidence: Evidence, rows: int) -> tuple[Sameness, tuple[tuple[str, int, int], ...]]:
+    """Whether the program is the same, and else the operations of which one program has more, if that is the cause.
+
+    It is the same only if the results are known to be equal; the same numbers of all operations are the next best. It
+    is nearly the same if what other causes explain is little beside this, and most operations are equal.
+    """
+    before, after = evidence.diff.before, evidence.diff.after
+    drafts = [draft for draft in evidence.drafts if draft.rank < COMPILATION]
+    if any(draft.rank < OPERATIONS or draft.rank == DONATION for draft in drafts):
+        return "other", ()
+    if sum(draft.rank < COMPILATION for draft in evidence.owner.values()) > _MAX_SHARE * rows:
+        return "other", ()
+    if not drafts and same_values(before, after):
+        return "same", ()
+    share = same_operations(before, after)
+    counts = changed_counts(before, after) if not drafts else ()
+    if share is None or share < 1 - _MAX_SHARE:
+        return "other" if drafts or counts else "unknown", counts or ()
+    is_alike = share == 1.0 and not drafts and counts == ()
+    return "alike" if is_alike else "nearly", counts or ()
+
+
+def _claim_shapes(evidence: Evidence, draft: Draft) -> None:
+    """Arrays with the same elements in other dimensions, their dimension numbers, and the operands of other fusions.
+
+    So are the results that a compiler gives a fusion of several, which of these a get-tuple-element takes, and what
+    only wraps a value inside of a fusion.
+    """
+    wrapped = set(evidence.diff.after.computations) - set(sequentially_executed(evidence.diff.after))
+    for row, at, each, _ in evidence.open_changes("shape"):
+        if _elements(each.before.shape) == _elements(each.after.shape) or _is_wrapper(each, wrapped):
+            evidence.claim_change(draft, row, at)
+    for row, at, each, change in evidence.open_changes("attributes"):
+        is_kept = change.name in _OF_FUSIONS and each.before.opcode == each.after.opcode == opcodes.FUSION
+        if is_kept or (change.name == "index" and _takes_result(each.before) and _takes_result(each.after)):
+            evidence.claim_change(draft, row, at)
+    for row, at, each, change in evidence.open_changes("attributes", "operands", "backend_config", "layout", "tiling"):
+        owners = zip(each.changes, evidence.claims[row], strict=True)
+        claimed = [other for other, owner in owners if owner is not None]
+        is_compiled = any(other.kind in _COMPILED or other.name in _OF_FUSIONS for other in claimed)
+        if is_compiled and (change.kind != "attributes" or change.name in _FOLLOWING_COMPILER):
+            evidence.claim_change(draft, row, at)
+
+
+def _is_wrapper(each: Changed, wrapped: set[Computation]) -> bool:
+    """Whether a pair computes nothing of its own: a bitcast or fusion in a fusion, or a fusion of several results."""
+    if each.after.computation in wrapped:
+        return {each.before.opcode, each.after.opcode} <= _WRAPPERS
+    is_fused = each.before.opcode == each.after.opcode == opcodes.FUSION
+    return is_fused and any(isinstance(i.shape, TupleShape) for i in (each.before, each.after))
+
+
+def _takes_result(element: Instruction) -> bool:
+    """Whether a get-tuple-element takes one of the results of a fusion."""
+    return bool(element.operands) and element.operands[0].opcode == opcodes.FUSION
+
+
+def _elements(shape: Shape) -> tuple[str, int] | Shape:
+    """The type and number of elements of an array; all tuples are alike, whose elements have rows of their own."""
+    if isinstance(shape, ArrayShape):
+        return str(shape.element_type), shape.elements
+    return ("tuple", 0) if isinstance(shape, TupleShape) else shape
+
+
+def _kernels(module: Module) -> Counter[str]:
+    """How many kernels of each kind the schedule has."""
+    sequential = sequentially_executed(module)
+    return Counter(_kind(each) for c in sequential for each in c.instructions if each.opcode not in NO_KERNELS)
+
+
+def _kind(instruction: Instruction) -> str:
+    """What a kernel is: its opcode, the kind of its fusion, or the target of its custom call."""
+    if instruction.opcode == opcodes.FUSION:
+        config = instruction.attribute("backend_config") or ""
+        found = _FUSION_KIND.search(config) if "fusion_config" in config or '"kind"' in config else None
+        return found[1] if found is not None else opcodes.FUSION
+    if instruction.opcode == opcodes.CUSTOM_CALL:
+        return (instruction.attribute("custom_call_target") or instruction.opcode).strip('"')
+    return instruction.opcode

@@ -1,22 +1,22 @@
-"""Sizes and element types that took the place of others everywhere, and all that follows from them."""
+"""Which sizes and element types took the place of others everywhere, what users call them, and what follows."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
+from fractions import Fraction
 from functools import cache
+from itertools import takewhile
 from typing import Final
 
 from hlo_cli.analysis.matching.changes import FUSED
 from hlo_cli.analysis.matching.module_diff import Changed
-from hlo_cli.analysis.statements.arguments import argument_of, shared_label
-from hlo_cli.analysis.statements.dimension_names import dimension_name
-from hlo_cli.analysis.statements.evidence import Draft, Evidence
-from hlo_cli.analysis.statements.shape_changes import ShapeDelta, SizePair, shape_delta
-from hlo_cli.analysis.statements.sizes import SizeGroup, Sizes
 from hlo_cli.analysis.statements.statement import (
     DimensionChange,
+    Draft,
+    Evidence,
     ProductChange,
     Substitution,
     TypeChange,
@@ -25,7 +25,382 @@ from hlo_cli.analysis.statements.statement import (
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.shape import ArrayShape
+from hlo_cli.ir.shape import ArrayShape, BufferShape, Leaf, Shape
+from hlo_cli.lazy_regex import lazy_regex
+
+# --- arguments as users call them ---
+# The arguments of a program as users call them, and what they are: weights, or data.
+
+
+_PART: Final = lazy_regex(r"[\[./]?[^\[./]+")
+_WORD: Final = lazy_regex(r"[a-z]+")
+_WEIGHT_WORDS: Final = frozenset(
+    ("params", "param", "parameters", "weights", "weight", "kernel", "variables", "state", "opt", "model")
+)
+_VOCABULARY_WORDS: Final = frozenset(
+    ("embedding", "embed", "embeddings", "embedder", "emb", "wte", "vocab", "vocabulary", "unembed", "head", "logits")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One argument of the entry with its label, which is empty if the dump does not tell it."""
+
+    parameter: Instruction
+    label: str
+
+    @property
+    def is_weight(self) -> bool:
+        """Whether the label says that it is a parameter of the model, or the state of its optimizer."""
+        return not _WEIGHT_WORDS.isdisjoint(_WORD.findall(self.label.lower()))
+
+    @property
+    def is_of_vocabulary(self) -> bool:
+        """Whether the label names an embedding or an output layer."""
+        return not _VOCABULARY_WORDS.isdisjoint(_WORD.findall(self.label.lower()))
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether it holds integers."""
+        shape = self.parameter.shape
+        return isinstance(shape, ArrayShape) and str(shape.element_type)[0] in "su"
+
+    @property
+    def rank(self) -> int:
+        """The number of its dimensions, 0 for tuples."""
+        return self.parameter.shape.rank if isinstance(self.parameter.shape, ArrayShape) else 0
+
+
+def argument_of(parameter: Instruction) -> Argument:
+    """The argument of a parameter of the entry.
+
+    >>> from hlo_cli import parse_module
+    >>> line = '''p = s32[8] parameter(0), metadata={op_name="data['ids']"}'''
+    >>> argument = argument_of(parse_module(f"ENTRY e {{ ROOT {line} }}").entry.parameters[0])
+    >>> argument.label, argument.is_weight, argument.is_integer
+    ("data['ids']", False, True)
+    """
+    label = parameter.metadata.op_name if "metadata=" in parameter.raw[1] else ""
+    return Argument(parameter, label)
+
+
+def shared_label(labels: Iterable[str]) -> str:
+    """What the labels begin with, up to a whole part: `params` of `params['a']` and `params['b']`.
+
+    >>> shared_label(["state['params']['wq']", "state['params']['wo']"]), shared_label(["a", "b"])
+    ("state['params']", '')
+    """
+    given = list(dict.fromkeys(labels))
+    if len(given) < 2:
+        return given[0] if given else ""
+    parts = [_PART.findall(label) for label in given]
+    return "".join(found[0] for found in takewhile(lambda found: len(set(found)) == 1, zip(*parts, strict=False)))
+
+
+# --- two shapes ---
+# How the sizes of dimensions and the element types of two shapes differ, place by place.
+
+
+SizePair = tuple[int, int]
+"""A size of the old module and the size in its place in the new one."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeDelta:
+    """The sizes and the types that take the place of others in a shape.
+
+    `is_rearranged` says that an array has the same sizes in another order.
+    """
+
+    sizes: frozenset[SizePair]
+    types: frozenset[tuple[str, str]]
+    is_rearranged: bool = False
+
+
+def shape_delta(before: Shape, after: Shape) -> ShapeDelta | None:
+    """The differences of two shapes of one structure; None if ranks or the numbers of elements differ.
+
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
+    >>> shape_delta(parse_shape("f32[8,256]"), parse_shape("bf16[8,320]"))
+    ShapeDelta(sizes=frozenset({(256, 320)}), types=frozenset({('f32', 'bf16')}), is_rearranged=False)
+    >>> shape_delta(parse_shape("f32[8,256]"), parse_shape("f32[8]")) is None
+    True
+    """
+    ones, twos = list(before.leaves), list(after.leaves)
+    if len(ones) != len(twos):
+        return None
+    sizes: set[SizePair] = set()
+    types: set[tuple[str, str]] = set()
+    is_rearranged = False
+    for (index, one), (other, two) in zip(ones, twos, strict=True):
+        x, y = _array(one), _array(two)
+        if index != other or (x is None) != (y is None):
+            return None
+        if x is None or y is None:
+            continue
+        if x.rank != y.rank:
+            return None
+        if sorted(x.dimensions) == sorted(y.dimensions):
+            is_rearranged = is_rearranged or x.dimensions != y.dimensions
+        else:
+            sizes.update((a, b) for a, b in zip(x.dimensions, y.dimensions, strict=True) if a != b)
+        if x.element_type is not y.element_type:
+            types.add((str(x.element_type), str(y.element_type)))
+    return ShapeDelta(frozenset(sizes), frozenset(types), is_rearranged)
+
+
+def _array(leaf: Leaf) -> ArrayShape | None:
+    if isinstance(leaf, BufferShape):
+        return leaf.array
+    return leaf if isinstance(leaf, ArrayShape) else None
+
+
+# --- sizes and their causes ---
+# Sizes that take the place of others throughout a module: which ones are causes, and what follows from them.
+
+
+_NUMBER: Final = lazy_regex(r"[0-9]+")
+_MAX_OFFSET: Final = 2
+_MAX_POWER: Final = 4
+_MIN_SHAPES: Final = 3
+_MIN_SHARE: Final = 0.1
+_MAX_RATIOS: Final = 3
+_TOLERANCE: Final = 2e-5
+_NARROW_TOLERANCE: Final = 1e-2
+
+
+@dataclass(frozen=True, slots=True)
+class SizeGroup:
+    """Sizes that changed by one factor: `base` is the one that the others are multiples or parts of."""
+
+    base: SizePair
+    also: tuple[SizePair, ...]
+    shapes: int
+
+    @property
+    def ratio(self) -> Fraction:
+        """The factor.
+
+        >>> SizeGroup((256, 320), (), 9).ratio
+        Fraction(5, 4)
+        """
+        return Fraction(self.base[1], self.base[0])
+
+
+class Sizes:
+    """The sizes that changed, in groups of one factor, most frequent first.
+
+    >>> deltas = [ShapeDelta(frozenset({pair}), frozenset()) for pair in [(256, 320)] * 4 + [(1024, 1280)] * 2]
+    >>> sizes = Sizes(deltas, deltas[:1])
+    >>> sizes.groups
+    (SizeGroup(base=(256, 320), also=((1024, 1280),), shapes=6),)
+    >>> sizes.explain_text("{0:256, 0:8}", "{0:320, 0:8}"), sizes.explain_text("{0:256}", "{0:257}")
+    (True, False)
+    >>> sizes.explain_constant("0.00390625", "0.003125"), sizes.explain_constant("16", "17.8885441")
+    (True, True)
+    """
+
+    def __init__(
+        self,
+        deltas: Iterable[ShapeDelta],
+        arguments: Iterable[ShapeDelta],
+        occurrences: Callable[[], tuple[Mapping[int, int], Mapping[int, int]]] | None = None,
+    ) -> None:
+        """Finds the causes; `occurrences` counts the shapes of both modules that have a size."""
+        given = list(deltas)
+        self._occurrences = occurrences
+        self._counts: Counter[SizePair] = Counter(pair for each in given for pair in each.sizes)
+        self._in_arguments: Counter[SizePair] = Counter(pair for each in arguments for pair in each.sizes)
+        self._explained: dict[SizePair, SizeGroup | None] = {}
+        self.groups: tuple[SizeGroup, ...] = ()
+        changed = sum(bool(each.sizes) for each in given)
+        found = [self._group(pairs, given) for pairs in _by_ratio(self._counts) if self._is_enough(pairs, changed)]
+        found.sort(key=lambda each: (-self._in_arguments[each.base], -each.shapes, sorted(each.base)))
+        known: frozenset[SizePair] = frozenset()
+        for group in found:
+            own = frozenset((group.base, *group.also))
+            if not self._explains(group.base) and (self._is_everywhere(group) or _are_together(own, known, given)):
+                self.groups = (*self.groups, group)
+                self._explained.clear()
+                known |= own
+
+    def _is_enough(self, pairs: list[SizePair], changed: int) -> bool:
+        """Whether sizes changed often enough to be a cause rather than an accident."""
+        if any(1 in pair or 0 in pair for pair in pairs) and len(pairs) == 1 and not self._in_arguments[pairs[0]]:
+            return False
+        shapes = sum(self._counts[pair] for pair in pairs)
+        if any(self._in_arguments[pair] for pair in pairs):
+            return shapes > 1
+        return shapes >= max(_MIN_SHAPES, _MIN_SHARE * changed)
+
+    def _is_everywhere(self, group: SizeGroup) -> bool:
+        """Whether the size changed in most of its places, or in an argument."""
+        if self._in_arguments[group.base] or self._occurrences is None:
+            return True
+        old, new = self._occurrences()
+        x, y = group.base
+        return 2 * self._counts[group.base] >= min(old.get(x, 0), new.get(y, 0))
+
+    def _group(self, pairs: list[SizePair], deltas: Iterable[ShapeDelta]) -> SizeGroup:
+        known = frozenset(pairs)
+        base = min(pairs, key=lambda pair: (-self._in_arguments[pair], -self._counts[pair], sorted(pair)))
+        also = sorted((pair for pair in pairs if pair != base), key=lambda pair: (-self._counts[pair], sorted(pair)))
+        return SizeGroup(base, tuple(also), sum(not known.isdisjoint(each.sizes) for each in deltas))
+
+    def group_of(self, pair: SizePair) -> SizeGroup | None:
+        """The cause of a changed size: it has the factor, or is a multiple and a small number more."""
+        if pair not in self._explained:
+            self._explained[pair] = self._find(pair)
+        return self._explained[pair]
+
+    def _find(self, pair: SizePair) -> SizeGroup | None:
+        x, y = pair
+        if x <= 0 or y <= 0:
+            return None
+        ratio = Fraction(y, x)
+        for group in self.groups:
+            if ratio == group.ratio:
+                return group
+        for group in self.groups:
+            a, b = group.base
+            times, rest = divmod(y - x, b - a)
+            offset = x - times * a
+            if not rest and times > 0 and abs(offset) <= _MAX_OFFSET and abs(b - a) > 2 * _MAX_OFFSET:
+                return group
+        few = self.groups[:_MAX_RATIOS]
+        products = (one for one in few for two in few if one.base < two.base and one.ratio * two.ratio == ratio)
+        return next(products, None)
+
+    def _explains(self, pair: SizePair) -> bool:
+        return self.group_of(pair) is not None
+
+    def is_of_arguments(self, group: SizeGroup) -> bool:
+        """Whether an argument has a size of a group."""
+        return any(self._in_arguments[pair] for pair in (group.base, *group.also))
+
+    def explain(self, delta: ShapeDelta) -> bool:
+        """Whether every changed size of a shape has a cause."""
+        return all(map(self._explains, delta.sizes))
+
+    def cause(self, delta: ShapeDelta) -> SizeGroup | None:
+        """The first cause of a shape's changed sizes."""
+        found = [group for pair in delta.sizes if (group := self.group_of(pair)) is not None]
+        return min(found, key=self.groups.index) if found else None
+
+    def _explains_integer(self, one: int, two: int) -> bool:
+        """Whether a number is a size, or the last index of one."""
+        return self._explains((one, two)) or any(
+            (one + 1, two + 1) == pair for group in self.groups for pair in (group.base, *group.also)
+        )
+
+    def explain_elements(self, before: int, after: int) -> bool:
+        """Whether a number of elements changed by the factors of causes, each once or twice."""
+        if not before or not after or before == after:
+            return False
+        wanted = Fraction(after, before)
+        found = {Fraction(1)}
+        for group in self.groups[:_MAX_RATIOS]:
+            found = {each * group.ratio**power for each in found for power in (0, 1, 2)}
+        return wanted in found
+
+    def explain_text(self, before: str, after: str) -> bool:
+        """Whether two texts are equal but for whole numbers, each of which has a cause."""
+        if not self.groups or _NUMBER.sub("#", before) != _NUMBER.sub("#", after):
+            return False
+        numbers = zip(_NUMBER.findall(before), _NUMBER.findall(after), strict=True)
+        return all(
+            one == two or self._explains((int(one), int(two))) for one, two in numbers if max(len(one), len(two)) < 19
+        )
+
+    def explain_constant(self, before: str, after: str, *, is_narrow: bool = False) -> bool:
+        """Whether a scalar changed by a product of powers and roots of the factors, or as a size does."""
+        one, two = _number(before), _number(after)
+        if one is None or two is None or not self.groups:
+            return False
+        if one == int(one) and two == int(two) and self._explains_integer(abs(int(one)), abs(int(two))):
+            return (one < 0) == (two < 0)
+        if not one or not two or (one < 0) != (two < 0):
+            return False
+        wanted = math.log(two / one)
+        factors = [math.log(group.ratio) / 2 for group in self.groups[:_MAX_RATIOS]]
+        tolerance = _NARROW_TOLERANCE if is_narrow else _TOLERANCE
+        return any(abs(wanted - power) < tolerance for power in _sums(factors))
+
+
+def _are_together(own: frozenset[SizePair], known: frozenset[SizePair], deltas: Sequence[ShapeDelta]) -> bool:
+    """Whether most of the shapes with one of the sizes have a known one too."""
+    shapes = [each.sizes for each in deltas if not own.isdisjoint(each.sizes)]
+    return 2 * sum(not known.isdisjoint(sizes) for sizes in shapes) >= len(shapes)
+
+
+def _sums(factors: list[float]) -> list[float]:
+    """Sums of small multiples of the logarithms, the empty one not counted."""
+    found = [0.0]
+    for factor in factors:
+        found = [each + n * factor for each in found for n in range(-_MAX_POWER, _MAX_POWER + 1)]
+    return [each for each in found if each]
+
+
+def _number(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+def _by_ratio(counts: Iterable[SizePair]) -> list[list[SizePair]]:
+    groups: dict[Fraction, list[SizePair]] = {}
+    for x, y in counts:
+        if x > 0 and y > 0:
+            groups.setdefault(Fraction(y, x), []).append((x, y))
+    return list(groups.values())
+
+
+# --- names of dimensions ---
+# What users call a dimension: only where the labels of the arguments leave no doubt.
+
+
+def dimension_name(
+    sizes: Sizes, group: SizeGroup, changed: Sequence[tuple[Argument, ShapeDelta]], arguments: Sequence[Argument]
+) -> str:
+    """The name of a size that changed: `batch size`, `sequence length`, `vocabulary size`, `hidden size`, or empty.
+
+    - A batch is the first dimension of arguments that are not weights, a sequence another dimension of integers.
+    - A vocabulary occurs in an embedding, and in no other weights than that and the output layer.
+    - A hidden size is in most of the weights that are matrices.
+    """
+    of_group = [argument for argument, delta in changed if any(sizes.group_of(pair) is group for pair in delta.sizes)]
+    if not of_group or not any(each.label for each in arguments):
+        return ""
+    if not any(each.is_weight for each in of_group):
+        return _data_name(group, of_group, arguments)
+    weights = [each for each in of_group if each.is_weight]
+    if all(each.is_of_vocabulary for each in weights):
+        return "vocabulary size"
+    matrices = [each for each in arguments if each.is_weight and each.rank > 1]
+    has_most = 2 * sum(each.rank > 1 for each in weights) > len(matrices) > 1
+    return "hidden size" if has_most and group.base[0] > 1 else ""
+
+
+def _data_name(group: SizeGroup, changed: Sequence[Argument], arguments: Sequence[Argument]) -> str:
+    if not any(each.is_weight for each in arguments):
+        return ""
+    sizes = {pair[0] for pair in (group.base, *group.also)}
+    places = {place for each in changed for place in _places(each, sizes)}
+    if places == {0}:
+        return "batch size"
+    return "sequence length" if 0 not in places and any(each.is_integer for each in changed) else ""
+
+
+def _places(argument: Argument, sizes: set[int]) -> list[int]:
+    shape = argument.parameter.shape
+    return [at for at, size in enumerate(shape.dimensions) if size in sizes] if isinstance(shape, ArrayShape) else []
+
+
+# --- all that follows ---
+# Sizes and element types that took the place of others everywhere, and all that follows from them.
+
 
 SIZES: Final = 20
 TYPES: Final = 30
@@ -36,8 +411,6 @@ CONVERSION: Final = "convert_element_type"
 """JAX's name of a conversion in op_names."""
 _MIN_TYPES: Final = 3
 """One or two values of another type are edits of their own, not a type that took the place of another."""
-_MIN_SHARE: Final = 0.1
-"""Outside of arguments, a type that changed in less of the module is that of a part of it, such as a norm."""
 _FOLLOWING: Final = frozenset(("layout", "tiling", "memory_space", "backend_config", FUSED))
 """Kinds of changes that compilers derive from sizes and types."""
 REARRANGING: Final = frozenset(

@@ -1,20 +1,40 @@
-"""Statements about two modules: what happened, each statement with the rows of the diff that it explains."""
+"""What happened between two modules, in order, each statement with its rows; and how their numbers differ."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
+from hlo_cli.analysis.cost.cost_analysis import KernelCost, kernel_total, main_costs_among
+from hlo_cli.analysis.cost.counting import BYTES, EXACT, FLOPS
+from hlo_cli.analysis.dataflow.dependencies import values_of
+from hlo_cli.analysis.dataflow.executions import sequential_executions
+from hlo_cli.analysis.fusion.kernels import kernels_of
 from hlo_cli.analysis.matching.module_diff import ModuleDiff
-from hlo_cli.analysis.statements.compilation import find_compilation, find_stage
-from hlo_cli.analysis.statements.entry import find_arguments, find_donation, find_interface, find_results
-from hlo_cli.analysis.statements.evidence import Draft, Evidence
-from hlo_cli.analysis.statements.layers import find_layers
-from hlo_cli.analysis.statements.loops import find_loops, find_trips
-from hlo_cli.analysis.statements.naming import find_header, find_metadata
-from hlo_cli.analysis.statements.operations import find_operations, find_remainders, is_movement, spread
-from hlo_cli.analysis.statements.parallelism import find_collectives, find_sharding
-from hlo_cli.analysis.statements.program import Program
-from hlo_cli.analysis.statements.rematerialization import find_rematerialization
+from hlo_cli.analysis.memory.order_independent import order_independent_facts
+from hlo_cli.analysis.memory.peaks import peaks_from_definition
+from hlo_cli.analysis.query.module_summary import number_of_collectives
+from hlo_cli.analysis.statements.interface import (
+    collectives_of,
+    find_arguments,
+    find_collectives,
+    find_donation,
+    find_interface,
+    find_results,
+    find_sharding,
+)
+from hlo_cli.analysis.statements.operations import (
+    find_compilation,
+    find_details,
+    find_header,
+    find_metadata,
+    find_operations,
+    find_remainders,
+    find_stage,
+    find_values,
+    is_movement,
+    spread,
+)
 from hlo_cli.analysis.statements.shapes import (
     REARRANGING,
     claim_reshaped,
@@ -27,9 +47,12 @@ from hlo_cli.analysis.statements.shapes import (
 )
 from hlo_cli.analysis.statements.statement import (
     ArgumentChange,
+    Collectives,
     CompilationChange,
     DimensionChange,
     DonationChange,
+    Draft,
+    Evidence,
     Fold,
     HeaderChange,
     InterfaceChange,
@@ -45,13 +68,122 @@ from hlo_cli.analysis.statements.statement import (
     TypeChange,
     ValueChange,
 )
-from hlo_cli.analysis.statements.values import find_details, find_values
+from hlo_cli.analysis.statements.user_program import (
+    Program,
+    find_layers,
+    find_loops,
+    find_rematerialization,
+    find_trips,
+)
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import attributes_with
 from hlo_cli.ir.shape import TupleShape
+
+# --- metrics of a module ---
+# Metrics of a module, for a first comparison of two modules.
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleMetrics:
+    """Size, cost, and memory use of a module; loop bodies count once, and the costs are those of XLA's cost analysis.
+
+    Sizes of values are padded for the target; `padding_bytes` is their padding. `peak_bytes` is by memory space, in the
+    order of the text if the module is not scheduled.
+    """
+
+    instructions: int
+    computations: int
+    kernels: int
+    collectives: int
+    flops: int
+    bytes_accessed: int
+    argument_bytes: int
+    value_bytes: int
+    padding_bytes: int
+    peak_bytes: Mapping[int, int]
+
+
+@no_garbage_collection()
+def module_metrics(module: Module) -> ModuleMetrics:
+    """Metrics of a module.
+
+    >>> from hlo_cli import parse_module
+    >>> text = "HloModule m  ENTRY e { p = f32[9]{0:T(128)} parameter(0)  ROOT n = f32[9]{0:T(128)} negate(p) }"
+    >>> metrics = module_metrics(parse_module(text))
+    >>> metrics.kernels, metrics.argument_bytes, metrics.value_bytes, metrics.padding_bytes
+    (1, 512, 1024, 952)
+    """
+    costs = list(main_costs_among(module.entry.instructions, rules=EXACT))
+    values = [value for value in values_of(module) if not value.is_context]
+    padded = sum(value.shape.padded_bytes for value in values)
+    opcodes = Counter([instruction.opcode for instruction in module.instructions])
+    return ModuleMetrics(
+        instructions=module.instruction_count,
+        computations=len(module.computations),
+        kernels=sum(not kernel.is_transfer for kernel in kernels_of(module)),
+        collectives=number_of_collectives(module, opcodes),
+        flops=sum(round(cost.get(FLOPS, 0)) for cost in costs),
+        bytes_accessed=sum(round(cost.get(BYTES, 0)) for cost in costs),
+        argument_bytes=sum(parameter.shape.padded_bytes for parameter in module.entry.parameters),
+        value_bytes=padded,
+        padding_bytes=padded - sum(value.shape.logical_bytes for value in values),
+        peak_bytes=_peaks(module),
+    )
+
+
+def _peaks(module: Module) -> Mapping[int, int]:
+    """Peak of live bytes in each memory space with a buffer."""
+    facts = order_independent_facts(module)
+    peaks = peaks_from_definition(facts)
+    return {space: peaks.get(space, 0) for space in sorted({buffer.space for buffer in facts.buffers})}
+
+
+# --- numbers that are compared ---
+# Numbers of a module that are compared: memory, work with all iterations of loops, and collectives by kind.
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleNumbers:
+    """Metrics of a module, and its flops and bytes accessed in one execution: loops count as often as they run.
+
+    A loop of unknown trip count counts as one iteration. `collectives` are by kind, each in the text once.
+    """
+
+    metrics: ModuleMetrics
+    flops: int
+    bytes_accessed: int
+    collectives: Mapping[str, Collectives]
+
+
+@no_garbage_collection()
+def numbers_of(module: Module) -> ModuleNumbers:
+    """The numbers of a module.
+
+    >>> from hlo_cli import parse_module
+    >>> numbers = numbers_of(parse_module("ENTRY e { p = f32[9] parameter(0)  ROOT n = f32[9] negate(p) }"))
+    >>> numbers.flops, numbers.bytes_accessed, numbers.collectives
+    (9, 72, {})
+    """
+    metrics = module_metrics(module)
+    total = _all_iterations(module)
+    collectives = {each.kind: each for each in collectives_of(module.instructions)}
+    return ModuleNumbers(metrics, total.flops, total.bytes, collectives)
+
+
+def _all_iterations(module: Module) -> KernelCost:
+    """What the kernels of all computations do in one execution of the module, every branch taken."""
+    total = KernelCost()
+    for computation, executions in sequential_executions(module).items():
+        total += kernel_total(computation.instructions) * executions.count
+    return total
+
+
+# --- the statements ---
+# Statements about two modules: what happened, each statement with the rows of the diff that it explains.
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,7 @@ def with_origins(
     if not added:
         return table
     from hlo_cli.analysis.origin.origins import keys_of
-    from hlo_cli.analysis.query.origin_facts import ORIGIN_FIELDS
+    from hlo_cli.analysis.query.fields import ORIGIN_FIELDS
 
     found = [keys_of(module, ORIGIN_FIELDS[column.name]) for column in added]
     rows = tuple((*row, *(keys(*place) for keys in found)) for row, place in zip(table.rows, places, strict=True))

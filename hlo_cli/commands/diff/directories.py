@@ -10,7 +10,7 @@ from shlex import quote
 from typing import TypeAlias
 
 from hlo_cli.analysis.matching.module_diff import ModuleDiff
-from hlo_cli.analysis.statements.naming import renaming_of
+from hlo_cli.analysis.statements.operations import renaming_of
 from hlo_cli.analysis.statements.statements import statements_of
 from hlo_cli.commands.diff.golden import failures_of, numbers_against, without_form
 from hlo_cli.commands.diff.partial import answer_of_parts

@@ -8,8 +8,7 @@ from typing import Final
 
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.matching.module_diff import ModuleDiff
-from hlo_cli.analysis.statements.numbers import ModuleNumbers, numbers_of
-from hlo_cli.analysis.statements.statements import Statements
+from hlo_cli.analysis.statements.statements import ModuleNumbers, Statements, numbers_of
 from hlo_cli.commands.diff.conditions import Condition, Failure, failures, limit_text
 from hlo_cli.commands.diff.numbers import numbers_between
 from hlo_cli.commands.diff.view import View

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from hlo_cli.analysis.hardware.target import Target
-from hlo_cli.analysis.statements.numbers import ModuleNumbers
+from hlo_cli.analysis.statements.statements import ModuleNumbers
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.memory_space import space_name
 from hlo_cli.report.numbers import format_bytes, format_ratio, format_scaled

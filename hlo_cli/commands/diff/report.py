@@ -9,10 +9,9 @@ from dataclasses import replace
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.matching.changes import KINDS
 from hlo_cli.analysis.matching.module_diff import ModuleDiff
-from hlo_cli.analysis.statements.naming import Renaming, is_same_text, omitted_constants, renaming_of
-from hlo_cli.analysis.statements.numbers import ModuleNumbers
+from hlo_cli.analysis.statements.operations import Renaming, is_same_text, omitted_constants, renaming_of
 from hlo_cli.analysis.statements.statement import Fold
-from hlo_cli.analysis.statements.statements import Statements, statements_of
+from hlo_cli.analysis.statements.statements import ModuleNumbers, Statements, statements_of
 from hlo_cli.commands.diff.golden import (
     answer_of_failures,
     failures_of,

@@ -6,9 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from hlo_cli.analysis.statements.naming import equal_at_start
-from hlo_cli.analysis.statements.operations import tally
-from hlo_cli.analysis.statements.same_program import name_of_operation
+from hlo_cli.analysis.statements.operations import equal_at_start, tally
 from hlo_cli.analysis.statements.statement import (
     ArgumentChange,
     CollectiveChange,
@@ -32,6 +30,7 @@ from hlo_cli.analysis.statements.statement import (
     TypeChange,
     ValueChange,
 )
+from hlo_cli.analysis.statements.user_program import name_of_operation
 from hlo_cli.commands.diff.lists import MAX_LISTED, listed, outermost, shorten_labels, shorten_run
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.lazy_regex import lazy_regex

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields
 
 from hlo_cli.analysis.hardware.target import Target
-from hlo_cli.analysis.query.module_metrics import ModuleMetrics
-from hlo_cli.analysis.statements.numbers import ModuleNumbers
 from hlo_cli.analysis.statements.statement import Collectives
+from hlo_cli.analysis.statements.statements import ModuleMetrics, ModuleNumbers
 from hlo_cli.ir.memory_space import space_name
 from hlo_cli.report.cell import Cell, Row
 from hlo_cli.report.column import Column

@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from hlo_cli.analysis.matching.changes import FUSED, Change
-from hlo_cli.analysis.matching.module_diff import Changed, ModuleDiff
-from hlo_cli.analysis.matching.row_costs import RowCosts, is_quiet
+from hlo_cli.analysis.matching.module_diff import Changed, ModuleDiff, RowCosts, is_quiet
 from hlo_cli.commands.diff.view import View
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.shape import Shape

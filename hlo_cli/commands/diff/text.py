@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from hlo_cli.analysis.matching.content import renamed_value
+from hlo_cli.analysis.matching.graph import renamed_value
 from hlo_cli.analysis.matching.module_diff import ModuleDiff
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module

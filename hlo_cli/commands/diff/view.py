@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hlo_cli.analysis.matching.module_diff import ModuleDiff, diff
 from hlo_cli.analysis.origin.origins import By
-from hlo_cli.analysis.statements.naming import is_same_text
+from hlo_cli.analysis.statements.operations import is_same_text
 from hlo_cli.commands.diff.conditions import Condition
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.module import Module

@@ -11,7 +11,7 @@ from hlo_cli.analysis.out_of_memory.comparison import DumpComparison, MatchedAll
 from hlo_cli.analysis.out_of_memory.dump_message import completed
 from hlo_cli.analysis.out_of_memory.range_shapes import with_range_shapes
 from hlo_cli.analysis.out_of_memory.rules import advice_of
-from hlo_cli.analysis.query.program_stage import ProgramStage
+from hlo_cli.analysis.query.module_summary import ProgramStage
 from hlo_cli.commands.memspace.oom import (
     layout_commands,
     notes_on,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from hlo_cli.analysis.query.collective_facts import rounded
+from hlo_cli.analysis.query.fields import rounded
 from hlo_cli.report.anatomy import Explanation
 from hlo_cli.report.numbers import format_bytes, format_count
 

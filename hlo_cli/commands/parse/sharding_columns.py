@@ -12,7 +12,7 @@ from hlo_cli.report.column import Column
 from hlo_cli.report.table import Table
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.query.fields import FieldValue
+    from hlo_cli.analysis.query.where import FieldValue
     from hlo_cli.ir.instruction import Instruction
     from hlo_cli.ir.module import Module
 
@@ -34,7 +34,7 @@ def with_shardings(table: Table, instructions: Iterable[Instruction], module: Mo
     """
     if {column.name for column in _COLUMNS}.isdisjoint(asked):
         return table
-    from hlo_cli.analysis.query.sharding_facts import ShardingFacts
+    from hlo_cli.analysis.query.fields import ShardingFacts
 
     readers = ShardingFacts(module).readers()
     read = [readers[column.name][1] for column in _COLUMNS]

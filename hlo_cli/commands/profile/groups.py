@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.origin.origins import COMPUTED_KEY, NO_SCOPE_KEY, OTHER_KEYS, UNKNOWN_KEY, Key, keys_of
-from hlo_cli.analysis.query.collective_facts import NO_AXES
+from hlo_cli.analysis.query.fields import NO_AXES
 from hlo_cli.commands.by.columns import where_key
 from hlo_cli.commands.by.groups import Group, group_by, key_cells, key_columns
 from hlo_cli.commands.by.option import cause_of

@@ -7,9 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hlo_cli.analysis.profile.profile import PS
-from hlo_cli.analysis.query.fields import Fields, FieldValue, Kind, Predicate, Reader
-from hlo_cli.analysis.query.where import predicate
-from hlo_cli.analysis.query.where_fields import fields_of
+from hlo_cli.analysis.query.fields import fields_of
+from hlo_cli.analysis.query.where import Fields, FieldValue, Kind, Predicate, Reader, predicate
 from hlo_cli.commands.profile.timed import Timed
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module

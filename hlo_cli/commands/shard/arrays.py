@@ -15,7 +15,7 @@ from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.sharding import ShardingType
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.query.fields import Predicate
+    from hlo_cli.analysis.query.where import Predicate
     from hlo_cli.analysis.sharding.parameters import EntryArray
     from hlo_cli.analysis.sharding.placement import Placement
     from hlo_cli.ir.attributes.sharding import AxisRef, Mesh
@@ -117,9 +117,8 @@ def arrays_where(expression: str, module: Module) -> Predicate[EntryArray]:
     from dataclasses import replace
 
     from hlo_cli.analysis.partly_known import AtLeast
-    from hlo_cli.analysis.query.fields import Reader
-    from hlo_cli.analysis.query.where import predicate
-    from hlo_cli.analysis.query.where_fields import fields_of
+    from hlo_cli.analysis.query.fields import fields_of
+    from hlo_cli.analysis.query.where import Reader, predicate
     from hlo_cli.syntax.attribute_table import ATTRIBUTE_NAMES
     from hlo_cli.syntax.conditions import parse_where
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.analysis.query.collective_facts import NO_AXES, axis_of, payload_bytes_of, rounded, wire_bytes_of
+from hlo_cli.analysis.query.fields import NO_AXES, axis_of, payload_bytes_of, rounded, wire_bytes_of
 from hlo_cli.analysis.sharding.axes import axes_text
 from hlo_cli.analysis.sharding.collective_sites import malformed_collectives
 from hlo_cli.analysis.sharding.collectives import NOTHING, collectives_of, mesh_of
@@ -30,7 +30,7 @@ from hlo_cli.report.report import Report
 from hlo_cli.source import Diagnostic
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.query.fields import Predicate, Reader
+    from hlo_cli.analysis.query.where import Predicate, Reader
     from hlo_cli.analysis.sharding.collectives import Collective
     from hlo_cli.analysis.sharding.meshes import KnownMesh
     from hlo_cli.analysis.sharding.wire_bytes import Algorithm
@@ -104,9 +104,8 @@ def report_of_comms(loaded: Loaded, options: ShardOptions, argument: str) -> Rep
 def collectives_where(expression: str, module: Module) -> Predicate[Collective]:
     """Whether an expression matches a collective: its instruction, its axes, and its bytes."""
     from hlo_cli.analysis.partly_known import AtLeast
-    from hlo_cli.analysis.query.fields import Reader
-    from hlo_cli.analysis.query.where import predicate
-    from hlo_cli.analysis.query.where_fields import fields_of
+    from hlo_cli.analysis.query.fields import fields_of
+    from hlo_cli.analysis.query.where import Reader, predicate
     from hlo_cli.syntax.attribute_table import ATTRIBUTE_NAMES
     from hlo_cli.syntax.conditions import parse_where
 

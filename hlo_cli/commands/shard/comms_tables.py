@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from hlo_cli.analysis.query.collective_facts import axis_of, rounded
+from hlo_cli.analysis.query.fields import axis_of, rounded
 from hlo_cli.analysis.sharding.groups_text import groups_text
 from hlo_cli.commands.shard.comms_pricing import Pricing, Traffic, traffic_of
 from hlo_cli.report.cell import UNKNOWN, Cell, Row

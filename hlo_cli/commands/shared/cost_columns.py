@@ -16,7 +16,7 @@ from hlo_cli.report.table import Table
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.cost.counting import Cost
-    from hlo_cli.analysis.query.fields import FieldValue
+    from hlo_cli.analysis.query.where import FieldValue
 
 _COLUMNS: Final = (
     Column("flops", "flops", "count", total="sum"),
@@ -73,8 +73,7 @@ def with_traffic(
     """
     if {column.name for column in _TRAFFIC}.isdisjoint((*asked, *_WORD.findall(where or ""))):
         return table
-    from hlo_cli.analysis.query.collective_facts import CollectiveFacts
-    from hlo_cli.analysis.query.program_facts import ProgramFacts
+    from hlo_cli.analysis.query.fields import CollectiveFacts, ProgramFacts
 
     readers = CollectiveFacts(module).readers() | ProgramFacts(module).readers()
     read = [readers[column.name][1] for column in _TRAFFIC]

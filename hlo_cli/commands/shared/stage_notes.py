@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from hlo_cli.analysis.query.program_stage import ProgramStage, program_stage
+from hlo_cli.analysis.query.module_summary import ProgramStage, program_stage
 from hlo_cli.commands.shared.load import Loaded
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.numbers import format_count

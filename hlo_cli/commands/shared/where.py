@@ -15,7 +15,7 @@ from hlo_cli.source import Diagnostic
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.dataflow.dependencies import Value
-    from hlo_cli.analysis.query.fields import FieldValue, Kind, Predicate
+    from hlo_cli.analysis.query.where import FieldValue, Kind, Predicate
     from hlo_cli.ir.instruction import Instruction
     from hlo_cli.ir.module import Module
 
@@ -46,8 +46,8 @@ def where_option(function: _F) -> _F:
 
 def instructions_where(expression: str, module: Module) -> Predicate[Instruction]:
     """Whether an expression matches an instruction; None if unknown."""
+    from hlo_cli.analysis.query.fields import instruction_fields
     from hlo_cli.analysis.query.where import predicate
-    from hlo_cli.analysis.query.where_fields import instruction_fields
     from hlo_cli.syntax.attribute_table import ATTRIBUTE_NAMES
     from hlo_cli.syntax.conditions import parse_where
 
@@ -56,8 +56,8 @@ def instructions_where(expression: str, module: Module) -> Predicate[Instruction
 
 def values_where(expression: str, module: Module) -> Predicate[Value]:
     """Whether an expression matches a value: its own shape, and the instruction that defines it."""
+    from hlo_cli.analysis.query.fields import value_fields
     from hlo_cli.analysis.query.where import predicate
-    from hlo_cli.analysis.query.where_fields import value_fields
     from hlo_cli.syntax.attribute_table import ATTRIBUTE_NAMES
     from hlo_cli.syntax.conditions import parse_where
 
@@ -102,8 +102,8 @@ def matching_rows(expression: str, table: Table) -> tuple[tuple[int, ...], tuple
     >>> matching_rows("bytes > 1KiB", Table("sizes", (Column("bytes", "", "bytes"),), ((4,), (4096,))))
     ((1,), ())
     """
+    from hlo_cli.analysis.query.fields import row_fields
     from hlo_cli.analysis.query.where import predicate
-    from hlo_cli.analysis.query.where_fields import row_fields
     from hlo_cli.syntax.conditions import parse_where
 
     kinds = {column.name: _OF_UNITS.get(column.unit, "text") for column in table.columns}

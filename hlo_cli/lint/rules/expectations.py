@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.analysis.query.lowered_forms import is_product_opcode
+from hlo_cli.analysis.query.patterns import is_product_opcode
 from hlo_cli.ir.module import Module
 from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.registry import rule
@@ -13,8 +13,7 @@ from hlo_cli.report.finding import Finding
 from hlo_cli.report.numbers import format_amount, format_count
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.query.assertions import AssertionResult
-    from hlo_cli.analysis.query.measurements import Part
+    from hlo_cli.analysis.query.assertions import AssertionResult, Part
 
 _MODULES: Final = {
     "tpu": "TPU modules use",

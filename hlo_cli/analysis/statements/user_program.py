@@ -1,0 +1,603 @@
+"""What a person changed, whatever compilers made of it: layers, loops, recomputation; or nothing at all."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from hlo_cli.analysis.dataflow.executions import trip_count
+from hlo_cli.analysis.origin.scopes_and_moves import generalize, scope_of
+from hlo_cli.analysis.statements.shapes import DIMENSION_NUMBERS, ShapeChanges
+from hlo_cli.analysis.statements.statement import (
+    Draft,
+    Evidence,
+    LayerChange,
+    LoopChange,
+    RematerializationChange,
+    TripCountChange,
+    signature,
+)
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
+from hlo_cli.ir.instruction import Computation, Instruction
+from hlo_cli.ir.module import Module
+from hlo_cli.ir.notation import unquote
+from hlo_cli.ir.operations import NAMING_ATTRIBUTES, attributes_with
+from hlo_cli.ir.shape import ArrayShape, Shape
+from hlo_cli.lazy_regex import lazy_regex
+
+# --- whether two modules compute the same ---
+# Whether two modules compute the same: by the values of their results, or by the operations behind each op_name.
+
+
+_IGNORED: Final = frozenset((*NAMING_ATTRIBUTES, *attributes_with("annotates")))
+_INLINED: Final = frozenset((opcodes.FUSION, opcodes.CALL))
+_MOVEMENT: Final = frozenset(
+    (
+        *(opcodes.PARAMETER, opcodes.CONSTANT, opcodes.TUPLE, opcodes.GET_TUPLE_ELEMENT, opcodes.BITCAST, opcodes.COPY),
+        *(opcodes.RESHAPE, opcodes.TRANSPOSE, opcodes.BROADCAST, opcodes.CONVERT, opcodes.SLICE, opcodes.CONCATENATE),
+        *(opcodes.PAD, opcodes.IOTA, opcodes.FUSION, opcodes.CALL, opcodes.WHILE, opcodes.CONDITIONAL),
+    )
+)
+"""Opcodes that compilers add and remove while the operations stay the same."""
+_MAX_VISITS: Final = 4
+"""Visits of each instruction on average; nested calls could double the work at each level."""
+_MAX_DEPTH: Final = 50
+_MIN_NAMED: Final = 0.8
+_OMITTED: Final = "..."
+
+Key = tuple[object, ...]
+
+
+def same_values(before: Module, after: Module) -> bool:
+    """Whether the results are the same expressions of the same parameters, whatever is fused, copied, or called.
+
+    False does not mean that they differ: compilers simplify, and texts omit constants.
+
+    >>> from hlo_cli import parse_module
+    >>> one = "ENTRY e { p = f32[9] parameter(0)  n = f32[9] negate(p)  ROOT r = f32[9] tanh(n) }"
+    >>> two = '''f { q = f32[9] parameter(0)  m = f32[9] negate(q)  ROOT s = f32[9] tanh(m) }
+    ... ENTRY e { p = f32[9] parameter(0)  ROOT k = f32[9] fusion(p), kind=kLoop, calls=f }'''
+    >>> same_values(parse_module(one), parse_module(two))
+    True
+    >>> same_values(parse_module(one), parse_module(two.replace("tanh", "sine")))
+    False
+    """
+    numbers = _Numbers()
+    found = [numbers.of_module(module) for module in (before, after)]
+    return found[0] is not None and found[0] == found[1]
+
+
+def same_operations(before: Module, after: Module) -> float | None:
+    """Share of the op_names behind which both modules have the same opcodes; None if too few operations are named.
+
+    >>> from hlo_cli import parse_module
+    >>> text = 'ENTRY e { p = f32[9] parameter(0)  ROOT r = f32[9] tanh(p), metadata={op_name="jit(f)/tanh"} }'
+    >>> same_operations(parse_module(text), parse_module(text))
+    1.0
+    """
+    old, new = _opcodes_by_name(before), _opcodes_by_name(after)
+    if old is None or new is None:
+        return None
+    same = sum(old.get(name) == new.get(name) for name in old | new)
+    return same / len(old | new)
+
+
+def _has_effect(instruction: Instruction) -> bool:
+    """Whether an instruction does more than computing its result, or gives another one each time."""
+    if instruction.opcode == opcodes.CUSTOM_CALL:
+        return (instruction.attribute("custom_call_has_side_effect") or "") == "true"
+    return instruction.opcode in _EFFECTS
+
+
+_EFFECTS: Final = frozenset(("infeed", "outfeed", "send", "recv", "rng", "rng-get-and-update-state"))
+
+
+def changed_counts(before: Module, after: Module) -> tuple[tuple[str, int, int], ...] | None:
+    """The operations of which one program has more than the other, with both numbers, the largest change first.
+
+    Values count, not instructions: what fusions compute twice counts once. Conversions count, as they round; other
+    instructions that only move elements do not, but for transposes if nothing else differs. None if calls are nested
+    too deep to be counted.
+
+    >>> from hlo_cli import parse_module
+    >>> text = "ENTRY e { p = f32[9] parameter(0)  n = f32[9] negate(p)  ROOT r = f32[9] tanh(n) }"
+    >>> changed_counts(parse_module(text), parse_module(text.replace("negate", "tanh")))
+    (('negate', 1, 0), ('tanh', 1, 2))
+    """
+    counts: list[Counter[str]] = []
+    for module in (before, after):
+        numbers = _Numbers(is_lenient=True)
+        if numbers.of_module(module) is None:
+            return None
+        counts.append(Counter(name_of_operation(each) for each in numbers.makers.values()))
+    old, new = counts
+    differing = sorted(
+        ((name, old[name], new[name]) for name in old | new if old[name] != new[name]),
+        key=lambda each: (-abs(each[2] - each[1]), each[0]),
+    )
+    told = [each for each in differing if each[0] not in _MOVEMENT or each[0] == opcodes.CONVERT]
+    return tuple(told or (each for each in differing if each[0] == opcodes.TRANSPOSE))
+
+
+def name_of_operation(instruction: Instruction) -> str:
+    """The opcode, of a custom call with its target.
+
+    >>> from hlo_cli import parse_module
+    >>> name_of_operation(parse_module('ENTRY e { ROOT c = s8[] custom-call(), custom_call_target="f" }').entry.root)
+    'custom-call f'
+    """
+    if instruction.opcode != opcodes.CUSTOM_CALL:
+        return instruction.opcode
+    target = (instruction.attribute("custom_call_target") or "").strip('"')
+    return f"{opcodes.CUSTOM_CALL} {target}".rstrip()
+
+
+def _opcodes_by_name(module: Module) -> dict[str, set[str]] | None:
+    """Opcodes that compute, by op_name."""
+    named: dict[str, set[str]] = {}
+    unnamed = total = 0
+    applied = _applied(module)
+    for each in module.instructions:
+        if each.opcode in _MOVEMENT or each.computation in applied:
+            continue
+        total += 1
+        if name := each.metadata.op_name:
+            named.setdefault(name, set()).add(each.opcode)
+        else:
+            unnamed += 1
+    return named if named and unnamed <= (1 - _MIN_NAMED) * total else None
+
+
+def _applied(module: Module) -> set[Computation]:
+    """Computations that operations apply to elements, whose instructions are named as the compiler pleases."""
+    return {
+        called for each in module.instructions if each.opcode not in _MOVEMENT for called in each.called_computations
+    }
+
+
+class _Numbers:
+    """Numbers of values: equal expressions have equal numbers.
+
+    With `is_lenient`, values that cannot be known have numbers too: omitted constants of one shape have the same.
+    `makers` has an instruction for each number.
+    """
+
+    __slots__ = ("_depth", "_numbers", "_tuples", "_visits", "is_lenient", "makers")
+
+    def __init__(self, *, is_lenient: bool = False) -> None:
+        self._numbers: dict[Key, int] = {}
+        self._tuples: dict[int, tuple[int, ...]] = {}
+        self._visits = 0
+        self._depth = 0
+        self.is_lenient = is_lenient
+        self.makers: dict[int, Instruction] = {}
+
+    def of_module(self, module: Module) -> int | None:
+        """The number of the result, None if it is not known: effects besides results are not compared."""
+        if not self.is_lenient and any(map(_has_effect, module.instructions)):
+            return None
+        self._visits = _MAX_VISITS * sum(1 for _ in module.instructions)
+        return self._of_computation(module.entry, None)
+
+    def _of_computation(self, computation: Computation, given: Sequence[int] | None) -> int | None:
+        if self._depth > _MAX_DEPTH:
+            return None
+        self._depth += 1
+        values: dict[Instruction, int] = {}
+        for each in computation.instructions:
+            self._visits -= 1
+            operands = [values.get(operand) for operand in each.operands]
+            known = [operand for operand in operands if operand is not None]
+            number = self._of(each, known, given) if len(known) == len(operands) and self._visits > 0 else None
+            if number is None:
+                return None
+            values[each] = number
+            self.makers.setdefault(number, each)
+        self._depth -= 1
+        return values.get(computation.root) if computation.root is not None else None
+
+    def _of(self, each: Instruction, operands: list[int], given: Sequence[int] | None) -> int | None:
+        match each.opcode:
+            case opcodes.PARAMETER if given is not None:
+                number = each.parameter_number
+                return given[number] if number is not None and number < len(given) else None
+            case opcodes.PARAMETER:
+                return self._number((each.opcode, each.parameter_number, _logical(each.shape)))
+            case opcodes.CONSTANT:
+                is_known = self.is_lenient or _OMITTED not in each.raw[0]
+                return self._number((each.opcode, each.raw[0], _logical(each.shape))) if is_known else None
+            case opcodes.COPY:
+                return operands[0]
+            case opcodes.BITCAST | opcodes.RESHAPE if each.shape == each.operands[0].shape:
+                return operands[0]
+            case opcodes.TUPLE:
+                number = self._number((each.opcode, *operands))
+                self._tuples[number] = tuple(operands)
+                return number
+            case opcodes.GET_TUPLE_ELEMENT if operands[0] in self._tuples:
+                return self._tuples[operands[0]][each.integer("index") or 0]
+            case _ if each.opcode in _INLINED and len(each.called_computations) == 1:
+                return self._of_computation(each.called_computations[0], operands)
+            case _:
+                return self._of_operation(each, operands)
+
+    def _of_operation(self, each: Instruction, operands: list[int]) -> int | None:
+        called = [self._of_computation(computation, None) for computation in each.called_computations]
+        if None in called:
+            return None
+        settings = tuple(pair for pair in each.pairs if pair[0] not in _IGNORED)
+        config = each.attribute("backend_config") if each.opcode == opcodes.CUSTOM_CALL else None
+        # The bytes of a bitcast stay in their places: what it does depends on both layouts.
+        is_bitcast = each.opcode == opcodes.BITCAST
+        layout = (each.shape, each.operands[0].shape) if is_bitcast and operands else _logical(each.shape)
+        return self._number((each.opcode, layout, settings, config, *called, *operands))
+
+    def _number(self, key: Key) -> int:
+        return self._numbers.setdefault(key, len(self._numbers))
+
+
+def _logical(shape: Shape) -> object:
+    """A shape without layouts."""
+    return tuple(
+        (str(leaf.element_type), leaf.sizes) if isinstance(leaf, ArrayShape) else str(leaf) for _, leaf in shape.leaves
+    )
+
+
+# --- layers ---
+# Layers that only one of the modules has, told by the numbers in scopes and in the labels of arguments.
+
+
+LAYERS: Final = 10
+"""Rank of the drafts."""
+_LAYER: Final = lazy_regex(r"(?<![A-Za-z0-9])([A-Za-z][A-Za-z_]*?)(?:_|/|'\]\[|\]\[|\[|\.)([0-9]{1,4})(?![A-Za-z0-9.])")
+_OP_NAME: Final = lazy_regex(r'op_name="([^"\\]*+(?:\\.[^"\\]*+)*+)"')
+_MAX_FAMILIES: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One of the repeated parts of a model: `text` is how the program names it, such as `layers_7`."""
+
+    family: str
+    number: int
+    text: str
+
+
+def layer_of(name: str) -> Layer | None:
+    """The outermost numbered part in a scope or a label.
+
+    >>> layer_of("layers_7/attention"), layer_of("params['layers'][3]['w1']").text, layer_of("embed/dot")
+    (Layer(family='layers', number=7, text='layers_7'), 'layers[3]', None)
+    """
+    found = _LAYER.search(name)
+    if found is None:
+        return None
+    family, number = found[1], int(found[2])
+    text = found[0] if found[0][len(family)] in "_/." else f"{family}[{number}]"
+    return Layer(family, number, text)
+
+
+class LayersOfModule:
+    """The layer of each instruction of a module, by its scope or the label of the argument, and their sizes."""
+
+    def __init__(self, module: Module) -> None:
+        self._known: dict[str, Layer | None] = {}
+        self.instructions: dict[str, Counter[int]] = {}
+        self.texts: dict[tuple[str, int], str] = {}
+        self.names: dict[str, set[str]] = {}
+        for instruction in module.instructions:
+            if (layer := self.of(instruction)) is not None:
+                self.instructions.setdefault(layer.family, Counter())[layer.number] += 1
+                text = self.texts.get((layer.family, layer.number))
+                if text is None or (instruction.opcode != opcodes.PARAMETER and "[" in text):
+                    self.texts[layer.family, layer.number] = layer.text
+
+    def of(self, instruction: Instruction) -> Layer | None:
+        """The layer that an instruction's own metadata name."""
+        return self.named(op_name_of(instruction))
+
+    def named(self, op_name: str) -> Layer | None:
+        """The layer in an op_name: of an argument its label, else a scope."""
+        if op_name not in self._known:
+            self._known[op_name] = layer_of(scope_of(op_name) if "/" in op_name else op_name)
+        return self._known[op_name]
+
+
+def op_name_of(instruction: Instruction) -> str:
+    """The op_name in an instruction's own metadata, empty if there is none."""
+    text = instruction.raw[1]
+    found = _OP_NAME.search(text, max(text.find("metadata={"), 0))
+    if found is None:
+        return ""
+    return instruction.metadata.op_name if "\\" in found[1] else found[1]
+
+
+def find_layers(evidence: Evidence) -> None:
+    """A draft for the layers that were added and for those that were removed; it claims what is in them."""
+    if not (evidence.diff.added or evidence.diff.removed):
+        return
+    layers = _numbers_in_text(evidence.diff.before)
+    if layers is not None and layers == _numbers_in_text(evidence.diff.after):
+        return
+    old, new = LayersOfModule(evidence.diff.before), LayersOfModule(evidence.diff.after)
+    for is_added, (one, two) in ((True, (old, new)), (False, (new, old))):
+        for family, numbers in _families(one, two):
+            _draft(evidence, one, two, family, numbers, is_added=is_added)
+
+
+def _numbers_in_text(module: Module) -> frozenset[tuple[str, int]] | None:
+    """The families and numbers of all layers that the text of a module names; None if a module has no text.
+
+    Without a difference there is no other layer, and the layer of each instruction does not matter.
+    """
+    written = set(_OP_NAME.findall(module.source.text))
+    if not written:
+        return None
+    names = (unquote(f'"{name}"') if "\\" in name else name for name in written)
+    layers = (layer_of(scope_of(name) if "/" in name else name) for name in names)
+    return frozenset((layer.family, layer.number) for layer in layers if layer is not None)
+
+
+def _families(one: LayersOfModule, two: LayersOfModule) -> Iterator[tuple[str, list[int]]]:
+    """Yields the families that have more layers in `two`, with the numbers of those layers."""
+    found = []
+    for family, sizes in two.instructions.items():
+        known = one.instructions.get(family, Counter())
+        more = sorted(sizes.keys() - known.keys())
+        if known and more and not known.keys() - sizes.keys() and _are_alike(sizes, more):
+            found.append((family, more))
+    yield from sorted(found, key=lambda each: -two.instructions[each[0]].total())[:_MAX_FAMILIES]
+
+
+def _are_alike(sizes: Mapping[int, int], more: Iterable[int]) -> bool:
+    """Whether the new layers are about as large as the others."""
+    others = [size for number, size in sizes.items() if number not in more]
+    return all(min(others) <= 2 * sizes[number] and sizes[number] <= 2 * max(others) for number in more)
+
+
+def _draft(
+    evidence: Evidence, one: LayersOfModule, two: LayersOfModule, family: str, numbers: list[int], *, is_added: bool
+) -> None:
+    alone = evidence.unowned(is_added=is_added)
+    theirs = {
+        generalize(scope_of(op_name_of(each)) or op_name_of(each))
+        for each in (evidence.diff.after if is_added else evidence.diff.before).instructions
+        if (layer := two.of(each)) is not None and layer.family == family
+    }
+    seeds = [
+        each
+        for each in alone
+        if (layer := two.of(each)) is not None
+        and layer.family == family
+        and generalize(scope_of(op_name_of(each)) or op_name_of(each)) in theirs
+    ]
+    if not seeds:
+        return
+    known = {signature(each) for each in (evidence.diff.before if is_added else evidence.diff.after).instructions}
+    rows = evidence.connected(seeds, lambda each: signature(each) in known or not op_name_of(each), is_added=is_added)
+    sizes = two.instructions[family]
+    like = min(
+        (number for number in one.instructions[family]),
+        key=lambda number: (abs(sizes[number] - sizes[numbers[-1]]), -number),
+    )
+    texts = tuple(two.texts[family, number] for number in numbers)
+    statement = LayerChange(is_added, texts, two.texts.get((family, like), ""))
+    draft = evidence.draft(LAYERS, statement)
+    evidence.claim(draft, rows)
+    _claim_renumbered(evidence, draft, family)
+
+
+def _claim_renumbered(evidence: Evidence, draft: Draft, family: str) -> None:
+    """Metadata that differ only in the number of the layer."""
+    for row, at, _, change in evidence.open_changes("metadata"):
+        if change.name == "op_name" and generalize(change.before) == generalize(change.after):
+            layer = layer_of(scope_of(change.after) if "/" in change.after else change.after)
+            if layer is not None and layer.family == family:
+                evidence.claim_change(draft, row, at)
+
+
+# --- operations of the program ---
+# The operations of the user's program, known by their op_names, whatever compilers made of them.
+
+
+OperationKey = tuple[str, str]
+"""The scope of an operation, without numbers and loops, and its name."""
+
+_NUMBER: Final = lazy_regex(r"\.[0-9]+$")
+_EMPTY: Final = frozenset(("", "*"))
+
+
+def scope_in_program(op_name: str) -> str:
+    """The scope of an operation as the layers share it: without numbers and einsums.
+
+    >>> scope_in_program("jit(f)/transpose(jvp(layers_2))/jvp(layers_2)/checkpoint/attention/dot_general")
+    'layers_*/attention'
+    """
+    scope = generalize(scope_of(op_name))
+    parts = [part for part in scope.split("/") if part not in _EMPTY and "->" not in part]
+    return "/".join(part for at, part in enumerate(parts) if at == 0 or part != parts[at - 1])
+
+
+def operation_key(op_name: str) -> OperationKey:
+    """The key of an operation, equal in both passes and all layers.
+
+    >>> operation_key("jit(f)/layers_0/mlp/dot_general")
+    ('layers_*/mlp', 'dot_general')
+    """
+    name = op_name.rpartition("/")[2]
+    return scope_in_program(op_name), "" if "(" in name else _NUMBER.sub("", name)
+
+
+class Program:
+    """The operations of a module: their keys, and whether a compiler has made kernels of them."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._keys: frozenset[OperationKey] | None = None
+        self._known: dict[str, OperationKey] = {}
+        self.is_compiled = module.is_scheduled or any(each.opcode == opcodes.FUSION for each in module.instructions)
+
+    @property
+    def keys(self) -> frozenset[OperationKey]:
+        """The keys of all operations."""
+        if self._keys is None:
+            names = {op_name_of(each) for each in self._module.instructions if each.opcode != opcodes.PARAMETER}
+            self._keys = frozenset(map(self.key, names - {""}))
+        return self._keys
+
+    def key(self, op_name: str) -> OperationKey:
+        """The key of an op_name."""
+        if op_name not in self._known:
+            self._known[op_name] = operation_key(op_name)
+        return self._known[op_name]
+
+
+def scopes_of(instructions: Iterable[Instruction]) -> tuple[str, ...]:
+    """The distinct scopes of some instructions, in their order."""
+    names = dict.fromkeys(filter(None, map(op_name_of, instructions)))
+    return tuple(dict.fromkeys(scope for name in names if (scope := scope_in_program(name))))
+
+
+# --- loops ---
+# Loops that run another number of iterations, and loops that only one of the modules has.
+
+
+TRIPS, LOOPS = 5, 8
+"""Ranks of the drafts."""
+_MIN_INSIDE = 8
+"""Compilers unroll and make small loops; a loop that the program lost or got is told in any size."""
+
+
+def find_trips(evidence: Evidence, changes: ShapeChanges) -> None:
+    """A draft for each number of iterations that changed; it takes the sizes that changed with it."""
+    found: dict[tuple[int, int], list[tuple[Instruction, Instruction]]] = {}
+    for before in _loops(evidence.diff.before.computations):
+        after = evidence.diff.pairs.get(before)
+        if after is None or after.opcode != opcodes.WHILE:
+            continue
+        one, two = trip_count(before), trip_count(after)
+        if one is not None and two is not None and one != two:
+            found.setdefault((one, two), []).append((before, after))
+    for (one, two), loops in found.items():
+        group = next((group for group in changes.sizes.groups if group.base == (one, two)), None)
+        statement = TripCountChange(
+            tuple(after.name for _, after in loops), one, two, group.shapes if group is not None else 0
+        )
+        draft = evidence.draft(TRIPS, statement)
+        if group is not None:
+            changes.drafts[group.base] = draft
+        conditions = {called for _, after in loops for called in after.called_computations}
+        for row, at, each, change in evidence.open_changes("backend_config", "constants"):
+            known = change.name.startswith("known_trip_count") or change.name.startswith("known_init_step")
+            limit = each.after.computation in conditions and (change.before, change.after) == (str(one), str(two))
+            if known or limit:
+                evidence.claim_change(draft, row, at)
+
+
+def find_loops(evidence: Evidence, old: Program, new: Program) -> None:
+    """A draft for the loops that were added and for those that were removed, with what took their place."""
+    for is_added in (True, False):
+        alone = evidence.unowned(is_added=is_added)
+        loops = [each for each in alone if each.opcode == opcodes.WHILE and _is_written(each, old, new)]
+        if not loops:
+            continue
+        among = frozenset(alone)
+        inside = [each for each in _inside(loops) if each in among]
+        if len(inside) < _MIN_INSIDE and (old.is_compiled or new.is_compiled):
+            continue
+        program, others = (new, old) if is_added else (old, new)
+        rows = evidence.connected([*loops, *inside], _is_of_loop, is_added=is_added)
+        keys = {program.key(name)[1] for each in inside if (name := op_name_of(each))}
+        instead = [
+            each
+            for each in evidence.unowned(is_added=not is_added)
+            if (name := op_name_of(each)) and others.key(name)[1] in keys
+        ]
+        statement = LoopChange(
+            is_added,
+            len(loops),
+            tuple(dict.fromkeys(n for each in loops if (n := trip_count(each)) is not None)),
+            len(inside),
+            len(instead),
+        )
+        draft = evidence.draft(LOOPS, statement)
+        _claim_stacked(evidence, draft, statement.trips)
+        evidence.claim(draft, rows)
+        evidence.claim(draft, evidence.connected(instead, lambda each: not op_name_of(each), is_added=not is_added))
+
+
+def _is_of_loop(instruction: Instruction) -> bool:
+    return not (op_name := op_name_of(instruction)) or "/while" in op_name
+
+
+def _claim_stacked(evidence: Evidence, draft: Draft, trips: Sequence[int]) -> None:
+    """Arrays of all iterations in place of those of one."""
+    for row, at, each, _ in evidence.open_changes("shape"):
+        one, two = each.before.shape, each.after.shape
+        if isinstance(one, ArrayShape) and isinstance(two, ArrayShape):
+            small, large = sorted((one.dimensions, two.dimensions), key=len)
+            if large[1:] == small and large[:1] and large[0] in trips:
+                evidence.claim_change(draft, row, at)
+                for other, change in enumerate(each.changes):
+                    if change.kind == "sharding" or change.name in ("frontend_attributes", *DIMENSION_NUMBERS):
+                        evidence.claim_change(draft, row, other)
+
+
+def _is_written(loop: Instruction, old: Program, new: Program) -> bool:
+    """Whether the user's program has the loop; compilers make loops of scatters and sorts."""
+    return not (old.is_compiled or new.is_compiled) or "while" in op_name_of(loop).rpartition("/")[2]
+
+
+def _loops(computations: Sequence[Computation]) -> Iterator[Instruction]:
+    for computation in computations:
+        yield from (each for each in computation.instructions if each.opcode == opcodes.WHILE)
+
+
+def _inside(loops: Sequence[Instruction]) -> Iterator[Instruction]:
+    """Yields the instructions of the called computations, and of what those call, once each."""
+    seen: set[Computation] = set()
+    todo = [called for each in loops for called in each.called_computations]
+    while todo:
+        computation = todo.pop()
+        if computation not in seen:
+            seen.add(computation)
+            yield from computation.instructions
+            todo += [called for each in computation.instructions for called in each.called_computations]
+
+
+# --- recomputation ---
+# Values that are computed again in the backward pass, as `jax.checkpoint` asks for, in only one of the modules.
+
+
+REMATERIALIZATION: Final = 15
+"""Rank of the drafts."""
+_AGAIN: Final = ("rematted_computation", "checkpoint", "remat")
+
+
+def _is_again(instruction: Instruction) -> bool:
+    return "rematted_computation" in op_name_of(instruction)
+
+
+def _count(module: Module) -> int:
+    return sum(map(_is_again, module.instructions)) if "rematted_computation" in module.source.text else 0
+
+
+def find_rematerialization(evidence: Evidence) -> None:
+    """A draft for rematerialization that was added or removed; it claims the operations, and their other op_names."""
+    counts = _count(evidence.diff.before), _count(evidence.diff.after)
+    if counts[0] == counts[1]:
+        return
+    is_added = counts[1] > counts[0]
+    alone = evidence.unowned(is_added=is_added)
+    seeds = [each for each in alone if any(word in op_name_of(each) for word in _AGAIN)]
+    if not seeds:
+        return
+    statement = RematerializationChange(is_added, sum(map(_is_again, alone)), scopes_of(filter(_is_again, alone)))
+    draft = evidence.draft(REMATERIALIZATION, statement)
+    evidence.claim(draft, evidence.connected(seeds, lambda each: not op_name_of(each), is_added=is_added))
+    for row, at, _, change in evidence.open_changes("metadata"):
+        words = (change.before, change.after)
+        if change.name == "op_name" and any((word in words[0]) != (word in words[1]) for word in _AGAIN):
+            evidence.claim_change(draft, row, at)
