@@ -22,7 +22,7 @@ from hlo_cli._version import __version__
 TYPE_CHECKING = False  # importing typing would cost as much as starting Python
 
 _HOMES = {
-    "Allocation": "analysis.memory.memory_model",
+    "Allocation": "analysis.memory.memory_analysis",
     "ArrayShape": "ir.shape",
     "AsyncInterval": "analysis.schedule.async_overlap",
     "AsyncPair": "analysis.schedule.async_overlap",
@@ -45,11 +45,11 @@ _HOMES = {
     "KernelList": "analysis.fusion.kernels",
     "Layout": "ir.layout",
     "LintSettings": "lint.settings",
-    "LiveValue": "analysis.memory.memory_model",
+    "LiveValue": "analysis.memory.memory_analysis",
     "Matmul": "analysis.cost.matmuls",
     "Measure": "analysis.profile.measures",
-    "MemoryAnalysis": "analysis.memory.memory_model",
-    "MemorySpaceUsage": "analysis.memory.memory_model",
+    "MemoryAnalysis": "analysis.memory.memory_analysis",
+    "MemorySpaceUsage": "analysis.memory.memory_analysis",
     "Module": "ir.module",
     "ModuleDiff": "analysis.matching.module_diff",
     "OpaqueShape": "ir.shape",
@@ -146,7 +146,7 @@ if TYPE_CHECKING:  # the same for type checkers, which need imports; a test comp
     from hlo_cli.analysis.layout.address_map import inverse_map as inverse_map, padding_mask as padding_mask
     from hlo_cli.analysis.matching.module_diff import ModuleDiff as ModuleDiff, diff as diff
     from hlo_cli.analysis.memory.memory_analysis import memory_analysis as memory_analysis
-    from hlo_cli.analysis.memory.memory_model import (
+    from hlo_cli.analysis.memory.memory_analysis import (
         Allocation as Allocation,
         LiveValue as LiveValue,
         MemoryAnalysis as MemoryAnalysis,

@@ -31,7 +31,7 @@ from hlo_cli.source import HloError
 if TYPE_CHECKING:
     from hlo_cli.analysis.fusion.kernels import FusionList, KernelList
     from hlo_cli.analysis.matching.module_diff import ModuleDiff
-    from hlo_cli.analysis.memory.memory_model import LiveValue, MemoryAnalysis, MemorySpaceUsage
+    from hlo_cli.analysis.memory.memory_analysis import LiveValue, MemoryAnalysis, MemorySpaceUsage
     from hlo_cli.analysis.profile.profile import Profile
     from hlo_cli.analysis.profile_diff.comparison import ProfileComparison
     from hlo_cli.analysis.schedule.async_overlap import OverlapAnalysis

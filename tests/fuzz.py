@@ -21,7 +21,7 @@ from random import Random
 from damaging import PROTO_MARK, Damager
 from damaging_traces import damaged_trace, look_at_all
 from hlo_cli.analysis.memory.memory_analysis import memory_analysis
-from hlo_cli.analysis.peak_advice.suggestions import suggestions
+from hlo_cli.analysis.memory.peak_advice import suggestions
 from hlo_cli.analysis.schedule.transfers import transfers_of
 from hlo_cli.analysis.shapes.inference import infer_shape
 from hlo_cli.ir.instruction import Instruction

@@ -1,6 +1,6 @@
 """Mutation testing: plants bugs in one module at a time and says which of them no test of that module notices.
 
-    python tests/mutate.py hlo_cli/analysis/placing/heap.py            # a sample of its mutants
+    python tests/mutate.py hlo_cli/analysis/memory/heaps.py            # a sample of its mutants
     python tests/mutate.py hlo_cli/lint --sample 60 --seed 2   # a sample of a package
 
 The tree is copied to a temporary directory, and only the copy is changed. Which tests are run for a module, and in
@@ -118,7 +118,7 @@ class _Copy:
 def tests_of(path: str) -> list[str]:
     """The test files that tell something of a module: by how often they name it and what it defines.
 
-    >>> tests_of("hlo_cli/analysis/placing/heap.py")[0]
+    >>> tests_of("hlo_cli/analysis/memory/heaps.py")[0]
     'tests/test_heap.py'
     """
     tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))

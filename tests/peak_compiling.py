@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hlo_cli.analysis.memory.memory_model import MemoryAnalysis
-from hlo_cli.analysis.memory.slot_occupancy import timeline
+from hlo_cli.analysis.memory.memory_analysis import MemoryAnalysis
+from hlo_cli.analysis.memory.occupancy import timeline
 from hlo_cli.commands.shared.compiler_memory import compiler_memory
 from hlo_cli.commands.shared.io_options import InputOptions
 from hlo_cli.commands.shared.load import load_one

@@ -14,8 +14,7 @@ from pathlib import Path
 
 from compiler_memory import Assignment, Key, compiler_assignment
 from dumps import Dump
-from hlo_cli.analysis.memory.memory_analysis import memory_analysis
-from hlo_cli.analysis.memory.memory_model import Allocation, MemoryAnalysis
+from hlo_cli.analysis.memory.memory_analysis import Allocation, MemoryAnalysis, memory_analysis
 from hlo_cli.syntax.text.parser import parse_module
 
 _GENERATION = re.compile(r"(?:^|_)(v2|v3|v4|v5e|v5p|v6e|7x)(?:_|$)")

@@ -12,8 +12,8 @@ from assigned_programs import assigned_program
 from assigning import Answer, assigned
 from compiler_memory import Key, compiler_assignment, compiler_positions, compiler_ranges
 from hlo_cli.analysis.dataflow.value_sets import Dataflow
+from hlo_cli.analysis.memory.buffers import order_independent_facts
 from hlo_cli.analysis.memory.memory_analysis import memory_analysis
-from hlo_cli.analysis.memory.order_independent import order_independent_facts
 from hlo_cli.ir.module import Module
 from hlo_cli.syntax.text.parser import parse_module
 from share import parts

@@ -13,8 +13,7 @@ import pytest
 
 from compiler_memory import Assignment, compiler_assignment, compiler_ranges
 from hlo_cli.analysis.layout.padding import buffer_bytes
-from hlo_cli.analysis.memory.memory_analysis import memory_analysis
-from hlo_cli.analysis.memory.memory_model import MemoryAnalysis
+from hlo_cli.analysis.memory.memory_analysis import MemoryAnalysis, memory_analysis
 from hlo_cli.ir.module import Module
 from hlo_cli.syntax.text.parser import parse_module
 from protos import read

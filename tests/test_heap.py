@@ -9,11 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hlo_cli.analysis.placing.fast_merge import fast_merge, fast_split
-from hlo_cli.analysis.placing.free_intervals import FreeIntervals
-from hlo_cli.analysis.placing.heap import Heap, HeapGroup, merge_intervals, place_best
-from hlo_cli.analysis.placing.heap_layout import Placed
-from hlo_cli.analysis.placing.heap_layout_runs import PlacedRuns
+from hlo_cli.analysis.memory.heaps import Heap, HeapGroup, fast_merge, fast_split, merge_intervals, place_best
+from hlo_cli.analysis.memory.occupancy import FreeIntervals, PlacedRuns
+from hlo_cli.analysis.memory.occupancy_columns import Placed
 from timing import is_linear
 
 ALIGNMENT = 16
@@ -68,7 +66,7 @@ def best(groups: Sequence[HeapGroup]) -> tuple[list[int], int]:
 def split_early(groups: Sequence[HeapGroup], alignment: int) -> Heap:
     """The heap with free intervals split early, so that a few groups suffice."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("hlo_cli.analysis.placing.fast_merge._MAX_PLACED_BY_SIZE", 3)
+        patch.setattr("hlo_cli.analysis.memory.heaps._MAX_PLACED_BY_SIZE", 3)
         return fast_split(groups, alignment)
 
 

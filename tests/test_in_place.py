@@ -8,8 +8,7 @@ import pytest
 
 from dumps import Dump, compiled_dumps
 from hlo_cli import parse_module
-from hlo_cli.analysis.memory.order_independent import order_independent_facts
-from hlo_cli.analysis.memory.overwritten import overwritten_values
+from hlo_cli.analysis.memory.buffers import order_independent_facts, overwritten_values
 from hlo_cli.ir.module import Module
 from hlo_cli.source import HloError
 from hlo_cli.transform.extract import extracted

@@ -13,7 +13,7 @@ import pytest
 from hlo_cli import memory_analysis, parse_module
 from hlo_cli.analysis.dataflow.dependencies import reached, users_of
 from hlo_cli.analysis.fusion.kernels import is_launched
-from hlo_cli.analysis.memory.memory_model import MemoryAnalysis
+from hlo_cli.analysis.memory.memory_analysis import MemoryAnalysis
 from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
 from hlo_cli.cli import main
 from hlo_cli.lint.concurrency import Pair, independent_kernels

@@ -11,7 +11,7 @@ import pytest
 
 import in_process
 from dumps import FIXTURES
-from hlo_cli.analysis.memory.memory_viewer import viewer_peaks
+from hlo_cli.analysis.memory.memory_analysis import viewer_peaks
 from hlo_cli.ir.buffer_assignment import (
     AssignedBuffer,
     BufferAllocation,

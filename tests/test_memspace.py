@@ -17,12 +17,16 @@ from dumps import FIXTURES
 from hlo_cli.analysis.dataflow.value_sets import uses_of_value, value_at
 from hlo_cli.analysis.hardware.chips import find_chip
 from hlo_cli.analysis.layout.padding import table_bytes
-from hlo_cli.analysis.memory.compiler_memory import assigned_generation, compiled_memory
-from hlo_cli.analysis.memory.memory_analysis import memory_analysis
-from hlo_cli.analysis.memory.memory_limits import allocated_bytes, memory_fits
-from hlo_cli.analysis.memory.memory_model import MemoryAnalysis
-from hlo_cli.analysis.memory.order_independent import order_independent_facts
-from hlo_cli.analysis.memory.slot_occupancy import occupancies, timeline
+from hlo_cli.analysis.memory.buffers import order_independent_facts
+from hlo_cli.analysis.memory.memory_analysis import (
+    MemoryAnalysis,
+    allocated_bytes,
+    assigned_generation,
+    compiled_memory,
+    memory_analysis,
+    memory_fits,
+)
+from hlo_cli.analysis.memory.occupancy import occupancies, timeline
 from hlo_cli.analysis.schedule.transfers import transfers_of
 from hlo_cli.cli import main
 from hlo_cli.commands.shared.compiler_memory import compiler_assignment

@@ -11,11 +11,17 @@ from typing import Any
 import pytest
 
 from hlo_cli import memory_analysis, parse_module
-from hlo_cli.analysis.peak_advice.entry_layouts import entry_layouts, scenario_of
-from hlo_cli.analysis.peak_advice.interface import Argument
-from hlo_cli.analysis.peak_advice.recomputation import stored_values
-from hlo_cli.analysis.peak_advice.scenario import MemoryScenarios, Scenario
-from hlo_cli.analysis.peak_advice.suggestions import ChangeLayouts, Donate, RecomputeScan, Suggestion, suggestions
+from hlo_cli.analysis.memory.donation import Argument, MemoryScenarios, Scenario
+from hlo_cli.analysis.memory.peak_advice import (
+    ChangeLayouts,
+    Donate,
+    RecomputeScan,
+    Suggestion,
+    entry_layouts,
+    stored_values,
+    suggestions,
+    with_entry_layouts,
+)
 from peak_compiling import Compiled, compile_all
 from versions import needs_older_xla
 
@@ -235,7 +241,7 @@ def test_an_order_that_raises_the_peak_is_not_suggested() -> None:
     memory = memory_analysis(parse_module("HloModule m, is_scheduled=true" + less + CONVOLVED_AND_SORTED))
     scenarios = MemoryScenarios(memory)
     [returned] = entry_layouts(scenarios)
-    after = scenarios.outcome(scenario_of(scenarios, (returned,), Scenario()))
+    after = scenarios.outcome(with_entry_layouts(scenarios, (returned,), Scenario()))
     assert after.peak_bytes > 1.15 * memory.spaces[0].peak_bytes
     assert suggestions(memory) == ()
 

@@ -16,9 +16,9 @@ from hlo_cli import load, parse_module
 from hlo_cli.alignment import longest_increasing
 from hlo_cli.analysis.dataflow.dependencies import control_predecessors
 from hlo_cli.analysis.hardware.chip_specs import chip_spec
+from hlo_cli.analysis.memory.assignment import peaks_of
+from hlo_cli.analysis.memory.buffers import order_independent_facts
 from hlo_cli.analysis.memory.memory_analysis import memory_analysis, timeline_of
-from hlo_cli.analysis.memory.order_independent import order_independent_facts
-from hlo_cli.analysis.memory.peaks import peaks_of
 from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
 from hlo_cli.analysis.schedule.step_time import estimate_time
 from hlo_cli.ir.instruction import Computation, Instruction

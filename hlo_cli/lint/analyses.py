@@ -10,7 +10,7 @@ from hlo_cli.analysis.cost.cost_analysis import NO_KERNELS
 from hlo_cli.analysis.dataflow.executions import Executions, sequential_executions
 from hlo_cli.analysis.fusion.fusion_bodies import all_fused
 from hlo_cli.analysis.fusion.kernels import is_launched
-from hlo_cli.analysis.memory.memory_model import MemoryAnalysis
+from hlo_cli.analysis.memory.memory_analysis import MemoryAnalysis
 from hlo_cli.analysis.schedule.async_overlap import OverlapAnalysis, analyze_overlap
 from hlo_cli.analysis.schedule.transfers import Transfer, transfers_of
 from hlo_cli.dataclass import dataclass

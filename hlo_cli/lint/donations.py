@@ -10,8 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from hlo_cli.analysis.dataflow.dependencies import producer_of
-from hlo_cli.analysis.memory.memory_limits import allocated_bytes
-from hlo_cli.analysis.memory.memory_model import MemoryAnalysis
+from hlo_cli.analysis.memory.memory_analysis import MemoryAnalysis, allocated_bytes
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.value_types import Alias
@@ -110,9 +109,8 @@ def has_kept_argument(module: Module, min_bytes: int) -> bool:
 
 def _candidates(memory: MemoryAnalysis, min_bytes: int) -> Iterator[Donation]:
     """The arguments that results update and that the memory of a result could be."""
-    from hlo_cli.analysis.peak_advice import donation  # large imports, as in analyses.py
-    from hlo_cli.analysis.peak_advice.interface import arguments_of, results_of
-    from hlo_cli.analysis.peak_advice.scenario import MemoryScenarios
+    from hlo_cli.analysis.memory import donation  # large imports, as in analyses.py
+    from hlo_cli.analysis.memory.donation import MemoryScenarios, arguments_of, results_of
 
     scenarios = MemoryScenarios(memory)
     facts, donated = scenarios.facts, memory.module.donated_parameters

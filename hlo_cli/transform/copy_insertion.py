@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import field
 
 from hlo_cli.analysis.dataflow.dependencies import Users, users_of
-from hlo_cli.analysis.memory.order_independent import OrderIndependentFacts
+from hlo_cli.analysis.memory.buffers import OrderIndependentFacts
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Attribute, Computation, Instruction, InstructionText

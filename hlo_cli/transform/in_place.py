@@ -10,8 +10,14 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from hlo_cli.analysis.dataflow.value_sets import aliased_places
-from hlo_cli.analysis.memory.order_independent import OrderIndependentFacts, order_independent_facts
-from hlo_cli.analysis.memory.overwritten import Access, Overwritten, Walk, overwritten_values
+from hlo_cli.analysis.memory.buffers import (
+    Access,
+    OrderIndependentFacts,
+    Overwritten,
+    Walk,
+    order_independent_facts,
+    overwritten_values,
+)
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.garbage import no_garbage_collection

@@ -10,8 +10,7 @@ from dataclasses import field
 from itertools import pairwise
 
 from hlo_cli.analysis.dataflow.dependencies import control_predecessors
-from hlo_cli.analysis.memory.order_independent import OrderIndependentFacts
-from hlo_cli.analysis.memory.overwritten import Access, Walk
+from hlo_cli.analysis.memory.buffers import Access, OrderIndependentFacts, Walk
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
@@ -24,8 +23,8 @@ def with_readers_first(facts: OrderIndependentFacts, walk: Walk) -> Module | Non
     """Module with readers before in-place updates of what they read; None if no order changes.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.memory.order_independent import order_independent_facts
-    >>> from hlo_cli.analysis.memory.overwritten import overwritten_values
+    >>> from hlo_cli.analysis.memory.buffers import order_independent_facts
+    >>> from hlo_cli.analysis.memory.buffers import overwritten_values
     >>> text = '''HloModule m, is_scheduled=true  ENTRY e { a = f32[9] parameter(0)  i = s32[] parameter(1)
     ... b = f32[9] negate(a)  u = f32[2] constant({1, 2})  d = f32[9] dynamic-update-slice(b, u, i)
     ... n = f32[9] negate(b)  ROOT r = (f32[9], f32[9]) tuple(n, d) }'''

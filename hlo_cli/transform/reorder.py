@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Literal
 
-from hlo_cli.analysis.memory.order_independent import order_independent_facts
-from hlo_cli.analysis.memory.peaks import Orders, Peaks, peaks_of
+from hlo_cli.analysis.memory.assignment import Orders, Peaks, peaks_of
+from hlo_cli.analysis.memory.buffers import order_independent_facts
 from hlo_cli.analysis.schedule.async_overlap import async_pairs
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.garbage import no_garbage_collection

@@ -635,7 +635,7 @@ def value_at(dataflow: Dataflow, instruction: Instruction, index: ShapeIndex) ->
     """Returns the value at an index of an instruction's result; None if there is no such place.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.memory.order_independent import order_independent_facts
+    >>> from hlo_cli.analysis.memory.buffers import order_independent_facts
     >>> facts = order_independent_facts(parse_module("ENTRY e { p = f32[] parameter(0)  ROOT t = (f32[]) tuple(p) }"))
     >>> value_at(facts.dataflow, facts.module.entry.root, (0,)), value_at(facts.dataflow, facts.module.entry.root, (1,))
     (0, None)
@@ -653,7 +653,7 @@ def uses_of_value(dataflow: Dataflow, value: int) -> tuple[Instruction, ...]:
     Forwarding instructions do not count, except the root of the computation that defines the value.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.memory.order_independent import order_independent_facts
+    >>> from hlo_cli.analysis.memory.buffers import order_independent_facts
     >>> text = '''HloModule m  ENTRY e { p = f32[] parameter(0)  q = f32[] parameter(1)  t = (f32[], f32[]) tuple(p, q)
     ...   a = f32[] get-tuple-element(t), index=0  b = f32[] get-tuple-element(t), index=1
     ...   c = f32[] negate(a)  ROOT d = f32[] add(b, c) }'''
@@ -681,7 +681,7 @@ def first_users(dataflow: Dataflow, order: Iterable[Instruction], most: int) -> 
     The users are those of `uses_of_value`, found in one pass over the module; values without users have no entry.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.memory.order_independent import order_independent_facts
+    >>> from hlo_cli.analysis.memory.buffers import order_independent_facts
     >>> module = parse_module("ENTRY e { p = f32[] parameter(0)  a = f32[] add(p, p)  ROOT b = f32[] add(a, p) }")
     >>> first_users(order_independent_facts(module).dataflow, module.entry.instructions, 1)
     {0: FirstUsers(number=2, first=(<add a>,)), 1: FirstUsers(number=1, first=(<add b>,))}

@@ -1,25 +1,689 @@
-"""Heaps: one allocation per memory space for all buffers without an allocation of their own.
+"""Where buffers without an allocation of their own go: the heap of a memory space, and how it is filled.
 
-Mirrors `BufferAssigner::AssignBuffersWithSequentialOrdering` of xla/service/buffer_assignment.cc.
+Mirrors xla/service/heap_simulator/heap_simulator.cc and xla/service/buffer_assignment.cc.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left, insort
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import field
+from itertools import accumulate
+from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
-from hlo_cli.analysis.dataflow.value_sets import Dataflow
+from hlo_cli.analysis.dataflow.value_sets import AliasSets, Dataflow
 from hlo_cli.analysis.hardware.target import Target
-from hlo_cli.analysis.memory.allocation_builder import AllocationBuilder, alignment
 from hlo_cli.analysis.memory.buffers import Buffer, ValueOrder
-from hlo_cli.analysis.memory.heap_events import HeapRequest, heap_request
-from hlo_cli.analysis.memory.interference import Interference
-from hlo_cli.analysis.memory.listed_aliases import listed_aliases, operand_leaf, result_leaf
-from hlo_cli.analysis.memory.slot_occupancy import timeline
-from hlo_cli.analysis.memory.strategies import Placing
-from hlo_cli.analysis.placing.fast_merge import fast_merge
-from hlo_cli.analysis.placing.heap import Heap, depends_on_ties, is_addressable, place_best
+from hlo_cli.analysis.memory.live_ranges import (
+    AllocationValues,
+    Interference,
+    LiveRanges,
+    OperandSharing,
+    listed_aliases,
+    operand_leaf,
+    result_leaf,
+)
+from hlo_cli.analysis.memory.occupancy import PART_BITS, PlacedRuns, timeline
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.memory_space import memory_space
+from hlo_cli.ir.memory_space import MemorySpace, memory_space
+
+if TYPE_CHECKING:
+    from hlo_cli.analysis.memory.occupancy_columns import Placed
+
+
+# --- best fit by size or duration ---
+# The default heap algorithm: best fit in order of size or of duration.
+#
+# Mirrors `GlobalDecreasingSizeBestFitHeap` of xla/service/heap_simulator/heap_simulator.cc, with its spatial and
+# temporal orders, and `ChooseBestHeapAlgorithm`, which takes the smaller heap.
+
+
+_Owner = TypeVar("_Owner", bound=Hashable)
+
+_UNLIMITED: Final = 2**63 - 1
+_MIN_GROUPS_FOR_NUMPY: Final = 1000
+_MAX_COMPARISONS: Final = 15_000
+"""Average number of comparisons per buffer above which `PlacedRuns` is faster than `Placed`; measured."""
+_PEAK_TIMES: Final = 32
+"""Number of times for which `PlacedRuns` stores all used memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeapGroup:
+    """Buffers at one offset at different times: size of the leader, largest size, and intervals, leader's first.
+
+    Sizes are in bytes; intervals are inclusive times of the heap's clock. No two buffers of a heap start at the same
+    time.
+    """
+
+    size: int
+    largest: int
+    intervals: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Heap:
+    """The result of a heap algorithm, in bytes: the offset of each group, the heap size, and the peak of live bytes."""
+
+    offsets: tuple[int, ...]
+    size: int
+    live_bytes: int
+
+    @property
+    def fragmentation(self) -> int:
+        """The bytes of the heap that are unused at the peak."""
+        return self.size - self.live_bytes
+
+
+def is_addressable(groups: Sequence[HeapGroup], alignment: int) -> bool:
+    """Returns whether every offset is below 2^63 in any placement.
+
+    >>> is_addressable((HeapGroup(8, 8, ((0, 3),)),), 4), is_addressable((HeapGroup(2**63, 2**63, ((0, 3),)),), 4)
+    (True, False)
+    """
+    return sum(group.largest + alignment for group in groups) <= _UNLIMITED
+
+
+def place_best(groups: Sequence[HeapGroup], alignment: int) -> Heap:
+    """Places groups in spatial and in temporal order, and returns the smaller heap; the spatial one on ties.
+
+    `groups` are in the order of their leaders' ranks and must be addressable.
+
+    >>> place_best((HeapGroup(8, 8, ((0, 3),)), HeapGroup(4, 4, ((1, 2),)), HeapGroup(4, 4, ((5, 6),))), 4)
+    Heap(offsets=(0, 8, 0), size=12, live_bytes=12)
+    """
+    heap = Heap((), _UNLIMITED, peak_live_bytes(groups))
+    # heap_simulator.cc, ChooseBestHeapAlgorithm::Finish: only a smaller heap replaces an earlier one.
+    for order in (by_size, _by_duration):
+        if heap.size > heap.live_bytes:
+            heap = _place_in_order(groups, alignment, order, heap)
+    return heap
+
+
+def place_spatial(groups: Sequence[HeapGroup], alignment: int) -> Heap:
+    """Places groups in spatial order: by size, descending.
+
+    >>> place_spatial((HeapGroup(4, 4, ((1, 2),)), HeapGroup(8, 8, ((0, 3),))), 4)
+    Heap(offsets=(8, 0), size=12, live_bytes=12)
+    """
+    return _place_in_order(groups, alignment, by_size, Heap((), _UNLIMITED, peak_live_bytes(groups)))
+
+
+def place_temporal(groups: Sequence[HeapGroup], alignment: int) -> Heap:
+    """Places groups in temporal order: by duration, descending.
+
+    >>> place_temporal((HeapGroup(4, 4, ((0, 3),)), HeapGroup(8, 8, ((1, 2),))), 4)
+    Heap(offsets=(0, 4), size=12, live_bytes=12)
+    """
+    return _place_in_order(groups, alignment, _by_duration, Heap((), _UNLIMITED, peak_live_bytes(groups)))
+
+
+def depends_on_ties(
+    groups: Sequence[HeapGroup],
+    owners: Sequence[_Owner],
+    are_ordered: Callable[[_Owner, _Owner], bool],
+    best: Heap | None = None,
+) -> bool:
+    """Returns whether offsets depend on an order of groups that is not known for certain.
+
+    `owners[n]` is the computation of the leader of group n; the ranks of groups of two owners are certain if
+    `are_ordered`. `best` is the heap of `place_best`, which tries the temporal order only if the spatial one wastes
+    memory.
+
+    >>> groups = (HeapGroup(8, 8, ((0, 3),)), HeapGroup(8, 8, ((2, 5),)), HeapGroup(8, 8, ((8, 11),)))
+    >>> depends_on_ties(groups, "abc", lambda a, b: False, Heap((), 16, 16))
+    True
+    >>> depends_on_ties(groups, "aab", lambda a, b: False, Heap((), 16, 16))
+    False
+    """
+    orders = (by_size,) if best is not None and best.size == best.live_bytes else (by_size, _by_duration)
+    return any(_has_loose_tie(groups, owners, order, are_ordered) for order in orders)
+
+
+def _has_loose_tie(
+    groups: Sequence[HeapGroup],
+    owners: Sequence[_Owner],
+    order: Callable[[HeapGroup], tuple[int, int]],
+    are_ordered: Callable[[_Owner, _Owner], bool],
+) -> bool:
+    """Returns whether two groups of equal keys and without a known order are live at the same time.
+
+    Only such pairs matter: if two neighbors in the order are never live together, swapping them changes no offset.
+    """
+    tied: dict[tuple[int, int], list[int]] = {}
+    for number, group in enumerate(groups):
+        tied.setdefault(order(group), []).append(number)
+    for numbers in tied.values():
+        if len({owners[number] for number in numbers}) == 1:
+            continue
+        live: dict[_Owner, int] = {}
+        for start, end, number in sorted((*interval, n) for n in numbers for interval in groups[n].intervals):
+            owner = owners[number]
+            live = {other: last for other, last in live.items() if last >= start}
+            if not all(other == owner or are_ordered(other, owner) for other in live):
+                return True
+            live[owner] = max(end, live.get(owner, end))
+    return False
+
+
+def by_size(group: HeapGroup) -> tuple[int, int]:
+    """Returns the key of the spatial order: size of the leader, then its duration, both descending.
+
+    >>> by_size(HeapGroup(8, 8, ((0, 3),)))
+    (-8, -3)
+    """
+    start, end = group.intervals[0]
+    return -group.size, start - end
+
+
+def _by_duration(group: HeapGroup) -> tuple[int, int]:
+    """Returns the key of the temporal order: time from first start to last end, then size, both descending."""
+    start, end = min(s for s, _ in group.intervals), max(e for _, e in group.intervals)
+    return start - end, -group.size
+
+
+def _place_in_order(
+    groups: Sequence[HeapGroup], alignment: int, order: Callable[[HeapGroup], tuple[int, int]], other: Heap
+) -> Heap:
+    """Places groups in an order; returns `other` as soon as the heap is not smaller than that."""
+    offsets = [0] * len(groups)
+    placed = _empty_heap(groups, alignment)
+    size = 0
+    for number in sorted(range(len(groups)), key=lambda n: order(groups[n])):
+        times, largest = merge_intervals(groups[number].intervals), groups[number].largest
+        offset = offsets[number] = placed.smallest_gap(times, largest)
+        placed.add(times, offset, offset + largest)
+        size = max(size, offset + largest)
+        if size >= other.size:
+            return other
+    return Heap(tuple(offsets), size, other.live_bytes)
+
+
+def _empty_heap(groups: Sequence[HeapGroup], alignment: int) -> Placed | PlacedRuns:
+    """Returns an empty heap of the faster kind: `Placed`, on numpy, if many buffers have few concurrent ones."""
+    times = max((end for group in groups for _, end in group.intervals), default=0) + 1
+    change = [0] * ((times >> PART_BITS) + 2)
+    for group in groups:
+        for first, last in group.intervals:
+            change[first >> PART_BITS] += 1
+            change[(last >> PART_BITS) + 1] -= 1
+    compared = sum(count * count for count in accumulate(change))
+    if len(groups) > _MIN_GROUPS_FOR_NUMPY and compared < _MAX_COMPARISONS * len(groups):
+        from hlo_cli.analysis.memory.occupancy_columns import Placed  # loads numpy, which small modules do without
+
+        return Placed(alignment)
+    smallest = min((group.largest for group in groups), default=1)
+    return PlacedRuns(alignment, times, smallest, _local_peaks(groups) if len(groups) > _MIN_GROUPS_FOR_NUMPY else ())
+
+
+def merge_intervals(intervals: Sequence[tuple[int, int]]) -> Sequence[tuple[int, int]]:
+    """Merges adjacent intervals and sorts them by start.
+
+    >>> merge_intervals(((4, 6), (0, 1), (2, 3), (8, 9)))
+    [(0, 6), (8, 9)]
+    """
+    if len(intervals) == 1:
+        return intervals
+    merged: list[tuple[int, int]] = []
+    for start, end in sorted(intervals):
+        if merged and start <= merged[-1][1] + 1:
+            merged[-1] = merged[-1][0], max(end, merged[-1][1])
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def peak_live_bytes(groups: Sequence[HeapGroup]) -> int:
+    """Returns the largest number of bytes live at one time."""
+    return max((live_bytes for _, live_bytes in _live_bytes(groups)), default=0)
+
+
+def _local_peaks(groups: Sequence[HeapGroup]) -> list[int]:
+    """Splits the clock into stretches with equally many starts and ends; returns the peak time of each."""
+    live_bytes = _live_bytes(groups)
+    stretch = -(-len(live_bytes) // _PEAK_TIMES) or 1
+    return [
+        max(live_bytes[first : first + stretch], key=lambda at: at[1])[0]
+        for first in range(0, len(live_bytes), stretch)
+    ]
+
+
+def _live_bytes(groups: Sequence[HeapGroup]) -> list[tuple[int, int]]:
+    """Returns the times at which live bytes change, each with the live bytes from then on."""
+    change: dict[int, int] = {}
+    for group in groups:
+        for start, end in merge_intervals(group.intervals):
+            change[start] = change.get(start, 0) + group.largest
+            change[end + 1] = change.get(end + 1, 0) - group.largest
+    times = sorted(change)
+    return list(zip(times, accumulate(change[time] for time in times), strict=True))
+
+
+# --- best fit by time ---
+# The heap algorithms FAST_MERGE and FAST_SPLIT of TPU compilers: best fit in order of time.
+#
+# Mirrors xla/service/heap_simulator/heap_simulator.cc and `free_chunks_manager.cc` there. A sharing group is placed as
+# one buffer from its first time to its last.
+
+
+_MAX_PLACED_BY_SIZE: Final = 500
+"""Number of unshared groups that FAST_SPLIT places by size; the others are placed by time."""
+
+
+def fast_merge(groups: Sequence[HeapGroup], alignment: int) -> Heap:
+    """Places groups in the order of their first times; each keeps its chunk until its last interval ends.
+
+    Returns offsets in the order of `groups`, in bytes, as multiples of `alignment`.
+
+    >>> fast_merge((HeapGroup(8, 8, ((0, 3),)), HeapGroup(4, 4, ((1, 2),)), HeapGroup(4, 4, ((5, 6),))), 16)
+    Heap(offsets=(0, 16, 0), size=20, live_bytes=12)
+    """
+    events: list[tuple[int, bool, int]] = []
+    for number, group in enumerate(groups):
+        events.append((min(start for start, _ in group.intervals), True, number))
+        events.append((max(end for _, end in group.intervals), False, number))
+    offsets = [0] * len(groups)
+    free = _FreeChunks(alignment)
+    taken: dict[int, tuple[int, int]] = {}
+    for _, begins, number in sorted(events):
+        if begins:
+            taken[number] = free.take(groups[number].largest)
+            offsets[number] = free.aligned(taken[number][0])
+        else:
+            free.give(*taken.pop(number))
+    return Heap(tuple(offsets), free.highest, peak_live_bytes(groups))
+
+
+def fast_split(groups: Sequence[HeapGroup], alignment: int) -> Heap:
+    """Places shared groups and the largest others by size, and the rest above them by time.
+
+    >>> fast_split((HeapGroup(4, 4, ((1, 2),)), HeapGroup(8, 8, ((0, 3),))), 4)
+    Heap(offsets=(8, 0), size=12, live_bytes=12)
+    """
+    unshared = [n for n, group in enumerate(groups) if len(group.intervals) == 1]
+    unshared.sort(key=lambda n: by_size(groups[n]))
+    late = sorted(unshared[_MAX_PLACED_BY_SIZE:])
+    if not late:
+        return place_spatial(groups, alignment)
+    early = sorted(set(range(len(groups))).difference(late))
+    below = place_spatial([groups[n] for n in early], alignment)
+    above = fast_merge([groups[n] for n in late], alignment)
+    base = -(-below.size // alignment) * alignment
+    offsets = dict(zip(early, below.offsets, strict=True))
+    offsets.update(zip(late, (base + offset for offset in above.offsets), strict=True))
+    return Heap(tuple(offsets[n] for n in range(len(groups))), base + above.size, peak_live_bytes(groups))
+
+
+class _FreeChunks:
+    """The maximal free chunks below the end of the heap; all memory above the end is free.
+
+    `highest` is the largest end so far, which is the heap size.
+    """
+
+    __slots__ = ("_alignment", "_by_usable_size", "_end", "_end_of", "_start_of", "highest")
+
+    def __init__(self, alignment: int) -> None:
+        self._alignment = alignment
+        self._end = 0
+        self._end_of: dict[int, int] = {}
+        self._start_of: dict[int, int] = {}
+        self._by_usable_size: list[tuple[int, int]] = []
+        self.highest = 0
+
+    def aligned(self, offset: int) -> int:
+        """Rounds an offset up to the alignment."""
+        return -(-offset // self._alignment) * self._alignment
+
+    def take(self, size: int) -> tuple[int, int]:
+        """Takes the smallest chunk with `size` usable bytes; returns its start, before alignment, and its end."""
+        at = bisect_left(self._by_usable_size, (size,))
+        if at == len(self._by_usable_size):
+            start = self._end
+            self._end = self.aligned(start) + size
+            self.highest = max(self.highest, self._end)
+            return start, self._end
+        # free_chunks_manager.h, MemoryChunk: chunks are compared by the size that is usable after alignment.
+        _, start = self._by_usable_size.pop(at)
+        end = self._end_of.pop(start)
+        del self._start_of[end]
+        after = self.aligned(start) + size
+        if after < end:
+            self._add(after, end)
+        return start, after
+
+    def give(self, start: int, end: int) -> None:
+        """Frees a chunk and merges it with adjacent free chunks."""
+        if (before := self._start_of.get(start)) is not None:
+            self._remove(before, start)
+            start = before
+        if end == self._end:
+            self._end = start
+            return
+        if (after := self._end_of.get(end)) is not None:
+            self._remove(end, after)
+            end = after
+        self._add(start, end)
+
+    def _add(self, start: int, end: int) -> None:
+        """Adds a free chunk."""
+        self._end_of[start] = end
+        self._start_of[end] = start
+        insort(self._by_usable_size, (end - self.aligned(start), start))
+
+    def _remove(self, start: int, end: int) -> None:
+        """Removes a free chunk."""
+        del self._end_of[start], self._start_of[end]
+        del self._by_usable_size[bisect_left(self._by_usable_size, (end - self.aligned(start), start))]
+
+
+# --- strategies ---
+# Strategies by which heaps are filled; TPU compilers try the next if the total exceeds a limit.
+#
+# Mirrors `BufferAssignmentAlgorithmProto` of xla/service/buffer_assignment.proto; the order of attempts is that of
+# libtpu's log.
+
+
+Placing = Callable[[Sequence[HeapGroup], int], Heap]
+"""A heap algorithm: returns offsets for sharing groups and an alignment in bytes."""
+
+StrategyName = Literal["BEST_OF_SPATIAL_TEMPORAL", "FAST_MERGE", "FAST_SPLIT", "SPATIAL", "TEMPORAL"]
+
+
+@dataclass(frozen=True, slots=True)
+class Strategy:
+    """A heap algorithm and the order of assignment.
+
+    If `by_time`, buffers are assigned by start of their live range. Otherwise they are assigned by size, and may
+    reuse any free allocation.
+    """
+
+    name: StrategyName
+    placing: Placing
+    by_time: bool
+
+
+DEFAULT_STRATEGY: Final = Strategy("BEST_OF_SPATIAL_TEMPORAL", place_best, by_time=False)
+"""The strategy on CPU and GPU, and on TPU outside of main and scalar memory."""
+
+TPU_STRATEGIES: Final = (
+    Strategy("FAST_MERGE", fast_merge, by_time=True),
+    Strategy("FAST_SPLIT", fast_split, by_time=True),
+    Strategy("SPATIAL", place_spatial, by_time=False),
+    Strategy("TEMPORAL", place_temporal, by_time=False),
+)
+"""The strategies that TPU compilers try for main memory, in this order; if all exceed the limit, the last is kept."""
+
+
+# --- allocations under construction ---
+# Allocations under construction, and the combination of temporary ones.
+#
+# Mirrors `BufferAllocation` and `BufferAssignment::CombineTempAllocations` of xla/service/buffer_assignment.cc.
+
+
+Role = Literal["parameter", "constant", "output", "thread-local", "temporary"]
+
+
+@dataclass(frozen=True, slots=True)
+class AssignedAllocation:
+    """One allocation: size in bytes, and the indices and offsets of its buffers.
+
+    `parameter` is the place of the entry parameter that it holds, if any; `is_live_out` marks part of the entry
+    result. An offset is None if it cannot be derived from the text. Buffers with equal `slots` entries have the same
+    offset at different times. `fragmentation` is the part of a heap that no buffer uses at the peak. Offsets are not
+    certain if they depend on an order that the text does not have.
+    """
+
+    size: int
+    space: int
+    role: Role
+    parameter: int | None
+    is_live_out: bool
+    buffers: tuple[int, ...]
+    offsets: tuple[int | None, ...]
+    slots: tuple[int, ...]
+    fragmentation: int
+    is_certain: bool = True
+
+
+@dataclass(slots=True)
+class AllocationBuilder:
+    """An allocation under construction.
+
+    If `is_open`, other buffers may reuse it, and `occupants` holds its values.
+    """
+
+    size: int
+    space: int
+    role: Role
+    parameter: int | None = None
+    is_live_out: bool = False
+    is_open: bool = False
+    occupants: AllocationValues | None = None
+    buffers: list[int] = field(default_factory=list)
+    offsets: list[int | None] = field(default_factory=list)
+    slots: list[int] = field(default_factory=list)
+    fragmentation: int = 0
+    is_certain: bool = True
+
+    def put(self, number: int, *, is_live_out: bool = False) -> None:
+        """Adds a buffer at offset 0, in the slot of the first buffer."""
+        self.buffers.append(number)
+        self.offsets.append(0)
+        self.slots.append(self.buffers[0])
+        self.is_live_out = self.is_live_out or is_live_out
+
+    def build(self) -> AssignedAllocation:
+        """Returns the finished allocation."""
+        return AssignedAllocation(
+            self.size,
+            self.space,
+            self.role,
+            self.parameter,
+            self.is_live_out,
+            tuple(self.buffers),
+            tuple(self.offsets),
+            tuple(self.slots),
+            self.fragmentation,
+            self.is_certain,
+        )
+
+
+def alignment(space: int, target: Target | None) -> int:
+    """Returns the alignment of offsets in a memory space, in bytes.
+
+    >>> alignment(0, "cpu"), alignment(0, "tpu"), alignment(6, "tpu")
+    (64, 16384, 512)
+    """
+    known = memory_space(space, target)
+    if known is None and target != "tpu":
+        known = memory_space(MemorySpace.MAIN, target)
+    return known.alignment if known is not None else 1
+
+
+def combine_temporaries(builders: list[AllocationBuilder], target: Target | None) -> list[AllocationBuilder]:
+    """Combines the temporary allocations of each memory space into one, after all others."""
+    first = _partition(builders)
+    whole_of: dict[int, AllocationBuilder] = {}
+    for builder in builders[first:]:
+        whole = whole_of.get(builder.space)
+        if whole is None:
+            whole_of[builder.space] = builder
+            continue
+        step = alignment(builder.space, target)
+        base = -(-whole.size // step) * step
+        whole.size = base + builder.size
+        whole.buffers.extend(builder.buffers)
+        whole.slots.extend(builder.slots)
+        whole.fragmentation += builder.fragmentation
+        whole.is_certain = whole.is_certain and builder.is_certain
+        whole.offsets.extend(None if offset is None else base + offset for offset in builder.offsets)
+    return [*builders[:first], *whole_of.values()]
+
+
+def _partition(builders: list[AllocationBuilder]) -> int:
+    """Moves temporary allocations to the end and returns the index of the first."""
+    # buffer_assignment.cc, CombineTempAllocations: std::partition is not stable. Its swaps decide the order of
+    # temporary allocations, hence their base offsets and which one is last and therefore not rounded up.
+    first, last = 0, len(builders)
+    while True:
+        while first < last and builders[first].role != "temporary":
+            first += 1
+        last -= 1
+        while first < last and builders[last].role == "temporary":
+            last -= 1
+        if first >= last:
+            return first
+        builders[first], builders[last] = builders[last], builders[first]
+        first += 1
+
+
+# --- events of a heap ---
+# Allocation, sharing, and free events of heap buffers, in the order of the heap's own clock.
+#
+# Mirrors `HeapSimulator::RunComputation` of xla/service/heap_simulator/heap_simulator.cc.
+
+
+@dataclass(frozen=True, slots=True)
+class HeapRequest:
+    """The input of a heap algorithm: sharing groups in the order of their leaders' ranks, and the values of each."""
+
+    groups: tuple[HeapGroup, ...]
+    values: tuple[tuple[int, ...], ...]
+
+
+def heap_request(
+    values: Iterable[int],
+    size: Mapping[int, int],
+    dataflow: Dataflow,
+    aliases: AliasSets,
+    ranges: LiveRanges,
+    sharing: OperandSharing,
+    *,
+    with_groups: bool = True,
+) -> HeapRequest:
+    """Returns the sharing groups of values; `size[value]` is the size of its buffer in bytes.
+
+    Without `with_groups`, only the values of each.
+    """
+    replay = _Replay(dataflow, aliases, ranges, sharing, size)
+    replay.run(values)
+    return replay.request(with_groups=with_groups)
+
+
+@dataclass(slots=True)
+class _Replay:
+    """Replays live ranges position by position; each allocation, share, and free advances the clock by one."""
+
+    dataflow: Dataflow
+    aliases: AliasSets
+    ranges: LiveRanges
+    sharing: OperandSharing
+    size: Mapping[int, int]
+    clock: int = 0
+    candidates: tuple[Instruction | None, Mapping[int, None], list[int]] = field(default_factory=lambda: (None, {}, []))
+    times: dict[int, tuple[int, int]] = field(default_factory=dict)
+    leader: dict[int, int] = field(default_factory=dict)
+
+    def run(self, values: Iterable[int]) -> None:
+        """Allocates, shares, and frees all values."""
+        start, end, rank = self.ranges.start, self.ranges.end, self.dataflow.rank
+
+        def order(value: int) -> tuple[int, int, int]:
+            """Returns the order in which values of one position start and end."""
+            return start[value], end[value], rank[value]
+
+        starting: dict[int, list[int]] = {}
+        ending: dict[int, dict[int, None]] = {}
+        for value in sorted(values, key=order):
+            starting.setdefault(start[value], []).append(value)
+            ending.setdefault(end[value], {})[value] = None
+        first_of_buffer: dict[int, int] = {}
+        for position in sorted(starting.keys() | ending.keys()):
+            ending_here = ending.get(position, {})
+            for value in starting.get(position, ()):
+                first = first_of_buffer.setdefault(self.aliases.buffer[value], value)
+                if first != value:
+                    self._begin(value, first)
+                elif (operand := self._reusable_operand(value, ending_here)) is not None:
+                    self._free(operand)
+                    del ending_here[operand]
+                    self._begin(value, operand)
+                else:
+                    self._begin(value, value)
+            for value in ending_here:
+                self._free(value)
+
+    def request(self, *, with_groups: bool) -> HeapRequest:
+        """Returns the sharing groups; groups of 0 bytes are omitted."""
+        members: dict[int, list[int]] = {}
+        for value in self.times:
+            members.setdefault(self._leader_of(value), []).append(value)
+        leaders = sorted(members, key=self.dataflow.rank.__getitem__)
+        groups = []
+        for leader in leaders if with_groups else ():
+            largest = max(self.size[value] for value in members[leader])
+            intervals = (self.times[value] for value in members[leader])
+            groups.append(HeapGroup(self.size[leader], largest, tuple(intervals)))
+        return HeapRequest(tuple(groups), tuple(tuple(members[leader]) for leader in leaders))
+
+    def _leader_of(self, value: int) -> int:
+        """Returns the first value of a sharing group."""
+        while self.leader[value] != value:
+            value = self.leader[value]
+        return value
+
+    def _begin(self, value: int, leader: int) -> None:
+        """Starts the interval of a value, in the group of `leader`."""
+        if self.size[value]:
+            self.leader[value] = leader
+            self.times[value] = (self.clock, -1)
+            self.clock += 1
+
+    def _free(self, value: int) -> None:
+        """Ends the interval of a value."""
+        if self.size[value]:
+            self.times[value] = (self.times[value][0], self.clock)
+            self.clock += 1
+
+    def _reusable_operand(self, value: int, ending_here: Mapping[int, None]) -> int | None:
+        """Returns an operand that is last used here and whose memory the value may reuse."""
+        places, aliases = self.dataflow.places, self.aliases
+        # heap_simulator.cc, RunComputation: neither the value nor the operand may be in an alias set of several values,
+        # and a copy never reuses its operand, although CanShareOperandBufferWithUser would allow it.
+        if aliases.buffer[value] in aliases.members:
+            return None
+        instruction = places.instructions[places.owner[value]]
+        if instruction.opcode == opcodes.COPY:
+            return None
+        index, candidates = places.index(value), self._ending_operands(instruction, ending_here)
+        for n, operand in enumerate(candidates):
+            if operand in ending_here and self.sharing.may_share(operand, instruction, index):
+                del candidates[n]
+                return operand
+        return None
+
+    def _ending_operands(self, instruction: Instruction, ending_here: Mapping[int, None]) -> list[int]:
+        """Returns the operands that end at this position and are not yet reused; cached per instruction."""
+        user, then, found = self.candidates
+        if user is not instruction or then is not ending_here:
+            places, aliases = self.dataflow.places, self.aliases
+            operand_places = (
+                places.operand_place(instruction, position) for position in range(len(instruction.operands))
+            )
+            values = dict.fromkeys(self.dataflow.value[place] for place in operand_places)
+            candidates_alone = [v for v in values if v in ending_here and aliases.buffer[v] not in aliases.members]
+            operands = set(instruction.operands)
+            found = [v for v in candidates_alone if places.instructions[places.owner[v]] in operands]
+            self.candidates = instruction, ending_here, found
+        return found
+
+
+# --- heaps ---
+# Heaps: one allocation per memory space for all buffers without an allocation of their own.
+#
+# Mirrors `BufferAssigner::AssignBuffersWithSequentialOrdering` of xla/service/buffer_assignment.cc.
 
 
 def heaps(

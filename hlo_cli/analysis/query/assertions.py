@@ -11,7 +11,7 @@ from math import inf, isinf, isnan
 from typing import Final, TypeVar
 
 from hlo_cli.analysis.hardware.target import target_of
-from hlo_cli.analysis.memory.memory_model import MemoryAnalysis, MemorySpaceUsage
+from hlo_cli.analysis.memory.memory_analysis import MemoryAnalysis, MemorySpaceUsage
 from hlo_cli.analysis.partly_known import ORDERS, AtLeast, ranges_compared
 from hlo_cli.analysis.query.logical_operations import (
     LogicalOperation,

@@ -22,7 +22,7 @@ from hlo_cli.ir.operations import COLLECTIVES, FORWARDING
 from hlo_cli.ir.shape import Shape, ShapeIndex, TupleShape
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.memory.order_independent import OrderIndependentFacts
+    from hlo_cli.analysis.memory.buffers import OrderIndependentFacts
 
 
 _PERFORMED: Final = ("product", "convolution", "library", "trips")
@@ -251,7 +251,7 @@ class _Arrays:
 
     @cached_property
     def _facts(self) -> OrderIndependentFacts:
-        from hlo_cli.analysis.memory.order_independent import order_independent_facts
+        from hlo_cli.analysis.memory.buffers import order_independent_facts
 
         return order_independent_facts(self._module)
 

@@ -464,7 +464,7 @@ def _leaves(shape: Shape) -> Iterable[Shape]:
 # --- overlap with compute ---
 # Overlap of async operations with compute: which kernels run between start and done, and what is exposed.
 #
-# Times are positions in the flattened schedule, as in `hlo_cli.analysis.memory.memory_model`.
+# Times are positions in the flattened schedule, as in `hlo_cli.analysis.memory.memory_analysis`.
 
 
 Size = Callable[[Shape], int]

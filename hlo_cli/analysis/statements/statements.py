@@ -11,8 +11,8 @@ from hlo_cli.analysis.dataflow.dependencies import values_of
 from hlo_cli.analysis.dataflow.executions import sequential_executions
 from hlo_cli.analysis.fusion.kernels import kernels_of
 from hlo_cli.analysis.matching.module_diff import ModuleDiff
-from hlo_cli.analysis.memory.order_independent import order_independent_facts
-from hlo_cli.analysis.memory.peaks import peaks_from_definition
+from hlo_cli.analysis.memory.assignment import peaks_from_definition
+from hlo_cli.analysis.memory.buffers import order_independent_facts
 from hlo_cli.analysis.query.module_summary import number_of_collectives
 from hlo_cli.analysis.statements.interface import (
     collectives_of,

@@ -25,7 +25,7 @@ from hlo_cli.syntax.attribute_table import ATTRIBUTE_NAMES
 from hlo_cli.syntax.expectations import read_expectations
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.memory.memory_model import MemoryAnalysis
+    from hlo_cli.analysis.memory.memory_analysis import MemoryAnalysis
     from hlo_cli.lint.settings import LintSettings
 
 _RESULTS: Final[dict[bool | None, str]] = {False: "failed", None: "skipped", True: "passed"}

@@ -18,7 +18,7 @@ from hlo_cli.source import HloError, Source
 from hlo_cli.syntax.attribute_table import ATTRIBUTE_NAMES
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.memory.memory_model import MemoryAnalysis
+    from hlo_cli.analysis.memory.memory_analysis import MemoryAnalysis
     from hlo_cli.inputs.input import Input
     from hlo_cli.ir.module import Module
 

@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from hlo_cli.analysis.memory.compiler_memory import assigned_values, compiled_memory, value_key
-from hlo_cli.analysis.memory.memory_limits import allocated_bytes
-from hlo_cli.analysis.memory.memory_model import LiveValue, MemoryAnalysis
+from hlo_cli.analysis.memory.memory_analysis import (
+    LiveValue,
+    MemoryAnalysis,
+    allocated_bytes,
+    assigned_values,
+    compiled_memory,
+    value_key,
+)
 from hlo_cli.commands.shared.compiler_memory import compiler_live_ranges
 from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
 from hlo_cli.ir.buffer_assignment import BufferAssignment, DumpedLiveRanges

@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hlo_cli.analysis.hardware.chips import find_chip
-from hlo_cli.analysis.memory.memory_limits import MemoryFit, allocated_bytes, memory_fits
-from hlo_cli.analysis.memory.memory_model import MemoryAnalysis, MemorySpaceUsage
+from hlo_cli.analysis.memory.memory_analysis import (
+    MemoryAnalysis,
+    MemoryFit,
+    MemorySpaceUsage,
+    allocated_bytes,
+    memory_fits,
+)
 from hlo_cli.analysis.query.module_summary import ProgramStage
 from hlo_cli.commands.memspace.options import MemspaceOptions
 from hlo_cli.commands.shared.compiler_memory import compiler_memory

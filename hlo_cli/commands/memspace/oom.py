@@ -7,9 +7,7 @@ from shlex import quote
 from typing import Final, Literal
 
 from hlo_cli.analysis.hardware.chips import USUAL_TPU
-from hlo_cli.analysis.out_of_memory.advice import Advice, Dump, Reorder
-from hlo_cli.analysis.out_of_memory.range_shapes import with_range_shapes
-from hlo_cli.analysis.out_of_memory.rules import advice_of
+from hlo_cli.analysis.out_of_memory.advice import Advice, Dump, Reorder, advice_of, with_range_shapes
 from hlo_cli.commands.memspace.oom_advice import advice_passage
 from hlo_cli.commands.memspace.oom_answer import answer_of_message
 from hlo_cli.commands.memspace.oom_names import culprit_name, memory_name

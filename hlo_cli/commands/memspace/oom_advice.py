@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from hlo_cli.analysis.out_of_memory.advice import (
+    SCRATCH,
     Advice,
     Defragment,
     Donate,
@@ -27,7 +28,6 @@ from hlo_cli.analysis.out_of_memory.advice import (
     SingleBuffer,
     SmallerBlock,
 )
-from hlo_cli.analysis.out_of_memory.program_advice import SCRATCH
 from hlo_cli.commands.memspace.oom_names import SEMAPHORES, culprit_name, kernel_name, operation_name
 from hlo_cli.commands.memspace.oom_ranges import range_words, shape_text
 from hlo_cli.ir.notation import index_text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from hlo_cli.analysis.out_of_memory.runtime_advice import free_bytes
+from hlo_cli.analysis.out_of_memory.advice import free_bytes
 from hlo_cli.commands.memspace.oom_names import culprit_name, kernel_name, memory_name, operation_name, tag_words
 from hlo_cli.commands.memspace.oom_other import answer_of_other
 from hlo_cli.commands.memspace.oom_ranges import largest_range

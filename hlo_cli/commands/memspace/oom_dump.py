@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from hlo_cli.analysis.memory.memory_model import MemoryAnalysis, MemorySpaceUsage
-from hlo_cli.analysis.out_of_memory.advice import Advice, Donate, Reorder
-from hlo_cli.analysis.out_of_memory.comparison import DumpComparison, MatchedAllocation, compare, differing
-from hlo_cli.analysis.out_of_memory.dump_message import completed
-from hlo_cli.analysis.out_of_memory.range_shapes import with_range_shapes
-from hlo_cli.analysis.out_of_memory.rules import advice_of
+from hlo_cli.analysis.memory.memory_analysis import MemoryAnalysis, MemorySpaceUsage
+from hlo_cli.analysis.out_of_memory.advice import Advice, Donate, Reorder, advice_of, with_range_shapes
+from hlo_cli.analysis.out_of_memory.dump_comparison import (
+    DumpComparison,
+    MatchedAllocation,
+    compare,
+    completed,
+    differing,
+)
 from hlo_cli.analysis.query.module_summary import ProgramStage
 from hlo_cli.commands.memspace.oom import (
     layout_commands,

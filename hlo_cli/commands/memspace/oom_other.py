@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from hlo_cli.analysis.out_of_memory.runtime_advice import free_bytes
+from hlo_cli.analysis.out_of_memory.advice import free_bytes
 from hlo_cli.commands.memspace.oom_names import kernel_name, memory_name
 from hlo_cli.ir.out_of_memory import OomKind, OutOfMemory
 from hlo_cli.report.numbers import format_bytes

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from hlo_cli.analysis.memory.interference import Release
-from hlo_cli.analysis.memory.memory_model import MemoryAnalysis
+from hlo_cli.analysis.memory.live_ranges import Release
+from hlo_cli.analysis.memory.memory_analysis import MemoryAnalysis
 from hlo_cli.analysis.query.module_summary import ProgramStage
 from hlo_cli.commands.shared.memory_timeline import EVERY_SPACE
 from hlo_cli.commands.shared.option_conflicts import conflict_error, requirement_error

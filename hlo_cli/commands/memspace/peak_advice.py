@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from typing import Final
 
-from hlo_cli.analysis.memory.memory_model import MemoryAnalysis, MemorySpaceUsage
-from hlo_cli.analysis.origin.origins import origins_of
-from hlo_cli.analysis.origin.scopes_and_moves import generalize
-from hlo_cli.analysis.peak_advice.donation import Donor
-from hlo_cli.analysis.peak_advice.entry_layouts import EntryLayout
-from hlo_cli.analysis.peak_advice.interface import Argument
-from hlo_cli.analysis.peak_advice.suggestions import (
+from hlo_cli.analysis.memory.donation import Argument, Donor
+from hlo_cli.analysis.memory.memory_analysis import MemoryAnalysis, MemorySpaceUsage
+from hlo_cli.analysis.memory.peak_advice import (
     Change,
     ChangeLayouts,
     Donate,
+    EntryLayout,
     RecomputeScan,
     Suggestion,
     suggestions,
 )
+from hlo_cli.analysis.origin.origins import origins_of
+from hlo_cli.analysis.origin.scopes_and_moves import generalize
 from hlo_cli.commands.shared.memory_timeline import step_label
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module

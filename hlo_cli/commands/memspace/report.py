@@ -8,8 +8,14 @@ from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.hardware.chip_table import Chip
 from hlo_cli.analysis.hardware.chips import find_chip
-from hlo_cli.analysis.memory.memory_limits import MemoryFit, memory_fits
-from hlo_cli.analysis.memory.memory_model import LiveValue, MemoryAnalysis, MemorySpaceUsage, Offsets
+from hlo_cli.analysis.memory.memory_analysis import (
+    LiveValue,
+    MemoryAnalysis,
+    MemoryFit,
+    MemorySpaceUsage,
+    Offsets,
+    memory_fits,
+)
 from hlo_cli.commands.by.columns import next_command, with_origins
 from hlo_cli.commands.by.option import cause_of
 from hlo_cli.commands.memspace.options import MemspaceOptions, step_of
@@ -39,7 +45,7 @@ from hlo_cli.report.text import Passage, Run
 from hlo_cli.source import Diagnostic
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.memory.memory_viewer import ViewerPeak
+    from hlo_cli.analysis.memory.memory_analysis import ViewerPeak
     from hlo_cli.analysis.origin.origins import By, Keys
 
 _MOSTLY_PADDING = 0.5

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-from hlo_cli.analysis.memory.memory_model import LiveValue, MemoryAnalysis, MemorySpaceUsage
+from hlo_cli.analysis.memory.memory_analysis import LiveValue, MemoryAnalysis, MemorySpaceUsage
 from hlo_cli.analysis.origin.origins import By, Key, Keys, keys_of
 from hlo_cli.commands.by.columns import with_origins
 from hlo_cli.commands.by.groups import Group, group_by, key_cells, key_columns

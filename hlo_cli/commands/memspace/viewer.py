@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from hlo_cli.analysis.memory.memory_model import MemoryAnalysis, MemorySpaceUsage
-from hlo_cli.analysis.memory.memory_viewer import ViewerPeak
+from hlo_cli.analysis.memory.memory_analysis import MemoryAnalysis, MemorySpaceUsage, ViewerPeak
 from hlo_cli.report.cell import Cell, Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_bytes

@@ -48,7 +48,7 @@ from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.hardware.chip_table import Chip, ChipSpec
-    from hlo_cli.analysis.memory.memory_model import MemoryAnalysis
+    from hlo_cli.analysis.memory.memory_analysis import MemoryAnalysis
     from hlo_cli.analysis.query.module_summary import ProgramStage
     from hlo_cli.commands.profile.load import Loaded as LoadedProfile
 

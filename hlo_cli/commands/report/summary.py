@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hlo_cli.analysis.memory.memory_limits import memory_fits
+from hlo_cli.analysis.memory.memory_analysis import memory_fits
 from hlo_cli.commands.report.exposed import exposed_of
 from hlo_cli.commands.report.sources import Sources
 from hlo_cli.commands.report.subject import platform_of

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from hlo_cli.analysis.hardware.target import target_of
-from hlo_cli.analysis.memory.memory_limits import MemoryFit, memory_fits
-from hlo_cli.analysis.memory.memory_model import MemoryAnalysis, MemorySpaceUsage
+from hlo_cli.analysis.memory.memory_analysis import MemoryAnalysis, MemoryFit, MemorySpaceUsage, memory_fits
 from hlo_cli.commands.report.exposed import exposed_of
 from hlo_cli.commands.report.lines import column_sum
 from hlo_cli.commands.report.sources import Sources

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from hlo_cli.analysis.memory.memory_delta import memory_delta
-from hlo_cli.analysis.memory.order_independent import order_independent_facts
+from hlo_cli.analysis.memory.assignment import memory_delta
+from hlo_cli.analysis.memory.buffers import order_independent_facts
 from hlo_cli.analysis.schedule.async_overlap import is_end, is_start
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module

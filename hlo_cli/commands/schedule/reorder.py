@@ -7,8 +7,7 @@ from typing import Literal
 
 from hlo_cli.analysis.hardware.chip_specs import ChipSpec
 from hlo_cli.analysis.hardware.target import target_of
-from hlo_cli.analysis.memory.memory_analysis import memory_analysis
-from hlo_cli.analysis.memory.memory_limits import allocated_bytes
+from hlo_cli.analysis.memory.memory_analysis import allocated_bytes, memory_analysis
 from hlo_cli.analysis.schedule.async_overlap import OverlapAnalysis, analyze_overlap
 from hlo_cli.analysis.schedule.step_time import TimeEstimate, estimate_time, sum_if_known
 from hlo_cli.commands.schedule.async_table import order_notes

@@ -9,7 +9,7 @@ from itertools import accumulate, pairwise
 from typing import Final
 
 from hlo_cli.analysis.hardware.chip_specs import NO_TIME, ChipSpec
-from hlo_cli.analysis.memory.memory_model import MemoryAnalysis, MemorySpaceUsage
+from hlo_cli.analysis.memory.memory_analysis import MemoryAnalysis, MemorySpaceUsage
 from hlo_cli.analysis.schedule.async_overlap import AsyncInterval, OverlapAnalysis
 from hlo_cli.analysis.schedule.step_time import TimeEstimate
 from hlo_cli.commands.by.columns import with_origins

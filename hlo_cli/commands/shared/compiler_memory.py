@@ -10,9 +10,8 @@ from hlo_cli.inputs.input import read_plain, read_sibling
 from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.memory.interference import Release
-    from hlo_cli.analysis.memory.memory_model import MemoryAnalysis
-    from hlo_cli.analysis.memory.memory_viewer import ViewerPeak
+    from hlo_cli.analysis.memory.live_ranges import Release
+    from hlo_cli.analysis.memory.memory_analysis import MemoryAnalysis, ViewerPeak
     from hlo_cli.commands.shared.load import Loaded
     from hlo_cli.inputs.input import Input
     from hlo_cli.ir.buffer_assignment import BufferAssignment, DumpedLiveRanges
@@ -42,8 +41,7 @@ def estimate_and_assignment(
     The assignment determines the generation of a TPU, else the chip does.
     """
     from hlo_cli.analysis.hardware.chips import find_chip  # imports many modules that a linter does not need
-    from hlo_cli.analysis.memory.compiler_memory import assigned_generation
-    from hlo_cli.analysis.memory.memory_analysis import memory_analysis
+    from hlo_cli.analysis.memory.memory_analysis import assigned_generation, memory_analysis
 
     assignment = compiler_assignment(loaded)
     generation = assigned_generation(assignment) if assignment is not None else None
@@ -54,7 +52,7 @@ def estimate_and_assignment(
 
 def compiler_memory(loaded: Loaded, *, chip: str | None = None, release: Release = "0.10.2") -> MemoryAnalysis:
     """The memory usage by the compiler's buffer assignment if available, else as estimated."""
-    from hlo_cli.analysis.memory.compiler_memory import compiled_memory
+    from hlo_cli.analysis.memory.memory_analysis import compiled_memory
 
     estimate, assignment = estimate_and_assignment(loaded, chip=chip, release=release)
     return estimate if assignment is None else compiled_memory(estimate, assignment)
@@ -69,7 +67,7 @@ def compiler_viewer_peaks(loaded: Loaded) -> tuple[ViewerPeak, ...]:
         assignment = _assignment_in_proto(given.path) if given.path is not None and given.dump is not None else None
     if assignment is None:
         return ()
-    from hlo_cli.analysis.memory.memory_viewer import viewer_peaks
+    from hlo_cli.analysis.memory.memory_analysis import viewer_peaks
 
     return viewer_peaks(assignment)
 

@@ -7,8 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.hardware.chips import find_chip
-from hlo_cli.analysis.memory.memory_limits import memory_fits
-from hlo_cli.analysis.memory.memory_model import MemoryAnalysis, MemorySpaceUsage
+from hlo_cli.analysis.memory.memory_analysis import MemoryAnalysis, MemorySpaceUsage, memory_fits
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
@@ -26,7 +25,7 @@ from hlo_cli.report.finding import Finding
 from hlo_cli.report.numbers import format_bytes
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.peak_advice.suggestions import Change
+    from hlo_cli.analysis.memory.peak_advice import Change
     from hlo_cli.ir.buffer_assignment import BufferAssignment
 
 _NEEDS: Final = {"exact": "needs", "estimated": "needs about"}
@@ -197,16 +196,14 @@ def unused_argument(context: LintContext) -> Iterator[Finding]:
 
 
 def _as_assigned(module: Module, assignment: BufferAssignment) -> MemoryAnalysis:
-    from hlo_cli.analysis.memory.compiler_memory import (
-        memory_from_assignment,  # a large import that pages and lists do not need
-    )
+    from hlo_cli.analysis.memory.memory_analysis import memory_from_assignment
 
     return memory_from_assignment(module, assignment)
 
 
 def _hint(context: LintContext, memory: MemoryAnalysis, space: MemorySpaceUsage) -> str | None:
     """A change that lowers the peak, the arguments to donate, or the largest value at the peak."""
-    from hlo_cli.analysis.peak_advice.suggestions import suggestions  # a large import that few runs need
+    from hlo_cli.analysis.memory.peak_advice import suggestions  # a large import that few runs need
 
     for suggestion in suggestions(memory, most=1) if not space.number else ():
         return f"{_change(suggestion.change)} to lower the peak to {format_bytes(suggestion.peak_bytes)}"
@@ -223,8 +220,8 @@ def _hint(context: LintContext, memory: MemoryAnalysis, space: MemorySpaceUsage)
 
 def _change(change: Change) -> str:
     """What to change, in a few words."""
-    from hlo_cli.analysis.peak_advice.interface import Argument
-    from hlo_cli.analysis.peak_advice.suggestions import ChangeLayouts, Donate, RecomputeScan
+    from hlo_cli.analysis.memory.donation import Argument
+    from hlo_cli.analysis.memory.peak_advice import ChangeLayouts, Donate, RecomputeScan
 
     match change:
         case Donate(donors=donors):

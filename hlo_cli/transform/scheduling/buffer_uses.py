@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from hlo_cli.analysis.dataflow.flat_schedule import Run, flat_schedule
 from hlo_cli.analysis.dataflow.value_sets import NO_USE, TOP_ONLY, AliasSets, Dataflow
 from hlo_cli.analysis.layout.padding import buffer_bytes
-from hlo_cli.analysis.memory.order_independent import OrderIndependentFacts, order_independent_facts
+from hlo_cli.analysis.memory.buffers import OrderIndependentFacts, order_independent_facts
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module

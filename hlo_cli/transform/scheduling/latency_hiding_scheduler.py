@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from hlo_cli.analysis.memory.peaks import Orders
+from hlo_cli.analysis.memory.assignment import Orders
 from hlo_cli.analysis.schedule.async_overlap import AsyncPair, async_pairs
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction

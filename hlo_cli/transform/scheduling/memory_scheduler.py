@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from hlo_cli.analysis.hardware.target import Target, target_of
-from hlo_cli.analysis.memory.peaks import Orders, Peaks, peaks_of
+from hlo_cli.analysis.memory.assignment import Orders, Peaks, peaks_of
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.memory_space import MemorySpace

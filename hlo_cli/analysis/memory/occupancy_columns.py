@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from hlo_cli.analysis.placing.heap_layout_runs import PART_BITS
+from hlo_cli.analysis.memory.occupancy import PART_BITS
 
 IntArray = NDArray[np.signedinteger]
 

@@ -1,19 +1,95 @@
-"""An out-of-memory message next to a dump of its program: what the dump has for each allocation, and what differs."""
+"""What a dump of the program adds to an out-of-memory message, and where the two differ."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Final
 
-from hlo_cli.analysis.memory.memory_limits import allocated_bytes
-from hlo_cli.analysis.memory.memory_model import LiveValue, MemoryAnalysis, MemorySpaceUsage
-from hlo_cli.analysis.out_of_memory.instructions import candidate_instructions
-from hlo_cli.analysis.out_of_memory.range_values import RangeValues
+from hlo_cli.analysis.memory.memory_analysis import LiveValue, MemoryAnalysis, MemorySpaceUsage, allocated_bytes
+from hlo_cli.analysis.out_of_memory.advice import is_shown_as
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.memory_space import TpuMemorySpace
-from hlo_cli.ir.out_of_memory import OomAllocation, OomKind, OutOfMemory
+from hlo_cli.ir.module import Module
+from hlo_cli.ir.out_of_memory import MemoryPart, OomAllocation, OomKind, OutOfMemory
 from hlo_cli.ir.shape import ArrayShape, Shape, subshape
+
+# --- candidate instructions ---
+# Candidate instructions of a dump for an allocation in an out-of-memory message.
+
+
+def candidate_instructions(allocation: OomAllocation, module: Module) -> tuple[Instruction, ...]:
+    """Returns the instruction that the message names, else all with the same opcode, array shape, and op_name.
+
+    GPU messages contain only opcodes. The op_name is ignored if no candidate matches, because the message may come
+    from another compilation than the dump.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
+    >>> module = parse_module("HloModule m  ENTRY e { p = f32[8]{0} parameter(0) ROOT r = f32[8]{0} negate(p) }")
+    >>> allocation = OomAllocation(32, parse_shape("f32[8]"), opcode="negate")
+    >>> [instruction.name for instruction in candidate_instructions(allocation, module)]
+    ['r']
+    """
+    if allocation.place is not None and allocation.place.instruction is not None:
+        return (allocation.place.instruction,)
+    wanted = _arrays(allocation.shape)
+    if not wanted or not allocation.opcode:
+        return ()
+    listed: Iterable[Instruction] = module.entry.parameters if allocation.is_entry_parameter else module.instructions
+    alike = [each for each in listed if each.opcode == allocation.opcode and not wanted.isdisjoint(_arrays(each.shape))]
+    if allocation.op_name:
+        alike = [each for each in alike if each.metadata.op_name == allocation.op_name] or alike
+    return tuple(alike)
+
+
+def _arrays(shape: Shape | None) -> set[tuple[str, tuple[int, ...]]]:
+    """Returns types and dimensions of the arrays in a shape, without layouts; messages and dumps may differ there."""
+    leaves = () if shape is None else shape.leaves
+    return {(leaf.element_type.name, leaf.dimensions) for _, leaf in leaves if isinstance(leaf, ArrayShape)}
+
+
+# --- values in a range ---
+# The values of a dump that are in a range of memory of an out-of-memory message.
+
+
+Key = tuple[str, tuple[int, ...]] | str
+"""The type and the dimensions of an array, or the text of another shape without layout."""
+
+
+class RangeValues:
+    """Finds the values of a memory space of a dump by shape and size; those at the offset of the range first."""
+
+    def __init__(self, space: MemorySpaceUsage | None) -> None:
+        self._values: dict[Key, list[LiveValue]] = {}
+        for value in space.values if space is not None else ():
+            self._values.setdefault(_key(value.shape), []).append(value)
+
+    def largest_in(self, allocation: OomAllocation) -> tuple[tuple[LiveValue, ...], bool]:
+        """The values that may determine the size of a range, and whether they are at its offset in the dump.
+
+        Those of the shape that the range is shown with come first.
+        """
+        place, size = allocation.range, allocation.size_bytes
+        if place is None or size is None:
+            return (), False
+        keys = dict.fromkeys(_key(shape) for _, shape in place.shapes)
+        found = [value for key in keys for value in self._values.get(key, ()) if is_shown_as(value.padded_bytes, size)]
+        here = [value for value in found if value.offset == place.offset_bytes]
+        shown = _key(allocation.shape) if allocation.shape is not None else ""
+        return tuple(sorted(here or found, key=lambda value: (_key(value.shape) != shown, value.start))), bool(here)
+
+
+def _key(shape: Shape) -> Key:
+    if isinstance(shape, ArrayShape):
+        return shape.element_type.name, shape.dimensions
+    return shape.to_string(layout=False)
+
+
+# --- message and dump ---
+# An out-of-memory message next to a dump of its program: what the dump has for each allocation, and what differs.
+
 
 _TOLERANCE: Final = 0.02
 """Maximum relative difference of sizes that agree; those in messages are rounded."""
@@ -168,3 +244,40 @@ def _is_same(named: str, module: str) -> bool:
 def differing(comparison: DumpComparison) -> Iterator[MatchedAllocation]:
     """The allocations whose size in the dump is another one."""
     yield from (match for match in comparison.matches if match.differs)
+
+
+# --- messages completed from a dump ---
+# An out-of-memory message without allocations, completed with those of a dump.
+
+
+def completed(message: OutOfMemory, space: MemorySpaceUsage | None) -> OutOfMemory:
+    """The message with the values at the peak of a memory space and its totals, if it has no allocations itself.
+
+    What it says of the program's parts is kept.
+    """
+    if message.culprits or space is None or not space.timeline:
+        return message
+    totals = space.totals
+    usage = message.usage or (MemoryPart("arguments", totals.arguments),)
+    program = message.program or (MemoryPart("HLO temp", totals.temporaries),)
+    output, shared = message.output_bytes, message.output_shared_bytes
+    return replace(
+        message,
+        allocations=tuple(_allocation(value) for value in space.live_at(space.peak)),
+        usage=usage,
+        program=program,
+        output_bytes=totals.outputs if output is None else output,
+        output_shared_bytes=totals.aliased if shared is None else shared,
+    )
+
+
+def _allocation(value: LiveValue) -> OomAllocation:
+    instruction = value.instruction
+    return OomAllocation(
+        value.padded_bytes,
+        value.shape,
+        value.logical_bytes,
+        label=str(value),
+        opcode=instruction.opcode,
+        op_name=instruction.metadata.op_name,
+    )
