@@ -47,7 +47,7 @@ _HOMES = {
     "LintSettings": "lint.settings",
     "LiveValue": "analysis.memory.memory_analysis",
     "Matmul": "analysis.cost.matmuls",
-    "Measure": "analysis.profile.measures",
+    "Measure": "analysis.profile.measure",
     "MemoryAnalysis": "analysis.memory.memory_analysis",
     "MemorySpaceUsage": "analysis.memory.memory_analysis",
     "Module": "ir.module",
@@ -55,7 +55,7 @@ _HOMES = {
     "OpaqueShape": "ir.shape",
     "OverlapAnalysis": "analysis.schedule.async_overlap",
     "Profile": "analysis.profile.profile",
-    "ProfileComparison": "analysis.profile_diff.comparison",
+    "ProfileComparison": "analysis.profile.profile_diff",
     "ReshardStep": "analysis.resharding.reshard",
     "Resharding": "analysis.resharding.reshard",
     "Run": "analysis.evaluate.run",
@@ -75,7 +75,7 @@ _HOMES = {
     "analyze_overlap": "analysis.schedule.async_overlap",
     "chip_spec": "analysis.hardware.chip_specs",
     "collectives_of": "analysis.sharding.collectives",
-    "compare_profiles": "analysis.profile_diff.comparison",
+    "compare_profiles": "analysis.profile.profile_diff",
     "compare_runs": "analysis.comparison.two_runs",
     "cost_analysis": "analysis.cost.cost_analysis",
     "custom_calls_of": "analysis.custom_calls.call",
@@ -102,7 +102,7 @@ _HOMES = {
     "module_to_bytes": "library",
     "multidimensional_index_to_linear_index": "analysis.layout.addresses",
     "normalize": "transform.normalize",
-    "operation_measures": "analysis.profile.measures",
+    "operation_measures": "analysis.profile.measure",
     "padding_mask": "analysis.layout.address_map",
     "parse_module": "library",
     "parse_shape": "syntax.scanning.shape_reader",
@@ -152,11 +152,11 @@ if TYPE_CHECKING:  # the same for type checkers, which need imports; a test comp
         MemoryAnalysis as MemoryAnalysis,
         MemorySpaceUsage as MemorySpaceUsage,
     )
-    from hlo_cli.analysis.profile_diff.comparison import (
+    from hlo_cli.analysis.profile.profile_diff import (
         ProfileComparison as ProfileComparison,
         compare_profiles as compare_profiles,
     )
-    from hlo_cli.analysis.profile.measures import Measure as Measure, operation_measures as operation_measures
+    from hlo_cli.analysis.profile.measure import Measure as Measure, operation_measures as operation_measures
     from hlo_cli.analysis.profile.profile import Profile as Profile
     from hlo_cli.analysis.schedule.async_overlap import (
         AsyncInterval as AsyncInterval,

@@ -84,8 +84,8 @@ def profile(trace: str | os.PathLike[str] | Trace, dump: object = None) -> Profi
     >>> [each.calls for each in operation_measures(found)], found.to_records()[0]["instruction"]
     ([1, 1, 1], 'ynn_fusion')
     """
-    from hlo_cli.analysis.profile.joining import GivenModule
     from hlo_cli.analysis.profile.measure import measure
+    from hlo_cli.analysis.profile.profile import GivenModule
     from hlo_cli.commands.profile.load import given_modules, read_program
     from hlo_cli.commands.shared.io_options import InputOptions
     from hlo_cli.ir.traces.trace import Trace

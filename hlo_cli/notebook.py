@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from hlo_cli.analysis.matching.module_diff import ModuleDiff
     from hlo_cli.analysis.memory.memory_analysis import LiveValue, MemoryAnalysis, MemorySpaceUsage
     from hlo_cli.analysis.profile.profile import Profile
-    from hlo_cli.analysis.profile_diff.comparison import ProfileComparison
+    from hlo_cli.analysis.profile.profile_diff import ProfileComparison
     from hlo_cli.analysis.schedule.async_overlap import OverlapAnalysis
     from hlo_cli.commands.profile.load import Loaded as LoadedProfile
     from hlo_cli.commands.shared.load import Loaded

@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hlo_cli.analysis.profile_details.operation_events import histogram, two_modes
-from hlo_cli.analysis.profile_details.touched import touched_tiles
+from hlo_cli.analysis.profile.operation_times import histogram, touched_tiles, two_modes
 from hlo_cli.cli import main
 from hlo_cli.ir.traces.trace import ABSENT
 from hlo_cli.library import module_to_bytes, parse_module

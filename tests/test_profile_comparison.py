@@ -8,11 +8,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hlo_cli.analysis.profile.call_times import MIN_CALLS, Drift, ranges_of, unit_times
 from hlo_cli.analysis.profile.measure import measure
-from hlo_cli.analysis.profile.occurrences import OccurrenceList, OperationKey
-from hlo_cli.analysis.profile.profile import NO_STEP, MeasuredProgram, Operation, Profile, Step
-from hlo_cli.analysis.profile_diff.comparison import CHANGED, ProfileComparison, compare_profiles
+from hlo_cli.analysis.profile.operation_times import MIN_CALLS, Drift, ranges_of, unit_times
+from hlo_cli.analysis.profile.profile import (
+    NO_STEP,
+    MeasuredProgram,
+    OccurrenceList,
+    Operation,
+    OperationKey,
+    Profile,
+    Step,
+)
+from hlo_cli.analysis.profile.profile_diff import CHANGED, ProfileComparison, compare_profiles
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.traces.trace import Integers
 from hlo_cli.library import parse_module

@@ -7,11 +7,8 @@ from pathlib import Path
 import pytest
 
 from hlo_cli.analysis.hardware.chip_specs import gpu_in_trace, traced_gpus
-from hlo_cli.analysis.profile.joining import GivenModule
-from hlo_cli.analysis.profile.measure import measure
-from hlo_cli.analysis.profile.measures import operation_measures
-from hlo_cli.analysis.profile.profile import PS, Profile
-from hlo_cli.analysis.profile.rates import peaks_of
+from hlo_cli.analysis.profile.measure import measure, operation_measures, peaks_of
+from hlo_cli.analysis.profile.profile import PS, GivenModule, Profile
 from hlo_cli.cli import main
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.traces.trace import Plane, TracedProgram

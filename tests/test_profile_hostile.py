@@ -6,12 +6,16 @@ from random import Random
 
 import pytest
 
-from hlo_cli.analysis.profile.asynchronous import transfer_times
-from hlo_cli.analysis.profile.executions import measured_trips
-from hlo_cli.analysis.profile.joining import GivenModule
-from hlo_cli.analysis.profile.measure import measure
-from hlo_cli.analysis.profile.measures import operation_measures
-from hlo_cli.analysis.profile.rates import over_peak, program_rates, rates
+from hlo_cli.analysis.profile.measure import (
+    measure,
+    measured_trips,
+    operation_measures,
+    over_peak,
+    program_rates,
+    rates,
+)
+from hlo_cli.analysis.profile.operation_times import transfer_times
+from hlo_cli.analysis.profile.profile import GivenModule
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.traces.trace import TracedProgram
 from hlo_cli.read_traces import read_trace_bytes

@@ -7,11 +7,8 @@ from collections.abc import Sequence
 import pytest
 
 from hlo_cli.analysis.dataflow.executions import executions_of
-from hlo_cli.analysis.profile.executions import executions
-from hlo_cli.analysis.profile.joining import GivenModule
-from hlo_cli.analysis.profile.measure import measure
-from hlo_cli.analysis.profile.measures import operation_measures
-from hlo_cli.analysis.profile.profile import Profile
+from hlo_cli.analysis.profile.measure import executions, measure, operation_measures
+from hlo_cli.analysis.profile.profile import GivenModule, Profile
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.traces.trace import TracedProgram
 from hlo_cli.read_input import read_module

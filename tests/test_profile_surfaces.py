@@ -18,9 +18,8 @@ import numpy as np
 import pytest
 
 from hlo_cli.analysis.hardware.chip_specs import chip_spec
-from hlo_cli.analysis.profile.call_times import mean_times
-from hlo_cli.analysis.profile.measure import measure
-from hlo_cli.analysis.profile.measures import operation_measures
+from hlo_cli.analysis.profile.measure import measure, operation_measures
+from hlo_cli.analysis.profile.operation_times import mean_times
 from hlo_cli.analysis.profile.profile import NO_STEP, PS, Profile
 from hlo_cli.commands.lint.measured import MeasuredKernels
 from hlo_cli.commands.profile.exposed import report_of_exposed

@@ -6,10 +6,9 @@ from random import Random
 
 import pytest
 
-from hlo_cli.analysis.profile.asynchronous import TransferTime, transfer_times
-from hlo_cli.analysis.profile.joining import GivenModule
 from hlo_cli.analysis.profile.measure import measure
-from hlo_cli.analysis.profile.profile import PS, Profile
+from hlo_cli.analysis.profile.operation_times import TransferTime, transfer_times
+from hlo_cli.analysis.profile.profile import PS, GivenModule, Profile
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.traces.trace import TracedProgram
 from hlo_cli.read_input import read_module

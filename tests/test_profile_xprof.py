@@ -13,12 +13,16 @@ import numpy as np
 import pytest
 
 from hlo_cli.analysis.dataflow.executions import trip_count
-from hlo_cli.analysis.profile.executions import measured_trips
-from hlo_cli.analysis.profile.joining import GivenModule
-from hlo_cli.analysis.profile.measure import measure
-from hlo_cli.analysis.profile.measures import Measure, operation_measures
-from hlo_cli.analysis.profile.profile import PS, Operation, Profile, Traffic
-from hlo_cli.analysis.profile.rates import program_rates, rates, rates_of
+from hlo_cli.analysis.profile.measure import (
+    Measure,
+    measure,
+    measured_trips,
+    operation_measures,
+    program_rates,
+    rates,
+    rates_of,
+)
+from hlo_cli.analysis.profile.profile import PS, GivenModule, Operation, Profile, Traffic
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.traces.trace import TracedProgram
 from hlo_cli.read_input import read_module

@@ -1,3 +1,4 @@
-"""What a trace says about the instructions that ran: `measure.measure` joins its events to them, and
-`measures.measures` sums their times.
+"""What traces say about the instructions that ran: `measure.measure` joins events to them, `measure.measures` sums
+their times, and `profile_diff.compare_profiles` matches the kernels of two profiles by the differences of their
+programs.
 """

@@ -1,33 +1,671 @@
-"""Joins the events of a trace to the instructions of the programs that ran."""
+"""How a trace becomes a profile: events joined to instructions, with executions, declared costs, and rates."""
 
 from __future__ import annotations
 
-from collections import ChainMap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import ChainMap, Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
-from typing import Final
+from itertools import chain
+from math import sqrt
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from hlo_cli.analysis.cost.cost_analysis import costs_of_kernels
 from hlo_cli.analysis.cost.counting import Cost
-from hlo_cli.analysis.profile.capture import capture, device_planes, device_type, platform_of
-from hlo_cli.analysis.profile.columns import whole
-from hlo_cli.analysis.profile.executions import call_weights, with_executions
-from hlo_cli.analysis.profile.facts import Facts, category_of, facts_among
-from hlo_cli.analysis.profile.gpu_events import GRAPH, expand_graphs
-from hlo_cli.analysis.profile.intervals import busy_of, shared_times
-from hlo_cli.analysis.profile.joining import GivenModule, InstructionNames, Programs, join_kernels, programs_of
-from hlo_cli.analysis.profile.occurrences import OccurrenceList, Occurrences, OperationKey, part_of
-from hlo_cli.analysis.profile.profile import PS, MeasuredProgram, Operation, Platform, Profile, StepWindows, Traffic
-from hlo_cli.analysis.profile.rates import peaks_of
-from hlo_cli.analysis.profile.steps import join_hosts, mark_partial
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.analysis.dataflow.executions import executions_of
+from hlo_cli.analysis.profile.events import (
+    GRAPH,
+    capture,
+    device_planes,
+    device_type,
+    expand_graphs,
+    join_hosts,
+    joint_codes,
+    mark_partial,
+    platform_of,
+    real,
+    text,
+    whole,
+)
+from hlo_cli.analysis.profile.profile import (
+    NO_RUN,
+    PS,
+    Floats,
+    GivenModule,
+    InstructionNames,
+    MeasuredProgram,
+    OccurrenceList,
+    Occurrences,
+    Operation,
+    OperationKey,
+    Peaks,
+    Platform,
+    Profile,
+    Programs,
+    StepWindows,
+    Traffic,
+    busy_of,
+    join_kernels,
+    part_of,
+    programs_of,
+    shared_times,
+)
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes, operations
+from hlo_cli.ir.instruction import Computation, Instruction
+from hlo_cli.ir.memory_space import TpuMemorySpace
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.traces.trace import Integers, Plane, Trace, TracedProgram
+from hlo_cli.ir.traces.trace import EventMetadata, Integers, Plane, Trace, TracedProgram, Value
 from hlo_cli.source import HloError, counted
+
+if TYPE_CHECKING:
+    from hlo_cli.analysis.hardware.chip_specs import TracedGpu
+
+
+# --- times of groups ---
+# Times of groups of rows: calls, total, self, least, mean, median, greatest, and deviation.
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """Times of one group, in seconds.
+
+    `calls` are the executions of its instructions, `events` what the trace counts: an instruction may run as several
+    kernels. `busy_time` is the part in the busy time of the devices, where time in which several operations run is
+    divided between them: the self time, unless operations overlap. Mean, least, median, greatest, and `deviation` (of
+    the population) are those of events, None for those that the trace has only as a sum.
+    """
+
+    calls: int
+    events: int
+    total: float
+    self_time: float
+    least: float | None
+    median: float | None
+    greatest: float | None
+    deviation: float | None
+    busy_time: float = 0.0
+
+    @property
+    def mean(self) -> float:
+        """The mean time of an event."""
+        return self.total / self.events if self.events else 0.0
+
+
+def measures(profile: Profile, groups: Integers, count: int, rows: Integers | None = None) -> Sequence[Measure]:
+    """The times of `count` groups: `groups[i]` is that of row `i`, those below 0 are left out.
+
+    Only `rows` are counted, if they are given.
+    """
+    occurrences = profile.occurrences
+    kept = np.flatnonzero(groups >= 0) if rows is None else rows[groups[rows] >= 0]
+    of_row, durations = groups[kept], occurrences.durations_ps[kept]
+    events = np.bincount(of_row, occurrences.counts[kept], count).astype(np.int64)
+    weights = occurrences.counts if profile.call_weights is None else profile.call_weights
+    calls: list[float] = np.bincount(of_row, weights[kept], count).tolist()
+    total: list[float] = np.bincount(of_row, durations, count).tolist()
+    own: list[float] = np.bincount(of_row, occurrences.self_ps[kept], count).tolist()
+    shared = occurrences.self_ps if profile.shared_ps is None else profile.shared_ps
+    busy: list[float] = np.bincount(of_row, shared[kept], count).tolist()
+    single = occurrences.counts[kept] == 1
+    order = np.lexsort((durations[single], of_row[single]))
+    sorted_groups, sorted_durations = of_row[single][order], durations[single][order]
+    bounds = np.searchsorted(sorted_groups, np.arange(count + 1))
+    found = []
+    for at in range(count):
+        each = sorted_durations[bounds[at] : bounds[at + 1]]
+        spread = _spread(each) if len(each) == events[at] and len(each) else (None, None, None, None)
+        least, middle, greatest, deviation = spread
+        times = total[at] * PS, max(own[at], 0.0) * PS
+        shown = max(busy[at], 0.0) * PS
+        found.append(Measure(round(calls[at]), int(events[at]), *times, least, middle, greatest, deviation, shown))
+    return found
+
+
+def _spread(durations: Integers) -> tuple[float, float, float, float]:
+    """The least, the median, and the greatest of sorted durations, and their deviation, in seconds."""
+    return (
+        int(durations[0]) * PS,
+        sorted_median(durations) * PS,
+        int(durations[-1]) * PS,
+        sqrt(float(durations.astype(np.float64).var())) * PS,
+    )
+
+
+def sorted_median(values: Integers) -> float:
+    """The median of sorted values, which are not empty.
+
+    >>> sorted_median(np.array([1, 2, 9])), sorted_median(np.array([1, 2]))
+    (2.0, 1.5)
+    """
+    half = len(values) // 2
+    return (int(values[half]) + int(values[-half - 1])) / 2
+
+
+def operation_measures(profile: Profile, rows: Integers | None = None) -> Sequence[Measure]:
+    """The times of each operation of a profile, in the order of `Profile.operations`."""
+    return measures(profile, profile.codes, len(profile.operations), rows)
+
+
+# --- executions ---
+# How often instructions ran: calls next to events, executions of programs, and measured trip counts of loops.
+
+
+def call_weights(rows: Occurrences, operations: Sequence[Operation], codes: Integers) -> Floats:
+    """How many calls of its operation each row counts as.
+
+    An instruction may run as several kernels: only the one with the most events counts. Where those are twice as many
+    as executions times trips, as some sorts on CPUs have, each is half a call.
+    """
+    kernels = {name: at for at, name in enumerate(dict.fromkeys(key.kernel for key in rows.keys))}
+    kernel_of = np.array([kernels[key.kernel] for key in rows.keys], np.int64)[rows.codes]
+    of_row, pairs = joint_codes([codes, kernel_of])
+    counts = np.bincount(of_row, rows.counts, len(pairs)).astype(np.int64).tolist()
+    greatest: dict[int, tuple[int, int]] = {}
+    for at, ((operation, _), count) in enumerate(zip(pairs, counts, strict=True)):
+        if operation not in greatest or count > greatest[operation][0]:
+            greatest[operation] = count, at
+    expected = _expected_calls(rows, operations, codes)
+    weight = np.zeros(len(pairs))
+    for operation, (count, at) in greatest.items():
+        calls = expected.get(operation, 0)
+        weight[at] = 1 / max(round(count / calls), 1) if calls else 1.0
+    found: Floats = weight[of_row] * rows.counts
+    return found
+
+
+def _expected_calls(rows: Occurrences, operations: Sequence[Operation], codes: Integers) -> Mapping[int, int]:
+    """Executions times trips of each operation, where both are known and every execution runs it."""
+    runs = executions(rows, operations, codes)
+    found = {}
+    for at, operation in enumerate(operations):
+        program, instruction = operation.program, operation.instruction
+        if program is None or program.module is None or instruction is None:
+            continue
+        times = executions_of(program.module).get(instruction.computation)
+        if times is not None and times.known is not None and not times.in_branch:
+            found[at] = runs.get(program, 0) * times.known
+    return found
+
+
+def executions(rows: Occurrences, operations: Sequence[Operation], codes: Integers) -> Mapping[MeasuredProgram, int]:
+    """The executions of each program on all devices together, of those rows that name theirs."""
+    programs = {each.program: at for at, each in enumerate(operations) if each.program is not None}
+    numbers = np.array([programs[each.program] if each.program else -1 for each in operations], np.int64)[codes]
+    known = np.flatnonzero((rows.runs != NO_RUN) & (numbers >= 0))
+    if not len(known):
+        return {}
+    _, distinct = joint_codes([numbers[known], rows.runs[known], rows.devices[known]])
+    counts = Counter(program for program, _, _ in distinct)
+    return {program: counts[at] for program, at in programs.items() if at in counts}
+
+
+def with_executions(rows: Occurrences, operations: Sequence[Operation], codes: Integers) -> Integers:
+    """The executions that rows belong to, where GPUs do not name them: each begins with the program's first kernel.
+
+    The first kernel is the earliest of those that run once an execution and have as many events as most of these.
+    """
+    runs = rows.runs.copy()
+    if (runs != NO_RUN).any() or (rows.counts > 1).any():  # sums have no order
+        return runs
+    once = _once_a_run(operations)
+    programs = {each.program: at for at, each in enumerate(operations) if each.program and each.program.module}
+    numbers = [programs.get(each.program, -1) if each.program else -1 for each in operations]
+    program_of = np.array(numbers, np.int64)[codes]
+    groups, distinct = joint_codes([program_of, rows.devices])
+    order = np.lexsort((rows.begins_ps, groups))
+    bounds = np.searchsorted(groups[order], np.arange(len(distinct) + 1))
+    first_kernels = _first_kernels(groups[order], codes[order], rows.codes[order], once)
+    for group, (program, _) in enumerate(distinct):
+        first = first_kernels.get(group)
+        if program >= 0 and first is not None:
+            chosen = order[bounds[group] : bounds[group + 1]]
+            begins = rows.begins_ps[chosen[rows.codes[chosen] == first]]
+            runs[chosen] = np.maximum(np.searchsorted(begins, rows.begins_ps[chosen], side="right") - 1, 0)
+    return runs
+
+
+def _first_kernels(groups: Integers, operations: Integers, kernels: Integers, once: set[int]) -> Mapping[int, int]:
+    """For each group of rows in order of time, the first kernel that ran as often as most of those of `once`."""
+    codes, distinct = joint_codes([groups, operations, kernels])
+    _, places = np.unique(codes, return_index=True)
+    counts = np.bincount(codes, minlength=len(distinct)).tolist()
+    candidates: dict[int, list[tuple[int, int, int]]] = {}
+    for (group, operation, kernel), place, count in zip(distinct, places.tolist(), counts, strict=True):
+        if operation in once:
+            candidates.setdefault(group, []).append((place, kernel, count))
+    found = {}
+    for group, kernels_of in candidates.items():
+        usual = _usual(Counter(count for _, _, count in kernels_of))
+        found[group] = min((place, kernel) for place, kernel, count in kernels_of if count == usual)[1]
+    return found
+
+
+def _once_a_run(operations: Sequence[Operation]) -> set[int]:
+    """The operations that every execution of their program runs once."""
+    found = set()
+    for at, operation in enumerate(operations):
+        if operation.instruction is not None and operation.program and operation.program.module:
+            times = executions_of(operation.program.module).get(operation.instruction.computation)
+            if times is not None and times.known == 1 and not times.in_branch:
+                found.add(at)
+    return found
+
+
+def measured_trips(profile: Profile, calls: Sequence[int]) -> Mapping[Instruction, float]:
+    """The mean trip count of each loop that ran: calls of its body's operations by calls of the loop.
+
+    `calls` are those of each operation. Loops without timed operations in their body are left out.
+    """
+    by_computation: dict[Computation, Counter[int]] = {}
+    own = {}
+    for operation, count in zip(profile.operations, calls, strict=True):
+        if operation.instruction is not None and count:
+            by_computation.setdefault(operation.instruction.computation, Counter())[count] += 1
+            own[operation.instruction] = count
+    runs = executions(profile.occurrences, profile.operations, profile.codes)
+    usual = {each: _usual(counts) for each, counts in by_computation.items()}
+    for program in profile.programs:
+        if program.module is not None and program in runs:
+            usual[program.module.entry] = runs[program]
+    modules = [program.module for program in profile.programs if program.module is not None]
+    found = {}
+    for loop in chain.from_iterable(module.instructions for module in modules):
+        if loop.opcode != opcodes.WHILE or not loop.called_computations:
+            continue
+        around = own.get(loop) or usual.get(loop.computation)
+        if around and (inside := usual.get(loop.called_computations[0])):
+            found[loop] = inside / around
+    return found
+
+
+def _usual(counts: Counter[int]) -> int:
+    """The most common count, the greater of equals."""
+    most = max(counts.values())
+    return max(count for count, often in counts.items() if often == most)
+
+
+# --- what events declare ---
+# What the metadata of a TPU's events declare about an operation: costs, category, and source.
+#
+# Mirrors `SetOpMetadataFromHloEventMetadata` of xprof/utils/op_metrics_db_utils.cc, and for categories
+# tsl/profiler/convert/xla_op_utils.
+
+
+_READ, _WRITE = 1, 2
+_HBM, _CMEM, _VMEM = 1, 2, 3
+_FORMATTING: Final = frozenset((opcodes.TRANSPOSE, opcodes.COPY, opcodes.RESHAPE, opcodes.DYNAMIC_RESHAPE))
+_MOST_BYTES: Final = 10
+"""The bytes of the longest integer on the wire."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """The costs of one call, None if the trace declares none; `model_flops` are without those of rematerialization."""
+
+    flops: float | None = None
+    model_flops: float | None = None
+    traffic: Traffic | None = None
+    category: str = ""
+    op_name: str = ""
+    source: str = ""
+
+    @property
+    def has_costs(self) -> bool:
+        """Whether the trace declares flops or bytes."""
+        return self.flops is not None or self.traffic is not None
+
+
+NO_FACTS: Final = Facts()
+
+
+def facts_among(keys: Iterable[OperationKey], declared: Mapping[OperationKey, EventMetadata]) -> Facts:
+    """The facts of the first key that has some."""
+    found = next((declared[key] for key in keys if key in declared), None)
+    return NO_FACTS if found is None else facts_of(found)
+
+
+def facts_of(metadata: EventMetadata) -> Facts:
+    """The facts in the metadata of an event.
+
+    >>> facts = facts_of(EventMetadata(1, "%add", statistics={"flops": 8, "tf_op": "jit(f)/add:", "source": "a.py:3"}))
+    >>> facts.flops, facts.op_name, facts.source, facts.traffic
+    (8.0, 'jit(f)/add', 'a.py:3', None)
+    """
+    statistics = metadata.statistics
+    model_flops = real(statistics.get("model_flops"))
+    is_json = "symbol_id" not in statistics  # JSON files omit it, and the flops
+    flops = real(statistics.get("flops", model_flops if is_json else None))
+    accessed = real(statistics.get("bytes_accessed"))
+    breakdown = statistics.get("memory_access_breakdown")
+    parts = list(_parts(breakdown)) if isinstance(breakdown, bytes) else []
+    traffic = None
+    if accessed is not None or parts:
+        by_space = dict.fromkeys(((s, o) for s in (_CMEM, _VMEM) for o in (_READ, _WRITE)), 0)
+        main = 0.0 if parts else accessed or 0.0
+        for operation, space, size in parts:
+            if space == _HBM:
+                main += size
+            elif (space, operation) in by_space:
+                by_space[space, operation] += size
+        traffic = Traffic(accessed or 0.0, main, *map(float, by_space.values()))
+    return Facts(
+        flops,
+        model_flops,
+        traffic,
+        text(statistics.get("hlo_category")),
+        text(statistics.get("tf_op")).removesuffix(":"),
+        text(statistics.get("source")),
+    )
+
+
+def category_of(instruction: Instruction) -> str:
+    """The category from HLO alone, such as `loop fusion` or `data formatting`, as `xla::HloCategory` has it.
+
+    >>> from hlo_cli import parse_module
+    >>> category_of(parse_module("r = f32[4] copy(f32[4] a)").entry.root)
+    'data formatting'
+    """
+    if instruction.opcode in _FORMATTING:
+        return "data formatting"
+    if instruction.opcode == opcodes.FUSION:
+        kind = (instruction.attribute("kind") or "").removeprefix("k").lower()
+        return f"{kind} fusion".strip()
+    if instruction.opcode in operations.ELEMENTWISE:
+        return "non-fusion elementwise"
+    return instruction.opcode
+
+
+def _parts(data: bytes) -> Iterator[tuple[int, int, int]]:
+    """Operation, memory space, and bytes of the parts of a `MemoryAccessBreakdown`, up to where it is corrupt."""
+    for number, value in _fields(data):
+        if number == 1 and isinstance(value, bytes):
+            part = {key: found for key, found in _fields(value) if isinstance(found, int)}
+            yield part.get(1, 0), part.get(2, 0), part.get(3, 0)
+
+
+def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
+    at = 0
+    while at < len(data):
+        tag, at = _integer(data, at)
+        value, at = _integer(data, at)
+        if tag & 7 == 2:
+            yield tag >> 3, data[at : at + value]
+            at += value
+        elif tag & 7 == 0:
+            yield tag >> 3, value
+        else:
+            return
+
+
+def _integer(data: bytes, at: int) -> tuple[int, int]:
+    """An integer on the wire and the place after it."""
+    value = 0
+    for shift, byte in enumerate(data[at : at + _MOST_BYTES]):
+        value |= (byte & 127) << 7 * shift
+        if byte < 128:
+            return value % (1 << 64), at + shift + 1
+    return 0, len(data)
+
+
+# --- rates and peaks ---
+# Achieved rates of operations next to the peaks of the device: what bounds them, and how close they come.
+#
+# Mirrors `SetRooflineMetrics` of xprof/convert/op_metrics_to_record.h and xprof/convert/op_stats_to_roofline_model.cc.
+
+
+COMPUTE: Final = "compute"
+MAIN: Final = TpuMemorySpace.HBM.label
+CMEM_READ, CMEM_WRITE, VMEM_READ, VMEM_WRITE = "CMEM read", "CMEM write", "VMEM read", "VMEM write"
+SHARED: Final = "shared memory"
+_INNER: Final = (opcodes.CALL, opcodes.CONDITIONAL, opcodes.WHILE, "megacore fusion")
+"""The categories of operations whose costs are those of others that ran inside them."""
+_TERA, _GIGA, _KILO = 1e12, 1e9, 1e3
+_MOST_DIFFERENT: Final = 0.2
+"""How far a rate in a trace may be from that of the chip: boost clocks differ by less, wrong formulas by more."""
+_NVIDIA: Final = {
+    (2, 0): 64,
+    (3, 0): 384,
+    (5, 0): 256,
+    (6, 0): 256,
+    (7, 0): 1024,
+    (8, 0): 2048,
+    (8, 6): 1024,
+    (9, 0): 4096,
+    (10, 0): 8192,
+    (12, 0): 1024,
+}
+"""FLOPs of one core in one cycle by compute capability: dense products of fp16, as hardware_type_utils.cc has them.
+
+It has none for 12.0, and so those of 10.0: the cards of Blackwell have the cores of Ada, by the page of RTX PRO 6000.
+"""
+_AMD: Final = {"gfx908": (1024, 128), "gfx90a": (2048, 128), "gfx942": (2048, 128), "gfx950": (4096, 256)}
+"""The same by architecture, with bytes of shared memory in a cycle."""
+_AMD_NAMES: Final = {(9, 4): "gfx942", (9, 5): "gfx950"}
+
+
+def peaks_of(plane: Plane) -> Peaks | None:
+    """The peaks of a device that a trace states, or those of the chip that it is; None if neither is known.
+
+    Where the trace and the table of chips differ by over 20%, the table counts: ROCm's profiler computes the rate of
+    memory as 2 × clock × width (rocm_collector.cc), which is half of that of HBM3.
+    """
+    statistics = plane.statistics
+    found = {name: real(value) or 0.0 for name, value in statistics.items() if real(value) is not None}
+    clock, cores = found.get("clock_rate", 0.0) * _KILO, found.get("core_count", 0.0)
+    per_cycle, shared = _per_cycle(statistics)
+    flops = found.get("peak_teraflops_per_second", 0.0) * _TERA or per_cycle * clock * cores
+    main = found.get("peak_hbm_bw_gigabytes_per_second", 0.0) * _GIGA or found.get("memory_bandwidth", 0.0)
+
+    def near(name: str) -> float:
+        return found.get(f"peak_{name}_bw_gigabytes_per_second", 0.0) * _GIGA
+
+    stated = Peaks(
+        max(flops, 0.0),
+        max(main, 0.0),
+        "the trace",
+        near("cmem_rd"),
+        near("cmem_wr"),
+        near("vmem_rd"),
+        near("vmem_wr"),
+        shared * clock * cores,
+        has_merged_vmem=bool(found.get("has_merged_vmem")),
+    )
+    stated = _by_chip(stated, statistics)
+    return stated if stated.flops > 0 and stated.main_bytes > 0 else None
+
+
+def _by_chip(stated: Peaks, statistics: Mapping[str, Value]) -> Peaks:
+    """The peaks of a GPU that the table of chips knows, where the trace has none or very different ones."""
+    chip = _gpu(stated, statistics)
+    if chip is None:
+        return stated
+    flops, is_flops = _closer(stated.flops, chip.flops)
+    main, is_main = _closer(stated.main_bytes, chip.memory_rate)
+    sources = {"the trace": is_flops or is_main, chip.name: not (is_flops and is_main)}
+    return replace(
+        stated,
+        flops=flops,
+        main_bytes=main,
+        source=" and ".join(name for name, is_used in sources.items() if is_used),
+        chip=chip.name if chip.is_chip else "",
+        traced_flops=0.0 if is_flops else stated.flops,
+        traced_bytes=0.0 if is_main else stated.main_bytes,
+    )
+
+
+def _gpu(stated: Peaks, statistics: Mapping[str, Value]) -> TracedGpu | None:
+    """The GPU by its vendor, capability, cores, and memory; None for TPUs and for GPUs that are not known."""
+    vendor = text(statistics.get("device_vendor"))
+    if not vendor:
+        return None
+    from hlo_cli.analysis.hardware.chip_specs import gpu_in_trace
+
+    version = whole(statistics.get("compute_cap_major")) or 0, whole(statistics.get("compute_cap_minor")) or 0
+    return gpu_in_trace(
+        vendor,
+        version,
+        whole(statistics.get("core_count")) or 0,
+        name=next(filter(None, (text(statistics.get(each)) for each in ("gpu_device_name", "device_name"))), ""),
+        memory_bytes=max(real(statistics.get("memory_size")) or 0.0, 0.0),
+        memory_rate=stated.main_bytes,
+        flops=stated.flops,
+    )
+
+
+def _closer(stated: float, known: float) -> tuple[float, bool]:
+    """The rate in the trace, and True, if it is near the known one; else the known one, and False."""
+    is_near = stated > 0 and abs(stated / known - 1) <= _MOST_DIFFERENT
+    return (stated, True) if is_near else (known, False)
+
+
+def is_inner(operation: Operation) -> bool:
+    """Whether the costs of an operation are those of others that run inside it, such as those of a loop."""
+    return operation.category in _INNER
+
+
+def _per_cycle(statistics: Mapping[str, Value]) -> tuple[int, int]:
+    """The FLOPs of a GPU's core in a cycle, and the bytes of its shared memory; zeros if the core is unknown."""
+    version = whole(statistics.get("compute_cap_major")) or 0, whole(statistics.get("compute_cap_minor")) or 0
+    vendor = text(statistics.get("device_vendor"))
+    if vendor == "Nvidia":
+        known = [flops for least, flops in _NVIDIA.items() if least <= version]
+        return known[-1] if known else 0, 256 if version >= (3, 0) else 64
+    if vendor == "AMD":
+        name = text(statistics.get("device_name", statistics.get("gpu_device_name"))).partition(":")[0]
+        return _AMD.get(name, _AMD.get(_AMD_NAMES.get(version, ""), (0, 0)))
+    return 0, 0
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """Rates over the total time of an operation: FLOP/s and bytes/s; None where the costs are unknown.
+
+    `intensity` is FLOPs per byte. `bound_by` is the resource with the greatest part of its peak in use, empty if none
+    is. `efficiency` is the greatest part of a peak that counts for the roofline; it may exceed 1.
+    """
+
+    flops: float | None = None
+    model_flops: float | None = None
+    bytes: float | None = None
+    main_bytes: float | None = None
+    intensity: float | None = None
+    bound_by: str = ""
+    efficiency: float | None = None
+    compute_use: float | None = None
+    memory_use: float | None = None
+
+
+NO_RATES: Final = Rates()
+
+
+def rates_of(operation: Operation, measure: Measure, peaks: Peaks | None = None) -> Rates:
+    """The rates that the calls of an operation achieved."""
+    return _rates(operation.flops, operation.model_flops, operation.traffic, measure.calls, measure.total, peaks)
+
+
+def rates(profile: Profile, measured: Sequence[Measure]) -> Sequence[Rates]:
+    """The rates of each operation of a profile, from the measures of all operations."""
+    return [rates_of(each, found, profile.peaks) for each, found in zip(profile.operations, measured, strict=True)]
+
+
+def program_rates(profile: Profile, measured: Sequence[Measure]) -> Rates:
+    """The rates of everything that ran, over the time of all devices, idle time included."""
+    flops = model_flops = 0.0
+    sums = [0.0] * 6
+    for operation, found in zip(profile.operations, measured, strict=True):
+        if is_inner(operation):
+            continue
+        flops += (operation.flops or 0.0) * found.calls
+        model_flops += (operation.model_flops or operation.flops or 0.0) * found.calls
+        sums = [total + each * found.calls for total, each in zip(sums, _bytes(operation.traffic), strict=True)]
+    return _rates(flops, model_flops, Traffic(*sums), 1, profile.total_ps * PS, profile.peaks)
+
+
+def _bytes(traffic: Traffic | None) -> tuple[float, ...]:
+    if traffic is None:
+        return (0.0,) * 6
+    near = traffic.cmem_read, traffic.cmem_written, traffic.vmem_read, traffic.vmem_written
+    return (traffic.all, traffic.main, *near)
+
+
+def _rates(
+    flops: float | None,
+    model_flops: float | None,
+    traffic: Traffic | None,
+    calls: int,
+    seconds: float,
+    peaks: Peaks | None,
+) -> Rates:
+    if (flops is None and traffic is None) or seconds <= 0:
+        return NO_RATES
+    scale = calls / seconds
+    flop_rate = (flops or 0.0) * scale
+    all_bytes, main, *near = (each * scale for each in _bytes(traffic))
+    found = Rates(
+        flop_rate,
+        (model_flops or flops or 0.0) * scale,
+        all_bytes,
+        main,
+        flop_rate / all_bytes if all_bytes else None,
+    )
+    if peaks is None:
+        return found
+    near_peaks = peaks.cmem_read, peaks.cmem_written, peaks.vmem_read, peaks.vmem_written
+    uses = {
+        COMPUTE: flop_rate / peaks.flops if peaks.flops else 0.0,
+        MAIN: main / peaks.main_bytes if peaks.main_bytes else 0.0,
+        **{
+            name: rate / peak if peak else 0.0
+            for name, rate, peak in zip((CMEM_READ, CMEM_WRITE, VMEM_READ, VMEM_WRITE), near, near_peaks, strict=True)
+        },
+        SHARED: main / peaks.shared if peaks.shared else 0.0,
+    }
+    greatest = max(uses, key=lambda name: uses[name])
+    counted = [MAIN]
+    if peaks.cmem_read > 0 or peaks.cmem_written > 0:
+        counted += [CMEM_READ, CMEM_WRITE]
+    elif peaks.has_merged_vmem:
+        counted += [VMEM_READ, VMEM_WRITE]
+    memory = max(uses[name] for name in counted)
+    return replace(
+        found,
+        bound_by=greatest if uses[greatest] > 0 else "",
+        efficiency=max(memory, uses[COMPUTE]),
+        compute_use=uses[COMPUTE],
+        memory_use=memory,
+    )
+
+
+def over_peak(operation: Operation, rates: Rates) -> str:
+    """Why an operation may exceed the roofline, in words; empty if it does not.
+
+    Neither the declared cost nor the peak is certain, so both are named.
+
+    >>> over_peak(Operation("c", None, None, "custom-call"), Rates(efficiency=3.3))
+    'the custom call may declare more than it does, or the peak rate is too low'
+    >>> over_peak(Operation("a", None, None), Rates(efficiency=1.2, bound_by="HBM"))
+    'some bytes may come from a cache, or the peak rate is too low'
+    """
+    if rates.efficiency is None or rates.efficiency <= 1:
+        return ""
+    if operation.category.endswith(("-start", "-done")) or operation.name.partition(".")[0].endswith(
+        ("-start", "-done")
+    ):
+        return "its bytes are transferred after it ends"
+    if operation.category == opcodes.CUSTOM_CALL:
+        return "the custom call may declare more than it does, or the peak rate is too low"
+    if rates.bound_by == COMPUTE:
+        return "it may need fewer flops than XLA counts, or the peak rate is too low"
+    return "some bytes may come from a cache, or the peak rate is too low"
+
+
+# --- the measurement ---
+# Joins the events of a trace to the instructions of the programs that ran.
+
 
 _DROPPED: Final = "dropped_traces"
 """A statistic of planes: the events that did not fit the profiler's memory."""

@@ -1,22 +1,325 @@
-"""A profile: the timed operations of one or several traces, joined to the instructions of their programs."""
+"""What a profile is: timed operations as columns, when devices were busy, and the instruction of each operation."""
 
 from __future__ import annotations
 
-from dataclasses import field
-from typing import Final, Literal, TypeAlias
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import field, replace
+from itertools import pairwise
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hlo_cli.analysis.origin.origins import origins_of
 from hlo_cli.analysis.origin.scopes_and_moves import UNKNOWN, Origin
-from hlo_cli.analysis.profile.intervals import busy_of, union
-from hlo_cli.analysis.profile.occurrences import Occurrences
 from hlo_cli.dataclass import dataclass
 from hlo_cli.displayed import Tabular
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.traces.trace import Integers, Trace
+from hlo_cli.ir.traces.trace import EventMetadata, Integers, Trace, TracedProgram
+from hlo_cli.lazy_regex import lazy_regex
+from hlo_cli.source import HloError
+
+# --- timed operations ---
+# The timed operations of a trace as columns: what ran, where, in which run, from when, and for how long.
+
+
+NO_RUN: Final = -1
+NO_FLOW: Final = 0
+
+
+class OperationKey(NamedTuple):
+    """What an event says about its operation: the id and the name of the program, the names of op and kernel.
+
+    `program` is None, and names are empty, where the event does not say.
+    """
+
+    program: int | None
+    module: str
+    op: str
+    kernel: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Occurrences:
+    """Columns of equal length, one row for each timed event: `keys[codes[i]]` is what ran.
+
+    `runs` are ids of executions of a program, `NO_RUN` if unknown. Rows of equal `devices` share a clock; `lines` are
+    threads or streams. A row with `counts` above 1 is the sum of that many. The start and the done of one transfer have
+    equal `flows`, `NO_FLOW` if unknown. `facts` are the metadata of keys that have some of their own.
+    """
+
+    keys: Sequence[OperationKey]
+    codes: Integers
+    devices: Integers
+    lines: Integers
+    runs: Integers
+    begins_ps: Integers
+    durations_ps: Integers
+    self_ps: Integers
+    counts: Integers
+    flows: Integers
+    device_names: tuple[str, ...] = ()
+    line_names: tuple[str, ...] = ()
+    facts: Mapping[OperationKey, EventMetadata] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    @property
+    def ends_ps(self) -> Integers:
+        """When each row ends."""
+        return self.begins_ps + self.durations_ps
+
+
+def part_of(rows: Occurrences, first: int, end: int) -> Occurrences:
+    """The rows from `first` to `end`, with the same keys and devices."""
+    part = slice(first, end)
+    return replace(
+        rows,
+        codes=rows.codes[part],
+        devices=rows.devices[part],
+        lines=rows.lines[part],
+        runs=rows.runs[part],
+        begins_ps=rows.begins_ps[part],
+        durations_ps=rows.durations_ps[part],
+        self_ps=rows.self_ps[part],
+        counts=rows.counts[part],
+        flows=rows.flows[part],
+    )
+
+
+class OccurrenceList:
+    """Collects rows, line by line."""
+
+    def __init__(self) -> None:
+        self._keys: dict[OperationKey, int] = {}
+        self._devices: dict[str, int] = {}
+        self._lines: list[str] = []
+        self._parts: list[tuple[Integers, ...]] = []
+        self._facts: dict[OperationKey, EventMetadata] = {}
+        self._size = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    def key(self, key: OperationKey, facts: EventMetadata | None = None) -> int:
+        """The code of an operation."""
+        if facts is not None:
+            self._facts.setdefault(key, facts)
+        return self._keys.setdefault(key, len(self._keys))
+
+    def device(self, name: str) -> int:
+        """The code of a device."""
+        return self._devices.setdefault(name, len(self._devices))
+
+    def add_line(
+        self,
+        name: str,
+        codes: Integers,
+        devices: Integers | int,
+        runs: Integers | int,
+        begins_ps: Integers,
+        durations_ps: Integers,
+        self_ps: Integers,
+        counts: Integers | int = 1,
+        flows: Integers | int = NO_FLOW,
+    ) -> None:
+        """Adds the rows of a line."""
+        line = len(self._lines)
+        self._lines.append(name)
+        size = len(codes)
+        whole = [np.broadcast_to(np.asarray(each, np.int64), size) for each in (devices, line, runs, counts, flows)]
+        self._parts.append((codes, whole[0], whole[1], whole[2], begins_ps, durations_ps, self_ps, *whole[3:]))
+        self._size += size
+
+    def occurrences(self) -> Occurrences:
+        """All rows, in the order in which they were added."""
+        columns = [np.concatenate(each) for each in zip(*self._parts, strict=True)] or [np.zeros(0, np.int64)] * 9
+        codes, devices, lines, runs, begins, durations, own, counts, flows = columns
+        names = tuple(self._devices), tuple(self._lines)
+        return Occurrences(
+            tuple(self._keys), codes, devices, lines, runs, begins, durations, own, counts, flows, *names, self._facts
+        )
+
+
+# --- unions of times ---
+# When was a device busy: unions of intervals of time, in picoseconds.
+#
+# Events of one device overlap: on threads of a CPU, on streams of a GPU. Their durations add up to more than the time
+# that passed, so every busy, idle, and exposed time is the length of a union, and all of them are made here.
+
+
+_Floats: TypeAlias = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Intervals:
+    """Intervals that are sorted, not empty, and do not touch."""
+
+    begins: Integers
+    ends: Integers
+
+    @property
+    def length(self) -> int:
+        """The sum of the lengths.
+
+        >>> union(np.array([0, 5, 6]), np.array([2, 7, 9])).length
+        6
+        """
+        return int((self.ends - self.begins).sum())
+
+    def covered(self, begins: Integers, ends: Integers) -> Integers:
+        """How much of each interval from `begins` to `ends` lies in these.
+
+        >>> union(np.array([0, 5]), np.array([2, 9])).covered(np.array([1, 3]), np.array([6, 4])).tolist()
+        [2, 0]
+        """
+        return self._until(ends) - self._until(begins)
+
+    def _until(self, times: Integers) -> Integers:
+        """How much of these lies before each time."""
+        if not len(self.begins):
+            return np.zeros(len(times), np.int64)
+        lengths = np.concatenate(([0], np.cumsum(self.ends - self.begins)))
+        at = np.searchsorted(self.begins, times, side="right")
+        before = np.maximum(at - 1, 0)
+        inside = np.minimum(times, self.ends[before]) - self.begins[before]
+        result: Integers = np.where(at > 0, lengths[before] + inside, 0)
+        return result
+
+
+def union(begins: Integers, ends: Integers) -> Intervals:
+    """The union of intervals; those that are empty add nothing.
+
+    >>> found = union(np.array([4, 0, 1]), np.array([5, 2, 3]))
+    >>> found.begins.tolist(), found.ends.tolist()
+    ([0, 4], [3, 5])
+    """
+    kept = ends > begins
+    begins, ends = begins[kept], ends[kept]
+    order = np.argsort(begins, kind="stable")
+    begins, ends = begins[order], ends[order]
+    if not len(begins):
+        return Intervals(begins, ends)
+    reached = np.maximum.accumulate(ends)
+    first = np.concatenate(([True], begins[1:] > reached[:-1]))
+    last = np.concatenate((first[1:], [True]))
+    return Intervals(begins[first], reached[last])
+
+
+# --- busy time of devices ---
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Busy:
+    """The time of one device in which operations ran.
+
+    `summed_ps` is that of rows that the trace has only as sums, which have a length but no place in time.
+    """
+
+    intervals: Intervals
+    summed_ps: int = 0
+
+    @property
+    def length(self) -> int:
+        """All of the time in which operations ran."""
+        return self.intervals.length + self.summed_ps
+
+
+def busy_of(rows: Occurrences, chosen: Integers | None = None) -> Sequence[Busy]:
+    """For each device, the time in which any of its rows ran, or any of the `chosen` ones."""
+    devices, begins, ends = rows.devices, rows.begins_ps, rows.ends_ps
+    counts, own = rows.counts, rows.self_ps
+    if chosen is not None:
+        devices, begins, ends = devices[chosen], begins[chosen], ends[chosen]
+        counts, own = counts[chosen], own[chosen]
+    order = np.argsort(devices, kind="stable")
+    bounds = np.searchsorted(devices[order], np.arange(len(rows.device_names) + 1)).tolist()
+    found = []
+    for first, last in pairwise(bounds):
+        there = order[first:last]
+        single = there[counts[there] == 1]
+        summed = there[counts[there] != 1]
+        found.append(Busy(union(begins[single], ends[single]), int(own[summed].sum())))
+    return found
+
+
+# --- the part of an operation in busy time ---
+
+
+def shared_times(rows: Occurrences) -> _Floats | None:
+    """The part of each row in the busy time of its device, in picoseconds; None if that is its self time.
+
+    Time in which several operations run is divided between them, so that the parts add up to the busy time. As in self
+    times, an operation does not run while others run inside it on its line.
+    """
+    found = rows.self_ps.astype(np.float64)
+    busy = busy_of(rows)
+    own = np.bincount(rows.devices, found, len(busy))
+    is_shared = [abs(own[device] - each.length) >= 1 for device, each in enumerate(busy)]
+    for device in np.flatnonzero(is_shared).tolist():
+        there = np.flatnonzero((rows.devices == device) & (rows.counts == 1))
+        begins, ends, owners = _running(rows, there)
+        found[there] = 0.0
+        np.add.at(found, owners, divided(begins, ends))
+    return found if any(is_shared) else None
+
+
+def divided(begins: Integers, ends: Integers) -> _Floats:
+    """The length of each interval, where time that several share is divided between them.
+
+    >>> divided(np.array([0, 0, 9]), np.array([4, 2, 12])).tolist()
+    [3.0, 1.0, 3.0]
+    """
+    times = np.unique(np.concatenate((begins, ends)))
+    first, last = np.searchsorted(times, begins), np.searchsorted(times, ends)
+    changes = np.bincount(first, minlength=len(times)) - np.bincount(last, minlength=len(times))
+    running = np.cumsum(changes)[:-1]
+    parts = np.divide(np.diff(times), running, out=np.zeros(len(running)), where=running > 0)
+    until = np.concatenate(([0.0], np.cumsum(parts)))
+    result: _Floats = until[last] - until[first]
+    return result
+
+
+def _running(rows: Occurrences, chosen: Integers) -> tuple[Integers, Integers, Integers]:
+    """When the chosen rows ran and nothing inside them did: begins and ends of intervals, and the row of each."""
+    begins, ends = rows.begins_ps[chosen], rows.ends_ps[chosen]
+    order = np.lexsort((-ends, begins, rows.lines[chosen]))
+    lines, begins, ends, owners = rows.lines[chosen][order], begins[order], ends[order], chosen[order]
+    if not ((lines[1:] == lines[:-1]) & (begins[1:] < ends[:-1])).any():
+        return begins, ends, owners
+    starts: list[int] = []
+    stops: list[int] = []
+    numbers: list[int] = []
+    stack: list[tuple[int, int]] = []  # the end of each row that others may be inside, and its number
+    reached: list[int] = []  # until when its time is accounted for
+    last_line = -1
+    for line, begin, end, row in zip(lines.tolist(), begins.tolist(), ends.tolist(), owners.tolist(), strict=True):
+        while stack and (line != last_line or end > stack[-1][0]):
+            stop, number = stack.pop()
+            starts.append(reached.pop())
+            stops.append(stop)
+            numbers.append(number)
+        last_line = line
+        if stack:
+            starts.append(reached[-1])
+            stops.append(begin)
+            numbers.append(stack[-1][1])
+            reached[-1] = max(reached[-1], end)
+        stack.append((end, row))
+        reached.append(begin)
+    starts += reached
+    stops += [end for end, _ in stack]
+    numbers += [row for _, row in stack]
+    columns = np.array((starts, stops, numbers), np.int64)
+    kept = columns[1] > columns[0]
+    return columns[0][kept], columns[1][kept], columns[2][kept]
+
+
+# --- the profile ---
+# A profile: the timed operations of one or several traces, joined to the instructions of their programs.
+
 
 Platform: TypeAlias = Literal["CPU", "GPU", "TPU"]
 Floats: TypeAlias = NDArray[np.float64]
@@ -249,3 +552,264 @@ class Profile(Tabular):
             steps = union(windows.begins_ps[there], windows.ends_ps[there])
             found += busy.length - int(busy.intervals.covered(steps.begins, steps.ends).sum())
         return found
+
+
+# --- names of programs ---
+# The names of programs in a profile, and the program that ran a module.
+
+
+MIN_SHARE: Final = 0.9
+"""The smallest part of the operations that ran which the module of the same compilation has."""
+_NAMED: Final = 3
+
+
+def module_name(program: str) -> str:
+    """The name of a module in that of a program, which may end in its id.
+
+    >>> module_name("jit_step(2041036616644817336)")
+    'jit_step'
+    """
+    return program.partition("(")[0]
+
+
+def with_distinct_names(programs: Iterable[MeasuredProgram]) -> Mapping[MeasuredProgram, MeasuredProgram]:
+    """Each program with its id in its name if another one has the same name.
+
+    >>> first, second, third = (MeasuredProgram(id, name, None) for id, name in ((8, "f"), (9, "f"), (10, "g")))
+    >>> [each.name for each in with_distinct_names([first, second, third]).values()]
+    ['f(8)', 'f(9)', 'g']
+    """
+    distinct = list(dict.fromkeys(programs))
+    names = [each.name for each in distinct]
+    return {
+        each: replace(each, name=f"{each.name}({each.id})")
+        if each.id is not None and names.count(each.name) > 1
+        else each
+        for each in distinct
+    }
+
+
+def program_of(
+    profile: Profile, module: Module, *, proto: bytes | None = None, id: int | None = None
+) -> MeasuredProgram | None:
+    """The program of a profile that ran a module, None if none has its name; HloError if several fit equally.
+
+    Of several programs with that name, it is the one whose `proto` in the trace is that of the module, else the one
+    with the most equal instructions; `id` decides between equal programs.
+    """
+    named = [each for each in profile.programs if module_name(each.name) == module.name]
+    if len(named) > 1 and proto is not None:
+        ids = {each.id for trace in profile.traces for each in trace.programs() if each.proto == proto}
+        named = [each for each in named if each.id in ids] or named
+    if len(named) > 1:
+        named = _fitting(profile, module, named)
+    if len(named) > 1:
+        named = [each for each in named if each.id == id] or named
+    if len(named) > 1:
+        shown = ", ".join(each.name for each in named[:_NAMED])
+        hint = "pass the module of the trace itself, such as TRACE#1"
+        raise HloError(f"module {module.name} could be any of {len(named):,} programs: {shown}", hint=hint)
+    return named[0] if named else None
+
+
+def _fitting(profile: Profile, module: Module, programs: Sequence[MeasuredProgram]) -> list[MeasuredProgram]:
+    """The programs that have most in common with a module."""
+    names = {each.name for each in module.instructions}
+    own = _instructions(module)
+    ran: dict[MeasuredProgram, list[str]] = {each: [] for each in programs}
+    for operation in profile.operations:
+        if operation.program in ran:
+            ran[operation.program].append(operation.name)
+    fits = [(_part(ran[each], names), _common(own, each.module)) for each in programs]
+    return [each for each, fit in zip(programs, fits, strict=True) if fit == max(fits)]
+
+
+def _part(ran: Sequence[str], names: Collection[str]) -> float:
+    return sum(name in names for name in ran) / len(ran) if ran else 0.0
+
+
+def _common(own: Collection[tuple[str, str, str]], other: Module | None) -> float:
+    """The part of the instructions of two modules that are in both; 0 if a module is missing."""
+    found = set() if other is None else _instructions(other)
+    return len(found.intersection(own)) / max(len(found.union(own)), 1)
+
+
+def _instructions(module: Module) -> set[tuple[str, str, str]]:
+    return {(each.name, each.opcode, each.shape.to_string(layout=False)) for each in module.instructions}
+
+
+# --- the instruction of an operation ---
+# The instruction of a timed operation: its name in the module of its program.
+
+
+Pair: TypeAlias = tuple[int | None, str]
+"""Id and name of a program."""
+NO_PROGRAM: Final[Pair] = (None, "")
+_IN_KERNELS: Final = lazy_regex(r"[.\-]")
+_DUPLICATES: Final = " and its duplicate(s)"
+
+
+@dataclass(frozen=True, slots=True)
+class GivenModule:
+    """A module of a dump, with the id of its program if its file name has it."""
+
+    id: int | None
+    module: Module
+
+
+@dataclass(frozen=True, slots=True)
+class Programs:
+    """The program of each pair of id and name, and what is to be said of modules that were refused."""
+
+    by_pair: Mapping[Pair, MeasuredProgram]
+    notes: tuple[str, ...] = ()
+
+    def of(self, key: OperationKey) -> MeasuredProgram | None:
+        """The program that a key names."""
+        return self.by_pair.get((key.program, key.module))
+
+
+def programs_of(
+    keys: Iterable[OperationKey],
+    traced: Sequence[TracedProgram],
+    read_module: Callable[[TracedProgram], Module | None],
+    given: Sequence[GivenModule] = (),
+) -> Programs:
+    """The programs that keys name: in the trace, else in a dump that has nine of ten of their operations.
+
+    Of a program that several keys name in different ways, there is one. Those that no key names are not read. Programs
+    of one name have their ids in their names, such as `jit_f(8)`.
+    """
+    found: dict[Pair, MeasuredProgram] = {}
+    read: dict[TracedProgram, MeasuredProgram] = {}
+    names, notes = InstructionNames(), []
+    traced_by_id, traced_by_name = _indexed(traced)
+    given_by_name: dict[str, list[GivenModule]] = {}
+    for each in given:
+        given_by_name.setdefault(each.module.name, []).append(each)
+    ops: dict[Pair, set[str]] = {}
+    for key in keys:
+        if (key.program, key.module) != NO_PROGRAM:
+            ops.setdefault((key.program, key.module), set()).update((key.op,) if key.op else ())
+    unnamed = _unnamed(ops)
+    for pair, named in unnamed.items():
+        ops[named] |= ops.pop(pair)
+    for (id, name), own in ops.items():
+        of_name = traced_by_name.get(name, ())
+        program = _traced(id, of_name, traced_by_id)
+        module = None if program is None else read_module(program)
+        if program is not None and module is not None:
+            found[id, name] = read.setdefault(program, MeasuredProgram(program.id, name or module.name, module))
+            continue
+        if program is not None:
+            notes.append(f"the module of {program.name} in the trace cannot be read; give a dump of it")
+        chosen, share = _given(id, own, given_by_name.get(name, ()) if name else given, names)
+        if chosen is not None and share < MIN_SHARE:
+            notes.append(
+                f"{chosen.name} of the dump has only {round(100 * share)}% of the operations that ran; not used"
+            )
+            chosen = None
+        found[id, name] = MeasuredProgram(id, name, chosen)
+    found |= {pair: found[named] for pair, named in unnamed.items()}
+    labeled = with_distinct_names(found.values())
+    return Programs({pair: labeled[program] for pair, program in found.items()}, tuple(notes))
+
+
+def _unnamed(pairs: Collection[Pair]) -> Mapping[Pair, Pair]:
+    """The pairs without a name whose id only one named pair has, with that."""
+    of_id: dict[int, list[Pair]] = {}
+    for id, name in pairs:
+        if id is not None and name:
+            of_id.setdefault(id, []).append((id, name))
+    return {(id, ""): named[0] for id, named in of_id.items() if len(named) == 1 and (id, "") in pairs}
+
+
+def _indexed(
+    traced: Iterable[TracedProgram],
+) -> tuple[Mapping[int, TracedProgram], Mapping[str, Sequence[TracedProgram]]]:
+    """The first program of each id, and the programs of each name."""
+    by_id: dict[int, TracedProgram] = {}
+    by_name: dict[str, list[TracedProgram]] = {}
+    for each in traced:
+        by_id.setdefault(each.id, each)
+        by_name.setdefault(module_name(each.name), []).append(each)
+    return by_id, by_name
+
+
+def _traced(id: int | None, named: Sequence[TracedProgram], by_id: Mapping[int, TracedProgram]) -> TracedProgram | None:
+    """The program in the trace with an id, or the only one of a name if it has no id."""
+    if id is None:
+        return named[0] if len(named) == 1 else None
+    return next((each for each in named if each.id == id), by_id.get(id))
+
+
+def _given(
+    id: int | None, ops: Collection[str], named: Sequence[GivenModule], names: InstructionNames
+) -> tuple[Module | None, float]:
+    """The module of a dump for a program, and the part of the operations that it has.
+
+    It is that with its id, else that of its name with the most operations: on TPUs dumps have other ids.
+    """
+    same = [each for each in named if each.id is not None and each.id == id] or named
+    best: tuple[Module | None, float] = (None, 0.0)
+    for each in same:
+        share = sum(names.find(each.module, op) is not None for op in ops) / len(ops) if ops else 1.0
+        if best[0] is None or share > best[1]:
+            best = each.module, share
+    return best
+
+
+def join_kernels(
+    rows: Occurrences,
+    traced: Sequence[TracedProgram],
+    read_module: Callable[[TracedProgram], Module | None],
+    given: Sequence[GivenModule],
+) -> Occurrences:
+    """Rows whose kernels name their instruction, if the trace has no annotations: the last resort.
+
+    The kernels that XLA makes have the name of their fusion, with `_` for `.` and `-`. Kernels of libraries stay alone.
+    """
+    if any(key.op for key in rows.keys):
+        return rows
+    read = [(each.id, read_module(each)) for each in traced]
+    in_trace: list[tuple[int | None, Module]] = [(id, module) for id, module in read if module is not None]
+    modules = in_trace or [(each.id, each.module) for each in given]
+    found: dict[str, list[tuple[int | None, str, str]]] = {}
+    for id, module in modules:
+        for instruction in module.instructions:
+            kernel = _IN_KERNELS.sub("_", instruction.name)
+            found.setdefault(kernel, []).append((id, module.name, instruction.name))
+    keys = []
+    for key in rows.keys:
+        of_key = found.get(kernel_name(key.kernel), ())
+        named = [each for each in of_key if key.program in (None, each[0]) and key.module in ("", each[1])]
+        keys.append(OperationKey(*named[0], key.kernel) if len(named) == 1 else key)
+    return replace(rows, keys=keys)
+
+
+def kernel_name(kernel: str) -> str:
+    """The name of a kernel without what compilers and profilers add.
+
+    >>> kernel_name("loop_add_fusion_3.kd"), kernel_name("gemm(float*, int) [clone .kd]")
+    ('loop_add_fusion_3', 'gemm')
+    """
+    return kernel.partition(" [clone")[0].partition("(")[0].removesuffix(".kd").strip()
+
+
+class InstructionNames:
+    """The instructions of programs by the names that traces use."""
+
+    def __init__(self) -> None:
+        self._by_name: dict[Module, Mapping[str, Instruction]] = {}
+
+    def find(self, module: Module, name: str) -> Instruction | None:
+        """The instruction that a trace means by a name; None if the module has none of it.
+
+        >>> from hlo_cli import parse_module
+        >>> module = parse_module("HloModule m  ENTRY e { ROOT p = f32[2] parameter(0) }")
+        >>> InstructionNames().find(module, "%p and its duplicate(s)"), InstructionNames().find(module, "q")
+        (<parameter p>, None)
+        """
+        if module not in self._by_name:
+            self._by_name[module] = {instruction.name: instruction for instruction in module.instructions}
+        return self._by_name[module].get(name.removesuffix(_DUPLICATES).removeprefix("%"))

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.dataflow.executions import CONTROL_FLOW
-from hlo_cli.analysis.profile.call_times import mean_times
-from hlo_cli.analysis.profile.program_names import MIN_SHARE, module_name, program_of
+from hlo_cli.analysis.profile.operation_times import mean_times
+from hlo_cli.analysis.profile.profile import MIN_SHARE, module_name, program_of
 from hlo_cli.commands.profile.timed import per_words
 from hlo_cli.dataclass import dataclass
 from hlo_cli.report.cell import Cell

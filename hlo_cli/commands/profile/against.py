@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.analysis.profile_diff.comparison import CHANGED, ComparedKernel, ProfileComparison, compare_profiles
+from hlo_cli.analysis.profile.profile_diff import CHANGED, ComparedKernel, ProfileComparison, compare_profiles
 from hlo_cli.commands.profile.against_tables import (
     CODE,
     differences_table,
@@ -22,7 +22,7 @@ from hlo_cli.report.text import Passage
 from hlo_cli.source import Diagnostic
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.profile_diff.matched_kernels import Body
+    from hlo_cli.analysis.profile.profile_diff import Body
     from hlo_cli.commands.profile.load import Loaded
 
 _CALM: Final[tuple[Body, ...]] = ("same", "unknown")

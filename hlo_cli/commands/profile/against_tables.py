@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.analysis.profile_diff.comparison import CHANGED, ComparedKernel, ProfileComparison
+from hlo_cli.analysis.profile.profile_diff import CHANGED, ComparedKernel, ProfileComparison
 from hlo_cli.commands.profile.differences import difference_words
 from hlo_cli.report.cell import Row
 from hlo_cli.report.column import Column
@@ -14,7 +14,7 @@ from hlo_cli.report.table import Table
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.profile.profile import Operation
-    from hlo_cli.analysis.profile_diff.matched_kernels import Body, ProgramPair
+    from hlo_cli.analysis.profile.profile_diff import Body, ProgramPair
 
 _SIGNS: Final[Mapping[Body, str | None]] = {"changed": "~", "new": "+", "gone": "-", "same": None, "unknown": None}
 CODE: Final[Mapping[Body, str]] = {

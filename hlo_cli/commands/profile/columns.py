@@ -10,7 +10,7 @@ from hlo_cli.report.cell import Row
 from hlo_cli.report.column import Column
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.profile.measures import Measure
+    from hlo_cli.analysis.profile.measure import Measure
     from hlo_cli.commands.profile.measured import Measured
 
 EVENT_COLUMNS: Final = (

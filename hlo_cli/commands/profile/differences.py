@@ -10,8 +10,7 @@ from hlo_cli.analysis.statements.operations import tally
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.matching.changes import Change
-    from hlo_cli.analysis.profile_diff.comparison import ComparedKernel
-    from hlo_cli.analysis.profile_diff.matched_kernels import BodyDifference
+    from hlo_cli.analysis.profile.profile_diff import BodyDifference, ComparedKernel
     from hlo_cli.ir.instruction import Instruction
 
 _MAX_OPCODES: Final = 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from hlo_cli.analysis.profile.asynchronous import TransferTime, transfer_times
+from hlo_cli.analysis.profile.operation_times import TransferTime, transfer_times
 from hlo_cli.commands.profile.operations import source_of
 from hlo_cli.commands.profile.words import facts_of, numbers_of
 from hlo_cli.dataclass import dataclass

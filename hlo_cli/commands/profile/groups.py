@@ -96,7 +96,7 @@ def _table(measured: Measured, grouping: str, groups: Sequence[tuple[Sum, Group[
 
 def _trips(measured: Measured) -> Mapping[str, float]:
     """The measured trip counts of loops by the keys of their bodies."""
-    from hlo_cli.analysis.profile.executions import measured_trips
+    from hlo_cli.analysis.profile.measure import measured_trips
 
     calls = [each.measure.calls for each in measured.every]
     found = measured_trips(measured.profile, calls)

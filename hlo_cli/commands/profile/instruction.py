@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.analysis.profile.rates import over_peak
-from hlo_cli.analysis.profile_details.operation_events import Calls, calls_of, neighbors, two_modes
-from hlo_cli.analysis.profile_details.touched import TouchedTiles, touched_tiles
+from hlo_cli.analysis.profile.measure import over_peak
+from hlo_cli.analysis.profile.operation_times import Calls, TouchedTiles, calls_of, neighbors, touched_tiles, two_modes
 from hlo_cli.commands.profile.find import find_timed
 from hlo_cli.commands.profile.instruction_figures import bars_of, histogram_of
 from hlo_cli.commands.profile.operations import source_of
@@ -32,7 +31,7 @@ from hlo_cli.report.table import Table
 from hlo_cli.source import Diagnostic
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.profile.measures import Measure
+    from hlo_cli.analysis.profile.measure import Measure
     from hlo_cli.commands.profile.measured import Measured
     from hlo_cli.commands.profile.timed import Timed
     from hlo_cli.ir.instruction import Instruction
@@ -154,7 +153,7 @@ def _calls(measured: Measured, timed: Timed, calls: Calls) -> str:
 def _trips(measured: Measured, loop: Instruction) -> Iterator[Fact]:
     """The trip count of a loop: the measured one, and that of the text."""
     from hlo_cli.analysis.dataflow.executions import trip_count
-    from hlo_cli.analysis.profile.executions import measured_trips
+    from hlo_cli.analysis.profile.measure import measured_trips
 
     trips = measured_trips(measured.profile, [each.measure.calls for each in measured.every]).get(loop)
     if trips is None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.analysis.profile_details.operation_events import Calls, histogram
-from hlo_cli.analysis.profile_details.touched import TouchedTiles
+from hlo_cli.analysis.profile.operation_times import Calls, TouchedTiles, histogram
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.figure import Figure
 from hlo_cli.report.numbers import format_rate, format_seconds

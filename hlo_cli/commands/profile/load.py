@@ -15,8 +15,7 @@ from hlo_cli.report.cell import Cell
 from hlo_cli.source import Diagnostic, HloError, Source
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.profile.joining import GivenModule
-    from hlo_cli.analysis.profile.profile import Profile
+    from hlo_cli.analysis.profile.profile import GivenModule, Profile
     from hlo_cli.ir.module import Module
     from hlo_cli.ir.traces.trace import Trace, TracedProgram
 
@@ -137,7 +136,7 @@ def given_modules(dump: Sequence[str], reading: InputOptions) -> Sequence[GivenM
     """The modules of a dump, each with the id of its program: the number in the name of its file."""
     if not dump:
         return ()
-    from hlo_cli.analysis.profile.joining import GivenModule
+    from hlo_cli.analysis.profile.profile import GivenModule
     from hlo_cli.inputs.input import read_inputs
     from hlo_cli.read_input import read_input
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from hlo_cli.analysis.profile_details.touched import touched_tiles
+from hlo_cli.analysis.profile.operation_times import touched_tiles
 from hlo_cli.commands.profile.operations import source_of
 from hlo_cli.commands.profile.words import facts_of, numbers_of, over_peak_words
 from hlo_cli.ir.operations import COLLECTIVES, wrapped_opcode

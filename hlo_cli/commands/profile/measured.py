@@ -7,11 +7,9 @@ from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.analysis.profile.call_times import MeanTimes, mean_times
-from hlo_cli.analysis.profile.measures import operation_measures
-from hlo_cli.analysis.profile.profile import PS
-from hlo_cli.analysis.profile.program_names import module_name
-from hlo_cli.analysis.profile.rates import rates_of
+from hlo_cli.analysis.profile.measure import operation_measures, rates_of
+from hlo_cli.analysis.profile.operation_times import MeanTimes, mean_times
+from hlo_cli.analysis.profile.profile import PS, module_name
 from hlo_cli.commands.profile.load import Loaded
 from hlo_cli.commands.profile.roofs import Roofs
 from hlo_cli.commands.profile.timed import Sum, Timed, counted_words, sum_of

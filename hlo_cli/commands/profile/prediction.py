@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from hlo_cli.analysis.profile.rates import is_inner
+from hlo_cli.analysis.profile.measure import is_inner
 from hlo_cli.report.numbers import format_ratio, format_seconds
 
 if TYPE_CHECKING:

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from statistics import median
 from typing import TYPE_CHECKING
 
-from hlo_cli.analysis.profile.measures import Measure, measures
+from hlo_cli.analysis.profile.measure import Measure, is_inner, measures
+from hlo_cli.analysis.profile.operation_times import rows_of, sums_by
 from hlo_cli.analysis.profile.profile import NO_STEP, PS
-from hlo_cli.analysis.profile.rates import is_inner
-from hlo_cli.analysis.profile_details.rows import rows_of, sums_by
 from hlo_cli.commands.profile.words import facts_of, numbers_of, step_noun
 from hlo_cli.report.cell import Row
 from hlo_cli.report.column import Column, Share

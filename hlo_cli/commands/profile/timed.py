@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.analysis.profile.rates import MAIN, is_inner
+from hlo_cli.analysis.profile.measure import MAIN, is_inner
 from hlo_cli.dataclass import dataclass
 from hlo_cli.report.numbers import format_count
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.profile.call_times import MeanTimes
-    from hlo_cli.analysis.profile.measures import Measure
+    from hlo_cli.analysis.profile.measure import Measure, Rates
+    from hlo_cli.analysis.profile.operation_times import MeanTimes
     from hlo_cli.analysis.profile.profile import MeasuredProgram, Operation, Profile
-    from hlo_cli.analysis.profile.rates import Rates
 
 NO_INSTRUCTION: Final = "(no instruction)"
 """What stands for the instruction of a kernel that belongs to none."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
+from hlo_cli.analysis.profile.operation_times import Slot, Window, host_of, median_step, window_of
 from hlo_cli.analysis.profile.profile import PS
-from hlo_cli.analysis.profile_details.timeline import Slot, Window, host_of, median_step, window_of
 from hlo_cli.commands.profile.words import facts_of
 from hlo_cli.report.cell import Cell, Row
 from hlo_cli.report.column import Column

@@ -24,9 +24,8 @@ def with_measured_trips(loaded: Loaded, profile: Profile) -> tuple[Loaded, tuple
 
     A count that differs from run to run is only noted. HloError if several programs of the profile fit the module.
     """
-    from hlo_cli.analysis.profile.executions import measured_trips
-    from hlo_cli.analysis.profile.measures import operation_measures
-    from hlo_cli.analysis.profile.program_names import program_of
+    from hlo_cli.analysis.profile.measure import measured_trips, operation_measures
+    from hlo_cli.analysis.profile.profile import program_of
     from hlo_cli.commands.profile.load import program_id
     from hlo_cli.transform.known_trips import unknown_loops
 

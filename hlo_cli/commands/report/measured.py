@@ -7,9 +7,8 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from hlo_cli.analysis.origin.origins import UNKNOWN_KEY
-from hlo_cli.analysis.profile.call_times import MeanTime, MeanTimes, has_steps, mean_times
-from hlo_cli.analysis.profile.profile import PS
-from hlo_cli.analysis.profile.program_names import MIN_SHARE, program_of
+from hlo_cli.analysis.profile.operation_times import MeanTime, MeanTimes, has_steps, mean_times
+from hlo_cli.analysis.profile.profile import MIN_SHARE, PS, program_of
 from hlo_cli.commands.profile.measured import Measured
 from hlo_cli.commands.profile.timed import longest_program, mean_words, per_words
 from hlo_cli.dataclass import dataclass

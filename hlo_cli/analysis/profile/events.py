@@ -1,0 +1,946 @@
+"""Which events of a trace are timed operations, on each platform, and in which step each ran."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from math import isfinite
+from typing import Final
+
+import numpy as np
+
+from hlo_cli.analysis.cost.cost_analysis import costs_of_kernels
+from hlo_cli.analysis.profile.profile import (
+    NO_FLOW,
+    NO_RUN,
+    NO_STEP,
+    NO_WINDOWS,
+    InstructionNames,
+    OccurrenceList,
+    Occurrences,
+    OperationKey,
+    Peaks,
+    Platform,
+    Programs,
+    Step,
+    StepSource,
+    StepWindows,
+)
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
+from hlo_cli.ir.instruction import Computation
+from hlo_cli.ir.traces.trace import ABSENT, Coded, EventMetadata, Integers, Line, Plane, Trace, Value
+
+# --- statistics of events ---
+# Statistics of events as columns of integers, and their values as numbers and text.
+
+
+_WORD: Final = 1 << 64
+_HALF: Final = 1 << 63
+_LONGEST: Final = 1 << 61
+"""The longest time that is measured: 27 days."""
+_MOST_DIGITS: Final = 20
+"""The digits of 2^64, of which no integer in a trace has more."""
+
+
+def value_at(column: Coded, code: int) -> Value | None:
+    """The value with a code; None if it is absent."""
+    return None if code == ABSENT else column.values[code]
+
+
+def whole(value: Value | None) -> int | None:
+    """A value as integer, which is text in some formats; None if it is no integer.
+
+    >>> whole(7), whole("-7"), whole("7.5"), whole(None)
+    (7, -7, None, None)
+    """
+    if isinstance(value, str):
+        digits = value.removeprefix("-")
+        return int(value) if digits.isascii() and digits.isdigit() and len(digits) <= _MOST_DIGITS else None
+    return int(value) if isinstance(value, int) else None
+
+
+def real(value: Value | None) -> float | None:
+    """A value as finite number, which is text in some formats; None if it is none.
+
+    >>> real(7), real("7.5"), real("nan"), real(b"7")
+    (7.0, 7.5, None, None)
+    """
+    if not isinstance(value, (int, float, str)):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if isfinite(number) else None
+
+
+def unsigned(value: Value | None) -> int | None:
+    """An id as unsigned 64-bit integer; None if it is no integer.
+
+    >>> unsigned(-1), unsigned("5"), unsigned("x")
+    (18446744073709551615, 5, None)
+    """
+    found = whole(value)
+    return None if found is None else found % _WORD
+
+
+def signed(value: int) -> int:
+    """An integer modulo 2^64, as signed one.
+
+    >>> signed((1 << 64) - 1), signed(1 << 70)
+    (-1, 0)
+    """
+    return (value + _HALF) % _WORD - _HALF
+
+
+def text(value: Value | None) -> str:
+    """A value as text; empty if there is none."""
+    return "" if value is None else value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+
+def integers(column: Coded, chosen: Integers, default: int) -> Integers:
+    """A statistic of the chosen events as integers; the default where an event has none.
+
+    >>> integers(Coded(np.array([0, -1, 1]), (5, "6")), np.array([0, 1, 2]), -1).tolist()
+    [5, -1, 6]
+    """
+    found = [whole(value) for value in column.values]
+    values = [default if value is None else signed(value) for value in found]
+    result: Integers = np.array([*values, default], np.int64)[column.codes[chosen]]
+    return result
+
+
+def line_times(line: Line) -> tuple[Integers, Integers]:
+    """When the events of a line begin, and how long they take: see `bounded_times`."""
+    return bounded_times(line.begins_ps, line.events.durations_ps)
+
+
+def bounded_times(begins_ps: Integers, durations_ps: Integers) -> tuple[Integers, Integers]:
+    """Begins and durations whose sums fit 64 bits; only corrupt files have negative durations or such of weeks.
+
+    >>> [times.tolist() for times in bounded_times(np.array([5, -7]), np.array([-1, 3]))]
+    [[5, -7], [0, 3]]
+    """
+    return np.clip(begins_ps, -2 * _LONGEST, 2 * _LONGEST), np.clip(durations_ps, 0, _LONGEST)
+
+
+def joint_codes(columns: list[Integers]) -> tuple[Integers, list[tuple[int, ...]]]:
+    """Codes of the distinct rows of columns of codes, and those rows.
+
+    >>> codes, rows = joint_codes([np.array([0, 1, 0]), np.array([-1, 2, -1])])
+    >>> codes.tolist(), rows
+    ([0, 1, 0], [(0, -1), (1, 2)])
+    """
+    codes = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        _, of_column = np.unique(column, return_inverse=True)
+        mixed = codes * (int(of_column.max(initial=0)) + 1) + of_column
+        _, codes = np.unique(mixed, return_inverse=True)
+    _, first = np.unique(codes, return_index=True)
+    rows = list(zip(*(column[first].tolist() for column in columns), strict=True))
+    return codes.astype(np.int64), rows
+
+
+# --- self time ---
+# Self time: the duration of an event less those of the events directly inside it.
+#
+# Mirrors the nesting of xprof/convert/xplane_to_op_metrics_db.cc.
+
+
+_MOST: Final = 1 << 62
+"""A bound on the sum of nested times, which only corrupt files exceed."""
+
+
+def self_times(begins_ps: Integers, durations_ps: Integers) -> Integers:
+    """The self time of each event of one line, whose events are in the order of `nested_order`.
+
+    The parent of an event is the nearest earlier one, among those not yet left, that includes it.
+
+    >>> self_times(np.array([0, 0, 4, 20]), np.array([10, 3, 4, 5])).tolist()
+    [3, 3, 4, 5]
+    """
+    result = durations_ps.copy()
+    if len(result) < 2 or not _overlaps(begins_ps, durations_ps):
+        return result
+    begins, durations = begins_ps.tolist(), durations_ps.tolist()
+    inside = [0] * len(begins)
+    stack: list[tuple[int, int, int]] = []
+    for at, (begin, duration) in enumerate(zip(begins, durations, strict=True)):
+        end = begin + duration
+        while stack and not (stack[-1][0] <= begin and end <= stack[-1][1]):
+            stack.pop()
+        if stack:
+            inside[stack[-1][2]] += duration
+        stack.append((begin, end, at))
+    return result - np.array([min(each, _MOST) for each in inside], np.int64)
+
+
+def nested_order(begins_ps: Integers, durations_ps: Integers) -> Integers:
+    """The order in which events that begin together are nested: the longest first.
+
+    >>> nested_order(np.array([5, 0, 0]), np.array([1, 3, 10])).tolist()
+    [2, 1, 0]
+    """
+    return np.lexsort((-durations_ps, begins_ps)).astype(np.int64)
+
+
+def _overlaps(begins_ps: Integers, durations_ps: Integers) -> bool:
+    """Whether any event begins before the one before it has ended."""
+    return bool((begins_ps[1:] < (begins_ps + durations_ps)[:-1]).any() or not durations_ps.all())
+
+
+# --- steps ---
+# The steps of a trace, and the step of each timed operation.
+#
+# On hosts, a step is an event with the statistic `step_num`, written by `StepTraceAnnotation`; a run belongs to the
+# step
+# in which it was launched. On TPUs, each core has a line of steps.
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DeviceSteps:
+    """The rows of a core from `first_row` on, which begin at `begins`, with its steps by the same clock.
+
+    `first_ps` and `last_ps` limit the time of operations and steps.
+    """
+
+    device: int
+    first_row: int
+    begins: Integers
+    steps: tuple[Step, ...]
+    first_ps: int
+    last_ps: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stepped:
+    """Steps, the step of each row of one trace, and when the steps were on each device."""
+
+    steps: tuple[Step, ...]
+    codes: Integers
+    windows: StepWindows
+    source: StepSource = "annotation"
+
+
+def host_steps(plane: Plane) -> tuple[Step, ...]:
+    """The annotated steps of a host, by time; an annotation inside another one is left out."""
+    found = sorted(chain.from_iterable(map(_annotated, plane.lines)), key=lambda step: (step.begin_ps, -step.end_ps))
+    outer: list[Step] = []
+    for step in found:
+        if not outer or step.begin_ps >= outer[-1].end_ps:
+            outer.append(step)
+    return tuple(outer)
+
+
+def _annotated(line: Line) -> Iterable[Step]:
+    numbers = line.statistic("step_num")
+    begins, durations = line_times(line)
+    for at in np.flatnonzero(numbers.codes != ABSENT).tolist():
+        begin = int(begins[at])
+        yield Step(text(numbers.of(at)), begin, begin + int(durations[at]))
+
+
+def launches(plane: Plane) -> Mapping[int, int]:
+    """When each run was launched, by its id: the begin of the first event on the host that names it."""
+    found: dict[int, int] = {}
+    for line in plane.lines:
+        runs, ops = line.statistic("run_id"), line.statistic("hlo_op")
+        chosen = np.flatnonzero((runs.codes != ABSENT) & (ops.codes == ABSENT))
+        begins = line_times(line)[0][chosen].tolist()
+        for run, begin in zip(integers(runs, chosen, NO_RUN).tolist(), begins, strict=True):
+            found[run] = min(found.get(run, begin), begin)
+    return found
+
+
+def steps_of_runs(rows: Occurrences, steps: tuple[Step, ...], launched: Mapping[int, int]) -> Stepped:
+    """The step of each row: that in which its run was launched, or in which the run, or the row itself, begins."""
+    begins = rows.begins_ps.copy()
+    runs, inverse = np.unique(rows.runs, return_inverse=True)
+    first = np.full(len(runs), np.iinfo(np.int64).max)
+    np.minimum.at(first, inverse, begins)
+    for at, run in enumerate(runs.tolist()):
+        first[at] = launched.get(run, first[at])
+    known = rows.runs != NO_RUN
+    begins[known] = first[inverse][known]
+    return host_stepped(rows, steps, begins)
+
+
+def host_stepped(rows: Occurrences, steps: tuple[Step, ...], times: Integers) -> Stepped:
+    """The annotated steps of a host, where `times` place its rows in them; they are the same on all of its devices."""
+    devices = np.unique(rows.devices)
+    begins, ends = (np.array([getattr(step, name) for step in steps], np.int64) for name in ("begin_ps", "end_ps"))
+    windows = StepWindows(
+        np.tile(np.arange(len(steps)), len(devices)),
+        np.repeat(devices, len(steps)),
+        np.tile(begins, len(devices)),
+        np.tile(ends, len(devices)),
+    )
+    return Stepped(steps, step_at(times, steps), windows)
+
+
+def steps_of_lines(devices: Sequence[DeviceSteps], rows: Occurrences, first: int) -> Stepped:
+    """The steps of rows, of which the first one has the number `first`: each by the line of its core.
+
+    Equal names are one step.
+    """
+    names: dict[tuple[str, int], int] = {}
+    begins: list[int] = []
+    ends: list[int] = []
+    on: list[int] = []
+    codes = np.full(len(rows), NO_STEP, np.int64)
+    listed: list[tuple[int, int, int, int]] = []
+    for device in devices:
+        row = device.first_row - first
+        # steps may be by the clock of the host, and the operations by that of the device
+        ahead = int(rows.begins_ps[row] - device.begins[0]) if len(device.begins) else 0
+        steps = sorted(device.steps, key=lambda step: (step.begin_ps, step.end_ps))
+        own = []
+        for key, step in zip(_numbered(steps), steps, strict=True):
+            at = names.setdefault(key, len(names))
+            if at == len(begins):
+                begins.append(step.begin_ps)
+                ends.append(step.end_ps)
+                on.append(0)
+            begins[at], ends[at] = min(begins[at], step.begin_ps), max(ends[at], step.end_ps)
+            on[at] += 1
+            own.append(at)
+            listed.append((at, device.device, step.begin_ps + ahead, step.end_ps + ahead))
+        found = step_at(device.begins, steps)
+        codes[row : row + len(found)] = np.array([*own, NO_STEP], np.int64)[found]
+    with_steps = sum(bool(device.steps) for device in devices)
+    steps = [
+        Step(name, begin, end, count == with_steps)
+        for (name, _), begin, end, count in zip(names, begins, ends, on, strict=True)
+    ]
+    order = sorted(range(len(steps)), key=lambda at: steps[at].begin_ps)
+    places = np.array([*np.argsort(order).tolist(), NO_STEP], np.int64)
+    step_of, device_of, first_ps, last_ps = np.array(listed, np.int64).reshape(-1, 4).T
+    windows = StepWindows(places[step_of], device_of, first_ps, last_ps)
+    return Stepped(tuple(steps[at] for at in order), places[codes], windows, "line")
+
+
+def steps_of_executions(rows: Occurrences) -> Stepped:
+    """One step for each execution of the program with the most self time; none if executions are unknown."""
+    programs = {pair: at for at, pair in enumerate(dict.fromkeys((key.program, key.module) for key in rows.keys))}
+    of_key = np.array([programs[key.program, key.module] for key in rows.keys], np.int64)
+    known = np.flatnonzero(rows.runs != NO_RUN)
+    if not len(known):
+        return Stepped((), np.full(len(rows), NO_STEP, np.int64), NO_WINDOWS)
+    of_row = of_key[rows.codes]
+    largest = int(np.bincount(of_row[known], rows.self_ps[known].astype(np.float64)).argmax())
+    chosen = known[of_row[known] == largest]
+    runs, inverse = np.unique(_shared_runs(rows, chosen), return_inverse=True)
+    begins, ends = np.full(len(runs), np.iinfo(np.int64).max), np.full(len(runs), np.iinfo(np.int64).min)
+    np.minimum.at(begins, inverse, rows.begins_ps[chosen])
+    np.maximum.at(ends, inverse, rows.ends_ps[chosen])
+    order = np.argsort(begins, kind="stable")
+    steps = tuple(Step(str(at), int(begins[run]), int(ends[run])) for at, run in enumerate(order.tolist()))
+    codes = step_at(rows.begins_ps, steps)
+    codes[chosen] = np.argsort(order)[inverse]
+    windows = _windows_of(rows, chosen, codes[chosen])
+    return Stepped(steps, codes, windows, "executions")
+
+
+def _windows_of(rows: Occurrences, chosen: Integers, steps: Integers) -> StepWindows:
+    """When the executions of the chosen rows began and ended on each device."""
+    of_row, pairs = joint_codes([steps, rows.devices[chosen]])
+    begins, ends = np.full(len(pairs), np.iinfo(np.int64).max), np.full(len(pairs), np.iinfo(np.int64).min)
+    np.minimum.at(begins, of_row, rows.begins_ps[chosen])
+    np.maximum.at(ends, of_row, rows.ends_ps[chosen])
+    step_of, device_of = np.array(pairs, np.int64).reshape(-1, 2).T
+    return StepWindows(step_of, device_of, begins, ends)
+
+
+def _shared_runs(rows: Occurrences, chosen: Integers) -> Integers:
+    """The executions of rows of one program: by id, else, if devices share no id, by their number on each device."""
+    runs = rows.runs[chosen]
+    codes, pairs = joint_codes([rows.devices[chosen], runs])
+    if len({device for device, _ in pairs}) == 1 or len({run for _, run in pairs}) < len(pairs):
+        return runs
+    begins = np.full(len(pairs), np.iinfo(np.int64).max)
+    np.minimum.at(begins, codes, rows.begins_ps[chosen])
+    count: dict[int, int] = {}
+    numbers = np.zeros(len(pairs), np.int64)
+    for place in np.argsort(begins, kind="stable").tolist():
+        device = pairs[place][0]
+        numbers[place] = count[device] = count.get(device, -1) + 1
+    return numbers[codes]
+
+
+def _numbered(steps: Iterable[Step]) -> Iterable[tuple[str, int]]:
+    """The names of steps, with the number of earlier ones of the same name."""
+    seen: dict[str, int] = {}
+    for step in steps:
+        seen[step.name] = seen.get(step.name, -1) + 1
+        yield step.name, seen[step.name]
+
+
+def join_hosts(hosts: Sequence[Stepped]) -> Stepped:
+    """The steps of several hosts: equal names are one step, with the times of the first host that has it."""
+    if len(hosts) == 1:
+        return hosts[0]
+    found: dict[tuple[str, int], Step] = {}
+    parts, windows = [], []
+    for host in hosts:
+        keys = list(_numbered(host.steps))
+        for key, step in zip(keys, host.steps, strict=True):
+            before = found.setdefault(key, step)
+            found[key] = replace(before, is_whole=before.is_whole and step.is_whole)
+        places = {key: at for at, key in enumerate(found)}
+        numbers = np.array([*(places[key] for key in keys), NO_STEP], np.int64)
+        parts.append(numbers[host.codes])
+        windows.append(replace(host.windows, steps=numbers[host.windows.steps]))
+    names = ("steps", "devices", "begins_ps", "ends_ps")
+    joined = StepWindows(*(np.concatenate([getattr(each, name) for each in windows]) for name in names))
+    source: StepSource = next((h.source for h in hosts if h.steps), "annotation")
+    return Stepped(tuple(found.values()), np.concatenate(parts), joined, source)
+
+
+def mark_partial(stepped: Stepped, rows: Occurrences, operations: Integers) -> Stepped:
+    """Marks the first and the last step as partial if the capture cuts them.
+
+    On some device, such a step lacks operations that all other steps ran, and does not begin (the last: end) with an
+    operation with which another step does: one that lacks operations only because it took another branch is whole.
+    """
+    steps = stepped.steps
+    inside = np.flatnonzero(stepped.codes != NO_STEP)
+    if len(steps) < 2 or not len(inside):
+        return stepped
+    groups = rows.devices[inside] * len(steps) + stepped.codes[inside]
+    of_row, places = joint_codes([rows.devices[inside], operations[inside]])
+    ran = np.unique(of_row * len(steps) + stepped.codes[inside])
+    place, step = ran // len(steps), ran % len(steps)
+    counts = np.bincount(place, minlength=len(places))
+    edges = (
+        _edges(groups, operations[inside], rows.begins_ps[inside]),
+        _edges(groups, operations[inside], -rows.ends_ps[inside]),
+    )
+    found = list(steps)
+    for at, edge in ((0, edges[0]), (len(steps) - 1, edges[1])):
+        own = np.bincount(place[step == at], minlength=len(places))
+        lacking = {places[each][0] for each in np.flatnonzero((own == 0) & (counts == len(steps) - 1)).tolist()}
+        others = [other for other in range(len(steps)) if other != at]
+        cut = [
+            device
+            for device in lacking
+            if edge.get(device * len(steps) + at) not in {edge.get(device * len(steps) + other) for other in others}
+        ]
+        is_short = len(steps) > 2 or 2 * steps[at].duration_ps < max(each.duration_ps for each in steps)
+        if is_short and cut:
+            found[at] = replace(steps[at], is_whole=False)
+    return replace(stepped, steps=tuple(found))
+
+
+def _edges(groups: Integers, operations: Integers, times: Integers) -> Mapping[int, int]:
+    """The operation of the least time of each group."""
+    order = np.lexsort((times, groups))
+    distinct, first = np.unique(groups[order], return_index=True)
+    return dict(zip(distinct.tolist(), operations[order[first]].tolist(), strict=True))
+
+
+def step_at(times: Integers, steps: Sequence[Step]) -> Integers:
+    """The index of the step that each time lies in, `NO_STEP` if in none; steps are in order and do not overlap.
+
+    >>> step_at(np.array([5, 15, 25]), (Step("0", 0, 10), Step("1", 20, 30))).tolist()
+    [0, -1, 1]
+    """
+    if not steps:
+        return np.full(len(times), NO_STEP, np.int64)
+    starts, ends = (np.array([getattr(step, name) for step in steps], np.int64) for name in ("begin_ps", "end_ps"))
+    at = np.searchsorted(starts, times, side="right") - 1
+    return np.where((at >= 0) & (times < ends[np.maximum(at, 0)]), at, NO_STEP)
+
+
+# --- CPUs ---
+# The timed operations in a trace of XLA:CPU: the lines of `/host:CPU` are threads, with one event for each thunk.
+#
+# Mirrors the annotations of xla/backends/cpu/runtime/thunk.cc.
+
+
+HOST: Final = "/host:CPU"
+
+
+def add_cpu_events(plane: Plane, rows: OccurrenceList, host: str = "") -> None:
+    """Adds the operations that ran on the threads of a host; the names of its devices begin with `host`."""
+    for line in plane.lines:
+        ops = line.statistic("hlo_op")
+        chosen = np.flatnonzero(ops.codes != ABSENT)
+        if len(chosen):
+            _add_thread(line, chosen, ops, rows, host)
+
+
+def _add_thread(line: Line, chosen: Integers, ops: Coded, rows: OccurrenceList, host: str) -> None:
+    begins, durations = line_times(line)
+    chosen = chosen[nested_order(begins[chosen], durations[chosen])]
+    modules, programs = line.statistic("hlo_module"), line.statistic("program_id")
+    ordinals, runs = line.statistic("device_ordinal"), line.statistic("run_id")
+    codes, distinct = joint_codes([each.codes[chosen] for each in (programs, modules, ops)])
+    keys = [
+        rows.key(OperationKey(unsigned(value_at(programs, a)), text(value_at(modules, b)), text(value_at(ops, c))))
+        for a, b, c in distinct
+    ]
+    used, device_of = np.unique(ordinals.codes[chosen], return_inverse=True)
+    devices = [rows.device(f"{host}CPU:{text(value_at(ordinals, code)) or 0}") for code in used.tolist()]
+    begins, durations = begins[chosen], durations[chosen]
+    rows.add_line(
+        line.name,
+        np.array(keys, np.int64)[codes],
+        np.array(devices, np.int64)[device_of],
+        integers(runs, chosen, NO_RUN),
+        begins,
+        durations,
+        self_times(begins, durations),
+    )
+
+
+# --- GPUs ---
+# The timed operations in a trace of GPUs: each stream is a line of kernels, annotated with the instruction they run.
+#
+# Mirrors xprof/utils/gpu_event_stats.cc, and the annotations of xla/backends/gpu/runtime/annotation.cc. A CUDA graph
+# that
+# the profiler recorded as one event stands for the command buffer that its instruction calls.
+
+
+_GPU_PREFIX: Final = "/device:GPU:"
+_DERIVED: Final = range(0xDEADBEEF, 0xDEADBEEF + 391)
+"""The ids of the lines that XProf and TensorBoard add to a file, modulo 2^32."""
+_DERIVED_NAMES: Final = frozenset(
+    ("Framework Name Scope", "Framework Ops", "XLA Ops", "XLA Modules", "Steps", "Source code", "XLA TraceMe")
+)
+_INNER: Final = "::"
+"""What joins nested annotations, the outer one first."""
+NO_CORRELATION: Final = 0
+GRAPH: Final = "CudaGraphExec"
+"""What the kernel of an event begins with that stands for a whole CUDA graph."""
+_LAUNCH_SECONDS: Final = 2e-6
+_USUAL: Final = 1e15, 3e12
+"""The FLOP/s and bytes/s by which kernels share the time of a graph, where the trace states none."""
+
+
+def gpu_of(plane: Plane) -> str | None:
+    """The GPU that a plane belongs to, such as `GPU:0`; None for other planes.
+
+    >>> gpu_of(Plane(1, "/device:GPU:3", (), dict)), gpu_of(Plane(1, "/host:CPU", (), dict))
+    ('GPU:3', None)
+    """
+    return f"GPU:{plane.name.removeprefix(_GPU_PREFIX)}" if plane.name.startswith(_GPU_PREFIX) else None
+
+
+def kernel_lines(plane: Plane) -> Iterable[Line]:
+    """The lines of a GPU that the profiler recorded; derived ones, which repeat their events, are left out."""
+    for line in plane.lines:
+        if line.id % (1 << 32) not in _DERIVED and line.name.partition(" - from #")[0] not in _DERIVED_NAMES:
+            yield line
+
+
+def add_gpu(plane: Plane, name: str, rows: OccurrenceList) -> Integers:
+    """Adds the kernels and copies of a GPU; returns the ids that correlate them with their launches on the host."""
+    lines = [line for line in kernel_lines(plane) if len(line.events)]
+    correlations = [_add_stream(line, rows.device(name), rows) for line in lines]
+    return np.concatenate([np.zeros(0, np.int64), *correlations])
+
+
+def _add_stream(line: Line, device: int, rows: OccurrenceList) -> Integers:
+    events = line.events
+    names = ("program_id", "hlo_module", "hlo_op")
+    programs, modules, ops = (line.statistic(each) for each in names)
+    codes, distinct = joint_codes([events.kinds, programs.codes, modules.codes, ops.codes])
+    kinds = line.kinds
+    keys = [
+        rows.key(
+            OperationKey(
+                unsigned(value_at(programs, program)),
+                text(value_at(modules, module)),
+                innermost(text(value_at(ops, op))),
+                kinds[kind].name if kind in kinds else "",
+            )
+        )
+        for kind, program, module, op in distinct
+    ]
+    every = np.arange(len(events))
+    begins, durations = line_times(line)
+    rows.add_line(
+        line.name,
+        np.array(keys, np.int64)[codes],
+        device,
+        integers(line.statistic("run_id"), every, NO_RUN),
+        begins,
+        durations,
+        durations,
+        np.maximum(events.occurrences, 1),
+    )
+    return integers(line.statistic("correlation_id"), every, NO_CORRELATION)
+
+
+def innermost(annotation: str) -> str:
+    """The instruction in nested annotations, which is the last of them.
+
+    >>> innermost("command_buffer::fusion.3"), innermost("fusion.3")
+    ('fusion.3', 'fusion.3')
+    """
+    return annotation.rpartition(_INNER)[2]
+
+
+def launch_times(planes: Iterable[Plane], correlations: Integers, begins_ps: Integers) -> Integers:
+    """When the host launched each of the kernels that begin at `begins_ps`; their own begin if that is unknown."""
+    found: dict[int, int] = {}
+    for line in chain.from_iterable(plane.lines for plane in planes):
+        ids = line.statistic("correlation_id")
+        chosen = np.flatnonzero(ids.codes != ABSENT)
+        found.update(
+            zip(integers(ids, chosen, NO_CORRELATION).tolist(), line_times(line)[0][chosen].tolist(), strict=True)
+        )
+    found.pop(NO_CORRELATION, None)
+    distinct, inverse = np.unique(correlations, return_inverse=True)
+    known = np.array([each in found for each in distinct.tolist()], bool)
+    times = np.array([found.get(each, 0) for each in distinct.tolist()], np.int64)
+    return np.where(known[inverse], times[inverse], begins_ps)
+
+
+def expand_graphs(rows: Occurrences, programs: Programs, peaks: Peaks | None) -> tuple[Occurrences, Integers]:
+    """Rows in which each execution of a whole CUDA graph is replaced by the operations of its command buffer.
+
+    They share its time in the order of their schedule, by the time that the roofline gives each. The second value is
+    the row that each stands for.
+    """
+    names = InstructionNames()
+    parts: dict[int, Sequence[tuple[OperationKey, float]]] = {}
+    for at, key in enumerate(rows.keys):
+        program = programs.of(key)
+        if key.kernel.startswith(GRAPH) and program is not None and program.module is not None:
+            call = names.find(program.module, key.op)
+            if call is not None and call.opcode == opcodes.CALL and call.called_computations:
+                parts[at] = _graph_parts(key, call.called_computations[0], peaks)
+    parts = {at: found for at, found in parts.items() if found}
+    if not parts:
+        return rows, np.arange(len(rows))
+    keys = list(rows.keys)
+    number = {key: at for at, key in enumerate(keys)}
+    for part, _ in chain.from_iterable(parts.values()):
+        if number.setdefault(part, len(keys)) == len(keys):
+            keys.append(part)
+    sizes = np.array([len(parts[at]) if at in parts else 1 for at in range(len(rows.keys))], np.int64)[rows.codes]
+    source = np.repeat(np.arange(len(rows)), sizes)
+    place = np.arange(len(source)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    codes, begins, durations = rows.codes[source], rows.begins_ps[source], rows.durations_ps[source]
+    own = rows.self_ps[source]
+    for at, found in parts.items():
+        chosen = np.flatnonzero(codes == at)
+        bounds = np.concatenate(([0.0], np.cumsum([weight for _, weight in found])))
+        bounds /= bounds[-1]
+        whole = rows.durations_ps[source[chosen]]
+        first, last = (np.rint(whole * bounds[place[chosen] + add]).astype(np.int64) for add in (0, 1))
+        begins[chosen] += first
+        durations[chosen] = own[chosen] = last - first
+        codes[chosen] = np.array([number[part] for part, _ in found], np.int64)[place[chosen]]
+    used, codes = np.unique(codes, return_inverse=True)
+    expanded = replace(
+        rows,
+        keys=[keys[at] for at in used.tolist()],
+        codes=codes,
+        devices=rows.devices[source],
+        lines=rows.lines[source],
+        runs=rows.runs[source],
+        begins_ps=begins,
+        durations_ps=durations,
+        self_ps=own,
+        counts=rows.counts[source],
+        flows=rows.flows[source],
+    )
+    return expanded, source
+
+
+def _graph_parts(key: OperationKey, body: Computation, peaks: Peaks | None) -> Sequence[tuple[OperationKey, float]]:
+    """The kernels of a command buffer, each with its weight."""
+    flops, main = (peaks.flops, peaks.main_bytes) if peaks else _USUAL
+    return [
+        (key._replace(op=each.name), _LAUNCH_SECONDS + max(cost.flops / flops, cost.bytes_accessed / main))
+        for each, cost in costs_of_kernels(body.instructions).items()
+    ]
+
+
+# --- TPUs ---
+# The timed operations in a trace of TPUs: the line `XLA Ops` of each core, whose events are nested.
+#
+# Mirrors xprof/convert/xplane_to_op_metrics_db.cc and tsl/profiler/utils/tpu_xplane_utils.cc.
+
+
+OPS: Final = "XLA Ops"
+SPARSE_OPS: Final = "Sparse Core Ops"
+MODULES: Final = ("XLA Modules", "Sparse Core Modules")
+STEPS: Final = ("Steps", "Sparse Core Steps")
+FRAMEWORK_OPS: Final = "Framework Ops"
+_TPU_PREFIX: Final = "/device:TPU:"
+_NOT_AN_OP: Final = 0
+"""The symbol of events that are no operations."""
+
+
+def core_of(plane: Plane) -> str | None:
+    """The TensorCore that a plane belongs to, such as `TPU:0`; None for other planes.
+
+    >>> core_of(Plane(1, "/device:TPU:3", (), dict)), core_of(Plane(1, "/device:TPU:3 SparseCore 1", (), dict))
+    ('TPU:3', None)
+    """
+    number = plane.name.removeprefix(_TPU_PREFIX)
+    return f"TPU:{number}" if plane.name.startswith(_TPU_PREFIX) and number.isascii() and number.isdigit() else None
+
+
+def sparse_core_of(plane: Plane) -> str | None:
+    """The SparseCore that a plane belongs to, such as `TPU:0 SparseCore 1`; None for other planes."""
+    core, _, rest = plane.name.removeprefix(_TPU_PREFIX).partition(" SparseCore ")
+    return f"TPU:{core} SparseCore {rest}" if rest and plane.name.startswith(_TPU_PREFIX) else None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Clock:
+    """Begins and durations of the events of a line: by the clock of the device if they have it, and of the host."""
+
+    begins: Integers
+    durations: Integers
+    host_begins: Integers
+    is_device: bool
+
+    @property
+    def ends(self) -> Integers:
+        """When each event ends."""
+        return self.begins + self.durations
+
+
+def clock_of(line: Line) -> Clock:
+    """The times of the events of a line, as `GetDeviceEventTimespan` has them."""
+    offsets, durations = line.statistic("device_offset_ps"), line.statistic("device_duration_ps")
+    host, host_durations = line_times(line)
+    on_device = (offsets.codes != ABSENT) & (durations.codes != ABSENT)
+    every = np.arange(len(host))
+    begins = np.where(on_device, integers(offsets, every, 0), host)
+    lengths = np.where(on_device, integers(durations, every, 0), host_durations)
+    return Clock(*bounded_times(begins, lengths), host, bool(len(host)) and bool(on_device.all()))
+
+
+def add_core(plane: Plane, name: str, rows: OccurrenceList, ops_line: str = OPS) -> DeviceSteps | None:
+    """Adds the operations of a core; returns its steps and the time of its operations. None if it has no operations."""
+    lines = [(line, clock_of(line)) for line in plane.lines if line.name == ops_line and len(line.events)]
+    if not lines:
+        return None
+    first_row, device = len(rows), rows.device(name)
+    executions = _executions_of(plane)
+    kept = [_add_core_line(line, clock, device, executions, rows) for line, clock in lines]
+    clocks = [clock for _, clock in lines]
+    others = [
+        (line, clock_of(line)) for line in plane.lines if line.name in (*STEPS, FRAMEWORK_OPS) and len(line.events)
+    ]
+    on_device = all(clock.is_device for clock in clocks)
+    timed = [*clocks, *(clock for _, clock in others if clock.is_device == on_device)]
+    steps = [(line, clock) for line, clock in others if line.name in STEPS]
+    is_mixed = any(clock.is_device != on_device for _, clock in steps)
+    begins = [
+        (clock.host_begins if is_mixed else clock.begins)[chosen] for clock, chosen in zip(clocks, kept, strict=True)
+    ]
+    return DeviceSteps(
+        device,
+        first_row,
+        np.concatenate(begins),
+        tuple(each for line, clock in steps for each in _steps(line, clock, is_mixed)),
+        min(int(clock.begins.min()) for clock in timed),
+        max(int(clock.ends.max()) for clock in timed),
+    )
+
+
+def _steps(line: Line, clock: Clock, on_host: bool) -> Iterator[Step]:
+    """The steps of a line, by the clock of the host or that of the device."""
+    begins = (clock.host_begins if on_host else clock.begins).tolist()
+    durations = (line_times(line)[1] if on_host else clock.durations).tolist()
+    for kind, begin, duration in zip(line.events.kinds.tolist(), begins, durations, strict=True):
+        yield Step(_kind(line, kind).short_name, begin, begin + duration)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Executions:
+    """The events of the line `XLA Modules`, by time: `programs[codes[i]]` ran in execution `i`, with id `runs[i]`."""
+
+    clock: Clock
+    order: Integers
+    programs: Sequence[tuple[int | None, str]]
+    codes: Integers
+    runs: Integers
+
+    def at(self, clock: Clock) -> Integers:
+        """The execution that each event begins in; ABSENT where there is none."""
+        use_device = clock.is_device and self.clock.is_device
+        begins = (self.clock.begins if use_device else self.clock.host_begins)[self.order]
+        ends = begins + self.clock.durations[self.order]
+        times = clock.begins if use_device else clock.host_begins
+        found = np.searchsorted(begins, times, side="right") - 1
+        inside = (found >= 0) & (times <= ends[np.maximum(found, 0)])
+        return np.where(inside, self.order[np.maximum(found, 0)], ABSENT)
+
+
+def _executions_of(plane: Plane) -> _Executions | None:
+    line = next((line for line in plane.lines if line.name in MODULES and len(line.events)), None)
+    if line is None:
+        return None
+    clock, every = clock_of(line), np.arange(len(line.events))
+    runs = integers(line.statistic("run_id"), every, NO_RUN)
+    kinds, codes = np.unique(line.events.kinds, return_inverse=True)
+    programs = [program_of(_kind(line, kind).short_name) for kind in kinds.tolist()]
+    order = np.argsort(clock.begins, kind="stable")
+    return _Executions(clock, order, programs, codes, np.where(runs == NO_RUN, every, runs))
+
+
+def program_of(name: str) -> tuple[int | None, str]:
+    """The id and the name of a program in the name of an execution.
+
+    >>> program_of("jit_step(2041036616644817336)"), program_of("jit_step")
+    ((2041036616644817336, 'jit_step'), (None, 'jit_step'))
+    """
+    before, _, after = name.removesuffix(")").rpartition("(")
+    id = unsigned(after) if before and name.endswith(")") else None
+    return (id, before) if id is not None else (None, name)
+
+
+def _add_core_line(
+    line: Line, clock: Clock, device: int, executions: _Executions | None, rows: OccurrenceList
+) -> Integers:
+    """Adds the operations of a line; returns the indices of their events."""
+    events = line.events
+    programs, symbols = line.statistic("program_id"), line.statistic("symbol_id")
+    running = executions.at(clock) if executions else np.full(len(events), ABSENT, np.int64)
+    of_run = executions.codes[running] if executions else running
+    codes, distinct = joint_codes(
+        [events.kinds, programs.codes, symbols.codes, np.where(running == ABSENT, ABSENT, of_run)]
+    )
+    _, first = np.unique(codes, return_index=True)
+    keys = []
+    for (kind, program, symbol, ran), event in zip(distinct, first.tolist(), strict=True):
+        if whole(value_at(symbols, symbol)) == _NOT_AN_OP:
+            keys.append(ABSENT)
+            continue
+        id, module = executions.programs[ran] if executions and ran != ABSENT else (None, "")
+        known = unsigned(value_at(programs, program))
+        if known is not None and id is not None and known != id:
+            module = ""
+        metadata = _with_own(_kind(line, kind), events.statistics_of(event))
+        keys.append(rows.key(OperationKey(id if known is None else known, module, op_of(metadata)), metadata))
+    of_event = np.array(keys, np.int64)[codes] if keys else np.zeros(0, np.int64)
+    order = nested_order(*line_times(line))
+    own = np.zeros(len(events), np.int64)
+    own[order] = self_times(clock.begins[order], clock.durations[order])
+    chosen = np.flatnonzero(of_event != ABSENT)
+    runs = integers(line.statistic("run_id"), chosen, NO_RUN)
+    if executions:
+        place = running[chosen]
+        runs = np.where((runs == NO_RUN) & (place != ABSENT), executions.runs[place], runs)
+    counts = np.maximum(events.occurrences[chosen], 1)
+    times = clock.begins[chosen], clock.durations[chosen], own[chosen]
+    flows = integers(line.statistic("flow"), chosen, NO_FLOW)
+    rows.add_line(line.name, of_event[chosen], device, runs, *times, counts, flows)
+    return chosen
+
+
+def _kind(line: Line, kind: int) -> EventMetadata:
+    return line.kinds.get(kind, EventMetadata(kind, ""))
+
+
+def _with_own(metadata: EventMetadata, own: Sequence[tuple[str, Value]]) -> EventMetadata:
+    """Metadata with the statistics of an event where it has none itself: JSON files have all of them at events."""
+    return replace(metadata, statistics={**dict(own), **metadata.statistics})
+
+
+def op_of(metadata: EventMetadata) -> str:
+    """The name of the instruction: the display name, else the name in the text of the instruction.
+
+    >>> op_of(EventMetadata(1, "%add.1 = f32[2] add(%p, %p)"))
+    'add.1'
+    """
+    return (metadata.display_name or metadata.name.partition(" = ")[0]).removeprefix("%")
+
+
+# --- one trace ---
+# The timed operations of one trace: which planes and lines of it hold them, on each platform.
+
+
+_HOSTS: Final = (HOST, "/host:CUPTI", "/host:ROCTRACER")
+"""The planes with the launches of kernels; profilers of these names write them apart from the rest of the host."""
+_TYPE: Final = ("device_type_string", "gpu_device_name", "cpu_version")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Capture:
+    """The rows of one trace from `first` to `end`, with what places them in steps."""
+
+    trace: Trace
+    first: int
+    end: int
+    cores: Sequence[DeviceSteps]
+    correlations: Integers
+
+    def expanded(self, source: Integers) -> Capture:
+        """The capture where row `i` stands for the former row `source[i]`."""
+        first, end = np.searchsorted(source, (self.first, self.end)).tolist()
+        correlations = (
+            self.correlations[source[first:end] - self.first] if len(self.correlations) else self.correlations
+        )
+        return replace(self, first=first, end=end, correlations=correlations)
+
+    def limits(self) -> Mapping[int, tuple[int, int]]:
+        """When the operations and steps of each device begin and end, where the trace has steps of its own."""
+        return {core.device: (core.first_ps, core.last_ps) for core in self.cores}
+
+    def steps(self, rows: Occurrences) -> Stepped:
+        """The step of each of its rows: by the lines of cores, by annotations on the host, or by executions."""
+        if any(core.steps for core in self.cores):
+            return steps_of_lines(self.cores, rows, self.first)
+        host = self.trace.plane(HOST)
+        hosts = [plane for plane in self.trace.planes if plane.name in _HOSTS]
+        steps = host_steps(host) if host else ()
+        if host and steps:
+            found = (
+                host_stepped(rows, steps, launch_times(hosts, self.correlations, rows.begins_ps))
+                if len(self.correlations)
+                else steps_of_runs(rows, steps, launches(host))
+            )
+            if (found.codes >= 0).any():
+                return found
+        return steps_of_executions(rows)
+
+
+def platform_of(traces: Sequence[Trace]) -> Platform:
+    """The platform of traces: that of the devices with operations, else the CPU."""
+    planes = [plane for trace in traces for plane in trace.planes]
+    if any(core_of(plane) and any(line.name == OPS and len(line.events) for line in plane.lines) for plane in planes):
+        return "TPU"
+    if any(gpu_of(plane) and any(len(line.events) for line in kernel_lines(plane)) for plane in planes):
+        return "GPU"
+    return "CPU"
+
+
+def capture(trace: Trace, platform: Platform, rows: OccurrenceList, host: str, *, is_sparse: bool = False) -> Capture:
+    """Adds the timed operations of a trace, or those of SparseCores; the names of devices begin with `host`."""
+    first = len(rows)
+    cores = []
+    correlations = [np.zeros(0, np.int64)]
+    for plane in trace.planes:
+        if platform == "TPU" and (name := sparse_core_of(plane) if is_sparse else core_of(plane)):
+            found = add_core(plane, host + name, rows, SPARSE_OPS if is_sparse else OPS)
+            cores += [found] if found else []
+        elif platform == "CPU" and plane.name == HOST:
+            add_cpu_events(plane, rows, host)
+        elif platform == "GPU" and (name := gpu_of(plane)):
+            correlations.append(add_gpu(plane, host + name, rows))
+    return Capture(trace, first, len(rows), cores, np.concatenate(correlations))
+
+
+def device_planes(trace: Trace, platform: Platform) -> Sequence[Plane]:
+    """The planes of the devices of a trace."""
+    if platform == "CPU":
+        return [plane for plane in trace.planes if plane.name == HOST]
+    name_of = core_of if platform == "TPU" else gpu_of
+    return [plane for plane in trace.planes if name_of(plane) is not None]
+
+
+def device_type(planes: Sequence[Plane]) -> str:
+    """The name of the type of devices; empty if the trace has none."""
+    found = (text(plane.statistics.get(name)) for plane in planes for name in _TYPE)
+    return next(filter(None, found), "")
