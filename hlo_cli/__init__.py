@@ -56,13 +56,13 @@ _HOMES = {
     "OverlapAnalysis": "analysis.schedule.async_overlap",
     "Profile": "analysis.profile.profile",
     "ProfileComparison": "analysis.profile.profile_diff",
-    "ReshardStep": "analysis.resharding.reshard",
-    "Resharding": "analysis.resharding.reshard",
+    "ReshardStep": "analysis.sharding.reshard",
+    "Resharding": "analysis.sharding.reshard",
     "Run": "analysis.evaluate.run",
     "RunComparison": "analysis.comparison.two_runs",
     "ScanRecord": "scan_modules",
     "Shape": "ir.shape",
-    "Shard": "analysis.sharding.shards",
+    "Shard": "analysis.sharding.placement",
     "Source": "source",
     "Span": "source",
     "Tile": "ir.layout",
@@ -109,11 +109,11 @@ _HOMES = {
     "profile": "library",
     "read_trace": "read_traces",
     "reorder": "transform.reorder",
-    "reshard": "analysis.resharding.reshard",
+    "reshard": "analysis.sharding.reshard",
     "run": "analysis.evaluate.run",
     "scan": "scan_modules",
     "sharding_of": "library",
-    "shards": "analysis.sharding.shards",
+    "shards": "analysis.sharding.placement",
     "sugar": "transform.sugar",
     "unfuse": "transform.unfuse",
     "verify_async": "analysis.schedule.async_verifier",
@@ -167,12 +167,12 @@ if TYPE_CHECKING:  # the same for type checkers, which need imports; a test comp
     from hlo_cli.analysis.schedule.async_verifier import verify_async as verify_async
     from hlo_cli.analysis.schedule.step_time import TimeEstimate as TimeEstimate, estimate_time as estimate_time
     from hlo_cli.analysis.shapes.inference import infer_shape as infer_shape
-    from hlo_cli.analysis.resharding.reshard import (
+    from hlo_cli.analysis.sharding.reshard import (
         Resharding as Resharding,
         ReshardStep as ReshardStep,
         reshard as reshard,
     )
-    from hlo_cli.analysis.sharding.shards import Shard as Shard, shards as shards
+    from hlo_cli.analysis.sharding.placement import Shard as Shard, shards as shards
     from hlo_cli.frameworks import from_jax as from_jax
     from hlo_cli.ir.instruction import Computation as Computation
     from hlo_cli.ir.instruction import Instruction as Instruction

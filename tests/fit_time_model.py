@@ -16,7 +16,7 @@ from statistics import median
 
 from hlo_cli.analysis.hardware.chip_specs import MatmulModel, MatmulTimes, chip_spec, collective_times, matmul_times
 from hlo_cli.analysis.schedule.kernel_times import Shape, correction_of, element_bytes, measured_unit, modeled_seconds
-from hlo_cli.analysis.sharding.collective_time import interpolated, smoothed
+from hlo_cli.analysis.sharding.collectives import interpolated, smoothed
 
 Groups = Sequence[tuple[str, str]]
 START = MatmulModel(4e-6, 0.8, 0.015, 0.5e-6, 0.8)

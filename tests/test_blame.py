@@ -21,7 +21,7 @@ from hlo_cli.analysis.comparison.two_runs import RunComparison
 from hlo_cli.analysis.evaluate.run import run
 from hlo_cli.analysis.evaluate.settings import Limits
 from hlo_cli.analysis.semantics.typed_values import Array, Value
-from hlo_cli.analysis.sharding.device_groups import device_groups, devices_of
+from hlo_cli.analysis.sharding.meshes import device_groups, devices_of
 
 PROGRAMS = Path(__file__).parent / "blamed_programs.py"
 WHOLE = """HloModule jit_run, entry_computation_layout={(f32[32,48]{1,0}, f32[48,64]{1,0})->f32[32,64]{1,0}}, allow_spmd_sharding_propagation_to_parameters={false,false}, allow_spmd_sharding_propagation_to_output={true}, num_partitions=8

@@ -8,9 +8,7 @@ from math import prod
 
 import pytest
 
-from hlo_cli.analysis.sharding.normal_text import sharding_of_placement
-from hlo_cli.analysis.sharding.placement import placement_of
-from hlo_cli.analysis.sharding.shards import tiles_of, whole_sizes
+from hlo_cli.analysis.sharding.placement import placement_of, sharding_of_placement, tiles_of, whole_sizes
 from hlo_cli.commands.pasted import layout, replica_groups, shape, sharding
 from hlo_cli.inputs.pasted.envelopes import PastedKind, PastedText
 from hlo_cli.ir.attributes.sharding import NamedSharding, Sharding

@@ -9,9 +9,14 @@ from time import process_time
 import pytest
 
 from hlo_cli import collectives_of, parse_module
-from hlo_cli.analysis.sharding.axes import axes_of_groups, axes_of_pairs, axes_text
-from hlo_cli.analysis.sharding.inference import inferred_mesh
-from hlo_cli.analysis.sharding.meshes import known_mesh, mesh_text
+from hlo_cli.analysis.sharding.meshes import (
+    axes_of_groups,
+    axes_of_pairs,
+    axes_text,
+    inferred_mesh,
+    known_mesh,
+    mesh_text,
+)
 from hlo_cli.ir.attributes.sharding import AxisRef, Groups, Mesh, MeshAxis
 from hlo_cli.source import HloError
 
@@ -250,7 +255,7 @@ def test_permutes_that_add_no_axis_cost_little(monkeypatch: pytest.MonkeyPatch) 
         compared.append(groups)
         return axes_of_groups(groups, mesh)
 
-    monkeypatch.setattr("hlo_cli.analysis.sharding.inference.axes_of_groups", counted)
+    monkeypatch.setattr("hlo_cli.analysis.sharding.meshes.axes_of_groups", counted)
     mesh = Mesh((MeshAxis("x", 2), MeshAxis("y", 3), MeshAxis("z", 2)))
     groups = [mesh.groups([AxisRef("x")]), mesh.groups([AxisRef("z")]), mesh.groups([AxisRef("y"), AxisRef("z")])]
     lines = [((0, 2), (2, 4), *((1, 1),) * count) for count in range(40)]

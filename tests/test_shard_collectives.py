@@ -17,8 +17,7 @@ import pytest
 
 from advising import PLUGINS
 from hlo_cli import parse_module
-from hlo_cli.analysis.sharding.collectives import Collective, collectives_of, mesh_of
-from hlo_cli.analysis.sharding.wire_bytes import payload_bytes, wire_bytes
+from hlo_cli.analysis.sharding.collectives import Collective, collectives_of, mesh_of, payload_bytes, wire_bytes
 from hlo_cli.commands.shard.options import ALGORITHMS
 from hlo_cli.ir.module import Module
 from sharded_programs import PROGRAMS, random_axes

@@ -12,7 +12,7 @@ import pytest
 
 from expecting import judged
 from hlo_cli import chip_spec, collectives_of, parse_module
-from hlo_cli.analysis.sharding.link_time import collective_time
+from hlo_cli.analysis.sharding.collectives import collective_time
 from hlo_cli.cli import main
 from hlo_cli.commands.shared.where import instructions_where
 

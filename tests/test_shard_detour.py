@@ -7,10 +7,9 @@ from random import Random
 import pytest
 
 from hlo_cli import parse_shape, sharding_of
-from hlo_cli.analysis.resharding.detour import MAX_CANDIDATES, Detour, find_detour
-from hlo_cli.analysis.resharding.detour_candidates import candidates, grid_of
-from hlo_cli.analysis.resharding.reshard import reshard
-from hlo_cli.analysis.sharding.normal_text import sharding_of_placement
+from hlo_cli.analysis.sharding.placement import sharding_of_placement
+from hlo_cli.analysis.sharding.reshard import MAX_CANDIDATES, Detour, find_detour, reshard
+from hlo_cli.analysis.sharding.reshard_steps import candidates, grid_of
 from partitioning import Pair, partition, random_pairs
 from test_shard_reshard import predicted, resharded
 from versions import IS_NEWER_XLA

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from dumps import FIXTURES
-from hlo_cli.analysis.sharding import parameters
+from hlo_cli.analysis.sharding import entry_arrays
 from hlo_cli.analysis.sharding.placement import Placement
 from hlo_cli.cli import main
 from hlo_cli.commands.shard.named import named_array
@@ -324,13 +324,13 @@ def test_a_large_tuple_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         f"HloModule m, num_partitions=8\n\nENTRY e {{\n  p = {shape} parameter(0), sharding={{{shardings}}}\n"
         f"  ROOT w = {shape} copy(p), sharding={{{shardings}}}\n}}\n"
     )
-    placed_before = parameters._placement
+    placed_before = entry_arrays._placement
 
     def counted(sharding: Sharding | NamedSharding) -> tuple[Placement | None, str | None]:
         placed.append(sharding)
         return placed_before(sharding)
 
-    monkeypatch.setattr("hlo_cli.analysis.sharding.parameters._placement", counted)
+    monkeypatch.setattr("hlo_cli.analysis.sharding.entry_arrays._placement", counted)
     for name in ("p", "w"):
         placed.clear()
         assert report(f"{path}:{name}")["answer"]["shard_bytes"] == count * 64 * 4

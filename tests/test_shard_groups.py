@@ -14,7 +14,7 @@ import pytest
 
 from group_execution import Case, program, random_programs, run
 from hlo_cli import parse_module
-from hlo_cli.analysis.sharding.device_groups import device_groups, device_pairs, devices_of
+from hlo_cli.analysis.sharding.meshes import device_groups, device_pairs, devices_of
 from hlo_cli.source import HloError
 
 Results = dict[str, list[int]]

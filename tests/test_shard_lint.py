@@ -8,7 +8,7 @@ import pytest
 
 import hlo_cli
 from dumps import FIXTURES, compiled_dumps
-from hlo_cli.analysis.sharding.parameters import entry_arrays
+from hlo_cli.analysis.sharding.entry_arrays import entry_arrays
 from hlo_cli.lint.run import lint_module
 from hlo_cli.lint.settings import LintSettings
 

@@ -14,9 +14,15 @@ import pytest
 import hlo_cli
 from dumps import FIXTURES, compiled_dumps
 from hlo_cli import parse_module, parse_shape
-from hlo_cli.analysis.sharding.division import divided, prime_factors
-from hlo_cli.analysis.sharding.parameters import EntryArray, array_of_value, entry_arrays
-from hlo_cli.analysis.sharding.stages import is_partitioned, partitions_of
+from hlo_cli.analysis.sharding.entry_arrays import (
+    EntryArray,
+    array_of_value,
+    divided,
+    entry_arrays,
+    is_partitioned,
+    partitions_of,
+    prime_factors,
+)
 from hlo_cli.commands.shard.arrays import mesh_of, spec_cell
 from hlo_cli.commands.shared.compiler_memory import attach_compiler_assignment
 from hlo_cli.inputs.input import read_inputs, select_module

@@ -8,9 +8,13 @@ from typing import Any
 import pytest
 
 from hlo_cli import ArrayShape, HloError, parse_shape, sharding_of, shards
-from hlo_cli.analysis.sharding.normal_text import iota_of, sharding_of_placement
-from hlo_cli.analysis.sharding.placement import placement_of
-from hlo_cli.analysis.sharding.shards import leaf_shardings, shard_shape
+from hlo_cli.analysis.sharding.placement import (
+    iota_of,
+    leaf_shardings,
+    placement_of,
+    shard_shape,
+    sharding_of_placement,
+)
 from hlo_cli.ir.attributes.sharding import IotaTransform, Sharding, ShardingType, TupleSharding
 from shard_cases import random_iota, random_sharding, random_sizes, read
 

@@ -7,8 +7,8 @@ from random import Random
 import pytest
 
 from hlo_cli import HloError, parse_shape, sharding_of
-from hlo_cli.analysis.resharding.reshard import Resharding, reshard
 from hlo_cli.analysis.sharding.placement import placement_of
+from hlo_cli.analysis.sharding.reshard import Resharding, reshard
 from hlo_cli.ir.attributes.sharding import NamedSharding, Sharding
 from partitioning import Operation, Pair, Partitioned, partition, random_pairs, settled
 from versions import IS_NEWER_XLA

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from hlo_cli import parse_shape, shards
-from hlo_cli.analysis.sharding.placement import placement_of
-from hlo_cli.analysis.sharding.shards import devices_of
+from hlo_cli.analysis.sharding.placement import devices_of, placement_of
 from hlo_cli.cli import main
 from shard_cases import random_sharding, random_sizes, read
 

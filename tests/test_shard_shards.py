@@ -14,10 +14,18 @@ from typing import Any
 import pytest
 
 from hlo_cli import ArrayShape, HloError, parse_shape, shards
-from hlo_cli.analysis.sharding.normal_text import sharding_of_placement
-from hlo_cli.analysis.sharding.placement import placement_of
-from hlo_cli.analysis.sharding.shards import devices_of, shard_bytes, whole_sizes
-from hlo_cli.analysis.sharding.spec import has_parts, mesh_of_tiles, partition_spec, placement_axes, spec_text
+from hlo_cli.analysis.sharding.placement import (
+    devices_of,
+    has_parts,
+    mesh_of_tiles,
+    partition_spec,
+    placement_axes,
+    placement_of,
+    shard_bytes,
+    sharding_of_placement,
+    spec_text,
+    whole_sizes,
+)
 from hlo_cli.ir.attributes.sharding import DimensionSharding, Mesh, MeshAxis, NamedSharding
 from shard_cases import random_named, random_sharding, random_tiled, read
 

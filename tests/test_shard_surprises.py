@@ -12,7 +12,7 @@ import pytest
 
 import hlo_cli
 from dumps import FIXTURES
-from hlo_cli.analysis.sharding.device_groups import Devices, device_groups, devices_of
+from hlo_cli.analysis.sharding.meshes import Devices, device_groups, devices_of
 
 ROOT = FIXTURES.parent
 ADD = "add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }"

@@ -30,7 +30,7 @@ from hlo_cli.analysis.schedule.kernel_times import (
     predicted_times,
     roofline,
 )
-from hlo_cli.analysis.sharding.wire_bytes import wire_factor
+from hlo_cli.analysis.sharding.collectives import wire_factor
 from hlo_cli.ir.module import Module
 from hlo_cli.transform.module_time import module_time
 

@@ -9,8 +9,7 @@ from hlo_cli import parse_module
 from hlo_cli.analysis.hardware.chip_specs import ChipSpec, Rate, chip_spec
 from hlo_cli.analysis.schedule.async_overlap import analyze_overlap, async_pairs, synchronous_pair
 from hlo_cli.analysis.schedule.step_time import TransferTime, estimate_time, transfer_time
-from hlo_cli.analysis.sharding.collectives import collectives_of
-from hlo_cli.analysis.sharding.link_time import collective_time
+from hlo_cli.analysis.sharding.collectives import collective_time, collectives_of
 
 CHIP = ChipSpec("chip", {}, Rate(1.0, ""), Rate(10.0, ""), Rate(100.0, ""))
 BLIND = ChipSpec("blind", {}, Rate(1.0, ""))

@@ -14,7 +14,7 @@ from hlo_cli.analysis.comparison.repairs import Variant
 from hlo_cli.analysis.evaluate.arguments import made_up
 from hlo_cli.analysis.evaluate.program import Observer, Program
 from hlo_cli.analysis.semantics.typed_values import Value
-from hlo_cli.analysis.sharding.device_groups import collective_kind
+from hlo_cli.analysis.sharding.meshes import collective_kind
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction

@@ -20,7 +20,7 @@ from hlo_cli.analysis.evaluate.program import MISFITS, Program, constant
 from hlo_cli.analysis.evaluate.settings import Limits
 from hlo_cli.analysis.semantics.rules import rules
 from hlo_cli.analysis.semantics.typed_values import Array, Computed, Kernel, Value, array_of, arrays_of, carrier
-from hlo_cli.analysis.sharding.device_groups import Devices, collective_kind, device_groups, device_pairs
+from hlo_cli.analysis.sharding.meshes import Devices, collective_kind, device_groups, device_pairs
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.value_types import PaddingConfig, Slice

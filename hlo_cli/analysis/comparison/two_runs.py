@@ -60,8 +60,8 @@ from hlo_cli.analysis.evaluate.run import Probe, Run, evaluate, run
 from hlo_cli.analysis.evaluate.settings import DEFAULT_LIMITS, Limits
 from hlo_cli.analysis.matching.matching import match
 from hlo_cli.analysis.semantics.typed_values import Array, Floats, Value, arrays_of
-from hlo_cli.analysis.sharding.device_groups import devices_of
-from hlo_cli.analysis.sharding.stages import is_partitioned
+from hlo_cli.analysis.sharding.entry_arrays import is_partitioned
+from hlo_cli.analysis.sharding.meshes import devices_of
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction

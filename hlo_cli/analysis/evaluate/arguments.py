@@ -21,11 +21,9 @@ from hlo_cli.analysis.layout.relayout import NpyHeader, npy_header
 from hlo_cli.analysis.layout.relayout import array_of as array_in_npy
 from hlo_cli.analysis.semantics.rules import called, target_of_call
 from hlo_cli.analysis.semantics.typed_values import Array, Floats, Value, array_of, carrier, rounded, settle, wrapped
+from hlo_cli.analysis.sharding.entry_arrays import EntryArray, entry_arrays, is_partitioned
 from hlo_cli.analysis.sharding.meshes import header_meshes
-from hlo_cli.analysis.sharding.parameters import EntryArray, entry_arrays
-from hlo_cli.analysis.sharding.placement import Placement, placement_of
-from hlo_cli.analysis.sharding.shards import Shard, leaf_shardings, shards
-from hlo_cli.analysis.sharding.stages import is_partitioned
+from hlo_cli.analysis.sharding.placement import Placement, Shard, leaf_shardings, placement_of, shards
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.sharding import AxisRef, DimensionSharding, Mesh, NamedSharding, Sharding

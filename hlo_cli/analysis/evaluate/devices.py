@@ -26,9 +26,15 @@ from hlo_cli.analysis.semantics.typed_values import (
     settle,
     zeros_of,
 )
-from hlo_cli.analysis.sharding.device_groups import Devices, collective_kind, device_groups, device_pairs, devices_of
-from hlo_cli.analysis.sharding.meshes import header_meshes
-from hlo_cli.analysis.sharding.stages import is_partitioned
+from hlo_cli.analysis.sharding.entry_arrays import is_partitioned
+from hlo_cli.analysis.sharding.meshes import (
+    Devices,
+    collective_kind,
+    device_groups,
+    device_pairs,
+    devices_of,
+    header_meshes,
+)
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction

@@ -19,7 +19,7 @@ from hlo_cli.analysis.dataflow.executions import executions_of
 from hlo_cli.analysis.evaluate.arguments import is_boundary, made_up
 from hlo_cli.analysis.semantics.rules import rule_of_target, target_of_call
 from hlo_cli.analysis.semantics.typed_values import Array, Computed, Floats, Kernel, Value, carrier, settle, zeros_of
-from hlo_cli.analysis.sharding.device_groups import collective_kind
+from hlo_cli.analysis.sharding.meshes import collective_kind
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.value_types import Literal
 from hlo_cli.ir.instruction import Instruction

@@ -39,7 +39,7 @@ from hlo_cli.analysis.evaluate.settings import Limits, Wanted
 from hlo_cli.analysis.semantics.rules import has_rule, rule_of_target, target_of_call
 from hlo_cli.analysis.semantics.typed_values import Array, Floats, Value, arrays_of
 from hlo_cli.analysis.shapes.inference import shape_difference, shape_difference_key
-from hlo_cli.analysis.sharding.device_groups import Devices, collective_kind
+from hlo_cli.analysis.sharding.meshes import Devices, collective_kind
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction

@@ -40,7 +40,7 @@ from hlo_cli.source import did_you_mean, nearest
 if TYPE_CHECKING:
     from hlo_cli.analysis.schedule.async_overlap import OverlapAnalysis
     from hlo_cli.analysis.sharding.collectives import Collective
-    from hlo_cli.analysis.sharding.parameters import EntryArray
+    from hlo_cli.analysis.sharding.entry_arrays import EntryArray
 
 
 # --- names, costs, and surroundings ---
@@ -551,14 +551,14 @@ class ShardingFacts:
         if _MARK not in instruction.raw[1]:  # most instructions; finding an attribute takes longer
             return ()
         if instruction not in self._known:
-            from hlo_cli.analysis.sharding.parameters import arrays_of_instruction
+            from hlo_cli.analysis.sharding.entry_arrays import arrays_of_instruction
 
             self._known[instruction] = arrays_of_instruction(self._module, instruction)
         return self._known[instruction]
 
     @cached_property
     def _parameters(self) -> Mapping[Instruction, tuple[EntryArray, ...]]:
-        from hlo_cli.analysis.sharding.parameters import entry_arrays
+        from hlo_cli.analysis.sharding.entry_arrays import entry_arrays
 
         found: dict[Instruction, tuple[EntryArray, ...]] = dict.fromkeys(self._module.entry.parameters, ())
         for each in entry_arrays(self._module).parameters:
@@ -567,7 +567,7 @@ class ShardingFacts:
 
     @cached_property
     def _is_partitioned(self) -> bool:
-        from hlo_cli.analysis.sharding.stages import is_partitioned
+        from hlo_cli.analysis.sharding.entry_arrays import is_partitioned
 
         return is_partitioned(self._module)
 

@@ -138,7 +138,7 @@ def estimated_transfer_time(pair: AsyncPair, moved_bytes: int, chip: ChipSpec, m
     bound = transfer_time(pair, moved_bytes, chip, module)
     if bound.seconds is None or pair.operation not in COLLECTIVES:
         return bound
-    from hlo_cli.analysis.sharding.link_time import collective_time  # large imports that only collectives need
+    from hlo_cli.analysis.sharding.collectives import collective_time  # large imports that only collectives need
 
     collective = cached_per_module(_collectives_by_caller, module).get(pair.start)
     found = None if collective is None else collective_time(collective, chip)

@@ -1,25 +1,346 @@
-"""The collectives of a module with their mesh axes, and the bytes that a device sends for them."""
+"""Which collectives a module has, along which axes, with how many bytes, and how long they take."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from functools import lru_cache
-from typing import Final
+from functools import cache, lru_cache
+from math import exp, log
+from statistics import median
+from typing import Final, Literal
 
 from hlo_cli.analysis.cache import cached_per_module
-from hlo_cli.analysis.dataflow.executions import Executions
-from hlo_cli.analysis.sharding.axes import AxisShift, axes_of_groups, axes_of_pairs, axes_text
-from hlo_cli.analysis.sharding.collective_sites import CollectiveSite, collective_sites
-from hlo_cli.analysis.sharding.device_groups import Devices, Pairs, device_groups, device_pairs, devices_of
-from hlo_cli.analysis.sharding.inference import inferred_mesh
-from hlo_cli.analysis.sharding.meshes import KnownMesh, known_mesh
-from hlo_cli.analysis.sharding.wire_bytes import Algorithm, payload_bytes, wire_factor
+from hlo_cli.analysis.dataflow.dependencies import users_of
+from hlo_cli.analysis.dataflow.executions import Executions, executions_of
+from hlo_cli.analysis.dataflow.flat_schedule import is_async_start
+from hlo_cli.analysis.hardware.chip_specs import (
+    COLLECTIVE_BANDS,
+    LINKS_BAND,
+    LINKS_MEASURED_AS,
+    NO_TIME,
+    OTHER_COLLECTIVE_BANDS,
+    CollectiveTimes,
+    Estimate,
+    around,
+    chip_spec,
+    collective_times,
+)
+from hlo_cli.analysis.hardware.chip_table import ChipSpec
+from hlo_cli.analysis.hardware.chips import known_chips
+from hlo_cli.analysis.shapes.replica_groups import subgroup_size
+from hlo_cli.analysis.sharding.meshes import (
+    AxisShift,
+    Devices,
+    KnownMesh,
+    Pairs,
+    axes_of_groups,
+    axes_of_pairs,
+    axes_text,
+    collective_kind,
+    device_groups,
+    device_pairs,
+    devices_of,
+    inferred_mesh,
+    known_mesh,
+)
 from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.sharding import AxisRef, Groups, Mesh
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.notation import index_text
+from hlo_cli.ir.operations import PERMUTES
+from hlo_cli.ir.shape import ArrayShape, Shape
 from hlo_cli.source import HloError
+
+# --- sites in the text ---
+# Every collective in the text of a module, in every form and wrapper, once.
+#
+# A collective is a single instruction, a start with a done, the body of an async computation, or part of a fusion. A
+# TPU
+# compiler prints one transfer in each fusion that takes part in it, so those count once; and it writes a reduce-
+# scatter
+# as a fusion of an all-reduce and the slice of its result that a device keeps.
+
+
+_FUSED_START: Final = "AsyncCollectiveStart"
+_ASYNC_FUSION: Final = "async_collective_fusion_config"
+_IS_SYNC: Final = '"is_sync":true'
+_PASSING: Final = frozenset(
+    (opcodes.GET_TUPLE_ELEMENT, opcodes.BITCAST, opcodes.COPY, opcodes.CONVERT, opcodes.RESHAPE)
+)
+_UNKNOWN: Final = Executions(0, is_known=False)
+
+
+@dataclass(frozen=True, slots=True)
+class CollectiveSite:
+    """A collective in the text.
+
+    `instruction` has its attributes; `caller` is the instruction of the schedule that runs it: itself, or the
+    async-start or fusion around it. `kind` is the opcode of what it does. `operand_bytes` are the data bytes of all
+    operands on one device; only a bound if `is_bound`, as for a ragged exchange.
+    """
+
+    instruction: Instruction
+    caller: Instruction
+    kind: str
+    operand_bytes: int
+    runs: Executions
+    is_async: bool
+    is_bound: bool = False
+
+
+def collective_sites(module: Module) -> tuple[CollectiveSite, ...]:
+    """The collectives that a module runs, in the order of the text.
+
+    >>> from hlo_cli import parse_module
+    >>> [site] = collective_sites(parse_module("r = f32[8] all-gather(f32[2] a), dimensions={0}"))
+    >>> site.kind, site.operand_bytes, site.is_async, site.runs.known
+    ('all-gather', 8, False, 1)
+    """
+    return cached_per_module(_sites, module)
+
+
+def _sites(module: Module) -> tuple[CollectiveSite, ...]:
+    executions = executions_of(module)
+    found = list[CollectiveSite]()
+    shared = dict[tuple[str | None, str | None], list[tuple[int, CollectiveSite]]]()
+    callers: Mapping[Computation, Instruction] | None = None
+    for computation in module.computations:
+        runs = executions.get(computation)
+        if runs is None and not module.is_part:
+            continue
+        collectives = [each for each in computation.instructions if collective_kind(each.opcode) is not None]
+        if not collectives:
+            continue
+        callers = _callers(module, executions) if callers is None else callers
+        for instruction in collectives:
+            site = _site(instruction, callers, runs or _UNKNOWN, module)
+            if is_fused_async(instruction) and site.caller is not instruction:
+                key = instruction.frontend_attributes.get("chain_id"), instruction.attribute("channel_id")
+                shared.setdefault(key, []).append((len(found), site))
+            found.append(site)
+    dropped = {at for parts in shared.values() for at in _repeats(parts)}
+    return tuple(site for at, site in enumerate(found) if at not in dropped)
+
+
+def malformed_collectives(module: Module) -> int:
+    """The number of collectives that the reader has marked as malformed; they are in no other count.
+
+    >>> from hlo_cli import parse_module
+    >>> malformed_collectives(parse_module("ENTRY e { p = f32[8] parameter(0)  ROOT r = f32[8] all-reduce(p) }"))
+    1
+    """
+    return sum(
+        each.opcode.endswith(opcodes.OPAQUE) and collective_kind(each.written_opcode) is not None
+        for each in module.instructions
+    )
+
+
+def _repeats(parts: Sequence[tuple[int, CollectiveSite]]) -> Iterator[int]:
+    """The places of sites that print the same transfer again: all but those in the fusions that start it."""
+    starts = [at for at, site in parts if starts_async_collective(site.caller)] or [parts[0][0]]
+    return (at for at, _ in parts if at not in starts)
+
+
+def is_fused_async(instruction: Instruction) -> bool:
+    """Whether an instruction is part of a collective that several fusions of a TPU program carry out."""
+    return _ASYNC_FUSION in (instruction.attribute("backend_config") or "")
+
+
+def starts_async_collective(instruction: Instruction) -> bool:
+    """Whether an instruction is the fusion that starts an async collective of a TPU program."""
+    if instruction.opcode != opcodes.FUSION or not instruction.called_computations:
+        return False
+    root = instruction.called_computations[0].root
+    if root is None or root.opcode != opcodes.CUSTOM_CALL:
+        return False
+    return root.string("custom_call_target") == _FUSED_START
+
+
+def _callers(module: Module, executions: Mapping[Computation, Executions]) -> Mapping[Computation, Instruction]:
+    """The first fusion or async start that runs each computation."""
+    found = dict[Computation, Instruction]()
+    for computation in module.computations if module.is_part else executions:
+        for instruction in computation.instructions:
+            called = instruction.called_computations
+            if called and (instruction.opcode == opcodes.FUSION or is_async_start(instruction.opcode)):
+                for each in called:
+                    found.setdefault(each, instruction)
+    return found
+
+
+def _site(
+    instruction: Instruction, callers: Mapping[Computation, Instruction], runs: Executions, module: Module
+) -> CollectiveSite:
+    kind = collective_kind(instruction.opcode) or instruction.opcode
+    around = list[Instruction]()
+    while (caller := callers.get((around[-1] if around else instruction).computation)) is not None:
+        around.append(caller)
+    starts = [each for each in around if is_async_start(each.opcode)]
+    is_async = kind != instruction.opcode or bool(starts) or is_fused_async(instruction)
+    is_async = is_async or any(map(starts_async_collective, around))
+    if any(_IS_SYNC in (each.attribute("backend_config") or "").replace(" ", "") for each in (instruction, *starts)):
+        is_async = False
+    if len(around) > len(starts) and kind == opcodes.ALL_REDUCE and _keeps_a_slice(instruction, module):
+        kind = opcodes.REDUCE_SCATTER
+    return CollectiveSite(
+        instruction,
+        around[-1] if around else instruction,
+        kind,
+        _operand_bytes(instruction, kind),
+        runs,
+        is_async,
+        is_bound=kind == opcodes.RAGGED_ALL_TO_ALL,
+    )
+
+
+def _keeps_a_slice(all_reduce: Instruction, module: Module) -> bool:
+    """Whether each device of a group keeps another slice of the sum, and nothing else uses it."""
+    users = users_of(all_reduce.computation)
+    waiting, seen, kept = [all_reduce], {all_reduce}, 0
+    while waiting:
+        for user in users[waiting.pop()]:
+            if user.opcode == opcodes.DYNAMIC_SLICE:
+                kept += _elements(user.shape)
+            elif user.opcode not in _PASSING:
+                return False
+            elif user not in seen:
+                seen.add(user)
+                waiting.append(user)
+    devices = subgroup_size(all_reduce, module)
+    whole = _elements(all_reduce.shape)
+    return kept > 0 and (kept * devices == whole if devices is not None else kept < whole)
+
+
+def _elements(shape: Shape) -> int:
+    return sum(leaf.elements for _, leaf in shape.leaves if isinstance(leaf, ArrayShape))
+
+
+def _operand_bytes(instruction: Instruction, kind: str) -> int:
+    """The data bytes of the operands that are sent, without offsets, sizes, and the array to write into."""
+    operands = [instruction.operand_shape(position) for position in range(len(instruction.operands))]
+    if kind == opcodes.RAGGED_ALL_TO_ALL:
+        operands = operands[:1]
+    elif kind in PERMUTES and len(operands) >= 4:
+        return _sliced_bytes(instruction, operands[0])
+    return sum(_data_bytes(shape) for shape in operands)
+
+
+def _sliced_bytes(instruction: Instruction, given: Shape) -> int:
+    """The bytes of the slices that an in-place permute sends."""
+    arrays = [leaf for _, leaf in given.leaves if isinstance(leaf, ArrayShape)]
+    found = 0
+    for array, sizes in zip(arrays, instruction.integer_lists("slice_sizes"), strict=False):
+        elements = 1
+        for size in sizes:
+            elements *= size
+        found += elements * array.element_bits // 8
+    return found or _data_bytes(given)
+
+
+def _data_bytes(shape: Shape) -> int:
+    return sum(leaf.logical_bytes for _, leaf in shape.leaves if isinstance(leaf, ArrayShape))
+
+
+# --- bytes that are sent ---
+# Bytes of a collective: what it handles, and what a device sends for it, by algorithm.
+#
+# B is the data of all operands on one device, n the number of devices in a group. Factors as in NVIDIA/nccl-tests
+# doc/PERFORMANCE.md and xla/service/gpu/model/sol_gpu_cost_model.cc; which algorithm runs is not in the text.
+
+
+Algorithm = Literal["ring", "bidirectional", "oneshot"]
+"""`ring`: what a device sends if no byte travels more often than it must. `bidirectional`: what each link of a ring
+carries in each direction. `oneshot`: what a device reads if each takes all it needs from the others at once."""
+
+Factor = Callable[[int], Fraction]
+"""Bytes per byte of the operands, for n devices."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Traffic:
+    """The factors of one kind of collective, and whether its result, n times the operands, is its payload."""
+
+    ring: Factor
+    bidirectional: Factor
+    oneshot: Factor
+    gathers: bool = False
+
+
+def _halved(factor: Factor) -> Factor:
+    return lambda n: factor(n) / 2
+
+
+def _others(n: int) -> Fraction:
+    return Fraction(n - 1)
+
+
+def _share_of_others(n: int) -> Fraction:
+    return Fraction(n - 1, n)
+
+
+def _twice_the_share(n: int) -> Fraction:
+    return 2 * _share_of_others(n)
+
+
+def _both_ways(n: int) -> Fraction:
+    """The load of a link if blocks travel the shorter way around: the sum of distances over the 2n directed links."""
+    return Fraction(n, 8) if n % 2 == 0 else Fraction(n * n - 1, 8 * n)
+
+
+def _once(n: int) -> Fraction:
+    return Fraction(int(n > 1))
+
+
+_EXCHANGE: Final = _Traffic(_share_of_others, _both_ways, _share_of_others)
+_TRAFFIC: Final[Mapping[str, _Traffic]] = {
+    opcodes.ALL_REDUCE: _Traffic(_twice_the_share, _share_of_others, _others),
+    opcodes.ALL_GATHER: _Traffic(_others, _halved(_others), _others, gathers=True),
+    opcodes.REDUCE_SCATTER: _Traffic(_share_of_others, _halved(_share_of_others), _share_of_others),
+    opcodes.ALL_TO_ALL: _EXCHANGE,
+    opcodes.RAGGED_ALL_TO_ALL: _EXCHANGE,
+    opcodes.COLLECTIVE_PERMUTE: _Traffic(_once, _once, _once),
+}
+_FROM_ONE: Final = _Traffic(_once, _halved(_once), _others)
+"""Of a collective in which one device sends to all others: it sends its data once, and in one shot to each."""
+
+
+def wire_factor(kind: str, devices: int, algorithm: Algorithm = "ring") -> Fraction:
+    """The bytes that a device sends for each byte of its operands.
+
+    >>> wire_factor("all-reduce", 4), wire_factor("all-to-all", 4, "bidirectional"), wire_factor("all-gather", 1)
+    (Fraction(3, 2), Fraction(1, 2), Fraction(0, 1))
+    """
+    if devices < 2:
+        return Fraction(0)
+    traffic = _TRAFFIC.get(kind, _FROM_ONE)
+    factors = {"ring": traffic.ring, "bidirectional": traffic.bidirectional, "oneshot": traffic.oneshot}
+    return factors[algorithm](devices)
+
+
+def payload_bytes(kind: str, operand_bytes: int, devices: int) -> int:
+    """The bytes that a collective is said to handle: its operands; of an all-gather, its result.
+
+    >>> payload_bytes("all-gather", 64, 4), payload_bytes("all-reduce", 64, 4)
+    (256, 64)
+    """
+    return operand_bytes * (devices if _TRAFFIC.get(kind, _FROM_ONE).gathers else 1)
+
+
+def wire_bytes(kind: str, operand_bytes: int, devices: int, algorithm: Algorithm = "ring") -> Fraction:
+    """The bytes that a device sends in one run of a collective, exactly.
+
+    >>> wire_bytes("all-reduce", 1_572_864, 4), wire_bytes("all-gather", 262_144, 8)
+    (Fraction(2359296, 1), Fraction(1835008, 1))
+    """
+    return operand_bytes * wire_factor(kind, devices, algorithm)
+
+
+# --- collectives ---
+# The collectives of a module with their mesh axes, and the bytes that a device sends for them.
+
 
 NOTHING: Final = "-"
 """Stands for the axes of a collective in which every device has only itself to communicate with."""
@@ -212,3 +533,262 @@ def _largest_chain(pairs: Pairs) -> int:
     for device in parent:
         sizes[root_of(device)] = sizes.get(root_of(device), 0) + 1
     return max(sizes.values(), default=1)
+
+
+# --- groups as text ---
+# Groups of devices as text, short enough for a cell.
+
+
+MAX_DEVICES: Final = 16
+"""The number of devices in a text before the rest is counted."""
+
+
+def groups_text(collective: Collective) -> str | None:
+    """The groups or pairs of flattened device ids, cut with a count; None if they are unknown.
+
+    >>> from hlo_cli import collectives_of, parse_module
+    >>> text = "r = f32[64] all-gather(f32[2] a), dimensions={0}, replica_groups=[2,32]<=[64]"
+    >>> groups_text(collectives_of(parse_module(text))[0])
+    '2 groups of 32: {0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,…}, …'
+    """
+    if collective.groups is None:
+        return None
+    if collective.pairs:
+        return _listed([index_text(pair) for pair in collective.pairs], MAX_DEVICES // 2, ", ")
+    groups = collective.groups
+    if sum(map(len, groups)) <= MAX_DEVICES:
+        return ", ".join(map(index_text, groups))
+    first = _listed(list(map(str, groups[0])), MAX_DEVICES)
+    sizes = {len(group) for group in groups}
+    size = f"{min(sizes)}" if len(sizes) == 1 else f"{min(sizes)} to {max(sizes)}"
+    more = ", \N{HORIZONTAL ELLIPSIS}" if len(groups) > 1 else ""
+    return f"{len(groups)} {'group' if len(groups) == 1 else 'groups'} of {size}: {{{first}}}{more}"
+
+
+def _listed(items: Sequence[str], limit: int, comma: str = ",") -> str:
+    return comma.join([*items[:limit], *(["\N{HORIZONTAL ELLIPSIS}"] if len(items) > limit else [])])
+
+
+# --- measured times ---
+# Time of a collective on GPUs, interpolated in measured times of the same kind.
+#
+# The tables hold f32 collectives of up to 8 devices of H100 and B200, and up to 72 of GB200 and GB300, in one
+# NVLink domain. Between measured sizes, the logarithm of the time is linear in that of the bytes; likewise between
+# group sizes. Below the smallest size, the time is that of the smallest; above the largest, it grows with the bytes.
+
+
+Series = Mapping[tuple[int, int], CollectiveTimes]
+"""Times by number of groups and devices in a group; for a permute, by 0 and the number of pairs."""
+
+_MOSTLY_LATENCY_BYTES: Final = 1 << 18
+"""Payload bytes below which the latency is nearly all of the time."""
+LIKE: Final[Mapping[str, str]] = {opcodes.RAGGED_ALL_TO_ALL: opcodes.ALL_TO_ALL}
+"""Kinds that are estimated as another kind."""
+
+
+def interpolated(series: Series, payload: float, groups: int, devices: int) -> float:
+    """The seconds of a collective of so many payload bytes, among `groups` groups of so many devices.
+
+    For a permute, `groups` is 0 and `devices` the number of pairs.
+
+    >>> interpolated({(1, 8): {1024: 1e-5, 4096: 4e-5}}, 2048, 1, 8)
+    2e-05
+    >>> interpolated({(1, 8): {1024: 1e-5, 4096: 4e-5}}, 8192, 1, 8), interpolated({(1, 8): {1024: 1e-5}}, 1, 1, 8)
+    (8e-05, 1e-05)
+    """
+    sizes = sorted({size for _, size in series})
+    at = bisect_left(sizes, devices)
+    near = sizes[max(at - 1, 0) : at + 1] if at == len(sizes) or sizes[at] != devices else [devices]
+    times = [_along(series[_nearest(series, groups, size)], payload) for size in near]
+    if len(near) == 1 or devices >= near[-1]:
+        return times[-1]
+    return _between(log(devices), log(near[0]), log(near[1]), times[0], times[1])
+
+
+def smoothed(times: CollectiveTimes) -> CollectiveTimes:
+    """Times in which each small size has the median of itself and its neighbors.
+
+    Latency hardly depends on the size; single times of it that are several times as long are artifacts.
+
+    >>> smoothed({1024: 9e-5, 2048: 1e-5, 4096: 1.1e-5, 8192: 8e-5, 16384: 1.2e-5})
+    {1024: 1.1e-05, 2048: 1.1e-05, 4096: 1.1e-05, 8192: 1.2e-05, 16384: 1.2e-05}
+    """
+    sizes, seconds = list(times), list(times.values())
+    found = dict(times)
+    for at, size in enumerate(sizes):
+        if size < _MOSTLY_LATENCY_BYTES and 0 < at < len(sizes) - 1:
+            found[size] = median(seconds[at - 1 : at + 2])
+    if len(sizes) > 2 and sizes[0] < _MOSTLY_LATENCY_BYTES:
+        found[sizes[0]] = min(seconds[0], median(seconds[:3]))
+    return found
+
+
+def _nearest(series: Series, groups: int, devices: int) -> tuple[int, int]:
+    """The measured number of groups of this size that is nearest."""
+    known: Iterable[int] = sorted(number for number, size in series if size == devices)
+    return min(known, key=lambda number: abs(log(max(number, 1) / max(groups, 1)))), devices
+
+
+def _along(times: CollectiveTimes, payload: float) -> float:
+    sizes = list(times)
+    if payload <= sizes[0]:
+        return times[sizes[0]]
+    if payload >= sizes[-1]:
+        return times[sizes[-1]] * payload / sizes[-1]
+    at = bisect_left(sizes, payload)
+    low, high = sizes[at - 1], sizes[at]
+    return _between(log(payload), log(low), log(high), times[low], times[high])
+
+
+def _between(at: float, low: float, high: float, first: float, last: float) -> float:
+    """The value at a place between two others, on a line through their logarithms."""
+    part = (at - low) / (high - low)
+    return float(f"{exp((1 - part) * log(first) + part * log(last)):.6g}")
+
+
+# --- durations ---
+# Duration of a collective on a chip, with a band.
+#
+# On GPUs in one host or NVLink domain, all links of a device reach all others through switches. Times of H100, B200,
+# GB200, and GB300 were measured (see `interpolated`). Other GPUs are estimated as an H100 with other links.
+#
+# A TPU has a pair of links in each dimension of its torus, and a ring along one axis uses those of one dimension.
+# Which
+# dimension that is, or whether the ring is closed, is not in a dump. No latency is published.
+
+
+_LATENCY_BYTES: Final = 1 << 20
+"""Payload bytes below which latency dominates."""
+_REFERENCE: Final = "h100"
+"""The measured chip that stands for GPUs that were not measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class CollectiveTime:
+    """Seconds of one run: at least, over all links of a device, and as estimated, with a band.
+
+    `has_latency` is whether the estimate includes a latency; `links_share` is the share of the links that it uses.
+    """
+
+    at_least_seconds: float
+    estimate: Estimate
+    has_latency: bool
+    links_share: float = 1.0
+
+    @property
+    def seconds(self) -> float:
+        """The estimate without its band."""
+        return self.estimate.seconds
+
+
+def collective_time(collective: Collective, chip: ChipSpec) -> CollectiveTime | None:
+    """The duration of one run; None if its groups or the bandwidth of the links are unknown.
+
+    >>> from hlo_cli import chip_spec, collectives_of, parse_module
+    >>> text = "r = f32[1048576] all-gather(f32[131072] a), dimensions={0}, replica_groups={{0,1,2,3,4,5,6,7}}"
+    >>> [found] = collectives_of(parse_module(text))
+    >>> [f"{collective_time(found, chip_spec(chip)).seconds * 1e6:.1f} µs" for chip in ("h100", "v5e", "v5p")]
+    ['47.1 µs', '36.7 µs', '18.4 µs']
+    """
+    sent = collective.wire_bytes
+    if sent is None or chip.links is None:
+        return None
+    at_least = (
+        float(min(sent, _through_switches(collective)) if chip.adds_in_switches else sent) / chip.links.per_second
+    )
+    if not sent:
+        return CollectiveTime(0.0, NO_TIME, has_latency=True)
+    if (found := _like_measured(collective, chip)) is not None:
+        return CollectiveTime(at_least, found.at_least(at_least), has_latency=True)
+    share = _share_of_links(collective, chip)
+    seconds = float(_through_torus(collective, sent)) / (chip.links.per_second * share) if share < 1 else at_least
+    estimate = around(max(seconds, at_least), LINKS_BAND, "links").at_least(at_least)
+    return CollectiveTime(at_least, estimate, has_latency=False, links_share=share)
+
+
+def predicted_collective_time(collective: Collective, chip: ChipSpec) -> Estimate | None:
+    """The predicted time of one run of a collective with its band; None if groups or bandwidth are unknown.
+
+    >>> from hlo_cli import chip_spec, collectives_of, parse_module
+    >>> text = "r = f32[1048576] all-gather(f32[131072] a), dimensions={0}, replica_groups={{0,1,2,3,4,5,6,7}}"
+    >>> [found] = collectives_of(parse_module(text))
+    >>> estimate = predicted_collective_time(found, chip_spec("h100"))
+    >>> estimate.low < estimate.seconds < estimate.high
+    True
+    """
+    found = collective_time(collective, chip)
+    return None if found is None else found.estimate
+
+
+def _like_measured(collective: Collective, chip: ChipSpec) -> Estimate | None:
+    """The estimate from measured times, those of the reference if the chip was not measured; None if there are none."""
+    measured = LINKS_MEASURED_AS.get(chip.chip)
+    kind = LIKE.get(collective.kind, collective.kind)
+    series = _series(measured or _REFERENCE, kind)
+    payload, devices = collective.payload_bytes, collective.devices
+    if not chip.cores or chip.links is None or series is None or payload is None or devices is None:
+        return None
+    shape = (0, len(collective.pairs)) if collective.pairs else (len(collective.groups or ()), devices)
+    if (shape[0] == 0) != (collective.kind == opcodes.COLLECTIVE_PERMUTE):
+        return None
+    seconds = interpolated(series, payload, *shape)
+    links, is_small = _measured_links(measured or _REFERENCE), payload < _LATENCY_BYTES
+    if measured is not None and devices <= max(size for _, size in series) and links == chip.links.per_second:
+        return around(seconds, COLLECTIVE_BANDS[is_small], "table")
+    latency = min(interpolated(series, 1, *shape), seconds)
+    scaled = latency + (seconds - latency) * links / chip.links.per_second
+    return around(scaled, OTHER_COLLECTIVE_BANDS[is_small], "links")
+
+
+@cache
+def _series(chip: str, kind: str) -> Series | None:
+    """The smoothed times of a kind on a measured chip."""
+    found = collective_times().get((chip, kind))
+    return None if found is None else {shape: smoothed(times) for shape, times in found.items()}
+
+
+def _measured_links(chip: str) -> float:
+    """The bandwidth of the links of a measured chip."""
+    links = chip_spec(chip).links
+    assert links is not None
+    return links.per_second
+
+
+def is_measured(chip: ChipSpec) -> bool:
+    """Whether collectives were measured on links such as those of a chip."""
+    return chip.chip in LINKS_MEASURED_AS
+
+
+def torus_dimensions(chip: ChipSpec) -> int | None:
+    """The number of dimensions of the torus of a TPU; None for other chips.
+
+    >>> from hlo_cli import chip_spec
+    >>> torus_dimensions(chip_spec("v5p")), torus_dimensions(chip_spec("h100"))
+    (3, None)
+    """
+    return next((each.tpu.torus_dimensions for each in known_chips() if each.tpu and each.name == chip.chip), None)
+
+
+def _through_switches(collective: Collective) -> Fraction:
+    """The bytes that leave a device if switches add."""
+    return (
+        Fraction(collective.operand_bytes)
+        if collective.kind == opcodes.ALL_REDUCE
+        else collective.wire_bytes or Fraction(0)
+    )
+
+
+def _share_of_links(collective: Collective, chip: ChipSpec) -> float:
+    """The share of the links of a device that lie in the dimensions of its axes, one dimension for each axis."""
+    dimensions = torus_dimensions(chip)
+    axes = len({axis.name for axis in collective.axes or ()})
+    if dimensions is None or not axes:
+        return 1.0
+    return min(axes, dimensions) / dimensions
+
+
+def _through_torus(collective: Collective, sent: Fraction) -> Fraction:
+    """The bytes of the links that a device has in a ring: both directions of it."""
+    if collective.kind == opcodes.COLLECTIVE_PERMUTE:
+        return 2 * sent  # data goes one way
+    return 2 * (collective.wire("bidirectional") or Fraction(0))

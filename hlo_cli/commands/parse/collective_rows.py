@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def collective_at(instruction: Instruction, module: Module) -> Collective | None:
     """The collective of an instruction, or of an async-start or fusion around one; None for others."""
-    from hlo_cli.analysis.sharding.device_groups import is_collective
+    from hlo_cli.analysis.sharding.meshes import is_collective
 
     called = (each for computation in instruction.called_computations for each in computation.instructions)
     if not is_collective(instruction) and not any(map(is_collective, called)):
@@ -33,7 +33,7 @@ def collective_rows(collective: Collective, module: Module) -> Iterator[Explanat
     """Rows on the axes, the groups, and the bytes of a collective."""
     if (axes := _axes_in_words(collective, module)) is not None:
         yield Explanation(None, "axes", "", axes)
-    from hlo_cli.analysis.sharding.groups_text import groups_text
+    from hlo_cli.analysis.sharding.collectives import groups_text
 
     if collective.groups is None:
         yield Explanation(None, "devices", "", collective.problem)

@@ -26,7 +26,7 @@ def sharding_meaning(instruction: Instruction, module: Module | None) -> str:
     sharding = instruction.sharding
     if sharding is None:
         return ""
-    from hlo_cli.analysis.sharding.words import describe_sharding
+    from hlo_cli.analysis.sharding.placement import describe_sharding
     from hlo_cli.ir.attributes.sharding import TupleSharding
 
     if module is None or isinstance(sharding, TupleSharding):
@@ -35,8 +35,8 @@ def sharding_meaning(instruction: Instruction, module: Module | None) -> str:
 
 
 def _of_value(instruction: Instruction, module: Module, sharding: Sharding | NamedSharding) -> str:
-    from hlo_cli.analysis.sharding.parameters import array_of_value
-    from hlo_cli.analysis.sharding.words import describe_sharding, describe_shards
+    from hlo_cli.analysis.sharding.entry_arrays import array_of_value
+    from hlo_cli.analysis.sharding.placement import describe_sharding, describe_shards
     from hlo_cli.source import HloError
 
     found = array_of_value(module, instruction)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hlo_cli.analysis.sharding.words import describe_sharding
+from hlo_cli.analysis.sharding.placement import describe_sharding
 from hlo_cli.commands.pasted.parts import explained_parts
 from hlo_cli.commands.shard.warned import AnySharding, first_warned
 from hlo_cli.commands.shard.warning import warning_report

@@ -6,11 +6,18 @@ import re
 from dataclasses import replace
 from typing import Final
 
-from hlo_cli.analysis.sharding.normal_text import sharding_of_placement
-from hlo_cli.analysis.sharding.placement import Placement, placement_of
-from hlo_cli.analysis.sharding.sharded_array import sharded_array
-from hlo_cli.analysis.sharding.shards import array_of, devices_of, tiles_of
-from hlo_cli.analysis.sharding.words import WHOLE, describe_parts, describe_sharding
+from hlo_cli.analysis.sharding.placement import (
+    WHOLE,
+    Placement,
+    array_of,
+    describe_parts,
+    describe_sharding,
+    devices_of,
+    placement_of,
+    sharded_array,
+    sharding_of_placement,
+    tiles_of,
+)
 from hlo_cli.commands.shard.grid import grid_figure
 from hlo_cli.commands.shard.sizes import quoted_argument
 from hlo_cli.inputs.pasted.envelopes import PastedText

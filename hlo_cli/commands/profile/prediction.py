@@ -40,7 +40,7 @@ def _predictions(measured: Measured, timed: Sequence[Timed]) -> Mapping[Timed, E
     if chip is None:
         return {}
     from hlo_cli.analysis.schedule.kernel_times import predicted_times
-    from hlo_cli.analysis.sharding.link_time import predicted_collective_time
+    from hlo_cli.analysis.sharding.collectives import predicted_collective_time
 
     leaves = [each for each in timed if each.operation.instruction is not None and not is_inner(each.operation)]
     kernels = predicted_times([each.operation.instruction for each in leaves if each.operation.instruction], chip)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hlo_cli.analysis.sharding.device_groups import devices_of
+from hlo_cli.analysis.sharding.meshes import devices_of
 from hlo_cli.commands.report.lines import describe_lines
 from hlo_cli.commands.report.sources import Sources
 from hlo_cli.report.overview import Section

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from hlo_cli.analysis.hardware.chip_specs import chip_in
 from hlo_cli.analysis.hardware.chips import find_chip
 from hlo_cli.analysis.hardware.target import target_of
-from hlo_cli.analysis.sharding.device_groups import devices_of
-from hlo_cli.analysis.sharding.stages import is_partitioned
+from hlo_cli.analysis.sharding.entry_arrays import is_partitioned
+from hlo_cli.analysis.sharding.meshes import devices_of
 from hlo_cli.commands.shared.load import Loaded
 from hlo_cli.inputs.input import target_texts
 from hlo_cli.ir.module import Module

@@ -55,7 +55,7 @@ def _seconds(module: Module) -> float:
     from hlo_cli.analysis.dataflow.executions import executions_of
     from hlo_cli.analysis.evaluate.devices import runs_on_devices
     from hlo_cli.analysis.evaluate.limits import work_of
-    from hlo_cli.analysis.sharding.device_groups import devices_of
+    from hlo_cli.analysis.sharding.meshes import devices_of
     from hlo_cli.ir.operations import MATMULS, NO_KERNELS
 
     seconds, instructions = 0.0, 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.analysis.sharding.division import divided
+from hlo_cli.analysis.sharding.entry_arrays import divided
 from hlo_cli.commands.shard.arrays import definer_of, name_of, spec_cell, spec_of
 from hlo_cli.dataclass import dataclass
 from hlo_cli.report.cell import UNKNOWN, Cell
@@ -14,7 +14,7 @@ from hlo_cli.report.table import Table
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.origin.origins import Keys
-    from hlo_cli.analysis.sharding.parameters import EntryArray
+    from hlo_cli.analysis.sharding.entry_arrays import EntryArray
     from hlo_cli.ir.attributes.sharding import Mesh
     from hlo_cli.ir.shape import ArrayShape
 

@@ -7,16 +7,15 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.cache import cached_per_module
-from hlo_cli.analysis.sharding.axes import axes_text
-from hlo_cli.analysis.sharding.meshes import KnownMesh, header_meshes, known_mesh
-from hlo_cli.analysis.sharding.spec import Spec, partition_spec
-from hlo_cli.analysis.sharding.stages import partitions_of
+from hlo_cli.analysis.sharding.entry_arrays import partitions_of
+from hlo_cli.analysis.sharding.meshes import KnownMesh, axes_text, header_meshes, known_mesh
+from hlo_cli.analysis.sharding.placement import Spec, partition_spec
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.sharding import ShardingType
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.query.where import Predicate
-    from hlo_cli.analysis.sharding.parameters import EntryArray
+    from hlo_cli.analysis.sharding.entry_arrays import EntryArray
     from hlo_cli.analysis.sharding.placement import Placement
     from hlo_cli.ir.attributes.sharding import AxisRef, Mesh
     from hlo_cli.ir.instruction import Instruction
@@ -57,7 +56,7 @@ def spec_of(array: EntryArray, mesh: Mesh | None) -> Spec | None:
     """The axes along which each dimension is divided; None if the mesh does not explain the sharding.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.sharding.parameters import entry_arrays
+    >>> from hlo_cli.analysis.sharding.entry_arrays import entry_arrays
     >>> from hlo_cli.ir.attributes.sharding import MeshAxis, Mesh
     >>> module = parse_module("HloModule m, num_partitions=4  ENTRY e { ROOT p = f32[8,8] parameter(0), "
     ...     "sharding={devices=[1,4]<=[4]} }")
@@ -74,7 +73,7 @@ def spec_cell(array: EntryArray, mesh: Mesh | None) -> str:
     """How an array is divided: axes of each dimension, or numbers of parts without a mesh, or the kind of its sharding.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.sharding.parameters import entry_arrays
+    >>> from hlo_cli.analysis.sharding.entry_arrays import entry_arrays
     >>> module = parse_module("HloModule m, num_partitions=4  ENTRY e { ROOT p = f32[8,8] parameter(0), "
     ...     "sharding={devices=[1,4]<=[4]} }")
     >>> spec_cell(entry_arrays(module).parameters[0], None)

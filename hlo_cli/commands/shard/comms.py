@@ -8,12 +8,9 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.query.fields import NO_AXES, axis_of, payload_bytes_of, rounded, wire_bytes_of
-from hlo_cli.analysis.sharding.axes import axes_text
-from hlo_cli.analysis.sharding.collective_sites import malformed_collectives
-from hlo_cli.analysis.sharding.collectives import NOTHING, collectives_of, mesh_of
-from hlo_cli.analysis.sharding.device_groups import devices_of
-from hlo_cli.analysis.sharding.meshes import mesh_text
-from hlo_cli.analysis.sharding.stages import is_partitioned
+from hlo_cli.analysis.sharding.collectives import NOTHING, collectives_of, malformed_collectives, mesh_of
+from hlo_cli.analysis.sharding.entry_arrays import is_partitioned
+from hlo_cli.analysis.sharding.meshes import axes_text, devices_of, mesh_text
 from hlo_cli.commands.shard.comms_pricing import Pricing, time_remarks, traffic_of
 from hlo_cli.commands.shard.comms_tables import (
     axes_table,
@@ -31,9 +28,8 @@ from hlo_cli.source import Diagnostic
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.query.where import Predicate, Reader
-    from hlo_cli.analysis.sharding.collectives import Collective
+    from hlo_cli.analysis.sharding.collectives import Algorithm, Collective
     from hlo_cli.analysis.sharding.meshes import KnownMesh
-    from hlo_cli.analysis.sharding.wire_bytes import Algorithm
     from hlo_cli.commands.shard.options import ShardOptions
     from hlo_cli.commands.shared.load import Loaded
     from hlo_cli.ir.attributes.sharding import AxisRef, Mesh

@@ -11,9 +11,7 @@ from hlo_cli.source import Diagnostic
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.hardware.chip_specs import ChipSpec, Estimate
-    from hlo_cli.analysis.sharding.collectives import Collective
-    from hlo_cli.analysis.sharding.link_time import CollectiveTime
-    from hlo_cli.analysis.sharding.wire_bytes import Algorithm
+    from hlo_cli.analysis.sharding.collectives import Algorithm, Collective, CollectiveTime
     from hlo_cli.ir.module import Module
 
 _Number = TypeVar("_Number", int, float, Fraction, "Estimate")
@@ -30,7 +28,7 @@ class Pricing:
         """The duration of one run; None without a chip, or if it is unknown."""
         if self.chip is None:
             return None
-        from hlo_cli.analysis.sharding.link_time import collective_time
+        from hlo_cli.analysis.sharding.collectives import collective_time
 
         return collective_time(collective, self.chip)
 
@@ -107,7 +105,7 @@ def _total(values: Sequence[_Number | None], runs: Sequence[int | None]) -> _Num
 
 def time_remarks(chip: ChipSpec, module: Module) -> Iterator[Diagnostic]:
     """How times are estimated on a chip."""
-    from hlo_cli.analysis.sharding.link_time import is_measured, torus_dimensions
+    from hlo_cli.analysis.sharding.collectives import is_measured, torus_dimensions
     from hlo_cli.commands.shared.chips import time_notes
 
     dimensions = torus_dimensions(chip)

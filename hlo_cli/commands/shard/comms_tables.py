@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from hlo_cli.analysis.query.fields import axis_of, rounded
-from hlo_cli.analysis.sharding.groups_text import groups_text
+from hlo_cli.analysis.sharding.collectives import groups_text
 from hlo_cli.commands.shard.comms_pricing import Pricing, Traffic, traffic_of
 from hlo_cli.report.cell import UNKNOWN, Cell, Row
 from hlo_cli.report.column import Column

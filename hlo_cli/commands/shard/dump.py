@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from hlo_cli.analysis.sharding.entry_arrays import EntryArray, EntryArrays, entry_arrays
 from hlo_cli.analysis.sharding.meshes import mesh_text
-from hlo_cli.analysis.sharding.parameters import EntryArray, EntryArrays, entry_arrays
 from hlo_cli.commands.shard.array_tables import (
     Totals,
     axes_table,

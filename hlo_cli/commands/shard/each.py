@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from hlo_cli.analysis.sharding.entry_arrays import entry_arrays
 from hlo_cli.analysis.sharding.meshes import mesh_text
-from hlo_cli.analysis.sharding.parameters import entry_arrays
 from hlo_cli.commands.shard.array_tables import Totals, size_cells, totals_of
 from hlo_cli.commands.shard.arrays import arrays_where, mesh_of
 from hlo_cli.commands.shared.per_module import Rows, finish_each, map_inputs

@@ -120,7 +120,7 @@ def _of_shape(
 
 
 def _of_dump(named: NamedShape, texts: tuple[str, ...], options: ShardOptions) -> GivenArray:
-    from hlo_cli.analysis.sharding.stages import partitions_of
+    from hlo_cli.analysis.sharding.entry_arrays import partitions_of
 
     if len(texts) > 1 and not _has_sharding(named):
         return _of_shape(named.shape, texts[1:], options, has_layout=True, notes=_shape_notes(named))
@@ -146,7 +146,7 @@ def _of_dump(named: NamedShape, texts: tuple[str, ...], options: ShardOptions) -
 
 def _has_sharding(named: NamedShape) -> bool:
     """Whether the dump, or its sibling before optimizations, says how the value is divided."""
-    from hlo_cli.analysis.sharding.parameters import array_of_value
+    from hlo_cli.analysis.sharding.entry_arrays import array_of_value
 
     for index, _ in named.shape.leaves:
         found = array_of_value(named.loaded.module, named.instruction, (*named.index, *index))
@@ -157,7 +157,7 @@ def _has_sharding(named: NamedShape) -> bool:
 
 def _shape_notes(named: NamedShape) -> tuple[Diagnostic, ...]:
     """A note on the shape of an instruction that has no sharding of its own."""
-    from hlo_cli.analysis.sharding.stages import is_partitioned, partitions_of
+    from hlo_cli.analysis.sharding.entry_arrays import is_partitioned, partitions_of
 
     module = named.loaded.module
     if partitions_of(module) == 1 or not is_partitioned(module):
@@ -201,8 +201,7 @@ def _sharding_of_instruction(text: str) -> str:
 
 def _read(text: str, shape: Shape, mesh: Mesh | None) -> tuple[AnySharding, tuple[Diagnostic, ...]]:
     """The sharding in a text, checked against the shape, and notes on what was not in it."""
-    from hlo_cli.analysis.sharding.placement import placement_of
-    from hlo_cli.analysis.sharding.shards import leaf_shardings
+    from hlo_cli.analysis.sharding.placement import leaf_shardings, placement_of
     from hlo_cli.syntax.values.sharding_forms import read_sharding_text
 
     rank = shape.rank if isinstance(shape, ArrayShape) else None
@@ -239,7 +238,7 @@ def _mesh_in(sharding: AnySharding, options: ShardOptions) -> tuple[Mesh | None,
 
 def _device_count(sharding: AnySharding) -> int | None:
     """The number of devices of the leaves that list them."""
-    from hlo_cli.analysis.sharding.shards import devices_of
+    from hlo_cli.analysis.sharding.placement import devices_of
 
     leaves = sharding.elements if isinstance(sharding, TupleSharding) else (sharding,)
     return max((count for leaf in leaves if (count := devices_of(leaf)) is not None), default=None)
@@ -248,7 +247,7 @@ def _device_count(sharding: AnySharding) -> int | None:
 def _check_mesh(array: GivenArray, options: ShardOptions) -> None:
     """Raises HloError if --mesh has another number of devices than a sharding."""
     from hlo_cli.analysis.sharding.meshes import mesh_text
-    from hlo_cli.analysis.sharding.shards import devices_of
+    from hlo_cli.analysis.sharding.placement import devices_of
 
     if (mesh := options.given_mesh) is None:
         return

@@ -8,9 +8,7 @@ from itertools import pairwise
 from math import prod
 from typing import Final
 
-from hlo_cli.analysis.sharding.sharded_array import ShardedArray
-from hlo_cli.analysis.sharding.shards import Shard
-from hlo_cli.analysis.sharding.words import devices_text
+from hlo_cli.analysis.sharding.placement import Shard, ShardedArray, devices_text
 from hlo_cli.commands.shared.shape_descriptions import dimension_names
 from hlo_cli.dataclass import dataclass
 from hlo_cli.report.figure import Figure

@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.analysis.sharding.axes import axes_text
-from hlo_cli.analysis.sharding.sharded_array import ShardedArray, sharded_array
-from hlo_cli.analysis.sharding.shards import array_of, leaf_shardings
-from hlo_cli.analysis.sharding.words import slice_text
+from hlo_cli.analysis.sharding.meshes import axes_text
+from hlo_cli.analysis.sharding.placement import ShardedArray, array_of, leaf_shardings, sharded_array, slice_text
 from hlo_cli.commands.shard.sizes import size_part
 from hlo_cli.ir.attributes.sharding import ShardingType
 from hlo_cli.report.cell import Cell

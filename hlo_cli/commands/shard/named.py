@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hlo_cli.analysis.sharding.parameters import array_of_value
+from hlo_cli.analysis.sharding.entry_arrays import array_of_value
 from hlo_cli.commands.shard.arrays import mesh_of
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.operations import COLLECTIVES

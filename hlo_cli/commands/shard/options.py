@@ -9,7 +9,7 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.sharding.wire_bytes import Algorithm
+    from hlo_cli.analysis.sharding.collectives import Algorithm
     from hlo_cli.ir.attributes.sharding import Mesh
 
 ALGORITHMS: Final[tuple[Algorithm, ...]] = ("ring", "bidirectional", "oneshot")

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from hlo_cli.analysis.resharding.nearby import mesh_for
-from hlo_cli.analysis.sharding.axes import axes_of_groups, axes_of_pairs, axes_text
-from hlo_cli.analysis.sharding.meshes import mesh_text
-from hlo_cli.analysis.sharding.normal_text import sharding_of_placement
-from hlo_cli.analysis.sharding.spec import has_parts, partition_spec, spec_text
+from hlo_cli.analysis.sharding.meshes import axes_of_groups, axes_of_pairs, axes_text, mesh_text
+from hlo_cli.analysis.sharding.placement import has_parts, partition_spec, sharding_of_placement, spec_text
+from hlo_cli.analysis.sharding.reshard import mesh_for
 from hlo_cli.ir import opcodes
 from hlo_cli.report.cell import UNKNOWN
 from hlo_cli.report.column import Column
@@ -19,9 +17,8 @@ from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage, Run, Text
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.resharding.detour import Detour
-    from hlo_cli.analysis.resharding.reshard import Resharding, ReshardStep
     from hlo_cli.analysis.sharding.placement import Placement
+    from hlo_cli.analysis.sharding.reshard import Detour, Resharding, ReshardStep
     from hlo_cli.ir.attributes.sharding import Mesh
     from hlo_cli.ir.shape import ArrayShape
     from hlo_cli.report.cell import Cell, Row

@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hlo_cli.analysis.sharding.meshes import mesh_text
-from hlo_cli.analysis.sharding.sharded_array import ShardedArray, sharded_array
-from hlo_cli.analysis.sharding.shards import array_of
-from hlo_cli.analysis.sharding.words import slice_text
+from hlo_cli.analysis.sharding.placement import ShardedArray, array_of, sharded_array, slice_text
 from hlo_cli.commands.shard.grid import grid_figure
 from hlo_cli.commands.shard.shape_tables import (
     coordinates_text,
@@ -27,7 +25,7 @@ from hlo_cli.report.report import Part, Report
 from hlo_cli.source import Diagnostic, HloError
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.sharding.shards import Shard
+    from hlo_cli.analysis.sharding.placement import Shard
     from hlo_cli.commands.shard.given import GivenArray
     from hlo_cli.commands.shard.options import ShardOptions
 

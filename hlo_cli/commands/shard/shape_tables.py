@@ -6,12 +6,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from hlo_cli.analysis.hardware.chips import USUAL_TPU
-from hlo_cli.analysis.sharding.axes import axes_text, coordinates_by_device
-from hlo_cli.analysis.sharding.meshes import mesh_text
-from hlo_cli.analysis.sharding.normal_text import sharding_of_placement
-from hlo_cli.analysis.sharding.sharded_array import ShardedArray
-from hlo_cli.analysis.sharding.shards import Shard
-from hlo_cli.analysis.sharding.spec import has_parts, spec_text
+from hlo_cli.analysis.sharding.meshes import axes_text, coordinates_by_device, mesh_text
+from hlo_cli.analysis.sharding.placement import Shard, ShardedArray, has_parts, sharding_of_placement, spec_text
 from hlo_cli.commands.shared.shape_descriptions import dimension_names
 from hlo_cli.ir.attributes.sharding import Mesh, ShardingType
 from hlo_cli.ir.shape import UNBOUNDED

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hlo_cli.analysis.resharding.detour import find_detour
-from hlo_cli.analysis.resharding.nearby import nearest_without_collectives
-from hlo_cli.analysis.resharding.reshard import VERSION, reshard
-from hlo_cli.analysis.sharding.normal_text import sharding_of_placement
-from hlo_cli.analysis.sharding.shards import array_of
+from hlo_cli.analysis.sharding.placement import array_of, sharding_of_placement
+from hlo_cli.analysis.sharding.reshard import VERSION, find_detour, nearest_without_collectives, reshard
 from hlo_cli.commands.shard.reshard_tables import detour_parts, ends_facts, placement_text, steps_table
 from hlo_cli.commands.shard.sizes import quoted_argument
 from hlo_cli.report.numbers import format_bytes, format_count
@@ -17,8 +14,7 @@ from hlo_cli.report.text import Passage
 from hlo_cli.source import Diagnostic, HloError
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.resharding.detour import Detour
-    from hlo_cli.analysis.resharding.reshard import Resharding
+    from hlo_cli.analysis.sharding.reshard import Detour, Resharding
     from hlo_cli.commands.shard.given import GivenArray
     from hlo_cli.report.cell import Cell
 

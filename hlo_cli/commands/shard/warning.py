@@ -7,10 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.analysis.resharding.detour import Detour, find_detour
-from hlo_cli.analysis.resharding.reshard import VERSION
-from hlo_cli.analysis.sharding.normal_text import sharding_of_placement
-from hlo_cli.analysis.sharding.placement import placement_of
+from hlo_cli.analysis.sharding.placement import placement_of, sharding_of_placement
+from hlo_cli.analysis.sharding.reshard import VERSION, Detour, find_detour
 from hlo_cli.commands.shard.reshard_tables import detour_parts, steps_table
 from hlo_cli.commands.shard.warned import WarnedReshard, is_maximal, warned_reshards
 from hlo_cli.commands.shard.warning_tables import cost_facts, dimensions_table, drawings, warnings_table
@@ -24,7 +22,7 @@ from hlo_cli.source import Diagnostic, HloError
 from hlo_cli.syntax.compiler_files.compiler_warnings import parse_resharding_warnings
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.resharding.reshard import Resharding
+    from hlo_cli.analysis.sharding.reshard import Resharding
     from hlo_cli.commands.shard.options import ShardOptions
     from hlo_cli.report.cell import Cell
 

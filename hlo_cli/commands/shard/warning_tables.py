@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from hlo_cli.analysis.sharding.placement import placement_of
-from hlo_cli.analysis.sharding.sharded_array import sharded_array
+from hlo_cli.analysis.sharding.placement import placement_of, sharded_array
 from hlo_cli.commands.shard.grid import grid_figure
 from hlo_cli.commands.shard.reshard_tables import short_text
 from hlo_cli.commands.shard.warned import WarnedReshard, is_maximal

@@ -34,7 +34,9 @@ def devices_together(loaded: Loaded) -> int:
     """
     if stage_of(loaded) == "optimized":
         return 1
-    from hlo_cli.analysis.sharding.stages import devices_in_shapes  # not needed by the dumps that most people have
+    from hlo_cli.analysis.sharding.entry_arrays import (
+        devices_in_shapes,  # not needed by the dumps that most people have
+    )
 
     return devices_in_shapes(loaded.module)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from hlo_cli.analysis.sharding.device_groups import device_groups, devices_of
+from hlo_cli.analysis.sharding.meshes import device_groups, devices_of
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.sharding import Groups
 from hlo_cli.ir.instruction import Instruction
@@ -55,8 +55,11 @@ def groups_off_axes(context: LintContext) -> Iterator[Finding]:
     collectives = list(context.of(*_GROUPED)) if devices.count > 1 else []
     if not collectives:
         return
-    from hlo_cli.analysis.sharding.axes import axes_of_groups  # for the few modules that have collectives
-    from hlo_cli.analysis.sharding.meshes import known_mesh, mesh_text
+    from hlo_cli.analysis.sharding.meshes import (
+        axes_of_groups,  # for the few modules that have collectives
+        known_mesh,
+        mesh_text,
+    )
 
     known = known_mesh(module, None, () if module.program is None else (module.program,))
     if known is None:

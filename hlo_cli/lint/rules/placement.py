@@ -21,7 +21,7 @@ from hlo_cli.report.finding import Finding
 from hlo_cli.report.numbers import format_bytes
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.sharding.parameters import EntryArray
+    from hlo_cli.analysis.sharding.entry_arrays import EntryArray
 
 _PLATFORMS: Final[tuple[tuple[Target, str], ...]] = (("cpu", "CPU"), ("gpu", "GPU"))
 _ACCEPTED: Final = (CustomCallApiVersion.ORIGINAL, CustomCallApiVersion.TYPED_FFI)
@@ -49,7 +49,7 @@ def replicated_argument(context: LintContext) -> Iterator[Finding]:
     least = context.settings.min_replicated_bytes
     if not arrays:
         return
-    from hlo_cli.analysis.sharding.division import divided
+    from hlo_cli.analysis.sharding.entry_arrays import divided
 
     for array in arrays:
         parameter, taken = array.instruction, array.shape.padded_bytes
@@ -230,8 +230,7 @@ def _large_arguments(context: LintContext) -> tuple[int, Sequence[EntryArray]]:
     least = context.settings.min_replicated_bytes
     if not any(each.shape.padded_bytes >= least for each in context.module.entry.parameters):
         return 1, ()
-    from hlo_cli.analysis.sharding.parameters import entry_arrays
-    from hlo_cli.analysis.sharding.stages import partitions_of
+    from hlo_cli.analysis.sharding.entry_arrays import entry_arrays, partitions_of
 
     devices = context.settings.num_partitions or partitions_of(context.module)
     return devices, entry_arrays(context.module).parameters if devices > 1 else ()

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from hlo_cli.analysis.schedule.async_overlap import synchronous_pair
-from hlo_cli.analysis.sharding.device_groups import Devices, collective_kind, device_groups, device_pairs, devices_of
+from hlo_cli.analysis.sharding.meshes import Devices, collective_kind, device_groups, device_pairs, devices_of
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.operations import ELEMENTWISE, MOVES

@@ -1,8 +1,4 @@
-"""The arrays that enter and leave a module: the part of each on a device, its bytes, and what is replicated.
-
-After partitioning, the shapes of the entry are those of one device. The parameters of CPU and GPU programs then still
-have their shardings; those of TPU programs and results have none, and the dump before optimizations has them.
-"""
+"""How the arrays that enter and leave a module are divided, before and after partitioning."""
 
 from __future__ import annotations
 
@@ -13,17 +9,260 @@ from math import prod
 from typing import Final, Literal
 
 from hlo_cli.analysis.cache import cached_per_module
-from hlo_cli.analysis.sharding.division import divided, own_layouts
-from hlo_cli.analysis.sharding.placement import Placement, placement_of
-from hlo_cli.analysis.sharding.shards import leaf_shardings, shard_shape, whole_sizes
-from hlo_cli.analysis.sharding.stages import is_partitioned, partitions_of
+from hlo_cli.analysis.hardware.chips import USUAL_TPU, tpu_generations
+from hlo_cli.analysis.hardware.target import target_of
+from hlo_cli.analysis.layout.default_layout import default_layout, default_order
+from hlo_cli.analysis.layout.padding import generation_of
+from hlo_cli.analysis.sharding.placement import (
+    Placement,
+    devices_of,
+    leaf_shardings,
+    placement_of,
+    shard_shape,
+    whole_sizes,
+)
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.attributes.sharding import NamedSharding, Sharding, ShardingType
+from hlo_cli.ir.attributes.sharding import NamedSharding, Sharding, ShardingType, TupleSharding
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.layout import Layout
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.notation import index_suffix
+from hlo_cli.ir.operations import COLLECTIVES
 from hlo_cli.ir.shape import ArrayShape, BufferShape, ShapeIndex
 from hlo_cli.source import HloError
+
+# --- whether a module is partitioned ---
+# Whether the shapes of a module are those of one device: the partitioner has run, or it has not.
+#
+# Shardings alone do not tell: the parameters of CPU and GPU programs keep theirs, while their shapes become shards.
+
+
+_SUFFIX: Final = "_spmd"
+"""The end of the entry's name that `SpmdPartitioner` adds, as in `main.26_spmd`."""
+_MARK: Final = "sharding={"
+_UNPARTITIONED: Final = (
+    "xla.sdy.meshes",
+    "xla.sdy.sharding",
+    'custom_call_target="Sharding"',
+    'custom_call_target="SPMDFullToShardShape"',
+    'custom_call_target="SPMDShardToFullShape"',
+)
+"""Texts that the partitioner removes."""
+
+
+def is_partitioned(module: Module) -> bool:
+    """Whether shapes are those of one device. A module of one partition is: its only device has everything.
+
+    >>> from hlo_cli import parse_module
+    >>> parameter = "ROOT p = f32[8] parameter(0), sharding={devices=[2]<=[2]}"
+    >>> before = f"HloModule m, num_partitions=2  ENTRY main {{ {parameter} }}"
+    >>> is_partitioned(parse_module(before)), is_partitioned(parse_module(before.replace("main", "main_spmd")))
+    (False, True)
+    """
+    return cached_per_module(_is_partitioned, module)
+
+
+def partitions_of(module: Module) -> int:
+    """The number of devices that share a replica: of the header, or as many as a sharding of the entry lists.
+
+    >>> from hlo_cli import parse_module
+    >>> parameter = "ROOT p = f32[8] parameter(0), sharding={devices=[2]<=[2]}"
+    >>> partitions_of(parse_module(f"HloModule m  ENTRY e {{ {parameter} }}"))
+    2
+    """
+    return cached_per_module(_partitions_of, module)
+
+
+def devices_in_shapes(module: Module) -> int:
+    """The number of devices whose data and work the shapes of a module hold together: 1 after partitioning.
+
+    >>> from hlo_cli import parse_module
+    >>> parameter = "ROOT p = f32[8] parameter(0), sharding={devices=[2]<=[2]}"
+    >>> before = f"HloModule m, num_partitions=2  ENTRY main {{ {parameter} }}"
+    >>> devices_in_shapes(parse_module(before)), devices_in_shapes(parse_module(before.replace("main", "main_spmd")))
+    (2, 1)
+    """
+    return 1 if is_partitioned(module) else partitions_of(module)
+
+
+def _partitions_of(module: Module) -> int:
+    if module.num_partitions > 1 or _MARK not in module.source.text:
+        return module.num_partitions
+    root = module.entry.root
+    return max((_listed(each) for each in (*module.entry.parameters, *([root] if root else ()))), default=1)
+
+
+def _listed(instruction: Instruction) -> int:
+    """The number of devices that the sharding of an instruction lists, at least 1."""
+    sharding = instruction.sharding
+    if sharding is None:
+        return 1
+    elements = sharding.elements if isinstance(sharding, TupleSharding) else (sharding,)
+    return max((devices_of(each) or 1 for each in elements), default=1)
+
+
+def _is_partitioned(module: Module) -> bool:
+    if partitions_of(module) < 2 or module.entry.name.endswith(_SUFFIX):
+        return True
+    if (found := _by_program(module)) is not None:
+        return found
+    if module.is_scheduled:
+        return True
+    text = module.source.text
+    if any(mark in text for mark in _UNPARTITIONED):
+        return False
+    entry, parameters = module.entry.instructions, frozenset(module.entry.parameters)
+    if _MARK in text and any(each not in parameters and each.attribute("sharding") is not None for each in entry):
+        return False
+    return any(each.opcode.removesuffix("-start") in COLLECTIVES for each in entry)
+
+
+def _by_program(module: Module) -> bool | None:
+    """The answer from the sizes of parameters before optimizations; None if none is divided, or without that dump."""
+    program = module.program
+    if program is None or len(program.entry.parameters) != len(module.entry.parameters):
+        return None
+    for now, then in zip(module.entry.parameters, program.entry.parameters, strict=True):
+        whole, sizes = then.shape, _sizes_of_a_shard(then)
+        if not isinstance(now.shape, ArrayShape) or not isinstance(whole, ArrayShape) or sizes in (None, whole.sizes):
+            continue
+        if now.shape.sizes in (sizes, whole.sizes):
+            return now.shape.sizes == sizes
+    return None
+
+
+def _sizes_of_a_shard(parameter: Instruction) -> tuple[int, ...] | None:
+    sharding = parameter.sharding
+    if sharding is None or isinstance(sharding, TupleSharding) or not isinstance(parameter.shape, ArrayShape):
+        return None
+    try:
+        return placement_of(sharding).shard_sizes(parameter.shape.sizes)
+    except HloError:
+        return None
+
+
+# --- arrays divided further ---
+# Arrays that are divided further, and the layouts that shards have of their own.
+
+
+_LAYOUT_MODES: Final = {"argument": "arg_layout_modes", "result": "out_layout_modes"}
+_MOST_TRIED: Final = 1 << 16
+_DEFAULT: Final = ("default", "auto", "")
+
+
+@dataclass(frozen=True, slots=True)
+class OwnLayouts:
+    """The layouts that shards get, before a compiler has chosen them: by default, or in the order that the user gave.
+
+    `generation` is that of the TPU, None for other targets. `modes` are the layouts that JAX asks for, by role.
+    """
+
+    generation: str | None
+    modes: dict[str, tuple[str, ...]]
+    given: dict[str, tuple[ArrayShape | None, ...]]
+
+    def of(self, shard: ArrayShape, role: str, number: int) -> ArrayShape:
+        """A shard of argument or result `number` in its own layout.
+
+        >>> from hlo_cli import parse_shape
+        >>> print(OwnLayouts("v5e", {}, {}).of(parse_shape("f32[500,128]"), "argument", 0))
+        f32[500,128]{1,0:T(8,128)}
+        """
+        given = self.given.get(role, ())
+        entry = given[number] if number < len(given) else None
+        modes = self.modes.get(role, ())
+        is_default = number >= len(modes) or modes[number] in _DEFAULT
+        order = None if entry is None or entry.rank != shard.rank else entry.layout.minor_to_major
+        if self.generation is None:
+            row_major = tuple(range(shard.rank))[::-1]
+            return replace(shard, layout=Layout(row_major if order is None else order))
+        if is_default or order is None:
+            order = default_order(_bare(shard), generation=self.generation) or tuple(range(shard.rank))[::-1]
+        layout = default_layout(_bare(shard), generation=self.generation, minor_to_major=order)
+        return replace(shard, layout=layout)
+
+
+def own_layouts(module: Module) -> OwnLayouts:
+    """The layouts of shards of a module that is not partitioned; on TPU, its header has layouts with tiles.
+
+    >>> from hlo_cli import parse_module
+    >>> own_layouts(parse_module("HloModule m  ENTRY e { ROOT p = f32[8] parameter(0) }")).generation is None
+    True
+    """
+    layout = module.entry_computation_layout
+    given = dict[str, tuple[ArrayShape | None, ...]]()
+    if layout is not None:
+        results = [leaf for _, leaf in layout.result.leaves]
+        for role, shapes in (("argument", list(layout.parameters)), ("result", results)):
+            given[role] = tuple(each if isinstance(each, ArrayShape) else None for each in shapes)
+    has_tiles = any(each is not None and each.layout.tiles for shapes in given.values() for each in shapes)
+    is_tpu = has_tiles or target_of(module) == "tpu"
+    texts = {role: module.frontend_attributes.get(name) or "" for role, name in _LAYOUT_MODES.items()}
+    modes = {role: tuple(text.split(";")) if text else () for role, text in texts.items()}
+    return OwnLayouts(generation_of(module) if is_tpu else None, modes, given)
+
+
+@lru_cache(maxsize=4096)
+def divided(shape: ArrayShape, count: int) -> ArrayShape:
+    """The array on each of `count` devices that share it evenly, in the way that needs the fewest bytes.
+
+    What is left of `count` after its primes that divide no dimension remains replicated.
+
+    >>> from hlo_cli import parse_shape
+    >>> print(divided(parse_shape("f32[500,128]{1,0:T(8,128)}"), 8), divided(parse_shape("f32[3]"), 2))
+    f32[125,64]{1,0:T(8,128)} f32[3]{0}
+    """
+    for prime in reversed(prime_factors(count)):
+        made = [_with_size(shape, d, size // prime) for d, size in enumerate(shape.sizes) if size and size % prime == 0]
+        if made:
+            shape = min(made, key=lambda each: each.padded_bytes)
+    return shape
+
+
+def prime_factors(number: int) -> list[int]:
+    """The prime factors of a number, ascending; what has no factor below 65,536 counts as prime.
+
+    >>> prime_factors(12), prime_factors(2 * (2**61 - 1)) == [2, 2**61 - 1]
+    ([2, 2, 3], True)
+    """
+    found, prime = list[int](), 2
+    while prime * prime <= number and prime < _MOST_TRIED:
+        while number % prime == 0:
+            found.append(prime)
+            number //= prime
+        prime += 1
+    return [*found, number] if number > 1 else found
+
+
+def _with_size(shape: ArrayShape, dimension: int, size: int) -> ArrayShape:
+    sizes = (*shape.dimensions[:dimension], size, *shape.dimensions[dimension + 1 :])
+    smaller = replace(shape, dimensions=sizes, layout=replace(shape.layout, split_configs=()))
+    generation = _generation_of_tiles(shape)
+    return smaller if generation is None else replace(smaller, layout=default_layout(smaller, generation=generation))
+
+
+@lru_cache(maxsize=4096)
+def _generation_of_tiles(shape: ArrayShape) -> str | None:
+    """A TPU generation whose default tiles the layout has, so that smaller arrays have smaller tiles; None without."""
+    if not shape.layout.tiles:
+        return None
+    with_large_tiles = next(each.name for each in tpu_generations() if each.has_large_tiles)
+    generations = (USUAL_TPU, with_large_tiles)
+    return next((each for each in generations if default_layout(shape, generation=each) == shape.layout), None)
+
+
+def _bare(shape: ArrayShape) -> ArrayShape:
+    """The shape in row-major order without tiles."""
+    return replace(shape, layout=Layout(tuple(range(shape.rank))[::-1], memory_space=shape.memory_space))
+
+
+# --- arrays of the entry ---
+# The arrays that enter and leave a module: the part of each on a device, its bytes, and what is replicated.
+#
+# After partitioning, the shapes of the entry are those of one device. The parameters of CPU and GPU programs then
+# still
+# have their shardings; those of TPU programs and results have none, and the dump before optimizations has them.
+
 
 Role = Literal["argument", "result"]
 Origin = Literal["this dump", "before_optimizations"]

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from hlo_cli.analysis.resharding.detour_candidates import Candidate, Grid
 from hlo_cli.analysis.sharding.placement import Placement
+from hlo_cli.analysis.sharding.reshard_steps import Candidate, Grid
 from hlo_cli.ir.attributes.sharding import ShardingType
 
 _AT_ONCE = 1 << 16
@@ -24,7 +24,7 @@ def least_elements(
 
     Rounding makes them inexact, by less than one in a thousand.
 
-    >>> from hlo_cli.analysis.resharding.tile_arrays import REPLICATED
+    >>> from hlo_cli.analysis.sharding.reshard_steps import REPLICATED
     >>> grid = Grid((0, 1), (2,), ((0,),))
     >>> least_elements(grid, [((0,),), ((),)], [8], grid.placement(((0,),)), REPLICATED)
     [4.0, 4.0]
