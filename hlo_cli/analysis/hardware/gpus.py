@@ -261,7 +261,7 @@ NVIDIA_GPUS: Final = (
 
 
 # --- GPUs of AMD and Intel ---
-# GPUs of AMD and Intel, one row each, with the public source of every number; as in `nvidia.py`.
+# GPUs of AMD and Intel, one row each, with the public source of every number; as above.
 
 
 _AMD: Final = "https://www.amd.com/en/products/accelerators/instinct/"

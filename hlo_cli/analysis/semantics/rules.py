@@ -13,7 +13,6 @@ from typing import Final
 import numpy as np
 
 from hlo_cli.analysis.semantics import elementwise, linear_algebra, products, rearranging, scatter_and_reduce
-from hlo_cli.analysis.semantics import elementwise as elementwise
 from hlo_cli.analysis.semantics.linear_algebra import LAPACK_CALLS, TPU_FACTORIZATIONS
 from hlo_cli.analysis.semantics.products import LIBRARY_CALLS
 from hlo_cli.analysis.semantics.rearranging import largest_first

@@ -1,5 +1,5 @@
 // What of a computation is drawn: nodes and edges, with hidden instructions seen through.
-// analysis/graphs/views.py and views.py have the same rules for pictures, DOT, and trees.
+// analysis/graphs/views.py has the same rules for pictures, DOT, and trees.
 
 const EDGE_KINDS = ["control", "transfer", "data"]; // Of several ways between two nodes, the last kind counts.
 const CONTROL = 0;
