@@ -38,7 +38,7 @@ _HOMES = {
     "FindingList": "lint.run",
     "Fusion": "analysis.fusion.kernels",
     "FusionList": "analysis.fusion.kernels",
-    "FusionResult": "transform.fuse",
+    "FusionResult": "transform.fusion.cpu_fusion",
     "HloError": "source",
     "Instruction": "ir.instruction",
     "Kernel": "analysis.fusion.kernels",
@@ -79,14 +79,14 @@ _HOMES = {
     "compare_runs": "analysis.comparison.two_runs",
     "cost_analysis": "analysis.cost.cost_analysis",
     "custom_calls_of": "analysis.custom_calls.call",
-    "desugar": "transform.desugar",
+    "desugar": "transform.sugar",
     "diff": "analysis.matching.module_diff",
     "element_at": "analysis.layout.addresses",
     "estimate_time": "analysis.schedule.step_time",
     "extract": "transform.extract",
     "from_jax": "frameworks",
-    "fuse": "transform.fuse",
-    "fuse_pair": "transform.fuse_pair",
+    "fuse": "transform.fusion.cpu_fusion",
+    "fuse_pair": "transform.fusion.by_request",
     "fusions_of": "analysis.fusion.kernels",
     "infer_shape": "analysis.shapes.inference",
     "inverse_map": "analysis.layout.address_map",
@@ -115,7 +115,7 @@ _HOMES = {
     "sharding_of": "library",
     "shards": "analysis.sharding.placement",
     "sugar": "transform.sugar",
-    "unfuse": "transform.unfuse",
+    "unfuse": "transform.fusion.by_request",
     "verify_async": "analysis.schedule.async_verifier",
     "verify_fusions": "analysis.fusion.fusion_bodies",
 }
@@ -203,14 +203,14 @@ if TYPE_CHECKING:  # the same for type checkers, which need imports; a test comp
     from hlo_cli.scan_modules import ScanRecord as ScanRecord, scan as scan
     from hlo_cli.source import Diagnostic as Diagnostic, HloError as HloError, Source as Source, Span as Span
     from hlo_cli.syntax.scanning.shape_reader import parse_shape as parse_shape
-    from hlo_cli.transform.desugar import desugar as desugar
+    from hlo_cli.transform.sugar import desugar as desugar
     from hlo_cli.transform.extract import extract as extract
-    from hlo_cli.transform.fuse import FusionResult as FusionResult, fuse as fuse
-    from hlo_cli.transform.fuse_pair import fuse_pair as fuse_pair
+    from hlo_cli.transform.fusion.cpu_fusion import FusionResult as FusionResult, fuse as fuse
+    from hlo_cli.transform.fusion.by_request import fuse_pair as fuse_pair
     from hlo_cli.transform.normalize import normalize as normalize
     from hlo_cli.transform.reorder import reorder as reorder
     from hlo_cli.transform.sugar import sugar as sugar
-    from hlo_cli.transform.unfuse import unfuse as unfuse
+    from hlo_cli.transform.fusion.by_request import unfuse as unfuse
 
 if not TYPE_CHECKING:
 

@@ -152,6 +152,6 @@ def module_to_bytes(module: Module) -> bytes:
     <get-tuple-element p_0>
     """
     from hlo_cli.syntax.proto.write_module import module_to_bytes
-    from hlo_cli.transform.desugar import desugar
+    from hlo_cli.transform.sugar import desugar
 
     return module_to_bytes(desugar(module))

@@ -31,12 +31,11 @@ from hlo_cli.syntax.proto.read_module import read_proto
 from hlo_cli.syntax.proto.write_module import module_to_bytes
 from hlo_cli.syntax.scanning.shape_reader import parse_shape
 from hlo_cli.syntax.text.parser import parse_module
-from hlo_cli.transform.desugar import desugar
-from hlo_cli.transform.fuse import fuse
+from hlo_cli.transform.fusion.by_request import unfuse
+from hlo_cli.transform.fusion.cpu_fusion import fuse
 from hlo_cli.transform.normalize import normalize
 from hlo_cli.transform.reorder import reorder
-from hlo_cli.transform.sugar import sugar
-from hlo_cli.transform.unfuse import unfuse
+from hlo_cli.transform.sugar import desugar, sugar
 from whole_commands import Hangs, command_line, failure_of, place_of, time_limit
 
 HANGS_SECONDS = 20

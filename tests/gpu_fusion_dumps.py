@@ -23,9 +23,9 @@ from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import Shape, TupleShape
-from hlo_cli.transform.fusing.names import ModuleNames
-from hlo_cli.transform.fusing.priority_fusion import PriorityFusion, Update
-from hlo_cli.transform.gpu_fuse import gpu_computations
+from hlo_cli.transform.fusion.gpu_fusion import gpu_computations
+from hlo_cli.transform.fusion.gpu_priority_fusion import PriorityFusion, Update
+from hlo_cli.transform.rewriting import ModuleNames
 
 HOME = Path(__file__).parent.parent / "fixtures" / "gpu_fusion"
 CHIPS = {device.spec: name for name, device in gpu_devices().items() if device.is_checked}

@@ -16,8 +16,7 @@ from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ShapeIndex, subshape
 from hlo_cli.syntax.text.parser import parse_module
-from hlo_cli.transform.desugar import desugar
-from hlo_cli.transform.sugar import sugar
+from hlo_cli.transform.sugar import desugar, sugar
 from judge import ask_xla
 
 Spell = Callable[[Module], Module]

@@ -24,7 +24,7 @@ from hlo_cli.commands.help.catalog import source_of
 from hlo_cli.commands.lint.assertions import expectations_in
 from hlo_cli.ir.module import Module
 from hlo_cli.syntax.expectations import Toml, place_in_string, read_expectations, toml_places
-from hlo_cli.transform.desugar import desugar
+from hlo_cli.transform.sugar import desugar
 from strategies import dumps, name_of
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"

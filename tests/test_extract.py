@@ -14,8 +14,8 @@ from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.syntax.proto.write_module import module_to_bytes
 from hlo_cli.syntax.text.parser import parse_module
-from hlo_cli.transform.desugar import desugar
 from hlo_cli.transform.extract import KEPT_OF_OPERANDS, extract
+from hlo_cli.transform.sugar import desugar
 from strategies import Model, dump_text, dumps, models, name_of, seeds
 
 each_dump = pytest.mark.parametrize("path", dumps(), ids=name_of)

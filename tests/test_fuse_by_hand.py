@@ -8,9 +8,8 @@ from hlo_cli import parse_module
 from hlo_cli.analysis.fusion.fusion_bodies import verify_fusions
 from hlo_cli.ir.module import Module
 from hlo_cli.source import HloError
-from hlo_cli.transform.fuse import fuse
-from hlo_cli.transform.fuse_pair import fuse_pair
-from hlo_cli.transform.unfuse import unfuse
+from hlo_cli.transform.fusion.by_request import fuse_pair, unfuse
+from hlo_cli.transform.fusion.cpu_fusion import fuse
 from running import same_results
 
 CHAIN = """HloModule m

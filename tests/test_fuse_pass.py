@@ -17,8 +17,8 @@ from hlo_cli.analysis.fusion.fusion_bodies import verify_fusions
 from hlo_cli.analysis.fusion.kernels import kernels_of as launched
 from hlo_cli.analysis.fusion.unfused_pairs import unfused_pairs
 from hlo_cli.ir.module import Module
-from hlo_cli.transform.fuse import FusionResult, fuse
-from hlo_cli.transform.unfuse import unfuse
+from hlo_cli.transform.fusion.by_request import unfuse
+from hlo_cli.transform.fusion.cpu_fusion import FusionResult, fuse
 from judge import ask_xla
 from running import same_results
 from versions import needs_older_xla

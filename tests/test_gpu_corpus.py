@@ -19,8 +19,8 @@ from hlo_cli import parse_module
 from hlo_cli.analysis.fusion.gpu_work import f32, microseconds
 from hlo_cli.analysis.fusion.mutable_graph import Node
 from hlo_cli.ir.module import Module
-from hlo_cli.transform.fusing.priority_fusion import PriorityFusion, Update
-from hlo_cli.transform.gpu_fuse import BOTH, EXACT, Pass, gpu_fuse
+from hlo_cli.transform.fusion.gpu_fusion import BOTH, EXACT, Pass, gpu_fuse
+from hlo_cli.transform.fusion.gpu_priority_fusion import PriorityFusion, Update
 
 pytestmark = [pytest.mark.oracle, pytest.mark.long]
 CORPUS = Path(os.environ.get("HLO_CORPUS", HOME))

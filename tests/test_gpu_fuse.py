@@ -10,7 +10,7 @@ import pytest
 from gpu_fusion_dumps import HOME, Kernel, Program, kernels_of, named_kernels, programs
 from hlo_cli import parse_module
 from hlo_cli.ir.module import Module
-from hlo_cli.transform.gpu_fuse import BOTH, TIE, GpuFusion, Pass, gpu_decisions, gpu_fuse, gpu_time
+from hlo_cli.transform.fusion.gpu_fusion import BOTH, TIE, GpuFusion, Pass, gpu_decisions, gpu_fuse, gpu_time
 from in_process import Answer, run
 from judge import ask_xla
 

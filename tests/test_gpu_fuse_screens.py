@@ -15,9 +15,8 @@ from hlo_cli.analysis.fusion.gpu_rules import MEANINGS, meaning_of
 from hlo_cli.analysis.fusion.unfused_pairs import fusion_outcome
 from hlo_cli.source import Source
 from hlo_cli.syntax.compiler_files.fusion_process import parse_fusion_process
-from hlo_cli.transform.gpu_dump_kernels import kernels_of_dump
-from hlo_cli.transform.gpu_fuse import gpu_decisions
-from hlo_cli.transform.gpu_pair import GpuPair, pairs_of, pairs_of_dump
+from hlo_cli.transform.fusion.gpu_decisions import GpuPair, kernels_of_dump, pairs_of, pairs_of_dump
+from hlo_cli.transform.fusion.gpu_fusion import gpu_decisions
 from in_process import Answer, run
 
 TICK = 1 / 4e9

@@ -16,7 +16,7 @@ from hlo_cli.analysis.fusion.gpu_model import KernelModel
 from hlo_cli.analysis.fusion.gpu_work import f32, microseconds
 from hlo_cli.analysis.fusion.mutable_graph import Node, graph_of
 from hlo_cli.analysis.hardware.chip_specs import gpu_device
-from hlo_cli.transform.fusing.priority_fusion import PriorityFusion, Update
+from hlo_cli.transform.fusion.gpu_priority_fusion import PriorityFusion, Update
 
 PROGRAMS = programs()
 

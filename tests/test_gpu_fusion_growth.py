@@ -9,7 +9,7 @@ import pytest
 from hlo_cli import parse_module
 from hlo_cli.analysis.fusion.gpu_model import KernelModel, KernelTime
 from hlo_cli.analysis.fusion.mutable_graph import Node
-from hlo_cli.transform.gpu_fuse import gpu_fuse
+from hlo_cli.transform.fusion.gpu_fusion import gpu_fuse
 
 F = "f32[1024,512]"
 

@@ -21,8 +21,8 @@ from hlo_cli.analysis.fusion.gpu_work import f32, microseconds
 from hlo_cli.analysis.hardware.chip_specs import GpuDevice, gpu_device
 from hlo_cli.ir.module import Module
 from hlo_cli.library import module_from_bytes
-from hlo_cli.transform.fusing.priority_fusion import Update
-from hlo_cli.transform.gpu_fuse import EXACT, GpuFusion, gpu_fuse
+from hlo_cli.transform.fusion.gpu_fusion import EXACT, GpuFusion, gpu_fuse
+from hlo_cli.transform.fusion.gpu_priority_fusion import Update
 from rocm_stubs import make_stubs
 
 PYTHON = os.environ.get("GPU_PYTHON", sys.executable)

@@ -35,7 +35,7 @@ from hlo_cli.analysis.schedule.kernel_times import KernelTimes, moves_nothing, p
 from hlo_cli.analysis.schedule.step_time import estimate_time
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.transform.gpu_fuse import gpu_computations
+from hlo_cli.transform.fusion.gpu_fusion import gpu_computations
 from in_process import run
 
 PROGRAMS = programs()

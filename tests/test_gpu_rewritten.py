@@ -21,9 +21,8 @@ from hlo_cli.analysis.fusion.fusion_bodies import verify_fusions
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.module import Module
 from hlo_cli.source import HloError
-from hlo_cli.transform.fuse_pair import fuse_pair
-from hlo_cli.transform.gpu_fuse import BOTH, gpu_fuse
-from hlo_cli.transform.unfuse import unfuse
+from hlo_cli.transform.fusion.by_request import fuse_pair, unfuse
+from hlo_cli.transform.fusion.gpu_fusion import BOTH, gpu_fuse
 from in_process import run
 from verifying import Verdict, verdicts
 

@@ -12,10 +12,9 @@ from hlo_cli.analysis.memory.buffers import order_independent_facts, overwritten
 from hlo_cli.ir.module import Module
 from hlo_cli.source import HloError
 from hlo_cli.transform.extract import extracted
-from hlo_cli.transform.fuse_pair import fuse_pair
-from hlo_cli.transform.in_place import fix_in_place_hazards
+from hlo_cli.transform.fusion.by_request import fuse_pair, unfuse, unfused
+from hlo_cli.transform.in_place_hazards import fix_in_place_hazards
 from hlo_cli.transform.reorder import reorder
-from hlo_cli.transform.unfuse import unfuse, unfused
 from in_place_programs import in_place_programs
 from rewritten import GOALS, rewrites
 from running import same_results

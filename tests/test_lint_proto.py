@@ -20,7 +20,7 @@ from hlo_cli.lint.run import lint_module
 from hlo_cli.lint.settings import LintSettings
 from hlo_cli.report.finding import Finding
 from hlo_cli.source import HloError
-from hlo_cli.transform.desugar import desugar
+from hlo_cli.transform.sugar import desugar
 from lint_cases import CASES as FORM_CASES
 from lint_cases import Case
 from lint_cost_cases import COST_CASES

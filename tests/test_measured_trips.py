@@ -10,7 +10,7 @@ import pytest
 
 from hlo_cli.analysis.dataflow.executions import trip_count
 from hlo_cli.library import load
-from hlo_cli.transform.known_trips import unknown_loops, with_trip_counts
+from hlo_cli.transform.module_time import unknown_loops, with_trip_counts
 from in_process import Answer, run
 from strategies import FIXTURES
 

@@ -24,7 +24,7 @@ from hlo_cli.ir.shape import compatible
 from hlo_cli.source import HloError
 from hlo_cli.syntax.proto.messages import MessageBuilder
 from hlo_cli.syntax.proto.write_module import module_to_bytes
-from hlo_cli.transform.desugar import desugar
+from hlo_cli.transform.sugar import desugar
 from judge import ask_xla
 from protos import read, said
 from versions import needs_newer_xla

@@ -23,10 +23,8 @@ from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
 from hlo_cli.analysis.schedule.step_time import estimate_time
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.transform.moved_blocks import moved_blocks
-from hlo_cli.transform.reorder import Goal, reorder, reorder_with_peaks
-from hlo_cli.transform.scheduling.async_latencies import LatencyModel
-from hlo_cli.transform.scheduling.chip_latencies import times_on_chip
+from hlo_cli.transform.reorder import Goal, moved_blocks, reorder, reorder_with_peaks
+from hlo_cli.transform.schedule.latency_scheduler import LatencyModel, times_on_chip
 from judge import ask_xla
 from running import same_results
 from scheduled_programs import scheduled_program

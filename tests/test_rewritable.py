@@ -12,14 +12,12 @@ from dumps import Dump, compiled_dumps
 from hlo_cli import parse_module
 from hlo_cli.ir.module import Module
 from hlo_cli.source import HloError
-from hlo_cli.transform.desugar import desugar
 from hlo_cli.transform.extract import extract
-from hlo_cli.transform.fuse import fuse
-from hlo_cli.transform.fuse_pair import fuse_pair
+from hlo_cli.transform.fusion.by_request import fuse_pair, unfuse
+from hlo_cli.transform.fusion.cpu_fusion import fuse
 from hlo_cli.transform.reorder import reorder
-from hlo_cli.transform.rewritable import check_rewritable
-from hlo_cli.transform.sugar import sugar
-from hlo_cli.transform.unfuse import unfuse
+from hlo_cli.transform.rewriting import check_rewritable
+from hlo_cli.transform.sugar import desugar, sugar
 from rewritten import GOALS
 
 _NAME = re.compile(r"%[\w.\-]+")

@@ -30,8 +30,7 @@ from hlo_cli.analysis.schedule.step_time import critical_path
 from hlo_cli.cli import main
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.transform.desugar import desugar
-from hlo_cli.transform.sugar import sugar
+from hlo_cli.transform.sugar import desugar, sugar
 from judge import ask_xla
 from versions import needs_older_xla
 

@@ -16,8 +16,7 @@ from hlo_cli.ir.operations import wrapped_opcode
 from hlo_cli.ir.shape import ShapeIndex
 from hlo_cli.library import load
 from hlo_cli.syntax.text.parser import parse_module
-from hlo_cli.transform.desugar import desugar
-from hlo_cli.transform.sugar import sugar
+from hlo_cli.transform.sugar import desugar, sugar
 from judge import ask_xla
 from strategies import Model, dump_text, dumps, models, name_of
 

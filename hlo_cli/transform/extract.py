@@ -20,7 +20,7 @@ from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import CHANNEL_STARTS, attributes_with, header_attributes_with
 from hlo_cli.ir.shape import ShapeIndex, TupleShape
 from hlo_cli.source import HloError
-from hlo_cli.transform.in_place import RewrittenModule, fix_in_place_hazards
+from hlo_cli.transform.in_place_hazards import RewrittenModule, fix_in_place_hazards
 
 if TYPE_CHECKING:
     from hlo_cli.ir.attributes.value_types import AttributeValue, Literal

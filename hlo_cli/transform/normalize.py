@@ -21,7 +21,7 @@ from hlo_cli.ir.layout import default_layout
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import NAMING_ATTRIBUTES, attributes_with, header_attributes_with
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, TupleShape
-from hlo_cli.transform.clone import ComputationCopy
+from hlo_cli.transform.rewriting import ComputationCopy
 
 NAME: Final = "normalized"
 _VOLATILE: Final = attributes_with("of one run")

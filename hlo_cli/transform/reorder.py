@@ -1,16 +1,12 @@
-"""Reorders a module, or schedules it.
-
-Mirrors xla/hlo/transforms/simplifiers/hlo_memory_scheduler.cc and xla/service/latency_hiding_scheduler.cc. Dependencies
-are kept: operands, control predecessors, side effects, and readers of values that are updated in place. Fused and
-applied computations are not reordered.
-"""
+"""What is the module in another order, by which scheduler, and what moved?"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
+from hlo_cli.alignment import longest_increasing
 from hlo_cli.analysis.memory.assignment import Orders, Peaks, peaks_of
 from hlo_cli.analysis.memory.buffers import order_independent_facts
 from hlo_cli.analysis.schedule.async_overlap import async_pairs
@@ -18,15 +14,34 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Attribute, Computation, Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.transform.clone import ComputationCopy, begin_copies, copied_calls, with_computations
-from hlo_cli.transform.in_place import fix_in_place_hazards
-from hlo_cli.transform.scheduling.async_latencies import LatencyModel, exposed_bytes
-from hlo_cli.transform.scheduling.breadth_first import breadth_first
-from hlo_cli.transform.scheduling.depth_first import heaviest_first, post_order
-from hlo_cli.transform.scheduling.executed_computations import ExecutedComputations
-from hlo_cli.transform.scheduling.latency_hiding_scheduler import latency_schedules, max_refinements
-from hlo_cli.transform.scheduling.list_scheduler_latency import Limits
-from hlo_cli.transform.scheduling.memory_scheduler import is_better, measure_peaks, memory_schedules
+from hlo_cli.ir.operations import ARGUMENT_OPCODES
+from hlo_cli.transform.in_place_hazards import fix_in_place_hazards
+from hlo_cli.transform.rewriting import ComputationCopy, begin_copies, copied_calls, with_computations
+from hlo_cli.transform.schedule.constraints import ExecutedComputations
+from hlo_cli.transform.schedule.latency_scheduler import (
+    LatencyModel,
+    Limits,
+    exposed_bytes,
+    latency_schedules,
+    max_refinements,
+)
+from hlo_cli.transform.schedule.memory_scheduler import (
+    breadth_first,
+    heaviest_first,
+    is_better,
+    measure_peaks,
+    memory_schedules,
+    post_order,
+)
+
+# --- new orders ---
+# Reorders a module, or schedules it.
+#
+# Mirrors xla/hlo/transforms/simplifiers/hlo_memory_scheduler.cc and xla/service/latency_hiding_scheduler.cc.
+# Dependencies
+# are kept: operands, control predecessors, side effects, and readers of values that are updated in place. Fused and
+# applied computations are not reordered.
+
 
 Goal = Literal["memory", "dfs", "bfs", "latency", "postorder"]
 
@@ -166,3 +181,69 @@ def _rewrite(
         copy.copy(instruction, copy.operands(instruction), copied_calls(instruction, copies))
     root = copy.original.root
     return copy.finish(None if root is None else copy.copies[root])
+
+
+# --- blocks that moved ---
+# Compares two orders of a module: blocks of instructions that moved together.
+#
+# No counterpart in XLA. The longest common subsequence stays; parameters and constants are ignored.
+
+
+@dataclass(frozen=True, slots=True)
+class MovedBlock:
+    """Consecutive instructions that moved together; `follows` is the instruction before them now, None at the
+    beginning.
+
+    `before` are the same instructions in the old module.
+    """
+
+    instructions: tuple[Instruction, ...]
+    before: tuple[Instruction, ...]
+    follows: Instruction | None
+
+
+def moved_blocks(old: Module, new: Module) -> tuple[MovedBlock, ...]:
+    """Blocks that moved between two orders of a module, in the new order.
+
+    >>> from hlo_cli import parse_module
+    >>> lines = "p = f32[] parameter(0)", "a = f32[] negate(p)", "b = f32[] sine(p)", "ROOT c = f32[] add(a, b)"
+    >>> def module(*order):
+    ...     return parse_module("HloModule m  ENTRY e {" + " ".join(lines[n] for n in order) + "}")
+    >>> block, = moved_blocks(module(0, 1, 2, 3), module(0, 2, 1, 3))
+    >>> block.instructions, block.follows
+    ((<sine b>,), None)
+    """
+    blocks: list[MovedBlock] = []
+    for before, after in zip(old.computations, new.computations, strict=True):
+        ones = _executed(before)
+        place = {instruction.name: position for position, instruction in enumerate(ones)}
+        others = tuple(instruction for instruction in _executed(after) if instruction.name in place)
+        positions = [place[instruction.name] for instruction in others]
+        for first, end in _runs(positions):
+            blocks.append(
+                MovedBlock(
+                    others[first:end],
+                    tuple(ones[position] for position in positions[first:end]),
+                    others[first - 1] if first else None,
+                )
+            )
+    return tuple(blocks)
+
+
+def _executed(computation: Computation) -> tuple[Instruction, ...]:
+    return tuple(each for each in computation.instructions if each.opcode not in ARGUMENT_OPCODES)
+
+
+def _runs(positions: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Yields the ranges of the new order that moved and were consecutive in the old one."""
+    stays = longest_increasing(positions)
+    at = 0
+    while at < len(positions):
+        if at in stays:
+            at += 1
+            continue
+        end = at + 1
+        while end < len(positions) and end not in stays and positions[end] == positions[end - 1] + 1:
+            end += 1
+        yield at, end
+        at = end

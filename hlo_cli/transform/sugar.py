@@ -1,8 +1,4 @@
-"""Applies XLA's syntax sugar: `slice-start` for an async-start with one operation, `%t#0` for get-tuple-element.
-
-Mirrors `PrintInstruction` with syntax_sugar_async_ops, and `PrintOperands` with compact get-tuple-elements, of
-xla/hlo/ir/hlo_instruction.cc. Unlike XLA, it keeps what would not parse to the same module.
-"""
+"""How asynchronous operations and tuple elements are written in short, and what the short forms stand for."""
 
 from __future__ import annotations
 
@@ -10,20 +6,261 @@ from collections.abc import Iterator
 from dataclasses import field
 from typing import Final
 
-from hlo_cli.analysis.dataflow.dependencies import Users, users_of
+from hlo_cli.analysis.dataflow.dependencies import Users, reached, users_of
+from hlo_cli.analysis.schedule.async_verifier import ALIASING_THEMSELVES
+from hlo_cli.analysis.shapes.calling import STARTED_LATE
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.instruction import Attribute, Computation, Instruction
+from hlo_cli.ir import opcodes
+from hlo_cli.ir.instruction import Attribute, Computation, Instruction, InstructionText, free_name
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.operations import wrapped_opcode
-from hlo_cli.transform.async_wrapping import (
-    SHARED_ATTRIBUTES,
-    START_ATTRIBUTES,
-    THREAD,
-    chain_of,
-    shared_attributes,
-    wrapped_shapes,
-)
-from hlo_cli.transform.clone import ComputationCopy, Operand, begin_copies, copied_calls, with_computations
+from hlo_cli.ir.operations import ASYNC_CONTINUATIONS, attributes_with, wrapped_opcode
+from hlo_cli.ir.shape import Shape, ShapeIndex, TupleShape, UnknownShape, subshape
+from hlo_cli.transform.rewriting import ComputationCopy, Operand, begin_copies, copied_calls, with_computations
+
+# --- what belongs to the start, what to the operation ---
+# Splits the attributes and shapes of a sugared async operation between the start and the wrapped operation.
+#
+# Mirrors `CreateInstruction` for kAsyncStart and `HloAsyncInstruction` of xla/hlo/ir/hlo_instructions.cc.
+
+
+THREAD: Final = "async_execution_thread"
+START_ATTRIBUTES: Final = attributes_with("of a start")
+"""Attributes of a sugared start that stay on the async-start."""
+SHARED_ATTRIBUTES: Final = attributes_with("of what is wrapped")
+"""Attributes that the wrapped operation shares; the last operation of the chain with one determines its value."""
+
+_EMPTY_TUPLE: Final = TupleShape(())
+
+
+def is_start(opcode: str) -> bool:
+    """Whether a sugared opcode starts an async operation.
+
+    >>> is_start("slice-start"), is_start("slice-done"), is_start("copy-start")
+    (True, False, False)
+    """
+    return opcode.endswith("-start") and wrapped_opcode(opcode) is not None
+
+
+def chain_of(start: Instruction, users: Users) -> list[Instruction]:
+    """Start, updates, and done of an async operation, in the order of the text."""
+    found = reached([start], lambda i: [user for user in users[i] if user.operands[0] is i and _continues(user, start)])
+    return sorted(found, key=lambda instruction: instruction.index)
+
+
+def _continues(user: Instruction, start: Instruction) -> bool:
+    wrapped = wrapped_opcode(start.opcode)
+    if wrapped is None:
+        return user.opcode in ASYNC_CONTINUATIONS
+    return user.opcode in (f"{wrapped}-update", f"{wrapped}-done")
+
+
+def shared_attributes(chain: list[Instruction]) -> dict[str, tuple[str, Instruction]]:
+    """Shared attributes of the wrapped operation: value, and the operation of the chain that has it."""
+    attributes_by_name = {
+        attribute.name: (attribute.value, instruction) for instruction in chain for attribute in instruction.attributes
+    }
+    return {name: attributes_by_name[name] for name in SHARED_ATTRIBUTES if name in attributes_by_name}
+
+
+def wrapped_shapes(
+    start: Shape, opcode: str, called: tuple[Computation, ...]
+) -> tuple[tuple[Shape, ...], Shape] | None:
+    """Parameter and result shapes of the operation that a start of this shape wraps; None for another shape.
+
+    Operands that are bound after the start are those of the called computation.
+    """
+    if not isinstance(start, TupleShape) or len(start.elements) < 2 or not isinstance(start.elements[0], TupleShape):
+        return None
+    bound, result = start.elements[0].elements, start.elements[1]
+    if opcode not in STARTED_LATE or not called or called[0].root is None:
+        return bound, result
+    later = called[0].parameters[len(bound) :]
+    return (*bound, *(parameter.shape for parameter in later)), called[0].root.shape if later else result
+
+
+def late_output(result: Shape, chain: list[Instruction]) -> Shape:
+    """Output of a chain whose start has the output `result`: that of the done, if the start's is empty.
+
+    XLA before mid-2026 does not support late outputs, and reads an empty output.
+
+    >>> from hlo_cli import parse_shape
+    >>> print(late_output(parse_shape("f32[2]"), []))
+    f32[2]{0}
+    """
+    ends = chain[-1:] if chain[-1:] and chain[-1].opcode.endswith("-done") else []
+    return ends[0].shape if result == _EMPTY_TUPLE and ends else result
+
+
+# --- without sugar ---
+# Expands syntax sugar: `slice-start` to an async-start with a computation, `%t#0` to a get-tuple-element.
+#
+# Mirrors `HloParserImpl::CreateInstruction` of xla/hlo/parser/hlo_parser.cc.
+
+
+_ALIASING = "output_to_operand_aliasing"
+
+
+def desugar(module: Module) -> Module:
+    """Module without sugar, as XLA has it in memory; the same object if there is none.
+
+    >>> from hlo_cli import parse_module
+    >>> text = "HloModule m  ENTRY e { p = (f32[9], s8[]) parameter(0)  s = ((f32[9]), f32[2], u32[]) slice-start(p#0)"
+    >>> module = desugar(parse_module(text + ", slice={[0:2]}  ROOT d = f32[2] slice-done(s) }"))
+    >>> [(i.name, i.opcode) for i in module.instructions][2:]
+    [('p', 'parameter'), ('p_0', 'get-tuple-element'), ('s', 'async-start'), ('d', 'async-done')]
+    >>> print(module.computations[0].root, module.computations[0].root.attributes[0])
+    <slice slice> slice={[0:2]}
+    """
+    if any(map(_is_sugared, module.computations)):
+        return _Desugarer(module).run()
+    return module
+
+
+def _is_sugared(computation: Computation) -> bool:
+    return bool(computation.operand_indices) or any(
+        i.opcode.endswith(("-start", "-update", "-done")) and wrapped_opcode(i.opcode) for i in computation.instructions
+    )
+
+
+@dataclass(slots=True)
+class _Desugarer:
+    """Module that is being desugared; `computations` are the new ones, callees first."""
+
+    module: Module
+    copies: dict[Computation, ComputationCopy] = field(init=False)
+    computations: list[Computation] = field(default_factory=list)
+    names: set[str] = field(init=False)
+    numbers: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.copies = begin_copies(self.module)
+        self.names = {computation.name for computation in self.module.computations}
+
+    def run(self) -> Module:
+        """Desugars all computations."""
+        for computation in self.module.computations:
+            self._fill(self.copies[computation])
+        return with_computations(self.module, self.computations, self.copies)
+
+    def _fill(self, copy: ComputationCopy) -> None:
+        original = copy.original
+        users = users_of(original) if any(is_start(i.opcode) for i in original.instructions) else {}
+        elements = _TupleElements(copy)
+        for instruction in original.instructions:
+            operands = [elements.without_index(operand, instruction) for operand in copy.operands(instruction)]
+            wrapped = wrapped_opcode(instruction.opcode)
+            called = copied_calls(instruction, self.copies)
+            if wrapped is None:
+                copy.copy(instruction, operands, called)
+            elif not is_start(instruction.opcode):
+                opcode = "async" + instruction.opcode.removeprefix(wrapped)
+                copy.copy(instruction, operands, called, opcode=opcode, attributes=_not_repeated(instruction, wrapped))
+            else:
+                self._start(copy, instruction, operands, wrapped, users)
+        self.computations.append(copy.finish(copy.copies[original.root] if original.root is not None else None))
+
+    def _start(
+        self, copy: ComputationCopy, start: Instruction, operands: list[Operand], wrapped: str, users: Users
+    ) -> None:
+        """Expands a start, with a new wrapped computation; copies it unchanged if its shape is invalid."""
+        called = copied_calls(start, self.copies)
+        shapes = wrapped_shapes(start.shape, wrapped, start.called_computations)
+        if shapes is None:
+            copy.copy(start, operands, called)
+            return
+        thread = next((a.value for a in start.attributes if a.name == THREAD), None)
+        chain = chain_of(start, users)
+        computation = self._wrapped(start, wrapped, (shapes[0], late_output(shapes[1], chain)), chain)
+        computation.execution_thread = "main" if thread is None else thread.strip("\"'")
+        assert computation.root is not None
+        computation.root.called_computations = called
+        attributes = _start_attributes(start, wrapped, Attribute("calls", f"%{computation.name}"))
+        copy.copy(start, operands, (computation,), opcode=opcodes.ASYNC_START, attributes=attributes)
+
+    def _wrapped(
+        self, start: Instruction, opcode: str, shapes: tuple[tuple[Shape, ...], Shape], chain: list[Instruction]
+    ) -> Computation:
+        """New computation of a start: parameters, and the wrapped operation as root."""
+        name = free_name("async_wrapped", self.names, self.numbers)
+        self.names.add(name)
+        parameters, result = shapes
+        body = ComputationCopy(Computation("", reader=start.computation.reader), Computation(name))
+        operands: list[Operand] = []
+        for number, shape in enumerate(parameters):
+            text = InstructionText((), str(number), start.span)
+            wanted = "async_param" + (f".{number}" if number else "")
+            operands.append((body.add(wanted, shape, opcodes.PARAMETER, (), source=start, text=text), ()))
+        shared = shared_attributes(chain)
+        source = shared["metadata"][1] if "metadata" in shared else start
+        own = [
+            a for a in start.attributes if not _is_start_attribute(a.name, opcode) and a.name not in SHARED_ATTRIBUTES
+        ]
+        both = [Attribute(attribute, value) for attribute, (value, _) in shared.items()]
+        text = InstructionText((*own, *both), span=start.span)
+        root = body.add(opcode, result, opcode, operands, source=source, text=text)
+        computation = body.finish(root)
+        computation.parameters = tuple(parameter for parameter, _ in operands)
+        self.computations.append(computation)
+        return computation
+
+
+def _is_start_attribute(attribute: str, wrapped: str) -> bool:
+    """Whether an attribute of a sugared start belongs to the start, not to the wrapped operation."""
+    return attribute in START_ATTRIBUTES or (attribute == _ALIASING and wrapped not in ALIASING_THEMSELVES)
+
+
+def _not_repeated(end: Instruction, wrapped: str) -> tuple[Attribute, ...]:
+    """The attributes of an update or done without those of the wrapped operation, which some texts repeat."""
+    start = end
+    while start.operands and not is_start(start.opcode) and wrapped_opcode(start.opcode) == wrapped:
+        start = start.operands[0]
+    repeated = {
+        (each.name, each.value)
+        for each in start.attributes
+        if not _is_start_attribute(each.name, wrapped) and each.name not in SHARED_ATTRIBUTES
+    }
+    return tuple(each for each in end.attributes if start is end or (each.name, each.value) not in repeated)
+
+
+def _start_attributes(start: Instruction, wrapped: str, calls: Attribute) -> Iterator[Attribute]:
+    """Yields the attributes of the async-start in XLA's printing order."""
+    kept = [a for a in start.attributes if a.name in SHARED_ATTRIBUTES or _is_start_attribute(a.name, wrapped)]
+    yield from (a for a in kept if a.name == THREAD)
+    yield calls
+    yield from (a for a in kept if a.name == _ALIASING)
+    yield from (a for a in kept if a.name not in (THREAD, _ALIASING))
+
+
+@dataclass(slots=True)
+class _TupleElements:
+    """New get-tuple-elements of one computation, each made once, before its first user."""
+
+    copy: ComputationCopy
+    made: dict[tuple[Instruction, int], Instruction] = field(default_factory=dict)
+
+    def without_index(self, operand: Operand, user: Instruction) -> Operand:
+        """Operand as an instruction, with get-tuple-elements for its index."""
+        value, index = operand
+        for number in index:
+            if (value, number) not in self.made:
+                self.made[value, number] = self._element(value, number, user)
+            value = self.made[value, number]
+        return value, ()
+
+    def _element(self, value: Instruction, number: int, user: Instruction) -> Instruction:
+        index: ShapeIndex = (number,)
+        shape = subshape(value.shape, index) or UnknownShape()
+        text = InstructionText((Attribute("index", str(number)),), span=user.span)
+        name = self.copy.free_name(f"{value.name}_{number}")
+        return self.copy.add(name, shape, "get-tuple-element", [(value, ())], source=user, text=text)
+
+
+# --- with sugar ---
+# Applies XLA's syntax sugar: `slice-start` for an async-start with one operation, `%t#0` for get-tuple-element.
+#
+# Mirrors `PrintInstruction` with syntax_sugar_async_ops, and `PrintOperands` with compact get-tuple-elements, of
+# xla/hlo/ir/hlo_instruction.cc. Unlike XLA, it keeps what would not parse to the same module.
+
 
 _SEMANTIC_ATTRIBUTE: Final = "frontend_attributes"
 """Attribute that a wrapped operation shares with its start, and that must not be lost."""

@@ -180,8 +180,8 @@ def fuse(rounds: int) -> Iterator[Measured]:
 def what_if(rounds: int) -> Iterator[Measured]:
     """Time to take all fusions apart and to fuse anew, as a multiple of the time to read the module."""
     from hlo_cli.analysis.fusion.cpu_rules import FusionRules
-    from hlo_cli.transform.fuse import fuse
-    from hlo_cli.transform.unfuse import unfuse
+    from hlo_cli.transform.fusion.by_request import unfuse
+    from hlo_cli.transform.fusion.cpu_fusion import fuse
 
     several = FusionRules(may_duplicate=False, multi_output=True)
     for size in (4, 40):
@@ -200,7 +200,7 @@ def what_if(rounds: int) -> Iterator[Measured]:
 
 def gpu_fusion(rounds: int) -> Iterator[Measured]:
     """Both fusion passes of XLA:GPU over 20,000 instructions: processor time against 10 s, and an instruction's growth."""
-    from hlo_cli.transform.gpu_fuse import gpu_fuse
+    from hlo_cli.transform.fusion.gpu_fusion import gpu_fuse
 
     small, large = (parse_module(gpu_module(count)) for count in (5_000, 20_000))
     seconds = min(_seconds(lambda: gpu_fuse(large, "h100")) for _ in range(max(1, rounds // 2)))

@@ -216,7 +216,7 @@ def _write(loaded: Loaded, options: FuseOptions, output: OutputOptions) -> int:
     from hlo_cli.commands.fuse.what_if import what_if
     from hlo_cli.commands.shared.load import notes_of
     from hlo_cli.commands.verify.verification import verify_if
-    from hlo_cli.transform.in_place import copies_note
+    from hlo_cli.transform.in_place_hazards import copies_note
 
     result = what_if(loaded.module, options.changes)
     verified = verify_if(options.verify, loaded.module, result.module)

@@ -33,12 +33,10 @@ from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage
 from hlo_cli.source import Diagnostic, HloError
-from hlo_cli.transform.fuse import FusionDecision, fuse
-from hlo_cli.transform.fuse_pair import deciding_rule, fused_pair
-from hlo_cli.transform.gpu_fuse import GpuFusion, gpu_fuse
-from hlo_cli.transform.gpu_kernel_times import GpuKernelTimes, gpu_kernel_times
-from hlo_cli.transform.in_place import copies_note
-from hlo_cli.transform.unfuse import unfused
+from hlo_cli.transform.fusion.by_request import deciding_rule, fused_pair, unfused
+from hlo_cli.transform.fusion.cpu_fusion import FusionDecision, fuse
+from hlo_cli.transform.fusion.gpu_fusion import GpuFusion, GpuKernelTimes, gpu_fuse, gpu_kernel_times
+from hlo_cli.transform.in_place_hazards import copies_note
 
 _BEFORE_THE_PASS: Final = "before_fusion"
 

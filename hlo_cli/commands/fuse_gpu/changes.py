@@ -13,9 +13,8 @@ from hlo_cli.report.cell import Cell
 from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_count, format_percent, format_seconds, verb
 from hlo_cli.report.table import Table
-from hlo_cli.transform.gpu_fuse import EXACT, TIE, TRITON, GpuFusion
-from hlo_cli.transform.gpu_kernel_times import GpuKernelTimes
-from hlo_cli.transform.gpu_pair import pairs_of
+from hlo_cli.transform.fusion.gpu_decisions import pairs_of
+from hlo_cli.transform.fusion.gpu_fusion import EXACT, TIE, TRITON, GpuFusion, GpuKernelTimes
 
 _WORDS: Final = {
     EXACT: ("is exact", "are exact"),

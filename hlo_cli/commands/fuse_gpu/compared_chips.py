@@ -14,8 +14,7 @@ from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage
-from hlo_cli.transform.gpu_chips import fusions_by_chip, pairs_by_chip
-from hlo_cli.transform.gpu_fuse import GpuFusion
+from hlo_cli.transform.fusion.gpu_fusion import GpuFusion, fusions_by_chip, pairs_by_chip
 
 
 def report_of_compared_chips(

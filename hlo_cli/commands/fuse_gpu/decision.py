@@ -14,7 +14,7 @@ from hlo_cli.report.numbers import format_seconds
 from hlo_cli.report.report import Part
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage
-from hlo_cli.transform.gpu_pair import GpuPair
+from hlo_cli.transform.fusion.gpu_decisions import GpuPair
 
 _ROLES: Final = ("producer", "consumer", "fused")
 

@@ -20,7 +20,7 @@ from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage
 from hlo_cli.source import Diagnostic
-from hlo_cli.transform.gpu_pair import GpuPair, pairs_of
+from hlo_cli.transform.fusion.gpu_decisions import GpuPair, pairs_of
 
 
 def report_of_decision_by_chip(loaded: Loaded, chips: Sequence[str], names: Sequence[str]) -> Report:

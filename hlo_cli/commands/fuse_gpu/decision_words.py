@@ -9,7 +9,7 @@ from hlo_cli.analysis.fusion.gpu_rules import meaning_of
 from hlo_cli.analysis.hardware.chip_specs import gpu_device
 from hlo_cli.commands.fuse_gpu.pairs_table import seconds
 from hlo_cli.report.numbers import format_bytes, format_count, format_number, format_seconds
-from hlo_cli.transform.gpu_pair import GpuPair, UserTimes
+from hlo_cli.transform.fusion.gpu_decisions import GpuPair, UserTimes
 
 _FEW: Final = 1.05
 """Reading or computing an array at most so many times is not called repeated."""

@@ -16,7 +16,7 @@ from hlo_cli.report.numbers import format_bytes, format_count
 from hlo_cli.report.report import Report
 from hlo_cli.report.text import Passage
 from hlo_cli.source import Diagnostic
-from hlo_cli.transform.gpu_fuse import GpuDecision, gpu_decisions
+from hlo_cli.transform.fusion.gpu_fusion import GpuDecision, gpu_decisions
 
 FASTER: Final = "fusing would take less time now"
 """The reason if nothing prevents a fusion: the module was different during the pass, or XLA kept an older estimate."""

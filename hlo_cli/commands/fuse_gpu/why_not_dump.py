@@ -28,7 +28,7 @@ from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage
 from hlo_cli.source import Diagnostic, HloError, Source
 from hlo_cli.syntax.text.parser import parse_module
-from hlo_cli.transform.gpu_dump_kernels import kernels_of_dump
+from hlo_cli.transform.fusion.gpu_decisions import kernels_of_dump
 
 _UNKNOWN: Final = "unknown"
 _ROUNDING: Final = 2e-9

@@ -30,8 +30,8 @@ from hlo_cli.ir.instruction import Computation
 from hlo_cli.report.numbers import verb
 from hlo_cli.report.report import Part, Report
 from hlo_cli.source import Diagnostic
-from hlo_cli.transform.gpu_fuse import gpu_computations
-from hlo_cli.transform.gpu_pair import GpuPair, may_be_made, pairs_of, pairs_of_dump
+from hlo_cli.transform.fusion.gpu_decisions import GpuPair, may_be_made, pairs_of, pairs_of_dump
+from hlo_cli.transform.fusion.gpu_fusion import gpu_computations
 
 _NO_PARTS: Final = Diagnostic(
     "note", "the parts of these times are unknown: a Triton fusion takes part, or XLA kept an older estimate"

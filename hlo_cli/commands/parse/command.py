@@ -249,7 +249,7 @@ def _write_text(loaded: Loaded, options: ParseOptions, output: OutputOptions) ->
 
     module = loaded.module
     if options.desugar:
-        from hlo_cli.transform.desugar import desugar
+        from hlo_cli.transform.sugar import desugar
 
         module = desugar(module)
     elif options.sugar:
@@ -266,7 +266,7 @@ def _write_proto(loaded: Loaded, output: OutputOptions) -> int:
     """Writes the module as an `HloModuleProto`, which has no sugar."""
     from hlo_cli.commands.shared.load import notes_of
     from hlo_cli.syntax.proto.write_module import module_to_bytes, unrepresentable_attributes
-    from hlo_cli.transform.desugar import desugar
+    from hlo_cli.transform.sugar import desugar
 
     module = desugar(loaded.module)
     write_bytes((module_to_bytes(module),), output.path)

@@ -59,7 +59,7 @@ def print_slice(
 ) -> int:
     """Writes an instruction with its neighbors as a module."""
     from hlo_cli.transform.extract import extracted  # tables of instructions change no module
-    from hlo_cli.transform.in_place import copies_note
+    from hlo_cli.transform.in_place_hazards import copies_note
 
     if (option := _table_option(output)) is not None:
         raise HloError(

@@ -27,7 +27,7 @@ def with_measured_trips(loaded: Loaded, profile: Profile) -> tuple[Loaded, tuple
     from hlo_cli.analysis.profile.measure import measured_trips, operation_measures
     from hlo_cli.analysis.profile.profile import program_of
     from hlo_cli.commands.profile.load import program_id
-    from hlo_cli.transform.known_trips import unknown_loops
+    from hlo_cli.transform.module_time import unknown_loops
 
     unknown = unknown_loops(loaded.module)
     if not unknown:
@@ -48,7 +48,7 @@ def with_measured_trips(loaded: Loaded, profile: Profile) -> tuple[Loaded, tuple
 
 
 def _with_trips(loaded: Loaded, trips: Mapping[str, int]) -> Loaded:
-    from hlo_cli.transform.known_trips import with_trip_counts
+    from hlo_cli.transform.module_time import with_trip_counts
 
     with suppress(HloError):  # of a damaged module
         return replace(loaded, module=with_trip_counts(loaded.module, trips))

@@ -288,7 +288,7 @@ def _write(request: _Request, goal: Goal, output: OutputOptions) -> int:
 def _write_text(request: _Request, module: Module, output: OutputOptions, copies: tuple[str, ...] = ()) -> int:
     from hlo_cli.commands.shared.load import notes_of
     from hlo_cli.commands.verify.verification import verify_if
-    from hlo_cli.transform.in_place import copies_note
+    from hlo_cli.transform.in_place_hazards import copies_note
 
     loaded = request.loaded
     verified = verify_if(request.options.verify, loaded.module, module)

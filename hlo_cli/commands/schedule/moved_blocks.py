@@ -14,7 +14,7 @@ from hlo_cli.report.cell import Cell, Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_bytes
 from hlo_cli.report.table import Table
-from hlo_cli.transform.moved_blocks import MovedBlock
+from hlo_cli.transform.reorder import MovedBlock
 
 _COLUMNS = (
     Column("from_step", "from", "step"),

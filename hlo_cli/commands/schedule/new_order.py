@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
 from hlo_cli.syntax.byte_sizes import parse_size
 from hlo_cli.transform import reorder
-from hlo_cli.transform.scheduling.chip_latencies import times_on_chip
+from hlo_cli.transform.schedule.latency_scheduler import times_on_chip
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.hardware.chip_specs import ChipSpec

@@ -27,10 +27,9 @@ from hlo_cli.report.numbers import format_bytes, format_count, format_percent, f
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
 from hlo_cli.source import Diagnostic
-from hlo_cli.transform.in_place import copies_note
-from hlo_cli.transform.moved_blocks import moved_blocks
-from hlo_cli.transform.reorder import Goal, ReorderedModule
-from hlo_cli.transform.scheduling.async_latencies import BY_BYTES
+from hlo_cli.transform.in_place_hazards import copies_note
+from hlo_cli.transform.reorder import Goal, ReorderedModule, moved_blocks
+from hlo_cli.transform.schedule.latency_scheduler import BY_BYTES
 
 
 def report_of_reordering(

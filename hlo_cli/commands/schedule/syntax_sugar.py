@@ -12,8 +12,7 @@ from hlo_cli.ir.module import Module
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Report
 from hlo_cli.report.text import Passage
-from hlo_cli.transform.desugar import desugar
-from hlo_cli.transform.sugar import sugar
+from hlo_cli.transform.sugar import desugar, sugar
 
 Direction = Literal["desugar", "sugar"]
 

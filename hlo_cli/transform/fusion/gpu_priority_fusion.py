@@ -1,12 +1,13 @@
-"""Priority fusion of XLA:GPU: fuses the producer that saves most time into all of its users.
+"""Which producer does XLA:GPU's priority fusion fuse next, and on which orders does that depend?
 
-Mirrors `PriorityFusionQueue` of xla/backends/gpu/transforms/priority_fusion.cc, with its caches: which times are known
-decides how a priority is updated.
+The steps that the dump of another run lists can be replayed on the same graphs.
 """
 
 from __future__ import annotations
 
 import heapq
+import re
+from collections.abc import Iterable
 from dataclasses import field
 from math import inf
 from typing import Final, NamedTuple
@@ -15,13 +16,125 @@ from hlo_cli.analysis.fusion import gpu_rules
 from hlo_cli.analysis.fusion.gpu_emitters import LOOP, elements_of
 from hlo_cli.analysis.fusion.gpu_model import LAUNCH, KernelModel, KernelTime
 from hlo_cli.analysis.fusion.gpu_rules import GpuFusionRules, can_be_fused, is_fusible_bitcast, scatter_reason
-from hlo_cli.analysis.fusion.mutable_graph import Graph, Node, is_fusible
+from hlo_cli.analysis.fusion.mutable_graph import Graph, Node, Users, is_fusible
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
+from hlo_cli.ir.compiler_messages import FusedStep
 from hlo_cli.ir.shape import ArrayShape
-from hlo_cli.transform.fusing.gpu_order import order_users
-from hlo_cli.transform.fusing.merge import create_fusion, merge_fusion, merge_producer
-from hlo_cli.transform.fusing.names import ModuleNames
+from hlo_cli.transform.fusion.fused_nodes import create_fusion, merge_fusion, merge_producer
+from hlo_cli.transform.rewriting import ModuleNames
+
+# --- orders that no text has ---
+# Orders that XLA:GPU's fusion depends on and that the text of a module does not have: of instructions, and of users.
+#
+# XLA compares instruction ids where two producers save the same time, and visits users in the order in which they were
+# added. Protos have the ids.
+
+
+_NUMBER: Final = re.compile(r"\.(\d{1,18})(?:\.0)?\Z")
+_MAX_NUMBER: Final = 1 << 62
+_INLINED: Final = "jit("
+_COMPUTED_TWICE: Final = frozenset((opcodes.BROADCAST, opcodes.CONSTANT, opcodes.FUSION, "subtract"))
+"""Opcodes of values that functions such as `jit(_var)` compute again: constants, and differences to a mean."""
+
+
+def identities_of(graph: Graph) -> tuple[dict[Node, int], bool]:
+    """A number for each node that orders producers of equal priority, and whether the numbers are XLA's ids.
+
+    Without ids, the numbers in names are the best guess, then the order of the file: XLA's writers count upward.
+    Broadcasts of their own that passes make are younger than what they were given.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.analysis.fusion.mutable_graph import graph_of
+    >>> text = "ENTRY e { p.2 = s8[] parameter(0)  a.9 = s8[] not(p.2)  ROOT b.3 = s8[] not(a.9) }"
+    >>> numbers, are_exact = identities_of(graph_of(parse_module(text).entry))
+    >>> [node.name for node in sorted(numbers, key=numbers.get)], are_exact
+    (['p.2', 'b.3', 'a.9'], False)
+    """
+    ids = {instruction: number for number, instruction in graph.computation.by_id.items()}
+    nodes = list(graph.nodes)
+    if ids and all(node.instruction in ids for node in nodes):
+        return {node: ids[node.instruction] for node in nodes}, True
+    places = {node: place for place, node in enumerate(nodes)}
+    ordered = sorted(nodes, key=lambda node: (_is_made(node), _number(node), places[node]))
+    return {node: place for place, node in enumerate(ordered)}, False
+
+
+def order_users(graph: Graph) -> None:
+    """Puts the users of each node in the order that XLA has before fusion, where it is not that of the text.
+
+    A module arrives in the order of the text; then passes inline functions, such as `jit(_var)` in an op_name. Their
+    operations are appended to the users, but for the last one: it takes the place of the call that it replaces. All
+    are appended where an equal value was computed twice, inside and outside, and merged.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.analysis.fusion.mutable_graph import graph_of
+    >>> inside = 'metadata={op_name="jit(f)/jit(silu)/mul"}'
+    >>> text = f'''ENTRY e {{ p = f32[] parameter(0)  a = f32[] negate(p), {inside}  b = f32[] multiply(p, a), {inside}
+    ... c = f32[] exponential(p)  ROOT r = f32[] add(b, c) }}'''
+    >>> graph = graph_of(parse_module(text).entry)
+    >>> order_users(graph)
+    >>> [user.name for user in next(graph.nodes).users]
+    ['b', 'c', 'a']
+    """
+    paths: dict[Node, str] = {}
+    for node in graph.nodes:
+        if len(node.users) < 2:
+            continue
+        outside = _path(node, paths)
+        inlined: dict[str, list[Node]] = {}
+        for user in node.users:
+            if (path := _path(user, paths)) and path != outside:
+                inlined.setdefault(path, []).append(user)
+        if not inlined:
+            continue
+        users: list[Node] = []
+        appended: list[Node] = []
+        for user in node.users:
+            group = inlined.get(paths[user])
+            if group is None:
+                users.append(user)
+            elif node.opcode in _COMPUTED_TWICE:
+                appended.append(user)
+            elif user is group[0]:
+                users.append(group[-1])
+                appended.extend(group[:-1])
+        node.users = Users()
+        for user in (*users, *appended):
+            node.users.add(user)
+
+
+def _path(node: Node, known: dict[Node, str]) -> str:
+    """The functions that an operation was inlined from: parts of its op_name, without the outermost."""
+    path = known.get(node)
+    if path is None:
+        path = ""
+        if node.opcode == opcodes.BITCAST and len(node.users) == 1:  # has the op_name of its operand
+            path = _path(next(iter(node.users)), known)
+        elif _INLINED in node.instruction.raw[1]:
+            parts = node.instruction.metadata.op_name.split("/")[1:-1]
+            path = "/".join(part for part in parts if _INLINED in part)
+        known[node] = path
+    return path
+
+
+def _is_made(node: Node) -> bool:
+    return node.opcode == opcodes.BROADCAST and node.name.startswith(opcodes.BROADCAST)
+
+
+def _number(node: Node) -> int:
+    """The number in a name, 0 without one."""
+    found = _NUMBER.search(node.name)
+    return min(int(found[1]), _MAX_NUMBER) if found else 0
+
+
+# --- priority fusion ---
+# Priority fusion of XLA:GPU: fuses the producer that saves most time into all of its users.
+#
+# Mirrors `PriorityFusionQueue` of xla/backends/gpu/transforms/priority_fusion.cc, with its caches: which times are
+# known
+# decides how a priority is updated.
+
 
 _NEVER_QUEUED: Final = frozenset((opcodes.PARAMETER, opcodes.TUPLE, opcodes.GET_TUPLE_ELEMENT))
 _KINDS: Final = {LOOP: "kLoop"}
@@ -257,3 +370,60 @@ class PriorityFusion:
 def _is_small_constant(node: Node) -> bool:
     is_array = isinstance(node.shape, ArrayShape)
     return node.opcode == opcodes.CONSTANT and is_array and elements_of(node.shape) <= 1
+
+
+# --- replay of another run ---
+# Replay of the fusions of another run of priority fusion, as its dump lists them, without its estimates.
+
+
+class Replay:
+    """Graphs of the module before the pass, in which steps are made one after another.
+
+    `nodes` are those that are left, by the names that they have in the dump.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.analysis.fusion.mutable_graph import graph_of
+    >>> from hlo_cli.analysis.hardware.chip_specs import gpu_device
+    >>> module = parse_module("ENTRY e { p = s8[2] parameter(0)  a = s8[2] not(p)  ROOT b = s8[2] not(a) }")
+    >>> replay = Replay([graph_of(module.entry)], KernelModel(gpu_device("h100")), ModuleNames(module))
+    >>> replay.fuse(FusedStep("fusion", "a", "b"))
+    <node fusion fusion>
+    >>> sorted(replay.nodes)
+    ['fusion', 'p']
+    """
+
+    __slots__ = ("_homes", "_model", "_names", "nodes")
+
+    def __init__(self, graphs: Iterable[Graph], model: KernelModel, names: ModuleNames) -> None:
+        self._model = model
+        self._names = names
+        self._homes = {node: graph for graph in graphs for node in graph.nodes}
+        self.nodes = {node.name: node for node in self._homes}
+
+    def graph_with(self, node: Node) -> Graph:
+        """The graph that a node is in."""
+        return self._homes[node]
+
+    def fuse(self, step: FusedStep) -> Node | None:
+        """Fuses a producer into a consumer; None if the graphs do not have them as such."""
+        producer, consumer = self.nodes.get(step.producer), self.nodes.get(step.consumer)
+        if producer is None or consumer is None or producer not in consumer.operands:
+            return None
+        graph, names = self._homes[consumer], self._names
+        kind = "kLoop" if self._model.merged_analysis(producer, consumer).emitter == LOOP else "kInput"
+        fusion = consumer
+        if consumer.body is None:
+            fusion = create_fusion(graph, consumer, kind, names, name=opcodes.FUSION, body_name="fused_computation")
+            self._homes[fusion] = graph
+        if fusion.kind != "kCustom":
+            fusion.kind = kind
+        merge = merge_producer if producer.body is None else merge_fusion
+        merge(graph, fusion, producer, names)
+        del self.nodes[step.consumer]
+        fusion.name = step.fusion
+        self.nodes[step.fusion] = fusion
+        if producer not in graph.position:
+            self.nodes.pop(step.producer, None)
+        self._model.forget(fusion)
+        self._model.forget(producer)
+        return fusion

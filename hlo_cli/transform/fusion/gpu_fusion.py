@@ -1,18 +1,15 @@
-"""Fusions that XLA:GPU would make in a module before its fusion passes, and the pairs that it would leave apart.
-
-Mirrors xla/service/gpu/fusion_pipeline.cc: priority fusion, merging of equal operations, and multi-output fusion.
-"""
+"""What would XLA:GPU fuse or leave apart in a module, for which chips, and how long do the kernels take?"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
 from hlo_cli.analysis.cost.cost_analysis import NO_KERNELS
 from hlo_cli.analysis.fusion.gpu_emitters import bytes_of
 from hlo_cli.analysis.fusion.gpu_model import LAUNCH, KernelModel, KernelTime
 from hlo_cli.analysis.fusion.gpu_rules import GpuFusionRules, can_be_fused, is_fusible_bitcast, is_triton
-from hlo_cli.analysis.fusion.gpu_work import microseconds
+from hlo_cli.analysis.fusion.gpu_work import TICKS_PER_SECOND, microseconds
 from hlo_cli.analysis.fusion.mutable_graph import Graph, Node, graph_of
 from hlo_cli.analysis.hardware.chip_specs import gpu_device
 from hlo_cli.dataclass import dataclass
@@ -21,14 +18,17 @@ from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import CALLERS
-from hlo_cli.transform.desugar import desugar
-from hlo_cli.transform.fusing.dead_code import uncalled_names, without_uncalled
-from hlo_cli.transform.fusing.gpu_order import identities_of
-from hlo_cli.transform.fusing.gpu_passes import GpuPasses
-from hlo_cli.transform.fusing.names import ModuleNames
-from hlo_cli.transform.fusing.priority_fusion import PriorityFusion
-from hlo_cli.transform.fusing.rebuild import rebuild
-from hlo_cli.transform.rewritable import check_rewritable
+from hlo_cli.transform.fusion.fused_nodes import rebuild, uncalled_names, without_uncalled
+from hlo_cli.transform.fusion.gpu_passes import GpuPasses
+from hlo_cli.transform.fusion.gpu_priority_fusion import PriorityFusion, identities_of
+from hlo_cli.transform.rewriting import ModuleNames, check_rewritable
+from hlo_cli.transform.sugar import desugar
+
+# --- fusions and what stays apart ---
+# Fusions that XLA:GPU would make in a module before its fusion passes, and the pairs that it would leave apart.
+#
+# Mirrors xla/service/gpu/fusion_pipeline.cc: priority fusion, merging of equal operations, and multi-output fusion.
+
 
 Pass = Literal["priority", "multi-output"]
 BOTH: Final[tuple[Pass, ...]] = ("priority", "multi-output")
@@ -253,3 +253,111 @@ def _is_producer(node: Node) -> bool:
 
 def _is_consumer(node: Node) -> bool:
     return node.opcode not in (opcodes.TUPLE, opcodes.GET_TUPLE_ELEMENT)
+
+
+# --- several chips ---
+# What XLA:GPU would fuse for several chips: the pairs of instructions that only some of them have in one kernel.
+
+
+_UNPAIRED = frozenset((opcodes.PARAMETER, opcodes.CONSTANT, opcodes.TUPLE, opcodes.GET_TUPLE_ELEMENT, opcodes.BITCAST))
+
+
+class ChipPair(NamedTuple):
+    """A producer and a consumer of a module before fusion, and the chips for which XLA has them in one kernel."""
+
+    producer: Instruction
+    consumer: Instruction
+    fused_on: frozenset[str]
+    saving_bytes: int
+
+
+def fusions_by_chip(module: Module, chips: Sequence[str]) -> dict[str, GpuFusion]:
+    """The fusions that XLA would make for each chip; HloError for a chip without figures."""
+    return {chip: gpu_fuse(module, chip) for chip in chips}
+
+
+def pairs_by_chip(module: Module, fusions: Mapping[str, GpuFusion]) -> list[ChipPair]:
+    """The pairs that are in one kernel on some of the chips, but not on all, those with most traffic first.
+
+    >>> from hlo_cli import parse_module
+    >>> module = parse_module("ENTRY e { p = f32[9] parameter(0)  n = f32[9] negate(p)  ROOT s = f32[9] add(n, p) }")
+    >>> pairs_by_chip(module, fusions_by_chip(module, ("h100", "a100-80gb")))
+    []
+    """
+    kernels = {chip: _kernels_with(fusion) for chip, fusion in fusions.items()}
+    found = []
+    for producer, consumer in _edges(module):
+        on = frozenset(
+            chip for chip, homes in kernels.items() if not _homes(homes, producer).isdisjoint(_homes(homes, consumer))
+        )
+        if 0 < len(on) < len(fusions):
+            found.append(ChipPair(producer, consumer, on, 2 * bytes_of(producer.shape)))
+    return sorted(found, key=lambda pair: (-pair.saving_bytes, pair.producer.name, pair.consumer.name))
+
+
+def _edges(module: Module) -> Iterator[tuple[Instruction, Instruction]]:
+    for computation in gpu_computations(module):
+        for consumer in computation.instructions:
+            if consumer.opcode in _UNPAIRED:
+                continue
+            for producer in dict.fromkeys(consumer.operands):
+                if producer.opcode not in _UNPAIRED:
+                    yield producer, consumer
+
+
+def _homes(kernels: Mapping[str, set[str]], instruction: Instruction) -> set[str]:
+    return kernels.get(instruction.name, {instruction.name})
+
+
+def _kernels_with(fusion: GpuFusion) -> dict[str, set[str]]:
+    """The fusions that have an instruction, by its name; those that were fused on are among them."""
+    members: dict[str, dict[str, None]] = {}
+    for step in fusion.fused:
+        parts = members.setdefault(step.fusion, {})
+        for name in (step.producer, step.consumer):
+            parts.update(members.get(name) or {name: None})
+    homes: dict[str, set[str]] = {}
+    for name, parts in members.items():
+        for part in parts:
+            homes.setdefault(part, set()).add(name)
+    return homes
+
+
+# --- times of kernels ---
+# Time of each kernel of a module on a GPU, by XLA's model, without those that it does not know.
+
+
+_WITHOUT_KERNEL = (opcodes.CONSTANT, opcodes.BITCAST)
+
+
+@dataclass(frozen=True, slots=True)
+class GpuKernelTimes:
+    """Seconds of each kernel with its launch, by name, and the number of kernels that the model does not know."""
+
+    seconds: dict[str, float]
+    unknown: int
+
+    @property
+    def total(self) -> float:
+        """Seconds of all known kernels, each run once."""
+        return sum(self.seconds.values())
+
+
+def gpu_kernel_times(module: Module, chip: str) -> GpuKernelTimes:
+    """Times of the kernels of a module, each run once; HloError for a chip without figures.
+
+    >>> from hlo_cli import parse_module
+    >>> text = "ENTRY e { p = f32[9] parameter(0)  s = f32[9] sort(p), to_apply=c  ROOT n = f32[9] negate(s) }"
+    >>> gpu_kernel_times(parse_module(text), "h100")
+    GpuKernelTimes(seconds={'n': 1.00075e-06}, unknown=1)
+    """
+    model = KernelModel(gpu_device(chip))
+    found: dict[str, float] = {}
+    unknown = 0
+    for computation in gpu_computations(module):
+        for node in graph_of(computation, module.source.text).nodes:
+            if can_be_fused(node) and node.opcode not in _WITHOUT_KERNEL and not is_triton(node):
+                found[node.name] = (LAUNCH + model.time(node).ticks) / TICKS_PER_SECOND
+            else:
+                unknown += node.opcode not in NO_KERNELS
+    return GpuKernelTimes(found, unknown)
