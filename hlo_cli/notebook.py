@@ -337,7 +337,7 @@ def _of_findings(found: FindingList) -> Report:
 
 def _of_finding(found: Finding) -> Report:
     from hlo_cli.commands.lint.report import texts_of
-    from hlo_cli.lint.catalog import rule_of
+    from hlo_cli.lint.run import rule_of
     from hlo_cli.report.findings import Findings
 
     rules = (texts_of(rule_of(found.code)),)

@@ -14,8 +14,7 @@ import pytest
 from advice_table import ADVICE, ADVICELESS, MENDED, Advice
 from advising import Compiled, edits
 from hlo_cli import parse_module
-from hlo_cli.lint.catalog import RULES, rule_of
-from hlo_cli.lint.run import lint_module
+from hlo_cli.lint.run import RULES, lint_module, rule_of
 from hlo_cli.lint.settings import LintSettings
 from hlo_cli.report.finding import Finding
 from versions import IS_NEWER_XLA

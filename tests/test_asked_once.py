@@ -17,7 +17,7 @@ from hlo_cli.analysis.schedule.async_overlap import async_pairs
 from hlo_cli.analysis.shapes.inference import shape_difference
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.lint.shape_problems import Strictness, shape_problems
+from hlo_cli.lint.rule import Strictness, shape_problems
 from hlo_cli.source import HloError, Source
 from hlo_cli.syntax.attribute_table import Kind
 from hlo_cli.syntax.scanning.tokens import Tokens

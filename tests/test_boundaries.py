@@ -11,10 +11,10 @@ from hlo_cli import HloError, parse_module, parse_shape
 from hlo_cli.analysis.dataflow.dependencies import users_among
 from hlo_cli.analysis.shapes.inference import infer_shape
 from hlo_cli.inputs.input import read_inputs
-from hlo_cli.lint.dataflow import transitive_uses
+from hlo_cli.lint.rule import structure_of
 from hlo_cli.lint.run import lint_module
 from hlo_cli.lint.settings import LintSettings
-from hlo_cli.lint.structure import structure_of
+from hlo_cli.lint.value_flow import transitive_uses
 from lint_cases import CASES, Case
 from lint_cost_cases import COST_CASES, ROUNDS
 

@@ -15,8 +15,7 @@ import pytest
 import sarif_shape
 from hlo_cli import parse_module
 from hlo_cli.cli import main
-from hlo_cli.lint.catalog import RULES
-from hlo_cli.lint.run import lint_module
+from hlo_cli.lint.run import RULES, lint_module
 from lint_cases import CASES
 from strategies import dump_text, dumps, name_of
 

@@ -16,8 +16,8 @@ from hlo_cli.analysis.fusion.kernels import is_launched
 from hlo_cli.analysis.memory.memory_analysis import MemoryAnalysis
 from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
 from hlo_cli.cli import main
-from hlo_cli.lint.concurrency import Pair, independent_kernels
-from hlo_cli.lint.donations import Donations, donations_of
+from hlo_cli.lint.advice import Donations, donations_of
+from hlo_cli.lint.rules.overlap import Pair, independent_kernels
 from hlo_cli.lint.run import lint_module
 from hlo_cli.lint.settings import MEANINGS, LintSettings
 from hlo_cli.report.numbers import format_bytes

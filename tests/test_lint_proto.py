@@ -15,8 +15,7 @@ from hlo_cli.analysis.fusion.fusion_bodies import verify_fusions
 from hlo_cli.analysis.schedule.async_verifier import verify_async
 from hlo_cli.cli import main
 from hlo_cli.ir.module import Module
-from hlo_cli.lint.catalog import rule_of
-from hlo_cli.lint.run import lint_module
+from hlo_cli.lint.run import lint_module, rule_of
 from hlo_cli.lint.settings import LintSettings
 from hlo_cli.report.finding import Finding
 from hlo_cli.source import HloError

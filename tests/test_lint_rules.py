@@ -9,9 +9,8 @@ import pytest
 
 from hlo_cli import parse_module
 from hlo_cli.commands.lint.rule_pages import report_of_rule
-from hlo_cli.lint.catalog import RULES, rule_of, selected_rules
-from hlo_cli.lint.registry import Rule
-from hlo_cli.lint.run import lint_module
+from hlo_cli.lint.rule import Rule
+from hlo_cli.lint.run import RULES, lint_module, rule_of, selected_rules
 from hlo_cli.lint.settings import MEANINGS, LintSettings
 from hlo_cli.report.finding import Finding
 from hlo_cli.source import HloError, Source

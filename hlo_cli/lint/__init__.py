@@ -1,3 +1,3 @@
-"""Lint rules: `run.lint_module` runs those that `catalog.selected_rules` selects, each a function under `rules`,
-registered by `registry.rule`.
+"""Lint rules: `run.lint_module` runs those that `run.selected_rules` selects, each a function under `rules`, registered
+by `rule.rule`, which gets a `rule.LintContext`.
 """

@@ -181,7 +181,7 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
 
         return write_report(report_of_rules() if options.explain is None else report_of_rule(options.explain), output)
     from hlo_cli.commands.lint.settings import chip_setting, codes, load_config, report_of_settings
-    from hlo_cli.lint.catalog import selected_rules
+    from hlo_cli.lint.run import selected_rules
 
     chosen = {
         "select": codes(options.select),

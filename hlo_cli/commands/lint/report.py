@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hlo_cli.commands.lint.baseline import NOT_IN_BASELINE
-from hlo_cli.lint.catalog import selected_rules
-from hlo_cli.lint.registry import Rule
+from hlo_cli.lint.rule import Rule
+from hlo_cli.lint.run import selected_rules
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.finding import Finding
 from hlo_cli.report.findings import Findings, RuleWords

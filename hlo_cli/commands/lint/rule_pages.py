@@ -8,9 +8,9 @@ from functools import partial
 from textwrap import wrap
 from typing import Final
 
-from hlo_cli.lint.catalog import RULES, rule_of
-from hlo_cli.lint.costs import cost_meaning
-from hlo_cli.lint.registry import Page
+from hlo_cli.lint.finding_facts import cost_meaning
+from hlo_cli.lint.rule import Page
+from hlo_cli.lint.run import RULES, rule_of
 from hlo_cli.lint.settings import MEANINGS, Kind, LintSettings
 from hlo_cli.report.column import Column
 from hlo_cli.report.figure import Figure

@@ -16,8 +16,7 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.files import STDIN
 from hlo_cli.inputs.input import Input
 from hlo_cli.ir.module import Module
-from hlo_cli.lint.catalog import selected_rules
-from hlo_cli.lint.run import lint_module
+from hlo_cli.lint.run import lint_module, selected_rules
 from hlo_cli.lint.settings import LintSettings
 from hlo_cli.report.finding import Finding
 from hlo_cli.scan_modules import ScanResult, remarks_of

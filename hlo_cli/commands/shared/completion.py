@@ -239,7 +239,7 @@ def _space_names() -> Iterator[str]:
 
 
 def _rule_codes() -> Iterator[tuple[str, str]]:
-    from hlo_cli.lint.catalog import ALL_RULES, RULES
+    from hlo_cli.lint.run import ALL_RULES, RULES
 
     yield from ((rule.code, rule.name) for rule in RULES)
     yield (ALL_RULES, "all rules")

@@ -13,11 +13,9 @@ from hlo_cli.ir.attributes.enumerations import Precision
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.operations import MATMULS
 from hlo_cli.ir.shape import ArrayShape, Shape
-from hlo_cli.lint.context import LintContext
-from hlo_cli.lint.conversions import element_type, round_trips
-from hlo_cli.lint.costs import Waste
-from hlo_cli.lint.registry import rule
-from hlo_cli.lint.spans import attribute_span, shape_span
+from hlo_cli.lint.finding_facts import Waste
+from hlo_cli.lint.rule import LintContext, attribute_span, rule, shape_span
+from hlo_cli.lint.value_flow import element_type, round_trips
 from hlo_cli.report.finding import Finding
 from hlo_cli.report.numbers import format_bytes, format_count
 
