@@ -34,7 +34,7 @@ _HOMES = {
     "CustomCallBuffer": "analysis.custom_calls.call",
     "DecodedCall": "analysis.custom_calls.call",
     "Diagnostic": "source",
-    "Finding": "report.finding",
+    "Finding": "report.findings",
     "FindingList": "lint.run",
     "Fusion": "analysis.fusion.kernels",
     "FusionList": "analysis.fusion.kernels",
@@ -199,7 +199,7 @@ if TYPE_CHECKING:  # the same for type checkers, which need imports; a test comp
     from hlo_cli.lint.run import FindingList as FindingList, lint_module as lint_module
     from hlo_cli.lint.settings import LintSettings as LintSettings
     from hlo_cli.read_traces import read_trace as read_trace
-    from hlo_cli.report.finding import Finding as Finding
+    from hlo_cli.report.findings import Finding as Finding
     from hlo_cli.scan_modules import ScanRecord as ScanRecord, scan as scan
     from hlo_cli.source import Diagnostic as Diagnostic, HloError as HloError, Source as Source, Span as Span
     from hlo_cli.syntax.scanning.shape_reader import parse_shape as parse_shape

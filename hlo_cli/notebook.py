@@ -18,13 +18,10 @@ from hlo_cli.ir.layout import PRIMITIVE_TYPES
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.render.draw.diagnostics import render_diagnostics
 from hlo_cli.render.machine import columns_of, field_of
-from hlo_cli.render.sanitize import sanitize
-from hlo_cli.render.style import Style
-from hlo_cli.report.cell import Cell, is_missing
-from hlo_cli.report.column import Column, Share
+from hlo_cli.render.style import Style, sanitize
 from hlo_cli.report.numbers import format_bytes, format_count, format_shown
 from hlo_cli.report.report import Part, Report
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import Cell, Column, Share, Table, is_missing
 from hlo_cli.report.timeline import Timeline, Track
 from hlo_cli.source import HloError
 
@@ -42,8 +39,8 @@ if TYPE_CHECKING:
     from hlo_cli.ir.module import Module
     from hlo_cli.ir.shape import Shape
     from hlo_cli.lint.run import FindingList
-    from hlo_cli.report.cell import Row
-    from hlo_cli.report.finding import Finding
+    from hlo_cli.report.findings import Finding
+    from hlo_cli.report.table import Row
 
 
 # --- an example of a layout ---
@@ -415,7 +412,7 @@ def bundle(value: object, include: Collection[str] | None, exclude: Collection[s
 
 def renderable(value: object) -> object:
     """What rich prints: the screen of the report, as wide as the console."""
-    from hlo_cli.render.renderable import Screen
+    from hlo_cli.render.formats.screen import Screen
 
     try:
         return Screen(report_of(value))
@@ -435,13 +432,13 @@ def _read_once(report: Report) -> Report:
 
 
 def _text(report: Report) -> str:
-    from hlo_cli.render.formats.screen import render
+    from hlo_cli.render.formats.screen import render_screen
 
-    return "".join(render(report, Style(width=WIDTH))).rstrip("\n")
+    return "".join(render_screen(report, Style(width=WIDTH))).rstrip("\n")
 
 
 def _html(report: Report) -> str:
-    from hlo_cli.render.web.fragment import fragment
+    from hlo_cli.render.web.page import fragment
 
     parts = tuple(_first_rows(part) if part.kind == "table" else part for part in report.parts)
     return fragment(replace(report, parts=parts), top=ROWS)
@@ -462,12 +459,12 @@ def _has_spans(table: Table) -> bool:
 
 def _picture(report: Report) -> str:
     """The drawings as SVG; empty if there is nothing to draw, or too much."""
-    from hlo_cli.render.formats.svg import render
+    from hlo_cli.render.formats.drawing import render_svg
 
     if any(part.kind == "table" and _has_spans(part) and len(part.rows) > MAX_SPANS for part in report.parts):
         return ""
     try:
-        picture = "".join(render(report, Style()))
+        picture = "".join(render_svg(report, Style()))
     except HloError:
         return ""
     return picture if len(picture) <= MAX_PICTURE else ""
@@ -499,8 +496,8 @@ def records(value: object, table: str | None) -> list[Record]:
 def records_of(table: Table) -> list[Record]:
     """The rows of a table; keys are the columns for programs.
 
-    >>> from hlo_cli.report.cell import UNKNOWN
-    >>> from hlo_cli.report.column import Column
+    >>> from hlo_cli.report.table import UNKNOWN
+    >>> from hlo_cli.report.table import Column
     >>> records_of(Table("a", (Column("bytes", "", "bytes"), Column("at", "", "index")), ((UNKNOWN, (0, 5)),)))
     [{'bytes': None, 'at': '0,5'}]
     """
@@ -513,7 +510,7 @@ def records_of(table: Table) -> list[Record]:
 def plain(cell: Cell) -> bool | int | float | str | None:
     """A cell as a plain value: None if it is missing or unknown, the text of csv for an index or a record.
 
-    >>> from hlo_cli.report.cell import UNKNOWN
+    >>> from hlo_cli.report.table import UNKNOWN
     >>> [plain(cell) for cell in (3, 0.5, "a", True, None, UNKNOWN, (1, 2), float("nan"))]
     [3, 0.5, 'a', True, None, None, '1,2', None]
     """

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from hlo_cli.render.formats.screen import render
+from hlo_cli.render.formats.screen import render_screen
 from hlo_cli.render.style import Style
-from hlo_cli.report.anatomy import Anatomy, Break, Explanation, Segment
-from hlo_cli.report.cell import UNKNOWN, Cell
-from hlo_cli.report.column import Column, Share
-from hlo_cli.report.facts import Amount, Fact, Facts
-from hlo_cli.report.figure import Figure, fixed
+from hlo_cli.report.figure import Anatomy, Break, Explanation, Figure, Segment, fixed
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import UNKNOWN, Amount, Branch, Cell, Column, Fact, Facts, Share, Table, Tree
 from hlo_cli.report.text import Passage, Run
-from hlo_cli.report.tree import Branch, Tree
 
 KIB = 1024
 
@@ -159,4 +154,4 @@ REPORTS = (LAYOUT, INSTRUCTION, SUMMARY, CALLS, DRAWING)
 
 def screen(report: Report, style: Style = Style()) -> str:  # noqa: B008
     """What a person sees of a report."""
-    return "".join(render(report, style))
+    return "".join(render_screen(report, style))

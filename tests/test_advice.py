@@ -16,7 +16,7 @@ from advising import Compiled, edits
 from hlo_cli import parse_module
 from hlo_cli.lint.run import RULES, lint_module, rule_of
 from hlo_cli.lint.settings import LintSettings
-from hlo_cli.report.finding import Finding
+from hlo_cli.report.findings import Finding
 from versions import IS_NEWER_XLA
 
 SIZE = re.compile(r"(?:needs|needs only|peak to) ([\d.,]+) (B|KiB|MiB|GiB)")

@@ -15,7 +15,7 @@ from hlo_cli.ir import operation_table, operations
 from hlo_cli.ir.attributes.value_types import gather_dimension_numbers
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import CALLING_ATTRIBUTES, NAMING_ATTRIBUTES, OPCODE_ARITY, taking
-from hlo_cli.report.anatomy import Anatomy
+from hlo_cli.report.figure import Anatomy
 from hlo_cli.source import HloError
 from hlo_cli.syntax import attribute_table
 from hlo_cli.syntax.attribute_table import AttributeRow, Kind, Place

@@ -24,7 +24,7 @@ from hlo_cli import cli
 from hlo_cli.displayed import Displayed, Tabular
 from hlo_cli.notebook import records_of, report_of
 from hlo_cli.render.machine import field_of
-from hlo_cli.report.cell import Cell
+from hlo_cli.report.table import Cell
 
 CONV = FIXTURES / "tpu/v5e_conv"
 SCAN = FIXTURES / "tpu/v5p_scan"

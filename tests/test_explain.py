@@ -16,7 +16,7 @@ from hlo_cli.library import load
 from hlo_cli.render.registry import renderer
 from hlo_cli.render.style import Style
 from hlo_cli.render.width import cell_width
-from hlo_cli.report.anatomy import Anatomy
+from hlo_cli.report.figure import Anatomy
 from hlo_cli.report.report import Report
 from hlo_cli.source import HloError
 from hlo_cli.syntax.attribute_table import ROWS, attributes_of

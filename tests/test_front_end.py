@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hlo_cli.render.web.assets import policy, script, style
+from hlo_cli.render.web.page import policy, script, style_sheets
 
 WEB = Path(__file__).parent.parent / "hlo_cli" / "render" / "web"
 MODULES = sorted((WEB / "js").glob("*.js"))
@@ -120,6 +120,6 @@ def test_pages_inline_one_script(entry: str) -> None:
 
 
 def test_styles_load_nothing() -> None:
-    text = style(*(path.stem for path in STYLES))
+    text = style_sheets(*(path.stem for path in STYLES))
     assert "url(" not in text
     assert "@import" not in text

@@ -34,9 +34,8 @@ from hlo_cli.commands.shared.io_options import InputOptions
 from hlo_cli.commands.shared.load import Loaded, load_one
 from hlo_cli.ir.instruction import Computation
 from hlo_cli.ir.module import Module
-from hlo_cli.report.cell import UNKNOWN, Cell, number_of
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import UNKNOWN, Cell, Table, number_of
 from judge import ask_xla
 from versions import IS_NEWER_XLA
 

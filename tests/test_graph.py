@@ -36,18 +36,15 @@ from hlo_cli.analysis.graphs.views import (
 from hlo_cli.analysis.matching.module_diff import diff
 from hlo_cli.cli import main
 from hlo_cli.ir.operations import OPERATIONS
-from hlo_cli.render.draw.graph import rail_lines
-from hlo_cli.render.draw.rails import rails
-from hlo_cli.render.formats import dot
+from hlo_cli.render.draw.rails import rail_lines, rails
+from hlo_cli.render.formats import drawing as dot
 from hlo_cli.render.style import Style
-from hlo_cli.render.web.graph_colors import KINDS
-from hlo_cli.render.web.graph_picture import graph_picture
-from hlo_cli.render.web.layered import LONG_EDGE, arrange, place
-from hlo_cli.render.web.scene import Box, scene_of
-from hlo_cli.report.column import Column
+from hlo_cli.render.web.colors import KINDS
+from hlo_cli.render.web.graph_layout import LONG_EDGE, arrange, place
+from hlo_cli.render.web.graph_picture import Box, graph_picture, scene_of
 from hlo_cli.report.graph import Drawing, EdgeKind, Graph, GraphEdge, GraphNode
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import Column, Table
 from hlo_cli.report.text import plain_text
 from random_programs import Program
 
@@ -421,7 +418,7 @@ def canonical(text: str) -> str:
 def test_graphviz_reads_hostile_names(seed: int) -> None:
     drawing = random_drawing(Random(seed), 30)
     graph = graph_with(drawing, random_text(seed))
-    found = canonical("".join(dot.render(Report("graph", random_text(seed), parts=(graph,)), Style())))
+    found = canonical("".join(dot.render_dot(Report("graph", random_text(seed), parts=(graph,)), Style())))
     assert found.count(" -> ") == len(drawing.edges)
 
 

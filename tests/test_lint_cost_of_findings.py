@@ -12,7 +12,7 @@ from hlo_cli.analysis.hardware.chip_specs import chip_spec
 from hlo_cli.cli import main
 from hlo_cli.lint.run import lint_module
 from hlo_cli.lint.settings import LintSettings
-from hlo_cli.report.finding import Finding
+from hlo_cli.report.findings import Finding
 
 LOOP = """HloModule m, is_scheduled=true
 body {{

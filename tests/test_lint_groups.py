@@ -13,8 +13,7 @@ from hlo_cli.cli import main
 from hlo_cli.dataclass import dataclass
 from hlo_cli.lint.run import lint_module
 from hlo_cli.lint.settings import LintSettings
-from hlo_cli.report.finding import Cause, Finding
-from hlo_cli.report.groups import Group, groups_of
+from hlo_cli.report.findings import Cause, Finding, Group, groups_of
 
 ORDERS = ("{2,1,0}", "{2,0,1}", "{1,2,0}", "{1,0,2}", "{0,1,2}", "{0,2,1}")
 SELECTED = LintSettings(("HLO101", "HLO102", "HLO204", "HLO206"), min_argument_bytes=1)

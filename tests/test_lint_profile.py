@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from hlo_cli.library import load
-from hlo_cli.report.finding import Cause, Finding, MeasuredKernel
-from hlo_cli.report.groups import groups_of
+from hlo_cli.report.findings import Cause, Finding, MeasuredKernel, groups_of
 from in_process import Answer, run
 from strategies import FIXTURES
 

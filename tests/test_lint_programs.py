@@ -7,7 +7,7 @@ import pytest
 from hlo_cli import parse_module
 from hlo_cli.lint.run import lint_module
 from hlo_cli.lint.settings import LintSettings
-from hlo_cli.report.finding import Finding
+from hlo_cli.report.findings import Finding
 from versions import IS_NEWER_XLA
 from wasteful_programs import CODES, programs
 

@@ -17,7 +17,7 @@ from hlo_cli.cli import main
 from hlo_cli.ir.module import Module
 from hlo_cli.lint.run import lint_module, rule_of
 from hlo_cli.lint.settings import LintSettings
-from hlo_cli.report.finding import Finding
+from hlo_cli.report.findings import Finding
 from hlo_cli.source import HloError
 from hlo_cli.transform.sugar import desugar
 from lint_cases import CASES as FORM_CASES

@@ -12,7 +12,7 @@ from hlo_cli.commands.lint.rule_pages import report_of_rule
 from hlo_cli.lint.rule import Rule
 from hlo_cli.lint.run import RULES, lint_module, rule_of, selected_rules
 from hlo_cli.lint.settings import MEANINGS, LintSettings
-from hlo_cli.report.finding import Finding
+from hlo_cli.report.findings import Finding
 from hlo_cli.source import HloError, Source
 from hlo_cli.syntax.strict_reader import check_strictly
 from lint_cases import CASES as FORM_CASES

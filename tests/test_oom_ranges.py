@@ -15,7 +15,7 @@ from hlo_cli.analysis.out_of_memory.advice import explaining_shape, is_shown, wi
 from hlo_cli.analysis.out_of_memory.dump_comparison import compare
 from hlo_cli.commands.memspace.oom import report_of_message
 from hlo_cli.ir.out_of_memory import MemoryPart, OomAllocation, OutOfMemory
-from hlo_cli.report.cell import UNKNOWN
+from hlo_cli.report.table import UNKNOWN
 from hlo_cli.report.text import line_of, plain_text
 from hlo_cli.source import HloError, Source
 from hlo_cli.syntax.compiler_files.usage_report import byte_number, byte_text

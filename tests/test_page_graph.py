@@ -18,12 +18,12 @@ from hlo_cli.commands.graph.options import GraphOptions
 from hlo_cli.commands.graph.report import report_of_graph
 from hlo_cli.commands.shared.io_options import InputOptions
 from hlo_cli.commands.shared.load import Loaded, load_one
-from hlo_cli.render.formats.html import render
+from hlo_cli.render.formats.document import render_html
 from hlo_cli.render.style import Style
-from hlo_cli.render.web.assets import script
-from hlo_cli.render.web.graph_colors import CHANGES, KINDS
-from hlo_cli.render.web.layered import LONG_EDGE, arrange, place
-from hlo_cli.render.web.scene import scene_of
+from hlo_cli.render.web.colors import CHANGES, KINDS
+from hlo_cli.render.web.graph_layout import LONG_EDGE, arrange, place
+from hlo_cli.render.web.graph_picture import scene_of
+from hlo_cli.render.web.page import script
 from hlo_cli.report.graph import Graph
 from hlo_cli.report.report import Report
 
@@ -105,7 +105,7 @@ def report_of(dump: str, options: GraphOptions) -> Report:
 def written(dump: str, folder: Path, options: GraphOptions) -> Path:
     """The page, with the state and the functions of its script as globals, and without the policy that forbids that."""
     report = report_of(dump, options)
-    text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", "".join(render(report, Style())))
+    text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", "".join(render_html(report, Style())))
     code = bare(script("graph"))
     assert text.count(script("graph")) == code.count(START) == 1
     text = text.replace(

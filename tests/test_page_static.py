@@ -10,10 +10,9 @@ import pytest
 
 from browser import browser, opened
 from hlo_cli import cli
-from hlo_cli.render.web.fragment import fragment
-from hlo_cli.report.column import Column
+from hlo_cli.render.web.page import fragment
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import Column, Table
 from hlo_cli.report.timeline import Band, Timeline, Track, totals_of
 from test_timeline import HOSTILE, written
 

@@ -17,8 +17,8 @@ import pytest
 from browser import Opened, browser, opened
 from hlo_cli import cli
 from hlo_cli.render.draw.cells import writing_of
-from hlo_cli.render.web.assets import script, style
-from hlo_cli.report.column import Column
+from hlo_cli.render.web.page import script, style_sheets
+from hlo_cli.report.table import Column
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -61,7 +61,7 @@ def chromium() -> Iterator[Browser]:
 def opened_page(chromium: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opened]:
     """A page with the scripts of tables as globals."""
     path = tmp_path_factory.mktemp("tables") / "tables.html"
-    path.write_text(f"<!DOCTYPE html><title>tables</title><style>{style('base', 'tables')}</style>")
+    path.write_text(f"<!DOCTYPE html><title>tables</title><style>{style_sheets('base', 'tables')}</style>")
     code = script("table").replace('"use strict";\n(() => {\n', "").removesuffix("})();\n")
     with opened(chromium, path) as found:
         found.page.add_script_tag(content=code + DRIVER)

@@ -11,10 +11,9 @@ import pytest
 
 from browser import browser, opened
 from hlo_cli.render.draw.cells import cell_text, writing_of
-from hlo_cli.render.web.assets import script
+from hlo_cli.render.web.page import script
 from hlo_cli.report import numbers
-from hlo_cli.report.cell import UNKNOWN, Cell
-from hlo_cli.report.column import Column
+from hlo_cli.report.table import UNKNOWN, Cell, Column
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

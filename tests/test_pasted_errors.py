@@ -17,7 +17,7 @@ from hlo_cli.commands.pasted import compiler_error, diff
 from hlo_cli.inputs.pasted.envelopes import PastedText
 from hlo_cli.inputs.pasted.read import sides_of
 from hlo_cli.inputs.pasted.unwrapping import plain_lines
-from hlo_cli.report.anatomy import Anatomy
+from hlo_cli.report.figure import Anatomy
 from hlo_cli.report.report import Report
 from hlo_cli.report.text import Passage, line_of, plain_text
 from hlo_cli.syntax.scanning.shape_reader import parse_shape

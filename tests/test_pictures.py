@@ -16,16 +16,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hlo_cli import cli
-from hlo_cli.render.bins import highest_steps
+from hlo_cli.render.draw.charts import highest_steps
 from hlo_cli.render.style import Style
-from hlo_cli.render.web.assets import script
-from hlo_cli.render.web.gantt import WIDE_SPANS
-from hlo_cli.render.web.picture import HEIGHT, LEFT, WIDTH
-from hlo_cli.render.web.stack import stack_of
-from hlo_cli.report.column import Column
+from hlo_cli.render.web.charts import HEIGHT, LEFT, WIDE_SPANS, WIDTH, stack_of
+from hlo_cli.render.web.page import script
 from hlo_cli.report.numbers import format_seconds
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import Column, Table
 from hlo_cli.report.timeline import Band, Timeline, Track, totals_of
 from hlo_cli.source import HloError
 from sample_reports import REPORTS

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from hlo_cli.render.draw.table import lines
+from hlo_cli.render.draw.table import lines_of_table
 from hlo_cli.render.style import Style
-from hlo_cli.report.column import Column
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import Column, Table
 from in_process import Answer, run
 from strategies import FIXTURES
 
@@ -72,7 +71,7 @@ def test_columns_with_one_unit_have_that_of_the_largest_total() -> None:
         Column("after_seconds", "after", "seconds", like="before_seconds", total="sum"),
     )
     table = Table("t", columns, (("a", 6e-3, 1e-3), ("b", 6e-3, 1e-3)))
-    drawn = "\n".join(map(str, lines(table, Style())))
+    drawn = "\n".join(map(str, lines_of_table(table, Style())))
     assert "ms" in drawn and "2,000" not in drawn  # noqa: PT018
 
 

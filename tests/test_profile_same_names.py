@@ -106,7 +106,7 @@ def test_findings_have_the_times_of_their_own_program(tmp_path: Path) -> None:
     from hlo_cli.commands.lint.run import LintedModule, LintResult
     from hlo_cli.commands.profile.load import Loaded, read_program
     from hlo_cli.read_traces import read_trace_bytes
-    from hlo_cli.report.finding import Finding
+    from hlo_cli.report.findings import Finding
     from hlo_cli.source import Source
 
     path = two_programs(tmp_path)

@@ -36,8 +36,8 @@ from hlo_cli.commands.profile.timeline import report_of_timeline
 from hlo_cli.library import parse_module
 from hlo_cli.read_input import read_module
 from hlo_cli.read_traces import read_trace_bytes
-from hlo_cli.report.cell import Cell
 from hlo_cli.report.report import Report
+from hlo_cli.report.table import Cell
 from hlo_cli.source import Source
 from in_process import run
 from strategies import FIXTURES

@@ -19,21 +19,15 @@ from hypothesis import strategies as st
 from hlo_cli.cli import main
 from hlo_cli.render import formats, registry
 from hlo_cli.render.draw.diagnostics import render_diagnostics
-from hlo_cli.render.formats.screen import render, screen_lines
+from hlo_cli.render.formats.screen import render_screen, screen_lines
 from hlo_cli.render.registry import FORMATS, Format, format_names, renderer
 from hlo_cli.render.style import Style
 from hlo_cli.render.width import cell_width
-from hlo_cli.report.anatomy import Anatomy, Explanation, Segment
-from hlo_cli.report.cell import UNKNOWN, Cell
-from hlo_cli.report.column import Column, Unit
-from hlo_cli.report.facts import Amount, Fact, Facts
-from hlo_cli.report.figure import Figure, fixed
-from hlo_cli.report.loop import Loop
+from hlo_cli.report.figure import Anatomy, Explanation, Figure, Segment, fixed
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import UNKNOWN, Amount, Branch, Cell, Column, Fact, Facts, Loop, Table, Tree, Unit
 from hlo_cli.report.text import Passage, plain_text
 from hlo_cli.report.timeline import Band, Mark, Timeline, Track
-from hlo_cli.report.tree import Branch, Tree
 from hlo_cli.source import Diagnostic, HloError
 from sample_reports import DRAWING, LAYOUT, REPORTS, screen
 
@@ -129,7 +123,7 @@ def test_whatever_a_table_holds_it_fits_and_harms_nothing(
     table: Table, answer: str, width: int, ascii_only: bool
 ) -> None:
     report = Report("x", answer, parts=(table, Passage("p", (answer,))))
-    for line in render(report, Style(width=width, ascii=ascii_only)):
+    for line in render_screen(report, Style(width=width, ascii=ascii_only)):
         assert line.endswith("\n")
         assert cell_width(line[:-1]) <= width
         assert not any(unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp") for character in line[:-1])

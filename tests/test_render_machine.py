@@ -13,14 +13,10 @@ from hypothesis import strategies as st
 
 from hlo_cli.render.registry import format_names, renderer
 from hlo_cli.render.style import Style
-from hlo_cli.report.cell import UNKNOWN, Cell
-from hlo_cli.report.column import Column
 from hlo_cli.report.figure import Figure, fixed
-from hlo_cli.report.lazy_rows import LazyRows
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import UNKNOWN, Branch, Cell, Column, LazyRows, Table, Tree
 from hlo_cli.report.text import Passage
-from hlo_cli.report.tree import Branch, Tree
 from hlo_cli.source import Diagnostic, HloError, Source, Span
 
 COLUMNS = (

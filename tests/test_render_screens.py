@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
-from hlo_cli.render.draw.paint import LOOKS
+from hlo_cli.render.draw.prose import LOOKS
 from hlo_cli.render.style import Style
-from hlo_cli.report.column import Column
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import Table
-from hlo_cli.report.tree import Branch, Tree
+from hlo_cli.report.table import Branch, Column, Table, Tree
 from sample_reports import CALLS, DRAWING, INSTRUCTION, LAYOUT, REPORTS, SHAPE_COLUMNS, SUMMARY, screen
 
 

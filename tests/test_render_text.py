@@ -12,12 +12,18 @@ from rich.cells import cell_len
 
 from hlo_cli.render.draw.cells import cell_text, writing_of
 from hlo_cli.render.draw.prose import fill
-from hlo_cli.render.glyphs import ASCII, figure_to_ascii, to_ascii
-from hlo_cli.render.sanitize import sanitize
-from hlo_cli.render.truncate import SHORTENERS, elements_of, shorten_name, shorten_shape, shorten_text
-from hlo_cli.render.width import _ONE_CELL_EACH, cell_width, take, take_last
-from hlo_cli.report.cell import UNKNOWN, Cell
-from hlo_cli.report.column import Column
+from hlo_cli.render.style import ASCII, figure_to_ascii, sanitize, to_ascii
+from hlo_cli.render.width import (
+    _ONE_CELL_EACH,
+    SHORTENERS,
+    cell_width,
+    elements_of,
+    shorten_name,
+    shorten_shape,
+    shorten_text,
+    take,
+    take_last,
+)
 from hlo_cli.report.numbers import (
     BYTE_UNITS,
     ROUNDING,
@@ -27,6 +33,7 @@ from hlo_cli.report.numbers import (
     format_percent,
     format_scaled,
 )
+from hlo_cli.report.table import UNKNOWN, Cell, Column
 from hlo_cli.report.text import Run, plain_text
 
 text = st.text(max_size=80)

@@ -9,15 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hlo_cli.report.anatomy import Anatomy, Explanation, Segment, letter
-from hlo_cli.report.cell import UNKNOWN, Cell
-from hlo_cli.report.column import Column, Share
-from hlo_cli.report.facts import Amount, Fact, Facts
-from hlo_cli.report.figure import Figure, fixed
+from hlo_cli.report.figure import Anatomy, Explanation, Figure, Segment, fixed, letter
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import UNKNOWN, Amount, Branch, Cell, Column, Fact, Facts, Share, Table, Tree
 from hlo_cli.report.text import Passage
-from hlo_cli.report.tree import Branch, Tree
 from hlo_cli.source import HloError
 from test_architecture import PACKAGE
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import in_process
-from hlo_cli.render.sanitize import sanitize
+from hlo_cli.render.style import sanitize
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 CASES = {

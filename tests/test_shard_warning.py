@@ -12,9 +12,8 @@ from hlo_cli.cli import main
 from hlo_cli.commands.shard.options import ShardOptions
 from hlo_cli.commands.shard.warning import report_of_warning
 from hlo_cli.inputs.pasted.unwrapping import plain_lines
-from hlo_cli.report.cell import UNKNOWN
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import UNKNOWN, Table
 from hlo_cli.report.text import Passage, line_of, plain_text
 from hlo_cli.source import HloError
 from hlo_cli.syntax.compiler_files.compiler_warnings import parse_resharding_warnings

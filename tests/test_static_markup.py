@@ -14,18 +14,10 @@ from hypothesis import strategies as st
 
 from hlo_cli import cli
 from hlo_cli.render.style import Style
-from hlo_cli.render.web.assets import policy, script
-from hlo_cli.render.web.fragment import fragment
-from hlo_cli.render.web.gantt import MAX_NAMED, WIDE_SPANS, gantt
-from hlo_cli.render.web.lanes import lanes_of
-from hlo_cli.render.web.picture import NARROW, WIDE, Room
-from hlo_cli.render.web.stack import stack_of
-from hlo_cli.render.web.subject import Subject, subject_of
-from hlo_cli.render.web.timeline import drawing
-from hlo_cli.report.column import Column
-from hlo_cli.report.loop import Loop
+from hlo_cli.render.web.charts import MAX_NAMED, NARROW, WIDE, WIDE_SPANS, Room, drawing, gantt, lanes_of, stack_of
+from hlo_cli.render.web.page import Subject, fragment, policy, script, subject_of
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import Column, Loop, Table
 from hlo_cli.report.timeline import Timeline, Track
 from sample_reports import REPORTS
 from strategies import seeds

@@ -11,17 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hlo_cli.render.bins import Axis, first_step
-from hlo_cli.render.draw.loops import loop_levels
-from hlo_cli.render.draw.timeline import EIGHTHS, ROWS
+from hlo_cli.render.draw.charts import EIGHTHS, ROWS, Axis, first_step, loop_levels
 from hlo_cli.render.registry import renderer
 from hlo_cli.render.style import Style
 from hlo_cli.render.width import cell_width
-from hlo_cli.report.cell import UNKNOWN
-from hlo_cli.report.column import Column
-from hlo_cli.report.loop import Loop
 from hlo_cli.report.report import Part, Report
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import UNKNOWN, Column, Loop, Table
 from hlo_cli.report.timeline import Band, Mark, Timeline, Track, changes_of, totals_of
 from sample_reports import screen
 from strategies import seeds

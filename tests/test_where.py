@@ -25,8 +25,7 @@ from hlo_cli.commands.shared.where import instructions_where, rows_where, values
 from hlo_cli.ir.expressions import Both, Comparison, Condition, Either, Flag, Not, Text
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.report.column import Column
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import Column, Table
 from hlo_cli.source import HloError
 from hlo_cli.syntax.conditions import LONGEST, MOST_NESTED, parse_where
 from hlo_cli.syntax.text.parser import parse_module

@@ -23,7 +23,7 @@ from hlo_cli.ir.memory_space import MemorySpace
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import ASYNC_CONTINUATIONS, ASYNCHRONOUS, BLOCK_MOVES, wrapped_opcode
 from hlo_cli.ir.shape import ArrayShape, Shape
-from hlo_cli.report.finding import Cause
+from hlo_cli.report.findings import Cause
 from hlo_cli.report.numbers import format_bytes
 
 if TYPE_CHECKING:

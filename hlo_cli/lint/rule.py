@@ -51,7 +51,7 @@ from hlo_cli.lint.finding_facts import (
     seconds_of,
 )
 from hlo_cli.lint.settings import LintSettings, When
-from hlo_cli.report.finding import Finding
+from hlo_cli.report.findings import Finding
 from hlo_cli.source import Diagnostic, HloError, Severity, Span
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.module import Module
 from hlo_cli.lint.rule import LintContext, Needs, Rule
 from hlo_cli.lint.settings import LintSettings
-from hlo_cli.report.finding import Finding
+from hlo_cli.report.findings import Finding
 from hlo_cli.source import SEVERITIES, Diagnostic, HloError, Severity
 
 if TYPE_CHECKING:

@@ -7,9 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final, TypeAlias
 
 from hlo_cli.render.style import Style
-from hlo_cli.report.cell import Cell, Row, is_missing
-from hlo_cli.report.column import Column
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import Cell, Column, Row, Table, is_missing
 from hlo_cli.source import Diagnostic
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
@@ -22,7 +20,7 @@ _FORMULA: Final = frozenset("=+-@\t\r＝＋－＠")
 def json_value(cell: Cell) -> Json:
     """A cell as JSON; null if it is missing or unknown, so that a number field never holds text.
 
-    >>> from hlo_cli.report.cell import UNKNOWN
+    >>> from hlo_cli.report.table import UNKNOWN
     >>> [json_value(cell) for cell in ((2, 3), None, UNKNOWN, float("inf"), {"tile": (2, 2)})]
     [[2, 3], None, None, None, {'tile': [2, 2]}]
     """
@@ -44,7 +42,7 @@ def json_value(cell: Cell) -> Json:
 def field_of(cell: Cell, absent: str = "") -> str:
     """A cell as a text field: "?" if it is unknown, `absent` if it does not apply.
 
-    >>> from hlo_cli.report.cell import UNKNOWN
+    >>> from hlo_cli.report.table import UNKNOWN
     >>> [field_of(cell, "-") for cell in ((2, 3), None, UNKNOWN, True, 2883584, {"tile": (2, 2)})]
     ['2,3', '-', '?', 'true', '2883584', '{"tile": [2, 2]}']
     """

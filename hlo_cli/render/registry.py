@@ -111,7 +111,7 @@ def renderer(name: str, *, person: bool, findings: bool = False, graph: bool = F
     Formats of findings and of graphs are known only for reports that have them.
 
     >>> renderer("table", person=False).__module__, renderer("table", person=False, findings=True).__module__
-    ('hlo_cli.render.formats.plain', 'hlo_cli.render.formats.concise')
+    ('hlo_cli.render.formats.plain', 'hlo_cli.render.formats.screen')
     >>> renderer("jsno", person=False)
     Traceback (most recent call last):
         ...

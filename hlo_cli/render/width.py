@@ -1,8 +1,16 @@
-"""Width of text in terminal cells, and cutting of text to a number of cells."""
+"""How wide is a text on a screen, and what does it lose first where there is no room?"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
 from hlo_cli.lazy_regex import lazy_regex
+
+# --- width in cells ---
+# Width of text in terminal cells, and cutting of text to a number of cells.
+
 
 # ASCII and the glyphs of hlo's screens take one cell each; most measured text has only these
 _ONE_CELL_EACH = lazy_regex("[ -~…·→×µ▼▲✓✕●○━│─┌┬┐├┼┤└┴┘┊–⌊⌋⌈⌉▁-█]*")
@@ -65,3 +73,145 @@ def pad(text: str, room: int, *, right: bool = False) -> str:
     """
     blanks = " " * (room - cell_width(text))
     return blanks + text if right else text + blanks
+
+
+# --- shortening ---
+# Shortening of text that does not fit a screen: each kind loses its least important part.
+
+
+ELLIPSIS = "…"
+_NUMBER = re.compile(r"(?:\.[0-9]+)?(?:\{[0-9,]*\})?$")
+_MAX_NUMBER_LENGTH = 24
+
+
+def shorten_text(text: str, room: int, dots: str = ELLIPSIS) -> str:
+    """Text loses its end.
+
+    >>> shorten_text("parameter, convert, broadcast", 12)
+    'parameter, …'
+    """
+    if cell_width(text) <= room:
+        return text
+    return take(text, room - len(dots)) + dots if room > len(dots) else take(dots, room)
+
+
+def shorten_start(text: str, room: int, dots: str = ELLIPSIS) -> str:
+    """Text loses its beginning.
+
+    >>> shorten_start("a/long/path", 6)
+    '…/path'
+    """
+    if cell_width(text) <= room:
+        return text
+    return dots + take_last(text, room - len(dots)) if room > len(dots) else take(dots, room)
+
+
+def shorten_name(name: str, room: int, dots: str = ELLIPSIS) -> str:
+    """A name loses its middle and keeps its number and tuple index.
+
+    >>> shorten_name("bitcast_dynamic-update-slice_fusion.14", 25)
+    'bitcast_dynamic…fusion.14'
+    >>> shorten_name("all-reduce-start.1024{0}", 12)
+    'all….1024{0}'
+    """
+    if cell_width(name) <= room:
+        return name
+    left = room - len(dots)
+    number = _NUMBER.search(name[-_MAX_NUMBER_LENGTH:])
+    tail = max(len(number[0]) if number else 0, left * 2 // 5)
+    if tail >= left:
+        return shorten_text(name, room, dots)
+    return take(name, left - tail) + dots + take_last(name, tail)
+
+
+def shorten_shape(shape: str, room: int, dots: str = ELLIPSIS) -> str:
+    """A shape loses its tiles, then its layout, then its sizes, the last ones first; a tuple its tail.
+
+    >>> for room in (40, 38, 24, 16, 9): print(shorten_shape("f32[4,4,4,32,11]{2,0,1,4,3:T(4,128)S(1)}", room))
+    f32[4,4,4,32,11]{2,0,1,4,3:T(4,128)S(1)}
+    f32[4,4,4,32,11]{2,0,1,4,3:T(4,128)S…}
+    f32[4,4,4,32,11]{…}
+    f32[4,4,4,…]{…}
+    f32[…]{…}
+    >>> shorten_shape("(f32[64,128], s32[], s32[], s32[])", 24)
+    '(f32[64,128], … 3 more)'
+    """
+    if cell_width(shape) <= room:
+        return shape
+    if shape.startswith("("):
+        return _shorten_tuple(shape, room, dots)
+    head, brace, inside = shape.partition("{")
+    layout = f"{{{dots}}}" if brace else ""
+    if brace and cell_width(head) + len(layout) <= room:
+        kept = take(inside, room - cell_width(head) - len(layout))
+        return f"{head}{{{kept if ':' in kept else ''}{dots}}}"  # half a dimension order would mislead
+    element_type, bracket, sizes = head.partition("[")
+    shortest = f"{element_type}[{dots}]{layout}"
+    if bracket and cell_width(shortest) <= room:
+        kept = take(sizes.rstrip("]"), room - cell_width(shortest))
+        return f"{element_type}[{kept[: kept.rfind(',') + 1]}{dots}]{layout}"
+    return shorten_text(shape, room, dots)
+
+
+def shorten_op_name(op_name: str, room: int, dots: str = ELLIPSIS) -> str:
+    """An op_name loses its head, at a slash if there is one.
+
+    >>> shorten_op_name("jit(step)/transpose/jvp(jit(log_softmax))/sub", 30)
+    '…/jvp(jit(log_softmax))/sub'
+    """
+    if cell_width(op_name) <= room:
+        return op_name
+    rest = take_last(op_name, room - len(dots))
+    slash = rest.find("/")
+    return dots + rest[slash:] if slash >= 0 and room > len(dots) else shorten_start(op_name, room, dots)
+
+
+def shorten_source(source: str, room: int, dots: str = ELLIPSIS) -> str:
+    """A source loses its directory, then its beginning.
+
+    >>> shorten_source("/home/me/gen_corpus.py:303", 20)
+    'gen_corpus.py:303'
+    """
+    return source if cell_width(source) <= room else shorten_start(source.rpartition("/")[2], room, dots)
+
+
+def elements_of(shape: str) -> list[str]:
+    """The complete elements of a tuple's text.
+
+    >>> elements_of("(f32[2,3]{1,0}, (s32[], pred[]))")
+    ['f32[2,3]{1,0}', '(s32[], pred[])']
+    """
+    elements, depth, start = [], 0, 1
+    for match in re.finditer(r"[][(){},]", shape):
+        mark = match[0]
+        if mark in "[({":
+            depth += 1
+        elif mark in "])}":
+            depth -= 1
+        elif depth == 1:
+            elements.append(shape[start : match.start()].strip())
+            start = match.end()
+    last = shape[start:].removesuffix(")").strip()
+    return [*elements, last] if last else elements
+
+
+def _shorten_tuple(shape: str, room: int, dots: str) -> str:
+    elements = elements_of(shape)
+    for kept in range(min(len(elements) - 1, room), 0, -1):
+        text = f"({', '.join(elements[:kept])}, {dots} {len(elements) - kept:,} more)"
+        if cell_width(text) <= room:
+            return text
+    if len(elements) > 1:
+        tail = f", {dots} {len(elements) - 1:,} more)"
+        first = shorten_shape(elements[0], room - len(tail) - 1, dots) if room - len(tail) > 8 else ""
+        whole = first.endswith(("]", "}", ")"))  # an element cut anywhere else would look like a short one
+        for text in (f"({first}{tail}" if whole else "", f"({dots} {len(elements):,})"):
+            if text and cell_width(text) <= room:
+                return text
+    return shorten_text(shape, room, dots)
+
+
+SHORTENERS: Mapping[str, Callable[[str, int, str], str]] = MappingProxyType(
+    {"name": shorten_name, "shape": shorten_shape, "op_name": shorten_op_name, "source": shorten_source}
+)
+"""By the unit of a column; other texts lose their end."""

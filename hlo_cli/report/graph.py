@@ -7,8 +7,7 @@ from dataclasses import KW_ONLY, field
 from typing import ClassVar, Literal, TypeAlias
 
 from hlo_cli.dataclass import dataclass
-from hlo_cli.report.cell import Cell
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import Cell, Table
 
 EdgeKind: TypeAlias = Literal["data", "transfer", "control", "indirect"]
 
@@ -82,7 +81,7 @@ class Graph:
     view is centered on, `shown` those that it is limited to with `is_limited`; `links` are their edges if these cannot
     be found by folding: source, target, bytes, and kind. `opened` rows begin as clusters.
 
-    >>> from hlo_cli.report.column import Column
+    >>> from hlo_cli.report.table import Column
     >>> nodes = Table("nodes", (Column("name", "name", "name"),), (("p",), ("n",)))
     >>> Graph("graph", "jit_f", "2 instructions", nodes, nodes, ("main",), Drawing((), ())).data["entry"]
     0

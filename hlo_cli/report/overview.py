@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY
 from typing import ClassVar, Literal, TypeAlias
 
 from hlo_cli.dataclass import dataclass
-from hlo_cli.report.cell import Cell
+from hlo_cli.report.table import Cell
 
 Tone: TypeAlias = Literal["good", "warning", "bad", "neutral"]
 

@@ -7,23 +7,20 @@ from dataclasses import KW_ONLY, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from hlo_cli.dataclass import dataclass
-from hlo_cli.report.cell import Cell
+from hlo_cli.report.table import Cell
 from hlo_cli.report.table_meanings import table_names
 from hlo_cli.report.unknown_choice import unknown_choice_error
 from hlo_cli.source import Diagnostic, HloError
 
 if TYPE_CHECKING:  # each part names its kind, so that kinds that a report does not have are not imported
-    from hlo_cli.report.anatomy import Anatomy
     from hlo_cli.report.diff import Diff
-    from hlo_cli.report.facts import Facts
-    from hlo_cli.report.figure import Figure
+    from hlo_cli.report.figure import Anatomy, Figure
     from hlo_cli.report.findings import Findings
     from hlo_cli.report.graph import Graph
     from hlo_cli.report.overview import Overview
-    from hlo_cli.report.table import Table
+    from hlo_cli.report.table import Facts, Table, Tree
     from hlo_cli.report.text import Passage
     from hlo_cli.report.timeline import Timeline
-    from hlo_cli.report.tree import Tree
 
 Part: TypeAlias = "Table | Tree | Facts | Anatomy | Figure | Findings | Passage | Timeline | Diff | Overview | Graph"
 

@@ -1,16 +1,285 @@
-"""Tables: columns, rows of raw cells, and sums for omitted rows."""
+"""What is a table: cells with raw values, columns with units, and rows; and what is a tree, what are facts?"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, replace
-from typing import ClassVar, Literal
+from enum import Enum
+from itertools import islice
+from typing import TYPE_CHECKING, ClassVar, Final, Literal, TypeAlias, TypeVar, overload
 
 from hlo_cli.dataclass import dataclass
-from hlo_cli.report.cell import UNKNOWN, Cell, Row, is_missing, number_of, order_of
-from hlo_cli.report.column import Column, Share
 from hlo_cli.report.unknown_choice import unknown_choice_error
 from hlo_cli.source import Diagnostic
+
+if TYPE_CHECKING:
+    from hlo_cli.report.text import Role
+
+
+# --- cells ---
+# Cells of tables: raw values, never formatted text.
+
+
+class Unknown(Enum):
+    """The type of `UNKNOWN`, so that a type checker can distinguish it from text."""
+
+    UNKNOWN = "?"
+
+    def __repr__(self) -> str:
+        return "UNKNOWN"
+
+
+UNKNOWN: Final = Unknown.UNKNOWN
+"""A value that is not in the dump. `None` is different: the value does not apply."""
+
+Cell: TypeAlias = "bool | int | float | str | Unknown | tuple[Cell, ...] | Mapping[str, Cell] | None"
+"""One value. Tuples are indices, mappings are records for machine formats only."""
+
+Row: TypeAlias = tuple[Cell, ...]
+
+
+def number_of(cell: Cell) -> int | float | None:
+    """The finite number in a cell, or None when it holds anything else.
+
+    >>> [number_of(cell) for cell in (3, 0.5, True, "3", float("nan"))]
+    [3, 0.5, None, None, None]
+    """
+    if isinstance(cell, bool) or not isinstance(cell, int | float):
+        return None
+    return cell if isinstance(cell, int) or math.isfinite(cell) else None
+
+
+def order_of(cell: Cell) -> tuple[int, object]:
+    """A sort key under which cells of any types compare: booleans and numbers, texts, tuples, records.
+
+    >>> sorted(["b", (2, 10), 3, (2, 9), "a"], key=order_of)
+    [3, 'a', 'b', (2, 9), (2, 10)]
+    """
+    match cell:
+        case bool() | int() | float():
+            return 0, cell
+        case str():
+            return 1, cell
+        case tuple():
+            return 2, tuple(order_of(part) for part in cell)
+        case Mapping():
+            return 3, tuple((key, order_of(part)) for key, part in cell.items())
+        case _:
+            return 4, ""
+
+
+def is_missing(cell: Cell) -> bool:
+    """Whether a cell has no value to compare or add: not applicable, unknown, or not a finite number.
+
+    >>> [is_missing(cell) for cell in (None, UNKNOWN, float("inf"), 0, "")]
+    [True, True, True, False, False]
+    """
+    return cell is None or cell is UNKNOWN or (isinstance(cell, float) and not math.isfinite(cell))
+
+
+# --- loops below spans ---
+# Loops, for the brackets below charts of a schedule.
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """Steps `start` to `end` that run in a loop; `trips` is the trip count, UNKNOWN if it is computed at run time.
+
+    A call or a branch runs once and has no trips. Loops may be nested.
+
+    >>> Loop("while.10", 4, 20, 32).trips
+    32
+    """
+
+    name: str
+    start: int
+    end: int
+    trips: int | Unknown | None = None
+
+
+# --- columns ---
+# Columns: their names, units, and priorities when the screen is narrow.
+
+
+Unit = Literal[
+    "count",  # a number of things
+    "bytes",
+    "seconds",
+    "percent",  # a fraction from 0 to 1, shown as a whole number of hundredths
+    "ratio",  # a factor, shown with a times sign
+    "flop/second",  # rates, shown with a decimal prefix: Tflop/s, GB/s
+    "byte/second",
+    "number",  # any number, shown with four digits
+    "step",  # a position in the schedule
+    "line",  # a line number
+    "address",  # an offset, shown in hexadecimal
+    "index",  # a tuple of integers, shown as (0,5)
+    # first step, last step, whether compute overlaps, and optionally the first step without overlap:
+    "span",  # a bar over all steps
+    "range",  # first and last step as text, which is never shortened
+    "flag",  # true or false
+    "change",  # one of ~ + - >
+    "name",  # a name that commands accept
+    "shape",
+    "opcode",
+    "op_name",
+    "source",  # file:line
+    "page",  # the name of a file next to the report, a link on pages
+    "text",
+]
+
+NUMERIC: Final[frozenset[str]] = frozenset(
+    (
+        *("count", "bytes", "seconds", "percent", "ratio", "flop/second", "byte/second", "number"),
+        *("step", "line", "address", "index"),
+    )
+)
+KEEP: Final = 9
+
+
+CODE_UNITS: Final = frozenset(("name", "shape", "op_name", "source", "opcode"))
+"""Units of cells that hold HLO text, in a monospaced font where a format has one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """The total of a percent column: the sum of column `part` over the sum of `whole`, or, with `rest`, one minus that.
+
+    >>> Share("logical_bytes", "padded_bytes", rest=True).of(1, 4)
+    0.75
+    """
+
+    part: str
+    whole: str
+    rest: bool = False
+
+    def of(self, part: int | float, whole: int | float) -> float | None:
+        """The share for two given sums, None if `whole` is 0."""
+        if not whole:
+            return None
+        return 1 - part / whole if self.rest else part / whole
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column. `name` is for machines and for `--columns` and `--sort`, `title` for people.
+
+    When the screen is too narrow, columns of the lowest `rank` are dropped first, those of rank `KEEP` only when
+    shortening is not enough. `from_width` is the narrowest screen that shows the column: 0, 120, or 200.
+    `person=False` or `machine=False` hides it from one kind of reader unless it is requested by name. A column of
+    spans has the number of `steps` and their `loops`; if the steps are parts of a time, also the total in `seconds`.
+
+    >>> Column("padded_bytes", "padded", "bytes", total="sum").is_numeric
+    True
+    """
+
+    name: str
+    title: str
+    unit: Unit = "text"
+    _: KW_ONLY
+    rank: int = KEEP
+    from_width: int = 0
+    total: Literal["sum"] | Share | None = None
+    role: Role | None = None
+    group: str = ""  # a header over neighboring columns of the same group
+    like: str = ""  # the column that it shares a unit with, such as `before` for `after`
+    exact: bool = False  # bytes in full, without a unit
+    inline: bool = False  # the unit is after the title, not below it
+    align: Literal["left", "right"] | None = None
+    person: bool = True
+    machine: bool = True
+    steps: int = 0
+    seconds: float = 0
+    is_measured: bool = False  # of spans: times that were measured, so that all bars are alike
+    is_lane: bool = False  # rows with one text share lanes in a picture of spans; by default, those of one opcode
+    loops: tuple[Loop, ...] = ()
+
+    @property
+    def is_numeric(self) -> bool:
+        """Whether its cells are numbers or positions, which are never shortened."""
+        return self.unit in NUMERIC
+
+    @property
+    def is_right_aligned(self) -> bool:
+        """Whether cells are right-aligned: numbers are by default, `align` overrides it."""
+        return self.align == "right" if self.align else self.is_numeric
+
+
+# --- rows on demand ---
+# Rows generated on demand: there may be more than fit in memory, or they may never be read.
+
+
+Item = TypeVar("Item", covariant=True)
+
+
+class LazyRows(Sequence[Item]):
+    """`count` rows or other items, generated again by `make` on each iteration.
+
+    >>> rows = LazyRows(10**12, lambda: ((n,) for n in range(10**12)))
+    >>> len(rows), rows[:2], rows[1]
+    (1000000000000, ((0,), (1,)), (1,))
+    """
+
+    def __init__(self, count: int, make: Callable[[], Iterator[Item]]) -> None:
+        """`make` returns an iterator over all items."""
+        self._count = count
+        self._make = make
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Item]:
+        return self._make()
+
+    @overload
+    def __getitem__(self, at: int) -> Item: ...
+    @overload
+    def __getitem__(self, at: slice) -> tuple[Item, ...]: ...
+    def __getitem__(self, at: int | slice) -> Item | tuple[Item, ...]:
+        if isinstance(at, slice):
+            start, stop, step = at.indices(self._count)
+            return tuple(islice(self._make(), start, stop, step))
+        at = range(self._count)[at]
+        return next(islice(self._make(), at, None))
+
+
+class DeferredRows(Sequence[Item]):
+    """Rows or other items that `make` returns when they are read first.
+
+    >>> rows = DeferredRows(lambda: (("a", 1), ("b", 2)))
+    >>> len(rows), rows[1], list(rows)
+    (2, ('b', 2), [('a', 1), ('b', 2)])
+    """
+
+    def __init__(self, make: Callable[[], Sequence[Item]]) -> None:
+        """`make` is called once at most."""
+        self._make = make
+        self._made: Sequence[Item] | None = None
+
+    @property
+    def _items(self) -> Sequence[Item]:
+        if self._made is None:
+            self._made = self._make()
+        return self._made
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __iter__(self) -> Iterator[Item]:
+        return iter(self._items)
+
+    @overload
+    def __getitem__(self, at: int) -> Item: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Item]: ...
+    def __getitem__(self, at: int | slice) -> Item | Sequence[Item]:
+        return self._items[at]
+
+
+# --- tables ---
+# Tables: columns, rows of raw cells, and sums for omitted rows.
+
 
 ROWS_FOR_A_PERSON = 20
 NAMING = frozenset(("name", "shape", "opcode", "op_name", "source"))
@@ -146,3 +415,123 @@ def _sum(cells: Iterable[Cell]) -> Cell:
                 return UNKNOWN
             total += value
     return total
+
+
+# --- trees ---
+# Trees: tables whose first column is indented by depth.
+
+
+DEPTH = Column("depth", "depth", "count", person=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """One row of a tree and its children.
+
+    >>> Branch(("main",), (Branch(("while.10",)), Branch(("cond.2",)))).size
+    3
+    """
+
+    cells: Row
+    children: tuple[Branch, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """The number of rows, including itself."""
+        return sum(1 for _ in walk((self,)))
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """Nested rows. A screen shows `limit` rows, those nearest to the roots.
+
+    >>> tree = Tree("calls", (Column("name", "computation", "name"),), (Branch(("main",), (Branch(("body",)),)),))
+    >>> tree.as_table().rows
+    ((0, 'main'), (1, 'body'))
+    """
+
+    kind: ClassVar[Literal["tree"]] = "tree"
+    name: str
+    columns: tuple[Column, ...]
+    roots: tuple[Branch, ...]
+    _: KW_ONLY
+    title: str = ""
+    noun: str = "rows"
+    limit: int = ROWS_FOR_A_PERSON
+
+    def as_table(self) -> Table:
+        """All rows in the order of drawing, each preceded by its depth."""
+        rows = tuple((depth, *branch.cells) for depth, branch in walk(self.roots))
+        return Table(self.name, (DEPTH, *self.columns), rows, title=self.title, noun=self.noun, limit=self.limit)
+
+
+def walk(roots: tuple[Branch, ...]) -> Iterator[tuple[int, Branch]]:
+    """Every branch with its depth, parents before children; no recursion, so depth is not limited.
+
+    >>> [(depth, branch.cells) for depth, branch in walk((Branch((1,), (Branch((2,)),)), Branch((3,))))]
+    [(0, (1,)), (1, (2,)), (0, (3,))]
+    """
+    waiting = [(0, root) for root in reversed(roots)]
+    while waiting:
+        depth, branch = waiting.pop()
+        yield depth, branch
+        waiting.extend((depth + 1, child) for child in reversed(branch.children))
+
+
+# --- facts ---
+# Facts: labeled lines with amounts.
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """A number with its name and unit: `Amount("count", 63)`, `Amount("bytes", 5872025, "bytes")`.
+
+    >>> Amount("bytes", 64, "bytes").unit
+    'bytes'
+    """
+
+    name: str
+    value: Cell
+    unit: Unit = "count"
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One line: a label, amounts aligned with those of other lines, and a remark, which machines get as `note`.
+
+    A remark that `is_whole` goes on in further lines instead of being cut.
+
+    >>> Fact("arguments", (Amount("count", 63),), "61 are donated").label
+    'arguments'
+    """
+
+    label: str
+    amounts: tuple[Amount, ...] = ()
+    remark: str = ""
+    is_whole: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """A list of facts.
+
+    >>> Facts("module", (Fact("results", (Amount("count", 62),)),)).as_table().rows
+    (('results', 62, ''),)
+    """
+
+    kind: ClassVar[Literal["facts"]] = "facts"
+    name: str
+    facts: tuple[Fact, ...]
+    title: str = ""
+
+    def as_table(self) -> Table:
+        """One row for each fact, one column for every amount that any of them has."""
+        units = {amount.name: amount.unit for fact in self.facts for amount in fact.amounts}
+        amounts = tuple(Column(name, name, unit) for name, unit in units.items())
+        columns = (Column("fact", "fact"), *amounts, Column("note", "note"))
+        return Table(self.name, columns, tuple(_row(fact, tuple(units)) for fact in self.facts), main=False)
+
+
+def _row(fact: Fact, names: tuple[str, ...]) -> tuple[Cell, ...]:
+    values = {amount.name: amount.value for amount in fact.amounts}
+    return (fact.label, *(values.get(name) for name in names), fact.remark)

@@ -8,11 +8,7 @@ from itertools import accumulate, pairwise, repeat
 from typing import ClassVar, Literal
 
 from hlo_cli.dataclass import dataclass
-from hlo_cli.report.cell import Cell, Row
-from hlo_cli.report.column import Column
-from hlo_cli.report.lazy_rows import LazyRows
-from hlo_cli.report.loop import Loop
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import Cell, Column, LazyRows, Loop, Row, Table
 
 _BAND_COLUMNS = (
     Column("space", "space"),

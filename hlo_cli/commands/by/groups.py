@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from hlo_cli.dataclass import dataclass
-from hlo_cli.report.column import Column, Share, Unit
+from hlo_cli.report.table import Column, Share, Unit
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.origin.origins import By, Key

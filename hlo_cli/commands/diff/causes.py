@@ -10,11 +10,9 @@ from hlo_cli.analysis.dataflow.executions import sequential_executions
 from hlo_cli.analysis.matching.module_diff import ModuleDiff
 from hlo_cli.analysis.origin.origins import By, Keys, keys_of
 from hlo_cli.ir.module import Module
-from hlo_cli.report.cell import Row
-from hlo_cli.report.column import Column, Unit
 from hlo_cli.report.numbers import format_bytes, format_count
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import Column, Row, Table, Unit
 from hlo_cli.source import HloError
 
 _UNITS: Mapping[By, Unit] = {"source": "source", "scope": "op_name", "argument": "op_name"}

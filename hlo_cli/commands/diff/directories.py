@@ -26,11 +26,9 @@ from hlo_cli.inputs.input import Input, ModuleRef, read_module_ref
 from hlo_cli.inputs.parallel import in_order
 from hlo_cli.ir.module import Module
 from hlo_cli.render.progress import watched
-from hlo_cli.report.cell import Row
-from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import ROWS_FOR_A_PERSON, Table
+from hlo_cli.report.table import ROWS_FOR_A_PERSON, Column, Row, Table
 from hlo_cli.scan_modules import Reader, ScanResult, late_problem
 from hlo_cli.source import Diagnostic, HloError
 

@@ -12,9 +12,8 @@ from hlo_cli.analysis.statements.statements import ModuleNumbers, Statements, nu
 from hlo_cli.commands.diff.conditions import Condition, Failure, failures, limit_text
 from hlo_cli.commands.diff.numbers import numbers_between
 from hlo_cli.commands.diff.view import View
-from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_count
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import Column, Table
 from hlo_cli.report.text import Passage
 from hlo_cli.transform.normalize import normalize
 

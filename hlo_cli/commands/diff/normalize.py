@@ -10,11 +10,10 @@ from hlo_cli.commands.shared.io_options import InputOptions, OutputOptions
 from hlo_cli.commands.shared.load import input_facts, load_one, notes_of
 from hlo_cli.commands.shared.writing import print_diagnostics, write, write_report
 from hlo_cli.render.registry import FORMATS
-from hlo_cli.report.column import Column
 from hlo_cli.report.figure import Figure, fixed
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import Column, Table
 from hlo_cli.source import HloError
 from hlo_cli.transform.normalize import normalize
 

@@ -12,11 +12,9 @@ from hlo_cli.commands.shared.io_options import InputOptions
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.dumps import DumpName, matching_stages, not_found_error, pass_between, pass_number, read_directory
 from hlo_cli.inputs.input import read_inputs
-from hlo_cli.report.cell import Row
-from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import Column, Row, Table
 from hlo_cli.source import Diagnostic, HloError
 
 _HOW = "create them with XLA_FLAGS='--xla_dump_to=DIR --xla_dump_hlo_pass_re=.*'"

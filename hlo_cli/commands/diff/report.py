@@ -27,11 +27,9 @@ from hlo_cli.commands.diff.told import headline, passage_of, records_of, stateme
 from hlo_cli.commands.diff.view import View
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.module import Module
-from hlo_cli.report.cell import Cell
-from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Part, Report
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import Cell, Column, Table
 from hlo_cli.report.text import Passage
 from hlo_cli.source import Diagnostic
 

@@ -9,9 +9,7 @@ from hlo_cli.analysis.hardware.target import Target
 from hlo_cli.analysis.statements.statement import Collectives
 from hlo_cli.analysis.statements.statements import ModuleMetrics, ModuleNumbers
 from hlo_cli.ir.memory_space import space_name
-from hlo_cli.report.cell import Cell, Row
-from hlo_cli.report.column import Column
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import Cell, Column, Row, Table
 
 
 def summary_tables(old: ModuleNumbers, new: ModuleNumbers, target: Target | None) -> tuple[Table, Table]:

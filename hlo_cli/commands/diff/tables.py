@@ -10,10 +10,8 @@ from hlo_cli.analysis.matching.module_diff import Changed, ModuleDiff, RowCosts,
 from hlo_cli.commands.diff.view import View
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.shape import Shape
-from hlo_cli.report.cell import Row
-from hlo_cli.report.column import Column
 from hlo_cli.report.diff import pieces_of
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import Column, Row, Table
 
 _COLUMNS = (
     Column("change", "", "change"),

@@ -11,10 +11,8 @@ from hlo_cli.analysis.statements.statement import Fold
 from hlo_cli.analysis.statements.statements import Statements
 from hlo_cli.commands.diff.sentences import kind_of, sentence_of
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.report.cell import Cell, Row
-from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_count
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import Cell, Column, Row, Table
 from hlo_cli.report.text import Passage, line_of, plain_text
 
 _PROSE: Final = 80

@@ -17,11 +17,9 @@ from hlo_cli.commands.shared.where import instructions_where
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction
-from hlo_cli.report.cell import UNKNOWN, Cell, Row
-from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_bytes, format_count
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import UNKNOWN, Cell, Column, Row, Table
 from hlo_cli.report.text import Passage
 
 _XLA_VALUES = "exact XLA values: float32 sums in XLA's order, with -1 for each custom call"

@@ -23,12 +23,9 @@ from hlo_cli.ir.attributes.enumerations import CustomCallApiVersion, CustomCallS
 from hlo_cli.ir.attributes.value_types import OutputOperandAlias
 from hlo_cli.ir.notation import index_suffix, index_text
 from hlo_cli.ir.shape import TupleShape
-from hlo_cli.report.cell import Cell, Row
-from hlo_cli.report.column import Column
-from hlo_cli.report.facts import Fact, Facts
 from hlo_cli.report.numbers import format_bytes, format_count
 from hlo_cli.report.report import Part, Report
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import Cell, Column, Fact, Facts, Row, Table
 from hlo_cli.report.text import Passage
 
 _CALLED_BY: Final = {

@@ -17,11 +17,9 @@ from hlo_cli.commands.shared.where import rows_where
 from hlo_cli.commands.shared.writing import print_diagnostics, write
 from hlo_cli.ir.attributes.enumerations import CustomCallApiVersion
 from hlo_cli.ir.instruction import Computation
-from hlo_cli.report.cell import Row
-from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Part, Report
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import Column, Row, Table
 from hlo_cli.report.text import Passage
 from hlo_cli.source import HloError, did_you_mean, nearest
 

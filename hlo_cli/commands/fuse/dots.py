@@ -14,11 +14,9 @@ from hlo_cli.commands.shared.where import rows_where
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.instruction import Computation
 from hlo_cli.ir.shape import ArrayShape
-from hlo_cli.report.cell import UNKNOWN, Row, number_of
-from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_count, format_flops
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import UNKNOWN, Column, Row, Table, number_of
 from hlo_cli.report.text import Passage
 from hlo_cli.source import Diagnostic
 

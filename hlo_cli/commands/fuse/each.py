@@ -17,10 +17,8 @@ from hlo_cli.commands.shared.stage_notes import devices_together, stage_of
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.input import Input
 from hlo_cli.ir.module import Module
-from hlo_cli.report.cell import UNKNOWN, Cell, Row, number_of
-from hlo_cli.report.column import Column, Share
 from hlo_cli.report.numbers import format_count
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import UNKNOWN, Cell, Column, Row, Share, Table, number_of
 
 _COLUMNS: Final = (
     Column("kernels", "kernels", "count", total="sum"),

@@ -18,11 +18,9 @@ from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
 from hlo_cli.commands.shared.where import rows_where
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.instruction import Computation, Instruction
-from hlo_cli.report.cell import UNKNOWN, Row
-from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_bytes, format_count, format_percent, plural
 from hlo_cli.report.report import Part, Report
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import UNKNOWN, Column, Row, Table
 from hlo_cli.report.text import Passage
 from hlo_cli.source import Diagnostic, HloError
 

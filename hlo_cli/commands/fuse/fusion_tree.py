@@ -16,13 +16,9 @@ from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape, TupleShape
-from hlo_cli.report.cell import Row
-from hlo_cli.report.column import Column
-from hlo_cli.report.facts import Fact, Facts
 from hlo_cli.report.numbers import count, format_bytes, format_count, format_scaled
 from hlo_cli.report.report import Part, Report
-from hlo_cli.report.table import ROWS_FOR_A_PERSON
-from hlo_cli.report.tree import Branch, Tree
+from hlo_cli.report.table import ROWS_FOR_A_PERSON, Branch, Column, Fact, Facts, Row, Tree
 from hlo_cli.source import HloError
 
 _COLUMNS: Final = (

@@ -17,10 +17,7 @@ from hlo_cli.commands.fuse.roofline_columns import TimingColumns, columns_for
 from hlo_cli.ir.attributes.metadata import SourceLocation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.report.cell import UNKNOWN, Cell, Row, number_of
-from hlo_cli.report.column import Column
-from hlo_cli.report.lazy_rows import DeferredRows
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import UNKNOWN, Cell, Column, DeferredRows, Row, Table, number_of
 
 CUSTOM_CALLS: Final = (
     "custom calls: flops are derived from matmul sizes and bytes from operand and result shapes, because XLA's cost"

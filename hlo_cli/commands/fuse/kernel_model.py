@@ -6,10 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.report.cell import Cell, Row
-from hlo_cli.report.column import Column
-from hlo_cli.report.facts import Fact
 from hlo_cli.report.numbers import count, format_bytes, format_count, format_rate, format_seconds
+from hlo_cli.report.table import Cell, Column, Fact, Row
 
 if TYPE_CHECKING:  # only GPUs need the model
     from hlo_cli.analysis.fusion.gpu_kernels import GpuKernel

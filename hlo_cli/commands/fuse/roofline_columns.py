@@ -15,9 +15,8 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.report.cell import UNKNOWN, Cell, Row
-from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_seconds, format_seconds_range
+from hlo_cli.report.table import UNKNOWN, Cell, Column, Row
 from hlo_cli.source import Diagnostic
 
 if TYPE_CHECKING:  # rooflines need a chip

@@ -26,11 +26,9 @@ from hlo_cli.commands.shared.text_diff import module_diff
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.module import Module
-from hlo_cli.report.cell import Row
-from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_bytes, format_count, format_percent
 from hlo_cli.report.report import Part, Report
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import Column, Row, Table
 from hlo_cli.report.text import Passage
 from hlo_cli.source import Diagnostic, HloError
 from hlo_cli.transform.fusion.by_request import deciding_rule, fused_pair, unfused

@@ -14,10 +14,9 @@ from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
 from hlo_cli.commands.shared.where import rows_where
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation
-from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_bytes, format_count
 from hlo_cli.report.report import Part, Report
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import Column, Table
 from hlo_cli.report.text import Passage
 from hlo_cli.source import Diagnostic
 

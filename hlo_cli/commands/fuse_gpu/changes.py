@@ -9,10 +9,8 @@ from typing import Final
 from hlo_cli.commands.fuse_gpu.decision_words import deciding_words
 from hlo_cli.commands.fuse_gpu.pairs_table import SLOWER, seconds
 from hlo_cli.ir.module import Module
-from hlo_cli.report.cell import Cell
-from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_count, format_percent, format_seconds, verb
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import Cell, Column, Table
 from hlo_cli.transform.fusion.gpu_decisions import pairs_of
 from hlo_cli.transform.fusion.gpu_fusion import EXACT, TIE, TRITON, GpuFusion, GpuKernelTimes
 

@@ -8,11 +8,9 @@ from hlo_cli.commands.fuse_gpu.decision_by_chip import and_list, chips_notes, re
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
 from hlo_cli.commands.shared.where import rows_where
 from hlo_cli.ir.instruction import Computation
-from hlo_cli.report.cell import Row
-from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import Column, Row, Table
 from hlo_cli.report.text import Passage
 from hlo_cli.transform.fusion.gpu_fusion import GpuFusion, fusions_by_chip, pairs_by_chip
 

@@ -8,11 +8,9 @@ from typing import Final
 from hlo_cli.analysis.fusion.gpu_model import LAUNCH, KernelParts
 from hlo_cli.commands.fuse_gpu.decision_words import deciding_words
 from hlo_cli.commands.fuse_gpu.pairs_table import SLOWER, seconds
-from hlo_cli.report.cell import Cell, Row
-from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_seconds
 from hlo_cli.report.report import Part
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import Cell, Column, Row, Table
 from hlo_cli.report.text import Passage
 from hlo_cli.transform.fusion.gpu_decisions import GpuPair
 

@@ -13,11 +13,9 @@ from hlo_cli.commands.fuse_gpu.pair_names import no_pair
 from hlo_cli.commands.fuse_gpu.pairs_table import SLOWER, seconds
 from hlo_cli.commands.fuse_gpu.why_not_pair import kernels_of
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
-from hlo_cli.report.cell import Cell
-from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_seconds
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import Cell, Column, Table
 from hlo_cli.report.text import Passage
 from hlo_cli.source import Diagnostic
 from hlo_cli.transform.fusion.gpu_decisions import GpuPair, pairs_of

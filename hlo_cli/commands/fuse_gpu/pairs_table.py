@@ -8,10 +8,8 @@ from typing import Final
 from hlo_cli.analysis.fusion.gpu_model import KernelTime
 from hlo_cli.analysis.fusion.gpu_work import TICKS_PER_SECOND
 from hlo_cli.dataclass import dataclass
-from hlo_cli.report.cell import UNKNOWN, Row
-from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_seconds
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import UNKNOWN, Column, Row, Table
 
 SLOWER: Final = "fusing takes longer"
 """The reason if XLA may fuse a pair, but its model predicts that this takes more time."""

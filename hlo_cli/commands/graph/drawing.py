@@ -10,9 +10,8 @@ from hlo_cli.analysis.graphs.views import DataflowGraph, Edge, View
 from hlo_cli.commands.graph.nodes import NodeFacts
 from hlo_cli.commands.graph.options import Heat
 from hlo_cli.ir import opcodes
-from hlo_cli.report.column import Column
 from hlo_cli.report.graph import Drawing, GraphEdge, GraphNode
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import Column, Table
 
 _EDGE_COLUMNS: Final = (
     Column("source", "source", "name", role="name"),

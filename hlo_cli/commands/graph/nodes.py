@@ -21,8 +21,7 @@ from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.memory_space import space_name
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape, Shape
-from hlo_cli.report.cell import UNKNOWN, Row
-from hlo_cli.report.column import Column
+from hlo_cli.report.table import UNKNOWN, Column, Row
 from hlo_cli.source import HloError
 
 if TYPE_CHECKING:

@@ -16,13 +16,10 @@ from hlo_cli.commands.graph.selection import view_of
 from hlo_cli.commands.shared.chips import chosen_throughput, time_model, time_notes
 from hlo_cli.commands.shared.io_options import format_options
 from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
-from hlo_cli.report.cell import Cell
-from hlo_cli.report.column import Column
 from hlo_cli.report.graph import Drawing, Graph
-from hlo_cli.report.lazy_rows import DeferredRows
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import Cell, Column, DeferredRows, Table
 
 _KIND_COLUMNS: Final = (
     Column("kind", "kind"),

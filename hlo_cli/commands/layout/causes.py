@@ -9,8 +9,7 @@ from hlo_cli.analysis.dataflow.dependencies import Value
 from hlo_cli.analysis.layout.padding import Footprint, KnownOrders, footprints
 from hlo_cli.commands.by.groups import Group, group_by, key_cells, key_columns
 from hlo_cli.commands.by.words import BYTES, describe_costs
-from hlo_cli.report.column import Column, Share
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import Column, Share, Table
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.origin.origins import Keys

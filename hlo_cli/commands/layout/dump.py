@@ -31,11 +31,9 @@ from hlo_cli.ir.memory_space import space_name
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.notation import index_text
 from hlo_cli.ir.shape import ArrayShape
-from hlo_cli.report.cell import Row
-from hlo_cli.report.column import Column, Share, Unit
 from hlo_cli.report.numbers import format_bytes, format_count, format_percent
 from hlo_cli.report.report import Part, Report
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import Column, Row, Share, Table, Unit
 from hlo_cli.report.text import Passage, Run, Text
 
 if TYPE_CHECKING:

@@ -9,9 +9,8 @@ from hlo_cli.commands.shared.selection import Many
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.input import Input
 from hlo_cli.ir.module import Module
-from hlo_cli.report.cell import Row
-from hlo_cli.report.column import Column, Share
 from hlo_cli.report.numbers import format_bytes, format_count, format_percent
+from hlo_cli.report.table import Column, Row, Share
 
 _COLUMNS = (
     Column("values", "values", "count", total="sum", from_width=120),

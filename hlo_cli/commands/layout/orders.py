@@ -12,9 +12,7 @@ from hlo_cli.commands.layout.tables import stored_size_text
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.notation import index_text
 from hlo_cli.ir.shape import ArrayShape
-from hlo_cli.report.cell import UNKNOWN, Cell
-from hlo_cli.report.column import Column
-from hlo_cli.report.table import ROWS_FOR_A_PERSON, Table
+from hlo_cli.report.table import ROWS_FOR_A_PERSON, UNKNOWN, Cell, Column, Table
 from hlo_cli.source import Diagnostic
 
 _COLUMNS = (

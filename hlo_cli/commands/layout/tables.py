@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Leaf, OpaqueShape, Shape, TokenShape, TupleShape
-from hlo_cli.report.cell import Cell
-from hlo_cli.report.column import Column, Share
 from hlo_cli.report.numbers import format_count, format_percent
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import Cell, Column, Share, Table
 
 _SUMMED = (
     Column("elements", "elements", "count", rank=6),

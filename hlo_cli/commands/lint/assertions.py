@@ -15,11 +15,9 @@ from hlo_cli.inputs.input import Input
 from hlo_cli.ir.expressions import Expectation, Number
 from hlo_cli.ir.module import Module
 from hlo_cli.lint.rules.expectations import failed_assertion, misleading_assertion
-from hlo_cli.report.cell import Cell, Row
-from hlo_cli.report.column import Column
 from hlo_cli.report.findings import Check
 from hlo_cli.report.numbers import format_amount, format_count
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import Cell, Column, Row, Table
 from hlo_cli.source import Diagnostic, HloError, Severity, Source
 from hlo_cli.syntax.attribute_table import ATTRIBUTE_NAMES
 from hlo_cli.syntax.expectations import read_expectations

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from hlo_cli.inputs.files import read_utf8
-from hlo_cli.report.finding import Finding
+from hlo_cli.report.findings import Finding
 from hlo_cli.source import HloError
 
 SCHEMA: Final = "hlo.lint-baseline/1"

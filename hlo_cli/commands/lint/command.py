@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from hlo_cli.commands.shared.io_options import InputOptions, OutputOptions
     from hlo_cli.ir.expressions import Expectation
     from hlo_cli.lint.settings import LintSettings
-    from hlo_cli.report.finding import Finding
+    from hlo_cli.report.findings import Finding
     from hlo_cli.report.report import Report
 
 HELP = """\
@@ -273,7 +273,7 @@ def _write(
 ) -> int:
     """Writes the report, and returns the exit code: 1 for errors and warnings, 2 for what could not be checked."""
     from hlo_cli.commands.shared.load import part_error
-    from hlo_cli.render.formats.summary import statistics_of
+    from hlo_cli.render.formats.screen import statistics_of
 
     fails = any(each.severity != "note" for each in found) or any(note.severity == "error" for note in report.notes)
     errors = result.errors if fails else (*result.errors, *map(part_error, dict.fromkeys(result.parts)))

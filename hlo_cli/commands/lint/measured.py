@@ -11,9 +11,9 @@ from hlo_cli.analysis.profile.operation_times import mean_times
 from hlo_cli.analysis.profile.profile import MIN_SHARE, module_name, program_of
 from hlo_cli.commands.profile.timed import per_words
 from hlo_cli.dataclass import dataclass
-from hlo_cli.report.cell import Cell
-from hlo_cli.report.finding import Finding, MeasuredKernel
+from hlo_cli.report.findings import Finding, MeasuredKernel
 from hlo_cli.report.numbers import format_count, format_seconds, verb
+from hlo_cli.report.table import Cell
 from hlo_cli.source import Diagnostic, HloError
 
 if TYPE_CHECKING:

@@ -9,11 +9,9 @@ from typing import Final
 
 from hlo_cli.commands.lint.run import LintResult
 from hlo_cli.commands.shared.per_module import short_paths
-from hlo_cli.report.cell import UNKNOWN, Row, number_of
-from hlo_cli.report.column import Column
-from hlo_cli.report.finding import Finding
+from hlo_cli.report.findings import Finding
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import UNKNOWN, Column, Row, Table, number_of
 from hlo_cli.source import Severity
 
 _COUNTS: Final[tuple[Severity, ...]] = ("error", "warning", "note")

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 from hlo_cli.commands.lint.baseline import NOT_IN_BASELINE
 from hlo_cli.lint.rule import Rule
 from hlo_cli.lint.run import selected_rules
-from hlo_cli.report.cell import Cell
-from hlo_cli.report.finding import Finding
-from hlo_cli.report.findings import Findings, RuleWords
+from hlo_cli.report.findings import Finding, Findings, RuleWords
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Part, Report
+from hlo_cli.report.table import Cell
 
 if TYPE_CHECKING:
     from hlo_cli.commands.lint.measured import MeasuredFindings

@@ -12,11 +12,10 @@ from hlo_cli.lint.finding_facts import cost_meaning
 from hlo_cli.lint.rule import Page
 from hlo_cli.lint.run import RULES, rule_of
 from hlo_cli.lint.settings import MEANINGS, Kind, LintSettings
-from hlo_cli.report.column import Column
 from hlo_cli.report.figure import Figure
 from hlo_cli.report.numbers import format_amount
 from hlo_cli.report.report import Part, Report
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import Column, Table
 from hlo_cli.report.text import Line, Passage, Run, line_of
 
 _VALUES: Final[Mapping[Kind, str]] = {

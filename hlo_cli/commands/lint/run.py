@@ -18,7 +18,7 @@ from hlo_cli.inputs.input import Input
 from hlo_cli.ir.module import Module
 from hlo_cli.lint.run import lint_module, selected_rules
 from hlo_cli.lint.settings import LintSettings
-from hlo_cli.report.finding import Finding
+from hlo_cli.report.findings import Finding
 from hlo_cli.scan_modules import ScanResult, remarks_of
 from hlo_cli.source import Diagnostic, Source
 

@@ -12,11 +12,9 @@ from hlo_cli.analysis.hardware.chips import find_chip
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.files import read_utf8
 from hlo_cli.lint.settings import MEANINGS, Kind, LintSettings
-from hlo_cli.report.cell import Cell
-from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_amount
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import Cell, Column, Table
 from hlo_cli.report.unknown_choice import choice_hint
 from hlo_cli.source import SEVERITIES, HloError, Severity
 from hlo_cli.syntax.byte_sizes import parse_size

@@ -11,14 +11,11 @@ from hlo_cli.analysis.origin.origins import UNKNOWN_KEY, Key
 from hlo_cli.commands.by.groups import Group, group_by, key_cells, key_columns
 from hlo_cli.commands.by.words import BYTES, SECONDS, describe_costs
 from hlo_cli.commands.lint.options import cause_grouping
-from hlo_cli.render.formats.summary import statistics_of
-from hlo_cli.report.cell import Row, number_of
-from hlo_cli.report.column import Column
-from hlo_cli.report.finding import Finding
-from hlo_cli.report.findings import Findings
-from hlo_cli.report.groups import Group as Cause
+from hlo_cli.render.formats.screen import statistics_of
+from hlo_cli.report.findings import Finding, Findings
+from hlo_cli.report.findings import Group as Cause
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import Column, Row, Table, number_of
 
 _LISTED: Final = 3
 """The most rules that a row names."""

@@ -16,11 +16,9 @@ from hlo_cli.analysis.memory.memory_analysis import (
 from hlo_cli.commands.shared.compiler_memory import compiler_live_ranges
 from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
 from hlo_cli.ir.buffer_assignment import BufferAssignment, DumpedLiveRanges
-from hlo_cli.report.cell import UNKNOWN, Cell, Row
-from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_bytes, format_count, verb
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import UNKNOWN, Cell, Column, Row, Table
 
 
 def report_of_comparison(loaded: Loaded, memory: MemoryAnalysis, assignment: BufferAssignment) -> Report:

@@ -25,9 +25,8 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.files import STDIN
 from hlo_cli.inputs.input import Input
 from hlo_cli.ir.module import Module
-from hlo_cli.report.cell import UNKNOWN, Cell, Row
-from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_bytes, format_count
+from hlo_cli.report.table import UNKNOWN, Cell, Column, Row
 from hlo_cli.source import HloError
 
 

@@ -17,9 +17,8 @@ from hlo_cli.commands.memspace.oom_tables import allocations_table, culprit_fact
 from hlo_cli.ir.notation import index_text
 from hlo_cli.ir.out_of_memory import KernelWindow, OutOfMemory
 from hlo_cli.ir.shape import ArrayShape
-from hlo_cli.report.cell import Cell
-from hlo_cli.report.facts import Fact, Facts
 from hlo_cli.report.report import Part, Report
+from hlo_cli.report.table import Cell, Fact, Facts
 from hlo_cli.source import Diagnostic, Source
 from hlo_cli.syntax.out_of_memory.allocations import window_of
 from hlo_cli.syntax.out_of_memory.read_logs import newest, parse_out_of_memory

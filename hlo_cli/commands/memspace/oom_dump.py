@@ -31,9 +31,9 @@ from hlo_cli.commands.shared.load import Loaded, input_facts, load_one
 from hlo_cli.commands.shared.memory_timeline import step_label
 from hlo_cli.commands.shared.stage_notes import stage_of
 from hlo_cli.ir.out_of_memory import OutOfMemory
-from hlo_cli.report.cell import Cell
 from hlo_cli.report.numbers import format_bytes, format_count
 from hlo_cli.report.report import Part, Report
+from hlo_cli.report.table import Cell
 from hlo_cli.report.text import Passage
 from hlo_cli.source import HloError, Source
 from hlo_cli.syntax.out_of_memory.read_logs import newest, parse_out_of_memory

@@ -10,11 +10,8 @@ from hlo_cli.commands.memspace.oom_names import memory_name
 from hlo_cli.ir.notation import index_text
 from hlo_cli.ir.out_of_memory import MemoryRange, OomAllocation, OutOfMemory
 from hlo_cli.ir.shape import Shape
-from hlo_cli.report.cell import UNKNOWN, Cell, Row
-from hlo_cli.report.column import Column
-from hlo_cli.report.facts import Amount, Fact, Facts
 from hlo_cli.report.numbers import format_bytes, format_count
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import UNKNOWN, Amount, Cell, Column, Fact, Facts, Row, Table
 from hlo_cli.report.text import Run, Text
 from hlo_cli.source import Diagnostic
 

@@ -7,11 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from hlo_cli.commands.memspace.oom_names import culprit_name, kernel_name, tag_of
 from hlo_cli.commands.memspace.oom_ranges import range_facts, shape_text
 from hlo_cli.ir.out_of_memory import KernelWindow, MemoryPart, OomAllocation, OutOfMemory
-from hlo_cli.report.cell import UNKNOWN, Row
-from hlo_cli.report.column import Column, Share
-from hlo_cli.report.facts import Amount, Fact, Facts
 from hlo_cli.report.numbers import format_count
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import UNKNOWN, Amount, Column, Fact, Facts, Row, Share, Table
 from hlo_cli.source import Source
 
 

@@ -21,10 +21,9 @@ from hlo_cli.commands.shared.memory_timeline import step_label
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.notation import index_text
-from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_bytes, format_count
 from hlo_cli.report.report import Part
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import Column, Table
 from hlo_cli.report.text import Passage, Run, Text, line_of, plain_text
 
 _MAX_NAMES: Final = 4

@@ -37,10 +37,9 @@ from hlo_cli.commands.shared.stage_notes import (
 )
 from hlo_cli.commands.shared.where import rows_where
 from hlo_cli.ir.memory_space import MemorySpace
-from hlo_cli.report.cell import Cell
 from hlo_cli.report.numbers import format_bytes, format_count, format_percent
 from hlo_cli.report.report import Part, Report
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import Cell, Table
 from hlo_cli.report.text import Passage, Run
 from hlo_cli.source import Diagnostic
 

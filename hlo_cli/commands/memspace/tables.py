@@ -6,9 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from hlo_cli.analysis.memory.memory_analysis import LiveValue, MemoryAnalysis, MemorySpaceUsage, allocated_bytes
 from hlo_cli.commands.shared.memory_timeline import step_label
-from hlo_cli.report.cell import UNKNOWN, Row
-from hlo_cli.report.column import Column, Share
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import UNKNOWN, Column, Row, Share, Table
 
 
 def memory_spaces_table(memory: MemoryAnalysis, *, limits: Mapping[int, int]) -> Table:

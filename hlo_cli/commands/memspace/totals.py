@@ -15,10 +15,7 @@ from hlo_cli.commands.memspace.tables import format_kind, live_values_table
 from hlo_cli.commands.shared.memory_timeline import step_label
 from hlo_cli.commands.shared.where import matching_rows
 from hlo_cli.dataclass import dataclass
-from hlo_cli.report.cell import Cell, Row
-from hlo_cli.report.column import Column, Share, Unit
-from hlo_cli.report.lazy_rows import DeferredRows
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import Cell, Column, DeferredRows, Row, Share, Table, Unit
 from hlo_cli.source import Diagnostic
 
 _UNITS: Final[Mapping[str, Unit]] = {"op_name": "op_name", "shape": "shape", "opcode": "opcode"}

@@ -11,11 +11,9 @@ from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
 from hlo_cli.commands.shared.where import rows_where
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.memory_space import space_name
-from hlo_cli.report.cell import Row
-from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_bytes, format_count
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import Column, Row, Table
 from hlo_cli.report.text import Passage
 
 _ONCE = 2

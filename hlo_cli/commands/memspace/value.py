@@ -12,12 +12,9 @@ from hlo_cli.analysis.memory.memory_analysis import LiveValue, MemoryAnalysis, M
 from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ShapeIndex
-from hlo_cli.report.cell import Row
-from hlo_cli.report.column import Column
-from hlo_cli.report.facts import Amount, Fact, Facts
 from hlo_cli.report.numbers import format_bytes, format_count
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import Amount, Column, Fact, Facts, Row, Table
 from hlo_cli.source import HloError
 
 _NAME: Final = re.compile(r"%?+([^{}\s]++)(?:\{([0-9, ]*+)\})?+")

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from hlo_cli.analysis.query.fields import rounded
-from hlo_cli.report.anatomy import Explanation
+from hlo_cli.report.figure import Explanation
 from hlo_cli.report.numbers import format_bytes, format_count
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.sharding.collectives import Collective
     from hlo_cli.ir.instruction import Instruction
     from hlo_cli.ir.module import Module
-    from hlo_cli.report.cell import Cell
+    from hlo_cli.report.table import Cell
 
 
 def collective_at(instruction: Instruction, module: Module) -> Collective | None:

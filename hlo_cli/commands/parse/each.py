@@ -11,8 +11,8 @@ from hlo_cli.commands.shared.per_module import Rows, devices_of, finish_each, ma
 from hlo_cli.commands.shared.selection import Many
 from hlo_cli.inputs.input import Input
 from hlo_cli.ir.module import Module
-from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_bytes, format_count
+from hlo_cli.report.table import Column
 from hlo_cli.scan_modules import ScanResult
 
 _COLUMNS = (

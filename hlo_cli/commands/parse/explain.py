@@ -18,12 +18,10 @@ from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape, UnknownShape
-from hlo_cli.report.anatomy import Anatomy, Break, Explanation, Segment
-from hlo_cli.report.cell import Cell
-from hlo_cli.report.column import Column
+from hlo_cli.report.figure import Anatomy, Break, Explanation, Segment
 from hlo_cli.report.numbers import format_bytes, format_count, format_percent
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import Cell, Column, Table
 from hlo_cli.source import Diagnostic, HloError, Source
 from hlo_cli.syntax.scanning.error_help import check_types
 from hlo_cli.syntax.text.parser import parse_module

@@ -18,9 +18,9 @@ from hlo_cli.ir.module import Module
 from hlo_cli.ir.notation import index_suffix, index_text
 from hlo_cli.ir.operations import CALLING_ATTRIBUTES
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, TupleShape, UnknownShape, subshape
-from hlo_cli.report.anatomy import Break, Explanation, Segment
-from hlo_cli.report.cell import Cell
+from hlo_cli.report.figure import Break, Explanation, Segment
 from hlo_cli.report.numbers import format_count
+from hlo_cli.report.table import Cell
 
 MANY: Final = 8
 """The most operands, or elements of a tuple, that are quoted; more would leave no room for their meanings."""

@@ -7,9 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.partly_known import AtLeast
-from hlo_cli.report.cell import UNKNOWN, Cell
-from hlo_cli.report.column import Column
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import UNKNOWN, Cell, Column, Table
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.query.where import FieldValue

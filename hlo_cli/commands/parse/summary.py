@@ -17,13 +17,9 @@ from hlo_cli.ir.notation import index_text
 from hlo_cli.ir.opcodes import FUSION, PARAMETER
 from hlo_cli.ir.operations import COLLECTIVES
 from hlo_cli.ir.shape import ArrayShape, Shape
-from hlo_cli.report.cell import UNKNOWN, Row
-from hlo_cli.report.column import Column
-from hlo_cli.report.facts import Amount, Fact, Facts
-from hlo_cli.report.lazy_rows import LazyRows
 from hlo_cli.report.numbers import format_bytes, format_count
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import UNKNOWN, Amount, Column, Fact, Facts, LazyRows, Row, Table
 from hlo_cli.source import Diagnostic
 
 _KIND_NAMES: dict[Kind, str] = {

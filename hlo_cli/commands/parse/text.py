@@ -12,10 +12,9 @@ from hlo_cli.commands.shared.writing import print_diagnostics, write, write_repo
 from hlo_cli.commands.verify.verification import NOT_ASKED, verify_part
 from hlo_cli.ir.instruction import Instruction, print_instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.render.sanitize import sanitize
-from hlo_cli.report.column import Column
+from hlo_cli.render.style import sanitize
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import ROWS_FOR_A_PERSON, Table
+from hlo_cli.report.table import ROWS_FOR_A_PERSON, Column, Table
 from hlo_cli.source import Diagnostic, HloError, did_you_mean, nearest
 from hlo_cli.syntax.scanning.attributes import one_line
 

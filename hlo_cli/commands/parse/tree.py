@@ -10,11 +10,9 @@ from hlo_cli.ir import opcodes
 from hlo_cli.ir.garbage import DeepCall, run_deep
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.report.cell import UNKNOWN, Cell
-from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Report
-from hlo_cli.report.tree import Branch, Tree
+from hlo_cli.report.table import UNKNOWN, Branch, Cell, Column, Tree
 
 _COLUMNS = (
     Column("name", "computation", "name", role="name"),

@@ -20,11 +20,8 @@ from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.notation import index_suffix, read_index
 from hlo_cli.ir.shape import ShapeIndex, subshape
-from hlo_cli.report.cell import Cell
-from hlo_cli.report.column import Column
-from hlo_cli.report.facts import Fact, Facts
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import Cell, Column, Fact, Facts, Table
 from hlo_cli.source import HloError
 
 _NAME: Final = re.compile(r"%?+([^{}\s]++)(?:\{([0-9, ]*+)\})?+")

@@ -18,10 +18,8 @@ from hlo_cli.ir.compiler_messages import CompilerError
 from hlo_cli.ir.notation import index_text
 from hlo_cli.ir.shape import ArrayShape, Shape, UnknownShape
 from hlo_cli.lazy_regex import lazy_regex
-from hlo_cli.report.cell import Row
-from hlo_cli.report.column import Column
 from hlo_cli.report.report import Part, Report
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import Column, Row, Table
 from hlo_cli.report.text import Passage
 from hlo_cli.source import Diagnostic, HloError
 from hlo_cli.syntax.compiler_files.compiler_errors import essential_text, parse_compiler_errors

@@ -17,10 +17,9 @@ from hlo_cli.inputs.pasted.read import read_text
 from hlo_cli.ir.module import Module
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.read_input import read_module
-from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import Column, Table
 from hlo_cli.source import Diagnostic, HloError, Source
 
 _SIDES: Final = ("old", "new")

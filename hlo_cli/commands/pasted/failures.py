@@ -16,10 +16,9 @@ from hlo_cli.inputs.pasted.envelopes import ENVELOPES, PastedText
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.shape import ArrayShape, Shape
 from hlo_cli.lazy_regex import lazy_regex
-from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import Column, Table
 from hlo_cli.source import HloError
 from hlo_cli.syntax.scanning.shape_reader import parse_shape
 

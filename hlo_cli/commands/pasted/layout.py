@@ -10,7 +10,7 @@ from hlo_cli.inputs.pasted.envelopes import PastedText
 from hlo_cli.ir.layout import Layout
 from hlo_cli.ir.memory_space import describe_memory_space
 from hlo_cli.ir.shape import ArrayShape
-from hlo_cli.report.anatomy import Anatomy, Explanation, Segment
+from hlo_cli.report.figure import Anatomy, Explanation, Segment
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Report
 from hlo_cli.source import Diagnostic, HloError

@@ -16,11 +16,9 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.pasted.envelopes import PastedText
 from hlo_cli.ir import opcodes
 from hlo_cli.lazy_regex import lazy_regex
-from hlo_cli.report.cell import Cell
-from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_bytes, format_count, format_percent
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import Cell, Column, Table
 from hlo_cli.source import HloError, Source
 from hlo_cli.syntax.scanning.shape_reader import parse_shape
 

@@ -11,9 +11,9 @@ from hlo_cli.analysis.sharding.placement import describe_sharding
 from hlo_cli.commands.parse.explain import explain_text
 from hlo_cli.commands.quoted.instructions import FoundInstruction
 from hlo_cli.inputs.pasted.envelopes import NOUNS, PastedText
-from hlo_cli.report.anatomy import Anatomy
-from hlo_cli.report.cell import Cell
+from hlo_cli.report.figure import Anatomy
 from hlo_cli.report.report import Part, Report
+from hlo_cli.report.table import Cell
 from hlo_cli.report.text import Passage
 from hlo_cli.source import Diagnostic, HloError
 from hlo_cli.syntax.values.sharding_forms import read_given_sharding

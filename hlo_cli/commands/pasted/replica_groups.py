@@ -10,11 +10,9 @@ from itertools import pairwise
 from hlo_cli.inputs.pasted.envelopes import PastedText
 from hlo_cli.ir.attributes.sharding import CollectiveDeviceList, IotaReplicaGroupList, MeshAxesReplicaGroupList
 from hlo_cli.lazy_regex import lazy_regex
-from hlo_cli.report.cell import Cell
-from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import Cell, Column, Table
 from hlo_cli.source import Diagnostic, HloError
 from hlo_cli.syntax.attribute_table import Kind
 from hlo_cli.syntax.values.attribute_values import read_value_text

@@ -23,12 +23,10 @@ from hlo_cli.commands.shard.sizes import quoted_argument
 from hlo_cli.inputs.pasted.envelopes import PastedText
 from hlo_cli.ir.attributes.sharding import NamedSharding, Sharding, TupleSharding
 from hlo_cli.lazy_regex import lazy_regex
-from hlo_cli.report.anatomy import Anatomy, Break, Explanation, Segment
-from hlo_cli.report.cell import Cell, Row
-from hlo_cli.report.column import Column
+from hlo_cli.report.figure import Anatomy, Break, Explanation, Segment
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Part, Report
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import Cell, Column, Row, Table
 from hlo_cli.source import Diagnostic, HloError
 from hlo_cli.syntax.scanning.shape_reader import parse_shape
 from hlo_cli.syntax.values.sharding_forms import GivenSharding, read_given_sharding

@@ -12,11 +12,9 @@ from hlo_cli.commands.quoted.instructions import FoundInstruction, one_line, rea
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.pasted.envelopes import PastedText
 from hlo_cli.ir.compiler_messages import SlowOperation
-from hlo_cli.report.cell import Cell, Row
-from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_bytes, format_count, format_seconds
 from hlo_cli.report.report import Part, Report
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import Cell, Column, Row, Table
 from hlo_cli.report.text import Passage
 from hlo_cli.source import Diagnostic
 from hlo_cli.syntax.compiler_files.compiler_warnings import parse_slow_operations

@@ -17,10 +17,9 @@ from hlo_cli.commands.pasted.shape import shape_text
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.pasted.envelopes import PastedText
 from hlo_cli.lazy_regex import lazy_regex
-from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_count, format_seconds, verb
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import Column, Table
 from hlo_cli.source import HloError
 from hlo_cli.syntax.scanning.shape_reader import parse_shape
 

@@ -15,9 +15,9 @@ from hlo_cli.commands.profile.against_tables import (
     sums_table,
     unit_words,
 )
-from hlo_cli.report.cell import Cell
 from hlo_cli.report.numbers import format_count, format_percent, format_seconds, verb
 from hlo_cli.report.report import Report
+from hlo_cli.report.table import Cell
 from hlo_cli.report.text import Passage
 from hlo_cli.source import Diagnostic
 

@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.profile.profile_diff import CHANGED, ComparedKernel, ProfileComparison
 from hlo_cli.commands.profile.differences import difference_words
-from hlo_cli.report.cell import Row
-from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_count
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import Column, Row, Table
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.profile.profile import Operation

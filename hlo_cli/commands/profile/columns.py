@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.commands.profile.timed import Sum, Timed
-from hlo_cli.report.cell import Row
-from hlo_cli.report.column import Column
+from hlo_cli.report.table import Column, Row
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.profile.measure import Measure

@@ -9,10 +9,9 @@ from hlo_cli.analysis.profile.operation_times import TransferTime, transfer_time
 from hlo_cli.commands.profile.operations import source_of
 from hlo_cli.commands.profile.words import facts_of, numbers_of
 from hlo_cli.dataclass import dataclass
-from hlo_cli.report.column import Column, Share
 from hlo_cli.report.numbers import format_count, format_percent, format_seconds
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import Column, Share, Table
 from hlo_cli.report.text import Passage
 
 if TYPE_CHECKING:

@@ -15,11 +15,9 @@ from hlo_cli.commands.profile.columns import rate_cells, rate_columns, time_cell
 from hlo_cli.commands.profile.timed import NO_INSTRUCTION, Sum, Timed, sum_of
 from hlo_cli.commands.profile.words import facts_of, numbers_of
 from hlo_cli.commands.shared.io_options import format_options
-from hlo_cli.report.cell import Row
-from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_count, format_percent
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import Column, Row, Table
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.origin.origins import By, Keys

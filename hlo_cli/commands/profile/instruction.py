@@ -13,10 +13,6 @@ from hlo_cli.commands.profile.operations import source_of
 from hlo_cli.commands.profile.prediction import prediction_of, prediction_words
 from hlo_cli.commands.shared.io_options import format_options
 from hlo_cli.ir import opcodes
-from hlo_cli.report.cell import Cell
-from hlo_cli.report.column import Column
-from hlo_cli.report.facts import Fact, Facts
-from hlo_cli.report.lazy_rows import LazyRows
 from hlo_cli.report.numbers import (
     format_bytes,
     format_count,
@@ -27,7 +23,7 @@ from hlo_cli.report.numbers import (
     format_seconds,
 )
 from hlo_cli.report.report import Part, Report
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import Cell, Column, Fact, Facts, LazyRows, Table
 from hlo_cli.source import Diagnostic
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.profile.operation_times import Calls, TouchedTiles, histogram
-from hlo_cli.report.cell import Cell
 from hlo_cli.report.figure import Figure
 from hlo_cli.report.numbers import format_rate, format_seconds
+from hlo_cli.report.table import Cell
 from hlo_cli.report.text import Line, line_of
 
 if TYPE_CHECKING:

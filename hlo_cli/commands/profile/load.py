@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from hlo_cli.commands.shared.io_options import InputOptions
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.input import Input
-from hlo_cli.report.cell import Cell
+from hlo_cli.report.table import Cell
 from hlo_cli.source import Diagnostic, HloError, Source
 
 if TYPE_CHECKING:

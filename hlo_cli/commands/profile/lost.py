@@ -9,11 +9,9 @@ from hlo_cli.analysis.profile.operation_times import touched_tiles
 from hlo_cli.commands.profile.operations import source_of
 from hlo_cli.commands.profile.words import facts_of, numbers_of, over_peak_words
 from hlo_cli.ir.operations import COLLECTIVES, wrapped_opcode
-from hlo_cli.report.cell import Row
-from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_count, format_percent, format_seconds
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import Column, Row, Table
 from hlo_cli.report.text import Passage
 from hlo_cli.source import HloError
 

@@ -17,10 +17,8 @@ from hlo_cli.commands.profile.columns import (
 from hlo_cli.commands.profile.measured import Measured
 from hlo_cli.commands.profile.timed import NO_INSTRUCTION, Timed, rank, sum_of
 from hlo_cli.commands.profile.words import answer_of, facts_of, numbers_of, over_peak_words
-from hlo_cli.report.cell import Row
-from hlo_cli.report.column import KEEP, Column
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import KEEP, Column, Row, Table
 from hlo_cli.report.text import Passage
 
 _LONGEST: Final = 10

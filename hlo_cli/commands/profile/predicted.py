@@ -13,11 +13,9 @@ from hlo_cli.commands.profile.prediction import predictions_of
 from hlo_cli.commands.profile.words import facts_of, numbers_of
 from hlo_cli.commands.shared.option_conflicts import requirement_error
 from hlo_cli.dataclass import dataclass
-from hlo_cli.report.cell import Row
-from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_count, format_percent, format_ratio, format_seconds, verb
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import Column, Row, Table
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.hardware.chip_specs import Estimate

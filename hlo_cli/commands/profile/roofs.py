@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from hlo_cli.analysis.profile.profile import Peaks
 from hlo_cli.dataclass import dataclass
-from hlo_cli.report.cell import Cell
 from hlo_cli.report.numbers import format_percent, format_rate
+from hlo_cli.report.table import Cell
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.hardware.chip_specs import ChipSpec

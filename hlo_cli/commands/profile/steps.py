@@ -10,11 +10,9 @@ from hlo_cli.analysis.profile.measure import Measure, is_inner, measures
 from hlo_cli.analysis.profile.operation_times import rows_of, sums_by
 from hlo_cli.analysis.profile.profile import NO_STEP, PS
 from hlo_cli.commands.profile.words import facts_of, numbers_of, step_noun
-from hlo_cli.report.cell import Row
-from hlo_cli.report.column import Column, Share
 from hlo_cli.report.numbers import format_count, format_seconds, verb
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import Column, Row, Share, Table
 from hlo_cli.report.text import Passage
 
 if TYPE_CHECKING:

@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Final
 from hlo_cli.analysis.profile.operation_times import Slot, Window, host_of, median_step, window_of
 from hlo_cli.analysis.profile.profile import PS
 from hlo_cli.commands.profile.words import facts_of
-from hlo_cli.report.cell import Cell, Row
-from hlo_cli.report.column import Column
 from hlo_cli.report.figure import Figure
 from hlo_cli.report.numbers import format_count, format_percent, format_seconds
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import Cell, Column, Row, Table
 from hlo_cli.report.text import Line, Run
 from hlo_cli.report.unknown_choice import unknown_choice_error
 from hlo_cli.source import Diagnostic, HloError

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 from hlo_cli.analysis.profile.measure import MAIN, over_peak, program_rates
 from hlo_cli.analysis.profile.profile import PS
 from hlo_cli.commands.profile.timed import longest_of, longest_program, sum_of
-from hlo_cli.report.cell import Cell
 from hlo_cli.report.numbers import format_count, format_percent, format_seconds
+from hlo_cli.report.table import Cell
 from hlo_cli.report.text import Passage
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hlo_cli.dataclass import dataclass
-from hlo_cli.report.cell import Cell, number_of
 from hlo_cli.report.report import Report
+from hlo_cli.report.table import Cell, number_of
 
 
 @dataclass(frozen=True, slots=True)

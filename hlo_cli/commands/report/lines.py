@@ -8,10 +8,8 @@ from dataclasses import replace
 from typing import Final
 
 from hlo_cli.dataclass import dataclass
-from hlo_cli.report.cell import Cell, Row, number_of
-from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_bytes, format_count, format_percent, format_seconds
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import Cell, Column, Row, Table, number_of
 
 _KEY: Final = "source"
 _RANKED: Final = ("measured_seconds", "seconds", "bytes", "peak_bytes")

@@ -12,11 +12,9 @@ from hlo_cli.analysis.profile.profile import MIN_SHARE, PS, program_of
 from hlo_cli.commands.profile.measured import Measured
 from hlo_cli.commands.profile.timed import longest_program, mean_words, per_words
 from hlo_cli.dataclass import dataclass
-from hlo_cli.report.cell import Cell, Row, number_of
-from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_count, format_percent, format_seconds, verb
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import Cell, Column, Row, Table, number_of
 from hlo_cli.source import Diagnostic, HloError
 
 if TYPE_CHECKING:

@@ -15,10 +15,9 @@ from hlo_cli.commands.report.verdicts import verdicts_of
 from hlo_cli.commands.shared.io_options import format_options
 from hlo_cli.commands.shared.load import Loaded, input_facts
 from hlo_cli.commands.shared.memory_timeline import chosen_spaces
-from hlo_cli.report.column import Column
 from hlo_cli.report.overview import Overview, Section, Verdict
 from hlo_cli.report.report import Part, Report
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import Column, Table
 from hlo_cli.source import Diagnostic
 
 

@@ -41,9 +41,8 @@ from hlo_cli.commands.shared.load import Loaded
 from hlo_cli.commands.shared.stage_notes import bounded_report, stage_of
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.input import target_texts
-from hlo_cli.report.cell import Cell
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import Cell, Table
 from hlo_cli.source import HloError
 
 if TYPE_CHECKING:

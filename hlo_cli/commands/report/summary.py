@@ -12,9 +12,8 @@ from hlo_cli.commands.shared.memory_timeline import chosen_spaces
 from hlo_cli.commands.shared.stage_notes import devices_together
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.memory_space import MemorySpace
-from hlo_cli.report.cell import UNKNOWN, Cell, Row, number_of
-from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_bytes, format_count
+from hlo_cli.report.table import UNKNOWN, Cell, Column, Row, number_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,6 @@ from hlo_cli.commands.shared.chips import mismatch
 from hlo_cli.commands.shared.memory_timeline import step_label
 from hlo_cli.commands.shared.stage_notes import devices_together, not_partitioned
 from hlo_cli.ir.memory_space import MemorySpace
-from hlo_cli.report.cell import Cell, number_of
 from hlo_cli.report.findings import Findings
 from hlo_cli.report.numbers import (
     format_bytes,
@@ -25,6 +24,7 @@ from hlo_cli.report.numbers import (
     format_seconds_range,
 )
 from hlo_cli.report.overview import Gauge, Tone, Verdict
+from hlo_cli.report.table import Cell, number_of
 
 NEARLY_FULL: Final = 0.95
 """The share of a memory from which on a program that fits gets a warning."""

@@ -20,11 +20,9 @@ from hlo_cli.commands.run.stubs import checked_stubs, feed_from
 from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
 from hlo_cli.ir.instruction import Computation
 from hlo_cli.ir.module import Module
-from hlo_cli.report.cell import Cell, Row
-from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_count, verb
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import Cell, Column, Row, Table
 from hlo_cli.source import Diagnostic
 
 _SHAPE: Final = Column("shape", "shape", "shape")

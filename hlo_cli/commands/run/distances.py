@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from hlo_cli.analysis.comparison.verdict import Distance, Verdict
-from hlo_cli.report.cell import UNKNOWN, Cell
-from hlo_cli.report.column import Column
+from hlo_cli.report.table import UNKNOWN, Cell, Column
 
 EXACT: Final = Column("exact", "exact", "number")
 WIDENED: Final = Column("widened", "widened", "number")

@@ -13,11 +13,8 @@ from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.notation import index_text
 from hlo_cli.ir.shape import Shape
-from hlo_cli.report.cell import Cell, Row
-from hlo_cli.report.column import Column
-from hlo_cli.report.facts import Fact, Facts
 from hlo_cli.report.report import Part
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import Cell, Column, Fact, Facts, Row, Table
 from hlo_cli.source import Diagnostic, Span
 
 _VALUES: Final = (

@@ -28,11 +28,9 @@ from hlo_cli.ir.instruction import Computation
 from hlo_cli.ir.module import Module
 from hlo_cli.read_input import read_input
 from hlo_cli.render.progress import watched
-from hlo_cli.report.cell import Row
-from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import Column, Row, Table
 from hlo_cli.source import Diagnostic, HloError
 
 _COLUMNS: Final = (

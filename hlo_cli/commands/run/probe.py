@@ -10,11 +10,9 @@ from hlo_cli.analysis.evaluate.run import Occurrence, Probe, Run, count_of
 from hlo_cli.analysis.evaluate.settings import PROBES
 from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
 from hlo_cli.ir import opcodes
-from hlo_cli.report.cell import Row
-from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_count, verb
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import Column, Row, Table
 from hlo_cli.source import Diagnostic
 
 _DEVICE: Final = Column("device", "device", "count")

@@ -14,11 +14,9 @@ from hlo_cli.commands.run.results import result_label, result_name
 from hlo_cli.commands.run.summaries import summary_cells, summary_columns
 from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
 from hlo_cli.ir.notation import index_text
-from hlo_cli.report.cell import Cell
-from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import Cell, Column, Table
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.semantics.typed_values import Value

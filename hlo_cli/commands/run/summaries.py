@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hlo_cli.analysis.evaluate.run import Summary
-from hlo_cli.report.cell import Cell
-from hlo_cli.report.column import Column
+from hlo_cli.report.table import Cell, Column
 
 
 def summary_columns(summaries: Sequence[Summary]) -> tuple[Column, ...]:

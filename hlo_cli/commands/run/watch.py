@@ -11,10 +11,9 @@ from hlo_cli.commands.run.options import RunOptions
 from hlo_cli.commands.run.summaries import summary_cells, summary_columns
 from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
 from hlo_cli.ir.notation import index_text
-from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import Column, Table
 from hlo_cli.source import Diagnostic
 
 if TYPE_CHECKING:

@@ -17,11 +17,9 @@ from hlo_cli.commands.shared.where import rows_where
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.report.cell import UNKNOWN, Row, Unknown
-from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Part, Report
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import UNKNOWN, Column, Row, Table, Unknown
 from hlo_cli.report.text import Passage
 from hlo_cli.source import Diagnostic
 

@@ -17,10 +17,8 @@ from hlo_cli.commands.shared.load import Loaded
 from hlo_cli.commands.shared.where import matching_rows
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.instruction import Computation, Instruction
-from hlo_cli.report.cell import Row, number_of
-from hlo_cli.report.column import Column
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import Column, Row, Table, number_of
 from hlo_cli.report.text import Passage
 from hlo_cli.source import Diagnostic
 

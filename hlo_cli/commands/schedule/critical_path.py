@@ -13,11 +13,9 @@ from hlo_cli.commands.shared.chips import time_model, time_notes
 from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
 from hlo_cli.commands.shared.where import rows_where
 from hlo_cli.ir.instruction import Computation, Instruction
-from hlo_cli.report.cell import UNKNOWN, Row
-from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_bytes, format_count, format_percent, format_seconds
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import UNKNOWN, Column, Row, Table
 from hlo_cli.source import Diagnostic
 
 if TYPE_CHECKING:

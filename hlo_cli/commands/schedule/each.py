@@ -19,9 +19,8 @@ from hlo_cli.commands.shared.stage_notes import devices_together, stage_of
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.input import Input
 from hlo_cli.ir.module import Module
-from hlo_cli.report.cell import UNKNOWN, Cell, Row, number_of
-from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_count, format_part
+from hlo_cli.report.table import UNKNOWN, Cell, Column, Row, number_of
 
 _COLUMNS: Final = (
     Column("is_scheduled", "scheduled", "flag", from_width=120),

@@ -10,10 +10,8 @@ from hlo_cli.analysis.memory.buffers import order_independent_facts
 from hlo_cli.analysis.schedule.async_overlap import is_end, is_start
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.report.cell import Cell, Row
-from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_bytes
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import Cell, Column, Row, Table
 from hlo_cli.transform.reorder import MovedBlock
 
 _COLUMNS = (

@@ -21,11 +21,9 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.instruction import Computation
 from hlo_cli.ir.memory_space import space_name
 from hlo_cli.ir.module import Module
-from hlo_cli.report.cell import UNKNOWN, Cell, Row
-from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_bytes, format_count, format_percent, format_seconds
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import UNKNOWN, Cell, Column, Row, Table
 from hlo_cli.source import Diagnostic
 from hlo_cli.transform.in_place_hazards import copies_note
 from hlo_cli.transform.reorder import Goal, ReorderedModule, moved_blocks

@@ -22,11 +22,9 @@ from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
 from hlo_cli.commands.shared.memory_timeline import chosen_spaces, memory_timeline
 from hlo_cli.commands.shared.where import rows_where
 from hlo_cli.ir.instruction import Computation, Instruction
-from hlo_cli.report.cell import UNKNOWN, Cell, Row
-from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_bytes, format_count
 from hlo_cli.report.report import Part, Report
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import UNKNOWN, Cell, Column, Row, Table
 from hlo_cli.report.text import Passage
 
 _TIME_COLUMNS: Final = (

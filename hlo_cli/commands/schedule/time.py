@@ -17,9 +17,8 @@ from hlo_cli.commands.shared.load import Loaded
 from hlo_cli.commands.shared.loop_brackets import loops_of
 from hlo_cli.commands.shared.stage_notes import stage_of
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.report.cell import UNKNOWN, Cell, Row
-from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_count, format_percent, format_seconds, format_seconds_range
+from hlo_cli.report.table import UNKNOWN, Cell, Column, Row
 from hlo_cli.source import Diagnostic
 from hlo_cli.transform.module_time import ModuleTime, module_time
 

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Final
 from hlo_cli.analysis.sharding.entry_arrays import divided
 from hlo_cli.commands.shard.arrays import definer_of, name_of, spec_cell, spec_of
 from hlo_cli.dataclass import dataclass
-from hlo_cli.report.cell import UNKNOWN, Cell
-from hlo_cli.report.column import KEEP, Column, Share
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import KEEP, UNKNOWN, Cell, Column, Share, Table
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.origin.origins import Keys

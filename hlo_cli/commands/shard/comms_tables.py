@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING
 from hlo_cli.analysis.query.fields import axis_of, rounded
 from hlo_cli.analysis.sharding.collectives import groups_text
 from hlo_cli.commands.shard.comms_pricing import Pricing, Traffic, traffic_of
-from hlo_cli.report.cell import UNKNOWN, Cell, Row
-from hlo_cli.report.column import Column
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import UNKNOWN, Cell, Column, Row, Table
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.origin.origins import Keys

@@ -12,9 +12,8 @@ from hlo_cli.commands.shard.arrays import arrays_where, mesh_of
 from hlo_cli.commands.shared.per_module import Rows, finish_each, map_inputs
 from hlo_cli.commands.shared.where import chosen
 from hlo_cli.dataclass import dataclass
-from hlo_cli.report.cell import Row
-from hlo_cli.report.column import Column, Share
 from hlo_cli.report.numbers import format_bytes, format_count
+from hlo_cli.report.table import Column, Row, Share
 
 if TYPE_CHECKING:
     from hlo_cli.commands.shard.options import ShardOptions

@@ -9,10 +9,8 @@ from hlo_cli.analysis.sharding.meshes import axes_text
 from hlo_cli.analysis.sharding.placement import ShardedArray, array_of, leaf_shardings, sharded_array, slice_text
 from hlo_cli.commands.shard.sizes import size_part
 from hlo_cli.ir.attributes.sharding import ShardingType
-from hlo_cli.report.cell import Cell
-from hlo_cli.report.column import Column
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import Cell, Column, Table
 from hlo_cli.source import HloError
 
 if TYPE_CHECKING:

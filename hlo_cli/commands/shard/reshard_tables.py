@@ -9,11 +9,8 @@ from hlo_cli.analysis.sharding.meshes import axes_of_groups, axes_of_pairs, axes
 from hlo_cli.analysis.sharding.placement import has_parts, partition_spec, sharding_of_placement, spec_text
 from hlo_cli.analysis.sharding.reshard import mesh_for
 from hlo_cli.ir import opcodes
-from hlo_cli.report.cell import UNKNOWN
-from hlo_cli.report.column import Column
-from hlo_cli.report.facts import Amount, Fact, Facts
 from hlo_cli.report.numbers import format_bytes, format_count
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import UNKNOWN, Amount, Column, Fact, Facts, Table
 from hlo_cli.report.text import Passage, Run, Text
 
 if TYPE_CHECKING:
@@ -21,8 +18,8 @@ if TYPE_CHECKING:
     from hlo_cli.analysis.sharding.reshard import Detour, Resharding, ReshardStep
     from hlo_cli.ir.attributes.sharding import Mesh
     from hlo_cli.ir.shape import ArrayShape
-    from hlo_cli.report.cell import Cell, Row
     from hlo_cli.report.report import Part
+    from hlo_cli.report.table import Cell, Row
 
 _LONGEST = 60
 _STEPS = (

@@ -18,10 +18,9 @@ from hlo_cli.commands.shard.shape_tables import (
 from hlo_cli.commands.shard.sizes import format_size, quoted_argument, size_part
 from hlo_cli.ir.attributes.sharding import ShardingType, TupleSharding
 from hlo_cli.ir.shape import UNBOUNDED, TupleShape
-from hlo_cli.report.cell import Cell
-from hlo_cli.report.facts import Fact, Facts
 from hlo_cli.report.numbers import format_count, format_percent
 from hlo_cli.report.report import Part, Report
+from hlo_cli.report.table import Cell, Fact, Facts
 from hlo_cli.source import Diagnostic, HloError
 
 if TYPE_CHECKING:

@@ -11,11 +11,8 @@ from hlo_cli.analysis.sharding.placement import Shard, ShardedArray, has_parts, 
 from hlo_cli.commands.shared.shape_descriptions import dimension_names
 from hlo_cli.ir.attributes.sharding import Mesh, ShardingType
 from hlo_cli.ir.shape import UNBOUNDED
-from hlo_cli.report.cell import UNKNOWN, Cell
-from hlo_cli.report.column import Column
-from hlo_cli.report.facts import Amount, Fact, Facts
 from hlo_cli.report.numbers import format_bytes, format_count, format_percent
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import UNKNOWN, Amount, Cell, Column, Fact, Facts, Table
 
 _LABEL = Column("label", "dimension", machine=False)
 _NUMBER = Column("dimension", "dimension", "count", person=False)

@@ -16,7 +16,7 @@ from hlo_cli.source import Diagnostic, HloError
 if TYPE_CHECKING:
     from hlo_cli.analysis.sharding.reshard import Detour, Resharding
     from hlo_cli.commands.shard.given import GivenArray
-    from hlo_cli.report.cell import Cell
+    from hlo_cli.report.table import Cell
 
 
 def report_of_steps(given: GivenArray) -> Report:

@@ -13,10 +13,9 @@ from hlo_cli.commands.shard.reshard_tables import detour_parts, steps_table
 from hlo_cli.commands.shard.warned import WarnedReshard, is_maximal, warned_reshards
 from hlo_cli.commands.shard.warning_tables import cost_facts, dimensions_table, drawings, warnings_table
 from hlo_cli.ir.attributes.sharding import Mesh, NamedSharding
-from hlo_cli.report.cell import UNKNOWN
 from hlo_cli.report.numbers import format_bytes, format_count
 from hlo_cli.report.report import Part, Report
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import UNKNOWN, Table
 from hlo_cli.report.text import Passage
 from hlo_cli.source import Diagnostic, HloError
 from hlo_cli.syntax.compiler_files.compiler_warnings import parse_resharding_warnings
@@ -24,7 +23,7 @@ from hlo_cli.syntax.compiler_files.compiler_warnings import parse_resharding_war
 if TYPE_CHECKING:
     from hlo_cli.analysis.sharding.reshard import Resharding
     from hlo_cli.commands.shard.options import ShardOptions
-    from hlo_cli.report.cell import Cell
+    from hlo_cli.report.table import Cell
 
 _SIGNS: Final = ("nvoluntary", "\n", "{devices=", "[spmd]", "[SPMD]")
 

@@ -11,11 +11,8 @@ from hlo_cli.commands.shard.reshard_tables import short_text
 from hlo_cli.commands.shard.warned import WarnedReshard, is_maximal
 from hlo_cli.ir.attributes.sharding import Mesh, NamedSharding, Sharding
 from hlo_cli.ir.shape import ArrayShape
-from hlo_cli.report.cell import UNKNOWN, Cell, Row
-from hlo_cli.report.column import Column
-from hlo_cli.report.facts import Amount, Fact, Facts
 from hlo_cli.report.figure import Figure
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import UNKNOWN, Amount, Cell, Column, Fact, Facts, Row, Table
 from hlo_cli.source import HloError
 
 _DIMENSIONS = (

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, TypeVar
 from hlo_cli.commands.shared import completion
 from hlo_cli.commands.shared.command import option, options
 from hlo_cli.inputs.files import read_utf8
-from hlo_cli.report.cell import Cell
 from hlo_cli.report.numbers import format_rate
+from hlo_cli.report.table import Cell
 from hlo_cli.source import Diagnostic, HloError
 
 if TYPE_CHECKING:

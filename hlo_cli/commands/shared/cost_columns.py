@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Final
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.lazy_regex import lazy_regex
-from hlo_cli.report.cell import UNKNOWN, Cell, Row
-from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_bytes, format_count
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import UNKNOWN, Cell, Column, Row, Table
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.cost.counting import Cost

@@ -123,7 +123,7 @@ def show(error: HloError, arguments: Sequence[str]) -> None:
 
     selected = _format_of_errors(arguments)
     if selected == "json":
-        from hlo_cli.render.formats.json import errors_object
+        from hlo_cli.render.formats.data import errors_object
 
         click.echo(errors_object(error.diagnostics), nl=False)
     elif selected is not None and arguments[0] == "lint":

@@ -12,8 +12,8 @@ from hlo_cli.inputs.input import Input
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import UnknownShape
 from hlo_cli.read_input import read_input
-from hlo_cli.report.cell import Cell
 from hlo_cli.report.numbers import format_count
+from hlo_cli.report.table import Cell
 from hlo_cli.source import Diagnostic, HloError
 
 

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from hlo_cli.ir import opcodes
-from hlo_cli.report.cell import UNKNOWN
-from hlo_cli.report.loop import Loop
+from hlo_cli.report.table import UNKNOWN, Loop
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.dataflow.flat_schedule import Run

@@ -10,9 +10,7 @@ from hlo_cli.analysis.dataflow.value_sets import first_users, value_at
 from hlo_cli.analysis.memory.memory_analysis import LiveValue, MemoryAnalysis, MemorySpaceUsage
 from hlo_cli.commands.shared.loop_brackets import loops_of
 from hlo_cli.ir.memory_space import space_number
-from hlo_cli.report.cell import Row
-from hlo_cli.report.column import Column
-from hlo_cli.report.lazy_rows import DeferredRows, LazyRows
+from hlo_cli.report.table import Column, DeferredRows, LazyRows, Row
 from hlo_cli.report.timeline import Band, Mark, Timeline, Track
 from hlo_cli.report.unknown_choice import unknown_choice_error
 

@@ -17,11 +17,9 @@ from hlo_cli.inputs.dumps import parse_dump_name
 from hlo_cli.inputs.input import Input
 from hlo_cli.ir.module import Module
 from hlo_cli.render.progress import watched
-from hlo_cli.report.cell import UNKNOWN, Cell, Row
-from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import UNKNOWN, Cell, Column, Row, Table
 from hlo_cli.scan_modules import Ask, Reader, ScanResult, map_modules, remarks_of
 from hlo_cli.source import Diagnostic
 

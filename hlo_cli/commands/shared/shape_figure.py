@@ -8,10 +8,9 @@ from math import prod
 from hlo_cli.analysis.layout.addresses import Axis, Plane, plane_of, position_in_plane, visible_positions
 from hlo_cli.commands.shared.shape_descriptions import dimension_names
 from hlo_cli.ir.shape import ArrayShape
-from hlo_cli.report.cell import Cell
-from hlo_cli.report.figure import Figure
-from hlo_cli.report.grid import Grid, GridCell, Side
+from hlo_cli.report.figure import Figure, Grid, GridCell, Side
 from hlo_cli.report.numbers import format_count
+from hlo_cli.report.table import Cell
 from hlo_cli.report.text import Line, Run
 
 MAX_LINES = 24

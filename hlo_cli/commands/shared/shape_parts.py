@@ -19,12 +19,10 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.layout import COMBINE, Tile
 from hlo_cli.ir.notation import index_text
 from hlo_cli.ir.shape import UNBOUNDED, ArrayShape, Shape
-from hlo_cli.report.anatomy import Anatomy, Explanation, Segment
-from hlo_cli.report.cell import UNKNOWN, Cell
-from hlo_cli.report.column import Column
+from hlo_cli.report.figure import Anatomy, Explanation, Segment
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Part
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import UNKNOWN, Cell, Column, Table
 from hlo_cli.report.text import Passage
 from hlo_cli.source import Diagnostic
 

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from hlo_cli.analysis.query.module_summary import ProgramStage, program_stage
 from hlo_cli.commands.shared.load import Loaded
-from hlo_cli.report.cell import Cell
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Report
+from hlo_cli.report.table import Cell
 from hlo_cli.source import Diagnostic
 
 

@@ -7,10 +7,9 @@ from dataclasses import replace
 from typing import Final
 
 from hlo_cli.commands.shared.io_options import OutputOptions, is_terminal
-from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import Column, Table
 from hlo_cli.report.table_meanings import table_meaning
 from hlo_cli.source import Diagnostic, HloError
 

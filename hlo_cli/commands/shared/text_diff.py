@@ -6,8 +6,7 @@ import re
 from typing import Final
 
 from hlo_cli.ir.module import Module
-from hlo_cli.report.diff import Diff
-from hlo_cli.report.line_diff import line_diff
+from hlo_cli.report.diff import Diff, line_diff
 
 _INSTRUCTION: Final = re.compile(r" +(?:ROOT )?%?([^\s=]+) = ")
 _COMPUTATION: Final = re.compile(r"(?:ENTRY )?%?([^\s(]+) (?:\(.*)?\{$")

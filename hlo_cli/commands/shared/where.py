@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from hlo_cli.commands.shared.command import option
 from hlo_cli.ir.notation import tuple_text
-from hlo_cli.report.cell import UNKNOWN, Cell
 from hlo_cli.report.numbers import format_count
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import UNKNOWN, Cell, Table
 from hlo_cli.source import Diagnostic
 
 if TYPE_CHECKING:
@@ -85,7 +84,7 @@ def chosen(
 def rows_where(expression: str, table: Table) -> Table:
     """The table with only the rows that match an expression about its columns, and a note on unknown results.
 
-    >>> from hlo_cli.report.column import Column
+    >>> from hlo_cli.report.table import Column
     >>> table = Table("sizes", (Column("value", "", "name"), Column("bytes", "", "bytes")), (("b", 4), ("a", 4096)))
     >>> rows_where("bytes > 1KiB", table).rows
     (('a', 4096),)
@@ -98,7 +97,7 @@ def rows_where(expression: str, table: Table) -> Table:
 def matching_rows(expression: str, table: Table) -> tuple[tuple[int, ...], tuple[Diagnostic, ...]]:
     """The indices of the rows that match an expression about the columns, and a note on unknown results.
 
-    >>> from hlo_cli.report.column import Column
+    >>> from hlo_cli.report.table import Column
     >>> matching_rows("bytes > 1KiB", Table("sizes", (Column("bytes", "", "bytes"),), ((4,), (4096,))))
     ((1,), ())
     """

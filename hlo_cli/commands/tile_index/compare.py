@@ -23,12 +23,9 @@ from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.memory_space import space_name
 from hlo_cli.ir.notation import index_text, tuple_text
 from hlo_cli.ir.shape import ArrayShape
-from hlo_cli.report.cell import Cell, Row
-from hlo_cli.report.column import Column
-from hlo_cli.report.lazy_rows import LazyRows
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Part, Report
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import Cell, Column, LazyRows, Row, Table
 from hlo_cli.report.text import Passage
 from hlo_cli.source import HloError
 from hlo_cli.syntax.scanning.shape_reader import Selection, read_selection

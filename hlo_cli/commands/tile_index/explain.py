@@ -9,8 +9,8 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.layout import Combine, Extend, Permute, Split
 from hlo_cli.ir.notation import tuple_text
 from hlo_cli.ir.shape import ArrayShape
-from hlo_cli.report.cell import Cell
 from hlo_cli.report.figure import Figure, fixed
+from hlo_cli.report.table import Cell
 
 
 @dataclass(frozen=True, slots=True)

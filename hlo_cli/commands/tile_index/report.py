@@ -9,9 +9,9 @@ from hlo_cli.analysis.layout.addresses import ElementPosition, element_at, posit
 from hlo_cli.commands.tile_index.inputs import read_queries
 from hlo_cli.commands.tile_index.tables import addresses_table, padding_reason, positions_table
 from hlo_cli.ir.shape import ArrayShape
-from hlo_cli.report.cell import Cell
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Part, Report
+from hlo_cli.report.table import Cell
 from hlo_cli.report.text import Passage
 from hlo_cli.source import HloError
 from hlo_cli.syntax.scanning.shape_reader import Selection, read_selection, read_slots

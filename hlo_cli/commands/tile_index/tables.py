@@ -8,10 +8,7 @@ from hlo_cli.analysis.layout.addresses import ElementPosition, element_at, posit
 from hlo_cli.ir.layout import split_sizes
 from hlo_cli.ir.notation import tuple_text
 from hlo_cli.ir.shape import ArrayShape
-from hlo_cli.report.cell import Cell, Row
-from hlo_cli.report.column import Column
-from hlo_cli.report.lazy_rows import LazyRows
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import Cell, Column, LazyRows, Row, Table
 from hlo_cli.syntax.scanning.shape_reader import Selection
 
 _FEW = 1000

@@ -21,7 +21,7 @@ from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
 from hlo_cli.lint.finding_facts import Common, Waste
 from hlo_cli.lint.rule import LintContext, attribute_span, rule
 from hlo_cli.lint.value_flow import Use, loop_invariants, origin_of, transitive_uses
-from hlo_cli.report.finding import Finding
+from hlo_cli.report.findings import Finding
 from hlo_cli.report.numbers import format_bytes, format_count
 from hlo_cli.source import HloError
 

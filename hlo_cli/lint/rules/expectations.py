@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from hlo_cli.analysis.query.patterns import is_product_opcode
 from hlo_cli.ir.module import Module
 from hlo_cli.lint.rule import LintContext, rule
-from hlo_cli.report.finding import Finding
+from hlo_cli.report.findings import Finding
 from hlo_cli.report.numbers import format_amount, format_count
 
 if TYPE_CHECKING:

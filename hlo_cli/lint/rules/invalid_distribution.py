@@ -19,7 +19,7 @@ from hlo_cli.ir.notation import UnparsedText
 from hlo_cli.ir.operations import CHANNEL_OPCODES, COLLECTIVES, HOST_FEEDS, PERMUTES
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, TupleShape
 from hlo_cli.lint.rule import LintContext, attribute_span, rule
-from hlo_cli.report.finding import Finding
+from hlo_cli.report.findings import Finding
 from hlo_cli.report.numbers import format_count
 from hlo_cli.source import HloError
 

@@ -17,7 +17,7 @@ from hlo_cli.ir.opcodes import CALL, CONDITIONAL, CUSTOM_CALL, FUSION, OPAQUE, P
 from hlo_cli.ir.operations import CALLERS, CALLING_ATTRIBUTES, is_known, wrapped_opcode
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, ShapeIndex, TupleShape, compatible, subshape
 from hlo_cli.lint.rule import LintContext, attribute_span, rule, shape_span, start_around
-from hlo_cli.report.finding import Finding
+from hlo_cli.report.findings import Finding
 from hlo_cli.report.numbers import format_count
 
 # --- HLO00x: text ---

@@ -16,7 +16,7 @@ from hlo_cli.ir.operations import taking
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, ShapeIndex, TupleShape, compatible, subshape
 from hlo_cli.lint.rule import LintContext, attribute_span, header_span, rule, shape_span, start_around
 from hlo_cli.lint.rules import invalid_instructions
-from hlo_cli.report.finding import Finding
+from hlo_cli.report.findings import Finding
 from hlo_cli.report.numbers import format_count
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ from hlo_cli.lint.advice import (
 from hlo_cli.lint.finding_facts import Common, Waste, is_known, is_plumbing, sized, waste_of_copy
 from hlo_cli.lint.rule import LintContext, rule, shape_span
 from hlo_cli.lint.value_flow import carry_index, derives_from, passes_through
-from hlo_cli.report.finding import Finding
+from hlo_cli.report.findings import Finding
 from hlo_cli.report.numbers import format_bytes
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from hlo_cli.ir.shape import ArrayShape, Shape
 from hlo_cli.lint.finding_facts import Waste
 from hlo_cli.lint.rule import LintContext, attribute_span, rule, shape_span
 from hlo_cli.lint.value_flow import element_type, round_trips
-from hlo_cli.report.finding import Finding
+from hlo_cli.report.findings import Finding
 from hlo_cli.report.numbers import format_bytes, format_count
 
 _DOUBLE: Final = ("f64", "c128")

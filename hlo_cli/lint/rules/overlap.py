@@ -14,7 +14,7 @@ from hlo_cli.ir.operations import BLOCK_MOVES
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.lint.finding_facts import Common, Waste
 from hlo_cli.lint.rule import LintContext, rule
-from hlo_cli.report.finding import Finding
+from hlo_cli.report.findings import Finding
 from hlo_cli.report.numbers import format_bytes, format_count
 
 # --- kernels that could run meanwhile ---

@@ -31,7 +31,7 @@ from hlo_cli.lint.finding_facts import Common, Waste, sized, waste_of_copy
 from hlo_cli.lint.rule import LintContext, rule, shape_span
 from hlo_cli.lint.settings import LintSettings
 from hlo_cli.lint.value_flow import element_type, round_trips, transitive_uses
-from hlo_cli.report.finding import Finding
+from hlo_cli.report.findings import Finding
 from hlo_cli.report.numbers import format_bytes, format_percent
 
 # --- HLO1xx: padding and copies ---

@@ -1,15 +1,20 @@
-"""Cells for people: the raw values of a column as text, all in the unit of the column."""
+"""How is a raw value written for people, how wide do columns become, and how do they stand side by side?"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from hlo_cli.render.style import Style
+from hlo_cli.render.width import SHORTENERS, cell_width, pad, shorten_text
 from hlo_cli.report import numbers
-from hlo_cli.report.cell import Cell, is_missing, number_of
-from hlo_cli.report.column import Column
-from hlo_cli.report.text import Role
+from hlo_cli.report.table import KEEP, Cell, Column, is_missing, number_of
+from hlo_cli.report.text import Line, Role, Run
+
+# --- values as text ---
+# Cells for people: the raw values of a column as text, all in the unit of the column.
+
 
 WHOLE_PATHS_FROM = 200
 _WHOLE_RATES = 100
@@ -187,3 +192,215 @@ def in_words(column: Column, cell: Cell) -> str:
     writing = writing_of(column, (cell,))
     sign = "%" if column.unit == "percent" and number is not None else ""
     return cell_text(cell, writing) + sign
+
+
+# --- widths of columns ---
+# Fitting of a table to a screen: the columns to keep, and their widths.
+
+
+GAP = 2
+Widths = Mapping[str, int]
+
+# cells by unit: width before others are dropped for it, width while others are shortened, minimum width
+WANTED: Widths = MappingProxyType({"name": 32, "shape": 48, "op_name": 40, "source": 20, "opcode": 24, "span": 30})
+FAIR: Widths = MappingProxyType({"name": 20, "shape": 20, "op_name": 24, "source": 20, "opcode": 16, "span": 20})
+MIN_WIDTHS: Widths = MappingProxyType({"name": 10, "shape": 9, "op_name": 10, "source": 10, "opcode": 8, "span": 10})
+TEXT = (60, 16, 9)
+SHORTENED_IN_ORDER = (("span",), ("op_name", "source", "opcode", "text"), ("name",), ("shape",))
+
+
+class Lane(NamedTuple):
+    """A column ready to print: header lines from top to bottom, and one entry for each row."""
+
+    column: Column
+    header: tuple[str, ...]
+    entries: tuple[Entry, ...]
+    natural: int
+
+    @property
+    def header_width(self) -> int:
+        """The width of the header in cells."""
+        return max(map(cell_width, self.header), default=0)
+
+
+def lane_of(column: Column, header: tuple[str, ...], entries: Sequence[Entry]) -> Lane:
+    """A lane with its natural width: that of its widest text.
+
+    >>> lane_of(Column("n", "count", "count"), ("count",), (Entry("3"),)).natural
+    5
+    """
+    texts = max((cell_width(entry.lead) + cell_width(entry.text) for entry in entries), default=0)
+    return Lane(column, header, tuple(entries), max(texts, max(map(cell_width, header), default=0)))
+
+
+def fit(lanes: Sequence[Lane], room: int, *, sorted_by: str = "", label: str = "") -> list[tuple[Lane, int]]:
+    """The lanes that stay and their widths, together at most `room` cells.
+
+    Columns of low rank are dropped first, then texts, names, and finally shapes are shortened. Numbers, the sort
+    column, and the label column are dropped only if no other column is left.
+
+    >>> name, size = Column("name", "", "name"), Column("bytes", "", "bytes")
+    >>> lanes = [lane_of(name, (), (Entry("x" * 50),)), lane_of(size, (), (Entry("1,024"),))]
+    >>> [width for _, width in fit(lanes, 40)]
+    [33, 5]
+    """
+    staying = list(lanes)
+    for leaver in _low_ranks(lanes, sorted_by):
+        if _total(_limited(staying, WANTED, TEXT[0])) <= room:
+            break
+        staying.remove(leaver)
+    for leaver in _last_to_leave(staying, sorted_by, label):
+        if _total(_limited(staying, MIN_WIDTHS, TEXT[2])) <= room:
+            break
+        staying.remove(leaver)
+    widths = _grown(staying, _limited(staying, WANTED, TEXT[0]), room)
+    for floors, text in ((FAIR, TEXT[1]), (MIN_WIDTHS, TEXT[2])):
+        for units in SHORTENED_IN_ORDER:
+            _shrink(staying, widths, room, units, _limited(staying, floors, text))
+    if staying and _total(widths) > room:
+        widths[-1] = max(1, widths[-1] - (_total(widths) - room))
+    return list(zip(staying, widths, strict=True))
+
+
+def _total(widths: Sequence[int]) -> int:
+    return sum(widths) + GAP * max(0, len(widths) - 1)
+
+
+def _limited(lanes: Sequence[Lane], limits: Widths, text: int) -> list[int]:
+    return [
+        lane.natural
+        if _is_rigid(lane.column)
+        else min(lane.natural, max(limits.get(lane.column.unit, text), lane.header_width))
+        for lane in lanes
+    ]
+
+
+def _is_rigid(column: Column) -> bool:
+    """Whether its texts are never shortened: numbers, ranges, and columns aligned like numbers."""
+    return column.is_right_aligned or column.is_numeric or column.unit in ("flag", "change", "range")
+
+
+def _low_ranks(lanes: Sequence[Lane], sorted_by: str) -> list[Lane]:
+    may = [
+        (lane.column.rank, -at, lane)
+        for at, lane in enumerate(lanes)
+        if lane.column.rank < KEEP and not _is_rigid(lane.column) and lane.column.name != sorted_by
+    ]
+    return [lane for _, _, lane in sorted(may, key=_first_two)]
+
+
+def _last_to_leave(lanes: Sequence[Lane], sorted_by: str, label: str) -> list[Lane]:
+    def reluctance(lane: Lane) -> int:
+        if lane.column.name == sorted_by:
+            return 3
+        return 2 if lane.column.name == label else int(_is_rigid(lane.column))
+
+    may = [(reluctance(lane), lane.column.rank, -at, lane) for at, lane in enumerate(lanes)]
+    return [lane for *_, lane in sorted(may, key=lambda each: each[:3])][:-1]
+
+
+def _first_two(each: tuple[int, int, Lane]) -> tuple[int, int]:
+    return each[:2]
+
+
+def _grown(lanes: Sequence[Lane], widths: list[int], room: int) -> list[int]:
+    for at, lane in enumerate(lanes):
+        widths[at] += max(0, min(lane.natural - widths[at], room - _total(widths)))
+    return widths
+
+
+def _shrink(lanes: Sequence[Lane], widths: list[int], room: int, units: tuple[str, ...], floors: Sequence[int]) -> None:
+    may = [at for at, lane in enumerate(lanes) if lane.column.unit in units]
+    for _ in range(_total(widths) - room):
+        open_lanes = [at for at in may if widths[at] > floors[at]]
+        if not open_lanes:
+            return
+        widths[max(open_lanes, key=lambda at: widths[at])] -= 1
+
+
+# --- lanes side by side ---
+# The grid of a table: lanes side by side under their headers and a rule.
+
+
+Fitted = Sequence[tuple[Lane, int]]
+
+
+def header_lines(fitted: Fitted, style: Style) -> Iterator[Line]:
+    """The names of groups, the names of columns with their units, and the rule below them.
+
+    A last text column without a name has no rule: it holds remarks.
+    """
+    if any(lane.column.group for lane, _ in fitted):
+        yield _row([(_cut(text, width, style), width, True, "quiet") for text, width in _groups(fitted, style)])
+    height = max((len(lane.header) for lane, _ in fitted), default=0)
+    for line in range(height):
+        yield _row([
+            (_cut(_header(lane, height, line), width, style), width, lane.column.is_right_aligned, "quiet")
+            for lane, width in fitted
+        ])  # fmt: skip
+    rules = [(style.show("─") * width if _has_rule(fitted, at) else "") for at, (_, width) in enumerate(fitted)]
+    yield _row([(rule, width, False, "quiet") for rule, (_, width) in zip(rules, fitted, strict=True)])
+
+
+def row_line(fitted: Fitted, row: int, style: Style, role: Role | None = None) -> Line:
+    """One row; a `role` replaces those of its entries."""
+    cells: list[tuple[str, int, bool, Role]] = []
+    for lane, width in fitted:
+        entry = lane.entries[row]
+        text = shortened(lane, entry, width, style)
+        cells.append((text, width, lane.column.is_right_aligned, role or entry.role))
+    return _row(cells, fitted[0][0].entries[row].lead if fitted else "")
+
+
+def shortened(lane: Lane, entry: Entry, width: int, style: Style) -> str:
+    """The text of an entry after its lead, in the cells that its lane has."""
+    if lane.natural <= width:
+        return entry.lead + entry.text
+    lead = shorten_text(entry.lead, width, style.dots)
+    shorten = shorten_text if entry.fixed else SHORTENERS.get(lane.column.unit, shorten_text)
+    return lead + shorten(entry.text, width - cell_width(lead), style.dots)
+
+
+def _row(cells: Sequence[tuple[str, int, bool, Role]], lead: str = "") -> Line:
+    runs: list[Run] = []
+    blanks = 0
+    for at, (text, width, right, role) in enumerate(cells):
+        fill = pad("", width - cell_width(text))
+        blanks += GAP if at else 0
+        if not text:
+            blanks += width
+            continue
+        if right:
+            blanks += len(fill)
+        if blanks:
+            runs.append(Run(" " * blanks))
+        if not at and lead and text.startswith(lead):
+            runs.append(Run(lead, "quiet"))
+            text = text.removeprefix(lead)
+        runs.append(Run(text, role))
+        blanks = 0 if right else len(fill)
+    return tuple(runs)
+
+
+def _cut(text: str, width: int, style: Style) -> str:
+    return shorten_text(text, width, style.dots)
+
+
+def _header(lane: Lane, height: int, line: int) -> str:
+    at = line - (height - len(lane.header))
+    return lane.header[at] if at >= 0 else ""
+
+
+def _has_rule(fitted: Fitted, at: int) -> bool:
+    lane, _ = fitted[at]
+    return bool(any(lane.header)) or lane.column.is_numeric or at < len(fitted) - 1
+
+
+def _groups(fitted: Fitted, style: Style) -> Iterator[tuple[str, int]]:
+    at = 0
+    while at < len(fitted):
+        end, group = at + 1, fitted[at][0].column.group
+        while group and end < len(fitted) and fitted[end][0].column.group == group:
+            end += 1
+        yield style.show(group), sum(width for _, width in fitted[at:end]) + GAP * (end - at - 1)
+        at = end

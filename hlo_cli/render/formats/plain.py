@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from hlo_cli.render.machine import columns_of, field_of, rows_of
-from hlo_cli.render.sanitize import sanitize
-from hlo_cli.render.style import Style
+from hlo_cli.render.style import Style, sanitize
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import line_of, plain_text
@@ -16,21 +15,22 @@ if TYPE_CHECKING:
     from hlo_cli.report.diff import Diff
     from hlo_cli.report.figure import Figure
 
+
 FIGURE_ROOM = 80
 
 
-def render(report: Report, style: Style) -> Iterator[str]:
+def render_table(report: Report, style: Style) -> Iterator[str]:
     r"""The main table: a header that begins with `#`, then raw values. `-` does not apply, `?` is unknown.
 
     Every other line is a record of that table, so that `cut`, `sort`, and `awk` need not skip foreign lines. Without a
     table, figures are drawn, a diff is written in unified format, and a report of only prose gives its answer, and the
     prose if that was requested.
 
-    >>> from hlo_cli.report.column import Column
+    >>> from hlo_cli.report.table import Column
     >>> table = Table("values", (Column("value", "value", "name"), Column("count", "n", "count")), (("add.1", None),))
-    >>> list(render(Report("layout", "no padding", parts=(table,)), Style()))
+    >>> list(render_table(Report("layout", "no padding", parts=(table,)), Style()))
     ['#value\tcount\n', 'add.1\t-\n']
-    >>> list(render(Report("diff", "No difference in 98 instructions"), Style()))
+    >>> list(render_table(Report("diff", "No difference in 98 instructions"), Style()))
     ['No difference in 98 instructions\n']
     """
     diffs = [part for part in report.parts if part.kind == "diff"]
@@ -57,7 +57,7 @@ def _page(report: Report, style: Style) -> Iterator[str]:
 
 
 def _changed(diff: Diff, style: Style) -> Iterator[str]:
-    from hlo_cli.render.unified import unified_lines
+    from hlo_cli.render.draw.diffs import unified_lines
 
     return unified_lines(diff.first(style.top or diff.changes))
 

@@ -1,3 +1,3 @@
-"""Parts of a report as HTML and SVG, without scripts from elsewhere: `page.page_css`, `parts.part_lines`,
-`picture.document`.
+"""Parts of a report as HTML and SVG, without scripts from elsewhere: `page.page` and `interactive.interactive_page`
+write pages, `html_parts.part_lines` a part, `charts.document` a picture. Scripts and styles are in `js` and `css`.
 """

@@ -1,18 +1,313 @@
-"""Interactive pages: a head that can be read without a script, the data, and one script that draws the rest."""
+"""What is a page whose script draws it: the head that needs no script, and the data that the script reads?"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import replace
-from typing import Literal
+import base64
+import gzip
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import field, replace
+from typing import Final, Literal
 
-from hlo_cli.render.web.assets import policy, script, style
+from hlo_cli.dataclass import dataclass
+from hlo_cli.render.machine import Json, diagnostic_value, json_value
+from hlo_cli.render.style import sanitize
 from hlo_cli.render.web.colors import page_variables
-from hlo_cli.render.web.head import ending, navigation, script_notice, section_skeleton, verdict_list
-from hlo_cli.render.web.markup import safe
-from hlo_cli.render.web.page_data import encoded_page
-from hlo_cli.report.overview import Overview
-from hlo_cli.report.report import Report
+from hlo_cli.render.web.markup import path_shortener, safe, short
+from hlo_cli.render.web.page import policy, script, style_sheets
+from hlo_cli.report.findings import Findings
+from hlo_cli.report.graph import Graph
+from hlo_cli.report.numbers import format_bytes, format_part
+from hlo_cli.report.overview import Gauge, Overview, Section, Tone, Verdict
+from hlo_cli.report.report import Part, Report
+from hlo_cli.report.table import UNKNOWN, Cell, Column, Row, Table, Tree
+from hlo_cli.report.timeline import Timeline
+
+# --- the head ---
+# The static part of interactive pages: what can be read without a script.
+
+
+SIGNS: Final[dict[Tone, str]] = {"good": "✓", "warning": "▲", "bad": "✕", "neutral": ""}
+"""The sign of a verdict, so that its color is not needed to tell it."""
+
+_MOST_GAUGES: Final = 3
+_COMMANDS: Final = {
+    "report": ("hlo memspace", "hlo schedule", "hlo fuse", "hlo layout", "hlo lint"),
+    "graph": ("hlo graph --format svg", "hlo graph --format tree", "hlo parse --tree"),
+}
+
+
+def verdict_list(overview: Overview) -> str:
+    """The verdicts as a list of links to their sections.
+
+    >>> import re
+    >>> verdict = Verdict("Memory", "good", "Fits v5e", section="memory", gauges=(Gauge("HBM", 1 << 30, 4 << 30),))
+    >>> markup = verdict_list(Overview("overview", "", "", (verdict,), ()))
+    >>> print(re.sub("<[^>]*>", "", markup))
+    <BLANKLINE>
+    Memory ✓ Fits v5e
+    HBM  1 of 4 GiB
+    <BLANKLINE>
+    >>> 'href="#memory"' in markup, "width:25%" in markup
+    (True, True)
+    """
+    if not overview.verdicts:
+        return ""
+    return "\n".join(('<ul class="verdicts">', *map(_verdict, overview.verdicts), "</ul>"))
+
+
+def navigation(sections: tuple[Section, ...]) -> str:
+    """The links to the sections, in a bar to which scripts add their controls."""
+    links = "".join(f'<a href="#{safe(section.key)}">{safe(section.title)}</a>' for section in sections)
+    return f'<nav id="nav" aria-label="Sections"><div><div class="links">{links}</div></div></nav>'
+
+
+def section_skeleton(section: Section) -> str:
+    """A section with its title and sentence; scripts add its controls and what it shows.
+
+    >>> print(section_skeleton(Section("padding", "Padding", "No padding.")))
+    <section id="padding" aria-labelledby="padding-title">
+    <div class="lead"><h2 id="padding-title">Padding</h2><p>No padding.</p></div></section>
+    """
+    key = safe(section.key)
+    title = f'<h2 id="{key}-title">{safe(section.title)}</h2>'
+    lead = f'<div class="lead">{title}<p>{safe(section.sentence)}</p></div>'
+    return f'<section id="{key}" aria-labelledby="{key}-title">\n{lead}</section>'
+
+
+def script_notice(kind: str) -> str:
+    """For readers without scripts: the commands that print what the page would draw.
+
+    >>> script_notice("graph")[:60]
+    '<noscript><p>Charts and tables on this page need JavaScript.'
+    """
+    commands = ", ".join(f"<code>{command}</code>" for command in _COMMANDS[kind])
+    text = f"Charts and tables on this page need JavaScript. These commands print the same numbers: {commands}."
+    return f"<noscript><p>{text}</p></noscript>"
+
+
+def ending(report: Report) -> Iterator[str]:
+    """The notes about the reading of the dump."""
+    yield '<footer id="foot">\n'
+    for note in report.notes:
+        yield f"<p>{safe(note.severity)}: {safe(note.message)}</p>\n"
+    yield "</footer>\n"
+
+
+def _verdict(verdict: Verdict) -> str:
+    tone = verdict.tone
+    sign = f'<span class="sign" role="img" aria-label="{tone}">{SIGNS[tone]}</span> ' if SIGNS[tone] else ""
+    headline = f"<strong>{sign}{safe(verdict.headline)}</strong>"
+    gauges = _gauges(verdict.gauges)
+    sentence = f'\n<span class="sentence">{safe(verdict.sentence)}</span>' if verdict.sentence else ""
+    title = f'<span class="title">{safe(verdict.title)}</span>'
+    return f'<li class="{tone}"><a href="#{safe(verdict.section)}">{title} {headline}{gauges}{sentence}</a></li>'
+
+
+def _gauges(gauges: tuple[Gauge, ...]) -> str:
+    """The gauges with limits, else those of several memories; the headline has the number of a single one."""
+    limited = tuple(gauge for gauge in gauges if gauge.limit_bytes is not None)
+    shown = (limited or (gauges if len(gauges) > 1 else ()))[:_MOST_GAUGES]
+    return f'\n<span class="gauges">{"".join(map(_gauge, shown))}</span>' if shown else ""
+
+
+def _gauge(gauge: Gauge) -> str:
+    """A name, a track, and the numbers; without a limit there is nothing to fill."""
+    name = f"<span>{safe(gauge.name)}</span>"
+    if gauge.limit_bytes is None:
+        return f'<span class="gauge">{name} <span></span> <span>{format_bytes(gauge.used_bytes)}</span></span>'
+    share = min(100.0, 100 * gauge.used_bytes / max(1, gauge.limit_bytes))
+    over = ' class="over"' if gauge.used_bytes > gauge.limit_bytes else ""
+    track = f'<span class="track"><span{over} style="width:{short(share)}%"></span></span>'
+    return f'<span class="gauge">{name} {track} <span>{format_part(gauge.used_bytes, gauge.limit_bytes)}</span></span>'
+
+
+# --- the data ---
+# A report as the data of a page: the JSON of the report, with texts once, columns in place of records, compressed.
+
+
+TEXT: Final = "text"
+TEXTS: Final = "texts"
+PLAIN: Final = "plain"
+
+
+def encoded_data(report: Report) -> str:
+    """The data as ASCII that cannot end its element: gzip in base64; the same report gives the same text.
+
+    >>> encoded_data(Report("report", "")) == encoded_data(Report("report", ""))
+    True
+    """
+    return encoded_page(report)[0]
+
+
+def encoded_page(report: Report) -> tuple[str, Callable[[str], str]]:
+    """The same data, and the function that removes directories from the other texts of the page.
+
+    >>> encoded_page(Report("report", "", input={"path": "/home/ada/step/m.txt"}))[1]("found in /home/ada/step/")
+    'found in step/'
+    """
+    tables = _tables_of(report)
+    shorten = path_shortener(report, [table for _, table in tables.values()])
+    text = json.dumps(_data(report, tables, _Page(shorten)), allow_nan=False, separators=(",", ":"))
+    return base64.b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode(), shorten
+
+
+def page_data(report: Report) -> dict[str, Json]:
+    """What `js/data.js` reads. `strings` has every text once, sanitized; an unknown number is `"?"`.
+
+    A column of a table has its name, title, unit, and `cells`: with the form `text`, indices into `strings`; with
+    `texts`, lists of them; else raw values. Of the rows of a timeline, only the largest are in it; `omitted` is the
+    number of the others in each track, and the sum of their bytes.
+
+    >>> table = Table("sizes", (Column("value", "value", "name"), Column("bytes", "", "bytes")), (("b", 4),))
+    >>> data = page_data(Report("memspace", "It fits", parts=(table,)))
+    >>> data["strings"], [column["cells"] for column in data["tables"]["sizes"]["columns"]]
+    (['b'], [[0], [4]])
+    """
+    tables = _tables_of(report)
+    return _data(report, tables, _Page(path_shortener(report, [table for _, table in tables.values()])))
+
+
+def _tables_of(report: Report) -> dict[str, tuple[Part, Table]]:
+    """The parts with rows and their tables, by the name of the part; rows are computed once, here."""
+    parts = [part for part in report.parts if isinstance(part, Graph) or not report.has_graph]  # graphs fold by script
+    found = ((part, table) for part in parts if (table := _table_of(part)) is not None)
+    return {part.name: (part, replace(table, rows=tuple(table.rows))) for part, table in found}
+
+
+def _data(report: Report, tables: Mapping[str, tuple[Part, Table]], page: _Page) -> dict[str, Json]:
+    overview = next((part for part in report.parts if isinstance(part, Overview)), None)
+    graph = next((part for part in report.parts if isinstance(part, Graph)), None)
+    timelines = [part for part in report.parts if isinstance(part, Timeline)]
+    return {
+        "schema": report.schema,
+        "input": page.clean(json_value(report.input)),
+        "answer": page.text(report.answer),
+        "numbers": page.clean(json_value(report.numbers)),
+        "overview": None if overview is None else page.clean(json_value(overview.data)),
+        "graph": None if graph is None else page.clean(json_value(graph.data)),
+        "tables": {
+            table.name: page.limited(part, table) if isinstance(part, Timeline) else page.table(table, table.rows)
+            for part, table in tables.values()
+        },
+        "timelines": {part.name: page.clean(json_value(part.data)) for part in timelines},
+        "next": [page.text(line) for line in report.next],
+        "notes": [page.clean(diagnostic_value(note)) for note in report.notes],
+        "strings": list(page.strings),
+    }
+
+
+def _table_of(part: Part) -> Table | None:
+    if isinstance(part, Graph):
+        return part.nodes
+    return part.as_table() if isinstance(part, Table | Tree | Timeline | Findings) else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """The strings of a page, the function that removes directories from them, and the places of texts among them."""
+
+    shorten: Callable[[str], str]
+    strings: dict[str, int] = field(default_factory=dict)
+    places: dict[str, int] = field(default_factory=dict)
+
+    def text(self, text: str) -> str:
+        """A text as it is on the page."""
+        return sanitize(self.shorten(text))
+
+    def limited(self, timeline: Timeline, table: Table) -> dict[str, Json]:
+        """The rows of a timeline that occupy most bytes for most steps, and what the others sum up to."""
+        kept, omitted = largest_rows(table, timeline.page_limit)
+        described = self.table(table, kept)
+        return {**described, "omitted": omitted} if omitted else described
+
+    def table(self, table: Table, rows: Sequence[Row]) -> dict[str, Json]:
+        """The columns of a table with these rows."""
+        all_rows = list(rows)
+        columns = [self._column(column, [row[at] for row in all_rows]) for at, column in enumerate(table.columns)]
+        return {"title": self.text(table.title), "noun": table.noun, "rows": len(all_rows), "columns": columns}
+
+    def _column(self, column: Column, cells: list[Cell]) -> Json:
+        form = _form(cells)
+        values: list[Json]
+        if form == TEXT:
+            values = [self._index(cell) for cell in cells]
+        elif form == TEXTS:
+            values = [[self._index(each) for each in cell] if isinstance(cell, tuple) else None for cell in cells]
+        else:
+            values = [self._value(cell) for cell in cells]
+        described: dict[str, Json] = {"name": column.name, "title": column.title, "unit": column.unit, "form": form}
+        if column.group:
+            described["group"] = column.group
+        if column.total is not None:
+            described["total"] = True
+        return {**described, "cells": values}
+
+    def _value(self, cell: Cell) -> Json:
+        if cell is None or isinstance(cell, int):
+            return cell
+        return "?" if cell is UNKNOWN else self.clean(json_value(cell))
+
+    def _index(self, text: Cell) -> int | None:
+        if not isinstance(text, str):
+            return None
+        at = self.places.get(text)
+        if at is None:
+            at = self.places[text] = self.strings.setdefault(self.text(text), len(self.strings))
+        return at
+
+    def clean(self, value: Json) -> Json:
+        """A JSON value with its texts as they are on the page, keys included."""
+        match value:
+            case str():
+                return self.text(value)
+            case list():
+                return [self.clean(each) for each in value]
+            case dict():
+                return {self.text(key): self.clean(each) for key, each in value.items()}
+            case _:
+                return value
+
+
+def largest_rows(table: Table, most: int) -> tuple[Sequence[Row], dict[str, Json]]:
+    """The rows of at most `most` buffers of each memory, by bytes times steps; the number and bytes of the others.
+
+    >>> columns = tuple(Column(name, name) for name in ("space", "start", "end", "bytes"))
+    >>> largest_rows(Table("buffers", columns, (("HBM", 0, 9, 4), ("HBM", 0, 0, 8), ("VMEM", 1, 1, 2))), 1)
+    ([('HBM', 0, 9, 4), ('VMEM', 1, 1, 2)], {'HBM': {'rows': 1, 'bytes': 8}})
+    """
+    space, start, end, size = (table.column_index(name) for name in ("space", "start", "end", "bytes"))
+    rows, places = list(table.rows), dict[str, list[int]]()
+    for at, row in enumerate(rows):
+        places.setdefault(str(row[space]), []).append(at)
+    omitted: dict[str, Json] = {}
+    left_out = set[int]()
+    for name, among in places.items():
+        if len(among) > most:
+            areas = {
+                at: _number(rows[at][size]) * (_number(rows[at][end]) - _number(rows[at][start]) + 1) for at in among
+            }
+            least = sorted(among, key=lambda at: (-areas[at], at))[most:]
+            left_out.update(least)
+            omitted[name] = {"rows": len(least), "bytes": sum(_number(rows[at][size]) for at in least)}
+    return [row for at, row in enumerate(rows) if at not in left_out], omitted
+
+
+def _number(cell: Cell) -> int:
+    return cell if isinstance(cell, int) else 0
+
+
+def _form(cells: list[Cell]) -> str:
+    if any(isinstance(cell, str) for cell in cells) and all(isinstance(cell, str | None) for cell in cells):
+        return TEXT
+    if any(cells) and all(isinstance(cell, tuple) and all(isinstance(each, str) for each in cell) for cell in cells):
+        return TEXTS
+    return PLAIN
+
+
+# --- the page ---
+# Interactive pages: a head that can be read without a script, the data, and one script that draws the rest.
+
 
 STYLES = {"report": ("base", "tables", "report"), "graph": ("base", "graph")}
 
@@ -31,7 +326,7 @@ def interactive_page(report: Report, kind: Literal["report", "graph"], title: st
     yield '<meta name="viewport" content="width=device-width,initial-scale=1"/>\n'
     yield '<meta name="referrer" content="no-referrer"/>\n'
     yield f"<title>{safe(title)} · hlo {kind}</title>\n"
-    yield f"<style>\n{page_variables()}{style(*STYLES[kind])}</style></head><body>\n"
+    yield f"<style>\n{page_variables()}{style_sheets(*STYLES[kind])}</style></head><body>\n"
     yield f'<header id="head"><h1>{safe(title)}</h1><p class="details">{safe(details)}</p>\n'
     yield f"{verdict_list(overview)}</header>\n{navigation(overview.sections)}\n" if overview else "</header>\n"
     yield f'<main id="main">{script_notice(kind)}\n'

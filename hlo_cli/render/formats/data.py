@@ -1,36 +1,39 @@
-"""A report as one JSON object, with a schema, raw numbers, and every row."""
+"""What do programs read: the report as one JSON object, or its main table as JSON lines, CSV, or with tabs?"""
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
-from hlo_cli.render.machine import Json, columns_of, diagnostic_value, json_value, rows_of
-from hlo_cli.render.style import Style
-from hlo_cli.report.anatomy import Anatomy, letter
-from hlo_cli.report.cell import Row
+from hlo_cli.render.machine import Json, columns_of, diagnostic_value, field_of, json_value, rows_of, spreadsheet_field
+from hlo_cli.render.style import Style, sanitize
 from hlo_cli.report.diff import Diff, DiffLine
-from hlo_cli.report.facts import Facts
-from hlo_cli.report.figure import Figure
+from hlo_cli.report.figure import Anatomy, Figure, letter
 from hlo_cli.report.findings import Findings
 from hlo_cli.report.graph import Graph
 from hlo_cli.report.overview import Overview
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import Facts, Row, Table, Tree
 from hlo_cli.report.text import Passage, line_of, plain_text
 from hlo_cli.report.timeline import Timeline
-from hlo_cli.report.tree import Tree
 from hlo_cli.source import Diagnostic
+
+# --- JSON ---
+# A report as one JSON object, with a schema, raw numbers, and every row.
+
 
 FIGURE_ROOM = 80
 
 
-def render(report: Report, style: Style) -> Iterator[str]:
+def render_json(report: Report, style: Style) -> Iterator[str]:
     r"""The object, one row per line. Parts other than tables have their own keys, named by their kind.
 
     Trees are tables with the depth of every row; the buffers of timelines are tables too.
 
-    >>> "".join(render(Report("diff", "No difference", numbers={"changes": 0}), Style()))
+    >>> "".join(render_json(Report("diff", "No difference", numbers={"changes": 0}), Style()))
     '{"schema": "hlo.diff/2",\n "input": {},\n "answer": {"changes": 0},\n "tables": {},\n "notes": []}\n'
     """
     yield f'{{"schema": {dumps(report.schema)},\n "input": {dumps(json_value(report.input))},\n'
@@ -164,3 +167,68 @@ def _diff_line(line: DiffLine) -> Json:
 
 def _drawing(figure: Figure) -> Json:
     return [plain_text(line) for line in figure.draw(FIGURE_ROOM)]
+
+
+# --- JSON lines ---
+# The rows of the main table as JSON, one per line.
+
+
+def render_jsonl(report: Report, style: Style) -> Iterator[str]:
+    r"""One object for each row; its keys are the names of the columns.
+
+    >>> from hlo_cli.report.table import Column
+    >>> from hlo_cli.report.table import Table
+    >>> table = Table("shapes", (Column("shape", "shape", "shape"), Column("count", "n", "count")), (("f32[3]", 2),))
+    >>> list(render_jsonl(Report("layout", "no padding", parts=(table,)), Style()))
+    ['{"shape": "f32[3]", "count": 2}\n']
+    """
+    table = report.main_table
+    names = [column.name for column in columns_of(table)]
+    for row in rows_of(table, style):
+        record = {name: json_value(cell) for name, cell in zip(names, row, strict=True)}
+        yield json.dumps(record, allow_nan=False) + "\n"
+
+
+# --- CSV ---
+# The main table as CSV: a header with the names of the columns, then raw values.
+
+
+def render_csv(report: Report, style: Style) -> Iterator[str]:
+    r"""One record for each row; an empty field does not apply, `?` is unknown. Control characters are escaped.
+
+    >>> from hlo_cli.report.table import Column
+    >>> from hlo_cli.report.table import Table
+    >>> table = Table("shapes", (Column("shape", "shape", "shape"), Column("count", "n", "count")), (("f32[3,5]", 2),))
+    >>> list(render_csv(Report("layout", "no padding", parts=(table,)), Style()))
+    ['shape,count\n', '"f32[3,5]",2\n']
+    """
+    table = report.main_table
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    header = [column.name for column in columns_of(table)]
+    field = spreadsheet_field if style.spreadsheet else field_of
+    for record in chain((header,) if style.header else (), rows_of(table, style)):
+        writer.writerow([sanitize(field(cell)) for cell in record])
+        yield buffer.getvalue()
+        buffer.seek(0)
+        buffer.truncate()
+
+
+# --- tabs ---
+# The main table with tabs between the fields: a header with the names of the columns, then raw values.
+
+
+def render_tsv(report: Report, style: Style) -> Iterator[str]:
+    r"""One record for each row, never quoted: control characters, including tabs, are escaped.
+
+    >>> from hlo_cli.report.table import Column
+    >>> from hlo_cli.report.table import Table
+    >>> table = Table("values", (Column("value", "value", "name"), Column("count", "n", "count")), (("add.1", None),))
+    >>> list(render_tsv(Report("layout", "no padding", parts=(table,)), Style()))
+    ['value\tcount\n', 'add.1\t\n']
+    """
+    table = report.main_table
+    header = [column.name for column in columns_of(table)]
+    field = spreadsheet_field if style.spreadsheet else field_of
+    for record in chain((header,) if style.header else (), rows_of(table, style)):
+        yield "\t".join(sanitize(field(cell)) for cell in record) + "\n"

@@ -1,32 +1,52 @@
-"""Anatomies as text: the quotation, broken so that no underline wraps, then a line for every part."""
+"""How is a figure cut to a screen, and how is a quoted text broken above the explanations of its parts?"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from hlo_cli.render.draw.cells import Entry, in_words
-from hlo_cli.render.draw.column_widths import GAP, fit, lane_of
-from hlo_cli.render.draw.grid import row_line
-from hlo_cli.render.draw.prose import fill
+from hlo_cli.render.draw.cells import GAP, Entry, fit, in_words, lane_of, row_line
+from hlo_cli.render.draw.prose import cut_line, fill, text_lines
 from hlo_cli.render.style import Style
-from hlo_cli.render.truncate import shorten_name
-from hlo_cli.render.width import cell_width, pad
-from hlo_cli.report.anatomy import Anatomy, Break, Explanation, Segment, letter
-from hlo_cli.report.column import Column
+from hlo_cli.render.width import cell_width, pad, shorten_name
+from hlo_cli.report.figure import Anatomy, Break, Explanation, Figure, Segment, letter
+from hlo_cli.report.table import Column
 from hlo_cli.report.text import Line, Role, Run, line_of, plain_text
+
+# --- figures ---
+# Figures as text: their lines, cut to the width of the screen.
+
+
+def lines_of_figure(figure: Figure, style: Style) -> Iterator[Line]:
+    """The title and the lines of a figure, drawn for the width of the screen.
+
+    >>> from hlo_cli.report.figure import fixed
+    >>> from hlo_cli.report.text import plain_text
+    >>> [plain_text(line) for line in lines_of_figure(Figure("tile", fixed("│ 0 ·1 │")), Style(ascii=True))]
+    ['| 0 .1 |']
+    """
+    if figure.title:
+        yield from text_lines(figure.title, style)
+    for line in figure.draw(style.room):
+        shown = tuple(Run(style.show_figure(run.text), run.role) for run in line)
+        yield cut_line(shown, style.room, style.dots)
+
+
+# --- anatomies ---
+# Anatomies as text: the quotation, broken so that no underline wraps, then a line for every part.
+
 
 Quoted = list[Segment]
 MIN_MEANING_WIDTH = 12
 
 
-def lines(anatomy: Anatomy, style: Style) -> Iterator[Line]:
+def lines_of_anatomy(anatomy: Anatomy, style: Style) -> Iterator[Line]:
     """The quotation with underlines and letters, a blank line, and the explanations.
 
     >>> from hlo_cli.report.text import plain_text
     >>> parts = (Segment("f32", 0), Segment("["), Segment("3,5", 1), Segment("]{"), Segment("1,0", 2), Segment("}"))
     >>> rows = (Explanation(0, "type", "f32", "4 bytes an element"), Explanation(2, "order", "1 0", "row-major"))
-    >>> for line in lines(Anatomy("shape", parts, rows), Style()): print(plain_text(line))
+    >>> for line in lines_of_anatomy(Anatomy("shape", parts, rows), Style()): print(plain_text(line))
     f32[3,5]{1,0}
     ─┬─ ─┬─  ─┬─
      a   b    c

@@ -1,4 +1,4 @@
-"""A report as Markdown: complete tables with units in the header, drawings as fenced blocks."""
+"""What is a report as a document to send on: Markdown, or one self-contained page?"""
 
 from __future__ import annotations
 
@@ -6,28 +6,33 @@ import re
 from collections.abc import Iterator, Sequence
 
 from hlo_cli.render.draw.cells import cell_text, writing_of
+from hlo_cli.render.draw.diffs import unified_lines
 from hlo_cli.render.formats.screen import part_lines
 from hlo_cli.render.style import Style
-from hlo_cli.render.unified import unified_lines
-from hlo_cli.report.cell import Cell
-from hlo_cli.report.column import CODE_UNITS, Column
+from hlo_cli.render.web.interactive import interactive_page
+from hlo_cli.render.web.markup import encoded
+from hlo_cli.render.web.page import page
 from hlo_cli.report.diff import Diff
 from hlo_cli.report.findings import Findings
 from hlo_cli.report.report import Part, Report
-from hlo_cli.report.table import Table
+from hlo_cli.report.table import CODE_UNITS, Cell, Column, Table
 from hlo_cli.report.text import Passage, Text, line_of, plain_text
+
+# --- Markdown ---
+# A report as Markdown: complete tables with units in the header, drawings as fenced blocks.
+
 
 DRAWING_WIDTH = 100
 _MARKS = re.compile(r"([\\`*_\[\]<>#|~])")
 
 
-def render(report: Report, style: Style) -> Iterator[str]:
+def render_md(report: Report, style: Style) -> Iterator[str]:
     r"""The answer in bold, the parts, and the next commands as code.
 
-    >>> from hlo_cli.report.column import Column
+    >>> from hlo_cli.report.table import Column
     >>> columns = (Column("padded_bytes", "padded", "bytes"), Column("shape", "shape", "shape"))
     >>> report = Report("layout", "Half is padding", parts=(Table("shapes", columns, ((2048, "f32[3]{0}"),)),))
-    >>> print("".join(render(report, Style())), end="")
+    >>> print("".join(render_md(report, Style())), end="")
     **Half is padding**
     <BLANKLINE>
     | padded (B) | shape |
@@ -122,3 +127,31 @@ def _cells(column: Column, cells: Sequence[Cell], alike: Sequence[Cell], style: 
 
 def _row(fields: Sequence[str]) -> str:
     return f"| {' | '.join(fields)} |\n"
+
+
+# --- HTML ---
+# A report as one self-contained HTML page: answer, charts, tables, and drawings.
+#
+# Its security policy allows only the page's own script, by its hash, even if text from a dump were not escaped.
+
+
+WHOLE = 250  # the width from which no column is omitted
+
+
+def render_html(report: Report, style: Style) -> Iterator[str]:
+    r"""The page, line by line.
+
+    >>> written = "".join(render_html(Report("diff", "No <difference>", next=("hlo parse a",)), Style()))
+    >>> written[written.index("<main>"):written.index("<script>")]
+    '<main>\n<pre class="quiet" tabindex="0" role="group" aria-label="Next commands">next: hlo parse a</pre>\n</main>\n'
+    """
+    overview = next((part for part in report.parts if part.kind == "overview"), None)
+    graph = next((part for part in report.parts if part.kind == "graph"), None)
+    if overview is not None:
+        lines = interactive_page(report, "report", overview.title, overview.details)
+    elif graph is not None:
+        lines = interactive_page(report, "graph", graph.title, graph.details)
+    else:
+        lines = page(report, Style(width=WHOLE, top=style.top))
+    for line in lines:
+        yield encoded(line, ascii=style.ascii)
