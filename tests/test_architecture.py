@@ -117,7 +117,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "proto": {"scanning", "text", "values"},
         "traces": set(),
     },
-    "transform": {"scheduling": set(), "fusing": {"scheduling"}},
+    "transform": {"schedule": set(), "fusion": {"schedule"}},
 }
 FREE = {
     "__init__",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.hardware.chip_table import ChipSpec
@@ -13,6 +12,17 @@ from hlo_cli.displayed import Results
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.module import Module
 from hlo_cli.lint.rule import LintContext, Needs, Rule
+from hlo_cli.lint.rules import (
+    communication,
+    expectations,
+    invalid_distribution,
+    invalid_instructions,
+    invalid_modules,
+    memory,
+    numerics,
+    overlap,
+    traffic,
+)
 from hlo_cli.lint.settings import LintSettings
 from hlo_cli.report.findings import Finding
 from hlo_cli.source import SEVERITIES, Diagnostic, HloError, Severity
@@ -26,41 +36,14 @@ if TYPE_CHECKING:
 
 
 FAMILIES: Final = (
-    "hlo_cli.lint.rules.invalid_instructions",
-    "hlo_cli.lint.rules.invalid_instructions",
-    "hlo_cli.lint.rules.invalid_modules",
-    "hlo_cli.lint.rules.invalid_instructions",
-    "hlo_cli.lint.rules.invalid_instructions",
-    "hlo_cli.lint.rules.invalid_instructions",
-    "hlo_cli.lint.rules.invalid_distribution",
-    "hlo_cli.lint.rules.invalid_distribution",
-    "hlo_cli.lint.rules.invalid_modules",
-    "hlo_cli.lint.rules.invalid_distribution",
-    "hlo_cli.lint.rules.invalid_distribution",
-    "hlo_cli.lint.rules.invalid_modules",
-    "hlo_cli.lint.rules.traffic",
-    "hlo_cli.lint.rules.traffic",
-    "hlo_cli.lint.rules.memory",
-    "hlo_cli.lint.rules.memory",
-    "hlo_cli.lint.rules.traffic",
-    "hlo_cli.lint.rules.overlap",
-    "hlo_cli.lint.rules.communication",
-    "hlo_cli.lint.rules.communication",
-    "hlo_cli.lint.rules.communication",
-    "hlo_cli.lint.rules.communication",
-    "hlo_cli.lint.rules.numerics",
-    "hlo_cli.lint.rules.expectations",
-)
+    invalid_instructions, invalid_distribution, invalid_modules, traffic, memory, overlap, communication, numerics,
+    expectations,
+)  # fmt: skip
 """The modules with rules; a module added here is included everywhere."""
 
 RULES: Final[tuple[Rule, ...]] = tuple(
     sorted(
-        (
-            each
-            for family in dict.fromkeys(FAMILIES)
-            for each in vars(import_module(family)).values()
-            if isinstance(each, Rule)
-        ),
+        (each for family in FAMILIES for each in vars(family).values() if isinstance(each, Rule)),
         key=lambda rule: rule.code,
     )
 )

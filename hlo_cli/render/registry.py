@@ -1,4 +1,4 @@
-"""The table of formats: each is a file in formats/ with a function `render`, imported on first use."""
+"""The table of formats: each is a function in a file of formats/, imported on first use."""
 
 from __future__ import annotations
 
@@ -21,15 +21,17 @@ Kind: TypeAlias = Literal["reader", "findings", "data", "document", "picture", "
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A value of `--format`: its name, its kind, and its file in formats/, which has a function `render`.
+    """A value of `--format`: its name, its kind, and its file in formats/, which has a function `render_NAME`.
 
-    With `is_extension`, it is selected for output files with the extension `.name`. With `holds_text`, a cell can hold
-    a whole module. With `includes_errors`, the output has errors too, for programs that do not see standard error.
+    With `same_as`, it is another format under a second name. With `is_extension`, it is selected for output files with
+    the extension `.name`. With `holds_text`, a cell can hold a whole module. With `includes_errors`, the output has
+    errors too, for programs that do not see standard error.
     """
 
     name: str
     kind: Kind
-    file: str = ""
+    file: str
+    same_as: str = ""
     is_extension: bool = True
     holds_text: bool = False
     includes_errors: bool = False
@@ -37,28 +39,34 @@ class Format:
     @property
     def module(self) -> str:
         """The name of the module that writes it."""
-        return f"hlo_cli.render.formats.{self.file or self.name}"
+        return f"hlo_cli.render.formats.{self.file}"
+
+    @property
+    def render(self) -> Render:
+        """The function that writes it."""
+        render: Render = getattr(import_module(self.module), f"render_{self.same_as or self.name}")
+        return render
 
 
 FORMATS: Final = (
     Format("table", "reader", "plain", is_extension=False),
-    Format("screen", "reader", is_extension=False),
-    Format("full", "findings", "screen", is_extension=False),
-    Format("concise", "findings", is_extension=False),
-    Format("summary", "findings", is_extension=False),
-    Format("github", "findings", is_extension=False, includes_errors=True),
-    Format("gitlab", "findings", is_extension=False, includes_errors=True),
-    Format("junit", "findings", is_extension=False, includes_errors=True),
-    Format("sarif", "findings", includes_errors=True),
-    Format("json", "data", holds_text=True, includes_errors=True),
-    Format("jsonl", "data", holds_text=True),
-    Format("csv", "data"),
-    Format("tsv", "data"),
-    Format("md", "document", holds_text=True),
-    Format("html", "document", holds_text=True),
-    Format("svg", "picture"),
-    Format("dot", "graph", is_extension=False),
-    Format("tree", "graph", is_extension=False),
+    Format("screen", "reader", "screen", is_extension=False),
+    Format("full", "findings", "screen", "screen", is_extension=False),
+    Format("concise", "findings", "screen", is_extension=False),
+    Format("summary", "findings", "screen", is_extension=False),
+    Format("github", "findings", "ci_servers", is_extension=False, includes_errors=True),
+    Format("gitlab", "findings", "ci_servers", is_extension=False, includes_errors=True),
+    Format("junit", "findings", "ci_servers", is_extension=False, includes_errors=True),
+    Format("sarif", "findings", "ci_servers", includes_errors=True),
+    Format("json", "data", "data", holds_text=True, includes_errors=True),
+    Format("jsonl", "data", "data", holds_text=True),
+    Format("csv", "data", "data"),
+    Format("tsv", "data", "data"),
+    Format("md", "document", "document", holds_text=True),
+    Format("html", "document", "document", holds_text=True),
+    Format("svg", "picture", "drawing"),
+    Format("dot", "graph", "drawing", is_extension=False),
+    Format("tree", "graph", "drawing", is_extension=False),
 )
 """Every format, in the order in which help lists them."""
 _SPECIAL: Final[tuple[Kind, ...]] = ("findings", "graph")
@@ -110,8 +118,8 @@ def renderer(name: str, *, person: bool, findings: bool = False, graph: bool = F
 
     Formats of findings and of graphs are known only for reports that have them.
 
-    >>> renderer("table", person=False).__module__, renderer("table", person=False, findings=True).__module__
-    ('hlo_cli.render.formats.plain', 'hlo_cli.render.formats.screen')
+    >>> renderer("table", person=False).__name__, renderer("table", person=False, findings=True).__name__
+    ('render_table', 'render_concise')
     >>> renderer("jsno", person=False)
     Traceback (most recent call last):
         ...
@@ -123,5 +131,4 @@ def renderer(name: str, *, person: bool, findings: bool = False, graph: bool = F
         raise unknown_choice_error("format", name, sorted(known, key=lambda each: known[each].kind == "findings"))
     if name == "table" and (person or findings):
         name = "screen" if person else "concise"
-    render: Render = import_module(known[name].module).render
-    return render
+    return known[name].render

@@ -125,7 +125,8 @@ def _unread_issue(error: Diagnostic) -> Json:
 def render_junit(report: Report, style: Style) -> Iterator[str]:
     """The document; an input without findings has one passing case.
 
-    >>> print("".join(render_junit(Report("lint", "", parts=(Findings("findings", (), (), ("a.txt",)),)), Style())), end="")
+    >>> report = Report("lint", "", parts=(Findings("findings", (), (), ("a.txt",)),))
+    >>> print("".join(render_junit(report, Style())), end="")
     <?xml version="1.0" encoding="UTF-8"?>
     <testsuites name="hlo lint" tests="1" failures="0">
       <testsuite name="a.txt" tests="1" failures="0">

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from hlo_cli.dataclass import dataclass
 from hlo_cli.render.draw.prose import items_in_lines, painter, text_lines
@@ -25,6 +25,16 @@ if TYPE_CHECKING:
 
 
 NEXT = "next: "
+_DRAWERS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("table", "tree", "facts"), "table"),
+    **dict.fromkeys(("figure", "anatomy"), "quotations"),
+    **dict.fromkeys(("findings", "overview"), "verdicts"),
+    "passage": "prose",
+    "timeline": "charts",
+    "diff": "diffs",
+    "graph": "rails",
+}
+"""The file in `draw` for each kind of part: with `lines_of_` and the kind, and `footer_of_` if it has a footer."""
 
 
 def render_screen(report: Report, style: Style) -> Iterator[str]:
@@ -66,20 +76,20 @@ def screen_lines(report: Report, style: Style) -> Iterator[Line]:
 
 
 def part_lines(part: Part, style: Style) -> Iterator[Line]:
-    """The lines of one part, without its footer; each kind of part is drawn by the file of its name."""
-    drawn: Iterator[Line] = _drawer(part).lines(part, style)
+    """The lines of one part, without its footer; each kind of part has a file of `draw`, imported on first use."""
+    drawn: Iterator[Line] = getattr(_drawer(part), f"lines_of_{part.kind}")(part, style)
     return drawn
 
 
 def part_footer(part: Part, style: Style) -> tuple[str, ...]:
     """The footer of a part: the number of shown rows."""
-    drawer = _drawer(part)
-    footer: tuple[str, ...] = drawer.footer(part, style) if hasattr(drawer, "footer") else ()
+    footer_of = getattr(_drawer(part), f"footer_of_{part.kind}", None)
+    footer: tuple[str, ...] = footer_of(part, style) if footer_of is not None else ()
     return footer
 
 
 def _drawer(part: Part) -> ModuleType:
-    return import_module(f"hlo_cli.render.draw.{type(part).__name__.lower()}")
+    return import_module(f"hlo_cli.render.draw.{_DRAWERS[part.kind]}")
 
 
 def next_lines(commands: Sequence[str], style: Style) -> Iterator[Line]:
