@@ -172,12 +172,12 @@ def _answer_stdin() -> int:
 def _run(arguments: list[str]) -> int:
     import click
 
-    from hlo_cli.commands.shared.group import CommandTable, error_of, show
+    from hlo_cli.commands.front.command_table import CommandTable, error_of, show
     from hlo_cli.source import HloError
 
     _watch_stdin(arguments)
     if arguments[0] not in COMMANDS:
-        from hlo_cli.commands.front.door import with_command
+        from hlo_cli.commands.front.first_word import with_command
 
         arguments = with_command(arguments, COMMANDS)
     table = CommandTable(COMMANDS, _unknown_word)
@@ -204,7 +204,7 @@ def _watch_stdin(arguments: Collection[str]) -> None:
 
 
 def _unknown_word(word: str, commands: Sequence[str]) -> HloError:
-    from hlo_cli.commands.front.words import unknown_word_error
+    from hlo_cli.commands.front.first_word import unknown_word_error
 
     return unknown_word_error(word, commands)
 
@@ -251,7 +251,7 @@ def _buffered(stream: io.TextIOWrapper) -> io.TextIOWrapper:
 def _complete(instruction: str) -> int:
     from click.shell_completion import shell_complete
 
-    from hlo_cli.commands.shared.group import CommandTable
+    from hlo_cli.commands.front.command_table import CommandTable
 
     return shell_complete(CommandTable(COMMANDS), {}, "hlo", COMPLETION_VARIABLE, instruction)
 

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from hlo_cli.analysis.profile.profile import Profile
     from hlo_cli.analysis.profile.profile_diff import ProfileComparison
     from hlo_cli.analysis.schedule.async_overlap import OverlapAnalysis
+    from hlo_cli.commands.modules.loading import Loaded
     from hlo_cli.commands.profile.load import Loaded as LoadedProfile
-    from hlo_cli.commands.shared.load import Loaded
     from hlo_cli.displayed import Record
     from hlo_cli.ir.layout import Layout
     from hlo_cli.ir.module import Module
@@ -179,7 +179,7 @@ def _found(reports: Mapping[str, Callable[[Any], Report]], value: object) -> Cal
 
 def loaded(module: Module) -> Loaded:
     """A module as if a command had read it; its stage is that in the name of its file."""
-    from hlo_cli.commands.shared.load import Loaded
+    from hlo_cli.commands.modules.loading import Loaded
     from hlo_cli.inputs.dumps import parse_dump_name
     from hlo_cli.inputs.input import Input
 

@@ -285,7 +285,7 @@ def test_a_bug_in_one_of_many_is_code_70_and_loses_no_other(
         raise ZeroDivisionError("no\nway")
 
     monkeypatch.setattr(scan_modules, "read_input", fails)
-    monkeypatch.setattr("hlo_cli.commands.shared.load.read_input", fails)
+    monkeypatch.setattr("hlo_cli.commands.modules.loading.read_input", fails)
     assert hlo(*line, *jobs) == 70
     error = capsys.readouterr().err
     assert "internal error, please report: hlo " in error

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from hlo_cli import cli
-from hlo_cli.commands.shared import per_module_options
-from hlo_cli.commands.shared.writing import atomic_write
+from hlo_cli.commands.options import declaring
+from hlo_cli.commands.options.writing import atomic_write
 from hlo_cli.inputs import parallel
 from hlo_cli.inputs.files import read_bytes
 from hlo_cli.inputs.parallel import in_order
@@ -398,7 +398,7 @@ main()
 
 
 @linux_only
-@pytest.mark.parametrize("name", ["hlo_cli.cli", "click", "hlo_cli.commands.shared.group", "callback"])
+@pytest.mark.parametrize("name", ["hlo_cli.cli", "click", "hlo_cli.commands.front.command_table", "callback"])
 def test_an_interrupt_during_imports_is_quiet(name: str, dump: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", INTERRUPTING.format(name=name)],
@@ -520,7 +520,7 @@ def test_a_timeout_without_jobs_applies_to_one_process(dump: Path, capsys: pytes
     assert capsys.readouterr().out.startswith("#module\t")
     assert hlo("parse", "m.hlo", "--timeout", "0") == 2
     assert "--timeout: expected an integer of at least 1" in capsys.readouterr().err
-    assert f"{parallel.DEFAULT_TIMEOUT:g} with --jobs" == per_module_options.DEFAULT_TIMEOUT_TEXT
+    assert f"{parallel.DEFAULT_TIMEOUT:g} with --jobs" == declaring.DEFAULT_TIMEOUT_TEXT
 
 
 def test_the_limit_is_named(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import click
 import pytest
 
 from hlo_cli import __version__, cli
-from hlo_cli.commands.shared.command import Command, flag, option
+from hlo_cli.commands.options.declaring import Command, flag, option
 from hlo_cli.source import HloError, Source, Span
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"

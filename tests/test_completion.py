@@ -10,7 +10,7 @@ from click.shell_completion import ShellComplete
 
 from glossary_columns import columns_in_code
 from hlo_cli.cli import COMMANDS
-from hlo_cli.commands.shared.group import CommandTable
+from hlo_cli.commands.front.command_table import CommandTable
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 TRACE = str(FIXTURES / "traces" / "cpu_steps")

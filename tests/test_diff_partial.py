@@ -12,7 +12,7 @@ from hlo_cli.analysis.matching.module_diff import diff
 from hlo_cli.commands.diff.conditions import parse_conditions
 from hlo_cli.commands.diff.inputs import report_of_inputs
 from hlo_cli.commands.diff.view import View
-from hlo_cli.commands.shared.io_options import InputOptions
+from hlo_cli.commands.options.io_options import InputOptions
 from hlo_cli.source import HloError
 
 DUMPS = sorted((Path(__file__).parents[1] / "fixtures/tpu").glob("*/*after_optimizations.txt"))[:4]

@@ -18,7 +18,7 @@ import pytest
 
 import hlo_cli
 from hlo_cli import cli
-from hlo_cli.commands.front.door import with_command
+from hlo_cli.commands.front.first_word import with_command
 from processes import until
 from timing import soon
 
@@ -137,7 +137,7 @@ def test_a_missing_file_is_no_unknown_command(word: str, hlo: Callable[..., Answ
 
 
 def test_every_word_with_a_hint_names_a_command_that_exists() -> None:
-    from hlo_cli.commands.front.words import _MEANT
+    from hlo_cli.commands.front.first_word import _MEANT
 
     assert {line.split()[0] for line in _MEANT} <= cli.COMMANDS.keys()
     words = [word for words in _MEANT.values() for word in words.split()]

@@ -133,8 +133,8 @@ def test_optimized_modules_compute_the_same(name: str) -> None:
 
 
 def test_a_partitioned_program_computes_what_the_whole_one_does() -> None:
-    from hlo_cli.commands.shared.io_options import InputOptions
-    from hlo_cli.commands.shared.load import load_one
+    from hlo_cli.commands.modules.loading import load_one
+    from hlo_cli.commands.options.io_options import InputOptions
 
     old, new = (
         load_one([str(FIXTURES / "tpu/v4_collectives")], InputOptions(stage=stage)).module

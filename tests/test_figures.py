@@ -10,7 +10,7 @@ from hypothesis import given, settings
 
 from hlo_cli.analysis.layout.addresses import plane_of, visible_positions
 from hlo_cli.commands.layout.shape import report_of_shape
-from hlo_cli.commands.shared.shape_figure import MAX_LINES, figure_of, grid_for
+from hlo_cli.commands.shape.explained import MAX_LINES, figure_of, grid_for
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.render.registry import renderer
 from hlo_cli.render.style import Style

@@ -28,10 +28,10 @@ from hlo_cli.commands.fuse.fusion_table import report_of_fusions
 from hlo_cli.commands.fuse.fusion_tree import report_of_fusion
 from hlo_cli.commands.fuse.roofline_columns import TimingColumns
 from hlo_cli.commands.layout.dump import report_of_dump
+from hlo_cli.commands.modules.loading import Loaded, load_one
+from hlo_cli.commands.options.io_options import InputOptions
 from hlo_cli.commands.parse.instructions import report_of_instructions
 from hlo_cli.commands.schedule.sequence import report_of_steps
-from hlo_cli.commands.shared.io_options import InputOptions
-from hlo_cli.commands.shared.load import Loaded, load_one
 from hlo_cli.ir.instruction import Computation
 from hlo_cli.ir.module import Module
 from hlo_cli.report.report import Report

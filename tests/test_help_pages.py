@@ -17,9 +17,9 @@ from hlo_cli.cli import COMMANDS, main
 from hlo_cli.commands.diff.options import KINDS
 from hlo_cli.commands.fuse.options import SWITCHES
 from hlo_cli.commands.help.catalog import TOPICS
+from hlo_cli.commands.options.declaring import SCREEN_LINES, Command, Option
+from hlo_cli.commands.options.io_options import OutputOptions
 from hlo_cli.commands.schedule.options import ORDERS
-from hlo_cli.commands.shared.command import SCREEN_LINES, Command, Option
-from hlo_cli.commands.shared.io_options import OutputOptions
 from hlo_cli.render import progress
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"

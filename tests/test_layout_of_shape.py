@@ -11,7 +11,7 @@ from hypothesis import given, settings
 
 from hlo_cli.analysis.layout.layout_steps import true_rank
 from hlo_cli.commands.layout.shape import explained_of, report_of_shape, report_of_shapes
-from hlo_cli.commands.shared.shape_argument import is_hlo_text
+from hlo_cli.commands.shape.argument import is_hlo_text
 from hlo_cli.ir.shape import ArrayShape, Shape
 from hlo_cli.render.registry import renderer
 from hlo_cli.render.style import Style

@@ -12,8 +12,8 @@ from hlo_cli import parse_shape
 from hlo_cli.analysis.cache import sharing
 from hlo_cli.analysis.memory.memory_analysis import memory_analysis
 from hlo_cli.cli import main
-from hlo_cli.commands.shared.io_options import InputOptions
-from hlo_cli.commands.shared.load import load_one
+from hlo_cli.commands.modules.loading import load_one
+from hlo_cli.commands.options.io_options import InputOptions
 
 CONVNET = next(FIXTURES.glob("tpu/v5e_conv*"))
 TRAINING = FIXTURES / "tpu" / "v5e_gathered_weights"

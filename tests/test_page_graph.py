@@ -16,8 +16,8 @@ from browser import browser, opened
 from hlo_cli.analysis.graphs.views import DataflowGraph, dataflow_graph, fold, neighborhood, nodes_between
 from hlo_cli.commands.graph.options import GraphOptions
 from hlo_cli.commands.graph.report import report_of_graph
-from hlo_cli.commands.shared.io_options import InputOptions
-from hlo_cli.commands.shared.load import Loaded, load_one
+from hlo_cli.commands.modules.loading import Loaded, load_one
+from hlo_cli.commands.options.io_options import InputOptions
 from hlo_cli.render.formats.document import render_html
 from hlo_cli.render.style import Style
 from hlo_cli.render.web.colors import CHANGES, KINDS

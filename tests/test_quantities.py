@@ -24,8 +24,7 @@ from expecting import judged
 from hlo_cli import chip_spec, estimate_time, kernels_of, load, memory_analysis, module_cost, parse_module, scan
 from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
 from hlo_cli.analysis.statements.statements import ModuleNumbers, numbers_of
-from hlo_cli.commands.shared.load import Loaded
-from hlo_cli.commands.shared.stage_notes import devices_together
+from hlo_cli.commands.modules.loading import Loaded, devices_together
 from hlo_cli.inputs.input import Input
 from hlo_cli.ir.memory_space import space_name
 from hlo_cli.ir.module import Module

@@ -255,7 +255,7 @@ def test_a_signal_while_a_file_is_written_leaves_nothing_behind(tmp_path: Path) 
 import os, signal, sys
 from hlo_cli import cli
 from hlo_cli.commands.run import running
-from hlo_cli.commands.shared import writing
+from hlo_cli.commands.options import writing
 
 def chunks():
     yield b"begun"

@@ -17,9 +17,9 @@ from dumps import FIXTURES
 from hlo_cli.analysis.sharding import entry_arrays
 from hlo_cli.analysis.sharding.placement import Placement
 from hlo_cli.cli import main
+from hlo_cli.commands.options.io_options import InputOptions
+from hlo_cli.commands.shape.argument import resolve_name
 from hlo_cli.commands.shard.named import named_array
-from hlo_cli.commands.shared.io_options import InputOptions
-from hlo_cli.commands.shared.shape_argument import resolve_name
 from hlo_cli.ir.attributes.sharding import NamedSharding, Sharding
 from hlo_cli.source import HloError
 

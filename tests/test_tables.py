@@ -170,7 +170,7 @@ def test_the_other_tables_are_named_to_people_alone(run: Run, monkeypatch: pytes
     assert words in run(line, "--verbose", "--format", "csv")[1]
     assert "other tables" not in run(line, "--verbose", "--format", "json")[1]
     assert "other tables" not in run(line, "--verbose", "--table", "spaces")[1]
-    monkeypatch.setattr("hlo_cli.commands.shared.tables.is_terminal", lambda stream: stream == 2)
+    monkeypatch.setattr("hlo_cli.commands.options.writing.is_terminal", lambda stream: stream == 2)
     assert words in run(line)[1]
 
 

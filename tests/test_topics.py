@@ -257,7 +257,7 @@ def test_a_column_is_found_by_its_name_and_its_title(capsys: Capture) -> None:
 def test_topics_are_completed() -> None:
     from click.shell_completion import ShellComplete
 
-    from hlo_cli.commands.shared.group import CommandTable
+    from hlo_cli.commands.front.command_table import CommandTable
 
     shell = ShellComplete(CommandTable(cli.COMMANDS), {}, "hlo", "_HLO_COMPLETE")
     assert [item.value for item in shell.get_completions(["help"], "ti")] == ["tiling", "tile-index"]

@@ -14,8 +14,8 @@ from typing import IO
 import pytest
 
 from hlo_cli import cli
-from hlo_cli.commands.shared.io_options import OutputOptions
-from hlo_cli.commands.shared.per_module import short_paths
+from hlo_cli.commands.modules.many import short_paths
+from hlo_cli.commands.options.io_options import OutputOptions
 from hlo_cli.render.registry import FOREIGN, FORMATS
 
 DUMP = Path(__file__).parent.parent / "fixtures" / "tpu" / "v5e_conv"

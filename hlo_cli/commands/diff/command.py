@@ -6,13 +6,11 @@ from typing import Any
 
 import click
 
-from hlo_cli.commands.by.option import by_option, cause_of
 from hlo_cli.commands.diff.options import CONDITIONS, KINDS, LIMITED, DiffOptions
-from hlo_cli.commands.shared import completion
-from hlo_cli.commands.shared.command import OUTPUT, Command, flag, option
-from hlo_cli.commands.shared.io_options import io_of, io_options
-from hlo_cli.commands.shared.per_module_options import each_options_of
-from hlo_cli.commands.shared.writing import write_report
+from hlo_cli.commands.options import completion
+from hlo_cli.commands.options.declaring import OUTPUT, Command, by_option, cause_of, each_options_of, flag, option
+from hlo_cli.commands.options.io_options import io_of, io_options
+from hlo_cli.commands.options.writing import write_report
 
 
 def _kinds_of_changes() -> str:

@@ -17,9 +17,9 @@ from hlo_cli.commands.diff.partial import answer_of_parts
 from hlo_cli.commands.diff.report import answer_of, answer_of_same
 from hlo_cli.commands.diff.told import headline
 from hlo_cli.commands.diff.view import View
-from hlo_cli.commands.shared.io_options import InputOptions
-from hlo_cli.commands.shared.per_module_options import processes, timeout_given
-from hlo_cli.commands.shared.selection import Many
+from hlo_cli.commands.modules.loading import Many
+from hlo_cli.commands.options.declaring import processes, timeout_given
+from hlo_cli.commands.options.io_options import InputOptions
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.dumps import parse_dump_name
 from hlo_cli.inputs.input import Input, ModuleRef, read_module_ref

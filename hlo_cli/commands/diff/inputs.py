@@ -9,8 +9,8 @@ from dataclasses import replace
 from hlo_cli.analysis.shapes.omitted_shape import omitted_shape
 from hlo_cli.commands.diff.report import DiffSide, report_of_diff
 from hlo_cli.commands.diff.view import View
-from hlo_cli.commands.shared.io_options import InputOptions
-from hlo_cli.commands.shared.selection import Many, one_or_many
+from hlo_cli.commands.modules.loading import Many, one_or_many
+from hlo_cli.commands.options.io_options import InputOptions
 from hlo_cli.inputs.input import Input, ModuleRef, read_module_ref
 from hlo_cli.read_input import read_module
 from hlo_cli.report.numbers import format_count

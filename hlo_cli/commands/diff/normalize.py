@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from typing import Final
 
-from hlo_cli.commands.shared.io_options import InputOptions, OutputOptions
-from hlo_cli.commands.shared.load import input_facts, load_one, notes_of
-from hlo_cli.commands.shared.writing import print_diagnostics, write, write_report
+from hlo_cli.commands.modules.loading import input_facts, load_one, notes_of
+from hlo_cli.commands.options.io_options import InputOptions, OutputOptions
+from hlo_cli.commands.options.writing import print_diagnostics, write, write_report
 from hlo_cli.render.registry import FORMATS
 from hlo_cli.report.figure import Figure, fixed
 from hlo_cli.report.numbers import format_count

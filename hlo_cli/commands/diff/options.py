@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from hlo_cli.commands.shared.io_options import OutputOptions
-from hlo_cli.commands.shared.option_conflicts import Idle, check_conflicts, conflict_error, requirement_error
+from hlo_cli.commands.options.io_options import Idle, OutputOptions, check_conflicts, conflict_error, requirement_error
 from hlo_cli.dataclass import dataclass
 from hlo_cli.source import HloError, did_you_mean, nearest
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from hlo_cli.analysis.matching.module_diff import ModuleDiff
 from hlo_cli.commands.diff.inputs import Found, side_of
 from hlo_cli.commands.diff.view import View
-from hlo_cli.commands.shared.io_options import InputOptions
+from hlo_cli.commands.options.io_options import InputOptions
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.dumps import DumpName, matching_stages, not_found_error, pass_between, pass_number, read_directory
 from hlo_cli.inputs.input import read_inputs

@@ -1,4 +1,3 @@
-"""The command line before a command is chosen: command lines without a command, and waiting for standard input.
-
-`with_command` is for command lines that name an input only; `watch_stdin` and `has_content` for standard input.
+"""The command line before a command runs: `first_word.with_command` for one that names an input only,
+`stdin.watch_stdin` and `stdin.has_content` for standard input, `command_table.CommandTable` for the commands.
 """

@@ -1,4 +1,4 @@
-"""Standard input that may be slow: whether it has content, and a note on a terminal while it is awaited.
+"""Does standard input have content, and how long is it awaited? A note on a terminal, as it may be slow.
 
 The front screens import this file, so it imports next to nothing.
 """
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from typing import Final
 
     from _typeshed import WriteableBuffer
+
+
+TYPE_CHECKING = False  # importing typing would cost as much as starting Python
 
 _PATIENCE: Final = 1.0
 """Seconds before a note is shown."""

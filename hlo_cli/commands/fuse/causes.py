@@ -10,15 +10,22 @@ from hlo_cli.analysis.cost.counting import RUN, Cost
 from hlo_cli.analysis.dataflow.executions import asynchronous_computations
 from hlo_cli.analysis.fusion.kernels import Kernel, fusions_of, kernels_of
 from hlo_cli.analysis.origin.origins import By, Keys
-from hlo_cli.commands.by.columns import next_command
-from hlo_cli.commands.by.groups import Group, group_by, key_cells, key_columns
-from hlo_cli.commands.by.keys import keys_for
-from hlo_cli.commands.by.words import BYTES, SECONDS, describe_costs
 from hlo_cli.commands.fuse.kernel_kinds import CUSTOM_CALLS
 from hlo_cli.commands.fuse.roofline_columns import TIME_TITLES, TimingColumns, model_of, notes_on_costs
-from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
-from hlo_cli.commands.shared.where import chosen as chosen_among
-from hlo_cli.commands.shared.where import instructions_where
+from hlo_cli.commands.modules.by import (
+    IN_BYTES,
+    IN_SECONDS,
+    Group,
+    describe_costs,
+    group_by,
+    key_cells,
+    key_columns,
+    keys_for,
+    next_command,
+)
+from hlo_cli.commands.modules.loading import Loaded, input_facts, program_notes
+from hlo_cli.commands.options.filters import chosen as chosen_among
+from hlo_cli.commands.options.filters import instructions_where
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction
@@ -199,9 +206,9 @@ def _answer(table: Table, by: By, timing: TimingColumns | None) -> str:
         times = [(str(row[keys]), number_of(row[seconds]) or 0) for row in table.rows]
         if any(time for _, time in times):
             place = f"on {timing.throughput.chip}"
-            return describe_costs(times, by, noun="kernels", verb=("need", "needs"), amount=SECONDS, place=place)
+            return describe_costs(times, by, noun="kernels", verb=("need", "needs"), amount=IN_SECONDS, place=place)
     costs = sorted(((str(row[keys]), number_of(row[sizes]) or 0) for row in table.rows), key=lambda each: -each[1])
-    return describe_costs(costs, by, noun="kernels", verb=("access", "accesses"), amount=BYTES)
+    return describe_costs(costs, by, noun="kernels", verb=("access", "accesses"), amount=IN_BYTES)
 
 
 def _notes(chosen: Sequence[_Work]) -> Iterator[Diagnostic]:

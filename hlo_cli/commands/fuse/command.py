@@ -8,21 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hlo_cli.commands.by.option import by_option, cause_of
 from hlo_cli.commands.fuse.options import SWITCHES, FuseOptions
-from hlo_cli.commands.shared import completion
-from hlo_cli.commands.shared.chips import chip_options
-from hlo_cli.commands.shared.command import Command, flag, option
-from hlo_cli.commands.shared.io_options import io_of, io_options
-from hlo_cli.commands.shared.per_module_options import each_options
-from hlo_cli.commands.shared.where import where_option
-from hlo_cli.commands.shared.writing import print_diagnostics, write, write_report
+from hlo_cli.commands.options import completion
+from hlo_cli.commands.options.chips import chip_options
+from hlo_cli.commands.options.declaring import Command, by_option, cause_of, each_options, flag, option
+from hlo_cli.commands.options.filters import where_option
+from hlo_cli.commands.options.io_options import io_of, io_options
+from hlo_cli.commands.options.writing import print_diagnostics, write, write_report
 from hlo_cli.source import Diagnostic, HloError
 
 if TYPE_CHECKING:
     from hlo_cli.commands.fuse.roofline_columns import TimingColumns
-    from hlo_cli.commands.shared.io_options import OutputOptions
-    from hlo_cli.commands.shared.load import Loaded
+    from hlo_cli.commands.modules.loading import Loaded
+    from hlo_cli.commands.options.io_options import OutputOptions
     from hlo_cli.ir.instruction import Computation
     from hlo_cli.report.report import Report
 
@@ -163,9 +161,8 @@ def command(arguments: tuple[str, ...], **given: Any) -> int:
     options.check()
     from hlo_cli.analysis.fusion.fusion_bodies import verify_fusions
     from hlo_cli.commands.fuse.roofline_columns import TimingColumns, timing_of
-    from hlo_cli.commands.shared.chips import chosen_throughput
-    from hlo_cli.commands.shared.load import check_running, load, what_was_read
-    from hlo_cli.commands.shared.selection import Many
+    from hlo_cli.commands.modules.loading import Many, check_running, load, what_was_read
+    from hlo_cli.commands.options.chips import chosen_throughput
 
     is_of_gpus = (options.why_not or options.changes.is_requested) and bool(options.changes.gpus)
     throughput = None if is_of_gpus else chosen_throughput(options.chip, options.chip_file)
@@ -193,12 +190,12 @@ def command(arguments: tuple[str, ...], **given: Any) -> int:
         return _write(loaded, options, output)
     report = _report(loaded, options, timing, reading.command_line(inputs), output.requested_columns)
     if not (options.is_one_fusion or options.why_not or options.changes.is_requested):
-        from hlo_cli.commands.shared.stage_notes import bounded_report
+        from hlo_cli.commands.modules.loading import bounded_report
 
         report = bounded_report(report, loaded, has_times=timing is not None)
     code = write_report(report, output, (*loaded.module.errors, *broken), read=what_was_read(loaded.module))
     if options.verify and not code:
-        from hlo_cli.commands.verify.verification import is_refuted
+        from hlo_cli.commands.modules.rewriting import is_refuted
 
         code = is_refuted(report)
     return code if loaded.module.errors else min(code, 1)
@@ -214,8 +211,8 @@ def _input_and_name(arguments: Sequence[str]) -> tuple[tuple[str, ...], str | No
 def _write(loaded: Loaded, options: FuseOptions, output: OutputOptions) -> int:
     """Writes the changed module as canonical text."""
     from hlo_cli.commands.fuse.what_if import what_if
-    from hlo_cli.commands.shared.load import notes_of
-    from hlo_cli.commands.verify.verification import verify_if
+    from hlo_cli.commands.modules.loading import notes_of
+    from hlo_cli.commands.modules.rewriting import verify_if
     from hlo_cli.transform.in_place_hazards import copies_note
 
     result = what_if(loaded.module, options.changes)
@@ -255,7 +252,7 @@ def _report(
         return report_of_compared_chips(loaded, chips, within=within, where=where, argument=argument)
     if options.changes.is_requested:
         from hlo_cli.commands.fuse.what_if import report_of_what_if, what_if
-        from hlo_cli.commands.verify.verification import verify_if
+        from hlo_cli.commands.modules.rewriting import verify_if
 
         result = what_if(loaded.module, options.changes)
         report = report_of_what_if(loaded, result, options.changes, argument=argument)

@@ -10,10 +10,10 @@ from hlo_cli.analysis.cost.counting import EXACT, XLA, Cost, Number
 from hlo_cli.analysis.dataflow.executions import CONTROL_FLOW
 from hlo_cli.analysis.origin.origins import Origins, origins_of
 from hlo_cli.commands.fuse.roofline_columns import TimingColumns, columns_for, model_of, notes_on_costs
-from hlo_cli.commands.shared.cost_columns import with_traffic
-from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
-from hlo_cli.commands.shared.where import chosen as chosen_among
-from hlo_cli.commands.shared.where import instructions_where
+from hlo_cli.commands.modules.instruction_columns import with_traffic
+from hlo_cli.commands.modules.loading import Loaded, input_facts, program_notes
+from hlo_cli.commands.options.filters import chosen as chosen_among
+from hlo_cli.commands.options.filters import instructions_where
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction

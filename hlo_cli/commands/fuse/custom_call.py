@@ -18,7 +18,7 @@ from hlo_cli.analysis.custom_calls.call import (
 from hlo_cli.analysis.custom_calls.config import ConfigField, describe_library_call
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.origin.origins import origins_of
-from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
+from hlo_cli.commands.modules.loading import Loaded, input_facts, notes_of
 from hlo_cli.ir.attributes.enumerations import CustomCallApiVersion, CustomCallSchedule
 from hlo_cli.ir.attributes.value_types import OutputOperandAlias
 from hlo_cli.ir.notation import index_suffix, index_text

@@ -11,10 +11,10 @@ from hlo_cli.analysis.custom_calls.call import DecodedCall, custom_calls_of
 from hlo_cli.analysis.custom_calls.targets import Category
 from hlo_cli.analysis.origin.origins import Origins, origins_of
 from hlo_cli.commands.fuse.custom_call import alias_text, report_of_call
-from hlo_cli.commands.shared.io_options import OutputOptions
-from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of, what_was_read
-from hlo_cli.commands.shared.where import rows_where
-from hlo_cli.commands.shared.writing import print_diagnostics, write
+from hlo_cli.commands.modules.loading import Loaded, input_facts, notes_of, what_was_read
+from hlo_cli.commands.options.filters import rows_where
+from hlo_cli.commands.options.io_options import OutputOptions
+from hlo_cli.commands.options.writing import print_diagnostics, write
 from hlo_cli.ir.attributes.enumerations import CustomCallApiVersion
 from hlo_cli.ir.instruction import Computation
 from hlo_cli.report.numbers import format_count

@@ -9,8 +9,8 @@ from hlo_cli.analysis.cost.matmuls import Matmul, matmul_type, matmuls_of
 from hlo_cli.analysis.dataflow.executions import NO_EXECUTIONS, Executions, executions_of
 from hlo_cli.analysis.origin.origins import Origins, origins_of
 from hlo_cli.commands.fuse.roofline_columns import TimingColumns, columns_for, model_of, notes_on_costs
-from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
-from hlo_cli.commands.shared.where import rows_where
+from hlo_cli.commands.modules.loading import Loaded, input_facts, notes_of
+from hlo_cli.commands.options.filters import rows_where
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.instruction import Computation
 from hlo_cli.ir.shape import ArrayShape

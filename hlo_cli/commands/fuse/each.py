@@ -9,11 +9,9 @@ from typing import Final
 from hlo_cli.analysis.fusion.fusion_bodies import verify_fusions
 from hlo_cli.commands.fuse.fusion_table import avoided_traffic, report_of_fusions
 from hlo_cli.commands.fuse.roofline_columns import TimingColumns, timing_of
-from hlo_cli.commands.shared.io_options import InputOptions, OutputOptions
-from hlo_cli.commands.shared.load import Loaded, check_running
-from hlo_cli.commands.shared.per_module import Rows, Seen, finish_each, map_inputs
-from hlo_cli.commands.shared.selection import Many
-from hlo_cli.commands.shared.stage_notes import devices_together, stage_of
+from hlo_cli.commands.modules.loading import Loaded, Many, check_running, devices_together, stage_of
+from hlo_cli.commands.modules.many import Rows, Seen, finish_each, map_inputs
+from hlo_cli.commands.options.io_options import InputOptions, OutputOptions
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.input import Input
 from hlo_cli.ir.module import Module

@@ -11,11 +11,11 @@ from hlo_cli.analysis.cost.counting import RUN, Cost
 from hlo_cli.analysis.fusion.kernels import Fusion, Kernel, estimated_cycles, fusions_of, kernels_of
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.origin.origins import Origins, origins_of
-from hlo_cli.commands.by.columns import with_origins
 from hlo_cli.commands.fuse.kernel_kinds import fused_operations, kernel_kinds_table, kernels_table
 from hlo_cli.commands.fuse.roofline_columns import TimingColumns, columns_for, model_of, notes_on_costs
-from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
-from hlo_cli.commands.shared.where import rows_where
+from hlo_cli.commands.modules.by import with_origins
+from hlo_cli.commands.modules.loading import Loaded, input_facts, program_notes
+from hlo_cli.commands.options.filters import rows_where
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.report.numbers import format_bytes, format_count, format_percent, plural

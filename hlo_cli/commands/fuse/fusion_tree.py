@@ -10,7 +10,7 @@ from hlo_cli.analysis.origin.origins import origins_of
 from hlo_cli.commands.fuse.fusion_notes import is_inline_constant, operand_note, repeated_operations
 from hlo_cli.commands.fuse.kernel_model import model_facts, model_numbers
 from hlo_cli.commands.fuse.roofline_columns import TimingColumns, model_of, notes_on_costs
-from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
+from hlo_cli.commands.modules.loading import Loaded, input_facts, notes_of
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction

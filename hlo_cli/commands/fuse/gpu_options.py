@@ -7,8 +7,8 @@ from dataclasses import replace
 from hlo_cli.commands.fuse.options import FuseOptions
 from hlo_cli.commands.fuse_gpu.changes import several_chips_error
 from hlo_cli.commands.fuse_gpu.chips import check_target, gpu_of_dump, is_for_gpu
-from hlo_cli.commands.shared.io_options import OutputOptions
-from hlo_cli.commands.shared.load import Loaded
+from hlo_cli.commands.modules.loading import Loaded
+from hlo_cli.commands.options.io_options import OutputOptions
 from hlo_cli.source import HloError
 
 

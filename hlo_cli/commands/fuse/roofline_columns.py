@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.cost.counting import Cost
 from hlo_cli.analysis.hardware.target import target_of
-from hlo_cli.commands.shared.chips import kernel_times_in_words, time_model, time_notes
-from hlo_cli.commands.shared.load import Loaded
-from hlo_cli.commands.shared.stage_notes import stage_of
+from hlo_cli.commands.modules.loading import Loaded, stage_of
+from hlo_cli.commands.options.chips import kernel_times_in_words, time_model, time_notes
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction

@@ -21,8 +21,8 @@ from hlo_cli.commands.fuse_gpu.changes import (
     unknown_note,
 )
 from hlo_cli.commands.fuse_gpu.chips import chip_note, state_notes
-from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
-from hlo_cli.commands.shared.text_diff import module_diff
+from hlo_cli.commands.modules.loading import Loaded, input_facts, notes_of
+from hlo_cli.commands.modules.rewriting import module_diff
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.module import Module

@@ -10,8 +10,8 @@ from hlo_cli.analysis.fusion.unfused_pairs import UnfusedPair, unfused_pairs
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.commands.fuse.options import FuseOptions
 from hlo_cli.commands.fuse_gpu.pair_names import is_selected, no_pair
-from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
-from hlo_cli.commands.shared.where import rows_where
+from hlo_cli.commands.modules.loading import Loaded, input_facts, notes_of
+from hlo_cli.commands.options.filters import rows_where
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation
 from hlo_cli.report.numbers import format_bytes, format_count

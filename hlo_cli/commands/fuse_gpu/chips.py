@@ -9,8 +9,7 @@ from typing import Final
 from hlo_cli.analysis.hardware.chip_specs import chip_in, gpu_device, gpu_with
 from hlo_cli.analysis.hardware.chips import find_chip
 from hlo_cli.analysis.hardware.target import target_of
-from hlo_cli.commands.shared.load import Loaded
-from hlo_cli.commands.shared.stage_notes import partition_notes
+from hlo_cli.commands.modules.loading import Loaded, partition_notes
 from hlo_cli.inputs.input import target_texts
 from hlo_cli.ir.compiler_messages import FusionProcess
 from hlo_cli.source import HloError

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hlo_cli.commands.fuse_gpu.decision_by_chip import and_list, chips_notes, report_of_decision_by_chip
-from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
-from hlo_cli.commands.shared.where import rows_where
+from hlo_cli.commands.modules.loading import Loaded, input_facts, notes_of
+from hlo_cli.commands.options.filters import rows_where
 from hlo_cli.ir.instruction import Computation
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Report

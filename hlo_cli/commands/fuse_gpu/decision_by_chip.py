@@ -12,7 +12,7 @@ from hlo_cli.commands.fuse_gpu.decision_words import deciding_words
 from hlo_cli.commands.fuse_gpu.pair_names import no_pair
 from hlo_cli.commands.fuse_gpu.pairs_table import SLOWER, seconds
 from hlo_cli.commands.fuse_gpu.why_not_pair import kernels_of
-from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
+from hlo_cli.commands.modules.loading import Loaded, input_facts, notes_of
 from hlo_cli.report.numbers import format_seconds
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Cell, Column, Table

@@ -18,7 +18,7 @@ from hlo_cli.commands.fuse_gpu.fusing_pass import fusing_pass
 from hlo_cli.commands.fuse_gpu.fusion_dump import FusionDump
 from hlo_cli.commands.fuse_gpu.pair_names import is_selected
 from hlo_cli.commands.fuse_gpu.pairs_table import SLOWER, PairRow, sorted_rows
-from hlo_cli.commands.shared.load import Loaded
+from hlo_cli.commands.modules.loading import Loaded
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction

@@ -6,7 +6,7 @@ from collections import Counter
 from contextlib import suppress
 
 from hlo_cli.analysis.fusion.mutable_graph import fusible_computations
-from hlo_cli.commands.shared.load import Loaded
+from hlo_cli.commands.modules.loading import Loaded
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.dumps import earlier_dumps, pass_between
 from hlo_cli.inputs.input import read_inputs

@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Final
 
 from hlo_cli.analysis.hardware.target import target_of
-from hlo_cli.commands.shared.load import Loaded
+from hlo_cli.commands.modules.loading import Loaded
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.dumps import earlier_dumps, fusion_dump_of
 from hlo_cli.inputs.input import read_inputs, read_plain

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from hlo_cli.commands.fuse_gpu.chips import check_target, chip_note, gpu_of_dump, is_dump_of, is_for_gpu
 from hlo_cli.commands.fuse_gpu.fusion_dump import fusion_dump
-from hlo_cli.commands.shared.load import Loaded
+from hlo_cli.commands.modules.loading import Loaded
 from hlo_cli.ir.instruction import Computation
 from hlo_cli.report.report import Report
 from hlo_cli.source import Diagnostic

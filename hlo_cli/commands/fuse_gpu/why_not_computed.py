@@ -9,8 +9,8 @@ from typing import Final
 from hlo_cli.commands.fuse_gpu.chips import state_notes
 from hlo_cli.commands.fuse_gpu.pair_names import ALL_CONSUMERS, next_pair
 from hlo_cli.commands.fuse_gpu.pairs_table import SLOWER, PairRow, pairs_table, reasons_table, sorted_rows
-from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
-from hlo_cli.commands.shared.where import rows_where
+from hlo_cli.commands.modules.loading import Loaded, input_facts, notes_of
+from hlo_cli.commands.options.filters import rows_where
 from hlo_cli.ir.instruction import Computation
 from hlo_cli.report.numbers import format_bytes, format_count
 from hlo_cli.report.report import Report

@@ -17,8 +17,8 @@ from hlo_cli.commands.fuse_gpu.pairs_table import (
     reasons_table,
     seconds,
 )
-from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
-from hlo_cli.commands.shared.where import rows_where
+from hlo_cli.commands.modules.loading import Loaded, input_facts, notes_of
+from hlo_cli.commands.options.filters import rows_where
 from hlo_cli.ir.compiler_messages import FusionProcess
 from hlo_cli.ir.instruction import Computation
 from hlo_cli.ir.module import Module

@@ -23,8 +23,8 @@ from hlo_cli.commands.fuse_gpu.why_not_dump import (
     module_before,
     report_of_dumped_why_not,
 )
-from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
-from hlo_cli.commands.shared.where import rows_where
+from hlo_cli.commands.modules.loading import Loaded, input_facts, notes_of
+from hlo_cli.commands.options.filters import rows_where
 from hlo_cli.ir.compiler_messages import FusedStep, FusionProcess
 from hlo_cli.ir.instruction import Computation
 from hlo_cli.report.numbers import verb

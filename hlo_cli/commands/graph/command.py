@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hlo_cli.commands.graph.options import HEATS, GraphOptions
-from hlo_cli.commands.shared import completion
-from hlo_cli.commands.shared.chips import chip_options
-from hlo_cli.commands.shared.command import OUTPUT, Command, flag, option
-from hlo_cli.commands.shared.io_options import format_options, io_of, io_options_of
-from hlo_cli.commands.shared.writing import write_report
+from hlo_cli.commands.options import completion
+from hlo_cli.commands.options.chips import chip_options
+from hlo_cli.commands.options.declaring import OUTPUT, Command, flag, option
+from hlo_cli.commands.options.io_options import format_options, io_of, io_options_of
+from hlo_cli.commands.options.writing import write_report
 from hlo_cli.source import joined_by_or
 
 if TYPE_CHECKING:
-    from hlo_cli.commands.shared.io_options import InputOptions, OutputOptions
+    from hlo_cli.commands.options.io_options import InputOptions, OutputOptions
 
 HELP = """\
 Draw the dataflow of a module, a computation, or a neighborhood.
@@ -121,14 +121,14 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
     options.check(output, len(inputs))
     if not options.open:
         return _write(inputs, options, output, reading)
-    from hlo_cli.commands.shared.browser import write_and_open
+    from hlo_cli.commands.options.writing import write_and_open
 
     return write_and_open(output, "graph.html", lambda page: _write(inputs, options, page, reading))
 
 
 def _write(inputs: tuple[str, ...], options: GraphOptions, output: OutputOptions, reading: InputOptions) -> int:
     """Writes the graph of one module, or of two with what changed; returns the exit code."""
-    from hlo_cli.commands.shared.load import load_one, what_was_read
+    from hlo_cli.commands.modules.loading import load_one, what_was_read
 
     if len(inputs) == 2:
         from hlo_cli.commands.graph.compare import report_of_comparison

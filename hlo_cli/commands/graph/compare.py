@@ -14,8 +14,8 @@ from hlo_cli.commands.graph.nodes import NodeFacts
 from hlo_cli.commands.graph.options import GraphOptions
 from hlo_cli.commands.graph.report import report_of_view
 from hlo_cli.commands.graph.selection import view_of
-from hlo_cli.commands.shared.chips import chosen_throughput
-from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
+from hlo_cli.commands.modules.loading import Loaded, input_facts, program_notes
+from hlo_cli.commands.options.chips import chosen_throughput
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Column, Table

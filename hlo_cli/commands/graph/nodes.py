@@ -14,7 +14,7 @@ from hlo_cli.analysis.graphs.views import DataflowGraph, Kind, kinds_of
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.origin.origins import Origins, origins_of
 from hlo_cli.commands.graph.options import Heat
-from hlo_cli.commands.shared.load import Loaded, check_running
+from hlo_cli.commands.modules.loading import Loaded, check_running
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction

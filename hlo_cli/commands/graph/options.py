@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Literal, TypeAlias
 
-from hlo_cli.commands.shared.io_options import OutputOptions
-from hlo_cli.commands.shared.option_conflicts import conflict_error, requirement_error
+from hlo_cli.commands.options.io_options import OutputOptions, conflict_error, requirement_error
 from hlo_cli.dataclass import dataclass
 from hlo_cli.source import HloError
 

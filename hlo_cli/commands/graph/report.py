@@ -13,9 +13,9 @@ from hlo_cli.commands.graph.drawing import drawing_of, edge_table
 from hlo_cli.commands.graph.nodes import COLUMNS, NodeFacts
 from hlo_cli.commands.graph.options import DEFAULT_DEPTH, GraphOptions
 from hlo_cli.commands.graph.selection import view_of
-from hlo_cli.commands.shared.chips import chosen_throughput, time_model, time_notes
-from hlo_cli.commands.shared.io_options import format_options
-from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
+from hlo_cli.commands.modules.loading import Loaded, input_facts, program_notes
+from hlo_cli.commands.options.chips import chosen_throughput, time_model, time_notes
+from hlo_cli.commands.options.io_options import format_options
 from hlo_cli.report.graph import Drawing, Graph
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Report

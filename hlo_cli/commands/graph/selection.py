@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from hlo_cli.analysis.graphs.views import DataflowGraph, View, around, between, matching, whole
 from hlo_cli.commands.graph.options import DEFAULT_DEPTH, GraphOptions
-from hlo_cli.commands.shared.where import chosen, instructions_where
+from hlo_cli.commands.options.filters import chosen, instructions_where
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.report.numbers import format_count
 from hlo_cli.source import Diagnostic, HloError, did_you_mean, nearest

@@ -8,7 +8,7 @@ from typing import Final
 from hlo_cli.analysis.hardware.chip_specs import chip_spec
 from hlo_cli.analysis.hardware.chip_table import Chip
 from hlo_cli.analysis.hardware.chips import known_chips
-from hlo_cli.commands.shared.chips import figures_of
+from hlo_cli.commands.options.chips import figures_of
 from hlo_cli.ir.memory_space import space_name
 from hlo_cli.report.numbers import format_bytes, format_rate
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from hlo_cli.commands.help.catalog import TOPICS, manual_source, source_of
-from hlo_cli.commands.shared.command import OUTPUT, Command, flag, option
-from hlo_cli.commands.shared.io_options import OutputOptions, ascii_option, color_option, path_option
-from hlo_cli.commands.shared.writing import write
+from hlo_cli.commands.options.declaring import OUTPUT, Command, flag, option
+from hlo_cli.commands.options.io_options import OutputOptions, ascii_option, color_option, path_option
+from hlo_cli.commands.options.writing import write
 from hlo_cli.report.unknown_choice import unknown_choice_error
 from hlo_cli.source import HloError, joined_by_or
 
@@ -115,7 +115,7 @@ def _list(context: click.Context, output: OutputOptions) -> str:
 
 def _commands(context: click.Context) -> Iterator[tuple[str, str]]:
     """The commands with their summaries."""
-    from hlo_cli.commands.shared.group import CommandTable
+    from hlo_cli.commands.front.command_table import CommandTable
 
     assert context.parent is not None
     group = context.parent.command

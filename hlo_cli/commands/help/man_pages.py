@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import click
 
+from hlo_cli.commands.front.command_table import CommandTable
 from hlo_cli.commands.help.blocks import Block, CodeBlock, GridTable, Heading, Page, Paragraph, Span, Spans
 from hlo_cli.commands.help.catalog import TOPICS, source_of
 from hlo_cli.commands.help.man import render
 from hlo_cli.commands.help.markdown import read_page
-from hlo_cli.commands.shared.command import Command
-from hlo_cli.commands.shared.group import CommandTable
+from hlo_cli.commands.options.declaring import Command
 
 _EXIT_STATUS = (
     ("0", "Success."),

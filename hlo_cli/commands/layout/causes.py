@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.dataflow.dependencies import Value
 from hlo_cli.analysis.layout.padding import Footprint, KnownOrders, footprints
-from hlo_cli.commands.by.groups import Group, group_by, key_cells, key_columns
-from hlo_cli.commands.by.words import BYTES, describe_costs
+from hlo_cli.commands.modules.by import IN_BYTES, Group, describe_costs, group_by, key_cells, key_columns
 from hlo_cli.report.table import Column, Share, Table
 
 if TYPE_CHECKING:
@@ -68,7 +67,7 @@ def describe_causes(found: Sequence[Footprint], keys: Keys) -> str:
     padding = sum(cost for _, cost in costs)
     if not padding or padding < MIN_PADDING * sum(each.padded_bytes for each in found):
         return ""
-    return describe_costs(costs, keys.by, noun="values", verb=("add", "adds"), amount=BYTES, place="of padding")
+    return describe_costs(costs, keys.by, noun="values", verb=("add", "adds"), amount=IN_BYTES, place="of padding")
 
 
 def _group(footprint: Footprint, keys: Keys) -> Group[Value]:

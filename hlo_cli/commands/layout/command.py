@@ -7,20 +7,18 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from hlo_cli.commands.by.option import by_option, cause_of
 from hlo_cli.commands.layout.options import LayoutOptions
-from hlo_cli.commands.shared import completion
-from hlo_cli.commands.shared.command import Command, flag, option
-from hlo_cli.commands.shared.io_options import io_of, io_options
-from hlo_cli.commands.shared.per_module_options import each_options
-from hlo_cli.commands.shared.shape_argument import shape_text
-from hlo_cli.commands.shared.where import where_option
-from hlo_cli.commands.shared.writing import write_report
+from hlo_cli.commands.options import completion
+from hlo_cli.commands.options.declaring import Command, by_option, cause_of, each_options, flag, option
+from hlo_cli.commands.options.filters import where_option
+from hlo_cli.commands.options.io_options import io_of, io_options
+from hlo_cli.commands.options.writing import write_report
+from hlo_cli.commands.shape.argument import shape_text
 from hlo_cli.source import HloError, joined_by_or
 
 if TYPE_CHECKING:
-    from hlo_cli.commands.shared.io_options import OutputOptions
-    from hlo_cli.commands.shared.load import Loaded
+    from hlo_cli.commands.modules.loading import Loaded
+    from hlo_cli.commands.options.io_options import OutputOptions
     from hlo_cli.report.report import Report
 
 HELP = """\
@@ -79,8 +77,7 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
     if any(text is not None for text in texts):
         raise HloError("cannot mix shapes and dumps", hint="run a separate command for each")
     options.check_for_dump()
-    from hlo_cli.commands.shared.load import load, what_was_read
-    from hlo_cli.commands.shared.selection import Many
+    from hlo_cli.commands.modules.loading import Many, load, what_was_read
 
     loaded = load(inputs, reading, each=options.each, jobs=options.jobs, about_one=options.about_one)
     if isinstance(loaded, Many):

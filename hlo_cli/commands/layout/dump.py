@@ -19,11 +19,10 @@ from hlo_cli.analysis.layout.padding import (
     footprints,
     orders_of,
 )
-from hlo_cli.commands.shared.cost_columns import with_costs
-from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
-from hlo_cli.commands.shared.stage_notes import partition_notes
-from hlo_cli.commands.shared.where import chosen as chosen_among
-from hlo_cli.commands.shared.where import values_where
+from hlo_cli.commands.modules.instruction_columns import with_costs
+from hlo_cli.commands.modules.loading import Loaded, input_facts, notes_of, partition_notes
+from hlo_cli.commands.options.filters import chosen as chosen_among
+from hlo_cli.commands.options.filters import values_where
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.layout import Layout
@@ -81,8 +80,8 @@ def report_of_dump(
     keys: Keys | None = None
     answer = ""
     if cause is not None:
-        from hlo_cli.commands.by.keys import keys_for
         from hlo_cli.commands.layout.causes import describe_causes, footprints_by_cause
+        from hlo_cli.commands.modules.by import keys_for
 
         keys = keys_for(loaded, cause)
         found = footprints_by_cause(values, orders, keys)
@@ -254,7 +253,7 @@ def _next(argument: str, shapes: Sequence[Footprint], cause: By | None, found: S
     dump, *choice = shlex.split(argument)
     named = shlex.join((f"{dump}:{largest}", "--draw", *choice))
     if cause is not None:
-        from hlo_cli.commands.by.columns import next_command
+        from hlo_cli.commands.modules.by import next_command
 
         return next_command(f"hlo layout {argument}", cause, [each.key for each in found], options="--by instruction")
     return (f"hlo layout {argument} --by source", f"hlo layout {named}")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from hlo_cli.analysis.layout.padding import by, data_values, footprints, orders_of
-from hlo_cli.commands.shared.io_options import InputOptions, OutputOptions
-from hlo_cli.commands.shared.per_module import Rows, finish_each, map_inputs
-from hlo_cli.commands.shared.selection import Many
+from hlo_cli.commands.modules.loading import Many
+from hlo_cli.commands.modules.many import Rows, finish_each, map_inputs
+from hlo_cli.commands.options.io_options import InputOptions, OutputOptions
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.input import Input
 from hlo_cli.ir.module import Module

@@ -23,14 +23,16 @@ from hlo_cli.commands.layout.tables import (
     shapes_table,
     stored_size_text,
 )
-from hlo_cli.commands.shared.shape_parts import (
+from hlo_cli.commands.shape.explained import (
     Explained,
+    arrays_of,
     drawing_answer,
     drawing_parts,
     explaining_parts,
+    has_layout,
     shape_numbers,
+    typed_shape,
 )
-from hlo_cli.commands.shared.typed_shape import arrays_of, has_layout, typed_shape
 from hlo_cli.ir.notation import index_suffix, index_text
 from hlo_cli.ir.shape import UNBOUNDED, ArrayShape, BufferShape, Shape, TupleShape
 from hlo_cli.report.report import Part, Report

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.query.assertions import AssertionResult, GoldenValues, check_assertions, check_expectation
-from hlo_cli.commands.shared.per_module import short_paths
+from hlo_cli.commands.modules.many import short_paths
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.files import read_utf8
 from hlo_cli.inputs.input import Input
@@ -223,8 +223,8 @@ def _expectations_in(path: str) -> tuple[Expectation, ...]:
 
 def memory_of(module: Module, given: Input) -> MemoryAnalysis:
     """Memory analysis by the compiler's buffer assignment, if it is next to the dump."""
+    from hlo_cli.commands.modules.loading import Loaded
     from hlo_cli.commands.shared.compiler_memory import compiler_memory
-    from hlo_cli.commands.shared.load import Loaded
 
     return compiler_memory(Loaded(module, given))
 

@@ -10,20 +10,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hlo_cli.commands.lint.options import ORDERS, LintOptions, cause_grouping
-from hlo_cli.commands.shared import completion
-from hlo_cli.commands.shared.chips import chip_options, chosen_throughput
-from hlo_cli.commands.shared.command import OUTPUT, Command, flag, option
-from hlo_cli.commands.shared.io_options import io_of, io_options_of
-from hlo_cli.commands.shared.option_conflicts import requirement_error
-from hlo_cli.commands.shared.per_module_options import each_options_of
-from hlo_cli.commands.shared.writing import write, write_report
+from hlo_cli.commands.options import completion
+from hlo_cli.commands.options.chips import chip_options, chosen_throughput
+from hlo_cli.commands.options.declaring import OUTPUT, Command, each_options_of, flag, option
+from hlo_cli.commands.options.io_options import io_of, io_options_of, requirement_error
+from hlo_cli.commands.options.writing import write, write_report
 from hlo_cli.source import SEVERITIES, joined_by_or
 
 if TYPE_CHECKING:
     from hlo_cli.commands.lint.golden import GoldenModules
     from hlo_cli.commands.lint.measured import MeasuredFindings
     from hlo_cli.commands.lint.run import LintResult
-    from hlo_cli.commands.shared.io_options import InputOptions, OutputOptions
+    from hlo_cli.commands.options.io_options import InputOptions, OutputOptions
     from hlo_cli.ir.expressions import Expectation
     from hlo_cli.lint.settings import LintSettings
     from hlo_cli.report.findings import Finding
@@ -221,7 +219,7 @@ def _lint(
     from hlo_cli.commands.lint.baseline import baseline_text, new_findings, read_baseline
     from hlo_cli.commands.lint.report import in_order, report_of, report_of_writing
     from hlo_cli.commands.lint.run import lint_inputs
-    from hlo_cli.commands.shared.selection import every_module
+    from hlo_cli.commands.modules.loading import every_module
 
     path = options.write_baseline
     known = read_baseline(options.baseline) if options.baseline is not None and path is None else None
@@ -272,7 +270,7 @@ def _write(
     report: Report, result: LintResult, found: Sequence[Finding], options: LintOptions, output: OutputOptions
 ) -> int:
     """Writes the report, and returns the exit code: 1 for errors and warnings, 2 for what could not be checked."""
-    from hlo_cli.commands.shared.load import part_error
+    from hlo_cli.commands.modules.loading import part_error
     from hlo_cli.render.formats.screen import statistics_of
 
     fails = any(each.severity != "note" for each in found) or any(note.severity == "error" for note in report.notes)

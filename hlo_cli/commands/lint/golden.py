@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 from hlo_cli.analysis.query.assertions import GoldenValues, golden_values
 from hlo_cli.commands.lint.assertions import memory_of
-from hlo_cli.commands.shared.io_options import InputOptions
-from hlo_cli.commands.shared.option_conflicts import requirement_error
-from hlo_cli.commands.shared.per_module import map_inputs
-from hlo_cli.commands.shared.selection import every_module
+from hlo_cli.commands.modules.loading import every_module
+from hlo_cli.commands.modules.many import map_inputs
+from hlo_cli.commands.options.io_options import InputOptions, requirement_error
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.expressions import Expectation
 from hlo_cli.source import HloError, Source

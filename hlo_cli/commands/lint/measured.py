@@ -19,8 +19,8 @@ from hlo_cli.source import Diagnostic, HloError
 if TYPE_CHECKING:
     from hlo_cli.analysis.profile.profile import MeasuredProgram, Operation, Profile
     from hlo_cli.commands.lint.run import LintResult
+    from hlo_cli.commands.modules.loading import Loaded as LoadedModule
     from hlo_cli.commands.profile.load import Loaded
-    from hlo_cli.commands.shared.load import Loaded as LoadedModule
     from hlo_cli.ir.instruction import Computation
 
 _MAX_NAMED: Final = 3

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from hlo_cli.commands.lint.run import LintResult
-from hlo_cli.commands.shared.per_module import short_paths
+from hlo_cli.commands.modules.many import short_paths
 from hlo_cli.report.findings import Finding
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import UNKNOWN, Column, Row, Table, number_of

@@ -6,8 +6,7 @@ from collections.abc import Container, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.commands.shared.io_options import OutputOptions
-from hlo_cli.commands.shared.option_conflicts import Idle, check_conflicts, conflict_error
+from hlo_cli.commands.options.io_options import Idle, OutputOptions, check_conflicts, conflict_error
 from hlo_cli.dataclass import dataclass
 
 if TYPE_CHECKING:

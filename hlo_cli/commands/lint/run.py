@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.commands.shared.chips import time_notes
+from hlo_cli.commands.modules.loading import Many
+from hlo_cli.commands.modules.many import devices_of, map_inputs, notes_on_devices
+from hlo_cli.commands.options.chips import time_notes
+from hlo_cli.commands.options.io_options import InputOptions
 from hlo_cli.commands.shared.compiler_memory import attach_compiler_assignment
-from hlo_cli.commands.shared.io_options import InputOptions
-from hlo_cli.commands.shared.per_module import devices_of, map_inputs, notes_on_devices
-from hlo_cli.commands.shared.selection import Many
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.files import STDIN
 from hlo_cli.inputs.input import Input
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from hlo_cli.analysis.query.assertions import AssertionResult
     from hlo_cli.commands.lint.assertions import AssertionOutcome
     from hlo_cli.commands.lint.golden import GoldenModules
-    from hlo_cli.commands.shared.load import Loaded
+    from hlo_cli.commands.modules.loading import Loaded
     from hlo_cli.ir.expressions import Expectation
 
 _PART: Final = "this is part of a module; rules that require the whole module are skipped"

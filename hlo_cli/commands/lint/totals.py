@@ -8,9 +8,8 @@ from dataclasses import replace
 from typing import Final
 
 from hlo_cli.analysis.origin.origins import UNKNOWN_KEY, Key
-from hlo_cli.commands.by.groups import Group, group_by, key_cells, key_columns
-from hlo_cli.commands.by.words import BYTES, SECONDS, describe_costs
 from hlo_cli.commands.lint.options import cause_grouping
+from hlo_cli.commands.modules.by import IN_BYTES, IN_SECONDS, Group, describe_costs, group_by, key_cells, key_columns
 from hlo_cli.render.formats.screen import statistics_of
 from hlo_cli.report.findings import Finding, Findings
 from hlo_cli.report.findings import Group as Cause
@@ -45,7 +44,7 @@ def by_key(report: Report, grouping: str) -> Report:
     answer = report.answer
     if costs[0][1]:
         answer = describe_costs(
-            costs, by, noun="findings", verb=("cost", "costs"), amount=SECONDS if has_times else BYTES
+            costs, by, noun="findings", verb=("cost", "costs"), amount=IN_SECONDS if has_times else IN_BYTES
         )
     return replace(report, answer=answer, parts=(table, *(part for part in report.parts if part is not findings)))
 

@@ -6,19 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hlo_cli.commands.by.option import by_option
-from hlo_cli.commands.shared import completion
-from hlo_cli.commands.shared.command import Command, flag, option
-from hlo_cli.commands.shared.io_options import io_of, io_options
-from hlo_cli.commands.shared.per_module_options import each_options
-from hlo_cli.commands.shared.where import where_option
-from hlo_cli.commands.shared.writing import write_report
+from hlo_cli.commands.options import completion
+from hlo_cli.commands.options.declaring import Command, by_option, each_options, flag, option
+from hlo_cli.commands.options.filters import where_option
+from hlo_cli.commands.options.io_options import io_of, io_options
+from hlo_cli.commands.options.writing import write_report
 from hlo_cli.source import HloError, joined_by_or
 
 if TYPE_CHECKING:
     from hlo_cli.commands.memspace.options import MemspaceOptions
-    from hlo_cli.commands.shared.io_options import InputOptions, OutputOptions
-    from hlo_cli.commands.shared.load import Loaded
+    from hlo_cli.commands.modules.loading import Loaded
+    from hlo_cli.commands.options.io_options import InputOptions, OutputOptions
     from hlo_cli.report.report import Report
 
 RELEASES = ("0.10.2", "2026-08")
@@ -123,8 +121,7 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
     """Reads, computes, and reports."""
     output, reading = io_of(given)
     from hlo_cli.commands.memspace.options import about_one, memspace_options
-    from hlo_cli.commands.shared.load import check_running, load, part_error, what_was_read
-    from hlo_cli.commands.shared.selection import Many
+    from hlo_cli.commands.modules.loading import Many, check_running, load, part_error, what_was_read
     from hlo_cli.inputs.files import STDIN
 
     single = about_one(given)
@@ -161,8 +158,8 @@ def _explain_error(
 
         return write_report(report_of_message(source), output)
     from hlo_cli.commands.memspace.oom_dump import load_dump, report_of_message_and_dump
+    from hlo_cli.commands.modules.loading import check_running, what_was_read
     from hlo_cli.commands.shared.compiler_memory import compiler_memory
-    from hlo_cli.commands.shared.load import check_running, what_was_read
 
     loaded, argument = load_dump(source, inputs, reading, single)
     check_running(loaded.module)

@@ -13,8 +13,8 @@ from hlo_cli.analysis.memory.memory_analysis import (
     compiled_memory,
     value_key,
 )
+from hlo_cli.commands.modules.loading import Loaded, input_facts, program_notes
 from hlo_cli.commands.shared.compiler_memory import compiler_live_ranges
-from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
 from hlo_cli.ir.buffer_assignment import BufferAssignment, DumpedLiveRanges
 from hlo_cli.report.numbers import format_bytes, format_count, verb
 from hlo_cli.report.report import Report

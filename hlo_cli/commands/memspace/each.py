@@ -14,13 +14,11 @@ from hlo_cli.analysis.memory.memory_analysis import (
 )
 from hlo_cli.analysis.query.module_summary import ProgramStage
 from hlo_cli.commands.memspace.options import MemspaceOptions
+from hlo_cli.commands.modules.loading import Loaded, Many, check_running, devices_together, part_error, stage_of
+from hlo_cli.commands.modules.many import Rows, finish_each, map_inputs
+from hlo_cli.commands.options.io_options import InputOptions, OutputOptions
 from hlo_cli.commands.shared.compiler_memory import compiler_memory
-from hlo_cli.commands.shared.io_options import InputOptions, OutputOptions
-from hlo_cli.commands.shared.load import Loaded, check_running, part_error
 from hlo_cli.commands.shared.memory_timeline import chosen_spaces, named_space, step_label
-from hlo_cli.commands.shared.per_module import Rows, finish_each, map_inputs
-from hlo_cli.commands.shared.selection import Many
-from hlo_cli.commands.shared.stage_notes import devices_together, stage_of
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.files import STDIN
 from hlo_cli.inputs.input import Input

@@ -26,10 +26,9 @@ from hlo_cli.commands.memspace.oom_answer import answer_of_message
 from hlo_cli.commands.memspace.oom_names import culprit_name
 from hlo_cli.commands.memspace.options import MemspaceOptions
 from hlo_cli.commands.memspace.report import report_of_memory
-from hlo_cli.commands.shared.io_options import InputOptions
-from hlo_cli.commands.shared.load import Loaded, input_facts, load_one
+from hlo_cli.commands.modules.loading import Loaded, input_facts, load_one, stage_of
+from hlo_cli.commands.options.io_options import InputOptions
 from hlo_cli.commands.shared.memory_timeline import step_label
-from hlo_cli.commands.shared.stage_notes import stage_of
 from hlo_cli.ir.out_of_memory import OutOfMemory
 from hlo_cli.report.numbers import format_bytes, format_count
 from hlo_cli.report.report import Part, Report

@@ -8,8 +8,8 @@ from typing import Any, Final
 from hlo_cli.analysis.memory.live_ranges import Release
 from hlo_cli.analysis.memory.memory_analysis import MemoryAnalysis
 from hlo_cli.analysis.query.module_summary import ProgramStage
+from hlo_cli.commands.options.io_options import conflict_error, requirement_error
 from hlo_cli.commands.shared.memory_timeline import EVERY_SPACE
-from hlo_cli.commands.shared.option_conflicts import conflict_error, requirement_error
 from hlo_cli.dataclass import dataclass
 from hlo_cli.source import HloError
 from hlo_cli.syntax.byte_sizes import parse_size

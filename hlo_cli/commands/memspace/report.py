@@ -16,26 +16,28 @@ from hlo_cli.analysis.memory.memory_analysis import (
     Offsets,
     memory_fits,
 )
-from hlo_cli.commands.by.columns import next_command, with_origins
-from hlo_cli.commands.by.option import cause_of
 from hlo_cli.commands.memspace.options import MemspaceOptions, step_of
 from hlo_cli.commands.memspace.peak_advice import advice_parts
 from hlo_cli.commands.memspace.tables import live_values_table, memory_spaces_table
 from hlo_cli.commands.memspace.totals import deferred_totals, describe_totals, select_values, totals_table
 from hlo_cli.commands.memspace.viewer import viewer_notes, viewer_numbers, viewer_tables
-from hlo_cli.commands.shared.chips import mismatch
-from hlo_cli.commands.shared.io_options import format_options
-from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
-from hlo_cli.commands.shared.memory_timeline import chosen_spaces, memory_timeline, step_label
-from hlo_cli.commands.shared.stage_notes import (
+from hlo_cli.commands.modules.by import next_command, with_origins
+from hlo_cli.commands.modules.loading import (
+    Loaded,
     bounded,
     devices_together,
+    input_facts,
     partition_notes,
+    program_notes,
     stage_numbers,
     stage_of,
     text_order_note,
 )
-from hlo_cli.commands.shared.where import rows_where
+from hlo_cli.commands.options.chips import mismatch
+from hlo_cli.commands.options.declaring import cause_of
+from hlo_cli.commands.options.filters import rows_where
+from hlo_cli.commands.options.io_options import format_options
+from hlo_cli.commands.shared.memory_timeline import chosen_spaces, memory_timeline, step_label
 from hlo_cli.ir.memory_space import MemorySpace
 from hlo_cli.report.numbers import format_bytes, format_count, format_percent
 from hlo_cli.report.report import Part, Report
@@ -77,7 +79,7 @@ def report_of_memory(
     cause = cause_of(options.grouping)
     keys: Keys | None = None
     if cause is not None:
-        from hlo_cli.commands.by.keys import keys_for
+        from hlo_cli.commands.modules.by import keys_for
 
         keys = keys_for(loaded, cause)
     limits = {each.space: each.limit_bytes for each in fits}

@@ -7,13 +7,11 @@ from typing import Final
 
 from hlo_cli.analysis.memory.memory_analysis import LiveValue, MemoryAnalysis, MemorySpaceUsage
 from hlo_cli.analysis.origin.origins import By, Key, Keys, keys_of
-from hlo_cli.commands.by.columns import with_origins
-from hlo_cli.commands.by.groups import Group, group_by, key_cells, key_columns
-from hlo_cli.commands.by.option import cause_of
-from hlo_cli.commands.by.words import BYTES, describe_costs
 from hlo_cli.commands.memspace.tables import format_kind, live_values_table
+from hlo_cli.commands.modules.by import IN_BYTES, Group, describe_costs, group_by, key_cells, key_columns, with_origins
+from hlo_cli.commands.options.declaring import cause_of
+from hlo_cli.commands.options.filters import matching_rows
 from hlo_cli.commands.shared.memory_timeline import step_label
-from hlo_cli.commands.shared.where import matching_rows
 from hlo_cli.dataclass import dataclass
 from hlo_cli.report.table import Cell, Column, DeferredRows, Row, Share, Table, Unit
 from hlo_cli.source import Diagnostic
@@ -113,7 +111,7 @@ def describe_totals(memory: MemoryAnalysis, spaces: Sequence[MemorySpaceUsage], 
     if not any(size for _, size in costs):
         return f"No values are live in {space.name}"
     place = f"at the {space.name} peak" if step is None else f"in {space.name} at {step_label(memory, step)}"
-    return describe_costs(costs, cause, noun="values", verb=("hold", "holds"), amount=BYTES, place=place)
+    return describe_costs(costs, cause, noun="values", verb=("hold", "holds"), amount=IN_BYTES, place=place)
 
 
 def _groups(

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from hlo_cli.analysis.memory.memory_analysis import MemoryAnalysis
 from hlo_cli.analysis.schedule.transfers import Transfer, transfers_of
-from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
-from hlo_cli.commands.shared.where import rows_where
+from hlo_cli.commands.modules.loading import Loaded, input_facts, program_notes
+from hlo_cli.commands.options.filters import rows_where
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.memory_space import space_name
 from hlo_cli.report.numbers import format_bytes, format_count

@@ -9,7 +9,7 @@ from typing import Final
 from hlo_cli.analysis.dataflow.flat_schedule import async_chains, places_of
 from hlo_cli.analysis.dataflow.value_sets import Dataflow, dataflow_of, uses_of_value, value_at
 from hlo_cli.analysis.memory.memory_analysis import LiveValue, MemoryAnalysis, MemorySpaceUsage
-from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
+from hlo_cli.commands.modules.loading import Loaded, input_facts, program_notes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ShapeIndex
 from hlo_cli.report.numbers import format_bytes, format_count

@@ -9,19 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hlo_cli.commands.options import completion
+from hlo_cli.commands.options.declaring import OUTPUT, Command, each_options, flag, option
+from hlo_cli.commands.options.filters import where_option
+from hlo_cli.commands.options.io_options import conflict_error, io_of, io_options
+from hlo_cli.commands.options.writing import print_diagnostics, write, write_bytes, write_report
 from hlo_cli.commands.parse.options import ParseOptions
-from hlo_cli.commands.shared import completion
-from hlo_cli.commands.shared.command import OUTPUT, Command, flag, option
-from hlo_cli.commands.shared.io_options import io_of, io_options
-from hlo_cli.commands.shared.option_conflicts import conflict_error
-from hlo_cli.commands.shared.per_module_options import each_options
-from hlo_cli.commands.shared.where import where_option
-from hlo_cli.commands.shared.writing import print_diagnostics, write, write_bytes, write_report
 from hlo_cli.source import Diagnostic, HloError
 
 if TYPE_CHECKING:
-    from hlo_cli.commands.shared.io_options import InputOptions, OutputOptions
-    from hlo_cli.commands.shared.load import Loaded
+    from hlo_cli.commands.modules.loading import Loaded
+    from hlo_cli.commands.options.io_options import InputOptions, OutputOptions
     from hlo_cli.report.report import Report
 
 HELP = """\
@@ -137,8 +135,7 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
     options.check(output.format)
     if options.explain is not None and not inputs:
         return write_report(_explain_text(options.explain), output)
-    from hlo_cli.commands.shared.load import load, what_was_read
-    from hlo_cli.commands.shared.selection import Many
+    from hlo_cli.commands.modules.loading import Many, load, what_was_read
 
     loaded = load(inputs, reading, each=options.each, jobs=options.jobs, about_one=options.about_one(output.format))
     if isinstance(loaded, Many):
@@ -244,8 +241,8 @@ def _print(loaded: Loaded, options: ParseOptions, output: OutputOptions) -> int:
 
 def _write_text(loaded: Loaded, options: ParseOptions, output: OutputOptions) -> int:
     """Writes the module as canonical text: sugared, desugared, or unchanged."""
-    from hlo_cli.commands.shared.load import notes_of
-    from hlo_cli.commands.verify.verification import verify_if
+    from hlo_cli.commands.modules.loading import notes_of
+    from hlo_cli.commands.modules.rewriting import verify_if
 
     module = loaded.module
     if options.desugar:
@@ -264,7 +261,7 @@ def _write_text(loaded: Loaded, options: ParseOptions, output: OutputOptions) ->
 
 def _write_proto(loaded: Loaded, output: OutputOptions) -> int:
     """Writes the module as an `HloModuleProto`, which has no sugar."""
-    from hlo_cli.commands.shared.load import notes_of
+    from hlo_cli.commands.modules.loading import notes_of
     from hlo_cli.syntax.proto.write_module import module_to_bytes, unrepresentable_attributes
     from hlo_cli.transform.sugar import desugar
 

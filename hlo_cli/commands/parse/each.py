@@ -6,9 +6,9 @@ import shlex
 from collections.abc import Mapping, Sequence
 
 from hlo_cli.analysis.query.module_summary import SummaryValue, module_summary
-from hlo_cli.commands.shared.io_options import InputOptions, OutputOptions
-from hlo_cli.commands.shared.per_module import Rows, devices_of, finish_each, map_inputs
-from hlo_cli.commands.shared.selection import Many
+from hlo_cli.commands.modules.loading import Many
+from hlo_cli.commands.modules.many import Rows, devices_of, finish_each, map_inputs
+from hlo_cli.commands.options.io_options import InputOptions, OutputOptions
 from hlo_cli.inputs.input import Input
 from hlo_cli.ir.module import Module
 from hlo_cli.report.numbers import format_bytes, format_count

@@ -12,8 +12,7 @@ from hlo_cli.analysis.shapes.omitted_shape import omitted_shape
 from hlo_cli.commands.parse.collective_rows import collective_at, collective_numbers, collective_rows
 from hlo_cli.commands.parse.explain_parts import MANY, ExplainContext, attribute_parts, operand_parts, shape_parts_of
 from hlo_cli.commands.parse.opcode_descriptions import describe_operation
-from hlo_cli.commands.shared.shape_parts import shape_numbers
-from hlo_cli.commands.shared.typed_shape import NAMED
+from hlo_cli.commands.shape.explained import NAMED, shape_numbers
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module

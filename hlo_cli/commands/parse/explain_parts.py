@@ -8,8 +8,7 @@ from typing import Final
 from hlo_cli.analysis.layout.layout_steps import shape_tokens
 from hlo_cli.commands.parse.attribute_descriptions import attribute_label, describe_attribute
 from hlo_cli.commands.parse.sharding_meaning import sharding_meaning
-from hlo_cli.commands.shared.shape_descriptions import default_space
-from hlo_cli.commands.shared.shape_parts import shape_segments
+from hlo_cli.commands.shape.explained import default_space, shape_segments
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Attribute, Computation, Instruction

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from hlo_cli.commands.modules.instruction_columns import with_costs, with_traffic
+from hlo_cli.commands.modules.loading import Loaded, input_facts, notes_of
+from hlo_cli.commands.options.filters import chosen as chosen_among
+from hlo_cli.commands.options.filters import instructions_where
 from hlo_cli.commands.parse.sharding_columns import with_shardings
-from hlo_cli.commands.shared.cost_columns import with_costs, with_traffic
-from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
-from hlo_cli.commands.shared.where import chosen as chosen_among
-from hlo_cli.commands.shared.where import instructions_where
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module

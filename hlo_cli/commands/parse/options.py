@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from hlo_cli.commands.shared.option_conflicts import conflict_error, requirement_error
+from hlo_cli.commands.options.io_options import conflict_error, requirement_error
 from hlo_cli.dataclass import dataclass
 
 _REQUIRED: Final = {

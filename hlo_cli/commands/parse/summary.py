@@ -9,7 +9,7 @@ from hlo_cli.analysis.dataflow.dependencies import Value
 from hlo_cli.analysis.dataflow.executions import Kind, computation_kinds
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.layout.padding import data_values
-from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
+from hlo_cli.commands.modules.loading import Loaded, input_facts, notes_of
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.memory_space import space_name
 from hlo_cli.ir.module import Module
@@ -76,7 +76,7 @@ def _partition_notes(loaded: Loaded) -> tuple[Diagnostic, ...]:
     """The note on a module that is not partitioned yet; one with a schedule is."""
     if loaded.module.is_scheduled:
         return ()
-    from hlo_cli.commands.shared.stage_notes import partition_notes  # not needed by the dumps that most people have
+    from hlo_cli.commands.modules.loading import partition_notes  # not needed by the dumps that most people have
 
     return partition_notes(loaded)
 

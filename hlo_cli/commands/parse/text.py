@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from hlo_cli.commands.modules.loading import Loaded, input_facts, notes_of, what_was_read
+from hlo_cli.commands.modules.rewriting import NOT_ASKED, verify_part
+from hlo_cli.commands.options.io_options import OutputOptions
+from hlo_cli.commands.options.writing import print_diagnostics, write, write_report
 from hlo_cli.commands.parse.instructions import choose_instructions
-from hlo_cli.commands.shared.io_options import OutputOptions
-from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of, what_was_read
-from hlo_cli.commands.shared.writing import print_diagnostics, write, write_report
-from hlo_cli.commands.verify.verification import NOT_ASKED, verify_part
 from hlo_cli.ir.instruction import Instruction, print_instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.render.style import sanitize

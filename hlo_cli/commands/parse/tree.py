@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from hlo_cli.analysis.dataflow.executions import CallTreeNode, call_tree
-from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
+from hlo_cli.commands.modules.loading import Loaded, input_facts, notes_of
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.garbage import DeepCall, run_deep
 from hlo_cli.ir.instruction import Instruction

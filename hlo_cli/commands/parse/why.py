@@ -11,8 +11,8 @@ from typing import Final
 from hlo_cli.analysis.origin.inferred_origins import original_array
 from hlo_cli.analysis.origin.origins import first_dumps, origins_of
 from hlo_cli.analysis.origin.scopes_and_moves import Origin, Step
-from hlo_cli.commands.shared.io_options import InputOptions
-from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of, read_one
+from hlo_cli.commands.modules.loading import Loaded, input_facts, notes_of, read_one
+from hlo_cli.commands.options.io_options import InputOptions
 from hlo_cli.inputs.dumps import PassName, earlier_dumps, pass_between
 from hlo_cli.inputs.input import Input, read_inputs
 from hlo_cli.ir import opcodes

@@ -10,8 +10,8 @@ from typing import Final
 
 import click
 
-from hlo_cli.commands.shared.io_options import OutputOptions, io_of
-from hlo_cli.commands.shared.writing import write_report
+from hlo_cli.commands.options.io_options import OutputOptions, io_of
+from hlo_cli.commands.options.writing import write_report
 from hlo_cli.inputs.input import read_inputs
 from hlo_cli.inputs.pasted.envelopes import (
     ENVELOPES,

@@ -10,8 +10,8 @@ from typing import Final
 
 from hlo_cli.analysis.shapes.inference import shape_difference, shape_differences
 from hlo_cli.commands.layout.tables import shapes_table
+from hlo_cli.commands.modules.quoted import FoundInstruction, instructions_in
 from hlo_cli.commands.pasted.parts import explained_parts
-from hlo_cli.commands.quoted.instructions import FoundInstruction, instructions_in
 from hlo_cli.inputs.pasted.envelopes import PastedText
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.compiler_messages import CompilerError

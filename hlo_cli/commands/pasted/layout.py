@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from hlo_cli.analysis.layout.layout_steps import ShapeToken, shape_tokens
-from hlo_cli.commands.shared.shape_descriptions import LABELS
+from hlo_cli.commands.shape.explained import LABELS
 from hlo_cli.inputs.pasted.envelopes import PastedText
 from hlo_cli.ir.layout import Layout
 from hlo_cli.ir.memory_space import describe_memory_space

@@ -8,8 +8,8 @@ from types import MappingProxyType
 from typing import Final
 
 from hlo_cli.analysis.sharding.placement import describe_sharding
+from hlo_cli.commands.modules.quoted import FoundInstruction
 from hlo_cli.commands.parse.explain import explain_text
-from hlo_cli.commands.quoted.instructions import FoundInstruction
 from hlo_cli.inputs.pasted.envelopes import NOUNS, PastedText
 from hlo_cli.report.figure import Anatomy
 from hlo_cli.report.report import Part, Report

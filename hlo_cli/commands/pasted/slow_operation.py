@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from hlo_cli.analysis.cost.cost_analysis import MAX_FOLDED_ELEMENTS, evaluations, operand_elements
+from hlo_cli.commands.modules.quoted import FoundInstruction, one_line, read_instruction
 from hlo_cli.commands.pasted.parts import explained_parts
-from hlo_cli.commands.quoted.instructions import FoundInstruction, one_line, read_instruction
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.pasted.envelopes import PastedText
 from hlo_cli.ir.compiler_messages import SlowOperation

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hlo_cli.commands.options import completion
+from hlo_cli.commands.options.chips import chip_options
+from hlo_cli.commands.options.declaring import Command, flag, option
+from hlo_cli.commands.options.filters import where_option
+from hlo_cli.commands.options.io_options import io_of, io_options
+from hlo_cli.commands.options.writing import write_report
 from hlo_cli.commands.profile.completion import steps, trace_and_name
 from hlo_cli.commands.profile.options import GROUPINGS, ProfileOptions
-from hlo_cli.commands.shared import completion
-from hlo_cli.commands.shared.chips import chip_options
-from hlo_cli.commands.shared.command import Command, flag, option
-from hlo_cli.commands.shared.io_options import io_of, io_options
-from hlo_cli.commands.shared.where import where_option
-from hlo_cli.commands.shared.writing import write_report
 from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
@@ -102,9 +102,9 @@ def command(arguments: tuple[str, ...], **given: Any) -> int:
     path, dump, name = _inputs_and_name(arguments)
     options = ProfileOptions(name, **given)
     options.check()
+    from hlo_cli.commands.options.chips import chosen_throughput
     from hlo_cli.commands.profile.load import load_profile
     from hlo_cli.commands.profile.measured import Measured
-    from hlo_cli.commands.shared.chips import chosen_throughput
 
     loaded = load_profile(path, dump, reading)
     if options.against is not None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.commands.shared import completion
+from hlo_cli.commands.options import completion
 from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ def _profiles(ctx: click.Context) -> Iterator[Profile]:
     """The profile of the trace on the command line, if it can be read."""
     import os
 
+    from hlo_cli.commands.options.io_options import InputOptions
     from hlo_cli.commands.profile.load import load_profile
-    from hlo_cli.commands.shared.io_options import InputOptions
     from hlo_cli.read_traces import find_traces
 
     with suppress(HloError, OSError):

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.origin.origins import COMPUTED_KEY, NO_SCOPE_KEY, OTHER_KEYS, UNKNOWN_KEY, Key, keys_of
 from hlo_cli.analysis.query.fields import NO_AXES
-from hlo_cli.commands.by.columns import where_key
-from hlo_cli.commands.by.groups import Group, group_by, key_cells, key_columns
-from hlo_cli.commands.by.option import cause_of
+from hlo_cli.commands.modules.by import Group, group_by, key_cells, key_columns, where_key
+from hlo_cli.commands.options.declaring import cause_of
+from hlo_cli.commands.options.io_options import format_options
 from hlo_cli.commands.profile.columns import rate_cells, rate_columns, time_cells, time_columns
 from hlo_cli.commands.profile.timed import NO_INSTRUCTION, Sum, Timed, sum_of
 from hlo_cli.commands.profile.words import facts_of, numbers_of
-from hlo_cli.commands.shared.io_options import format_options
 from hlo_cli.report.numbers import format_count, format_percent
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Column, Row, Table

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.profile.measure import over_peak
 from hlo_cli.analysis.profile.operation_times import Calls, TouchedTiles, calls_of, neighbors, touched_tiles, two_modes
+from hlo_cli.commands.options.io_options import format_options
 from hlo_cli.commands.profile.find import find_timed
 from hlo_cli.commands.profile.instruction_figures import bars_of, histogram_of
 from hlo_cli.commands.profile.operations import source_of
 from hlo_cli.commands.profile.prediction import prediction_of, prediction_words
-from hlo_cli.commands.shared.io_options import format_options
 from hlo_cli.ir import opcodes
 from hlo_cli.report.numbers import (
     format_bytes,

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Final
 from hlo_cli.analysis.profile.measure import operation_measures, rates_of
 from hlo_cli.analysis.profile.operation_times import MeanTimes, mean_times
 from hlo_cli.analysis.profile.profile import PS, module_name
+from hlo_cli.commands.options.io_options import format_options
 from hlo_cli.commands.profile.load import Loaded
 from hlo_cli.commands.profile.roofs import Roofs
 from hlo_cli.commands.profile.timed import Sum, Timed, counted_words, sum_of
-from hlo_cli.commands.shared.io_options import format_options
 from hlo_cli.report.numbers import format_seconds
 from hlo_cli.report.unknown_choice import unknown_choice_error
 from hlo_cli.source import Diagnostic, HloError
@@ -66,8 +66,8 @@ class Measured:
         every = tuple(self.every if self.module is None else self._of_module(self.module))
         if self.where is None:
             return every, ()
+        from hlo_cli.commands.options.filters import chosen
         from hlo_cli.commands.profile.where import timed_where
-        from hlo_cli.commands.shared.where import chosen
 
         return chosen(timed_where(self.where, self.profile), every, "operations")
 

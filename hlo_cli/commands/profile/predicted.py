@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from hlo_cli.commands.options.io_options import requirement_error
 from hlo_cli.commands.profile.operations import source_of
 from hlo_cli.commands.profile.prediction import predictions_of
 from hlo_cli.commands.profile.words import facts_of, numbers_of
-from hlo_cli.commands.shared.option_conflicts import requirement_error
 from hlo_cli.dataclass import dataclass
 from hlo_cli.report.numbers import format_count, format_percent, format_ratio, format_seconds, verb
 from hlo_cli.report.report import Report

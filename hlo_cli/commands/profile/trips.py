@@ -12,7 +12,7 @@ from hlo_cli.source import Diagnostic, HloError
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.profile.profile import Profile
-    from hlo_cli.commands.shared.load import Loaded
+    from hlo_cli.commands.modules.loading import Loaded
 
 _MAX_NAMED: Final = 3
 _MEASURED: Final = "trip counts are measured"

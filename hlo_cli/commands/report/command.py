@@ -8,18 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hlo_cli.commands.options import completion
+from hlo_cli.commands.options.chips import chip_options
+from hlo_cli.commands.options.declaring import OUTPUT, Command, each_options_of, flag, option
+from hlo_cli.commands.options.io_options import io_of, io_options, requirement_error
+from hlo_cli.commands.options.writing import write_report
 from hlo_cli.commands.report.options import ReportOptions
-from hlo_cli.commands.shared import completion
-from hlo_cli.commands.shared.chips import chip_options
-from hlo_cli.commands.shared.command import OUTPUT, Command, flag, option
-from hlo_cli.commands.shared.io_options import io_of, io_options
-from hlo_cli.commands.shared.option_conflicts import requirement_error
-from hlo_cli.commands.shared.per_module_options import each_options_of
-from hlo_cli.commands.shared.writing import write_report
 from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
-    from hlo_cli.commands.shared.io_options import InputOptions, OutputOptions
+    from hlo_cli.commands.options.io_options import InputOptions, OutputOptions
 
 HELP = """\
 Write one page that answers the usual questions about a dump.
@@ -86,7 +84,7 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
         inputs, reading = (options.profile,), _of_longest(options, reading)
     if not options.open:
         return _write(inputs, options, output, reading)
-    from hlo_cli.commands.shared.browser import write_and_open
+    from hlo_cli.commands.options.writing import write_and_open
 
     return write_and_open(output, "report.html", lambda page: _write(inputs, options, page, reading))
 
@@ -95,8 +93,8 @@ def _has_times(path: str) -> bool:
     """Whether a file is a profiler's trace, by its name, with timed operations."""
     if not path.removesuffix(".gz").endswith(".xplane.pb"):
         return False
+    from hlo_cli.commands.options.io_options import InputOptions
     from hlo_cli.commands.profile.load import read_profile
-    from hlo_cli.commands.shared.io_options import InputOptions
 
     with suppress(HloError):
         return bool(read_profile(path, (), InputOptions()).profile.operations)
@@ -116,9 +114,8 @@ def _of_longest(options: ReportOptions, reading: InputOptions) -> InputOptions:
 def _write(inputs: tuple[str, ...], options: ReportOptions, output: OutputOptions, reading: InputOptions) -> int:
     """Writes the report on one module, or the index and the pages of several; returns the exit code."""
     from hlo_cli.analysis.cache import sharing
+    from hlo_cli.commands.modules.loading import Many, check_running, load, what_was_read
     from hlo_cli.commands.report.report import report_of_module
-    from hlo_cli.commands.shared.load import check_running, load, what_was_read
-    from hlo_cli.commands.shared.selection import Many
 
     options.check_chip()
     loaded = load(inputs, reading, each=options.each, jobs=options.jobs)

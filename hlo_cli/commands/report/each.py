@@ -12,17 +12,16 @@ from typing import Final
 from uuid import uuid4
 
 from hlo_cli.analysis.cache import sharing
+from hlo_cli.commands.modules.loading import Loaded, Many, check_running
+from hlo_cli.commands.modules.many import Rows, finish_each, map_inputs
+from hlo_cli.commands.options.io_options import InputOptions, OutputOptions
+from hlo_cli.commands.options.writing import is_page_file, removed_on_signals, write_page
 from hlo_cli.commands.report.options import ReportOptions
 from hlo_cli.commands.report.page_names import page_names
 from hlo_cli.commands.report.report import report_of
 from hlo_cli.commands.report.sources import sources_of
 from hlo_cli.commands.report.subject import dump_name
 from hlo_cli.commands.report.summary import ModuleSummary, answer_of, columns_of, summary_of
-from hlo_cli.commands.shared.io_options import InputOptions, OutputOptions
-from hlo_cli.commands.shared.load import Loaded, check_running
-from hlo_cli.commands.shared.per_module import Rows, finish_each, map_inputs
-from hlo_cli.commands.shared.selection import Many
-from hlo_cli.commands.shared.writing import is_page_file, removed_on_signals, write_page
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.input import Input
 from hlo_cli.ir.module import Module

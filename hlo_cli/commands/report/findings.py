@@ -9,9 +9,9 @@ from hlo_cli.commands.lint.measured import measured_findings
 from hlo_cli.commands.lint.report import in_order, report_of
 from hlo_cli.commands.lint.run import lint_loaded
 from hlo_cli.commands.lint.settings import chip_setting, load_config
+from hlo_cli.commands.modules.loading import Loaded
+from hlo_cli.commands.options.chips import chosen_throughput
 from hlo_cli.commands.report.options import ReportOptions
-from hlo_cli.commands.shared.chips import chosen_throughput
-from hlo_cli.commands.shared.load import Loaded
 from hlo_cli.report.report import Report
 
 if TYPE_CHECKING:

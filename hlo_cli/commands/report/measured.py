@@ -20,8 +20,8 @@ from hlo_cli.source import Diagnostic, HloError
 if TYPE_CHECKING:
     from hlo_cli.analysis.origin.origins import Keys
     from hlo_cli.analysis.profile.profile import Operation
+    from hlo_cli.commands.modules.loading import Loaded
     from hlo_cli.commands.profile.load import Loaded as LoadedProfile
-    from hlo_cli.commands.shared.load import Loaded
     from hlo_cli.ir.instruction import Instruction
 
 

@@ -21,6 +21,6 @@ class ReportOptions:
 
     def check_chip(self) -> None:
         """Raises HloError for an unknown chip or an unreadable file, before any module is read."""
-        from hlo_cli.commands.shared.chips import chosen_throughput
+        from hlo_cli.commands.options.chips import chosen_throughput
 
         chosen_throughput(self.chip, self.chip_file)

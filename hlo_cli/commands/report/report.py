@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from hlo_cli.analysis.cache import sharing
+from hlo_cli.commands.modules.loading import Loaded, input_facts
+from hlo_cli.commands.options.io_options import format_options
 from hlo_cli.commands.report.lines import lines_table
 from hlo_cli.commands.report.options import ReportOptions
 from hlo_cli.commands.report.sections import sections_of
 from hlo_cli.commands.report.sources import Sources, sources_of
 from hlo_cli.commands.report.subject import details_of, title_of
 from hlo_cli.commands.report.verdicts import verdicts_of
-from hlo_cli.commands.shared.io_options import format_options
-from hlo_cli.commands.shared.load import Loaded, input_facts
 from hlo_cli.commands.shared.memory_timeline import chosen_spaces
 from hlo_cli.report.overview import Overview, Section, Verdict
 from hlo_cli.report.report import Part, Report

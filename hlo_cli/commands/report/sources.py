@@ -9,7 +9,6 @@ from hlo_cli.analysis.hardware.chip_specs import chip_in
 from hlo_cli.analysis.hardware.chips import find_chip
 from hlo_cli.analysis.layout.padding import data_values, orders_of
 from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
-from hlo_cli.commands.by.keys import keys_for
 from hlo_cli.commands.fuse.causes import report_of_causes as kernels_by_cause
 from hlo_cli.commands.fuse.fusion_table import report_of_fusions
 from hlo_cli.commands.fuse.roofline_columns import timing_of
@@ -17,6 +16,10 @@ from hlo_cli.commands.layout.causes import causes_table, footprints_by_cause
 from hlo_cli.commands.layout.dump import report_of_dump as report_of_padding
 from hlo_cli.commands.memspace.options import MemspaceOptions
 from hlo_cli.commands.memspace.report import report_of_memory
+from hlo_cli.commands.modules.by import keys_for
+from hlo_cli.commands.modules.loading import Loaded, bounded_report, stage_of
+from hlo_cli.commands.options.chips import chosen_throughput
+from hlo_cli.commands.options.io_options import InputOptions
 from hlo_cli.commands.profile.load import read_profile
 from hlo_cli.commands.profile.trips import with_measured_trips
 from hlo_cli.commands.report.findings import report_of_findings
@@ -34,11 +37,7 @@ from hlo_cli.commands.schedule.sequence import report_of_steps
 from hlo_cli.commands.shard.comms import report_of_comms
 from hlo_cli.commands.shard.dump import report_of_dump as report_of_arguments
 from hlo_cli.commands.shard.options import ShardOptions
-from hlo_cli.commands.shared.chips import chosen_throughput
 from hlo_cli.commands.shared.compiler_memory import compiler_memory
-from hlo_cli.commands.shared.io_options import InputOptions
-from hlo_cli.commands.shared.load import Loaded
-from hlo_cli.commands.shared.stage_notes import bounded_report, stage_of
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.input import target_texts
 from hlo_cli.report.report import Report

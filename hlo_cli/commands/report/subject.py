@@ -11,7 +11,7 @@ from hlo_cli.analysis.hardware.chips import find_chip
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.sharding.entry_arrays import is_partitioned
 from hlo_cli.analysis.sharding.meshes import devices_of
-from hlo_cli.commands.shared.load import Loaded
+from hlo_cli.commands.modules.loading import Loaded
 from hlo_cli.inputs.input import target_texts
 from hlo_cli.ir.module import Module
 from hlo_cli.report.numbers import format_bytes, format_count

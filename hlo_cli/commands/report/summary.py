@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hlo_cli.analysis.memory.memory_analysis import memory_fits
+from hlo_cli.commands.modules.loading import devices_together
 from hlo_cli.commands.report.exposed import exposed_of
 from hlo_cli.commands.report.sources import Sources
 from hlo_cli.commands.report.subject import platform_of
 from hlo_cli.commands.shared.memory_timeline import chosen_spaces
-from hlo_cli.commands.shared.stage_notes import devices_together
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.memory_space import MemorySpace
 from hlo_cli.report.numbers import format_bytes, format_count

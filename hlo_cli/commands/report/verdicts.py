@@ -7,12 +7,12 @@ from typing import Final
 
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.memory.memory_analysis import MemoryAnalysis, MemoryFit, MemorySpaceUsage, memory_fits
+from hlo_cli.commands.modules.loading import devices_together, not_partitioned
+from hlo_cli.commands.options.chips import mismatch
 from hlo_cli.commands.report.exposed import exposed_of
 from hlo_cli.commands.report.lines import column_sum
 from hlo_cli.commands.report.sources import Sources
-from hlo_cli.commands.shared.chips import mismatch
 from hlo_cli.commands.shared.memory_timeline import step_label
-from hlo_cli.commands.shared.stage_notes import devices_together, not_partitioned
 from hlo_cli.ir.memory_space import MemorySpace
 from hlo_cli.report.findings import Findings
 from hlo_cli.report.numbers import (

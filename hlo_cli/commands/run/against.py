@@ -9,6 +9,7 @@ from typing import Final
 from hlo_cli.analysis.comparison.first_difference import FirstDifference
 from hlo_cli.analysis.comparison.two_runs import AGREEING, RunComparison, compare_runs
 from hlo_cli.analysis.comparison.verdict import ROUNDING, Coverage, Distance
+from hlo_cli.commands.modules.loading import Loaded, input_facts, program_notes
 from hlo_cli.commands.run.arguments import arguments_of
 from hlo_cli.commands.run.distances import MEANING, columns_of, detail_cells, distance_cells, number_cell
 from hlo_cli.commands.run.notes import notes_on_arguments, notes_on_assumed, notes_on_draws
@@ -17,7 +18,6 @@ from hlo_cli.commands.run.parts import difference_facts, difference_mark, differ
 from hlo_cli.commands.run.progress import shown_progress
 from hlo_cli.commands.run.results import result_label, result_name
 from hlo_cli.commands.run.stubs import checked_stubs, feed_from
-from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
 from hlo_cli.ir.instruction import Computation
 from hlo_cli.ir.module import Module
 from hlo_cli.report.numbers import format_count, verb

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Final
 
-from hlo_cli.commands.shared.writing import removed_on_signals
+from hlo_cli.commands.options.writing import removed_on_signals
 
 SLACK: Final = 1 << 30
 """Bytes of memory for the program itself and the text."""

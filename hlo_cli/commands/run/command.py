@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hlo_cli.analysis.evaluate.settings import DEFAULT_LIMITS, PROBES
+from hlo_cli.commands.options import completion
+from hlo_cli.commands.options.declaring import Command, flag, option
+from hlo_cli.commands.options.io_options import io_of, io_options
+from hlo_cli.commands.options.writing import print_diagnostics, write_bytes, write_report
 from hlo_cli.commands.run.options import DEFAULT_MEMORY, RunOptions
-from hlo_cli.commands.shared import completion
-from hlo_cli.commands.shared.command import Command, flag, option
-from hlo_cli.commands.shared.io_options import io_of, io_options
-from hlo_cli.commands.shared.writing import print_diagnostics, write_bytes, write_report
 from hlo_cli.source import HloError, joined_by_or
 
 if TYPE_CHECKING:
-    from hlo_cli.commands.shared.io_options import InputOptions, OutputOptions
+    from hlo_cli.commands.options.io_options import InputOptions, OutputOptions
 
 HELP = """\
 Evaluate a module without XLA, or compare what two modules compute.
@@ -223,8 +223,8 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
 
 
 def _run(inputs: tuple[str, ...], options: RunOptions, reading: InputOptions, output: OutputOptions) -> int:
+    from hlo_cli.commands.modules.loading import load_one, what_was_read
     from hlo_cli.commands.run.running import compare, run_module, watch_values
-    from hlo_cli.commands.shared.load import load_one, what_was_read
 
     if options.passes:
         from hlo_cli.commands.run.passes import report_of_passes

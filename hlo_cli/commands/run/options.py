@@ -6,7 +6,7 @@ from math import isfinite
 from typing import TYPE_CHECKING
 
 from hlo_cli.analysis.evaluate.settings import DEFAULT_LIMITS, Limits, Wanted
-from hlo_cli.commands.shared.option_conflicts import conflict_error
+from hlo_cli.commands.options.io_options import conflict_error
 from hlo_cli.dataclass import dataclass
 from hlo_cli.source import HloError
 

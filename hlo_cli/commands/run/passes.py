@@ -14,13 +14,13 @@ from hlo_cli.analysis.evaluate.host import Stub, check_outfeeds
 from hlo_cli.analysis.evaluate.run import Run, run
 from hlo_cli.analysis.semantics.typed_values import Array, Floats
 from hlo_cli.commands.diff.passes import pass_dumps
+from hlo_cli.commands.options.io_options import InputOptions
 from hlo_cli.commands.run.arguments import arguments_of
 from hlo_cli.commands.run.distances import EXACT, MEANING, VERDICT, WIDENED, distance_cells
 from hlo_cli.commands.run.notes import notes_on_arguments
 from hlo_cli.commands.run.options import RunOptions
 from hlo_cli.commands.run.parts import difference_facts, difference_numbers
 from hlo_cli.commands.run.stubs import feed_from, stubs_from
-from hlo_cli.commands.shared.io_options import InputOptions
 from hlo_cli.inputs.dumps import pass_between
 from hlo_cli.inputs.input import read_inputs
 from hlo_cli.ir.attributes.sharding import AnySharding

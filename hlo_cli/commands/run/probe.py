@@ -8,7 +8,7 @@ from typing import Final
 
 from hlo_cli.analysis.evaluate.run import Occurrence, Probe, Run, count_of
 from hlo_cli.analysis.evaluate.settings import PROBES
-from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
+from hlo_cli.commands.modules.loading import Loaded, input_facts, program_notes
 from hlo_cli.ir import opcodes
 from hlo_cli.report.numbers import format_count, verb
 from hlo_cli.report.report import Report

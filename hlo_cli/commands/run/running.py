@@ -6,16 +6,16 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from hlo_cli.commands.options.io_options import conflict_error
+from hlo_cli.commands.options.writing import print_diagnostics, print_quoted, write_bytes, write_report
 from hlo_cli.commands.run.options import RunOptions
-from hlo_cli.commands.shared.option_conflicts import conflict_error
-from hlo_cli.commands.shared.writing import print_diagnostics, print_quoted, write_bytes, write_report
 from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.evaluate.program import Observer
     from hlo_cli.analysis.evaluate.run import Run
-    from hlo_cli.commands.shared.io_options import InputOptions, OutputOptions
-    from hlo_cli.commands.shared.load import Loaded
+    from hlo_cli.commands.modules.loading import Loaded
+    from hlo_cli.commands.options.io_options import InputOptions, OutputOptions
     from hlo_cli.ir.instruction import Instruction
     from hlo_cli.ir.module import Module
 
@@ -68,8 +68,8 @@ def run_module(
 def watch_values(loaded: Loaded, options: RunOptions, output: OutputOptions) -> int:
     """Follows values through loops."""
     from hlo_cli.analysis.evaluate.run import Watch
+    from hlo_cli.commands.modules.loading import what_was_read
     from hlo_cli.commands.run.watch import report_of_watch, watch_archive
-    from hlo_cli.commands.shared.load import what_was_read
 
     module = loaded.module
     read = what_was_read(module)
@@ -94,8 +94,8 @@ def compare(
     """Compares a module with that of --against, or two stages of one dump."""
     from dataclasses import replace
 
+    from hlo_cli.commands.modules.loading import load_one, what_was_read
     from hlo_cli.commands.run.against import report_of_comparison
-    from hlo_cli.commands.shared.load import load_one, what_was_read
 
     for name, is_given in (
         ("--at", options.at), ("--probe", options.probe), ("--save-raw", options.save_raw),

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.evaluate.run import Execution, Track, Watch, stacked
+from hlo_cli.commands.modules.loading import Loaded, input_facts, program_notes
 from hlo_cli.commands.run.notes import notes_on_devices, notes_on_missing, notes_on_run
 from hlo_cli.commands.run.options import RunOptions
 from hlo_cli.commands.run.summaries import summary_cells, summary_columns
-from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
 from hlo_cli.ir.notation import index_text
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Report

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.layout.padding import generation_of
 from hlo_cli.analysis.schedule.async_overlap import AsyncInterval, OverlapAnalysis
+from hlo_cli.commands.modules.instruction_columns import loops_of
+from hlo_cli.commands.modules.loading import Loaded, input_facts, program_notes, text_order_note
+from hlo_cli.commands.options.filters import rows_where
 from hlo_cli.commands.schedule.messages import describe_overlap, is_or_are
-from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
-from hlo_cli.commands.shared.loop_brackets import loops_of
-from hlo_cli.commands.shared.stage_notes import text_order_note
-from hlo_cli.commands.shared.where import rows_where
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
@@ -68,8 +67,8 @@ def report_of_pairs(
     starts = [each.pair.start for each in intervals]
     everything = pairs_table(overlap, intervals, times)
     if columns or where is not None:
-        from hlo_cli.commands.by.columns import with_origins
-        from hlo_cli.commands.shared.cost_columns import with_traffic
+        from hlo_cli.commands.modules.by import with_origins
+        from hlo_cli.commands.modules.instruction_columns import with_traffic
 
         everything = with_traffic(everything, starts, loaded.module, columns, where)
         everything = with_origins(everything, [(start, ()) for start in starts], loaded.module, (*columns, where or ""))

@@ -8,13 +8,22 @@ from typing import TYPE_CHECKING
 
 from hlo_cli.analysis.origin.origins import By, Keys
 from hlo_cli.analysis.schedule.async_overlap import OverlapAnalysis
-from hlo_cli.commands.by.columns import next_command, with_origins
-from hlo_cli.commands.by.groups import Group, group_by, key_cells, key_columns
-from hlo_cli.commands.by.keys import keys_for
-from hlo_cli.commands.by.words import BYTES, SECONDS, Verb, describe_costs
+from hlo_cli.commands.modules.by import (
+    IN_BYTES,
+    IN_SECONDS,
+    Group,
+    Verb,
+    describe_costs,
+    group_by,
+    key_cells,
+    key_columns,
+    keys_for,
+    next_command,
+    with_origins,
+)
+from hlo_cli.commands.modules.loading import Loaded
+from hlo_cli.commands.options.filters import matching_rows
 from hlo_cli.commands.schedule.async_table import Transfers, pairs_table, report_of_pairs, transfers_of
-from hlo_cli.commands.shared.load import Loaded
-from hlo_cli.commands.shared.where import matching_rows
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.report.report import Report
@@ -177,12 +186,12 @@ def _answer(table: Table, by: By, selected: Transfers) -> str:
 
     if selected.times is not None and _is_any(exposed := costs("exposed_seconds")):
         place = f"of exposed transfers on {selected.times.step.throughput.chip}"
-        return describe_costs(exposed, by, noun="transfers", verb=verb, amount=SECONDS, place=place)
+        return describe_costs(exposed, by, noun="transfers", verb=verb, amount=IN_SECONDS, place=place)
     if _is_any(exposed := costs("exposed_bytes", "synchronous_bytes")):
         kinds = [name for name in ("exposed", "synchronous") if _is_any(costs(f"{name}_bytes"))]
         place = f"of {' and '.join(kinds)} transfers"
-        return describe_costs(exposed, by, noun="transfers", verb=verb, amount=BYTES, place=place)
-    return describe_costs(costs("bytes"), by, noun="transfers", verb=verb, amount=BYTES, place="of transfers")
+        return describe_costs(exposed, by, noun="transfers", verb=verb, amount=IN_BYTES, place=place)
+    return describe_costs(costs("bytes"), by, noun="transfers", verb=verb, amount=IN_BYTES, place="of transfers")
 
 
 def _is_any(costs: Sequence[tuple[str, float]]) -> bool:

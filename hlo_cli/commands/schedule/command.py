@@ -6,25 +6,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hlo_cli.commands.by.option import by_option, cause_of
+from hlo_cli.commands.options import completion
+from hlo_cli.commands.options.chips import chip_options
+from hlo_cli.commands.options.declaring import Command, by_option, cause_of, each_options, flag, option
+from hlo_cli.commands.options.filters import where_option
+from hlo_cli.commands.options.io_options import conflict_error, io_of, io_options
+from hlo_cli.commands.options.writing import print_diagnostics, write, write_report
 from hlo_cli.commands.schedule.options import MODELS, ORDERS, ScheduleOptions
-from hlo_cli.commands.shared import completion
-from hlo_cli.commands.shared.chips import chip_options
-from hlo_cli.commands.shared.command import Command, flag, option
-from hlo_cli.commands.shared.io_options import io_of, io_options
-from hlo_cli.commands.shared.option_conflicts import conflict_error
-from hlo_cli.commands.shared.per_module_options import each_options
-from hlo_cli.commands.shared.where import where_option
-from hlo_cli.commands.shared.writing import print_diagnostics, write, write_report
 from hlo_cli.dataclass import dataclass
 from hlo_cli.source import Diagnostic, joined_by_or
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.hardware.chip_specs import ChipSpec
     from hlo_cli.analysis.schedule.async_overlap import OverlapAnalysis
+    from hlo_cli.commands.modules.loading import Loaded
+    from hlo_cli.commands.options.io_options import OutputOptions
     from hlo_cli.commands.schedule.syntax_sugar import Direction
-    from hlo_cli.commands.shared.io_options import OutputOptions
-    from hlo_cli.commands.shared.load import Loaded
     from hlo_cli.ir.instruction import Computation
     from hlo_cli.ir.module import Module
     from hlo_cli.report.report import Report
@@ -141,9 +138,8 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
     options.check()
     from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
     from hlo_cli.analysis.schedule.async_verifier import verify_async
-    from hlo_cli.commands.shared.chips import chosen_throughput
-    from hlo_cli.commands.shared.load import check_running, load, what_was_read
-    from hlo_cli.commands.shared.selection import Many
+    from hlo_cli.commands.modules.loading import Many, check_running, load, what_was_read
+    from hlo_cli.commands.options.chips import chosen_throughput
 
     throughput = chosen_throughput(options.chip, options.chip_file)
     loaded = load(inputs, reading, each=options.each, jobs=options.jobs, about_one=options.about_one)
@@ -159,7 +155,7 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
         return _write(request, options.goal, output)
     overlap = analyze_overlap(loaded.module)
     report = _report(request, overlap, output.requested_columns)
-    from hlo_cli.commands.shared.stage_notes import bounded_report
+    from hlo_cli.commands.modules.loading import bounded_report
 
     report = bounded_report(report, loaded, has_times=throughput is not None)
     broken = tuple(verify_async(loaded.module, overlap.pairs))
@@ -262,9 +258,9 @@ def _report(request: _Request, overlap: OverlapAnalysis, columns: tuple[str, ...
 
 def _write_sugar(request: _Request, direction: Direction, output: OutputOptions) -> int:
     """Writes the module with expanded or shortened asynchronous operations, as a diff or as text."""
+    from hlo_cli.commands.modules.loading import what_was_read
+    from hlo_cli.commands.modules.rewriting import verify_if
     from hlo_cli.commands.schedule.syntax_sugar import report_of_sugar, with_sugar
-    from hlo_cli.commands.shared.load import what_was_read
-    from hlo_cli.commands.verify.verification import verify_if
 
     request.check_whole(f"--{direction}")
     module = request.loaded.module
@@ -286,8 +282,8 @@ def _write(request: _Request, goal: Goal, output: OutputOptions) -> int:
 
 
 def _write_text(request: _Request, module: Module, output: OutputOptions, copies: tuple[str, ...] = ()) -> int:
-    from hlo_cli.commands.shared.load import notes_of
-    from hlo_cli.commands.verify.verification import verify_if
+    from hlo_cli.commands.modules.loading import notes_of
+    from hlo_cli.commands.modules.rewriting import verify_if
     from hlo_cli.transform.in_place_hazards import copies_note
 
     loaded = request.loaded

@@ -9,9 +9,9 @@ from hlo_cli.analysis.cost.cost_analysis import KernelCost, inclusive_costs
 from hlo_cli.analysis.hardware.chip_specs import ChipSpec
 from hlo_cli.analysis.schedule.async_overlap import OverlapAnalysis
 from hlo_cli.analysis.schedule.step_time import CriticalPath, critical_path
-from hlo_cli.commands.shared.chips import time_model, time_notes
-from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
-from hlo_cli.commands.shared.where import rows_where
+from hlo_cli.commands.modules.loading import Loaded, input_facts, program_notes
+from hlo_cli.commands.options.chips import time_model, time_notes
+from hlo_cli.commands.options.filters import rows_where
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.report.numbers import format_bytes, format_count, format_percent, format_seconds
 from hlo_cli.report.report import Report

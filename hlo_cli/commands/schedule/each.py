@@ -9,13 +9,11 @@ from typing import Final
 from hlo_cli.analysis.hardware.chip_specs import ChipSpec
 from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
 from hlo_cli.analysis.schedule.async_verifier import verify_async
+from hlo_cli.commands.modules.loading import Loaded, Many, check_running, devices_together, stage_of
+from hlo_cli.commands.modules.many import Rows, Seen, finish_each, map_inputs
+from hlo_cli.commands.options.io_options import InputOptions, OutputOptions
 from hlo_cli.commands.schedule.async_table import report_of_pairs
 from hlo_cli.commands.schedule.messages import is_or_are
-from hlo_cli.commands.shared.io_options import InputOptions, OutputOptions
-from hlo_cli.commands.shared.load import Loaded, check_running
-from hlo_cli.commands.shared.per_module import Rows, Seen, finish_each, map_inputs
-from hlo_cli.commands.shared.selection import Many
-from hlo_cli.commands.shared.stage_notes import devices_together, stage_of
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.input import Input
 from hlo_cli.ir.module import Module

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.commands.shared.io_options import format_options
-from hlo_cli.commands.shared.option_conflicts import conflict_error, requirement_error
+from hlo_cli.commands.options.io_options import conflict_error, format_options, requirement_error
 from hlo_cli.dataclass import dataclass
 
 if TYPE_CHECKING:

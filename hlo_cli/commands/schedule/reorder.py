@@ -10,13 +10,13 @@ from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.memory.memory_analysis import allocated_bytes, memory_analysis
 from hlo_cli.analysis.schedule.async_overlap import OverlapAnalysis, analyze_overlap
 from hlo_cli.analysis.schedule.step_time import TimeEstimate, estimate_time, sum_if_known
+from hlo_cli.commands.modules.loading import Loaded, input_facts, program_notes
+from hlo_cli.commands.modules.rewriting import verify_if
+from hlo_cli.commands.options.chips import time_model, time_notes
+from hlo_cli.commands.options.filters import rows_where
 from hlo_cli.commands.schedule.async_table import order_notes
 from hlo_cli.commands.schedule.messages import is_or_are
 from hlo_cli.commands.schedule.moved_blocks import moved_table
-from hlo_cli.commands.shared.chips import time_model, time_notes
-from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
-from hlo_cli.commands.shared.where import rows_where
-from hlo_cli.commands.verify.verification import verify_if
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.instruction import Computation
 from hlo_cli.ir.memory_space import space_name

@@ -12,15 +12,15 @@ from hlo_cli.analysis.hardware.chip_specs import NO_TIME, ChipSpec
 from hlo_cli.analysis.memory.memory_analysis import MemoryAnalysis, MemorySpaceUsage
 from hlo_cli.analysis.schedule.async_overlap import AsyncInterval, OverlapAnalysis
 from hlo_cli.analysis.schedule.step_time import TimeEstimate
-from hlo_cli.commands.by.columns import with_origins
+from hlo_cli.commands.modules.by import with_origins
+from hlo_cli.commands.modules.instruction_columns import with_costs, with_traffic
+from hlo_cli.commands.modules.loading import Loaded, input_facts, program_notes
+from hlo_cli.commands.options.chips import time_model, time_notes
+from hlo_cli.commands.options.filters import rows_where
 from hlo_cli.commands.schedule.async_table import order_notes
 from hlo_cli.commands.schedule.time import band_notes, execution_in_words, step_numbers, whole_time
-from hlo_cli.commands.shared.chips import time_model, time_notes
 from hlo_cli.commands.shared.compiler_memory import compiler_memory
-from hlo_cli.commands.shared.cost_columns import with_costs, with_traffic
-from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
 from hlo_cli.commands.shared.memory_timeline import chosen_spaces, memory_timeline
-from hlo_cli.commands.shared.where import rows_where
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.report.numbers import format_bytes, format_count
 from hlo_cli.report.report import Part, Report

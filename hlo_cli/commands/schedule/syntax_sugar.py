@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Literal
 
 from hlo_cli.analysis.schedule.async_overlap import async_pairs
-from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
-from hlo_cli.commands.shared.text_diff import module_diff
+from hlo_cli.commands.modules.loading import Loaded, input_facts, notes_of
+from hlo_cli.commands.modules.rewriting import module_diff
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.module import Module
 from hlo_cli.report.numbers import format_count

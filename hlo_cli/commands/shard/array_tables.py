@@ -153,7 +153,7 @@ def causes_table(arrays: Sequence[EntryArray], keys: Keys) -> Table:
 
     Parameters have the source line and the scope of the nearest instructions that use them.
     """
-    from hlo_cli.commands.by.groups import group_by, key_cells, key_columns
+    from hlo_cli.commands.modules.by import group_by, key_cells, key_columns
 
     groups = group_by(arrays, lambda each: keys.of_use(*definer_of(each)))
     rows = [(totals_of(group.members), totals_of(group.inferred), group) for group in groups]

@@ -8,20 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hlo_cli.commands.by.option import by_option
+from hlo_cli.commands.options import completion
+from hlo_cli.commands.options.chips import chip_options
+from hlo_cli.commands.options.declaring import Command, by_option, each_options, flag, option
+from hlo_cli.commands.options.filters import where_option
+from hlo_cli.commands.options.io_options import io_of, io_options
+from hlo_cli.commands.options.writing import write_report
+from hlo_cli.commands.shape.argument import is_hlo_text, is_sharding_text, resolve_name
 from hlo_cli.commands.shard.options import ALGORITHMS, ShardOptions
-from hlo_cli.commands.shared import completion
-from hlo_cli.commands.shared.chips import chip_options
-from hlo_cli.commands.shared.command import Command, flag, option
-from hlo_cli.commands.shared.io_options import io_of, io_options
-from hlo_cli.commands.shared.per_module_options import each_options
-from hlo_cli.commands.shared.shape_argument import is_hlo_text, is_sharding_text, resolve_name
-from hlo_cli.commands.shared.where import where_option
-from hlo_cli.commands.shared.writing import write_report
 from hlo_cli.source import Diagnostic, HloError, joined_by_or
 
 if TYPE_CHECKING:
-    from hlo_cli.commands.shared.io_options import InputOptions, OutputOptions
+    from hlo_cli.commands.options.io_options import InputOptions, OutputOptions
     from hlo_cli.report.report import Report
 
 HELP = """\
@@ -122,8 +120,7 @@ def _of_shape(inputs: tuple[str, ...], options: ShardOptions, reading: InputOpti
 
 def _of_dump(inputs: tuple[str, ...], options: ShardOptions, reading: InputOptions, output: OutputOptions) -> int:
     """Reports on the parameters or on the collectives of a dump, or on many dumps."""
-    from hlo_cli.commands.shared.load import load, what_was_read
-    from hlo_cli.commands.shared.selection import Many
+    from hlo_cli.commands.modules.loading import Many, load, what_was_read
 
     if any(is_sharding_text(each) and not os.path.exists(each) for each in inputs):
         raise HloError("a sharding requires a shape or DUMP:NAME", hint=f"for example: {EXAMPLES[0]}")

@@ -11,6 +11,9 @@ from hlo_cli.analysis.query.fields import NO_AXES, axis_of, payload_bytes_of, ro
 from hlo_cli.analysis.sharding.collectives import NOTHING, collectives_of, malformed_collectives, mesh_of
 from hlo_cli.analysis.sharding.entry_arrays import is_partitioned
 from hlo_cli.analysis.sharding.meshes import axes_text, devices_of, mesh_text
+from hlo_cli.commands.modules.loading import input_facts, program_notes
+from hlo_cli.commands.options.chips import chosen_throughput, time_model
+from hlo_cli.commands.options.filters import chosen as chosen_among
 from hlo_cli.commands.shard.comms_pricing import Pricing, time_remarks, traffic_of
 from hlo_cli.commands.shard.comms_tables import (
     axes_table,
@@ -18,9 +21,6 @@ from hlo_cli.commands.shard.comms_tables import (
     instructions_table,
     kinds_table,
 )
-from hlo_cli.commands.shared.chips import chosen_throughput, time_model
-from hlo_cli.commands.shared.load import input_facts, program_notes
-from hlo_cli.commands.shared.where import chosen as chosen_among
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.report.numbers import format_bytes, format_count, format_seconds_range
 from hlo_cli.report.report import Report
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from hlo_cli.analysis.query.where import Predicate, Reader
     from hlo_cli.analysis.sharding.collectives import Algorithm, Collective
     from hlo_cli.analysis.sharding.meshes import KnownMesh
+    from hlo_cli.commands.modules.loading import Loaded
     from hlo_cli.commands.shard.options import ShardOptions
-    from hlo_cli.commands.shared.load import Loaded
     from hlo_cli.ir.attributes.sharding import AxisRef, Mesh
     from hlo_cli.ir.instruction import Instruction
     from hlo_cli.ir.module import Module
@@ -128,8 +128,8 @@ def _table(loaded: Loaded, options: ShardOptions, found: Sequence[Collective], p
             return axes_table(found, pricing)
         case "instruction":
             return instructions_table(found, loaded.module, pricing)
-    from hlo_cli.commands.by.keys import keys_for
-    from hlo_cli.commands.by.option import cause_of
+    from hlo_cli.commands.modules.by import keys_for
+    from hlo_cli.commands.options.declaring import cause_of
 
     cause = cause_of(options.grouping)
     assert cause is not None

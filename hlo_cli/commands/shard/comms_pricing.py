@@ -106,7 +106,7 @@ def _total(values: Sequence[_Number | None], runs: Sequence[int | None]) -> _Num
 def time_remarks(chip: ChipSpec, module: Module) -> Iterator[Diagnostic]:
     """How times are estimated on a chip."""
     from hlo_cli.analysis.sharding.collectives import is_measured, torus_dimensions
-    from hlo_cli.commands.shared.chips import time_notes
+    from hlo_cli.commands.options.chips import time_notes
 
     dimensions = torus_dimensions(chip)
     if chip.links is None:

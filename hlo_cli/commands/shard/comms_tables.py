@@ -55,7 +55,7 @@ def axes_table(collectives: Sequence[Collective], pricing: Pricing) -> Table:
 
 def causes_table(collectives: Sequence[Collective], keys: Keys, pricing: Pricing) -> Table:
     """One row for each source line, scope, argument, or pass."""
-    from hlo_cli.commands.by.groups import group_by, key_cells, key_columns
+    from hlo_cli.commands.modules.by import group_by, key_cells, key_columns
 
     groups = group_by(collectives, lambda each: keys.of(each.caller))
     found = [(traffic_of(group.members, pricing), group) for group in groups]

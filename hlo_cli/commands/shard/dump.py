@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from hlo_cli.analysis.sharding.entry_arrays import EntryArray, EntryArrays, entry_arrays
 from hlo_cli.analysis.sharding.meshes import mesh_text
+from hlo_cli.commands.modules.loading import input_facts, notes_of
+from hlo_cli.commands.options.filters import chosen
 from hlo_cli.commands.shard.array_tables import (
     Totals,
     axes_table,
@@ -16,8 +18,6 @@ from hlo_cli.commands.shard.array_tables import (
     totals_of,
 )
 from hlo_cli.commands.shard.arrays import arrays_where, mesh_of
-from hlo_cli.commands.shared.load import input_facts, notes_of
-from hlo_cli.commands.shared.where import chosen
 from hlo_cli.report.numbers import format_bytes, format_count, format_part
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.text import Passage
@@ -25,8 +25,8 @@ from hlo_cli.source import Diagnostic, HloError
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.sharding.meshes import KnownMesh
+    from hlo_cli.commands.modules.loading import Loaded
     from hlo_cli.commands.shard.options import ShardOptions
-    from hlo_cli.commands.shared.load import Loaded
     from hlo_cli.ir.attributes.sharding import Mesh
 
 
@@ -125,8 +125,8 @@ def _parts(
         case "axis":
             return (axes_table(parameters, _required(mesh)), others)
         case grouping:
-            from hlo_cli.commands.by.keys import keys_for
-            from hlo_cli.commands.by.option import cause_of
+            from hlo_cli.commands.modules.by import keys_for
+            from hlo_cli.commands.options.declaring import cause_of
 
             cause = cause_of(grouping)
             if cause is None:

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 
 from hlo_cli.analysis.sharding.entry_arrays import entry_arrays
 from hlo_cli.analysis.sharding.meshes import mesh_text
+from hlo_cli.commands.modules.many import Rows, finish_each, map_inputs
+from hlo_cli.commands.options.filters import chosen
 from hlo_cli.commands.shard.array_tables import Totals, size_cells, totals_of
 from hlo_cli.commands.shard.arrays import arrays_where, mesh_of
-from hlo_cli.commands.shared.per_module import Rows, finish_each, map_inputs
-from hlo_cli.commands.shared.where import chosen
 from hlo_cli.dataclass import dataclass
 from hlo_cli.report.numbers import format_bytes, format_count
 from hlo_cli.report.table import Column, Row, Share
 
 if TYPE_CHECKING:
+    from hlo_cli.commands.modules.loading import Many
+    from hlo_cli.commands.options.io_options import InputOptions, OutputOptions
     from hlo_cli.commands.shard.options import ShardOptions
-    from hlo_cli.commands.shared.io_options import InputOptions, OutputOptions
-    from hlo_cli.commands.shared.selection import Many
     from hlo_cli.inputs.input import Input
     from hlo_cli.ir.module import Module
 

@@ -14,9 +14,9 @@ from hlo_cli.source import Diagnostic, HloError, Source, Span, counted
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.sharding.meshes import KnownMesh
+    from hlo_cli.commands.options.io_options import InputOptions
+    from hlo_cli.commands.shape.argument import NamedShape
     from hlo_cli.commands.shard.options import ShardOptions
-    from hlo_cli.commands.shared.io_options import InputOptions
-    from hlo_cli.commands.shared.shape_argument import NamedShape
     from hlo_cli.ir.attributes.sharding import AnySharding, Mesh
     from hlo_cli.ir.shape import Shape
 
@@ -66,7 +66,7 @@ class _NamedValue(NamedTuple):
 
 def given_array(inputs: tuple[str, ...], options: ShardOptions, reading: InputOptions) -> GivenArray:
     """The array of SHAPE SHARDING [SHARDING] or DUMP:NAME; HloError, with its place, if a part cannot be read."""
-    from hlo_cli.commands.shared.shape_argument import is_hlo_text, resolve_name
+    from hlo_cli.commands.shape.argument import is_hlo_text, resolve_name
 
     texts = _separated(inputs)
     named = None if is_hlo_text(texts[0]) else resolve_name(texts[0], reading)
@@ -84,7 +84,7 @@ def _separated(inputs: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _of_text(texts: tuple[str, ...], options: ShardOptions) -> GivenArray:
-    from hlo_cli.commands.shared.typed_shape import has_layout, typed_shape
+    from hlo_cli.commands.shape.explained import has_layout, typed_shape
 
     typed = typed_shape(texts[0])
     shardings = list(texts[1:])

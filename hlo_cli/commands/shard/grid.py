@@ -9,7 +9,7 @@ from math import prod
 from typing import Final
 
 from hlo_cli.analysis.sharding.placement import Shard, ShardedArray, devices_text
-from hlo_cli.commands.shared.shape_descriptions import dimension_names
+from hlo_cli.commands.shape.explained import dimension_names
 from hlo_cli.dataclass import dataclass
 from hlo_cli.report.figure import Figure, Grid, GridCell, Joint, Side
 from hlo_cli.report.numbers import format_count

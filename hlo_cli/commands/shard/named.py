@@ -13,7 +13,7 @@ from hlo_cli.source import Diagnostic, HloError
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.sharding.meshes import KnownMesh
-    from hlo_cli.commands.shared.shape_argument import NamedShape
+    from hlo_cli.commands.shape.argument import NamedShape
     from hlo_cli.ir.attributes.sharding import Mesh, NamedSharding, Sharding
     from hlo_cli.ir.shape import ArrayShape
 

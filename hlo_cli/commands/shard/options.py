@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.commands.shared.option_conflicts import conflict_error
+from hlo_cli.commands.options.io_options import conflict_error
 from hlo_cli.dataclass import dataclass
 from hlo_cli.source import HloError
 

@@ -8,7 +8,7 @@ from typing import Final
 from hlo_cli.analysis.hardware.chips import USUAL_TPU
 from hlo_cli.analysis.sharding.meshes import axes_text, coordinates_by_device, mesh_text
 from hlo_cli.analysis.sharding.placement import Shard, ShardedArray, has_parts, sharding_of_placement, spec_text
-from hlo_cli.commands.shared.shape_descriptions import dimension_names
+from hlo_cli.commands.shape.explained import dimension_names
 from hlo_cli.ir.attributes.sharding import Mesh, ShardingType
 from hlo_cli.ir.shape import UNBOUNDED
 from hlo_cli.report.numbers import format_bytes, format_count, format_percent

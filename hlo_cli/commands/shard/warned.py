@@ -10,7 +10,7 @@ from typing import Final
 
 from hlo_cli.analysis.sharding.placement import Placement, placement_of, shard_shape, whole_sizes
 from hlo_cli.analysis.sharding.reshard import Resharding, reshard
-from hlo_cli.commands.quoted.instructions import FoundInstruction, instructions_in, read_cut_instruction
+from hlo_cli.commands.modules.quoted import FoundInstruction, instructions_in, read_cut_instruction
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.sharding import NamedSharding, Sharding, ShardingType

@@ -12,7 +12,7 @@ from hlo_cli.source import HloError
 if TYPE_CHECKING:
     from hlo_cli.analysis.memory.live_ranges import Release
     from hlo_cli.analysis.memory.memory_analysis import MemoryAnalysis, ViewerPeak
-    from hlo_cli.commands.shared.load import Loaded
+    from hlo_cli.commands.modules.loading import Loaded
     from hlo_cli.inputs.input import Input
     from hlo_cli.ir.buffer_assignment import BufferAssignment, DumpedLiveRanges
     from hlo_cli.ir.module import Module

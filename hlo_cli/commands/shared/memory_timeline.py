@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 from hlo_cli.analysis.cache import computed_once
 from hlo_cli.analysis.dataflow.value_sets import first_users, value_at
 from hlo_cli.analysis.memory.memory_analysis import LiveValue, MemoryAnalysis, MemorySpaceUsage
-from hlo_cli.commands.shared.loop_brackets import loops_of
+from hlo_cli.commands.modules.instruction_columns import loops_of
 from hlo_cli.ir.memory_space import space_number
 from hlo_cli.report.table import Column, DeferredRows, LazyRows, Row
 from hlo_cli.report.timeline import Band, Mark, Timeline, Track

@@ -12,20 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hlo_cli.commands.shared import completion
-from hlo_cli.commands.shared.command import Command, flag, option
-from hlo_cli.commands.shared.io_options import io_of, io_options
-from hlo_cli.commands.shared.option_conflicts import conflict_error
-from hlo_cli.commands.shared.shape_argument import is_hlo_text, resolve_name
-from hlo_cli.commands.shared.writing import write_report
+from hlo_cli.commands.options import completion
+from hlo_cli.commands.options.declaring import Command, flag, option
+from hlo_cli.commands.options.io_options import conflict_error, io_of, io_options
+from hlo_cli.commands.options.writing import write_report
+from hlo_cli.commands.shape.argument import is_hlo_text, resolve_name
 from hlo_cli.commands.tile_index.options import TileIndexOptions
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.shape import ArrayShape, BufferShape, UnknownShape
 from hlo_cli.source import Diagnostic, HloError, did_you_mean
 
 if TYPE_CHECKING:
-    from hlo_cli.commands.shared.io_options import InputOptions, OutputOptions
-    from hlo_cli.commands.shared.shape_argument import NamedShape
+    from hlo_cli.commands.options.io_options import InputOptions, OutputOptions
+    from hlo_cli.commands.shape.argument import NamedShape
     from hlo_cli.ir.shape import Shape
     from hlo_cli.report.report import Report
 
@@ -185,7 +184,7 @@ def _finish(report: Report, array: _Array, output: OutputOptions) -> int:
     named = array.named
     if named is None:
         return write_report(report, output)
-    from hlo_cli.commands.shared.load import input_facts, notes_of, what_was_read
+    from hlo_cli.commands.modules.loading import input_facts, notes_of, what_was_read
 
     facts = {**input_facts(named.loaded), "instruction": named.instruction.name}
     report = replace(report, input=facts, notes=(*notes_of(named.loaded), *report.notes))
@@ -234,7 +233,7 @@ def _parse(text: str) -> Shape:
         shape = parse_shape(text)
         if isinstance(shape, ArrayShape) and shape.problem is None:
             return shape
-    from hlo_cli.commands.shared.typed_shape import typed_shape
+    from hlo_cli.commands.shape.explained import typed_shape
 
     return typed_shape(text).shape
 

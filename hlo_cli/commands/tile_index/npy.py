@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hlo_cli.analysis.layout.address_map import IntArray
 from hlo_cli.analysis.layout.relayout import elements_in, linear_indices_of, npy_bytes
-from hlo_cli.commands.shared.writing import write_bytes
+from hlo_cli.commands.options.writing import write_bytes
 from hlo_cli.commands.tile_index.report import buffer_bytes
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.source import HloError

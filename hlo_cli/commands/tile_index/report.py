@@ -84,7 +84,7 @@ def report_of_elements(
 
         parts = [explanation(array, position_of(array, index, element_bits=bits), named=count > 1) for index in shown]
     if options.draw:
-        from hlo_cli.commands.shared.shape_figure import figure_of
+        from hlo_cli.commands.shape.explained import figure_of
 
         if count > _MAX_DRAWN:
             raise HloError(f"--draw supports up to {_MAX_DRAWN} elements, got {count:,}")

@@ -82,7 +82,7 @@ def padding_reason(shape: ArrayShape, position: int) -> str | None:
         return None
     if position >= shape.tiling.slots:
         return f"tail padding from L({shape.layout.tail_padding_alignment_in_elements})"
-    from hlo_cli.commands.shared.shape_descriptions import dimension_names
+    from hlo_cli.commands.shape.explained import dimension_names
 
     index = shape.tiling.element(position)
     names = dimension_names(shape.rank)

@@ -1,17 +1,29 @@
-"""The click command and the options of every `hlo` command, with their help: one screen for -h, everything for --help.
+"""How is an option of `hlo` declared, and how does the help show it?
 
 An option names its group; the groups are shown in the order of the first options that name them, then those of LAST.
+-h shows one screen, --help everything. `--by` and `--each` are here too: most commands have them.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
 from hlo_cli.report.unknown_choice import choice_hint
-from hlo_cli.source import HloError
+from hlo_cli.source import HloError, joined_by_or
+
+if TYPE_CHECKING:
+    from hlo_cli.analysis.origin.origins import By
+
+
+# --- the command, its options, and their help ---
+# The click command and the options of every `hlo` command, with their help: one screen for -h, everything for --help.
+#
+# An option names its group; the groups are shown in the order of the first options that name them, then those of LAST.
+
 
 _F = TypeVar("_F", bound=Callable[..., object])
 
@@ -249,3 +261,95 @@ def _lines(names: str, text: str, width: int) -> Iterator[str]:
     for line in words:
         yield f"  {names:<{width}}  {line}".replace(_NO_BREAK, " ")
         names = ""
+
+
+# --- --by ---
+# `--by`: the option, which several commands have with groupings of their own.
+
+
+CAUSES: Final[tuple[By, ...]] = ("source", "scope", "argument", "pass")
+"""The groupings by cause, which all commands with `--by` have."""
+
+
+def by_option(purpose: str, *, before: tuple[str, ...] = (), after: tuple[str, ...] = ()) -> Callable[[_F], _F]:
+    """`--by`, passed to the command as `grouping`; `purpose` begins the help.
+
+    `before` and `after` are the command's own groupings, listed around those by cause; the first of `before` is the
+    default.
+    """
+    groupings = (*before, *CAUSES, *after)
+    return option(
+        "--by",
+        "grouping",
+        group="Reports",
+        is_common=True,
+        type=click.Choice(groupings),
+        metavar="GROUP",
+        default=before[0] if before else None,
+        help=f"{purpose}: {joined_by_or(groupings)}.",
+    )
+
+
+def cause_of(grouping: str | None) -> By | None:
+    """The grouping if it is one by cause.
+
+    >>> cause_of("scope"), cause_of("opcode"), cause_of(None)
+    ('scope', None, None)
+    """
+    return next((cause for cause in CAUSES if cause == grouping), None)
+
+
+# --- --each, --jobs, and --timeout ---
+# `--each`, `--jobs`, and `--timeout`: a row for each of many modules, the number of processes, and their time.
+
+
+DEFAULT_TIMEOUT_TEXT: Final = "600 with --jobs"
+"""`DEFAULT_TIMEOUT` of `inputs.parallel`, which only commands on several inputs import; a test compares both."""
+_TIMEOUT: Final = "hlo_cli.timeout"
+
+
+def each_options_of(each: str, jobs: str) -> Callable[[_F], _F]:
+    """`--each` and `--jobs`, passed to the command as a flag and a number or None; the arguments are their help.
+
+    `--timeout` is not passed on: `timeout_given` returns its value.
+    """
+    return options(
+        flag("--each", group=INPUT, help=each),
+        option("--jobs", group=INPUT, type=click.IntRange(min=0), metavar="N", default_text="1", help=jobs),
+        option(
+            "--timeout",
+            group=INPUT,
+            type=click.IntRange(min=1),
+            metavar="SECONDS",
+            default_text=DEFAULT_TIMEOUT_TEXT,
+            expose_value=False,
+            callback=_keep_timeout,
+            help="Stop reading an input after SECONDS and report an error for that input.",
+        ),
+    )
+
+
+def timeout_given() -> float | None:
+    """The value of `--timeout` of the running command in seconds; None if it is not given."""
+    context = click.get_current_context(silent=True)
+    found = None if context is None else context.meta.get(_TIMEOUT)
+    return found if isinstance(found, float) else None
+
+
+def _keep_timeout(context: click.Context, parameter: click.Parameter, value: int | None) -> None:
+    context.meta[_TIMEOUT] = None if value is None else float(value)
+
+
+each_options = each_options_of(
+    "Print one row per module (the default for several).", "Use N processes with --each; 0 uses all CPU cores."
+)
+"""The same options, with the help for commands that report on one module or write a row for each."""
+
+
+def processes(jobs: int | None, work: int) -> int:
+    """The number of processes for some pieces of work: one by default, one for each core for 0.
+
+    >>> processes(None, 100), processes(4, 100), processes(4, 2)
+    (1, 4, 2)
+    """
+    return min(1 if jobs is None else jobs or os.cpu_count() or 1, max(work, 1))

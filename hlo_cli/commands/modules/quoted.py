@@ -1,4 +1,4 @@
-"""The HLO instructions in a message, read one by one."""
+"""Which HLO instructions does a message quote? Whole or cut, read one by one."""
 
 from __future__ import annotations
 

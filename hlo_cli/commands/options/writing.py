@@ -1,4 +1,4 @@
-"""Output of reports, modules, and diagnostics: to standard output, to a file, to standard error."""
+"""Where does the output go? Reports, modules, and messages: standard output, a file, standard error, a browser."""
 
 from __future__ import annotations
 
@@ -6,21 +6,131 @@ import errno
 import os
 import stat
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import click
 
-from hlo_cli.commands.shared.io_options import OutputOptions, is_terminal
-from hlo_cli.commands.shared.tables import check_table_options, formula_note, other_tables, with_table, writes_rows
+from hlo_cli.commands.options.io_options import OutputOptions, is_terminal
+from hlo_cli.report.numbers import format_count
+from hlo_cli.report.report import Report
+from hlo_cli.report.table import Column, Table
+from hlo_cli.report.table_meanings import table_meaning
 from hlo_cli.source import INTERNAL_ERROR, INTERNAL_ERROR_CODE, Diagnostic, HloError
 
 if TYPE_CHECKING:
     from types import FrameType
 
-    from hlo_cli.report.report import Report
+
+# --- --table: one table of a report ---
+# `--table`: the one table of a report that is written, the list of its tables, and the note about the others.
+
+
+LIST: Final = "help"
+"""The value of `--table` that lists the tables."""
+
+_SHEETS: Final = ("csv", "tsv")
+_ROW_FORMATS: Final = ("csv", "tsv", "jsonl")
+
+
+def with_table(report: Report, output: OutputOptions) -> Report:
+    """The report reduced to the table that `--table` names, or to a list of its tables; itself without the option.
+
+    >>> report = Report("lint", "", parts=(Table("rules", (Column("code", "rule"),), (("HLO101",),)),))
+    >>> with_table(report, OutputOptions(table="help")).main_table.rows
+    (('rules', 1, 'rules'),)
+    """
+    if output.table is None:
+        return report
+    if output.table == LIST:
+        return _list_of(report)
+    return report.only(output.table, as_rows=writes_rows(output) or bool(output.columns or output.sort))
+
+
+def writes_rows(output: OutputOptions) -> bool:
+    """Whether the output has only rows: one record a line, of one table."""
+    return output.format in _ROW_FORMATS or (output.format == "table" and not output.is_for_person)
+
+
+def check_table_options(output: OutputOptions, *, has_findings: bool) -> None:
+    """Raises HloError for `--no-header`, `--spreadsheet`, and `--table` in a format without headers or tables.
+
+    >>> check_table_options(OutputOptions(format="json", header=False), has_findings=False)
+    Traceback (most recent call last):
+        ...
+    hlo_cli.source.HloError: error: --no-header cannot be used with --format json
+    """
+    if not output.header and (not writes_rows(output) or output.format == "jsonl"):
+        if output.format == "table":
+            raise HloError("--no-header requires output to a pipe or a file", hint="use --format tsv or --format csv")
+        raise HloError(f"--no-header cannot be used with --format {output.format}")
+    if output.spreadsheet and output.format not in _SHEETS:
+        raise HloError("--spreadsheet requires --format csv or tsv", hint="use -o FILE.csv")
+    if output.table is not None and has_findings and output.format not in ("table", "full"):
+        from hlo_cli.render.registry import format_names
+
+        if output.format in format_names("findings"):
+            raise HloError(f"--table cannot be used with --format {output.format}")
+
+
+def other_tables(report: Report, output: OutputOptions) -> Sequence[Diagnostic]:
+    """A note that names the tables with rows that a pipe or a row format omits.
+
+    It is for people: written if standard error is a terminal, or with `--verbose`, never into the log of a script.
+
+    >>> tables = tuple(Table(name, (Column("code", "rule"),), (("HLO101",),)) for name in ("findings", "rules"))
+    >>> note, = other_tables(Report("lint", "", parts=tables), OutputOptions(format="csv", verbose=True))
+    >>> note.message
+    'showing table findings; use --table NAME for 1 other table: rules'
+    """
+    if output.table is not None or not writes_rows(output) or not (is_terminal(2) or output.verbose):
+        return ()
+    if len(report.parts_with_rows) < 2:
+        return ()
+    main = report.main_table.name
+    others = [table.name for table in report.tables if table.rows and table.name != main]
+    if not others:
+        return ()
+    counted = format_count(len(others), "other tables")
+    return (Diagnostic("note", f"showing table {main}; use --table NAME for {counted}: {', '.join(others)}"),)
+
+
+def formula_note(report: Report, output: OutputOptions) -> Sequence[Diagnostic]:
+    """A note on the texts in a csv or tsv file that a spreadsheet would run; a program reads them as they are.
+
+    >>> report = Report("parse", "", parts=(Table("rows", (Column("op_name", "op_name"),), (("=1+1",), ("add",))),))
+    >>> formula_note(report, OutputOptions(format="csv", path="x.csv"))[0].message
+    '1 text in x.csv begins like a formula, which a spreadsheet runs'
+    """
+    if output.format not in _SHEETS or output.path is None or output.spreadsheet:
+        return ()
+    from hlo_cli.render.machine import field_of, rows_of, runs_in_spreadsheets
+
+    rows = rows_of(report.main_table, output.style(1))
+    count = sum(runs_in_spreadsheets(cell, field_of(cell)) for row in rows for cell in row if isinstance(cell, str))
+    if not count:
+        return ()
+    verb, pronoun = ("begins", "a formula") if count == 1 else ("begin", "formulas")
+    message = f"{format_count(count, 'texts')} in {output.path} {verb} like {pronoun}, which a spreadsheet runs"
+    return (Diagnostic("note", message, hint="use --spreadsheet to quote such text"),)
+
+
+def _list_of(report: Report) -> Report:
+    """The tables of a report, the main one first."""
+    main = report.main_table.name if report.tables else ""
+    columns = (Column("table", "table"), Column("rows", "rows", "count"), Column("content", "content"))
+    tables = sorted(report.tables, key=lambda table: table.name != main)
+    rows = tuple((table.name, len(table.rows), table_meaning(report.command, table.name)) for table in tables)
+    answer = format_count(len(rows), "tables") + (f"; the main table is {main}" if main else "")
+    table = Table("tables", columns, rows, noun="tables", limit=0)
+    return replace(report, command=f"{report.command}-tables", answer=answer, numbers={}, parts=(table,), next=())
+
+
+# --- writing of reports and files ---
+# Output of reports, modules, and diagnostics: to standard output, to a file, to standard error.
+
 
 _STANDARD_OUTPUT = ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
 """The values of `-o` for standard output, which is appended to: reopening a redirected file would truncate it."""
@@ -229,3 +339,51 @@ def _blocks(chunks: Iterable[str], size: int = 1 << 16) -> Iterator[str]:
             yield "".join(pending)
             pending, length = [], 0
     yield "".join(pending)
+
+
+# --- --open: the page in a browser ---
+# `--open`: the page in a web browser.
+
+
+def write_and_open(output: OutputOptions, name: str, write: Callable[[OutputOptions], int]) -> int:
+    """Writes a page and shows it; returns the exit code of writing. The page has this name unless -o is given."""
+    page = page_to_open(output, name)
+    code = write(page)
+    assert page.path is not None
+    if page.path != output.path and not output.quiet:
+        click.echo(f"note: wrote {page.path}", err=True)
+    open_page(page.path)
+    return code
+
+
+def page_to_open(output: OutputOptions, name: str) -> OutputOptions:
+    """The output as a page that a browser can show: the file of -o, else one of this name in a new directory.
+
+    >>> page_to_open(OutputOptions(path="memory.html", format="html"), "report.html").path
+    'memory.html'
+    >>> page_to_open(OutputOptions(path="memory.json", format="json"), "report.html")
+    Traceback (most recent call last):
+        ...
+    hlo_cli.source.HloError: error: --open requires an HTML page
+    """
+    is_default = output.format == "table" and not output.is_format_given and output.path is None
+    if is_page_file(output):
+        return output
+    if not is_default:
+        raise HloError("--open requires an HTML page", hint="use -o FILE.html, or remove -o and --format")
+    import tempfile  # not needed by the commands that write no page
+
+    return replace(output, format="html", path=os.path.join(tempfile.mkdtemp(prefix="hlo-"), name))
+
+
+def open_page(path: str) -> None:
+    """Shows a page in the web browser; HloError that names the page if there is none, as without a display."""
+    import webbrowser
+    from pathlib import Path
+
+    try:
+        is_shown = webbrowser.open(Path(path).absolute().as_uri())
+    except (webbrowser.Error, OSError):
+        is_shown = False
+    if not is_shown:
+        raise HloError("no web browser found", hint=f"open {path}")

@@ -1,4 +1,4 @@
-"""Shell completion of values: chips, rules, columns, stages, modules, and the names in the dump on the command line.
+"""What can a shell complete? Chips, rules, columns, stages, modules, and names in the dump of the command line.
 
 Completers have the signature that click's `shell_complete=` expects: the context with what is typed so far, the
 parameter, and the incomplete word. Unreadable input completes to nothing: a shell has no place for errors.
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
     from hlo_cli.inputs.dumps import DumpName
+
 
 Completer: TypeAlias = "Callable[[click.Context, click.Parameter, str], list[CompletionItem]]"
 Choices: TypeAlias = "Callable[[], Iterable[str | tuple[str, str]]]"

@@ -1,12 +1,12 @@
-"""`--chip NAME` and `--chip-file FILE`: the chip for time estimates, and the notes that name the estimate."""
+"""For which chip are times estimated? `--chip NAME` and `--chip-file FILE`, and the notes that name it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
-from hlo_cli.commands.shared import completion
-from hlo_cli.commands.shared.command import option, options
+from hlo_cli.commands.options import completion
+from hlo_cli.commands.options.declaring import option, options
 from hlo_cli.inputs.files import read_utf8
 from hlo_cli.report.numbers import format_rate
 from hlo_cli.report.table import Cell
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from hlo_cli.analysis.hardware.chip_specs import ChipSpec, Rate
     from hlo_cli.analysis.hardware.chip_table import Chip
     from hlo_cli.ir.module import Module
+
 
 _F = TypeVar("_F", bound=Callable[..., object])
 

@@ -1,4 +1,4 @@
-"""`--where EXPR`: the option, and its predicates on instructions, values, and rows of tables."""
+"""Which rows does `--where EXPR` select? Its predicates on instructions, values, and rows of tables."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from hlo_cli.commands.shared.command import option
+from hlo_cli.commands.options.declaring import option
 from hlo_cli.ir.notation import tuple_text
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.table import UNKNOWN, Cell, Table
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from hlo_cli.analysis.query.where import FieldValue, Kind, Predicate
     from hlo_cli.ir.instruction import Instruction
     from hlo_cli.ir.module import Module
+
 
 _F = TypeVar("_F", bound=Callable[..., object])
 _T = TypeVar("_T")

@@ -1,4 +1,4 @@
-"""Many dumps in one table: a row for each module, and the inputs that could not be read."""
+"""How do many dumps become one table? A row for each module, and the inputs that could not be read."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Generic, TypeVar
 
-from hlo_cli.commands.shared.io_options import InputOptions, OutputOptions
-from hlo_cli.commands.shared.per_module_options import processes, timeout_given
-from hlo_cli.commands.shared.selection import Many, no_module
-from hlo_cli.commands.shared.writing import write_report
+from hlo_cli.commands.modules.loading import Many, no_module
+from hlo_cli.commands.options.declaring import processes, timeout_given
+from hlo_cli.commands.options.io_options import InputOptions, OutputOptions
+from hlo_cli.commands.options.writing import write_report
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.dumps import parse_dump_name
 from hlo_cli.inputs.input import Input
@@ -138,8 +138,10 @@ def devices_of(module: Module, given: Input) -> int:
     """
     if module.is_scheduled:
         return 1
-    from hlo_cli.commands.shared.load import Loaded  # neither is needed by the dumps that most people have
-    from hlo_cli.commands.shared.stage_notes import devices_together
+    from hlo_cli.commands.modules.loading import (
+        Loaded,  # neither is needed by the dumps that most people have
+        devices_together,
+    )
 
     return devices_together(Loaded(module, given))
 
@@ -148,7 +150,7 @@ def notes_on_devices(devices: Sequence[int]) -> tuple[Diagnostic, ...]:
     """The notes on modules that are not partitioned yet; `devices` are those of each module."""
     if max(devices, default=1) == 1:
         return ()
-    from hlo_cli.commands.shared.stage_notes import partition_notes_on
+    from hlo_cli.commands.modules.loading import partition_notes_on
 
     return partition_notes_on(devices)
 

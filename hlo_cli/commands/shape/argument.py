@@ -1,4 +1,4 @@
-"""Shapes on the command line: given as text, or named in a dump as DUMP:NAME."""
+"""Is an argument a shape, and which one? Given as text, or named in a dump as DUMP:NAME."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
-    from hlo_cli.commands.shared.io_options import InputOptions
-    from hlo_cli.commands.shared.load import Loaded
+    from hlo_cli.commands.modules.loading import Loaded
+    from hlo_cli.commands.options.io_options import InputOptions
     from hlo_cli.ir.instruction import Instruction
     from hlo_cli.ir.module import Module
     from hlo_cli.ir.shape import Shape, ShapeIndex
+
 
 _LOOKS_LIKE_HLO = lazy_regex(
     r"[ \t\n]*"
@@ -96,7 +97,7 @@ def resolve_name(argument: str, reading: InputOptions) -> NamedShape | None:
     dump, colon, name = argument.rpartition(":")
     if not colon or not os.path.exists(dump) or os.path.exists(argument):
         return None
-    from hlo_cli.commands.shared.load import load_one
+    from hlo_cli.commands.modules.loading import load_one
     from hlo_cli.ir.shape import subshape
 
     element = _ELEMENT.fullmatch(name)

@@ -1,4 +1,4 @@
-"""`hlo` as a click command: the table's commands, each imported when it is used, and errors in one style."""
+"""How is `hlo` a click command? The table's commands, each imported on use, and errors in one style."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hlo_cli.source import HloError, did_you_mean, nearest
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-    from hlo_cli.commands.shared.io_options import OutputOptions
+    from hlo_cli.commands.options.io_options import OutputOptions
 
 
 def _unknown_command(name: str, commands: Sequence[str]) -> HloError:
@@ -75,7 +75,7 @@ class CommandTable(click.Group):
         found = [item for item in items if item.value.startswith(incomplete)]
         if found or incomplete.startswith("-"):
             return found
-        from hlo_cli.commands.shared.completion import files
+        from hlo_cli.commands.options.completion import files
 
         return files(ctx, click.Argument(["inputs"]), incomplete)
 
@@ -119,7 +119,7 @@ def show(error: HloError, arguments: Sequence[str]) -> None:
 
     If JSON is selected, writes it as JSON too, on standard output, and for a server in the server's format.
     """
-    from hlo_cli.commands.shared.writing import print_diagnostics
+    from hlo_cli.commands.options.writing import print_diagnostics
 
     selected = _format_of_errors(arguments)
     if selected == "json":
@@ -140,7 +140,7 @@ def show(error: HloError, arguments: Sequence[str]) -> None:
 
 def _output_of(arguments: Sequence[str]) -> OutputOptions:
     """The options for messages, from a command line that may be invalid."""
-    from hlo_cli.commands.shared.io_options import COLOR_CHOICES, OutputOptions
+    from hlo_cli.commands.options.io_options import COLOR_CHOICES, OutputOptions
 
     color = _value_of("--color", arguments)
     return OutputOptions(

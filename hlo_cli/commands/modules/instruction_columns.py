@@ -1,20 +1,27 @@
-"""Costs of instructions, and mesh axes and bytes of collectives, as columns of tables with a row for each of them."""
+"""What do tables and charts of instructions share? Columns of costs and traffic, and the brackets of loops."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.report.numbers import format_bytes, format_count
-from hlo_cli.report.table import UNKNOWN, Cell, Column, Row, Table
+from hlo_cli.report.table import UNKNOWN, Cell, Column, Loop, Row, Table
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.cost.counting import Cost
+    from hlo_cli.analysis.dataflow.flat_schedule import Run
     from hlo_cli.analysis.query.where import FieldValue
+
+
+# --- costs and traffic ---
+# Costs of instructions, and mesh axes and bytes of collectives, as columns of tables with a row for each of them.
+
 
 _COLUMNS: Final = (
     Column("flops", "flops", "count", total="sum"),
@@ -101,3 +108,25 @@ def _footnote(found: Sequence[Cost]) -> str:
     accessed = round(sum(c.bytes_accessed for c in found))
     words = f"at least {flops:,} flops, {transcendentals:,} transcendentals, and {format_bytes(accessed)} accessed"
     return f"{words}; {format_count(unknown, 'operations')} of unknown cost"
+
+
+# --- loops, for brackets in charts ---
+# The loops of a schedule, for the brackets in charts.
+
+
+def loops_of(runs: Iterable[Run]) -> Iterator[Loop]:
+    """The bodies of loops with their trip counts, without conditions, branches, and calls.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.analysis.memory.memory_analysis import memory_analysis
+    >>> list(loops_of(memory_analysis(parse_module("r = f32[2] negate(f32[2] p)")).runs))
+    []
+    """
+    from hlo_cli.analysis.dataflow.executions import trip_count  # tables of instructions have no loops
+
+    for run in runs:
+        caller = run.caller
+        if caller is None or caller.opcode != opcodes.WHILE or run.computation is not caller.called_computations[0]:
+            continue
+        trips = trip_count(caller)
+        yield Loop(caller.name, run.start, run.end - 1, UNKNOWN if trips is None else trips)

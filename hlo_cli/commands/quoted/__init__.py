@@ -1,1 +1,0 @@
-"""HLO quoted in messages: instructions, whole or cut."""

@@ -1,1 +1,0 @@
-"""`--verify`: rewritten modules run next to the original, for all commands that rewrite."""
