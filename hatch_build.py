@@ -18,7 +18,7 @@ class ManPages(BuildHookInterface):  # type: ignore[type-arg]
             return
         sys.path.insert(0, self.root)
         from hlo_cli.cli import COMMANDS, QUESTIONS
-        from hlo_cli.commands.help.man_pages import man_pages
+        from hlo_cli.commands.help.pages import man_pages
 
         folder = Path(self.root) / "build" / "man"
         folder.mkdir(parents=True, exist_ok=True)

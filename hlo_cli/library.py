@@ -87,7 +87,7 @@ def profile(trace: str | os.PathLike[str] | Trace, dump: object = None) -> Profi
     from hlo_cli.analysis.profile.measure import measure
     from hlo_cli.analysis.profile.profile import GivenModule
     from hlo_cli.commands.options.io_options import InputOptions
-    from hlo_cli.commands.profile.load import given_modules, read_program
+    from hlo_cli.commands.profile.measured import given_modules, read_program
     from hlo_cli.ir.traces.trace import Trace
     from hlo_cli.read_traces import read_traces
 

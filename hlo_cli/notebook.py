@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import hlo_cli
-from hlo_cli.commands.shared.memory_timeline import band_of
+from hlo_cli.commands.memspace.usage import band_of
 from hlo_cli.displayed import Tabular
 from hlo_cli.ir.layout import PRIMITIVE_TYPES
 from hlo_cli.ir.shape import ArrayShape
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from hlo_cli.analysis.profile.profile_diff import ProfileComparison
     from hlo_cli.analysis.schedule.async_overlap import OverlapAnalysis
     from hlo_cli.commands.modules.loading import Loaded
-    from hlo_cli.commands.profile.load import Loaded as LoadedProfile
+    from hlo_cli.commands.profile.measured import LoadedProfile
     from hlo_cli.displayed import Record
     from hlo_cli.ir.layout import Layout
     from hlo_cli.ir.module import Module
@@ -188,14 +188,14 @@ def loaded(module: Module) -> Loaded:
 
 
 def _of_module(module: Module) -> Report:
-    from hlo_cli.commands.parse.summary import report_of_module
+    from hlo_cli.commands.parse.overview import report_of_module
 
     return report_of_module(loaded(module), "")
 
 
 def _rows_of_module(module: Module) -> Report:
     """The instructions, and the tables of the summary."""
-    from hlo_cli.commands.parse.instructions import report_of_instructions
+    from hlo_cli.commands.parse.instruction_list import report_of_instructions
 
     report = report_of_instructions(loaded(module))
     return replace(report, parts=(*report.parts, *_of_module(module).tables))
@@ -214,7 +214,7 @@ def _of_shape(shape: Shape) -> Report:
 
 def _rows_of_shape(shape: Shape) -> Report:
     """The leaves; an array is one."""
-    from hlo_cli.commands.layout.tables import leaves_answer, leaves_table
+    from hlo_cli.commands.layout.shape import leaves_answer, leaves_table
 
     return Report("layout", leaves_answer(shape), parts=(leaves_table(shape),))
 
@@ -236,8 +236,8 @@ def _rows_of_memory(memory: MemoryAnalysis) -> Report:
 
 
 def _memory_report(memory: MemoryAnalysis, space: str | None) -> Report:
-    from hlo_cli.commands.memspace.options import MemspaceOptions
     from hlo_cli.commands.memspace.report import report_of_memory
+    from hlo_cli.commands.memspace.usage import MemspaceOptions
 
     return report_of_memory(loaded(memory.module), memory, MemspaceOptions(space=space), "")
 
@@ -254,8 +254,8 @@ def _of_overlap(overlap: OverlapAnalysis) -> Report:
 
 
 def _of_diff(found: ModuleDiff) -> Report:
+    from hlo_cli.commands.diff.conditions import View
     from hlo_cli.commands.diff.report import DiffSide, report_of_diff
-    from hlo_cli.commands.diff.view import View
 
     before, after = (
         DiffSide(each.module, each.input.path or "-", each.input.stage)
@@ -266,8 +266,8 @@ def _of_diff(found: ModuleDiff) -> Report:
 
 
 def _of_profile(profile: Profile) -> Report:
+    from hlo_cli.commands.profile.by_operation import report_of_operations
     from hlo_cli.commands.profile.measured import Measured
-    from hlo_cli.commands.profile.operations import report_of_operations
 
     return report_of_operations(Measured(_loaded_profile(profile)))
 
@@ -279,7 +279,7 @@ def _of_comparison(found: ProfileComparison) -> Report:
 
 
 def _loaded_profile(profile: Profile) -> LoadedProfile:
-    from hlo_cli.commands.profile.load import Loaded as LoadedProfile
+    from hlo_cli.commands.profile.measured import LoadedProfile
 
     return LoadedProfile(profile, profile.traces[0].name if profile.traces else "", "")
 
@@ -322,8 +322,8 @@ def _listed(report: Report, table: str, column: str, names: Sequence[str]) -> Re
 
 
 def _of_findings(found: FindingList) -> Report:
+    from hlo_cli.commands.lint.checking import LintedModule, LintResult
     from hlo_cli.commands.lint.report import in_order, report_of
-    from hlo_cli.commands.lint.run import LintedModule, LintResult
     from hlo_cli.lint.settings import LintSettings
 
     checked = found.context

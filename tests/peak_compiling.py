@@ -13,9 +13,9 @@ from typing import Any
 
 from hlo_cli.analysis.memory.memory_analysis import MemoryAnalysis
 from hlo_cli.analysis.memory.occupancy import timeline
+from hlo_cli.commands.memspace.compiler_files import compiler_memory
 from hlo_cli.commands.modules.loading import load_one
 from hlo_cli.commands.options.io_options import InputOptions
-from hlo_cli.commands.shared.compiler_memory import compiler_memory
 
 from compiler_memory import compiler_assignment, compiler_ranges  # isort: skip
 

@@ -9,9 +9,8 @@ import pytest
 
 from hlo_cli import parse_module
 from hlo_cli.analysis.matching.module_diff import diff
-from hlo_cli.commands.diff.conditions import parse_conditions
+from hlo_cli.commands.diff.conditions import View, parse_conditions
 from hlo_cli.commands.diff.inputs import report_of_inputs
-from hlo_cli.commands.diff.view import View
 from hlo_cli.commands.options.io_options import InputOptions
 from hlo_cli.source import HloError
 

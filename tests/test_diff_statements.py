@@ -26,8 +26,7 @@ from hlo_cli.analysis.statements.statement import (
 )
 from hlo_cli.analysis.statements.statements import Statements, statements_of
 from hlo_cli.cli import main
-from hlo_cli.commands.diff.sentences import kind_of, sentence_of
-from hlo_cli.commands.diff.told import headline
+from hlo_cli.commands.diff.sentences import headline, kind_of, sentence_of
 from hlo_cli.ir.module import Module
 from strategies import dump_text, dumps, name_of
 from versions import IS_NEWER_XLA, needs_older_xla

@@ -21,7 +21,7 @@ from hlo_cli.analysis.query.logical_operations import logical_operations
 from hlo_cli.analysis.schedule.async_overlap import async_pairs
 from hlo_cli.cli import main
 from hlo_cli.commands.help.catalog import source_of
-from hlo_cli.commands.lint.assertions import expectations_in
+from hlo_cli.commands.lint.assertion_results import expectations_in
 from hlo_cli.ir.module import Module
 from hlo_cli.syntax.expectations import Toml, place_in_string, read_expectations, toml_places
 from hlo_cli.transform.sugar import desugar

@@ -8,9 +8,13 @@ import pytest
 from hypothesis import given, settings
 
 from hlo_cli import cli
-from hlo_cli.commands.parse.attribute_descriptions import attribute_label, describe_attribute
-from hlo_cli.commands.parse.explain import explain_instruction, explain_text
-from hlo_cli.commands.parse.opcode_descriptions import describe_opcode
+from hlo_cli.commands.parse.explain import (
+    attribute_label,
+    describe_attribute,
+    describe_opcode,
+    explain_instruction,
+    explain_text,
+)
 from hlo_cli.ir.operations import OPCODE_ARITY, OPERATIONS
 from hlo_cli.library import load
 from hlo_cli.render.registry import renderer

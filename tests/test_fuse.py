@@ -22,15 +22,13 @@ from hlo_cli.analysis.hardware.chip_specs import chip_spec
 from hlo_cli.analysis.memory.memory_analysis import memory_analysis
 from hlo_cli.analysis.query.fields import instruction_fields
 from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
-from hlo_cli.commands.fuse.cost import report_of_costs
-from hlo_cli.commands.fuse.dots import report_of_dots
-from hlo_cli.commands.fuse.fusion_table import report_of_fusions
-from hlo_cli.commands.fuse.fusion_tree import report_of_fusion
-from hlo_cli.commands.fuse.roofline_columns import TimingColumns
+from hlo_cli.commands.fuse.costs import report_of_costs, report_of_dots
+from hlo_cli.commands.fuse.fusion_table import report_of_fusion, report_of_fusions
+from hlo_cli.commands.fuse.kernel_kinds import TimingColumns
 from hlo_cli.commands.layout.dump import report_of_dump
 from hlo_cli.commands.modules.loading import Loaded, load_one
 from hlo_cli.commands.options.io_options import InputOptions
-from hlo_cli.commands.parse.instructions import report_of_instructions
+from hlo_cli.commands.parse.instruction_list import report_of_instructions
 from hlo_cli.commands.schedule.sequence import report_of_steps
 from hlo_cli.ir.instruction import Computation
 from hlo_cli.ir.module import Module

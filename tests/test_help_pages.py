@@ -19,7 +19,7 @@ from hlo_cli.commands.fuse.options import SWITCHES
 from hlo_cli.commands.help.catalog import TOPICS
 from hlo_cli.commands.options.declaring import SCREEN_LINES, Command, Option
 from hlo_cli.commands.options.io_options import OutputOptions
-from hlo_cli.commands.schedule.options import ORDERS
+from hlo_cli.commands.schedule.command import ORDERS
 from hlo_cli.render import progress
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"

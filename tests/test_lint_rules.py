@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hlo_cli import parse_module
-from hlo_cli.commands.lint.rule_pages import report_of_rule
+from hlo_cli.commands.lint.configuration import report_of_rule
 from hlo_cli.lint.rule import Rule
 from hlo_cli.lint.run import RULES, lint_module, rule_of, selected_rules
 from hlo_cli.lint.settings import MEANINGS, LintSettings

@@ -29,10 +29,10 @@ from hlo_cli.analysis.memory.memory_analysis import (
 from hlo_cli.analysis.memory.occupancy import occupancies, timeline
 from hlo_cli.analysis.schedule.transfers import transfers_of
 from hlo_cli.cli import main
+from hlo_cli.commands.memspace.compiler_files import compiler_assignment
+from hlo_cli.commands.memspace.usage import memory_timeline
 from hlo_cli.commands.modules.loading import Loaded, load_one
 from hlo_cli.commands.options.io_options import InputOptions
-from hlo_cli.commands.shared.compiler_memory import compiler_assignment
-from hlo_cli.commands.shared.memory_timeline import memory_timeline
 from hlo_cli.inputs.input import read_inputs, select_module
 from hlo_cli.ir.memory_space import MemorySpace
 from hlo_cli.report.timeline import totals_of

@@ -13,7 +13,7 @@ import oom_messages as messages
 import oom_other_messages as others
 from hlo_cli.cli import main
 from hlo_cli.commands.memspace.oom import report_of_message
-from hlo_cli.commands.memspace.oom_names import memory_name
+from hlo_cli.commands.memspace.oom_words import memory_name
 from hlo_cli.report.numbers import format_bytes
 from hlo_cli.report.report import Report
 from hlo_cli.report.text import line_of, plain_text

@@ -13,7 +13,7 @@ import pytest
 
 from hlo_cli.analysis.shapes.inference import difference_in_words
 from hlo_cli.cli import main
-from hlo_cli.commands.pasted import compiler_error, diff
+from hlo_cli.commands.pasted import compiler_messages, unified_diff
 from hlo_cli.inputs.pasted.envelopes import PastedText
 from hlo_cli.inputs.pasted.read import sides_of
 from hlo_cli.inputs.pasted.unwrapping import plain_lines
@@ -31,7 +31,7 @@ STATE = (
 
 def explained(text: str) -> Report:
     """The report on an error."""
-    return compiler_error.report_of(PastedText("compiler-error", "-", plain_lines(text)))
+    return compiler_messages.compiler_error_report(PastedText("compiler-error", "-", plain_lines(text)))
 
 
 def prose(report: Report) -> str:
@@ -219,7 +219,7 @@ OLD_AND_NEW = """\
 
 def compared(text: str) -> Report:
     """The report on a diff."""
-    return diff.report_of(PastedText("diff", "-", text, versions=sides_of(text)))
+    return unified_diff.report_of(PastedText("diff", "-", text, versions=sides_of(text)))
 
 
 def test_a_diff_is_two_modules() -> None:

@@ -9,7 +9,7 @@ from math import prod
 import pytest
 
 from hlo_cli.analysis.sharding.placement import placement_of, sharding_of_placement, tiles_of, whole_sizes
-from hlo_cli.commands.pasted import layout, replica_groups, shape, sharding
+from hlo_cli.commands.pasted import shape_text, sharding_text
 from hlo_cli.inputs.pasted.envelopes import PastedKind, PastedText
 from hlo_cli.ir.attributes.sharding import NamedSharding, Sharding
 from hlo_cli.report.report import Report
@@ -20,10 +20,10 @@ from hlo_cli.syntax.values.sharding_forms import read_given_sharding
 def report(kind: PastedKind, text: str) -> Report:
     """The report of a kind on a text."""
     functions = {
-        "shape": shape.report_of,
-        "layout": layout.report_of,
-        "sharding": sharding.report_of,
-        "replica-groups": replica_groups.report_of,
+        "shape": shape_text.shape_report,
+        "layout": shape_text.layout_report,
+        "sharding": sharding_text.sharding_report,
+        "replica-groups": sharding_text.replica_groups_report,
     }
     return functions[kind](PastedText(kind, "-", text))
 
@@ -57,7 +57,7 @@ def rows(found: Report, name: str) -> list[tuple[object, ...]]:
     ],
 )
 def test_shapes_of_frameworks_become_shapes_of_xla(given: str, expected: str) -> None:
-    assert shape.shape_text(given) == expected
+    assert shape_text.shape_text(given) == expected
     found = report("shape", given)
     assert [note.message for note in found.notes][:1] == [f"in the form of XLA: {expected}"]
 

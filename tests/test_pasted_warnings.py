@@ -8,7 +8,7 @@ from math import ceil, prod
 import pytest
 
 from hlo_cli.cli import main
-from hlo_cli.commands.pasted import resharding, slow_operation
+from hlo_cli.commands.pasted import compiler_messages
 from hlo_cli.inputs.pasted.envelopes import PastedText
 from hlo_cli.inputs.pasted.unwrapping import plain_lines
 from hlo_cli.report.report import Report
@@ -24,12 +24,12 @@ NEW = "W1123 01:00:00.000000 77 spmd_partitioner.cc:656] [SPMD] Involuntary full
 
 def resharded(text: str) -> Report:
     """The report on resharding warnings."""
-    return resharding.report_of(PastedText("resharding", "-", plain_lines(text)))
+    return compiler_messages.resharding_report(PastedText("resharding", "-", plain_lines(text)))
 
 
 def slow(text: str) -> Report:
     """The report on slow operations."""
-    return slow_operation.report_of(PastedText("slow-operation", "-", plain_lines(text)))
+    return compiler_messages.slow_operation_report(PastedText("slow-operation", "-", plain_lines(text)))
 
 
 def prose(report: Report) -> str:

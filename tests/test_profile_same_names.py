@@ -102,9 +102,9 @@ def test_a_dump_has_the_times_of_the_program_that_it_fits(trace: str, tmp_path: 
 
 def test_findings_have_the_times_of_their_own_program(tmp_path: Path) -> None:
     from hlo_cli.analysis.profile.measure import measure
+    from hlo_cli.commands.lint.checking import LintedModule, LintResult
     from hlo_cli.commands.lint.measured import measured_findings
-    from hlo_cli.commands.lint.run import LintedModule, LintResult
-    from hlo_cli.commands.profile.load import Loaded, read_program
+    from hlo_cli.commands.profile.measured import LoadedProfile, read_program
     from hlo_cli.read_traces import read_trace_bytes
     from hlo_cli.report.findings import Finding
     from hlo_cli.source import Source
@@ -113,7 +113,7 @@ def test_findings_have_the_times_of_their_own_program(tmp_path: Path) -> None:
     profile = measure(read_trace_bytes(Path(path).read_bytes(), path), read_program)
     modules = tuple(LintedModule(f"{path}#{number}", "jit_f", None, 1) for number in (1, 2))
     found = [Finding("note", "m", source=Source(each.path, ""), instruction="y") for each in modules]
-    measured = measured_findings(found, LintResult((), (), (), (), modules), Loaded(profile, path, path))
+    measured = measured_findings(found, LintResult((), (), (), (), modules), LoadedProfile(profile, path, path))
     times = {each.measured.module: each.measured.seconds for each in measured.found if each.measured is not None}
     assert times == pytest.approx({"jit_f(8)": 20e-9, "jit_f(9)": 300e-9})
 

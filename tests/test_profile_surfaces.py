@@ -22,17 +22,11 @@ from hlo_cli.analysis.profile.measure import measure, operation_measures
 from hlo_cli.analysis.profile.operation_times import mean_times
 from hlo_cli.analysis.profile.profile import NO_STEP, PS, Profile
 from hlo_cli.commands.lint.measured import MeasuredKernels
-from hlo_cli.commands.profile.exposed import report_of_exposed
-from hlo_cli.commands.profile.groups import report_of_groups
-from hlo_cli.commands.profile.instruction import report_of_instruction
-from hlo_cli.commands.profile.load import Loaded
-from hlo_cli.commands.profile.lost import report_of_lost
-from hlo_cli.commands.profile.measured import Measured
-from hlo_cli.commands.profile.operations import report_of_operations
-from hlo_cli.commands.profile.predicted import report_of_predictions
-from hlo_cli.commands.profile.steps import report_of_devices, report_of_steps
+from hlo_cli.commands.profile.by_group import report_of_devices, report_of_groups, report_of_steps, report_of_timeline
+from hlo_cli.commands.profile.by_operation import report_of_exposed, report_of_lost, report_of_operations
+from hlo_cli.commands.profile.instruction import report_of_instruction, report_of_predictions
+from hlo_cli.commands.profile.measured import LoadedProfile, Measured
 from hlo_cli.commands.profile.timed import longest_of
-from hlo_cli.commands.profile.timeline import report_of_timeline
 from hlo_cli.library import parse_module
 from hlo_cli.read_input import read_module
 from hlo_cli.read_traces import read_trace_bytes
@@ -144,7 +138,7 @@ def test_screens_agree(name: str) -> None:
 
 
 def agree(profile: Profile) -> None:
-    measured = Measured(Loaded(profile, "t", "t"), chip=chip_spec("h100"))
+    measured = Measured(LoadedProfile(profile, "t", "t"), chip=chip_spec("h100"))
     reports = dict(surfaces(measured))
     headers_agree(profile, reports)
     steps_and_devices_agree(profile, reports)

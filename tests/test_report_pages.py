@@ -18,7 +18,7 @@ import in_process
 from hlo_cli.analysis.hardware.chip_specs import chip_in
 from hlo_cli.commands.modules.loading import load_one
 from hlo_cli.commands.options.io_options import InputOptions
-from hlo_cli.commands.report.subject import title_of
+from hlo_cli.commands.report.page import title_of
 from hlo_cli.inputs.input import target_texts
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"

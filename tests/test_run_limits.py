@@ -254,7 +254,7 @@ def test_a_signal_while_a_file_is_written_leaves_nothing_behind(tmp_path: Path) 
     script = f"""
 import os, signal, sys
 from hlo_cli import cli
-from hlo_cli.commands.run import running
+from hlo_cli.commands.run import command as running
 from hlo_cli.commands.options import writing
 
 def chunks():
@@ -262,7 +262,7 @@ def chunks():
     os.kill(os.getpid(), signal.SIGTERM)
     yield b"never"
 
-from hlo_cli.commands.run.bounds import bounded
+from hlo_cli.commands.run.command import bounded
 try:
     with bounded(1 << 30):
         writing.write_bytes(chunks(), {str(tmp_path / "out.npz")!r})
@@ -316,7 +316,7 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path: Path) -> None:
 
 
 def test_limits_of_memory_are_put_back() -> None:
-    from hlo_cli.commands.run.bounds import bounded
+    from hlo_cli.commands.run.command import bounded
 
     before = resource.getrlimit(resource.RLIMIT_AS), signal.getsignal(signal.SIGTERM)
     with bounded(1 << 30):

@@ -52,7 +52,7 @@ def test_long_runs_say_what_they_take(
     options: tuple[str, ...], is_shown: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stream = terminal(monkeypatch)
-    monkeypatch.setattr("hlo_cli.commands.run.progress._SECONDS_PER_OPERATION", 0.01)
+    monkeypatch.setattr("hlo_cli.commands.run.report._SECONDS_PER_OPERATION", 0.01)
     (tmp_path / "m.txt").write_text(TEXT)
     assert cli.main(["run", str(tmp_path / "m.txt"), *options], standalone=False) == 0
     assert ("Evaluating 1.0e+03 scalar operations, in about 10 s" in stream.getvalue()) is is_shown

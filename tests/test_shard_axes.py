@@ -226,10 +226,10 @@ def test_meshes_with_listed_devices() -> None:
 )  # fmt: skip
 def test_axes_of_pasted_groups(text: str, note: str | None) -> None:
     """Groups alone tell of a mesh only if it has several axes."""
-    from hlo_cli.commands.pasted.replica_groups import report_of
+    from hlo_cli.commands.pasted.sharding_text import replica_groups_report
     from hlo_cli.inputs.pasted.envelopes import PastedText
 
-    messages = [each.message for each in report_of(PastedText("replica-groups", "<stdin>", text)).notes]
+    messages = [each.message for each in replica_groups_report(PastedText("replica-groups", "<stdin>", text)).notes]
     assert [message for message in messages if "mesh" in message] == ([] if note is None else messages[-1:])
     assert note is None or messages[-1].endswith(note)
 

@@ -19,7 +19,7 @@ from hlo_cli.analysis.sharding.placement import Placement
 from hlo_cli.cli import main
 from hlo_cli.commands.options.io_options import InputOptions
 from hlo_cli.commands.shape.argument import resolve_name
-from hlo_cli.commands.shard.named import named_array
+from hlo_cli.commands.shard.dump import named_array
 from hlo_cli.ir.attributes.sharding import NamedSharding, Sharding
 from hlo_cli.source import HloError
 

@@ -23,8 +23,8 @@ from hlo_cli.analysis.sharding.entry_arrays import (
     partitions_of,
     prime_factors,
 )
-from hlo_cli.commands.shard.arrays import mesh_of, spec_cell
-from hlo_cli.commands.shared.compiler_memory import attach_compiler_assignment
+from hlo_cli.commands.memspace.compiler_files import attach_compiler_assignment
+from hlo_cli.commands.shard.dump import mesh_of, spec_cell
 from hlo_cli.inputs.input import read_inputs, select_module
 from hlo_cli.ir.module import Module
 from hlo_cli.read_input import read_input

@@ -10,7 +10,7 @@ import pytest
 
 from hlo_cli.cli import main
 from hlo_cli.commands.shard.options import ShardOptions
-from hlo_cli.commands.shard.warning import report_of_warning
+from hlo_cli.commands.shard.reshard import report_of_warning
 from hlo_cli.inputs.pasted.unwrapping import plain_lines
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import UNKNOWN, Table

@@ -207,7 +207,7 @@ def test_lines_of_files_are_named_in_errors(tmp_path: Path, capsys: pytest.Captu
 
 
 def test_a_map_of_a_thousand_million_elements_begins_at_once(capsys: pytest.CaptureFixture[str]) -> None:
-    from hlo_cli.commands.tile_index.tables import addresses_table
+    from hlo_cli.commands.tile_index.report import addresses_table
     from test_tiling import array
 
     shape = array("s8[1000000000]{0:T(1024)}")

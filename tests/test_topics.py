@@ -21,11 +21,20 @@ import pytest
 from console import BLOCK, ROOT, outputs
 from glossary_columns import COMPUTED, MISSING, files_with_computed_names, with_columns
 from hlo_cli import cli
-from hlo_cli.commands.help.blocks import CodeBlock, GridTable, Heading, ItemList, Page, Paragraph, Span
-from hlo_cli.commands.help.catalog import TOPICS, source_of
-from hlo_cli.commands.help.html import render as render_html
-from hlo_cli.commands.help.markdown import read_page
-from hlo_cli.commands.help.terminal import INDENT, MAX_WIDTH, render
+from hlo_cli.commands.help.catalog import (
+    TOPICS,
+    CodeBlock,
+    GridTable,
+    Heading,
+    ItemList,
+    Page,
+    Paragraph,
+    Span,
+    read_page,
+    source_of,
+)
+from hlo_cli.commands.help.command import INDENT, MAX_WIDTH, render
+from hlo_cli.commands.help.pages import html_page as render_html
 from hlo_cli.render.style import Style
 
 FOLDER = ROOT / "hlo_cli" / "commands" / "help" / "topics"

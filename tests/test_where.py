@@ -21,7 +21,7 @@ from hlo_cli.commands.help.catalog import source_of
 from hlo_cli.commands.modules.loading import load_one
 from hlo_cli.commands.options.filters import instructions_where, rows_where, values_where
 from hlo_cli.commands.options.io_options import InputOptions
-from hlo_cli.commands.parse.instructions import report_of_instructions
+from hlo_cli.commands.parse.instruction_list import report_of_instructions
 from hlo_cli.ir.expressions import Both, Comparison, Condition, Either, Flag, Not, Text
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module

@@ -129,12 +129,11 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
     options = DiffOptions(**given)
     options.check(output, has_stage=bool(reading.stage))
     if options.normalize:
-        from hlo_cli.commands.diff.normalize import check_ignorable_kinds, write_normalized
+        from hlo_cli.commands.diff.inputs import check_ignorable_kinds, write_normalized
 
         check_ignorable_kinds(options.ignored, KINDS)
         return write_normalized(inputs, reading, options.ignored, output)
-    from hlo_cli.commands.diff.conditions import parse_conditions
-    from hlo_cli.commands.diff.view import View
+    from hlo_cli.commands.diff.conditions import View, parse_conditions
 
     conditions = parse_conditions(options.fail_on) if options.against_golden else ()
     by = cause_of(options.grouping)
@@ -142,7 +141,7 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
         options.view, options.ignored, with_schedule=options.schedule, conditions=conditions, by=by, exact=options.exact
     )
     if options.passes:
-        from hlo_cli.commands.diff.passes import report_of_passes
+        from hlo_cli.commands.diff.inputs import report_of_passes
 
         report, found, errors = report_of_passes(inputs, reading, view)
     else:

@@ -1,23 +1,160 @@
-"""`hlo diff GOLDEN NEW --against-golden --fail-on LIST`: the conditions that fail a check, and which of them hold."""
+"""What is shown of a comparison, and what fails a check? The view, the numbers, `--fail-on`, `--against-golden`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
+from hlo_cli.analysis.hardware.target import Target, target_of
 from hlo_cli.analysis.matching.changes import FUSED
-from hlo_cli.analysis.matching.module_diff import ModuleDiff
-from hlo_cli.analysis.statements.statements import Statements
-from hlo_cli.commands.diff.numbers import Number
+from hlo_cli.analysis.matching.module_diff import ModuleDiff, diff
+from hlo_cli.analysis.origin.origins import By
+from hlo_cli.analysis.statements.operations import is_same_text
+from hlo_cli.analysis.statements.statements import ModuleNumbers, Statements, numbers_of
 from hlo_cli.commands.diff.options import CONDITIONS, LIMITED
 from hlo_cli.commands.diff.sentences import kind_of, sentence_of
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.memory_space import space_words
+from hlo_cli.ir.memory_space import space_name, space_words
+from hlo_cli.ir.module import Module
 from hlo_cli.lazy_regex import lazy_regex
-from hlo_cli.report.numbers import format_bytes, format_count
+from hlo_cli.report.numbers import format_bytes, format_count, format_ratio, format_scaled
+from hlo_cli.report.table import Column, Table
+from hlo_cli.report.text import Passage
 from hlo_cli.source import HloError, did_you_mean, nearest
 from hlo_cli.syntax.byte_sizes import UNITS, parse_size
+from hlo_cli.transform.normalize import normalize
+
+# --- the numbers of two modules ---
+# The numbers of two modules in a few lines: those that changed with their ratio, and those that did not.
+
+
+_RESULTS: Final = " results"
+_CLOSE: Final = 0.91
+_WITH_GROWTH: Final = frozenset(("memory", "flops", "bytes"))
+"""Kinds of numbers whose growth is shown as well; that of small numbers is seen."""
+_SCALES: Final = ((10**15, " P"), (10**12, " T"), (10**9, " G"), (10**6, " M"))
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A number of both modules: its name, its unit, and the kind and memory space that `--fail-on` names it by."""
+
+    name: str
+    kind: str
+    unit: str
+    before: int
+    after: int
+    space: str = ""
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether it differs."""
+        return self.before != self.after
+
+    def __str__(self) -> str:
+        """In words.
+
+        >>> print(Number("peak HBM", "memory", "bytes", 1024, 2048))
+        peak HBM 1 → 2 KiB (× 2.0)
+        >>> print(Number("kernels", "kernels", "count", 9, 8))
+        kernels 9 → 8
+        """
+        growth = self._growth if self.kind in _WITH_GROWTH else ""
+        return f"{self.name} {self.amounts}{growth}"
+
+    @property
+    def amounts(self) -> str:
+        """Both values, or one if they are equal."""
+        one, two = self._text(self.before), self._text(self.after)
+        if not self.is_changed:
+            return one
+        if one == two:
+            return one
+        number, _, unit = one.rpartition(" ")
+        return f"{number if unit and two.endswith(f' {unit}') else one} → {two}"
+
+    @property
+    def _growth(self) -> str:
+        """The factor, or the share if the factor is close to 1."""
+        if not (self.before and self.after) or not self.is_changed:
+            return ""
+        factor = self.after / self.before
+        if _CLOSE < factor < 1 / _CLOSE:
+            return f" ({'+' if factor > 1 else '-'}{format_scaled(abs(factor - 1) * 100, decimals=1)}%)"
+        return f" ({format_ratio(factor)})"
+
+    def _text(self, value: int) -> str:
+        if self.unit == "bytes":
+            return format_bytes(value)
+        for scale, letter in _SCALES:
+            if self.unit == "work" and value >= scale:
+                return format_scaled(value, scale, 1) + letter
+        return f"{value:,}"
+
+
+def worth_showing(numbers: Sequence[Number]) -> tuple[Number, ...]:
+    """The numbers without peaks of memory spaces that are a thousandth of the largest peak, or less."""
+    peaks = [max(each.before, each.after) for each in numbers if each.kind == "memory"]
+    least = max(peaks, default=0) // 1000
+    return tuple(each for each in numbers if each.kind != "memory" or max(each.before, each.after) > least)
+
+
+def numbers_between(old: ModuleNumbers, new: ModuleNumbers, target: Target | None) -> Iterator[Number]:
+    """Yields every compared number, the most important first."""
+    one, two = old.metrics, new.metrics
+    for space in sorted({*one.peak_bytes, *two.peak_bytes}):
+        name, word = f"peak {space_name(space, target)}", space_name(space, target or "tpu").lower()
+        yield Number(name, "memory", "bytes", one.peak_bytes.get(space, 0), two.peak_bytes.get(space, 0), word)
+    yield Number("flops", "flops", "work", old.flops, new.flops)
+    yield Number("bytes accessed", "bytes", "bytes", old.bytes_accessed, new.bytes_accessed)
+    yield Number("padding", "padding", "bytes", one.padding_bytes, two.padding_bytes)
+    yield from collectives_between(old, new)
+    yield Number("kernels", "kernels", "count", one.kernels, two.kernels)
+    yield Number("arguments", "arguments", "bytes", one.argument_bytes, two.argument_bytes)
+
+
+def collectives_between(old: ModuleNumbers, new: ModuleNumbers) -> Iterator[Number]:
+    """Yields the number of collectives of each kind, and the bytes of their results."""
+    kinds = sorted({*old.collectives, *new.collectives})
+    if not kinds:
+        yield Number("collectives", "collectives", "count", 0, 0)
+    for kind in kinds:
+        one, two = old.collectives.get(kind), new.collectives.get(kind)
+        counts = (one.count if one else 0, two.count if two else 0)
+        sizes = (one.bytes if one else 0, two.bytes if two else 0)
+        yield Number(kind, "collectives", "count", *counts)
+        yield Number(f"{kind}{_RESULTS}", "collectives", "bytes", *sizes)
+
+
+def in_words(numbers: tuple[Number, ...]) -> Iterator[str]:
+    """Yields a text of the numbers that differ, then of the others.
+
+    >>> list(in_words((Number("kernels", "kernels", "count", 9, 8), Number("padding", "padding", "bytes", 0, 0))))
+    ['Kernels 9 → 8; unchanged: padding 0 B']
+    """
+    changed = ", ".join(_texts([each for each in numbers if each.is_changed]))
+    same = ", ".join(_texts([each for each in numbers if not each.is_changed]))
+    if text := "; ".join(filter(None, (changed, same and f"unchanged: {same}"))):
+        yield text[:1].upper() + text[1:]
+
+
+def _texts(numbers: Sequence[Number]) -> list[str]:
+    """The numbers in words; the number of collectives of a kind and their bytes are one."""
+    texts: dict[str, str] = {}
+    for each in numbers:
+        kind = each.name.removesuffix(_RESULTS)
+        if kind != each.name and kind in texts:
+            texts[kind] += f" ({each.amounts})"
+        else:
+            texts[each.name] = str(each)
+    return list(texts.values())
+
+
+# --- conditions that fail a check ---
+# `hlo diff GOLDEN NEW --against-golden --fail-on LIST`: the conditions that fail a check, and which of them hold.
+
 
 CHANGES: Final[Mapping[str, tuple[str, ...]]] = {
     "shapes": ("shape",),
@@ -195,3 +332,106 @@ def limit_text(condition: Condition) -> str:
         amount = format_bytes(condition.amount) if condition.kind in _SIZES else f"{condition.amount:,g}"
         return f"{name} may grow by {amount}"
     return f"{name} must not change"
+
+
+# --- the view ---
+# Which differences are shown, and in how much detail.
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The selected view: `name` is the option that selects it, or `statements`.
+
+    With `conditions`, only what they name is a difference, from a golden dump; with `exact`, every other text is one.
+    """
+
+    name: str
+    ignored: tuple[str, ...]
+    with_schedule: bool
+    conditions: tuple[Condition, ...] = ()
+    by: By | None = None
+    exact: bool = False
+
+    def compare(self, before: Module, after: Module) -> ModuleDiff:
+        """The differences between two modules, without the ignored ones."""
+        return diff(before, after).without(self.ignored)
+
+    def differs(self, comparison: ModuleDiff) -> bool:
+        """Whether there is something to show; moves alone count only if selected."""
+        return not comparison.is_empty or (self.with_schedule and bool(comparison.moved))
+
+    def is_finding(self, comparison: ModuleDiff) -> bool:
+        """Whether there is a difference for exit codes and counts of modules.
+
+        Other lines of source and op_names are the same program; with `exact`, any other text is a difference.
+        """
+        if self.exact:
+            return not is_same_text(comparison)
+        return (not comparison.is_same_program) or (self.with_schedule and bool(comparison.moved))
+
+
+# --- a golden dump ---
+# `hlo diff GOLDEN NEW --against-golden`: the failed conditions before the statements.
+
+
+_MAX_SHOWN: Final = 8
+_COLUMNS: Final = (
+    Column("condition", "condition"),
+    Column("result", "result"),
+    Column("before", "before", "count"),
+    Column("after", "after", "count"),
+    Column("difference", "difference"),
+)
+
+
+def numbers_against(comparison: ModuleDiff, view: View) -> tuple[ModuleNumbers, ModuleNumbers]:
+    """The numbers of both modules.
+
+    With conditions, those of the new one go by the order of the golden dump if `--normalize` took its schedule away.
+    """
+    old, new = comparison.before, comparison.after
+    is_unordered = bool(view.conditions) and new.is_scheduled and not old.is_scheduled
+    return numbers_of(old), numbers_of(normalize(new) if is_unordered else new)
+
+
+def without_form(comparison: ModuleDiff) -> ModuleDiff:
+    """The differences without those that come from the form of a golden dump: what `--normalize` does not write."""
+    golden, new = comparison.before, comparison.after
+    ignored = ["is_scheduled"] if new.is_scheduled and not golden.is_scheduled else []
+    if not any(each.name == "frontend_attributes" for each in golden.header):
+        ignored.append("frontend_attributes")
+    kept = tuple(change for change in comparison.header if change.name not in ignored)
+    has_metadata = any("metadata=" in each.raw[1] for each in golden.instructions)
+    found = comparison if has_metadata else comparison.without(("metadata",))
+    return replace(found, header=kept)
+
+
+def failures_of(
+    conditions: Sequence[Condition],
+    comparison: ModuleDiff,
+    told: Statements,
+    numbers: tuple[ModuleNumbers, ModuleNumbers],
+) -> tuple[Failure, ...]:
+    """The conditions that do not hold."""
+    target = target_of(comparison.after) or target_of(comparison.before)
+    return tuple(failures(conditions, comparison, told, tuple(numbers_between(*numbers, target))))
+
+
+def answer_of_failures(conditions: Sequence[Condition], found: Sequence[Failure]) -> str:
+    """How many conditions do not hold."""
+    number = len({each.condition for each in found})
+    of = format_count(len(conditions), "conditions")
+    return f"{number:,} of {of} failed" if found else f"All {of} hold" if len(conditions) > 1 else "The condition holds"
+
+
+def parts_of_failures(conditions: Sequence[Condition], found: Sequence[Failure]) -> Iterator[Passage | Table]:
+    """Yields the failed conditions for people, and all conditions for programs."""
+    lines = [f"{each.condition.text}: {each.text}" for each in found[:_MAX_SHOWN]]
+    if len(found) > _MAX_SHOWN:
+        lines.append(f"{len(found) - _MAX_SHOWN:,} more")
+    if lines:
+        yield Passage("failures", tuple(lines))
+    rows = [(each.condition.text, "failed", each.before, each.after, each.text) for each in found]
+    failed = {each.condition for each in found}
+    rows += [(each.text, "passed", None, None, limit_text(each)) for each in conditions if each not in failed]
+    yield Table("conditions", _COLUMNS, tuple(rows), noun="conditions", person=False, main=False)

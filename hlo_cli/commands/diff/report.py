@@ -1,37 +1,537 @@
-"""`hlo diff OLD NEW`: whether two modules differ, the changes, and their effect on memory and cost."""
+"""Do two modules differ, in what, and with which effect on memory and cost?"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 
-from hlo_cli.analysis.hardware.target import target_of
-from hlo_cli.analysis.matching.changes import KINDS
-from hlo_cli.analysis.matching.module_diff import ModuleDiff
+from hlo_cli.analysis.cost.cost_analysis import KernelCost, kernel_costs
+from hlo_cli.analysis.dataflow.executions import sequential_executions
+from hlo_cli.analysis.hardware.target import Target, target_of
+from hlo_cli.analysis.matching.changes import FUSED, KINDS, Change
+from hlo_cli.analysis.matching.graph import renamed_value
+from hlo_cli.analysis.matching.module_diff import Changed, ModuleDiff, RowCosts, is_quiet
+from hlo_cli.analysis.origin.origins import By, Keys, keys_of
 from hlo_cli.analysis.statements.operations import Renaming, is_same_text, omitted_constants, renaming_of
-from hlo_cli.analysis.statements.statement import Fold
-from hlo_cli.analysis.statements.statements import ModuleNumbers, Statements, statements_of
-from hlo_cli.commands.diff.golden import (
+from hlo_cli.analysis.statements.statement import Collectives, Fold
+from hlo_cli.analysis.statements.statements import ModuleMetrics, ModuleNumbers, Statements, statements_of
+from hlo_cli.commands.diff.conditions import (
+    View,
     answer_of_failures,
     failures_of,
+    in_words,
     numbers_against,
+    numbers_between,
     parts_of_failures,
     without_form,
+    worth_showing,
 )
-from hlo_cli.commands.diff.numbers import in_words, numbers_between, worth_showing
-from hlo_cli.commands.diff.partial import answer_of_parts, truncated_sides
-from hlo_cli.commands.diff.summary import collective_table, record_of, summary_tables
-from hlo_cli.commands.diff.tables import change_table, header_table, stat_table
-from hlo_cli.commands.diff.told import headline, passage_of, records_of, statement_table, with_statements
-from hlo_cli.commands.diff.view import View
+from hlo_cli.commands.diff.sentences import headline, passage_of, records_of, statement_table, with_statements
 from hlo_cli.dataclass import dataclass
+from hlo_cli.ir.instruction import Computation, Instruction
+from hlo_cli.ir.memory_space import space_name
 from hlo_cli.ir.module import Module
-from hlo_cli.report.numbers import format_count
+from hlo_cli.ir.operations import NAMING_ATTRIBUTES
+from hlo_cli.ir.shape import Shape
+from hlo_cli.report.diff import Diff, DiffLine, Hunk, Sign, pieces_of
+from hlo_cli.report.numbers import format_bytes, format_count
 from hlo_cli.report.report import Part, Report
-from hlo_cli.report.table import Cell, Column, Table
+from hlo_cli.report.table import Cell, Column, Row, Table, Unit
 from hlo_cli.report.text import Passage
-from hlo_cli.source import Diagnostic
+from hlo_cli.source import Diagnostic, HloError
+
+# --- dumps that end too early ---
+# `hlo diff` of dumps that end too early: only what both texts have is compared, and no cause is reported.
+
+
+def truncated_sides(comparison: ModuleDiff) -> tuple[str, ...]:
+    """The sides whose text is truncated: OLD, NEW, or both."""
+    sides = (("OLD", comparison.before), ("NEW", comparison.after))
+    return tuple(name for name, module in sides if module.is_truncated)
+
+
+def answer_of_parts(comparison: ModuleDiff, *, checks_conditions: bool = False) -> str:
+    """Which side is truncated, and what differs in the part that both have; empty if both modules are whole.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.analysis.matching.module_diff import diff
+    >>> text = "HloModule m\\n\\nENTRY e {\\n  p = s8[2] parameter(0)\\n  ROOT n = s8[2] not(p)\\n}\\n"
+    >>> answer_of_parts(diff(parse_module(text), parse_module(text[: text.index("  ROOT")])))
+    'NEW is truncated; no differences in the 1 instruction that both have'
+    """
+    sides = truncated_sides(comparison)
+    if not sides:
+        return ""
+    start = f"{' and '.join(sides)} {'are' if len(sides) > 1 else 'is'} truncated"
+    if checks_conditions:
+        return f"{start}; conditions cannot be checked"
+    parts = {"added": len(comparison.added), "removed": len(comparison.removed)}
+    both = format_count(comparison.matched, "instructions")
+    changed = f"{len(comparison.changed):,} changed" if comparison.changed else "no differences"
+    more = "".join(f"; {number:,} {word}" for word, number in parts.items() if number)
+    return f"{start}; {changed} in the {both} that both have{more}"
+
+
+# --- metrics of both modules ---
+# Tables that compare the metrics of two modules: bytes and counts.
+
+
+def summary_tables(old: ModuleNumbers, new: ModuleNumbers, target: Target | None) -> tuple[Table, Table]:
+    """Tables of memory and of counts, with the rows that differ; costs are those of all iterations of loops."""
+    memory = (*_byte_rows(old, new), *_peak_rows(old.metrics, new.metrics, target))
+    return _table("memory", "bytes", memory), _table("costs", "count", tuple(_count_rows(old, new)))
+
+
+def collective_table(old: ModuleNumbers, new: ModuleNumbers) -> Table:
+    """The collectives by kind: how many, and the bytes of their results."""
+    columns = (
+        Column("kind", "collective"),
+        Column("before", "before", "count"),
+        Column("after", "after", "count"),
+        Column("before_bytes", "before", "bytes"),
+        Column("after_bytes", "after", "bytes", like="before_bytes"),
+    )
+    rows = []
+    for kind in sorted({*old.collectives, *new.collectives}):
+        one, two = (side.collectives.get(kind, Collectives(kind, 0, 0)) for side in (old, new))
+        rows.append((kind, one.count, two.count, one.bytes, two.bytes))
+    return Table("collectives", columns, tuple(rows), noun="kinds", main=False)
+
+
+def record_of(given: ModuleNumbers, target: Target | None) -> Mapping[str, Cell]:
+    """All numbers of a module, for programs."""
+    metrics = given.metrics
+    numbers: dict[str, Cell] = {f.name: getattr(metrics, f.name) for f in fields(metrics) if f.name != "peak_bytes"}
+    numbers |= {"executed_flops": given.flops, "executed_bytes_accessed": given.bytes_accessed}
+    return {**numbers, "peak_bytes": {space_name(space, target): n for space, n in metrics.peak_bytes.items()}}
+
+
+def _table(name: str, unit: str, rows: tuple[Row, ...]) -> Table:
+    suffix = "_bytes" if unit == "bytes" else ""
+    columns = (
+        Column("metric", "metric"),
+        Column(f"before{suffix}", "before", "bytes" if suffix else "count"),
+        Column(f"after{suffix}", "after", "bytes" if suffix else "count", like=f"before{suffix}"),
+        Column("ratio", "", "ratio", person=any(row[3] is not None for row in rows)),
+    )
+    return Table(name, columns, rows, noun="metrics", main=False)
+
+
+def _byte_rows(old: ModuleNumbers, new: ModuleNumbers) -> Iterator[Row]:
+    one, two = old.metrics, new.metrics
+    yield from _metric_row("arguments", one.argument_bytes, two.argument_bytes)
+    yield from _metric_row("all values", one.value_bytes, two.value_bytes)
+    yield from _metric_row("padding", one.padding_bytes, two.padding_bytes)
+    yield from _metric_row("bytes accessed", old.bytes_accessed, new.bytes_accessed)
+
+
+def _peak_rows(old: ModuleMetrics, new: ModuleMetrics, target: Target | None) -> Iterator[Row]:
+    for space in sorted({*old.peak_bytes, *new.peak_bytes}):
+        name = space_name(space, target)
+        yield from _metric_row(f"peak {name}", old.peak_bytes.get(space, 0), new.peak_bytes.get(space, 0))
+
+
+def _count_rows(old: ModuleNumbers, new: ModuleNumbers) -> Iterator[Row]:
+    one, two = old.metrics, new.metrics
+    yield from _metric_row("flops", old.flops, new.flops)
+    yield from _metric_row("kernels", one.kernels, two.kernels)
+    yield from _metric_row("collectives", one.collectives, two.collectives)
+    yield from _metric_row("computations", one.computations, two.computations)
+    yield from _metric_row("instructions", one.instructions, two.instructions)
+
+
+def _metric_row(metric: str, before: int, after: int) -> Iterator[Row]:
+    """The row, if the two numbers differ; their ratio if neither is zero."""
+    ratio: Cell = after / before if before and after else None
+    if before != after:
+        yield metric, before, after, ratio
+
+
+# --- one row per change ---
+# The tables of `hlo diff`: one row per change, with both shapes in one text, and one row per computation.
+
+
+_COLUMNS = (
+    Column("change", "", "change"),
+    Column("name", "instruction", "name", role="name"),
+    Column("opcode", "opcode", "opcode", rank=2, from_width=120),
+    Column("shape", "shape", "shape"),
+    Column("before_bytes", "before", "bytes", exact=True, rank=4),
+    Column("after_bytes", "after", "bytes", exact=True, rank=4),
+    Column("change_kinds", "change"),
+    Column("cost_bytes", "cost", "bytes", rank=3, from_width=120),
+    Column("computation", "computation", "name", rank=1, from_width=120),
+    Column("details", "from → to", rank=0, from_width=200),
+    Column("name_before", "name before", "name", person=False),
+    Column("computation_before", "computation before", "name", person=False),
+    Column("changes", "changes", person=False),
+)
+
+
+def change_table(comparison: ModuleDiff, view: View) -> Table:
+    """One row for each instruction that changed, was added or removed, or moved if that counts.
+
+    The most bytes written or no longer written come first, then instructions without memory: fused, or applied to
+    single elements. Equals are in the order of the new module, its entry first; changes in metadata alone come last.
+    """
+    rows = sorted(_change_rows(comparison, with_schedule=view.with_schedule), key=lambda row: row[0])
+    counts = Counter(str(row[0]) for _, row in rows)
+    words = {"~": "changed", "+": "added", "-": "removed", ">": "moved"}
+    footnote = "  ".join(f"{sign} {counts[sign]:,} {word}" for sign, word in words.items() if counts[sign])
+    return Table("changes", _COLUMNS, tuple(row for _, row in rows), noun="changes", footnote=footnote)
+
+
+def _change_rows(
+    comparison: ModuleDiff, *, with_schedule: bool
+) -> Iterator[tuple[tuple[bool, bool, int, bool, int, int], Row]]:
+    places = {c: (not c.is_entry, at) for at, c in enumerate(comparison.after.computations)}
+    first = {c: (not c.is_entry, at) for at, c in enumerate(comparison.before.computations)}
+    costs = RowCosts(comparison)
+
+    def place(instruction: Instruction, cost: int) -> tuple[bool, int, bool, int, int]:
+        computation = instruction.computation
+        pair = comparison.computations.get(computation)
+        outer = places.get(computation) or (places[pair] if pair is not None else first[computation])
+        return not costs.is_in_memory(instruction), -cost, *outer, instruction.index
+
+    for each in comparison.changed:
+        cost = costs.of_changed(each)
+        yield (is_quiet(each.changes), *place(each.after, cost)), _changed_row(each, cost)
+    for instruction in comparison.added:
+        cost = costs.of(instruction)
+        yield (False, *place(instruction, cost)), _change_row("+", instruction, cost)
+    for instruction in comparison.removed:
+        cost = costs.of(instruction)
+        yield (False, *place(instruction, cost)), _change_row("-", instruction, cost)
+    for moved in comparison.moved if with_schedule else ():
+        yield (False, *place(moved.after, 0)), _change_row(">", moved.after, 0, moved.before)
+
+
+def _changed_row(each: Changed, cost: int) -> Row:
+    before, after = each.before, each.after
+    kinds = dict.fromkeys(_word(change) for change in each.changes)
+    return (
+        "~",
+        after.name,
+        after.opcode if before.opcode == after.opcode else f"{before.opcode} → {after.opcode}",
+        _shape(before.shape, after.shape),
+        before.shape.padded_bytes,
+        after.shape.padded_bytes,
+        ", ".join(kinds),
+        cost,
+        after.computation.name,
+        "; ".join(map(str, each.changes)),
+        before.name,
+        before.computation.name,
+        tuple({"kind": c.kind, "name": c.name or None, "before": c.before, "after": c.after} for c in each.changes),
+    )
+
+
+def _change_row(sign: str, instruction: Instruction, cost: int, before: Instruction | None = None) -> Row:
+    size, name, computation = instruction.shape.padded_bytes, instruction.name, instruction.computation.name
+    old = instruction if sign == "-" else before
+    return (
+        sign,
+        name,
+        instruction.opcode,
+        str(instruction.shape),
+        size if sign != "+" else None,
+        size if sign != "-" else None,
+        instruction.opcode if before is None else f"step {before.index} → {instruction.index}",
+        cost,
+        computation,
+        None,
+        old.name if old is not None else None,
+        old.computation.name if old is not None else None,
+        (),
+    )
+
+
+def _shape(before: Shape, after: Shape) -> str:
+    """The new shape, with the old text before an arrow where it changed.
+
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
+    >>> _shape(parse_shape("f32[8,16]{0,1}"), parse_shape("f32[8,16]{1,0:T(8,128)}"))
+    'f32[8,16]{0,1 → 1,0:T(8,128)}'
+    """
+    old, new = str(before), str(after)
+    if old == new:
+        return new
+    return "".join(
+        f"{piece.old} → {piece.new}" if piece.is_changed and piece.old and piece.new else piece.new or piece.old
+        for piece in pieces_of(old, new)
+    )
+
+
+_SHORT_KINDS = {"layout": "order", "tiling": "tile", "memory_space": "space", "backend_config": "backend_config"}
+
+
+def _word(change: Change) -> str:
+    """The change in a word or two: attributes by their names."""
+    if change.kind in ("attributes", FUSED):
+        return change.name
+    return _SHORT_KINDS.get(change.kind, change.kind)
+
+
+def header_table(comparison: ModuleDiff) -> Table:
+    """The fields of the header that differ."""
+    columns = (Column("field", "header field", role="name"), Column("before", "before"), Column("after", "after"))
+    rows = tuple((c.name, c.before or None, c.after or None) for c in comparison.header)
+    return Table("header_fields", columns, rows, noun="fields", main=False, limit=8)
+
+
+def stat_table(comparison: ModuleDiff) -> Table:
+    """The number of changes in each computation, most first, without computations that are equal."""
+    counts: dict[Computation, Counter[str]] = {}
+
+    def count(computation: Computation, what: str) -> None:
+        computation = comparison.computations.get(computation, computation)
+        counts.setdefault(computation, Counter())[what] += 1
+
+    for each in comparison.changed:
+        count(each.after.computation, "changed")
+    for instruction in comparison.added:
+        count(instruction.computation, "added")
+    for instruction in comparison.removed:
+        count(instruction.computation, "removed")
+    for moved in comparison.moved:
+        count(moved.after.computation, "moved")
+    there = set(comparison.computations.values())
+    added = set(comparison.after.computations) - there
+    rows: tuple[Row, ...] = tuple(
+        (
+            "~" if c in there else "+" if c in added else "-",
+            c.name,
+            len(c.instructions),
+            *(found[what] for what in ("changed", "added", "removed", "moved")),
+        )
+        for c, found in sorted(counts.items(), key=lambda item: (-item[1].total(), item[0].name))
+    )
+    columns = (
+        Column("change", "", "change"),
+        Column("computation", "computation", "name", role="name"),
+        Column("instructions", "instructions", "count", total="sum"),
+        *(Column(what, what, "count", total="sum") for what in ("changed", "added", "removed", "moved")),
+    )
+    return Table("computations", columns, rows, noun="computations")
+
+
+# --- changed lines ---
+# The changed lines of two modules, by computation.
+#
+# Old lines have the names of the new module, so that only real changes show.
+
+
+_AROUND = 1
+
+
+def text_diff(comparison: ModuleDiff, before: str, after: str, *, with_schedule: bool = False) -> Diff:
+    """One hunk for each computation that differs: its new lines, each preceded by the lines removed there.
+
+    With `with_schedule`, lines that moved in the schedule are shown in both places.
+    """
+    return _TextDiff(comparison, with_schedule=with_schedule).diff(before, after)
+
+
+class _TextDiff:
+    """Writes instructions; those of the old module get the names of their counterparts."""
+
+    def __init__(self, comparison: ModuleDiff, *, with_schedule: bool) -> None:
+        self._comparison = comparison
+        self._changed = {each.after: each for each in comparison.changed}
+        self._added = frozenset(comparison.added)
+        self._names = {old.name: new.name for old, new in comparison.pairs.items()}
+        self._names |= {old.name: new.name for old, new in comparison.computations.items()}
+        self._before: dict[Instruction, Instruction] = {new: old for old, new in comparison.pairs.items()}
+        self._moved = {each.before: each.after for each in comparison.moved} if with_schedule else {}
+        self._moved_to = frozenset(self._moved.values())
+        self._removed: dict[Computation, list[Instruction]] = {}
+        for instruction in sorted((*comparison.removed, *self._moved), key=lambda each: each.index):
+            self._removed.setdefault(instruction.computation, []).append(instruction)
+
+    def diff(self, before: str, after: str) -> Diff:
+        """The whole diff."""
+        hunks: list[Hunk] = []
+        folded = 0
+        old_of = {new: old for old, new in self._comparison.computations.items()}
+        for computation in sorted(
+            self._comparison.after.computations, key=lambda computation: not computation.is_entry
+        ):
+            folded = _add(hunks, list(self._lines(computation, old_of.get(computation))), computation.name, folded)
+        for computation, gone in self._removed.items():
+            if computation not in self._comparison.computations:
+                folded = _add(hunks, [self._line_gone(i) for i in gone], computation.name, folded)
+        return Diff("changed_lines", tuple(hunks), folded=folded, old_name=before, new_name=after)
+
+    def _lines(self, computation: Computation, old: Computation | None) -> Iterator[DiffLine]:
+        """The lines of a computation; removed lines come before the first kept line that followed them."""
+        gone = self._removed.get(old, []) if old is not None else []
+        at = 0
+        for instruction in computation.instructions:
+            pair = self._before.get(instruction) if instruction not in self._moved_to else None
+            while at < len(gone) and pair is not None and pair.computation is old and gone[at].index < pair.index:
+                yield self._line_gone(gone[at])
+                at += 1
+            yield self._line(instruction)
+        yield from map(self._line_gone, gone[at:])
+
+    def _line(self, instruction: Instruction) -> DiffLine:
+        number = _line_number(self._comparison.after, instruction)
+        if instruction in self._added:
+            return DiffLine("+", None, _text(instruction, {}), None, number)
+        if instruction in self._moved_to:
+            return self._line_of_both(">", self._before[instruction], instruction)
+        if instruction in self._changed:
+            return self._line_of_both("~", self._before[instruction], instruction)
+        return DiffLine(" ", _text(instruction, {}), _text(instruction, {}), number, number)
+
+    def _line_gone(self, instruction: Instruction) -> DiffLine:
+        """The line of an instruction that was removed or moved away."""
+        if (new := self._moved.get(instruction)) is not None:
+            return self._line_of_both("<", instruction, new)
+        text = _text(instruction, self._names)
+        return DiffLine("-", text, None, _line_number(self._comparison.before, instruction), None)
+
+    def _line_of_both(self, sign: Sign, before: Instruction, after: Instruction) -> DiffLine:
+        changed = self._changed.get(after)
+        with_metadata = changed is not None and any(change.kind == "metadata" for change in changed.changes)
+        old = _text(before, self._names, with_metadata=with_metadata)
+        new = _text(after, {}, with_metadata=with_metadata)
+        numbers = _line_number(self._comparison.before, before), _line_number(self._comparison.after, after)
+        return DiffLine(sign, old, new, *numbers)
+
+
+def _line_number(module: Module, instruction: Instruction) -> int | None:
+    span = instruction.span
+    return module.source.position(span.start).line if span is not None and module.source.text else None
+
+
+def _text(instruction: Instruction, names: Mapping[str, str], *, with_metadata: bool = False) -> str:
+    """The text of an instruction with other names, and with metadata only if `with_metadata`."""
+    taken = ", ".join(
+        names.get(operand.name, operand.name) + "".join(f"#{i}" for i in instruction.operand_index(at))
+        for at, operand in enumerate(instruction.operands)
+    )
+    attributes = "".join(
+        f", {a.name}={renamed_value(a.value, names) if a.name in NAMING_ATTRIBUTES else a.value}"
+        for a in instruction.attributes
+        if a.name != "metadata" or with_metadata
+    )
+    name = names.get(instruction.name, instruction.name)
+    root = "ROOT " if instruction.is_root else ""
+    return f"{root}{name} = {instruction.shape} {instruction.opcode}({instruction.raw[0] or taken}){attributes}"
+
+
+def _add(hunks: list[Hunk], lines: Sequence[DiffLine], heading: str, folded: int) -> int:
+    """Adds the visible lines of a computation, in as many hunks as needed; returns the number of lines omitted."""
+    near = {
+        at
+        for here, line in enumerate(lines)
+        if line.sign != " "
+        for at in range(max(here - _AROUND, 0), min(here + _AROUND + 1, len(lines)))
+    }
+    held: list[DiffLine] = []
+    for at, line in enumerate(lines):
+        if at in near:
+            held.append(line)
+            continue
+        if held:
+            hunks.append(Hunk(tuple(held), heading, folded))
+            held, folded = [], 0
+        folded += 1
+    if held:
+        hunks.append(Hunk(tuple(held), heading, folded))
+        folded = 0
+    return folded
+
+
+# --- changes by cause ---
+# `hlo diff OLD NEW --by source`: changes and costs for each line, scope, or argument of the user's program.
+
+
+_UNITS: Mapping[By, Unit] = {"source": "source", "scope": "op_name", "argument": "op_name"}
+
+
+def report_of_causes(comparison: ModuleDiff, by: By, input_facts: Mapping[str, Mapping[str, str | None]]) -> Report:
+    """A row for each key whose instructions or costs differ, the largest change of bytes accessed first."""
+    if by == "pass":
+        raise HloError(
+            "hlo diff does not support --by pass", hint="use --passes for the changes of each pass of one directory"
+        )
+    keys = keys_of(comparison.before, by), keys_of(comparison.after, by)
+    costs = _costs(comparison.before, keys[0]), _costs(comparison.after, keys[1])
+    rows = _changes_by_key(comparison, keys)
+    found = sorted({*rows[0], *rows[1], *rows[2], *costs[0], *costs[1]})
+    none = KernelCost()
+    table_rows: list[Row] = []
+    for key in found:
+        one, two = costs[0].get(key, none), costs[1].get(key, none)
+        counts = [each[key] for each in rows]
+        if any(counts) or (one.flops, one.bytes, one.kernels) != (two.flops, two.bytes, two.kernels):
+            changes = (two.bytes - one.bytes, one.bytes, two.bytes, one.flops, two.flops, one.kernels, two.kernels)
+            table_rows.append((key, *counts, *changes))
+    table_rows.sort(key=lambda row: (-abs(_number(row[4])), -sum(map(_number, row[1:4])), str(row[0])))
+    table = Table("causes", _columns(by), tuple(table_rows), noun=f"{by}s")
+    return Report(
+        "diff",
+        _answer(table_rows, by, len(found)),
+        numbers={"by": by, "keys": len(found), "differing": len(table_rows)},
+        parts=(table,),
+        input=input_facts,
+    )
+
+
+def _columns(by: By) -> tuple[Column, ...]:
+    return (
+        Column(by, by, _UNITS[by], role="name"),
+        Column("changed", "changed", "count", total="sum", rank=6),
+        Column("added", "added", "count", total="sum", rank=6),
+        Column("removed", "removed", "count", total="sum", rank=6),
+        Column("change_bytes", "change", "bytes", total="sum"),
+        Column("before_bytes", "before", "bytes", total="sum", group="accessed", rank=7),
+        Column("after_bytes", "after", "bytes", total="sum", group="accessed", like="before_bytes", rank=7),
+        Column("before_flops", "before", "count", total="sum", group="flops", from_width=120, rank=4),
+        Column("after_flops", "after", "count", total="sum", group="flops", from_width=120, rank=4),
+        Column("before_kernels", "before", "count", total="sum", group="kernels", from_width=120, rank=3),
+        Column("after_kernels", "after", "count", total="sum", group="kernels", from_width=120, rank=3),
+    )
+
+
+def _costs(module: Module, keys: Keys) -> dict[str, KernelCost]:
+    """The costs of the kernels with each key, loops as often as they run; an unknown trip count counts as 1."""
+    found: dict[str, KernelCost] = {}
+    for computation, executions in sequential_executions(module).items():
+        for kernel, cost in kernel_costs(computation.instructions).items():
+            key = keys(kernel)
+            found[key] = found.get(key, KernelCost()) + cost * executions.count
+    return found
+
+
+def _changes_by_key(comparison: ModuleDiff, keys: tuple[Keys, Keys]) -> tuple[Counter[str], Counter[str], Counter[str]]:
+    """How many instructions with each key changed, were added, and were removed."""
+    return (
+        Counter(keys[1](each.after) for each in comparison.changed),
+        Counter(map(keys[1], comparison.added)),
+        Counter(map(keys[0], comparison.removed)),
+    )
+
+
+def _number(cell: object) -> int:
+    return cell if isinstance(cell, int) else 0
+
+
+def _answer(rows: Sequence[Row], by: By, keys: int) -> str:
+    if not rows:
+        return f"No differences by {by} ({format_count(keys, f'{by}s')})"
+    key, size = rows[0][0], _number(rows[0][4])
+    verb = "more" if size > 0 else "less"
+    words = f"{len(rows):,} of {format_count(keys, f'{by}s')} differ"
+    return f"{words}; {key} most: {format_bytes(abs(size))} {verb} accessed" if size else words
+
+
+# --- the report ---
+# `hlo diff OLD NEW`: whether two modules differ, the changes, and their effect on memory and cost.
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +552,6 @@ def report_of_diff(
     """
     facts = {"before": _facts(before), "after": _facts(after)}
     if view.by is not None:
-        from hlo_cli.commands.diff.causes import report_of_causes
-
         report = report_of_causes(comparison, view.by, facts)
         return replace(report, answer=answer_of_parts(comparison) or report.answer), view.is_finding(comparison)
     if view.conditions:
@@ -162,7 +660,6 @@ def _in_brief(comparison: ModuleDiff, before: DiffSide, after: DiffSide, view: V
             return stat_table(comparison)
         case "name-only":
             return change_table(comparison, view).select(["name"])
-    from hlo_cli.commands.diff.text import text_diff
 
     return text_diff(comparison, before.path, after.path, with_schedule=view.with_schedule)
 

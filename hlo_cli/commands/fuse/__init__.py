@@ -1,1 +1,1 @@
-"""`hlo fuse`: fusions, the memory traffic that they avoid, and the cost of every instruction."""
+"""`hlo fuse`: fusions, the memory traffic that they avoid, the cost of every instruction, and what XLA would fuse."""

@@ -18,7 +18,7 @@ from hlo_cli.commands.options.writing import print_diagnostics, write, write_rep
 from hlo_cli.source import Diagnostic, HloError
 
 if TYPE_CHECKING:
-    from hlo_cli.commands.fuse.roofline_columns import TimingColumns
+    from hlo_cli.commands.fuse.kernel_kinds import TimingColumns
     from hlo_cli.commands.modules.loading import Loaded
     from hlo_cli.commands.options.io_options import OutputOptions
     from hlo_cli.ir.instruction import Computation
@@ -160,7 +160,7 @@ def command(arguments: tuple[str, ...], **given: Any) -> int:
     options = FuseOptions(name, **given)
     options.check()
     from hlo_cli.analysis.fusion.fusion_bodies import verify_fusions
-    from hlo_cli.commands.fuse.roofline_columns import TimingColumns, timing_of
+    from hlo_cli.commands.fuse.kernel_kinds import TimingColumns, timing_of
     from hlo_cli.commands.modules.loading import Many, check_running, load, what_was_read
     from hlo_cli.commands.options.chips import chosen_throughput
 
@@ -169,7 +169,7 @@ def command(arguments: tuple[str, ...], **given: Any) -> int:
     timing = TimingColumns(throughput) if throughput is not None else None
     loaded = load(inputs, reading, each=options.each, jobs=options.jobs, about_one=options.about_one)
     if isinstance(loaded, Many):
-        from hlo_cli.commands.fuse.each import fuse_each
+        from hlo_cli.commands.fuse.fusion_table import fuse_each
 
         return fuse_each(loaded, reading, options.jobs, timing, output)
     timing = timing_of(loaded, throughput)
@@ -183,7 +183,7 @@ def command(arguments: tuple[str, ...], **given: Any) -> int:
 
         return write_c(loaded, output, name=name, within=_within(loaded, options))
     if options.changes.is_requested:
-        from hlo_cli.commands.fuse.gpu_options import options_for_gpu
+        from hlo_cli.commands.fuse.what_if import options_for_gpu
 
         options = options_for_gpu(options, loaded, output)
     if options.changes.is_requested and output.is_module:
@@ -242,11 +242,11 @@ def _report(
 
         return report_of_custom_calls(loaded, name=options.name, within=within, where=where, argument=argument)
     if options.is_one_fusion and options.name is not None:
-        from hlo_cli.commands.fuse.fusion_tree import report_of_fusion
+        from hlo_cli.commands.fuse.fusion_table import report_of_fusion
 
         return report_of_fusion(loaded, options.name, timing=timing, argument=argument)
     if len(options.changes.gpus) > 1 and options.apply:
-        from hlo_cli.commands.fuse_gpu.compared_chips import report_of_compared_chips
+        from hlo_cli.commands.fuse.why_not import report_of_compared_chips
 
         chips = options.changes.gpus
         return report_of_compared_chips(loaded, chips, within=within, where=where, argument=argument)
@@ -262,7 +262,7 @@ def _report(
 
         return report_of_reasons(loaded, options, within=within, argument=argument)
     if options.cost:
-        from hlo_cli.commands.fuse.cost import report_of_costs
+        from hlo_cli.commands.fuse.costs import report_of_costs
 
         return report_of_costs(
             loaded,
@@ -274,11 +274,11 @@ def _report(
             asked=columns,
         )
     if options.dots:
-        from hlo_cli.commands.fuse.dots import report_of_dots
+        from hlo_cli.commands.fuse.costs import report_of_dots
 
         return report_of_dots(loaded, within=within, where=where, timing=timing)
     if (cause := cause_of(options.grouping)) is not None:
-        from hlo_cli.commands.fuse.causes import report_of_causes
+        from hlo_cli.commands.fuse.costs import report_of_causes
 
         return report_of_causes(loaded, cause, within=within, where=where, timing=timing, argument=argument)
     from hlo_cli.commands.fuse.fusion_table import report_of_fusions

@@ -1,28 +1,81 @@
-"""`hlo fuse DUMP`: one row for each fusion, the memory traffic that fusion avoids, and the kinds of kernels."""
+"""Which fusions does a module have, what is in each, and how much memory traffic do they avoid?"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
 from hlo_cli.analysis.cost.cost_analysis import cost_analysis, costs_among
 from hlo_cli.analysis.cost.counting import RUN, Cost
-from hlo_cli.analysis.fusion.kernels import Fusion, Kernel, estimated_cycles, fusions_of, kernels_of
+from hlo_cli.analysis.fusion.fusion_bodies import verify_fusions
+from hlo_cli.analysis.fusion.kernels import (
+    Fusion,
+    Kernel,
+    backend_of,
+    estimated_cycles,
+    fusion_of,
+    fusions_of,
+    kernels_of,
+)
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.origin.origins import Origins, origins_of
-from hlo_cli.commands.fuse.kernel_kinds import fused_operations, kernel_kinds_table, kernels_table
-from hlo_cli.commands.fuse.roofline_columns import TimingColumns, columns_for, model_of, notes_on_costs
+from hlo_cli.commands.fuse.kernel_kinds import (
+    TimingColumns,
+    columns_for,
+    fused_operations,
+    kernel_kinds_table,
+    kernels_table,
+    model_facts,
+    model_numbers,
+    model_of,
+    notes_on_costs,
+    timing_of,
+)
 from hlo_cli.commands.modules.by import with_origins
-from hlo_cli.commands.modules.loading import Loaded, input_facts, program_notes
+from hlo_cli.commands.modules.loading import (
+    Loaded,
+    Many,
+    check_running,
+    devices_together,
+    input_facts,
+    notes_of,
+    program_notes,
+    stage_of,
+)
+from hlo_cli.commands.modules.many import Rows, Seen, finish_each, map_inputs
 from hlo_cli.commands.options.filters import rows_where
+from hlo_cli.commands.options.io_options import InputOptions, OutputOptions
 from hlo_cli.dataclass import dataclass
+from hlo_cli.inputs.input import Input
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction
-from hlo_cli.report.numbers import format_bytes, format_count, format_percent, plural
+from hlo_cli.ir.module import Module
+from hlo_cli.ir.notation import index_text
+from hlo_cli.ir.shape import ArrayShape, TupleShape
+from hlo_cli.report.numbers import count, format_bytes, format_count, format_percent, format_scaled, plural
 from hlo_cli.report.report import Part, Report
-from hlo_cli.report.table import UNKNOWN, Column, Row, Table
+from hlo_cli.report.table import (
+    ROWS_FOR_A_PERSON,
+    UNKNOWN,
+    Branch,
+    Cell,
+    Column,
+    Fact,
+    Facts,
+    Row,
+    Share,
+    Table,
+    Tree,
+    number_of,
+)
 from hlo_cli.report.text import Passage
 from hlo_cli.source import Diagnostic, HloError
+
+# --- one row for each fusion ---
+# `hlo fuse DUMP`: one row for each fusion, the memory traffic that fusion avoids, and the kinds of kernels.
+
 
 _MAX_OPCODES = 3
 """The most opcodes of kernels that the answer names."""
@@ -65,10 +118,10 @@ def report_of_fusions(
     table = everything if where is None else _narrowed(everything, found, where)
     return Report(
         "fuse",
-        _answer(found),
+        _table_answer(found),
         numbers={**_numbers(found, within), **model_of(timing)},
         parts=_parts(found, everything, table),
-        next=_next(found, table, argument),
+        next=_next_of_table(found, table, argument),
         notes=(*program_notes(loaded), *_notes(found)),
         input=input_facts(loaded),
     )
@@ -100,7 +153,7 @@ def _why_nothing(found: _Found) -> str:
     return f"Checked {format_count(found.loaded.module.instruction_count, 'instructions')}."
 
 
-def _answer(found: _Found) -> str:
+def _table_answer(found: _Found) -> str:
     kernels = [kernel for kernel in found.kernels.values() if not kernel.is_transfer]
     opcodes = Counter(kernel.instruction.opcode.removesuffix("-start") for kernel in kernels).most_common()
     named = [format_count(number, plural(opcode)) for opcode, number in opcodes[:_MAX_OPCODES]]
@@ -266,7 +319,7 @@ def _notes(found: _Found) -> tuple[Diagnostic, ...]:
     return (*costs, _SAVED) if found.fusions else costs
 
 
-def _next(found: _Found, table: Table, argument: str) -> tuple[str, ...]:
+def _next_of_table(found: _Found, table: Table, argument: str) -> tuple[str, ...]:
     if not argument or argument == "-":
         return ()
     if not found.fusions:
@@ -275,3 +328,434 @@ def _next(found: _Found, table: Table, argument: str) -> tuple[str, ...]:
         return ()
     first = table.rows[0][table.column_index("fusion")]
     return (f"hlo fuse {argument} {first}", f"hlo fuse {argument} --cost")
+
+
+# --- notes on fused operations ---
+# Short notes on operations inside a fusion: repeated or compared operands, changed layouts.
+
+
+_SIGNS: Final = {"EQ": "=", "NE": "≠", "GE": "≥", "GT": ">", "LE": "≤", "LT": "<"}
+_IN_SIGNS: Final = {"add": "+", "subtract": "-", "multiply": "×", "divide": "/"}
+_MAX_INLINE_LENGTH: Final = 12
+"""The longest constant that is quoted."""
+
+
+def operand_note(instruction: Instruction) -> str:
+    """A short note on an operation beyond its name and shape; often empty.
+
+    >>> from hlo_cli import parse_module
+    >>> operand_note(parse_module("r = f32[32,8] broadcast(f32[8] a), dimensions={1}").entry.root)
+    'broadcast × 32'
+    >>> operand_note(parse_module("r = f32[32,8]{0,1} copy(f32[32,8]{1,0} a)").entry.root)
+    'layout {1,0} → {0,1}'
+    """
+    match instruction.opcode:
+        case opcodes.BROADCAST:
+            return _broadcast(instruction)
+        case opcodes.COMPARE:
+            sign = _SIGNS.get(instruction.attribute("direction") or "", "?")
+            return _with_constant(instruction, sign)
+        case opcodes.CONVERT:
+            return f"from {_type_of(instruction)}"
+        case opcodes.CONSTANT:
+            return f"constant {instruction.raw[0]}" if is_inline_constant(instruction) else "constant"
+        case opcodes.FUSION:
+            return f"fusion, {instruction.attribute('kind') or ''}"
+        case opcodes.REDUCE:
+            return _reduced_dimensions(instruction)
+        case opcodes.TRANSPOSE:
+            return _layout_change(instruction) or f"permutation {index_text(instruction.integers('dimensions'))}"
+        case opcodes.CUSTOM_CALL:
+            return instruction.string("custom_call_target") or ""
+    return _layout_change(instruction) or _with_constant(instruction, _IN_SIGNS.get(instruction.opcode, ""))
+
+
+def is_inline_constant(operand: Instruction) -> bool:
+    """Whether an operand is a short constant, which the note of its user quotes."""
+    if operand.opcode != opcodes.CONSTANT:
+        return False
+    literal = operand.raw[0]
+    return len(literal) <= _MAX_INLINE_LENGTH and "{" not in literal
+
+
+def repeated_operations(instructions: Iterable[Instruction]) -> str:
+    """How many operations repeat values or change layouts, and the first to check; empty if there are none.
+
+    >>> from hlo_cli import parse_module
+    >>> text = "ENTRY e { a = f32[8] parameter(0)  b = f32[32,8] broadcast(a), dimensions={1}  ROOT n = negate(b) }"
+    >>> repeated_operations(parse_module(text).entry.instructions)
+    '1 broadcast, × 32 (b)'
+    """
+    found = tuple(instructions)
+    widest = max(((repeats, i.name) for i in found if (repeats := _repeats(i)) > 1), default=None)
+    laid = [(i.name, change) for i in found if (change := _layout_change(i))]
+    words = []
+    if widest is not None:
+        number = sum(_repeats(i) > 1 for i in found)
+        words.append(
+            f"{format_count(number, 'broadcasts')}, {'up to ' if number > 1 else ''}× {widest[0]:,} ({widest[1]})"
+        )
+    if laid:
+        name, change = laid[0]
+        words.append(f"{format_count(len(laid), 'layout changes')}, {change.removeprefix('layout ')} ({name})")
+    return "; ".join(words)
+
+
+def _repeats(instruction: Instruction) -> int:
+    """How often a broadcast repeats each element, short constants aside; 1 for every other operation."""
+    if (
+        instruction.opcode != opcodes.BROADCAST
+        or not instruction.operands
+        or is_inline_constant(instruction.operands[0])
+    ):
+        return 1
+    given, shape = instruction.operand_shape(0), instruction.shape
+    if not isinstance(given, ArrayShape) or not isinstance(shape, ArrayShape) or not given.elements:
+        return 1
+    return shape.elements // given.elements
+
+
+def _broadcast(broadcast: Instruction) -> str:
+    if not broadcast.operands:
+        return "broadcast"
+    operand = broadcast.operands[0]
+    if is_inline_constant(operand):
+        return f"constant {operand.raw[0]}"
+    return f"broadcast × {_repeats(broadcast):,}"
+
+
+def _with_constant(instruction: Instruction, sign: str) -> str:
+    """`add.10 > 0`, where one of two operands is a constant or a broadcast of one."""
+    if not sign or len(instruction.operands) != 2:
+        return ""
+    shown = [_constant_of(operand) or operand.name for operand in instruction.operands]
+    is_with_constant = any(_constant_of(operand) for operand in instruction.operands)
+    return f"{shown[0]} {sign} {shown[1]}" if is_with_constant or instruction.opcode == opcodes.COMPARE else ""
+
+
+def _constant_of(operand: Instruction) -> str:
+    found = operand.operands[0] if operand.opcode == opcodes.BROADCAST and operand.operands else operand
+    return found.raw[0] if is_inline_constant(found) else ""
+
+
+def _layout_change(instruction: Instruction) -> str:
+    """The change of the dimension order in memory; empty if there is none."""
+    if not instruction.operands or not isinstance(instruction.shape, ArrayShape):
+        return ""
+    given, shape = instruction.operand_shape(0), instruction.shape
+    if not isinstance(given, ArrayShape) or given.rank != shape.rank:
+        return ""
+    before, after = given.layout.minor_to_major, shape.layout.minor_to_major
+    return f"layout {index_text(before)} → {index_text(after)}" if before != after and before and after else ""
+
+
+def _reduced_dimensions(reduce: Instruction) -> str:
+    """`over dimensions 0, 2` of a reduce; empty if it reduces none."""
+    reduced = reduce.integers("dimensions")
+    noun = "dimension" if len(reduced) == 1 else "dimensions"
+    return f"over {noun} {', '.join(map(str, reduced))}" if reduced else ""
+
+
+def _type_of(convert: Instruction) -> str:
+    given = convert.operand_shape(0) if convert.operands else None
+    return given.element_type.name if isinstance(given, ArrayShape) else "?"
+
+
+# --- one fusion as a tree ---
+# `hlo fuse DUMP NAME`: one fusion, its body as a tree from the result down to its operands.
+
+
+_BODY_COLUMNS: Final = (
+    Column("instruction", "instruction", "name"),
+    Column("type", "shape", "shape", rank=6, machine=False),
+    Column("description", "", rank=7, machine=False),
+    Column("shape", "shape", "shape", person=False),
+    Column("note", "note", person=False),
+    Column("outside", "outside", "name", person=False),
+    Column("bytes", "", "bytes"),
+    Column("opcode", "opcode", from_width=120, rank=3),
+    Column("source", "source", "source", rank=2),
+    Column("op_name", "op_name", "op_name", from_width=120, rank=1),
+)
+_AGAIN: Final = "(shown above)"
+
+
+def report_of_fusion(loaded: Loaded, name: str, *, timing: TimingColumns | None, argument: str = "") -> Report:
+    """The fusion of this name, or the fusion that calls the computation of this name."""
+    module = loaded.module
+    instruction = _named(module, name)
+    fusion = fusion_of(instruction)
+    parts: tuple[Part, ...] = (Facts(opcodes.FUSION, _facts(module, fusion, timing)), _tree(module, fusion))
+    return Report(
+        "fuse",
+        _tree_answer(fusion),
+        numbers={
+            opcodes.FUSION: instruction.name,
+            "kind": fusion.kind,
+            "called_computation": fusion.body.name,
+            "heroes": tuple(hero.name for hero in fusion.heroes),
+            "operations": len(fusion.operations),
+            "read_bytes": fusion.read_bytes,
+            "written_bytes": fusion.written_bytes,
+            "saved_bytes": fusion.saved_bytes,
+            "flops": round(fusion.cost.flops),
+            "transcendentals": round(fusion.cost.transcendentals),
+            "intensity": fusion.cost.intensity,
+            "operations_of_unknown_cost": fusion.cost.unknown,
+            **(model_numbers(timing.prediction(instruction, fusion.cost), instruction) if timing is not None else {}),
+            **model_of(timing),
+        },
+        parts=parts,
+        next=_next_of_tree(fusion, argument),
+        notes=(*notes_of(loaded), *notes_on_costs(loaded, timing)),
+        input=input_facts(loaded),
+    )
+
+
+def _named(module: Module, name: str) -> Instruction:
+    bare = name.removeprefix("%")
+    called = {c.name: i for i in module.instructions if i.opcode == opcodes.FUSION for c in i.called_computations}
+    found = called.get(bare) or module.instruction(bare)
+    if found.opcode == opcodes.FUSION and found.called_computations:
+        return found
+    if found.opcode == opcodes.FUSION:
+        raise HloError(f"the body of {found.name} is not in the text")
+    around = next((i for i in called.values() if found.computation in i.called_computations), None)
+    hint = f"it is part of {around.name}" if around is not None else f"run `hlo parse DUMP --explain {found.name}`"
+    raise HloError(f"'{found.name}' is not a fusion: its opcode is {found.opcode}", hint=hint)
+
+
+def _tree_answer(fusion: Fusion) -> str:
+    """The traffic that the fusion avoids, in sizes of one unit."""
+    sizes = f"reads {format_bytes(fusion.read_bytes)}, writes {format_bytes(fusion.written_bytes)}"
+    saved = fusion.saved_bytes
+    avoided = f"avoids {format_bytes(saved)} of traffic" if saved > 0 else "avoids no traffic"
+    number = len(fusion.operations)
+    return f"1 kernel{f' instead of {number:,}' if number > 1 else ''}: {sizes}, {avoided}"
+
+
+def _facts(module: Module, fusion: Fusion, timing: TimingColumns | None) -> tuple[Fact, ...]:
+    cost, backend = fusion.cost, backend_of(fusion.instruction, target_of(module))
+    made = ", ".join(
+        word
+        for word in (fusion.kind, backend.provider if backend.provider != "unknown" else "", backend.details)
+        if word
+    )
+    words = f"{count(cost.flops)} flops, {count(cost.transcendentals)} transcendentals"
+    if cost.intensity is not None:
+        words += f", {format_scaled(cost.intensity, decimals=1)} flops/byte"
+    if cost.unknown:
+        words += f", {format_count(cost.unknown, 'operations')} of unknown cost"
+    facts = [
+        Fact("kernel", remark=made),
+        Fact("hero", remark=", ".join(f"{hero.name} ({hero.opcode})" for hero in fusion.heroes)),
+        Fact("cost", remark=words),
+    ]
+    if timing is not None:
+        facts.append(Fact("time", remark=timing.describe(fusion.instruction, cost)))
+        facts += model_facts(timing.prediction(fusion.instruction, cost), fusion.instruction)
+    if len(fusion.body.instructions) > ROWS_FOR_A_PERSON:
+        summary = (
+            Fact("reads", remark=_read(fusion)),
+            Fact("contains", remark=repeated_operations(fusion.body.instructions)),
+        )
+        facts += [fact for fact in summary if fact.remark]
+    return tuple(facts)
+
+
+def _read(fusion: Fusion) -> str:
+    """The number of operands, and the operand of which most bytes are read."""
+    read = {i.name: round(fusion.cost.operand_bytes(number)) for number, i in enumerate(fusion.instruction.operands)}
+    if not read:
+        return ""
+    most = max(read, key=read.__getitem__)
+    return f"{format_count(len(read), 'operands')}; largest {most}, {format_bytes(read[most])}"
+
+
+def _next_of_tree(fusion: Fusion, argument: str) -> tuple[str, ...]:
+    if not argument or argument == "-":
+        return ()
+    inside = next((each.name for each in fusion.body.instructions if each.opcode == opcodes.FUSION), None)
+    deeper = (f"hlo fuse {argument} {inside}",) if inside is not None else ()
+    return (*deeper, f"hlo parse {argument} --explain {fusion.name}")
+
+
+@dataclass(slots=True)
+class _Pending:
+    """An unfinished row: its instruction, the branches added so far, and the operands left to add."""
+
+    instruction: Instruction
+    below: list[Branch]
+    coming: list[Instruction]
+
+
+def _tree(module: Module, fusion: Fusion) -> Tree:
+    """Every instruction once, from the root to the parameters; repeated ones are marked `(shown above)`."""
+    rows = _Rows(module, fusion)
+    root = fusion.body.root
+    stack = [_Pending(root, [], rows.coming(root))] if root is not None else []
+    seen = {root}
+    roots: list[Branch] = []
+    while stack:
+        top = stack[-1]
+        if top.coming:
+            operand = top.coming.pop(0)
+            if operand in seen and rows.coming(operand):
+                top.below.append(Branch(rows.again(operand)))
+            else:
+                seen.add(operand)
+                stack.append(_Pending(operand, [], rows.coming(operand)))
+            continue
+        stack.pop()
+        done = Branch(rows.row(top.instruction), tuple(top.below))
+        (stack[-1].below if stack else roots).append(done)
+    return Tree("body", _BODY_COLUMNS, tuple(roots), noun="instructions")
+
+
+class _Rows:
+    """The rows of a fusion's body."""
+
+    def __init__(self, module: Module, fusion: Fusion) -> None:
+        """Prepares the rows; source locations are looked up on demand."""
+        self._fusion = fusion
+        self._origins = origins_of(module)
+        root = fusion.body.root
+        is_tuple = root is not None and root.opcode == opcodes.TUPLE
+        self._written = set(root.operands if is_tuple and root is not None else (root,))
+
+    def coming(self, instruction: Instruction) -> list[Instruction]:
+        """The operands that get rows of their own, each once, without constants of one element."""
+        return [operand for operand in dict.fromkeys(instruction.operands) if not is_inline_constant(operand)]
+
+    def again(self, instruction: Instruction) -> Row:
+        """The row of an instruction that is shown further up."""
+        return (instruction.name, None, _AGAIN, None, _AGAIN, None, None, instruction.opcode, None, None)
+
+    def row(self, instruction: Instruction) -> Row:
+        """The row of an instruction, with the bytes read or written there."""
+        origin = self._origins.own(instruction)
+        shape, outside = instruction.shape, self._outside(instruction)
+        notes = ("output" if instruction in self._written else "", operand_note(instruction))
+        note = ", ".join(each for each in notes if each) or None
+        return (
+            instruction.name,
+            None if isinstance(shape, TupleShape) else str(shape).partition("{")[0],
+            outside or note,
+            str(shape),
+            note,
+            outside,
+            self._bytes(instruction),
+            instruction.opcode,
+            origin.source or None,
+            origin.op_name or None,
+        )
+
+    def _outside(self, instruction: Instruction) -> str | None:
+        number = instruction.parameter_number
+        operands = self._fusion.instruction.operands
+        return operands[number].name if number is not None and number < len(operands) else None
+
+    def _bytes(self, instruction: Instruction) -> int | None:
+        if (number := instruction.parameter_number) is not None:
+            return round(self._fusion.cost.operand_bytes(number))
+        if instruction in self._written and isinstance(instruction.shape, ArrayShape):
+            in_place = instruction.opcode == opcodes.DYNAMIC_UPDATE_SLICE and len(instruction.operands) > 1
+            return (instruction.operand_shape(1) if in_place else instruction.shape).logical_bytes
+        return None
+
+
+# --- fusions of many dumps ---
+# `hlo fuse` of many dumps: the traffic that fusion avoids in each module, and violations of XLA's fusion rules.
+
+
+_MODULE_COLUMNS: Final = (
+    Column("kernels", "kernels", "count", total="sum"),
+    Column("launches", "launches", "count", total="sum", from_width=120),
+    Column("fusions", "fusions", "count", total="sum"),
+    Column("saved_bytes", "saved", "bytes", role="saving", total="sum"),
+    Column("unfused_bytes", "unfused", "bytes", total="sum", from_width=120),
+    Column("saved_share", "saved", "percent", total=Share("saved_bytes", "unfused_bytes")),
+    Column("flops", "flops", "count", total="sum", from_width=120),
+    Column("bytes", "accessed", "bytes", total="sum", from_width=120),
+)
+_TIMES: Final = (Column("estimated_seconds", "est.", "seconds", total="sum"),)
+_BOUND: Final = Column("upper_bound", "upper bound", "flag")
+_BROKEN: Final = (Column("errors", "errors", "count", total="sum"),)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ask:
+    """The report of one module, reduced to numbers; called for every module."""
+
+    timing: TimingColumns | None
+
+    def __call__(self, module: Module, given: Input) -> Seen:
+        check_running(module)
+        loaded = Loaded(module, given)
+        timing = timing_of(loaded, None if self.timing is None else self.timing.throughput)  # it remembers kernels
+        report = report_of_fusions(loaded, within=None, where=None, timing=timing, argument="")
+        saved, unfused = (number_of(report.numbers[name]) or 0 for name in ("saved_bytes", "unfused_bytes"))
+        kinds = next(table for table in report.tables if table.name == "kernel_kinds")
+        seconds = _total_seconds(kinds) if self.timing is not None else None
+        share = saved / unfused if unfused else None
+        launches = report.numbers["launches"]
+        numbers = {
+            **report.numbers,
+            "launches": UNKNOWN if launches is None else launches,
+            "saved_share": share,
+            "estimated_seconds": seconds,
+        }
+        broken = tuple(each.excerpt() for each in verify_fusions(module))
+        return Seen(stage_of(loaded) == "optimized", numbers, broken, devices_together(loaded))
+
+
+def fuse_each(
+    many: Many, reading: InputOptions, jobs: int | None, timing: TimingColumns | None, output: OutputOptions
+) -> int:
+    """Writes the table, modules with most avoided traffic first, and returns the exit code."""
+    found = list(map_inputs(many, reading, jobs, _Ask(timing)))
+    seen = [each.answer for each in found if each.answer is not None]
+    unfinished = sum(not each.is_program for each in seen)
+    times = (*_TIMES, replace(_BOUND, person=unfinished > 0)) if timing is not None else ()
+    columns = (*_MODULE_COLUMNS, *times, *_BROKEN)
+    return finish_each(
+        "fuse",
+        found,
+        Rows(
+            columns,
+            lambda seen: _cells(seen, columns),
+            by="saved_bytes",
+            findings=lambda seen: seen.broken,
+            fails=lambda seen: bool(seen.broken),
+            devices=lambda seen: seen.devices,
+        ),
+        answer=_modules_answer(seen),
+        numbers={"errors": sum(each.errors for each in seen)},
+        unfinished=None if timing is None else unfinished,
+        output=output,
+    )
+
+
+def _total_seconds(kinds: Table) -> Cell:
+    """The total time of all kernels, each counted once, as in the table of one module."""
+    return kinds.total_of(tuple(kinds.rows))[kinds.column_index("estimated_seconds")]
+
+
+def _cells(seen: Seen, columns: Sequence[Column]) -> Row:
+    named: dict[str, Cell] = {**seen.numbers, "errors": seen.errors, "upper_bound": not seen.is_program}
+    return tuple(named[column.name] for column in columns)
+
+
+def _modules_answer(seen: Sequence[Seen]) -> str:
+    kernels, fusions, saved, unfused = (
+        sum(int(number_of(each.numbers[name]) or 0) for each in seen)
+        for name in ("kernels", "fusions", "saved_bytes", "unfused_bytes")
+    )
+    words = (
+        f"{format_count(len(seen), 'modules')}: {format_count(kernels, 'kernels')}, {format_count(fusions, 'fusions')}"
+    )
+    if fusions and unfused:
+        words += f"; {avoided_traffic(saved, unfused)}"
+    if failing := sum(bool(each.broken) for each in seen):
+        words += f"; {failing:,} with malformed fusions"
+    return words

@@ -1,23 +1,277 @@
-"""Kernels of a module by kind and backend.
-
-The cost of a custom call is counted where it follows from the text, as for matmuls by cuBLAS and cuDNN.
-"""
+"""What kind of kernel is an operation, how is it launched, and what bounds it on a chip?"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import field, replace
 from itertools import compress
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.cost.counting import Cost
 from hlo_cli.analysis.fusion.kernels import Fusion, Kernel
+from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.origin.origins import UNKNOWN_KEY, Keys, keys_of
-from hlo_cli.commands.fuse.roofline_columns import TimingColumns, columns_for
+from hlo_cli.commands.modules.loading import Loaded, stage_of
+from hlo_cli.commands.options.chips import kernel_times_in_words, time_model, time_notes
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.metadata import SourceLocation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.report.table import UNKNOWN, Cell, Column, DeferredRows, Row, Table, number_of
+from hlo_cli.report.numbers import count, format_bytes, format_count, format_rate, format_seconds, format_seconds_range
+from hlo_cli.report.table import UNKNOWN, Cell, Column, DeferredRows, Fact, Row, Table, number_of
+from hlo_cli.source import Diagnostic
+
+if TYPE_CHECKING:
+    from hlo_cli.analysis.fusion.gpu_kernels import GpuKernel
+    from hlo_cli.analysis.hardware.chip_specs import ChipSpec
+    from hlo_cli.analysis.schedule.kernel_times import KernelTimes, Prediction
+
+
+# --- XLA's account of a GPU kernel ---
+# XLA's own account of a GPU kernel: how it is launched, what it reads, and what makes it slow.
+
+
+MODEL_COLUMNS: Final = (
+    Column("arithmetic_seconds", "arithmetic", "seconds", person=False),
+    Column("memory_seconds", "memory", "seconds", person=False),
+    Column("emitter", "emitter", person=False),
+    Column("blocks", "blocks", "count", person=False),
+    Column("threads", "threads", "count", person=False),
+    Column("busy_cores", "busy cores", "count", person=False),
+    Column("cycles", "cycles", "count", person=False),
+    Column("kernel_read_bytes", "kernel reads", "bytes", person=False),
+    Column("kernel_written_bytes", "kernel writes", "bytes", person=False),
+    Column("is_coalesced", "coalesced", "flag", person=False),
+)
+_REPEATED: Final = 1.5
+"""From this many reads of an operand on, they are a reason why a kernel is slow."""
+_WHOLE: Final = 10
+"""From this many reads on, they are shown without a fraction."""
+_FULL: Final = 0.9
+"""The share of busy cores from which on idle ones matter little."""
+
+
+def model_cells(kernel: GpuKernel | None) -> Row:
+    """The cells of a kernel for `MODEL_COLUMNS`; empty for one that XLA's model does not cover."""
+    if kernel is None:
+        return (None,) * len(MODEL_COLUMNS)
+    time = kernel.time
+    return (
+        kernel.arithmetic_seconds,
+        kernel.memory_seconds,
+        time.emitter,
+        time.blocks,
+        time.threads,
+        kernel.busy_cores,
+        time.flops,
+        time.bytes_read,
+        time.bytes_written,
+        time.is_coalesced,
+    )
+
+
+def model_numbers(found: Prediction | None, instruction: Instruction) -> Mapping[str, Cell]:
+    """The account of a kernel, for programs; empty without one."""
+    if found is None or found.kernel is None:
+        return {}
+    names = [operand.name for operand in instruction.operands]
+    named = zip((column.name for column in MODEL_COLUMNS), model_cells(found.kernel), strict=True)
+    return {
+        "kernel": {
+            "kernel_seconds": found.kernel_seconds,
+            "launch_seconds": found.estimate.launch_seconds,
+            "estimate_source": ", ".join(sorted(found.estimate.sources)),
+            **dict(named),
+            "cores": found.kernel.device.core_count,
+            "operands": tuple(
+                {"operand": name, "bytes": size, "read_bytes": read}
+                for name, size, read in zip(names, found.kernel.operand_bytes, found.kernel.reads, strict=False)
+            ),
+            "slow_because": tuple(slow_reasons(found, instruction)),
+        }
+    }
+
+
+def model_facts(found: Prediction | None, instruction: Instruction) -> Iterator[Fact]:
+    """The account of a kernel in words: its parts, its launch, its accesses, and what makes it slow."""
+    if found is None or found.kernel is None:
+        return
+    kernel = found.kernel
+    time = kernel.time
+    parts = f"arithmetic {format_seconds(kernel.arithmetic_seconds)}, memory {format_seconds(kernel.memory_seconds)}"
+    launch = f"launch {format_seconds(found.estimate.launch_seconds)}"
+    yield Fact("XLA model", remark=f"kernel {format_seconds(kernel.seconds)} ({parts}), {launch}", is_whole=True)
+    cores = f"{kernel.busy_cores:,} of {format_count(kernel.device.core_count, 'cores')}"
+    blocks = f"{format_count(time.blocks, 'blocks')} of {format_count(time.threads, 'threads')} on {cores}"
+    yield Fact("launch", remark=f"{time.emitter} emitter, {blocks}, {count(time.flops)} cycles", is_whole=True)
+    coalesced = "coalesced" if time.is_coalesced else "not coalesced"
+    yield Fact(
+        "accesses",
+        remark=f"reads {format_bytes(time.bytes_read)}, {coalesced}; writes {format_bytes(time.bytes_written)}",
+        is_whole=True,
+    )
+    if reasons := list(slow_reasons(found, instruction)):
+        yield Fact("slow because", remark="; ".join(reasons), is_whole=True)
+
+
+def slow_reasons(found: Prediction, instruction: Instruction) -> Iterator[str]:
+    """What keeps a kernel below the memory bandwidth, most important first."""
+    kernel = found.kernel
+    if kernel is None:
+        return
+    time, device = kernel.time, kernel.device
+    if kernel.seconds < found.estimate.launch_seconds:
+        yield "the launch takes longer than the kernel"
+    if kernel.is_compute_bound:
+        yield "its arithmetic takes longer than its memory accesses"
+    if not time.is_coalesced:
+        yield f"reads are not coalesced: {device.dram_transaction_bytes} B are transferred for each element"
+    if kernel.busy_cores < _FULL * device.core_count:
+        yield f"too few blocks: {device.core_count - time.blocks:,} of {device.core_count:,} cores are idle"
+    if kernel.bytes_per_second < device.memory_bandwidth:
+        yield f"{format_count(time.blocks, 'blocks')} read at most {format_rate(kernel.bytes_per_second, 'B')}"
+    extra = [read - size for read, size in zip(kernel.reads, kernel.operand_bytes, strict=True)]
+    most = max(range(len(extra)), key=extra.__getitem__, default=None)
+    if most is not None and most < len(instruction.operands) and kernel.operand_bytes[most]:
+        times = kernel.reads[most] / kernel.operand_bytes[most]
+        if times >= _REPEATED:
+            number = f"{times:,.1f}" if times < _WHOLE else f"{times:,.0f}"
+            yield f"{instruction.operands[most].name} is read {number} times"
+
+
+# --- --chip: bounds and times ---
+# `--chip NAME` of `hlo fuse`: the bound of an operation on a chip, its predicted time, and its minimum time.
+
+
+_MODEL: Final = "costs follow XLA's cost analysis"
+TIME_TITLES: Final = {False: "est.", True: "est. unfused"}
+"""The titles of estimated times of kernels: of those that run, or of operations that are not fused yet."""
+_COLUMNS = (
+    Column("bottleneck", "bottleneck"),
+    Column("estimated_seconds", "est.", "seconds", total="sum"),
+    Column("low_seconds", "low", "seconds", total="sum", person=False),
+    Column("high_seconds", "high", "seconds", total="sum", person=False),
+    Column("minimum_seconds", "at least", "seconds", total="sum", person=False),
+    Column("kernel_seconds", "kernel", "seconds", total="sum", person=False),
+    Column("launch_seconds", "launch", "seconds", total="sum", person=False),
+    Column("estimate_source", "estimate", person=False),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TimingColumns:
+    """A chip and its throughputs; with `module`, as the kernels of that module run on the chip.
+
+    `is_unfused` if the compiler still fuses the operations, each of which is timed as a kernel.
+    """
+
+    throughput: ChipSpec
+    module: Module | None = field(default=None, repr=False, compare=False)
+    is_unfused: bool = False
+    times: KernelTimes = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        from hlo_cli.analysis.schedule.kernel_times import KernelTimes
+
+        object.__setattr__(self, "times", KernelTimes(self.throughput, module=self.module))
+
+    def cells(self, instruction: Instruction, cost: Cost, element_type: str | None = None) -> Row:
+        """The bound of an operation, its predicted time with its band and parts, its minimum time, and the model.
+
+        `element_type` is that of its flops, if at hand.
+        """
+        found = self.times.known(instruction, cost, element_type)
+        if found is None:
+            return (UNKNOWN,) * len(_COLUMNS)
+        bound, estimate, _ = found
+        return (
+            bound.bound,
+            estimate.seconds,
+            estimate.low,
+            estimate.high,
+            bound.at_least_seconds,
+            found.kernel_seconds,
+            estimate.launch_seconds,
+            ", ".join(sorted(estimate.sources)) or None,
+        )
+
+    def prediction(self, instruction: Instruction, cost: Cost) -> Prediction | None:
+        """The prediction of an operation; None if its time is unknown."""
+        return self.times.known(instruction, cost)
+
+    def model_cells(self, instruction: Instruction, cost: Cost) -> Row:
+        """XLA's own account of a kernel, for `MODEL_COLUMNS`."""
+
+        found = self.prediction(instruction, cost)
+        return model_cells(None if found is None else found.kernel)
+
+    def seconds(self, instruction: Instruction, cost: Cost) -> tuple[float, bool]:
+        """The predicted time of an operation as far as it is known, and whether it is known."""
+        found = self.times.least(instruction, cost)
+        return (0.0, False) if found is None else (found.estimate.seconds, found.roofline.bound != "unknown")
+
+    def describe(self, instruction: Instruction, cost: Cost) -> str:
+        """The estimated and the minimum time of an operation, and its bottleneck."""
+        found = self.times.known(instruction, cost)
+        if found is None:
+            return "unknown"
+        bound, estimate, _ = found
+        bottleneck = "no cost" if bound.bound == "free" else f"{bound.bound}-bound"
+        seconds = format_seconds_range(estimate.low, estimate.seconds, estimate.high)
+        least = f"; at least {format_seconds(bound.at_least_seconds)}" if bound.at_least_seconds else ""
+        return f"about {seconds}, {bottleneck}{least}"
+
+
+def timing_of(loaded: Loaded, throughput: ChipSpec | None) -> TimingColumns | None:
+    """The time columns for a module; None without a chip."""
+    if throughput is None:
+        return None
+    return TimingColumns(throughput, loaded.module, is_unfused=stage_of(loaded) == "before optimization")
+
+
+def columns_for(timing: TimingColumns | None) -> tuple[Column, ...]:
+    """The columns that a chip adds; empty without a chip."""
+    if timing is None:
+        return ()
+    return tuple(
+        replace(each, title=TIME_TITLES[timing.is_unfused]) if each.title == "est." else each for each in _COLUMNS
+    )
+
+
+def model_of(timing: TimingColumns | None) -> Mapping[str, Cell]:
+    """The model of the times, for programs; empty without a chip."""
+    return {"model": time_model(timing.throughput)} if timing is not None else {}
+
+
+def notes_on_costs(
+    loaded: Loaded, timing: TimingColumns | None, *, counts_loops: bool = False
+) -> tuple[Diagnostic, ...]:
+    """Notes on how times are estimated and how costs are counted."""
+    times: tuple[Diagnostic, ...] = ()
+    if timing is not None:
+        kernels = Diagnostic("note", kernel_times_in_words(timing.throughput))
+        times = (*time_notes(timing.throughput, loaded.module), kernels)
+        if timing.is_unfused:
+            words = (
+                "operations are timed before fusion; `hlo schedule --chip NAME` times the module after fusion by rule"
+            )
+            times = (*times, Diagnostic("note", words))
+    has_loops = counts_loops and any(instruction.opcode == opcodes.WHILE for instruction in loaded.module.instructions)
+    assumptions = [
+        *(["bytes exclude tile padding"] if target_of(loaded.module) == "tpu" else []),
+        *(["loop bodies are counted once"] if has_loops else []),
+    ]
+    words = f"{_MODEL}; {', and '.join(assumptions)}" if assumptions else _MODEL
+    return (*times, Diagnostic("note", words))
+
+
+# --- kernels by kind and backend ---
+# Kernels of a module by kind and backend.
+#
+# The cost of a custom call is counted where it follows from the text, as for matmuls by cuBLAS and cuDNN.
+
 
 CUSTOM_CALLS: Final = (
     "custom calls: flops are derived from matmul sizes and bytes from operand and result shapes, because XLA's cost"
@@ -186,6 +440,5 @@ def _kernel_row(
 def _model_columns(timing: TimingColumns | None) -> tuple[Column, ...]:
     if timing is None:
         return ()
-    from hlo_cli.commands.fuse.kernel_model import MODEL_COLUMNS
 
     return MODEL_COLUMNS

@@ -30,7 +30,7 @@ class RefusionOptions:
         """The GPUs whose compiler decides: those of --chip, unless rules of the CPU compiler are named."""
         if not self.chip or self.switches:
             return ()
-        from hlo_cli.commands.fuse_gpu.chips import gpus_named
+        from hlo_cli.commands.fuse.gpu_dump import gpus_named
 
         return gpus_named(listed(self.chip))
 

@@ -10,10 +10,8 @@ from hlo_cli.analysis.graphs.marked_changes import compared_graph
 from hlo_cli.analysis.graphs.views import DataflowGraph, View
 from hlo_cli.analysis.matching.module_diff import diff
 from hlo_cli.commands.diff.report import answer_of
-from hlo_cli.commands.graph.nodes import NodeFacts
 from hlo_cli.commands.graph.options import GraphOptions
-from hlo_cli.commands.graph.report import report_of_view
-from hlo_cli.commands.graph.selection import view_of
+from hlo_cli.commands.graph.report import NodeFacts, report_of_view, view_of
 from hlo_cli.commands.modules.loading import Loaded, input_facts, program_notes
 from hlo_cli.commands.options.chips import chosen_throughput
 from hlo_cli.report.numbers import format_count

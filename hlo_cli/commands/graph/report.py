@@ -1,25 +1,486 @@
-"""`hlo graph DUMP`: a module, a computation, or a part of one as nodes and edges."""
+"""How does a module look as nodes and edges? The selected part, its nodes with their costs, its drawing."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from functools import cached_property
+from itertools import islice
+from typing import TYPE_CHECKING, Final
 
-from hlo_cli.analysis.graphs.views import DataflowGraph, View, dataflow_graph
+from hlo_cli.analysis.cost.cost_analysis import main_costs_among
+from hlo_cli.analysis.cost.counting import BYTES, FLOPS, RUN, Properties
+from hlo_cli.analysis.cost.counting import UNKNOWN as UNKNOWN_COST
+from hlo_cli.analysis.dataflow.executions import trip_count
+from hlo_cli.analysis.graphs.views import (
+    DataflowGraph,
+    Edge,
+    Kind,
+    View,
+    around,
+    between,
+    dataflow_graph,
+    kinds_of,
+    matching,
+    whole,
+)
 from hlo_cli.analysis.hardware.target import target_of
-from hlo_cli.commands.graph.drawing import drawing_of, edge_table
-from hlo_cli.commands.graph.nodes import COLUMNS, NodeFacts
-from hlo_cli.commands.graph.options import DEFAULT_DEPTH, GraphOptions
-from hlo_cli.commands.graph.selection import view_of
-from hlo_cli.commands.modules.loading import Loaded, input_facts, program_notes
+from hlo_cli.analysis.origin.origins import Origins, origins_of
+from hlo_cli.commands.graph.options import DEFAULT_DEPTH, GraphOptions, Heat
+from hlo_cli.commands.modules.loading import Loaded, check_running, input_facts, program_notes
 from hlo_cli.commands.options.chips import chosen_throughput, time_model, time_notes
+from hlo_cli.commands.options.filters import chosen, instructions_where
 from hlo_cli.commands.options.io_options import format_options
-from hlo_cli.report.graph import Drawing, Graph
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
+from hlo_cli.ir.instruction import Computation, Instruction
+from hlo_cli.ir.memory_space import space_name
+from hlo_cli.ir.module import Module
+from hlo_cli.ir.shape import ArrayShape, Shape
+from hlo_cli.report.graph import Drawing, Graph, GraphEdge, GraphNode
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import Cell, Column, DeferredRows, Table
+from hlo_cli.report.table import UNKNOWN, Cell, Column, DeferredRows, Row, Table
+from hlo_cli.source import Diagnostic, HloError, did_you_mean, nearest
+
+if TYPE_CHECKING:
+    from hlo_cli.analysis.hardware.chip_specs import ChipSpec
+
+
+# --- the selected part ---
+# The part of a module that the options of `hlo graph` select.
+
+
+def view_of(graph: DataflowGraph, options: GraphOptions) -> tuple[View, tuple[Diagnostic, ...]]:
+    """The selected nodes, and notes on the selection; HloError for unknown names, and if nothing is selected."""
+    module = graph.module
+    within = module.computation(options.computation) if options.computation is not None else None
+    computation = graph.computations.index(within or module.entry)
+    if options.where is not None:
+        return _matching(graph, options.where, computation, is_whole=within is None)
+    if options.between is not None:
+        source, target = (_named_node(graph, name, within) for name in options.between)
+        found = between(graph, source, target, transfers=options.transfers)
+        if found is None:
+            raise _no_path(graph, source, target)
+        return found, ()
+    opened = _opened(graph, options, within)
+    if options.around is not None:
+        center = _named_node(graph, options.around, within)
+        depth = DEFAULT_DEPTH if options.depth is None else options.depth
+        return around(graph, [center], depth, transfers=options.transfers, opened=opened), ()
+    if options.depth is not None:
+        return _near_changes(graph, options, computation, opened), ()
+    return whole(graph, computation, transfers=options.transfers, opened=opened), ()
+
+
+def _node_of(graph: DataflowGraph, instruction: Instruction) -> int:
+    """The node of an instruction."""
+    members = graph.members[graph.computations.index(instruction.computation)]
+    return next(node for node in members if graph.instructions[node] is instruction)
+
+
+def _named_node(graph: DataflowGraph, name: str, within: Computation | None) -> int:
+    """The node of this name; within a computation if one is given."""
+    if within is None:
+        try:
+            return _node_of(graph, graph.module.instruction(name))
+        except HloError:
+            gone = (node for node, change in graph.changes.items() if change == "removed")
+            plain = name.removeprefix("%")
+            if (removed := next((n for n in gone if graph.instructions[n].name == plain), None)) is not None:
+                return removed
+            raise
+    if (found := within.instruction(name)) is None:
+        known = [instruction.name for instruction in within.instructions]
+        hint = did_you_mean(nearest(name.removeprefix("%"), known)) or "omit --computation to search all computations"
+        raise HloError(f"instruction '{name.removeprefix('%')}' not found in {within.name}", hint=hint)
+    return _node_of(graph, found)
+
+
+def _opened(graph: DataflowGraph, options: GraphOptions, within: Computation | None) -> frozenset[int] | None:
+    """The nodes to show as clusters, and those around them; None for all."""
+    names = options.expanded
+    if names is None:
+        return None
+    found: set[int] = set()
+    for name in sorted(names):
+        instruction = graph.module.instruction(name)
+        if within is not None:
+            instruction = within.instruction(name) or instruction
+        node = _node_of(graph, instruction)
+        if not graph.is_expandable(node):
+            raise HloError(
+                f"'{name}' cannot be expanded: {instruction.written_opcode} has no computation of its own",
+                hint="expand fusions, loops, calls, conditionals, and async operations",
+            )
+        found.update(_with_callers(graph, node))
+    return frozenset(found)
+
+
+def _with_callers(graph: DataflowGraph, node: int) -> Sequence[int]:
+    from hlo_cli.analysis.graphs.views import callers_of, enclosing
+
+    return enclosing(graph, node, callers_of(graph))
+
+
+def _near_changes(graph: DataflowGraph, options: GraphOptions, computation: int, opened: frozenset[int] | None) -> View:
+    """The changed nodes of a computation with their neighbors."""
+    centers = [node for node in graph.members[computation] if node in graph.changes and node not in graph.hidden]
+    if not centers:
+        name = graph.computations[computation].name
+        raise HloError(f"no changes in {name}", hint="omit --depth to draw the whole computation")
+    return around(graph, centers, options.depth or 0, transfers=options.transfers, opened=opened)
+
+
+def _matching(
+    graph: DataflowGraph, expression: str, computation: int, *, is_whole: bool
+) -> tuple[View, tuple[Diagnostic, ...]]:
+    """The nodes that match an expression, in a computation and all that it calls."""
+    test = instructions_where(expression, graph.module)
+    known = [node for node in range(len(graph.instructions)) if graph.changes.get(node) != "removed"]
+    numbers = {graph.instructions[node]: node for node in known}
+    found, notes = chosen(test, [graph.instructions[node] for node in known], "instructions")
+    view = matching(graph, computation, [numbers[each] for each in found])
+    if not view.nodes:
+        name = graph.computations[computation].name
+        where = f"in {name} or its callees" if found or not is_whole else f"in {graph.module.name}"
+        hint = None
+        if found:
+            hint = f"{format_count(len(found), 'matches')} elsewhere: use --computation {found[0].computation.name}"
+        raise HloError(f"no instruction {where} matches '{expression}'", hint=hint)
+    return view, notes
+
+
+def _no_path(graph: DataflowGraph, source: int, target: int) -> HloError:
+    """The error for nodes without a path; the hint is the other direction if there is a path."""
+    first, last = graph.instructions[source].name, graph.instructions[target].name
+    message = f"no path from {first} to {last}"
+    if between(graph, target, source) is not None:
+        hint = f"{first} depends on {last}: use --between {last} {first}"
+        return HloError(message, hint=hint)
+    return HloError(message, hint=f"they are independent; see --around {first}")
+
+
+# --- the nodes ---
+# The nodes of a graph: a row for each instruction, with what it costs and how it is drawn.
+
+
+COLUMNS: Final = (
+    Column("name", "name", "name", role="name"),
+    Column("opcode", "opcode", "opcode", person=False),
+    Column("kind", "kind", rank=6),
+    Column("shape", "shape", "shape", rank=5),
+    Column("label", "label", person=False),
+    Column("computation", "computation", "count", person=False),
+    Column("operands", "operands", "index", person=False),
+    Column("control", "control", "index", person=False),
+    Column("calls", "calls", "index", person=False),
+    Column("is_root", "root", "flag", person=False),
+    Column("bytes", "result", "bytes"),
+    Column("logical_bytes", "data", "bytes", person=False),
+    Column("bytes_accessed", "accessed", "bytes"),
+    Column("flops", "flops", "count"),
+    Column("live_bytes", "live", "bytes", person=False),
+    Column("seconds", "est.", "seconds"),
+    Column("step", "step", "step", person=False),
+    Column("literal", "literal", person=False),
+    Column("trips", "trips", "count", person=False),
+    Column("source", "source", "source", rank=4),
+    Column("op_name", "op_name", "op_name", person=False),
+    Column("change", "change", "change", person=False),
+    Column("is_hidden", "hidden", "flag", person=False),
+    Column("is_transfer", "transfer", "flag", person=False),
+    Column("expandable", "expandable", "flag", person=False),
+)
+_MOST_LITERAL: Final = 24
+"""The longest constant that is a label."""
+
+
+class NodeFacts:
+    """What is known of the nodes of a graph; costs, times, and live bytes are computed when a row needs them."""
+
+    def __init__(
+        self, loaded: Loaded, graph: DataflowGraph, throughput: ChipSpec | None, old: Module | None = None
+    ) -> None:
+        """`old` is the module of removed nodes, if the graph compares two."""
+        self._loaded, self._graph, self.throughput, self._old = loaded, graph, throughput, old
+        self._target = target_of(loaded.module)
+        self._labels: dict[int, tuple[str, str, int, int]] = {}
+
+    def kind(self, node: int) -> Kind:
+        """The kind of a node, by which it is colored."""
+        return self._kinds[self._graph.instructions[node]]
+
+    def sizes(self, node: int) -> tuple[str, str, int, int]:
+        """The shape of a node in full and in short, and its bytes with and without padding."""
+        shape = self._graph.instructions[node].shape
+        if (sized := self._labels.get(id(shape))) is None:
+            sized = (str(shape), short_shape(shape, self._target), shape.padded_bytes, shape.logical_bytes)
+            self._labels[id(shape)] = sized
+        return sized
+
+    def literal(self, node: int) -> str | None:
+        """A constant as text if it is short."""
+        instruction = self._graph.instructions[node]
+        if instruction.opcode != opcodes.CONSTANT:
+            return None
+        text = instruction.raw[0].strip()
+        return text if len(text) <= _MOST_LITERAL else None
+
+    def trips(self, node: int) -> int | None:
+        """The trip count of a loop."""
+        instruction = self._graph.instructions[node]
+        return trip_count(instruction) if instruction.opcode == opcodes.WHILE else None
+
+    def heat(self, nodes: Sequence[int], heat: Heat) -> Sequence[float | None]:
+        """The number by which each node is colored; None if unknown."""
+        match heat:
+            case "bytes" | "flops":
+                costs = self._costs(nodes)
+                name = BYTES if heat == "bytes" else FLOPS
+                return [None if cost.get(UNKNOWN_COST) else round(cost[name]) for cost in costs]
+            case "padding":
+                return [padded - data for _, _, padded, data in map(self.sizes, nodes)]
+            case "live":
+                return [self._live(node) for node in nodes]
+            case "time":
+                return [self._seconds.get(self._graph.instructions[node]) for node in nodes]
+
+    def rows(self, nodes: Sequence[int]) -> tuple[Row, ...]:
+        """The rows of nodes for `COLUMNS`."""
+        return tuple([self._row(node, cost) for node, cost in zip(nodes, self._costs(nodes), strict=True)])
+
+    def _row(self, node: int, cost: Properties) -> Row:
+        graph = self._graph
+        instruction = graph.instructions[node]
+        shape, label, padded, data = self.sizes(node)
+        is_unknown = bool(cost.get(UNKNOWN_COST))
+        change = graph.changes.get(node)
+        origins = self._old_origins if change == "removed" and self._old_origins is not None else self._origins
+        origin = origins.own(instruction)
+        return (
+            instruction.name,
+            instruction.opcode,
+            self._kinds[instruction],
+            shape,
+            label,
+            graph.computation[node],
+            graph.operands[node],
+            graph.control.get(node, ()),
+            graph.calls.get(node, ()),
+            instruction.is_root and change != "removed",
+            padded,
+            data,
+            UNKNOWN if is_unknown else round(cost[BYTES]),
+            UNKNOWN if is_unknown else round(cost[FLOPS]),
+            self._live(node),
+            self._seconds.get(instruction),
+            self._schedule.steps.get(instruction),
+            self.literal(node),
+            self.trips(node),
+            origin.source or None,
+            origin.op_name or None,
+            change,
+            node in graph.hidden,
+            node in graph.transfers,
+            graph.is_expandable(node),
+        )
+
+    def _costs(self, nodes: Sequence[int]) -> Iterator[Properties]:
+        return main_costs_among([self._graph.instructions[node] for node in nodes], rules=RUN)
+
+    def _live(self, node: int) -> int | None:
+        step = self._schedule.steps.get(self._graph.instructions[node])
+        return None if step is None else self._schedule.live[step]
+
+    @cached_property
+    def _kinds(self) -> Mapping[Instruction, Kind]:
+        return kinds_of((*self._graph.computations, *(self._old.computations if self._old is not None else ())))
+
+    @cached_property
+    def _origins(self) -> Origins:
+        return origins_of(self._loaded.module)
+
+    @cached_property
+    def _old_origins(self) -> Origins | None:
+        return None if self._old is None else origins_of(self._old)
+
+    @cached_property
+    def _schedule(self) -> _Schedule:
+        """The memory analysis, which a part of a module or an incomplete text may not have."""
+        from hlo_cli.commands.memspace.compiler_files import compiler_memory
+
+        try:
+            check_running(self._loaded.module)
+            memory = compiler_memory(self._loaded)
+        except HloError:
+            return _Schedule({}, ())
+        main = memory.space(0)
+        return _Schedule(memory.positions, main.timeline if main is not None else [0] * len(memory.sequence))
+
+    @cached_property
+    def _seconds(self) -> Mapping[Instruction, float]:
+        """The estimated time of each instruction on its own; that of a loop includes all that it runs."""
+        if self.throughput is None:
+            return {}
+        from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
+        from hlo_cli.analysis.schedule.step_time import estimate_time, path_seconds
+
+        try:
+            check_running(self._loaded.module)
+            overlap = analyze_overlap(self._loaded.module)
+        except HloError:
+            return {}
+        return path_seconds(estimate_time(overlap, self.throughput), overlap)
+
+
+@dataclass(frozen=True, slots=True)
+class _Schedule:
+    """Steps of instructions, and the live bytes of the main memory at each."""
+
+    steps: Mapping[Instruction, int]
+    live: Sequence[int]
+
+
+def short_shape(shape: Shape, target: str | None) -> str:
+    """A shape without its layout but for the memory space, if it is not the main one.
+
+    >>> from hlo_cli import parse_module
+    >>> texts = ("f32[8,128]{1,0:T(8,128)S(1)}", "(f32[2], f32[3], f32[4])")
+    >>> [short_shape(parse_module(f"r = {text} negate(p)").entry.root.shape, "tpu") for text in texts]
+    ['f32[8,128] VMEM', '(f32[2], … 2 more)']
+    """
+    if isinstance(shape, ArrayShape):
+        space = shape.layout.memory_space
+        text = shape.to_string(layout=False)
+        return f"{text} {space_name(space, target)}" if space else text
+    leaves = [leaf for _, leaf in shape.leaves]
+    if not leaves:
+        return "()"
+    first = short_shape(leaves[0], target) if isinstance(leaves[0], ArrayShape) else str(leaves[0])
+    return f"({first}, … {len(leaves) - 1:,} more)" if len(leaves) > 1 else first
+
+
+# --- the drawing ---
+# The drawing of a view: its nodes with their labels, and its edges.
+
+
+_EDGE_COLUMNS: Final = (
+    Column("source", "source", "name", role="name"),
+    Column("target", "target", "name", role="name"),
+    Column("bytes", "read", "bytes", total="sum"),
+    Column("kind", "kind"),
+    Column("source_id", "source id", "count", person=False),
+    Column("target_id", "target id", "count", person=False),
+)
+_MOST_CONSTANTS: Final = 2
+"""The number of constants that a label names."""
+
+
+def drawing_of(graph: DataflowGraph, view: View, facts: NodeFacts, heat: Heat | None) -> Drawing:
+    """The nodes of a view, clusters before their contents, and all edges."""
+    order = list(_in_order(view))
+    places = {node: at for at, (node, _, _) in enumerate(order)}
+    numbers: Sequence[float | None] = [None] * len(order)
+    if heat is not None:
+        numbers = facts.heat([node for node, _, _ in order], heat)
+    focus = frozenset(view.focus)
+    nodes = tuple(
+        _drawn_node(graph, view, facts, node, number, None if parent is None else places[parent], part, focus)
+        for (node, parent, part), number in zip(order, numbers, strict=True)
+    )
+    edges = tuple(GraphEdge(places[each.source], places[each.target], each.bytes, each.kind) for each in view.edges)
+    return Drawing(nodes, edges, heat or "")
+
+
+def _in_order(view: View) -> list[tuple[int, int | None, int]]:
+    """Every node with the node whose cluster it is in, and the number of its computation there."""
+    found: list[tuple[int, int | None, int]] = []
+    waiting: list[tuple[int, int | None, int]] = (
+        [(node, None, 0) for node in reversed(view.folded[view.computation].nodes)]
+        if view.computation in view.folded
+        else []
+    )
+    while waiting:
+        each = waiting.pop()
+        found.append(each)
+        inner = [
+            (node, each[0], part)
+            for part, computation in enumerate(view.opened.get(each[0], ()))
+            for node in view.folded[computation].nodes
+        ]
+        waiting += reversed(inner)
+    return found
+
+
+def _drawn_node(
+    graph: DataflowGraph,
+    view: View,
+    facts: NodeFacts,
+    node: int,
+    heat: float | None,
+    parent: int | None,
+    part: int,
+    focus: Collection[int],
+) -> GraphNode:
+    instruction = graph.instructions[node]
+    shape, label, size, _ = facts.sizes(node)
+    return GraphNode(
+        node,
+        instruction.name,
+        _operation(instruction.opcode, facts, node),
+        facts.kind(node),
+        label,
+        shape,
+        size,
+        literals=_literals(graph, facts, node),
+        is_loop=instruction.opcode == opcodes.WHILE,
+        heat=heat,
+        change=graph.changes.get(node),
+        parent=parent,
+        part=part,
+        clusters=tuple([graph.computations[each].name for each in view.opened.get(node, ())]),
+        is_expandable=graph.is_expandable(node),
+        is_focus=node in focus,
+    )
+
+
+def _operation(opcode: str, facts: NodeFacts, node: int) -> str:
+    """The opcode; of fusions what is in them, of loops how often."""
+    kind, trips = facts.kind(node), facts.trips(node)
+    name = f"{kind} {opcode}" if opcode == opcodes.FUSION != kind else opcode
+    return name if trips is None else f"{name} × {trips:,}"
+
+
+def _literals(graph: DataflowGraph, facts: NodeFacts, node: int) -> tuple[str, ...]:
+    """The value of a short constant, or the first short constants among the operands."""
+    if (literal := facts.literal(node)) is not None:
+        return (literal,)
+    found = (text for operand in graph.operands[node] if (text := facts.literal(operand)) is not None)
+    return tuple(islice(found, _MOST_CONSTANTS))
+
+
+def edge_table(edges: Sequence[Edge], names: Mapping[int, str], *, is_summary: bool) -> Table:
+    """The edges as a table, those with most bytes first."""
+    ranked = sorted(edges, key=lambda edge: (-edge.bytes, edge.target, edge.source))
+    rows = tuple((names[e.source], names[e.target], e.bytes, e.kind, e.source, e.target) for e in ranked)
+    return Table(
+        "edges",
+        _EDGE_COLUMNS,
+        rows,
+        noun="edges",
+        main=False,
+        person=is_summary,
+        limit=5,
+        title="Edges with most bytes",
+    )
+
+
+# --- one module ---
+# `hlo graph DUMP`: a module, a computation, or a part of one as nodes and edges.
+
 
 _KIND_COLUMNS: Final = (
     Column("kind", "kind"),

@@ -1,15 +1,25 @@
-"""The topics of `hlo help`: each is a Markdown file in topics/ and one row here."""
+"""Which topics does `hlo help` have, and how is a page read from Markdown? Each topic is a file in topics/."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from importlib import import_module
 from pkgutil import get_data
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from hlo_cli.dataclass import dataclass
 from hlo_cli.lazy_regex import lazy_regex
+from hlo_cli.report.unknown_choice import unknown_choice_error
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
+
+
+# --- the topics ---
+# The topics of `hlo help`: each is a Markdown file in topics/ and one row here.
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +68,9 @@ TOPICS: Final = {topic.name: topic for topic in _TOPICS}
 """Every topic by its name, in the order in which they are listed."""
 
 _GENERATED: Final = {
-    "chips": "hlo_cli.commands.help.chips.markdown",
-    "fusion_rules": "hlo_cli.commands.help.fusion_rules.markdown",
-    "gpu_reasons": "hlo_cli.commands.help.gpu_reasons.markdown",
+    "chips": "hlo_cli.commands.help.generated.chips_markdown",
+    "fusion_rules": "hlo_cli.commands.help.generated.fusion_rules_markdown",
+    "gpu_reasons": "hlo_cli.commands.help.generated.gpu_reasons_markdown",
 }
 """Parts of pages that are made from the program's tables: the functions that return them."""
 
@@ -103,7 +113,6 @@ def manual_source(sources: dict[str, str]) -> str:
     ## B
     <BLANKLINE>
     """
-    from hlo_cli.commands.help.blocks import anchor
 
     titles = {name: text.partition("\n")[0].removeprefix("# ") for name, text in sources.items()}
 
@@ -122,3 +131,243 @@ def _lowered(source: str) -> str:
         is_code ^= line.lstrip().startswith("```")
         lines.append("#" + line if line.startswith("#") and not is_code else line)
     return "\n".join(lines)
+
+
+# --- the parts of a page ---
+# The parts of a help page: blocks such as paragraphs, lists, and tables, and the spans of text in them.
+
+
+SpanKind: TypeAlias = Literal["text", "strong", "code"]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A piece of text in one style; `link` is a topic (`tiling`) or an address (`https://…`), or empty."""
+
+    text: str
+    kind: SpanKind = "text"
+    link: str = ""
+
+
+Spans: TypeAlias = tuple[Span, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """A heading; level 1 is the title of a page."""
+
+    level: int
+    spans: Spans
+
+
+@dataclass(frozen=True, slots=True)
+class Paragraph:
+    """A paragraph."""
+
+    spans: Spans
+
+
+@dataclass(frozen=True, slots=True)
+class CodeBlock:
+    """Lines shown as they are; `language` is the first word after the fence."""
+
+    lines: tuple[str, ...]
+    language: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ItemList:
+    """A list whose items are blocks, numbered or not."""
+
+    items: tuple[tuple[Block, ...], ...]
+    is_numbered: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GridTable:
+    """A table: the header, and rows with a cell for each of its columns."""
+
+    header: tuple[Spans, ...]
+    rows: tuple[tuple[Spans, ...], ...]
+
+
+Block: TypeAlias = Heading | Paragraph | CodeBlock | ItemList | GridTable
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page of help: its name as given to `hlo help`, and its blocks, beginning with the title."""
+
+    name: str
+    blocks: tuple[Block, ...]
+
+    @property
+    def title(self) -> str:
+        """The text of the first heading.
+
+        >>> Page("layout", (Heading(1, (Span("Layouts"),)),)).title
+        'Layouts'
+        """
+        return next((plain(block.spans) for block in self.blocks if isinstance(block, Heading)), self.name)
+
+
+def plain(spans: Spans) -> str:
+    """The text of spans, without their styles.
+
+    >>> plain((Span("the "), Span("S(1)", "code")))
+    'the S(1)'
+    """
+    return "".join(span.text for span in spans)
+
+
+def anchor(text: str) -> str:
+    """The name of a heading in an address, as GitHub makes it.
+
+    >>> anchor("Minor and major (again)")
+    'minor-and-major-again'
+    """
+    kept = "".join(each for each in text.lower() if each.isalnum() or each in " -_")
+    return kept.replace(" ", "-")
+
+
+# --- reading Markdown ---
+# Reads the Markdown of help pages: headings, paragraphs, lists, tables, and blocks of code.
+
+
+def read_page(name: str, source: str) -> Page:
+    """The page of that name.
+
+    >>> read_page("a", "# A\\n\\nSee `hlo help` and [b](b.md).\\n").blocks[1].spans[1:4:2]
+    (Span(text='hlo help', kind='code', link=''), Span(text='b', kind='text', link='b'))
+    """
+    return Page(name, tuple(_blocks(_Tokens(_parser().parse(source)))))
+
+
+@cache
+def _parser() -> MarkdownIt:
+    from markdown_it import MarkdownIt
+
+    return MarkdownIt("commonmark").enable("table")
+
+
+class _Tokens:
+    """The tokens of a page, read one after the other."""
+
+    def __init__(self, tokens: Sequence[Token]) -> None:
+        self.tokens = tokens
+        self.position = 0
+
+    def until(self, closing: str) -> Iterator[Token]:
+        """The tokens up to one of type `closing`, which is consumed; all that remain if it is empty."""
+        while self.position < len(self.tokens):
+            token = self.tokens[self.position]
+            self.position += 1
+            if closing and token.type == closing:
+                return
+            yield token
+
+    def spans(self, closing: str) -> Spans:
+        """The text up to a closing token."""
+        return tuple(span for token in self.until(closing) for span in _spans(token.children or ()))
+
+
+def _blocks(tokens: _Tokens, closing: str = "") -> Iterator[Block]:
+    for token in tokens.until(closing):
+        match token.type:
+            case "heading_open":
+                yield Heading(int(token.tag[1:]), tokens.spans("heading_close"))
+            case "paragraph_open":
+                yield Paragraph(tokens.spans("paragraph_close"))
+            case "fence" | "code_block":
+                yield _code(token.content.removesuffix("\n").split("\n"), token.info.partition(" ")[0])
+            case "bullet_list_open" | "ordered_list_open":
+                closed = token.type.replace("open", "close")
+                items = tuple(tuple(_blocks(tokens, "list_item_close")) for _ in tokens.until(closed))
+                yield ItemList(items, is_numbered=token.type == "ordered_list_open")
+            case "table_open":
+                rows = tuple(_rows(tokens))
+                yield GridTable(rows[0], rows[1:])
+            case "html_block":
+                pass  # a comment
+            case other:
+                raise ValueError(f"help pages have no {other}")
+
+
+def _code(lines: Sequence[str], language: str) -> CodeBlock:
+    """The block, with a blank line between the output of a command and the next command."""
+    shown: list[str] = []
+    for line in lines:
+        if language == "console" and line.startswith("$ ") and shown and shown[-1] and not shown[-1].startswith("$ "):
+            shown.append("")
+        shown.append(line.expandtabs())
+    return CodeBlock(tuple(shown), language)
+
+
+def _rows(tokens: _Tokens) -> Iterator[tuple[Spans, ...]]:
+    for token in tokens.until("table_close"):
+        if token.type == "tr_open":
+            yield tuple(tokens.spans(cell.type.replace("open", "close")) for cell in tokens.until("tr_close"))
+
+
+def _spans(tokens: Sequence[Token]) -> Iterator[Span]:
+    is_strong, link = False, ""
+    for token in tokens:
+        match token.type:
+            case "strong_open" | "strong_close" | "em_open" | "em_close":
+                is_strong = token.type.endswith("open")
+            case "link_open":
+                link = _link(str(token.attrs["href"]))
+            case "link_close":
+                link = ""
+            case "code_inline":
+                yield Span(token.content, "code", link)
+            case "softbreak" | "hardbreak":
+                yield Span(" ")
+            case "text" | "text_special":
+                if token.content:
+                    yield Span(token.content, "strong" if is_strong else "text", link)
+            case other:
+                raise ValueError(f"help pages have no {other}")
+
+
+def _link(address: str) -> str:
+    """A relative address without the extension of its file.
+
+    >>> _link("tiling.md#repeated-tiles"), _link("https://a/b.md")
+    ('tiling#repeated-tiles', 'https://a/b.md')
+    """
+    topic, mark, part = address.partition("#")
+    return address if ":" in address else topic.removesuffix(".md") + mark + part
+
+
+# --- entries of the glossary ---
+# `hlo help glossary TERM`: the entries of one term or column.
+
+
+def entry_page(glossary: Page, term: str) -> Page:
+    """The page with the entries for a term only; a column is found by its title and by its machine name.
+
+    HloError if there are none.
+    """
+    wanted = _key(term)
+    found = tuple(item for names, item in _entries(glossary) if wanted in names)
+    if not found:
+        known = (name for names, _ in _entries(glossary) for name in sorted(names))
+        raise unknown_choice_error("term", term, known, listed_by="hlo help glossary")
+    return Page("glossary", tuple(block for item in found for block in item))
+
+
+def _entries(glossary: Page) -> Iterator[tuple[frozenset[str], tuple[Block, ...]]]:
+    """The entries: items of lists that begin with their names in bold."""
+    for block in glossary.blocks:
+        if isinstance(block, ItemList):
+            for item in block.items:
+                first = item[0]
+                spans = first.spans if isinstance(first, Paragraph) else ()
+                names = frozenset(_key(span.text) for span in spans if span.kind == "strong")
+                if names:
+                    yield names, item
+
+
+def _key(name: str) -> str:
+    return " ".join(name.lower().replace("_", " ").split())

@@ -7,19 +7,67 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from hlo_cli.commands.layout.options import LayoutOptions
 from hlo_cli.commands.options import completion
 from hlo_cli.commands.options.declaring import Command, by_option, cause_of, each_options, flag, option
 from hlo_cli.commands.options.filters import where_option
 from hlo_cli.commands.options.io_options import io_of, io_options
 from hlo_cli.commands.options.writing import write_report
 from hlo_cli.commands.shape.argument import shape_text
+from hlo_cli.dataclass import dataclass
 from hlo_cli.source import HloError, joined_by_or
 
 if TYPE_CHECKING:
     from hlo_cli.commands.modules.loading import Loaded
     from hlo_cli.commands.options.io_options import OutputOptions
     from hlo_cli.report.report import Report
+
+
+# --- options ---
+# Options of `hlo layout`.
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutOptions:
+    """The rows of a dump, or the view of a shape; names are those of the command's parameters."""
+
+    grouping: str = "shape"
+    computation: str | None = None
+    where: str | None = None
+    draw: bool = False
+    generation: str | None = None
+    each: bool = False
+    jobs: int | None = None
+
+    def check_for_shapes(self) -> None:
+        """Raises HloError for an option that requires a dump."""
+        for name in ("--computation", "--where", "--by"):
+            if name in self.about_one:
+                raise HloError(f"{name} requires a dump, not a shape", hint=f"pass a dump, or remove {name}")
+
+    def check_for_dump(self) -> None:
+        """Raises HloError for an option that requires a shape."""
+        if self.draw or self.generation:
+            option = "--draw" if self.draw else "--for"
+            raise HloError(f"{option} requires a shape, not a dump", hint="name an instruction, such as DUMP:fusion.2")
+
+    @property
+    def about_one(self) -> list[str]:
+        """The given options that require a single module, as typed.
+
+        >>> LayoutOptions(grouping="source", where="rank > 1").about_one
+        ['--by', '--where']
+        """
+        others = {
+            "--by": self.grouping != "shape",
+            "--computation": self.computation is not None,
+            "--where": self.where is not None,
+        }
+        return [option for option, given in others.items() if given]
+
+
+# --- the command ---
+# `hlo layout`: explained layouts, and the cost of padding.
+
 
 HELP = """\
 Explain a layout, or find memory lost to padding.
@@ -81,7 +129,7 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
 
     loaded = load(inputs, reading, each=options.each, jobs=options.jobs, about_one=options.about_one)
     if isinstance(loaded, Many):
-        from hlo_cli.commands.layout.each import layout_each
+        from hlo_cli.commands.layout.sums import layout_each
 
         return layout_each(loaded, reading, options.jobs, output)
     report = _summarize(loaded, options, reading.command_line(inputs), output)

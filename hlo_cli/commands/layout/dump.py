@@ -80,7 +80,7 @@ def report_of_dump(
     keys: Keys | None = None
     answer = ""
     if cause is not None:
-        from hlo_cli.commands.layout.causes import describe_causes, footprints_by_cause
+        from hlo_cli.commands.layout.sums import describe_causes, footprints_by_cause
         from hlo_cli.commands.modules.by import keys_for
 
         keys = keys_for(loaded, cause)
@@ -134,7 +134,7 @@ def _parts(
     columns: Collection[str],
 ) -> tuple[Part, ...]:
     if keys is not None:
-        from hlo_cli.commands.layout.causes import causes_table
+        from hlo_cli.commands.layout.sums import causes_table
 
         table = causes_table(found, keys)
     else:

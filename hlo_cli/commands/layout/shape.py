@@ -1,28 +1,14 @@
-"""`hlo layout SHAPE`: the layout of a shape step by step with all numbers, or as a drawing."""
+"""How is a shape laid out? Step by step, as a drawing, in a table with others, and in every dimension order."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from math import factorial
 
-from hlo_cli.analysis.hardware.chips import USUAL_TPU
-from hlo_cli.analysis.layout.default_layout import best_order
+from hlo_cli.analysis.hardware.chips import USUAL_TPU, tpu_generation
+from hlo_cli.analysis.layout.default_layout import OrderCost, best_order, default_layout, default_order, order_costs
 from hlo_cli.analysis.layout.layout_steps import overflows
-from hlo_cli.commands.layout.orders import (
-    choice_answer,
-    choice_notes,
-    choice_numbers,
-    choice_of,
-    orders_table,
-    tiled_for,
-)
-from hlo_cli.commands.layout.tables import (
-    leaves_answer,
-    leaves_numbers,
-    leaves_table,
-    shapes_answer,
-    shapes_table,
-    stored_size_text,
-)
 from hlo_cli.commands.shape.explained import (
     Explained,
     arrays_of,
@@ -33,10 +19,295 @@ from hlo_cli.commands.shape.explained import (
     shape_numbers,
     typed_shape,
 )
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.notation import index_suffix, index_text
-from hlo_cli.ir.shape import UNBOUNDED, ArrayShape, BufferShape, Shape, TupleShape
+from hlo_cli.ir.shape import UNBOUNDED, ArrayShape, BufferShape, Leaf, OpaqueShape, Shape, TokenShape, TupleShape
+from hlo_cli.report.numbers import format_count, format_percent
 from hlo_cli.report.report import Part, Report
+from hlo_cli.report.table import ROWS_FOR_A_PERSON, UNKNOWN, Cell, Column, Share, Table
 from hlo_cli.source import Diagnostic
+
+# --- several shapes in a table ---
+# Several shapes in a table: the leaves of a tuple, or shapes to compare.
+
+
+_SUMMED = (
+    Column("elements", "elements", "count", rank=6),
+    Column("logical_bytes", "data", "bytes", total="sum", exact=True),
+    Column("padded_bytes", "padded", "bytes", total="sum", exact=True),
+    Column("padding", "padding", "percent", role="waste", total=Share("logical_bytes", "padded_bytes", rest=True)),
+    Column("memory_space", "space", "count", person=False),
+)
+_INDEX = Column("index", "element", "index", align="left")
+_SHAPE = Column("shape", "shape", "shape")
+
+
+def leaves_table(shape: Shape) -> Table:
+    """The leaves of a tuple with their sizes."""
+    rows = tuple((index, *_cells(leaf), str(leaf)) for index, leaf in shape.leaves)
+    return Table("leaves", (_INDEX, *_SUMMED, _SHAPE), rows, noun="leaves")
+
+
+def shapes_table(shapes: Sequence[Shape]) -> Table:
+    """Shapes in the given order; layouts of one array are compared, not summed."""
+    rows = tuple((*_cells(shape), str(shape)) for shape in shapes)
+    if not _is_comparison(shapes):
+        return Table("shapes", (*_SUMMED, _SHAPE), rows, noun="shapes")
+    sizes = [shape.padded_bytes for shape in shapes]
+    columns = tuple(replace(column, total=None) for column in _SUMMED)
+    return Table("shapes", (*columns, _SHAPE), rows, noun="shapes", marked=frozenset((sizes.index(min(sizes)),)))
+
+
+def leaves_numbers(shapes: Sequence[Shape]) -> dict[str, Cell]:
+    """Totals over shapes."""
+    leaves = [leaf for shape in shapes for _, leaf in shape.leaves]
+    logical, padded = sum(s.logical_bytes for s in shapes), sum(s.padded_bytes for s in shapes)
+    return {
+        "shapes": len(shapes),
+        "leaves": len(leaves),
+        "elements": sum(_elements(leaf) or 0 for leaf in leaves),
+        "logical_bytes": logical,
+        "padded_bytes": padded,
+        "padding_bytes": padded - logical,
+    }
+
+
+def leaves_answer(shape: Shape) -> str:
+    """A sentence about a shape that is not an array.
+
+    >>> leaves_answer(TokenShape())
+    'Token: orders side effects, holds no data'
+    """
+    match shape:
+        case TokenShape():
+            return "Token: orders side effects, holds no data"
+        case OpaqueShape():
+            return "Opaque value: contents known only to its producer and consumers"
+        case TupleShape():
+            leaves = sum(1 for _ in shape.leaves)
+            return _total_size([shape], f"{leaves:,} {'leaf' if leaves == 1 else 'leaves'}")
+        case _:
+            return f"Unknown type in {shape}: its size is unknown"
+
+
+def shapes_answer(shapes: Sequence[Shape]) -> str:
+    """A sentence about several shapes: the smallest layout of an array, or the total size."""
+    sizes = [shape.padded_bytes for shape in shapes]
+    if _is_comparison(shapes):
+        best = shapes[sizes.index(min(sizes))]
+        return f"{best.layout or best} is smallest: {min(sizes):,} bytes (largest: {max(sizes):,})"
+    return _total_size(shapes, format_count(len(shapes), "shapes"))
+
+
+def stored_size_text(array: ArrayShape) -> str:
+    """The size of an array, and the share of its padding.
+
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
+    >>> stored_size_text(parse_shape("u32[]{:T(128)}"))
+    '512 bytes for 4 bytes of data (99% padding)'
+    """
+    padded, data = array.padded_bytes, array.logical_bytes + array.metadata_bytes
+    if not padded:
+        return "0 bytes (empty array)"
+    if array.layout.split_configs:
+        return f"{padded:,} bytes for the largest part of {format_count(data, 'bytes')} of data"
+    if padded == data:
+        elements = format_count(array.elements, f"{array.element_type} elements")
+        sizes = f" and {format_count(array.metadata_bytes, 'bytes')} of dynamic sizes" if array.metadata_bytes else ""
+        return f"{format_count(padded, 'bytes')} for {elements}{sizes}, no padding"
+    return f"{padded:,} bytes for {format_count(data, 'bytes')} of data ({format_percent(1 - data / padded)}% padding)"
+
+
+def _is_comparison(shapes: Sequence[Shape]) -> bool:
+    sizes = {shape.padded_bytes for shape in shapes}
+    return len({shape.to_string(layout=False) for shape in shapes}) == 1 and len(sizes) > 1
+
+
+def _total_size(shapes: Sequence[Shape], noun: str) -> str:
+    numbers = leaves_numbers(shapes)
+    logical, padded = numbers["logical_bytes"], numbers["padded_bytes"]
+    assert isinstance(logical, int)
+    assert isinstance(padded, int)
+    if logical == padded:
+        return f"{format_count(padded, 'bytes')} in {noun}, no padding"
+    share = format_percent(1 - logical / padded)
+    return f"{padded:,} bytes for {format_count(logical, 'bytes')} of data in {noun} ({share}% padding)"
+
+
+def _cells(shape: Shape) -> tuple[Cell, ...]:
+    logical, padded = shape.logical_bytes, shape.padded_bytes
+    leaf = shape if not isinstance(shape, TupleShape) else None
+    elements = _elements(leaf) if leaf is not None else None
+    space = shape.layout.memory_space if shape.layout is not None else None
+    if elements is None and leaf is not None:
+        return (None, None, None, None, None)
+    return (elements, logical, padded, 1 - logical / padded if padded else 0.0, space)
+
+
+def _elements(leaf: Leaf) -> int | None:
+    array = leaf.array if isinstance(leaf, BufferShape) else leaf
+    return array.elements if isinstance(array, ArrayShape) else None
+
+
+# --- --for: every dimension order ---
+# `hlo layout --for TPU SHAPE`: the size in each dimension order, and the order that the compiler chooses.
+
+
+_COLUMNS = (
+    Column("shown_order", "order", machine=False),
+    Column("minor_to_major", "order", person=False),
+    Column("tiles", "tile"),
+    Column("padded_bytes", "padded", "bytes", exact=True),
+    Column("padding", "padding", "percent", role="waste"),
+    Column("remark", "", machine=False),
+    Column("is_default", "default", "flag", person=False),
+    Column("is_given", "given", "flag", person=False),
+    Column("layout", "layout", person=False),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class OrderChoice:
+    """An array laid out for one TPU, and all its orders: the compiler's, then the given one, then the rest.
+
+    `array` has the given order, else the compiler's, else, if that is unknown, row-major. `best` is the smallest; among
+    equals it is the compiler's, then the given one.
+    """
+
+    array: ArrayShape
+    generation: str
+    default: OrderCost | None
+    given: OrderCost | None
+    best: OrderCost
+    every: tuple[OrderCost, ...]
+
+
+def tiled_for(array: ArrayShape, generation: str, *, is_given: bool) -> ArrayShape:
+    """The array with the default layout of a TPU; a given order is kept.
+
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
+    >>> print(tiled_for(parse_shape("bf16[300,70]"), "v5e", is_given=False))
+    bf16[300,70]{0,1:T(8,128)(2,1)}
+    """
+    order = None if is_given else default_order(array, generation=generation)
+    return replace(array, layout=default_layout(array, generation=generation, minor_to_major=order))
+
+
+def choice_of(array: ArrayShape, generation: str, *, is_given: bool) -> OrderChoice:
+    """The orders of an array with their sizes; `is_given` if its order was given explicitly.
+
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
+    >>> choice = choice_of(parse_shape("f32[64,10]"), "v4", is_given=False)
+    >>> str(choice.array), [each.padded_bytes for each in choice.every]
+    ('f32[64,10]{0,1:T(8,128)}', [8192, 32768])
+    """
+    is_given = is_given and array.rank > 1
+    priced = order_costs(array, generation=generation)
+    by_order = {each.layout.minor_to_major: each for each in priced}
+    tiled = tiled_for(array, generation, is_given=is_given)
+    order = default_order(array, generation=generation)
+    default = by_order[order] if order is not None else None
+    given = None
+    if is_given:
+        as_given = OrderCost(tiled.layout, tiled.padded_bytes, is_normal=False)
+        given = by_order.get(tiled.layout.minor_to_major, as_given)
+    every = tuple(dict.fromkeys(each for each in (default, given, *priced) if each))
+    best = min(every, key=lambda each: each.padded_bytes)
+    return OrderChoice(tiled, tpu_generation(generation).name, default, given, best, every)
+
+
+def choice_answer(choice: OrderChoice) -> str:
+    """The compiler's order and its size, and the best order if it is another.
+
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
+    >>> print(choice_answer(choice_of(parse_shape("bf16[300,70]"), "v5e", is_given=False)))
+    v5e uses {0,1:T(8,128)(2,1)}: 55,296 bytes for 42,000 bytes of data (24% padding)
+    >>> print(choice_answer(choice_of(parse_shape("bf16[300,70]{1,0}"), "v5e", is_given=True)))
+    {1,0:T(8,128)(2,1)}: 77,824 bytes for 42,000 bytes of data (46% padding); v5e would use {0,1} (55,296 bytes)
+    """
+    array, default, best = choice.array, choice.default, choice.best
+    uses = f"{choice.generation} uses " if default and not choice.given else ""
+    parts = [f"{uses}{array.layout}: {stored_size_text(array)}"]
+    if default is None:
+        parts.append(f"the order that {choice.generation} uses is unknown")
+    elif choice.given:
+        parts.append(f"{choice.generation} would use {_instead(default, array)}")
+    if best.padded_bytes < min((each.padded_bytes for each in (default, choice.given) if each), default=0):
+        parts.append(f"order {index_text(best.layout.minor_to_major)} would need {best.padded_bytes:,} bytes")
+    return "; ".join(parts)
+
+
+def orders_table(choice: OrderChoice) -> Table:
+    """Every order with its size."""
+    rows = tuple(_row(each, choice) for each in choice.every)
+    distinct = sum(each.is_normal or each == choice.given for each in choice.every)
+    return Table(
+        "orders",
+        _COLUMNS,
+        rows,
+        noun="orders",
+        limit=min(distinct, ROWS_FOR_A_PERSON),
+        person=len(rows) > 1,
+        footnote="Only the two minor-most dimensions affect the size." if len(rows) > distinct else "",
+        marked=frozenset((0,)) if choice.default else frozenset(),
+    )
+
+
+def choice_numbers(choice: OrderChoice) -> dict[str, Cell]:
+    """The numbers of the answer, for programs."""
+    default, best = choice.default, choice.best
+    return {
+        "generation": choice.generation,
+        "default_minor_to_major": default.layout.minor_to_major if default else UNKNOWN,
+        "default_padded_bytes": default.padded_bytes if default else UNKNOWN,
+        "smallest_minor_to_major": best.layout.minor_to_major if default else UNKNOWN,
+        "smallest_padded_bytes": best.padded_bytes if default else UNKNOWN,
+    }
+
+
+def choice_notes(choice: OrderChoice) -> tuple[Diagnostic, ...]:
+    """A note that not all orders are listed, if there are too many."""
+    omitted = factorial(choice.array.rank) - len(choice.every)
+    if not omitted:
+        return ()
+    return (Diagnostic("note", f"{omitted:,} orders that differ only in major dimensions are not shown"),)
+
+
+def _row(each: OrderCost, choice: OrderChoice) -> tuple[Cell, ...]:
+    array, order = choice.array, each.layout.minor_to_major
+    data = array.logical_bytes + array.metadata_bytes
+    return (
+        index_text(order),
+        order,
+        "T" + "".join(map(str, each.layout.tiles)) if each.layout.tiles else "none",
+        each.padded_bytes,
+        1 - data / each.padded_bytes if each.padded_bytes else 0.0,
+        ", ".join(_remarks(each, choice)),
+        each == choice.default if choice.default else UNKNOWN,
+        each == choice.given,
+        str(each.layout),
+    )
+
+
+def _remarks(each: OrderCost, choice: OrderChoice) -> Iterator[str]:
+    if each == choice.default:
+        yield f"chosen by {choice.generation}"
+    if each == choice.given:
+        yield "given"
+    if choice.default and each == choice.best != choice.default:
+        yield "smallest"
+
+
+def _instead(default: OrderCost, array: ArrayShape) -> str:
+    order = default.layout.minor_to_major
+    if order == array.layout.minor_to_major:
+        return "the same"
+    return f"{index_text(order)} ({default.padded_bytes:,} bytes)"
+
+
+# --- one shape ---
+# `hlo layout SHAPE`: the layout of a shape step by step with all numbers, or as a drawing.
+
 
 Elements = Sequence[tuple[int, ...]]
 

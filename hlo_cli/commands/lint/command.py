@@ -18,9 +18,9 @@ from hlo_cli.commands.options.writing import write, write_report
 from hlo_cli.source import SEVERITIES, joined_by_or
 
 if TYPE_CHECKING:
-    from hlo_cli.commands.lint.golden import GoldenModules
+    from hlo_cli.commands.lint.assertion_results import GoldenModules
+    from hlo_cli.commands.lint.checking import LintResult
     from hlo_cli.commands.lint.measured import MeasuredFindings
-    from hlo_cli.commands.lint.run import LintResult
     from hlo_cli.commands.options.io_options import InputOptions, OutputOptions
     from hlo_cli.ir.expressions import Expectation
     from hlo_cli.lint.settings import LintSettings
@@ -175,10 +175,10 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
         options, output = replace(options, order=output.sort), replace(output, sort=None)
     options.check(output, strict=reading.strict)
     if options.explain is not None or options.list_rules:
-        from hlo_cli.commands.lint.rule_pages import report_of_rule, report_of_rules
+        from hlo_cli.commands.lint.configuration import report_of_rule, report_of_rules
 
         return write_report(report_of_rules() if options.explain is None else report_of_rule(options.explain), output)
-    from hlo_cli.commands.lint.settings import chip_setting, codes, load_config, report_of_settings
+    from hlo_cli.commands.lint.configuration import chip_setting, codes, load_config, report_of_settings
     from hlo_cli.lint.run import selected_rules
 
     chosen = {
@@ -216,16 +216,15 @@ def _lint(
     options: LintOptions,
     default_golden: str | None = None,
 ) -> int:
-    from hlo_cli.commands.lint.baseline import baseline_text, new_findings, read_baseline
+    from hlo_cli.commands.lint.checking import baseline_text, lint_inputs, new_findings, read_baseline
     from hlo_cli.commands.lint.report import in_order, report_of, report_of_writing
-    from hlo_cli.commands.lint.run import lint_inputs
     from hlo_cli.commands.modules.loading import every_module
 
     path = options.write_baseline
     known = read_baseline(options.baseline) if options.baseline is not None and path is None else None
     expectations, golden = _assertions(options, reading, default_golden)
     if expectations:
-        from hlo_cli.commands.lint.assertions import with_expectations
+        from hlo_cli.commands.lint.assertion_results import with_expectations
 
         settings = with_expectations(settings)
     chip = chosen_throughput(settings.chip if options.chip_file is None else options.chip, options.chip_file)
@@ -256,11 +255,11 @@ def _lint(
         measured=measured,
     )
     if options.each:
-        from hlo_cli.commands.lint.modules import by_module
+        from hlo_cli.commands.lint.checking import by_module
 
         report = by_module(report, result, found)
     if options.by is not None:
-        from hlo_cli.commands.lint.totals import by_key
+        from hlo_cli.commands.lint.report import by_key
 
         report = by_key(report, options.by)
     return _write(report, result, found, options, output)
@@ -293,7 +292,7 @@ def _measured(
     if profile is None:
         return None
     from hlo_cli.commands.lint.measured import measured_findings
-    from hlo_cli.commands.profile.load import read_profile
+    from hlo_cli.commands.profile.measured import read_profile
 
     return measured_findings(found, result, read_profile(profile, inputs, reading))
 
@@ -304,8 +303,7 @@ def _assertions(
     """The assertions to check, and the modules that they refer to as golden."""
     if not options.expect or options.write_baseline is not None:
         return (), None
-    from hlo_cli.commands.lint.assertions import expectations_in
-    from hlo_cli.commands.lint.golden import golden_modules
+    from hlo_cli.commands.lint.assertion_results import expectations_in, golden_modules
 
     expectations = expectations_in(options.expect)
     return expectations, golden_modules(options.golden, expectations, reading, default=default_golden)

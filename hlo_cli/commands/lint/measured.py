@@ -1,4 +1,4 @@
-"""`hlo lint --profile`: the measured times of the kernels that findings are about."""
+"""How long did the kernels run that findings are about? `hlo lint --profile`."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from hlo_cli.source import Diagnostic, HloError
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.profile.profile import MeasuredProgram, Operation, Profile
-    from hlo_cli.commands.lint.run import LintResult
+    from hlo_cli.commands.lint.checking import LintResult
     from hlo_cli.commands.modules.loading import Loaded as LoadedModule
-    from hlo_cli.commands.profile.load import Loaded
+    from hlo_cli.commands.profile.measured import LoadedProfile
     from hlo_cli.ir.instruction import Computation
+
 
 _MAX_NAMED: Final = 3
 
@@ -80,7 +81,7 @@ class MeasuredFindings:
 
 
 def measured_findings(
-    found: Iterable[Finding], result: LintResult, loaded: Loaded, one: LoadedModule | None = None
+    found: Iterable[Finding], result: LintResult, loaded: LoadedProfile, one: LoadedModule | None = None
 ) -> MeasuredFindings:
     """Findings with measured times from a profile; `one` is the only module, if it is read already.
 
@@ -141,7 +142,7 @@ def _programs(
 
 def _fitting(path: str, name: str | None, profile: Profile, one: LoadedModule | None) -> MeasuredProgram | None:
     """The program of a module, of several of its name; the module is read again if it is not at hand."""
-    from hlo_cli.commands.profile.load import program_id
+    from hlo_cli.commands.profile.measured import program_id
     from hlo_cli.inputs.input import read_inputs
     from hlo_cli.read_input import read_input
 

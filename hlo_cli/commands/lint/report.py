@@ -1,25 +1,95 @@
-"""`hlo lint`: the report on the findings in all inputs."""
+"""What does `hlo lint` report on the findings, and what do they cost together?"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from hlo_cli.commands.lint.baseline import NOT_IN_BASELINE
+from hlo_cli.analysis.origin.origins import UNKNOWN_KEY, Key
+from hlo_cli.commands.lint.checking import NOT_IN_BASELINE
+from hlo_cli.commands.lint.options import cause_grouping
+from hlo_cli.commands.modules.by import IN_BYTES, IN_SECONDS, Group, describe_costs, group_by, key_cells, key_columns
 from hlo_cli.lint.rule import Rule
 from hlo_cli.lint.run import selected_rules
+from hlo_cli.render.formats.screen import statistics_of
 from hlo_cli.report.findings import Finding, Findings, RuleWords
+from hlo_cli.report.findings import Group as Cause
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Part, Report
-from hlo_cli.report.table import Cell
+from hlo_cli.report.table import Cell, Column, Row, Table, number_of
 
 if TYPE_CHECKING:
+    from hlo_cli.commands.lint.checking import LintResult
     from hlo_cli.commands.lint.measured import MeasuredFindings
-    from hlo_cli.commands.lint.run import LintResult
     from hlo_cli.ir.expressions import Expectation
     from hlo_cli.lint.settings import LintSettings
+
+
+# --- --by: costs by cause ---
+# `hlo lint --by`: what the findings cost together, by line of the program, named scope, argument, or rule.
+
+
+_LISTED: Final = 3
+"""The most rules that a row names."""
+
+
+def by_key(report: Report, grouping: str) -> Report:
+    """The report with one row for each key in place of the findings, those that cost most first."""
+    by = cause_grouping(grouping)
+    if by is None:
+        return statistics_of(report)
+    findings = next(part for part in report.parts if isinstance(part, Findings))
+    if not findings.found:
+        return report
+    groups = group_by(findings.found, _key)
+    rows = sorted((_row(group, findings) for group in groups), key=_rank)
+    has_times = any(each.seconds is not None for each in findings.found)
+    columns = (
+        Column("cost_bytes", "cost", "bytes", total="sum"),
+        Column("seconds", "est. time", "seconds", person=has_times),
+        Column("groups", "groups", "count", rank=4),
+        Column("count", "findings", "count", total="sum"),
+        *key_columns(by, "cost_bytes", groups, has_inferred=any(group.inferred for group in groups)),
+        Column("rules", "rules", rank=5),
+    )
+    table = Table(f"{by}s", columns, tuple(rows), noun=f"{by}s")
+    costs = sorted(((group.key, _cost(group.members, has_times)) for group in groups), key=lambda each: -each[1])
+    answer = report.answer
+    if costs[0][1]:
+        answer = describe_costs(
+            costs, by, noun="findings", verb=("cost", "costs"), amount=IN_SECONDS if has_times else IN_BYTES
+        )
+    return replace(report, answer=answer, parts=(table, *(part for part in report.parts if part is not findings)))
+
+
+def _key(found: Finding) -> Key:
+    return Key(*found.key) if found.key is not None else Key(UNKNOWN_KEY, UNKNOWN_KEY)
+
+
+def _cost(found: Sequence[Finding], has_times: bool) -> float:
+    whole = Cause(tuple(found))
+    return (whole.seconds if has_times else whole.cost_bytes) or 0
+
+
+def _row(group: Group[Finding], findings: Findings) -> Row:
+    whole, inferred = Cause(group.members), Cause(group.inferred)
+    members = {id(each) for each in group.members}
+    causes = sum(any(id(each) in members for each in cause.found) for cause in findings.groups)
+    rules = [code for code, _ in Counter(each.code for each in group.members).most_common()]
+    listed = ", ".join(rules[:_LISTED]) + (", …" if len(rules) > _LISTED else "")
+    cost, part = whole.cost_bytes or 0, (inferred.cost_bytes or 0) if group.inferred else 0
+    return (whole.cost_bytes, whole.seconds, causes, len(group.members), *key_cells(group, cost, part), listed)
+
+
+def _rank(row: Row) -> tuple[float, ...]:
+    """Rows that cost most first, by time if a chip is known, then by bytes and by findings."""
+    return tuple(-(number_of(row[at]) or 0) for at in (1, 0, 3))
+
+
+# --- the report ---
+# `hlo lint`: the report on the findings in all inputs.
 
 
 def report_of(
@@ -61,7 +131,7 @@ def report_of(
         answer = "; ".join(filter(None, (answer, measured.words)))
         notes = (*notes, *measured.notes)
     if expectations:
-        from hlo_cli.commands.lint.assertions import answer_of, checks_of, notes_on_skipped, numbers_of, table_of
+        from hlo_cli.commands.lint.assertion_results import answer_of, checks_of, notes_on_skipped, numbers_of, table_of
 
         answer = f"{answer_of(expectations, result.outcomes)}; {answer[:1].lower()}{answer[1:]}"
         numbers |= numbers_of(expectations, result.outcomes)

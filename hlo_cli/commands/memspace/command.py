@@ -14,7 +14,7 @@ from hlo_cli.commands.options.writing import write_report
 from hlo_cli.source import HloError, joined_by_or
 
 if TYPE_CHECKING:
-    from hlo_cli.commands.memspace.options import MemspaceOptions
+    from hlo_cli.commands.memspace.usage import MemspaceOptions
     from hlo_cli.commands.modules.loading import Loaded
     from hlo_cli.commands.options.io_options import InputOptions, OutputOptions
     from hlo_cli.report.report import Report
@@ -120,7 +120,7 @@ includes the compiler's own buffer assignment, its numbers are used. XLA release
 def command(inputs: tuple[str, ...], **given: Any) -> int:
     """Reads, computes, and reports."""
     output, reading = io_of(given)
-    from hlo_cli.commands.memspace.options import about_one, memspace_options
+    from hlo_cli.commands.memspace.usage import about_one, memspace_options
     from hlo_cli.commands.modules.loading import Many, check_running, load, part_error, what_was_read
     from hlo_cli.inputs.files import STDIN
 
@@ -130,7 +130,7 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
         return _explain_error(options, inputs, reading, single, output)
     loaded = load(inputs, reading, each=options.each, jobs=options.jobs, about_one=single)
     if isinstance(loaded, Many):
-        from hlo_cli.commands.memspace.each import memspace_each
+        from hlo_cli.commands.memspace.report import memspace_each
 
         return memspace_each(loaded, reading, options, output)
     check_running(loaded.module)
@@ -157,9 +157,9 @@ def _explain_error(
         from hlo_cli.commands.memspace.oom import report_of_message
 
         return write_report(report_of_message(source), output)
+    from hlo_cli.commands.memspace.compiler_files import compiler_memory
     from hlo_cli.commands.memspace.oom_dump import load_dump, report_of_message_and_dump
     from hlo_cli.commands.modules.loading import check_running, what_was_read
-    from hlo_cli.commands.shared.compiler_memory import compiler_memory
 
     loaded, argument = load_dump(source, inputs, reading, single)
     check_running(loaded.module)
@@ -169,14 +169,10 @@ def _explain_error(
 
 
 def _report(loaded: Loaded, options: MemspaceOptions, argument: str) -> Report:
-    from hlo_cli.commands.shared.compiler_memory import (
-        compiler_memory,
-        compiler_viewer_peaks,
-        estimate_and_assignment,
-    )
+    from hlo_cli.commands.memspace.compiler_files import compiler_memory, compiler_viewer_peaks, estimate_and_assignment
 
     if options.compare:
-        from hlo_cli.commands.memspace.compare import report_of_comparison
+        from hlo_cli.commands.memspace.placement import report_of_comparison
 
         estimate, assignment = estimate_and_assignment(loaded, chip=options.chip, release=options.release)
         if assignment is None:
@@ -187,11 +183,11 @@ def _report(loaded: Loaded, options: MemspaceOptions, argument: str) -> Report:
         return report_of_comparison(loaded, estimate, assignment)
     memory = compiler_memory(loaded, chip=options.chip, release=options.release)
     if options.value is not None:
-        from hlo_cli.commands.memspace.value import report_of_value
+        from hlo_cli.commands.memspace.placement import report_of_value
 
         return report_of_value(loaded, memory, options.value)
     if options.traffic:
-        from hlo_cli.commands.memspace.traffic import report_of_traffic
+        from hlo_cli.commands.memspace.placement import report_of_traffic
 
         return report_of_traffic(loaded, memory, options.where)
     from hlo_cli.commands.memspace.report import report_of_memory

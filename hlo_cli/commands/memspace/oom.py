@@ -1,27 +1,300 @@
-"""`hlo memspace --oom FILE [DUMP]`: the answer to an out-of-memory error."""
+"""What answers an out-of-memory message? `hlo memspace --oom FILE`: its sentences, tables, and advice."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from shlex import quote
 from typing import Final, Literal
 
 from hlo_cli.analysis.hardware.chips import USUAL_TPU
 from hlo_cli.analysis.out_of_memory.advice import Advice, Dump, Reorder, advice_of, with_range_shapes
-from hlo_cli.commands.memspace.oom_advice import advice_passage
-from hlo_cli.commands.memspace.oom_answer import answer_of_message
-from hlo_cli.commands.memspace.oom_names import culprit_name, memory_name
-from hlo_cli.commands.memspace.oom_other import is_host_only
-from hlo_cli.commands.memspace.oom_ranges import other_ranges_table, ranges_note, ranges_table, space_facts
-from hlo_cli.commands.memspace.oom_tables import allocations_table, culprit_facts, fill_facts, messages_table
+from hlo_cli.commands.memspace.oom_words import (
+    advice_passage,
+    answer_of_message,
+    culprit_name,
+    is_host_only,
+    kernel_name,
+    memory_name,
+    other_ranges_table,
+    range_facts,
+    ranges_note,
+    ranges_table,
+    shape_text,
+    space_facts,
+    tag_of,
+)
 from hlo_cli.ir.notation import index_text
-from hlo_cli.ir.out_of_memory import KernelWindow, OutOfMemory
+from hlo_cli.ir.out_of_memory import KernelWindow, MemoryPart, OomAllocation, OutOfMemory
 from hlo_cli.ir.shape import ArrayShape
+from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Part, Report
-from hlo_cli.report.table import Cell, Fact, Facts
+from hlo_cli.report.table import UNKNOWN, Amount, Cell, Column, Fact, Facts, Row, Share, Table
 from hlo_cli.source import Diagnostic, Source
 from hlo_cli.syntax.out_of_memory.allocations import window_of
 from hlo_cli.syntax.out_of_memory.read_logs import newest, parse_out_of_memory
+
+# --- tables ---
+# Tables of an out-of-memory message: the messages of the text, the allocations, and what fills the memory.
+
+
+def messages_table(source: Source, messages: Sequence[OutOfMemory], *, is_main: bool) -> Table:
+    """One row for each message of a text, with its figures."""
+    rows = tuple(_message_row(source, message) for message in messages)
+    columns = (
+        Column("kind", "kind"),
+        Column("space", "space", person=False),
+        Column("stage", "stage", from_width=120),
+        Column("used_bytes", "needed", "bytes"),
+        Column("limit_bytes", "available", "bytes"),
+        Column("exceeded_by_bytes", "over", "bytes"),
+        Column("instruction", "instruction", "name", role="name", person=any(row[6] for row in rows)),
+        Column("shape", "shape", "shape", from_width=120, person=any(row[7] for row in rows)),
+        Column("op_name", "op_name", "op_name", from_width=200, person=any(row[8] for row in rows)),
+        Column("module", "module", "name", rank=5, person=any(row[9] for row in rows)),
+        Column("executable", "executable", "name", rank=4, from_width=120),
+        Column("device", "device", rank=3, from_width=120),
+        Column("repetitions", "times", "count", rank=2, person=any(row[12] != 1 for row in rows)),
+        Column("line", "line", "line"),
+    )
+    return Table(
+        "messages",
+        columns,
+        rows,
+        title="Messages in the text",
+        noun="messages",
+        main=is_main,
+        person=len(rows) > 1,
+        limit=10,
+    )
+
+
+def _message_row(source: Source, message: OutOfMemory) -> Row:
+    culprit = next(iter(message.culprits), None)
+    place = str(message.cause) if message.cause is not None else ""
+    name = (culprit_name(culprit) if culprit is not None else "") or place
+    return (
+        message.kind,
+        message.space or None,
+        message.stage,
+        UNKNOWN if message.used_bytes is None else message.used_bytes,
+        UNKNOWN if message.limit_bytes is None else message.limit_bytes,
+        message.exceeded_by_bytes,
+        name or None,
+        _shape(culprit) if culprit is not None else None,
+        (culprit.op_name if culprit is not None else "") or None,
+        message.module or None,
+        message.executable or None,
+        message.device or None,
+        message.repetitions,
+        source.position(message.span.start).line,
+    )
+
+
+def _shape(culprit: OomAllocation) -> str | None:
+    if culprit.range is not None:
+        return shape_text(culprit.shape) or None
+    return str(culprit.shape) if culprit.shape is not None else None
+
+
+def allocations_table(
+    message: OutOfMemory, matches: Mapping[int, tuple[str, str]], *, title: str, is_for_people: bool
+) -> Table:
+    """The allocation that failed, then the listed ones by size; `matches` are names and places in a dump by row."""
+    allocations = message.culprits
+    rows = tuple(_row(each, matches.get(at)) for at, each in enumerate(allocations))
+    columns = (
+        Column("bytes", "", "bytes", total="sum"),
+        Column("logical_bytes", "data", "bytes", total="sum", person=False),
+        Column("padding", "padding", "percent", role="waste", total=Share("logical_bytes", "bytes", rest=True)),
+        Column("kind", "kind", rank=6, person=any(row[3] for row in rows)),
+        Column("tag", "tag", rank=7, person=any(row[4] for row in rows)),
+        Column("instruction", "instruction", "name", role="name"),
+        Column("shape", "shape", "shape"),
+        Column("op_name", "op_name", "op_name", from_width=120, rank=2),
+        Column("source", "source", "source", rank=4),
+        Column("operand", "operand", "count", person=False),
+        Column("kernel", "kernel", person=False),
+        Column("target", "target", person=False),
+    )
+    return Table(
+        "allocations",
+        columns,
+        rows,
+        title=title,
+        noun="allocations",
+        limit=10,
+        main=bool(rows),
+        person=is_for_people and len(rows) > 1,
+    )
+
+
+def _row(allocation: OomAllocation, match: tuple[str, str] | None) -> Row:
+    size, padding = allocation.size_bytes, allocation.padding_bytes
+    name, place = match or (culprit_name(allocation), "")
+    return (
+        size,
+        None if size is None else size - padding,
+        padding / size if size else None,
+        allocation.kind or ("argument" if allocation.is_entry_parameter else None),
+        tag_of(allocation) or None,
+        name or None,
+        str(allocation.shape) if allocation.shape is not None else None,
+        allocation.op_name or None,
+        source_of(allocation) or place or None,
+        allocation.operand_number,
+        allocation.kernel or None,
+        allocation.target or None,
+    )
+
+
+def source_of(allocation: OomAllocation) -> str:
+    """File and line of an allocation, as far as the message has them."""
+    line = f":{allocation.source_line}" if allocation.source_line else ""
+    return allocation.source_file + line if allocation.source_file else ""
+
+
+def culprit_facts(message: OutOfMemory, window: KernelWindow | None, match: tuple[str, str] | None) -> Iterator[Facts]:
+    """Everything about the first culprit that a narrow table has no room for."""
+    allocation = next(iter(message.culprits), None)
+    if allocation is None:
+        return
+    if (place := allocation.range) is not None:
+        title = "Largest allocation" if place.is_one_value else "Largest range"
+        yield Facts("culprit", tuple(range_facts(allocation, place, match)), title=title)
+        return
+    facts = tuple(_culprit_facts(allocation, window, match))
+    title = "Failed allocation" if allocation is message.failed else "Largest allocation"
+    if allocation.size_bytes is None:
+        title = "Allocation"
+    if facts:
+        yield Facts("culprit", facts, title=title)
+
+
+def _culprit_facts(
+    allocation: OomAllocation, window: KernelWindow | None, match: tuple[str, str] | None
+) -> Iterator[Fact]:
+    name, place = match or (culprit_name(allocation), "")
+    size, padding = allocation.size_bytes, allocation.padding_bytes
+    if size is not None:
+        yield _fact("size", size)
+    if padding:
+        yield _fact("padding", padding)
+    operand = "" if allocation.operand_number is None else f" {allocation.operand_number}"
+    if window is not None:
+        buffers = format_count(window.buffers, "buffers")
+        block, whole = (shape.to_string(layout=False) for shape in (window.block, window.whole))
+        operand = f" of {window.role} {window.number}"
+        yield Fact("block", remark=f"{block} of {whole}, {buffers}")
+    is_shape = name.startswith("[")
+    is_instruction = allocation.place is not None or bool(allocation.opcode) or match is not None
+    labeled = {
+        "kind": allocation.kind,
+        "tag": (tag_of(allocation) or allocation.tag_text) + operand,
+        "shape without type" if is_shape else "instruction" if is_instruction else "name": name,
+        "kernel": allocation.kernel if kernel_name(allocation) == allocation.kernel != name else "",
+        "target": allocation.target,
+        "shape": str(allocation.shape) if allocation.shape is not None else "",
+        "op_name": allocation.op_name,
+        "source": source_of(allocation) or place,
+    }
+    yield from (Fact(label, remark=text, is_whole=True) for label, text in labeled.items() if text)
+
+
+def fill_facts(message: OutOfMemory) -> Iterator[Facts | Table]:
+    """What else fills the memory: the tables of TPU compilers, of a buffer assignment, and of an allocator."""
+    output = [MemoryPart("output", message.output_bytes)] if message.output_bytes is not None else []
+    shared = [MemoryPart("shared", message.output_shared_bytes)] if message.output_shared_bytes else []
+    for name, title, facts in (
+        ("usage", "Memory usage", _facts((*message.usage, *output, *shared))),
+        ("program", "Program allocations", _facts(_program(message)) + _fragmentation(message)),
+        ("assignment", "Buffer assignment", _stats(message)),
+        ("allocator", "Allocator", _allocator(message)),
+        ("process", "Process", _process(message)),
+    ):
+        if facts:
+            yield Facts(name, facts, title=title)
+    if message.chunks:
+        yield _chunks_table(message)
+
+
+def _program(message: OutOfMemory) -> tuple[MemoryPart, ...]:
+    """The parts of the program; the size of its output, which some texts list with them, is not one."""
+    return tuple(part for part in message.program if not part.name.lower().startswith("output"))
+
+
+def _facts(parts: Sequence[MemoryPart]) -> tuple[Fact, ...]:
+    return tuple(_fact(part.name, part.size_bytes) for part in parts)
+
+
+def _fact(name: str, size_bytes: int | None) -> Fact:
+    return Fact(name, (Amount("bytes", UNKNOWN if size_bytes is None else size_bytes, "bytes"),))
+
+
+def _fragmentation(message: OutOfMemory) -> tuple[Fact, ...]:
+    temp = message.temp
+    if temp is None or temp.fragmentation_bytes is None:
+        return ()
+    return (_fact("fragmentation", temp.fragmentation_bytes),)
+
+
+def _stats(message: OutOfMemory) -> tuple[Fact, ...]:
+    stats = message.stats
+    if stats is None:
+        return ()
+    return (
+        _fact("parameters", stats.parameter_bytes),
+        _fact("constants", stats.constant_bytes),
+        _fact("live-out", stats.maybe_live_out_bytes),
+        _fact("temporaries", stats.preallocated_temp_bytes),
+        _fact("total", stats.total_bytes),
+    )
+
+
+def _allocator(message: OutOfMemory) -> tuple[Fact, ...]:
+    stats = message.allocator
+    if stats is None:
+        return ()
+    sizes = {
+        "limit": stats.limit_bytes,
+        "in use": stats.in_use_bytes,
+        "peak in use": stats.max_in_use_bytes,
+        "largest allocation": stats.max_alloc_bytes,
+        "largest free block": stats.largest_free_block_bytes or None,
+    }
+    return tuple(_fact(name, size) for name, size in sizes.items() if size is not None)
+
+
+def _process(message: OutOfMemory) -> tuple[Fact, ...]:
+    process = message.process
+    if process is None:
+        return ()
+    sizes = {"resident": process.resident_bytes, "virtual": process.virtual_bytes}
+    texts = {
+        "name": process.name,
+        "pid": str(process.pid) if process.pid is not None else "",
+        "group": process.group,
+        "reason": process.reason,
+        "exit code": str(process.exit_code) if process.exit_code is not None else "",
+    }
+    named = tuple(Fact(label, remark=text, is_whole=True) for label, text in texts.items() if text)
+    return (*named, *(_fact(name, size) for name, size in sizes.items() if size is not None))
+
+
+def _chunks_table(message: OutOfMemory) -> Table:
+    """The chunks that were allocated when the allocation failed, grouped by size, the largest total first."""
+    columns = (
+        Column("chunks", "chunks", "count", total="sum"),
+        Column("chunk_bytes", "chunk size", "bytes"),
+        Column("bytes", "", "bytes", total="sum"),
+    )
+    groups = sorted(message.chunks, key=lambda group: -group.count * group.size_bytes)
+    rows = tuple((group.count, group.size_bytes, group.count * group.size_bytes) for group in groups)
+    return Table("chunks", columns, rows, title="In use", noun="sizes", main=False, limit=10)
+
+
+# --- the answer ---
+# `hlo memspace --oom FILE [DUMP]`: the answer to an out-of-memory error.
+
 
 _UNNAMED: Final = ("", "-", "<stdin>", "(stdin)")
 """Names of sources that are not files."""

@@ -1,4 +1,4 @@
-"""`hlo memspace --oom FILE DUMP`: an out-of-memory error, and the peak of the program in a dump."""
+"""Where does the program of a dump run out of memory? `--oom FILE DUMP`: the error next to the dump's peak."""
 
 from __future__ import annotations
 
@@ -15,20 +15,12 @@ from hlo_cli.analysis.out_of_memory.dump_comparison import (
     differing,
 )
 from hlo_cli.analysis.query.module_summary import ProgramStage
-from hlo_cli.commands.memspace.oom import (
-    layout_commands,
-    notes_on,
-    numbers_of,
-    parts_of,
-    window_of_culprit,
-)
-from hlo_cli.commands.memspace.oom_answer import answer_of_message
-from hlo_cli.commands.memspace.oom_names import culprit_name
-from hlo_cli.commands.memspace.options import MemspaceOptions
+from hlo_cli.commands.memspace.oom import layout_commands, notes_on, numbers_of, parts_of, window_of_culprit
+from hlo_cli.commands.memspace.oom_words import answer_of_message, culprit_name
 from hlo_cli.commands.memspace.report import report_of_memory
+from hlo_cli.commands.memspace.usage import MemspaceOptions, step_label
 from hlo_cli.commands.modules.loading import Loaded, input_facts, load_one, stage_of
 from hlo_cli.commands.options.io_options import InputOptions
-from hlo_cli.commands.shared.memory_timeline import step_label
 from hlo_cli.ir.out_of_memory import OutOfMemory
 from hlo_cli.report.numbers import format_bytes, format_count
 from hlo_cli.report.report import Part, Report

@@ -1,58 +1,482 @@
-"""`hlo memspace DUMP`: usage of each memory space, the values live at the peak, and how to reduce it."""
+"""How much memory does a module need, what lives at the peak, and how is the peak reduced? Also in many dumps."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from hlo_cli.analysis.hardware.chip_table import Chip
 from hlo_cli.analysis.hardware.chips import find_chip
+from hlo_cli.analysis.memory.donation import Argument, Donor
 from hlo_cli.analysis.memory.memory_analysis import (
     LiveValue,
     MemoryAnalysis,
     MemoryFit,
     MemorySpaceUsage,
     Offsets,
+    ViewerPeak,
+    allocated_bytes,
     memory_fits,
 )
-from hlo_cli.commands.memspace.options import MemspaceOptions, step_of
-from hlo_cli.commands.memspace.peak_advice import advice_parts
-from hlo_cli.commands.memspace.tables import live_values_table, memory_spaces_table
-from hlo_cli.commands.memspace.totals import deferred_totals, describe_totals, select_values, totals_table
-from hlo_cli.commands.memspace.viewer import viewer_notes, viewer_numbers, viewer_tables
-from hlo_cli.commands.modules.by import next_command, with_origins
+from hlo_cli.analysis.memory.peak_advice import (
+    Change,
+    ChangeLayouts,
+    Donate,
+    EntryLayout,
+    RecomputeScan,
+    Suggestion,
+    suggestions,
+)
+from hlo_cli.analysis.origin.origins import By, Key, Keys, keys_of, origins_of
+from hlo_cli.analysis.origin.scopes_and_moves import generalize
+from hlo_cli.analysis.query.module_summary import ProgramStage
+from hlo_cli.commands.memspace.compiler_files import compiler_memory
+from hlo_cli.commands.memspace.usage import (
+    MemspaceOptions,
+    chosen_spaces,
+    format_kind,
+    live_values_table,
+    memory_spaces_table,
+    memory_timeline,
+    named_space,
+    step_label,
+    step_of,
+)
+from hlo_cli.commands.modules.by import (
+    IN_BYTES,
+    Group,
+    describe_costs,
+    group_by,
+    key_cells,
+    key_columns,
+    next_command,
+    with_origins,
+)
 from hlo_cli.commands.modules.loading import (
     Loaded,
+    Many,
     bounded,
+    check_running,
     devices_together,
     input_facts,
+    part_error,
     partition_notes,
     program_notes,
     stage_numbers,
     stage_of,
     text_order_note,
 )
+from hlo_cli.commands.modules.many import Rows, finish_each, map_inputs
 from hlo_cli.commands.options.chips import mismatch
 from hlo_cli.commands.options.declaring import cause_of
-from hlo_cli.commands.options.filters import rows_where
-from hlo_cli.commands.options.io_options import format_options
-from hlo_cli.commands.shared.memory_timeline import chosen_spaces, memory_timeline, step_label
+from hlo_cli.commands.options.filters import matching_rows, rows_where
+from hlo_cli.commands.options.io_options import InputOptions, OutputOptions, format_options
+from hlo_cli.dataclass import dataclass
+from hlo_cli.inputs.files import STDIN
+from hlo_cli.inputs.input import Input
+from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.memory_space import MemorySpace
+from hlo_cli.ir.module import Module
+from hlo_cli.ir.notation import index_text
 from hlo_cli.report.numbers import format_bytes, format_count, format_percent
 from hlo_cli.report.report import Part, Report
-from hlo_cli.report.table import Cell, Table
-from hlo_cli.report.text import Passage, Run
-from hlo_cli.source import Diagnostic
+from hlo_cli.report.table import UNKNOWN, Cell, Column, DeferredRows, Row, Share, Table, Unit
+from hlo_cli.report.text import Passage, Run, Text, line_of, plain_text
+from hlo_cli.source import Diagnostic, HloError
 
-if TYPE_CHECKING:
-    from hlo_cli.analysis.memory.memory_analysis import ViewerPeak
-    from hlo_cli.analysis.origin.origins import By, Keys
+# --- --by: live values in groups ---
+# `hlo memspace DUMP --by GROUP`: the live values, summed up by what makes them or by a property.
+
+
+_UNITS: Final[Mapping[str, Unit]] = {"op_name": "op_name", "shape": "shape", "opcode": "opcode"}
+_PROPERTIES: Final[Mapping[str, Callable[[MemoryAnalysis, LiveValue], str]]] = {
+    "op_name": lambda _memory, value: value.instruction.metadata.op_name or "(unknown)",
+    "kind": lambda memory, value: format_kind(memory, value),
+    "shape": lambda _memory, value: str(value.shape),
+    "opcode": lambda _memory, value: value.instruction.opcode,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The values of a memory space that are summed up, and the identities of those live at the step of the report."""
+
+    space: MemorySpaceUsage
+    values: tuple[LiveValue, ...]
+    live: frozenset[int]
+
+    def live_among(self, values: Iterable[LiveValue]) -> list[LiveValue]:
+        """The values that are live at the step of the report."""
+        return [value for value in values if id(value) in self.live]
+
+
+def select_values(
+    memory: MemoryAnalysis, spaces: Sequence[MemorySpaceUsage], step: int | None, where: str | None
+) -> tuple[tuple[Selection, ...], tuple[Diagnostic, ...]]:
+    """The values of memory spaces that match an expression; those that are live at a step, by default at the peak."""
+    live = {space.number: space.live_at(space.peak if step is None else step) for space in spaces}
+    identities = {number: frozenset(map(id, values)) for number, values in live.items()}
+    if where is None:
+        return tuple(Selection(space, space.values, identities[space.number]) for space in spaces), ()
+    values = [(space, value) for space in spaces for value in space.values]
+    table = live_values_table(memory, values, title="", marked=frozenset())
+    places = [(value.instruction, value.index) for _, value in values]
+    kept, notes = matching_rows(where, with_origins(table, places, memory.module, where))
+    chosen = [values[at] for at in kept]
+    return (
+        tuple(
+            Selection(space, tuple(value for where, value in chosen if where is space), identities[space.number])
+            for space in spaces
+        ),
+        notes,
+    )
+
+
+def totals_table(
+    memory: MemoryAnalysis,
+    selections: Sequence[Selection],
+    grouping: str,
+    *,
+    keys: Keys | None,
+    title: str = "",
+) -> Table:
+    """One row for each key: its live bytes first, then the bytes of all its values; `keys` are those of a cause."""
+    groups = _groups(memory, selections, grouping, keys)
+    whole = sum(_bytes(selection.live_among(selection.values)) for selection in selections)
+    rows = tuple(_group_row(selection, group, whole, with_key=keys is not None) for selection, group in groups)
+    has_inferred = any(selection.live_among(group.inferred) for selection, group in groups)
+    key = (
+        key_columns(keys.by, "bytes", [group for _, group in groups], has_inferred=has_inferred)
+        if keys is not None
+        else (Column(grouping, grouping, _UNITS.get(grouping, "text")),)
+    )
+    columns = _group_columns(key, several=len(selections) > 1)
+    return Table(f"by_{grouping}", columns, rows, title=title, noun="rows", limit=10)
+
+
+def deferred_totals(memory: MemoryAnalysis, selections: Sequence[Selection], cause: By) -> Table:
+    """The same table for programs, whose rows are computed when they are read."""
+
+    def rows() -> Sequence[Row]:
+        return totals_table(memory, selections, cause, keys=keys_of(memory.module, cause)).rows
+
+    return Table(
+        f"by_{cause}",
+        _group_columns(key_columns(cause, "bytes", (), has_inferred=False), several=len(selections) > 1),
+        DeferredRows(rows),
+        noun="rows",
+        limit=10,
+        main=False,
+        person=False,
+    )
+
+
+def describe_totals(memory: MemoryAnalysis, spaces: Sequence[MemorySpaceUsage], table: Table, step: int | None) -> str:
+    """Which key holds most of the memory space with the highest peak; empty for groupings by a property."""
+    grouping = table.name.removeprefix("by_")
+    cause = cause_of(grouping)
+    if cause is None or not spaces:
+        return ""
+    space = max(spaces, key=lambda space: space.peak_bytes if step is None else space.timeline[step])
+    names, sizes, keys = (table.column_index(name) for name in ("space", "bytes", grouping))
+    costs = [(str(row[keys]), _number(row[sizes])) for row in table.rows if row[names] == space.name]
+    if not any(size for _, size in costs):
+        return f"No values are live in {space.name}"
+    place = f"at the {space.name} peak" if step is None else f"in {space.name} at {step_label(memory, step)}"
+    return describe_costs(costs, cause, noun="values", verb=("hold", "holds"), amount=IN_BYTES, place=place)
+
+
+def _groups(
+    memory: MemoryAnalysis, selections: Sequence[Selection], grouping: str, keys: Keys | None
+) -> list[tuple[Selection, Group[LiveValue]]]:
+    """The groups of each memory space, those with most live bytes first."""
+    if keys is None:
+        property_of = _PROPERTIES[grouping]
+
+        def key_of(value: LiveValue) -> Key:
+            text = property_of(memory, value)
+            return Key(text, text)
+    else:
+
+        def key_of(value: LiveValue) -> Key:
+            return keys.of(value.instruction, value.index)
+
+    found = [(selection, group) for selection in selections for group in group_by(selection.values, key_of)]
+    return sorted(found, key=lambda each: _rank(*each))
+
+
+def _rank(selection: Selection, group: Group[LiveValue]) -> tuple[int, int, str]:
+    return -_bytes(selection.live_among(group.members)), -_bytes(group.members), group.key
+
+
+def _group_columns(key: Sequence[Column], *, several: bool) -> tuple[Column, ...]:
+    return (
+        Column("space", "space", person=several),
+        Column("bytes", "live", "bytes", total="sum"),
+        Column("logical_bytes", "data", "bytes", total="sum", person=False),
+        Column("share", "", "percent", total="sum"),
+        Column("padding_bytes", "padding", "bytes", total="sum", role="waste", from_width=120),
+        Column("padding", "padding", "percent", role="waste", total=Share("logical_bytes", "bytes", rest=True)),
+        Column("values", "values", "count", total="sum"),
+        Column("all_bytes", "all values", "bytes", total="sum", from_width=120),
+        Column("all_values", "all values", "count", total="sum", from_width=120),
+        *key,
+        Column("largest", "largest", "name", role="name", rank=7),
+    )
+
+
+def _group_row(selection: Selection, group: Group[LiveValue], whole: int, *, with_key: bool) -> Row:
+    held = selection.live_among(group.members)
+    padded, logical = _bytes(held), sum(value.logical_bytes for value in held)
+    inferred = _bytes(selection.live_among(group.inferred))
+    largest = max(held or group.members, key=lambda value: value.padded_bytes)
+    key: tuple[Cell, ...] = key_cells(group, padded, inferred) if with_key else (group.key,)
+    return (
+        selection.space.name,
+        padded,
+        logical,
+        padded / whole if whole else 0.0,
+        padded - logical,
+        1 - logical / padded if padded else 0.0,
+        len(held),
+        _bytes(group.members),
+        len(group.members),
+        *key,
+        str(largest),
+    )
+
+
+def _bytes(values: Iterable[LiveValue]) -> int:
+    return sum(value.padded_bytes for value in values)
+
+
+def _number(cell: Cell) -> int:
+    return cell if isinstance(cell, int) else 0
+
+
+# --- suggestions that lower the peak ---
+# Suggestions that lower the peak, in words: what to change in the user's program, and the peak that is left.
+
+
+_MAX_NAMES_IN_ADVICE: Final = 4
+"""The number of arguments named in a sentence."""
+_KINDS: Final[dict[type[Change], str]] = {Donate: "donation", ChangeLayouts: "layout", RecomputeScan: "recomputation"}
+_COLUMNS: Final = (
+    Column("kind", "kind", "text"),
+    Column("subject", "subject", "text"),
+    Column("edit", "edit", "text"),
+    Column("before_bytes", "before", "bytes"),
+    Column("after_bytes", "after", "bytes"),
+    Column("peak_instruction", "at instruction", "name"),
+)
+
+
+def advice_parts(memory: MemoryAnalysis, space: MemorySpaceUsage) -> tuple[Part, ...]:
+    """The suggestions for the main memory as a passage for people and a table for machines; nothing without any."""
+    found = () if space.number else suggestions(memory)
+    if not found:
+        return ()
+    lines = tuple(_in_words(memory, each) for each in found)
+    rows = tuple(
+        (
+            _KINDS[type(each.change)],
+            ", ".join(_subjects(each.change, memory.module)),
+            _edit(each.change),
+            each.before_bytes,
+            each.peak_bytes,
+            step_label(memory, each.peak),
+        )
+        for each in found
+    )
+    title = f"To reduce peak {space.name}"
+    table = Table("suggestions", _COLUMNS, rows, title=title, noun="suggestions", main=False, person=False)
+    return Passage("advice", lines, title=title), table
+
+
+def change_in_words(change: Change, module: Module) -> Text:
+    """What to change, as an instruction to the reader."""
+    match change:
+        case Donate():
+            return _donated(change)
+        case ChangeLayouts():
+            return _ordered(change, _subjects(change, module))
+        case RecomputeScan(stored=stored):
+            return ("Recompute the body of the scan ", *_place_of(stored.forward, module), " for the gradient")
+
+
+def _in_words(memory: MemoryAnalysis, suggestion: Suggestion) -> Text:
+    at = step_label(memory, suggestion.peak)
+    before, after = format_bytes(suggestion.before_bytes), format_bytes(suggestion.peak_bytes)
+    edit = _edit(suggestion.change)
+    what = "allocated memory" if suggestion.is_allocated else "peak"
+    return (
+        *line_of(change_in_words(suggestion.change, memory.module)),
+        f" with {edit}" if edit else "",
+        f": {what} drops from {before} to {after}",
+        f" at {at}" if at is not None and not suggestion.is_allocated else "",
+    )
+
+
+def _subjects(change: Change, module: Module) -> list[str]:
+    """The arguments or results that a change concerns; equal ones of several layers once."""
+    match change:
+        case Donate(donors=donors):
+            return [donor.name for donor in donors]
+        case ChangeLayouts(layouts=layouts):
+            return list(dict.fromkeys(_array_name(each) for each in layouts))
+        case RecomputeScan(stored=stored):
+            return [plain_text(line_of(_place_of(stored.forward, module)))]
+
+
+def _array_name(change: EntryLayout) -> str:
+    array = change.array
+    if isinstance(array, Argument):
+        return generalize(array.label)
+    return f"result {index_text(array.index)}" if array.index else "the result"
+
+
+def _place_of(loop: Instruction, module: Module) -> tuple[str | Run, ...]:
+    """Where the program has a loop: its source line, else its name in the dump."""
+    source = origins_of(module).of(loop).source
+    return ("at ", Run(source, "name")) if source else (Run(loop.name, "name"),)
+
+
+def _donated(change: Donate) -> Text:
+    """The arguments to donate, with the number of their arrays that then hold results."""
+    words: list[str | Run] = ["Donate "]
+    for at, donor in enumerate(change.donors[:_MAX_NAMES_IN_ADVICE]):
+        is_last = at == len(change.donors) - 1
+        words += [("" if not at else " and " if is_last else ", "), Run(_donor_name(donor), "name")]
+    if (others := len(change.donors) - _MAX_NAMES_IN_ADVICE) > 0:
+        words.append(f" and {format_count(others, 'more arguments')}")
+    if len(change.pairs) > len(change.donors):
+        words.append(f" ({format_count(len(change.pairs), 'arrays')})")
+    return tuple(words)
+
+
+def _donor_name(donor: Donor) -> str:
+    """The argument as the user calls it, else its number."""
+    first = donor.arguments[0]
+    return donor.name if first.root_name else f"argument {first.number} ({donor.name})"
+
+
+def _ordered(change: ChangeLayouts, names: list[str]) -> Text:
+    """The arguments to pass, or results to return, in another dimension order."""
+    first = change.layouts[0]
+    is_argument = isinstance(first.array, Argument)
+    words: list[str | Run] = ["Pass " if is_argument else "Return "]
+    several = len(change.layouts) > len(names)
+    words.append(f"{len(change.layouts):,} × " if several else "")
+    for at, name in enumerate(names[:_MAX_NAMES_IN_ADVICE]):
+        words += [("" if not at else " and " if at == len(names) - 1 else ", "), Run(name, "name")]
+    if (others := len(names) - _MAX_NAMES_IN_ADVICE) > 0:
+        words.append(f" and {format_count(others, 'more')}")
+    words.append(f" in dimension order {index_text(first.layout.minor_to_major)}")
+    return tuple(words)
+
+
+def _edit(change: Change) -> str:
+    """The argument of jax.jit that makes the change; empty if the dump does not have the names of the arguments."""
+    match change:
+        case Donate(donors=donors):
+            if not all(donor.arguments[0].root_name for donor in donors):
+                return ""
+            names = [f'"{donor.name}"' for donor in donors]
+            return f"donate_argnames={names[0]}" if len(names) == 1 else f"donate_argnames=({', '.join(names)})"
+        case ChangeLayouts(layouts=layouts):
+            first = layouts[0]
+            order = ", ".join(map(str, reversed(first.layout.minor_to_major)))
+            where = "in_shardings" if isinstance(first.array, Argument) else "out_shardings"
+            return f"Format(Layout(({order})), sharding) in {where}"
+        case RecomputeScan():
+            return "jax.checkpoint"
+
+
+# --- XProf's memory viewer ---
+# The peak of XProf's memory viewer next to that of `hlo memspace`, which counts live values only.
+
+
+def viewer_numbers(memory: MemoryAnalysis, peaks: Sequence[ViewerPeak]) -> dict[str, Cell]:
+    """Which values the peaks count, and the peaks of the memory viewer by memory space, if known.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.analysis.memory.memory_analysis import memory_analysis
+    >>> memory = memory_analysis(parse_module("HloModule m  ENTRY e { ROOT p = f32[8] parameter(0) }"))
+    >>> peak = ViewerPeak(0, 48, 32, 0, 32, 48, 40, 0, None, ())
+    >>> viewer_numbers(memory, ()), viewer_numbers(memory, (peak,))["xprof_peak_bytes"]
+    ({'peak_counts': 'live values'}, {'main memory': 48})
+    """
+    numbers: dict[str, Cell] = {"peak_counts": "live values"}
+    found: dict[str, Cell] = {space.name: peak.peak_bytes for space, peak in _of_spaces(memory.spaces, peaks)}
+    return {**numbers, "xprof_peak_bytes": found} if found else numbers
+
+
+def viewer_tables(memory: MemoryAnalysis, peaks: Sequence[ViewerPeak]) -> tuple[Table, ...]:
+    """The numbers of the memory viewer, for programs and `--table memory_viewer`; no table if they are unknown."""
+    columns = (
+        Column("space", "space"),
+        Column("memory_space", "S(n)", "count", person=False),
+        Column("xprof_peak_bytes", "XProf peak", "bytes"),
+        Column("xprof_unpadded_bytes", "unpadded", "bytes"),
+        Column("always_bytes", "always live", "bytes"),
+        Column("argument_bytes", "arguments", "bytes", from_width=120),
+        Column("output_bytes", "outputs", "bytes", from_width=120),
+        Column("xprof_total_bytes", "XProf total", "bytes"),
+        Column("peak_event", "event", "count"),
+        Column("peak_instruction", "at instruction", "name", role="name"),
+    )
+    rows = tuple(_viewer_row(space, peak) for space, peak in _of_spaces(memory.spaces, peaks))
+    if not rows:
+        return ()
+    return (Table("memory_viewer", columns, rows, noun="spaces", main=False, person=False, limit=0),)
+
+
+def viewer_notes(spaces: Sequence[MemorySpaceUsage], peaks: Sequence[ViewerPeak]) -> Iterator[Diagnostic]:
+    """The difference between the two peaks, for the memory spaces of the report in which they differ."""
+    differing = [
+        f"{format_bytes(peak.peak_bytes)} of {space.name} ({format_bytes(abs(more))} {'more' if more > 0 else 'less'})"
+        for space, peak in _of_spaces(spaces, peaks)
+        if (more := peak.peak_bytes - space.peak_bytes)
+    ]
+    if differing:
+        yield Diagnostic(
+            "note",
+            "peaks count live values only; XProf's memory viewer adds all arguments, results, and constants to the "
+            f"peak of the heap: {', '.join(differing)}",
+        )
+
+
+def _of_spaces(
+    spaces: Sequence[MemorySpaceUsage], peaks: Sequence[ViewerPeak]
+) -> Iterator[tuple[MemorySpaceUsage, ViewerPeak]]:
+    by_color = {peak.color: peak for peak in peaks}
+    return ((space, by_color[space.number]) for space in spaces if space.number in by_color)
+
+
+def _viewer_row(space: MemorySpaceUsage, peak: ViewerPeak) -> Row:
+    return (
+        space.name,
+        space.number,
+        peak.peak_bytes,
+        peak.unpadded_bytes,
+        peak.always_bytes,
+        peak.argument_bytes,
+        peak.output_bytes,
+        peak.total_bytes,
+        peak.position,
+        peak.instruction,
+    )
+
+
+# --- one dump ---
+# `hlo memspace DUMP`: usage of each memory space, the values live at the peak, and how to reduce it.
+
 
 _MOSTLY_PADDING = 0.5
 _MAX_SPACES = 2
 """The number of memory spaces in the answer."""
-_MAX_NAMES = 2
+_MAX_NAMES_IN_ANSWER = 2
 """The number of values named in a sentence."""
 _NEEDS: Final[dict[Offsets, str]] = {"exact": "needs", "estimated": "needs about", "unknown": "needs at least"}
 
@@ -84,14 +508,14 @@ def report_of_memory(
         keys = keys_for(loaded, cause)
     limits = {each.space: each.limit_bytes for each in fits}
     parts = _parts(memory, spaces, fit, options, step, keys, limits=limits, is_verdict=is_verdict)
-    answer = _sentence(_answer(memory, spaces, fits, fit, step, is_verdict=is_verdict))
+    answer = _sentence(_module_answer(memory, spaces, fits, fit, step, is_verdict=is_verdict))
     if words := _totals_in_words(memory, spaces, options, step, parts):
         answer = words if fit is None else f"{answer}. {words}"
     return Report(
         "memspace",
         bounded(answer, stage, devices=devices),
         numbers={
-            **_numbers(memory, fit, chip, is_verdict=is_verdict),
+            **_module_numbers(memory, fit, chip, is_verdict=is_verdict),
             **viewer_numbers(memory, viewer),
             **stage_numbers(stage, devices),
         },
@@ -111,7 +535,7 @@ def _sentence(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _answer(
+def _module_answer(
     memory: MemoryAnalysis,
     spaces: Sequence[MemorySpaceUsage],
     fits: Sequence[MemoryFit],
@@ -163,7 +587,9 @@ def _peak_in_words(memory: MemoryAnalysis, space: MemorySpaceUsage) -> str:
     return f"{space.name} usage peaks at {peak} at {step_label(memory, space.peak)}{share}"
 
 
-def _numbers(memory: MemoryAnalysis, fit: MemoryFit | None, chip: Chip | None, *, is_verdict: bool) -> dict[str, Cell]:
+def _module_numbers(
+    memory: MemoryAnalysis, fit: MemoryFit | None, chip: Chip | None, *, is_verdict: bool
+) -> dict[str, Cell]:
     peaks = {space.name: space.peak_bytes for space in memory.spaces}
     numbers: dict[str, Cell] = {"steps": len(memory.sequence), "order": memory.order, "release": memory.release}
     if chip is not None:
@@ -265,10 +691,14 @@ def _excess_advice(table: Table, fit: MemoryFit | None) -> tuple[Passage, ...]:
     rows = [table.rows[at] for at in sorted(table.marked)]
     bytes_ = sum(number for row in rows if isinstance(number := row[size], int))
     words: list[str | Run] = ["Removing "]
-    for at, row in enumerate(rows[:_MAX_NAMES]):
-        separator = "" if not at else ", " if len(rows) > _MAX_NAMES else " and "
+    for at, row in enumerate(rows[:_MAX_NAMES_IN_ANSWER]):
+        separator = "" if not at else ", " if len(rows) > _MAX_NAMES_IN_ANSWER else " and "
         words += [separator, Run(str(row[name]), "name")]
-    words.append(f", and {format_count(len(rows) - _MAX_NAMES, 'more values')}" if len(rows) > _MAX_NAMES else "")
+    words.append(
+        f", and {format_count(len(rows) - _MAX_NAMES_IN_ANSWER, 'more values')}"
+        if len(rows) > _MAX_NAMES_IN_ANSWER
+        else ""
+    )
     would = "would make it fit" if bytes_ >= fit.excess_bytes else "would not be enough"
     return (Passage("excess", ((*words, f" ({format_bytes(bytes_)}) {would}."),)),)
 
@@ -309,3 +739,181 @@ def _notes(memory: MemoryAnalysis, chip: Chip | None) -> Iterator[Diagnostic]:
         yield Diagnostic("note", f"{other}; sizes are for {(memory.target or '').upper()}")
     if chip is not None and chip.target == "tpu" and memory.target is None:
         yield Diagnostic("note", "shapes are not tiled; TPU padding is not included")
+
+
+# --- many dumps ---
+# `hlo memspace` of many dumps: memory usage of each module, and whether it fits.
+
+
+@dataclass(frozen=True, slots=True)
+class _Usage:
+    """Usage of the critical memory space of one module; `fits` is None if unknown or without a limit."""
+
+    module: str
+    stage: ProgramStage
+    space: str | None
+    logical_bytes: int
+    peak_bytes: int
+    allocated_bytes: int | None
+    needed_bytes: int | None
+    limit_bytes: int | None
+    fits: bool | None
+    peak_instruction: str | None
+    steps: int
+    devices: int
+
+    @property
+    def share(self) -> float | None:
+        """The share of the limit that is used; above 1 if the module does not fit."""
+        return self.needed_bytes / self.limit_bytes if self.limit_bytes and self.needed_bytes is not None else None
+
+    @property
+    def in_words(self) -> str:
+        """The bytes that the module needs, and the limit."""
+        return f"{self.module} needs {format_bytes(self.needed_bytes or 0)} of {format_bytes(self.limit_bytes or 0)}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Ask:
+    """Computes the memory usage of one module as numbers; called for every module."""
+
+    options: MemspaceOptions
+
+    def __call__(self, module: Module, given: Input) -> _Usage:
+        check_running(module)
+        loaded = Loaded(module, given)
+        stage = stage_of(loaded)
+        memory = compiler_memory(loaded, chip=self.options.chip, release=self.options.release)
+        chip = find_chip(self.options.chip) if self.options.chip is not None else None
+        fits = memory_fits(memory, self.options.limit_bytes, chip)
+        fit = max(fits, key=lambda fit: fit.needed_bytes / fit.limit_bytes, default=None)
+        if module.is_part and self._verdict(fit, stage):
+            raise HloError.of((part_error(given.path or STDIN),))
+        space = self._space(memory, fit)
+        live = space.live_at(space.peak) if space is not None else ()
+        return _Usage(
+            module.name,
+            stage,
+            space.name if space is not None else None,
+            sum(value.logical_bytes for value in live),
+            space.peak_bytes if space is not None else 0,
+            allocated_bytes(memory, space) if space is not None else 0,
+            fit.needed_bytes if fit is not None else None,
+            fit.limit_bytes if fit is not None else None,
+            self._verdict(fit, stage),
+            step_label(memory, space.peak) if space is not None else None,
+            len(memory.sequence),
+            devices_together(loaded),
+        )
+
+    def _space(self, memory: MemoryAnalysis, fit: MemoryFit | None) -> MemorySpaceUsage | None:
+        """The selected space, else the one nearest to its limit, else the fullest; None without any."""
+        if self.options.space is not None:
+            return named_space(memory, self.options.space)
+        if fit is not None:
+            return next(space for space in memory.spaces if space.number == fit.space)
+        return next(iter(chosen_spaces(memory, None)), None)
+
+    def _verdict(self, fit: MemoryFit | None, stage: ProgramStage) -> bool | None:
+        if fit is None or (fit.excess_bytes > 0 and not self.options.is_verdict(stage)):
+            return None
+        return fit.excess_bytes <= 0
+
+
+def memspace_each(many: Many, reading: InputOptions, options: MemspaceOptions, output: OutputOptions) -> int:
+    """Writes the table, highest usage of the limit or of memory first, and returns the exit code."""
+    if options.chip is not None:
+        find_chip(options.chip)
+    found = list(map_inputs(many, reading, options.jobs, _Ask(options)))
+    usages = [each.answer for each in found if each.answer is not None]
+    if options.space is not None and usages and all(usage.space is None for usage in usages):
+        raise HloError(
+            f"no module has values in memory space '{options.space}'",
+            hint="remove --space to show the space with the highest peak",
+        )
+    has_limit = options.limit_bytes is not None or options.chip is not None
+    return finish_each(
+        "memspace",
+        found,
+        Rows(
+            _module_columns(has_limit=has_limit, has_bounds=any(usage.stage != "optimized" for usage in usages)),
+            _cells,
+            by="limit_share" if has_limit else "peak_bytes",
+            fails=lambda usage: usage.fits is False,
+            devices=lambda usage: usage.devices,
+        ),
+        answer=_modules_answer(usages, has_limit=has_limit),
+        numbers=_modules_numbers(usages, has_limit=has_limit),
+        unfinished=sum(usage.stage != "optimized" for usage in usages),
+        output=output,
+    )
+
+
+def _module_columns(*, has_limit: bool, has_bounds: bool) -> tuple[Column, ...]:
+    return (
+        Column("program_stage", "program", from_width=120, person=has_bounds),
+        Column("upper_bound", "upper bound", "flag", person=has_bounds),
+        Column("space", "space"),
+        Column("logical_bytes", "data", "bytes", person=False),
+        Column("peak_bytes", "live peak", "bytes"),
+        Column("padding", "padding", "percent", role="waste", from_width=120),
+        Column("allocated_bytes", "allocated", "bytes", person=not has_limit),
+        Column("needed_bytes", "needed", "bytes", person=has_limit),
+        Column("limit_bytes", "limit", "bytes", person=has_limit),
+        Column("limit_share", "of limit", "percent", person=has_limit, from_width=120),
+        Column("fits", "fits", "flag", person=has_limit),
+        Column("steps", "steps", "count", from_width=120),
+        Column("peak_instruction", "at instruction", "name", rank=4),
+    )
+
+
+def _cells(usage: _Usage) -> Row:
+    return (
+        usage.stage,
+        usage.stage != "optimized",
+        usage.space,
+        usage.logical_bytes,
+        usage.peak_bytes,
+        1 - usage.logical_bytes / usage.peak_bytes if usage.peak_bytes else 0.0,
+        UNKNOWN if usage.allocated_bytes is None else usage.allocated_bytes,
+        usage.needed_bytes,
+        usage.limit_bytes,
+        usage.share,
+        UNKNOWN if usage.fits is None and usage.limit_bytes is not None else usage.fits,
+        usage.steps,
+        usage.peak_instruction,
+    )
+
+
+def _modules_answer(usages: Sequence[_Usage], *, has_limit: bool) -> str:
+    number = format_count(len(usages), "modules")
+    limited = [usage for usage in usages if usage.share is not None]
+    if has_limit and limited:
+        return _verdict(usages, limited)
+    fullest = max(usages, key=lambda usage: usage.peak_bytes, default=None)
+    if fullest is None or fullest.space is None:
+        return f"{number}: no values are stored in memory"
+    return f"{number}: highest peak is {format_bytes(fullest.peak_bytes)} of {fullest.space} in {fullest.module}"
+
+
+def _verdict(usages: Sequence[_Usage], limited: Sequence[_Usage]) -> str:
+    """How many modules fit, and the usage of one: the worst that does not or may not fit, else the fullest."""
+    failing = [usage for usage in limited if usage.fits is False]
+    unknown = [usage for usage in limited if usage.fits is None]
+    words = max(failing or unknown or limited, key=lambda usage: usage.share or 0.0).in_words
+    number = format_count(len(usages), "modules")
+    undecided = f"; unknown for {len(unknown):,}" if unknown else ""
+    if failing:
+        verb = "does" if len(failing) == 1 else "do"
+        return f"{len(failing):,} of {number} {verb} not fit: {words}{undecided}"
+    fitting = len(usages) - len(unknown)
+    all_of = f"All {number}" if fitting == len(usages) > 1 else f"{fitting:,} of {number}"
+    return f"{all_of} {'fits' if fitting == 1 else 'fit'}{undecided}: {words} at most"
+
+
+def _modules_numbers(usages: Sequence[_Usage], *, has_limit: bool) -> dict[str, Cell]:
+    if not has_limit:
+        return {}
+    verdicts = {usage.fits for usage in usages if usage.limit_bytes is not None}
+    fits = False if False in verdicts else None if None in verdicts else True
+    return {"fits": fits, "failing": sum(usage.fits is False for usage in usages)}

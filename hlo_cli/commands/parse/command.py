@@ -5,22 +5,112 @@ from __future__ import annotations
 import shlex
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from hlo_cli.commands.options import completion
 from hlo_cli.commands.options.declaring import OUTPUT, Command, each_options, flag, option
 from hlo_cli.commands.options.filters import where_option
-from hlo_cli.commands.options.io_options import conflict_error, io_of, io_options
+from hlo_cli.commands.options.io_options import conflict_error, io_of, io_options, requirement_error
 from hlo_cli.commands.options.writing import print_diagnostics, write, write_bytes, write_report
-from hlo_cli.commands.parse.options import ParseOptions
+from hlo_cli.dataclass import dataclass
 from hlo_cli.source import Diagnostic, HloError
 
 if TYPE_CHECKING:
     from hlo_cli.commands.modules.loading import Loaded
     from hlo_cli.commands.options.io_options import InputOptions, OutputOptions
     from hlo_cli.report.report import Report
+
+
+# --- options ---
+# Options of `hlo parse`.
+
+
+_REQUIRED: Final = {
+    "--where": ("--instructions",),
+    "--computation": ("--instructions", "--select", "--slice"),
+    "--operands": ("--slice",),
+    "--users": ("--slice",),
+}
+"""The effect of each option that narrows a report; given alone, these imply --instructions."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParseOptions:
+    """The report and the part of the module that are selected; names are those of the command's parameters."""
+
+    instructions: bool = False
+    tree: bool = False
+    explain: str | None = None
+    why: str | None = None
+    select: str | None = None
+    part: str | None = None
+    operands: int | None = None
+    users: int | None = None
+    desugar: bool = False
+    sugar: bool = False
+    verify: bool = False
+    computation: str | None = None
+    where: str | None = None
+    profile: str | None = None
+    each: bool = False
+    jobs: int | None = None
+
+    def check(self, format: str) -> None:
+        """Raises HloError for conflicting reports, and for a filter on a report that has none.
+
+        >>> ParseOptions(tree=True, where="rank > 1").check("table")
+        Traceback (most recent call last):
+            ...
+        hlo_cli.source.HloError: error: --where cannot be used with --tree
+        """
+        reports = list(self._reports())
+        if len(reports) > 1:
+            raise conflict_error(reports[0], reports[1])
+        for name in self._filters():
+            if (reports or ["--instructions"])[0] not in _REQUIRED[name]:
+                if reports:
+                    raise conflict_error(name, reports[0])
+                required = _REQUIRED[name][0]
+                raise requirement_error(name, required, hint=f"add {required} NAME")
+        if self.profile is not None and not self.tree and (format not in ("hlo", "pb") or reports):
+            raise requirement_error("--profile", "--tree or --format hlo", hint="add --tree")
+        if self.verify and not (self.part is not None or self.desugar or self.sugar):
+            raise requirement_error("--verify", "--slice, --desugar, or --sugar")
+        if self.desugar and self.sugar:
+            raise conflict_error("--desugar", "--sugar")
+        if (self.desugar or self.sugar) and format != "hlo":
+            raise requirement_error("--desugar" if self.desugar else "--sugar", "--format hlo")
+
+    def about_one(self, format: str) -> list[str]:
+        """The given options that require a single module, as typed."""
+        writes = (f"--format {format}",) if format in ("hlo", "pb") else ()
+        return [*self._reports(), *self._filters(), *writes]
+
+    @property
+    def lists_instructions(self) -> bool:
+        """Whether the report is the table of instructions."""
+        return self.instructions or self.where is not None or self.computation is not None
+
+    def _reports(self) -> dict[str, object]:
+        flags = {"--instructions": self.instructions or None, "--tree": self.tree or None}
+        return _given(
+            {**flags, "--explain": self.explain, "--why": self.why, "--select": self.select, "--slice": self.part}
+        )
+
+    def _filters(self) -> dict[str, object]:
+        steps = {"--operands": self.operands, "--users": self.users}
+        return _given({"--where": self.where, "--computation": self.computation, **steps})
+
+
+def _given(options: dict[str, object]) -> dict[str, object]:
+    return {option: value for option, value in options.items() if value is not None}
+
+
+# --- the command ---
+# `hlo parse`: summary, instructions, and loops of a dump, its canonical text, and explained instructions.
+
 
 HELP = """\
 Summarize a module, or explain one instruction.
@@ -139,7 +229,7 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
 
     loaded = load(inputs, reading, each=options.each, jobs=options.jobs, about_one=options.about_one(output.format))
     if isinstance(loaded, Many):
-        from hlo_cli.commands.parse.each import parse_each
+        from hlo_cli.commands.parse.instruction_list import parse_each
 
         return parse_each(loaded, reading, options.jobs, output)
     notes: tuple[Diagnostic, ...] = ()
@@ -157,7 +247,7 @@ def _report(
     loaded: Loaded, options: ParseOptions, output: OutputOptions, reading: InputOptions, inputs: tuple[str, ...]
 ) -> Report:
     if options.lists_instructions:
-        from hlo_cli.commands.parse.instructions import report_of_instructions
+        from hlo_cli.commands.parse.instruction_list import report_of_instructions
 
         return report_of_instructions(
             loaded, computation=options.computation, where=options.where, columns=output.requested_columns
@@ -169,10 +259,10 @@ def _report(
 
         return report_of_origin(loaded, options.why, reading, reading.command_line(inputs))
     if options.tree:
-        from hlo_cli.commands.parse.tree import report_of_tree
+        from hlo_cli.commands.parse.overview import report_of_tree
 
         return report_of_tree(loaded)
-    from hlo_cli.commands.parse.summary import lone_instruction, report_of_module
+    from hlo_cli.commands.parse.overview import lone_instruction, report_of_module
 
     if (instruction := lone_instruction(loaded.module)) is not None:
         from hlo_cli.commands.parse.explain import explain_alone
@@ -184,8 +274,7 @@ def _report(
 
 def _with_trips(loaded: Loaded, profile: str, reading: InputOptions) -> tuple[Loaded, tuple[Diagnostic, ...]]:
     """The module with measured trip counts of a trace, and notes on them."""
-    from hlo_cli.commands.profile.load import load_profile
-    from hlo_cli.commands.profile.trips import with_measured_trips
+    from hlo_cli.commands.profile.measured import load_profile, with_measured_trips
 
     found = load_profile(profile, (), reading)
     if any(each.module is None for each in found.profile.programs) and loaded.input.path is not None:
@@ -222,11 +311,11 @@ def _explain_text(text: str) -> Report:
 def _print(loaded: Loaded, options: ParseOptions, output: OutputOptions) -> int:
     """Writes the module, or a part of it, as text or as a proto."""
     if options.select is not None:
-        from hlo_cli.commands.parse.text import print_instructions
+        from hlo_cli.commands.parse.instruction_list import print_instructions
 
         return print_instructions(loaded, options.select, output, computation=options.computation)
     if options.part is not None:
-        from hlo_cli.commands.parse.text import print_slice
+        from hlo_cli.commands.parse.instruction_list import print_slice
 
         up, down = (_STEPS if steps is None else steps for steps in (options.operands, options.users))
         within = options.computation

@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
+from hlo_cli.commands.pasted.answer_parts import text_report
 from hlo_cli.commands.pasted.memory import size_of
-from hlo_cli.commands.pasted.parts import text_report
-from hlo_cli.commands.pasted.shape import shape_text
+from hlo_cli.commands.pasted.shape_text import shape_text
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.pasted.envelopes import PastedText
 from hlo_cli.lazy_regex import lazy_regex

@@ -1,29 +1,257 @@
-"""`hlo profile NEW --against OLD`: what changed code costs, and how the rest of the program ran."""
+"""Did an edit make the program faster? `--against OLD`: what changed code costs, and how the rest ran."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from hlo_cli.analysis.matching.changes import FUSED, PLACE_KINDS
 from hlo_cli.analysis.profile.profile_diff import CHANGED, ComparedKernel, ProfileComparison, compare_profiles
-from hlo_cli.commands.profile.against_tables import (
-    CODE,
-    differences_table,
-    kernels_table,
-    programs_table,
-    sums_table,
-    unit_words,
-)
+from hlo_cli.analysis.statements.operations import tally
 from hlo_cli.report.numbers import format_count, format_percent, format_seconds, verb
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import Cell
+from hlo_cli.report.table import Cell, Column, Row, Table
 from hlo_cli.report.text import Passage
 from hlo_cli.source import Diagnostic
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.profile.profile_diff import Body
-    from hlo_cli.commands.profile.load import Loaded
+    from hlo_cli.analysis.matching.changes import Change
+    from hlo_cli.analysis.profile.profile import Operation
+    from hlo_cli.analysis.profile.profile_diff import Body, BodyDifference, ProgramPair
+    from hlo_cli.commands.profile.measured import LoadedProfile
+    from hlo_cli.ir.instruction import Instruction
+
+
+# --- the difference of a kernel ---
+# The difference in the code of a kernel in a few words, as `hlo diff` names operations and changes.
+
+
+_MAX_OPCODES: Final = 3
+_MAX_TEXT: Final = 40
+_FOLLOWING: Final = frozenset(("metadata", "operands", *PLACE_KINDS))
+"""Kinds of changes that are named only if there is no other."""
+
+
+def difference_words(kernel: ComparedKernel) -> str | None:
+    """What differs in the code of a kernel, or where the other program has a new or gone one; None if nothing does."""
+    match kernel.body:
+        case "changed":
+            return "; ".join(_parts(kernel.difference)) or "order of operations, or shapes of operands"
+        case "new":
+            return _place(kernel, "before")
+        case "gone":
+            return _place(kernel, "after")
+    return None
+
+
+def _parts(found: BodyDifference) -> Iterator[str]:
+    removed, added = _opcodes(found.removed), _opcodes(found.added)
+    if removed and added:
+        yield f"{removed} → {added}"
+    elif removed or added:
+        yield f"{removed or added} {'added' if added else 'removed'}"
+    changes = dict.fromkeys(_short(c) for each in found.changed for c in each.changes if c.kind not in _FOLLOWING)
+    if changes:
+        first, *others = changes
+        yield f"{first}{f', {len(others):,} more' if others else ''}"
+    elif not (removed or added):
+        moved = [each.after for each in found.changed if any(c.kind == FUSED for c in each.changes)]
+        if moved:
+            yield f"{_opcodes(moved) or 'operations'} of another fusion"
+        elif any(c.kind == "operands" for each in found.changed for c in each.changes):
+            yield "operands of its operations"
+
+
+def _opcodes(instructions: Iterable[Instruction]) -> str:
+    counts = tally(instructions)
+    words = [f"{name} ×{number:,}" if number > 1 else name for name, number in counts[:_MAX_OPCODES]]
+    return ", ".join(words) + (", …" if len(counts) > _MAX_OPCODES else "")
+
+
+def _short(change: Change) -> str:
+    text = str(change)
+    return text if len(text) <= _MAX_TEXT else f"{text[: _MAX_TEXT - 1]}…"
+
+
+def _place(kernel: ComparedKernel, when: str) -> str | None:
+    """Where the other program computes what a kernel of one profile does; else what the kernel does."""
+    other, owner = kernel.difference.other, kernel.difference.owner
+    if owner is not None:
+        return f"part of {owner.name} {when}"
+    if other is not None:
+        return f"{other.name} {when}, not timed"
+    instruction = kernel.operation.instruction
+    if instruction is None:
+        return None
+    called = instruction.called_computations
+    return _opcodes(called[0].instructions if called else (instruction,)) or None
+
+
+# --- tables of two profiles ---
+# Tables of two profiles: sums of changed and unchanged code, kernels, and programs.
+
+
+_SIGNS: Final[Mapping[Body, str | None]] = {"changed": "~", "new": "+", "gone": "-", "same": None, "unknown": None}
+CODE: Final[Mapping[Body, str]] = {
+    "changed": "changed",
+    "new": "new",
+    "gone": "gone",
+    "same": "unchanged",
+    "unknown": "unknown, without a module",
+}
+"""What the code of a kernel is, in words."""
+_SPREAD: Final = (
+    ("calls", "calls"),
+    ("least_seconds", "min"),
+    ("median_seconds", "median"),
+    ("greatest_seconds", "max"),
+)
+
+
+def unit_words(found: ProfileComparison) -> str:
+    """The unit in words: `per step`; per device, if there are several."""
+    unit = f"per {found.unit}" if found.unit != "trace" else "in the trace"
+    many = max(len(found.before.devices), len(found.after.devices)) > 1
+    return f"{unit} and device" if many else unit
+
+
+def sums_table(found: ProfileComparison, outliers: int) -> Table:
+    """One row for each kind of code, with the sums of the times."""
+    rows: list[Row] = []
+    for body, words in CODE.items():
+        total = found.sum_of(body)
+        if body == "same" and total.kernels:
+            few = "; too few calls to compare" if found.has_few_calls else "; no outliers"
+            words += f"; {format_count(outliers, 'outliers')}" if outliers else few
+        if total.kernels:
+            rows.append((total.kernels, total.before, total.after, total.difference, words))
+    columns = (
+        Column("kernels", "kernels", "count", total="sum"),
+        *_time_columns(found),
+        Column("kernel_code", "code"),
+    )
+    return Table("sums", columns, tuple(rows), noun="kinds of code", main=False)
+
+
+def _time_columns(found: ProfileComparison) -> tuple[Column, ...]:
+    group, like = unit_words(found), "before_seconds"
+    return (
+        Column("before_seconds", "before", "seconds", group=group, total="sum"),
+        Column("after_seconds", "after", "seconds", group=group, like=like, total="sum"),
+        Column("difference_seconds", "diff", "seconds", group=group, like=like, total="sum"),
+    )
+
+
+def kernels_table(
+    name: str,
+    found: ProfileComparison,
+    kernels: Sequence[ComparedKernel],
+    *,
+    title: str = "",
+    main: bool = True,
+    person: bool = True,
+) -> Table:
+    """One row for each kernel, with its difference and its times."""
+    columns = (
+        Column("change", "", "change", person=any(each.body in CHANGED for each in kernels)),
+        *_time_columns(found),
+        Column("ranges", "ranges"),
+        Column("kernel", "kernel", "name"),
+        Column("source", "source", "source", rank=5),
+        Column("difference", "difference", from_width=120, rank=7),
+        Column("before", "before", "name", from_width=120, rank=4, person=any(each.is_renamed for each in kernels)),
+        Column("kernel_code", "code", person=False),
+        Column("module", "module", person=False),
+        Column("is_outlier", "outlier", "flag", person=False),
+        *(
+            Column(f"{side}_{field}", title, "number" if field == "calls" else "seconds", person=False)
+            for side in ("before", "after")
+            for field, title in _SPREAD
+        ),
+    )
+    return Table(
+        name, columns, tuple(map(_row, kernels)), title=title, noun="kernels", main=main, person=person, limit=12
+    )
+
+
+def _row(kernel: ComparedKernel) -> Row:
+    one, two, operation = kernel.time_before, kernel.time_after, kernel.operation
+    return (
+        _SIGNS[kernel.body],
+        None if one is None else one.time,
+        None if two is None else two.time,
+        kernel.difference_seconds,
+        kernel.ranges or kernel.body,
+        operation.name,
+        _source(operation),
+        difference_words(kernel),
+        None if kernel.before is None else kernel.before.name,
+        CODE[kernel.body],
+        None if operation.program is None else operation.program.name,
+        kernel.is_outlier,
+        *(
+            value
+            for each in (one, two)
+            for value in ((None,) * 4 if each is None else (each.calls, each.least, each.median, each.greatest))
+        ),
+    )
+
+
+def differences_table(kernels: Sequence[ComparedKernel]) -> Table:
+    """One row for each instruction inside a kernel that was changed, added, or removed."""
+    columns = (
+        Column("kernel", "kernel", "name"),
+        Column("change", "", "change"),
+        Column("instruction", "instruction", "name"),
+        Column("opcode", "opcode", "opcode"),
+        Column("details", "details"),
+    )
+    rows: list[Row] = []
+    for kernel in kernels:
+        name, found = kernel.operation.name, kernel.difference
+        rows += [(name, "~", c.after.name, c.after.opcode, "; ".join(map(str, c.changes))) for c in found.changed]
+        for sign, instructions in (("+", found.added), ("-", found.removed)):
+            rows += [(name, sign, each.name, each.opcode, None) for each in instructions]
+    return Table("differences", columns, tuple(rows), noun="instructions", main=False, person=False)
+
+
+def _source(operation: Operation) -> str | None:
+    module = None if operation.program is None else operation.program.module
+    if module is None or operation.instruction is None:
+        return operation.source or None
+    location = module.location(operation.instruction)
+    return None if location is None else str(location)
+
+
+def programs_table(programs: Sequence[ProgramPair]) -> Table:
+    """One row for each program, with the numbers of `hlo diff`."""
+    columns = (
+        Column("before", "before", "name"),
+        Column("after", "after", "name"),
+        *(Column(name, name, "count") for name in ("matched", "changed", "added", "removed", "moved")),
+        Column("header_changes", "header", "count"),
+    )
+    rows = tuple(
+        (
+            None if each.before is None else each.before.name,
+            None if each.after is None else each.after.name,
+            *((None,) * 6 if each.difference is None else _counts(each)),
+        )
+        for each in programs
+    )
+    return Table("programs", columns, rows, noun="programs", main=False, person=False)
+
+
+def _counts(pair: ProgramPair) -> Row:
+    found = pair.difference
+    assert found is not None
+    return found.matched, *map(len, (found.changed, found.added, found.removed, found.moved, found.header))
+
+
+# --- the comparison ---
+# `hlo profile NEW --against OLD`: what changed code costs, and how the rest of the program ran.
+
 
 _CALM: Final[tuple[Body, ...]] = ("same", "unknown")
 _MAX_STATEMENTS: Final = 3
@@ -33,12 +261,12 @@ _MIN_PACE: Final = 0.005
 """The smallest common change of times that the facts name."""
 
 
-def report_of_against(new: Loaded, old: Loaded) -> Report:
+def report_of_against(new: LoadedProfile, old: LoadedProfile) -> Report:
     """The comparison of two profiles."""
     return report_of_comparison(compare_profiles(old.profile, new.profile), new, old)
 
 
-def report_of_comparison(found: ProfileComparison, new: Loaded, old: Loaded) -> Report:
+def report_of_comparison(found: ProfileComparison, new: LoadedProfile, old: LoadedProfile) -> Report:
     """The sums of changed and unchanged code, every changed kernel, and the outliers of unchanged code."""
     kernels = sorted(found.kernels, key=_rank)
     changed = [each for each in kernels if each.body in CHANGED]
@@ -188,7 +416,7 @@ def _numbers(found: ProfileComparison, sentences: Sequence[str]) -> dict[str, Ce
     }
 
 
-def _next(found: ProfileComparison, new: Loaded, old: Loaded) -> tuple[str, ...]:
+def _next(found: ProfileComparison, new: LoadedProfile, old: LoadedProfile) -> tuple[str, ...]:
     has_differences = any(each.difference is not None and not each.difference.is_empty for each in found.programs)
     if not (new.argument and old.argument and has_differences):
         return ()

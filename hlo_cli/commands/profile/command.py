@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -12,15 +13,126 @@ from hlo_cli.commands.options import completion
 from hlo_cli.commands.options.chips import chip_options
 from hlo_cli.commands.options.declaring import Command, flag, option
 from hlo_cli.commands.options.filters import where_option
-from hlo_cli.commands.options.io_options import io_of, io_options
+from hlo_cli.commands.options.io_options import conflict_error, io_of, io_options, requirement_error
 from hlo_cli.commands.options.writing import write_report
-from hlo_cli.commands.profile.completion import steps, trace_and_name
-from hlo_cli.commands.profile.options import GROUPINGS, ProfileOptions
+from hlo_cli.dataclass import dataclass
 from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+    from hlo_cli.analysis.profile.profile import Profile
     from hlo_cli.commands.profile.measured import Measured
     from hlo_cli.report.report import Report
+
+
+# --- options ---
+# Options of `hlo profile`.
+
+
+GROUPINGS: Final = (
+    *("instruction", "source", "scope", "argument", "opcode", "kind"),
+    *("axis", "computation", "module", "step", "device"),
+)
+"""The groupings of --by, the default first."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileOptions:
+    """The view of a profile; names are those of the command's parameters, and `name` is that of an instruction."""
+
+    name: str | None = None
+    grouping: str | None = None
+    lost: bool = False
+    exposed: bool = False
+    predicted: bool = False
+    timeline: bool = False
+    step: str | None = None
+    where: str | None = None
+    chip: str | None = None
+    chip_file: str | None = None
+    against: str | None = None
+    against_dump: str | None = None
+
+    def check(self) -> None:
+        """Raises HloError for options that have no effect together."""
+        views = self._views
+        if len(views) > 1:
+            raise conflict_error(views[1], views[0])
+        if self.against is None and self.against_dump is not None:
+            raise requirement_error("--against-dump", "--against OLD")
+        if self.step is not None and not self.timeline:
+            raise requirement_error("--step", "--timeline")
+        narrowed = {
+            "--where": self.where is not None and (self.against is not None or self.name is not None),
+            "--chip": self.chip is not None and self.against is not None,
+            "--chip-file": self.chip_file is not None and self.against is not None,
+        }
+        for name in (name for name, is_given in narrowed.items() if is_given):
+            raise conflict_error(name, views[0])
+
+    @property
+    def _views(self) -> list[str]:
+        """The given arguments and options that select a report, as typed."""
+        selected = {
+            f"'{self.name}'": self.name is not None,
+            "--by": self.grouping not in (None, GROUPINGS[0]),
+            "--lost": self.lost,
+            "--exposed": self.exposed,
+            "--predicted": self.predicted,
+            "--timeline": self.timeline,
+            "--against": self.against is not None,
+        }
+        return [option for option, is_given in selected.items() if is_given]
+
+
+# --- completion of names in a trace ---
+# Shell completion of the names in a trace: its instructions and its steps.
+
+
+_MAX_BYTES: Final = 32 << 20
+"""Limit that keeps a shell responsive: larger traces are not read."""
+
+
+def trace_and_name(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The trace, then the instructions that ran, or a dump if the word is not the beginning of one of these."""
+    if not _paths(ctx):
+        return completion.files(ctx, param, incomplete)
+    names = (each.name for profile in _profiles(ctx) for each in profile.operations)
+    return completion.one_of(lambda: dict.fromkeys(names))(ctx, param, incomplete) or completion.files(
+        ctx, param, incomplete
+    )
+
+
+def steps(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The steps of the trace on the command line."""
+    names = (each.name for profile in _profiles(ctx) for each in profile.steps)
+    return completion.one_of(lambda: dict.fromkeys(names))(ctx, param, incomplete)
+
+
+def _paths(ctx: click.Context) -> tuple[str, ...]:
+    """The trace, if it is on the command line; click leaves it in `args` if the last word is an option."""
+    given = ctx.params.get("arguments") or ()
+    return tuple(str(each) for each in (*given, *ctx.args))[:1]
+
+
+def _profiles(ctx: click.Context) -> Iterator[Profile]:
+    """The profile of the trace on the command line, if it can be read."""
+    import os
+
+    from hlo_cli.commands.options.io_options import InputOptions
+    from hlo_cli.commands.profile.measured import load_profile
+    from hlo_cli.read_traces import find_traces
+
+    with suppress(HloError, OSError):
+        for path in _paths(ctx):
+            if sum(os.path.getsize(each) for each in find_traces(path).paths) <= _MAX_BYTES:
+                yield load_profile(path, (), InputOptions()).profile
+
+
+# --- the command ---
+# `hlo profile`: measured times of a profiler's trace, joined to the instructions of its programs.
+
 
 HELP = """\
 Show how long each instruction took, from a profiler's trace.
@@ -103,8 +215,7 @@ def command(arguments: tuple[str, ...], **given: Any) -> int:
     options = ProfileOptions(name, **given)
     options.check()
     from hlo_cli.commands.options.chips import chosen_throughput
-    from hlo_cli.commands.profile.load import load_profile
-    from hlo_cli.commands.profile.measured import Measured
+    from hlo_cli.commands.profile.measured import Measured, load_profile
 
     loaded = load_profile(path, dump, reading)
     if options.against is not None:
@@ -133,29 +244,29 @@ def _report(measured: Measured, options: ProfileOptions) -> Report:
 
         return report_of_instruction(measured, options.name)
     if options.exposed:
-        from hlo_cli.commands.profile.exposed import report_of_exposed
+        from hlo_cli.commands.profile.by_operation import report_of_exposed
 
         return report_of_exposed(measured)
     if options.predicted:
-        from hlo_cli.commands.profile.predicted import report_of_predictions
+        from hlo_cli.commands.profile.instruction import report_of_predictions
 
         return report_of_predictions(measured)
     if options.timeline:
-        from hlo_cli.commands.profile.timeline import report_of_timeline
+        from hlo_cli.commands.profile.by_group import report_of_timeline
 
         return report_of_timeline(measured, options.step)
     if options.lost:
-        from hlo_cli.commands.profile.lost import report_of_lost
+        from hlo_cli.commands.profile.by_operation import report_of_lost
 
         return report_of_lost(measured)
     if options.grouping in ("step", "device"):
-        from hlo_cli.commands.profile.steps import report_of_devices, report_of_steps
+        from hlo_cli.commands.profile.by_group import report_of_devices, report_of_steps
 
         return report_of_steps(measured) if options.grouping == "step" else report_of_devices(measured)
     if options.grouping not in (None, "instruction"):
-        from hlo_cli.commands.profile.groups import report_of_groups
+        from hlo_cli.commands.profile.by_group import report_of_groups
 
         return report_of_groups(measured, options.grouping)
-    from hlo_cli.commands.profile.operations import report_of_operations
+    from hlo_cli.commands.profile.by_operation import report_of_operations
 
     return report_of_operations(measured)

@@ -1,18 +1,26 @@
-"""`hlo profile TRACE NAME`: the calls of one instruction, its work, its neighbors in time, and its prediction."""
+"""How did one instruction run, and as predicted? Its calls, its work, and predictions of all instructions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.analysis.profile.measure import over_peak
-from hlo_cli.analysis.profile.operation_times import Calls, TouchedTiles, calls_of, neighbors, touched_tiles, two_modes
-from hlo_cli.commands.options.io_options import format_options
-from hlo_cli.commands.profile.find import find_timed
-from hlo_cli.commands.profile.instruction_figures import bars_of, histogram_of
-from hlo_cli.commands.profile.operations import source_of
-from hlo_cli.commands.profile.prediction import prediction_of, prediction_words
+from hlo_cli.analysis.profile.measure import is_inner, over_peak
+from hlo_cli.analysis.profile.operation_times import (
+    Calls,
+    TouchedTiles,
+    calls_of,
+    histogram,
+    neighbors,
+    touched_tiles,
+    two_modes,
+)
+from hlo_cli.commands.options.io_options import format_options, requirement_error
+from hlo_cli.commands.profile.by_operation import facts_of, numbers_of, source_of
+from hlo_cli.commands.profile.timed import longest_of
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
+from hlo_cli.report.figure import Figure
 from hlo_cli.report.numbers import (
     format_bytes,
     format_count,
@@ -21,16 +29,169 @@ from hlo_cli.report.numbers import (
     format_rate,
     format_ratio,
     format_seconds,
+    verb,
 )
 from hlo_cli.report.report import Part, Report
-from hlo_cli.report.table import Cell, Column, Fact, Facts, LazyRows, Table
-from hlo_cli.source import Diagnostic
+from hlo_cli.report.table import Cell, Column, Fact, Facts, LazyRows, Row, Table
+from hlo_cli.report.text import Line, line_of
+from hlo_cli.source import Diagnostic, HloError, did_you_mean, nearest
 
 if TYPE_CHECKING:
+    from hlo_cli.analysis.hardware.chip_specs import Estimate
     from hlo_cli.analysis.profile.measure import Measure
+    from hlo_cli.analysis.sharding.collectives import Collective
     from hlo_cli.commands.profile.measured import Measured
     from hlo_cli.commands.profile.timed import Timed
     from hlo_cli.ir.instruction import Instruction
+    from hlo_cli.ir.module import Module
+
+
+# --- the operation of a name ---
+# The operation that a name means, and the error for a name that the trace does not have.
+
+
+def find_timed(measured: Measured, name: str) -> Timed:
+    """The operation of a name, with or without %; of several programs, that which took most time. HloError if none."""
+    plain = name.removeprefix("%")
+    found = [each for each in measured.selected if each.operation.name == plain]
+    found = found or [each for each in measured.selected if plain in each.operation.kernels]
+    if found:
+        return longest_of(found)
+    for program in measured.profile.programs:
+        if program.module is not None and (reason := _reason(program.module, plain)):
+            raise HloError(f"'{plain}' of {program.name} has no events in this trace", hint=reason)
+    names = [each.operation.name for each in measured.selected]
+    near = next((each for each in names if each.startswith(plain)), None) or nearest(plain, names)
+    hint = did_you_mean(near) or f"run `{measured.command or 'hlo profile TRACE'}` to list all instructions"
+    raise HloError(f"instruction '{plain}' not found in this trace", hint=hint)
+
+
+def _reason(module: Module, name: str) -> str:
+    """Why an instruction has no events of its own; empty if the module has none of that name."""
+    found = next((each for each in module.instructions if each.name == name), None)
+    if found is None:
+        return ""
+    callers = (each for each in module.instructions if found.computation in each.called_computations)
+    caller = next((each for each in callers if each.opcode == opcodes.FUSION), None)
+    if caller is not None:
+        return f"it is part of {caller.name}"
+    return "it runs no kernel, or it did not run while the trace was recorded"
+
+
+# --- figures ---
+# Figures of one operation: how its times are spread, and what its tiles take at the peak bandwidth.
+
+
+_BLOCKS: Final = "▁▂▃▄▅▆▇█"
+_MOST_BINS: Final = 60
+
+
+def histogram_of(calls: Calls) -> Figure:
+    """How many events took how long, from the least to the greatest time."""
+    seconds = calls.seconds
+    least, greatest = format_seconds(min(seconds)), format_seconds(max(seconds))
+
+    def draw(room: int) -> tuple[Line, ...]:
+        bins = max(min(room - len(least) - len(greatest) - 2, _MOST_BINS), 1)
+        counts = histogram(seconds, bins)
+        most = max(counts)
+        bars = "".join(_BLOCKS[-(-count * len(_BLOCKS) // most) - 1] if count else " " for count in counts)
+        return (line_of(f"{least} {bars} {greatest}"),)
+
+    data: dict[str, Cell] = {
+        "least_seconds": min(seconds),
+        "greatest_seconds": max(seconds),
+        "counts": tuple(histogram(seconds, 20)),
+    }
+    return Figure("histogram", draw, data=data)
+
+
+def bars_of(measured: Measured, timed: Timed, tiles: Sequence[TouchedTiles]) -> Figure | None:
+    """The measured time of a call next to the times that its bytes and its tiles take at the peak bandwidth."""
+    peaks = measured.roofs.peaks(timed.operation)
+    if not tiles or peaks is None or not peaks.main_bytes or not timed.measure.calls:
+        return None
+    touched = sum(each.bytes for each in tiles)
+    rows = [("bytes, XLA's count", (timed.operation.bytes or 0.0) / peaks.main_bytes)]
+    rows.append(("tiles, once", touched / peaks.main_bytes))
+    if any(each.is_written for each in tiles):
+        written = sum(each.bytes for each in tiles if each.is_written)
+        rows.append(("tiles, read and written", (touched + written) / peaks.main_bytes))
+    rows.append(("measured", timed.measure.total / timed.measure.calls))
+    longest = max(seconds for _, seconds in rows)
+    names = max(len(name) for name, _ in rows)
+    times = [format_seconds(seconds) for _, seconds in rows]
+    width = max(map(len, times))
+
+    def draw(room: int) -> tuple[Line, ...]:
+        bars = max(room - names - width - 4, 1)
+        return tuple(
+            line_of(f"{time:>{width}}  {name:<{names}}  {'▇' * max(round(seconds / longest * bars), 1)}")
+            for time, (name, seconds) in zip(times, rows, strict=True)
+        )
+
+    title = f"At {format_rate(peaks.main_bytes, 'B')}"
+    return Figure("tile_times", draw, title=title, data=dict(rows))
+
+
+# --- predicted times ---
+# Predicted times of instructions on a chip, next to the measured ones.
+
+
+def prediction_of(measured: Measured, timed: Timed) -> Estimate | None:
+    """The predicted time of one call; None without a chip, and for what the time model does not cover."""
+    return _estimates(measured, [timed]).get(timed)
+
+
+def predictions_of(measured: Measured) -> Mapping[Timed, Estimate]:
+    """The predicted times of a call of the selected operations, without those that the time model does not cover."""
+    return _estimates(measured, measured.selected)
+
+
+def prediction_words(found: Estimate, timed: Timed, chip: str) -> str:
+    """A prediction with its band, and where the measured time is."""
+    mean = timed.measure.total / max(timed.measure.calls, 1)
+    band = f"{format_seconds(found.seconds)} ({format_seconds(found.low)} to {format_seconds(found.high)}) on {chip}"
+    if found.low <= mean <= found.high:
+        return f"{band}; measured within the band"
+    return f"{band}; measured {format_ratio(mean / found.seconds)}"
+
+
+def _estimates(measured: Measured, timed: Sequence[Timed]) -> Mapping[Timed, Estimate]:
+    chip = measured.chip
+    if chip is None:
+        return {}
+    from hlo_cli.analysis.schedule.kernel_times import predicted_times
+    from hlo_cli.analysis.sharding.collectives import predicted_collective_time
+
+    leaves = [each for each in timed if each.operation.instruction is not None and not is_inner(each.operation)]
+    kernels = predicted_times([each.operation.instruction for each in leaves if each.operation.instruction], chip)
+    collectives = _collectives(leaves)
+    found = {}
+    for each in leaves:
+        instruction = each.operation.instruction
+        if instruction is None:
+            continue
+        collective = collectives.get(instruction)
+        estimate = kernels.get(instruction) if collective is None else predicted_collective_time(collective, chip)
+        if estimate is not None and estimate.seconds and each.measure.calls:
+            found[each] = estimate
+    return found
+
+
+def _collectives(timed: Sequence[Timed]) -> Mapping[Instruction, Collective]:
+    """The synchronous collectives by instruction: the time of a start or a done is not that of the transfer."""
+    from hlo_cli.analysis.sharding.collectives import collectives_of
+
+    programs = {each.operation.program for each in timed}
+    modules = [program.module for program in programs if program is not None and program.module is not None]
+    listed = (collective for module in modules for collective in collectives_of(module))
+    return {each.caller: each for each in listed if not each.is_async}
+
+
+# --- one instruction ---
+# `hlo profile TRACE NAME`: the calls of one instruction, its work, its neighbors in time, and its prediction.
+
 
 _NEIGHBORS: Final = 3
 """How many neighbors on each side the screen shows."""
@@ -47,11 +208,11 @@ def report_of_instruction(measured: Measured, name: str) -> Report:
     parts += [part for part in (bars_of(measured, timed, tiles), _neighbors(calls), _events(calls)) if part is not None]
     return Report(
         "profile",
-        _answer(timed, calls, tiles),
+        _instruction_answer(timed, calls, tiles),
         version=1,
         numbers=_numbers(measured, timed, calls),
         parts=tuple(parts),
-        next=_next(measured, timed, tiles),
+        next=_next_of_instruction(measured, timed, tiles),
         notes=(*_others(measured, timed), *measured.notes),
         input=measured.loaded.facts,
     )
@@ -67,7 +228,7 @@ def _others(measured: Measured, timed: Timed) -> Iterator[Diagnostic]:
         yield Diagnostic("note", f"showing {name} of {own.name}; use {choice} to show that of {others[0]}")
 
 
-def _answer(timed: Timed, calls: Calls, tiles: Sequence[TouchedTiles]) -> str:
+def _instruction_answer(timed: Timed, calls: Calls, tiles: Sequence[TouchedTiles]) -> str:
     measure, name = timed.measure, timed.operation.name
     if measure.least is not None and (modes := two_modes(calls.seconds)) is not None:
         fast, slow = format_seconds(modes.fast_seconds), format_seconds(modes.slow_seconds)
@@ -258,7 +419,7 @@ def _numbers(measured: Measured, timed: Timed, calls: Calls) -> dict[str, Cell]:
     }
 
 
-def _next(measured: Measured, timed: Timed, tiles: Sequence[TouchedTiles]) -> tuple[str, ...]:
+def _next_of_instruction(measured: Measured, timed: Timed, tiles: Sequence[TouchedTiles]) -> tuple[str, ...]:
     argument = measured.loaded.module_argument
     found = [f"hlo layout '{tiles[0].array}'"] if tiles else []
     if argument and timed.operation.instruction is not None:
@@ -267,3 +428,190 @@ def _next(measured: Measured, timed: Timed, tiles: Sequence[TouchedTiles]) -> tu
         module = "" if is_one or program is None else f" {format_options((('--module', program.name),))}"
         found.append(f"hlo parse {argument}{module} --explain {timed.operation.name}")
     return tuple(found)
+
+
+# --- --predicted: the worst predictions ---
+# `hlo profile TRACE --predicted --chip NAME`: predicted times next to measured ones, the worst predictions first.
+#
+# What the time model does not cover has a row, too: its measured time is in the sum, and only like is compared with
+# like.
+
+
+@dataclass(frozen=True, slots=True)
+class _Prediction:
+    """An operation with the predicted time of a call, None if the time model does not cover it.
+
+    What runs inside an operation has rows of its own, so `seconds` is the self time of all calls.
+    """
+
+    timed: Timed
+    estimate: Estimate | None
+
+    @property
+    def seconds(self) -> float:
+        """The measured time of all calls."""
+        return self.timed.measure.self_time
+
+    @property
+    def mean(self) -> float:
+        """The measured time of a call."""
+        return self.seconds / max(self.timed.measure.calls, 1)
+
+    @property
+    def predicted(self) -> float:
+        """The predicted time of all calls; 0 where it is unknown."""
+        return 0.0 if self.estimate is None else self.estimate.seconds * self.timed.measure.calls
+
+    @property
+    def difference(self) -> float | None:
+        """The measured time of all calls less the predicted one; None if that is unknown."""
+        return None if self.estimate is None else self.seconds - self.predicted
+
+    @property
+    def unexplained(self) -> float:
+        """The measured time that the prediction does not explain: all of it where there is none."""
+        return self.seconds if self.difference is None else abs(self.difference)
+
+    @property
+    def is_within(self) -> bool | None:
+        """Whether the measured time is within the band; None without one."""
+        return None if self.estimate is None else self.estimate.low <= self.mean <= self.estimate.high
+
+
+@dataclass(frozen=True, slots=True)
+class _Predictions:
+    """All selected operations: those with a prediction, and the others; `ranked` has both, as they are shown."""
+
+    ranked: Sequence[_Prediction]
+    known: Sequence[_Prediction]
+    unknown: Sequence[_Prediction]
+
+    @property
+    def measured(self) -> float:
+        """The measured time of those with a prediction."""
+        return sum(each.seconds for each in self.known)
+
+    @property
+    def predicted(self) -> float:
+        """The predicted time of the same."""
+        return sum(each.predicted for each in self.known)
+
+    @property
+    def unpredicted(self) -> float:
+        """The measured time of the others."""
+        return sum(each.seconds for each in self.unknown)
+
+
+def report_of_predictions(measured: Measured) -> Report:
+    """One row for each operation, those with the largest difference of all calls first; HloError without a chip."""
+    chip = measured.chip
+    if chip is None:
+        raise requirement_error("--predicted", "--chip NAME", hint="run `hlo help chips` to list all chips")
+    found = _all_predictions(measured)
+    return Report(
+        "profile",
+        _predicted_answer(measured, found, chip.chip),
+        version=1,
+        numbers={
+            **numbers_of(measured),
+            "predicted_instructions": len(found.known),
+            "unpredicted_instructions": sum(each.timed.operation.is_joined for each in found.unknown),
+            "unpredicted_operations": len(found.unknown),
+            "measured_seconds": found.measured,
+            "predicted_seconds": found.predicted,
+            "unpredicted_seconds": found.unpredicted,
+            "within_band": sum(bool(each.is_within) for each in found.known),
+        },
+        parts=(facts_of(measured), _table(measured, found)),
+        next=_next_of_predicted(measured, found, chip.chip),
+        notes=measured.notes,
+        input=measured.loaded.facts,
+    )
+
+
+def _all_predictions(measured: Measured) -> _Predictions:
+    estimates = predictions_of(measured)
+    found = [_Prediction(each, estimates.get(each)) for each in measured.selected]
+    found.sort(key=lambda each: (-each.unexplained, each.timed.operation.name))
+    known = [each for each in found if each.estimate is not None]
+    return _Predictions(found, known, [each for each in found if each.estimate is None])
+
+
+def _predicted_answer(measured: Measured, found: _Predictions, chip: str) -> str:
+    """Predicted and measured time of the same operations, then what has no prediction."""
+    number = len(found.known)
+    if not found.known:
+        words = f"No predictions for {format_count(len(measured.selected), 'operations')} on {chip}"
+        return (
+            f"{words}: they take {format_seconds(measured.per_device(found.unpredicted))}" if found.unknown else words
+        )
+    within = [each for each in found.known if each.is_within]
+    part = sum(each.seconds for each in within)
+    words = f"Predicted {format_seconds(measured.per_device(found.predicted))} on {chip}"
+    words += f", measured {format_seconds(measured.per_device(found.measured))}"
+    words += f" ({format_ratio(found.measured / found.predicted)})" if found.predicted else ""
+    if found.unpredicted:
+        words += f" for {format_count(number, 'operations')}; {_unknown_words(measured, found)}"
+    share = format_percent(part / found.measured) if found.measured else "0"
+    count = format_count(number, "measured times")
+    return f"{words}; {len(within):,} of {count} in the predicted range ({share}% of the time)"
+
+
+def _unknown_words(measured: Measured, found: _Predictions) -> str:
+    """How much has no prediction, such as `4 custom-call instructions of 6.7 ms have no prediction`."""
+    instructions = [each.timed.operation.instruction for each in found.unknown]
+    opcodes = {"" if each is None else each.opcode for each in instructions}
+    kind, number = opcodes.pop() if len(opcodes) == 1 else "", len(found.unknown)
+    count = format_count(number, f"{kind} instructions" if kind else "operations")
+    time = format_seconds(measured.per_device(found.unpredicted))
+    return f"{count} of {time} {verb(number, 'has', 'have')} no prediction"
+
+
+def _table(measured: Measured, found: _Predictions) -> Table:
+    many = f"per {measured.device_noun}" if len(measured.profile.devices) > 1 else ""
+    columns = (
+        Column("seconds", "measured", "seconds", total="sum", group=many),
+        Column("predicted_total_seconds", "predicted", "seconds", total="sum", group=many),
+        Column("difference_seconds", "difference", "seconds", total="sum", group=many),
+        Column("calls", "calls", "count", from_width=120),
+        Column("call_seconds", "measured", "seconds", group="per call", rank=6),
+        Column("predicted_seconds", "predicted", "seconds", like="call_seconds", group="per call", rank=6),
+        Column("predicted_low_seconds", "low", "seconds", like="call_seconds", from_width=120),
+        Column("predicted_high_seconds", "high", "seconds", like="call_seconds", from_width=120),
+        Column("predicted_launch_seconds", "launch", "seconds", person=False),
+        Column("factor", "factor", "ratio"),
+        Column("within_band", "in range", "flag", from_width=120),
+        Column("prediction_model", "model", from_width=120),
+        Column("instruction", "instruction", "name"),
+        Column("category", "category", from_width=120),
+        Column("source", "source", "source", from_width=120),
+    )
+    rows = tuple(_row(measured, each) for each in found.ranked)
+    return Table("predictions", columns, rows, noun="instructions")
+
+
+def _row(measured: Measured, each: _Prediction) -> Row:
+    operation, estimate, difference = each.timed.operation, each.estimate, each.difference
+    per_call: Row = (None,) * 4
+    if estimate is not None:
+        per_call = (estimate.seconds, estimate.low, estimate.high, estimate.launch_seconds)
+    return (
+        measured.per_device(each.seconds),
+        None if estimate is None else measured.per_device(each.predicted),
+        None if difference is None else measured.per_device(difference),
+        each.timed.measure.calls,
+        each.mean,
+        *per_call,
+        None if estimate is None else each.mean / estimate.seconds,
+        each.is_within,
+        None if estimate is None else ", ".join(sorted(estimate.sources)),
+        operation.name,
+        operation.category,
+        source_of(each.timed),
+    )
+
+
+def _next_of_predicted(measured: Measured, found: _Predictions, chip: str) -> tuple[str, ...]:
+    if not measured.command or not found.known:
+        return ()
+    return (f"{measured.command} {found.known[0].timed.operation.name} --chip {chip}",)

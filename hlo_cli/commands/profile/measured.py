@@ -1,26 +1,209 @@
-"""The subject of every screen of `hlo profile`: a profile, the roof of its devices, and the selected operations."""
+"""Which profile does a command line name, and which of its operations are selected? What every screen asks."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property
+from dataclasses import replace
+from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.profile.measure import operation_measures, rates_of
 from hlo_cli.analysis.profile.operation_times import MeanTimes, mean_times
 from hlo_cli.analysis.profile.profile import PS, module_name
-from hlo_cli.commands.options.io_options import format_options
-from hlo_cli.commands.profile.load import Loaded
-from hlo_cli.commands.profile.roofs import Roofs
-from hlo_cli.commands.profile.timed import Sum, Timed, counted_words, sum_of
-from hlo_cli.report.numbers import format_seconds
+from hlo_cli.commands.options.io_options import InputOptions, format_options
+from hlo_cli.commands.profile.timed import Roofs, Sum, Timed, counted_words, sum_of
+from hlo_cli.dataclass import dataclass
+from hlo_cli.inputs.input import Input
+from hlo_cli.report.numbers import ROUNDING, format_number, format_seconds
+from hlo_cli.report.table import Cell
 from hlo_cli.report.unknown_choice import unknown_choice_error
-from hlo_cli.source import Diagnostic, HloError
+from hlo_cli.source import Diagnostic, HloError, Source
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.hardware.chip_specs import ChipSpec
-    from hlo_cli.analysis.profile.profile import Profile
+    from hlo_cli.analysis.profile.profile import GivenModule, Profile
+    from hlo_cli.commands.modules.loading import Loaded
+    from hlo_cli.ir.module import Module
+    from hlo_cli.ir.traces.trace import Trace, TracedProgram
+
+
+# --- the profile of a command line ---
+# The profile that a command line names: its traces, and the modules of a dump for programs that they lack.
+
+
+_NAMED: Final = 3
+"""How many programs a note names."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedProfile:
+    """A profile with the path of its trace, the arguments that read it again, and the one that reads its modules."""
+
+    profile: Profile
+    path: str
+    argument: str
+    module_argument: str = ""
+
+    @property
+    def facts(self) -> dict[str, Cell]:
+        """Facts on the input of a report, for programs."""
+        profile = self.profile
+        return {
+            "path": self.path,
+            "format": profile.traces[0].format,
+            "platform": profile.platform,
+            "devices": profile.devices,
+            "modules": tuple(program.name for program in profile.programs),
+        }
+
+    @property
+    def notes(self) -> tuple[Diagnostic, ...]:
+        """What the profiler, the reader, and the interpretation of the trace report."""
+        traces = self.profile.traces
+        reported = [each for trace in traces for each in (*trace.errors, *trace.warnings, *trace.notes)]
+        return tuple(Diagnostic("note", words) for words in (*self._missing, *reported, *self.profile.notes))
+
+    @property
+    def _missing(self) -> Sequence[str]:
+        """A note that names the programs whose modules are not at hand."""
+        names = [program.name for program in self.profile.programs if program.module is None]
+        if not names:
+            return ()
+        shown = ", ".join(names[:_NAMED]) + (f", and {len(names) - _NAMED:,} more" if len(names) > _NAMED else "")
+        return (f"no module of {shown}; pass a dump of the program after the trace",)
+
+
+def load_profile(path: str, dump: Sequence[str], reading: InputOptions) -> LoadedProfile:
+    """The profile of a trace; `dump` are inputs whose modules are used for programs that the trace does not contain."""
+    from hlo_cli.analysis.profile.measure import measure
+
+    traces = _traces(path)
+    read = partial(read_program, strict=reading.strict)
+    profile = measure(traces, read, given_modules(dump, replace(reading, module=None)))
+    argument, modules = InputOptions().command_line([path]), InputOptions().command_line(dump) if dump else ""
+    return LoadedProfile(profile, path, f"{argument} {modules}".strip() if argument else "", modules or argument)
+
+
+def read_profile(path: str, inputs: Sequence[str], reading: InputOptions) -> LoadedProfile:
+    """The profile of a trace; the programs that it does not contain are those of the inputs."""
+    found = _alone(path, reading.strict)
+    is_complete = not inputs or all(each.module is not None for each in found.profile.programs)
+    return found if is_complete else load_profile(path, inputs, reading)
+
+
+@lru_cache(maxsize=1)
+def _alone(path: str, strict: bool) -> LoadedProfile:
+    """The profile of a trace without a dump, which the reports of several modules share."""
+    return load_profile(path, (), InputOptions(strict=strict))
+
+
+def program_id(given: Input) -> int | None:
+    """The id of a program in the name of its dump, such as 18 in module_0018.jit_step.after_optimizations.txt."""
+    label = given.dump.label if given.dump is not None else None
+    digits = (label or "").partition(".")[0].removeprefix("module_")
+    return int(digits) if digits.isdecimal() else None
+
+
+def _traces(path: str) -> Sequence[Trace]:
+    """The traces at a path; HloError that says so if a dump is there."""
+    from hlo_cli.read_traces import read_traces
+
+    try:
+        found = read_traces([path])
+    except HloError:
+        _refuse_dump(path)
+        raise
+    if not any(plane.name.startswith("/") for trace in found for plane in trace.planes):
+        _refuse_dump(path)  # the proto of a module can be read as one of a trace
+    return found
+
+
+def _refuse_dump(path: str) -> None:
+    """HloError if a dump is at a path."""
+    if _is_dump(path):
+        command = f"hlo parse {InputOptions().command_line([path])}"
+        hint = f"for a dump, run `{command}`; to record a trace, see `hlo help profiles`"
+        raise HloError(f"{path} is a dump, not a profiler's trace", hint=hint) from None
+
+
+def _is_dump(path: str) -> bool:
+    """Whether a path has modules, which are not those of a trace; the beginning of a trace may look like a proto."""
+    from hlo_cli.inputs.input import read_inputs
+    from hlo_cli.read_input import read_input
+
+    with suppress(HloError, OSError):
+        found = read_inputs([path]) if path != "-" else ()
+        return any(each.looks_like_hlo and (each.proto is None or read_input(each).name) for each in found)
+    return False
+
+
+def read_program(program: TracedProgram, *, strict: bool = False) -> Module:
+    """The module of a program that a trace contains."""
+    from hlo_cli.read_input import read_input
+
+    return read_input(Input(Source(program.name, ""), None, module=program.name, proto=program.proto), strict=strict)
+
+
+def given_modules(dump: Sequence[str], reading: InputOptions) -> Sequence[GivenModule]:
+    """The modules of a dump, each with the id of its program: the number in the name of its file."""
+    if not dump:
+        return ()
+    from hlo_cli.analysis.profile.profile import GivenModule
+    from hlo_cli.inputs.input import read_inputs
+    from hlo_cli.read_input import read_input
+
+    found = read_inputs(dump, stage=reading.stage, module=reading.module)
+    return tuple(GivenModule(program_id(each), read_input(each, strict=reading.strict)) for each in found)
+
+
+# --- measured trip counts ---
+# Measured trip counts for loops whose trip count a module does not determine.
+
+
+_MAX_NAMED: Final = 3
+_MEASURED: Final = "trip counts are measured"
+_DIFFERENT: Final = "trip counts differ between runs"
+
+
+def with_measured_trips(loaded: Loaded, profile: Profile) -> tuple[Loaded, tuple[Diagnostic, ...]]:
+    """The module with the trip counts of a profile where it has none of its own, and notes on them.
+
+    A count that differs from run to run is only noted. HloError if several programs of the profile fit the module.
+    """
+    from hlo_cli.analysis.profile.measure import measured_trips
+    from hlo_cli.analysis.profile.profile import program_of
+    from hlo_cli.transform.module_time import unknown_loops
+
+    unknown = unknown_loops(loaded.module)
+    if not unknown:
+        return loaded, ()
+    calls = [each.calls for each in operation_measures(profile)]
+    program = program_of(profile, loaded.module, proto=loaded.input.proto, id=program_id(loaded.input))
+    loops = set() if program is None or program.module is None else set(program.module.instructions)
+    measured = {loop.name: trips for loop, trips in measured_trips(profile, calls).items() if loop in loops}
+    found = {each.name: measured[each.name] for each in unknown if each.name in measured}
+    exact = {name: round(trips) for name, trips in found.items() if abs(trips - round(trips)) < ROUNDING}
+    notes = []
+    for words, chosen in ((_MEASURED, exact.keys()), (_DIFFERENT, found.keys() - exact)):
+        if names_of := sorted(chosen):
+            listed = ", ".join(f"{name} × {format_number(found[name])}" for name in names_of[:_MAX_NAMED])
+            more = f", and {len(names_of) - _MAX_NAMED:,} more" if len(names_of) > _MAX_NAMED else ""
+            notes.append(Diagnostic("note", f"{words}: {listed}{more}"))
+    return _with_trips(loaded, exact), tuple(notes)
+
+
+def _with_trips(loaded: Loaded, trips: Mapping[str, int]) -> Loaded:
+    from hlo_cli.transform.module_time import with_trip_counts
+
+    with suppress(HloError):  # of a damaged module
+        return replace(loaded, module=with_trip_counts(loaded.module, trips))
+    return loaded
+
+
+# --- the selected operations ---
+# The subject of every screen of `hlo profile`: a profile, the roof of its devices, and the selected operations.
+
 
 _DEVICES: Final = {"TPU": "core", "GPU": "GPU", "CPU": "device"}
 """What each platform calls the devices of a trace."""
@@ -32,7 +215,12 @@ class Measured:
     """A profile with its operations: all of them, and those that `--where` selects. Read when first asked for."""
 
     def __init__(
-        self, loaded: Loaded, *, chip: ChipSpec | None = None, where: str | None = None, module: str | None = None
+        self,
+        loaded: LoadedProfile,
+        *,
+        chip: ChipSpec | None = None,
+        where: str | None = None,
+        module: str | None = None,
     ) -> None:
         """`module` selects the operations of one program, by its name."""
         self.loaded, self.where, self.module = loaded, where, module
@@ -67,7 +255,7 @@ class Measured:
         if self.where is None:
             return every, ()
         from hlo_cli.commands.options.filters import chosen
-        from hlo_cli.commands.profile.where import timed_where
+        from hlo_cli.commands.profile.measured_fields import timed_where
 
         return chosen(timed_where(self.where, self.profile), every, "operations")
 

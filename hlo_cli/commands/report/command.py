@@ -94,7 +94,7 @@ def _has_times(path: str) -> bool:
     if not path.removesuffix(".gz").endswith(".xplane.pb"):
         return False
     from hlo_cli.commands.options.io_options import InputOptions
-    from hlo_cli.commands.profile.load import read_profile
+    from hlo_cli.commands.profile.measured import read_profile
 
     with suppress(HloError):
         return bool(read_profile(path, (), InputOptions()).profile.operations)
@@ -105,8 +105,8 @@ def _of_longest(options: ReportOptions, reading: InputOptions) -> InputOptions:
     """Reads the module of a trace that took most time, unless all or another one are selected."""
     if reading.module is not None or options.each or options.profile is None:
         return reading
-    from hlo_cli.commands.profile.load import read_profile
-    from hlo_cli.commands.report.measured import longest_module
+    from hlo_cli.commands.profile.measured import read_profile
+    from hlo_cli.commands.report.sources import longest_module
 
     return replace(reading, module=longest_module(read_profile(options.profile, (), reading)))
 
@@ -115,7 +115,7 @@ def _write(inputs: tuple[str, ...], options: ReportOptions, output: OutputOption
     """Writes the report on one module, or the index and the pages of several; returns the exit code."""
     from hlo_cli.analysis.cache import sharing
     from hlo_cli.commands.modules.loading import Many, check_running, load, what_was_read
-    from hlo_cli.commands.report.report import report_of_module
+    from hlo_cli.commands.report.page import report_of_module
 
     options.check_chip()
     loaded = load(inputs, reading, each=options.each, jobs=options.jobs)
@@ -123,7 +123,7 @@ def _write(inputs: tuple[str, ...], options: ReportOptions, output: OutputOption
         if options.profile is not None and output.path is None:
             hint = "select it with --module NAME, or write one page per module with -o FILE.html"
             raise requirement_error("--profile", "one module", hint=hint)
-        from hlo_cli.commands.report.each import report_each
+        from hlo_cli.commands.report.index import report_each
 
         return report_each(loaded, reading, options, output)
     check_running(loaded.module)

@@ -1,54 +1,399 @@
-"""The reports of the other commands on one module, which share what they compute."""
+"""What do the other commands say about one module? Their reports, which share what they compute."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from statistics import median
+from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.hardware.chip_specs import chip_in
 from hlo_cli.analysis.hardware.chips import find_chip
 from hlo_cli.analysis.layout.padding import data_values, orders_of
+from hlo_cli.analysis.origin.origins import UNKNOWN_KEY
+from hlo_cli.analysis.profile.operation_times import MeanTime, MeanTimes, has_steps, mean_times
+from hlo_cli.analysis.profile.profile import MIN_SHARE, PS, program_of
 from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
-from hlo_cli.commands.fuse.causes import report_of_causes as kernels_by_cause
+from hlo_cli.commands.fuse.costs import report_of_causes as kernels_by_cause
 from hlo_cli.commands.fuse.fusion_table import report_of_fusions
-from hlo_cli.commands.fuse.roofline_columns import timing_of
-from hlo_cli.commands.layout.causes import causes_table, footprints_by_cause
+from hlo_cli.commands.fuse.kernel_kinds import timing_of
 from hlo_cli.commands.layout.dump import report_of_dump as report_of_padding
-from hlo_cli.commands.memspace.options import MemspaceOptions
+from hlo_cli.commands.layout.sums import causes_table, footprints_by_cause
+from hlo_cli.commands.lint.checking import lint_loaded, new_findings, read_baseline
+from hlo_cli.commands.lint.configuration import chip_setting, load_config
+from hlo_cli.commands.lint.measured import measured_findings
+from hlo_cli.commands.lint.report import in_order, report_of
+from hlo_cli.commands.memspace.compiler_files import compiler_memory
 from hlo_cli.commands.memspace.report import report_of_memory
+from hlo_cli.commands.memspace.usage import MemspaceOptions
 from hlo_cli.commands.modules.by import keys_for
 from hlo_cli.commands.modules.loading import Loaded, bounded_report, stage_of
 from hlo_cli.commands.options.chips import chosen_throughput
 from hlo_cli.commands.options.io_options import InputOptions
-from hlo_cli.commands.profile.load import read_profile
-from hlo_cli.commands.profile.trips import with_measured_trips
-from hlo_cli.commands.report.findings import report_of_findings
-from hlo_cli.commands.report.lines import LineCosts
-from hlo_cli.commands.report.measured import (
-    MeasuredModule,
-    measured_by_source,
-    measured_module,
-    report_of_measured,
-)
+from hlo_cli.commands.profile.measured import Measured, read_profile, with_measured_trips
+from hlo_cli.commands.profile.timed import longest_program, mean_words, per_words
 from hlo_cli.commands.report.options import ReportOptions
-from hlo_cli.commands.schedule.async_table import report_of_pairs, transfers_of
-from hlo_cli.commands.schedule.causes import transfers_by_cause
+from hlo_cli.commands.schedule.async_table import report_of_pairs, transfers_by_cause, transfers_of
 from hlo_cli.commands.schedule.sequence import report_of_steps
 from hlo_cli.commands.shard.comms import report_of_comms
 from hlo_cli.commands.shard.dump import report_of_dump as report_of_arguments
 from hlo_cli.commands.shard.options import ShardOptions
-from hlo_cli.commands.shared.compiler_memory import compiler_memory
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.input import target_texts
+from hlo_cli.report.numbers import format_bytes, format_count, format_percent, format_seconds, verb
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import Cell, Table
-from hlo_cli.source import HloError
+from hlo_cli.report.table import Cell, Column, Row, Table, number_of
+from hlo_cli.source import Diagnostic, HloError
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.hardware.chip_table import Chip, ChipSpec
     from hlo_cli.analysis.memory.memory_analysis import MemoryAnalysis
+    from hlo_cli.analysis.origin.origins import Keys
+    from hlo_cli.analysis.profile.profile import Operation
     from hlo_cli.analysis.query.module_summary import ProgramStage
-    from hlo_cli.commands.profile.load import Loaded as LoadedProfile
+    from hlo_cli.commands.profile.measured import LoadedProfile
+    from hlo_cli.ir.instruction import Instruction
+
+
+# --- findings ---
+# The findings of `hlo lint` on a module that is read already, with the settings of the working directory.
+
+
+_BY_COST = "cost"
+
+
+def report_of_findings(
+    loaded: Loaded, options: ReportOptions, argument: str, profile: LoadedProfile | None = None
+) -> Report:
+    """What `hlo lint` reports: errors first, then the findings that cost most; those of a baseline are only counted.
+
+    With a profile, those on kernels that take most time are first.
+    """
+    given = {"chip": chip_setting(options.chip, options.chip_file)}
+    config = load_config(given, (), isolated=False)
+    name = config.settings.chip if options.chip_file is None else options.chip
+    result = lint_loaded(loaded, config.settings, chip=chosen_throughput(name, options.chip_file))
+    found = result.found
+    if config.baseline is not None:
+        found = tuple(new_findings(found, read_baseline(config.baseline)))
+    measured = None if profile is None else measured_findings(found, result, profile, loaded)
+    found = found if measured is None else measured.found
+    return report_of(result, in_order(found, _BY_COST), config.settings, argument, measured=measured)
+
+
+# --- costs of source lines ---
+# The costs of each source line: launches, bytes, flops, time, bytes at the peak, exposed transfers, padding.
+
+
+_KEY: Final = "source"
+_RANKED: Final = ("measured_seconds", "seconds", "bytes", "peak_bytes")
+
+
+@dataclass(frozen=True, slots=True)
+class LineCosts:
+    """The tables of `--by source` of fuse, memspace, schedule, and layout, and measured times if there is a profile."""
+
+    kernels: Table
+    memory: Table
+    transfers: Table
+    padding: Table
+    measured: Table | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """A column of one of the tables under the name that it has among all of them."""
+
+    table: Table
+    name: str
+    column: Column
+
+
+def lines_table(costs: LineCosts, space: str | None) -> Table:
+    """One row for each source line of any of the tables; those that need most time, or access most bytes, are first.
+
+    `space` is the memory whose peak has a column. A line without a row in a table has none of its costs: 0.
+    """
+    taken = _taken(costs, space)
+    found = {id(each): _rows_by_line(each, space) for each in _tables(costs)}
+    lines = dict.fromkeys(line for rows in found.values() for line in rows)
+    rows = [(line, *(_cell(each, found[id(each.table)].get(line)) for each in taken)) for line in lines]
+    columns = (Column("source", "source line", "source", role="name"), *(each.column for each in taken))
+    ranked = sorted(rows, key=lambda row: _rank(columns, row))
+    return Table("lines", columns, tuple(ranked), noun="lines", main=False, person=False)
+
+
+def describe_lines(table: Table) -> str:
+    """Which line takes most measured or estimated time, or accesses most bytes, and its share in all."""
+    name = next((name for name in ("measured_seconds", "seconds", "bytes") if column_sum(table, name)), None)
+    if name is None:
+        return "No costs by source line."
+    at = table.column_index(name)
+    line = max(table.rows, key=lambda row: number_of(row[at]) or 0)
+    part, whole = number_of(line[at]) or 0, column_sum(table, name)
+    amount = format_bytes(part) if name == "bytes" else format_seconds(part)
+    verb = {"measured_seconds": "takes", "seconds": "needs", "bytes": "accesses"}[name]
+    among = f" among {format_count(len(table.rows), 'lines')}" if len(table.rows) > 1 else ""
+    return f"{os.path.basename(str(line[0]))} {verb} most: {amount} ({format_percent(part / whole)}%){among}."
+
+
+def _taken(costs: LineCosts, space: str | None) -> list[_Taken]:
+    """The columns, of the tables that have them."""
+    place = f"at {space} peak" if space else "at peak"
+    measured = costs.measured or Table("by_source", (), ())
+    times = Column("seconds", "est. time", "seconds", total="sum")
+    wanted = (
+        (measured, "measured_seconds", Column("measured_seconds", "measured", "seconds", total="sum")),
+        (costs.kernels, "total_seconds", replace(times, title=_time_title(costs.kernels))),
+        (costs.kernels, "unknown_times", Column("unknown_times", "unknown time", "count", total="sum")),
+        (costs.kernels, "total_bytes", Column("bytes", "accessed", "bytes", total="sum")),
+        (costs.kernels, "total_flops", Column("flops", "flops", "count", total="sum")),
+        (costs.kernels, "kernels", Column("kernels", "kernels", "count", total="sum")),
+        (costs.kernels, "launches", Column("launches", "launches", "count", total="sum")),
+        (costs.memory, "bytes", Column("peak_bytes", place, "bytes", total="sum")),
+        (costs.transfers, "exposed_seconds", Column("exposed_seconds", "exposed", "seconds", total="sum")),
+        (costs.transfers, "exposed_bytes", Column("exposed_bytes", "exposed", "bytes", total="sum", role="waste")),
+        (
+            costs.transfers,
+            "synchronous_bytes",
+            Column("synchronous_bytes", "sync", "bytes", total="sum", role="waste"),
+        ),
+        (costs.padding, "padding_bytes", Column("padding_bytes", "padding", "bytes", total="sum", role="waste")),
+        (costs.padding, "saving_bytes", Column("saving_bytes", "saving", "bytes", total="sum", role="saving")),
+    )
+    return [
+        _Taken(table, name, column)
+        for table, name, column in wanted
+        if any(each.name == name for each in table.columns)
+    ]  # fmt: skip
+
+
+def _time_title(kernels: Table) -> str:
+    """The title of times: `est. unfused` if those of the table are of operations that are not fused yet."""
+    title = next((each.title for each in kernels.columns if each.name == "total_seconds"), "est.")
+    return "est. time" if title == "est." else title
+
+
+def _tables(costs: LineCosts) -> Sequence[Table]:
+    found = (costs.kernels, costs.memory, costs.transfers, costs.padding)
+    return found if costs.measured is None else (*found, costs.measured)
+
+
+def _rows_by_line(table: Table, space: str | None) -> Mapping[str, Row]:
+    """The row of each line; in a table with several memories, that of one."""
+    names = [column.name for column in table.columns]
+    if _KEY not in names:
+        return {}
+    at, spaces = names.index(_KEY), names.index("space") if "space" in names else None
+    return {str(row[at]): row for row in table.rows if spaces is None or row[spaces] == space}
+
+
+def _cell(taken: _Taken, row: Row | None) -> Cell:
+    return 0 if row is None else row[taken.table.column_index(taken.name)]
+
+
+def _rank(columns: Sequence[Column], row: Row) -> tuple[float, float, float, float, str]:
+    """Most measured time first, then most estimated time, then most bytes accessed, then most bytes at the peak."""
+    numbers = {column.name: number_of(cell) or 0 for column, cell in zip(columns, row, strict=True)}
+    first, second, third, last = (-numbers.get(name, 0) for name in _RANKED)
+    return first, second, third, last, str(row[0])
+
+
+def column_sum(table: Table, name: str) -> float:
+    """The sum of a column as far as it is known; 0 if the table has no such column."""
+    if all(column.name != name for column in table.columns):
+        return 0
+    at = table.column_index(name)
+    return sum(number_of(row[at]) or 0 for row in table.rows)
+
+
+# --- measured times ---
+# The measured times of a module, from a profile: by instruction, next to the prediction, and by source line.
+
+
+@dataclass(frozen=True, slots=True)
+class TimedKernel:
+    """A measured operation with its time, and its instruction in the module of the dump, None if it has none."""
+
+    operation: Operation
+    time: MeanTime
+    instruction: Instruction | None
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredModule:
+    """The measured times of one module: kernels with their times per unit, most time of the trace first.
+
+    `seconds` is the sum per unit, `step_seconds` the median duration of whole steps, None if there are none; `missing`
+    is the number of kernels that the module does not have, and `notes` are on its trip counts.
+    """
+
+    measured: Measured
+    means: MeanTimes
+    kernels: tuple[TimedKernel, ...]
+    seconds: float
+    step_seconds: float | None
+    missing: int
+    notes: tuple[Diagnostic, ...]
+
+    @property
+    def per(self) -> str:
+        """The unit in words."""
+        return per_words(self.measured.profile, self.means)
+
+
+def longest_module(profile: LoadedProfile) -> str | None:
+    """The name of the program that takes most time in a profile; None if there is none."""
+    program = longest_program(Measured(profile).every)
+    return None if program is None else program.name
+
+
+def measured_module(profile: LoadedProfile, loaded: Loaded, notes: tuple[Diagnostic, ...] = ()) -> MeasuredModule:
+    """The times of a module in a profile; HloError if it did not run, or if another compilation of it did."""
+    from hlo_cli.commands.profile.measured import program_id
+
+    found, module = profile.profile, loaded.module
+    names = {instruction.name: instruction for instruction in module.instructions}
+    program = program_of(found, module, proto=loaded.input.proto, id=program_id(loaded.input))
+    if program is None:
+        there = ", ".join(each.name for each in found.programs[:3]) or "no program"
+        raise HloError(f"module {module.name} is not in the profile", hint=f"{profile.path} has {there}")
+    means = mean_times(found)
+    pairs = [each for each in zip(found.operations, means.times, strict=True) if each[0].program is program]
+    if pairs and not any(time.calls for _, time in pairs):  # all of it ran outside of the steps
+        means = mean_times(found, per_unit=False)
+        pairs = [each for each in zip(found.operations, means.times, strict=True) if each[0].program is program]
+    own = [TimedKernel(operation, time, names.get(operation.name)) for operation, time in pairs]
+    missing = sum(each.instruction is None for each in own)
+    if missing > (1 - MIN_SHARE) * len(own):
+        part = f"{missing:,} of {format_count(len(own), 'kernels')} are not in the dump"
+        hint = "profile the same compilation, or report the trace itself"
+        raise HloError(f"the profile is of another compilation: {part}", hint=hint)
+    steps = [step.duration_ps * PS for step in found.steps if step.is_whole]
+    own.sort(key=lambda each: (-each.time.busy_seconds, each.operation.name))
+    return MeasuredModule(
+        Measured(profile),
+        means,
+        tuple(own),
+        sum(each.time.seconds for each in own),
+        median(steps) if steps and has_steps(found) else None,
+        missing,
+        notes,
+    )
+
+
+def report_of_measured(measured: MeasuredModule, kernels: Table | None, keys: Keys) -> Report:
+    """The kernels with their measured times; `kernels` has predictions, if a chip is given, and `keys` source lines."""
+    predicted, found = _predictions(kernels), measured.measured
+    table = _table(measured, predicted, keys)
+    return Report(
+        "profile",
+        _answer(measured),
+        numbers=_numbers(measured, predicted),
+        parts=(table,),
+        notes=(*measured.notes, *_notes(measured), *found.time_notes, *found.loaded.notes),
+    )
+
+
+def _answer(measured: MeasuredModule) -> str:
+    """The time per step, of which it is the mean, and the longest kernel with its share as `hlo profile` has it."""
+    if not measured.kernels or not measured.seconds:
+        return "No measured time"
+    first, number = measured.kernels[0], len(measured.kernels)
+    mean = f" ({words})" if (words := mean_words(measured.means)) else ""
+    takes = f"{format_count(number, 'kernels')} {verb(number, 'takes', 'take')}"
+    words = f"{takes} {format_seconds(measured.seconds)} {measured.per}{mean}"
+    whole = measured.measured.whole_words
+    return f"{words}; {first.operation.name} takes {format_percent(first.time.share)}% of {whole}"
+
+
+def _predictions(kernels: Table | None) -> Mapping[str, float]:
+    """Predicted seconds per call by the name of the kernel."""
+    names = [] if kernels is None else [column.name for column in kernels.columns]
+    if kernels is None or "estimated_seconds" not in names:
+        return {}
+    at, name = names.index("estimated_seconds"), names.index("instruction")
+    return {str(row[name]): seconds for row in kernels.rows if (seconds := number_of(row[at])) is not None}
+
+
+def _table(measured: MeasuredModule, predicted: Mapping[str, float], keys: Keys) -> Table:
+    group = measured.per
+    columns = (
+        Column("measured_seconds", "measured", "seconds", total="sum", group=group),
+        Column("share", "share", "percent", total="sum"),
+        Column("calls", "calls", "count", group=group, rank=6),
+        Column("mean_seconds", "avg", "seconds", rank=6),
+        *(
+            (
+                Column(
+                    "predicted_total_seconds", "predicted", "seconds", total="sum", like="measured_seconds", group=group
+                ),
+                Column("factor", "factor", "ratio"),
+            )
+            if predicted
+            else ()
+        ),
+        Column("instruction", "instruction", "name"),
+        Column("category", "category", rank=5),
+        Column("source", "source", "source", rank=5),
+        Column("op_name", "op_name", "op_name", rank=4, from_width=120),
+    )
+    rows = tuple(_row(measured, each, predicted, keys) for each in measured.kernels)
+    return Table("measured", columns, rows, noun="kernels", main=False)
+
+
+def _row(measured: MeasuredModule, each: TimedKernel, predicted: Mapping[str, float], keys: Keys) -> Row:
+    operation, time = each.operation, each.time
+    seconds = predicted[operation.name] * time.calls if operation.name in predicted else None
+    return (
+        time.seconds,
+        time.share,
+        time.calls,
+        time.seconds / time.calls if time.calls else None,
+        *((seconds, time.seconds / seconds if seconds else None) if predicted else ()),
+        operation.name,
+        operation.category or None,
+        None if each.instruction is None else keys(each.instruction),
+        operation.op_name or None,
+    )
+
+
+def _numbers(measured: MeasuredModule, predicted: Mapping[str, float]) -> dict[str, Cell]:
+    timed = [each for each in measured.kernels if each.operation.name in predicted]
+    compared = sum(each.time.seconds for each in timed)
+    return {
+        "unit": measured.means.unit,
+        "units": measured.means.count,
+        "devices": len(measured.measured.profile.devices),
+        "measured_seconds": measured.seconds,
+        "step_seconds": measured.step_seconds,
+        "kernels": len(measured.kernels),
+        "missing": measured.missing,
+        "predicted_seconds": sum(predicted[each.operation.name] * each.time.calls for each in timed) if timed else None,
+        "predicted_kernels": len(timed) if timed else None,
+        "compared_seconds": compared if timed else None,
+    }
+
+
+def _notes(measured: MeasuredModule) -> Iterator[Diagnostic]:
+    if measured.missing:
+        subject = f"{format_count(measured.missing, 'measured operations')} {verb(measured.missing, 'is', 'are')}"
+        yield Diagnostic("note", f"{subject} not in the module")
+
+
+def measured_by_source(measured: MeasuredModule, keys: Keys) -> Table:
+    """Measured seconds by source line."""
+    found: dict[str, float] = {}
+    for each in measured.kernels:
+        source = UNKNOWN_KEY if each.instruction is None else keys(each.instruction)
+        found[source] = found.get(source, 0.0) + each.time.seconds
+    columns = (Column("source", "source", "source"), Column("measured_seconds", "measured", "seconds", total="sum"))
+    return Table("by_source", columns, tuple(found.items()), noun="lines")
+
+
+# --- all reports ---
+# The reports of the other commands on one module, which share what they compute.
 
 
 @dataclass(frozen=True, slots=True)

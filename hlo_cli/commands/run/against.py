@@ -1,29 +1,268 @@
-"""`hlo run OLD --against NEW`: whether two modules compute the same, but for rounding."""
+"""Do two modules compute the same, but for rounding, and where do they begin to differ? Also pass by pass."""
 
 from __future__ import annotations
 
+import os
 import shlex
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Final, NamedTuple
 
-from hlo_cli.analysis.comparison.first_difference import FirstDifference
-from hlo_cli.analysis.comparison.two_runs import AGREEING, RunComparison, compare_runs
-from hlo_cli.analysis.comparison.verdict import ROUNDING, Coverage, Distance
+from hlo_cli.analysis.comparison.first_difference import DifferingValues, ExecutionValues, FirstDifference
+from hlo_cli.analysis.comparison.two_runs import AGREEING, RunComparison, compare_once, compare_runs, revealing_choices
+from hlo_cli.analysis.comparison.verdict import ROUNDING, Choice, Coverage, Distance, Verdict, missing_in, verdict_of
+from hlo_cli.analysis.evaluate.arguments import Ranges, argument_ranges
+from hlo_cli.analysis.evaluate.host import Stub, check_outfeeds
+from hlo_cli.analysis.evaluate.run import Run, run, summary_of
+from hlo_cli.analysis.semantics.typed_values import Array, Floats, Value, arrays_of
+from hlo_cli.commands.diff.inputs import pass_dumps
 from hlo_cli.commands.modules.loading import Loaded, input_facts, program_notes
-from hlo_cli.commands.run.arguments import arguments_of
-from hlo_cli.commands.run.distances import MEANING, columns_of, detail_cells, distance_cells, number_cell
-from hlo_cli.commands.run.notes import notes_on_arguments, notes_on_assumed, notes_on_draws
+from hlo_cli.commands.options.io_options import InputOptions
+from hlo_cli.commands.run.argument_files import arguments_of, checked_stubs, feed_from, stubs_from
 from hlo_cli.commands.run.options import RunOptions
-from hlo_cli.commands.run.parts import difference_facts, difference_mark, difference_numbers, values_table
-from hlo_cli.commands.run.progress import shown_progress
-from hlo_cli.commands.run.results import result_label, result_name
-from hlo_cli.commands.run.stubs import checked_stubs, feed_from
-from hlo_cli.ir.instruction import Computation
+from hlo_cli.commands.run.report import (
+    notes_on_arguments,
+    notes_on_assumed,
+    notes_on_draws,
+    result_label,
+    result_name,
+    shown_progress,
+)
+from hlo_cli.inputs.dumps import pass_between
+from hlo_cli.inputs.input import read_inputs
+from hlo_cli.ir import opcodes
+from hlo_cli.ir.attributes.sharding import AnySharding
+from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.notation import index_text
+from hlo_cli.ir.shape import Shape
+from hlo_cli.read_input import read_input
+from hlo_cli.render.progress import watched
 from hlo_cli.report.numbers import format_count, verb
-from hlo_cli.report.report import Report
-from hlo_cli.report.table import Cell, Column, Row, Table
-from hlo_cli.source import Diagnostic
+from hlo_cli.report.report import Part, Report
+from hlo_cli.report.table import UNKNOWN, Cell, Column, Fact, Facts, Row, Table
+from hlo_cli.source import Diagnostic, HloError, Span
+
+# --- distances in words ---
+# How distances and verdicts read in tables.
+
+
+EXACT: Final = Column("exact", "exact", "number")
+WIDENED: Final = Column("widened", "widened", "number")
+ULP: Final = Column("ulp", "ulp", "number")
+EXPECTED: Final = Column("rounding_bound", "expected", "number", from_width=120)
+COUNTS: Final = (
+    Column("nan_before", "before", "count", group="NaN"),
+    Column("nan_after", "after", "count", group="NaN", like="nan_before"),
+    Column("inf_before", "before", "count", group="Inf"),
+    Column("inf_after", "after", "count", group="Inf", like="inf_before"),
+)
+VERDICT: Final = Column("verdict", "verdict")
+MEANING: Final[dict[Verdict, str]] = {
+    "identical": "identical",
+    "rounding": "rounding",
+    "overflow": "overflow by rounding",
+    "uncovered": "not fully compared",
+    "unknown": "placement unknown",
+    "approximation": "constant or approximation",
+    "discontinuity": "discontinuity",
+    "different": "different",
+}
+
+
+def distance_cells(distances: Sequence[Distance]) -> tuple[Cell, Cell]:
+    """The largest exact and widened distance of those that are known; infinite ones as text, as JSON has no infinity.
+
+    >>> distance_cells([Distance((0,), 0.5, 0.25), Distance((1,), 0.0, float("inf"))])
+    (0.5, 'inf')
+    """
+    known = [each for each in distances if each.is_known]
+    if distances and not known:
+        return UNKNOWN, UNKNOWN
+    exact, widened = (
+        max(values, default=0.0) for values in ([each.exact for each in known], [each.widened for each in known])
+    )
+    return number_cell(exact), number_cell(widened)
+
+
+def detail_cells(each: Distance) -> tuple[Cell, ...]:
+    """The largest difference in ulp, the exact distance that rounding explains, and NaN and Inf on both sides."""
+    if not each.is_known:
+        return (UNKNOWN,) * 6
+    return (number_cell(each.ulp), None if each.expected is None else each.expected.bound, *each.nan, *each.inf)
+
+
+def columns_of(distances: Sequence[Distance]) -> tuple[Column, ...]:
+    """The columns of distances and details; counts of NaN and Inf are for people only where there are some."""
+    has_counts = any(any((*each.nan, *each.inf)) for each in distances)
+    counts = COUNTS if has_counts else tuple(replace(each, person=False) for each in COUNTS)
+    return (EXACT, WIDENED, ULP, EXPECTED, *counts, VERDICT)
+
+
+def number_cell(distance: float) -> Cell:
+    """A number; infinity as text, as JSON has none."""
+    return distance if distance < float("inf") else "inf"
+
+
+# --- where two programs differ ---
+# The parts of a comparison on where two programs begin to differ.
+
+
+_VALUES: Final = (
+    Column("side", "module"),
+    Column("value_role", "role"),
+    Column("value", "value", "name"),
+    Column("shape", "shape", "shape"),
+    Column("least", "least", "number"),
+    Column("most", "most", "number"),
+    Column("mean", "mean", "number"),
+    Column("rms", "rms", "number", from_width=120),
+    Column("nan", "NaN", "count", role="alarm"),
+    Column("inf", "Inf", "count", role="alarm"),
+    Column("first", "first elements", from_width=120),
+)
+
+
+_LONGEST_VALUE: Final = 40
+
+
+def difference_facts(difference: FirstDifference, old: Module, new: Module) -> Part:
+    """The instruction, where it is, what it is called by, and why it is named."""
+    instruction = difference.instruction
+    location = new.location(instruction)
+    facts = [
+        Fact("instruction", (), _line(instruction), is_whole=True),
+        *_place_fact("at", instruction, new),
+        *([Fact("in", (), _callers(difference), is_whole=True)] if difference.callers else []),
+        *([Fact("device", (), str(difference.place.device))] if difference.place.device else []),
+        *([Fact("execution", (), f"{difference.execution:,}, from 0")] if difference.execution else []),
+        Fact("evidence", (), evidence_of(difference), is_whole=True),
+        *([Fact("counterpart", (), _line(difference.counterpart), is_whole=True)] if difference.counterpart else []),
+        *(_place_fact("its place", difference.counterpart, old) if difference.counterpart is not None else []),
+        *([Fact("op_name", (), instruction.metadata.op_name)] if instruction.metadata.op_name else []),
+        *([Fact("source", (), str(location))] if location is not None else []),
+    ]
+    return Facts("first_difference", tuple(facts), title="First instruction that differs")
+
+
+def evidence_of(difference: FirstDifference) -> str:
+    """Why the instruction is named, and how certain that is."""
+    match difference.evidence:
+        case "operands":
+            return "the first module computes another value from the same operands"
+        case "repair":
+            where = "" if difference.repair.endswith(" after it") else " in its place"
+            return f"with {difference.repair}{where}, all results agree"
+        case "counterpart":
+            return "the operands are right, and the value of its counterpart is missing; one of its users may be wrong"
+        case _:
+            return "the operands are right, and the first module does not have its value; one of its users may be wrong"
+
+
+def difference_numbers(difference: FirstDifference | None, new: Module | None) -> dict[str, Cell]:
+    """The same for programs."""
+    if difference is None or new is None:
+        return {"first_difference": None}
+    instruction, other = difference.instruction, difference.counterpart
+    span = instruction.span
+    position = new.source.position(span.start) if span is not None else None
+    location = new.location(instruction)
+    return {
+        "first_difference": {
+            "instruction": instruction.name,
+            "computation": instruction.computation.name,
+            "opcode": instruction.opcode,
+            "operands": tuple(each.name for each in instruction.operands),
+            "line": None if position is None else position.line,
+            "column": None if position is None else position.column,
+            "device": difference.place.device,
+            "execution": difference.execution,
+            "callers": tuple(each.name for each in difference.callers),
+            "iterations": difference.iterations,
+            "evidence": difference.evidence,
+            "repair": difference.repair or None,
+            "counterpart": None if other is None else other.name,
+            "counterpart_opcode": None if other is None else other.opcode,
+            "op_name": instruction.metadata.op_name or None,
+            "source": None if location is None else str(location),
+        }
+    }
+
+
+def difference_mark(difference: FirstDifference, new: Module) -> Diagnostic:
+    """The line of the instruction with its opcode marked, and the reason."""
+    instruction = difference.instruction
+    span = instruction.span
+    if span is not None:
+        found = new.source.text.find(f"{instruction.opcode}(", span.start)
+        end = new.source.text.find("\n", span.start)
+        if found >= 0 and (end < 0 or found < end):
+            span = Span(found, found + len(instruction.opcode))
+    return Diagnostic(
+        "warning",
+        f"{instruction.name} is the first instruction that differs: {evidence_of(difference)}",
+        new.source,
+        span,
+        instruction=instruction.name,
+        computation=instruction.computation.name,
+    )
+
+
+def values_table(values: DifferingValues) -> Table:
+    """What goes into the instruction and comes out, in both modules, without rounding."""
+    rows = [
+        row
+        for module, each in (("first", values.old), ("second", values.new))
+        if each is not None
+        for row in _operand_rows(module, each)
+    ]
+    title = "Operands and results, widened"
+    return Table("first_difference_values", _VALUES, tuple(rows), noun="values", title=title, main=False)
+
+
+def _operand_rows(module: str, values: ExecutionValues) -> Iterator[Row]:
+    instruction = values.place.instruction
+    for at, (operand, value) in enumerate(zip(instruction.operands, values.operands, strict=True)):
+        if not instruction.operand_index(at):
+            yield from _summaries(module, f"operand {at}", operand.name, value, operand.shape)
+    yield from _summaries(module, "result", instruction.name, values.result, instruction.shape)
+
+
+def _summaries(module: str, role: str, name: str, value: Value, shape: Shape) -> Iterator[Row]:
+    for index, array, leaf in arrays_of(value, shape):
+        summary = summary_of(array)
+        yield (
+            module, role, f"{name}{index_text(index)}" if index else name, str(leaf), summary.least, summary.most,
+            summary.mean, summary.rms, summary.nan, summary.inf, summary.first_text,
+        )  # fmt: skip
+
+
+def _line(instruction: Instruction) -> str:
+    given = ", ".join(each.name for each in instruction.operands)
+    if instruction.opcode == opcodes.CONSTANT:
+        value = instruction.raw[0]
+        given = value if len(value) <= _LONGEST_VALUE else f"{value[:_LONGEST_VALUE]}…"
+    return f"{instruction.name} = {instruction.shape} {instruction.opcode}({given})"
+
+
+def _place_fact(label: str, instruction: Instruction, module: Module) -> list[Fact]:
+    if instruction.span is None:
+        return [Fact(label, (), instruction.computation.name)]
+    position = module.source.position(instruction.span.start)
+    name = module.source.name or "-"
+    return [Fact(label, (), f"{name}:{position.line}:{position.column}", is_whole=True)]
+
+
+def _callers(difference: FirstDifference) -> str:
+    words = []
+    for caller, iteration in zip(difference.callers, difference.iterations, strict=True):
+        words.append(f"{caller.name} (iteration {iteration:,})" if caller.opcode == opcodes.WHILE else caller.name)
+    return " > ".join(words)
+
+
+# --- two modules ---
+# `hlo run OLD --against NEW`: whether two modules compute the same, but for rounding.
+
 
 _SHAPE: Final = Column("shape", "shape", "shape")
 _TINY: Final = 1e-4
@@ -62,7 +301,7 @@ def report_of_comparison(
     columns = (Column("result", "result"), *columns_of(found), Column("value", "value", "name"), _SHAPE)
     report = Report(
         "run",
-        _answer(compared, options.seed),
+        _against_answer(compared, options.seed),
         version=1,
         numbers=_numbers(compared, new.module),
         parts=(
@@ -71,7 +310,7 @@ def report_of_comparison(
             Table(
                 "distances",
                 columns,
-                _rows(compared, new.module),
+                _distance_rows(compared, new.module),
                 noun="results",
                 title="Largest difference over magnitude",
             ),
@@ -113,7 +352,7 @@ def _numbers(compared: RunComparison, new: Module) -> dict[str, Cell]:
     }
 
 
-def _rows(compared: RunComparison, new: Module) -> tuple[Row, ...]:
+def _distance_rows(compared: RunComparison, new: Module) -> tuple[Row, ...]:
     """A row for each result; one with elements that were never compared is not called identical."""
     root = new.entry.root
     assert root is not None
@@ -284,7 +523,7 @@ def _covered(compared: RunComparison) -> str:
     return f" ({coverage_words(compared.coverage)})" if compared.coverage.is_whole else f", but {_uncovered(compared)}"
 
 
-def _answer(compared: RunComparison, seed: int) -> str:
+def _against_answer(compared: RunComparison, seed: int) -> str:
     found, difference = compared.distances, compared.first_difference
     results = format_count(len(found), "results")
     worst = max((each.exact for each in found), default=0.0)
@@ -320,3 +559,289 @@ def _answer(compared: RunComparison, seed: int) -> str:
             return f"{words}; with seeds {others}, all results agree"
         case _:
             return f"Not the same program: {different} of {results} {verb(different, 'differs', 'differ')}{first}"
+
+
+# --- --passes: the pass that changes numbers ---
+# `hlo run DIR --passes`: which compiler pass changes the numbers, from dumps of each pass.
+
+
+_COLUMNS: Final = (
+    Column("number", "", "line"),
+    Column("pass", "pass", role="name"),
+    EXACT,
+    WIDENED,
+    VERDICT,
+    Column("stage", "stage", person=False),
+)
+
+_SAME: Final = ("rounding", "unknown")
+_WRONG: Final = ("approximation", "different")
+"""The verdicts that have a cause to look for."""
+
+Pair = tuple[Run, Run]
+
+
+def report_of_passes(
+    arguments: Sequence[str], reading: InputOptions, options: RunOptions, *, quiet: bool = False
+) -> Report:
+    """One row for each pass after which the results differ from those before it, and the number of the others."""
+    if len(arguments) != 1 or not os.path.isdir(arguments[0]):
+        raise HloError(
+            "--passes requires a directory of per-pass dumps",
+            hint="create them with XLA_FLAGS='--xla_dump_to=DIR --xla_dump_hlo_pass_re=.*'",
+        )
+    found = _changes(arguments[0], reading, options, quiet=quiet)
+    cause, count = found.cause, found.dumps - len(found.refused)
+    missing = found.coverage.missing
+    return Report(
+        "run",
+        _passes_answer(count, found, missing, is_allowed=options.allow_uncovered),
+        version=1,
+        numbers={
+            "dumps": count,
+            "skipped": len(found.refused),
+            "changing": sum(verdict != "unknown" for verdict in found.verdicts),
+            "same": all(verdict in ("identical", "rounding") for verdict in found.verdicts)
+            and (options.allow_uncovered or not missing),
+            "argument_sets": 1 + len(found.coverage.choices),
+            "not_run": found.coverage.missing,
+            **(difference_numbers(None, None) if cause is None else difference_numbers(cause.difference, cause.new)),
+        },
+        parts=(
+            Table("passes", _COLUMNS, tuple(found.rows), noun="passes"),
+            *(() if cause is None else (difference_facts(cause.difference, cause.old, cause.new),)),
+        ),
+        notes=(
+            Diagnostic("note", "widened: every float is an f64 that is never rounded"),
+            *notes_on_arguments(options, sets=1 + len(found.coverage.choices)),
+            *_skipped(found.refused),
+        ),
+        input={"path": arguments[0]},
+    )
+
+
+class _Changes(NamedTuple):
+    """A row and a verdict for each pass that changes results, the dumps that were refused, and the first cause."""
+
+    dumps: int
+    rows: Sequence[Row]
+    verdicts: Sequence[Verdict]
+    refused: Sequence[tuple[str, HloError]]
+    cause: _Cause | None
+    coverage: _Coverage
+
+
+def _changes(folder: str, reading: InputOptions, options: RunOptions, *, quiet: bool) -> _Changes:
+    """Runs the dumps of a folder in order; HloError if none can be evaluated."""
+    stubs, feed = stubs_from(options.stub), feed_from(options.feed)
+    rows: list[Row] = []
+    verdicts: list[Verdict] = []
+    refused: list[tuple[str, HloError]] = []
+    chosen: AnySharding | None = None
+    first: Module | None = None
+    before: tuple[Module, Pair, str] | None = None
+    coverage = _Coverage(options)
+    cause: _Cause | None = None
+    dumps = pass_dumps(folder, reading)
+    for file_name, dump in watched(dumps, len(dumps), "pass dumps", quiet=quiet):
+        module = read_input(read_inputs([os.path.join(folder, file_name)])[0])
+        chosen = _root_sharding(module) or chosen
+        if module.spmd_output_sharding is None:
+            module.spmd_output_sharding = chosen
+        if module.program is None and first is not None:
+            module.program = first
+        first = coverage.begin(first or module)
+        try:
+            is_same = before is not None and _body(before[0]) == _body(module)
+            runs = before[1] if before is not None and is_same else _runs(module, options, stubs, feed, coverage.ranges)
+            coverage.add(module, runs, is_same=is_same)
+            found = () if before is None or is_same else _compared(before, module, runs, options, stubs, feed, coverage)
+        except HloError as error:
+            refused.append((dump.stage, error))
+            continue
+        if before is not None:
+            verdict = verdict_of(found)
+            if verdict != "identical":
+                number, name, _ = pass_between(before[2], dump.stage)
+                rows.append((number, name, *distance_cells(found), MEANING[verdict], dump.stage))
+                verdicts.append(verdict)
+            if verdict in _WRONG and cause is None:
+                cause = _cause(before[0], module, options, stubs, feed)
+        before = before[0] if before is not None and is_same else module, runs, dump.stage
+    if refused and before is None:
+        raise refused[0][1]
+    return _Changes(len(dumps), rows, verdicts, refused, cause, coverage)
+
+
+class _Cause(NamedTuple):
+    """The first instruction that differs between the dumps before and after the first pass that changes results."""
+
+    difference: FirstDifference
+    old: Module
+    new: Module
+
+
+def _cause(
+    old: Module, new: Module, options: RunOptions, stubs: Mapping[str, Stub], feed: Sequence[Array] | None
+) -> _Cause | None:
+    """None if no instruction can be shown to be the cause, or both modules together exceed the limits."""
+    try:
+        compared = compare_runs(
+            old,
+            new,
+            arguments_of(options, old),
+            seed=options.seed,
+            devices=options.devices,
+            limits=options.limits,
+            stubs=stubs,
+            feed=feed,
+        )
+    except HloError:
+        return None
+    difference = compared.first_difference
+    return None if difference is None else _Cause(difference, old, new)
+
+
+def _root_sharding(module: Module) -> AnySharding | None:
+    """The sharding of the result, which dumps state from its propagation up to the partitioner."""
+    root = module.entry.root
+    return None if root is None else root.sharding
+
+
+def _body(module: Module) -> str:
+    """The text without its header, which names the dump."""
+    return module.source.text.partition("\n")[2]
+
+
+def _skipped(refused: Sequence[tuple[str, HloError]]) -> tuple[Diagnostic, ...]:
+    """A note on dumps that cannot be evaluated, with the first reason."""
+    if not refused:
+        return ()
+    stage, error = refused[0]
+    verb = "was" if len(refused) == 1 else "were"
+    words = f"{format_count(len(refused), 'pass dumps')} {verb} skipped; {stage}: {error.diagnostic.message}"
+    return (Diagnostic("note", words),)
+
+
+def _runs(
+    module: Module, options: RunOptions, stubs: Mapping[str, Stub], feed: Sequence[Array] | None, ranges: Ranges
+) -> Pair:
+    arguments = arguments_of(options, module)
+    check_outfeeds(module)
+
+    def run_of(floats: Floats) -> Run:
+        return run(
+            module,
+            arguments,
+            seed=options.seed,
+            floats=floats,
+            devices=options.devices,
+            limits=options.limits,
+            stubs=stubs,
+            feed=feed,
+            ranges=ranges,
+        )
+
+    return run_of("exact"), run_of("widen")
+
+
+class _Coverage:
+    """The argument sets that run all computations of the first dump, and the names of what never ran in any dump."""
+
+    def __init__(self, options: RunOptions) -> None:
+        self.choices: tuple[Choice, ...] = ()
+        self.ranges: Ranges = {}
+        self._options = options
+        self._ran: dict[Module, frozenset[Computation]] = {}
+
+    def begin(self, first: Module) -> Module:
+        """The first dump, whose needs decide on the arguments of all."""
+        self.ranges = argument_ranges(first)
+        return first
+
+    def add(self, module: Module, runs: Pair, *, is_same: bool) -> None:
+        """Adds a dump with its runs, unless it is the same as the one before."""
+        if is_same:
+            return
+        ran = runs[0].ran | runs[1].ran
+        if not self._ran and not self._options.args:
+            self.choices = revealing_choices(
+                module, ran, seed=self._options.seed, limits=self._options.limits, before=runs[1].executed
+            )
+        self.also(module, ran)
+
+    def also(self, module: Module, ran: frozenset[Computation]) -> None:
+        """Adds what ran of a dump with other arguments."""
+        self._ran[module] = self._ran.get(module, frozenset()) | ran
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The names of the computations that did not run, in the last of the dumps that have them."""
+        found = {each.name: each for module, ran in self._ran.items() for each in missing_in(module, ran)}
+        return tuple(found)
+
+
+def _compared(
+    before: tuple[Module, Pair, str],
+    module: Module,
+    runs: Pair,
+    options: RunOptions,
+    stubs: Mapping[str, Stub],
+    feed: Sequence[Array] | None,
+    coverage: _Coverage,
+) -> tuple[Distance, ...]:
+    """The distances of a dump to the one before, with all sets of arguments."""
+    old_root, new_root = before[0].entry.root, module.entry.root
+    assert old_root is not None
+    assert new_root is not None
+    if sum(1 for _ in old_root.shape.leaves) != sum(1 for _ in new_root.shape.leaves):
+        raise HloError(f"the number of results changes between {before[2]} and the next dump")
+    (exact, widened), (new_exact, new_widened) = before[1], runs
+    found: list[Distance] = []
+    for choice in (None, *coverage.choices):
+        try:
+            compared, ran = compare_once(
+                before[0],
+                module,
+                None if choice is not None else arguments_of(options, module),
+                seed=options.seed,
+                devices=options.devices,
+                limits=options.limits,
+                is_rewrite=exact.unknown == new_exact.unknown,
+                stubs=stubs,
+                feed=feed,
+                choice=choice,
+                ranges=coverage.ranges,
+                runs=((exact, new_exact), (widened, new_widened)) if choice is None else None,
+            )
+        except HloError:
+            if choice is None:
+                raise
+            continue  # a loop that ends in the first dump may be too long in this one
+        found += compared
+        for each, its in zip((before[0], module), ran, strict=True):
+            coverage.also(each, its)
+    return tuple(found)
+
+
+def _passes_answer(count: int, found: _Changes, missing: Sequence[str], *, is_allowed: bool) -> str:
+    dumps, rows, verdicts, cause = format_count(count, "pass dumps"), found.rows, found.verdicts, found.cause
+    if missing and all(verdict in ("identical", "rounding") for verdict in verdicts):
+        more = f" and {len(missing) - _LISTED} others" if len(missing) > _LISTED else ""
+        never = f"{', '.join(missing[:_LISTED])}{more} never ran"
+        if is_allowed:
+            return f"{dumps} agree as far as they were compared, but {never}"
+        return f"Not fully compared: {dumps} agree, but {never}"
+    if not rows:
+        return f"{dumps} have identical results"
+    different = next((row for row, verdict in zip(rows, verdicts, strict=True) if verdict not in _SAME), None)
+    if different is None:
+        rounding = verdicts.count("rounding")
+        changes = f"{format_count(rounding, 'passes')} {'changes' if rounding == 1 else 'change'} results"
+        words = f"; {changes}, by rounding only" if rounding else ""
+        if rounding == len(verdicts):
+            return f"{dumps} are one program{words}"
+        row = rows[verdicts.index("unknown")]
+        return f"No differences in {dumps}, but the place of results on devices is unknown at {row[1]}{words}"
+    first = "" if cause is None else f", first at {cause.difference.instruction.name}"
+    return f"{dumps} are not one program: the results change at {different[1]}{first}"

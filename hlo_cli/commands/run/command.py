@@ -2,20 +2,196 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from hlo_cli.analysis.evaluate.settings import DEFAULT_LIMITS, PROBES
 from hlo_cli.commands.options import completion
 from hlo_cli.commands.options.declaring import Command, flag, option
-from hlo_cli.commands.options.io_options import io_of, io_options
-from hlo_cli.commands.options.writing import print_diagnostics, write_bytes, write_report
+from hlo_cli.commands.options.io_options import conflict_error, io_of, io_options
+from hlo_cli.commands.options.writing import (
+    print_diagnostics,
+    print_quoted,
+    removed_on_signals,
+    write_bytes,
+    write_report,
+)
 from hlo_cli.commands.run.options import DEFAULT_MEMORY, RunOptions
 from hlo_cli.source import HloError, joined_by_or
 
 if TYPE_CHECKING:
+    from hlo_cli.analysis.evaluate.program import Observer
+    from hlo_cli.analysis.evaluate.run import Run
+    from hlo_cli.commands.modules.loading import Loaded
     from hlo_cli.commands.options.io_options import InputOptions, OutputOptions
+    from hlo_cli.ir.instruction import Instruction
+    from hlo_cli.ir.module import Module
+
+
+# --- bounds of the process ---
+# Bounds of the process while a module runs: memory that the system refuses, and an end that leaves nothing behind.
+
+
+SLACK: Final = 1 << 30
+"""Bytes of memory for the program itself and the text."""
+
+
+@contextmanager
+def bounded(max_bytes: int) -> Iterator[None]:
+    """Ends cleanly on SIGTERM and SIGHUP, and limits the memory to twice what a module may take, where the system can.
+
+    Estimates are of values and of large temporary arrays; what exceeds them is an error, not a frozen machine.
+
+    >>> with bounded(1 << 30): print("runs")
+    runs
+    """
+    with removed_on_signals(), _limited_memory(SLACK + 2 * max_bytes):
+        yield
+
+
+@contextmanager
+def _limited_memory(more: int) -> Iterator[None]:
+    """Lets the process allocate so many bytes more; systems without such limits are left alone."""
+    try:
+        import resource
+
+        with open("/proc/self/statm", encoding="ascii") as file:
+            now = int(file.read().split()[0]) * resource.getpagesize()
+        soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    except (ImportError, OSError, ValueError):
+        yield
+        return
+    wanted = now + more
+    if soft != resource.RLIM_INFINITY and soft <= wanted:
+        yield
+        return
+    from hlo_cli.analysis.evaluate.limits import reserve_for_products
+
+    reserve_for_products()
+    try:
+        resource.setrlimit(resource.RLIMIT_AS, (wanted, hard))
+    except (ValueError, OSError):
+        yield
+        return
+    try:
+        yield
+    finally:
+        with suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+# --- one run or two ---
+# Runs of `hlo run`: of one module, of a module whose values are watched, and of two modules that are compared.
+
+
+def check_writable(path: str | None) -> None:
+    """HloError, before anything runs, for a file in a folder that does not exist or cannot be written to."""
+    if path is None or os.path.exists(path):
+        return
+    folder = os.path.dirname(os.path.abspath(path))
+    if not os.path.isdir(folder):
+        raise HloError(f"cannot write {path}: the directory {os.path.dirname(path)} does not exist")
+    if not os.access(folder, os.W_OK):
+        raise HloError(f"cannot write {path}: the directory is read-only")
+
+
+def run_module(
+    module: Module,
+    options: RunOptions,
+    output: OutputOptions,
+    *,
+    watch: Sequence[Instruction] = (),
+    observe: Observer | None = None,
+    iterations: list[int] | None = None,
+) -> Run:
+    """Runs a module with the arguments, stubs, data, and limits of the options."""
+    from hlo_cli.analysis.evaluate.run import run
+    from hlo_cli.commands.run.argument_files import arguments_of, checked_stubs, feed_from
+    from hlo_cli.commands.run.report import shown_progress
+
+    arguments = arguments_of(options, module)
+    stubs, feed = checked_stubs(options.stub, module), feed_from(options.feed)
+    with shown_progress([module], quiet=output.quiet) as progress:
+        return run(
+            module,
+            arguments,
+            seed=options.seed,
+            floats=options.floats,
+            devices=options.devices,
+            watch=watch,
+            observe=observe,
+            limits=options.limits,
+            progress=progress,
+            stubs=stubs,
+            feed=feed,
+            iterations=iterations,
+        )
+
+
+def watch_values(loaded: Loaded, options: RunOptions, output: OutputOptions) -> int:
+    """Follows values through loops."""
+    from hlo_cli.analysis.evaluate.run import Watch
+    from hlo_cli.commands.modules.loading import what_was_read
+    from hlo_cli.commands.run.report import report_of_watch, watch_archive
+
+    module = loaded.module
+    read = what_was_read(module)
+    instructions = tuple(dict.fromkeys(module.instruction(name) for name in options.watch))
+    is_saved = output.format == "npz"
+    watch = Watch(instructions, options.limits.max_bytes if is_saved else None)
+    run = run_module(module, options, output, observe=watch, iterations=watch.iterations)
+    report = report_of_watch(loaded, run, watch, instructions, options)
+    if is_saved:
+        write_bytes(watch_archive(watch), output.path)
+        return print_diagnostics(report.notes, module.errors, output, read=read)
+    return write_report(report, output, module.errors, read=read)
+
+
+def compare(
+    inputs: tuple[str, ...],
+    options: RunOptions,
+    reading: InputOptions,
+    output: OutputOptions,
+    stages: tuple[str | None, str | None] | None,
+) -> int:
+    """Compares a module with that of --against, or two stages of one dump."""
+    from dataclasses import replace
+
+    from hlo_cli.commands.modules.loading import load_one, what_was_read
+    from hlo_cli.commands.run.against import report_of_comparison
+
+    for name, is_given in (
+        ("--at", options.at), ("--probe", options.probe), ("--save-raw", options.save_raw),
+        ("--floats widen", options.floats == "widen"), ("--watch", options.watch),
+    ):  # fmt: skip
+        if stages is not None and is_given:
+            raise conflict_error("--stage A..B", name)
+    other = [options.against] if options.against is not None else inputs
+    first, second = stages or _stage_of_directories(reading.stage, inputs, other)
+    old = load_one(inputs, replace(reading, stage=first))
+    new = load_one(other, replace(reading, stage=second))
+    if errors := (*old.module.errors, *new.module.errors):
+        raise HloError.of(errors)
+    report, mark = report_of_comparison(old, new, options, quiet=output.quiet)
+    code = write_report(report, output, (), read=what_was_read(old.module))
+    if mark is not None:
+        print_quoted(mark, output)
+    return code or int(not report.numbers["same"])
+
+
+def _stage_of_directories(stage: str | None, *sides: Sequence[str]) -> tuple[str | None, ...]:
+    """The stage of --stage for each side: it is not that of a file that is compared with a directory."""
+    have_stages = [any(map(os.path.isdir, names)) for names in sides]
+    return tuple(stage if has or not any(have_stages) else None for has in have_stages)
+
+
+# --- the command ---
+# `hlo run`: evaluates a module without XLA, or shows that two modules compute the same.
+
 
 HELP = """\
 Evaluate a module without XLA, or compare what two modules compute.
@@ -213,8 +389,6 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
     seed = given.pop("seed")
     options = RunOptions(**given, seed=seed or 0, fills=seed is not None and bool(given["args"]))
     options.check()
-    from hlo_cli.commands.run.bounds import bounded
-    from hlo_cli.commands.run.running import check_writable
 
     for path in (output.path, options.save_raw):
         check_writable(path)
@@ -224,10 +398,9 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
 
 def _run(inputs: tuple[str, ...], options: RunOptions, reading: InputOptions, output: OutputOptions) -> int:
     from hlo_cli.commands.modules.loading import load_one, what_was_read
-    from hlo_cli.commands.run.running import compare, run_module, watch_values
 
     if options.passes:
-        from hlo_cli.commands.run.passes import report_of_passes
+        from hlo_cli.commands.run.against import report_of_passes
 
         report = report_of_passes(inputs, reading, options, quiet=output.quiet)
         return write_report(report, output) or int(not report.numbers["same"])
@@ -243,8 +416,7 @@ def _run(inputs: tuple[str, ...], options: RunOptions, reading: InputOptions, ou
     read = what_was_read(module)
     if options.probe is not None:
         from hlo_cli.analysis.evaluate.run import Probe
-        from hlo_cli.commands.run.notes import notes_on_run
-        from hlo_cli.commands.run.probe import report_of_probe
+        from hlo_cli.commands.run.report import notes_on_run, report_of_probe
 
         probe = Probe(options.probe)
         run = run_module(module, options, output, observe=probe)
@@ -255,12 +427,12 @@ def _run(inputs: tuple[str, ...], options: RunOptions, reading: InputOptions, ou
     watched = tuple(dict.fromkeys(module.instruction(name) for name in options.at))
     run = run_module(module, options, output, watch=watched)
     if options.save_raw is not None:
-        from hlo_cli.commands.run.raw import raw_value
+        from hlo_cli.commands.run.argument_files import raw_value
 
         write_bytes((raw_value(run, module, watched),), options.save_raw)
     if output.format == "npz":
-        from hlo_cli.commands.run.archive import archive
-        from hlo_cli.commands.run.notes import notes_on_devices, notes_on_run
+        from hlo_cli.commands.run.argument_files import archive
+        from hlo_cli.commands.run.report import notes_on_devices, notes_on_run
 
         write_bytes(archive(run, module, watched, options.limits.max_bytes), output.path)
         notes = (*notes_on_devices(run, options), *notes_on_run(module, options))

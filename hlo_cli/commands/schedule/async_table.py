@@ -1,30 +1,62 @@
-"""`hlo schedule DUMP`: every async operation, the compute that overlaps it, and its exposed bytes."""
+"""Which async operations overlap with compute, and how much is exposed? Each, by cause, by module."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from hlo_cli.analysis.hardware.chip_specs import ChipSpec
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.layout.padding import generation_of
-from hlo_cli.analysis.schedule.async_overlap import AsyncInterval, OverlapAnalysis
+from hlo_cli.analysis.origin.origins import By, Keys
+from hlo_cli.analysis.schedule.async_overlap import AsyncInterval, OverlapAnalysis, analyze_overlap
+from hlo_cli.analysis.schedule.async_verifier import verify_async
+from hlo_cli.commands.modules.by import (
+    IN_BYTES,
+    IN_SECONDS,
+    Group,
+    Verb,
+    describe_costs,
+    group_by,
+    key_cells,
+    key_columns,
+    keys_for,
+    next_command,
+    with_origins,
+)
 from hlo_cli.commands.modules.instruction_columns import loops_of
-from hlo_cli.commands.modules.loading import Loaded, input_facts, program_notes, text_order_note
-from hlo_cli.commands.options.filters import rows_where
+from hlo_cli.commands.modules.loading import (
+    Loaded,
+    Many,
+    check_running,
+    devices_together,
+    input_facts,
+    program_notes,
+    stage_of,
+    text_order_note,
+)
+from hlo_cli.commands.modules.many import Rows, Seen, finish_each, map_inputs
+from hlo_cli.commands.options.filters import matching_rows, rows_where
+from hlo_cli.commands.options.io_options import InputOptions, OutputOptions
 from hlo_cli.commands.schedule.messages import describe_overlap, is_or_are
 from hlo_cli.dataclass import dataclass
+from hlo_cli.inputs.input import Input
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.report.numbers import format_count
+from hlo_cli.report.numbers import format_count, format_part
 from hlo_cli.report.report import Part, Report
-from hlo_cli.report.table import UNKNOWN, Column, Row, Table, Unknown
+from hlo_cli.report.table import UNKNOWN, Cell, Column, Row, Table, Unknown, number_of
 from hlo_cli.report.text import Passage
 from hlo_cli.source import Diagnostic
 
-if TYPE_CHECKING:  # times need a chip
-    from hlo_cli.analysis.hardware.chip_specs import ChipSpec
+if TYPE_CHECKING:
     from hlo_cli.commands.schedule.time import PairTimes
+
+
+# --- every async operation ---
+# `hlo schedule DUMP`: every async operation, the compute that overlaps it, and its exposed bytes.
+
 
 _USUAL_GPU = "h100"
 
@@ -67,7 +99,6 @@ def report_of_pairs(
     starts = [each.pair.start for each in intervals]
     everything = pairs_table(overlap, intervals, times)
     if columns or where is not None:
-        from hlo_cli.commands.modules.by import with_origins
         from hlo_cli.commands.modules.instruction_columns import with_traffic
 
         everything = with_traffic(everything, starts, loaded.module, columns, where)
@@ -92,7 +123,7 @@ def report_of_pairs(
             **({} if times is None else times.numbers()),
         },
         parts=_parts(table, everything, kinds, _why_nothing(loaded)),
-        next=_next(exposed, argument, chip=_likely_chip(loaded.module) if times is None else None),
+        next=_next_of_table(exposed, argument, chip=_likely_chip(loaded.module) if times is None else None),
         notes=(*_notes(overlap, intervals), *(() if times is None else times.notes()), *program_notes(loaded)),
         input=input_facts(loaded),
     )
@@ -276,7 +307,7 @@ def _likely_chip(module: Module) -> str | None:
             return None
 
 
-def _next(exposed: Sequence[AsyncInterval], argument: str, *, chip: str | None) -> tuple[str, ...]:
+def _next_of_table(exposed: Sequence[AsyncInterval], argument: str, *, chip: str | None) -> tuple[str, ...]:
     if not argument or argument == "-":
         return ()
     largest = max(exposed, key=lambda interval: (interval.exposed_bytes, -interval.start_step), default=None)
@@ -296,3 +327,268 @@ def _notes(overlap: OverlapAnalysis, intervals: Sequence[AsyncInterval]) -> Iter
         number = format_count(len(overlap.unexecuted), "pairs")
         why = f"{', '.join(names)} {is_or_are(len(names))} never executed"
         yield Diagnostic("note", f"{number} {is_or_are(len(overlap.unexecuted))} not in the schedule because {why}")
+
+
+# --- --by: transfers by cause ---
+# `hlo schedule DUMP --by source|scope|argument|pass`: transfers, summed up by what makes them.
+
+
+@dataclass(frozen=True, slots=True)
+class _Transfer:
+    """An async pair, or a synchronous transfer, with the bytes and the estimated times of all its executions.
+
+    `exposed` are the bytes that no compute overlaps, all of them if it is synchronous. Times are None if unknown.
+    """
+
+    instruction: Instruction
+    is_synchronous: bool
+    bytes: int
+    exposed: int
+    seconds: float | None = None
+    exposed_seconds: float | None = None
+
+    @property
+    def is_exposed(self) -> bool:
+        """Whether it is asynchronous, and no compute overlaps it."""
+        return not self.is_synchronous and self.exposed > 0
+
+
+def report_of_causes(
+    loaded: Loaded,
+    overlap: OverlapAnalysis,
+    by: By,
+    *,
+    within: Computation | None,
+    where: str | None,
+    argument: str,
+    throughput: ChipSpec | None,
+) -> Report:
+    """One row for each key: its async pairs and synchronous transfers; with `where`, only the pairs that match."""
+    selected = transfers_of(loaded, overlap, within, throughput)
+    whole = report_of_pairs(loaded, overlap, within=within, where=None, argument=argument, selected=selected)
+    skipped: tuple[Diagnostic, ...] = ()
+    if where is not None:
+        table = pairs_table(overlap, selected.intervals, selected.times)
+        starts = [(each.pair.start, ()) for each in selected.intervals]
+        kept, skipped = matching_rows(where, with_origins(table, starts, loaded.module, where))
+        selected = replace(selected, intervals=tuple(selected.intervals[at] for at in kept), synchronous={})
+    found = tuple(_transfers(selected))
+    if not found:
+        words = "No matches among async operations." if where is not None else "The module has no transfers."
+        return replace(whole, parts=(Passage("nothing", (words,)), _table((), keys_for(loaded, by), selected)))
+    keys = keys_for(loaded, by)
+    table = _table(group_by(found, lambda each: keys.of(each.instruction)), keys, selected)
+    return replace(
+        whole,
+        answer=_causes_answer(table, by, selected),
+        parts=(table,),
+        next=_next_of_causes(argument, table, by),
+        notes=(*skipped, *whole.notes),
+    )
+
+
+def transfers_by_cause(loaded: Loaded, selected: Transfers, by: By) -> Table:
+    """The table of that report on all of some transfers; without rows if there are none."""
+    keys = keys_for(loaded, by)
+    return _table(group_by(tuple(_transfers(selected)), lambda each: keys.of(each.instruction)), keys, selected)
+
+
+def _transfers(selected: Transfers) -> Iterator[_Transfer]:
+    times = selected.times
+    for interval in selected.intervals:
+        time = times.times[interval.pair.start] if times is not None else None
+        yield _Transfer(
+            interval.pair.start,
+            False,
+            interval.total_bytes,
+            interval.exposed_bytes,
+            None if time is None else time.total_seconds,
+            None if time is None else time.exposed_seconds,
+        )
+    for instruction, size in selected.synchronous.items():
+        seconds = times.synchronous[instruction] if times is not None else None
+        yield _Transfer(instruction, True, size, size, seconds, seconds)
+
+
+def _table(groups: Sequence[Group[_Transfer]], keys: Keys, selected: Transfers) -> Table:
+    has_times, has_synchronous = selected.times is not None, bool(selected.synchronous)
+    times = (
+        Column("exposed_seconds", "exposed", "seconds", total="sum", role="waste"),
+        Column("total_seconds", "duration", "seconds", total="sum"),
+    )
+    columns = (
+        *(times if has_times else ()),
+        Column("exposed_bytes", "exposed", "bytes", total="sum", role="waste", from_width=120 if has_times else 0),
+        Column(
+            "synchronous_bytes",
+            "sync",
+            "bytes",
+            total="sum",
+            role="waste",
+            person=has_synchronous,
+            from_width=120 if has_times else 0,
+        ),
+        Column("bytes", "bytes", "bytes", total="sum"),
+        Column("pairs", "async", "count", total="sum", person=bool(selected.intervals)),
+        Column("exposed", "exposed", "count", total="sum", person=bool(selected.intervals), from_width=120),
+        Column("synchronous", "sync", "count", total="sum", person=has_synchronous),
+        *key_columns(
+            keys.by, "bytes", groups, has_inferred=any(group.inferred for group in groups), inferred_from_width=120
+        ),
+        Column("largest", "largest", "name", role="name", rank=7),
+    )
+    rows = sorted(
+        (_row(group, has_times=has_times) for group in groups), key=lambda row: _rank(row, has_times=has_times)
+    )
+    return Table(f"by_{keys.by}", columns, tuple(rows), noun="rows")
+
+
+def _row(group: Group[_Transfer], *, has_times: bool) -> Row:
+    synchronous = [each for each in group.members if each.is_synchronous]
+    pairs = [each for each in group.members if not each.is_synchronous]
+    total = sum(each.bytes for each in group.members)
+    largest = max(group.members, key=lambda each: (each.exposed, each.bytes, each.instruction.name))
+    exposed_seconds = [each.exposed_seconds for each in group.members if each.exposed_seconds is not None]
+    seconds = [each.seconds for each in group.members if each.seconds is not None]
+    times = (sum(exposed_seconds) if exposed_seconds else None, sum(seconds) if seconds else None)
+    return (
+        *(times if has_times else ()),
+        sum(each.exposed for each in pairs),
+        sum(each.bytes for each in synchronous),
+        total,
+        len(pairs),
+        sum(each.is_exposed for each in pairs),
+        len(synchronous),
+        *key_cells(group, total, sum(each.bytes for each in group.inferred)),
+        largest.instruction.name,
+    )
+
+
+def _rank(row: Row, *, has_times: bool) -> tuple[float, float, float, str]:
+    """Most exposed time first, then most bytes that are exposed or synchronous, then most bytes."""
+    seconds = number_of(row[0]) or 0 if has_times else 0
+    exposed, synchronous, total, *_ = (number_of(cell) or 0 for cell in row[2 * has_times :])
+    return -seconds, -(exposed + synchronous), -total, str(row[-2])
+
+
+def _causes_answer(table: Table, by: By, selected: Transfers) -> str:
+    """Which key has most of the exposed time or bytes, else of all bytes."""
+    verb: Verb = ("have", "has")
+
+    def costs(*names: str) -> list[tuple[str, float]]:
+        places = [table.column_index(name) for name in names]
+        found = [
+            (str(row[table.column_index(by)]), sum(number_of(row[at]) or 0 for at in places)) for row in table.rows
+        ]
+        return sorted(found, key=lambda each: -each[1])
+
+    if selected.times is not None and _is_any(exposed := costs("exposed_seconds")):
+        place = f"of exposed transfers on {selected.times.step.throughput.chip}"
+        return describe_costs(exposed, by, noun="transfers", verb=verb, amount=IN_SECONDS, place=place)
+    if _is_any(exposed := costs("exposed_bytes", "synchronous_bytes")):
+        kinds = [name for name in ("exposed", "synchronous") if _is_any(costs(f"{name}_bytes"))]
+        place = f"of {' and '.join(kinds)} transfers"
+        return describe_costs(exposed, by, noun="transfers", verb=verb, amount=IN_BYTES, place=place)
+    return describe_costs(costs("bytes"), by, noun="transfers", verb=verb, amount=IN_BYTES, place="of transfers")
+
+
+def _is_any(costs: Sequence[tuple[str, float]]) -> bool:
+    return any(cost for _, cost in costs)
+
+
+def _next_of_causes(argument: str, table: Table, by: By) -> tuple[str, ...]:
+    if not argument or argument == "-":
+        return ()
+    keys, pairs = table.column_index(by), table.column_index("pairs")
+    return next_command(f"hlo schedule {argument}", by, [str(row[keys]) for row in table.rows if row[pairs]])
+
+
+# --- many dumps ---
+# `hlo schedule` of many dumps: the exposed bytes of each module, and its violations of rules for async operations.
+
+
+_COLUMNS: Final = (
+    Column("is_scheduled", "scheduled", "flag", from_width=120),
+    Column("steps", "steps", "count", from_width=120, total="sum"),
+    Column("pairs", "pairs", "count", total="sum"),
+    Column("exposed", "exposed", "count", total="sum"),
+    Column("bytes", "bytes", "bytes", total="sum"),
+    Column("exposed_bytes", "exposed", "bytes", total="sum", role="waste"),
+    Column("synchronous", "sync", "count", total="sum", from_width=120),
+    Column("synchronous_bytes", "sync", "bytes", total="sum", from_width=120),
+)
+_TIMES: Final = (
+    Column("execution_seconds", "est. time", "seconds"),
+    Column("execution_low_seconds", "low time", "seconds", person=False),
+    Column("execution_high_seconds", "high time", "seconds", person=False),
+    Column("exposed_seconds", "exposed time", "seconds", total="sum", role="waste"),
+)
+_BOUND: Final = Column("upper_bound", "upper bound", "flag")
+_BROKEN: Final = (Column("errors", "errors", "count", total="sum"),)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ask:
+    """Computes the numbers of the report on one module; called for every module."""
+
+    throughput: ChipSpec | None
+
+    def __call__(self, module: Module, given: Input) -> Seen:
+        check_running(module)
+        loaded = Loaded(module, given)
+        overlap = analyze_overlap(module)
+        report = report_of_pairs(loaded, overlap, within=None, where=None, argument="", throughput=self.throughput)
+        numbers = {**report.numbers, "is_scheduled": module.is_scheduled}
+        broken = tuple(each.excerpt() for each in verify_async(module, overlap.pairs))
+        devices = devices_together(loaded)
+        is_timed_as_program = stage_of(loaded) == "optimized" or bool(report.numbers.get("is_fused_by_rule"))
+        return Seen(is_timed_as_program and devices == 1, numbers, broken, devices)
+
+
+def schedule_each(
+    many: Many, reading: InputOptions, jobs: int | None, throughput: ChipSpec | None, output: OutputOptions
+) -> int:
+    """Writes the table, most exposed modules first, and returns the exit code."""
+    found = list(map_inputs(many, reading, jobs, _Ask(throughput)))
+    seen = [each.answer for each in found if each.answer is not None]
+    unfinished = sum(not each.is_program for each in seen)
+    times = (*_TIMES, replace(_BOUND, person=unfinished > 0)) if throughput is not None else ()
+    columns = (*_COLUMNS, *times, *_BROKEN)
+    return finish_each(
+        "schedule",
+        found,
+        Rows(
+            columns,
+            lambda seen: _cells(seen, columns),
+            by="exposed_bytes" if throughput is None else "exposed_seconds",
+            findings=lambda seen: seen.broken,
+            fails=lambda seen: seen.errors > 0,
+            devices=lambda seen: seen.devices,
+        ),
+        answer=_modules_answer(seen),
+        numbers={"errors": sum(each.errors for each in seen)},
+        unfinished=None if throughput is None else unfinished,
+        output=output,
+    )
+
+
+def _cells(seen: Seen, columns: Sequence[Column]) -> Row:
+    named: dict[str, Cell] = {**seen.numbers, "errors": seen.errors, "upper_bound": not seen.is_program}
+    cells = (named[column.name] for column in columns)
+    return tuple(UNKNOWN if cell is None else cell for cell in cells)  # unknown times are never 0
+
+
+def _modules_answer(seen: Sequence[Seen]) -> str:
+    pairs, exposed, bytes_, exposed_bytes = (
+        sum(number_of(each.numbers[name]) or 0 for each in seen)
+        for name in ("pairs", "exposed", "bytes", "exposed_bytes")
+    )
+    words = f"{format_count(len(seen), 'modules')}: "
+    if pairs:
+        number = f"{exposed:,} of {format_count(int(pairs), 'async operations')}"
+        words += f"{number} {is_or_are(int(exposed))} exposed ({format_part(int(exposed_bytes), int(bytes_))})"
+    else:
+        words += "no async operations"
+    if failing := sum(each.errors > 0 for each in seen):
+        words += f"; {failing:,} {'violates' if failing == 1 else 'violate'} XLA's rules for async operations"
+    return words

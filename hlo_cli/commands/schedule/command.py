@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -10,9 +10,8 @@ from hlo_cli.commands.options import completion
 from hlo_cli.commands.options.chips import chip_options
 from hlo_cli.commands.options.declaring import Command, by_option, cause_of, each_options, flag, option
 from hlo_cli.commands.options.filters import where_option
-from hlo_cli.commands.options.io_options import conflict_error, io_of, io_options
+from hlo_cli.commands.options.io_options import conflict_error, format_options, io_of, io_options, requirement_error
 from hlo_cli.commands.options.writing import print_diagnostics, write, write_report
-from hlo_cli.commands.schedule.options import MODELS, ORDERS, ScheduleOptions
 from hlo_cli.dataclass import dataclass
 from hlo_cli.source import Diagnostic, joined_by_or
 
@@ -21,11 +20,96 @@ if TYPE_CHECKING:
     from hlo_cli.analysis.schedule.async_overlap import OverlapAnalysis
     from hlo_cli.commands.modules.loading import Loaded
     from hlo_cli.commands.options.io_options import OutputOptions
-    from hlo_cli.commands.schedule.syntax_sugar import Direction
+    from hlo_cli.commands.schedule.reorder import Direction
+    from hlo_cli.commands.schedule.sequence import Model
     from hlo_cli.ir.instruction import Computation
     from hlo_cli.ir.module import Module
     from hlo_cli.report.report import Report
     from hlo_cli.transform.reorder import Goal, ReorderedModule
+
+
+# --- options ---
+# Options of `hlo schedule`.
+
+
+MODELS: Final = ("bytes", "flops", "kernels", "time")
+ORDERS: Final = ("memory", "dfs", "bfs", "latency", "postorder")
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleOptions:
+    """The report and the part of the schedule that are selected; names are those of the command's parameters."""
+
+    sequence: bool = False
+    model: Model | None = None
+    goal: Goal | None = None
+    desugar: bool = False
+    sugar: bool = False
+    verify: bool = False
+    limit: str | None = None
+    space: str | None = None
+    where: str | None = None
+    computation: str | None = None
+    grouping: str | None = None
+    chip: str | None = None
+    chip_file: str | None = None
+    each: bool = False
+    jobs: int | None = None
+
+    def is_refuted(self, report: Report) -> bool:
+        """Whether --verify found that the new module computes something else."""
+        return self.verify and report.numbers.get("verified") in ("approximation", "different")
+
+    def check(self) -> None:
+        """Raises HloError for options that conflict or that require another option.
+
+        >>> ScheduleOptions(space="HBM").check()
+        Traceback (most recent call last):
+            ...
+        hlo_cli.source.HloError: error: --space requires --sequence
+        """
+        if self.space is not None and not self.sequence:
+            raise requirement_error("--space", "--sequence")
+        if len(two := self._reports) > 1:
+            raise conflict_error(two[0], two[1])
+        if self.verify and self.goal is None and self.direction is None:
+            raise requirement_error("--verify", "--reorder, --desugar, or --sugar")
+        if self.limit is not None and self.goal != "latency":
+            raise requirement_error("--limit", "--reorder latency")
+        if self.model == "time" and self.chip is None and self.chip_file is None:
+            hint = "run `hlo help chips` to list all chips"
+            raise requirement_error("--critical-path time", "--chip NAME", hint=hint)
+
+    @property
+    def direction(self) -> Direction | None:
+        """The direction of a change between generic and short forms, None if none is given."""
+        if self.desugar:
+            return "desugar"
+        return "sugar" if self.sugar else None
+
+    @property
+    def about_one(self) -> list[str]:
+        """The given options that require a single module, as typed."""
+        narrowed = {"--computation": self.computation is not None, "--where": self.where is not None}
+        return [*self._reports, *(option for option, given in narrowed.items() if given)]
+
+    @property
+    def reordering(self) -> str:
+        """The given options that select another order, as typed."""
+        chip = (("--chip", self.chip), ("--chip-file", self.chip_file))
+        return format_options((("--reorder", self.goal), *chip, ("--limit", self.limit)))
+
+    @property
+    def _reports(self) -> list[str]:
+        selected = {"--by": self.grouping is not None, "--sequence": self.sequence}
+        selected["--critical-path"] = self.model is not None
+        selected |= {"--reorder": self.goal is not None, "--desugar": self.desugar, "--sugar": self.sugar}
+        return [option for option, given in selected.items() if given]
+
+
+# --- the command ---
+# `hlo schedule`: asynchronous operations, their overlap with compute, and their exposed bytes.
+
 
 HELP = """\
 Show async operations, what they overlap with, and which transfers are exposed.
@@ -144,7 +228,7 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
     throughput = chosen_throughput(options.chip, options.chip_file)
     loaded = load(inputs, reading, each=options.each, jobs=options.jobs, about_one=options.about_one)
     if isinstance(loaded, Many):
-        from hlo_cli.commands.schedule.each import schedule_each
+        from hlo_cli.commands.schedule.async_table import schedule_each
 
         return schedule_each(loaded, reading, options.jobs, throughput, output)
     check_running(loaded.module)
@@ -183,7 +267,7 @@ class _Request:
 
     def reordered(self, goal: Goal) -> ReorderedModule:
         """The module in a new order."""
-        from hlo_cli.commands.schedule.new_order import new_order
+        from hlo_cli.commands.schedule.reorder import new_order
 
         return new_order(self.loaded.module, goal, limit=self.options.limit, throughput=self.throughput)
 
@@ -210,7 +294,7 @@ def _report(request: _Request, overlap: OverlapAnalysis, columns: tuple[str, ...
             columns=columns,
         )
     if options.model is not None:
-        from hlo_cli.commands.schedule.critical_path import report_of_path
+        from hlo_cli.commands.schedule.sequence import report_of_path
 
         return report_of_path(
             loaded, overlap, model=options.model, within=within, where=options.where, throughput=throughput
@@ -232,7 +316,7 @@ def _report(request: _Request, overlap: OverlapAnalysis, columns: tuple[str, ...
             verify=options.verify,
         )
     if (cause := cause_of(options.grouping)) is not None:
-        from hlo_cli.commands.schedule.causes import report_of_causes
+        from hlo_cli.commands.schedule.async_table import report_of_causes
 
         return report_of_causes(
             loaded,
@@ -260,7 +344,7 @@ def _write_sugar(request: _Request, direction: Direction, output: OutputOptions)
     """Writes the module with expanded or shortened asynchronous operations, as a diff or as text."""
     from hlo_cli.commands.modules.loading import what_was_read
     from hlo_cli.commands.modules.rewriting import verify_if
-    from hlo_cli.commands.schedule.syntax_sugar import report_of_sugar, with_sugar
+    from hlo_cli.commands.schedule.reorder import report_of_sugar, with_sugar
 
     request.check_whole(f"--{direction}")
     module = request.loaded.module

@@ -1,33 +1,127 @@
-"""`hlo schedule DUMP --reorder GOAL`: another order, its effect on memory and exposed time, and the moved blocks."""
+"""What if the schedule were another? `--reorder GOAL` with its effect, and `--desugar` and `--sugar`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Literal
 
 from hlo_cli.analysis.hardware.chip_specs import ChipSpec
 from hlo_cli.analysis.hardware.target import target_of
+from hlo_cli.analysis.memory.assignment import memory_delta
+from hlo_cli.analysis.memory.buffers import order_independent_facts
 from hlo_cli.analysis.memory.memory_analysis import allocated_bytes, memory_analysis
-from hlo_cli.analysis.schedule.async_overlap import OverlapAnalysis, analyze_overlap
+from hlo_cli.analysis.schedule.async_overlap import OverlapAnalysis, analyze_overlap, async_pairs, is_end, is_start
 from hlo_cli.analysis.schedule.step_time import TimeEstimate, estimate_time, sum_if_known
-from hlo_cli.commands.modules.loading import Loaded, input_facts, program_notes
-from hlo_cli.commands.modules.rewriting import verify_if
+from hlo_cli.commands.modules.loading import Loaded, input_facts, notes_of, program_notes
+from hlo_cli.commands.modules.rewriting import module_diff, verify_if
 from hlo_cli.commands.options.chips import time_model, time_notes
 from hlo_cli.commands.options.filters import rows_where
 from hlo_cli.commands.schedule.async_table import order_notes
 from hlo_cli.commands.schedule.messages import is_or_are
-from hlo_cli.commands.schedule.moved_blocks import moved_table
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.instruction import Computation
+from hlo_cli.ir import opcodes
+from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.memory_space import space_name
 from hlo_cli.ir.module import Module
 from hlo_cli.report.numbers import format_bytes, format_count, format_percent, format_seconds
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import UNKNOWN, Cell, Column, Row, Table
+from hlo_cli.report.text import Passage
 from hlo_cli.source import Diagnostic
+from hlo_cli.syntax.byte_sizes import parse_size
+from hlo_cli.transform import reorder
 from hlo_cli.transform.in_place_hazards import copies_note
-from hlo_cli.transform.reorder import Goal, ReorderedModule, moved_blocks
-from hlo_cli.transform.schedule.latency_scheduler import BY_BYTES
+from hlo_cli.transform.reorder import Goal, MovedBlock, ReorderedModule, moved_blocks
+from hlo_cli.transform.schedule.latency_scheduler import BY_BYTES, times_on_chip
+from hlo_cli.transform.sugar import desugar, sugar
+
+# --- the new order ---
+# The module of `hlo schedule --reorder`: rescheduled for a goal, within a limit, and with the times of a chip.
+
+
+def new_order(module: Module, goal: Goal, *, limit: str | None, throughput: ChipSpec | None) -> ReorderedModule:
+    """A module in a new order; `limit` is a size such as 12GiB for the main memory.
+
+    >>> from hlo_cli import parse_module
+    >>> module = parse_module("ENTRY e { p = f32[2] parameter(0)  ROOT r = f32[2] negate(p) }")
+    >>> new_order(module, "dfs", limit=None, throughput=None).module.is_scheduled
+    True
+    """
+    limits = {} if limit is None else {0: parse_size(limit)}
+    times = None
+    if throughput is not None and goal == "latency":
+        times = times_on_chip(analyze_overlap(module), throughput)
+    return reorder.reorder_with_peaks(module, goal, limits=limits, latency_model=times)
+
+
+# --- moved blocks ---
+# The table of blocks that moved between two orders: old and new steps, and the reason for each move.
+
+
+_COLUMNS = (
+    Column("from_step", "from", "step"),
+    Column("to_step", "to", "step"),
+    Column("distance", "distance", "count", from_width=120),
+    Column("instructions", "count", "count", rank=4),
+    Column("first", "first", "name", role="name"),
+    Column("last", "last", "name", rank=2),
+    Column("reason", "reason", rank=5),
+    Column("new_predecessor", "now after", "name", rank=3),
+    Column("growth_bytes", "memory change", "bytes", person=False),
+    Column("computation", "computation", "name", from_width=120),
+    Column("op_name", "op_name", "op_name", from_width=200, rank=1),
+)
+
+
+def moved_table(old: Module, new: Module, blocks: Sequence[MovedBlock]) -> Table:
+    """One row for each block, with the steps of its first instruction in both orders."""
+    before, after = memory_delta(order_independent_facts(old)).positions, memory_delta(order_independent_facts(new))
+    users: dict[Instruction, Instruction] = {}
+    for user in new.instructions:
+        for operand in user.operands:
+            users.setdefault(operand, user)
+
+    def row(block: MovedBlock) -> Row:
+        start, end = before.get(block.before[0]), after.positions.get(block.instructions[0])
+        distance = None if start is None or end is None else end - start
+        first, last = block.instructions[0], block.instructions[-1]
+        growth = sum(after.bytes.get(instruction, 0) for instruction in block.instructions)
+        cells: tuple[Cell, ...] = (
+            start,
+            end,
+            distance,
+            len(block.instructions),
+            first.name,
+            last.name if last is not first else None,
+            None if not distance else _reason(block, growth, users, is_sooner=distance < 0),
+            block.follows.name if block.follows is not None else None,
+            growth,
+            first.computation.name,
+            first.metadata.op_name or None,
+        )
+        return cells
+
+    several = any(len(block.instructions) > 1 for block in blocks)
+    columns = tuple(replace(each, person=several) if each.name == "last" else each for each in _COLUMNS)
+    return Table("moved_blocks", columns, tuple(map(row, blocks)), noun="blocks", title="Moved blocks")
+
+
+def _reason(block: MovedBlock, growth: int, users: Mapping[Instruction, Instruction], *, is_sooner: bool) -> str | None:
+    """The likely reason for a move, judged by the block alone."""
+    when = "sooner" if is_sooner else "later"
+    if any(map(is_start, block.instructions)):
+        return f"starts {when}"
+    if any(map(is_end, block.instructions)):
+        return f"ends {when}"
+    if growth and (growth < 0) == is_sooner:
+        return f"{'frees' if growth < 0 else 'allocates'} {format_bytes(abs(growth))} {when}"
+    user = users.get(block.instructions[-1])
+    return f"for {user.name}" if is_sooner and user is not None else None
+
+
+# --- its effect ---
+# `hlo schedule DUMP --reorder GOAL`: another order, its effect on memory and exposed time, and the moved blocks.
 
 
 def report_of_reordering(
@@ -61,7 +155,7 @@ def report_of_reordering(
     moved = sum(len(block.instructions) for block in blocks)
     report = Report(
         "schedule",
-        _answer(goal, memory, exposures, moved, len(blocks), is_new=is_new, has_limit=has_limit),
+        _reorder_answer(goal, memory, exposures, moved, len(blocks), is_new=is_new, has_limit=has_limit),
         numbers={
             "reorder": goal,
             "moved_instructions": moved,
@@ -171,7 +265,7 @@ def _totals(module: Module, new: Module) -> list[_Change]:
     return [_Change(space_name(n, target), "total", before.get(n, 0), after.get(n, 0)) for n in spaces]
 
 
-def _answer(
+def _reorder_answer(
     goal: Goal,
     memory: Sequence[_Change],
     exposures: tuple[_Exposure, _Exposure],
@@ -306,3 +400,79 @@ def _notes(
 def _is_formatted_differently(ones: Mapping[int, int], others: Mapping[int, int]) -> bool:
     """Whether sizes differ in their formatted form."""
     return any(format_bytes(size) != format_bytes(others.get(space, 0)) for space, size in ones.items())
+
+
+# --- --desugar and --sugar ---
+# `hlo schedule DUMP --desugar` and `--sugar`: async operations expanded or shortened, as a diff.
+
+
+Direction = Literal["desugar", "sugar"]
+
+
+def with_sugar(module: Module, direction: Direction) -> Module:
+    """Expands or shortens the async operations of a module.
+
+    `t#0`, an element of a tuple, is expanded too, but never introduced: fewer readers of HLO know it.
+    """
+    return desugar(module) if direction == "desugar" else sugar(module, elements=False)
+
+
+def report_of_sugar(loaded: Loaded, new: Module, *, direction: Direction, argument: str) -> Report:
+    """The diff, and how many operations were expanded or shortened."""
+    old, path = loaded.module, loaded.input.path or "-"
+    before, after = (_count(module, direction) for module in (old, new))
+    elements = _elements(new) - _elements(old)
+    words = "expanded" if direction == "desugar" else "shortened"
+    diff = module_diff(old, new, old_name=path, new_name=f"{path} ({words})")
+    return Report(
+        "schedule",
+        _sugar_answer(direction, before - after, before, elements, old.instruction_count),
+        numbers={
+            "operations": before - after,
+            "operations_left": after,
+            "elements": elements,
+            "computations_before": len(old.computations),
+            "computations_after": len(new.computations),
+        },
+        parts=(diff,) if diff.hunks else (Passage("nothing", (_why_nothing(direction, before),)), diff),
+        next=_next(argument, direction) if diff.hunks else (),
+        notes=notes_of(loaded),
+        input=input_facts(loaded),
+    )
+
+
+def _count(module: Module, direction: Direction) -> int:
+    """The number of async operations that can be expanded or may be shortened."""
+    form = "sugared" if direction == "desugar" else "generic"
+    return sum(pair.form == form for pair in async_pairs(module).pairs)
+
+
+def _elements(module: Module) -> int:
+    return sum(instruction.opcode == opcodes.GET_TUPLE_ELEMENT for instruction in module.instructions)
+
+
+def _sugar_answer(direction: Direction, done: int, of: int, elements: int, instructions: int) -> str:
+    if direction == "sugar":
+        if not done:
+            return f"Nothing to shorten in {format_count(instructions, 'instructions')}"
+        part = f"{done:,} of {format_count(of, 'async-starts')}" if done < of else format_count(done, "async-starts")
+        return f"{part} shortened; wrapped {'computation' if done == 1 else 'computations'} removed"
+    if not (done or elements):
+        return f"No short forms to expand in {format_count(instructions, 'instructions')}"
+    operations = format_count(done, "async operations") if done else ""
+    expanded_elements = format_count(elements, "tuple elements") if elements else ""
+    return f"{' and '.join(part for part in (operations, expanded_elements) if part)} expanded"
+
+
+def _why_nothing(direction: Direction, left: int) -> str:
+    if direction == "desugar":
+        return "Short forms are, for example, slice-start and t#0 (a tuple element)."
+    if not left:
+        return "Only an async-start that wraps a single operation has a short form."
+    starts = "The async-start wraps" if left == 1 else f"Each of the {left:,} async-starts wraps"
+    return f"{starts} several operations, or one whose short form would be ambiguous."
+
+
+def _next(argument: str, direction: Direction) -> tuple[str, ...]:
+    known = argument and argument != "-"
+    return (f"hlo schedule {argument} --{direction} -o new.hlo",) if known else ()

@@ -94,7 +94,7 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
     output, reading = io_of(given)
     options = ShardOptions(**given)
     if options.warning is not None:
-        from hlo_cli.commands.shard.warning import report_of_warning
+        from hlo_cli.commands.shard.reshard import report_of_warning
 
         return write_report(report_of_warning(options), output)
     if inputs and (is_hlo_text(inputs[0]) or resolve_name(inputs[0], reading) is not None):
@@ -110,10 +110,10 @@ def _of_shape(inputs: tuple[str, ...], options: ShardOptions, reading: InputOpti
 
     given = given_array(inputs, options, reading)
     if given.target is not None:
-        from hlo_cli.commands.shard.steps import report_of_steps
+        from hlo_cli.commands.shard.reshard import report_of_steps
 
         return report_of_steps(given)
-    from hlo_cli.commands.shard.shape import report_of_shape
+    from hlo_cli.commands.shard.array import report_of_shape
 
     return report_of_shape(given, options)
 
@@ -126,7 +126,7 @@ def _of_dump(inputs: tuple[str, ...], options: ShardOptions, reading: InputOptio
         raise HloError("a sharding requires a shape or DUMP:NAME", hint=f"for example: {EXAMPLES[0]}")
     loaded = load(inputs, reading, each=options.each, jobs=options.jobs, about_one=options.about_one)
     if isinstance(loaded, Many):
-        from hlo_cli.commands.shard.each import shard_each
+        from hlo_cli.commands.shard.dump import shard_each
 
         return shard_each(loaded, reading, options, output)
     module, argument = loaded.module, reading.command_line(inputs)

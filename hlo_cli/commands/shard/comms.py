@@ -1,41 +1,308 @@
-"""`hlo shard DUMP --comms`: collectives by mesh axis, with the bytes that a device sends."""
+"""Which bytes travel along which axis of the mesh, and how long do they take?"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from hlo_cli.analysis.query.fields import NO_AXES, axis_of, payload_bytes_of, rounded, wire_bytes_of
-from hlo_cli.analysis.sharding.collectives import NOTHING, collectives_of, malformed_collectives, mesh_of
+from hlo_cli.analysis.sharding.collectives import NOTHING, collectives_of, groups_text, malformed_collectives, mesh_of
 from hlo_cli.analysis.sharding.entry_arrays import is_partitioned
 from hlo_cli.analysis.sharding.meshes import axes_text, devices_of, mesh_text
 from hlo_cli.commands.modules.loading import input_facts, program_notes
 from hlo_cli.commands.options.chips import chosen_throughput, time_model
 from hlo_cli.commands.options.filters import chosen as chosen_among
-from hlo_cli.commands.shard.comms_pricing import Pricing, time_remarks, traffic_of
-from hlo_cli.commands.shard.comms_tables import (
-    axes_table,
-    causes_table,
-    instructions_table,
-    kinds_table,
-)
+from hlo_cli.dataclass import dataclass
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.report.numbers import format_bytes, format_count, format_seconds_range
 from hlo_cli.report.report import Report
+from hlo_cli.report.table import UNKNOWN, Cell, Column, Row, Table
 from hlo_cli.source import Diagnostic
 
 if TYPE_CHECKING:
+    from hlo_cli.analysis.hardware.chip_specs import ChipSpec, Estimate
+    from hlo_cli.analysis.origin.origins import Keys
     from hlo_cli.analysis.query.where import Predicate, Reader
-    from hlo_cli.analysis.sharding.collectives import Algorithm, Collective
+    from hlo_cli.analysis.sharding.collectives import Algorithm, Collective, CollectiveTime
     from hlo_cli.analysis.sharding.meshes import KnownMesh
     from hlo_cli.commands.modules.loading import Loaded
     from hlo_cli.commands.shard.options import ShardOptions
     from hlo_cli.ir.attributes.sharding import AxisRef, Mesh
     from hlo_cli.ir.instruction import Instruction
     from hlo_cli.ir.module import Module
-    from hlo_cli.report.table import Table
+
+
+# --- bytes and seconds ---
+# Sums over collectives: bytes by an algorithm, and seconds on a chip.
+
+
+_Number = TypeVar("_Number", int, float, Fraction, "Estimate")
+
+
+@dataclass(frozen=True, slots=True)
+class Pricing:
+    """How bytes and times are computed: the algorithm, and the chip if there is one."""
+
+    algorithm: Algorithm
+    chip: ChipSpec | None = None
+
+    def time(self, collective: Collective) -> CollectiveTime | None:
+        """The duration of one run; None without a chip, or if it is unknown."""
+        if self.chip is None:
+            return None
+        from hlo_cli.analysis.sharding.collectives import collective_time
+
+        return collective_time(collective, self.chip)
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """The sums over some collectives in one execution of the module; None if a trip count or a group is unknown.
+
+    `known_wire_bytes` leaves out what is unknown; `run_wire_bytes` counts each collective once.
+    """
+
+    sites: int
+    async_sites: int
+    runs: int | None
+    payload_bytes: int | None
+    wire_bytes: Fraction | None
+    known_wire_bytes: Fraction
+    run_wire_bytes: Fraction
+    devices: int | None
+    estimate: Estimate | None
+    at_least_seconds: float | None
+
+    @property
+    def seconds(self) -> float | None:
+        """The estimated time."""
+        return None if self.estimate is None else self.estimate.seconds
+
+    @property
+    def times(self) -> tuple[float | None, ...]:
+        """The estimated time, the ends of its band, and the lower bound."""
+        found = self.estimate
+        band = (None, None, None) if found is None else (found.seconds, found.low, found.high)
+        return (*band, self.at_least_seconds)
+
+    @property
+    def named_times(self) -> Mapping[str, float | None]:
+        """The same times with the names of their columns."""
+        return dict(zip(("seconds", "low_seconds", "high_seconds", "at_least_seconds"), self.times, strict=True))
+
+
+def traffic_of(collectives: Iterable[Collective], pricing: Pricing) -> Traffic:
+    """The sums over collectives, each with its runs."""
+    found = tuple(collectives)
+    runs = [each.runs.known for each in found]
+    payloads = [each.payload_bytes for each in found]
+    wires = [each.wire(pricing.algorithm) for each in found]
+    times = [pricing.time(each) for each in found]
+    counts = {each.devices for each in found}
+    return Traffic(
+        sites=len(found),
+        async_sites=sum(each.is_async for each in found),
+        runs=None if None in runs else sum(each for each in runs if each is not None),
+        payload_bytes=_total(payloads, runs),
+        wire_bytes=_total(wires, runs),
+        known_wire_bytes=sum(
+            (w * r for w, r in zip(wires, runs, strict=True) if w is not None and r is not None), Fraction(0)
+        ),
+        run_wire_bytes=sum((wire for wire in wires if wire is not None), Fraction(0)),
+        devices=counts.pop() if len(counts) == 1 else None,
+        estimate=_total([None if time is None else time.estimate for time in times], runs),
+        at_least_seconds=_total([None if time is None else time.at_least_seconds for time in times], runs),
+    )
+
+
+def _total(values: Sequence[_Number | None], runs: Sequence[int | None]) -> _Number | None:
+    """The sum of values times runs; None if any is unknown."""
+    total: _Number | None = None
+    for value, times in zip(values, runs, strict=True):
+        if value is None or times is None:
+            return None
+        total = value * times if total is None else total + value * times
+    return total
+
+
+def time_remarks(chip: ChipSpec, module: Module) -> Iterator[Diagnostic]:
+    """How times are estimated on a chip."""
+    from hlo_cli.analysis.sharding.collectives import is_measured, torus_dimensions
+    from hlo_cli.commands.options.chips import time_notes
+
+    dimensions = torus_dimensions(chip)
+    if chip.links is None:
+        words = f"the bandwidth of the links of {chip.chip} is unknown"
+    elif is_measured(chip):
+        words = "times are interpolated in measured ones of the same kind, in one host or NVLink domain"
+    elif dimensions is not None:
+        words = (
+            f"times are without latency; an axis has the links of 1 of {dimensions} dimensions of the torus, as a ring"
+        )
+    elif chip.cores:
+        words = "times are those of h100, scaled to the bandwidth of the links"
+    else:
+        words = "times are lower bounds: without latency, over all links"
+    yield Diagnostic("note", words)
+    yield from time_notes(chip, module)
+
+
+# --- tables ---
+# Tables of collectives: a row for each axis and kind, each axis, each cause, or each collective.
+
+
+def kinds_table(collectives: Sequence[Collective], pricing: Pricing) -> Table:
+    """One row for each axis, kind, and group size; those of unknown trip count apart, and most bytes first.
+
+    Groups that no axes make have a row each.
+    """
+    rows_of: dict[tuple[str, str, int | None, bool, str | None], list[Collective]] = {}
+    for each in collectives:
+        is_known = each.runs.known is not None and each.groups is not None
+        groups = groups_text(each) if each.axis is None else None
+        rows_of.setdefault((axis_of(each), each.kind, each.devices, is_known, groups), []).append(each)
+    found = [
+        (traffic_of(members, pricing), axis, kind, groups) for (axis, kind, _, _, groups), members in rows_of.items()
+    ]
+    found.sort(key=lambda row: (*_rank(row[0]), row[1], row[2]))
+    columns = (
+        Column("axis", "axis"),
+        Column("kind", "collective", "opcode"),
+        *_columns([traffic for traffic, *_ in found], pricing),
+        Column("groups", "groups", person=any(groups is not None for *_, groups in found), machine=False),
+    )
+    rows = tuple((axis, kind, *_cells(traffic, pricing), groups) for traffic, axis, kind, groups in found)
+    return Table("collectives", columns, rows, noun="groups of collectives")
+
+
+def axes_table(collectives: Sequence[Collective], pricing: Pricing) -> Table:
+    """One row for each axis, or set of axes."""
+    groups: dict[str, list[Collective]] = {}
+    for each in collectives:
+        groups.setdefault(axis_of(each), []).append(each)
+    found = [(traffic_of(members, pricing), axis) for axis, members in groups.items()]
+    found.sort(key=lambda row: (*_rank(row[0]), row[1]))
+    columns = (Column("axis", "axis"), *_columns([t for t, *_ in found], pricing))
+    rows = tuple((axis, *_cells(traffic, pricing)) for traffic, axis in found)
+    return Table("axes", columns, rows, noun="axes")
+
+
+def causes_table(collectives: Sequence[Collective], keys: Keys, pricing: Pricing) -> Table:
+    """One row for each source line, scope, argument, or pass."""
+    from hlo_cli.commands.modules.by import group_by, key_cells, key_columns
+
+    groups = group_by(collectives, lambda each: keys.of(each.caller))
+    found = [(traffic_of(group.members, pricing), group) for group in groups]
+    found.sort(key=lambda row: (*_rank(row[0]), row[1].key))
+    columns = (
+        *_columns([t for t, _ in found], pricing),
+        Column("axes", "axes"),
+        *key_columns(keys.by, "wire_bytes", groups, has_inferred=any(group.inferred for group in groups)),
+    )
+    rows = tuple(
+        (
+            *_cells(traffic, pricing),
+            ", ".join(sorted({axis_of(each) for each in group.members})),
+            *key_cells(
+                group, rounded(traffic.known_wire_bytes), rounded(traffic_of(group.inferred, pricing).known_wire_bytes)
+            ),
+        )
+        for traffic, group in found
+    )
+    return Table(f"{keys.by}s" if keys.by != "pass" else "passes", columns, rows, noun="rows")
+
+
+def instructions_table(collectives: Sequence[Collective], module: Module, pricing: Pricing) -> Table:
+    """One row for each collective, with its groups, its op_name, and its source line."""
+    found = [(traffic_of((each,), pricing), each) for each in collectives]
+    found.sort(key=lambda row: (*_rank(row[0]), row[1].instruction.name))
+    has_branch = any(each.runs.in_branch for each in collectives)
+    columns = (
+        Column("axis", "axis"),
+        Column("kind", "collective", "opcode"),
+        *(each for each in _columns([t for t, _ in found], pricing) if each.name not in ("sites", "async_sites")),
+        Column("async", "async", "flag", from_width=120),
+        Column("branch", "branch", "flag", person=has_branch, from_width=120),
+        Column("shift", "shift", from_width=120, person=any(each.shifts for each in collectives)),
+        Column("name", "name", "name", role="name"),
+        Column("caller", "caller", "name", person=False),
+        Column("source", "source", "source", rank=5),
+        Column("op_name", "op_name", "op_name"),
+        Column("groups", "groups", from_width=200),
+    )
+    rows = tuple(
+        (
+            axis_of(each),
+            each.kind,
+            *_cells(traffic, pricing)[2:],
+            each.is_async,
+            each.runs.in_branch,
+            ", ".join(map(str, each.shifts)) or None,
+            each.instruction.name,
+            each.caller.name,
+            _source(each, module),
+            each.instruction.metadata.op_name or each.caller.metadata.op_name or None,
+            groups_text(each),
+        )
+        for traffic, each in found
+    )
+    return Table("instructions", columns, rows, noun="collectives")
+
+
+def _source(collective: Collective, module: Module) -> str | None:
+    location = module.location(collective.instruction) or module.location(collective.caller)
+    return None if location is None else str(location)
+
+
+def _columns(found: Sequence[Traffic], pricing: Pricing) -> tuple[Column, ...]:
+    """The columns of `_cells`; bytes of a single run are shown if trip counts are unknown."""
+    has_unknown = any(each.wire_bytes is None for each in found)
+    has_async = any(each.async_sites for each in found)
+    times = (
+        Column("seconds", "est.", "seconds", total="sum"),
+        Column("low_seconds", "low", "seconds", total="sum", person=False),
+        Column("high_seconds", "high", "seconds", total="sum", person=False),
+        Column("at_least_seconds", "at least", "seconds", total="sum", person=False),
+    )
+    return (
+        Column("sites", "sites", "count", total="sum"),
+        Column("async_sites", "async", "count", total="sum", person=has_async, from_width=120),
+        Column("runs", "runs", "count", total="sum"),
+        Column("payload_bytes", "payload", "bytes", total="sum", rank=4),
+        Column("wire_bytes", "sent", "bytes", total="sum"),
+        Column("run_wire_bytes", "sent per run", "bytes", total="sum", person=has_unknown),
+        *(times if pricing.chip is not None else ()),
+        Column("devices", "n", "count"),
+    )
+
+
+def _cells(traffic: Traffic, pricing: Pricing) -> Row:
+    return (
+        traffic.sites,
+        traffic.async_sites,
+        _known(traffic.runs),
+        _known(traffic.payload_bytes),
+        UNKNOWN if traffic.wire_bytes is None else rounded(traffic.wire_bytes),
+        rounded(traffic.run_wire_bytes),
+        *(map(_known, traffic.times) if pricing.chip is not None else ()),
+        traffic.devices,
+    )
+
+
+def _known(value: float | None) -> Cell:
+    return UNKNOWN if value is None else value
+
+
+def _rank(traffic: Traffic) -> tuple[bool, Fraction, Fraction]:
+    """Known sums first, most bytes first."""
+    return traffic.wire_bytes is None, -traffic.known_wire_bytes, -traffic.run_wire_bytes
+
+
+# --- --comms ---
+# `hlo shard DUMP --comms`: collectives by mesh axis, with the bytes that a device sends.
+
 
 _MAX_AXES: Final = 3
 """The number of axes in the answer before the rest is summed up."""

@@ -1,33 +1,394 @@
-"""`hlo shard DUMP`: parameters and results with their shardings and bytes per device."""
+"""How are the arguments and results of a module divided, and how many bytes does a device hold?"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Final
 
-from hlo_cli.analysis.sharding.entry_arrays import EntryArray, EntryArrays, entry_arrays
-from hlo_cli.analysis.sharding.meshes import mesh_text
-from hlo_cli.commands.modules.loading import input_facts, notes_of
-from hlo_cli.commands.options.filters import chosen
-from hlo_cli.commands.shard.array_tables import (
-    Totals,
-    axes_table,
-    causes_table,
-    instructions_table,
-    shapes_table,
-    totals_of,
+from hlo_cli.analysis.cache import cached_per_module
+from hlo_cli.analysis.sharding.entry_arrays import (
+    EntryArray,
+    EntryArrays,
+    array_of_value,
+    divided,
+    entry_arrays,
+    partitions_of,
 )
-from hlo_cli.commands.shard.arrays import arrays_where, mesh_of
+from hlo_cli.analysis.sharding.meshes import KnownMesh, axes_text, header_meshes, known_mesh, mesh_text
+from hlo_cli.analysis.sharding.placement import Spec, partition_spec
+from hlo_cli.commands.modules.loading import input_facts, notes_of
+from hlo_cli.commands.modules.many import Rows, finish_each, map_inputs
+from hlo_cli.commands.options.filters import chosen
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
+from hlo_cli.ir.attributes.sharding import ShardingType
+from hlo_cli.ir.operations import COLLECTIVES
 from hlo_cli.report.numbers import format_bytes, format_count, format_part
 from hlo_cli.report.report import Part, Report
+from hlo_cli.report.table import KEEP, UNKNOWN, Cell, Column, Row, Share, Table
 from hlo_cli.report.text import Passage
 from hlo_cli.source import Diagnostic, HloError
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.sharding.meshes import KnownMesh
-    from hlo_cli.commands.modules.loading import Loaded
+    from hlo_cli.analysis.origin.origins import Keys
+    from hlo_cli.analysis.query.where import Predicate
+    from hlo_cli.analysis.sharding.placement import Placement
+    from hlo_cli.commands.modules.loading import Loaded, Many
+    from hlo_cli.commands.options.io_options import InputOptions, OutputOptions
+    from hlo_cli.commands.shape.argument import NamedShape
     from hlo_cli.commands.shard.options import ShardOptions
-    from hlo_cli.ir.attributes.sharding import Mesh
+    from hlo_cli.inputs.input import Input
+    from hlo_cli.ir.attributes.sharding import AxisRef, Mesh, NamedSharding, Sharding
+    from hlo_cli.ir.instruction import Instruction
+    from hlo_cli.ir.module import Module
+    from hlo_cli.ir.shape import ArrayShape
+
+
+# --- parameters and results ---
+# Parameters and results in tables: how each is divided along the axes of the mesh, and which of them match --where.
+
+
+UNKNOWN_SPEC: Final = "?"
+_MARK: Final = "sharding={"
+
+
+def mesh_of(module: Module, given: Mesh | None) -> KnownMesh | None:
+    """The mesh of a module: given, in its header, or in that of the dump before optimizations; else inferred, or None.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.ir.attributes.sharding import MeshAxis, Mesh
+    >>> module = parse_module("HloModule m, num_partitions=4  ENTRY e { ROOT p = f32[8,8] parameter(0) }")
+    >>> mesh_of(module, None), mesh_of(module, Mesh((MeshAxis("x", 4),))).origin
+    (None, '--mesh')
+    """
+    return cached_per_module(_mesh_of, module) if given is None else known_mesh(module, given)
+
+
+def _mesh_of(module: Module) -> KnownMesh | None:
+    siblings = () if module.program is None else (module.program,)
+    if (found := known_mesh(module, None, siblings)) is not None:
+        return found
+    # without num_partitions in the header, shardings tell the number of devices
+    count = partitions_of(module)
+    fitting = [mesh for each in (module, *siblings) for mesh in header_meshes(each) if mesh.device_count == count > 1]
+    if fitting or _MARK not in module.source.text:
+        return KnownMesh(fitting[0], "the header") if fitting else None
+    from hlo_cli.analysis.sharding.collectives import mesh_of as inferred
+
+    return inferred(module)
+
+
+def spec_of(array: EntryArray, mesh: Mesh | None) -> Spec | None:
+    """The axes along which each dimension is divided; None if the mesh does not explain the sharding.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.analysis.sharding.entry_arrays import entry_arrays
+    >>> from hlo_cli.ir.attributes.sharding import MeshAxis, Mesh
+    >>> module = parse_module("HloModule m, num_partitions=4  ENTRY e { ROOT p = f32[8,8] parameter(0), "
+    ...     "sharding={devices=[1,4]<=[4]} }")
+    >>> spec_of(entry_arrays(module).parameters[0], Mesh((MeshAxis("x", 4),)))
+    ((), (AxisRef(name='x', pre_size=None, size=None),))
+    """
+    if array.placement is None or mesh is None:
+        return None
+    spec = _spec(array.placement, mesh)
+    return None if spec is None else (*spec, *((),) * (array.shape.rank - len(spec)))
+
+
+def spec_cell(array: EntryArray, mesh: Mesh | None) -> str:
+    """How an array is divided: axes of each dimension, or numbers of parts without a mesh, or the kind of its sharding.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.analysis.sharding.entry_arrays import entry_arrays
+    >>> module = parse_module("HloModule m, num_partitions=4  ENTRY e { ROOT p = f32[8,8] parameter(0), "
+    ...     "sharding={devices=[1,4]<=[4]} }")
+    >>> spec_cell(entry_arrays(module).parameters[0], None)
+    '-, 4'
+    """
+    placement, parts = array.placement, array.parts
+    if placement is not None and placement.kind is ShardingType.MAXIMAL:
+        return f"device {placement.devices[0]}" if placement.devices else "maximal"
+    if placement is not None and not placement.is_tiled:
+        return str(placement.kind)
+    if (spec := spec_of(array, mesh)) is not None:
+        return ", ".join(map(_axes_cell, spec)) if any(spec) else "replicated"
+    if parts is None:
+        return UNKNOWN_SPEC
+    if all(part == 1 for part in parts):
+        return "replicated"
+    return ", ".join(str(part) if part > 1 else "-" for part in parts)
+
+
+def name_of(array: EntryArray) -> str:
+    """The name of a parameter in the program or the text; of a result, the name of the instruction that makes it."""
+    from hlo_cli.ir.notation import index_suffix
+
+    if array.role == "argument":
+        return (array.instruction.metadata.op_name or array.instruction.name) + index_suffix(array.index)
+    made, index = definer_of(array)
+    return made.name + index_suffix(index)
+
+
+def definer_of(array: EntryArray) -> tuple[Instruction, tuple[int, ...]]:
+    """The instruction that makes an array, and the index in its result: of a tuple, the operand."""
+    made, index = array.instruction, array.index
+    if array.role == "result" and made.opcode == "tuple" and index and index[0] < len(made.operands):
+        return made.operands[index[0]], index[1:]
+    return made, index
+
+
+def arrays_where(expression: str, module: Module) -> Predicate[EntryArray]:
+    """Whether an expression matches a parameter or result: its shard, and the instruction that makes it."""
+
+    from hlo_cli.analysis.partly_known import AtLeast
+    from hlo_cli.analysis.query.fields import fields_of
+    from hlo_cli.analysis.query.where import Reader, predicate
+    from hlo_cli.syntax.attribute_table import ATTRIBUTE_NAMES
+    from hlo_cli.syntax.conditions import parse_where
+
+    def instruction_of(array: EntryArray) -> Instruction:
+        return definer_of(array)[0]
+
+    def shape_of(array: EntryArray) -> ArrayShape:
+        return array.shape if array.shard is None else array.shard
+
+    fields = fields_of(module, ATTRIBUTE_NAMES, instruction_of, shape_of)
+    own: dict[str, Reader[EntryArray]] = {
+        opcodes.PARAMETER: Reader("flag", lambda each: each.role == "argument"),
+        "number": Reader("count", lambda each: each.number),
+        "replication": Reader("count", lambda each: AtLeast(1) if each.replication is None else each.replication),
+        "shard_bytes": Reader("bytes", lambda each: AtLeast(0) if each.shard_bytes is None else each.shard_bytes),
+        "saving_bytes": Reader("bytes", lambda each: each.saving_bytes),
+    }
+    return predicate(parse_where(expression), replace(fields, readers={**fields.readers, **own}))
+
+
+@lru_cache(maxsize=4096)
+def _spec(placement: Placement, mesh: Mesh) -> Spec | None:
+    return partition_spec(placement, mesh)
+
+
+def _axes_cell(axes: Sequence[AxisRef]) -> str:
+    text = axes_text(axes)
+    return f"({text})" if len(axes) > 1 else text or "-"
+
+
+# --- tables ---
+# Tables of parameters and results: a row for each shape and sharding, each array, each cause, or each mesh axis.
+
+
+MIN_SAVING: Final = 0.01
+"""The smallest share of the bytes of a device that an answer calls a saving."""
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Bytes of some arrays on each device and in all, and what dividing the replicated ones would save.
+
+    `unknown` arrays have shardings that are not in the text; they count nowhere else.
+    """
+
+    arrays: int
+    unknown: int
+    data_bytes: int
+    shard_bytes: int
+    whole_bytes: int | None
+    saving_bytes: int
+    copies_unknown: int
+    is_estimated: bool
+
+    @property
+    def is_replicated(self) -> bool:
+        """Whether dividing the replicated arrays would save bytes that matter: 1% of those of a device."""
+        return self.saving_bytes > 0 and self.saving_bytes >= MIN_SAVING * self.shard_bytes
+
+
+def totals_of(arrays: Iterable[EntryArray]) -> Totals:
+    """The sums over arrays; the bytes in all are unknown if those of any array are."""
+    found = tuple(arrays)
+    known = [each for each in found if each.shard is not None]
+    wholes = [each.whole.logical_bytes for each in known if each.whole is not None]
+    return Totals(
+        arrays=len(found),
+        unknown=len(found) - len(known),
+        data_bytes=sum(each.data_bytes or 0 for each in known),
+        shard_bytes=sum(each.shard_bytes or 0 for each in known),
+        whole_bytes=sum(wholes) if len(wholes) == len(known) else None,
+        saving_bytes=sum(each.saving_bytes or 0 for each in known),
+        copies_unknown=sum(each.replication is None for each in known),
+        is_estimated=any(each.is_estimated for each in known),
+    )
+
+
+def size_cells(totals: Totals) -> tuple[Cell, ...]:
+    """Bytes of data and in all on each device, the share of padding, and what dividing copies would save."""
+    if totals.unknown:
+        return (UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN)
+    share = 1 - totals.data_bytes / totals.shard_bytes if totals.shard_bytes else 0.0
+    return (
+        totals.data_bytes,
+        totals.shard_bytes,
+        share,
+        UNKNOWN if totals.copies_unknown else totals.saving_bytes,
+    )
+
+
+def shapes_table(name: str, arrays: Sequence[EntryArray], mesh: Mesh | None, *, person: bool = True) -> Table:
+    """One row for each whole shape and the way in which it is divided; what would save most is first, if it matters."""
+    groups: dict[tuple[str, str, str, int | None], list[EntryArray]] = {}
+    for each in arrays:
+        key = (_text(each.whole), spec_cell(each, mesh), _text(each.shard), each.replication)
+        groups.setdefault(key, []).append(each)
+    rows = [(totals_of(members), *key, members[0]) for key, members in groups.items()]
+    by_saving = totals_of(arrays).is_replicated
+    rows.sort(key=lambda row: (by_saving * -row[0].saving_bytes, -row[0].shard_bytes, row[1], row[2]))
+    is_estimated = any(row[0].is_estimated for row in rows)
+    is_known = any(each.whole is not None for each in arrays)
+    columns = (
+        Column("count", "count", "count", total="sum", rank=5),
+        *_size_columns(is_estimated=is_estimated, has_saving=any(row[0].saving_bytes for row in rows)),
+        Column("shape", "shape", "shape", person=is_known),
+        Column("spec", "sharding", person=is_known),
+        Column("shard", "shard", "shape"),
+        Column("replication", "copies", "count", person=is_known),
+        Column("example", "example", "name", role="name", from_width=120, rank=3),
+        Column("annotation", "annotation", from_width=200, rank=2),
+    )
+    cells = tuple(
+        (
+            totals.arrays,
+            *size_cells(totals),
+            whole or UNKNOWN,
+            spec,
+            shard or UNKNOWN,
+            UNKNOWN if copies is None else copies,
+            name_of(example),
+            None if example.sharding is None else str(example.sharding),
+        )
+        for totals, whole, spec, shard, copies, example in rows
+    )
+    return Table(name, columns, cells, noun="shapes", person=person)
+
+
+def instructions_table(name: str, arrays: Sequence[EntryArray], mesh: Mesh | None, *, person: bool = True) -> Table:
+    """One row for each array, with its name in the program; what saves most is first."""
+    by_saving = totals_of(arrays).is_replicated
+    rows = sorted(
+        arrays, key=lambda each: (by_saving * -(each.saving_bytes or 0), -(each.shard_bytes or 0), each.number)
+    )
+    is_estimated = any(each.is_estimated for each in rows)
+    is_known = any(each.whole is not None for each in rows)
+    columns = (
+        *_size_columns(is_estimated=is_estimated, has_saving=any(each.saving_bytes for each in rows)),
+        Column("instruction", "instruction", "name", person=False),
+        Column("role", "role", person=False),
+        Column("number", "number", "count", person=False),
+        Column("op_name", "name", "op_name"),
+        Column("shape", "shape", "shape", person=is_known),
+        Column("spec", "sharding", person=is_known),
+        Column("shard", "shard", "shape", rank=6 if is_known else KEEP),
+        Column("replication", "copies", "count", person=is_known),
+        Column("annotation", "annotation", from_width=200, rank=2),
+    )
+    cells = tuple(
+        (
+            *size_cells(totals_of([each])),
+            definer_of(each)[0].name,
+            each.role,
+            each.number,
+            name_of(each),
+            _text(each.whole) or UNKNOWN,
+            spec_cell(each, mesh),
+            _text(each.shard) or UNKNOWN,
+            UNKNOWN if each.replication is None else each.replication,
+            None if each.sharding is None else str(each.sharding),
+        )
+        for each in rows
+    )
+    return Table(name, columns, cells, noun="arrays", person=person)
+
+
+def causes_table(arrays: Sequence[EntryArray], keys: Keys) -> Table:
+    """One row for each source line, scope, argument, or pass; what saves most is first.
+
+    Parameters have the source line and the scope of the nearest instructions that use them.
+    """
+    from hlo_cli.commands.modules.by import group_by, key_cells, key_columns
+
+    groups = group_by(arrays, lambda each: keys.of_use(*definer_of(each)))
+    rows = [(totals_of(group.members), totals_of(group.inferred), group) for group in groups]
+    rows.sort(key=lambda row: (-row[0].saving_bytes, -row[0].shard_bytes, row[2].key))
+    is_estimated = any(row[0].is_estimated for row in rows)
+    columns = (
+        Column("count", "count", "count", total="sum"),
+        *_size_columns(is_estimated=is_estimated, has_saving=any(row[0].saving_bytes for row in rows)),
+        *key_columns(keys.by, "shard_bytes", groups, has_inferred=any(group.inferred for group in groups)),
+    )
+    cells = tuple(
+        (totals.arrays, *size_cells(totals), *key_cells(group, totals.shard_bytes, inferred.shard_bytes))
+        for totals, inferred, group in rows
+    )
+    return Table(f"{keys.by}s" if keys.by != "pass" else "passes", columns, cells, noun="rows")
+
+
+def axes_table(arrays: Sequence[EntryArray], mesh: Mesh) -> Table:
+    """One row for each axis: the arrays that are divided along it, and those with a copy at each of its positions."""
+    columns = (
+        Column("axis", "axis", "name", role="name"),
+        Column("size", "size", "count"),
+        Column("divided_count", "arrays", "count", group="divided"),
+        Column("divided_bytes", "per device", "bytes", group="divided"),
+        Column("replicated_count", "arrays", "count", group="replicated"),
+        Column("replicated_bytes", "per device", "bytes", group="replicated", like="divided_bytes", role="waste"),
+        Column("saving_bytes", "saving", "bytes", role="saving", like="divided_bytes"),
+    )
+    rows = tuple(_axis_row(axis.name, axis.size, arrays, mesh) for axis in mesh.axes if axis.size > 1)
+    return Table("axes", columns, rows, noun="axes")
+
+
+def _axis_row(name: str, size: int, arrays: Sequence[EntryArray], mesh: Mesh) -> tuple[Cell, ...]:
+    along: list[EntryArray] = []
+    over: list[EntryArray] = []
+    for each in arrays:
+        spec = spec_of(each, mesh)
+        if spec is not None and each.shard is not None:
+            is_divided = any(axis.name == name for axes in spec for axis in axes)
+            (along if is_divided else over).append(each)
+    saved = [
+        max(0, each.shard.padded_bytes - divided(each.shard, size).padded_bytes)
+        for each in over
+        if each.shard is not None
+    ]
+    return (
+        name,
+        size,
+        len(along),
+        sum(each.shard_bytes or 0 for each in along),
+        len(over),
+        sum(each.shard_bytes or 0 for each in over),
+        sum(saved),
+    )
+
+
+def _size_columns(*, is_estimated: bool, has_saving: bool) -> tuple[Column, ...]:
+    title, width = "per device", 120 if has_saving else 0
+    whole = Share("data_bytes", "shard_bytes", rest=True)
+    return (
+        Column("data_bytes", "data", "bytes", total="sum", person=False),
+        Column("shard_bytes", "est. size" if is_estimated else "size", "bytes", total="sum", group=title),
+        Column("padding", "padding", "percent", role="waste", total=whole, group=title, from_width=width),
+        Column("saving_bytes", "saving", "bytes", role="saving", total="sum", person=has_saving, group=title),
+    )
+
+
+def _text(shape: ArrayShape | None) -> str:
+    return "" if shape is None else shape.to_string(layout=False)
+
+
+# --- one dump ---
+# `hlo shard DUMP`: parameters and results with their shardings and bytes per device.
 
 
 def report_of_dump(loaded: Loaded, options: ShardOptions, argument: str) -> Report:
@@ -181,3 +542,105 @@ def _next(argument: str, found: EntryArrays, totals: Totals, options: ShardOptio
 
 def _mesh_words(mesh: Mesh) -> str:
     return " × ".join(f"{axis.name}={axis.size}" for axis in mesh.axes)
+
+
+# --- the array of one instruction ---
+# `hlo shard DUMP:NAME`: the whole array of an instruction, its sharding, and the mesh of its module.
+
+
+@dataclass(frozen=True, slots=True)
+class NamedArray:
+    """The array of an instruction: its shape on all devices together, in the layout that a shard has, and its sharding.
+
+    `is_estimated` if the layout of the shard is not known from the dump. `notes` say where the sharding is from.
+    """
+
+    shape: ArrayShape
+    sharding: Sharding | NamedSharding
+    mesh: KnownMesh | None
+    is_estimated: bool
+    notes: tuple[Diagnostic, ...] = ()
+
+
+def named_array(named: NamedShape, given: Mesh | None = None) -> NamedArray:
+    """The whole array of an instruction of a dump; HloError if the dump does not say how it is divided."""
+    module, instruction = named.loaded.module, named.instruction
+    found = array_of_value(module, instruction, named.index)
+    if found is None or found.sharding is None or found.shard is None:
+        problem = None if found is None else found.problem
+        text = (
+            f"{instruction.name} has no sharding" if problem is None else f"sharding of {instruction.name}: {problem}"
+        )
+        raise HloError(text, instruction.span if problem else None, hint=None if problem else _hint(named))
+    whole = found.whole or found.shape
+    notes = list[str]()
+    if found.origin != "this dump":
+        notes.append(f"the sharding of {instruction.name} is from before_optimizations")
+    if found.is_estimated:
+        notes.append("the module is not partitioned; bytes are those of a shard in its default layout")
+    return NamedArray(
+        replace(whole, layout=found.shard.layout),
+        found.sharding,
+        mesh_of(module, given),
+        found.is_estimated,
+        tuple(Diagnostic("note", note) for note in notes),
+    )
+
+
+def _hint(named: NamedShape) -> str:
+    if named.instruction.opcode.removesuffix("-start") in COLLECTIVES:
+        return f"for its devices and axes: hlo parse DUMP --explain {named.instruction.name}"
+    if named.loaded.module.program is None:
+        return "shardings of all instructions are in the dump after sharding propagation, or give one: SHAPE SHARDING"
+    return "give a sharding: hlo shard SHAPE SHARDING"
+
+
+# --- many modules ---
+# `hlo shard` on several modules: a row for each.
+
+
+_COLUMNS = (
+    Column("devices", "devices", "count"),
+    Column("mesh", "mesh", rank=6),
+    Column("parameters", "parameters", "count", total="sum", from_width=120),
+    Column("data_bytes", "data", "bytes", total="sum", person=False),
+    Column("shard_bytes", "per device", "bytes", total="sum"),
+    Column("padding", "padding", "percent", role="waste", total=Share("data_bytes", "shard_bytes", rest=True), rank=5),
+    Column("saving_bytes", "saving", "bytes", role="saving", total="sum"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sharded:
+    """The devices of one module, and its parameters on each of them."""
+
+    devices: int
+    mesh: str | None
+    totals: Totals
+
+    def cells(self) -> Row:
+        return (self.devices, self.mesh, self.totals.arrays, *size_cells(self.totals))
+
+
+def shard_each(many: Many, reading: InputOptions, options: ShardOptions, output: OutputOptions) -> int:
+    """Writes one row for each module, those with the most bytes to save first, and returns the exit code."""
+    options.check_without_comms()
+    found = list(map_inputs(many, reading, options.jobs, partial(_sharded, options)))
+    answers = [each.answer for each in found if each.answer is not None]
+    saving = sum(each.totals.saving_bytes for each in answers)
+    words = f"dividing copies would save {format_bytes(saving)} per device" if saving else "no copies to divide"
+    return finish_each(
+        "shard",
+        found,
+        Rows(_COLUMNS, _Sharded.cells, by="saving_bytes"),
+        answer=f"{format_count(len(answers), 'modules')}: {words}",
+        output=output,
+    )
+
+
+def _sharded(options: ShardOptions, module: Module, _input: Input) -> _Sharded:
+    found, known = entry_arrays(module), mesh_of(module, options.given_mesh)
+    test = None if options.where is None else arrays_where(options.where, module)
+    parameters, _ = chosen(test, found.parameters, "parameters")
+    mesh = None if known is None else mesh_text(known.mesh)
+    return _Sharded(found.partitions, mesh, totals_of(parameters))

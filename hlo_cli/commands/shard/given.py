@@ -1,4 +1,4 @@
-"""The array that a command line gives: a shape with one or two shardings, or an instruction of a dump."""
+"""Which array does a command line give? A shape with one or two shardings, or an instruction of a dump."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from hlo_cli.commands.shard.options import ShardOptions
     from hlo_cli.ir.attributes.sharding import AnySharding, Mesh
     from hlo_cli.ir.shape import Shape
+
 
 _SHARDING_STARTS = lazy_regex(
     r"(?<=[\]})\s])\s*+(?:\{(?=\s*+(?:devices=|(?:maximal_)?mesh\[|replicated|maximal|manual|unreduced|unknown|\{))"
@@ -167,7 +168,7 @@ def _shape_notes(named: NamedShape) -> tuple[Diagnostic, ...]:
 
 def _named_value(named: NamedShape, mesh: Mesh | None) -> _NamedValue:
     """The value of an instruction: an array, or a tuple with a sharding for each leaf."""
-    from hlo_cli.commands.shard.named import named_array
+    from hlo_cli.commands.shard.dump import named_array
 
     if not isinstance(named.shape, TupleShape) or not any(True for _ in named.shape.leaves):
         one = named_array(named, mesh)

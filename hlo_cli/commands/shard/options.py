@@ -1,4 +1,4 @@
-"""Options of `hlo shard`."""
+"""Which options does `hlo shard` have, and what do the axes of `--mesh` mean?"""
 
 from __future__ import annotations
 
@@ -6,11 +6,41 @@ from typing import TYPE_CHECKING, Final
 
 from hlo_cli.commands.options.io_options import conflict_error
 from hlo_cli.dataclass import dataclass
+from hlo_cli.ir.attributes.sharding import Mesh, MeshAxis
+from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.sharding.collectives import Algorithm
-    from hlo_cli.ir.attributes.sharding import Mesh
+
+
+# --- --mesh ---
+# `--mesh data=2,fsdp=4`: the axes of the mesh, named by the user.
+
+
+_AXIS = lazy_regex(r"\s*+['\"]?([\w.\-]++)['\"]?\s*+[=:]\s*+([0-9]{1,9})\s*+")
+
+
+def read_mesh(text: str) -> Mesh:
+    """The mesh in a text such as data=2,fsdp=4, major axis first; HloError if it is none.
+
+    >>> print(read_mesh("data=2, fsdp=4"))
+    mesh['data'=2,'fsdp'=4]
+    """
+    axes = list[MeshAxis]()
+    for item in text.strip().strip("{}[]()").split(","):
+        match = _AXIS.fullmatch(item)
+        if match is None or int(match[2]) < 1:
+            raise HloError(f"--mesh {text}: expected axes such as data=2,fsdp=4")
+        if any(axis.name == match[1] for axis in axes):
+            raise HloError(f"--mesh {text}: axis {match[1]} is named twice")
+        axes.append(MeshAxis(match[1], int(match[2])))
+    return Mesh(tuple(axes))
+
+
+# --- options ---
+# Options of `hlo shard`.
+
 
 ALGORITHMS: Final[tuple[Algorithm, ...]] = ("ring", "bidirectional", "oneshot")
 
@@ -85,6 +115,5 @@ class ShardOptions:
         """The mesh of --mesh; HloError if it cannot be read."""
         if self.mesh is None:
             return None
-        from hlo_cli.commands.shard.mesh import read_mesh
 
         return read_mesh(self.mesh)

@@ -147,14 +147,14 @@ def _answer(array: _Array, requested: Sequence[str], options: TileIndexOptions, 
     if options.inverse:
         positions = positions_of(array.shape, requested, options)
         if output.format == "npy":
-            from hlo_cli.commands.tile_index.npy import write_elements
+            from hlo_cli.commands.tile_index.whole_array import write_elements
 
             write_elements(array.shape, positions, options, output.path)
             return 0
         return _finish(report_of_positions(array.shape, positions, options), array, output)
     selections = selections_of(array.shape, requested, options)
     if output.format == "npy":
-        from hlo_cli.commands.tile_index.npy import write_addresses
+        from hlo_cli.commands.tile_index.whole_array import write_addresses
 
         write_addresses(array.shape, selections, options, output.path)
         return 0
@@ -165,7 +165,7 @@ def _answer(array: _Array, requested: Sequence[str], options: TileIndexOptions, 
 def _compare(
     array: _Array, second: ArrayShape | None, requested: Sequence[str], options: TileIndexOptions, output: OutputOptions
 ) -> int:
-    from hlo_cli.commands.tile_index.compare import report_of_instruction, report_of_pair
+    from hlo_cli.commands.tile_index.whole_array import report_of_instruction, report_of_pair
 
     if second is None:
         assert array.named is not None

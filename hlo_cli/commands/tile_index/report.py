@@ -1,23 +1,299 @@
-"""The reports of `hlo tile-index` on one array: elements, positions, and the check of the arithmetic."""
+"""At which address is an element, and which element is at an address? Tables, and the formula in numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from hlo_cli.analysis.layout.addresses import ElementPosition, element_at, position_of
-from hlo_cli.commands.tile_index.inputs import read_queries
-from hlo_cli.commands.tile_index.tables import addresses_table, padding_reason, positions_table
+from hlo_cli.commands.tile_index.options import read_queries
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir.layout import Combine, Extend, Permute, Split, split_sizes
+from hlo_cli.ir.notation import tuple_text
 from hlo_cli.ir.shape import ArrayShape
+from hlo_cli.report.figure import Figure, fixed
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Part, Report
-from hlo_cli.report.table import Cell
+from hlo_cli.report.table import Cell, Column, LazyRows, Row, Table
 from hlo_cli.report.text import Passage
 from hlo_cli.source import HloError
 from hlo_cli.syntax.scanning.shape_reader import Selection, read_selection, read_slots
 
 if TYPE_CHECKING:
     from hlo_cli.commands.tile_index.options import TileIndexOptions
+
+
+# --- tables ---
+# `hlo tile-index SHAPE INDEX…`: tables of elements with their addresses, and of addresses with their elements.
+
+
+_FEW = 1000
+
+
+def addresses_table(shape: ArrayShape, requested: Sequence[Selection], *, bits: int, base: int) -> Table:
+    """One row for each element: position, byte, and for each tile of the layout the tile index and the index in it."""
+    tiles = [split_sizes(tile) for tile in shape.layout.tiles]
+    groups = [f"tile {' × '.join(map(str, sizes))}" for sizes in tiles]
+    columns = (
+        Column("index", "element", "index", align="left"),
+        Column("linear_index", "linear index", "count"),
+        Column("byte_offset", "byte", "count"),
+        Column("bit_offset", "bit", "count", person=False),
+        Column("bit", "bit", "count", person=bits % 8 != 0, machine=False),
+        Column("hex", "hex", "text", align="right", machine=False),
+        Column("address", "address", "address", person=bool(base), machine=bool(base)),
+        *(
+            Column(f"{name}{level}", title, "index", group=group, machine=False)
+            for level, group in enumerate(groups)
+            for name, title in (("tile_index", "tile"), ("index_in_tile", "in tile"))
+        ),
+        Column("tiles", "tiles", "text", person=False),
+    )
+
+    def rows() -> Iterator[Row]:
+        for index in _indices(requested):
+            yield _row(position_of(shape, index, element_bits=bits), base)
+
+    count = sum(selection.count for selection in requested)
+    made = LazyRows(count, rows) if count > _FEW else tuple(rows())
+    return Table("addresses", columns, made, noun="elements")
+
+
+def positions_table(shape: ArrayShape, requested: Sequence[range], *, as_bytes: bool, bits: int, base: int) -> Table:
+    """One row for each position: its element, or why it is padding."""
+    columns = (
+        Column("byte", "byte", "count", person=as_bytes, machine=as_bytes),
+        Column("hex", "hex", "text", align="right", person=as_bytes, machine=False),
+        Column("linear_index", "linear index", "count"),
+        Column("byte_offset", "byte offset", "count", person=False),
+        Column("element", "element", "index", person=False),
+        Column("padding", "padding", "text", person=False),
+        Column("content", "element", "text", machine=False),
+    )
+    prefix = 8 * shape.layout.dynamic_shape_metadata_prefix_bytes
+
+    def rows() -> Iterator[Row]:
+        for numbers in requested:
+            for number in numbers:
+                for position in _positions_in_byte(number - base, bits, prefix) if as_bytes else (number,):
+                    yield _position_row(shape, number, position, (position * bits + prefix) // 8)
+
+    count = sum(map(len, requested))
+    made = LazyRows(count, rows) if count > _FEW and (not as_bytes or bits >= 8) else tuple(rows())
+    return Table("positions", columns, made, noun="positions")
+
+
+def padding_reason(shape: ArrayShape, position: int) -> str | None:
+    """The reason why a position is padding; None if it has an element.
+
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
+    >>> padding_reason(parse_shape("bf16[300,70]{1,0:T(8,128)(2,1)}"), 140)
+    '(0,70), beyond the end of x (69)'
+    """
+    if position < 0:
+        return "dynamic size prefix"
+    if position >= shape.slots:
+        return "unused bits of the last byte"
+    if element_at(shape, position) is not None:
+        return None
+    if position >= shape.tiling.slots:
+        return f"tail padding from L({shape.layout.tail_padding_alignment_in_elements})"
+    from hlo_cli.commands.shape.explained import dimension_names
+
+    index = shape.tiling.element(position)
+    names = dimension_names(shape.rank)
+    ends = [
+        f"beyond the end of {name} ({size - 1})"
+        for name, at, size in zip(names, index, shape.sizes, strict=True)
+        if at >= size
+    ]
+    return f"{tuple_text(index)}, {ends[0]}" if ends else "next to the only element"
+
+
+def _positions_in_byte(byte: int, bits: int, prefix: int) -> range:
+    """The positions that have bits in a byte; -1 for the prefix in front of the data."""
+    if 8 * byte < prefix:
+        return range(-1, 0)
+    return range((8 * byte - prefix) // bits, (8 * byte - prefix + 7) // bits + 1)
+
+
+def _position_row(shape: ArrayShape, number: int, position: int, byte: int) -> Row:
+    reason = padding_reason(shape, position)
+    element = element_at(shape, position) if reason is None else None
+    content = tuple_text(element) if element is not None else f"padding: {reason}"
+    return (
+        number,
+        hex(number),
+        position if position >= 0 else None,
+        byte if position >= 0 else None,
+        element,
+        reason,
+        content,
+    )
+
+
+def _indices(requested: Sequence[Selection]) -> Iterator[tuple[int, ...]]:
+    for selection in requested:
+        yield from selection.indices
+
+
+def _row(place: ElementPosition, base: int) -> Row:
+    levels: list[Cell] = []
+    records: list[Cell] = []
+    for tile in place.tiles:
+        levels += [tile.tile_index, tile.index_in_tile]
+        records.append(
+            {
+                "tile": tile.sizes,
+                "tile_index": tile.tile_index,
+                "tile_grid": tile.tile_grid,
+                "index_in_tile": tile.index_in_tile,
+                "tile_number": tile.number,
+                "position_in_tile": tile.position,
+            }
+        )
+    byte = place.byte_offset
+    return (
+        place.index, place.linear_index, byte, place.bit_offset, place.bit_offset % 8, hex(byte), byte + base,
+        *levels, tuple(records),
+    )  # fmt: skip
+
+
+# --- --explain: the formula ---
+# `hlo tile-index --explain`: the formula of XLA's tiled-layout page with the numbers of one element in every step.
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    label: str
+    quantity: str
+    formula: str
+    value: tuple[int, ...]
+
+
+def explanation(shape: ArrayShape, place: ElementPosition, *, named: bool = False) -> Figure:
+    """Every step from the index to the position: the divisions and the sum; `named` puts the element in the title.
+
+    >>> from hlo_cli.analysis.layout.addresses import position_of
+    >>> from hlo_cli.report.text import plain_text
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
+    >>> shape = parse_shape("f32[3,5]{1,0:T(2,2)}")
+    >>> for line in explanation(shape, position_of(shape, (2, 3))).draw(80): print(plain_text(line))
+    tile T(2,2)  tile index     (⌊2/2⌋, ⌊3/2⌋)      = (1,1)
+                 tile grid      (⌈3/2⌉, ⌈5/2⌉)      = (2,3)
+                 index in tile  (2 mod 2, 3 mod 2)  = (0,1)
+                 tile size                            (2,2)
+    <BLANKLINE>
+      linear_index_with_tile((2,3), (3,5), (2,2))
+    = linear_index((1,1,0,1), (2,3,2,2))
+    = linear_index((1,1), (2,3)) · 2 · 2 + linear_index((0,1), (2,2))
+    = ((1 · 3 + 1) · 2 + 0) · 2 + 1
+    = 17
+    """
+    lines = list(_steps(shape, place.index))
+    widths = [max((len(text) for text in column), default=0) for column in zip(*_texts(lines), strict=True)]
+    table = [
+        "  ".join((label.ljust(widths[0]), quantity.ljust(widths[1]), formula.ljust(widths[2]), value)).rstrip()
+        for label, quantity, formula, value in _texts(lines)
+    ]
+    data: dict[str, Cell] = {
+        "steps": tuple(
+            {"step": line.label, "quantity": line.quantity, "formula": line.formula, "value": line.value}
+            for line in lines
+        ),
+        "index": place.index,
+        "linear_index": place.linear_index,
+    }
+    name = f"explanation of {tuple_text(place.index)}" if named else "explanation"
+    return Figure(name, fixed(*table, *([""] if table else []), *_sum(shape, place)), data=data)
+
+
+def _texts(lines: Sequence[_Line]) -> list[tuple[str, str, str, str]]:
+    return [
+        (line.label, line.quantity, line.formula, f"{'=' if line.formula else ' '} {tuple_text(line.value)}")
+        for line in lines
+    ]
+
+
+def _steps(shape: ArrayShape, index: Sequence[int]) -> Iterator[_Line]:
+    tiling, tiles = shape.tiling, iter(shape.layout.tiles)
+    now, label = tuple(index), ""
+    levels = 0
+    for step, bounds in zip(tiling.steps, tiling.bounds, strict=False):
+        after, sizes = step.forward(now, bounds), step.bounds(bounds)
+        match step:
+            case Permute(order=order):
+                if order != tuple(range(len(order))):
+                    yield _Line("physical", "major to minor", f"dimensions {tuple_text(order)}", after)
+                    yield _Line("", "sizes", "", sizes)
+                label = _label(next(tiles, None), levels)
+            case Extend(count=count):
+                yield _Line(label, "added", f"{count} of size 1", after)
+                label = ""
+            case Combine(position=at):
+                product = f"{now[at]} · {bounds[at + 1]} + {now[at + 1]}"
+                yield _Line(label, "combined", product, after)
+                yield _Line("", "sizes", f"{bounds[at]} · {bounds[at + 1]}", sizes)
+                label = ""
+            case Split(sizes=cut):
+                kept, count = len(bounds) - len(cut), len(cut)
+                inside, room = now[kept:], bounds[kept:]
+                pairs = list(zip(inside, room, cut, strict=True))
+                yield _Line(label, "tile index", _list(f"⌊{i}/{t}⌋" for i, _, t in pairs), after[kept : kept + count])
+                yield _Line("", "tile grid", _list(f"⌈{d}/{t}⌉" for _, d, t in pairs), sizes[kept : kept + count])
+                yield _Line("", "index in tile", _list(f"{i} mod {t}" for i, _, t in pairs), after[kept + count :])
+                yield _Line("", "tile size", "", cut)
+                levels += 1
+                label = _label(next(tiles, None), levels)
+        now = after
+
+
+def _label(tile: object, level: int) -> str:
+    return "" if tile is None else f"tile {'' if level else 'T'}{tile}"
+
+
+def _sum(shape: ArrayShape, place: ElementPosition) -> Iterator[str]:
+    tiling = shape.tiling
+    final, bounds = tuple(place.index), tiling.bounds[0]
+    for step, before in zip(tiling.steps, tiling.bounds, strict=False):
+        final = step.forward(final, before)
+    bounds = tiling.physical
+    arguments = f"{tuple_text(place.index)}, {tuple_text(shape.sizes)}"
+    tiles = shape.layout.tiles
+    name = "linear_index" if not tiles else "linear_index_with_tile" if len(tiles) == 1 else "linear_index_with_tiles"
+    if tiles:
+        yield f"  {name}({arguments}, {''.join(map(str, tiles))})"
+        yield f"= linear_index({tuple_text(final)}, {tuple_text(bounds)})"
+    else:
+        yield f"  linear_index({tuple_text(final)}, {tuple_text(bounds)})"
+    last = place.tiles[-1].sizes if place.tiles else ()
+    if len(tiles) == 1 and len(final) > len(last):
+        cut = len(final) - len(last)
+        sizes = " · ".join(map(str, last))
+        yield (
+            f"= linear_index({tuple_text(final[:cut])}, {tuple_text(bounds[:cut])}) · {sizes}"
+            f" + linear_index({tuple_text(final[cut:])}, {tuple_text(last)})"
+        )
+    if len(final) > 1:
+        yield f"= {_horner(final, bounds)}"
+    yield f"= {place.linear_index}"
+
+
+def _horner(index: Sequence[int], bounds: Sequence[int]) -> str:
+    text = str(index[0])
+    for at, (position, bound) in enumerate(zip(index[1:], bounds[1:], strict=True)):
+        text = f"({text})" if at else text
+        text = f"{text} · {bound} + {position}"
+    return text
+
+
+def _list(parts: Iterator[str]) -> str:
+    return "(" + ", ".join(parts) + ")"
+
+
+# --- the report ---
+# The reports of `hlo tile-index` on one array: elements, positions, and the check of the arithmetic.
+
 
 _MAX_EXPLAINED = 20
 _MAX_DRAWN = 200
@@ -80,7 +356,6 @@ def report_of_elements(
     if options.explain:
         if not 0 < count <= _MAX_EXPLAINED:
             raise HloError(f"--explain supports 1 to {_MAX_EXPLAINED} elements, got {count:,}")
-        from hlo_cli.commands.tile_index.explain import explanation
 
         parts = [explanation(array, position_of(array, index, element_bits=bits), named=count > 1) for index in shown]
     if options.draw:
@@ -155,8 +430,6 @@ def _above(base: int, numbers: range) -> range:
 
 def _for_machines(table: Part) -> Part:
     from dataclasses import replace
-
-    from hlo_cli.report.table import Table
 
     assert isinstance(table, Table)
     return replace(table, person=False)

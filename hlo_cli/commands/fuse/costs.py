@@ -1,0 +1,553 @@
+"""What does each instruction cost? `--cost`, the sizes of matmuls by `--dots`, and sums with `--by`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Literal
+
+from hlo_cli.analysis.cost.cost_analysis import computation_cost, cost_analysis, costs_among
+from hlo_cli.analysis.cost.counting import BYTES, EXACT, FLOPS, RUN, XLA, Cost, Number
+from hlo_cli.analysis.cost.matmuls import Matmul, matmul_type, matmuls_of
+from hlo_cli.analysis.dataflow.executions import (
+    CONTROL_FLOW,
+    NO_EXECUTIONS,
+    Executions,
+    asynchronous_computations,
+    executions_of,
+)
+from hlo_cli.analysis.fusion.kernels import Kernel, fusions_of, kernels_of
+from hlo_cli.analysis.origin.origins import By, Keys, Origins, origins_of
+from hlo_cli.commands.fuse.kernel_kinds import (
+    CUSTOM_CALLS,
+    TIME_TITLES,
+    TimingColumns,
+    columns_for,
+    model_of,
+    notes_on_costs,
+)
+from hlo_cli.commands.modules.by import (
+    IN_BYTES,
+    IN_SECONDS,
+    Group,
+    describe_costs,
+    group_by,
+    key_cells,
+    key_columns,
+    keys_for,
+    next_command,
+)
+from hlo_cli.commands.modules.instruction_columns import with_traffic
+from hlo_cli.commands.modules.loading import Loaded, input_facts, notes_of, program_notes
+from hlo_cli.commands.options.filters import chosen as chosen_among
+from hlo_cli.commands.options.filters import instructions_where, rows_where
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
+from hlo_cli.ir.instruction import Computation, Instruction
+from hlo_cli.ir.shape import ArrayShape
+from hlo_cli.report.numbers import format_bytes, format_count, format_flops
+from hlo_cli.report.report import Report
+from hlo_cli.report.table import UNKNOWN, Cell, Column, Row, Table, number_of
+from hlo_cli.report.text import Passage
+from hlo_cli.source import Diagnostic
+
+# --- --cost: every instruction ---
+# `hlo fuse DUMP --cost`: the cost of every instruction, as XLA's cost analysis counts.
+
+
+_XLA_VALUES = "exact XLA values: float32 sums in XLA's order, with -1 for each custom call"
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """The computed costs of a computation, with the options they were computed under."""
+
+    loaded: Loaded
+    computation: Computation
+    costs: Mapping[Instruction, Cost]
+    as_xla: bool
+    timing: TimingColumns | None
+
+    def number(self, value: Number) -> Cell:
+        """A number for display: rounded, unless XLA's own numbers are selected."""
+        return float(value) if self.as_xla else round(value)
+
+    def figure(self, value: Number, instruction: Instruction) -> Cell:
+        """A number of an instruction; unknown for a call of unknown cost, unless XLA's own numbers are selected.
+
+        Callers of such a call, and totals, have the known part, and the number of unknown calls.
+        """
+        is_unknown = self.costs[instruction].unknown and instruction.opcode == opcodes.CUSTOM_CALL and not self.as_xla
+        return UNKNOWN if is_unknown else self.number(value)
+
+
+def report_of_costs(
+    loaded: Loaded,
+    *,
+    as_xla: bool,
+    within: Computation | None,
+    where: str | None,
+    timing: TimingColumns | None,
+    argument: str,
+    asked: Collection[str] = (),
+) -> Report:
+    """One row for each instruction of the entry or of the selected computation, those with most bytes accessed first.
+
+    An expression without a computation selects from all of them, without totals: a call has the cost of its callee.
+    `asked` are the columns that the user names; they may be those of collectives.
+    """
+    module, rules = loaded.module, XLA if as_xla else EXACT
+    found = _Counted(loaded, within or module.entry, cost_analysis(module, rules=rules), as_xla, timing)
+    is_everywhere = within is None and where is not None
+    candidates = tuple(module.instructions) if is_everywhere else found.computation.instructions
+    test = None if where is None else instructions_where(where, module)
+    chosen, passed_over = chosen_among(test, candidates, "instructions")
+    table = _cost_table(found, chosen, asked, is_summed=not is_everywhere)
+    no_rows = Passage("nothing", (f"No matches among {format_count(len(candidates), 'instructions')}.",))
+    total = computation_cost(found.computation, rules=rules)
+    return Report(
+        "fuse",
+        _cost_answer(found, total),
+        numbers={
+            "rules": "xla float32" if as_xla else "exact",
+            "computation": found.computation.name,
+            "flops": found.number(total.flops),
+            "transcendentals": found.number(total.transcendentals),
+            "bytes": found.number(total.bytes_accessed),
+            "operations_of_unknown_cost": total.unknown,
+            "properties": dict(total.properties),
+            **model_of(timing),
+        },
+        parts=(table,) if table.rows else (no_rows, table),
+        next=_next_of_cost(found, chosen, argument),
+        notes=(*passed_over, *program_notes(loaded), *notes_on_costs(loaded, timing, counts_loops=True)),
+        input=input_facts(loaded),
+    )
+
+
+def _cost_answer(found: _Counted, total: Cost) -> str:
+    name = found.loaded.module.name if found.computation.is_entry else found.computation.name
+    accessed = round(total.bytes_accessed)
+    size = format_bytes(accessed) if accessed >= 0 else f"{accessed:,} B"
+    bound = "at least " if total.unknown and not found.as_xla else ""
+    words = f"{name}: {bound}{round(total.flops):,} flops, {round(total.transcendentals):,} transcendentals,"
+    words += f" {size} accessed"
+    return f"{words}; {format_count(total.unknown, 'operations')} of unknown cost" if total.unknown else words
+
+
+def _cost_table(found: _Counted, chosen: Iterable[Instruction], asked: Collection[str], *, is_summed: bool) -> Table:
+    origins = origins_of(found.loaded.module)
+    total: Literal["sum"] | None = "sum" if is_summed else None
+    columns = (
+        Column("flops", "flops", "count", total=total),
+        Column("transcendentals", "transc.", "count", total=total),
+        Column("bytes", "accessed", "bytes", total=total),
+        Column("output_bytes", "output", "bytes", total=total),
+        Column("operand_bytes", "operand bytes", from_width=200, align="right", rank=6),
+        Column("operand_utilization", "utilization", align="right", from_width=200, rank=3),
+        Column("intensity", "flops/B", "count", from_width=120),
+        *columns_for(found.timing),
+        Column(
+            "unknown_costs", "unknown cost", "count", total=total, person=any(found.costs[i].unknown for i in chosen)
+        ),
+        Column("instruction", "instruction", "name", role="name"),
+        Column("opcode", "opcode", rank=7),
+        Column("shape", "shape", "shape", from_width=120, rank=5),
+        Column("computation", "computation", "name", person=not is_summed, rank=5),
+        Column("source", "source", "source", rank=4),
+        Column("op_name", "op_name", "op_name", from_width=120, rank=2),
+        Column("properties", "properties", person=False),
+    )
+    ranked = sorted(chosen, key=lambda each: _cost_rank(found.costs[each], each.name))
+    rows = tuple(_cost_row(found, instruction, origins) for instruction in ranked)
+    footnote = _XLA_VALUES if found.as_xla else ""
+    table = Table("costs", columns, rows, noun="instructions", footnote=footnote)
+    return with_traffic(table, ranked, found.loaded.module, asked)
+
+
+def _cost_rank(cost: Cost, name: str) -> tuple[Number, Number, Number, str]:
+    return -cost.bytes_accessed, -cost.unknown, -cost.flops, name
+
+
+def _cost_row(found: _Counted, instruction: Instruction, origins: Origins) -> Row:
+    cost = found.costs[instruction]
+    origin = origins.own(instruction)
+    operands = range(len(instruction.operands))
+    return (
+        found.figure(cost.flops, instruction),
+        found.figure(cost.transcendentals, instruction),
+        found.figure(cost.bytes_accessed, instruction),
+        found.figure(cost.output_bytes, instruction),
+        tuple(found.figure(cost.operand_bytes(number), instruction) for number in operands) or None,
+        tuple(cost.operand_utilization(number) for number in operands) or None,
+        cost.intensity,
+        *(found.timing.cells(instruction, cost) if found.timing is not None else ()),
+        cost.unknown,
+        instruction.name,
+        instruction.opcode,
+        str(instruction.shape),
+        instruction.computation.name,
+        origin.source or None,
+        origin.op_name or None,
+        dict(cost.properties),
+    )
+
+
+def _next_of_cost(found: _Counted, chosen: Iterable[Instruction], argument: str) -> tuple[str, ...]:
+    """Commands to see inside the most expensive loop or call or, without one, the most expensive fusion."""
+    callers = [each for each in chosen if each.called_computations and each.opcode in (*CONTROL_FLOW, opcodes.FUSION)]
+    if not argument or argument == "-" or not callers:
+        return ()
+    first = max(callers, key=lambda each: (each.opcode != opcodes.FUSION, found.costs[each].bytes_accessed))
+    return (f"hlo fuse {argument} --cost --computation {first.called_computations[0].name}",)
+
+
+# --- --dots: matmuls and convolutions ---
+# `hlo fuse DUMP --dots`: the sizes of every matmul and every convolution.
+
+
+def report_of_dots(
+    loaded: Loaded, *, within: Computation | None, where: str | None, timing: TimingColumns | None
+) -> Report:
+    """One row for each matmul, those with most flops first; the answer is about the rows that `where` selects."""
+    every = matmuls_of(loaded.module)
+    found = [each for each in every if within in (None, _place(each), each.instruction.computation)]
+    everything = _dots_table(loaded, found, executions_of(loaded.module), timing)
+    table = everything if where is None else rows_where(where, everything)
+    total = _total_of(table)
+    checked = Passage("nothing", (f"Checked {format_count(loaded.module.instruction_count, 'instructions')}.",))
+    no_matches = Passage("nothing", (f"No matches among {format_count(len(found), 'matmuls')}.",))
+    return Report(
+        "fuse",
+        _dots_answer(found, table, total),
+        numbers={
+            "matmuls": len(table.rows),
+            "flops": total.flops if total.is_exact else None,
+            "known_flops": total.flops,
+            **model_of(timing),
+        },
+        parts=(table,) if table.rows else (no_matches if found else checked, table),
+        notes=(*notes_of(loaded), *_dots_notes(loaded, found, timing)),
+        input=input_facts(loaded),
+    )
+
+
+def _place(matmul: Matmul) -> Computation:
+    """The computation that runs a matmul; inside a fusion, that of the fusion."""
+    return (matmul.fusion or matmul.instruction).computation
+
+
+def _dots_notes(loaded: Loaded, found: Sequence[Matmul], timing: TimingColumns | None) -> Iterator[Diagnostic]:
+    """How costs are counted, and which matmuls may run more or less often than they count."""
+    if not found:
+        return
+    yield from notes_on_costs(loaded, timing)
+    runs = [executions_of(loaded.module).get(_place(each), NO_EXECUTIONS) for each in found]
+    if unknown := sum(each.known is None for each in runs):
+        loops = "is in a loop" if unknown == 1 else "are in loops"
+        yield Diagnostic("note", f"{format_count(unknown, 'matmuls')} {loops} of unknown trip count, counted as 1")
+    if branches := sum(each.in_branch for each in runs):
+        verb = "is in a branch" if branches == 1 else "are in branches"
+        yield Diagnostic(
+            "note", f"{format_count(branches, 'matmuls')} {verb} of a conditional and may run less often than counted"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Total:
+    """Flops of all matmuls in one execution of the module; loops of unknown trip count run at least once."""
+
+    flops: int
+    is_exact: bool
+
+
+def _total_of(table: Table) -> _Total:
+    """The sum over the rows: the flops of each matmul, as often as it runs."""
+    at, times = table.column_index("flops"), table.column_index("execution_count")
+    runs = [(number_of(row[at]), number_of(row[times])) for row in table.rows]
+    flops = sum(round(flops or 0) * (1 if number is None else round(number)) for flops, number in runs)
+    return _Total(flops, all(number is not None for _, number in runs))
+
+
+def _dots_answer(found: Sequence[Matmul], table: Table, total: _Total) -> str:
+    """The number of matmuls in the table, and their flops in one execution of the module."""
+    if not table.rows:
+        return "No matmuls"
+    at, fusion = table.column_index("kind"), table.column_index("fusion")
+    convolutions = sum(row[at] in ("convolution", "cuDNN") for row in table.rows)
+    numbers = ((len(table.rows) - convolutions, "matmuls"), (convolutions, "convolutions"))
+    words = " and ".join(format_count(number, noun) for number, noun in numbers if number)
+    shown = f" of {len(found):,}" if len(table.rows) < len(found) else ""
+    if fused := sum(row[fusion] is not None for row in table.rows):
+        some = f"{fused:,} in fusions" if fused < len(table.rows) else "all in fusions" if fused > 1 else "in a fusion"
+        words += f" ({some})"
+    return f"{words}{shown}: {'' if total.is_exact else 'at least '}{format_flops(total.flops)}"
+
+
+def _dots_table(
+    loaded: Loaded, found: Sequence[Matmul], executions: Mapping[Computation, Executions], timing: TimingColumns | None
+) -> Table:
+    origins = origins_of(loaded.module)
+    repeats = any(executions.get(_place(each), NO_EXECUTIONS).known != 1 for each in found)
+    columns = (
+        Column("total_flops", "total flops", "count", total="sum", person=repeats),
+        Column("flops", "flops", "count", total=None if repeats else "sum"),
+        Column("execution_count", "executions", "count", person=repeats),
+        Column("batch", "batch", "count", person=any(each.batch != 1 for each in found)),
+        Column("m", "m", "count"),
+        Column("n", "n", "count"),
+        Column("k", "k", "count"),
+        Column("types", "types"),
+        Column("intensity", "flops/B", "count", from_width=120),
+        *columns_for(timing),
+        Column("kind", "kind", rank=6),
+        Column("instruction", "instruction", "name", role="name"),
+        Column("fusion", "fusion", "name", from_width=120, rank=6),
+        Column("lhs", "lhs", "shape", from_width=200, rank=3),
+        Column("rhs", "rhs", "shape", from_width=200, rank=3),
+        Column("result", "result", "shape", from_width=200, rank=3),
+        Column("dimensions", "dimensions", from_width=200, rank=2),
+        Column("bytes", "accessed", "bytes", person=False),
+        Column("source", "source", "source", rank=4),
+        Column("op_name", "op_name", "op_name", from_width=120, rank=2),
+        Column("computation", "computation", "name", person=False),
+    )
+    counted = {each: executions.get(_place(each), NO_EXECUTIONS) for each in found}
+    ranked = sorted(found, key=lambda each: (-each.flops * counted[each].count, each.instruction.name))
+    rows = tuple(_dot_row(each, counted[each].known, origins, timing) for each in ranked)
+    return Table("dots", columns, rows, noun="matmuls")
+
+
+def _dot_row(matmul: Matmul, times: int | None, origins: Origins, timing: TimingColumns | None) -> Row:
+    origin = origins.own(matmul.instruction)
+    cost = Cost({FLOPS: matmul.flops, BYTES: matmul.logical_bytes})
+    return (
+        UNKNOWN if times is None else matmul.flops * times,
+        matmul.flops,
+        UNKNOWN if times is None else times,
+        matmul.batch,
+        matmul.m,
+        matmul.n,
+        matmul.k,
+        _types(matmul),
+        cost.intensity,
+        *(timing.cells(matmul.instruction, cost, matmul_type(matmul)) if timing is not None else ()),
+        matmul.kind,
+        matmul.instruction.name,
+        matmul.fusion.name if matmul.fusion is not None else None,
+        str(matmul.lhs),
+        str(matmul.rhs),
+        str(matmul.result),
+        str(matmul.numbers),
+        matmul.logical_bytes,
+        origin.source or None,
+        origin.op_name or None,
+        matmul.instruction.computation.name,
+    )
+
+
+def _types(matmul: Matmul) -> str:
+    """The element types, `bf16×s8→f32`, or the one that all share."""
+    lhs, rhs, result = (_name(shape) for shape in (matmul.lhs, matmul.rhs, matmul.result))
+    if lhs == rhs:
+        return lhs if lhs == result else f"{lhs}→{result}"
+    return f"{lhs}×{rhs}→{result}"
+
+
+def _name(shape: ArrayShape) -> str:
+    return shape.element_type.name
+
+
+# --- --by: kernels by cause ---
+# `hlo fuse DUMP --by source|scope|argument|pass`: the cost of kernels, summed up by what makes them.
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """A kernel, transfer, or fusion with the cost of one execution.
+
+    `seconds` is what is known of its time, None without a chip, and of what runs beside the program: transfers, and
+    kernels of async computations.
+    """
+
+    instruction: Instruction
+    kernel: Kernel | None
+    flops: int
+    bytes: int
+    saved_bytes: int
+    seconds: float | None
+    has_unknown_time: bool = False
+
+    @property
+    def times(self) -> int:
+        """The number of executions, 0 of a fusion that is not executed; a loop of unknown trip count counts as one
+        iteration.
+        """
+        return 0 if self.kernel is None else self.kernel.executions.count
+
+
+def report_of_causes(
+    loaded: Loaded,
+    by: By,
+    *,
+    within: Computation | None,
+    where: str | None,
+    timing: TimingColumns | None,
+    argument: str,
+) -> Report:
+    """One row for each key: the kernels and fusions with that key, and their cost in one execution of the module."""
+    module = loaded.module
+    everything = tuple(_works(loaded, timing, within))
+    test = None if where is None else instructions_where(where, module)
+    chosen, skipped = chosen_among(None if test is None else lambda work: test(work.instruction), everything, "kernels")
+    keys = keys_for(loaded, by)
+    groups = group_by(chosen, lambda work: keys.of(work.instruction))
+    table = _causes_table(groups, keys, timing)
+    nothing = (Passage("nothing", (f"No matches among {format_count(len(everything), 'kernels')}.",)),)
+    return Report(
+        "fuse",
+        _causes_answer(table, by, timing) if chosen else "No kernels",
+        numbers={
+            "kernels": sum(map(_is_kernel, chosen)),
+            "flops": sum(work.flops for work in chosen),
+            "bytes": sum(work.bytes for work in chosen),
+            "saved_bytes": sum(work.saved_bytes for work in chosen),
+            "total_flops": sum(work.flops * work.times for work in chosen),
+            "total_bytes": sum(work.bytes * work.times for work in chosen),
+            **model_of(timing),
+        },
+        parts=(table,) if chosen else (*nothing, table),
+        next=_next_of_causes(argument, table, by),
+        notes=(*skipped, *program_notes(loaded), *notes_on_costs(loaded, timing), *_causes_notes(chosen)),
+        input=input_facts(loaded),
+    )
+
+
+def _works(loaded: Loaded, timing: TimingColumns | None, within: Computation | None) -> Iterator[_Work]:
+    """The kernels and fusions of a module or of one computation, in the order of the text."""
+    costs = cost_analysis(loaded.module)
+    saved = {fusion.instruction: fusion.saved_bytes for fusion in fusions_of(loaded.module, costs=costs)}
+    kernels = {kernel.instruction: kernel for kernel in kernels_of(loaded.module)}
+    beside = asynchronous_computations(loaded.module)
+    calls = (instruction for instruction in kernels if instruction.opcode == opcodes.CUSTOM_CALL)
+    costs_of_calls = costs_among(calls, rules=RUN)
+    for instruction in {**kernels, **saved}:
+        if within is None or instruction.computation is within:
+            cost = costs_of_calls.get(instruction) or costs[instruction]
+            timed = None if instruction.computation in beside else timing
+            yield _work(instruction, kernels.get(instruction), cost, saved.get(instruction, 0), timed)
+
+
+def _work(
+    instruction: Instruction, kernel: Kernel | None, cost: Cost, saved: int, timing: TimingColumns | None
+) -> _Work:
+    if kernel is None:
+        return _Work(instruction, None, 0, 0, saved, None)
+    seconds, is_known = None, True
+    if timing is not None and not kernel.is_transfer:
+        seconds, is_known = timing.seconds(instruction, cost)
+    return _Work(instruction, kernel, round(cost.flops), round(cost.bytes_accessed), saved, seconds, not is_known)
+
+
+def _causes_table(groups: Sequence[Group[_Work]], keys: Keys, timing: TimingColumns | None) -> Table:
+    works = [work for group in groups for work in group.members]
+    repeats = any(work.times > 1 for work in works)
+    has_transfers = any(work.kernel is not None and work.kernel.is_transfer for work in works)
+    unknown = timing is not None and any(map(_has_unknown_time, works))
+    title = TIME_TITLES[timing is not None and timing.is_unfused]
+    times = (
+        replace(Column("total_seconds", "est.", "seconds", total="sum"), title=title),
+        Column("unknown_times", "unknown time", "count", total="sum", person=unknown, from_width=120),
+    )
+    columns = (
+        *(times if timing is not None else ()),
+        Column("total_bytes", "accessed", "bytes", total="sum"),
+        Column("bytes", "accessed", "bytes", total="sum", person=False),
+        Column("total_flops", "flops", "count", total="sum", from_width=0 if timing is None else 120),
+        Column("flops", "flops", "count", total="sum", person=False),
+        Column("total_saved_bytes", "saved", "bytes", role="saving", total="sum"),
+        Column("saved_bytes", "saved", "bytes", role="saving", total="sum", person=False),
+        Column("kernels", "kernels", "count", total="sum"),
+        Column("transfers", "transfers", "count", total="sum", person=has_transfers, from_width=120),
+        Column("launches", "launches", "count", total="sum", person=repeats, from_width=120),
+        *key_columns(
+            keys.by,
+            "total_bytes",
+            groups,
+            has_inferred=any(group.inferred for group in groups),
+            inferred_from_width=120,
+        ),
+        Column("largest", "largest", "name", role="name", rank=7),
+    )
+    rows = sorted((_cause_row(group, timing) for group in groups), key=lambda row: _cause_rank(row, timing))
+    calls = any(work.instruction.opcode == opcodes.CUSTOM_CALL for work in works)
+    name = f"by_{keys.by}"
+    return Table(name, columns, tuple(rows), noun="rows", footnote=CUSTOM_CALLS if calls else "")
+
+
+def _cause_row(group: Group[_Work], timing: TimingColumns | None) -> Row:
+    works = group.members
+    seconds = [work.seconds * work.times for work in works if work.seconds is not None]
+    accessed = sum(work.bytes * work.times for work in works)
+    kernels = [work.kernel for work in works if work.kernel is not None]
+    launched = [kernel for kernel in kernels if not kernel.is_transfer]
+    largest = max(works, key=lambda work: (_is_kernel(work), work.bytes * work.times, work.instruction.name))
+    times = (sum(seconds) if seconds else None, sum(map(_has_unknown_time, works)))
+    return (
+        *(times if timing is not None else ()),
+        accessed,
+        sum(work.bytes for work in works),
+        sum(work.flops * work.times for work in works),
+        sum(work.flops for work in works),
+        sum(work.saved_bytes * work.times for work in works),
+        sum(work.saved_bytes for work in works),
+        len(launched),
+        len(kernels) - len(launched),
+        sum(work.times for work in works if _is_kernel(work)),
+        *key_cells(group, accessed, sum(work.bytes * work.times for work in group.inferred)),
+        largest.instruction.name,
+    )
+
+
+def _has_unknown_time(work: _Work) -> bool:
+    return work.has_unknown_time and _is_kernel(work)
+
+
+def _is_kernel(work: _Work) -> bool:
+    return work.kernel is not None and not work.kernel.is_transfer
+
+
+def _cause_rank(row: Row, timing: TimingColumns | None) -> tuple[float, float, float, str]:
+    """Most time first, then most bytes and flops."""
+    seconds = number_of(row[0]) or 0 if timing is not None else 0
+    accessed, _, flops, *_ = (number_of(cell) or 0 for cell in row[2 * (timing is not None) :])
+    return -seconds, -accessed, -flops, str(row[-2])
+
+
+def _causes_answer(table: Table, by: By, timing: TimingColumns | None) -> str:
+    """Which key needs most time on the chip, or accesses most bytes."""
+    keys, sizes = table.column_index(by), table.column_index("total_bytes")
+    if timing is not None:
+        seconds = table.column_index("total_seconds")
+        times = [(str(row[keys]), number_of(row[seconds]) or 0) for row in table.rows]
+        if any(time for _, time in times):
+            place = f"on {timing.throughput.chip}"
+            return describe_costs(times, by, noun="kernels", verb=("need", "needs"), amount=IN_SECONDS, place=place)
+    costs = sorted(((str(row[keys]), number_of(row[sizes]) or 0) for row in table.rows), key=lambda each: -each[1])
+    return describe_costs(costs, by, noun="kernels", verb=("access", "accesses"), amount=IN_BYTES)
+
+
+def _causes_notes(chosen: Sequence[_Work]) -> Iterator[Diagnostic]:
+    if any(work.times > 1 for work in chosen):
+        yield Diagnostic("note", "costs are those of all iterations of loops")
+    unknown = sum(work.kernel is not None and work.kernel.times is None for work in chosen)
+    if unknown:
+        loops = "in a loop with unknown trip count is" if unknown == 1 else "in loops with unknown trip count are"
+        yield Diagnostic("note", f"{format_count(unknown, 'kernels')} {loops} counted once")
+
+
+def _next_of_causes(argument: str, table: Table, by: By) -> tuple[str, ...]:
+    if not argument or argument == "-":
+        return ()
+    keys = [str(row[table.column_index(by)]) for row in table.rows]
+    return next_command(f"hlo fuse {argument} --cost", by, keys, condition="kernel")

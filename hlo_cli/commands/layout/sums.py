@@ -1,0 +1,160 @@
+"""How much memory does padding cost in all? By what causes it, and in each of many dumps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from hlo_cli.analysis.dataflow.dependencies import Value
+from hlo_cli.analysis.layout.padding import Footprint, KnownOrders, by, data_values, footprints, orders_of
+from hlo_cli.commands.modules.by import IN_BYTES, Group, describe_costs, group_by, key_cells, key_columns
+from hlo_cli.commands.modules.loading import Many
+from hlo_cli.commands.modules.many import Rows, finish_each, map_inputs
+from hlo_cli.commands.options.io_options import InputOptions, OutputOptions
+from hlo_cli.dataclass import dataclass
+from hlo_cli.inputs.input import Input
+from hlo_cli.ir.module import Module
+from hlo_cli.report.numbers import format_bytes, format_count, format_percent
+from hlo_cli.report.table import Column, Row, Share, Table
+
+if TYPE_CHECKING:
+    from hlo_cli.analysis.origin.origins import Keys
+
+
+# --- --by: padding by cause ---
+# `hlo layout DUMP --by source|scope|argument|pass`: the padding of values, summed up by what makes them.
+
+
+MIN_PADDING: Final = 0.005
+"""The smallest share of padding in all bytes of which the answer names a cause."""
+
+
+def footprints_by_cause(values: Sequence[Value], orders: KnownOrders, keys: Keys) -> tuple[Footprint, ...]:
+    """The values of each key, those with most padding first."""
+    return footprints(values, orders, lambda value: keys(value.instruction, value.index))
+
+
+def causes_table(found: Sequence[Footprint], keys: Keys) -> Table:
+    """One row for each key: its padding, and what better dimension orders would save."""
+    groups = [_group(footprint, keys) for footprint in found]
+    has_inferred = any(group.inferred for group in groups)
+    columns = (
+        Column("count", "values", "count", total="sum"),
+        Column("logical_bytes", "data", "bytes", total="sum", from_width=120),
+        Column("padded_bytes", "padded", "bytes", total="sum"),
+        Column("padding_bytes", "padding", "bytes", total="sum", role="waste"),
+        Column("padding", "padding", "percent", role="waste", total=Share("logical_bytes", "padded_bytes", rest=True)),
+        Column(
+            "saving_bytes",
+            "saving",
+            "bytes",
+            role="saving",
+            total="sum",
+            person=any(each.saving_bytes for each in found),
+        ),
+        *key_columns(keys.by, "padded_bytes", groups, has_inferred=has_inferred),
+        Column("example", "most padding", "name", role="name", rank=7),
+        Column("shape", "shape", "shape", from_width=120, rank=6),
+    )
+    rows = tuple(
+        (
+            len(each.values),
+            each.logical_bytes,
+            each.padded_bytes,
+            each.padding_bytes,
+            each.padding,
+            each.saving_bytes,
+            *key_cells(group, each.padded_bytes, sum(value.shape.padded_bytes for value in group.inferred)),
+            str(example := _most_padded(each)),
+            str(example.shape),
+        )
+        for each, group in zip(found, groups, strict=True)
+    )
+    return Table(f"{keys.by}s" if keys.by != "pass" else "passes", columns, rows, noun="rows")
+
+
+def describe_causes(found: Sequence[Footprint], keys: Keys) -> str:
+    """Which key has most of the padding; empty if there is almost no padding."""
+    costs = [(each.key, each.padding_bytes) for each in found]
+    padding = sum(cost for _, cost in costs)
+    if not padding or padding < MIN_PADDING * sum(each.padded_bytes for each in found):
+        return ""
+    return describe_costs(costs, keys.by, noun="values", verb=("add", "adds"), amount=IN_BYTES, place="of padding")
+
+
+def _group(footprint: Footprint, keys: Keys) -> Group[Value]:
+    (group,) = group_by(footprint.values, lambda value: keys.of(value.instruction, value.index))
+    return group
+
+
+def _most_padded(footprint: Footprint) -> Value:
+    return max(footprint.values, key=lambda value: value.shape.padded_bytes - value.shape.logical_bytes)
+
+
+# --- many dumps ---
+# `hlo layout` of many dumps: the cost of padding in each module.
+
+
+_COLUMNS = (
+    Column("values", "values", "count", total="sum", from_width=120),
+    Column("logical_bytes", "data", "bytes", total="sum", from_width=120),
+    Column("padded_bytes", "padded", "bytes", total="sum"),
+    Column("padding_bytes", "padding", "bytes", total="sum", from_width=120, role="waste"),
+    Column("padding", "padding", "percent", role="waste", total=Share("logical_bytes", "padded_bytes", rest=True)),
+    Column("saving_bytes", "saving", "bytes", role="saving", total="sum"),
+    Column("most_padded_value", "most padding", "name"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Padding:
+    """Padding of one module in bytes, and the value with the most padding."""
+
+    values: int
+    logical_bytes: int
+    padded_bytes: int
+    saving_bytes: int
+    most_padded_value: str | None
+
+    def cells(self) -> Row:
+        padding = self.padded_bytes - self.logical_bytes
+        share = padding / self.padded_bytes if self.padded_bytes else 0.0
+        return (
+            self.values,
+            self.logical_bytes,
+            self.padded_bytes,
+            padding,
+            share,
+            self.saving_bytes,
+            self.most_padded_value,
+        )
+
+
+def layout_each(many: Many, reading: InputOptions, jobs: int | None, output: OutputOptions) -> int:
+    """Writes the table, modules with most padding first, and returns the exit code."""
+    found = list(map_inputs(many, reading, jobs, _padding))
+    answers = [each.answer for each in found if each.answer is not None]
+    padded, logical = sum(a.padded_bytes for a in answers), sum(a.logical_bytes for a in answers)
+    words = "no arrays"
+    if padded:
+        words = f"{format_percent((padded - logical) / padded)}% of {format_bytes(padded)} is padding"
+    return finish_each(
+        "layout",
+        found,
+        Rows(_COLUMNS, _Padding.cells, by="padding_bytes"),
+        answer=f"{format_count(len(answers), 'modules')}: {words}",
+        output=output,
+    )
+
+
+def _padding(module: Module, _input: Input) -> _Padding:
+    values = data_values(module)
+    found = footprints(values, orders_of(module, values), by("shape"))
+    worst = max(found, key=lambda footprint: footprint.padding_bytes, default=None)
+    return _Padding(
+        len(values),
+        sum(f.logical_bytes for f in found),
+        sum(f.padded_bytes for f in found),
+        sum(f.saving_bytes for f in found),
+        str(worst.example) if worst is not None and worst.padding_bytes else None,
+    )

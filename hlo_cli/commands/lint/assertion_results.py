@@ -1,0 +1,333 @@
+"""Do the assertions of `--expect` hold in a module? Also compared with a golden dump."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from hlo_cli.analysis.query.assertions import (
+    AssertionResult,
+    GoldenValues,
+    check_assertions,
+    check_expectation,
+    golden_values,
+)
+from hlo_cli.commands.modules.loading import every_module
+from hlo_cli.commands.modules.many import map_inputs, short_paths
+from hlo_cli.commands.options.io_options import InputOptions, requirement_error
+from hlo_cli.dataclass import dataclass
+from hlo_cli.inputs.files import read_utf8
+from hlo_cli.inputs.input import Input
+from hlo_cli.ir.expressions import Expectation, Number
+from hlo_cli.ir.module import Module
+from hlo_cli.lint.rules.expectations import failed_assertion, misleading_assertion
+from hlo_cli.report.findings import Check
+from hlo_cli.report.numbers import format_amount, format_count
+from hlo_cli.report.table import Cell, Column, Row, Table
+from hlo_cli.source import Diagnostic, HloError, Severity, Source
+from hlo_cli.syntax.attribute_table import ATTRIBUTE_NAMES
+from hlo_cli.syntax.expectations import read_expectations
+
+if TYPE_CHECKING:
+    from hlo_cli.analysis.memory.memory_analysis import MemoryAnalysis
+    from hlo_cli.lint.settings import LintSettings
+
+
+# --- reading and evaluating ---
+# `hlo lint --expect FILE`: reads assertions, evaluates them on modules, and reports the results.
+
+
+_RESULTS: Final[dict[bool | None, str]] = {False: "failed", None: "skipped", True: "passed"}
+"""The words for results of assertions, in the order of the rows."""
+_HINT: Final = "run `hlo help expect` for an example of an assertions file"
+_UNITS: Final = {"bytes": "bytes", "share": "fraction"}
+_COLUMNS: Final = (
+    Column("result", "result"),
+    Column("actual", "actual", person=False),
+    Column("unit", "unit", person=False),
+    Column("amount", "actual", machine=False, align="right"),
+    Column("limit", "limit", person=False),
+    Column("limit_amount", "limit", machine=False, align="right", rank=1),
+    Column("assertion", "assertion"),
+    Column("section", "section", rank=1, from_width=120),
+    Column("module", "module", "name", rank=2),
+    Column("dump", "dump", "name", rank=3, machine=False),
+    Column("path", "path", "source", person=False),
+    Column("note", "note", rank=1, from_width=120),
+    Column("location", "location", "source", rank=1, from_width=120),
+    Column("why", "why", rank=1, from_width=200),
+)
+NO_MODULE: Final = "no module matches its section"
+"""The reason why an assertion was not evaluated."""
+_ALIKE: Final = ("module", "dump")
+"""Columns that are the same in all rows of a single input."""
+
+
+@dataclass(frozen=True, slots=True)
+class AssertionOutcome:
+    """The result of one assertion in one module; `expectation` is its index in the list of all."""
+
+    expectation: int
+    is_met: bool | None
+    found: int | float | None
+    kind: str
+    remark: str
+    limit: int | float | None
+    module: str
+    path: str
+    unmatched: tuple[str, ...] = ()
+
+
+def expectations_in(paths: Iterable[str]) -> tuple[Expectation, ...]:
+    """The assertions in files; HloError with all problems of a file.
+
+    >>> expectations_in(["/no/such/expect.toml"])
+    Traceback (most recent call last):
+        ...
+    hlo_cli.source.HloError: error: assertions file '/no/such/expect.toml' not found
+    """
+    return tuple(each for path in paths for each in _expectations_in(path))
+
+
+def with_expectations(settings: LintSettings) -> LintSettings:
+    """The settings with the rules that report assertions added to the selected ones; they can still be ignored.
+
+    With `strict`, an assertion that cannot fail is an error.
+
+    >>> from hlo_cli.lint.settings import LintSettings
+    >>> with_expectations(LintSettings(select=("HLO1",))).select
+    ('HLO1', 'HLO901', 'HLO902')
+    """
+    severity = settings.severity
+    if settings.strict:
+        severity = {misleading_assertion.code: "error", **severity}
+    select = (*(settings.select or ("HLO",)), failed_assertion.code, misleading_assertion.code)
+    return replace(settings, select=select, severity=severity)
+
+
+def evaluate(
+    module: Module, given: Input, expectations: Sequence[Expectation], golden: GoldenValues | None = None
+) -> tuple[tuple[AssertionResult, ...], tuple[AssertionOutcome, ...]]:
+    """The results for a module, as verdicts for the rules and as rows; `golden` are the values to compare with."""
+    found = check_assertions(
+        module, expectations, attributes=ATTRIBUTE_NAMES, memory=lambda: memory_of(module, given), golden=golden
+    )
+    places = {id(each): number for number, each in enumerate(expectations)}
+    outcomes = (
+        AssertionOutcome(
+            places[id(each.expectation)],
+            each.is_met,
+            each.found,
+            each.kind,
+            each.remark,
+            each.limit if each.has_computed_limit else None,
+            module.name,
+            given.source.name,
+            each.unmatched,
+        )
+        for each in found
+    )
+    return found, tuple(outcomes)
+
+
+def table_of(expectations: Sequence[Expectation], outcomes: Sequence[AssertionOutcome]) -> Table:
+    """A row for every assertion and module, failed ones first, and one for each assertion without a module."""
+    evaluated = {each.expectation for each in outcomes}
+    never = (
+        AssertionOutcome(number, None, None, "count", NO_MODULE, None, "", "")
+        for number in range(len(expectations))
+        if number not in evaluated
+    )
+    order = list(_RESULTS)
+    rows = sorted((*outcomes, *never), key=lambda each: order.index(each.is_met))
+    is_one = len({each.path for each in outcomes}) < 2
+    hidden = {*(_ALIKE if is_one else ()), *(("limit_amount",) if all(each.limit is None for each in rows) else ())}
+    columns = tuple(replace(each, person=False) if each.name in hidden else each for each in _COLUMNS)
+    short = short_paths([each.path for each in rows])
+    cells = tuple(_row(expectations[each.expectation], each, dump) for each, dump in zip(rows, short, strict=True))
+    return Table("assertions", columns, cells, noun="assertions", main=False)
+
+
+def checks_of(expectations: Sequence[Expectation], outcomes: Sequence[AssertionOutcome]) -> tuple[Check, ...]:
+    """Assertions that passed or were skipped in a module, for the formats that list all assertions."""
+    return tuple(
+        Check(str(expectations[each.expectation]), each.path, bool(each.is_met), each.remark)
+        for each in outcomes
+        if each.is_met is not False
+    )
+
+
+def answer_of(expectations: Sequence[Expectation], outcomes: Sequence[AssertionOutcome]) -> str:
+    """How many of the assertions passed, in a few words."""
+    failed = {each.expectation for each in outcomes if each.is_met is False}
+    evaluated = {each.expectation for each in outcomes if each.is_met is not None}
+    modules = {(each.path, each.module) for each in outcomes}
+    broken = {(each.path, each.module) for each in outcomes if each.is_met is False}
+    if failed:
+        where = f" in {len(broken):,} of {format_count(len(modules), 'modules')}" if len(modules) > 1 else ""
+        return f"{len(failed):,} of {format_count(len(expectations), 'assertions')} failed{where}"
+    if len(evaluated) == len(expectations):
+        return f"{format_count(len(evaluated), 'assertions')} passed"
+    return f"{len(evaluated):,} of {format_count(len(expectations), 'assertions')} passed, the rest were skipped"
+
+
+def numbers_of(expectations: Sequence[Expectation], outcomes: Sequence[AssertionOutcome]) -> dict[str, Cell]:
+    """The number of assertions, and how often they passed and failed over all modules."""
+    results = [each.is_met for each in outcomes]
+    return {"assertions": len(expectations), "times_passed": results.count(True), "times_failed": results.count(False)}
+
+
+def notes_on_skipped(
+    expectations: Sequence[Expectation], outcomes: Sequence[AssertionOutcome], *, strict: bool = False
+) -> tuple[Diagnostic, ...]:
+    """A note for every assertion without a result, such as one with an unknown cost.
+
+    An assertion that no module was checked for is a warning, with `strict` an error: its section may be misspelled. So
+    is one with a condition that no operation of any module meets.
+    """
+    applied = {each.expectation for each in outcomes}
+    evaluated = {each.expectation for each in outcomes if each.is_met is not None}
+    remarks = {each.expectation: each.remark for each in outcomes if each.is_met is None and each.remark}
+    never: Severity = "error" if strict else "warning"
+    skipped = (
+        Diagnostic(
+            "note" if number in applied else never,
+            f"skipped '{each}': {remarks.get(number, _reason(each))}",
+            each.source,
+            each.span,
+        )
+        for number, each in enumerate(expectations)
+        if number not in evaluated
+    )
+    unmatched = (
+        Diagnostic(never, f"'{each}' has no effect: no operation matches {condition}", each.source, each.span)
+        for number, each in enumerate(expectations)
+        for condition in _never_matched([one.unmatched for one in outcomes if one.expectation == number])
+    )
+    return *skipped, *unmatched
+
+
+def _never_matched(by_module: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    """The conditions that nothing matches in any module."""
+    first = by_module[0] if by_module else ()
+    return tuple(each for each in first if all(each in unmatched for unmatched in by_module))
+
+
+def _reason(stated: Expectation) -> str:
+    return NO_MODULE if stated.sections else "no module was checked"
+
+
+def _expectations_in(path: str) -> tuple[Expectation, ...]:
+    try:
+        source = Source(path, read_utf8(path))
+    except FileNotFoundError as error:
+        raise HloError(f"assertions file '{path}' not found", hint=_HINT) from error
+    except OSError as error:
+        raise HloError(
+            f"cannot read {path}: {error.strerror or error}",
+            hint=_HINT,
+        ) from error
+    except UnicodeDecodeError as error:
+        raise HloError(f"cannot read {path}: not valid UTF-8") from error
+    return read_expectations(source, check=partial(check_expectation, attributes=ATTRIBUTE_NAMES))
+
+
+def memory_of(module: Module, given: Input) -> MemoryAnalysis:
+    """Memory analysis by the compiler's buffer assignment, if it is next to the dump."""
+    from hlo_cli.commands.memspace.compiler_files import compiler_memory
+    from hlo_cli.commands.modules.loading import Loaded
+
+    return compiler_memory(Loaded(module, given))
+
+
+def _limit_of(stated: Expectation, each: AssertionOutcome) -> int | float | None:
+    """The limit as a number: as written, or computed."""
+    return stated.limit.value if isinstance(stated.limit, Number) else each.limit
+
+
+def _row(stated: Expectation, each: AssertionOutcome, dump: str) -> Row:
+    return (
+        _RESULTS[each.is_met],
+        each.found,
+        _UNITS.get(each.kind, "count"),
+        None if each.found is None else format_amount(each.found, each.kind),
+        _limit_of(stated, each),
+        None if each.limit is None else format_amount(each.limit, each.kind),
+        str(stated),
+        ", ".join(map(str, stated.sections)) or None,
+        each.module or None,
+        dump or None,
+        each.path or None,
+        each.remark or None,
+        stated.place,
+        stated.why or None,
+    )
+
+
+# --- --golden: values of a golden dump ---
+# `hlo lint --golden DUMP`: the values of assertions in the modules of a golden dump.
+
+
+@dataclass(frozen=True, slots=True)
+class GoldenModules:
+    """Values of assertions in the modules of the golden dump, by the module's name."""
+
+    by_name: Mapping[str, GoldenValues]
+
+    def of(self, name: str) -> GoldenValues | None:
+        """The values in the module of a name, or in the only module; None if there is none.
+
+        >>> values = {}
+        >>> GoldenModules({"jit_f": values}).of("jit_g") is values, GoldenModules({}).of("jit_g")
+        (True, None)
+        """
+        if len(self.by_name) == 1:
+            return next(iter(self.by_name.values()))
+        return self.by_name.get(name)
+
+
+def golden_modules(
+    path: str | None, expectations: Sequence[Expectation], reading: InputOptions, *, default: str | None = None
+) -> GoldenModules | None:
+    """Measures the golden dump; HloError if it cannot be read, or if it is missing or not needed.
+
+    `default` is the dump that settings name, which need not be used.
+    """
+    using = [each for each in expectations if each.uses_golden]
+    if path is None and using:
+        path = default
+    if path is None:
+        if using:
+            raise _missing(using[0])
+        return None
+    if not using:
+        hint = "for example, peak.hbm <= golden * 1.02"
+        raise HloError("--golden has no effect: no assertion refers to golden", hint=hint)
+    measure = _Measure(tuple(expectations))
+    found: dict[str, GoldenValues] = {}
+    for each in map_inputs(every_module([path], reading), replace(reading, strict=False), None, measure):
+        if each.answer is None:
+            named = Source(path, "")
+            raise HloError.of(one if one.source is not None else replace(one, source=named) for one in each.errors)
+        found.setdefault(*each.answer)
+    return GoldenModules(found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Measure:
+    """Measures one golden module; called for every module."""
+
+    expectations: tuple[Expectation, ...]
+
+    def __call__(self, module: Module, given: Input) -> tuple[str, GoldenValues]:
+        def memory() -> MemoryAnalysis:
+            return memory_of(module, given)
+
+        return module.name, golden_values(module, self.expectations, attributes=ATTRIBUTE_NAMES, memory=memory)
+
+
+def _missing(expectation: Expectation) -> HloError:
+    error = requirement_error("golden", "--golden DUMP").diagnostic
+    return HloError(error.message, expectation.span, source=expectation.source, hint=error.hint)

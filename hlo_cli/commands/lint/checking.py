@@ -1,0 +1,317 @@
+"""Which findings do the rules make in all inputs, which of them are new, and how many has each module?"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from hlo_cli.commands.memspace.compiler_files import attach_compiler_assignment
+from hlo_cli.commands.modules.loading import Many
+from hlo_cli.commands.modules.many import devices_of, map_inputs, notes_on_devices, short_paths
+from hlo_cli.commands.options.chips import time_notes
+from hlo_cli.commands.options.io_options import InputOptions
+from hlo_cli.dataclass import dataclass
+from hlo_cli.inputs.files import STDIN, read_utf8
+from hlo_cli.inputs.input import Input
+from hlo_cli.ir.module import Module
+from hlo_cli.lint.run import lint_module, selected_rules
+from hlo_cli.lint.settings import LintSettings
+from hlo_cli.report.findings import Finding
+from hlo_cli.report.report import Report
+from hlo_cli.report.table import UNKNOWN, Column, Row, Table, number_of
+from hlo_cli.scan_modules import ScanResult, remarks_of
+from hlo_cli.source import Diagnostic, HloError, Severity, Source
+
+if TYPE_CHECKING:
+    from hlo_cli.analysis.hardware.chip_table import ChipSpec
+    from hlo_cli.analysis.origin.origins import By
+    from hlo_cli.analysis.query.assertions import AssertionResult
+    from hlo_cli.commands.lint.assertion_results import AssertionOutcome, GoldenModules
+    from hlo_cli.commands.modules.loading import Loaded
+    from hlo_cli.ir.expressions import Expectation
+
+
+# --- the rules run ---
+# `hlo lint`: reads every input, runs the rules on it, and collects the findings.
+
+
+_PART: Final = "this is part of a module; rules that require the whole module are skipped"
+
+
+@dataclass(frozen=True, slots=True)
+class LintedModule:
+    """One module that was read, with the number of its instructions."""
+
+    path: str
+    module: str | None
+    stage: str | None
+    instructions: int
+
+
+@dataclass(frozen=True, slots=True)
+class LintResult:
+    """The result over all inputs: findings, unreadable inputs, and the modules that were checked."""
+
+    found: tuple[Finding, ...]
+    outcomes: tuple[AssertionOutcome, ...]
+    errors: tuple[Diagnostic, ...]
+    notes: tuple[Diagnostic, ...]
+    modules: tuple[LintedModule, ...]
+    parts: tuple[str, ...] = ()
+    """The inputs that are parts of modules."""
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The inputs that were read, each once."""
+        return tuple(dict.fromkeys(each.path for each in self.modules))
+
+    @property
+    def instructions(self) -> int:
+        """How many instructions were checked."""
+        return sum(each.instructions for each in self.modules)
+
+    @property
+    def unread(self) -> frozenset[str]:
+        """The inputs that could not be read."""
+        return frozenset(error.source.name for error in self.errors if error.source is not None)
+
+
+def lint_inputs(
+    many: Many,
+    reading: InputOptions,
+    settings: LintSettings,
+    *,
+    expectations: tuple[Expectation, ...] = (),
+    golden: GoldenModules | None = None,
+    jobs: int | None = None,
+    chip: ChipSpec | None = None,
+    by: By | None = None,
+    answers_text: bool = False,
+) -> LintResult:
+    """The findings in every module; unreadable inputs are reported and do not stop the rest.
+
+    With `chip`, they have times, and with `by`, keys to sum them up. With `answers_text`, PastedTextError is raised if
+    the only input is a text that can be explained.
+    """
+    linter = _ModuleLinter(replace(settings, severity=dict(settings.severity)), expectations, golden, chip, by)
+    return _collect(map_inputs(many, replace(reading, strict=False), jobs, linter, answers_text=answers_text))
+
+
+def lint_loaded(loaded: Loaded, settings: LintSettings, *, chip: ChipSpec | None = None) -> LintResult:
+    """The findings in one module that is read already, as `lint_inputs` gives them."""
+    checked = _ModuleLinter(settings, (), None, chip, None)(loaded.module, loaded.input)
+    path, module = loaded.input.path or "-", loaded.module.name
+    return _collect([ScanResult(path, module, loaded.input.stage, checked)])
+
+
+def _collect(results: Iterable[ScanResult[_ModuleResult]]) -> LintResult:
+    """The results of all inputs as one; equal findings are numbered."""
+    found: list[Finding] = []
+    outcomes: list[AssertionOutcome] = []
+    errors: list[Diagnostic] = []
+    notes: list[Diagnostic] = []
+    modules: list[LintedModule] = []
+    parts: list[str] = []
+    times: Counter[tuple[str, str]] = Counter()
+    about_times: dict[Diagnostic, None] = {}
+    devices: list[int] = []
+    for each in results:
+        if each.answer is None:
+            notes.extend(remarks_of([each]))
+            named = Source(STDIN if each.path == "-" else each.path, "")
+            errors.extend(error if error.source is not None else replace(error, source=named) for error in each.errors)
+            continue
+        checked = each.answer
+        modules.append(LintedModule(each.path, each.module, each.stage, checked.instructions))
+        devices.append(checked.devices)
+        parts += [STDIN if each.path == "-" else each.path] * checked.is_part
+        notes.extend(Diagnostic("note", note) for note in checked.notes)
+        about_times |= dict.fromkeys(checked.time_notes)
+        outcomes.extend(checked.outcomes)
+        for one in checked.found:
+            key = (one.code, one.fingerprint)
+            times[key] += 1
+            found.append(replace(one, nth=times[key]))
+    return LintResult(
+        tuple(found),
+        tuple(outcomes),
+        tuple(errors),
+        (*notes_on_devices(devices), *about_times, *notes),
+        tuple(modules),
+        tuple(parts),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _ModuleResult:
+    """The result for one module, without the module, as it may come from another process.
+
+    `devices` is the number of devices whose work the module holds together, more than 1 before partitioning.
+    """
+
+    found: tuple[Finding, ...]
+    outcomes: tuple[AssertionOutcome, ...]
+    notes: tuple[str, ...]
+    instructions: int
+    is_part: bool
+    time_notes: tuple[Diagnostic, ...]
+    devices: int
+
+
+@dataclass(frozen=True, slots=True)
+class _ModuleLinter:
+    """Checks one module; called for every module."""
+
+    settings: LintSettings
+    expectations: tuple[Expectation, ...]
+    golden: GoldenModules | None
+    chip: ChipSpec | None
+    by: By | None
+
+    def __call__(self, module: Module, given: Input) -> _ModuleResult:
+        rejections: tuple[Diagnostic, ...] = ()
+        if given.proto is None and any(rule.reads_again for rule in selected_rules(self.settings)):
+            from hlo_cli.syntax.strict_reader import check_strictly
+
+            rejections = check_strictly(given.source)
+        attach_compiler_assignment(module, given)
+        verdicts: tuple[AssertionResult, ...] = ()
+        outcomes: tuple[AssertionOutcome, ...] = ()
+        if self.expectations:
+            from hlo_cli.commands.lint.assertion_results import evaluate
+
+            golden = None if self.golden is None else self.golden.of(module.name)
+            verdicts, outcomes = evaluate(module, given, self.expectations, golden)
+        found = lint_module(module, self.settings, rejections=rejections, verdicts=verdicts, chip=self.chip)
+        notes = (*given.notes, _PART) if module.is_part else given.notes
+        return _ModuleResult(
+            tuple(each.excerpt() for each in (found if self.by is None else _with_keys(found, module, self.by))),
+            outcomes,
+            notes,
+            module.instruction_count,
+            module.is_part,
+            time_notes(self.chip, module) if self.chip is not None else (),
+            devices_of(module, given),
+        )
+
+
+def _with_keys(found: Sequence[Finding], module: Module, by: By) -> Iterator[Finding]:
+    """The findings with the keys of their instructions."""
+    from hlo_cli.analysis.origin.origins import keys_of
+
+    keys = keys_of(module, by) if found else None
+    for each in found:
+        at = None
+        if each.computation is not None and each.instruction is not None:
+            at = module.computation(each.computation).instruction(each.instruction)
+        if keys is None or at is None:
+            yield each
+        else:
+            key = keys.of(at)
+            yield replace(each, key=(key.text, key.name, key.is_inferred))
+
+
+# --- baselines of accepted findings ---
+# Baselines of `hlo lint`: accepted findings, identified by fingerprints that do not depend on names and numbers.
+
+
+SCHEMA: Final = "hlo.lint-baseline/1"
+NOT_IN_BASELINE: Final = frozenset(("HLO901",))
+"""Rules that a baseline does not hide: assertions can be changed instead."""
+
+
+def baseline_text(found: Iterable[Finding]) -> str:
+    """A baseline with these findings: one line for each kind, ordered for small diffs.
+
+    >>> print(baseline_text([]), end="")
+    {"schema": "hlo.lint-baseline/1", "findings": [
+    ]}
+    """
+    counts: Counter[tuple[str, str]] = Counter()
+    examples: dict[tuple[str, str], str] = {}
+    for each in found:
+        key = (each.code, each.fingerprint)
+        counts[key] += 1
+        examples.setdefault(key, each.message)
+    lines = (
+        json.dumps({"code": code, "fingerprint": fingerprint, "count": count, "example": examples[code, fingerprint]})
+        for (code, fingerprint), count in sorted(counts.items())
+    )
+    return f'{{"schema": "{SCHEMA}", "findings": [\n' + ",\n".join(lines) + ("\n" if counts else "") + "]}\n"
+
+
+def read_baseline(path: str) -> Counter[tuple[str, str]]:
+    """The number of accepted findings by code and fingerprint; HloError if the file is not a baseline."""
+    hint = "create a baseline with `hlo lint DUMP --write-baseline FILE`"
+    try:
+        content = json.loads(read_utf8(path))
+    except FileNotFoundError as error:
+        create = f"create it with `hlo lint DUMP --write-baseline {path}`"
+        raise HloError(f"baseline '{path}' not found", hint=create) from error
+    except (OSError, ValueError, RecursionError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not valid JSON"
+        raise HloError(f"cannot read baseline {os.fspath(path)}: {reason}", hint=hint) from error
+    listed = content.get("findings") if isinstance(content, dict) and content.get("schema") == SCHEMA else None
+    if not isinstance(listed, list):
+        raise HloError(f"{path} is not an hlo lint baseline", hint=hint)
+    known: Counter[tuple[str, str]] = Counter()
+    for each in listed:
+        match each:
+            case {"code": str(code), "fingerprint": str(fingerprint), "count": int(count)}:
+                known[code, fingerprint] += count
+            case _:
+                raise HloError(f"invalid entry in {path}: {str(each)[:60]}")
+    return known
+
+
+def new_findings(found: Iterable[Finding], known: Counter[tuple[str, str]]) -> Iterator[Finding]:
+    """The findings that are not in a baseline; of a kind with more findings than before, the last ones."""
+    left = Counter(known)
+    for each in found:
+        key = (each.code, each.fingerprint)
+        if left[key] > 0 and each.code not in NOT_IN_BASELINE:
+            left[key] -= 1
+        else:
+            yield each
+
+
+# --- --each: counts by module ---
+# `hlo lint --each`: the number of findings in each module.
+
+
+_COUNTS: Final[tuple[Severity, ...]] = ("error", "warning", "note")
+
+
+def by_module(report: Report, result: LintResult, found: Sequence[Finding]) -> Report:
+    """The report with a row for each module instead of each finding; modules with most errors first."""
+    columns = (
+        Column("module", "module", "name", role="name"),
+        Column("stage", "stage", from_width=120),
+        *(Column(f"{severity}s", f"{severity}s", "count", total="sum") for severity in _COUNTS),
+        Column("instructions", "instructions", "count", total="sum", from_width=120),
+        Column("dump", "dump", "name", machine=False),
+        Column("path", "file", person=False),
+        Column("problem", "problem", person=bool(result.unread), rank=1),
+    )
+    return replace(report, parts=(Table("modules", columns, _rows(result, found), noun="modules"),), next=())
+
+
+def _rows(result: LintResult, found: Sequence[Finding]) -> tuple[Row, ...]:
+    counts = Counter((each.path, each.severity) for each in found)
+    unread = {error.source.name: error.message for error in reversed(result.errors) if error.source is not None}
+    short = short_paths([*(each.path for each in result.modules), *unread])
+    read: list[Row] = [
+        (each.module, each.stage, *(counts[each.path, severity] for severity in _COUNTS), each.instructions, dump,
+         each.path, None)
+        for each, dump in zip(result.modules, short, strict=False)
+    ]  # fmt: skip
+    read.sort(key=lambda row: tuple(-(number_of(cell) or 0) for cell in row[2 : 2 + len(_COUNTS)]))
+    others: list[Row] = [
+        (None, None, *(UNKNOWN for _ in _COUNTS), UNKNOWN, dump, path, problem)
+        for (path, problem), dump in zip(unread.items(), short[len(result.modules) :], strict=True)
+    ]
+    return (*read, *others)

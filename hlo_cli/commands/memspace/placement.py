@@ -1,0 +1,480 @@
+"""When does a value live, when does it move between memory spaces, and does the compiler agree?"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from hlo_cli.analysis.dataflow.flat_schedule import async_chains, places_of
+from hlo_cli.analysis.dataflow.value_sets import Dataflow, dataflow_of, uses_of_value, value_at
+from hlo_cli.analysis.memory.memory_analysis import (
+    LiveValue,
+    MemoryAnalysis,
+    MemorySpaceUsage,
+    allocated_bytes,
+    assigned_values,
+    compiled_memory,
+    value_key,
+)
+from hlo_cli.analysis.schedule.transfers import Transfer, transfers_of
+from hlo_cli.commands.memspace.compiler_files import compiler_live_ranges
+from hlo_cli.commands.modules.loading import Loaded, input_facts, program_notes
+from hlo_cli.commands.options.filters import rows_where
+from hlo_cli.ir.buffer_assignment import BufferAssignment, DumpedLiveRanges
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.memory_space import space_name
+from hlo_cli.ir.shape import ShapeIndex
+from hlo_cli.report.numbers import format_bytes, format_count, verb
+from hlo_cli.report.report import Report
+from hlo_cli.report.table import UNKNOWN, Amount, Cell, Column, Fact, Facts, Row, Table
+from hlo_cli.report.text import Passage
+from hlo_cli.source import HloError
+
+# --- --value: one value ---
+# `hlo memspace DUMP --value NAME`: the live range of one value, its users, and the values that share its memory.
+
+
+_NAME: Final = re.compile(r"%?+([^{}\s]++)(?:\{([0-9, ]*+)\})?+")
+
+
+def report_of_value(loaded: Loaded, memory: MemoryAnalysis, name: str) -> Report:
+    """The live range and uses of a value, its aliases, and the values in the same memory at other times."""
+    places = places_of(memory.module)
+    dataflow = dataflow_of(places, async_chains(places.instructions))
+    space, value = _chosen(memory, dataflow, name)
+    uses = _uses(memory, dataflow, value)
+    return Report(
+        "memspace",
+        _value_answer(memory, space, value, uses),
+        numbers={
+            "value": str(value),
+            "space": space.name,
+            "kind": value.kind,
+            "start": value.start,
+            "end": value.end,
+            "logical_bytes": value.logical_bytes,
+            "padded_bytes": value.padded_bytes,
+            "uses": len(uses),
+        },
+        parts=(
+            _facts(memory, space, value),
+            _uses_table(memory, uses),
+            _aliases_table(memory, value),
+            _same_memory_table(memory, value),
+        ),
+        notes=program_notes(loaded),
+        input=input_facts(loaded),
+    )
+
+
+def _chosen(memory: MemoryAnalysis, dataflow: Dataflow, text: str) -> tuple[MemorySpaceUsage, LiveValue]:
+    match = _NAME.fullmatch(text)
+    if match is None:
+        raise HloError(
+            f"invalid value name '{text}'", hint="use a name such as fusion.2, or fusion.2{1} for a tuple element"
+        )
+    instruction = memory.module.instruction(match[1])
+    index = tuple(int(part) for part in match[2].split(",")) if match[2] else ()
+    found = [(s, v) for s in memory.spaces for v in s.values if v.instruction is instruction and not v.is_phi]
+    found = found or [(s, v) for s in memory.spaces for v in s.values if v.instruction is instruction]
+    exact = [pair for pair in found if pair[1].index == index]
+    if exact or (found and not match[2]):
+        return max(exact or found, key=lambda pair: pair[1].padded_bytes)
+    forwarded = _forwarded_value(memory, dataflow, instruction, index)
+    if forwarded is not None:
+        return forwarded
+    if found:
+        raise HloError(
+            f"value '{text}' not found", hint=f"available: {', '.join(str(value) for _, value in found[:5])}"
+        )
+    is_executed = instruction in memory.positions
+    hint = f"use --at {instruction.name} to list values live at that point" if is_executed else None
+    raise HloError(f"'{instruction.name}' does not define a value in memory", hint=hint)
+
+
+def _forwarded_value(
+    memory: MemoryAnalysis, dataflow: Dataflow, instruction: Instruction, index: ShapeIndex
+) -> tuple[MemorySpaceUsage, LiveValue] | None:
+    """The value that an instruction only forwards, at an index of its result."""
+    value = value_at(dataflow, instruction, index)
+    if value is None:
+        return None
+    definition = dataflow.places.instructions[dataflow.places.owner[value]], dataflow.places.index(value)
+    return next(((s, v) for s in memory.spaces for v in s.values if (v.instruction, v.index) == definition), None)
+
+
+def _uses(memory: MemoryAnalysis, dataflow: Dataflow, value: LiveValue) -> tuple[Instruction, ...]:
+    definition = value_at(dataflow, value.instruction, value.index)
+    uses = uses_of_value(dataflow, definition) if definition is not None else ()
+    return tuple(sorted((use for use in uses if use in memory.positions), key=memory.positions.__getitem__))
+
+
+def _value_answer(
+    memory: MemoryAnalysis, space: MemorySpaceUsage, value: LiveValue, uses: Sequence[Instruction]
+) -> str:
+    size = format_bytes(value.padded_bytes)
+    steps = f"steps {value.start:,}–{value.end:,} of {len(memory.sequence):,}"
+    live_range = f"{value} occupies {size} of {space.name} in {steps}"
+    if value.end >= len(memory.sequence) - 1:
+        return f"{live_range}; live until the end"
+    return f"{live_range}; last used by {uses[-1].name}" if uses else f"{live_range}; never used"
+
+
+def _facts(memory: MemoryAnalysis, space: MemorySpaceUsage, value: LiveValue) -> Facts:
+    instruction = value.instruction
+    location = memory.module.location(instruction)
+    allocation = memory.allocation_of(value)
+    offset = "" if value.offset is None else f", offset {value.offset:,}"
+    facts = [
+        Fact(
+            "defined", (Amount("step", value.start, "step"),), f"{instruction.opcode} in {instruction.computation.name}"
+        ),
+        Fact(
+            "freed",
+            (Amount("step", value.end, "step"),),
+            f"live for {format_count(value.end - value.start + 1, 'steps')}",
+        ),
+        Fact("kind", (), f"{value.kind} in {space.name}"),
+        Fact("shape", (Amount("bytes", value.padded_bytes, "bytes"),), str(value.shape)),
+        Fact("data", (Amount("bytes", value.logical_bytes, "bytes"),)),
+    ]
+    if allocation is not None:
+        amount = (Amount("bytes", allocation.size, "bytes"),)
+        facts.append(Fact("allocation", amount, f"index {allocation.index}{offset}"))
+    if instruction.metadata.op_name:
+        facts.append(Fact("from", (), instruction.metadata.op_name))
+    if location is not None:
+        facts.append(Fact("source", (), str(location)))
+    return Facts("live_range", tuple(facts))
+
+
+def _uses_table(memory: MemoryAnalysis, uses: Sequence[Instruction]) -> Table:
+    columns = (
+        Column("step", "step", "step"),
+        Column("user", "used by", "name", role="name"),
+        Column("opcode", "opcode", "opcode"),
+        Column("computation", "computation", "name", rank=3),
+        Column("op_name", "op_name", "op_name", rank=2),
+    )
+    rows = tuple(
+        (memory.positions[use], use.name, use.opcode, use.computation.name, use.metadata.op_name or None)
+        for use in uses
+    )
+    return Table("uses", columns, rows, noun="uses", limit=10, person=bool(rows))
+
+
+_VALUE_COLUMNS: Final = (
+    Column("start", "start", "step"),
+    Column("end", "end", "step"),
+    Column("bytes", "", "bytes"),
+    Column("kind", "kind"),
+    Column("value", "value", "name", role="name"),
+    Column("shape", "shape", "shape"),
+)
+
+
+def _aliases_table(memory: MemoryAnalysis, value: LiveValue) -> Table:
+    rows = tuple(_sharer_row(other) for other in memory.holders_of(value) if other is not value)
+    title = "Aliased values (same buffer)"
+    return Table("aliases", _VALUE_COLUMNS, rows, title=title, noun="values", main=False, limit=10, person=bool(rows))
+
+
+def _same_memory_table(memory: MemoryAnalysis, value: LiveValue) -> Table:
+    """Values of other buffers in the same memory at other times."""
+    allocation = memory.allocation_of(value)
+    others = allocation.values if allocation is not None else ()
+    rows = tuple(_sharer_row(other) for other in others if _overlaps(value, other))
+    title = "Same memory at other times"
+    return Table(
+        "memory_reuses", _VALUE_COLUMNS, rows, title=title, noun="values", main=False, limit=5, person=bool(rows)
+    )
+
+
+def _overlaps(value: LiveValue, other: LiveValue) -> bool:
+    if other.buffer == value.buffer or value.offset is None or other.offset is None:
+        return False
+    return other.offset < value.offset + value.padded_bytes and value.offset < other.offset + other.padded_bytes
+
+
+def _sharer_row(value: LiveValue) -> Row:
+    return value.start, value.end, value.padded_bytes, value.kind, str(value), str(value.shape)
+
+
+# --- --traffic: transfers ---
+# `hlo memspace DUMP --traffic`: transfers between memory spaces, and their distance from the first use.
+
+
+_ONCE = 2
+
+
+def report_of_traffic(loaded: Loaded, memory: MemoryAnalysis, where: str | None) -> Report:
+    """One row for each pair of memory spaces, and one for each transfer."""
+    transfers = transfers_of(memory.sequence)
+    everything = _transfer_table(memory, transfers)
+    table = everything if where is None else rows_where(where, everything)
+    checked = Passage("nothing", (f"Checked {format_count(len(memory.sequence), 'instructions')}.",))
+    parts = _directions_table(memory, transfers), table, _several_table(memory, transfers)
+    return Report(
+        "memspace",
+        _traffic_answer(memory, transfers),
+        numbers={
+            "transfers": len(transfers),
+            "bytes": sum(transfer.shape.padded_bytes for transfer in transfers),
+            "prefetches": sum(transfer.is_prefetch for transfer in transfers),
+            "values_in_several_spaces": len({transfer.source for transfer in transfers}),
+        },
+        parts=parts if transfers else (checked, table),
+        notes=program_notes(loaded),
+        input=input_facts(loaded),
+    )
+
+
+def _traffic_answer(memory: MemoryAnalysis, transfers: Sequence[Transfer]) -> str:
+    if not transfers:
+        return "No transfers between memory spaces" + _only_space(memory)
+    moved = format_bytes(sum(transfer.shape.padded_bytes for transfer in transfers))
+    prefetched = [transfer for transfer in transfers if transfer.is_prefetch]
+    late = sum(transfer.done_step == transfer.start_step + 1 for transfer in transfers)
+    words = f"{format_count(len(transfers), 'transfers')} {'moves' if len(transfers) == 1 else 'move'} {moved}"
+    if prefetched:
+        words += f"; {len(prefetched):,} {'is a prefetch' if len(prefetched) == 1 else 'are prefetches'}"
+    if late:
+        words += f"; {format_count(late, 'transfers')} {'has' if late == 1 else 'have'} no step between start and done"
+    return words
+
+
+def _only_space(memory: MemoryAnalysis) -> str:
+    spaces = [space.name for space in memory.spaces]
+    return f": all values are in {spaces[0]}" if len(spaces) == 1 else ""
+
+
+def _several_table(memory: MemoryAnalysis, transfers: Sequence[Transfer]) -> Table:
+    """Values that are copied more than once, with the memory spaces that hold each, in the order of the copies."""
+    spaces: dict[Instruction, list[int]] = {}
+    for transfer in transfers:
+        visited = spaces.setdefault(transfer.source, [transfer.from_space])
+        visited.append(transfer.to_space)
+    columns = (
+        Column("value", "value", "name", role="name"),
+        Column("spaces", "spaces"),
+        Column("copies", "copies", "count"),
+    )
+    rows = tuple(
+        (
+            source.name,
+            " → ".join(space_name(space, memory.target) for space in dict.fromkeys(visited)),
+            len(visited) - 1,
+        )
+        for source, visited in spaces.items()
+        if len(visited) > _ONCE
+    )
+    title = "Copied more than once"
+    return Table("repeated_copies", columns, rows, title=title, noun="values", main=False, limit=5, person=bool(rows))
+
+
+def _directions_table(memory: MemoryAnalysis, transfers: Sequence[Transfer]) -> Table:
+    directions: dict[tuple[int, int], list[Transfer]] = {}
+    for transfer in transfers:
+        directions.setdefault((transfer.from_space, transfer.to_space), []).append(transfer)
+    columns = (
+        Column("from", "from"),
+        Column("to", "to"),
+        Column("transfers", "transfers", "count", total="sum"),
+        Column("values", "values", "count"),
+        Column("bytes", "", "bytes", total="sum"),
+        Column("opcodes", "opcodes"),
+    )
+    rows = [_direction_row(memory, *spaces, moved) for spaces, moved in directions.items()]
+    rows.sort(key=lambda row: (str(row[0]), str(row[1])))
+    return Table("directions", columns, tuple(rows), noun="directions", main=False)
+
+
+def _direction_row(memory: MemoryAnalysis, from_space: int, to_space: int, moved: Sequence[Transfer]) -> Row:
+    opcodes = Counter(transfer.instruction.opcode for transfer in moved)
+    return (
+        space_name(from_space, memory.target),
+        space_name(to_space, memory.target),
+        len(moved),
+        len({transfer.source for transfer in moved}),
+        sum(transfer.shape.padded_bytes for transfer in moved),
+        ", ".join(f"{opcode} {number}" for opcode, number in opcodes.most_common()),
+    )
+
+
+def _transfer_table(memory: MemoryAnalysis, transfers: Sequence[Transfer]) -> Table:
+    columns = (
+        Column("start", "start", "step"),
+        Column("done", "done", "step"),
+        Column("first_use_step", "first use", "step"),
+        Column("prefetch_distance", "distance", "count"),
+        Column("bytes", "", "bytes", total="sum"),
+        Column("from", "from"),
+        Column("to", "to"),
+        Column("instruction", "instruction", "name", role="name"),
+        Column("source_value", "value", "name", role="name"),
+        Column("shape", "shape", "shape", rank=5),
+        Column("source", "source", "source", from_width=120, rank=4),
+    )
+    return Table("transfers", columns, tuple(_transfer_row(memory, each) for each in transfers), noun="transfers")
+
+
+def _transfer_row(memory: MemoryAnalysis, transfer: Transfer) -> Row:
+    location = memory.module.location(transfer.instruction)
+    return (
+        transfer.start_step,
+        transfer.done_step,
+        transfer.used_step,
+        transfer.prefetch_distance,
+        transfer.shape.padded_bytes,
+        space_name(transfer.from_space, memory.target),
+        space_name(transfer.to_space, memory.target),
+        transfer.instruction.name,
+        transfer.source.name if transfer.source is not transfer.instruction else None,
+        str(transfer.shape),
+        str(location) if location is not None else None,
+    )
+
+
+# --- --compare: the buffer assignment ---
+# `hlo memspace DUMP --compare`: memory usage computed from the text against the compiler's buffer assignment.
+
+
+def report_of_comparison(loaded: Loaded, memory: MemoryAnalysis, assignment: BufferAssignment) -> Report:
+    """The totals of every space in both versions, and the values whose sizes, offsets, or live ranges differ."""
+    theirs = compiled_memory(memory, assignment)
+    totals = tuple(_totals(memory, theirs))
+    differing = tuple(_differing(memory, assignment))
+    ranges = compiler_live_ranges(loaded)
+    differing_ranges = _differing_live_ranges(memory, ranges) if ranges is not None else None
+    return Report(
+        "memspace",
+        _comparison_answer(memory, totals, differing, differing_ranges),
+        numbers={
+            "values": len(memory.values),
+            "differing_values": len(differing),
+            "differing_totals": sum(_differs(row) for row in totals),
+            "differing_live_ranges": UNKNOWN if differing_ranges is None else len(differing_ranges),
+            "live_range_peak_step": memory.live_range_peak,
+            "compiler_live_range_peak_step": UNKNOWN if ranges is None else ranges.peak_time,
+        },
+        parts=(_totals_table(totals), _values_table(differing), _live_ranges_table(differing_ranges or ())),
+        notes=program_notes(loaded),
+        input=input_facts(loaded),
+    )
+
+
+def _comparison_answer(
+    memory: MemoryAnalysis, totals: Sequence[Row], differing: Sequence[Row], differing_ranges: Sequence[Row] | None
+) -> str:
+    values = format_count(len(memory.values), "values")
+    all_values = f"all {values}" if len(memory.values) != 1 else values
+    all_totals = "all totals" if all(isinstance(row[4], int) for row in totals) else "all known totals"
+    wrong = [row for row in totals if _differs(row)]
+    if differing_ranges:
+        number = f"{len(differing_ranges):,} of {format_count(len(memory.values), 'live ranges')}"
+        return f"{number} {verb(len(differing_ranges), 'differs', 'differ')} from the compiler's"
+    if not wrong and not differing:
+        compared = "sizes" if differing_ranges is None else "live ranges and sizes"
+        return f"The computed numbers match the compiler's: {all_totals}, and the {compared} of {all_values}"
+    worst = max(wrong, key=lambda row: abs(_number(row[4])), default=None)
+    words = f"{len(differing):,} of {values} {verb(len(differing), 'differs', 'differ')} from the compiler's"
+    if worst is None:
+        return f"{words}; {all_totals} match"
+    return f"{words}; {worst[0]} {worst[1]} differ by {format_bytes(abs(_number(worst[4])))}"
+
+
+def _totals(ours: MemoryAnalysis, theirs: MemoryAnalysis) -> Iterator[Row]:
+    for our, their in zip(ours.spaces, theirs.spaces, strict=True):
+        known = our.offsets != "unknown"
+        pairs: tuple[tuple[str, Cell, Cell], ...] = (
+            ("temporaries", our.totals.temporaries if known else UNKNOWN, their.totals.temporaries),
+            ("allocations", allocated_bytes(ours, our) if known else UNKNOWN, allocated_bytes(theirs, their)),
+        )
+        for total, mine, its in pairs:
+            difference = mine - its if isinstance(mine, int) and isinstance(its, int) else UNKNOWN
+            yield our.name, total, mine, its, difference
+
+
+def _totals_table(rows: tuple[Row, ...]) -> Table:
+    columns = (
+        Column("space", "space"),
+        Column("total", "total"),
+        Column("computed_bytes", "computed", "bytes", exact=True),
+        Column("compiler_bytes", "compiler", "bytes", exact=True),
+        Column("difference_bytes", "difference", "bytes", role="waste", exact=True),
+    )
+    return Table("totals", columns, rows, noun="totals", limit=0)
+
+
+def _differing(memory: MemoryAnalysis, assignment: BufferAssignment) -> Iterator[Row]:
+    """Values that the assignment lacks, or has with another size or offset."""
+    assigned = assigned_values(assignment)
+    for value in memory.values:
+        place = assigned.get(value_key(value))
+        if place is None:
+            yield _difference_row(value, None, None, "not in the buffer assignment")
+        elif place.bytes != value.padded_bytes:
+            yield _difference_row(value, place.bytes, place.offset, "size")
+        elif value.offset is not None and value.offset != place.offset:
+            yield _difference_row(value, place.bytes, place.offset, "offset")
+
+
+def _differing_live_ranges(memory: MemoryAnalysis, ranges: DumpedLiveRanges) -> tuple[Row, ...]:
+    """Values whose live range differs from the compiler's, and values that only one side has.
+
+    A value of the compiler whose name sugar hides from the text matches any value with the same live range.
+    """
+    theirs = {str(found.place): (found.start, found.end) for found in ranges.ranges}
+    ours = {str(value): (value.start, value.end) for value in memory.values}
+    hidden = {str(found.place): (found.start, found.end) for found in ranges.ranges if found.place.instruction is None}
+    spare = Counter(live_range for name, live_range in ours.items() if name not in theirs)
+    found: list[Row] = []
+    for name in dict.fromkeys((*theirs, *ours)):
+        our, their = ours.get(name), theirs.get(name)
+        if our is None and name in hidden and spare[hidden[name]]:
+            spare[hidden[name]] -= 1
+        elif our is not None and their is not None and our != their:
+            found.append((name, *our, *their))
+        elif our is None and their is not None:
+            found.append((name, None, None, *their))
+    left = [(name, *own, None, None) for name, own in ours.items() if name not in theirs and spare[own] > 0]
+    return (*found, *left)
+
+
+def _live_ranges_table(rows: tuple[Row, ...]) -> Table:
+    columns = (
+        Column("value", "value", "name", role="name"),
+        Column("start", "start", "step"),
+        Column("end", "end", "step"),
+        Column("compiler_start", "compiler start", "step"),
+        Column("compiler_end", "compiler end", "step"),
+    )
+    return Table("live_ranges", columns, rows, noun="live ranges", main=False, limit=10, person=bool(rows))
+
+
+def _difference_row(value: LiveValue, bytes_: int | None, offset: int | None, difference: str) -> Row:
+    return difference, value.padded_bytes, bytes_, value.offset, offset, value.kind, str(value), str(value.shape)
+
+
+def _values_table(rows: tuple[Row, ...]) -> Table:
+    columns = (
+        Column("difference", "difference"),
+        Column("computed_bytes", "computed", "bytes", exact=True),
+        Column("compiler_bytes", "compiler", "bytes", exact=True),
+        Column("computed_offset", "offset", "address"),
+        Column("compiler_offset", "compiler offset", "address"),
+        Column("kind", "kind", rank=3),
+        Column("value", "value", "name", role="name"),
+        Column("shape", "shape", "shape"),
+    )
+    return Table("differences", columns, rows, noun="values", main=False, limit=10, person=bool(rows))
+
+
+def _differs(row: Row) -> bool:
+    return _number(row[4]) != 0
+
+
+def _number(cell: Cell) -> int:
+    return cell if isinstance(cell, int) else 0

@@ -1,0 +1,664 @@
+"""Where did the time go, operation by operation? The longest, the exposed transfers, and the time lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from statistics import median
+from typing import TYPE_CHECKING, Final
+
+from hlo_cli.analysis.profile.measure import MAIN, over_peak, program_rates
+from hlo_cli.analysis.profile.operation_times import TransferTime, touched_tiles, transfer_times
+from hlo_cli.analysis.profile.profile import PS
+from hlo_cli.commands.profile.measured import Measured
+from hlo_cli.commands.profile.timed import NO_INSTRUCTION, Sum, Timed, longest_of, longest_program, rank, sum_of
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir.operations import COLLECTIVES, wrapped_opcode
+from hlo_cli.report.numbers import format_count, format_percent, format_seconds
+from hlo_cli.report.report import Report
+from hlo_cli.report.table import KEEP, Cell, Column, Row, Share, Table
+from hlo_cli.report.text import Passage
+from hlo_cli.source import HloError
+
+if TYPE_CHECKING:
+    from hlo_cli.analysis.profile.measure import Measure
+    from hlo_cli.analysis.sharding.collectives import Collective
+    from hlo_cli.ir.instruction import Instruction
+
+
+# --- the first line ---
+# The first line of a profile, and the facts below it.
+
+
+_NOUNS: Final = {"TPU": "core"}
+_NAMED: Final = 3
+"""How many instructions above the roof a sentence names."""
+_PART: Final = 3
+"""The first line names a kind of instructions if the longest one takes less than this part of the kind's time."""
+
+
+def answer_of(measured: Measured) -> str:
+    """What takes most of the time: an instruction, a kind of instructions, kernels without one, or waiting for work."""
+    selected, whole = measured.selected, measured.whole
+    if not selected:
+        return f"No matches among {format_count(len(measured.every), 'operations')}"
+    longest = longest_of(selected)
+    if not whole or not longest.measure.self_time:
+        return f"{format_count(sum(each.measure.events for each in selected), 'events')} of no measurable time"
+    if measured.is_narrowed:
+        words = f"{format_count(len(selected), 'operations')}: {_share(measured, selected)}"
+        return f"{words} of {measured.whole_words}"
+    if measured.idle > whole / 2:
+        is_one = len(measured.profile.devices) == 1
+        subject = f"The {measured.device_noun} is" if is_one else f"The {measured.device_noun}s are"
+        idle = f"{subject} idle for {format_percent(measured.idle / whole)}% of {measured.whole_words}"
+        return f"{idle}; {_subject(measured, longest)} takes {_share(measured, [longest])}"
+    kind = _largest_kind(selected)
+    if len(kind) > 1 and longest.measure.busy_time < sum(each.measure.busy_time for each in kind) / _PART:
+        first = longest_of(kind)
+        name, roof = kind[0].operation.category, sum_of(kind).roof
+        words = f"{name[0].upper()}{name[1:]} takes {_share(measured, kind)} of {measured.whole_words}"
+        words += f" at {format_percent(roof)}% of the roof" if roof else ""
+        count = format_count(len(kind), "instructions")
+        return f"{words} in {count}; the longest, {first.operation.name}, {_share(measured, [first])}"
+    return (
+        f"{_subject(measured, longest)} takes {_share(measured, [longest])} of {measured.whole_words}{_roof(longest)}"
+    )
+
+
+def _share(measured: Measured, timed: Sequence[Timed]) -> str:
+    """The part of the time of all devices that operations take, in percent."""
+    return f"{format_percent(sum(each.measure.busy_time for each in timed) / measured.whole)}%"
+
+
+def _largest_kind(selected: Sequence[Timed]) -> Sequence[Timed]:
+    """The instructions of the category that takes most time."""
+    kinds: dict[str, list[Timed]] = {}
+    for each in selected:
+        if each.operation.is_joined and each.operation.category:
+            kinds.setdefault(each.operation.category, []).append(each)
+    return max(kinds.values(), key=lambda kind: sum(each.measure.busy_time for each in kind), default=[])
+
+
+def _subject(measured: Measured, longest: Timed) -> str:
+    """The longest operation, with its module if that is not the one that takes most time."""
+    operation = longest.operation
+    if not longest.is_named:
+        return f"kernel {operation.name}"
+    kind = operation.category if operation.category not in ("", operation.name.partition(".")[0]) else ""
+    words = f"{operation.name} ({kind})" if kind else operation.name
+    program, largest = operation.program, longest_program(measured.every)
+    return words if program is None or largest in (None, program) else f"{words} of {program.name}"
+
+
+def _roof(longest: Timed) -> str:
+    """How much of the peak the longest operation reaches; empty if unknown."""
+    rates = longest.rates
+    if not rates.efficiency:
+        return ""
+    limit = {"compute": "flops", MAIN: "memory bandwidth"}.get(rates.bound_by, f"{rates.bound_by} bandwidth")
+    reason = over_peak(longest.operation, rates)
+    return f", at {format_percent(rates.efficiency)}% of the peak {limit}{f': {reason}' if reason else ''}"
+
+
+def over_peak_words(found: Sequence[Timed]) -> Iterator[str]:
+    """A sentence for each reason why instructions exceed the roof."""
+    reasons: dict[str, list[str]] = {}
+    for each in found:
+        if reason := over_peak(each.operation, each.rates):
+            reasons.setdefault(reason, []).append(each.operation.name)
+    for reason, names in reasons.items():
+        shown = ", ".join(names[:_NAMED]) + (f", and {len(names) - _NAMED:,} more" if len(names) > _NAMED else "")
+        yield f"Over 100% of the roof: {shown}; {reason}."
+
+
+def facts_of(measured: Measured) -> Passage:
+    """Devices, steps, idle time, and programs, in one paragraph."""
+    profile, whole = measured.profile, measured.whole
+    named = [each for each in measured.every if each.is_named]
+    kind = profile.device_type or (profile.peaks.chip.upper() if profile.peaks else "") or profile.platform
+    noun = "" if profile.platform == "GPU" and kind != "GPU" else f" {_NOUNS.get(profile.platform, 'device')}"
+    count = len(profile.devices)
+    facts = [f"{count:,} {kind}{noun}{'s' if noun and count != 1 else ''}", *_steps(measured)]
+    facts += [f"{format_percent(measured.idle / whole)}% idle"] if whole else []
+    facts.append(f"{format_count(len(named), 'instructions')}{_modules(named)}")
+    if len(named) < len(measured.every):
+        others = [each for each in measured.every if not each.is_named]
+        part = sum(each.measure.busy_time for each in others) / whole if whole else 0.0
+        facts.append(f"{format_count(len(others), 'kernels')} without an instruction ({format_percent(part)}%)")
+    return Passage("facts", (" · ".join(facts),))
+
+
+def step_noun(measured: Measured) -> str:
+    """What the steps of a trace are: `steps` that the program or the device marks, or `executions` of its program."""
+    return "executions" if measured.profile.step_source == "executions" else "steps"
+
+
+def _steps(measured: Measured) -> list[str]:
+    steps, noun = measured.profile.steps, step_noun(measured)
+    whole = [step.duration_ps * PS for step in steps if step.is_whole]
+    found = []
+    if whole:
+        time = format_seconds(median(whole))
+        found.append(f"{format_count(len(whole), noun)} of {time}{' (median)' if len(whole) > 1 else ''}")
+    if partial := len(steps) - len(whole):
+        found.append(format_count(partial, f"partial {noun}"))
+    return found or ["no steps"]
+
+
+def _modules(named: Sequence[Timed]) -> str:
+    counts: dict[str, int] = {}
+    for each in named:
+        if each.operation.program is not None:
+            counts[each.operation.program.name] = counts.get(each.operation.program.name, 0) + 1
+    if not counts:
+        return ""
+    first = max(counts, key=lambda name: counts[name])
+    return f" of {first}" + (f" and {format_count(len(counts) - 1, 'other modules')}" if len(counts) > 1 else "")
+
+
+def numbers_of(measured: Measured) -> dict[str, Cell]:
+    """The numbers of the first lines, for programs; times are those of all devices together."""
+    profile = measured.profile
+    whole = [step.duration_ps * PS for step in profile.steps if step.is_whole]
+    others = [each.measure for each in measured.every if not each.operation.is_joined]
+    program = program_rates(profile, [each.measure for each in measured.every])
+    return {
+        "devices": len(profile.devices),
+        "steps": len(whole),
+        "partial_steps": len(profile.steps) - len(whole),
+        "step_seconds": median(whole) if whole else None,
+        "seconds": measured.whole,
+        "busy_seconds": measured.busy,
+        "self_seconds": measured.sum.self_time,
+        "idle_seconds": measured.idle,
+        "operations": len(measured.every),
+        "selected_operations": len(measured.selected),
+        "selected_self_seconds": sum(each.measure.self_time for each in measured.selected),
+        "events": measured.sum.events,
+        "events_without_instruction": sum(measure.events for measure in others),
+        "seconds_without_instruction": sum(measure.self_time for measure in others),
+        "flop_rate": program.flops,
+        "byte_rate": program.bytes,
+        "roofline_fraction": program.efficiency,
+        **measured.roofs.facts,
+    }
+
+
+# --- columns of times ---
+# Columns of measured times: for each device, share, calls, rates, and the part of the roof.
+
+
+EVENT_COLUMNS: Final = (
+    Column("least_seconds", "min", "seconds", from_width=200),
+    Column("median_seconds", "median", "seconds", from_width=200),
+    Column("greatest_seconds", "max", "seconds", from_width=200),
+    Column("deviation_seconds", "deviation", "seconds", person=False),
+)
+"""The spread of the events of an instruction."""
+
+
+def time_columns(measured: Measured, *, has_kernels: bool = False) -> tuple[Column, ...]:
+    """The columns of `time_cells`; for people, those of one device. `has_kernels`: some calls are several events."""
+    is_many = len(measured.profile.devices) > 1
+    group = f"per {measured.device_noun}" if is_many else ""
+    return (
+        Column("seconds", "self", "seconds", total="sum", group=group),
+        Column("busy_seconds", "busy", "seconds", total="sum", group=group, person=measured.overlap > 1),
+        Column("device_calls", "calls", "count", total="sum", group=group, person=is_many, rank=6),
+        Column("calls", "calls", "count", total="sum", person=not is_many, rank=6),
+        Column("device_events", "kernels", "count", total="sum", group=group, person=has_kernels, rank=5),
+        Column("events", "kernels", "count", total="sum", person=False),
+        Column("share", "share", "percent", total="sum"),
+        Column("self_seconds", "self", "seconds", total="sum", person=False),
+        Column("total_seconds", "total", "seconds", total="sum", person=False),
+    )
+
+
+def time_cells(measured: Measured, each: Measure | Sum) -> Row:
+    """Times and calls; shares are parts of the time of all devices, idle time included.
+
+    Where operations run at the same time, their shares are those of their parts of the busy time.
+    """
+    devices = max(len(measured.profile.devices), 1)
+    calls, events = (
+        round(amount / devices) if amount % devices == 0 else amount / devices for amount in (each.calls, each.events)
+    )
+    return (
+        each.self_time / devices,
+        each.busy_time / devices,
+        calls,
+        each.calls,
+        events,
+        each.events,
+        each.busy_time / measured.whole if measured.whole else None,
+        each.self_time,
+        each.total,
+    )
+
+
+def rate_columns(measured: Measured, rows: Sequence[Row]) -> tuple[Column, ...]:
+    """The columns of `rate_cells`, of which these are the rows; the roof only if the peaks of the device are known."""
+    has_flops, has_bytes = any(row[2] for row in rows), any(row[3] for row in rows)
+    roof = (Column("bound", "bound", rank=5), Column("roofline_fraction", "of roof", "percent", rank=7))
+    return (
+        Column("flops", "flops", "count", person=False),
+        Column("bytes", "bytes", "bytes", person=False),
+        Column("flop_rate", "", "flop/second", rank=7, person=has_flops),
+        Column("byte_rate", "", "byte/second", rank=7, person=has_bytes),
+        *(roof if measured.roofs.is_known else ()),
+    )
+
+
+def rate_cells(measured: Measured, each: Timed | Sum) -> Row:
+    """The work of all calls, rates, the resource that bounds them, and the part of that resource's peak."""
+    if isinstance(each, Sum):
+        cells: Row = (each.flops, each.bytes, each.flop_rate, each.byte_rate)
+        return (*cells, each.bound, each.roof) if measured.roofs.is_known else cells
+    operation, calls, rates = each.operation, each.measure.calls, each.rates
+    work = (None if amount is None else amount * calls for amount in (operation.flops, operation.bytes))
+    flop_rate = None if operation.flops is None else rates.flops
+    byte_rate = None if operation.bytes is None else rates.bytes
+    cells = (*work, flop_rate, byte_rate)
+    return (*cells, rates.bound_by or None, rates.efficiency or None) if measured.roofs.is_known else cells
+
+
+def spread_cells(measure: Measure) -> Row:
+    """The cells of `EVENT_COLUMNS`."""
+    return measure.least, measure.median, measure.greatest, measure.deviation
+
+
+# --- one row for each instruction ---
+# `hlo profile TRACE`: one row for each instruction, those that take most time first.
+
+
+_LONGEST: Final = 10
+"""If names of so many instructions are not unique, their modules are shown on narrow screens, too."""
+
+
+def report_of_operations(measured: Measured) -> Report:
+    """The instructions of a profile with their times, rates, and shares."""
+    return Report(
+        "profile",
+        answer_of(measured),
+        version=1,
+        numbers=numbers_of(measured),
+        parts=(
+            facts_of(measured),
+            operations_table(measured),
+            kernels_table(measured),
+            *_sparse_core(measured),
+            *_operations_remarks(measured),
+        ),
+        next=_next_of_operations(measured),
+        notes=measured.notes,
+        input=measured.loaded.facts,
+    )
+
+
+def _operations_remarks(measured: Measured) -> Iterator[Passage]:
+    if texts := tuple(over_peak_words(sorted(measured.selected, key=rank))):
+        yield Passage("remarks", texts)
+
+
+def _sparse_core(measured: Measured) -> Iterator[Table]:
+    """What ran on the SparseCores of a TPU, next to the operations of the TensorCores."""
+    profile = measured.profile.sparse_core
+    if profile is not None:
+        inner = Measured(replace(measured.loaded, profile=profile), chip=measured.roofs.chip, where=measured.where)
+        table = operations_table(inner)
+        yield replace(table, name="sparse_core", title="on SparseCores", main=False, limit=5)
+
+
+def operations_table(measured: Measured) -> Table:
+    """One row for each instruction, and one for all kernels without one; of a trace of kernels only, one for each."""
+    has_named = any(each.is_named for each in measured.every)
+    timed = sorted((each for each in measured.selected if each.is_named or not has_named), key=rank)
+    others = [each for each in measured.selected if has_named and not each.is_named]
+    rates = [rate_cells(measured, each) for each in timed]
+    means = dict(zip(measured.profile.operations, measured.means.times, strict=True))
+    rows = [
+        (
+            *time_cells(measured, each.measure),
+            means[each.operation].seconds,
+            each.measure.mean,
+            *cells,
+            *spread_cells(each.measure),
+            *_named(each),
+        )
+        for each, cells in zip(timed, rates, strict=True)
+    ]
+    if others:
+        rest = sum_of(others)
+        at = sum(each.measure.busy_time >= rest.busy_time for each in timed)
+        per_step = sum(means[each.operation].seconds for each in others)
+        cells = (*time_cells(measured, rest), per_step, rest.total / rest.events, *rate_cells(measured, rest))
+        rows.insert(at, (*cells, *(None for _ in EVENT_COLUMNS), NO_INSTRUCTION, None, None, None, None, None))
+    has_modules = len({each.operation.program for each in timed}) > 1
+    longest = [each.operation.name for each in timed[:_LONGEST]]
+    is_unique = len(set(longest)) == len(longest)
+    columns = (
+        *time_columns(measured, has_kernels=_has_kernels(timed)),
+        Column("seconds_per_step", "per step", "seconds", total="sum", person=False),
+        Column("mean_seconds", "avg", "seconds"),
+        *rate_columns(measured, rates),
+        *EVENT_COLUMNS,
+        Column("instruction", "instruction", "name"),
+        Column("opcode", "opcode", "opcode", person=False),
+        Column("category", "category", from_width=120),
+        Column("module", "module", rank=2 if is_unique else KEEP, from_width=120 * is_unique, person=has_modules),
+        Column("source", "source", "source", rank=5),
+        Column("op_name", "op_name", "op_name", rank=4, from_width=120),
+    )
+    return Table("operations", columns, tuple(rows), noun="instructions")
+
+
+def kernels_table(measured: Measured) -> Table:
+    """One row for each kernel without an instruction."""
+    has_named = any(each.is_named for each in measured.every)
+    timed = sorted((each for each in measured.selected if has_named and not each.is_named), key=rank)
+    columns = (
+        *time_columns(measured),
+        Column("mean_seconds", "avg", "seconds"),
+        *EVENT_COLUMNS,
+        Column("kernel", "kernel"),
+    )
+    rows = tuple(
+        (*time_cells(measured, each.measure), each.measure.mean, *spread_cells(each.measure), each.operation.name)
+        for each in timed
+    )
+    title = "kernels without an instruction"
+    return Table("kernels", columns, rows, title=title, noun="kernels", main=False, limit=5)
+
+
+def source_of(each: Timed) -> str | None:
+    """The source line of an operation: that in the trace, else that in the metadata of the instruction."""
+    operation = each.operation
+    if operation.source or operation.instruction is None or operation.program is None:
+        return operation.source or None
+    module = operation.program.module
+    location = None if module is None else module.location(operation.instruction)
+    return None if location is None else str(location)
+
+
+def _has_kernels(timed: Sequence[Timed]) -> bool:
+    """Whether calls of some instructions are several events."""
+    return any(each.measure.events != each.measure.calls for each in timed)
+
+
+def _named(each: Timed) -> Row:
+    operation = each.operation
+    return (
+        operation.name,
+        None if operation.instruction is None else operation.instruction.opcode,
+        operation.category,
+        None if operation.program is None else operation.program.name,
+        source_of(each),
+        operation.op_name or None,
+    )
+
+
+def _next_of_operations(measured: Measured) -> tuple[str, ...]:
+    command = measured.command
+    timed: Sequence[Timed] = [each for each in measured.selected if each.operation.is_joined]
+    if not command or not timed:
+        return ()
+    longest = min(timed, key=rank)
+    return f"{command} --by source", f"{command} {longest.operation.name}"
+
+
+# --- --exposed: transfers that wait ---
+# `hlo profile TRACE --exposed`: the time of transfers that other operations overlap, and the time that they do not.
+
+
+_HOW = {
+    "TPU": "A transfer lasts from the begin of its start to the end of its done; exposed is the time of these two.",
+    "GPU": "Exposed is the time of a transfer in which no other stream of the device ran a kernel.",
+    "CPU": "Collectives are synchronous on CPUs: all of their time is exposed, once where several run "
+    "at the same time. Wait time is the part in which a device is idle until the others arrive.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Transfer:
+    """A transfer with its operation and, if it is one, its collective."""
+
+    timed: Timed
+    done: str | None
+    time: TransferTime
+    collective: Collective | None
+
+    @property
+    def wire_rate(self) -> float | None:
+        """Bytes per second that a device sends during the transfer; None if they are unknown."""
+        sent = None if self.collective is None else self.collective.wire_bytes
+        return None if sent is None or not self.time.window else float(sent) * self.time.calls / self.time.window
+
+
+def report_of_exposed(measured: Measured) -> Report:
+    """One row for each instruction that transfers, those with the longest exposed time first."""
+    found = sorted(_transfers(measured), key=lambda each: (-each.time.exposed, each.timed.operation.name))
+    window, exposed = (sum(getattr(each.time, name) for each in found) for name in ("window", "exposed"))
+    table = _exposed_table(measured, found)
+    how = Passage("remarks", (_HOW[measured.profile.platform],))
+    return Report(
+        "profile",
+        _exposed_answer(measured, found, window, exposed),
+        version=1,
+        numbers={
+            **numbers_of(measured),
+            "transfers": len(found),
+            "transfer_seconds": window,
+            "exposed_seconds": exposed,
+            "overlapped_seconds": window - exposed,
+            "waiting_seconds": sum(each.time.waiting for each in found),
+        },
+        parts=(facts_of(measured), table, how) if found else (facts_of(measured), table),
+        next=_next_of_exposed(measured, found),
+        notes=measured.notes,
+        input=measured.loaded.facts,
+    )
+
+
+def _transfers(measured: Measured) -> Sequence[_Transfer]:
+    operations = measured.profile.operations
+    selected = {each.operation: each for each in measured.selected}
+    times = [each for each in transfer_times(measured.profile) if operations[each.operation] in selected]
+    collectives = _collectives(measured) if times else {}
+    found = []
+    for each in times:
+        operation, done = operations[each.operation], operations[each.done]
+        collective = None if operation.instruction is None else collectives.get(operation.instruction)
+        found.append(_Transfer(selected[operation], done.name if done is not operation else None, each, collective))
+    return found
+
+
+def _collectives(measured: Measured) -> Mapping[Instruction, Collective]:
+    from hlo_cli.analysis.sharding.collectives import collectives_of
+
+    modules = [program.module for program in measured.profile.programs if program.module is not None]
+    listed = [each for module in modules for each in collectives_of(module)]
+    return {**{each.caller: each for each in listed}, **{each.instruction: each for each in listed}}
+
+
+def _exposed_table(measured: Measured, found: Sequence[_Transfer]) -> Table:
+    is_many = len(measured.profile.devices) > 1
+    group = f"per {measured.device_noun}" if is_many else ""
+    has_overlap = any(each.time.hidden for each in found)
+    columns = (
+        Column("exposed_seconds", "exposed", "seconds", total="sum", group=group, role="waste"),
+        Column("waiting_seconds", "wait time", "seconds", total="sum", group=group, person=_has_waits(found)),
+        Column("overlapped_seconds", "overlapped", "seconds", total="sum", group=group, person=has_overlap),
+        Column("window_seconds", "all", "seconds", total="sum", group=group, person=has_overlap),
+        Column(
+            "exposed_share",
+            "exposed",
+            "percent",
+            total=Share("exposed_seconds", "window_seconds"),
+            rank=7,
+            person=measured.profile.platform != "CPU",
+        ),
+        Column("calls", "calls", "count", total="sum", rank=5),
+        Column("wire_rate", "sent", "byte/second", rank=6, person=any(each.wire_rate for each in found)),
+        Column("axis", "axis", rank=6, person=any(each.collective is not None for each in found)),
+        Column("instruction", "instruction", "name"),
+        Column("done", "done", "name", from_width=120),
+        Column("category", "category", from_width=200),
+        Column("source", "source", "source", rank=4),
+    )
+    rows = tuple(
+        (
+            measured.per_device(each.time.exposed),
+            measured.per_device(each.time.waiting) if measured.profile.platform == "CPU" else None,
+            measured.per_device(each.time.hidden),
+            measured.per_device(each.time.window),
+            each.time.exposed / each.time.window if each.time.window else None,
+            each.time.calls,
+            each.wire_rate,
+            None if each.collective is None else each.collective.axis or "(no axes)",
+            each.timed.operation.name,
+            each.done,
+            each.timed.operation.category or None,
+            source_of(each.timed),
+        )
+        for each in found
+    )
+    return Table("transfers", columns, rows, noun="transfers")
+
+
+def _has_waits(found: Sequence[_Transfer]) -> bool:
+    return any(each.time.waiting for each in found)
+
+
+def _exposed_answer(measured: Measured, found: Sequence[_Transfer], window: float, exposed: float) -> str:
+    if not found:
+        return f"No transfers among {format_count(len(measured.selected), 'operations')}"
+    part = format_percent(exposed / measured.whole) if measured.whole else "0"
+    words = f"Exposed transfers take {format_seconds(measured.per_device(exposed))}, {part}% of {measured.whole_words}"
+    if measured.profile.platform == "CPU":
+        waiting = sum(each.time.waiting for each in found)
+        return f"{words}; {format_percent(waiting / exposed) if exposed else 0}% of that is wait time"
+    return f"{words}; {format_percent(1 - exposed / window) if window else 0}% of their time is overlapped"
+
+
+def _next_of_exposed(measured: Measured, found: Sequence[_Transfer]) -> tuple[str, ...]:
+    if not measured.command or not found:
+        return ()
+    return f"{measured.command} --by axis", f"{measured.command} {found[0].timed.operation.name}"
+
+
+# --- --lost: time above the least ---
+# `hlo profile TRACE --lost`: measured time above the least time at the peak rates, the largest first.
+
+
+def report_of_lost(measured: Measured) -> Report:
+    """One row for each instruction, those that lose most time first; HloError if no peak rates are known."""
+    if not measured.roofs.is_known:
+        hint = "add --chip NAME; run `hlo help chips` to list all chips"
+        raise HloError(f"--lost requires peak rates, which {measured.loaded.path} does not have", hint=hint)
+    found = sorted((each for each in measured.selected if each.operation.is_joined), key=_rank)
+    lost = sum(each.lost or 0.0 for each in found)
+    return Report(
+        "profile",
+        _lost_answer(measured, found, lost),
+        version=1,
+        numbers={**numbers_of(measured), "lost_seconds": lost},
+        parts=(facts_of(measured), _lost_table(measured, found), *_lost_remarks(found)),
+        next=_next_of_lost(measured, found),
+        notes=measured.notes,
+        input=measured.loaded.facts,
+    )
+
+
+def _rank(each: Timed) -> tuple[bool, float, float, str]:
+    return each.lost is None, -(each.lost or 0.0), -each.measure.self_time, each.operation.name
+
+
+def _lost_table(measured: Measured, found: Sequence[Timed]) -> Table:
+    rows = [_row(measured, each) for each in found]
+    has_tiles = any(row[5] is not None for row in rows)
+    many = len(measured.profile.devices) > 1
+    columns = (
+        Column("lost_seconds", f"lost per {measured.device_noun}" if many else "lost", "seconds", total="sum"),
+        Column("call_seconds", "measured", "seconds"),
+        Column("floor_seconds", "floor", "seconds", like="call_seconds"),
+        Column("factor", "factor", "ratio"),
+        Column("accessed_bytes", "accessed", "bytes", person=has_tiles, rank=5),
+        Column("touched_bytes", "in tiles", "bytes", person=has_tiles, rank=5),
+        Column("roofline_fraction", "of roof", "percent", from_width=120),
+        Column("bound", "bound", from_width=120),
+        Column("calls", "calls", "count", from_width=120),
+        Column("instruction", "instruction", "name"),
+        Column("category", "category", rank=6),
+        Column("source", "source", "source", from_width=120),
+    )
+    return Table("lost", columns, tuple(rows), noun="instructions")
+
+
+def _row(measured: Measured, each: Timed) -> Row:
+    calls, rates = max(each.measure.calls, 1), each.rates
+    mean, floor = each.measure.total / calls, None if each.floor is None else each.floor / calls
+    return (
+        None if each.lost is None else measured.per_device(each.lost),
+        mean,
+        floor,
+        mean / floor if floor else None,
+        each.operation.bytes,
+        _touched_bytes(each),
+        rates.efficiency or None,
+        rates.bound_by or None,
+        each.measure.calls,
+        each.operation.name,
+        each.operation.category,
+        source_of(each),
+    )
+
+
+def _touched_bytes(each: Timed) -> int | None:
+    """The bytes of the tiles that slices touch, if they are more than those of the slices."""
+    found = () if each.operation.instruction is None else touched_tiles(each.operation.instruction)
+    return sum(tiles.bytes for tiles in found) or None
+
+
+def _lost_answer(measured: Measured, found: Sequence[Timed], lost: float) -> str:
+    if not found:
+        return f"No matches among {format_count(len(measured.every), 'operations')}"
+    known = [each for each in found if each.lost is not None]
+    if not known:
+        return f"The work of {format_count(len(found), 'instructions')} is unknown, so no time above the roofline is"
+    words = f"{format_seconds(measured.per_device(lost))} of {measured.whole_words} is above the roofline"
+    if not lost:
+        return f"No time of {measured.whole_words} is above the roofline"
+    by_kind: dict[str, list[Timed]] = {}
+    for each in known:
+        by_kind.setdefault(each.operation.category or each.operation.name, []).append(each)
+    kind, members = max(by_kind.items(), key=lambda each: sum(one.lost or 0.0 for one in each[1]))
+    part = sum(each.lost or 0.0 for each in members)
+    largest = members[0]
+    if len(by_kind) == 1 or (largest.lost or 0.0) > part / 2:
+        return f"{words}: {format_percent((largest.lost or 0.0) / lost)}% of that in {largest.operation.name}"
+    return f"{words}: {format_percent(part / lost)}% of that in {format_count(len(members), 'instructions')} ({kind})"
+
+
+def _lost_remarks(found: Sequence[Timed]) -> Iterator[Passage]:
+    texts = [*over_peak_words(found)]
+    collectives = [each for each in found if each.lost and _is_collective(each)]
+    if collectives:
+        names = format_count(len(collectives), "collectives")
+        texts.append(f"The floor of {names} is that of memory traffic; the time on links is not in it.")
+    if texts:
+        yield Passage("remarks", tuple(texts))
+
+
+def _is_collective(each: Timed) -> bool:
+    instruction = each.operation.instruction
+    if instruction is None:
+        return False
+    opcode = wrapped_opcode(instruction.opcode) or instruction.opcode.removesuffix("-start").removesuffix("-done")
+    return opcode in COLLECTIVES
+
+
+def _next_of_lost(measured: Measured, found: Sequence[Timed]) -> tuple[str, ...]:
+    if not measured.command or not found or not found[0].lost:
+        return ()
+    return (f"{measured.command} {found[0].operation.name}",)

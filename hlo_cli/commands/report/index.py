@@ -1,0 +1,297 @@
+"""What does the index of many dumps show? A page for each module, and a row for each."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Final
+from uuid import uuid4
+
+from hlo_cli.analysis.cache import sharing
+from hlo_cli.analysis.memory.memory_analysis import memory_fits
+from hlo_cli.commands.memspace.usage import chosen_spaces
+from hlo_cli.commands.modules.loading import Loaded, Many, check_running, devices_together
+from hlo_cli.commands.modules.many import Rows, finish_each, map_inputs
+from hlo_cli.commands.options.io_options import InputOptions, OutputOptions
+from hlo_cli.commands.options.writing import is_page_file, removed_on_signals, write_page
+from hlo_cli.commands.report.options import ReportOptions
+from hlo_cli.commands.report.page import dump_name, exposed_of, platform_of, report_of
+from hlo_cli.commands.report.sources import Sources, sources_of
+from hlo_cli.dataclass import dataclass
+from hlo_cli.inputs.input import Input
+from hlo_cli.ir.memory_space import MemorySpace
+from hlo_cli.ir.module import Module
+from hlo_cli.lazy_regex import lazy_regex
+from hlo_cli.report.numbers import format_bytes, format_count
+from hlo_cli.report.table import UNKNOWN, Cell, Column, Row, number_of
+from hlo_cli.scan_modules import ScanResult
+from hlo_cli.source import HloError
+
+# --- names of the pages ---
+# File names of the pages of several modules, next to their index.
+
+
+_UNUSUAL = lazy_regex(r"[^A-Za-z0-9._-]+")
+_LONGEST = 80
+
+
+def page_names(index: str, modules: Sequence[str]) -> list[str]:
+    """A file name for each module: that of the index with the module's name, unlike all others in any case of letters.
+
+    >>> page_names("out/all.html", ["jit_step", "Jit_Step", "../../x y<é>", "", "jit_step-2"])
+    ['all.jit_step.html', 'all.Jit_Step-2.html', 'all.x_y.html', 'all.module.html', 'all.jit_step-2-2.html']
+    """
+    stem, ending = os.path.splitext(os.path.basename(index))
+    taken = {os.path.basename(index).casefold()}
+    names = list[str]()
+    for module in modules:
+        plain = _UNUSUAL.sub("_", module).strip("._-")[:_LONGEST] or "module"
+        number, name = 1, f"{stem}.{plain}{ending}"
+        while name.casefold() in taken:
+            number += 1
+            name = f"{stem}.{plain}-{number}{ending}"
+        taken.add(name.casefold())
+        names.append(name)
+    return names
+
+
+# --- one module as a row ---
+# One module of many in numbers: a row of the index.
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleSummary:
+    """The numbers of one module: of main memory if the chip limits it, else of the memory with the highest peak.
+
+    `fits` is None without a limit, and if it is unknown for a module that is not the final program. `page` is the name
+    of its page. `devices` is the number of devices whose work the numbers hold together.
+    """
+
+    module: str
+    chip: str | None
+    is_final: bool
+    space: str | None
+    peak_bytes: int
+    needed_bytes: int | None
+    limit_bytes: int | None
+    fits: bool | None
+    execution_seconds: float | None
+    exposed_seconds: float | None
+    exposed_share: float | None
+    exposed_bytes: int
+    padding: float
+    saving_bytes: int
+    errors: int
+    warnings: int
+    notes: int
+    devices: int = 1
+    page: str | None = None
+
+    def cells(self, columns: Sequence[Column]) -> Row:
+        """The cells of some columns, which have the names of the fields."""
+        return tuple(self._cell(column.name) for column in columns)
+
+    def _cell(self, name: str) -> Cell:
+        cell: Cell = getattr(self, name)
+        return UNKNOWN if cell is None and name in ("exposed_seconds", "exposed_share", "execution_seconds") else cell
+
+
+def summary_of(sources: Sources, chip: str | None) -> ModuleSummary:
+    """The numbers of a module, as its page has them."""
+    memory = sources.memory_analysis
+    fits = memory_fits(memory, None, sources.memory_chip)
+    worst = max(fits, key=lambda fit: fit.needed_bytes / fit.limit_bytes, default=None)
+    main = next((fit for fit in fits if fit.space == MemorySpace.MAIN), worst)
+    shown = worst if worst is not None and worst.excess_bytes > 0 else main
+    space = memory.space(shown.space) if shown is not None else next(iter(chosen_spaces(memory, None)), None)
+    is_final = sources.stage == "optimized"
+    exposed = exposed_of(sources.schedule)
+    padded, padding = (_count(sources.padding.numbers.get(name)) for name in ("padded_bytes", "padding_bytes"))
+    found = sources.findings.numbers
+    return ModuleSummary(
+        sources.loaded.module.name,
+        platform_of(sources.loaded, chip) or None,
+        is_final,
+        None if space is None else space.name,
+        0 if space is None else space.peak_bytes,
+        None if shown is None else shown.needed_bytes,
+        None if shown is None else shown.limit_bytes,
+        None if shown is None else shown.excess_bytes <= 0 or (False if is_final else None),
+        number_of(sources.schedule.numbers.get("execution_seconds")),
+        exposed.seconds,
+        exposed.share,
+        exposed.bytes,
+        padding / padded if padded else 0.0,
+        _count(sources.padding.numbers.get("saving_bytes")),
+        _count(found.get("errors")),
+        _count(found.get("warnings")),
+        _count(found.get("notes")),
+        devices_together(sources.loaded),
+    )
+
+
+def columns_of(summaries: Sequence[ModuleSummary], *, has_pages: bool) -> tuple[Column, ...]:
+    """The columns of the index; those of times need a chip, and those of limits a limit."""
+    has_limit = any(each.limit_bytes is not None for each in summaries)
+    has_times = any(each.execution_seconds is not None for each in summaries)
+    times = (
+        Column("execution_seconds", "est. time", "seconds"),
+        Column("exposed_seconds", "exposed", "seconds", role="waste"),
+        Column("exposed_share", "exposed", "percent", role="waste"),
+    )
+    return (
+        Column("page", "page", "page", person=has_pages),
+        Column("chip", "chip"),
+        Column("space", "space"),
+        Column("peak_bytes", "peak", "bytes"),
+        Column("needed_bytes", "needed", "bytes", person=has_limit),
+        Column("limit_bytes", "limit", "bytes", person=has_limit),
+        Column("fits", "fits", "flag", person=has_limit),
+        *(times if has_times else ()),
+        Column("exposed_bytes", "exposed", "bytes", role="waste", person=not has_times),
+        Column("padding", "padding", "percent", role="waste"),
+        Column("saving_bytes", "saving", "bytes", role="saving"),
+        Column("errors", "errors", "count"),
+        Column("warnings", "warnings", "count"),
+        Column("notes", "notes", "count", person=False),
+    )
+
+
+def answer_of(summaries: Sequence[ModuleSummary]) -> str:
+    """How many modules there are, how many do not fit or have errors, and which needs most memory."""
+    number = format_count(len(summaries), "modules")
+    failing = sum(each.fits is False for each in summaries)
+    errors, warnings = (sum(getattr(each, name) for each in summaries) for name in ("errors", "warnings"))
+    fullest = max(summaries, key=lambda each: each.peak_bytes, default=None)
+    words = []
+    if failing:
+        words.append(f"{failing:,} {'does' if failing == 1 else 'do'} not fit")
+    elif summaries and all(each.fits for each in summaries):
+        words.append("all fit" if len(summaries) > 1 else "it fits")
+    if fullest is not None and fullest.space is not None:
+        words.append(f"highest peak is {format_bytes(fullest.peak_bytes)} of {fullest.space} in {fullest.module}")
+    words += [format_count(count, noun) for count, noun in ((errors, "errors"), (warnings, "warnings")) if count]
+    return f"{number}: {'; '.join(words)}" if words else number
+
+
+def _count(cell: Cell) -> int:
+    return cell if isinstance(cell, int) else 0
+
+
+# --- pages and index ---
+# `hlo report` of many dumps: a page for each module, and an index page with a row for each.
+
+
+_VERSION: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """The numbers of one module, and its page in the folder of unfinished pages, if pages are written."""
+
+    summary: ModuleSummary
+    unfinished: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Ask:
+    """Computes the report of one module and writes its page into a folder, if there is one."""
+
+    options: ReportOptions
+    reading: InputOptions
+    folder: str | None
+    ascii: bool
+
+    def __call__(self, module: Module, given: Input) -> _Answer:
+        check_running(module)
+        loaded = Loaded(module, given)
+        with sharing():
+            sources = sources_of(loaded, self.options, given.path or "")
+            summary = summary_of(sources, self.options.chip)
+            if self.folder is None:
+                return _Answer(summary, None)
+            report = replace(report_of(sources, self.options, ""), errors=module.errors)
+            path = os.path.join(self.folder, f"{uuid4().hex}.html")
+            write_page(report, path, ascii=self.ascii)
+            return _Answer(summary, path)
+
+
+def report_each(many: Many, reading: InputOptions, options: ReportOptions, output: OutputOptions) -> int:
+    """Writes the index, and next to it the pages if the index is one; returns the exit code.
+
+    Pages are complete before any gets its name, and an unreadable input does not prevent those of the others.
+    """
+    options.check_chip()
+    with _unfinished_pages(output) as folder:
+        ask = _Ask(replace(options, each=True), reading, folder, output.style(1).ascii)
+        found = _with_pages(list(map_inputs(many, reading, options.jobs, ask)), output.path)
+    has_pages = folder is not None
+    summaries = [each.answer for each in found if each.answer is not None]
+    columns = columns_of(summaries, has_pages=has_pages)
+    return finish_each(
+        "report",
+        found,
+        Rows(
+            columns,
+            lambda summary: summary.cells(columns),
+            by="peak_bytes",
+            devices=lambda summary: summary.devices,
+        ),
+        answer=answer_of(summaries),
+        unfinished=sum(not summary.is_final for summary in summaries),
+        output=output,
+        version=_VERSION,
+        shown=_without_directories(found) if has_pages else None,
+        next=() if has_pages else None,
+    )
+
+
+def _without_directories(found: Sequence[ScanResult[ModuleSummary]]) -> list[ScanResult[ModuleSummary]]:
+    """The results with the names of their files alone, for an index that is sent to others."""
+    results = list[ScanResult[ModuleSummary]]()
+    for each in found:
+        folder, place = os.path.dirname(each.path), dump_name(each.path)
+        problem = each.problem.replace(each.path, place)
+        remark = (
+            each.remark.replace(folder, os.path.basename(folder.rstrip(os.sep))) if each.remark and folder else None
+        )
+        results.append(replace(each, path=place, problem=problem, remark=remark))
+    return results
+
+
+@contextmanager
+def _unfinished_pages(output: OutputOptions) -> Iterator[str | None]:
+    """A folder next to the index for pages without a final name, removed at the end; None if no pages are written."""
+    if output.path is None or not is_page_file(output):
+        if output.format == "html":
+            raise HloError("pages of several modules require a file", hint="use -o FILE.html")
+        yield None
+        return
+    with removed_on_signals():
+        try:
+            folder = tempfile.mkdtemp(prefix=".hlo-report-", dir=os.path.dirname(os.path.abspath(output.path)))
+        except OSError as error:
+            raise HloError(f"cannot write {output.path}: {error.strerror or error}") from error
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _with_pages(found: Sequence[ScanResult[_Answer]], index: str | None) -> list[ScanResult[ModuleSummary]]:
+    """The summaries with the names of their pages, to which the unfinished ones are moved."""
+    names = iter(page_names(index or "", [each.module or "" for each in found if each.answer is not None]))
+    results = list[ScanResult[ModuleSummary]]()
+    for each in found:
+        summary = None
+        if each.answer is not None:
+            summary, name = each.answer.summary, next(names)
+            if each.answer.unfinished is not None:
+                os.replace(each.answer.unfinished, os.path.join(os.path.dirname(index or ""), name))
+                summary = replace(summary, page=name)
+        results.append(ScanResult(each.path, each.module, each.stage, summary, each.problem, each.errors, each.remark))
+    return results

@@ -1,0 +1,559 @@
+"""What does the page on a module show? Its title, a verdict on each question, and sections that show why."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Final
+
+from hlo_cli.analysis.cache import sharing
+from hlo_cli.analysis.hardware.chip_specs import chip_in
+from hlo_cli.analysis.hardware.chips import find_chip
+from hlo_cli.analysis.hardware.target import target_of
+from hlo_cli.analysis.memory.memory_analysis import MemoryAnalysis, MemoryFit, MemorySpaceUsage, memory_fits
+from hlo_cli.analysis.sharding.entry_arrays import is_partitioned
+from hlo_cli.analysis.sharding.meshes import devices_of
+from hlo_cli.commands.memspace.usage import chosen_spaces, step_label
+from hlo_cli.commands.modules.loading import Loaded, devices_together, input_facts, not_partitioned
+from hlo_cli.commands.options.chips import mismatch
+from hlo_cli.commands.options.io_options import format_options
+from hlo_cli.commands.report.options import ReportOptions
+from hlo_cli.commands.report.sources import Sources, column_sum, describe_lines, lines_table, sources_of
+from hlo_cli.dataclass import dataclass
+from hlo_cli.inputs.input import target_texts
+from hlo_cli.ir.memory_space import MemorySpace
+from hlo_cli.ir.module import Module
+from hlo_cli.report.findings import Findings
+from hlo_cli.report.numbers import (
+    format_bytes,
+    format_count,
+    format_part,
+    format_percent,
+    format_seconds,
+    format_seconds_range,
+)
+from hlo_cli.report.overview import Gauge, Overview, Section, Tone, Verdict
+from hlo_cli.report.report import Part, Report
+from hlo_cli.report.table import Cell, Column, Table, number_of
+from hlo_cli.source import Diagnostic, HloError
+
+# --- title and facts ---
+# What a page is about: the title with module, chip, and devices, and the line of facts below it.
+
+
+def title_of(loaded: Loaded, chip: str | None) -> str:
+    """The module, the chip that is given or that the dump names, and the number of devices.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.inputs.input import Input
+    >>> header, entry = "HloModule jit_f, num_partitions=8", "ENTRY e_spmd { ROOT p = f32[9]{0:T(128)} parameter(0) }"
+    >>> module = parse_module(f"{header}  {entry}")
+    >>> title_of(Loaded(module, Input(module.source, None)), "v5e")
+    'jit_f on TPU v5e, one of 8 partitions'
+    """
+    module = loaded.module
+    name = "part of a module" if module.is_part else module.name
+    place = platform_of(loaded, chip)
+    return f"{name}{f' on {place}' if place else ''}{_devices(module)}"
+
+
+def platform_of(loaded: Loaded, chip: str | None) -> str:
+    """The chip, such as `TPU v5e` or `H100`, else the kind of chip; empty if the dump does not determine it.
+
+    A chip of another kind than the module's target is not that of the module.
+    """
+    target = target_of(loaded.module)
+    for name in (chip, chip_in(target_texts(loaded.input))):
+        known = None
+        if name is not None:
+            try:
+                known = find_chip(name)
+            except HloError:
+                return f"{target.upper()} {name}" if target else name  # a chip of --chip-file
+        if known is not None and target in (None, known.target):
+            return f"TPU {known.name}" if known.target == "tpu" else known.name.upper()
+    return target.upper() if target else ""
+
+
+def _devices(module: Module) -> str:
+    devices = devices_of(module)
+    if not devices.is_stated or module.is_part:
+        return ""
+    part = "one of " if is_partitioned(module) else ""
+    words = f", {part}{devices.partitions:,} partitions" if devices.partitions > 1 else ""
+    return f"{words}, {devices.replicas:,} replicas" if devices.replicas > 1 else words
+
+
+def details_of(loaded: Loaded, steps: int) -> str:
+    """The dump, its stage, and its date; the sizes of the module, its arguments, and its results."""
+    return " · ".join(_details(loaded, steps))
+
+
+def _details(loaded: Loaded, steps: int) -> Iterator[str]:
+    module = loaded.module
+    yield dump_name(loaded.input.path)
+    if loaded.input.stage and loaded.input.stage not in dump_name(loaded.input.path):
+        yield loaded.input.stage
+    if date := date_of(loaded.input.path):
+        yield date
+    count = format_count(module.instruction_count, "instructions")
+    yield f"{count} in {format_count(len(module.computations), 'computations')}"
+    yield format_count(steps, "steps")
+    yield from _signature(module)
+
+
+def _signature(module: Module) -> Iterator[str]:
+    parameters, root = module.entry.parameters, module.entry.root
+    bytes_ = sum(parameter.shape.padded_bytes for parameter in parameters)
+    yield f"{format_count(len(parameters), 'arguments')} ({format_bytes(bytes_)})" if parameters else "no arguments"
+    if root is None:
+        return
+    leaves = [leaf for _, leaf in root.shape.leaves]
+    results = f"{format_count(len(leaves), 'results')} ({format_bytes(sum(leaf.padded_bytes for leaf in leaves))})"
+    aliased = len(module.input_output_alias)
+    verb = "aliases" if aliased == 1 else "alias"
+    yield f"{results}, {aliased:,} of which {verb} arguments" if aliased else results
+
+
+def dump_name(path: str | None) -> str:
+    """The dump without directories; a file that is named by its stage alone follows the name of its directory.
+
+    >>> dump_name("/home/ada/dumps/step/after_optimizations.txt.gz"), dump_name("/tmp/module_1.f.txt"), dump_name("-")
+    ('step/after_optimizations.txt.gz', 'module_1.f.txt', 'stdin')
+    """
+    if path is None or path == "-":
+        return "stdin"
+    folder, name = os.path.split(path)
+    is_stage = name.startswith(("before_optimizations", "after_optimizations", "compiled_as_text"))
+    parent = os.path.basename(os.path.abspath(folder)) if is_stage else ""
+    return f"{parent}/{name}" if parent else name
+
+
+def date_of(path: str | None) -> str:
+    """The day on which a dump was written, in UTC; empty if it is not a file.
+
+    The environment variable SOURCE_DATE_EPOCH replaces it, as in reproducible builds.
+
+    >>> date_of("/no/such/file"), date_of(None)
+    ('', '')
+    """
+    epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
+    if path is None or not os.path.isfile(path):
+        return ""
+    seconds = int(epoch) if epoch.isascii() and epoch.isdigit() and len(epoch) < 12 else os.path.getmtime(path)
+    return datetime.fromtimestamp(seconds, UTC).date().isoformat()
+
+
+# --- exposed transfers ---
+# The exposed part of all transfers: of async pairs, and synchronous transfers as a whole.
+
+
+@dataclass(frozen=True, slots=True)
+class Exposed:
+    """Bytes of all transfers and of the exposed ones; with a chip, exposed seconds and their share of an execution.
+
+    `seconds` is None without a chip and if all times are unknown; it is a lower bound unless `is_known`. `share` is
+    None unless all times are known.
+    """
+
+    transfers: int
+    total_bytes: int
+    bytes: int
+    seconds: float | None
+    is_known: bool
+    share: float | None
+
+
+def exposed_of(schedule: Report) -> Exposed:
+    """The numbers of the report on async pairs, summed up over both kinds of transfers.
+
+    >>> numbers = {"pairs": 2, "bytes": 8, "exposed_bytes": 4, "synchronous": 1, "synchronous_bytes": 2}
+    >>> times = {"exposed_seconds": 1.0, "synchronous_seconds": 1.0, "execution_seconds": 8.0, "lower_bounds": ()}
+    >>> found = exposed_of(Report("schedule", "", numbers={**numbers, **times}))
+    >>> found.transfers, found.bytes, found.total_bytes, found.seconds, found.share
+    (3, 6, 10, 2.0, 0.25)
+    """
+    numbers = schedule.numbers
+    names = ("exposed_seconds", "synchronous_seconds")
+    has_times = "execution_seconds" in numbers
+    is_known = has_times and all(number_of(numbers.get(name)) is not None for name in names)
+    known = [number_of(numbers.get(name)) or number_of(numbers.get(f"known_{name}")) or 0.0 for name in names]
+    seconds = sum(known) if is_known or any(known) else None
+    execution = number_of(numbers.get("execution_seconds"))
+    is_exact = is_known and not numbers.get("lower_bounds")
+    return Exposed(
+        transfers=_count(numbers, "pairs") + _count(numbers, "synchronous"),
+        total_bytes=_count(numbers, "bytes") + _count(numbers, "synchronous_bytes"),
+        bytes=_count(numbers, "exposed_bytes") + _count(numbers, "synchronous_bytes"),
+        seconds=seconds if has_times else None,
+        is_known=is_known,
+        share=seconds / execution if is_exact and seconds is not None and execution else None,
+    )
+
+
+def _count(numbers: Mapping[str, Cell], name: str) -> int:
+    cell = numbers.get(name)
+    return cell if isinstance(cell, int) else 0
+
+
+# --- verdicts ---
+# The verdicts of a page: the answer to each question in a few words, with a tone by a stated rule.
+
+
+NEARLY_FULL: Final = 0.95
+"""The share of a memory from which on a program that fits gets a warning."""
+MUCH_EXPOSED: Final = 0.05
+"""The share of exposed time in an execution, or of exposed bytes in all transferred bytes, that gets a warning."""
+MUCH_PADDING: Final = 0.1
+"""The share of padding in the bytes of all values up to which the verdict is good."""
+MUCH_SAVED: Final = 0.01
+"""The share of the bytes of all values that better orders have to save for a warning."""
+
+
+def verdicts_of(sources: Sources) -> tuple[Verdict, ...]:
+    """Memory, exposed transfers, padding, findings, and time; first, whether the dump is a complete, final program."""
+    return tuple(
+        verdict
+        for verdict in (
+            _of_dump(sources),
+            _of_memory(sources),
+            _of_exposed(sources),
+            _of_padding(sources),
+            _of_findings(sources),
+            _of_time(sources),
+            _of_measured(sources),
+        )
+        if verdict is not None
+    )
+
+
+def _of_dump(sources: Sources) -> Verdict | None:
+    """Bad if the text is truncated or has errors, a warning if it is a part, not final, or for another kind of chip."""
+    module = sources.loaded.module
+    if module.is_truncated:
+        return Verdict(
+            "Dump", "bad", "Truncated", "The text ends early; numbers cover what was read.", section="memory"
+        )
+    if module.errors:
+        count = format_count(len(module.errors), "errors")
+        return Verdict("Dump", "bad", count, "The text has errors; numbers cover what was read.", section="memory")
+    if module.is_part:
+        words = "Live ranges and the schedule end where the text ends."
+        return Verdict("Dump", "warning", "Part of a module", words, section="memory")
+    if (devices := devices_together(sources.loaded)) > 1:
+        words = f"The module is {not_partitioned(devices)}."
+        return Verdict("Dump", "warning", "Not partitioned", words, section="memory")
+    if sources.stage != "optimized":
+        words = "Numbers are upper bounds: the compiler still fuses, schedules, and assigns memory."
+        return Verdict("Dump", "warning", _first_upper(sources.stage), words, section="memory")
+    target = target_of(module)
+    if target is not None and (other := mismatch(sources.memory_chip, target)):
+        words = f"{other}; sizes are those of the {target.upper()}, and limits and times those of the chip."
+        return Verdict("Dump", "warning", f"Compiled for {target.upper()}", _first_upper(words), section="memory")
+    return None
+
+
+def _of_memory(sources: Sources) -> Verdict:
+    """Bad if a memory of the chip is too small, a warning above 95% of main memory; neutral without a limit.
+
+    Compilers fill the other memories as far as they can, so that they are full is no warning.
+    """
+    memory, chip = sources.memory_analysis, sources.memory_chip
+    fits = memory_fits(memory, None, chip)
+    gauges = tuple(_gauges(memory, fits))
+    sentence = _sentence(sources.memory.answer)
+    peak = memory.fullest
+    if peak is None:
+        return Verdict("Memory", "neutral", "No values in memory", sentence, section="memory")
+    if not fits or chip is None:
+        words = _first_upper(f"{peak.name} peaks at {format_bytes(peak.peak_bytes)}")
+        return Verdict("Memory", "neutral", words, _peak(memory, peak), section="memory", gauges=gauges)
+    fullest = max(fits, key=lambda fit: fit.needed_bytes / fit.limit_bytes)
+    if fullest.excess_bytes > 0 and sources.stage != "optimized":
+        words = f"At most {format_bytes(fullest.needed_bytes)} of {fullest.name}"
+        return Verdict("Memory", "warning", words, sentence, section="memory", gauges=gauges)
+    if fullest.excess_bytes > 0:
+        words = f"Does not fit {chip.name} ({fullest.name} {format_bytes(fullest.excess_bytes)} over)"
+        return Verdict("Memory", "bad", words, sentence, section="memory", gauges=gauges)
+    main = next((fit for fit in fits if fit.space == MemorySpace.MAIN), fullest)
+    words = f"Fits {chip.name} ({format_part(main.needed_bytes, main.limit_bytes)})"
+    is_nearly_full = main.needed_bytes >= NEARLY_FULL * main.limit_bytes
+    tone: Tone = "warning" if is_nearly_full else "good"
+    return Verdict("Memory", tone, words, sentence, section="memory", gauges=gauges)
+
+
+def _peak(memory: MemoryAnalysis, space: MemorySpaceUsage) -> str:
+    """Where the peak of a memory is, and how to check it against a limit."""
+    place = f"At {step_label(memory, space.peak)}, step {space.peak:,} of {len(memory.sequence):,}"
+    return f"{place}." if memory.target == "cpu" else f"{place}. Use --chip NAME to check the limits of a chip."
+
+
+def _gauges(memory: MemoryAnalysis, fits: tuple[MemoryFit, ...]) -> Iterator[Gauge]:
+    """The bytes needed in each memory with a limit, and the peaks of the others."""
+    limited = {fit.space: fit for fit in fits}
+    for space in memory.spaces:
+        fit = limited.get(space.number)
+        yield Gauge(space.name, *((fit.needed_bytes, fit.limit_bytes) if fit else (space.peak_bytes, None)))
+
+
+def _of_exposed(sources: Sources) -> Verdict:
+    """A warning from 5% of an execution on, or of the bytes of transfers without a chip; good below.
+
+    Synchronous transfers count as exposed. Neutral without transfers, and if nothing is known.
+    """
+    exposed, sentence = exposed_of(sources.schedule), _sentence(sources.schedule.answer)
+    if not exposed.transfers:
+        return Verdict("Exposed", "neutral", "No transfers", sentence, section="schedule")
+    if sources.chip_spec is None:
+        part = format_part(exposed.bytes, exposed.total_bytes)
+        words = f"{part} exposed" if exposed.bytes else "All transfers overlap compute"
+        tone: Tone = "warning" if exposed.bytes and exposed.bytes >= MUCH_EXPOSED * exposed.total_bytes else "good"
+        return Verdict("Exposed", tone, words, sentence, section="schedule")
+    if exposed.seconds is None:
+        return Verdict("Exposed", "neutral", "Exposed time unknown", sentence, section="schedule")
+    least = "" if exposed.is_known else "at least "
+    percent = f" ({format_percent(exposed.share)}%)" if exposed.share is not None else ""
+    words = f"{least}{format_seconds(exposed.seconds)} exposed{percent}" if exposed.seconds else "No exposed time"
+    execution = _number(sources.schedule.numbers, "execution_seconds")
+    tone = "warning" if exposed.seconds and exposed.seconds >= MUCH_EXPOSED * execution else "good"
+    synchronous = _number(sources.schedule.numbers, "synchronous_seconds")
+    if synchronous:
+        collectives = format_count(round(_number(sources.schedule.numbers, "synchronous")), "synchronous collectives")
+        waiting = _first_upper(f"{least}{format_seconds(max(0.0, exposed.seconds - synchronous))}")
+        sentence = f"{waiting} of async operations and {format_seconds(synchronous)} of {collectives} are exposed."
+    return Verdict("Exposed", tone, _first_upper(words), sentence, section="schedule")
+
+
+def _of_padding(sources: Sources) -> Verdict:
+    """Good below 10% of the bytes of all values; a warning from there on if better orders save 1% or more."""
+    numbers, sentence = sources.padding.numbers, _sentence(sources.padding.answer)
+    padded, padding, saving = (_number(numbers, name) for name in ("padded_bytes", "padding_bytes", "saving_bytes"))
+    if not padding:
+        return Verdict("Padding", "good" if padded else "neutral", "No padding", sentence, section="padding")
+    share = f"{format_percent(padding / padded)}% padding"
+    if padding < MUCH_PADDING * padded:
+        return Verdict("Padding", "good", share, sentence, section="padding")
+    if saving >= MUCH_SAVED * padded:
+        words = f"{share} ({format_bytes(saving)} avoidable)"
+        return Verdict("Padding", "warning", words, sentence, section="padding")
+    return Verdict("Padding", "neutral", share, sentence, section="padding")
+
+
+def _of_findings(sources: Sources) -> Verdict:
+    """Bad with errors, a warning with warnings, neutral with notes alone, good without findings."""
+    found = next((part for part in sources.findings.parts if isinstance(part, Findings)), None)
+    numbers, sentence = sources.findings.numbers, _sentence(sources.findings.answer)
+    if found is None or not found.found:
+        return Verdict("Findings", "good", "No findings", sentence, section="findings")
+    counts = {name: round(_number(numbers, name)) for name in ("errors", "warnings", "notes")}
+    tone: Tone = "bad" if counts["errors"] else "warning" if counts["warnings"] else "neutral"
+    words = ", ".join(format_count(number, name) for name, number in counts.items() if number)
+    seconds = [group.seconds for group in found.groups if group.seconds is not None]
+    cost = format_bytes(found.cost_bytes) if found.cost_bytes else ""
+    if seconds and sources.chip_spec is not None:
+        estimate = f"an estimated {format_seconds(sum(seconds))} per execution on {sources.chip_spec.chip}"
+        cost = f"{estimate} ({cost})" if cost else estimate
+    groups = len(found.groups)
+    lead = f"{format_count(groups, 'groups')} {'costs' if groups == 1 else 'cost'} {cost}"
+    return Verdict("Findings", tone, words, f"{lead}." if cost else sentence, section="findings")
+
+
+def _of_time(sources: Sources) -> Verdict | None:
+    """The estimated time of an execution, which is neither good nor bad; None without a chip."""
+    if sources.chip_spec is None:
+        return None
+    numbers, name = sources.schedule.numbers, sources.chip_spec.chip
+    execution, compute = _number(numbers, "execution_seconds"), _number(numbers, "compute_seconds")
+    bounds = numbers.get("lower_bounds")
+    if not execution:
+        return Verdict("Time", "neutral", "Execution time unknown", _sentence(sources.steps.answer), section="kernels")
+    low, high = _number(numbers, "execution_low_seconds"), _number(numbers, "execution_high_seconds")
+    fused = " after fusion by rule" if numbers.get("is_fused_by_rule") else ""
+    sentence = f"Kernels compute for {format_seconds(compute)} on {name}{fused}, as estimated."
+    if fused and (unfused := column_sum(sources.costs_by_line.kernels, "total_seconds")):
+        sentence = f"{sentence} Not fused, as in the tables of kernels and lines: {format_seconds(unfused)}."
+    words = f"{format_seconds_range(low, execution, high)}{' plus unknown time' if bounds else ''} per execution"
+    return Verdict("Time", "neutral", _first_upper(words), sentence, section="kernels")
+
+
+def _of_measured(sources: Sources) -> Verdict | None:
+    """The measured time of the kernels of a step or run, which is neither good nor bad; None without a profile."""
+    if sources.measured is None:
+        return None
+    numbers = sources.measured.numbers
+    seconds, step = _number(numbers, "measured_seconds"), _number(numbers, "step_seconds")
+    unit = str(numbers["unit"])
+    per = "in the trace" if unit == "trace" else f"per {unit}"
+    words = f"Measured {format_seconds(seconds)} {per}" if seconds else "No measured time"
+    sentence = _sentence(sources.measured.answer)
+    if step:
+        sentence = f"A step lasts {format_seconds(step)} (median). {sentence}"
+    if predicted := _number(numbers, "predicted_seconds"):
+        compared, kernels = _number(numbers, "compared_seconds"), round(_number(numbers, "kernels"))
+        left = kernels - round(_number(numbers, "predicted_kernels"))
+        of_what = f" of {kernels - left:,} kernels that take {format_seconds(compared)}" if left else ""
+        sentence = f"{sentence} Predicted: {format_seconds(predicted)}{of_what}."
+    return Verdict("Measured", "neutral", words, sentence, section="measured")
+
+
+def _number(numbers: Mapping[str, Cell], name: str) -> float:
+    """A number, 0 if it is absent or unknown."""
+    return number_of(numbers.get(name)) or 0
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith(".") else f"{text}."
+
+
+def _first_upper(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}"
+
+
+# --- sections ---
+# The sections of a page: each has a sentence that answers its question, and the tables that show why.
+
+
+def sections_of(sources: Sources, lines: Table) -> tuple[Section, ...]:
+    """All sections in the order of the page; one without rows has only its sentence."""
+    return (
+        *_of_profile(sources),
+        _section("memory", "Memory", sources.memory.answer, sources.memory, "spaces", "buffers"),
+        _section("schedule", "Schedule", sources.steps.answer, sources.steps, "steps"),
+        _section("transfers", "Transfers", sources.schedule.answer, sources.schedule, "operations", "pairs"),
+        _section("kernels", "Kernels", sources.fusions.answer, sources.fusions, "kernels", "fusions"),
+        *_of_devices(sources),
+        _section("arguments", "Arguments", sources.arguments.answer, sources.arguments, "parameters", "results"),
+        Section("lines", "Source lines", describe_lines(lines), ("lines",) if lines.rows else ()),
+        _section("padding", "Padding", sources.padding.answer, sources.padding, "shapes"),
+        _section("findings", "Findings", sources.findings.answer, sources.findings, "groups", "findings"),
+    )
+
+
+def _of_profile(sources: Sources) -> tuple[Section, ...]:
+    """The measured times, if there is a profile."""
+    if sources.measured is None:
+        return ()
+    return (_section("measured", "Measured time", sources.measured.answer, sources.measured, "measured"),)
+
+
+def _of_devices(sources: Sources) -> tuple[Section, ...]:
+    """The collectives, if there are several devices."""
+    if devices_of(sources.loaded.module).count < 2:
+        return ()
+    answer = sources.collectives.answer
+    return (_section("collectives", "Collectives", answer, sources.collectives, "collectives"),)
+
+
+def _section(key: str, title: str, answer: str, report: Report, *names: str) -> Section:
+    there = {part.name for part in report.parts if part.name in names and _has_content(part)}
+    sentence = answer if answer.endswith(".") else f"{answer}."
+    return Section(key, title, sentence, tuple(name for name in names if name in there))
+
+
+def _has_content(part: Part) -> bool:
+    if part.kind == "table":
+        return bool(part.rows)
+    return part.kind == "timeline" or (part.kind == "findings" and bool(part.found))
+
+
+# --- the page ---
+# `hlo report DUMP`: the reports of the other commands as sections of one report.
+
+
+def report_of_module(loaded: Loaded, options: ReportOptions, argument: str) -> Report:
+    """All sections on a module; their tables have the names and the rows that the other commands give them."""
+    with sharing():
+        return report_of(sources_of(loaded, options, argument), options, argument)
+
+
+def report_of(sources: Sources, options: ReportOptions, argument: str) -> Report:
+    """The same for results of analyses; tables are computed when they are read, best within `sharing`."""
+    loaded = sources.loaded
+    lines = lines_table(sources.costs_by_line, _highest_space(sources))
+    sections = sections_of(sources, lines)
+    verdicts = verdicts_of(sources)
+    overview = Overview(
+        "overview",
+        title_of(loaded, options.chip),
+        details_of(loaded, len(sources.memory_analysis.sequence)),
+        verdicts,
+        sections,
+    )
+    return Report(
+        "report",
+        _answer(overview.title, verdicts),
+        version=1,
+        numbers=sources.numbers,
+        parts=(overview, _verdicts_table(verdicts), *_parts(sources, sections), *([lines] if lines.rows else ())),
+        next=_next(sources, options, argument),
+        notes=tuple(_notes(sources)),
+        input=input_facts(loaded),
+    )
+
+
+def _highest_space(sources: Sources) -> str | None:
+    """The memory with the highest peak, on which the page opens."""
+    return next((space.name for space in chosen_spaces(sources.memory_analysis, None)), None)
+
+
+def _answer(title: str, verdicts: Sequence[Verdict]) -> str:
+    """The title, and the headlines as one sentence."""
+    words = "; ".join(_in_sentence(each) for each in verdicts if each.headline)
+    return f"{title}: {words}"
+
+
+def _in_sentence(verdict: Verdict) -> str:
+    """A headline in lower case, unless it begins with a name; one of a word has its title too."""
+    headline = verdict.headline
+    if headline[1:2].islower() or headline[1:2] == " ":
+        headline = f"{headline[:1].lower()}{headline[1:]}"
+    return headline if " " in headline else f"{verdict.title.lower()} {headline}"
+
+
+def _parts(sources: Sources, sections: Sequence[Section]) -> Iterator[Part]:
+    """The parts of the sections, each once, without what a command shows of them only to people."""
+    wanted = {name for section in sections for name in section.parts}
+    for report in sources.reports:
+        for part in report.parts:
+            if part.kind in ("table", "timeline", "findings") and part.name in wanted:
+                wanted.discard(part.name)
+                yield _for_machines(part)
+
+
+def _for_machines(part: Part) -> Part:
+    """A part that screens do not show; findings as rows, because lint alone writes them in formats of their own."""
+    if part.kind == "timeline":
+        return replace(part, person=False)
+    table = part.as_table()
+    assert table is not None
+    return replace(table, main=False, person=False)
+
+
+def _verdicts_table(verdicts: Sequence[Verdict]) -> Table:
+    """The verdicts as rows, for pipes."""
+    columns = (
+        Column("key", "key"),
+        Column("tone", "tone"),
+        Column("headline", "headline"),
+        Column("sentence", "sentence"),
+        Column("section", "section"),
+    )
+    rows = tuple((each.title.lower(), each.tone, each.headline, each.sentence, each.section) for each in verdicts)
+    return Table("verdicts", columns, rows, noun="verdicts", person=False)
+
+
+def _next(sources: Sources, options: ReportOptions, argument: str) -> tuple[str, ...]:
+    """The command that writes the page, with the chip that is given or that the dump names."""
+    if not argument or argument == "-":
+        return ()
+    chip = options.chip or (sources.memory_chip.name if sources.memory_chip is not None else None)
+    given = (("--chip", chip), ("--chip-file", options.chip_file), ("--profile", options.profile))
+    view = format_options((*given, ("-o", "report.html")))
+    return (f"hlo report {argument} {view}",)
+
+
+def _notes(sources: Sources) -> Iterator[Diagnostic]:
+    """The notes of all reports, each once."""
+    yield from dict.fromkeys(note for report in sources.reports for note in report.notes)
