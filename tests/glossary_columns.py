@@ -19,14 +19,18 @@ PACKAGE = ROOT / "hlo_cli"
 MISSING = "no description"
 
 COMPUTED = {
-    "commands/by/groups.py": dict.fromkeys(("source", "scope", "argument", "pass"), ""),
-    "commands/diff/causes.py": dict.fromkeys(("source", "scope", "argument"), ""),
-    "commands/diff/summary.py": {"before": "before", "after": "after", "before_bytes": "", "after_bytes": ""},
-    "commands/diff/tables.py": {"changed": "", "added": "", "removed": "", "moved": ""},
+    "commands/modules/by.py": dict.fromkeys(("source", "scope", "argument", "pass"), ""),
+    "commands/diff/report.py": {
+        **dict.fromkeys(("source", "scope", "argument", "changed", "added", "removed", "moved"), ""),
+        "before": "before",
+        "after": "after",
+        "before_bytes": "",
+        "after_bytes": "",
+    },
     "commands/layout/dump.py": dict.fromkeys(("instruction", "computation", "opcode", "op_name"), ""),
-    "commands/lint/modules.py": {"errors": "", "warnings": "", "notes": ""},
-    "commands/memspace/totals.py": dict.fromkeys(("op_name", "kind", "shape", "opcode"), ""),
-    "commands/profile/against_tables.py": {
+    "commands/lint/checking.py": {"errors": "", "warnings": "", "notes": ""},
+    "commands/memspace/report.py": dict.fromkeys(("op_name", "kind", "shape", "opcode"), ""),
+    "commands/profile/against.py": {
         **dict.fromkeys(("matched", "changed", "added", "removed", "moved"), ""),
         **{
             f"{side}_{name}": title
@@ -37,15 +41,19 @@ COMPUTED = {
             )
         },
     },
-    "commands/profile/groups.py": dict.fromkeys(("opcode", "kind", "axis", "computation", "module"), ""),
+    "commands/profile/by_group.py": dict.fromkeys(("opcode", "kind", "axis", "computation", "module"), ""),
     "commands/schedule/sequence.py": {"hbm_bytes": "HBM", "vmem_bytes": "VMEM"},
-    "commands/tile_index/tables.py": {"tile_index": "tile", "index_in_tile": "in tile"},
-    "report/facts.py": {"count": "", "bytes": "", "step": ""},
+    "commands/tile_index/report.py": {"tile_index": "tile", "index_in_tile": "in tile"},
+    "report/table.py": {"count": "", "bytes": "", "step": ""},
 }
 """Columns whose names are computed, and their titles, by file."""
 
-_SHARED = ("by", "shared")
+_Definition = tuple[str, str]
+"""A file, and the name of what it defines."""
+_SHARED = ("modules", "options", "shape")
 """Rooms of files that several commands use."""
+_SHARED_FILES = ("commands/memspace/usage.py",)
+"""Chapters of a command whose tables others show as well."""
 _ENTRY = re.compile(r"(?ms)^- \*\*([\w ]+)\*\*[^:]*?:\s+(.*?)(?: Shown by ([^.]*)\.)?$(?=\n- |\n\n|\Z)")
 _HEAD = "## Columns\n"
 
@@ -62,12 +70,15 @@ class Shown:
 def columns_in_code() -> dict[str, Shown]:
     """Every column that a command shows, by its machine name."""
     found: dict[str, Shown] = defaultdict(Shown)
-    files = {path.relative_to(PACKAGE).as_posix(): _tree(path) for path in _files()}
-    imported_by = _importers(files)
-    for name, tree in files.items():
-        for column, title in (*_columns(tree), *COMPUTED.get(name, {}).items()):
-            found[column].titles.add(title)
-            found[column].commands |= _commands(name, imported_by)
+    trees = {path.relative_to(PACKAGE).as_posix(): _tree(path) for path in _files()}
+    users = _users(trees)
+    for name, tree in trees.items():
+        computed = COMPUTED.get(name, {})
+        for statement in tree.body:
+            is_computed = any(not _texts(call.args[0]) for call in _column_calls(statement))
+            for column, title in (*_columns(statement), *(computed.items() if is_computed else ())):
+                found[column].titles.add(title)
+                found[column].commands |= _commands((name, _defined(statement)), users)
     return found
 
 
@@ -109,6 +120,14 @@ def _tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
+def _defined(statement: ast.stmt) -> str:
+    match statement:
+        case ast.FunctionDef(name) | ast.ClassDef(name) | ast.AnnAssign(ast.Name(name)) | ast.Assign([ast.Name(name)]):
+            return name
+        case _:
+            return ""
+
+
 def _columns(tree: ast.AST) -> Iterator[tuple[str, str]]:
     """The names and titles of columns that are texts in the code, and of those that are one of two texts."""
     for node in _column_calls(tree):
@@ -133,32 +152,45 @@ def _texts(node: ast.expr) -> tuple[str, ...]:
             return ()
 
 
-def _importers(files: dict[str, ast.Module]) -> dict[str, set[str]]:
-    """Which files import each file."""
-    found: dict[str, set[str]] = defaultdict(set)
-    for name, tree in files.items():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.ImportFrom) and node.module:
-                found[node.module.removeprefix("hlo_cli.").replace(".", "/") + ".py"].add(name)
+def _users(trees: dict[str, ast.Module]) -> dict[_Definition, set[_Definition]]:
+    """Which definitions use each definition, in its file or through an import."""
+    found: dict[_Definition, set[_Definition]] = defaultdict(set)
+    for name, tree in trees.items():
+        imported = dict(_imported(tree))
+        own = {_defined(statement) for statement in tree.body}
+        for statement in tree.body:
+            user = (name, _defined(statement))
+            for node in ast.walk(statement):
+                if isinstance(node, ast.Name) and (node.id in imported or node.id in own):
+                    found[imported.get(node.id, (name, node.id))].add(user)
     return found
 
 
-def _commands(name: str, imported_by: dict[str, set[str]]) -> set[str]:
-    """The commands whose files have the column, or import the file that has it."""
-    own = _command(name)
-    if own:
-        return {own}
-    shared = {other for other in imported_by[name] if other.startswith("commands/") and _room(other) in _SHARED}
-    users = imported_by[name].union(*(imported_by[other] for other in shared))
-    return {command for other in users if (command := _command(other))}
+def _imported(tree: ast.Module) -> Iterator[tuple[str, _Definition]]:
+    """The names that a file imports, and what they are."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            home = node.module.removeprefix("hlo_cli.").replace(".", "/") + ".py"
+            yield from ((alias.asname or alias.name, (home, alias.name)) for alias in node.names)
 
 
-def _room(name: str) -> str:
-    """The folder of a file of the commands."""
-    return name.split("/")[1]
+def _commands(column: _Definition, users: dict[_Definition, set[_Definition]]) -> set[str]:
+    """The commands whose files have the column, or use what has it: a command does not show what another one shows."""
+    waiting, seen, commands = [column], {column}, set[str]()
+    while waiting:
+        here = waiting.pop()
+        command = _command(here[0])
+        if command:
+            commands.add(command)
+            continue
+        waiting.extend(users[here] - seen)
+        seen |= users[here]
+    return commands
 
 
 def _command(name: str) -> str:
+    if name in _SHARED_FILES:
+        return ""
     folder, _, rest = name.partition("/")
     command = rest.partition("/")[0].replace("_", "-")
     if folder != "commands" or command in (*_SHARED, "help", "front", "__init__.py"):

@@ -532,8 +532,8 @@ def test_the_limit_is_named(tmp_path: Path) -> None:
 OPENERS = {
     "cli.py": "opens the null device in place of closed streams",
     "inputs/files.py": "reads, within limits",
-    "commands/shared/writing.py": "writes, atomically",
-    "commands/run/bounds.py": "reads /proc",
+    "commands/options/writing.py": "writes, atomically",
+    "commands/run/command.py": "reads /proc",
 }
 """The only files of the package that open others."""
 

@@ -22,7 +22,7 @@ from hlo_cli.source import HloError
 # --- peak rates by name ---
 # Peak rates of chips, known or read from a file.
 #
-# All numbers are per device as XLA counts them, as in `chip_table.py`. FLOP/s are peaks of dense matmuls without sparsity.
+# All numbers are per device as XLA counts them, as in `chip_table.py`. FLOP/s are peaks of dense matmuls, not sparse.
 # Link rates are the sum of all links in one direction; the rate to the host is in one direction too.
 
 

@@ -176,16 +176,16 @@ class Slot:
 def slots_of(kind: str) -> Mapping[str, Slot]:
     """The fields of a message by name, by JSON's name, and by number, as unknown fields are printed."""
     found: dict[str, Slot] = {}
-    for name, field in fields_of(kind).items():
-        is_text = field.type in TEXTS
-        wire = WIRE_VARINT if field.is_number else WIRE_BYTES
-        if field.type in FLOATS:
-            wire = WIRE_FIXED64 if field.type == "double" else WIRE_FIXED32
-        is_packed = field.repeated and not is_text and not field.is_message
-        tag = varint(field.number << 3 | (WIRE_BYTES if is_packed else wire))
-        is_map = field.is_message and set(fields_of(field.type)) == {"key", "value"}
-        slot = Slot(name, field, field.is_message, is_packed, is_map, tag, {})
-        found |= {name: slot, json_name(name): slot, str(field.number): slot}
+    for name, declared in fields_of(kind).items():
+        is_text = declared.type in TEXTS
+        wire = WIRE_VARINT if declared.is_number else WIRE_BYTES
+        if declared.type in FLOATS:
+            wire = WIRE_FIXED64 if declared.type == "double" else WIRE_FIXED32
+        is_packed = declared.repeated and not is_text and not declared.is_message
+        tag = varint(declared.number << 3 | (WIRE_BYTES if is_packed else wire))
+        is_map = declared.is_message and set(fields_of(declared.type)) == {"key", "value"}
+        slot = Slot(name, declared, declared.is_message, is_packed, is_map, tag, {})
+        found |= {name: slot, json_name(name): slot, str(declared.number): slot}
     older = RENAMED_FIELDS.get(kind, {})
     return found | {name: found[today] for name, today in older.items()}
 
