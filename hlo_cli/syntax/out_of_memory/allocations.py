@@ -162,7 +162,7 @@ def _spaced_sentence(found: re.Match[str]) -> str:
 def window_shape_of(tag: str) -> tuple[str, int | None]:
     """The shape of the window of an operand, and the number of its buffers, from the text of a tag.
 
-    >>> window_shape_of("input window for operator input 0. The window shape is f32[8]. The allocation is single buffered.")
+    >>> window_shape_of("input window for operator input 0. The window shape is f32[8]. The buffer is single buffered.")
     ('f32[8]', 1)
     """
     shape, levels = _WINDOW_SHAPE.search(tag), _BUFFERING.search(tag)

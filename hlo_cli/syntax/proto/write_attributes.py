@@ -337,7 +337,7 @@ _ELSEWHERE: Final = NAMING_ATTRIBUTES | {"metadata"}
 _OF_THE_MODULE: Final = frozenset(
     ("device_assignment", "host_program_shape", "original_value_recovery_table", "schedule")
 )
-"""Fields that `write_module.py` writes from the module: its devices, the shapes of its entry, its modules, its order."""
+"""Fields that `write_module.py` writes from the module: its devices, the shapes of its entry, modules, order."""
 _WHERE_SAID: Final = _OF_THE_MODULE | {"parameter_replication", "precision_config"}
 """Messages written only if an attribute sets a field; XLA always writes the others."""
 
