@@ -116,7 +116,7 @@ def _may_be_broken(callers: Iterable[Instruction]) -> Iterator[Instruction]:
             called = caller.called_computations
             if len(called) == 1 and len(called[0].parameters) <= len(caller.operands) and called[0].root is not None:
                 continue
-        elif opcode in OPCODE_ARITY and (caller.operands or OPERAND_COUNTS[opcode][0] == 0):
+        elif opcode in OPCODE_ARITY and takes(opcode, len(caller.operands)):
             rule = _RULES.get(opcode)
             if rule is None or (same := (opcode, len(caller.operands), caller.called_computations)) in known:
                 continue
