@@ -311,6 +311,7 @@ class CostCounter:
     def finish(self, properties: Properties) -> Properties:
         """Nonzero properties; with `float32`, rounded."""
         if not self.rules.float32:
+            # hlo_cost_analysis.h never keeps a zero: a missing property and one of 0 are the same to it.
             return {name: value for name, value in properties.items() if value}
         return {name: float32(value) for name, value in properties.items() if value}
 

@@ -644,8 +644,10 @@ FUSION_HANDLERS: Final[dict[str, Handler]] = {
 # of Pallas.
 
 
+# Where Mosaic has it, and where kernels of JAX's older releases had it.
 _ESTIMATE_PATHS: Final = (("custom_call_config", "cost_estimate"), ("cost_estimate",))
-_MOSAIC_KERNEL: Final = "tpu_custom_call"
+_MOSAIC_KERNEL: Final = "tpu_custom_call"  # the TPU compiler does not look into the kernel
+# They name memory or promise something to the compiler, and run nothing.
 _FREE: Final = frozenset(("AllocateBuffer", "ConcatBitcast", "AssumeGatherIndicesInBound"))
 
 
@@ -667,6 +669,7 @@ def custom_call_properties(call: Instruction, counter: CostCounter) -> Propertie
     """
     target, minus_one = call.string("custom_call_target"), counter.rules.minus_one
     if target in _FREE:
+        # libtpu's count, compared: the call costs nothing, yet its operands keep XLA's -1.
         unread = {operand_key(number): -1 if minus_one else 0 for number in range(len(call.operands))}
         return {BYTES: 0, OUTPUT_BYTES: 0, **unread}
     config = call.backend_config
@@ -676,6 +679,7 @@ def custom_call_properties(call: Instruction, counter: CostCounter) -> Propertie
         return {BYTES: 0}
     if (matmul := matmul_of(call)) is None:
         return None
+    # gpu_hlo_cost_analysis.cc takes element 0 of the result only: the rest is the library's scratch memory.
     written = matmul.result.logical_bytes
     read = sum(operand.bytes for operand in counter.operands(call))
     return {FLOPS: matmul.flops, OUTPUT_BYTES: written, BYTES: written + read}
@@ -685,6 +689,7 @@ def _estimate(config: BackendConfig) -> Properties | None:
     names = (("flops", FLOPS), ("transcendentals", TRANSCENDENTALS), ("bytes_accessed", BYTES))
     for path in _ESTIMATE_PATHS:
         texts = {figure: str(config.get(*path, name) or "") for name, figure in names}
+        # An estimate is the kernel author's own; what does not fit int64 is no number.
         known: Properties = {figure: int(text) for figure, text in texts.items() if text.isdecimal() and len(text) < 20}
         if FLOPS in known:
             return known
@@ -698,6 +703,7 @@ def _estimate(config: BackendConfig) -> Properties | None:
 # xla/service/hlo_cost_analysis.cc.
 
 
+# Set by call inlining of XLA since August 2026; jaxlib 0.10.2 counts -1 for them.
 _CALL_MARKER_TARGETS: Final = ("__xla_internal_call_marker_before", "__xla_internal_call_marker_after")
 
 
@@ -719,6 +725,7 @@ def while_(instruction: Instruction, properties: Properties, counter: CostCounte
     With `trip_counts`, a loop of unknown trip count counts once and adds one operation of unknown cost.
     """
     parts = (_callee(instruction, counter, 0), _callee(instruction, counter, 1))
+    # XLA counts a body once whatever the trip count, so only our own options multiply.
     runs = loop_runs(instruction) if counter.rules.trip_counts else None
     properties.clear()
     for part, often in zip(parts, runs or (1, 1), strict=True):
@@ -727,6 +734,7 @@ def while_(instruction: Instruction, properties: Properties, counter: CostCounte
             {name: value if name == UNKNOWN else counter.times(value, often) for name, value in part.items()},
         )
     if runs is None and counter.rules.trip_counts:
+        # Not dropped: a sum that contains such a loop is a lower bound, and says so.
         properties[UNKNOWN] = properties.get(UNKNOWN, 0) + 1
 
 
