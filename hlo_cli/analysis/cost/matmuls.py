@@ -115,8 +115,7 @@ def valid_positions(dimension: WindowDimension, inputs: int, kernel: int, output
     if fewer[0] > more[0]:
         fewer, more = more, fewer
     places, step = fewer
-    # Dilated input elements are at multiples of the dilation; XLA walks all pairs, which takes minutes for long
-    # windows.
+    # Dilated input elements are at multiples of the dilation; XLA walks all pairs, which is slow for long windows.
     last = (inputs - 1) * dimension.base_dilation
     starts = (i * step - dimension.padding_low for i in range(places))
     return sum(_multiples(start, more[1], more[0], max(dimension.base_dilation, 1), last) for start in starts)

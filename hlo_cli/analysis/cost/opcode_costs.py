@@ -145,7 +145,7 @@ def all_reduce(instruction: Instruction, properties: Properties, counter: CostCo
     >>> cost_of(parse_module("r = f32[5] all-reduce(f32[5] a), replica_groups={{0,1,2,3}}").entry.root).flops
     5
     """
-    # HandleAllReduce says so itself: the number of replicas is unknown to it, so one addition for each element.
+    # HandleAllReduce assumes two replicas, which is one addition for each element.
     arrays = [counter.measure(leaf) for _, leaf in instruction.shape.leaves if array_of(leaf)]
     written = sum(array.bytes for array in arrays)
     properties |= {FLOPS: sum(array.elements for array in arrays), OUTPUT_BYTES: written}
@@ -417,7 +417,7 @@ def scatter_in_tiles(inner: Instruction, properties: Properties, counter: CostCo
 
     The utilizations of the applied computation count once per element.
     """
-    # Scatters of several inputs were not met in compiled TPU modules, so they keep XLA's count.
+    # Compared with libtpu for scatters of one input; others keep XLA's count.
     if len(inner.operands) != 3 or not isinstance(inner.shape, ArrayShape):
         return
     inserted, windows = inner.integers("inserted_window_dims"), inner.integers("update_window_dims")
@@ -644,7 +644,7 @@ FUSION_HANDLERS: Final[dict[str, Handler]] = {
 # of Pallas.
 
 
-# Where Mosaic has it, and where kernels of JAX's older releases had it.
+# Where `tpu_custom_call` of JAX puts it, and the same without the message around it.
 _ESTIMATE_PATHS: Final = (("custom_call_config", "cost_estimate"), ("cost_estimate",))
 _MOSAIC_KERNEL: Final = "tpu_custom_call"  # the TPU compiler does not look into the kernel
 # They name memory or promise something to the compiler, and run nothing.
@@ -703,7 +703,7 @@ def _estimate(config: BackendConfig) -> Properties | None:
 # xla/service/hlo_cost_analysis.cc.
 
 
-# Set by call inlining of XLA since August 2026; jaxlib 0.10.2 counts -1 for them.
+# XLA's own marks of calls: free since August 2026, while jaxlib 0.10.2 counts -1.
 _CALL_MARKER_TARGETS: Final = ("__xla_internal_call_marker_before", "__xla_internal_call_marker_after")
 
 

@@ -782,7 +782,7 @@ def _attributes(call: DecodedCall) -> list[tuple[str, str, str]]:
     return [(key, kind, _shortened(str(value))) for key, kind, value in typed if kind is not None]
 
 
-# With the parameter before it a comment of this length ends within 120 columns.
+# Chosen: the comment shows what kind of value it is, and need not hold all of it.
 def _shortened(text: str, room: int = 60) -> str:
     return text if len(text) <= room else f"{text[:room]} ..."
 

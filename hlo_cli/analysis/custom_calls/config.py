@@ -22,7 +22,7 @@ from hlo_cli.ir.instruction import Instruction
 # it.
 
 
-# Dictionaries nest two deep in configurations met; the bound keeps made-up texts off Python's recursion limit.
+# Far deeper than configurations nest; the bound keeps made-up texts off Python's recursion limit.
 _MAX_DEPTH: Final = 64
 # Possessive quantifiers throughout: a configuration of megabytes must not be scanned twice.
 _SPACE: Final = re.compile(r"\s*+")
@@ -354,7 +354,7 @@ def _dialects(reader: _Reader, strings: list[str], version: int) -> tuple[tuple[
 # Programs embedded in custom calls: their kind, size, and producer, recognized by magic bytes.
 
 
-_MAX_INFLATED: Final = 1 << 24  # 16 MiB: kernels in dumps have less than one; a zlib bomb has no end
+_MAX_INFLATED: Final = 1 << 24  # 16 MiB, chosen: far more than a kernel takes, and a zlib bomb has no end
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/\s]++={0,2}\s*+")
 _MIN_BASE64: Final = 16  # shorter texts are words by chance made of these letters, such as names
 _MODULE: Final = re.compile(rb"\s*+(?:#[\w!]|builtin\.module|module\b)")
@@ -662,7 +662,7 @@ def _gemm(call: Instruction, config: Mapping[str, Json]) -> Iterator[tuple[str, 
     if _format_number(config.get("alpha_imag", 0)) != "0":
         factor = f"({factor} + {_format_number(config.get('alpha_imag'))} i)"
     beta = _format_number(config.get("beta", 0))
-    # gpu matmul_utils.cc: the bias matrix is operand 2, whether or not an epilogue adds another one.
+    # matmul_utils.cc: the matrix that beta scales is operand 2.
     added = f" + {beta} × operand 2" if beta != "0" else ""
     yield "computes", f"{factor} × lhs × rhs{added}{after}"
     if scaling := _SCALES.get(_format_number(config.get("scale_mode", 0))):

@@ -144,7 +144,7 @@ def _is_fused_elementwise(fusion: Instruction, position: int) -> bool:
     while waiting:
         instruction = waiting.pop()
         for user in users.get(instruction, ()):
-            # Fusions in fusions are not looked into, as in hlo_instruction.cc.
+            # A fusion within a fusion is not looked into: no is the careful answer.
             if user.opcode == opcodes.FUSION or not is_elementwise_on(user, user.operands.index(instruction)):
                 return False
             if user not in seen:

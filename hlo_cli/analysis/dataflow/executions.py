@@ -91,7 +91,7 @@ _FORWARDING: Final = frozenset(
     (opcodes.COPY, opcodes.BITCAST, opcodes.COPY_START, opcodes.COPY_DONE, opcodes.CONVERT, opcodes.RESHAPE)
 )
 _MIRRORED: Final = {"LT": "GT", "GT": "LT", "LE": "GE", "GE": "LE", "NE": "NE", "EQ": "EQ"}
-_MAX_STEPS: Final = 100  # chains in dumps have fewer than ten; the bound is for circles in damaged texts
+_MAX_STEPS: Final = 100  # far longer than chains of compilers; the bound is for circles in damaged texts
 """Limit on the number of forwarding instructions to follow."""
 
 Place = tuple[Instruction, ShapeIndex]

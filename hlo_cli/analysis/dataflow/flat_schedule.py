@@ -223,7 +223,7 @@ class InPlace:
         computation = fusion.called_computations[0]
         if computation not in self._fused:
             self._fused[computation] = ()  # for recursive computations in malformed modules
-            # Bodies are shared by clones in no module met, but each is asked for several times.
+            # Kept, as a fusion and those around it ask for the same body.
             self._fused[computation] = tuple(self._pairs_of_body(computation))
         return self._fused[computation]
 
@@ -382,7 +382,7 @@ def _chain(members: tuple[Instruction, ...]) -> AsyncChain:
     """Returns the chain of these members."""
     computation = None
     if members[0].opcode in (opcodes.ASYNC_START, "call-start"):
-        # A member of a call chain may be the only one that names the computation, when texts are cut.
+        # With late binding an update names the computation, not the start.
         computation = next((called for member in members for called in member.called_computations), None)
     operands: list[BoundOperand] = []
     buffers: list[BoundOperand] = []

@@ -36,7 +36,7 @@ from hlo_cli.ir.shape import ShapeIndex, TupleShape
 # a place in `phis` merges several sources.
 
 
-# Read from the text: a get-tuple-element is every second instruction of loops, and attributes are slow to parse.
+# Read from the text: get-tuple-elements are many, and attributes are slow to parse.
 _INDEX: Final = re.compile(r"^, index=(\d{1,9})(?![\w.])")
 
 

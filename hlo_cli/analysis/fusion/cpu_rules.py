@@ -321,7 +321,8 @@ _LOOP_OPCODES: Final = (
 _PERHAPS_ELEMENTWISE: Final = frozenset((opcodes.FUSION, opcodes.MAP, opcodes.BITCAST_CONVERT))
 # The fused loop selects the operand of a concatenate by a tree of branches (`kMaxConcatenateArguments`).
 _MAX_CONCATENATED: Final = 8
-_LARGE_MINOR_DIMENSION: Final = 128  # cpu_instruction_fusion.cc: unfused, rows this long are copied by memcpy
+# cpu_instruction_fusion.cc: fused, the innermost loop would branch for each element.
+_LARGE_MINOR_DIMENSION: Final = 128
 _MAX_CACHED_BYTES: Final = 16384
 """Size of a vector, exclusive, that stays in the cache while it is read again (`kFusionThresholdBytes`)."""
 # More reductions make LLVM modules that take very long to compile. The test counts before fusing: six fit.
@@ -641,7 +642,7 @@ def _elements(shape: Shape) -> int:
 # Mirrors xla/service/cpu/cpu_multi_output_fusion.cc and `LegalToFuse` of xla/service/multi_output_fusion.cc.
 
 
-_NO_LOOP_OVER_ELEMENTS: Final = (  # what `IsProfitableOperand` and the elemental emitter of the CPU leave out
+_NO_LOOP_OVER_ELEMENTS: Final = (  # what the elemental emitter does not compute element by element
     CONTROL_FLOW
     | COLLECTIVES
     | NATIVE_DONES.keys()
@@ -672,7 +673,7 @@ def gives_elements(node: Node) -> bool:
     [True, True, False]
     """
     if node.body is not None:
-        # A fusion rooted at a dot is an output fusion in all but its kind.
+        # A dot at the root is not computed element by element.
         return node.kind == "kLoop" and node.body.root.opcode != opcodes.DOT
     return node.opcode not in _NO_LOOP_OVER_ELEMENTS
 

@@ -710,7 +710,7 @@ def _fused_reads(one: _Kernel, other: _Kernel) -> tuple[float, list[Read]]:
     reads: list[Read] = []
     for operand, size, used in zip(other.operands, other.sizes, other.work.utilization, strict=False):
         if operand is producer:
-            # Adding to zero is exact, so the first use needs no rounding, which a million pairs notice.
+            # Adding to zero is exact, so the first use needs no rounding.
             use = f32(use + used) if use else used
             continue
         count = other.work.reads[of[operand]]

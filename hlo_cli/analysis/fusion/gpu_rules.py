@@ -277,7 +277,7 @@ def can_be_fused(node: Node) -> bool:
     >>> [can_be_fused(node) for node in graph_of(parse_module("r = f32[] sine(f32[] a)").entry).nodes]
     [False, True]
     """
-    # Before `is_fusible`: a fusion needs no look at its body, which priority fusion asks for a thousand times.
+    # Before `is_fusible`: a fusion needs no look at its body.
     if node.opcode == opcodes.FUSION and node.kind != "kCustom":
         return True
     if not is_fusible(node):
@@ -406,7 +406,7 @@ def scatter_reason(producer: Node, consumer: Node) -> str | None:
         return SCATTER_OUTPUT
     if not is_scatter_fusion(consumer):
         return None
-    # Only the first input: XLA:GPU splits scatters of several inputs before fusion.
+    # Only the first input, as `CanEmitInputFusedScatter` has it.
     overwritten = consumer.operands[0]
     if consumer.body is not None:
         overwritten = consumer.operands[consumer.body.root.operands[0].number]
@@ -439,7 +439,7 @@ def _count(shape: Shape) -> int:
 # xla/backends/gpu/transforms/multi_output_fusion.cc.
 
 
-_MIN_SLICED_BYTES: Final = 1024  # multi_output_fusion.cc: below, reading the whole value twice is not worth a thought
+_MIN_SLICED_BYTES: Final = 1024  # multi_output_fusion.cc: smaller values are read whole in any case
 _LOOPS: Final = frozenset(
     (
         *(opcodes.BROADCAST, opcodes.CONCATENATE, opcodes.DYNAMIC_SLICE, opcodes.DYNAMIC_UPDATE_SLICE, opcodes.GATHER),

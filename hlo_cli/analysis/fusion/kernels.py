@@ -159,7 +159,7 @@ _OPCODE_LIBRARIES: Final[dict[str, dict[str, str]]] = {  # the thunks of xla/bac
     },
     "cpu": {opcodes.FFT: "DUCC", opcodes.SORT: "XLA runtime", **dict.fromkeys(MATMULS, "Eigen")},
 }
-# Kinds in backend_configs.proto of xla/service/cpu.
+# Kinds in the `fusion_config` of XLA:CPU.
 _CPU_FUSIONS: Final = {"__ynn_fusion": "YNNPACK", "__onednn_fusion": "oneDNN"}
 _COLLECTIVE_LIBRARIES: Final = {"gpu": "NCCL", "cpu": "XLA runtime", "tpu": "TPU interconnect"}
 _STRATEGY_PREFIX: Final = "KERNEL_STRATEGY_"

@@ -575,7 +575,7 @@ def fold_among(graph: DataflowGraph, computation: int, shown: Collection[int]) -
         mask = 0
         for before in graph.predecessors(node):
             place = places.get(before)
-            # Sets as integers: linear in practice where sets of numbers were quadratic.
+            # Sets as integers: a union is one operation, whatever their sizes.
             mask |= behind[before] if place is None else 1 << place
         behind[node] = mask
         if node in places:

@@ -147,7 +147,7 @@ def _read_rate(name: str, value: object, where: str, origin: str) -> Rate:
 
 _VERSION: Final = lazy_regex(r"\bversion: TPU_VERSION_(\w+)")  # the enum of libtpu's target, with code names
 _VARIANT: Final = lazy_regex(r'\bvariant: "(\w*)"')
-# The length is bounded, as the file may be a made-up one; names of devices have fewer than 60 characters.
+# The length is bounded, as the file may be a made-up one.
 _DEVICE: Final = lazy_regex(r'\bdevice_description_str: "([^"\n]{0,200})"')
 
 
@@ -292,7 +292,7 @@ def gpu_in_trace(
         ways = (1, 2) if each.vendor == "amd" else (1,)
         rate = min(abs(log(way * memory_rate / each.memory_rate)) for way in ways) if memory_rate else 0.0
         peak = abs(log(flops / each.flops)) if flops else 0.0
-        # Rounded, so that a near tie is left to the next figure: sizes are nominal, clocks vary by a percent.
+        # Rounded, so that a near tie is left to the next figure: sizes are nominal, and clocks vary.
         return round(size, 1), *((round(peak, 2), rate) if each.vendor == "amd" else (round(rate, 2), peak))
 
     return min(found, key=distance, default=None)

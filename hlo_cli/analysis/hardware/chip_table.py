@@ -338,7 +338,7 @@ def _tpu(
     )
 
 
-# Granule and limit from libtpu's log (below); v4 alone prefetches into CMEM.
+# Granule and limit from libtpu's log, as above; v4 alone prefetches into CMEM.
 _V4: Final = TpuGeneration(
     "v4", table_granule=512, heap_limit=13_688_631_296, prefetched=TpuMemorySpace.CMEM, torus_dimensions=3
 )

@@ -30,7 +30,7 @@ from hlo_cli.source import HloError
 
 IntArray: TypeAlias = "np.ndarray[Any, np.dtype[np.integer[Any]]]"
 
-# Chosen, not measured anew: numpy's overhead for each inner loop is that of about a hundred additions.
+# Chosen, not measured: numpy has an overhead for each inner loop.
 _SHORT_ROW = 32
 """Rows shorter than this are added column by column, so that numpy's inner loop is the long one."""
 
@@ -247,7 +247,7 @@ def all_sums(vectors: Sequence[IntArray], dtype: np.dtype[Any], out: IntArray | 
 INT64 = np.dtype(np.int64)
 BLOCK = 1 << 14
 """Number of elements processed at a time, so that temporaries stay in the processor's cache."""
-_MAX_INDEX_TABLE = 1 << 16  # table of half a MiB, which is made in less time than a few thousand look-ups take
+_MAX_INDEX_TABLE = 1 << 16  # half a MiB of int64, for however few look-ups; chosen, not measured
 
 
 def address_map(shape: Shape, out: IntArray | None = None) -> IntArray:
@@ -292,7 +292,7 @@ def address_blocks(shape: ArrayShape, size: int = 1 << 20) -> Iterator[IntArray]
     tiling, sizes = shape.tiling, shape.sizes
     check_int64(tiling.slots, INT64)
     functions = index_functions_of(tiling)
-    # Rare layouts with `*`: correct by steps, a hundred times slower than sums.
+    # Rare layouts with `*`: by steps, whose divisions take about a hundred times as long as sums.
     if functions is None or functions.combined or not sizes:
         for start in range(0, shape.elements, size):
             ids = np.arange(start, min(start + size, shape.elements))
@@ -553,7 +553,6 @@ def coordinates_of(tiling: Tiling) -> tuple[Coordinate, ...] | None:
                     or ((limits[first], limits[second]) != bounds[at : at + 2])
                 ):
                     return None
-                # Such a dimension has size 1.
                 if not origins[first]:  # a dimension that a tile put in front has nothing to fold
                     digits[at : at + 2] = [digits[at + 1]]
                     continue

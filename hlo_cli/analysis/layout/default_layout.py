@@ -87,7 +87,7 @@ def _tiles(sizes: list[int], bits: int, *, is_old: bool) -> tuple[Tile, ...]:
     if not sizes:
         return (Tile((smallest,)),)
     if len(sizes) == 1:
-        # Seen on every generation: one dimension fills at most a register, 1,024 words, and more only for 2-bit types.
+        # Seen on every generation: one dimension has tiles of at most 1,024 elements, or 2,048 of 2 bits.
         largest = max(LANES * max(SUBLANES, _packed(bits)), smallest)
         first = min(max(power_of_two(sizes[0]), smallest), largest)
         return (Tile((first,)), *((Tile((LANES,)), *inner) if packed > 1 else ()))
@@ -97,7 +97,7 @@ def _tiles(sizes: list[int], bits: int, *, is_old: bool) -> tuple[Tile, ...]:
 def _rows(size: int, bits: int, *, is_old: bool) -> int:
     """Returns the number of rows of a tile; `size` is that of the second most minor dimension."""
     packed, least = _packed(bits), least_rows(bits, is_old=is_old)
-    # v2 and v3 keep bytes unpacked in eight rows, whatever the size.
+    # v2 and v3 always have eight rows of bytes, whatever the size.
     if is_old and bits <= 8:
         return max(SUBLANES, packed)
     # Whole registers of packed rows, if the rows fill them; bf16 never gets these 16 rows by default.

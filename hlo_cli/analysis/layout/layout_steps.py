@@ -315,7 +315,7 @@ def _bytes(elements: int, shape: ArrayShape) -> int:
 # Strides in bytes between adjacent elements of a dimension, where they are constant.
 
 
-# Bounds the products of tile sizes below to 4,096; no layout met has more than two tiles of two dimensions.
+# Bounds the products of tile sizes below to 4,096; far more than layouts of dumps need.
 _MAX_FACTORS = 12
 
 

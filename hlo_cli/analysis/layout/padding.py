@@ -58,7 +58,7 @@ def generation_of(module: Module) -> str:
     if is_old_tpu(module):
         return next(generation.name for generation in tpu_generations() if generation.has_large_tiles)
     if _SPARSE_CORE in text:
-        # The oldest with it: sizes of v5p, v6e, and 7x are the same.
+        # The oldest with it: tuple tables of v5p, v6e, and 7x have one size.
         return next(generation.name for generation in tpu_generations() if generation.has_sparse_core)
     if _CMEM in text and _TILED_CMEM.search(text):
         return next(generation.name for generation in tpu_generations() if generation.prefetched is TpuMemorySpace.CMEM)

@@ -138,7 +138,7 @@ class Origins:
         # Its own scope, where an instruction has one, is better than any other's.
         theirs = self.own(told.teller)
         op_name = with_scope(theirs.op_name, told.scope) if told.scope else theirs.op_name
-        # Compilers keep the op_name more often than the source line.
+        # An instruction may have kept its op_name without its source line.
         op_name = own.op_name if scope_of(own.op_name) else op_name
         return Origin(op_name, theirs.stack, None, told.teller, told.relation)
 

@@ -231,8 +231,6 @@ def _check_operand_shapes(
 def _check_inferred_shape(member: Instruction, within: AsyncContext) -> Iterator[Problem]:
     """Reports a shape that differs from the inferred one."""
     try:
-        # hlo_verifier.cc allows mixed precision after the passes that introduce it; a text does not tell which have
-        # run.
         difference = shape_difference(
             member, within.module, allow_mixed_precision=True
         )  # element widths have a rule of their own
@@ -347,7 +345,7 @@ def check_has_done(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
     if not pair.dones and not _escapes(pair, within.users):
         carried = any(_is_carried(member, within.users) for member in (start, *pair.updates))
         message = f"{start.name} has no {done_of(start)}"
-        # A start that a loop carries out and nobody waits for: allowed since 2026, so no error.
+        # Newer releases of XLA accept a start that a loop carries out and nobody waits for.
         hint = "older XLA versions require a done after the loop" if carried else None
         yield Problem(start, message, "note" if carried else "error", hint)
     successors = _successors(pair, within)
@@ -614,7 +612,7 @@ def deadlocks(module: Module) -> Iterator[Problem]:
     ['s has no matching recv (from 0 to 1)']
     """
     text = module.source.text
-    # Order decides here, and TPU compilers order transfers by other means.
+    # Only an order can deadlock, and XLA makes this check for schedules of GPUs.
     if not module.is_scheduled or (text and _PAIRS_ATTRIBUTE not in text) or target_of(module) == "tpu":
         return
     entered = _with_transfers(module)
@@ -654,7 +652,7 @@ class Unmatched:
     def add(self, transfer: Transfer) -> None:
         """Adds an unmatched instruction, unless it is present from an earlier execution."""
         instruction = transfer.instruction
-        # XLA keeps a set: a second execution of the same send changes nothing.
+        # A second execution of the same send adds nothing that could be matched.
         if instruction in self.numbers:
             return
         self.last += 1
@@ -714,7 +712,7 @@ class _Walk:
             yield Problem(instruction, f"{instruction.name} has {words}: {_format_pairs(transfer.pairs)}", "warning")
         is_send = instruction.opcode == opcodes.SEND
         same_kind, others = (self.sends, self.recvs) if is_send else (self.recvs, self.sends)
-        # The first of a batch decides what must follow: sends wait for recvs, or the other way round.
+        # Not the kind that must follow: it joins the unmatched ones of its own kind, which the other kind has to match.
         if self.expected != instruction.opcode:
             yield from _check_concurrent(transfer, same_kind) if self.expected else ()
             self.expected = "recv" if is_send else "send"

@@ -243,14 +243,14 @@ Shape: TypeAlias = tuple[int, int, int, int]
 """Batch, m, n, and k."""
 _Point: TypeAlias = tuple[float, float, float, float]
 
-# Tiles of a result that cuBLAS and CUTLASS have kernels for, from whole blocks to slivers.
+# Blocks that libraries have kernels for, from square to narrow; chosen, not fitted.
 _TILES: Final = ((256, 256), (256, 128), (128, 256), (128, 128), (128, 64), (64, 128), (64, 64), (32, 64), (64, 32))
-_SPLITS: Final = (1, 2, 4, 8)  # split-k factors; more parts cost more in exchange than they gain in the tables
+_SPLITS: Final = (1, 2, 4, 8)  # split-k factors of libraries; chosen, not fitted
 _SPLIT_SECONDS: Final = 1e-6  # chosen, not fitted: a barrier between blocks
 """The time in which cores exchange their parts of a sum."""
 _BYTES: Final = {"bf16": (2, 2), "f32": (4, 4), "f8": (1, 2)}
 """Bytes of an operand element and of a result element, by type as in the tables."""
-_NEIGHBORS: Final = 8  # chosen, not fitted: measured shapes are on a grid, whose cell has few more corners
+_NEIGHBORS: Final = 8  # chosen, not fitted: about the corners of a cell in the grid of measured shapes
 _MAX_DISTANCE: Final = 1.5
 """Distance of the nearest measured shape from which on the table says little."""
 # Which table has the rate of a type: f16 runs as bf16, f32 is measured in TF32.

@@ -219,7 +219,7 @@ def _devices(pair: AsyncPair, module: Module) -> int | None:
 # A computation with several callers is simulated at the first, as often as all of them run it.
 
 
-_MAX_NESTING: Final = 4  # two passes each: at most 16 times the schedule; loops of dumps nest three deep
+_MAX_NESTING: Final = 4  # two passes each: at most 16 times the schedule; chosen, not measured
 """Nesting depth up to which loops are simulated in two passes."""
 
 
@@ -424,7 +424,7 @@ class _Simulator:
     def _start(self, link: Link, seconds: float, interval: int | None) -> _Transfer:
         """Starts a transfer after those already on the same link."""
         queue = self._in_flight_on(link)
-        # First come, first served: a link is one resource here, as in XLA's scheduler.
+        # First come, first served: a link carries one transfer at a time.
         begin = max(self.clock, queue[-1].end) if queue else self.clock
         transfer = _Transfer(interval, self.clock, begin, begin + seconds, self.work)
         queue.append(transfer)
