@@ -506,7 +506,7 @@ def _disturb(array: Array, noise: Noise, made: Array, room: Array) -> None:
     """Writes the numbers with errors by their bits: some units in the last place are added, 2^(count - 1) at least."""
     bits, mixed, moved = array.view(np.int64), made.view(np.uint64), room.view(np.uint64)
     count = int(np.log2(noise.size)) + 53
-    # One round of a splitmix64-like mixer; a stream never flips the lowest bit of the odd multiplier, so no bit is lost.
+    # One round of a splitmix64-like mixer; no stream flips the lowest bit of the odd multiplier.
     np.multiply(array.view(np.uint64), _MIXERS[0] ^ np.uint64(noise.stream << 1), out=mixed)
     np.right_shift(mixed, np.uint64(29), out=moved)
     mixed ^= moved
