@@ -300,6 +300,7 @@ def _is_in_order(a: Numbers, b: Numbers, tolerance: float) -> bool:
 # that of all parts. So a value that one program has whole is found in another that has it in parts, however it is cut.
 
 
+# No node: places in a trace start at 0.
 NONE: Final = -1
 _MAX_NODES: Final = 300_000
 """The largest number of executed instructions that a trace keeps."""

@@ -291,10 +291,14 @@ def _operands_conflict(pairs: Pairs, a: Node, b: Node) -> bool:
 
 _MAX_USERS: Final = 32
 """Maximum number of users compared per node: values used everywhere are weak evidence."""
+# All combinations of up to 8 by 8 users, a cost that does not show; then only those of equal keys. Chosen, not
+# measured.
 _MAX_COMBINATIONS: Final = 64
 _MAX_EAGER_OPERANDS: Final = 64
 """Maximum number of operands for which a candidate is scored again whenever one more of them is paired."""
+# Half of what full agreement of the operands or the users adds: as much as one level of content.
 _SAME_OP_NAME: Final = 1.0
+# Less than any other term: a name decides only between candidates that are equal in all else.
 _SAME_NAME: Final = 0.01
 _DATA_MOVEMENT: Final = frozenset(
     (opcodes.BITCAST, opcodes.BROADCAST, opcodes.COPY, opcodes.RESHAPE, opcodes.TRANSPOSE)
