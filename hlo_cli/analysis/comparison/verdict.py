@@ -177,7 +177,7 @@ def _deviation(clean: Array, disturbed: Sequence[Array], size: float) -> Array:
 
 def larger(one: Mapping[ShapeIndex, Magnitude], two: Mapping[ShapeIndex, Magnitude]) -> dict[ShapeIndex, Magnitude]:
     """The larger magnitudes of two programs, as compilers cancel terms that one program has."""
-    # The larger of both, else a program that has cancelled terms would look wrong against one that has not.
+    # The larger of both, else a program that has canceled terms would look wrong against one that has not.
     found = dict(one)
     for index, new in two.items():
         old = one.get(index)
