@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 # HLO2xx: memory usage.
 
 
-# Without known offsets ("unknown"), the bytes are a lower bound, and no excess is certain.
+# Offsets in fast memory are unknown: memory-space assignment decides them, and no text has it.
 _NEEDS: Final = {"exact": "needs", "estimated": "needs about"}
 _FROM_COMPILER: Final = "from the compiler's buffer assignment"
 _FROM_HLO: Final = "computed from the HLO"
