@@ -45,7 +45,7 @@ from hlo_cli.syntax.proto.read_values import (
 from hlo_cli.syntax.scanning.attributes import readable_attributes, split_attributes
 from hlo_cli.syntax.scanning.scanner import Scanner
 from hlo_cli.syntax.values.attribute_values import typed_value
-from hlo_cli.wire import NumberedField, bytes_in, packed_field, read_fields, read_numbers
+from hlo_cli.wire import Field, bytes_in, packed_field, read_fields, read_numbers
 
 if TYPE_CHECKING:
     from hlo_cli.ir.instruction import Computation
@@ -384,7 +384,7 @@ class Texts:
         config = self.configs[bytes_in(found, INSTRUCTION_FIELDS["backend_config"])]
         return f"{own}{called}{common}{last}{metadata}{config}"
 
-    def _tail(self, instruction: Instruction, fields: list[NumberedField], data: bytes) -> _Tail:
+    def _tail(self, instruction: Instruction, fields: list[Field], data: bytes) -> _Tail:
         opcode = instruction.written_opcode
         rest = [f for f in fields if f[0] not in _OWN and (f[1] or f[0] not in _EMPTY)]
         operand = instruction.operands[0].shape if opcode in _BY_OPERAND and instruction.operands else None

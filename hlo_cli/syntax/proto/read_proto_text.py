@@ -14,7 +14,7 @@ from hlo_cli.source import Diagnostic, HloError, Source
 from hlo_cli.syntax.proto.messages import INSTRUCTION_FIELDS, KIND, Message, MessageBuilder, fields_of, scan_instruction
 from hlo_cli.syntax.proto.read_module import read_proto
 from hlo_cli.syntax.proto.text_encoder import BLANK, START, Encoded, encode_text
-from hlo_cli.wire import NumberedField, all_bytes, field, packed_field, read_fields, read_numbers
+from hlo_cli.wire import Field, all_bytes, field, packed_field, read_fields, read_numbers
 
 # --- where a message begins ---
 # Where a message with HLO in it begins in a text: alone, or after an error, a prompt, or the mark of a code block.
@@ -148,7 +148,7 @@ def _computation(data: bytes, *, is_lone: bool) -> bytes:
     return data + field(_ROOT, root)
 
 
-def _references(fields: list[NumberedField]) -> list[int]:
+def _references(fields: list[Field]) -> list[int]:
     """The ids of the operands and control predecessors of an instruction."""
     names = ("operand_ids", "control_predecessor_ids")
     return [number for name in names for number in read_numbers(packed_field(fields, INSTRUCTION_FIELDS[name]))]

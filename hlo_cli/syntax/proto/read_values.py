@@ -84,14 +84,14 @@ from hlo_cli.syntax.literal_reading import PackedValues, field_of, literal_from_
 from hlo_cli.syntax.proto.messages import Message, MessageBuilder, fields_of, word_of
 from hlo_cli.syntax.scanning.shape_reader import MAX_NESTING
 from hlo_cli.wire import (
-    NumberedField,
+    Field,
     all_bytes,
     bytes_in,
     number_in,
     packed_field,
     read_fields,
     read_numbers,
-    signed_number,
+    signed,
 )
 
 # --- shapes and layouts ---
@@ -143,10 +143,8 @@ class ShapeReader(dict[bytes, Shape]):
             raise HloError("buffer shape without an array")
         return BufferShape(elements[0])
 
-    def _array(
-        self, element_type: PrimitiveType, fields: list[NumberedField], found: dict[int, int | bytes]
-    ) -> ArrayShape:
-        dimensions = tuple(map(signed_number, read_numbers(packed_field(fields, _DIMENSIONS))))
+    def _array(self, element_type: PrimitiveType, fields: list[Field], found: dict[int, int | bytes]) -> ArrayShape:
+        dimensions = tuple(map(signed, read_numbers(packed_field(fields, _DIMENSIONS))))
         if any(size < 0 and size != UNBOUNDED for size in dimensions):
             raise HloError(f"invalid dimension size {min(dimensions)}")
         dynamic = tuple(map(bool, read_numbers(packed_field(fields, _DYNAMIC))[: len(dimensions)]))

@@ -20,7 +20,7 @@ from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import Diagnostic, HloError, Source, Span, did_you_mean, joined_by_or, nearest, quoted_token
 from hlo_cli.syntax.proto.messages import FLOATS, RENAMED_FIELDS, TEXTS, FieldType, enum_names, fields_of
 from hlo_cli.syntax.scanning.error_help import MAX_ERRORS
-from hlo_cli.wire import WIRE_BYTES, WIRE_FIXED32, WIRE_FIXED64, WIRE_VARINT, varint
+from hlo_cli.wire import BYTES, FIXED32, FIXED64, VARINT, varint
 
 # --- tokens ---
 # Tokens of protobuf's text format. Mirrors google/protobuf/io/tokenizer.cc, and reads its JSON too.
@@ -178,11 +178,11 @@ def slots_of(kind: str) -> Mapping[str, Slot]:
     found: dict[str, Slot] = {}
     for name, declared in fields_of(kind).items():
         is_text = declared.type in TEXTS
-        wire = WIRE_VARINT if declared.is_number else WIRE_BYTES
+        wire = VARINT if declared.is_number else BYTES
         if declared.type in FLOATS:
-            wire = WIRE_FIXED64 if declared.type == "double" else WIRE_FIXED32
+            wire = FIXED64 if declared.type == "double" else FIXED32
         is_packed = declared.repeated and not is_text and not declared.is_message
-        tag = varint(declared.number << 3 | (WIRE_BYTES if is_packed else wire))
+        tag = varint(declared.number << 3 | (BYTES if is_packed else wire))
         is_map = declared.is_message and set(fields_of(declared.type)) == {"key", "value"}
         slot = Slot(name, declared, declared.is_message, is_packed, is_map, tag, {})
         found |= {name: slot, json_name(name): slot, str(declared.number): slot}

@@ -93,7 +93,7 @@ class Reader:
         self._words: Words = np.ndarray((max(self.size - 7, 0),), "<u8", data, 0, (1,))
 
     def fields(self, starts: Integers, ends: Integers) -> Fields:
-        """All fields of the messages between some offsets; CorruptError if one is malformed."""
+        """All fields of the messages between some offsets; WireError if one is malformed."""
         odd = ends > self.size - _MARGIN
         owners = np.flatnonzero((starts < ends) & ~odd)
         rounds: list[Fields] = []
@@ -123,7 +123,7 @@ class Reader:
             starts[part][good] = at[good] + 1 + sizes
             ends[part][good] = starts[part][good] + lengths.astype(np.int64)
             for place in np.flatnonzero(~good).tolist():
-                _, start, end = wire.field_at(self.data, int(at[place]), self.size)
+                _, start, end = wire.field_span_at(self.data, int(at[place]), self.size)
                 starts[part][place], ends[part][place] = start, end
         return starts, ends
 
@@ -202,8 +202,8 @@ class Reader:
         columns = array("q"), array("B"), array("Q"), array("q")
         add_owner, add_tag, add_value, add_end = (column.append for column in columns)
         for owner in owners.tolist():
-            for tag, value, end in wire.fields(self.data, int(starts[owner]), int(ends[owner])):
-                if tag > 127:
+            for tag, value, end in wire.field_spans(self.data, int(starts[owner]), int(ends[owner])):
+                if tag > 127:  # no field of events and statistics has a number above 15
                     continue
                 kind = tag & 7
                 is_fixed = kind in (wire.FIXED64, wire.FIXED32)
@@ -212,7 +212,7 @@ class Reader:
                 add_value(int.from_bytes(self.data[value:end], "little") if is_fixed else value)
                 add_end(end)
                 if len(columns[0]) > MAX_FIELDS:
-                    raise wire.CorruptError(int(starts[owner]))
+                    raise wire.WireError("too many fields", int(starts[owner]))
         types = (np.int64, np.uint8, np.uint64, np.int64)
         arrays = [np.array(column, kind) for column, kind in zip(columns, types, strict=True)]
         return Fields(arrays[0], arrays[1], arrays[2], arrays[3])
