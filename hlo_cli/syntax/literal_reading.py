@@ -513,23 +513,6 @@ class WrittenValues(StoredValues):
         return read_array(self.source, self.start, self.start + len(self.text), shape)
 
 
-def parse_literal(text: str) -> Literal:
-    """A literal with its shape before it, such as `s32[2]{0} {1, 2}` in `literal=`; all text must be read.
-
-    >>> parse_literal("f8e4m3fn[2]{0} {448, nan}").array().tolist()
-    [448.0, nan]
-    >>> parse_literal("u8[] 256")
-    Traceback (most recent call last):
-        ...
-    hlo_cli.source.HloError: 1:6: error: 256 is out of range for u8 (0 to 255)
-    """
-
-    tokens = Tokens(Source("", text))
-    literal = read_shaped_literal(tokens)
-    tokens.expect(END, "after the literal")
-    return literal
-
-
 def read_shaped_literal(tokens: Tokens) -> Literal:
     """A literal with its shape before it; text may follow."""
 
@@ -635,8 +618,8 @@ def literal_from_bytes(shape: ArrayShape, data: bytes) -> ArrayLiteral:
 def literal_to_bytes(literal: ArrayLiteral) -> bytes:
     """The literal's field on the wire; HloError if its layout is invalid, so that the order of the bytes is unknown.
 
-    >>> from hlo_cli.syntax.literal_reading import parse_literal
-    >>> literal_to_bytes(parse_literal("s32[2]{0} {1, 300}"))
+    >>> from hlo_cli import parse_module
+    >>> literal_to_bytes(parse_module("c = s32[2] constant({1, 300})").entry.root.literal)
     b'\\x01\\xac\\x02'
     """
     import numpy as np

@@ -163,18 +163,6 @@ def _parameter(number: int, place: int) -> bytes:
 # A module from one of XLA's messages as text, whole or in part: `.pbtxt` files, `print(proto)`, `MessageToJson`.
 
 
-def proto_text_to_bytes(source: Source) -> bytes:
-    """The wire format of a message in text format or JSON; HloError if it is truncated or malformed.
-
-    >>> proto_text_to_bytes(Source("m.pbtxt", 'name: "m"  computations { id: 7 }')).hex(" ")
-    '0a 01 6d 1a 02 28 07'
-    """
-    encoded = encode_text(source, find_proto_text(source.text) or 0)
-    if encoded.errors:
-        raise HloError.of(encoded.errors)
-    return encoded.data
-
-
 def read_proto_text(source: Source) -> Module:
     """The module in a message given as text; of parts of one, a module of what there is.
 
