@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 _TYPES: Final = {4: "s4", 8: "s8", 16: "bf16", 32: "f32", 64: "s64"}
 """A type for each number of bits of an element."""
-_WORD_BITS: Final = 32
+_WORD_BITS: Final = 32  # a sublane of a TPU holds 32 bits: in T(8,128)(2,1) two bf16, in (4,1) four s8
 _WIDEST: Final = 128
 """Two tiles in a dimension, if they have no more elements in it than this; else one."""
 _UNTILED: Final = (2, 3)

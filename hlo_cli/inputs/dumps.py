@@ -47,7 +47,7 @@ _OTHER = lazy_regex(r"\.(?:ll|bc|ptx|cubin|o|s|dot|html|url|mlir|debug_options|t
 _PASSES = "passes"
 _FUSION_DUMP = "priority_fusion_dump.txt"
 _ORDER = {"before_optimizations": 0, "after_codegen": 3, "after_optimizations": 4}
-_SHOWN_NAMES = 8
+_SHOWN_NAMES = 8  # what an error lists fits in about two lines of a terminal; the rest is counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,9 +278,9 @@ MAX_DIRECTORIES: Final = 10_000
 """The most directories that one argument may stand for."""
 MAX_DEPTH: Final = 32
 """The deepest subdirectory that is read."""
-_SHOWN_FILES = 5
+_SHOWN_FILES = 5  # enough to tell what a folder is full of, and to open when looking for a message
 _TEXTS: Final = (".txt", ".log", ".err", ".out")
-_HEAD: Final = 1 << 16
+_HEAD: Final = 1 << 16  # messages stand at the begin of a file, and a folder may be full of large logs
 _SUBDIRECTORY: Final = "pass one of its subdirectories"
 
 

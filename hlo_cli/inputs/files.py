@@ -19,11 +19,12 @@ from hlo_cli.source import HloError, did_you_mean, nearest
 # Decompression: the format is detected from the first bytes, and the size of the result is bounded.
 
 
+# Above dumps of the largest models; gzip packs this into 1 MB (1,032 : 1), so a small file may be a bomb.
 MAXIMUM_BYTES = 1 << 30
-_LEVELS = 2
+_LEVELS = 2  # an archive packed again by a tool or a server; more is a bomb, not a habit
 _CHUNK = 1 << 20
 """Bytes that are decompressed at once: a limit on the size of the text is checked after each."""
-_ZSTD_CHUNK = 1 << 12
+_ZSTD_CHUNK = 1 << 12  # a block of 4 bytes may become 128 KiB, and the limit is checked only between chunks
 
 _MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"\x1f\x8b", "gzip"),
@@ -165,7 +166,7 @@ MAX_FILE_BYTES: Final = 1 << 31
 """Bytes of a regular file that are read: as many as a proto may have; the memory for a text is a multiple of it."""
 MAX_SETTINGS_BYTES: Final = 1 << 26
 """Bytes of a file that people or programs write for `hlo`: settings, assertions, baselines, chips, code."""
-_HEAD = 1 << 16
+_HEAD = 1 << 16  # enough to tell text from an image or a core dump without reading the rest
 _REPLACED: Final = "\ufffd".encode()
 """What editors write for bytes that are not text."""
 _ZEROS: Final = 1 << 12
@@ -184,7 +185,7 @@ _BINARY: tuple[tuple[bytes, str], ...] = (
     (b"\xcf\xfa\xed\xfe", "a Mach-O object file"),
 )
 _URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]{0,20}+)://")
-_LONGEST_URL: Final = 500
+_LONGEST_URL: Final = 500  # a longer one, such as a signed link with its keys, is of no use in a command to copy
 _DOWNLOADS: Final = {
     "gs": "gcloud storage cat {}",
     "s3": "aws s3 cp {} -",

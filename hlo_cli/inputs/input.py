@@ -575,7 +575,7 @@ def _bytes_of(path: str, stdin: BinaryIO | None, maximum_bytes: int) -> bytes:
 
 
 _KINDS: Final = ("target_arguments.txt", "gpu_target_config.pbtxt")
-_MAX_BYTES: Final = 1 << 20
+_MAX_BYTES: Final = 1 << 20  # XLA writes some KB; what else has such a name is not worth reading
 
 
 def target_texts(dump: Input) -> Iterator[str]:

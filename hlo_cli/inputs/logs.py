@@ -34,9 +34,9 @@ _BEGIN = lazy_regex(r"\*\*\* Begin (\S{1,255}) \*\*\*\n(?=HloModule )")
 _VARYING = lazy_regex(rf"(?P<time>{_TIME}|{_GLOG}|\b\d\d:\d\d:\d\d(?:[.,]\d{{1,9}})?)|(?P<blank>[ \t]+)")
 _CONTAINER_LINE = lazy_regex(rf"(?P<head>{_TIME} (?:stdout|stderr) )(?P<tag>[FP]) ")
 _BARE = re.compile(r"$|[ %}]|ENTRY ")
-_LONGEST_PREFIX = 300
-_LOOKED_AT = 20
-_WRITERS = 8
+_LONGEST_PREFIX = 300  # a time, a host, and a path; also keeps a line of many MB from being searched for each mark
+_LOOKED_AT = 20  # the lines after a header share its prefix unless other writers come between: some lines decide
+_WRITERS = 8  # each writer costs a match a line and a copy of the lines; the latest hold what is still written
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +267,7 @@ def _without_tail(piece: str) -> str:
 
 # --- what is not a plain dump ---
 
-_LONGEST_HEADER: Final = 1 << 20
+_LONGEST_HEADER: Final = 1 << 20  # layouts and aliases of thousands of arguments fit; more is not the line of a header
 # Words that open a block in C++ and Python as a name does in HLO.
 _KEYWORDS = r"(?:if|for|while|switch|namespace|else|do|try|extern|struct|class|return|with|catch|union|enum|in|let)\b"
 AFTER_BLOCK: Final = re.compile(

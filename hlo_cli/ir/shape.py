@@ -55,7 +55,7 @@ def _dimension(size: int, dynamic: bool) -> str:
 # Shapes of values, with type, sizes, and layout. Mirrors xla/shape.h and xla/shape_util.h.
 
 
-_INT64_MAX: Final = 2**63 - 1
+_INT64_MAX: Final = 2**63 - 1  # XLA's `ShapeUtil::ValidateShape` refuses sizes that overflow int64
 
 ShapeIndex = tuple[int, ...]
 """A path into nested tuples; () is the shape itself."""

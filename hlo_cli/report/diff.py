@@ -232,7 +232,7 @@ def _extend(pieces: list[Piece], piece: Piece) -> None:
 
 
 Named: TypeAlias = Callable[[str], str | None]
-CONTEXT: Final = 3
+CONTEXT: Final = 3  # as in diff -u and git
 
 
 def line_diff(

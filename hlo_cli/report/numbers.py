@@ -9,7 +9,7 @@ BYTE_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 SECOND_UNITS: Final = ("ns", "µs", "ms", "s")
 RATE_PREFIXES: Final = ("", "k", "M", "G", "T", "P")
 """Decimal prefixes of rates."""
-_LARGEST_OF_COLUMN: Final = 9999.5
+_LARGEST_OF_COLUMN: Final = 9999.5  # rounds to four digits before the point, so that columns of rates stay narrow
 _IN_A_SECOND: Final = (1e9, 1e6, 1e3, 1.0)
 ROUNDING: Final = 1e-9
 """The tolerance for rounding errors in sums of fractions."""

@@ -243,8 +243,8 @@ def _opens_arithmetic(text: str, at: int, tokens: pp.ParseResults) -> bool:
 # `analysis/query/where.py`.
 
 
-MOST_NESTED: Final = 20
-LONGEST: Final = 20_000
+MOST_NESTED: Final = 20  # the parser recurses once per parenthesis; people write two or three
+LONGEST: Final = 20_000  # a list of hundreds of names fits; beyond, it is no expression that a person wrote
 _ORDERS: Final = ("==", "!=", "<", "<=", ">", ">=")
 _END: Final = r"(?![\w.\-:/*?%\[])"
 """What cannot follow a number that may also be the beginning of a text."""

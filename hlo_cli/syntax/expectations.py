@@ -40,7 +40,7 @@ FUNCTIONS: Final = (*WHOLE, *MEASURED)
 PEAKS: Final = ("peak", "max_peak")
 GOLDEN: Final = "golden"
 
-_MOST_NESTED: Final = 20
+_MOST_NESTED: Final = 20  # as in conditions: the parser recurses once per parenthesis
 _SYMBOLS: Final[dict[str, ArithmeticOperator]] = {"+": "+", "-": "-", "*": "*", "/": "/"}
 _NAME: Final = re.compile(r"\s*+([A-Za-z_]\w*+)?+\s*+")
 _BLANK: Final = re.compile(r"\s*+")

@@ -30,7 +30,7 @@ from hlo_cli.report.timeline import Timeline
 SIGNS: Final[dict[Tone, str]] = {"good": "✓", "warning": "▲", "bad": "✕", "neutral": ""}
 """The sign of a verdict, so that its color is not needed to tell it."""
 
-_MOST_GAUGES: Final = 3
+_MOST_GAUGES: Final = 3  # in one tile of the overview: HBM, VMEM, and one more; the memory section has all
 _COMMANDS: Final = {
     "report": ("hlo memspace", "hlo schedule", "hlo fuse", "hlo layout", "hlo lint"),
     "graph": ("hlo graph --format svg", "hlo graph --format tree", "hlo parse --tree"),

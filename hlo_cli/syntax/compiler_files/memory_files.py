@@ -40,7 +40,7 @@ INDEX: Final = r"(?:[0-9]{1,9}+(?:,[0-9]{1,9}+)*+)?+"
 """The text between the braces of a shape index."""
 
 _LINE = re.compile(r"[^\n]++")
-_MOST_NOTES: Final = 50
+_MOST_NOTES: Final = 50  # a file of another version can have a note for every line, and nobody reads more
 _COPY_AGAIN: Final = "copy or regenerate the file"
 
 

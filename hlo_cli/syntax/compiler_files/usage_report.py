@@ -63,7 +63,7 @@ def byte_number(text: str) -> int:
 
 _WHAT: Final = "a memory usage report"
 _HEAD: Final = "  cumulative_size;       size;       offset; used_by_n_values; shapes_list"
-_RULE: Final = "  " + "-" * 60
+_RULE: Final = "  " + "-" * 60  # as `MemoryUsageReport` of xla/service/buffer_assignment.cc prints it
 _LESS_THAN: Final = "less than 5% of the total size and not shown."
 _SPACE = re.compile(
     rf"^Memory Space: (\S+) \(color=(-?{NUMBER})\)\nTotal bytes: ({NUMBER}) \([^)\n]*+\)\n", re.MULTILINE

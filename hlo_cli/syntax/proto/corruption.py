@@ -24,8 +24,8 @@ CUT: Final = "the file may be truncated or corrupted"
 _HOLDERS: Final = ("HloModuleProto", "HloProto", "HloSnapshot")
 """The messages of a file by the depth of its first string, which is the module's name."""
 _ENDS: Final = "end of file inside this field"
-_FIRST_FIELD: Final = 0x0A
-_MOST_NESTED: Final = 200
+_FIRST_FIELD: Final = 0x0A  # the tag of field 1 with bytes: `name` of a module, `hlo_module`, and `hlo` of a snapshot
+_MOST_NESTED: Final = 200  # deeper than any shape that XLA makes; C++ stops at 100 messages
 
 
 class Damage(NamedTuple):

@@ -311,7 +311,7 @@ def convolution_dimension_numbers_of(message: Message) -> ConvolutionDimensionNu
     return numbers
 
 
-_MOST_DIMENSIONS = 1 << 10
+_MOST_DIMENSIONS = 1 << 10  # a number of dimensions is the length of a text such as `b01f_01io->b01f` that is printed
 
 
 def sparsity_config_of(message: Message) -> SparsityConfig:
@@ -585,7 +585,7 @@ def replica_groups_of(instruction: Message) -> ReplicaGroups:
 # Most constants are one number, which is read here: importing numpy takes longer than reading most modules.
 
 
-_FEW: Final = 64
+_FEW: Final = 64  # more values than this are rare, and large arrays are numpy's work
 _INTEGERS: Final = frozenset(("pred", "s32", "s64", "u32", "u64"))
 _FLOATS: Final = {"f16": "e", "f32": "f", "f64": "d"}
 

@@ -56,7 +56,7 @@ _VALUE: Final = lazy_regex(r"""-\s*+[\w.]++|[\w.][\w.+\-]*+|"(?:[^"\\\n]|\\[^\n]
 _NEXT_PART: Final = lazy_regex(rf"""{_SPACE}(?=["'])""")
 _SKIPPED: Final = lazy_regex(BLANK)
 _WORD: Final = lazy_regex(r"[\w.+\-]++|\S")
-_LONGEST_WORD: Final = 50
+_LONGEST_WORD: Final = 50  # of what an error quotes; a token can be a string of many MB
 
 
 class Stop(Exception):
@@ -149,11 +149,11 @@ _FLOAT: Final = lazy_regex(
 )
 _SURROGATES: Final = lazy_regex(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}")
 _TRUTHS: Final = MappingProxyType({"true": 1, "t": 1, "1": 1, "false": 0, "f": 0, "0": 0})
-_LONGEST_FLOAT: Final = 1000
+_LONGEST_FLOAT: Final = 1000  # Python's float reads any length, and no writer prints more than some hundred digits
 _MOST_NAMES: Final = 8
 """The most names of an enumeration that an error lists."""
-_MOST_KEPT: Final = 1 << 16
-_LONGEST_KEPT: Final = 200
+_MOST_KEPT: Final = 1 << 16  # a bound on the memory of texts that are all different, such as ids
+_LONGEST_KEPT: Final = 200  # words and numbers recur; longer texts, such as op_names, seldom do
 
 
 @dataclass(slots=True, eq=False)
@@ -310,8 +310,8 @@ def _short(text: str) -> str:
 
 _LARGE: Final = frozenset(("HloInstructionProto", "HloComputationProto", "HloModuleProto", "HloProto", "LiteralProto"))
 """The messages that do not recur."""
-_LONGEST: Final = 4096
-_MOST: Final = 1 << 15
+_LONGEST: Final = 4096  # shapes and layouts recur and are short; what is longer is nearly always unique
+_MOST: Final = 1 << 15  # a bound on the memory of messages that do not recur
 
 
 @dataclass(slots=True, eq=False)
@@ -340,7 +340,7 @@ class Blocks:
 
 _MOST_NAMED: Final = 10
 """The most fields that the note names."""
-_MOST_COUNTED: Final = 1000
+_MOST_COUNTED: Final = 1000  # a text of another kind has any number of unknown names; the note lists ten
 
 
 @dataclass(slots=True, eq=False)
@@ -517,7 +517,7 @@ def unknown_message(frame: Frame, closer: str) -> Frame:
 # parts that are complete, and unknown fields are skipped.
 
 
-_MOST_NESTED: Final = 200
+_MOST_NESTED: Final = 200  # as in damaged protos: deeper than any shape that XLA makes
 
 
 class Encoded(NamedTuple):

@@ -40,7 +40,7 @@ from hlo_cli.syntax.values.attribute_values import parse_metadata
 
 _LOCAL_BITS: Final = 32
 """XLA numbers instructions from 0 in each computation; the computation's number is in the high bits."""
-_MOST_DIGITS: Final = 18
+_MOST_DIGITS: Final = 18  # 18 digits fit int64, as a counter of XLA's `NameUniquer`; more is part of the name
 
 
 @dataclass(frozen=True, slots=True)

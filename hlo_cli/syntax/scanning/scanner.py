@@ -22,7 +22,7 @@ _INTEGER = re.compile(r"-?[0-9]++")
 _BRACKET = lazy_regex(r"[\"'()\[\]{}]|/[*/]")
 _JSON_BRACKET = re.compile(r"[\"{}]")
 _CLOSING: Final = {"(": ")", "[": "]", "{": "}"}
-_MOST_DIGITS: Final = 40
+_MOST_DIGITS: Final = 40  # 2^64 has 20 digits, and Python's int takes quadratic time; some leading zeros are allowed
 STRAY: Final = {
     "#": "comments start with // or are enclosed in /* */",
     ";": "remove the character at the end of the line",

@@ -31,7 +31,7 @@ from hlo_cli.syntax.scanning.scanner import SPACE, Scanner, beyond_64_bits, int6
 # Mirrors `ParseLayout` of xla/hlo/parser/hlo_parser.cc.
 
 
-INT64_MAX: Final = 2**63 - 1
+INT64_MAX: Final = 2**63 - 1  # dimensions are int64 in XLA's Shape
 
 _T = TypeVar("_T")
 _LAYOUT_FOLLOWS = lazy_regex(rf"\{{{SPACE}[0-9:\-]")

@@ -70,6 +70,7 @@ _TOKEN: Final = re.compile(
 _KINDS: Final = (ERROR, IDENT, IDENT, NAME, STRING, DECIMAL, DIM_LABELS, DXD, PAD, INT, ERROR, DECIMAL)
 _DIM_LABELS: Final = re.compile(_LABELS)
 _PAYLOAD: Final = re.compile(r"\(0x([0-9a-fA-F]++)\)")
+# The mantissa of a float64; whether a narrower type holds it is known with the shape.
 _LARGEST_PAYLOAD: Final = 2**52 - 1
 _ESCAPED: Final = lazy_regex(
     r"(?:[^\\]++|\\(?:[abfnrtv\\?'\"]|[0-3][0-7]{0,2}+|[4-7][0-7]?+(?![0-7])|x0*+[0-9a-fA-F]{0,2}+(?<!x)(?![0-9a-fA-F])"

@@ -419,7 +419,7 @@ def _place(call: Call) -> Span:
 # Mirrors the calls of shape inference in `CreateInstruction` of xla/hlo/parser/hlo_parser.cc.
 
 
-_LEAVES: Final = 4_000
+_LEAVES: Final = 4_000  # of the whole text: instructions without shapes are written by hand, and few
 _LEAVES_EACH: Final = 4
 """The most elements of all shapes that a text omits, plus an allowance per operand: forty lines that double a tuple
 are few, but their elements too many to count."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 # Which NVTX ranges of XLA are around a point of time in a thread: the innermost module and instruction.
 
 
-_OPEN: Final = 1 << 63
+_OPEN: Final = 1 << 63  # after every time: a range that was open when the recording stopped
 Values = Mapping[str, Value]
 
 
@@ -103,13 +103,14 @@ class Ranges:
 
 MAX_STEPS: Final = 20_000_000_000
 """The most operations of the database engine for one file."""
-MAX_ROWS: Final = 1 << 26
+MAX_ROWS: Final = 1 << 26  # a bound for hostile files: a view in place of a table can make any number of rows
+# Seldom enough to cost nothing, often enough to stop a hostile file soon after the limit.
 _STEPS_AT_ONCE: Final = 10_000_000
-_MAX_LENGTH: Final = 1 << 24
-_PS_PER_NS: Final = 1000
+_MAX_LENGTH: Final = 1 << 24  # names of kernels have thousands of characters; a blob of the database may have 1 GB
+_PS_PER_NS: Final = 1000  # CUPTI counts nanoseconds, traces picoseconds
 _PROCESS: Final = ~0xFFFFFF
 """The bits of a thread's number that are its process."""
-_MOST_COPIES: Final = 24
+_MOST_COPIES: Final = 24  # nodes of graphs are clones of clones; in a damaged table they may go round in a circle
 _COPIES: Final = {1: "MemcpyH2D", 2: "MemcpyD2H", 8: "MemcpyD2D", 10: "MemcpyP2P"}
 _KERNELS, _COPY, _SET = "CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET"
 _LAUNCHES, _RANGES, _NODES = "CUPTI_ACTIVITY_KIND_RUNTIME", "NVTX_EVENTS", "CUDA_GRAPH_NODE_EVENTS"

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 LIMITS: Final = (1_000_000, 5_000_000)
 """The most events that XLA writes, before 2025 and since."""
-_PIECE: Final = 1 << 20
+_PIECE: Final = 1 << 20  # decoded at once: files of many GB are read without a copy of them
 _BETWEEN: Final = re.compile(r"[ \t\r\n,]*")
 _FAR: Final = 9 * 10**12
 """Microseconds: a clock beyond counts since 1970, and its picoseconds have more than 64 bits."""
-_EXACT: Final = 10
-_PS_PER_US: Final = 10**6
-_PS_PER_MS: Final = 10**9
-_NS_PER_MS: Final = 10**6
+_EXACT: Final = 10  # with fewer digits before the point, a float64 of microseconds is exact to the picosecond
+_PS_PER_US: Final = 10**6  # the trace event format counts microseconds, traces picoseconds
+_PS_PER_MS: Final = 10**9  # origins are whole milliseconds, so that times keep their digits
+_NS_PER_MS: Final = 10**6  # a trace tells its origin in nanoseconds
 _BYTE_ORDER_MARK: Final = "\ufeff"
 _IGNORED: Final = frozenset("CMPstfabenNODSTFRcv(){}=")
 """Phases without a duration: counters, flows, asynchronous events, marks."""

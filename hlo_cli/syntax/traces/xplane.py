@@ -128,7 +128,7 @@ MAX_OTHERS: Final = 1 << 18
 """The most fields in a piece of a line that are not short events."""
 _PIECE: Final = 1 << 22
 """Bytes after which the number of events is checked."""
-_EVENT: Final = 0x22
+_EVENT: Final = 0x22  # `events` of XLine: field 4 with bytes
 _EVENT_KIND, _OFFSET, _DURATION, _OCCURRENCES, _OWN_STATISTIC = 0x08, 0x10, 0x18, 0x28, 0x22
 
 
@@ -228,7 +228,7 @@ def _fill(columns: list[Integers], found: Fields) -> None:
 
 PROGRAMS: Final = "/host:metadata"
 _RECORD_AGAIN: Final = "record it again; the file may be truncated"
-_UNSIGNED: Final = (1 << 64) - 1
+_UNSIGNED: Final = (1 << 64) - 1  # program ids are fingerprints of 64 bits, which statistics hold signed or unsigned
 MAX_TEXTS: Final = 1000
 """The most errors, warnings, and host names that are kept."""
 MAX_ENTRIES: Final = 1 << 22

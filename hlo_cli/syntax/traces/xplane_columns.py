@@ -39,7 +39,7 @@ _MOST_ROUNDS: Final = 64
 """Fields of a message that are read in rounds; the few messages that have more are read one by one."""
 MAX_FIELDS: Final = 1 << 22
 """The most fields of messages that are read one by one at once: those of files that are not hostile are few."""
-_LONGEST: Final = 1 << 62
+_LONGEST: Final = 1 << 62  # a length as int64, whose sum with an offset does not overflow; damage is found by the end
 _BYTE: Final = np.uint64(0xFF)
 _EACH_HIGH: Final = np.uint64(0x8080808080808080)
 _EACH_LOW: Final = np.uint64(0x0101010101010101)
@@ -253,9 +253,9 @@ def _in_order(rounds: list[Fields], count: int) -> Fields:
 DOUBLE, UNSIGNED, SIGNED, TEXT, BYTES, REFERENCE = 0x11, 0x18, 0x20, 0x2A, 0x32, 0x38
 """The tags of values."""
 Narrow = NDArray[np.signedinteger]
-_ID: Final = 0x08
-_BLOCK: Final = 1 << 10
-_DENSE: Final = 4
+_ID: Final = 0x08  # `metadata_id` of XStat: field 1, a varint
+_BLOCK: Final = 1 << 10  # events asked for one by one are next to each other: their statistics are read together
+_DENSE: Final = 4  # a table of all numbers between the least and the largest is faster than a sort up to here
 
 
 class Statistics:
