@@ -402,6 +402,7 @@ def bundle(value: object, include: Collection[str] | None, exclude: Collection[s
     try:
         report = _read_once(report_of(value))
     except HloError:
+        # a display must not fail: an error in a cell would hide the value itself
         return {"text/plain": str(value)} if "text/plain" in wanted else {}
     hint = _RECORDS_HINT if isinstance(value, Tabular) else ""
     shown = {name: _DISPLAYS[name](report).replace(_COMMAND_HINT, hint) for name in wanted}
@@ -417,7 +418,7 @@ def renderable(value: object) -> object:
     try:
         return Screen(report_of(value))
     except HloError:
-        return sanitize(str(value)).replace("[", r"\[")
+        return sanitize(str(value)).replace("[", r"\[")  # rich would read brackets as markup
 
 
 def _read_once(report: Report) -> Report:

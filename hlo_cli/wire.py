@@ -159,7 +159,7 @@ def read_fields(data: bytes) -> list[Field]:
                     tag = 0
                 value += (high << 7) - 128
                 start += 1
-        except IndexError:
+        except IndexError:  # the message ends within four bytes: read with its end in mind
             tag = 0
         if tag > 7:
             kind = tag & 7
@@ -290,5 +290,5 @@ def is_decoded(head: bytes) -> bool:
     """
     if head.count(_REPLACEMENT) < _FEW_REPLACED:
         return False
-    controls = bytes(range(9))
+    controls = bytes(range(9))  # tags of low fields; texts have tabs and line breaks at most
     return len(head.translate(None, controls)) < len(head) and b"\xff" not in head

@@ -24,6 +24,7 @@ from hlo_cli.source import HloError, did_you_mean, nearest
 SiblingKind = Literal["buffer-assignment", "buffer-assignment-values", "live-range", "memory-usage-report"]
 SIBLING_KINDS: Final[tuple[SiblingKind, ...]] = get_args(SiblingKind)
 
+# what people compress dumps with; XLA itself writes `.gz` for protos with --xla_dump_compress_protos
 _ENDINGS = ("", ".gz", ".xz", ".bz2", ".zst")
 _COMPRESSED = re.compile(r"\.(?:gz|xz|bz2|zstd?)$", re.IGNORECASE)
 _EXTENSION = re.compile(r"(?:\.hlo)?\.(txt|pb)$|\.(hlo)$")
@@ -46,6 +47,7 @@ _ASIDE = re.compile(
 _OTHER = lazy_regex(r"\.(?:ll|bc|ptx|cubin|o|s|dot|html|url|mlir|debug_options|textproto|pbtxt)$")
 _PASSES = "passes"
 _FUSION_DUMP = "priority_fusion_dump.txt"
+# stages of a module as XLA runs through them; passes, between 0 and 3, have numbers of their own
 _ORDER = {"before_optimizations": 0, "after_codegen": 3, "after_optimizations": 4}
 _SHOWN_NAMES = 8  # what an error lists fits in about two lines of a terminal; the rest is counted
 
@@ -334,7 +336,7 @@ def walk_directories(path: str) -> Iterator[Directory]:
         try:
             found = read_directory(each)
         except HloError:
-            if not depth:
+            if not depth:  # the folder that was asked for; one below it may belong to somebody else
                 raise
             yield Directory(each, is_unreadable=True)
             continue
@@ -402,6 +404,7 @@ def _hint_for_texts(folder: str, files: Iterable[str]) -> str | None:
 
     paths = (os.path.join(folder, name) for name in sorted(files) if name.endswith(_TEXTS))
     for path in islice(filter(os.path.isfile, paths), _SHOWN_FILES):
+        # only for a hint: a file that cannot be read gives none
         with suppress(OSError, HloError), open_bounded(path) as file:
             if kind_of(file.read(_HEAD).decode("utf-8", "replace")) is not None:
                 return f"to explain the message in a file, run `hlo {quote(path)}`"

@@ -75,7 +75,7 @@ def _expanded(kind: str, data: bytes, name: str, maximum_bytes: int) -> bytes:
                     hint="if this is intended, decompress it first; plain files may be larger",
                 )
             chunks.append(chunk)
-    except EOFError:
+    except EOFError:  # all four decompressors raise it where data ends early
         raise HloError(f"truncated {kind} data in {name}", hint="copy the file again") from None
     except (OSError, ValueError) as error:
         raise HloError(f"invalid {kind} data in {name}: {error}", hint="copy the file again") from None
@@ -120,7 +120,7 @@ def _bzip2_chunks(data: bytes) -> Iterator[bytes]:
 
 def _zstd_chunks(data: bytes) -> Iterator[bytes]:
     try:
-        zstd = importlib.import_module("compression.zstd")
+        zstd = importlib.import_module("compression.zstd")  # in the standard library since Python 3.14
     except ImportError:
         yield from _zstandard_chunks(data)
         return
@@ -360,6 +360,7 @@ def missing(path: str) -> HloError:
     if not os.path.isdir(folder or "."):
         return HloError(f"directory '{folder}' not found")
     try:
+        # for a suggestion: a folder on a network may have millions of names
         names = sorted(set(os.listdir(folder or ".")) - {base})[:5000]
     except OSError:
         names = []
@@ -428,16 +429,16 @@ def _is_binary(head: bytes, name: str) -> bool:
         if head.startswith(magic):
             hint = _extracting(name, "unzip -d dump {}") if what == "a zip archive" else _PASS_A_DUMP
             raise HloError(f"{name} is not HLO text; it looks like {what}", hint=hint)
-    if head[257:262] == b"ustar":
+    if head[257:262] == b"ustar":  # the magic of a tar archive is at the end of its first header
         raise HloError(f"{name} is a tar archive", hint=_extracting(name, "mkdir dump && tar -xf {} -C dump"))
     if _REPLACED in head:
         from hlo_cli.wire import DECODED_HINT, is_decoded  # rarely needed
 
         if is_decoded(head):
             raise HloError(f"{name} is not a binary file any more: bytes were replaced by U+FFFD", hint=DECODED_HINT)
-    sample = head[:4096]
+    sample = head[:4096]  # control characters of a binary file show in its first page
     controls = len(sample) - len(sample.translate(None, _CONTROL))
-    if b"\0" not in head and controls * 50 <= len(sample):
+    if b"\0" not in head and controls * 50 <= len(sample):  # logs have colors and bells; 2% is more than any text
         return False
     if head[:1] != _FIRST_FIELD:
         raise HloError(f"{name} is a binary file, not HLO", hint=AS_TEXT)

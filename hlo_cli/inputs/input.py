@@ -104,7 +104,7 @@ _HEADER_NAME = re.compile(r"[ \t\n]*HloModule[ \t]+([^\s,]+)")
 _LOOKS_LIKE_HLO = re.compile(r"^[ \t]*(?:HloModule|ENTRY) ", re.MULTILINE)
 _SHAPE = re.compile(r"\(?[a-z]\w*\[[\d,<=]*\](?:\Z|[{,)])")
 LONGEST_PATTERN = 1000  # characters; the time to expand a pattern grows with their square
-_NUMBERED = re.compile(r"(.+)#([1-9]\d*)")
+_NUMBERED = re.compile(r"(.+)#([1-9]\d*)")  # `file#2` is the second module of a file with several
 
 
 @dataclass(frozen=True, slots=True)
@@ -437,7 +437,7 @@ def read_module_ref(piece: ModuleRef) -> tuple[Input, ...]:
     try:
         found = read_inputs([piece.path], stage=piece.stage)
     except HloError:
-        if piece.is_guess:
+        if piece.is_guess:  # any other file of a folder: without HLO, it is no error
             return ()
         raise
     if piece.is_guess:

@@ -203,7 +203,7 @@ def _pattern(prefix: str) -> re.Pattern[str]:
 def _varying(time: str) -> str:
     if time[0] in "IWEFD":
         return _GLOG
-    return _TIME if time[4:5] == "-" else r"\d\d:\d\d:\d\d(?:[.,]\d{1,9})?"
+    return _TIME if time[4:5] == "-" else r"\d\d:\d\d:\d\d(?:[.,]\d{1,9})?"  # ISO 8601 has a year first, of four digits
 
 
 def _header_cut(line: str) -> str:

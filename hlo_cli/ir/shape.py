@@ -29,7 +29,7 @@ def annotate_indices(texts: Sequence[str]) -> str:
     >>> annotate_indices("abcdefg")
     'a, b, c, d, e, /*index=5*/f, g'
     """
-    if len(texts) <= 5:
+    if len(texts) <= 5:  # `ShapeUtil::HumanString` of xla/shape_util.cc: a comment before each fifth element
         return ", ".join(texts)
     return ", ".join(f"/*index={i}*/{text}" if i and i % 5 == 0 else text for i, text in enumerate(texts))
 

@@ -83,6 +83,7 @@ def read_number(match: re.Match[str], span: Span) -> Number:
     0.00025
     """
     digits, unit = match[1].replace(",", "").replace("_", ""), match[2]
+    # a float, as Python's int takes quadratic time and no field is so large
     value = float(digits) if any(mark in digits for mark in ".eE") or len(digits) > 30 else int(digits)
     if unit == "%":
         return Number(value / 100, "percent", match[0], span)

@@ -39,7 +39,7 @@ LIMITS: Final = {
     "f4e2m1fn": _SATURATES,
     "f6e2m3fn": _SATURATES,
     "f6e3m2fn": _SATURATES,
-    "f8e3m4": 15.75,
+    "f8e3m4": 15.75,  # half a step above the largest: what rounds to infinity is out of range, as in XLA's parser
     "f8e4m3": 248.0,
     "f8e4m3b11fnuz": 31.0,
     "f8e4m3fn": 464.0,
@@ -300,7 +300,7 @@ _NUMBER_BYTES: Final = {
 _SPACES: Final = bytes.maketrans(b"{}()", b"    ")
 _ONE_BYTE: Final = {kind: bytes.maketrans(used, b"0" * len(used)) for kind, used in _NUMBER_BYTES.items()}
 _ONE_DIGIT: Final = bytes.maketrans(b"0123456789-", b"00000000000")
-_STRAY: Final = (b"0{", b"0(", b"}0", b")0")
+_STRAY: Final = (b"0{", b"0(", b"}0", b")0")  # a number next to a brace without a comma, after all digits became 0
 """A number on the wrong side of a bracket."""
 _LONG_INTEGER: Final = re.compile(rb"(?<![0-9.])[0-9]{19,}+(?![0-9.eE])")
 """Maybe an integer of more than 63 bits, which XLA reads as a negative number, even for floats."""
@@ -451,6 +451,7 @@ def _holds_floats(text: bytes) -> bool:
     return (
         digits.count(b".") == digits.count(b"0.")
         and digits.count(b"+") == digits.count(b"e+") + digits.count(b"E+")
+        # 2^63 has 19 digits: only longer integers may not fit, and need a look
         and (b"0" * 19 not in digits or _LONG_INTEGER.search(text) is None)
     )
 
@@ -584,6 +585,7 @@ def _no_literal(shape: Shape, source: Source, span: Span) -> HloError:
 # packed if it is repeated.
 
 
+# in xla_data.proto, narrower integers are bytes, floats have fixed width, and a pred is a varint of one byte
 _VARINTS: Final = ("s32", "s64", "u32", "u64")
 
 

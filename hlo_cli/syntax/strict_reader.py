@@ -538,7 +538,7 @@ class _Checker:
                 self._read_single()
         except HloError as error:
             self.errors.extend(error.diagnostics)
-        except (_TooManyErrorsError, EOFError):
+        except (_TooManyErrorsError, EOFError):  # both end the reading; what was found so far is the answer
             pass
         return tuple(sorted(self.errors, key=lambda d: d.span.start if d.span else 0))
 

@@ -760,6 +760,7 @@ def is_source_code(text: str) -> bool:
         return False
     from ast import parse  # rarely needed
 
+    # all that `ast.parse` raises for text that is no Python; odd escapes warn
     with suppress(SyntaxError, ValueError, MemoryError, RecursionError), catch_warnings():
         simplefilter("ignore")
         return bool(parse(text).body)

@@ -303,7 +303,7 @@ def bytes_literal(text: str) -> bytes | None:
         return None
     from ast import literal_eval  # rarely needed
 
-    with suppress(ValueError, SyntaxError, MemoryError):
+    with suppress(ValueError, SyntaxError, MemoryError):  # all that `ast.literal_eval` raises for damaged literals
         value = literal_eval(match[1])
         return value if isinstance(value, bytes) else None
     return None

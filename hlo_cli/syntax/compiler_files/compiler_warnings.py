@@ -180,6 +180,7 @@ def _operation(text: str, match: re.Match[str], end: int, line: int) -> SlowOper
     kind: SlowKind = "unoptimized build" if is_debug else "compilation"
     below = _MODULE.match(text, match.end()) if match["slow"] else None
     name = (match["module"] or (below[1] if below else "")).removeprefix("Compiling module ")
+    # `SlowCompilationAlarm` of xla/service/slow_operation_alarm.cc: 2 minutes, 10 s in debug builds
     return SlowOperation(kind, "", name, 10.0 if is_debug else 120.0, took, "", line)
 
 

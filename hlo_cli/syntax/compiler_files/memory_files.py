@@ -82,7 +82,7 @@ class Shapes:
             try:
                 shape = parse_shape(text)
             except HloError:
-                shape = UnknownShape(text)
+                shape = UnknownShape(text)  # a type of a newer XLA: sizes are in the file, the shape is not needed
             self._known[text] = shape
         return shape
 

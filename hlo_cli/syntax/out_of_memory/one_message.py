@@ -299,8 +299,10 @@ def process_of(found: FoundHead, squeezed: Squeezed) -> OomProcess | None:
     )
     if found.head.kind in ("slurm", "process") and not name:
         begin = squeezed.origin(max(0, found.start - _PROCESS_REACH))
+        # bash reports the killed process on the line after the message
         if killed := _KILLED.search(squeezed.source, begin, squeezed.end_origin(found.end) + 200):
             pid, name = killed[1], killed[2]
+    # `Exit Code` is a field of its own in `kubectl describe`, next to the reason
     exit_code = _EXIT_CODE.search(squeezed.text, max(0, found.start - 100), found.end + 100)
     is_container = found.head.kind == "kubernetes"
     process = OomProcess(

@@ -136,6 +136,7 @@ class _Search:
         try:
             return number_at(self._data, at, end)
         except WireError as error:
+            # a number that could go on after the end of the file
             is_cut = end == len(self._data) and end - at < LONGEST_VARINT
             self._fail(end if is_cut else at, path, _ENDS if is_cut else error.diagnostic.message)
             raise

@@ -639,6 +639,7 @@ def scan_instruction(data: bytes) -> Scanned:
                     opcode = data[start:at]
             elif tag in (_PARAMETER, _ELEMENT):
                 parameter = value
+            # a tag of three bytes was read as two: no field of an instruction has one
             elif tag & 7 != VARINT or tag > 16383 or tag >> 3 in _LISTS:
                 return _scan_slowly(data)
     except IndexError:

@@ -414,7 +414,7 @@ def _unwrapped(data: bytes) -> tuple[Message, bytes | None]:
         try:
             module = Message("HloModuleProto", data)
         except WireError:
-            if level == 0:
+            if level == 0:  # deeper, bytes that are no message only say that this is no module
                 raise
             break
         if _holds_instructions(module):

@@ -85,7 +85,7 @@ _COMPUTATIONS, _SCHEDULE = (fields_of("HloModuleProto")[name].number for name in
 _NAME: Final = fields_of("HloModuleProto")["name"].number
 """The number of the name, in computations too."""
 _HOLDERS: Final = {"HloSnapshot": "hlo", "HloProto": "hlo_module"}
-_LOCAL: Final = (1 << 32) - 1
+_LOCAL: Final = (1 << 32) - 1  # the unique id of an instruction has its computation in the upper 32 bits
 """The bits of an id that number an instruction in its computation."""
 
 

@@ -668,7 +668,7 @@ def _numbers(name: str, data: bytes) -> list[float]:
 
 def _float_text(name: str, number: float) -> str:
     """The digits that round-trip from decimal, if these identify the number; else all that do."""
-    digits = {"f32": 6, "f64": 15}.get(name)
+    digits = {"f32": 6, "f64": 15}.get(name)  # FLT_DIG and DBL_DIG, as `RoundTripFpToString` of xla/util.cc
     if digits is not None:
         text = f"{number:.{digits}g}"
         if name == "f64" and float(text) == number:
@@ -682,7 +682,7 @@ def _single(number: float) -> float:
     """The nearest f32; infinite if the number is too large."""
     try:
         single: float = struct.unpack("<f", struct.pack("<f", number))[0]
-    except OverflowError:
+    except OverflowError:  # struct refuses what C++ casts to infinity
         return float("inf") if number > 0 else float("-inf")
     return single
 

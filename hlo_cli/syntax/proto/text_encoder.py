@@ -141,6 +141,7 @@ class Tokens:
 # Mirrors `TextFormat::Parser` of google/protobuf/text_format.cc, and `JsonStringToMessage` of its JSON.
 
 
+# 16 hex digits and 20 decimal ones are 64 bits; leading zeros are octal and need a few more
 _INTEGER: Final = re.compile(r"-?(?:0[xX][0-9a-fA-F]{1,16}|[0-9]{1,24})")
 _WHOLE: Final = lazy_regex(r"(-?[0-9]{1,24})\.0*+")
 _HEXADECIMAL: Final = lazy_regex(r"0[xX][0-9a-fA-F]{1,16}")
@@ -274,7 +275,7 @@ def _float(slot: Slot, text: str) -> bytes:
     number = float(text[:-1] if is_suffixed else text)
     try:
         return struct.pack(format_, number)
-    except OverflowError:
+    except OverflowError:  # struct refuses what protobuf's text format reads as infinity
         return struct.pack(format_, float("-inf" if number < 0 else "inf"))
 
 
@@ -287,11 +288,13 @@ def _string(token: str) -> bytes:
 def _joined(pair: re.Match[str]) -> str:
     """Two escapes that are one character in UTF-16."""
     high, low = int(pair[0][2:6], 16), int(pair[0][8:12], 16)
+    # the UTF-16 of JSON and of protobuf's strings: ten bits in each surrogate
     return chr(0x10000 + (high - 0xD800 << 10) + (low - 0xDC00))
 
 
 def _base64(data: bytes, slot: Slot) -> bytes:
     try:
+        # JSON of protobuf may omit the padding; more of it does no harm
         return a2b_base64(data.translate(_URL_SAFE) + b"==")
     except Error:
         raise HloError(f"expected base64 for {slot.name}") from None

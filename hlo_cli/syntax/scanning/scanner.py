@@ -14,6 +14,7 @@ from hlo_cli.source import HloError, Source, Span, quoted_token
 STRING: Final = r'(?:"(?:[^"\\]++|\\.)*+"|\'(?:[^\'\\]++|\\.)*+\')'
 SPACE: Final = r"(?:[ \t\n\r]++|/\*(?:[^*]++|\*(?!/))*+\*/|//[^\n\r]*+)*+"
 _SPACE = lazy_regex(SPACE)
+# white space and comments, `/*…*/` and `//`, as in xla/hlo/parser/hlo_lexer.cc
 _SPACE_STARTS: Final = frozenset(" \t\n\r/")
 _STRING = lazy_regex(STRING, re.DOTALL)
 _NAME = lazy_regex(r"%?([A-Za-z_][A-Za-z0-9_.\-]*+|(?<=%)[A-Za-z0-9_.\-]*+)")
@@ -88,7 +89,7 @@ class Scanner:
         digits = self._take(_INTEGER)
         if digits is None:
             raise self.error(f"expected {what}, an integer,")
-        if len(digits) > 20:
+        if len(digits) > 20:  # 2^64 has 20 digits; Python's int takes quadratic time for long ones
             raise self.error(beyond_64_bits(digits), self.pos - len(digits), self.pos)
         return int(digits)
 
@@ -148,7 +149,7 @@ class Scanner:
         if self.pos >= self.end:
             return self.pos, ""
         match = _WORD.match(self.text, self.pos, self.end) or _INTEGER.match(self.text, self.pos, self.end)
-        end = min(match.end() if match else self.pos + 1, self.pos + 60)
+        end = min(match.end() if match else self.pos + 1, self.pos + 60)  # of a token that an error quotes
         return end, self.text[self.pos : end]
 
     def _take(self, pattern: re.Pattern[str]) -> str | None:

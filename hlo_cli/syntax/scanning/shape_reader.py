@@ -87,7 +87,7 @@ def _read_properties(scanner: Scanner, order: tuple[int, ...]) -> Layout:
     prefix = _read_number(scanner, "M", "a number of bytes", 0)
     if not scanner.at("}"):
         raise scanner.error("expected T, L, #, *, E, S, SC, or M, in this order,")
-    space = (space + 128) % 256 - 128
+    space = (space + 128) % 256 - 128  # `Layout` of xla/layout.h keeps it in an int8: S(200) is S(-56)
     return Layout(order, tiles, tail, index_type, pointer_type, element_bits, space, splits, prefix)
 
 
@@ -268,7 +268,7 @@ def _plain_array(text: str) -> ArrayShape | None:
     try:
         dimensions = read_index(sizes)
         layout = plain_layout(layout_text) if layout_text else default_layout(len(dimensions))
-    except (ValueError, HloError):
+    except (ValueError, HloError):  # the scanner reads it again and says what is wrong
         return None
     if element_type is None or len(layout.minor_to_major) != len(dimensions):
         return None

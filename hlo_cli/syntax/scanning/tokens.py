@@ -115,6 +115,7 @@ class Tokens:
             self.kind = self.text
         else:
             self.kind = _KINDS[group]
+            # strings, integers, and numbers with a payload: the pattern alone cannot tell whether they hold
             if group in (4, 9, 11):
                 self._check(group)
 
@@ -150,7 +151,7 @@ class Tokens:
     def integer(self, where: str = "") -> int:
         """The integer that comes next, as an int64 of XLA."""
         value = int(self.expect(INT, where))
-        return value - 2**64 if value >= 2**63 else value
+        return value - 2**64 if value >= 2**63 else value  # XLA's lexer reads uint64 too, which then wraps to int64
 
     def json(self) -> str:
         """Moves over a dictionary, which begins at the current brace; only braces and double quotes count in it."""
@@ -214,6 +215,7 @@ class Tokens:
         if group == 4:
             holds = "\\" not in text or _ESCAPED.fullmatch(text, 1, len(text) - 1) is not None
         else:
+            # 2^64 has 20 digits; Python's int takes quadratic time for long ones
             holds = group == 11 or (len(text) < 25 and -(2**63) <= int(text) < 2**64)
         if not holds:
             self.kind = ERROR
@@ -221,6 +223,7 @@ class Tokens:
     def _payload(self) -> None:
         if self._scanner.text.startswith("(", self.end, self._scanner.end):
             match = _PAYLOAD.match(self._scanner.text, self.end, self._scanner.end)
+            # 52 bits are 13 hex digits, and some leading zeros
             if match is None or len(match[1]) > 20 or not 0 < int(match[1], 16) <= _LARGEST_PAYLOAD:
                 self.kind = ERROR
                 return

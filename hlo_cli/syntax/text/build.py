@@ -161,6 +161,7 @@ class Builder:
                         instruction.operands = taken = tuple(map(instruction_of, names))
                         if kind != len(taken) and kind < free and not holds(instruction, kind, tail):
                             suspects.append(instruction)
+                # an operand that is not defined above by this text alone: shapes, comments, or an error
                 except KeyError:
                     self._read_operands(instruction, reader, named)
                     suspects.append(instruction)

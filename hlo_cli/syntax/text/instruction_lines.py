@@ -143,6 +143,7 @@ def read_rows(source: Source, start: int, end: int) -> list[Row] | None:
     text = source.text
     if text.find("\\", start, end) < 0 and text.find("'", start, end) < 0:
         rows: list[Row] = _ROW_WITHOUT_ESCAPES.findall(text, start, end + 1)
+        # a line with an odd number of quotes: a string goes over the line, and rows are not lines
         if 1 in [row[5].count('"') & 1 for row in rows]:
             return None
     else:
@@ -413,7 +414,7 @@ def read_operands(scanner: Scanner, statement: ParsedInstruction, depth: int) ->
     try:
         _read_operand_list(scanner, statement, depth)
     except HloError:
-        if is_known(statement.opcode):
+        if is_known(statement.opcode):  # the operands of an opcode of a newer XLA may have a form of their own
             raise
         scanner.pos, statement.operands = start, []
         _read_argument(scanner, statement)
@@ -460,6 +461,7 @@ def _read_operand(scanner: Scanner, depth: int) -> ParsedOperand:
     name = scanner.name("an operand")
     elements = []
     while (match := _ELEMENT.match(scanner.text, scanner.pos, scanner.end)) is not None:
+        # fits int64; no tuple has as many elements, and the check of the index says so
         elements.append(int(match[1][:18]))
         scanner.pos = match.end()
     return ParsedOperand(Span(name_start, scanner.pos), name, tuple(elements), shape)

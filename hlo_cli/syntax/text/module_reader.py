@@ -146,7 +146,7 @@ class ModuleReader:
         scanner = Scanner(self.source)
         if scanner.at_end():
             raise HloError("empty input", Span(0, 0), source=self.source)
-        with suppress(TooManyErrors):
+        with suppress(TooManyErrors):  # what was read before is the module; the errors are noted in it
             self._read_text(scanner)
         return self._module(self.header)
 
@@ -205,6 +205,7 @@ class ModuleReader:
         try:
             header = read_header(scanner)
             if not header.name:
+                # the length of HloModule
                 self.builder.notes.add("nameless", "unnamed module; generated a name", Span(start, start + 9))
             return header
         except HloError as error:
@@ -284,6 +285,7 @@ class ModuleReader:
         calls, diagnostics = len(self.builder.calls), len(self.builder.diagnostics)
         try:
             self.builder.from_rows(computation, rows, start, end)
+        # what the rows have added is taken back: the scanner reads the computation from its begin
         except NotLineStructured:
             del self.builder.calls[calls:], self.builder.diagnostics[diagnostics:]
             computation.reader = NO_TEXT

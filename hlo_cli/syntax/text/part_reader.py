@@ -232,7 +232,7 @@ class PartReader(ModuleReader):
         elif scanner.accept("}"):
             place = Span(scanner.pos - 1, scanner.pos)
             self._part.notes.add("part", "skipped a closing brace without a computation", place)
-            with suppress(HloError):
+            with suppress(HloError):  # attributes of a computation whose begin is missing: nothing belongs to them
                 read_attributes(scanner)
         elif STATEMENT.match(scanner.text, scanner.pos):
             start = scanner.pos

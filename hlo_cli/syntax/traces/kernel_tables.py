@@ -27,6 +27,7 @@ MAX_PREAMBLE: Final = 50
 # Names of C++ templates have thousands of characters; a file without quotes at its end would be one cell.
 _LONGEST_CELL: Final = 1 << 20
 _PIECE: Final = 1 << 20  # decoded at once: files of many GB are read without a copy of them
+# the units that nsys has for columns of times: by default ns, as chosen otherwise
 _PS: Final = {"ns": 10**3, "us": 10**6, "µs": 10**6, "ms": 10**9, "s": 10**12}
 _UNIT: Final = re.compile(r"(.*) \(([^()]{1,20})\)")
 _HEADERS: Final[tuple[tuple[Literal["nsys", "rocprof"], frozenset[str]], ...]] = (
@@ -251,7 +252,9 @@ def _read_kernels(trace: KernelTrace, header: Header, rows: Iterable[Sequence[st
         found = _DEVICE.match(row[device])
         own: dict[str, Value] = {}
         if correlation is not None and row[correlation].isdecimal():
+            # CUPTI counts in 32 bits; what is longer is damage, and any number will do
             own["correlation_id"] = int(row[correlation][:18])
+        # CUDA numbers streams in 32 bits
         line = int(row[stream]) if row[stream].isdecimal() and len(row[stream]) < 10 else 0
         trace.add_kernel(int(found[1]) if found else 0, line, row[name], begin, length, own)
 

@@ -208,6 +208,7 @@ class _Database:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self.tables: dict[str, tuple[str, ...]] = {}
+        # nsys writes some hundred tables
         schema = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'").fetchmany(10_000)
         for name, sql in schema:
             if name in _COLUMNS and isinstance(sql, str) and not sql.upper().startswith("CREATE VIRTUAL"):

@@ -159,6 +159,7 @@ def _find_some(data: Buffer, at: int, stop: int, end: int, found: array[int], ot
                 continue
             if second < 128:
                 add(at)
+                # a tag, a length of two bytes whose first has its upper bit set, and the event: 3 - 128
                 at += (second << 7) + length - 125
                 continue
         field = wire.field_span_at(data, at, end)

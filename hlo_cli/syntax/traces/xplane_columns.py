@@ -140,6 +140,7 @@ class Reader:
         keys = np.where(is_wide, (first & _BITS) | (second << np.uint64(7)), first)
         good &= ((words & _BYTE) == _FIRST_NUMBER) & ~(is_wide & (second > 127))
         at = starts + 3 + is_wide
+        # after the tag and two bytes of the id comes the second tag
         tags = np.where(is_wide, words >> np.uint64(24), second).astype(np.uint8)
         words = self._words[np.where(good, at, 0)]
         values, sizes = _varints(words)
@@ -180,8 +181,9 @@ class Reader:
         if len(fixed):
             is_wide = kinds[fixed] == wire.FIXED64
             loaded = self._words[at[fixed] + 1]
+            # the lower four bytes of the eight that were loaded
             values[fixed] = np.where(is_wide, loaded, loaded & np.uint64(0xFFFFFFFF))
-            stops[fixed] = at[fixed] + np.where(is_wide, 9, 5)
+            stops[fixed] = at[fixed] + np.where(is_wide, 9, 5)  # with the tag
         return Fields(owners, tags.astype(np.uint8), values, stops), ~(bad | (stops > ends))
 
     def _long_varints(self, at: Integers) -> tuple[Words, Integers]:
@@ -190,6 +192,7 @@ class Reader:
         values, sizes = _varints(words)
         more = np.flatnonzero((words & _EACH_HIGH) == _EACH_HIGH)
         if len(more):
+            # eight groups of seven bits fill 56: two bytes may follow the loaded word
             ninth, tenth = (self.bytes[at[more] + place].astype(np.uint64) for place in (8, 9))
             all_eight = _together(words[more] & _SEVEN)
             ends_there = ninth < 128
@@ -436,7 +439,7 @@ def distinct_of(values: Words) -> tuple[Words, Integers]:
     """The distinct values in order, and the index of each value among them; no sort if they are close together."""
     low, high = values.min(), values.max()
     width = int(high) - int(low)
-    if width > _DENSE * len(values) + 1000:
+    if width > _DENSE * len(values) + 1000:  # a small table is always faster than a sort
         distinct, codes = np.unique(values, return_inverse=True)
         return distinct, codes.astype(np.int64, copy=False)
     places = (values - low).astype(np.int64)
