@@ -27,23 +27,26 @@ SIBLING_KINDS: Final[tuple[SiblingKind, ...]] = get_args(SiblingKind)
 # what people compress dumps with; XLA itself writes `.gz` for protos with --xla_dump_compress_protos
 _ENDINGS = ("", ".gz", ".xz", ".bz2", ".zst")
 _COMPRESSED = re.compile(r"\.(?:gz|xz|bz2|zstd?)$", re.IGNORECASE)
+# `.hlo.pb` is a HloProto, `.hlo` what people call a text; XLA writes `.txt`
 _EXTENSION = re.compile(r"(?:\.hlo)?\.(txt|pb)$|\.(hlo)$")
 _SIBLING = re.compile(rf".*-(?:{'|'.join(SIBLING_KINDS)})")
 _MODULE = re.compile(r"(?:[^.]+\.)?module_(?P<id>\d+)(?:\.|$)")
 _MODULE_FOLDER = re.compile(r"module_\d+\.[\w.]*")
-_CHANGELIST = re.compile(r"(?:^|\.)cl_\d+$")
+_CHANGELIST = re.compile(r"(?:^|\.)cl_\d+$")  # libtpu adds the number of its source version to the name of a module
 _STAGE = re.compile(
     r"(?:(?P<module>.*?)\.)?"
     r"(?:(?P<target>(?:(?:sm_\d+[a-z]?(?:\.\d+[a-z]?)?|gfx\w+?)_)?[a-z]+)_)?"
     r"(?P<stage>(?:before|after)_\w+)"
 )
+# `FilenameFor` of xla/service/dump.cc counts passes with four digits; large modules have more than 9,999
 _PASS = re.compile(
     r"(?:(?P<module>.*?)\.)??(?P<stage>(?P<number>\d{4,5})\.(?!(?:[\w.]*_)?(?:before|after)_\w+$)[^.]+\..+)"
 )
-_ASIDE = re.compile(
+_ASIDE = re.compile(  # files of a module that are no HLO, of XLA and of libtpu
     r"(?:^|[.\-_])(?:execution_options|target_arguments|thunk_sequence|hlo_module_config|tpu_comp_env|transfer_stats"
     r"|basic_compiler_metadata|autotune_results|gpu_target_config|debug_options|priority_fusion_dump)$"
 )
+# code and drawings of --xla_dump_hlo_as_dot, _as_html, and of the backends
 _OTHER = lazy_regex(r"\.(?:ll|bc|ptx|cubin|o|s|dot|html|url|mlir|debug_options|textproto|pbtxt)$")
 _PASSES = "passes"
 _FUSION_DUMP = "priority_fusion_dump.txt"

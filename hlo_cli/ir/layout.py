@@ -67,7 +67,7 @@ _FLOATS = {
 PRIMITIVE_TYPES: dict[str, PrimitiveType] = {
     kind.name: kind
     for kind in (
-        PrimitiveType("pred", 1, "pred"),
+        PrimitiveType("pred", 1, "pred"),  # stored in a byte, as a C++ bool
         *(PrimitiveType(f"s{bits}", bits, "signed") for bits in (1, 2, 4, 8, 16, 32, 64)),
         *(PrimitiveType(f"u{bits}", bits, "unsigned") for bits in (1, 2, 4, 8, 16, 32, 64)),
         *(PrimitiveType(name, bits, "float") for bits, names in _FLOATS.items() for name in names.split()),

@@ -55,7 +55,7 @@ LIMITS: Final = {
 """The smallest magnitude that rounds to more than the type's largest value; infinity if there is none."""
 _TIES_DOWN: Final = "f8e4m3fn"
 """The type whose largest value is even, so that a value halfway to the next rounds down to it."""
-LARGEST_FLOAT: Final = float.fromhex("0x1.fffffep127")
+LARGEST_FLOAT: Final = float.fromhex("0x1.fffffep127")  # FLT_MAX, with which parts of c64 are compared unrounded
 _PAYLOAD: Final = re.compile(r"\(0x([0-9a-fA-F]++)\)")
 
 
@@ -245,7 +245,7 @@ def _read_integer(tokens: Tokens, element_type: PrimitiveType) -> int:
         return bool(value)
     low, high = integer_range(element_type)
     if element_type.kind == "unsigned":
-        value %= 2**64
+        value %= 2**64  # the lexer has wrapped it to int64
     if not low <= value <= high:
         tokens.fail(f"{tokens.source.text[start:end]} is out of range for {element_type} ({low} to {high})", start, end)
     return value
@@ -297,6 +297,7 @@ _NUMBER_BYTES: Final = {
     "float": b"0123456789-+.eEinfa",
     "complex": b"0123456789-+.eEinfa",
 }
+# numbers are between commas then, and Python's int and float ignore the space around them
 _SPACES: Final = bytes.maketrans(b"{}()", b"    ")
 _ONE_BYTE: Final = {kind: bytes.maketrans(used, b"0" * len(used)) for kind, used in _NUMBER_BYTES.items()}
 _ONE_DIGIT: Final = bytes.maketrans(b"0123456789-", b"00000000000")
@@ -316,6 +317,7 @@ def storage_type(element_type: PrimitiveType) -> np.dtype[np.generic]:
     import numpy as np
 
     letter = {"pred": "b", "signed": "i", "unsigned": "u", "float": "f", "complex": "c"}[element_type.kind]
+    # numpy has no floats of 8 bits and no bf16
     if letter == "f" and (element_type.byte_width == 1 or element_type.name == "bf16"):
         letter = "u"
     return np.dtype("?" if letter == "b" else f"<{letter}{element_type.byte_width}")
@@ -397,7 +399,7 @@ def _read_printed(text: str, shape: ArrayShape) -> npt.NDArray[np.generic] | Non
     """The numbers of a literal in the form that XLA prints; None for other forms, and for numbers out of range."""
     kind = shape.element_type.kind
     data = text.encode("ascii", "replace")
-    if b"/" in data:
+    if b"/" in data:  # index marks `/*i0=0*/`, which XLA prints before the rows of large arrays
         data = _COMMENT.sub(b" ", data)
     if kind == "pred":
         data = data.replace(b"true", b" 1 ").replace(b"false", b" 0 ")
@@ -408,7 +410,7 @@ def _read_printed(text: str, shape: ArrayShape) -> npt.NDArray[np.generic] | Non
     if any(stray in like_zeros for stray in _STRAY):
         return None
     count = prod(shape.dimensions) * (2 if kind == "complex" else 1)
-    if count == 0:
+    if count == 0:  # `{{},{}}` has no numbers, but a split has one empty part
         return None
     parts = data.translate(_SPACES).split(b",")
     assert len(parts) == count, "the shape's brackets have as many commas"
@@ -465,6 +467,7 @@ def _floats(parts: list[bytes], element_type: PrimitiveType, infinities: int) ->
         return None
     is_complex = element_type.kind == "complex"
     limit = {"c64": LARGEST_FLOAT, "c128": np.inf}.get(element_type.name) if is_complex else LIMITS[element_type.name]
+    # compared with the infinities that are written: more of them came from numbers out of range
     over = np.count_nonzero(np.abs(values) >= limit)
     if over != infinities or (element_type.name == "f8e8m0fnu" and not (values > 0).all()):
         return None

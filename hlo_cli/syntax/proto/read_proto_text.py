@@ -25,12 +25,12 @@ _LOOKED_AT: Final = 1 << 16
 _SHORTEST_FULL_LINE: Final = 60
 """The fewest characters after which terminals and logs break a line."""
 
-_FIELD: Final = r"\"?[A-Za-z0-9_]++\"?\s*+"
+_FIELD: Final = r"\"?[A-Za-z0-9_]++\"?\s*+"  # quotes around names are JSON
 _HEAD: Final = lazy_regex(
     rf"{START}(?:\{{{BLANK})?+"
     rf"(?:{_FIELD}(?::|[{{<]{BLANK}(?:{_FIELD}[:{{<\[]|[}}>]))|[}}>]{BLANK}(?:{_FIELD}[:{{<]|\}}|>\s))"
 )
-_EVIDENCE: Final = lazy_regex(
+_EVIDENCE: Final = lazy_regex(  # fields that only messages of XLA have; `name:` alone may be any YAML
     r"\b(?:(?:computations|instructions|hlo_?[mM]odule)\"?\s*+:?\s*+(?:\[\s*+)?+[{<]|opcode\"?\s*+:\s*+[\"'])"
 )
 _INSIDE: Final = lazy_regex(
@@ -84,6 +84,7 @@ _INSTRUCTIONS, _ROOT = (fields_of("HloComputationProto")[name].number for name i
 _COMPUTATIONS, _SCHEDULE = (fields_of("HloModuleProto")[name].number for name in ("computations", "schedule"))
 _NAME: Final = fields_of("HloModuleProto")["name"].number
 """The number of the name, in computations too."""
+# a snapshot's arguments and a proto's buffers are not part of the program
 _HOLDERS: Final = {"HloSnapshot": "hlo", "HloProto": "hlo_module"}
 _LOCAL: Final = (1 << 32) - 1  # the unique id of an instruction has its computation in the upper 32 bits
 """The bits of an id that number an instruction in its computation."""

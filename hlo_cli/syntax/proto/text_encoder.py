@@ -34,7 +34,8 @@ START: Final = rf"(?:\s*+goo\.gle/debug[a-z]++)?+{BLANK}"
 """What may be before the first field, such as the mark of new versions of protobuf for a text that only people read."""
 
 _SPACE: Final = r"(?:\s++|#[^\n]*+)*+"
-_FLAT: Final = r"""[^{}"'#]*+(?:"[^"\\\n]*+"[^{}"'#]*+)*+"""
+_FLAT: Final = r"""[^{}"'#]*+(?:"[^"\\\n]*+"[^{}"'#]*+)*+"""  # strings without escapes; others are read token by token
+# a number or a word up to white space or a bracket: nothing that protobuf would cut in two
 _PLAIN: Final = r"-?[A-Za-z0-9_.][A-Za-z0-9_.+\-]*+(?![^\s,;}>\]#])"
 STATEMENT: Final = lazy_regex(
     rf"""{BLANK}(?:"?([A-Za-z0-9_]++)"?\s*+(?::[ ]?+({_PLAIN}|"[^"\\\n]*+"(?!\s*+["'#]))|:?\s*+([{{<]))"""
@@ -53,7 +54,7 @@ BLOCK: Final = lazy_regex(rf"{_FLAT}(?:\{{{_FLAT}(?:\{{{_FLAT}\}}{_FLAT})*+\}}{_
 _FIRST: Final = lazy_regex(START)
 
 _VALUE: Final = lazy_regex(r"""-\s*+[\w.]++|[\w.][\w.+\-]*+|"(?:[^"\\\n]|\\[^\n])*+"|'(?:[^'\\\n]|\\[^\n])*+'""")
-_NEXT_PART: Final = lazy_regex(rf"""{_SPACE}(?=["'])""")
+_NEXT_PART: Final = lazy_regex(rf"""{_SPACE}(?=["'])""")  # adjacent strings are one, as in C
 _SKIPPED: Final = lazy_regex(BLANK)
 _WORD: Final = lazy_regex(r"[\w.+\-]++|\S")
 _LONGEST_WORD: Final = 50  # of what an error quotes; a token can be a string of many MB
@@ -395,13 +396,14 @@ _PARENTS: Final = {
     "HloModuleProto": ("HloProto", "hlo_module"),
     "HloProto": ("HloSnapshot", "hlo"),
 }
-_ESSENTIAL: Final = {
+_ESSENTIAL: Final = {  # without this field, a truncated message says nothing
     "HloInstructionProto": "opcode",
     "HloComputationProto": "instructions",
     "HloModuleProto": "computations",
     "HloProto": "hlo_module",
     "HloSnapshot": "hlo",
 }
+# what the text of a part may be a message of, the largest first
 _OUTERMOST: Final = ("HloModuleProto", "HloComputationProto", "HloInstructionProto")
 _NOUNS: Final = {"HloInstructionProto": "instruction", "HloComputationProto": "computation"}
 _NO_SLOTS: Final[Mapping[str, Slot]] = MappingProxyType({})

@@ -17,10 +17,11 @@ _SPACE = lazy_regex(SPACE)
 # white space and comments, `/*…*/` and `//`, as in xla/hlo/parser/hlo_lexer.cc
 _SPACE_STARTS: Final = frozenset(" \t\n\r/")
 _STRING = lazy_regex(STRING, re.DOTALL)
+# after %, XLA's lexer also takes a name that begins with a digit
 _NAME = lazy_regex(r"%?([A-Za-z_][A-Za-z0-9_.\-]*+|(?<=%)[A-Za-z0-9_.\-]*+)")
 _WORD = lazy_regex(r"[A-Za-z_][A-Za-z0-9_.\-]*+")
 _INTEGER = re.compile(r"-?[0-9]++")
-_BRACKET = lazy_regex(r"[\"'()\[\]{}]|/[*/]")
+_BRACKET = lazy_regex(r"[\"'()\[\]{}]|/[*/]")  # quotes and comments too: brackets inside of them do not count
 _JSON_BRACKET = re.compile(r"[\"{}]")
 _CLOSING: Final = {"(": ")", "[": "]", "{": "}"}
 _MOST_DIGITS: Final = 40  # 2^64 has 20 digits, and Python's int takes quadratic time; some leading zeros are allowed

@@ -35,6 +35,7 @@ INT64_MAX: Final = 2**63 - 1  # dimensions are int64 in XLA's Shape
 
 _T = TypeVar("_T")
 _LAYOUT_FOLLOWS = lazy_regex(rf"\{{{SPACE}[0-9:\-]")
+# sparse layouts of older XLA; nothing computes with them
 _SPARSE_LEVELS = lazy_regex(r"D[ ]*+\((?:[ ]*+[DCSH]\+?~?[ ]*+(?:,[ ]*+[DCSH]\+?~?[ ]*+)*+)?+\)")
 _PLAIN_LAYOUT = lazy_regex(
     r"\{([0-9]{1,18}(?:,[0-9]{1,18})*+)?+(?::(?:T((?:\([0-9]{1,18}(?:,[0-9]{1,18})*+\))++))?(?:E\(([0-9]{1,9})\))?(?:S\(([0-9]{1,2})\))?)?\}"
@@ -180,7 +181,7 @@ MAX_NESTING: Final = 100
 """The deepest nesting of tuples; XLA's own have few levels."""
 
 _TYPE = re.compile(r"[A-Za-z][A-Za-z0-9]*+")
-_LARGE_TYPE = re.compile(r"\b[A-Z][A-Z0-9]*+(?=\[)")
+_LARGE_TYPE = re.compile(r"\b[A-Z][A-Z0-9]*+(?=\[)")  # XLA's documents write F32[3,5]; its parser does not
 _PLAIN_TEXT: Final = r"[a-z][a-z0-9]*+\[[0-9,]*+\](?:\{[0-9:][^{}\n]*+\}|(?![ \t\n\r]*+[{/]))"
 _PLAIN_ARRAY = re.compile(_PLAIN_TEXT)
 _TUPLE_TOKEN = lazy_regex(rf"({_PLAIN_TEXT})|([()])")
@@ -191,6 +192,7 @@ def _tuple_text(element: str) -> str:
     return rf"\((?:{element}(?:, (?:/\*index=[0-9]++\*/)?{element})*+)?+\)"
 
 
+# two levels: state in a loop's state; deeper tuples are read one by one
 _PLAIN_NESTED: Final = _tuple_text(f"(?:{_PLAIN_TEXT}|{_tuple_text(_PLAIN_TEXT)})")
 _PLAIN_TUPLE = lazy_regex(_tuple_text(f"(?:{_PLAIN_TEXT}|{_PLAIN_NESTED})"))
 
@@ -245,7 +247,7 @@ def read_shape(scanner: Scanner, depth: int = 0) -> Shape:
         raise scanner.error("expected a shape")
     start, word = scanner.pos, match[0]
     scanner.pos = match.end()
-    if word == "b" and scanner.at("("):
+    if word == "b" and scanner.at("("):  # a buffer `b(f32[2])`, not an element type of a newer XLA
         return _read_buffer(scanner, depth)
     if not scanner.at("["):
         scanner.pos = start

@@ -111,6 +111,7 @@ _PS_PER_NS: Final = 1000  # CUPTI counts nanoseconds, traces picoseconds
 _PROCESS: Final = ~0xFFFFFF
 """The bits of a thread's number that are its process."""
 _MOST_COPIES: Final = 24  # nodes of graphs are clones of clones; in a damaged table they may go round in a circle
+# `CUpti_ActivityMemcpyKind` of cupti_activity.h; the names are those of XLA's profiler
 _COPIES: Final = {1: "MemcpyH2D", 2: "MemcpyD2H", 8: "MemcpyD2D", 10: "MemcpyP2P"}
 _KERNELS, _COPY, _SET = "CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET"
 _LAUNCHES, _RANGES, _NODES = "CUPTI_ACTIVITY_KIND_RUNTIME", "NVTX_EVENTS", "CUDA_GRAPH_NODE_EVENTS"
@@ -118,7 +119,7 @@ _GRAPHS: Final = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
 _EVENTS: Final = (_KERNELS, _GRAPHS, _COPY, _SET)
 """The tables of what runs on devices; one row of graphs is the execution of a whole CUDA graph."""
 _GPUS: Final = "TARGET_INFO_GPU"
-_ABOUT_GPU: Final = {
+_ABOUT_GPU: Final = {  # names that XLA's own profiler gives the same facts in an xplane
     "name": "gpu_device_name",
     "smCount": "core_count",
     "memoryBandwidth": "memory_bandwidth",
