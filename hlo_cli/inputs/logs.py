@@ -28,12 +28,15 @@ _SPECIAL = re.compile(rf"\n(?=[HIWEFDC/*\[1-9])(?:HloModule |// -----|\*\*\* Beg
 _LOG_START = lazy_regex(_LOG_LINE)
 _LATER_LOG_LINE = lazy_regex(rf"\n(?=[IWEFDC\[1-9]){_LOG_LINE}")
 _HEADER = lazy_regex(r"HloModule[ \t]+[^\s,]+[ \t]*(?:,|$)", re.MULTILINE)
+# `HloModule verification failed with`: a sentence of a log, not a header
 _SENTENCE = lazy_regex(r"HloModule[ \t]+[a-z]+[ \t]+(?!ENTRY)[a-z]+[ \t]+[a-z]")
-_SEPARATOR = "// -----"
+_SEPARATOR = "// -----"  # between modules, as in tests of XLA and MLIR
+# `*** Begin NAME ***`, as XLA prints modules to standard output with --xla_dump_to=-
 _BEGIN = lazy_regex(r"\*\*\* Begin (\S{1,255}) \*\*\*\n(?=HloModule )")
 _VARYING = lazy_regex(rf"(?P<time>{_TIME}|{_GLOG}|\b\d\d:\d\d:\d\d(?:[.,]\d{{1,9}})?)|(?P<blank>[ \t]+)")
+# the CRI log format of Kubernetes: F for a full line, P for a part of one
 _CONTAINER_LINE = lazy_regex(rf"(?P<head>{_TIME} (?:stdout|stderr) )(?P<tag>[FP]) ")
-_BARE = re.compile(r"$|[ %}]|ENTRY ")
+_BARE = re.compile(r"$|[ %}]|ENTRY ")  # how lines of a module begin: blank, indented, a name, a brace, or the entry
 _LONGEST_PREFIX = 300  # a time, a host, and a path; also keeps a line of many MB from being searched for each mark
 _LOOKED_AT = 20  # the lines after a header share its prefix unless other writers come between: some lines decide
 _WRITERS = 8  # each writer costs a match a line and a copy of the lines; the latest hold what is still written

@@ -281,6 +281,7 @@ class InstructionReader:
         if is_root and self.scope.root is not None:
             tokens.fail("duplicate ROOT in this computation", start, start + 4, hint=ONE_RESULT)
         known = self.read_operation()
+        # XLA's lexer makes a bare type a type, and names with two underscores are its own
         if name in _TYPE_NAMES or (name.startswith("__") and not name.startswith("__xla_")):
             tokens.fail(f"'{name}' is a reserved word", at, end)
         if name in self.scope.named:

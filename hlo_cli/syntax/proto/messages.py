@@ -592,9 +592,10 @@ def scan_instruction(data: bytes) -> Scanned:
     name = opcode = shape = operands = called = b""
     number = parameter = at = 0
     end = len(data)
-    if data.endswith(_USUAL_END):
+    if data.endswith(_USUAL_END):  # two fields less for nearly every instruction
         end -= len(_USUAL_END)
     try:
+        # XLA writes fields by number: name, opcode, shape, and metadata come first
         if data[0] == _NAME and (value := data[1]) < 128:
             at = 2 + value
             name = data[2:at]
@@ -618,7 +619,7 @@ def scan_instruction(data: bytes) -> Scanned:
             at += 1
             if value > 127:
                 start = at - 1
-                while data[at] > 127:
+                while data[at] > 127:  # lengths and ids of three bytes and more
                     at += 1
                 at += 1
                 value = number_of(data[start:at])

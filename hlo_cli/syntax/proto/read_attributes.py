@@ -179,6 +179,7 @@ def _dim_labels(message: Message, field: str, _: Shape | None) -> AttributeValue
 
 def _comparison_type(message: Message, field: str, operand: Shape | None) -> AttributeValue | None:
     kind = operand.element_type.kind if isinstance(operand, ArrayShape) else ""
+    # `Comparison::DefaultComparisonType` of xla/comparison_util.cc: only another one is printed
     usual = {"signed": "SIGNED", "unsigned": "UNSIGNED", "pred": "UNSIGNED"}.get(kind, "FLOAT")
     word = message.text(field)
     return None if word in ("", usual) else UnparsedText(word)
@@ -187,6 +188,7 @@ def _comparison_type(message: Message, field: str, operand: Shape | None) -> Att
 def _comparison_order(message: Message, field: str, operand: Shape | None) -> AttributeValue | None:
     is_float = isinstance(operand, ArrayShape) and operand.element_type.kind in ("float", "complex")
     word = message.text(field)
+    # NaN makes the order of floats partial; only another one is printed
     return None if word in ("", "PARTIAL" if is_float else "TOTAL") else UnparsedText(word)
 
 
@@ -196,7 +198,7 @@ def _precisions(message: Message, field: str, _: Shape | None) -> AttributeValue
 
 
 def _layouts(message: Message, field: str, _: Shape | None) -> AttributeValue | None:
-    if not message.flag("constrain_layout"):
+    if not message.flag("constrain_layout"):  # operand_layout_constraints are printed only if layouts are fixed
         return None
     return UnparsedText("{" + ", ".join(str(shape_of(s)) for s in message.messages(field)) + "}")
 
@@ -242,7 +244,7 @@ def _block_scaling(message: Message, field: str, _: Shape | None) -> AttributeVa
 
 def _shuffle_mode(message: Message, field: str, _: Shape | None) -> AttributeValue | None:
     """The mode whose message is present; XLA has a message for each."""
-    if message.encoded and not message.has(field):
+    if message.encoded and not message.has(field):  # a mode that a newer XLA has: its field is unknown
         raise HloError("unknown mode of a shuffle")
     return ShuffleMode.ROTATE if message.has(field) else None
 

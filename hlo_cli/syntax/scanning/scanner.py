@@ -17,7 +17,7 @@ _SPACE = lazy_regex(SPACE)
 # white space and comments, `/*…*/` and `//`, as in xla/hlo/parser/hlo_lexer.cc
 _SPACE_STARTS: Final = frozenset(" \t\n\r/")
 _STRING = lazy_regex(STRING, re.DOTALL)
-# after %, XLA's lexer also takes a name that begins with a digit
+# wider than XLA, which refuses `%1`: parts of texts that people number are still read
 _NAME = lazy_regex(r"%?([A-Za-z_][A-Za-z0-9_.\-]*+|(?<=%)[A-Za-z0-9_.\-]*+)")
 _WORD = lazy_regex(r"[A-Za-z_][A-Za-z0-9_.\-]*+")
 _INTEGER = re.compile(r"-?[0-9]++")

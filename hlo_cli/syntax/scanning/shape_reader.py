@@ -34,6 +34,7 @@ from hlo_cli.syntax.scanning.scanner import SPACE, Scanner, beyond_64_bits, int6
 INT64_MAX: Final = 2**63 - 1  # dimensions are int64 in XLA's Shape
 
 _T = TypeVar("_T")
+# as in XLA's parser: after a shape, only an integer or a colon makes a brace that of a layout
 _LAYOUT_FOLLOWS = lazy_regex(rf"\{{{SPACE}[0-9:\-]")
 # sparse layouts of older XLA; nothing computes with them
 _SPARSE_LEVELS = lazy_regex(r"D[ ]*+\((?:[ ]*+[DCSH]\+?~?[ ]*+(?:,[ ]*+[DCSH]\+?~?[ ]*+)*+)?+\)")

@@ -51,6 +51,7 @@ KEYWORDS: Final = frozenset(
 _LONGEST: Final = 300
 """The most characters of a text in messages; names and shapes may have any length."""
 _TYPES: Final = frozenset((*PRIMITIVE_TYPES, "token", "opaque"))
+# the pattern of xla/hlo/parser/hlo_lexer.cc: two dimensions at least
 _LABELS: Final = r"[0-9bf?]{2,}+_[0-9io?]{2,}+->[0-9bf?]{2,}+"
 _TOKEN: Final = re.compile(
     rf"""[ \t\n\r]*+(?:
