@@ -33,7 +33,6 @@ from hlo_cli.analysis.cost.counting import (
 )
 from hlo_cli.analysis.dataflow.dependencies import callees_first, post_order
 from hlo_cli.analysis.dataflow.executions import CONTROL_FLOW
-from hlo_cli.analysis.hardware.chips import find_chip, known_chips
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes, operations
 from hlo_cli.ir.garbage import no_garbage_collection
@@ -41,7 +40,6 @@ from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import ELEMENTWISE, wrapped_opcode
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
-from hlo_cli.source import HloError
 
 # --- instructions, computations, and modules ---
 # Cost of instructions, computations, and modules: flops, transcendentals, and bytes accessed, as XLA counts them.
@@ -246,31 +244,6 @@ def _wrapped(start: Instruction, opcode: str) -> Instruction:
 def _cost(properties: Properties) -> Cost:
     unknown = properties.pop(UNKNOWN, 0)
     return Cost(MappingProxyType(properties), int(unknown))
-
-
-# --- counting like the TPU compiler ---
-# Options that count like the TPU compiler: padded sizes, and the estimates of kernels.
-#
-# Not part of XLA's public source; compared with libtpu 0.0.51: flops, transcendentals, and bytes are equal to the last
-# bit except for sorts, SparseCore calls, and collectives in fusions.
-
-
-def tpu_rules(chip: str, *, float32: bool = False) -> CostOptions:
-    """Options of the compiler for a TPU; HloError for other chips.
-
-    >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.cost.cost_analysis import cost_of
-    >>> root = parse_module("r = f32[3]{0:T(128)} negate(f32[3]{0:T(128)} a)").entry.root
-    >>> cost_of(root).bytes_accessed, cost_of(root, rules=tpu_rules("v5e")).bytes_accessed
-    (24, 1024)
-    """
-    found = find_chip(chip)
-    if found.tpu is None:
-        tpus = ", ".join(chip.name for chip in known_chips() if chip.tpu is not None)
-        raise HloError(f"'{found.name}' is not a TPU", hint=f"available: {tpus}")
-    # minus_one goes with float32: both are XLA's form, exact numbers leave the unknown apart.
-    granule = found.tpu.table_granule
-    return CostOptions(float32=float32, minus_one=float32, known_calls=True, padded=True, table_alignment=granule)
 
 
 # --- kernels ---

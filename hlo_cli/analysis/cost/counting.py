@@ -52,6 +52,8 @@ class CostOptions:
       result.
     - `padded`: arrays have their padded TPU sizes; untiled ones count as tiled by (8,128).
     - `table_alignment`: a tuple's table has 4 bytes per element, rounded up to this; 0 for 8 bytes per element.
+      With `padded`, costs are those of the TPU compiler, which is not public: equal to the last bit to those of libtpu
+      0.0.51 but for sorts, SparseCore calls, and collectives in fusions (`tests/test_compilers_costs.py`).
     - `trip_counts`: a loop body counts as often as it runs, if known; XLA counts it once.
 
     >>> CostOptions() == EXACT, XLA.float32, RUN.trip_counts
@@ -116,11 +118,6 @@ class Cost:
     def output_bytes(self) -> Number:
         """Bytes written."""
         return self.properties.get(OUTPUT_BYTES, 0)
-
-    @property
-    def optimal_seconds(self) -> Number:
-        """Estimated seconds: 0 except for custom calls, as the analysis knows no rates."""
-        return self.properties.get(OPTIMAL_SECONDS, 0)
 
     def operand_bytes(self, number: int) -> Number:
         """Bytes read from one operand."""

@@ -395,14 +395,14 @@ def gather_in_tiles(inner: Instruction, properties: Properties, counter: CostCou
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.cost.cost_analysis import cost_of
-    >>> from hlo_cli.analysis.cost.cost_analysis import tpu_rules
+    >>> from hlo_cli.analysis.cost.counting import CostOptions
     >>> text = '''f { a = f32[99]{0:T(128)} parameter(0)  i = s32[8,1]{0,1:T(1,128)} parameter(1)
     ...   ROOT g = f32[8]{0:T(128)} gather(a, i), offset_dims={}, collapsed_slice_dims={0}, start_index_map={0},
     ...     index_vector_dim=1, slice_sizes={1} }
     ... ENTRY e { a = f32[99]{0:T(128)} parameter(0)  i = s32[8,1]{0,1:T(1,128)} parameter(1)
     ...   ROOT r = f32[8]{0:T(128)} fusion(a, i), kind=kCustom, calls=f }'''
     >>> root = parse_module(text).entry.root
-    >>> cost_of(root).operand_bytes(0), cost_of(root, rules=tpu_rules("v5e")).operand_bytes(0) == 128 * 4096
+    >>> cost_of(root).operand_bytes(0), cost_of(root, rules=CostOptions(padded=True)).operand_bytes(0) == 128 * 4096
     (32, True)
     """
     # Compared with libtpu's cost analysis: each index reads a slice in whole tiles, even of one element.

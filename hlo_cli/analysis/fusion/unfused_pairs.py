@@ -232,13 +232,6 @@ class FusionVerdict:
     fused_seconds: float | None = None
     unfused_seconds: float | None = None
 
-    @property
-    def saved_seconds(self) -> float | None:
-        """The time that fusing would save, negative if it costs time; None if it is unknown."""
-        if self.fused_seconds is None or self.unfused_seconds is None:
-            return None
-        return self.unfused_seconds - self.fused_seconds
-
 
 @dataclass(frozen=True, slots=True)
 class FusionOutcome:
@@ -264,8 +257,8 @@ def fusion_outcome(process: FusionProcess) -> FusionOutcome:
     ...     PriorityStep("fusion", ("c",), 6.0, 4.0),
     ... )
     >>> outcome = fusion_outcome(FusionProcess(steps))
-    >>> outcome.fused_into["a"], outcome.members["fusion"], round(outcome.verdicts["fusion"].saved_seconds * 1e6)
-    (('fusion',), ('a', 'b'), -2)
+    >>> outcome.fused_into["a"], outcome.members["fusion"], round(outcome.verdicts["fusion"].fused_seconds * 1e6)
+    (('fusion',), ('a', 'b'), 6)
     """
     replay = _Replay()
     for step in process.steps:

@@ -203,7 +203,6 @@ class TpuGeneration:
 class Chip:
     """A chip: its names, its capacity by memory space, and its peak rates.
 
-    `fast_bytes` is the size of the memory near the cores: the last-level cache of a GPU, VMEM and CMEM of a TPU.
     `meaning` distinguishes several chips of one name.
     """
 
@@ -215,11 +214,6 @@ class Chip:
     usable: Capacity | None = None
     tpu: TpuGeneration | None = None
     meaning: str = ""
-
-    @property
-    def fast_bytes(self) -> int:
-        """The bytes of cache or scratch memory in addition to main memory."""
-        return self.spec.cache_bytes
 
     @property
     def generation(self) -> str | None:

@@ -67,10 +67,8 @@ class ElementPosition:
         return self.bit_offset // 8
 
 
-def position_of(shape: ArrayShape, index: Index, *, element_bits: int | None = None) -> ElementPosition:
+def position_of(shape: ArrayShape, index: Index) -> ElementPosition:
     """Position of the element at `index`; coordinates are ints or arrays and must be in range.
-
-    `element_bits` replaces the bits per element of the shape.
 
     >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
     >>> place = position_of(parse_shape("bf16[300,70]{1,0:T(8,128)(2,1)}"), (37, 5))
@@ -96,10 +94,8 @@ def position_of(shape: ArrayShape, index: Index, *, element_bits: int | None = N
                 )
             )
     linear = ravel(inside, tiling.physical)
-    bits = shape.element_bits if element_bits is None else element_bits
-    return ElementPosition(
-        index, linear, linear * bits + 8 * shape.layout.dynamic_shape_metadata_prefix_bytes, tuple(tiles)
-    )
+    first = 8 * shape.layout.dynamic_shape_metadata_prefix_bytes
+    return ElementPosition(index, linear, linear * shape.element_bits + first, tuple(tiles))
 
 
 @overload

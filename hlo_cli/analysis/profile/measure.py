@@ -60,6 +60,7 @@ from hlo_cli.ir.memory_space import TpuMemorySpace
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.traces.trace import EventMetadata, Integers, Plane, Trace, TracedProgram, Value
 from hlo_cli.source import HloError, counted
+from hlo_cli.wire import WireError, first_span, spans_of
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.hardware.chip_specs import TracedGpu
@@ -305,8 +306,8 @@ def _usual(counts: Counter[int]) -> int:
 _READ, _WRITE = 1, 2
 _HBM, _CMEM, _VMEM = 1, 2, 3
 _FORMATTING: Final = frozenset((opcodes.TRANSPOSE, opcodes.COPY, opcodes.RESHAPE, opcodes.DYNAMIC_RESHAPE))
-_MOST_BYTES: Final = 10
-"""The bytes of the longest integer on the wire."""
+_PART, _OPERATION, _SPACE, _SIZE = 0x0A, 0x08, 0x10, 0x18
+"""The tags of the fields of a `MemoryAccessBreakdown`, and of each of its parts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -392,35 +393,12 @@ def category_of(instruction: Instruction) -> str:
 
 def _parts(data: bytes) -> Iterator[tuple[int, int, int]]:
     """Operation, memory space, and bytes of the parts of a `MemoryAccessBreakdown`, up to where it is corrupt."""
-    for number, value in _fields(data):
-        if number == 1 and isinstance(value, bytes):
-            part = {key: found for key, found in _fields(value) if isinstance(found, int)}
-            yield part.get(1, 0), part.get(2, 0), part.get(3, 0)
-
-
-def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    at = 0
-    while at < len(data):
-        tag, at = _integer(data, at)
-        value, at = _integer(data, at)
-        # Wire types 2 (bytes) and 0 (varint): the message has no others.
-        if tag & 7 == 2:
-            yield tag >> 3, data[at : at + value]
-            at += value
-        elif tag & 7 == 0:
-            yield tag >> 3, value
-        else:
-            return
-
-
-def _integer(data: bytes, at: int) -> tuple[int, int]:
-    """An integer on the wire and the place after it."""
-    value = 0
-    for shift, byte in enumerate(data[at : at + _MOST_BYTES]):
-        value |= (byte & 127) << 7 * shift
-        if byte < 128:
-            return value % (1 << 64), at + shift + 1
-    return 0, len(data)
+    try:
+        for at, end in spans_of(data, (0, len(data)), _PART):
+            operation, space, size = (first_span(data, (at, end), tag)[0] for tag in (_OPERATION, _SPACE, _SIZE))
+            yield operation, space, size
+    except WireError:
+        return
 
 
 # --- rates and peaks ---

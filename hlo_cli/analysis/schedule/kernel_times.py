@@ -315,7 +315,7 @@ def _modeled_matmul_time(shape: Shape, kind: str, chip: str, unit: Unit, moved_b
     seconds = modeled_seconds(shape, element_bytes(kind), unit, model, moved_bytes)
     if key not in MATMUL_MODELS:
         return around(seconds, SHAPE_BAND if key[0] else KERNEL_BAND, "shape model")
-    distance, correction = _correction(shape, *_points(*key))
+    distance, correction = correction_near(shape, *_points(*key))
     if distance > _MAX_DISTANCE:
         return around(seconds * exp(correction), SHAPE_BAND, "shape model")
     return around(seconds * exp(correction), TABLE_BANDS[key], "table")
@@ -352,22 +352,10 @@ def modeled_seconds(
     return model.launch_seconds + max(best, moved / bandwidth)
 
 
-def correction_of(shape: Shape, times: MatmulTimes, kind: str, unit: Unit, model: MatmulModel) -> float:
-    """The natural logarithm of measured over modeled time of shapes similar to this one.
-
-    >>> from hlo_cli.analysis.hardware.chip_specs import OTHER_MATMULS
-    >>> unit, shape = Unit(132, 9.9e14, 6.7e13, 3.35e12), (1, 512, 512, 512)
-    >>> double = {shape: 2 * modeled_seconds(shape, (2, 2), unit, OTHER_MATMULS)}
-    >>> round(exp(correction_of((1, 640, 512, 512), double, "bf16", unit, OTHER_MATMULS)), 6)
-    2.0
-    """
-    return _correction(shape, *_residuals(times, kind, unit, model))[1]
-
-
 @lru_cache(maxsize=16)
 def _points(chip: str, kind: str) -> tuple[Sequence[_Point], Sequence[float]]:
     """Places of the measured shapes, and logarithms of measured over modeled time."""
-    return _residuals(matmul_times()[chip, kind], kind, measured_unit(chip, kind), MATMUL_MODELS[chip, kind])
+    return residuals(matmul_times()[chip, kind], kind, measured_unit(chip, kind), MATMUL_MODELS[chip, kind])
 
 
 def measured_unit(chip: str, kind: str) -> Unit:
@@ -384,16 +372,25 @@ def measured_unit(chip: str, kind: str) -> Unit:
     return unit_of(spec, rate.per_second)
 
 
-def _residuals(
+def residuals(
     times: MatmulTimes, kind: str, unit: Unit, model: MatmulModel
 ) -> tuple[Sequence[_Point], Sequence[float]]:
+    """Places of measured shapes, and logarithms of measured over modeled time."""
     sizes = element_bytes(kind)
     logs = [log(seconds / modeled_seconds(shape, sizes, unit, model)) for shape, seconds in times.items()]
     return [_place(shape) for shape in times], logs
 
 
-def _correction(shape: Shape, places: Sequence[_Point], logs: Sequence[float]) -> tuple[float, float]:
-    """Distance of the nearest place, and the mean of the logarithms there, weighted by distance."""
+def correction_near(shape: Shape, places: Sequence[_Point], logs: Sequence[float]) -> tuple[float, float]:
+    """Distance of the nearest place, and the mean of the logarithms there, weighted by distance.
+
+    >>> from hlo_cli.analysis.hardware.chip_specs import OTHER_MATMULS
+    >>> unit, shape = Unit(132, 9.9e14, 6.7e13, 3.35e12), (1, 512, 512, 512)
+    >>> double = {shape: 2 * modeled_seconds(shape, (2, 2), unit, OTHER_MATMULS)}
+    >>> near = residuals(double, "bf16", unit, OTHER_MATMULS)
+    >>> round(exp(correction_near((1, 640, 512, 512), *near)[1]), 6)
+    2.0
+    """
     a, b, c, d = _place(shape)
     near = sorted(
         ((p - a) ** 2 + (q - b) ** 2 + (r - c) ** 2 + (s - d) ** 2, each)
@@ -693,30 +690,6 @@ def predicted_times(instructions: Iterable[Instruction], chip: ChipSpec) -> Mapp
     times = KernelTimes(chip)
     found = {each: times.known(each, cost) for each, cost in costs_of_kernels(instructions).items()}
     return {each: prediction.estimate for each, prediction in found.items() if prediction is not None}
-
-
-def predicted_time(instruction: Instruction, chip: ChipSpec, *, cost: Cost | None = None) -> Estimate | None:
-    """The predicted time of one run of a kernel; None if its cost or rate is unknown, or for a transfer between chips.
-
-    `cost` is that of the instruction, if it is at hand. Operations that launch no kernel take no time. For
-    collectives, see `predicted_collective_time` of `sharding/collectives.py`.
-
-    >>> from hlo_cli import chip_spec, parse_module
-    >>> text = "r = f32[512,512] dot(f32[512,9] a, f32[9,512] b), lhs_contracting_dims={1}, rhs_contracting_dims={0}"
-    >>> dot = parse_module(text).entry.root
-    >>> for chip in ("h100", "a100-80gb", "v5e"):
-    ...     found = predicted_time(dot, chip_spec(chip))
-    ...     print(", ".join(f"{seconds * 1e6:.1f}" for seconds in (found.low, found.seconds, found.high)))
-    4.9, 6.1, 7.6
-    4.1, 5.8, 8.4
-    0.0, 1.3, 2.5
-    """
-    if cost is None:
-        if instruction.opcode in NO_KERNELS:
-            return NO_TIME
-        cost = costs_of_kernels((instruction,))[instruction]
-    found = KernelTimes(chip).known(instruction, cost)
-    return None if found is None else found.estimate
 
 
 def _device_of(chip: ChipSpec) -> GpuDevice | None:

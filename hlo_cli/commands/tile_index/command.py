@@ -104,14 +104,6 @@ class _Array:
     default="0",
     help="Set the base address of the buffer.",
 )
-@option(
-    "--element-bytes",
-    group="Addresses",
-    type=click.IntRange(min=1),
-    metavar="N",
-    default_text="size of the type",
-    help="Override the element size in bytes.",
-)
 @io_options
 def command(shape: str, questions: tuple[str, ...], **given: Any) -> int:
     """Answers for one shape and indices, or for two shapes."""

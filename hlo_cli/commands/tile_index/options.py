@@ -26,7 +26,6 @@ class TileIndexOptions:
     verify: bool = False
     draw: bool = False
     base: str = "0"
-    element_bytes: int | None = None
 
     @property
     def address(self) -> int:
@@ -49,11 +48,6 @@ class TileIndexOptions:
         """The given option that shows more than a table of indices; empty if none is given."""
         given = {"--explain": self.explain, "--draw": self.draw, "--verify": self.verify}
         return next((name for name, is_given in given.items() if is_given), "")
-
-    @property
-    def bits(self) -> int | None:
-        """The bits of an element, if not those of its type."""
-        return None if self.element_bytes is None else 8 * self.element_bytes
 
 
 # --- elements and positions ---

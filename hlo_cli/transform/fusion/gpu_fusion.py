@@ -168,25 +168,6 @@ def _certainty_of(node: Node, ties: set[Node]) -> str:
     return TIE if node in ties else EXACT
 
 
-def gpu_time(module: Module, chip: str) -> tuple[float, int]:
-    """Time of all kernels in microseconds, each run once, by XLA's model, and how many kernels it does not know.
-
-    >>> from hlo_cli import parse_module
-    >>> gpu_time(parse_module("ENTRY e { p = f32[9] parameter(0)  ROOT n = f32[9] negate(p) }"), "h100")
-    (1.00075, 0)
-    """
-    model = KernelModel(gpu_device(chip))
-    ticks = unknown = 0
-    # An iteration or branch counts once here, since XLA's estimate is per kernel.
-    for computation in gpu_computations(module):
-        for node in graph_of(computation, module.source.text).nodes:
-            if _is_kernel(node):
-                ticks += LAUNCH + model.time(node).ticks
-            else:
-                unknown += node.opcode not in NO_KERNELS
-    return microseconds(ticks), unknown
-
-
 def gpu_decisions(module: Module, chip: str) -> list[GpuDecision]:
     """The pairs that XLA:GPU's priority fusion leaves apart in a module, with most at stake first.
 
