@@ -595,7 +595,6 @@ def scan_instruction(data: bytes) -> Scanned:
     if data.endswith(_USUAL_END):  # two fields less for nearly every instruction
         end -= len(_USUAL_END)
     try:
-        # XLA writes fields by number: name, opcode, shape, and metadata come first
         if data[0] == _NAME and (value := data[1]) < 128:
             at = 2 + value
             name = data[2:at]
