@@ -13,10 +13,10 @@ ROWS = """
 import sys
 
 from hlo_cli.ir.operation_table import Operation
-from hlo_cli.ir import operation_table as communication, operation_table as elementwise
+from hlo_cli.ir import operation_table
 
-elementwise.ROWS += (Operation("gamma", 1, "Computes the gamma function", "one per element", ("elementwise", "transcendental")),)
-communication.ROWS += (
+operation_table.ELEMENTWISE_ROWS += (Operation("gamma", 1, "Computes the gamma function", "one per element", ("elementwise", "transcendental")),)
+operation_table.COMMUNICATION_ROWS += (
     Operation("all-shuffle", None, "Shuffles", "anyhow", ("collective",), optional=("replica_groups",), least=1),
 )
 """
