@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from parsed import PACKAGE, files, nodes_of, text_of
+from parsed import PACKAGE, files, nodes_of, parsed_files, text_of
 
 DUMP = PACKAGE.parent / "fixtures" / "tpu" / "v5e_conv" / "after_optimizations.txt"
 SMALL = 150
@@ -53,7 +53,7 @@ FIGURES = (
 def measured() -> dict[str, float]:
     """Every figure of FIGURES but those of commands, which `chapters_run` counts, by its name."""
     code, reasons, bare = 0, 0, 0
-    for path in files():
+    for path in parsed_files():
         page = Page(text_of(path), nodes_of(path))
         code, reasons, bare = code + page.code, reasons + page.reasons, bare + len(page.numbers_without_reason())
     rooms = Counter(path.parent for path in files() if path.name != "__init__.py")

@@ -129,7 +129,7 @@ def tests_of(path: str) -> list[str]:
     scores = {}
     for test in sorted((ROOT / "tests").glob("test_*.py")):
         text = _with_helpers(test)
-        named = sum(bool(re.search(rf"\b{re.escape(word)}\b", text)) for word in words)
+        named = len(words & set(re.findall(r"\w+", text)))
         dotted = path.removesuffix(".py").replace("/", ".")
         score = 100 * (test.stem == f"test_{stem}") + 20 * (f"{dotted} import" in text) + named
         scores[f"tests/{test.name}"] = score + 3 * any(part in test.stem.split("_") for part in stem.split("_"))

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import house
-from parsed import PACKAGE, files, nodes_of, text_of, tree_of
+from parsed import PACKAGE, files, nodes_of, parsed_files, text_of, tree_of
 
 FILES = files()
 LONGEST_FILE = 1000  # a file is a chapter: one question, 300 to 800 lines
@@ -144,6 +144,12 @@ HOMES = {
 }
 NUMPY_ON_USE = "hlo_cli.syntax.literal"  # files that begin so may import numpy in a function, to read a literal
 NUMPY_TYPES = "hlo_cli.ir.attributes.value_types"  # may name its types
+
+
+@pytest.fixture(scope="module", autouse=True)
+def trees() -> None:
+    """All files are parsed at once."""
+    parsed_files()
 
 
 @dataclass(frozen=True, slots=True)

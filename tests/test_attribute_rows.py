@@ -23,7 +23,7 @@ from hlo_cli.syntax.proto.messages import fields_of
 from hlo_cli.syntax.proto.write_module import module_to_bytes
 from hlo_cli.syntax.text import check
 from hlo_cli.syntax.text.parser import parse_module
-from parsed import files, nodes_of
+from parsed import files, nodes_of, text_of
 from protos import read
 
 LINE = "r = f32[2] negate(f32[2] a), made_up={1,2}"
@@ -122,7 +122,9 @@ _NAMED_ONCE = frozenset(
 
 
 def _texts_of(path: Path) -> set[str]:
-    """The strings of a file."""
+    """The strings of a file that has one of the names."""
+    if not any(name in text_of(path) for name in _NAMED_ONCE):
+        return set()
     return {node.value for node in nodes_of(path) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
 
 

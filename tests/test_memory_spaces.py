@@ -19,7 +19,7 @@ from hlo_cli.ir.memory_space import (
     space_number,
     space_words,
 )
-from parsed import nodes_of
+from parsed import nodes_of, parsed_files
 from test_architecture import MODULES
 
 TARGETS: dict[str | None, type[NamedSpace]] = {
@@ -69,6 +69,7 @@ def test_words_for_assertions_are_single_ones() -> None:
 
 def test_no_other_file_knows_a_memory_space() -> None:
     labels = {space.label for spaces in TARGETS.values() for space in spaces if space.label.isupper()}
+    parsed_files()
     elsewhere = [
         f"{path}:{line}: {said}"
         for module, path in MODULES.items()

@@ -15,7 +15,7 @@ import pytest
 
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.operations import OPERATIONS
-from parsed import PACKAGE, files, nodes_of, text_of
+from parsed import PACKAGE, files, nodes_of, parsed_files, text_of
 
 TABLE = "ir/operation_table.py"
 HOMES = (TABLE, "ir/opcodes.py", "ir/operations.py")
@@ -47,6 +47,7 @@ def test_names_of_opcodes_are_used() -> None:
 def _named() -> dict[str, set[str]]:
     """The files, besides the homes of opcodes, that hold an opcode as a literal, or as a word in a list of opcodes."""
     found: dict[str, set[str]] = defaultdict(set)
+    parsed_files()
     for file in _texts():
         for literal in () if file.startswith((*HOMES, TOPICS)) else _literals(nodes_of(PACKAGE / file)):
             words = literal.split()

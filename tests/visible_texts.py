@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from parsed import files, tree_of
+from parsed import parsed_files, tree_of
 
 ROOT = Path(__file__).parent.parent
 PROJECT_FILES = ("README.md", "action.yml", ".pre-commit-hooks.yaml")
@@ -36,7 +36,7 @@ class Text:
 
 def texts_in_code() -> Iterator[Text]:
     """Every string of the package that is not a docstring, a pattern, or a type."""
-    for path in files():
+    for path in parsed_files():
         name = path.relative_to(ROOT).as_posix()
         yield from (Text(name, line, text) for line, text in strings_of(tree_of(path)))
 
