@@ -135,3 +135,12 @@ def _caches_of(module: ModuleType) -> list[Any]:
     """The functions of a module that remember their results."""
     found = (value for value in vars(module).values() if isinstance(value, _lru_cache_wrapper))
     return [value for value in found if value.__module__ == module.__name__]
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Lets a process of pytest-xdist end in peace: execnet interrupts it if that takes more than five seconds."""
+    if hasattr(session.config, "workerinput"):
+        gc.disable()
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
