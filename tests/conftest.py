@@ -115,10 +115,9 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
     Each collection, and each process that a test starts as a copy of this one, would take its time for what others left:
     a tenth of a second for a gigabyte.
     """
-    if nextitem is not None and nextitem.path == item.path:
-        return
-    module = getattr(item, "module", None)
-    for cached in _caches_of(module) if module is not None else ():
+    if not isinstance(item, pytest.Function) or (nextitem is not None and nextitem.path == item.path):
+        return  # examples leave little
+    for cached in _caches_of(item.module):
         cached.cache_clear()
     for name, part in list(sys.modules.items()):
         for cached in _caches_of(part) if name.startswith("hlo_cli.") else ():
