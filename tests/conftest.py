@@ -6,17 +6,21 @@ hangs or waits for other processes, and has thirty times as long.
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
-from types import FrameType
-from typing import Final
+from functools import _lru_cache_wrapper
+from types import FrameType, ModuleType
+from typing import Any, Final
 
 import pytest
 from hypothesis import settings
 
+from parsed import forget_trees
 from share import long_first
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell has it for jobs in the background
@@ -33,6 +37,9 @@ ON_THE_WALL: Final = 30
 
 MOST_ON_THE_WALL: Final = 7200
 """Seconds on the wall for tests with much processor time, unless it alone is more."""
+
+_TRIM: Final = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
+"""Returns free memory to the system, which glibc keeps otherwise."""
 
 LIMIT: Final = pytest.StashKey[float]()
 """The processor time of a test in seconds."""
@@ -99,3 +106,40 @@ def pytest_collection_finish() -> None:
     gc.freeze()
     gc.enable()
     gc.get_freeze_count = lambda: 1  # it counts them one by one, and `no_garbage_collection` asks often
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Forgets what a file of tests has remembered, and leaves what else is there out of later garbage collections.
+
+    Each collection, and each process that a test starts as a copy of this one, would take its time for what others left:
+    a tenth of a second for a gigabyte.
+    """
+    if not isinstance(item, pytest.Function) or (nextitem is not None and nextitem.path == item.path):
+        return  # examples leave little
+    for cached in _caches_of(item.module):
+        cached.cache_clear()
+    for name, part in list(sys.modules.items()):
+        for cached in _caches_of(part) if name.startswith("hlo_cli.") else ():
+            if cached.cache_parameters()["maxsize"] is not None:  # the others hold tables, once for all
+                cached.cache_clear()
+    forget_trees()
+    gc.collect()
+    gc.freeze()
+    if _TRIM is not None:
+        _TRIM(0)
+
+
+def _caches_of(module: ModuleType) -> list[Any]:
+    """The functions of a module that remember their results."""
+    found = (value for value in vars(module).values() if isinstance(value, _lru_cache_wrapper))
+    return [value for value in found if value.__module__ == module.__name__]
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Lets a process of pytest-xdist end in peace: execnet interrupts it if that takes more than five seconds."""
+    if hasattr(session.config, "workerinput"):
+        gc.disable()
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -41,6 +41,10 @@ def outputs(
         if shown.startswith("hlo ") and not with_stderr and not _FOR_A_SHELL.search(_unquoted(shown)):
             words = shlex.split(shown)[1:]
             out, err, code = in_process.run(words, folder=folder, settings=settings | {"LINES": "24"})
+        elif not with_stderr and shown.startswith("hlo ") and (pipe := in_process.pipe_of(shown)) is not None:
+            words = shlex.split(pipe[0])[1:]
+            out, err, code = in_process.run(words, folder=folder, settings=settings | {"LINES": "24"})
+            out = in_process.through(out, pipe[1], folder=folder, settings=settings)
         else:
             out, err, code = _in_a_shell(shown, folder, settings, with_stderr=with_stderr)
         yield command + out + (err if errors and code == 2 else "")

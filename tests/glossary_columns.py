@@ -13,9 +13,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from console import ROOT
+from parsed import PACKAGE, tree_of
 
-PACKAGE = ROOT / "hlo_cli"
 MISSING = "no description"
 
 COMPUTED = {
@@ -70,7 +69,7 @@ class Shown:
 def columns_in_code() -> dict[str, Shown]:
     """Every column that a command shows, by its machine name."""
     found: dict[str, Shown] = defaultdict(Shown)
-    trees = {path.relative_to(PACKAGE).as_posix(): _tree(path) for path in _files()}
+    trees = {path.relative_to(PACKAGE).as_posix(): tree_of(path) for path in _files()}
     users = _users(trees)
     for name, tree in trees.items():
         computed = COMPUTED.get(name, {})
@@ -99,7 +98,7 @@ def files_with_computed_names() -> set[str]:
     return {
         path.relative_to(PACKAGE).as_posix()
         for path in _files()
-        for node in _column_calls(_tree(path))
+        for node in _column_calls(tree_of(path))
         if not _texts(node.args[0])
     }
 
@@ -113,11 +112,6 @@ def _entry(name: str, shown: Shown, description: str) -> str:
 
 def _files() -> Iterator[Path]:
     yield from (path for folder in ("commands", "report") for path in PACKAGE.glob(f"{folder}/**/*.py"))
-
-
-@cache
-def _tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def _defined(statement: ast.stmt) -> str:

@@ -54,7 +54,11 @@ def answered(case: Path) -> str:
     if not first.startswith("$ "):
         raise ValueError(f"{name_of(case)}: the first line should be a command line, as $ hlo layout 'f32[2]'")
     line = first.removeprefix("$ ")
-    out, err, code = _in_a_shell(line) if _needs_a_shell(line) else _here(line)
+    if (pipe := in_process.pipe_of(line)) is not None:
+        out, err, _ = _here(pipe[0])
+        out, code = in_process.through(out, pipe[1], folder=FIXTURES, settings=ENVIRONMENT), 0
+    else:
+        out, err, code = _in_a_shell(line) if _needs_a_shell(line) else _here(line)
     parts = [first + "\n", _ended(out)]
     if err:
         parts += ["[stderr]\n", _ended(err)]

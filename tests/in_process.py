@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import os
+import re
+import subprocess
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
@@ -23,6 +25,44 @@ def run(
     with surroundings(folder, settings, cleared), redirect_stdout(out), redirect_stderr(err), patch("sys.stdin", empty):
         code = main(list(arguments), standalone=False)
     return _written(out), _written(err), code
+
+
+def pipe_of(line: str) -> tuple[str, str] | None:
+    """A command line of hlo, and the line of a shell that reads what it writes; None for all but such a pipe.
+
+    >>> pipe_of("hlo parse x --where 'a | b' | cut -f 1 | head")
+    ("hlo parse x --where 'a | b' ", ' cut -f 1 | head')
+    >>> pipe_of("hlo parse x --format pb | hlo parse -"), pipe_of("hlo parse x > y | cat"), pipe_of("hlo parse x")
+    (None, None, None)
+    """
+    plain = _QUOTED.sub(lambda quoted: "x" * len(quoted[0]), line)
+    first, bar, _ = plain.partition("|")
+    if (
+        not bar
+        or _FOR_A_SHELL.search(first)
+        or not re.match(r"(\w+=\S* )*hlo ", plain)
+        or "hlo " in plain[len(first) :]
+    ):
+        return None
+    return line[: len(first)], line[len(first) + 1 :]
+
+
+_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
+_FOR_A_SHELL = re.compile(r"[&;<>()$`\\*?~#\n]")
+"""What a shell understands outside quotes, besides pipes."""
+
+
+def through(text: str, line: str, *, folder: Path, settings: Mapping[str, str]) -> str:
+    """What a shell writes that reads a text from standard input."""
+    done = subprocess.run(
+        ["sh", "-c", line],
+        cwd=folder,
+        env={**os.environ, **settings},
+        input=text.encode(),
+        capture_output=True,
+        check=False,
+    )
+    return done.stdout.decode()
 
 
 @contextmanager

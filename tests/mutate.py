@@ -13,13 +13,17 @@ import argparse
 import ast
 import os
 import re
+import resource
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from importlib.util import cache_from_source
 from pathlib import Path
 from random import Random
 
@@ -28,7 +32,7 @@ from mutants import Mutant, edits_of, planted
 ROOT = Path(__file__).parent.parent
 COPIED = ("hlo_cli", "tests", "fixtures", "pyproject.toml", "README.md", "CONTRIBUTING.md", "Makefile")
 TIMEOUT = "timeout"
-"""What is said of a mutant whose tests do not end in time: on a busy machine that says nothing."""
+"""What is said of a mutant whose tests do not end in their processor time: it is not counted."""
 PACKAGES = ("analysis", "lint", "transform")
 
 
@@ -78,9 +82,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 class _Copy:
     """A copy of the tree in which one module at a time is changed."""
 
-    def __init__(self, root: Path, timeout: float) -> None:
+    def __init__(self, root: Path, timeout: int) -> None:
         self._root = root
         self._timeout = timeout
+        self._failing: dict[tuple[str, ...], tuple[str, ...]] = {}
         for name in COPIED:
             source = ROOT / name
             if source.is_dir():
@@ -90,29 +95,48 @@ class _Copy:
 
     def try_out(self, path: str, mutant: Mutant, most: int) -> Outcome:
         """Plants a mutant, runs the tests of its module until one fails, and takes it away again."""
+        files = (path, *tests_of(path)[:most])
         target = self._root / path
         original = target.read_text(encoding="utf-8")
-        target.write_text(mutant.text, encoding="utf-8")
         try:
-            return Outcome(path, mutant, self._noticed([path, *tests_of(path)[:most]]))
-        finally:
-            target.write_text(original, encoding="utf-8")
-
-    def _noticed(self, files: Sequence[str]) -> str:
-        """The first test that fails, of the examples of a module and of test files; nothing if none does."""
-        command = [sys.executable, "-B", "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-n", "0"]
-        command += ["-m", "not slow and not oracle and not long", "--doctest-modules", "--no-header", *files]
-        environment = {**os.environ, "PYTHONPATH": str(self._root), "PYTHONDONTWRITEBYTECODE": "1"}
-        try:
-            done = subprocess.run(
-                command, cwd=self._root, env=environment, capture_output=True, timeout=self._timeout, check=False
-            )
+            if files not in self._failing:  # a test that fails without a bug notices none
+                self._failing[files] = self._run(files, ())[1]
+            self._write(target, mutant.text)
+            code, failed = self._run(files, ["-x", *(f"--deselect={each}" for each in self._failing[files])])
         except subprocess.TimeoutExpired:
-            return TIMEOUT
-        if done.returncode in (0, 5):
-            return ""
-        failed = re.search(r"^(?:FAILED|ERROR) (\S+)", done.stdout.decode(errors="replace"), re.MULTILINE)
-        return failed[1] if failed else f"exit code {done.returncode}"
+            return Outcome(path, mutant, TIMEOUT)
+        finally:
+            self._write(target, original)
+        return Outcome(path, mutant, "" if code in _PASSED else (*failed, f"exit code {code}")[0])
+
+    def _write(self, target: Path, text: str) -> None:
+        target.write_text(text, encoding="utf-8")
+        Path(cache_from_source(str(target))).unlink(missing_ok=True)  # else a text of the same second and size is stale
+
+    def _run(self, files: Sequence[str], options: Sequence[str]) -> tuple[int, tuple[str, ...]]:
+        """Runs the examples of a module and test files; the exit code, and the tests that fail."""
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0", *options]
+        command += ["-m", "not slow and not oracle and not long", "--doctest-modules", "--no-header", *files]
+        environment = {**os.environ, "PYTHONPATH": str(self._root), "PYTHONDONTWRITEBYTECODE": ""}
+        done = subprocess.run(
+            command,
+            cwd=self._root,
+            env=environment,
+            capture_output=True,
+            timeout=_ON_THE_WALL * self._timeout,
+            check=False,
+            preexec_fn=partial(resource.setrlimit, resource.RLIMIT_CPU, (self._timeout, self._timeout + 1)),
+        )
+        if done.returncode == -signal.SIGXCPU:
+            raise subprocess.TimeoutExpired(command, self._timeout)
+        found = re.findall(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", done.stdout.decode(errors="replace"), re.MULTILINE)
+        return done.returncode, tuple(found)
+
+
+_PASSED = (0, 5)
+"""Exit codes of pytest: all tests pass, and there are none."""
+_ON_THE_WALL = 10
+"""Seconds on the wall for one of the processor, as on a machine with many processes for each core."""
 
 
 def tests_of(path: str) -> list[str]:
@@ -129,7 +153,7 @@ def tests_of(path: str) -> list[str]:
     scores = {}
     for test in sorted((ROOT / "tests").glob("test_*.py")):
         text = _with_helpers(test)
-        named = sum(bool(re.search(rf"\b{re.escape(word)}\b", text)) for word in words)
+        named = len(words & set(re.findall(r"\w+", text)))
         dotted = path.removesuffix(".py").replace("/", ".")
         score = 100 * (test.stem == f"test_{stem}") + 20 * (f"{dotted} import" in text) + named
         scores[f"tests/{test.name}"] = score + 3 * any(part in test.stem.split("_") for part in stem.split("_"))
@@ -180,7 +204,10 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1, help="which ones")
     parser.add_argument("--seconds", type=float, default=1800, help="begin no other mutant after this time")
     parser.add_argument(
-        "--timeout", type=float, default=120, help="seconds for the tests of one mutant; more are not counted"
+        "--timeout",
+        type=int,
+        default=120,
+        help="processor time in seconds for the tests of one mutant; more is not counted",
     )
     parser.add_argument("--files", type=int, default=5, help="how many test files to run for one mutant")
     parser.add_argument("--at-least", type=float, default=0, help="exit with 1 if fewer percent are killed")

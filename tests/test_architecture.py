@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 import house
+from parsed import PACKAGE, files, nodes_of, parsed_files, text_of, tree_of
 
-PACKAGE = Path(__file__).parent.parent / "hlo_cli"
-FILES = sorted(PACKAGE.rglob("*.py"))
+FILES = files()
 LONGEST_FILE = 1000  # a file is a chapter: one question, 300 to 800 lines
 LONGEST_FUNCTION = 60
 
@@ -146,6 +146,12 @@ NUMPY_ON_USE = "hlo_cli.syntax.literal"  # files that begin so may import numpy 
 NUMPY_TYPES = "hlo_cli.ir.attributes.value_types"  # may name its types
 
 
+@pytest.fixture(scope="module", autouse=True)
+def trees() -> None:
+    """All files are parsed at once."""
+    parsed_files()
+
+
 @dataclass(frozen=True, slots=True)
 class Import:
     """One imported module, and whether it is imported with its importer, when a function runs, or for types only."""
@@ -173,12 +179,7 @@ MODULES = {module_name(path): path for path in FILES}
 @cache
 def imports_of(path: Path) -> tuple[Import, ...]:
     """Everything that a file imports; `from package import module` counts as the module."""
-    return tuple(_walk(_tree(path), on_use=False, types_only=False))
-
-
-@cache
-def _tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
+    return tuple(_walk(tree_of(path), on_use=False, types_only=False))
 
 
 def _walk(node: ast.AST, *, on_use: bool, types_only: bool) -> Iterator[Import]:
@@ -196,8 +197,10 @@ def _walk(node: ast.AST, *, on_use: bool, types_only: bool) -> Iterator[Import]:
             for statement in node.orelse:
                 yield from _walk(statement, on_use=on_use, types_only=types_only)
         case _:
-            on_use = on_use or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+            on_use = on_use or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
             for child in ast.iter_child_nodes(node):
+                if isinstance(child, ast.expr):
+                    continue  # has no statements in it
                 yield from _walk(child, on_use=on_use, types_only=types_only)
 
 
@@ -298,7 +301,7 @@ def _may_name_numpy(module: str, found: Import) -> bool:
 
 def test_indices_are_written_in_one_place() -> None:
     copy = re.compile(r"""["{]" \+ ","\.join\(map\(str, [^()]*\)\) \+ "[})]"|\{\{\{','\.join\(map\(str, """)
-    copies = [str(path.relative_to(PACKAGE)) for path in FILES if copy.search(path.read_text(encoding="utf-8"))]
+    copies = [str(path.relative_to(PACKAGE)) for path in FILES if copy.search(text_of(path))]
     assert copies == [], "hlo_cli.ir.notation writes and reads them"
 
 
@@ -320,7 +323,7 @@ def _assert_no_circle(graph: dict[str, set[str]]) -> None:
 
 
 def test_files_are_short() -> None:
-    sizes = {str(path): len(path.read_text(encoding="utf-8").splitlines()) for path in FILES}
+    sizes = {str(path): len(text_of(path).splitlines()) for path in FILES}
     assert {path: lines for path, lines in sizes.items() if lines > LONGEST_FILE} == {}
 
 
@@ -328,22 +331,22 @@ def test_functions_are_short() -> None:
     long = {
         f"{module_name(path)}.{node.name}"
         for path in FILES
-        for node in ast.walk(_tree(path))
+        for node in nodes_of(path)
         if isinstance(node, ast.FunctionDef) and (node.end_lineno or 0) - node.lineno >= LONGEST_FUNCTION
     }
     assert long == set()
 
 
 def test_files_say_what_they_are() -> None:
-    assert [str(path) for path in FILES if not (ast.get_docstring(_tree(path)) or "").strip()] == []
+    assert [str(path) for path in FILES if not (ast.get_docstring(tree_of(path)) or "").strip()] == []
 
 
 @pytest.mark.parametrize("path", [path for path in FILES if path.name == "__init__.py" and path.parent != PACKAGE])
 def test_rooms_name_what_they_answer_with(path: Path) -> None:
     """The `__init__` of a room is its docstring, and every `module.name` in it is in the room."""
-    [statement] = _tree(path).body
+    [statement] = tree_of(path).body
     assert isinstance(statement, ast.Expr)
-    for name in re.findall(r"`([a-z_]+\.\w+)`", ast.get_docstring(_tree(path)) or ""):
+    for name in re.findall(r"`([a-z_]+\.\w+)`", ast.get_docstring(tree_of(path)) or ""):
         module, _, inner = name.partition(".")
         if inner != "py":
             assert hasattr(import_module(f"{module_name(path)}.{module}"), inner), name

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-import hlo_cli
 from hlo_cli.commands.parse.explain import explain_text
 from hlo_cli.ir import operation_table, operations
 from hlo_cli.ir.attributes.value_types import gather_dimension_numbers
@@ -24,6 +23,7 @@ from hlo_cli.syntax.proto.messages import fields_of
 from hlo_cli.syntax.proto.write_module import module_to_bytes
 from hlo_cli.syntax.text import check
 from hlo_cli.syntax.text.parser import parse_module
+from parsed import files, nodes_of, text_of
 from protos import read
 
 LINE = "r = f32[2] negate(f32[2] a), made_up={1,2}"
@@ -101,7 +101,7 @@ def test_without_the_row_it_is_kept_as_text() -> None:
 
 def test_what_nothing_computes_with_is_named_by_its_row_alone() -> None:
     homes = {Path(attribute_table.__file__).parent, Path(operation_table.__file__).parent}  # and the rows of who has it
-    others = [path for path in Path(hlo_cli.__file__).parent.rglob("*.py") if path.parent not in homes]
+    others = [path for path in files() if path.parent not in homes]
     naming = Counter(name for path in others for name in _NAMED_ONCE & _texts_of(path))
     evaluated = (
         "delta",
@@ -122,9 +122,10 @@ _NAMED_ONCE = frozenset(
 
 
 def _texts_of(path: Path) -> set[str]:
-    """The strings of a file."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    return {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    """The strings of a file that has one of the names."""
+    if not any(name in text_of(path) for name in _NAMED_ONCE):
+        return set()
+    return {node.value for node in nodes_of(path) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
 
 
 def test_rows_name_opcodes_that_there_are() -> None:

@@ -28,6 +28,7 @@ from hlo_cli.analysis.custom_calls.config import (
     read_dictionary,
 )
 from hlo_cli.ir.attributes.metadata import BackendConfig
+from share import every
 from timing import is_linear
 
 # The call that XLA's page on custom calls has under "Passing tuples to custom-calls".
@@ -128,7 +129,10 @@ def test_xla_passes_to_a_handler_what_we_declare(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("language", "flags"),
-    [("c", ()), ("c", ("-DFOR_GPU",)), ("c", ("-DNESTED_TUPLES",)), ("c++", ()), ("c++", ("-DFOR_GPU",))],
+    [
+        *(("c", flags) for flags in ((), ("-DFOR_GPU",), ("-DNESTED_TUPLES",))),
+        *every(2, (("c++", flags) for flags in (("-DFOR_GPU",), ()))),
+    ],
 )
 def test_c_compiles_whatever_names_and_types_there_are(tmp_path: Path, language: str, flags: tuple[str, ...]) -> None:
     compiled(source_for(HOSTILE, ""), tmp_path, *flags, language=language)

@@ -9,13 +9,12 @@ import pickle
 import re
 from collections.abc import Callable
 from dataclasses import KW_ONLY, field
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-import hlo_cli
 from hlo_cli.dataclass import dataclass
+from parsed import files, text_of
 
 Decorator = Callable[..., Any]
 BOTH = pytest.mark.parametrize("decorator", [dataclass, dataclasses.dataclass], ids=["ours", "standard"])
@@ -185,11 +184,9 @@ def test_what_holds_itself_can_be_shown() -> None:
 
 
 def test_the_package_makes_its_values_with_it() -> None:
-    package = Path(hlo_cli.__file__).parent
     others = [
         str(path)
-        for path in package.rglob("*.py")
-        if path.name != "dataclass.py"
-        and re.search(r"from dataclasses import .*\bdataclass\b", path.read_text("utf-8"))
+        for path in files()
+        if path.name != "dataclass.py" and re.search(r"from dataclasses import .*\bdataclass\b", text_of(path))
     ]
     assert not others, "from hlo_cli.dataclass import dataclass, which loads faster"

@@ -253,10 +253,10 @@ def test_broken_modules_are_compared_as_far_as_they_go() -> None:
     assert diff(parse_module(text), parse_module(text)).is_empty
 
 
+@pytest.mark.parametrize("count", [1000, pytest.param(4000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("shape", ["wide", "deep", "twins", "uncalled"])
-def test_time_is_that_of_reading(shape: str) -> None:
+def test_time_is_that_of_reading(shape: str, count: int) -> None:
     """What repeats thousands of times takes no more than its share: seconds here would be hours there."""
-    count = 4000
     lines = {
         "wide": [f"n{i} = s8[] not(p)" for i in range(count)],
         "deep": [f"n{i} = s8[] not({f'n{i - 1}' if i else 'p'})" for i in range(count)],
@@ -268,7 +268,7 @@ def test_time_is_that_of_reading(shape: str) -> None:
     root = f"ROOT t = ({', '.join(['s8[]'] * (len(lines) + 1))}) tuple({names})"
     module = entry("p = s8[] parameter(0)", *lines, root, functions=functions)
     other = entry("p = s8[] parameter(0)", *lines[:-1], root.replace(f", n{count - 1}", "", 1), functions=functions)
-    with soon(10):
+    with soon(count / 500):
         diff(module, other)
         normalize(module)
 

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -210,14 +210,19 @@ def ended(process: subprocess.Popen[bytes]) -> tuple[int, str]:
 WAITING = "waiting for stdin; press Ctrl-C to stop"
 
 
-@pytest.mark.parametrize("arguments", [(), ("parse", "-"), ("memspace", "-"), ("parse", "--explain", "-")], ids=str)
-def test_a_writer_that_never_writes(arguments: tuple[str, ...]) -> None:
-    """A note is shown until Ctrl-C, which ends quietly."""
-    with on_a_terminal(*arguments) as (process, seen):
-        until(lambda: WAITING in seen())
-        process.send_signal(signal.SIGINT)
-        assert ended(process) == (130, "")
-        assert seen().endswith(f"{WAITING}\r\x1b[K")
+def _until_waiting(seen: Callable[[], str]) -> None:
+    until(lambda: WAITING in seen())
+
+
+def test_a_writer_that_never_writes() -> None:
+    """A note is shown until Ctrl-C, which ends quietly; several processes wait at the same time."""
+    with ExitStack() as stack:
+        lines = [(), ("parse", "-"), ("memspace", "-"), ("parse", "--explain", "-")]
+        for process, seen in [stack.enter_context(on_a_terminal(*line)) for line in lines]:
+            _until_waiting(seen)
+            process.send_signal(signal.SIGINT)
+            assert ended(process) == (130, "")
+            assert seen().endswith(f"{WAITING}\r\x1b[K")
 
 
 def test_a_slow_writer() -> None:
@@ -238,14 +243,16 @@ def test_a_slow_writer() -> None:
         assert seen().rpartition("\r\x1b[K")[2] == ""
 
 
-@pytest.mark.parametrize("quiet", ["-q", "--quiet"])
-def test_quiet_hides_the_note(quiet: str) -> None:
-    with on_a_terminal("parse", "-", quiet) as (process, seen):
-        time.sleep(1.5)
-        assert process.stdin is not None
-        process.stdin.write(TEXT.read_bytes())
-        assert ended(process)[0] == 0
-        assert seen() == ""
+def test_quiet_hides_the_note() -> None:
+    with on_a_terminal("parse", "-", "-q") as one, on_a_terminal("parse", "-", "--quiet") as other:
+        with on_a_terminal("parse", "-") as (_, seen):
+            _until_waiting(seen)
+        time.sleep(0.5)
+        for process, seen in (one, other):
+            assert process.stdin is not None
+            process.stdin.write(TEXT.read_bytes())
+            assert ended(process)[0] == 0
+            assert seen() == ""
 
 
 def test_a_fast_writer_shows_nothing() -> None:

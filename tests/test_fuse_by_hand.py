@@ -70,6 +70,17 @@ def test_a_fusion_into_a_fusion() -> None:
     assert is_sound(made)
 
 
+def test_a_producer_without_other_users_is_no_result() -> None:
+    """With `keep` too: the two need no common shape, as they would as two results of one loop."""
+    text = """ENTRY e { p = f32[9] parameter(0)  t = f32[9] tanh(p)  b = f32[2,9] broadcast(t), dimensions={1}
+        s = f32[9] sine(p)  ROOT r = (f32[2,9], f32[9]) tuple(b, s) }"""
+    plain, kept = (fuse_pair(parse_module(text), "t", "b", keep=keep) for keep in (False, True))
+    assert str(kept) == str(plain)
+    assert inside(kept, "tanh_broadcast_fusion") == ["tanh", "broadcast"]
+    with pytest.raises(HloError, match="cannot fuse t and b"):
+        fuse_pair(parse_module(text.replace("sine(p)", "sine(t)")), "t", "b", keep=True)
+
+
 def test_a_new_fusion_waits_for_what_its_parts_waited_for() -> None:
     made = fuse_pair(
         parse_module(

@@ -463,6 +463,20 @@ def failure(capsys: Capture, *arguments: str) -> str:
     return capsys.readouterr().err
 
 
+def test_removed_instructions_have_names_too(tmp_path: Path, capsys: Capture) -> None:
+    """Those of the old module that are gone are found by name; those that changed are not, by their old names."""
+    old = "ENTRY e { p = f32[8] parameter(0)  a = f32[8] negate(p)  b = f32[8] sine(a)  ROOT r = f32[8] cosine(b) }"
+    new = 'ENTRY e { p = f32[8] parameter(0)  c = f32[8] negate(p), frontend_attributes={x="1"}  ROOT r = f32[8] cosine(c) }'
+    files = [tmp_path / "old.hlo", tmp_path / "new.hlo"]
+    for path, text in zip(files, (old, new), strict=True):
+        path.write_text("HloModule m  " + text)
+    for name in ("b", "%b"):
+        drawn = json.loads(answer(capsys, *map(str, files), "--around", name, "--depth", "0", "--json"))
+        assert [(row["name"], row["change"]) for row in drawn["tables"]["nodes"]["rows"]] == [("b", "removed")]
+    assert "'a' not found" in failure(capsys, *map(str, files), "--around", "a")
+    assert "'b' not found" in failure(capsys, str(files[1]), "--around", "b")
+
+
 def test_tables_are_the_drawing(capsys: Capture) -> None:
     data = json.loads(answer(capsys, CONV, "--json"))
     nodes, edges = (data["tables"][name]["rows"] for name in ("nodes", "edges"))

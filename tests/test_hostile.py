@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -67,91 +68,107 @@ def refused(text: str) -> bool:
 
 DEEP = 100_000
 
-HOSTILE: dict[str, str] = {
-    "tuples nested in a shape": lines(f"%x = {'(' * DEEP}f32[]{')' * DEEP} custom-call()"),
-    "tuples nested and not closed": lines(f"%x = {'(' * DEEP}"),
-    "operands nested": lines(f"%x = f32[2] {'negate(' * DEEP}%p{')' * DEEP}"),
-    "operands nested with shapes": lines(f"%x = {'f32[2] negate(' * DEEP}%p{')' * DEEP}"),
-    "braces nested in an attribute": lines(f"%x = f32[2] negate(%p), sharding={'{' * DEEP}{'}' * DEEP}"),
-    "all brackets nested in an attribute": lines(f"%x = f32[2] negate(%p), a={'([{' * DEEP}{'}])' * DEEP}"),
-    "brackets crossed": lines(f"%x = f32[2] negate(%p), a={'([' * DEEP}{')]' * DEEP}"),
-    "braces in a literal": lines(f"%x = f32[2] constant({'{' * DEEP}1{'}' * DEEP})"),
-    "bodies in bodies": HEAD + "%x = f32[2] call(%p), to_apply={ a = f32[2] parameter(0) ROOT " * 1200 + "}" * 1200,
-    "bodies in bodies on lines": HEAD + "  x = f32[2] call(p), to_apply={\n" * 1200 + "}\n" * 1200,
-    "JSON nested": lines(f"%x = f32[2] negate(%p), backend_config={'{' * DEEP}{'}' * DEEP}"),
-    "computations not closed": "HloModule m\n" + "a {\n" * 30_000,
-    "computations closed only": "HloModule m\n" + "}\n" * 100_000,
-    "a string not closed": lines('%x = f32[2] negate(%p), metadata={op_name="' + "a" * DEEP),
-    "a string that ends in a backslash": lines('%x = f32[2] negate(%p), metadata={op_name="\\'),
-    "many strings not closed": lines(*(f"%x{i} = f32[2] negate(%p), k='" for i in range(3001))),
-    "a comment not closed": lines("/*" + " x" * DEEP),
-    "comments opened": lines("/*" * DEEP),
-    "stars in a comment": lines("/*" + "*" * DEEP + "/"),
-    "slashes": lines("/" * DEEP),
-    "comments": lines("/**/" * DEEP),
-    "NUL": lines("%x\0 = f32[2] negate(%p)", "\0" * 1000),
-    "NUL in a string": lines('%x = f32[2] negate(%p), metadata={op_name="\0"}'),
-    "only NULs": "\0" * 10_000,
-    "a byte order mark": "\ufeff" + lines(),
-    "surrogates": lines('%x = f32[2] negate(%p), metadata={op_name="\ud800"}', "%\udfff = f32[] parameter(1)"),
-    "an escape sequence in a name": lines("%\x1b[31mred = f32[2] negate(%p)"),
-    "an escape sequence in an opcode": lines("%x = f32[2] \x1b]0;title\x07(%p)"),
-    "an escape sequence in a string": lines('%x = f32[2] negate(%p), metadata={op_name="\x1b[2J"}'),
-    "line separators that are none to XLA": lines("%x = f32[2] negate(%p)\u2028%y = f32[2] negate(%p)\x0b\x0c\x85"),
-    "sizes whose product is too large": lines("%x = f32[9223372036854775807,9223372036854775807]{1,0} custom-call()"),
-    "many sizes": lines(f"%x = f32[{','.join(['3'] * 20_000)}] custom-call()"),
-    "an order of many": lines(f"%x = f32[{','.join(['1'] * 3000)}]{{{','.join(map(str, range(3000)))}}} custom-call()"),
-    "tiles of many": lines(f"%x = f32[2]{{0:T{'(2,2)' * 5000}}} custom-call()"),
-    "a tile of many": lines(f"%x = f32[2]{{0:T({','.join(['*'] * 5000)},8)}} custom-call()"),
-    "huge tiles": lines("%x = f32[2]{0:T(9223372036854775807,9223372036854775807)} custom-call()"),
-    "a tail of 2^63": lines("%x = f32[2]{0:T(8)L(9223372036854775807)} custom-call()"),
-    "a size of 100,000 digits": lines(f"%x = f32[{'9' * 100_000}] custom-call()"),
-    "a tile of 100,000 digits": lines(f"%x = f32[2]{{0:T({'9' * 100_000})}} custom-call()"),
-    "a parameter of 100,000 digits": lines(f"%x = f32[2] parameter({'9' * 100_000})"),
-    "an element of 100,000 digits": lines(f"%x = f32[2] negate(%p#{'9' * 100_000})"),
-    "a literal of 100,000 digits": lines(f"%x = f32[] constant({'9' * 100_000})"),
-    "an attribute of 100,000 digits": lines(
-        f"%x = f32[2] reduce(%p), dimensions={{{'9' * 100_000}}}, index={'9' * 100_000}"
-    ),
-    "a line number of 100,000 digits": lines(f"%x = f32[2] negate(%p), metadata={{source_line={'9' * 100_000}}}"),
-    "an alias of 100,000 digits": f"HloModule m, input_output_alias={{ {{}}: ({'9' * 100_000}, {{}}) }}\n{TAIL}ENTRY e {{ p = f32[] parameter(0) }}",
-    "an alias index of 100,000 digits": f"HloModule m, input_output_alias={{ {{{'9' * 100_000}}}: (0, {{}}) }}\nENTRY e {{ p = f32[] parameter(0) }}",
-    "a frame of 100,000 digits": f'HloModule m\n\nFileNames\n1 "a"\n\nFunctionNames\n1 "f"\n\nFileLocations\n1 {{file_name_id={"9" * 100_000}}}\n\nStackFrames\n1 {{file_location_id={"9" * 100_000} parent_frame_id=1}}\n\nENTRY e {{ p = f32[] parameter(0), metadata={{stack_frame_id=1}} }}',
-    "digits that are not ASCII": lines(
-        "%x = f32[\u0663] custom-call()", "%y = f32[2] parameter(\u0661)", "%z = f32[²] negate(%p)"
-    ),
-    "letters that are not ASCII": lines("%é = f32[2] negate(%p)", "%x = f32[2] négate(%p)"),
-    "a name of a megabyte": lines(f"%{'x' * 1_000_000} = f32[2] negate(%p)"),
-    "an opcode of a megabyte": lines(f"%x = f32[2] {'x' * 1_000_000}(%p)"),
-    "one name many times": lines(*["%x = f32[2] negate(%p)"] * 5000),
-    "one computation many times": "HloModule m\n" + "e {\n  p = f32[] parameter(0)\n}\n" * 5000,
-    "one attribute many times": lines("%x = f32[2] negate(%p)" + ", a=1" * 3000),
-    "a name that is not there": lines(*[f"%x{i} = f32[2] negate(%nothing{i})" for i in range(5000)]),
-    "computations that are not there": lines(*[f"%x{i} = f32[2] call(%p), to_apply=%nothing{i}" for i in range(5000)]),
-    "a computation that calls itself": "HloModule m\nENTRY e {\n  p = f32[] parameter(0)\n  ROOT r = f32[] call(p), to_apply=e\n}\n",
-    "computations that call each other": "HloModule m\na {\n  ROOT r = f32[] call(), to_apply=b\n}\nENTRY b {\n  ROOT s = f32[] call(), to_apply=a\n}\n",
-    "100,000 broken lines": lines(*["%x = = ="] * 100_000),
-    "5,000 broken operands": lines(*[f"%x{i} = f32[2] negate(%p %q)" for i in range(5000)]),
-    "10,000 unknown types": lines(*[f"%x{i} = q{i}[2] negate(%p)" for i in range(10_000)]),
-    "10,000 unknown attributes": lines(*[f"%x{i} = f32[2] negate(%p), frob=1" for i in range(10_000)]),
-    "nothing but a header": "HloModule " + "m" * 100_000,
-    "header attributes": "HloModule m" + ", a=1" * 50_000 + "\n" + "ENTRY e { p = f32[] parameter(0) }",
-    "stack frames that go round": 'HloModule m\n\nFileNames\n1 "a"\n\nFunctionNames\n1 "f"\n\nFileLocations\n1 {file_name_id=1 function_name_id=1 line=1 end_line=1 column=1 end_column=1}\n\nStackFrames\n1 {file_location_id=1 parent_frame_id=3}\n2 {file_location_id=1 parent_frame_id=2}\n\nENTRY e { p = f32[] parameter(0), metadata={stack_frame_id=1} }',
-    "carriage returns": lines("%x = f32[2] negate(%p)").replace("\n", "\r"),
-    "carriage returns and line feeds": lines("%x = f32[2] negate(%p)").replace("\n", "\r\n"),
-}
+
+@cache
+def hostile(deep: int) -> dict[str, str]:
+    """Texts that nobody writes, by what is in them: as deep or as often, or a share of it where each takes long."""
+    return {
+        "tuples nested in a shape": lines(f"%x = {'(' * deep}f32[]{')' * deep} custom-call()"),
+        "tuples nested and not closed": lines(f"%x = {'(' * deep}"),
+        "operands nested": lines(f"%x = f32[2] {'negate(' * deep}%p{')' * deep}"),
+        "operands nested with shapes": lines(f"%x = {'f32[2] negate(' * deep}%p{')' * deep}"),
+        "braces nested in an attribute": lines(f"%x = f32[2] negate(%p), sharding={'{' * deep}{'}' * deep}"),
+        "all brackets nested in an attribute": lines(f"%x = f32[2] negate(%p), a={'([{' * deep}{'}])' * deep}"),
+        "brackets crossed": lines(f"%x = f32[2] negate(%p), a={'([' * deep}{')]' * deep}"),
+        "braces in a literal": lines(f"%x = f32[2] constant({'{' * deep}1{'}' * deep})"),
+        "bodies in bodies": HEAD + "%x = f32[2] call(%p), to_apply={ a = f32[2] parameter(0) ROOT " * 1200 + "}" * 1200,
+        "bodies in bodies on lines": HEAD + "  x = f32[2] call(p), to_apply={\n" * 1200 + "}\n" * 1200,
+        "JSON nested": lines(f"%x = f32[2] negate(%p), backend_config={'{' * deep}{'}' * deep}"),
+        "computations not closed": "HloModule m\n" + "a {\n" * (deep // 3),
+        "computations closed only": "HloModule m\n" + "}\n" * deep,
+        "a string not closed": lines('%x = f32[2] negate(%p), metadata={op_name="' + "a" * deep),
+        "a string that ends in a backslash": lines('%x = f32[2] negate(%p), metadata={op_name="\\'),
+        "many strings not closed": lines(*(f"%x{i} = f32[2] negate(%p), k='" for i in range(3001))),
+        "a comment not closed": lines("/*" + " x" * deep),
+        "comments opened": lines("/*" * deep),
+        "stars in a comment": lines("/*" + "*" * deep + "/"),
+        "slashes": lines("/" * deep),
+        "comments": lines("/**/" * deep),
+        "NUL": lines("%x\0 = f32[2] negate(%p)", "\0" * 1000),
+        "NUL in a string": lines('%x = f32[2] negate(%p), metadata={op_name="\0"}'),
+        "only NULs": "\0" * 10_000,
+        "a byte order mark": "\ufeff" + lines(),
+        "surrogates": lines('%x = f32[2] negate(%p), metadata={op_name="\ud800"}', "%\udfff = f32[] parameter(1)"),
+        "an escape sequence in a name": lines("%\x1b[31mred = f32[2] negate(%p)"),
+        "an escape sequence in an opcode": lines("%x = f32[2] \x1b]0;title\x07(%p)"),
+        "an escape sequence in a string": lines('%x = f32[2] negate(%p), metadata={op_name="\x1b[2J"}'),
+        "line separators that are none to XLA": lines("%x = f32[2] negate(%p)\u2028%y = f32[2] negate(%p)\x0b\x0c\x85"),
+        "sizes whose product is too large": lines(
+            "%x = f32[9223372036854775807,9223372036854775807]{1,0} custom-call()"
+        ),
+        "many sizes": lines(f"%x = f32[{','.join(['3'] * 20_000)}] custom-call()"),
+        "an order of many": lines(
+            f"%x = f32[{','.join(['1'] * 3000)}]{{{','.join(map(str, range(3000)))}}} custom-call()"
+        ),
+        "tiles of many": lines(f"%x = f32[2]{{0:T{'(2,2)' * (deep // 20)}}} custom-call()"),
+        "a tile of many": lines(f"%x = f32[2]{{0:T({','.join(['*'] * (deep // 20))},8)}} custom-call()"),
+        "huge tiles": lines("%x = f32[2]{0:T(9223372036854775807,9223372036854775807)} custom-call()"),
+        "a tail of 2^63": lines("%x = f32[2]{0:T(8)L(9223372036854775807)} custom-call()"),
+        "a size of 100,000 digits": lines(f"%x = f32[{'9' * 100_000}] custom-call()"),
+        "a tile of 100,000 digits": lines(f"%x = f32[2]{{0:T({'9' * 100_000})}} custom-call()"),
+        "a parameter of 100,000 digits": lines(f"%x = f32[2] parameter({'9' * 100_000})"),
+        "an element of 100,000 digits": lines(f"%x = f32[2] negate(%p#{'9' * 100_000})"),
+        "a literal of 100,000 digits": lines(f"%x = f32[] constant({'9' * 100_000})"),
+        "an attribute of 100,000 digits": lines(
+            f"%x = f32[2] reduce(%p), dimensions={{{'9' * 100_000}}}, index={'9' * 100_000}"
+        ),
+        "a line number of 100,000 digits": lines(f"%x = f32[2] negate(%p), metadata={{source_line={'9' * 100_000}}}"),
+        "an alias of 100,000 digits": f"HloModule m, input_output_alias={{ {{}}: ({'9' * 100_000}, {{}}) }}\n{TAIL}ENTRY e {{ p = f32[] parameter(0) }}",
+        "an alias index of 100,000 digits": f"HloModule m, input_output_alias={{ {{{'9' * 100_000}}}: (0, {{}}) }}\nENTRY e {{ p = f32[] parameter(0) }}",
+        "a frame of 100,000 digits": f'HloModule m\n\nFileNames\n1 "a"\n\nFunctionNames\n1 "f"\n\nFileLocations\n1 {{file_name_id={"9" * 100_000}}}\n\nStackFrames\n1 {{file_location_id={"9" * 100_000} parent_frame_id=1}}\n\nENTRY e {{ p = f32[] parameter(0), metadata={{stack_frame_id=1}} }}',
+        "digits that are not ASCII": lines(
+            "%x = f32[\u0663] custom-call()", "%y = f32[2] parameter(\u0661)", "%z = f32[²] negate(%p)"
+        ),
+        "letters that are not ASCII": lines("%é = f32[2] negate(%p)", "%x = f32[2] négate(%p)"),
+        "a name of a megabyte": lines(f"%{'x' * 1_000_000} = f32[2] negate(%p)"),
+        "an opcode of a megabyte": lines(f"%x = f32[2] {'x' * 1_000_000}(%p)"),
+        "one name many times": lines(*["%x = f32[2] negate(%p)"] * (deep // 20)),
+        "one computation many times": "HloModule m\n" + "e {\n  p = f32[] parameter(0)\n}\n" * (deep // 20),
+        "one attribute many times": lines("%x = f32[2] negate(%p)" + ", a=1" * 3000),
+        "a name that is not there": lines(*[f"%x{i} = f32[2] negate(%nothing{i})" for i in range(deep // 20)]),
+        "computations that are not there": lines(
+            *[f"%x{i} = f32[2] call(%p), to_apply=%nothing{i}" for i in range(deep // 20)]
+        ),
+        "a computation that calls itself": "HloModule m\nENTRY e {\n  p = f32[] parameter(0)\n  ROOT r = f32[] call(p), to_apply=e\n}\n",
+        "computations that call each other": "HloModule m\na {\n  ROOT r = f32[] call(), to_apply=b\n}\nENTRY b {\n  ROOT s = f32[] call(), to_apply=a\n}\n",
+        "broken lines": lines(*["%x = = ="] * deep),
+        "broken operands": lines(*[f"%x{i} = f32[2] negate(%p %q)" for i in range(deep // 20)]),
+        "unknown types": lines(*[f"%x{i} = q{i}[2] negate(%p)" for i in range(deep // 10)]),
+        "unknown attributes": lines(*[f"%x{i} = f32[2] negate(%p), frob=1" for i in range(deep // 10)]),
+        "nothing but a header": "HloModule " + "m" * 100_000,
+        "header attributes": "HloModule m" + ", a=1" * (deep // 2) + "\n" + "ENTRY e { p = f32[] parameter(0) }",
+        "stack frames that go round": 'HloModule m\n\nFileNames\n1 "a"\n\nFunctionNames\n1 "f"\n\nFileLocations\n1 {file_name_id=1 function_name_id=1 line=1 end_line=1 column=1 end_column=1}\n\nStackFrames\n1 {file_location_id=1 parent_frame_id=3}\n2 {file_location_id=1 parent_frame_id=2}\n\nENTRY e { p = f32[] parameter(0), metadata={stack_frame_id=1} }',
+        "carriage returns": lines("%x = f32[2] negate(%p)").replace("\n", "\r"),
+        "carriage returns and line feeds": lines("%x = f32[2] negate(%p)").replace("\n", "\r\n"),
+    }
 
 
+HOSTILE = tuple(hostile(1))
+depths = pytest.mark.parametrize("deep", [DEEP // 5, pytest.param(DEEP, marks=pytest.mark.slow)])
+
+
+@depths
 @pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_texts_are_read_or_refused(name: str) -> None:
+def test_hostile_texts_are_read_or_refused(name: str, deep: int) -> None:
     with soon(10):
-        reads(HOSTILE[name])
+        reads(hostile(deep)[name])
 
 
+@depths
 @pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_texts_are_refused_clearly_when_strict(name: str) -> None:
+def test_hostile_texts_are_refused_clearly_when_strict(name: str, deep: int) -> None:
     with soon(10):
-        refused(HOSTILE[name])
+        refused(hostile(deep)[name])
 
 
 HOSTILE_SHAPES = {

@@ -15,6 +15,7 @@ import pytest
 import sarif_shape
 from hlo_cli import parse_module
 from hlo_cli.cli import main
+from hlo_cli.lint.finding_facts import value_of
 from hlo_cli.lint.run import RULES, lint_module
 from lint_cases import CASES
 from strategies import dump_text, dumps, name_of
@@ -206,6 +207,17 @@ def test_fingerprints_outlive_names_and_numbers(path: Path) -> None:
     assert other != text
     first, second = (sorted(found.fingerprint for found in lint_module(parse_module(each))) for each in (text, other))
     assert first == second
+
+
+@pytest.mark.parametrize(("opcode", "maker"), [("copy", "p"), ("negate", "s")])
+def test_a_value_comes_through_asynchronous_moves_alone(opcode: str, maker: str) -> None:
+    module = parse_module(
+        f"""HloModule m
+        moved {{ a = f32[4] parameter(0)  ROOT b = f32[4] {opcode}(a) }}
+        ENTRY e {{ p = f32[4] parameter(0)  s = ((f32[4]), f32[4], u32[]) async-start(p), calls=moved
+          ROOT d = f32[4] async-done(s) }}"""
+    )
+    assert value_of(module.instruction("d")).name == maker
 
 
 def test_fingerprints_tell_findings_apart() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pytest
 
@@ -19,6 +19,7 @@ from hlo_cli.ir.memory_space import (
     space_number,
     space_words,
 )
+from parsed import nodes_of, parsed_files
 from test_architecture import MODULES
 
 TARGETS: dict[str | None, type[NamedSpace]] = {
@@ -68,18 +69,19 @@ def test_words_for_assertions_are_single_ones() -> None:
 
 def test_no_other_file_knows_a_memory_space() -> None:
     labels = {space.label for spaces in TARGETS.values() for space in spaces if space.label.isupper()}
+    parsed_files()
     elsewhere = [
         f"{path}:{line}: {said}"
         for module, path in MODULES.items()
         if module != HOME
-        for line, said in _known(ast.parse(path.read_text(encoding="utf-8")), labels)
+        for line, said in _known(nodes_of(path), labels)
     ]
     assert not elsewhere, "\n".join([*elsewhere, f"the home of memory spaces is {HOME}"])
 
 
-def _known(tree: ast.AST, labels: set[str]) -> Iterator[tuple[int, str]]:
+def _known(nodes: Iterable[ast.AST], labels: set[str]) -> Iterator[tuple[int, str]]:
     """Where a name stands alone as a text, or a number other than that of the main memory is compared with a space."""
-    for node in ast.walk(tree):
+    for node in nodes:
         match node:
             case ast.Constant(value=str() as text) if text in labels:
                 yield node.lineno, text

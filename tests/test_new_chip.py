@@ -14,7 +14,7 @@ from hlo_cli.analysis.hardware.chips import USUAL_TPU, find_chip, tpu_generation
 from hlo_cli.analysis.layout.padding import table_bytes
 from hlo_cli.cli import main
 from hlo_cli.ir.memory_space import TpuMemorySpace
-from test_architecture import PACKAGE
+from parsed import files, nodes_of, text_of
 
 DUMP = str(FIXTURES / "tpu" / "v5e_conv")
 
@@ -83,8 +83,9 @@ def test_no_other_file_names_a_generation() -> None:
     names = {generation.name for generation in tpu_generations()}
     named = {
         path.name
-        for path in PACKAGE.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for path in files()
+        if any(name in text_of(path) for name in names)
+        for node in nodes_of(path)
         if isinstance(node, ast.Constant) and node.value in names
     }
     assert named == {"chip_table.py", "chips.py"}

@@ -8,15 +8,15 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
+from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
 
 import pytest
 
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.operations import OPERATIONS
+from parsed import PACKAGE, files, nodes_of, parsed_files, text_of
 
-PACKAGE = Path(__file__).parent.parent / "hlo_cli"
 TABLE = "ir/operation_table.py"
 HOMES = (TABLE, "ir/opcodes.py", "ir/operations.py")
 TOPICS = "commands/help/catalog.py"  # `fusion` is a page there
@@ -47,8 +47,9 @@ def test_names_of_opcodes_are_used() -> None:
 def _named() -> dict[str, set[str]]:
     """The files, besides the homes of opcodes, that hold an opcode as a literal, or as a word in a list of opcodes."""
     found: dict[str, set[str]] = defaultdict(set)
-    for file, text in _texts().items():
-        for literal in () if file.startswith((*HOMES, TOPICS)) else _literals(ast.parse(text)):
+    parsed_files()
+    for file in _texts():
+        for literal in () if file.startswith((*HOMES, TOPICS)) else _literals(nodes_of(PACKAGE / file)):
             words = literal.split()
             if literal in OPERATIONS or (len(words) > 1 and OPERATIONS.keys() >= set(words)):
                 for word in words:
@@ -58,17 +59,17 @@ def _named() -> dict[str, set[str]]:
 
 @cache
 def _texts() -> dict[str, str]:
-    return {str(path.relative_to(PACKAGE)): path.read_text(encoding="utf-8") for path in PACKAGE.rglob("*.py")}
+    return {str(path.relative_to(PACKAGE)): text_of(path) for path in files()}
 
 
-def _literals(tree: ast.Module) -> list[str]:
+def _literals(nodes: Sequence[ast.AST]) -> list[str]:
     """The literals of a file, but for docstrings, the names of columns, and types: these name no opcodes."""
     aside: set[int] = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         match node:
             case ast.Expr(value=ast.Constant() as docstring):
                 aside.add(id(docstring))
             case ast.Call(func=ast.Name("Column")) | ast.Subscript(value=ast.Name("Literal")):
                 aside |= {id(inner) for inner in ast.walk(node)}
-    constants = (node for node in ast.walk(tree) if isinstance(node, ast.Constant) and id(node) not in aside)
+    constants = (node for node in nodes if isinstance(node, ast.Constant) and id(node) not in aside)
     return [node.value for node in constants if isinstance(node.value, str)]

@@ -22,6 +22,8 @@ from hlo_cli.analysis.sharding.placement import (
     placement_axes,
     placement_of,
     shard_bytes,
+    shard_shape,
+    sharded_array,
     sharding_of_placement,
     spec_text,
     whole_sizes,
@@ -142,6 +144,34 @@ def test_an_uneven_dimension_ends_in_padding_and_empty_shards() -> None:
     assert slices_of("f32[5]", "{devices=[4]<=[4]}") == [(0, 0, 2), (1, 2, 4), (2, 4, 5), (3, 5, 5)]
     found = shards(parse_shape("f32[5]"), read("{devices=[4]<=[4]}"))
     assert [each.is_empty for each in found] == [False, False, False, True]
+
+
+@pytest.mark.parametrize("parts", [2, 3, 4, 5])
+def test_shards_at_every_boundary(parts: int) -> None:
+    """The shard is the smallest that holds the array in so many parts; the parts join, full ones first, then empty."""
+    sharding = read(f"{{devices=[{parts},2]<=[{2 * parts}] last_tile_dim_replicate}}")
+    placement = placement_of(sharding)
+    for size in range(3 * parts + 2):
+        array = parse_shape(f"f32[{size}]{{0:T(4)}}")
+        assert isinstance(array, ArrayShape)
+        (most,) = shard_shape(array, placement).dimensions
+        assert parts * most >= size > parts * (most - 1) or size == most == 0, size
+        assert placement.shard_sizes((size,)) == (most,)
+        assert shard_bytes(array, placement) == -(-most // 4) * 16
+        found = shards(array, sharding)[::2]
+        lengths = [*([most] * (size // most if most else 0)), *([size % most] if most and size % most else [])]
+        assert [each.sizes[0] for each in found] == lengths + [0] * (parts - len(lengths)), size
+        assert [n for each in found for n in range(size)[each.slices[0]]] == list(range(size))
+        assert [each.is_empty for each in found] == [at >= len(lengths) for at in range(parts)], size
+        assert sharded_array(array, sharding).is_even == (size % parts == 0), size
+
+
+def test_shards_of_unknown_size_stay_unknown() -> None:
+    array = parse_shape("f32[?,7]")
+    assert isinstance(array, ArrayShape)
+    assert shard_shape(array, placement_of(read("{devices=[1,2]<=[2]}"))).dimensions == (array.dimensions[0], 4)
+    with pytest.raises(HloError, match="unknown size"):
+        shards(array, read("{devices=[1,2]<=[2]}"))
 
 
 def test_devices_with_the_same_tile_are_copies() -> None:

@@ -322,8 +322,10 @@ def test_numbers_that_only_rounding_makes_equal_are_not_met() -> None:
     assert found.verdict in ("identical", "rounding")
 
 
-def test_loops_in_loops_that_arguments_make_long_are_given_up() -> None:
-    """With integers at bounds, both loops have 5,000 iterations, which is within the limit of each."""
+@pytest.mark.parametrize("times", [500, pytest.param(5000, marks=pytest.mark.slow)])
+def test_loops_in_loops_that_arguments_make_long_are_given_up(times: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With integers at bounds, both loops have so many iterations, which is within the limit of each."""
+    monkeypatch.setattr(two_runs, "_MAX_EXECUTED", two_runs._MAX_EXECUTED * times // 5000)
     loop = """NAMEc { s = (s32[], s32[]) parameter(0)  i = s32[] get-tuple-element(s), index=0
         n = s32[] get-tuple-element(s), index=1  ROOT l = pred[] compare(i, n), direction=LT }
       NAMEb { s = (s32[], s32[]) parameter(0)  i = s32[] get-tuple-element(s), index=0
@@ -336,7 +338,7 @@ def test_loops_in_loops_that_arguments_make_long_are_given_up() -> None:
         "HloModule m\n"
         + loop.replace("NAME", "i").replace("INNER", "")
         + loop.replace("INNER", call.replace("NAME", "i")).replace("NAME", "o")
-        + """ENTRY e { p = s32[] parameter(0)  k = s32[] constant(5000)  three = s32[] constant(3)
+        + f"""ENTRY e {{ p = s32[] parameter(0)  k = s32[] constant({times})  three = s32[] constant(3)
         large = pred[] compare(p, k), direction=GE  n = s32[] select(large, p, three)
         """
         + call.replace("NAME", "o")
@@ -344,7 +346,7 @@ def test_loops_in_loops_that_arguments_make_long_are_given_up() -> None:
     )
     start = process_time()
     assert compare_runs(parse_module(text), parse_module(text)).is_same
-    assert process_time() - start < 30
+    assert process_time() - start < times / 150
 
 
 def test_loops_that_end_in_one_module_only_are_not_the_same() -> None:
@@ -460,10 +462,11 @@ def tried(old: Module, count: int, seed: int = 3) -> Tried:
     return Tried(compared, refused, found)
 
 
-def test_edits_of_nested_loops_are_not_called_the_same() -> None:
+@pytest.mark.parametrize("count", [2, pytest.param(8, marks=pytest.mark.slow)])
+def test_edits_of_nested_loops_are_not_called_the_same(count: int) -> None:
     lines = NESTED.replace("  ", "\n")
-    found = tried(parse_module(lines), 8)
-    assert (found.compared >= 6, found.silent) == (True, [])
+    found = tried(parse_module(lines), count)
+    assert (found.compared >= count * 3 // 4, found.silent) == (True, [])
 
 
 @pytest.mark.slow

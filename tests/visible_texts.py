@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from parsed import parsed_files, tree_of
+
 ROOT = Path(__file__).parent.parent
 PROJECT_FILES = ("README.md", "action.yml", ".pre-commit-hooks.yaml")
 
@@ -34,15 +36,15 @@ class Text:
 
 def texts_in_code() -> Iterator[Text]:
     """Every string of the package that is not a docstring, a pattern, or a type."""
-    for path in sorted((ROOT / "hlo_cli").rglob("*.py")):
+    for path in parsed_files():
         name = path.relative_to(ROOT).as_posix()
-        yield from (Text(name, line, text) for line, text in strings_of(ast.parse(path.read_text(encoding="utf-8"))))
+        yield from (Text(name, line, text) for line, text in strings_of(tree_of(path)))
 
 
 def texts_of_rules() -> Iterator[Text]:
     """The pages of all lint rules, which are docstrings."""
     for path in sorted((ROOT / "hlo_cli" / "lint" / "rules").glob("*.py")):
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        for node in tree_of(path).body:
             if isinstance(node, ast.FunctionDef) and node.decorator_list and (page := ast.get_docstring(node)):
                 yield Text(path.relative_to(ROOT).as_posix(), node.lineno, page)
 
