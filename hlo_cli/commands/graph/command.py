@@ -9,8 +9,8 @@ import click
 
 from hlo_cli.commands.graph.options import HEATS, GraphOptions
 from hlo_cli.commands.options import completion
-from hlo_cli.commands.options.chips import chip_options
-from hlo_cli.commands.options.declaring import OUTPUT, Command, flag, option
+from hlo_cli.commands.options.chips import old_chip_options
+from hlo_cli.commands.options.declaring import OUTPUT, Command, old_flag, old_option
 from hlo_cli.commands.options.io_options import format_options, io_of, io_options_of
 from hlo_cli.commands.options.writing import write_report
 from hlo_cli.source import joined_by_or
@@ -46,7 +46,7 @@ the terminal: operands above their users, with a line for each value.
 
 @click.command(cls=Command, help=HELP, examples=EXAMPLES, details=DETAILS)
 @click.argument("inputs", nargs=-1, metavar="[OLD] INPUT", shell_complete=completion.files)
-@option(
+@old_option(
     "--computation",
     group="Filters",
     is_common=True,
@@ -54,7 +54,7 @@ the terminal: operands above their users, with a line for each value.
     shell_complete=completion.computations,
     help="Draw this computation instead of the entry.",
 )
-@option(
+@old_option(
     "--around",
     group="Filters",
     is_common=True,
@@ -62,7 +62,7 @@ the terminal: operands above their users, with a line for each value.
     shell_complete=completion.instructions,
     help="Draw the neighborhood of this instruction.",
 )
-@option(
+@old_option(
     "--depth",
     group="Filters",
     is_common=True,
@@ -71,7 +71,7 @@ the terminal: operands above their users, with a line for each value.
     default_text="2",
     help="Include neighbors of --around, or of changes, up to N edges away.",
 )
-@option(
+@old_option(
     "--between",
     group="Filters",
     is_common=True,
@@ -80,20 +80,20 @@ the terminal: operands above their users, with a line for each value.
     shell_complete=completion.instructions,
     help="Draw all paths from instruction A to instruction B.",
 )
-@option(
+@old_option(
     "--where",
     group="Filters",
     is_common=True,
     metavar="EXPR",
     help="Draw only instructions that match EXPR (see `hlo help where`).",
 )
-@flag(
+@old_flag(
     "--transfers",
     group="Appearance",
     is_common=True,
     help="Draw copies and slices between memories as nodes, not as dashed edges.",
 )
-@option(
+@old_option(
     "--expand",
     group="Appearance",
     is_common=True,
@@ -102,7 +102,7 @@ the terminal: operands above their users, with a line for each value.
     shell_complete=completion.instructions,
     help="Expand these fusions, loops, and calls (comma-separated), or `all` of them.",
 )
-@option(
+@old_option(
     "--heat",
     group="Appearance",
     is_common=True,
@@ -110,8 +110,8 @@ the terminal: operands above their users, with a line for each value.
     metavar="MEASURE",
     help=f"Color nodes by this measure instead of by kind: {joined_by_or(HEATS)}.",
 )
-@chip_options("Estimate times on this chip")
-@flag("--open", group=OUTPUT, is_common=True, help="Show the page in a web browser.")
+@old_chip_options("Estimate times on this chip")
+@old_flag("--open", group=OUTPUT, is_common=True, help="Show the page in a web browser.")
 @io_options_of("reader", "data", "document", "picture", "graph")
 def command(inputs: tuple[str, ...], **given: Any) -> int:
     """Reads, folds, and draws."""

@@ -23,8 +23,8 @@ from hlo_cli.commands.help.catalog import (
     plain,
     source_of,
 )
-from hlo_cli.commands.options.declaring import OUTPUT, Command, flag, option
-from hlo_cli.commands.options.io_options import OutputOptions, ascii_option, color_option, path_option
+from hlo_cli.commands.options.declaring import OUTPUT, Command, old_flag, old_option, with_options
+from hlo_cli.commands.options.io_options import OutputOptions
 from hlo_cli.commands.options.writing import write
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.render.style import Style
@@ -227,8 +227,8 @@ def _complete(context: click.Context, parameter: click.Parameter, incomplete: st
 @click.command(cls=Command, help=HELP, examples=EXAMPLES)
 @click.argument("topic", required=False, shell_complete=_complete)
 @click.argument("term", nargs=-1, metavar="[TERM]...")
-@flag("--all", "is_manual", group=OUTPUT, is_common=True, help="Write all topics and commands as one document.")
-@option(
+@old_flag("--all", "is_manual", group=OUTPUT, is_common=True, help="Write all topics and commands as one document.")
+@old_option(
     "--format",
     "form",
     group=OUTPUT,
@@ -238,9 +238,7 @@ def _complete(context: click.Context, parameter: click.Parameter, incomplete: st
     default_text="text",
     help=f"Set the output format: {joined_by_or(FORMATS)}.",
 )
-@path_option
-@color_option
-@ascii_option
+@with_options(OutputOptions, only=("path", "color", "ascii"))
 @click.pass_context
 def command(
     context: click.Context,

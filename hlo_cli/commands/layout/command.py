@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 
 from hlo_cli.commands.options import completion
-from hlo_cli.commands.options.declaring import Command, by_option, cause_of, each_options, flag, option
-from hlo_cli.commands.options.filters import where_option
+from hlo_cli.commands.options.declaring import Command, cause_of, each_options, old_by_option, old_flag, old_option
+from hlo_cli.commands.options.filters import old_where_option
 from hlo_cli.commands.options.io_options import io_of, io_options
 from hlo_cli.commands.options.writing import write_report
 from hlo_cli.commands.shape.argument import shape_text
@@ -88,13 +88,15 @@ EXAMPLES = (
 
 @click.command(cls=Command, help=HELP, examples=EXAMPLES)
 @click.argument("inputs", nargs=-1, metavar="INPUT...", shell_complete=completion.files)
-@by_option(
+@old_by_option(
     "Group by",
     before=("shape",),
     after=("op_name", "instruction", "computation", "opcode"),
 )
-@flag("--draw", group="Reports", is_common=True, help="Draw the array with its memory positions, tiles, and padding.")
-@option(
+@old_flag(
+    "--draw", group="Reports", is_common=True, help="Draw the array with its memory positions, tiles, and padding."
+)
+@old_option(
     "--for",
     "generation",
     group="Reports",
@@ -103,8 +105,8 @@ EXAMPLES = (
     shell_complete=completion.tpus,
     help=lambda: f"Show the layout that this TPU would use: {_generations()}.",
 )
-@where_option
-@option(
+@old_where_option
+@old_option(
     "--computation",
     group="Filters",
     is_common=True,

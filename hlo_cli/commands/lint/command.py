@@ -11,8 +11,8 @@ import click
 
 from hlo_cli.commands.lint.options import ORDERS, LintOptions, cause_grouping
 from hlo_cli.commands.options import completion
-from hlo_cli.commands.options.chips import chip_options, chosen_throughput
-from hlo_cli.commands.options.declaring import OUTPUT, Command, each_options_of, flag, option
+from hlo_cli.commands.options.chips import chosen_throughput, old_chip_options
+from hlo_cli.commands.options.declaring import OUTPUT, Command, each_options_of, old_flag, old_option
 from hlo_cli.commands.options.io_options import io_of, io_options_of, requirement_error
 from hlo_cli.commands.options.writing import write, write_report
 from hlo_cli.source import SEVERITIES, joined_by_or
@@ -66,7 +66,7 @@ or unreadable input.
 
 @click.command(cls=Command, help=HELP, examples=EXAMPLES, details=DETAILS)
 @click.argument("inputs", nargs=-1, metavar="INPUT...", shell_complete=completion.files)
-@option(
+@old_option(
     "--select",
     group="Rules",
     is_common=True,
@@ -75,7 +75,7 @@ or unreadable input.
     shell_complete=completion.rules,
     help="Run only these rules or groups, such as HLO1,HLO201; ALL enables every rule.",
 )
-@option(
+@old_option(
     "--ignore",
     group="Rules",
     is_common=True,
@@ -84,7 +84,7 @@ or unreadable input.
     shell_complete=completion.rules,
     help="Skip these rules or groups.",
 )
-@option(
+@old_option(
     "--min-severity",
     group="Rules",
     is_common=True,
@@ -92,7 +92,7 @@ or unreadable input.
     metavar="LEVEL",
     help=f"Hide findings below this severity: {joined_by_or(SEVERITIES)}.",
 )
-@option(
+@old_option(
     "--set",
     "assignments",
     group="Rules",
@@ -102,7 +102,7 @@ or unreadable input.
     shell_complete=completion.settings,
     help="Override a setting, such as min_padding_bytes=1MiB (repeatable).",
 )
-@option(
+@old_option(
     "--explain",
     group="Rules",
     is_common=True,
@@ -110,8 +110,8 @@ or unreadable input.
     shell_complete=completion.rules,
     help="Explain a rule and how to fix its findings.",
 )
-@flag("--list-rules", group="Rules", is_common=True, help="List all rules.")
-@option(
+@old_flag("--list-rules", group="Rules", is_common=True, help="List all rules.")
+@old_option(
     "--baseline",
     group="Baselines and assertions",
     is_common=True,
@@ -119,7 +119,7 @@ or unreadable input.
     shell_complete=completion.files,
     help="Ignore findings that are recorded in FILE.",
 )
-@option(
+@old_option(
     "--write-baseline",
     group="Baselines and assertions",
     is_common=True,
@@ -127,7 +127,7 @@ or unreadable input.
     shell_complete=completion.files,
     help="Record all current findings in FILE for --baseline.",
 )
-@option(
+@old_option(
     "--expect",
     group="Baselines and assertions",
     is_common=True,
@@ -136,17 +136,17 @@ or unreadable input.
     shell_complete=completion.files,
     help="Check the assertions in FILE (see `hlo help expect`).",
 )
-@option(
+@old_option(
     "--golden",
     group="Baselines and assertions",
     metavar="DUMP",
     shell_complete=completion.files,
     help="Compare with DUMP where an assertion refers to golden.",
 )
-@flag("--show-settings", group="Settings", help="Show all settings and where each value comes from.")
-@flag("--isolated", group="Settings", help="Ignore all configuration files.")
-@flag("--statistics", group=OUTPUT, is_common=True, help="Show the number of findings per rule.")
-@option(
+@old_flag("--show-settings", group="Settings", help="Show all settings and where each value comes from.")
+@old_flag("--isolated", group="Settings", help="Ignore all configuration files.")
+@old_flag("--statistics", group=OUTPUT, is_common=True, help="Show the number of findings per rule.")
+@old_option(
     "--by",
     group=OUTPUT,
     is_common=True,
@@ -154,15 +154,15 @@ or unreadable input.
     metavar="GROUP",
     help="Group findings by source, scope, argument, or rule.",
 )
-@option(
+@old_option(
     "--profile",
     group="Time estimates",
     metavar="TRACE",
     shell_complete=completion.files,
     help="Sort findings by the measured time of their kernels in TRACE.",
 )
-@flag("--exit-zero", group=OUTPUT, is_common=True, help="Exit with code 0 even if there are findings.")
-@chip_options("Estimate the time that findings cost on chip NAME")
+@old_flag("--exit-zero", group=OUTPUT, is_common=True, help="Exit with code 0 even if there are findings.")
+@old_chip_options("Estimate the time that findings cost on chip NAME")
 @each_options_of(
     "Print one row per module with the number of findings.", "Check modules in N processes; 0 uses all CPU cores."
 )

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hlo_cli.commands.options import completion
-from hlo_cli.commands.options.declaring import Command, by_option, each_options, flag, option
-from hlo_cli.commands.options.filters import where_option
+from hlo_cli.commands.options.declaring import Command, each_options, old_by_option, old_flag, old_option
+from hlo_cli.commands.options.filters import old_where_option
 from hlo_cli.commands.options.io_options import io_of, io_options
 from hlo_cli.commands.options.writing import write_report
 from hlo_cli.source import HloError, joined_by_or
@@ -48,8 +48,8 @@ includes the compiler's own buffer assignment, its numbers are used. XLA release
 
 @click.command(cls=Command, help=HELP, examples=EXAMPLES, details=DETAILS)
 @click.argument("inputs", nargs=-1, metavar="INPUT...", shell_complete=completion.files)
-@by_option("Group by", before=("value",), after=("op_name", "kind", "shape", "opcode"))
-@option(
+@old_by_option("Group by", before=("value",), after=("op_name", "kind", "shape", "opcode"))
+@old_option(
     "--at",
     group="Reports",
     is_common=True,
@@ -57,7 +57,7 @@ includes the compiler's own buffer assignment, its numbers are used. XLA release
     shell_complete=completion.instructions,
     help="Show values that are live at this instruction instead of at the peak.",
 )
-@option(
+@old_option(
     "--value",
     group="Reports",
     is_common=True,
@@ -65,14 +65,14 @@ includes the compiler's own buffer assignment, its numbers are used. XLA release
     shell_complete=completion.instructions,
     help="Show live range, uses, and allocation of a value: NAME, or NAME{1} for a tuple element.",
 )
-@flag(
+@old_flag(
     "--traffic",
     group="Reports",
     is_common=True,
     help="List transfers between memory spaces and how early each one is issued.",
 )
-@flag("--compare", group="Reports", help="Compare the computed numbers with the compiler's buffer assignment.")
-@option(
+@old_flag("--compare", group="Reports", help="Compare the computed numbers with the compiler's buffer assignment.")
+@old_option(
     "--oom",
     group="Reports",
     is_common=True,
@@ -80,7 +80,7 @@ includes the compiler's own buffer assignment, its numbers are used. XLA release
     shell_complete=completion.files,
     help="Explain an out-of-memory error message (- for stdin).",
 )
-@option(
+@old_option(
     "--space",
     group="Filters",
     is_common=True,
@@ -89,15 +89,15 @@ includes the compiler's own buffer assignment, its numbers are used. XLA release
     shell_complete=completion.memory_spaces,
     help="Show this memory space, by name (HBM, VMEM) or number, or `all` of them.",
 )
-@where_option
-@option(
+@old_where_option
+@old_option(
     "--limit",
     group="Limits",
     is_common=True,
     metavar="SIZE",
     help="Exit with code 1 if the module needs more than SIZE, such as 16GiB.",
 )
-@option(
+@old_option(
     "--chip",
     group="Limits",
     is_common=True,
@@ -105,8 +105,8 @@ includes the compiler's own buffer assignment, its numbers are used. XLA release
     shell_complete=completion.chips,
     help="Exit with code 1 if an optimized module does not fit this chip, such as v5e or h100.",
 )
-@flag("--gate-unoptimized", group="Limits", help="Apply --chip to modules before optimization as well.")
-@option(
+@old_flag("--gate-unoptimized", group="Limits", help="Apply --chip to modules before optimization as well.")
+@old_option(
     "--xla-release",
     "release",
     group="Model",

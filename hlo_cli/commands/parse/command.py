@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from hlo_cli.commands.options import completion
-from hlo_cli.commands.options.declaring import OUTPUT, Command, each_options, flag, option
-from hlo_cli.commands.options.filters import where_option
+from hlo_cli.commands.options.declaring import OUTPUT, Command, each_options, old_flag, old_option
+from hlo_cli.commands.options.filters import old_where_option
 from hlo_cli.commands.options.io_options import conflict_error, io_of, io_options, requirement_error
 from hlo_cli.commands.options.writing import print_diagnostics, write, write_bytes, write_report
 from hlo_cli.dataclass import dataclass
@@ -144,9 +144,9 @@ _STEPS = 1
 
 @click.command(cls=Command, help=HELP, examples=EXAMPLES, details=DETAILS)
 @click.argument("inputs", nargs=-1, metavar="INPUT...", shell_complete=completion.files)
-@flag("--instructions", group="Reports", is_common=True, help="List all instructions in a table.")
-@flag("--tree", group="Reports", is_common=True, help="Show loops, branches, and calls as a tree with trip counts.")
-@option(
+@old_flag("--instructions", group="Reports", is_common=True, help="List all instructions in a table.")
+@old_flag("--tree", group="Reports", is_common=True, help="Show loops, branches, and calls as a tree with trip counts.")
+@old_option(
     "--explain",
     group="Reports",
     is_common=True,
@@ -154,7 +154,7 @@ _STEPS = 1
     shell_complete=completion.instructions,
     help="Explain one instruction, given by name or as HLO text (- for stdin).",
 )
-@option(
+@old_option(
     "--why",
     group="Reports",
     is_common=True,
@@ -162,14 +162,14 @@ _STEPS = 1
     shell_complete=completion.instructions,
     help="Show where an instruction comes from: source lines, argument, and compiler pass.",
 )
-@option(
+@old_option(
     "--select",
     group="Reports",
     is_common=True,
     metavar="EXPR",
     help="Print the instructions that match EXPR as HLO text, unchanged.",
 )
-@option(
+@old_option(
     "--slice",
     "part",
     group="Reports",
@@ -178,7 +178,7 @@ _STEPS = 1
     shell_complete=completion.instructions,
     help="Extract an instruction with its operands and users as a standalone module.",
 )
-@option(
+@old_option(
     "--operands",
     group="Reports",
     type=click.IntRange(min=0),
@@ -186,7 +186,7 @@ _STEPS = 1
     default_text=str(_STEPS),
     help="Include N levels of operands in --slice.",
 )
-@option(
+@old_option(
     "--users",
     group="Reports",
     type=click.IntRange(min=0),
@@ -194,28 +194,28 @@ _STEPS = 1
     default_text=str(_STEPS),
     help="Include N levels of users in --slice.",
 )
-@flag("--desugar", group=OUTPUT, help="Expand short forms such as slice-start and t#0 (with --format hlo).")
-@flag("--sugar", group=OUTPUT, help="Use short forms where possible (with --format hlo).")
-@flag(
+@old_flag("--desugar", group=OUTPUT, help="Expand short forms such as slice-start and t#0 (with --format hlo).")
+@old_flag("--sugar", group=OUTPUT, help="Use short forms where possible (with --format hlo).")
+@old_flag(
     "--verify",
     group=OUTPUT,
     help="Run the old and new module, and compare results (with --slice, --desugar, or --sugar).",
 )
-@option(
+@old_option(
     "--computation",
     group="Filters",
     metavar="NAME",
     shell_complete=completion.computations,
     help="Include only instructions in this computation.",
 )
-@option(
+@old_option(
     "--profile",
     group="Reports",
     metavar="TRACE",
     shell_complete=completion.files,
     help="Use trip counts measured in TRACE for loops without one (--tree, --format hlo).",
 )
-@where_option
+@old_where_option
 @each_options
 @io_options
 def command(inputs: tuple[str, ...], **given: Any) -> int:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from hlo_cli.commands.options import completion
-from hlo_cli.commands.options.chips import chip_options
-from hlo_cli.commands.options.declaring import Command, flag, option
-from hlo_cli.commands.options.filters import where_option
+from hlo_cli.commands.options.chips import old_chip_options
+from hlo_cli.commands.options.declaring import Command, old_flag, old_option
+from hlo_cli.commands.options.filters import old_where_option
 from hlo_cli.commands.options.io_options import conflict_error, io_of, io_options, requirement_error
 from hlo_cli.commands.options.writing import write_report
 from hlo_cli.dataclass import dataclass
@@ -164,7 +164,7 @@ loop. Shares are parts of the time of all devices, idle time included. See
 
 @click.command(cls=Command, help=HELP, examples=EXAMPLES, details=DETAILS)
 @click.argument("arguments", nargs=-1, metavar="TRACE [DUMP] [NAME]", shell_complete=trace_and_name)
-@option(
+@old_option(
     "--by",
     "grouping",
     group="Reports",
@@ -173,16 +173,16 @@ loop. Shares are parts of the time of all devices, idle time included. See
     metavar="GROUP",
     help="Show times by source, scope, opcode, kind, axis, step, device, or another group.",
 )
-@flag("--lost", group="Reports", is_common=True, help="Show the time above the least time at the peak rates.")
-@flag("--exposed", group="Reports", is_common=True, help="Show how much of each transfer other operations overlap.")
-@flag(
+@old_flag("--lost", group="Reports", is_common=True, help="Show the time above the least time at the peak rates.")
+@old_flag("--exposed", group="Reports", is_common=True, help="Show how much of each transfer other operations overlap.")
+@old_flag(
     "--predicted",
     group="Reports",
     is_common=True,
     help="Compare measured times with those predicted for --chip.",
 )
-@flag("--timeline", group="Reports", is_common=True, help="List the events of one step by time.")
-@option(
+@old_flag("--timeline", group="Reports", is_common=True, help="List the events of one step by time.")
+@old_option(
     "--step",
     group="Reports",
     metavar="NAME",
@@ -190,7 +190,7 @@ loop. Shares are parts of the time of all devices, idle time included. See
     shell_complete=steps,
     help="Show the step NAME in --timeline.",
 )
-@option(
+@old_option(
     "--against",
     group="Comparison",
     is_common=True,
@@ -198,15 +198,15 @@ loop. Shares are parts of the time of all devices, idle time included. See
     shell_complete=completion.files,
     help="Compare with the trace OLD, matching instructions by structure.",
 )
-@option(
+@old_option(
     "--against-dump",
     group="Comparison",
     metavar="DUMP",
     shell_complete=completion.files,
     help="Read the programs that the trace OLD lacks from DUMP.",
 )
-@where_option
-@chip_options("Compare rates with the peaks of this chip")
+@old_where_option
+@old_chip_options("Compare rates with the peaks of this chip")
 @io_options
 def command(arguments: tuple[str, ...], **given: Any) -> int:
     """Reads, joins, and reports."""

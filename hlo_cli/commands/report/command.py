@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hlo_cli.commands.options import completion
-from hlo_cli.commands.options.chips import chip_options
-from hlo_cli.commands.options.declaring import OUTPUT, Command, each_options_of, flag, option
+from hlo_cli.commands.options.chips import old_chip_options
+from hlo_cli.commands.options.declaring import OUTPUT, Command, each_options_of, old_flag, old_option
 from hlo_cli.commands.options.io_options import io_of, io_options, requirement_error
 from hlo_cli.commands.options.writing import write_report
 from hlo_cli.commands.report.options import ReportOptions
@@ -59,9 +59,9 @@ be read. Use memspace and lint to check limits in scripts.
 
 @click.command(cls=Command, help=HELP, examples=EXAMPLES, details=DETAILS)
 @click.argument("inputs", nargs=-1, metavar="INPUT...", shell_complete=completion.files)
-@flag("--open", group=OUTPUT, is_common=True, help="Show the page in a web browser.")
-@chip_options("Estimate times and check memory for this chip")
-@option(
+@old_flag("--open", group=OUTPUT, is_common=True, help="Show the page in a web browser.")
+@old_chip_options("Estimate times and check memory for this chip")
+@old_option(
     "--profile",
     group="Time estimates",
     is_common=True,

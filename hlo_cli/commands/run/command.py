@@ -11,7 +11,7 @@ import click
 
 from hlo_cli.analysis.evaluate.settings import DEFAULT_LIMITS, PROBES
 from hlo_cli.commands.options import completion
-from hlo_cli.commands.options.declaring import Command, flag, option
+from hlo_cli.commands.options.declaring import Command, old_flag, old_option
 from hlo_cli.commands.options.io_options import conflict_error, io_of, io_options
 from hlo_cli.commands.options.writing import (
     print_diagnostics,
@@ -243,7 +243,7 @@ if a computation never ran, or if a result has an element of --probe.
 
 @click.command(cls=Command, help=HELP, examples=EXAMPLES, details=DETAILS)
 @click.argument("inputs", nargs=-1, metavar="INPUT...", shell_complete=completion.files)
-@option(
+@old_option(
     "--args",
     "args",
     group="Arguments",
@@ -253,7 +253,7 @@ if a computation never ran, or if a result has an element of --probe.
     shell_complete=completion.files,
     help="Read arguments from FILE: .npz, one .npy each, .json, or raw:FILE@SHAPE; repeatable.",
 )
-@option(
+@old_option(
     "--seed",
     group="Arguments",
     is_common=True,
@@ -262,7 +262,7 @@ if a computation never ran, or if a result has an element of --probe.
     default_text="0",
     help="Make up arguments with seed N; with --args, those that FILE does not have.",
 )
-@option(
+@old_option(
     "--feed",
     group="Arguments",
     multiple=True,
@@ -270,7 +270,7 @@ if a computation never ran, or if a result has an element of --probe.
     shell_complete=completion.files,
     help="Read the data of infeeds from FILE: .npz, .npy, or .json; repeatable.",
 )
-@option(
+@old_option(
     "--stub",
     group="Arguments",
     multiple=True,
@@ -278,7 +278,7 @@ if a computation never ran, or if a result has an element of --probe.
     shell_complete=completion.files,
     help="Run the function `stub` of FILE.py for custom calls of TARGET; repeatable.",
 )
-@option(
+@old_option(
     "--at",
     group="Reports",
     is_common=True,
@@ -287,7 +287,7 @@ if a computation never ran, or if a result has an element of --probe.
     shell_complete=completion.instructions,
     help="Show the value of this instruction in each execution; repeatable.",
 )
-@option(
+@old_option(
     "--watch",
     group="Reports",
     is_common=True,
@@ -296,14 +296,14 @@ if a computation never ran, or if a result has an element of --probe.
     shell_complete=completion.instructions,
     help="Show a summary of this instruction in each loop iteration; repeatable.",
 )
-@option(
+@old_option(
     "--save-raw",
     group="Reports",
     metavar="FILE",
     shell_complete=completion.files,
     help="Write the bytes in memory of the value of --at, or of result 0, to FILE.",
 )
-@option(
+@old_option(
     "--against",
     group="Reports",
     is_common=True,
@@ -311,18 +311,18 @@ if a computation never ran, or if a result has an element of --probe.
     shell_complete=completion.files,
     help="Compare the results with those of this module.",
 )
-@flag(
+@old_flag(
     "--passes",
     group="Reports",
     is_common=True,
     help="Show which compiler passes change the results, from per-pass dumps.",
 )
-@flag(
+@old_flag(
     "--allow-uncovered",
     group="Reports",
     help="Exit with 0 although parts were never compared, if all results agree.",
 )
-@option(
+@old_option(
     "--probe",
     group="Reports",
     is_common=True,
@@ -330,7 +330,7 @@ if a computation never ran, or if a result has an element of --probe.
     metavar="KIND",
     help=f"Find the instruction whose elements of this kind reach a result: {joined_by_or(tuple(PROBES))}.",
 )
-@option(
+@old_option(
     "--floats",
     group="Arithmetic",
     is_common=True,
@@ -339,7 +339,7 @@ if a computation never ran, or if a result has an element of --probe.
     default="exact",
     help="Round floats to their types (exact), or use f64 without rounding (widen).",
 )
-@option(
+@old_option(
     "--devices",
     group="Arithmetic",
     is_common=True,
@@ -348,14 +348,14 @@ if a computation never ran, or if a result has an element of --probe.
     default_text="those of the module",
     help="Simulate N devices for a module that does not state their number.",
 )
-@option(
+@old_option(
     "--max-memory",
     group="Limits",
     metavar="SIZE",
     default=DEFAULT_MEMORY,
     help="Refuse modules that need more memory.",
 )
-@option(
+@old_option(
     "--max-operations",
     group="Limits",
     type=click.FloatRange(min=1),
@@ -364,7 +364,7 @@ if a computation never ran, or if a result has an element of --probe.
     default_text=f"{DEFAULT_LIMITS.max_operations:.0e}".replace("+", ""),
     help="Refuse modules with more scalar operations.",
 )
-@option(
+@old_option(
     "--max-iterations",
     group="Limits",
     type=click.IntRange(min=1),
@@ -373,7 +373,7 @@ if a computation never ran, or if a result has an element of --probe.
     default_text=f"{DEFAULT_LIMITS.max_iterations:,}",
     help="Stop at a loop with more iterations.",
 )
-@option(
+@old_option(
     "--max-seconds",
     group="Limits",
     type=click.FloatRange(min=0),

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from hlo_cli.commands.options import completion
-from hlo_cli.commands.options.chips import chip_options
-from hlo_cli.commands.options.declaring import Command, by_option, cause_of, each_options, flag, option
-from hlo_cli.commands.options.filters import where_option
+from hlo_cli.commands.options.chips import old_chip_options
+from hlo_cli.commands.options.declaring import Command, cause_of, each_options, old_by_option, old_flag, old_option
+from hlo_cli.commands.options.filters import old_where_option
 from hlo_cli.commands.options.io_options import conflict_error, format_options, io_of, io_options, requirement_error
 from hlo_cli.commands.options.writing import print_diagnostics, write, write_report
 from hlo_cli.dataclass import dataclass
@@ -155,14 +155,14 @@ only older versions reject.
 
 @click.command(cls=Command, help=HELP, examples=EXAMPLES, details=DETAILS)
 @click.argument("inputs", nargs=-1, metavar="INPUT...", shell_complete=completion.files)
-@by_option("Show transfers by cause")
-@flag(
+@old_by_option("Show transfers by cause")
+@old_flag(
     "--sequence",
     group="Reports",
     is_common=True,
     help="List every step of the schedule with live memory and transfers in flight.",
 )
-@option(
+@old_option(
     "--critical-path",
     "model",
     group="Reports",
@@ -171,7 +171,7 @@ only older versions reject.
     metavar="COST",
     help=f"Show the longest dependency chain, measured in {joined_by_or(MODELS)}.",
 )
-@option(
+@old_option(
     "--reorder",
     "goal",
     group="Changes",
@@ -180,7 +180,7 @@ only older versions reject.
     metavar="GOAL",
     help=f"Reschedule the module and compare memory and overlap: {joined_by_or(ORDERS)}.",
 )
-@option(
+@old_option(
     "--limit",
     group="Changes",
     is_common=True,
@@ -188,23 +188,25 @@ only older versions reject.
     default_text="present peak",
     help="Keep the peak of main memory below SIZE, such as 12GiB (with --reorder latency).",
 )
-@flag(
+@old_flag(
     "--desugar",
     group="Changes",
     is_common=True,
     help="Show a diff that expands short forms such as slice-start and t#0.",
 )
-@flag("--sugar", group="Changes", is_common=True, help="Show a diff that uses short forms where possible.")
-@flag("--verify", group="Changes", help="Run both modules and compare results (with --reorder, --desugar, --sugar).")
-@where_option
-@option(
+@old_flag("--sugar", group="Changes", is_common=True, help="Show a diff that uses short forms where possible.")
+@old_flag(
+    "--verify", group="Changes", help="Run both modules and compare results (with --reorder, --desugar, --sugar)."
+)
+@old_where_option
+@old_option(
     "--computation",
     group="Filters",
     metavar="NAME",
     shell_complete=completion.computations,
     help="Include only operations that run in this computation.",
 )
-@option(
+@old_option(
     "--space",
     group="Filters",
     metavar="SPACE",
@@ -212,7 +214,7 @@ only older versions reject.
     shell_complete=completion.memory_spaces,
     help="Show this memory space in --sequence, by name or number, or `all` of them.",
 )
-@chip_options("Estimate times on this chip")
+@old_chip_options("Estimate times on this chip")
 @each_options
 @io_options
 def command(inputs: tuple[str, ...], **given: Any) -> int:

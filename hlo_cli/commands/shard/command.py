@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hlo_cli.commands.options import completion
-from hlo_cli.commands.options.chips import chip_options
-from hlo_cli.commands.options.declaring import Command, by_option, each_options, flag, option
-from hlo_cli.commands.options.filters import where_option
+from hlo_cli.commands.options.chips import old_chip_options
+from hlo_cli.commands.options.declaring import Command, each_options, old_by_option, old_flag, old_option
+from hlo_cli.commands.options.filters import old_where_option
 from hlo_cli.commands.options.io_options import io_of, io_options
 from hlo_cli.commands.options.writing import write_report
 from hlo_cli.commands.shape.argument import is_hlo_text, is_sharding_text, resolve_name
@@ -42,9 +42,9 @@ EXAMPLES = (
 
 @click.command(cls=Command, help=HELP, examples=EXAMPLES)
 @click.argument("inputs", nargs=-1, metavar="INPUT...", shell_complete=completion.files)
-@flag("--comms", group="Reports", is_common=True, help="List collectives with their mesh axes and bytes.")
-@by_option("Group by", after=("axis", "instruction"))
-@option(
+@old_flag("--comms", group="Reports", is_common=True, help="List collectives with their mesh axes and bytes.")
+@old_by_option("Group by", after=("axis", "instruction"))
+@old_option(
     "--to",
     group="Reports",
     is_common=True,
@@ -52,7 +52,7 @@ EXAMPLES = (
     shell_complete=completion.shardings,
     help="Show the collectives that take the shape from its sharding to this one.",
 )
-@option(
+@old_option(
     "--device",
     group="Reports",
     is_common=True,
@@ -60,7 +60,7 @@ EXAMPLES = (
     metavar="N",
     help="Show the part of the array on device N.",
 )
-@option(
+@old_option(
     "--warning",
     group="Reports",
     is_common=True,
@@ -68,7 +68,7 @@ EXAMPLES = (
     shell_complete=completion.files,
     help="Explain a warning about full rematerialization: a text, a file, or - for stdin.",
 )
-@option(
+@old_option(
     "--mesh",
     group="Mesh",
     is_common=True,
@@ -77,7 +77,7 @@ EXAMPLES = (
     default_text="from the dump",
     help="Set the axes of the mesh with their sizes, major first, such as data=2,fsdp=4.",
 )
-@option(
+@old_option(
     "--algorithm",
     group="Mesh",
     type=click.Choice(ALGORITHMS),
@@ -85,8 +85,8 @@ EXAMPLES = (
     default=ALGORITHMS[0],
     help=f"Set the algorithm for the bytes that a device sends: {joined_by_or(ALGORITHMS)}.",
 )
-@where_option
-@chip_options("Estimate times on this chip")
+@old_where_option
+@old_chip_options("Estimate times on this chip")
 @each_options
 @io_options
 def command(inputs: tuple[str, ...], **given: Any) -> int:
