@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
         about: str
         one_of: str
-        excludes: Sequence[str]
+        excludes: Sequence[str] | Mapping[str, str]
         excludes_hint: str
         needs: str
         or_needs: Sequence[str]
@@ -158,7 +158,7 @@ class Declaration:
 
     about: "one" for an option that requires a single module, "dump" or "shape" for one that requires such an input.
     one_of: the name of a set of options of which at most one can be given, such as "report".
-    excludes: the options that have no effect next to this one.
+    excludes: the options that have no effect next to this one, or each with the hint of its error.
     needs: the options of which one is required, as the error names them, such as "--slice, --desugar, or --sugar".
     or_needs: further ones that do as well, but that the error does not name.
     only_for: the value to which `excludes` and `needs` are limited; the error names it.
@@ -169,8 +169,8 @@ class Declaration:
     names: tuple[str, ...] = ()
     about: str = ""
     one_of: str = ""
-    excludes: Sequence[str] = ()
-    excludes_hint: str = "use only one of them"
+    excludes: Sequence[str] | Mapping[str, str] = ()
+    excludes_hint: str = ""
     needs: str = ""
     or_needs: Sequence[str] = ()
     needs_hint: str = ""

@@ -294,7 +294,10 @@ Idle: TypeAlias = Mapping[str, tuple[str, ...]]
 """For each option, the others that have no effect with it."""
 
 
-def conflict_error(option: str, other: str, *, hint: str = "use only one of them") -> HloError:
+_ONLY_ONE: Final = "use only one of them"
+
+
+def conflict_error(option: str, other: str, *, hint: str = _ONLY_ONE) -> HloError:
     """The error for two options, or other arguments, that conflict.
 
     >>> print(conflict_error("--tree", "--explain").diagnostic.message)
@@ -340,11 +343,12 @@ def check_conflicts(
 # --- rules of the fields ---
 
 
-def check_options(*chosen: object) -> None:
+def check_options(*chosen: object, order: Sequence[str] = ()) -> None:
     """Raises HloError for two given options of which one would have no effect, or for one that lacks another.
 
     `chosen` are values of classes of options; the rules are those of their fields, see `declaring.Declaration`. An
-    option is given if its value is not the default.
+    option is given if its value is not the default. Of several that lack another, the first is named: first those of
+    `order`, then the others in the order of the fields.
 
     >>> check_options(OutputOptions(quiet=True, verbose=True))
     Traceback (most recent call last):
@@ -362,10 +366,11 @@ def check_options(*chosen: object) -> None:
         if rules.only_for in ("", value)
     ]
     for name, rules in with_rules:
+        hints = rules.excludes if isinstance(rules.excludes, Mapping) else {}
         for other in rules.excludes:
             if _is_given(other, given):
-                raise conflict_error(other, name, hint=rules.excludes_hint)
-    for name, rules in with_rules:
+                raise conflict_error(other, name, hint=hints.get(other) or rules.excludes_hint or _ONLY_ONE)
+    for name, rules in sorted(with_rules, key=lambda each: (*order, each[0]).index(each[0])):
         if rules.needs and not any(_is_given(each, given) for each in (*_options_in(rules.needs), *rules.or_needs)):
             raise requirement_error(name, rules.needs, hint=rules.needs_hint)
 
@@ -388,6 +393,11 @@ def given_about(options: object, *kinds: str) -> list[str]:
     return [declaration.name for declaration, _ in given_options(options) if declaration.about in kinds]
 
 
+def given_in(options: object, *sets: str) -> list[str]:
+    """The given options of a set of which one can be given, as typed."""
+    return [declaration.name for declaration, _ in given_options(options) if declaration.one_of in sets]
+
+
 def _options_in(words: str) -> Iterator[str]:
     """The options that an error names, each with its value if there is one.
 
@@ -396,7 +406,7 @@ def _options_in(words: str) -> Iterator[str]:
     """
     for part in words.split("--")[1:]:
         name, _, value = part.partition(" ")
-        value = value.strip().removesuffix("or").strip().rstrip(",")
+        value = f" {value}".rstrip().removesuffix(" or").strip().rstrip(",")
         yield f"--{name.rstrip(',')} {value}".rstrip()
 
 
