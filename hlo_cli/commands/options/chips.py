@@ -49,13 +49,6 @@ def chip_file_option(**rules: Unpack[Rules]) -> Any:
     )
 
 
-def old_chip_options(purpose: str) -> Callable[[_F], _F]:
-    """`--chip` and `--chip-file`, passed to the command as text or None; `purpose` begins the help of --chip."""
-    from hlo_cli.commands.options.declaring import _decorator, options
-
-    return options(_decorator("chip", chip_option(purpose)), _decorator("chip_file", chip_file_option()))
-
-
 def chosen_throughput(chip: str | None, path: str | None) -> ChipSpec | None:
     """The throughputs of the selected chip; None without one.
 

@@ -455,7 +455,7 @@ def timeout_option() -> Any:
 def timeout_given() -> float | None:
     """The value of `--timeout` of the running command in seconds; None if it is not given."""
     context = click.get_current_context(silent=True)
-    found = None if context is None else context.params.get("timeout") or context.meta.get("timeout")
+    found = None if context is None else context.params.get("timeout")
     return None if found is None else float(found)
 
 
@@ -466,56 +466,3 @@ def processes(jobs: int | None, work: int) -> int:
     (1, 4, 2)
     """
     return min(1 if jobs is None else jobs or os.cpu_count() or 1, max(work, 1))
-
-
-# --- to be replaced by fields ---
-
-
-def old_option(*declarations: str, **settings: Any) -> Callable[[_F], _F]:
-    """The decorator that adds an `Option`; the arguments are those of `Option`."""
-    return click.option(*declarations, cls=Option, **settings)
-
-
-def old_flag(*declarations: str, **settings: Any) -> Callable[[_F], _F]:
-    """The decorator that adds an `Option` without a value."""
-    return old_option(*declarations, is_flag=True, **settings)
-
-
-def options(*added: Callable[[_F], _F]) -> Callable[[_F], _F]:
-    """The decorator that adds several options, in this order."""
-
-    def add(function: _F) -> _F:
-        for each in reversed(added):
-            function = each(function)
-        return function
-
-    return add
-
-
-def old_by_option(purpose: str, *, before: tuple[str, ...] = (), after: tuple[str, ...] = ()) -> Callable[[_F], _F]:
-    """`--by`, passed to the command as `grouping`."""
-    return _decorator("grouping", by_option(purpose, before=before, after=after))
-
-
-def _decorator(name: str, field: Any) -> Callable[[_F], _F]:
-    declaration = field.metadata[_KEY]
-    return click.option(*declaration.names, name, cls=Option, **declaration.click)
-
-
-def each_options_of(each: str, jobs: str) -> Callable[[_F], _F]:
-    """`--each`, `--jobs`, and `--timeout`."""
-    return options(
-        _decorator("each", each_option(each)), _decorator("jobs", jobs_option(jobs)),
-        click.option(
-            "--timeout", cls=Option, expose_value=False, callback=_keep, **timeout_option().metadata[_KEY].click
-        ),
-    )  # fmt: skip
-
-
-def _keep(context: click.Context, parameter: click.Parameter, value: int | None) -> None:
-    context.meta["timeout"] = value
-
-
-each_options = each_options_of(
-    "Print one row per module (the default for several).", "Use N processes with --each; 0 uses all CPU cores."
-)

@@ -41,13 +41,6 @@ def where_option(help: str = "Show only rows that match EXPR (see `hlo help wher
     return option("--where", "EXPR", group="Filters", is_common=True, help=help, **rules)
 
 
-def old_where_option(function: _F) -> _F:
-    """`--where`: passed to the command as text, or None."""
-    from hlo_cli.commands.options.declaring import _decorator
-
-    return _decorator("where", where_option())(function)
-
-
 def instructions_where(expression: str, module: Module) -> Predicate[Instruction]:
     """Whether an expression matches an instruction; None if unknown."""
     from hlo_cli.analysis.query.fields import instruction_fields

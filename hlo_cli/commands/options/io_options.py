@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
@@ -290,10 +290,6 @@ def _wants_color(when: str, terminal: bool) -> bool:
 # Conflicts between options: one that would have no effect is an error.
 
 
-Idle: TypeAlias = Mapping[str, tuple[str, ...]]
-"""For each option, the others that have no effect with it."""
-
-
 _ONLY_ONE: Final = "use only one of them"
 
 
@@ -313,34 +309,6 @@ def requirement_error(option: str, required: str, *, hint: str = "") -> HloError
     'add --reorder latency'
     """
     return HloError(f"{option} requires {required}", hint=hint or f"add {required}")
-
-
-def check_conflicts(
-    given: Mapping[str, bool], output: OutputOptions, idle: Idle, why: Mapping[str, str]
-) -> frozenset[str]:
-    """The names of the given options; HloError for two of which one would have no effect.
-
-    `given` holds all options but those of every table; `why` is the hint, by the option that takes effect.
-
-    >>> sorted(check_conflicts({"--text": True, "--jobs": False}, OutputOptions(sort="line"), {}, {}))
-    ['--sort', '--text']
-    >>> against, why = {"--text": ("--sort",)}, {"--text": "lines have an order"}
-    >>> check_conflicts({"--text": True}, OutputOptions(sort="line"), against, why)
-    Traceback (most recent call last):
-        ...
-    hlo_cli.source.HloError: error: --sort cannot be used with --text
-    """
-    rows = {"--top": output.top is not None, "--sort": bool(output.sort), "--columns": bool(output.columns)}
-    rows |= {"--table": output.table is not None, "--no-header": not output.header}
-    there = frozenset(option for option, is_given in {**given, **rows}.items() if is_given)
-    for name, others in idle.items():
-        for other in others:
-            if {name, other} <= there:
-                raise conflict_error(other, name, hint=why[name])
-    return there
-
-
-# --- rules of the fields ---
 
 
 def check_options(*chosen: object, order: Sequence[str] = ()) -> None:
