@@ -23,7 +23,7 @@ from hlo_cli.commands.help.catalog import (
     plain,
     source_of,
 )
-from hlo_cli.commands.options.declaring import OUTPUT, Command, flag, option, with_options
+from hlo_cli.commands.options.declaring import OUTPUT, Command, flag, option, taken, with_options
 from hlo_cli.commands.options.io_options import OutputOptions
 from hlo_cli.commands.options.writing import write
 from hlo_cli.dataclass import dataclass
@@ -249,7 +249,7 @@ class HelpOptions:
 @click.pass_context
 def command(context: click.Context, /, topic: str | None, term: tuple[str, ...], **given: Any) -> None:
     """Writes the page, the list of topics, or the manual."""
-    options = HelpOptions(is_manual=given.pop("is_manual"), form=given.pop("form"))
+    options = HelpOptions(**taken(HelpOptions, given))
     output = OutputOptions(**given)
     if options.is_manual and topic:
         raise HloError("--all cannot be used with a topic")

@@ -248,6 +248,11 @@ def with_options(options: type, *, only: Collection[str] = (), **changes: Mappin
     return add
 
 
+def taken(options: type, given: dict[str, Any]) -> dict[str, Any]:
+    """The values of the options of a class, removed from a command's parameters."""
+    return {field: given.pop(field) for field in declarations(options)}
+
+
 # --- the command, and its help ---
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from hlo_cli.commands.options import completion
-from hlo_cli.commands.options.declaring import INPUT, OUTPUT, declarations, flag, option, with_options
+from hlo_cli.commands.options.declaring import INPUT, OUTPUT, declarations, flag, option, taken, with_options
 from hlo_cli.dataclass import dataclass
 from hlo_cli.source import HloError, joined_by_or
 
@@ -228,7 +228,7 @@ def io_of(given: dict[str, object], *, writes: Collection[str] = ()) -> tuple[Ou
     `writes` are the file extensions that the command supports besides reports. HloError for an extension that it
     does not support, unless a format is given.
     """
-    written, read = _taken(OutputOptions, given), _taken(InputOptions, given)
+    written, read = taken(OutputOptions, given), taken(InputOptions, given)
     if written["sort"] == "":
         raise HloError("--sort requires a column", hint="run `hlo help glossary` to list all columns")
     named = written.pop("format") or None
@@ -244,11 +244,6 @@ def io_of(given: dict[str, object], *, writes: Collection[str] = ()) -> tuple[Ou
 def _without_empty(values: dict[str, Any]) -> dict[str, Any]:
     """The values with None for an empty text, which is what a script passes that has none."""
     return {name: None if value == "" else value for name, value in values.items()}
-
-
-def _taken(options: type, given: dict[str, Any]) -> dict[str, Any]:
-    """The values of the options of a class, removed from a command's parameters."""
-    return {name: given.pop(name) for name in declarations(options)}
 
 
 def _format_of(path: str | None, writes: Collection[str]) -> str:
