@@ -161,9 +161,10 @@ def declared(name: str) -> dict[str, Declaration]:
     return {each.name: each for each in found}
 
 
-def names_in(rules: Declaration) -> Iterator[str]:
+def names_in(option: Declaration) -> Iterator[str]:
     """The options that the rules of an option name."""
-    for words in (*rules.excludes, rules.needs, *rules.or_needs):
+    rules = option.rules
+    for words in (*rules.get("excludes", ()), rules.get("needs", ""), *rules.get("or_needs", ())):
         yield from re.findall(r"--[a-z-]+", words)
 
 

@@ -36,17 +36,14 @@ _VIEWS: Final = ("--rows", "--passes", "--normalize", "--text", "--stat", "--nam
 
 @dataclass(frozen=True, slots=True)
 class DiffOptions:
-    """The differences to show, and their form; names are those of the command's parameters."""
+    """The differences to show, and their form."""
 
     rows: bool = flag(
         "--rows",
         group="Reports",
         is_common=True,
         help="List every changed instruction, with its statement.",
-        excludes=(
-            "--each",
-            "--jobs",
-        ),
+        excludes=("--each", "--jobs"),
         excludes_hint="--rows lists the changes of one pair of modules",
     )
     as_text: bool = flag(
@@ -54,11 +51,7 @@ class DiffOptions:
         group="Reports",
         is_common=True,
         help="Show a line diff, by computation.",
-        excludes=(
-            "--each",
-            "--sort",
-            "--columns",
-        ),
+        excludes=("--each", "--sort", "--columns"),
         excludes_hint="--text shows lines in order; use it with one pair of modules",
     )
     stat: bool = flag(
@@ -82,11 +75,7 @@ class DiffOptions:
         group="Reports",
         is_common=True,
         help="Show the changes of each compiler pass, from a directory of per-pass dumps.",
-        excludes=(
-            "--each",
-            "--jobs",
-            "--stage",
-        ),
+        excludes=("--each", "--jobs", "--stage"),
         excludes_hint="--passes compares consecutive dumps; use --stage A..B to compare two of them",
     )
     normalize: bool = flag(
@@ -94,16 +83,7 @@ class DiffOptions:
         group="Reports",
         is_common=True,
         help="Print the module with stable names and order, for golden files.",
-        excludes=(
-            "--schedule",
-            "--exit-code",
-            "--each",
-            "--jobs",
-            "--top",
-            "--sort",
-            "--columns",
-            "--table",
-        ),
+        excludes=("--schedule", "--exit-code", "--each", "--jobs", "--top", "--sort", "--columns", "--table"),
         excludes_hint="--normalize writes one module and compares nothing",
     )
     ignore: str = option(
@@ -123,13 +103,7 @@ class DiffOptions:
         group="Comparison",
         is_common=True,
         help="Treat different names, order, and metadata as differences; exit with code 1 for any.",
-        excludes=(
-            "--passes",
-            "--normalize",
-            "--against-golden",
-            "--by",
-            "--exit-code",
-        ),
+        excludes=("--passes", "--normalize", "--against-golden", "--by", "--exit-code"),
         excludes_hint="--exact compares two texts and exits with code 1 if they differ",
     )
     against_golden: bool = flag(
@@ -137,15 +111,7 @@ class DiffOptions:
         group="Comparison",
         is_common=True,
         help="Exit with code 1 if NEW fails a condition of --fail-on against the golden dump OLD.",
-        excludes=(
-            "--passes",
-            "--normalize",
-            "--text",
-            "--stat",
-            "--name-only",
-            "--exit-code",
-            "--by",
-        ),
+        excludes=("--passes", "--normalize", "--text", "--stat", "--name-only", "--exit-code", "--by"),
         excludes_hint="--against-golden checks the conditions of --fail-on and exits with code 1 if any fails",
     )
     fail_on: str = option(

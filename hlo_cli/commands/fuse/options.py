@@ -76,7 +76,7 @@ class RefusionOptions:
 
 @dataclass(frozen=True, slots=True)
 class FuseOptions:
-    """The report and the fusions that are selected; names are the parameters', but for `name`, a fusion or a call."""
+    """The report and the fusions that are selected; `name` is an argument, that of a fusion or a call."""
 
     name: str | None = None
     is_chip_of_dump: bool = False

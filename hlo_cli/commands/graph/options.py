@@ -21,7 +21,7 @@ _EXPANDED: Final = {"--expand": "the computations on the way are expanded"}
 
 @dataclass(frozen=True, slots=True)
 class GraphOptions:
-    """Which part of the module to show, and how; names are those of the command's parameters."""
+    """Which part of the module to show, and how."""
 
     computation: str | None = option(
         "--computation",

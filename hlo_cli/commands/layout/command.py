@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LayoutOptions:
-    """The rows of a dump, or the view of a shape; names are those of the command's parameters."""
+    """The rows of a dump, or the view of a shape."""
 
     grouping: str = by_option(
         "Group by", before=("shape",), after=("op_name", "instruction", "computation", "opcode"), about="one"

@@ -34,7 +34,7 @@ _RULE_OPTIONS: Final = ("--select", "--ignore", "--min-severity", "--set", "--is
 
 @dataclass(frozen=True, slots=True)
 class LintOptions:
-    """The selected rules and inputs of the check, and the form of the report; names are the command's parameters."""
+    """The selected rules and inputs of the check, and the form of the report; `order` is that of the findings."""
 
     order: str = "cost"
     select: tuple[str, ...] = option(
@@ -168,10 +168,7 @@ class LintOptions:
     chip_file: str | None = chip_file_option()
     each: bool = each_option(
         "Print one row per module with the number of findings.",
-        excludes=(
-            "--statistics",
-            "--by",
-        ),
+        excludes=("--statistics", "--by"),
         excludes_hint="--each has one row per module, --statistics one per rule",
     )
     jobs: int | None = jobs_option("Check modules in N processes; 0 uses all CPU cores.")

@@ -26,7 +26,15 @@ if TYPE_CHECKING:
     from hlo_cli.commands.options.completion import Completer
 
     class Rules(TypedDict, total=False):
-        """What an option may have for conflicts; `Declaration` tells the meanings."""
+        """With what an option can be used, as data for `io_options.check_options`.
+
+        about: "one" for an option that requires a single module, "dump" or "shape" for one that requires such an input.
+        one_of: the name of a set of options of which at most one can be given, such as "report".
+        excludes: the options that have no effect next to this one, or each with the hint of its error.
+        needs: the options of which one is required, as the error names them, such as "--slice, --desugar, or --sugar".
+        or_needs: further ones that do as well, but that the error does not name.
+        only_for: the value to which `excludes` and `needs` are limited; the error names it.
+        """
 
         about: str
         one_of: str
@@ -152,32 +160,20 @@ _KEY: Final = "option"
 """The key of the declaration in the metadata of a field."""
 
 
+_RULES: Final = frozenset(
+    ("about", "one_of", "excludes", "excludes_hint", "needs", "or_needs", "needs_hint", "only_for")
+)
+"""The names of `Rules`, which exists only for checkers of types; all other settings are for click."""
+
+
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """What a field says of its option: the name as typed, the settings for click, and the rules on other options.
-
-    about: "one" for an option that requires a single module, "dump" or "shape" for one that requires such an input.
-    one_of: the name of a set of options of which at most one can be given, such as "report".
-    excludes: the options that have no effect next to this one, or each with the hint of its error.
-    needs: the options of which one is required, as the error names them, such as "--slice, --desugar, or --sugar".
-    or_needs: further ones that do as well, but that the error does not name.
-    only_for: the value to which `excludes` and `needs` are limited; the error names it.
-    """
+    """What a field says of its option: the name as typed, all names, the settings for click, and the rules."""
 
     name: str
+    names: tuple[str, ...]
     click: Mapping[str, Any]
-    names: tuple[str, ...] = ()
-    about: str = ""
-    one_of: str = ""
-    excludes: Sequence[str] | Mapping[str, str] = ()
-    excludes_hint: str = ""
-    needs: str = ""
-    or_needs: Sequence[str] = ()
-    needs_hint: str = ""
-    only_for: str = ""
-
-
-_RULES: Final = frozenset(field.name for field in dataclasses.fields(Declaration)) - {"name", "click", "names"}
+    rules: Rules
 
 
 def option(name: str, metavar: str, *, help: str | Callable[[], str], **settings: Unpack[Settings]) -> Any:
@@ -220,8 +216,8 @@ def flag(name: str, *, help: str | Callable[[], str], **settings: Unpack[Setting
 
 def _field(name: str, help: str | Callable[[], str], default: object, settings: dict[str, Any]) -> Any:
     names = (*((settings.pop("short"),) if "short" in settings else ()), name)
-    rules = {rule: settings.pop(rule) for rule in _RULES & settings.keys()}
-    declaration = Declaration(name, {"help": help, **settings}, names, **rules)
+    rules: Any = {rule: settings.pop(rule) for rule in _RULES & settings.keys()}
+    declaration = Declaration(name, names, {"help": help, **settings}, rules)
     return dataclasses.field(default=default, metadata={_KEY: declaration})
 
 

@@ -36,9 +36,16 @@ _OF_UNITS: Final[dict[str, Kind]] = {
 """The kinds of fields for the units of columns; all others are text."""
 
 
-def where_option(help: str = "Show only rows that match EXPR (see `hlo help where`).", **rules: Unpack[Rules]) -> Any:
+def where_option(**rules: Unpack[Rules]) -> Any:
     """The field of `--where`."""
-    return option("--where", "EXPR", group="Filters", is_common=True, help=help, **rules)
+    return option(
+        "--where",
+        "EXPR",
+        group="Filters",
+        is_common=True,
+        help="Show only rows that match EXPR (see `hlo help where`).",
+        **rules,
+    )
 
 
 def instructions_where(expression: str, module: Module) -> Predicate[Instruction]:

@@ -16,7 +16,7 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.source import HloError, joined_by_or
 
 if TYPE_CHECKING:
-    from hlo_cli.commands.options.declaring import Declaration
+    from hlo_cli.commands.options.declaring import Declaration, Rules
     from hlo_cli.render.registry import Kind
     from hlo_cli.render.style import Style
 
@@ -309,7 +309,7 @@ def requirement_error(option: str, required: str, *, hint: str = "") -> HloError
 def check_options(*chosen: object, order: Sequence[str] = ()) -> None:
     """Raises HloError for two given options of which one would have no effect, or for one that lacks another.
 
-    `chosen` are values of classes of options; the rules are those of their fields, see `declaring.Declaration`. An
+    `chosen` are values of classes of options; the rules are those of their fields, see `declaring.Rules`. An
     option is given if its value is not the default. Of several that lack another, the first is named: first those of
     `order`, then the others in the order of the fields.
 
@@ -318,24 +318,27 @@ def check_options(*chosen: object, order: Sequence[str] = ()) -> None:
         ...
     hlo_cli.source.HloError: error: --quiet cannot be used with --verbose
     """
-    given = {declaration.name: (declaration, value) for declaration, value in given_options(*chosen)}
+    given = {declaration.name: (declaration.rules, value) for declaration, value in given_options(*chosen)}
     found: dict[str, str] = {}
     for name, (rules, _) in given.items():
-        if rules.one_of and (other := found.setdefault(rules.one_of, name)) != name:
+        if "one_of" in rules and (other := found.setdefault(rules["one_of"], name)) != name:
             raise conflict_error(other, name)
-    with_rules = [
-        (f"{name} {rules.only_for}".rstrip(), rules)
+    applied = {
+        f"{name} {rules.get('only_for', '')}".rstrip(): rules
         for name, (rules, value) in given.items()
-        if rules.only_for in ("", value)
-    ]
-    for name, rules in with_rules:
-        hints = rules.excludes if isinstance(rules.excludes, Mapping) else {}
-        for other in rules.excludes:
+        if rules.get("only_for", value) == value
+    }
+    for name, rules in applied.items():
+        excluded = rules.get("excludes", ())
+        hints = excluded if isinstance(excluded, Mapping) else {}
+        for other in excluded:
             if _is_given(other, given):
-                raise conflict_error(other, name, hint=hints.get(other) or rules.excludes_hint or _ONLY_ONE)
-    for name, rules in sorted(with_rules, key=lambda each: (*order, each[0]).index(each[0])):
-        if rules.needs and not any(_is_given(each, given) for each in (*_options_in(rules.needs), *rules.or_needs)):
-            raise requirement_error(name, rules.needs, hint=rules.needs_hint)
+                raise conflict_error(other, name, hint=hints.get(other) or rules.get("excludes_hint", _ONLY_ONE))
+    for name in sorted(applied, key=lambda name: (*order, name).index(name)):
+        rules = applied[name]
+        needed = rules.get("needs", "")
+        if needed and not any(_is_given(each, given) for each in (*_options_in(needed), *rules.get("or_needs", ()))):
+            raise requirement_error(name, needed, hint=rules.get("needs_hint", ""))
 
 
 def given_options(*chosen: object) -> Iterator[tuple[Declaration, object]]:
@@ -353,12 +356,12 @@ def given_options(*chosen: object) -> Iterator[tuple[Declaration, object]]:
 
 def given_about(options: object, *kinds: str) -> list[str]:
     """The given options that are `about` an input of one of these kinds, as typed."""
-    return [declaration.name for declaration, _ in given_options(options) if declaration.about in kinds]
+    return [declaration.name for declaration, _ in given_options(options) if declaration.rules.get("about") in kinds]
 
 
 def given_in(options: object, *sets: str) -> list[str]:
     """The given options of a set of which one can be given, as typed."""
-    return [declaration.name for declaration, _ in given_options(options) if declaration.one_of in sets]
+    return [declaration.name for declaration, _ in given_options(options) if declaration.rules.get("one_of") in sets]
 
 
 def _options_in(words: str) -> Iterator[str]:
@@ -373,7 +376,7 @@ def _options_in(words: str) -> Iterator[str]:
         yield f"--{name.rstrip(',')} {value}".rstrip()
 
 
-def _is_given(words: str, given: Mapping[str, tuple[Declaration, object]]) -> bool:
+def _is_given(words: str, given: Mapping[str, tuple[Rules, object]]) -> bool:
     """Whether an option is given, with the value in `words` if that is none that stands for all, such as NAME."""
     name, _, value = words.partition(" ")
     return name in given and (not value or value.isupper() or given[name][1] == value)

@@ -52,7 +52,7 @@ _STEPS: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class ParseOptions:
-    """The report and the part of the module that are selected; names are those of the command's parameters."""
+    """The report and the part of the module that are selected."""
 
     instructions: bool = flag(
         "--instructions",

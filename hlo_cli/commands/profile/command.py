@@ -83,7 +83,7 @@ GROUPINGS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ProfileOptions:
-    """The view of a profile; names are those of the command's parameters, and `name` is that of an instruction."""
+    """The view of a profile; `name` is an argument, that of an instruction."""
 
     name: str | None = None
     grouping: str | None = option(

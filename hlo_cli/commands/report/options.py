@@ -10,10 +10,7 @@ from hlo_cli.dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ReportOptions:
-    """The chip to judge by, whether to show the page in a browser, and whether each of many modules has a page.
-
-    Names are those of the command's parameters.
-    """
+    """The chip to judge by, whether to show the page in a browser, and whether each of many modules has a page."""
 
     open: bool = flag("--open", group=OUTPUT, is_common=True, help="Show the page in a web browser.")
     chip: str | None = chip_option("Estimate times and check memory for this chip")

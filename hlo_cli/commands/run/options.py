@@ -26,7 +26,7 @@ _OF_RESULTS: Final = ("--allow-uncovered", "--save-raw")
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """Arguments, arithmetic, and limits; names are those of the command's parameters.
+    """Arguments, arithmetic, and limits.
 
     With `fills`, arguments that `args` does not have are made up with the seed.
     """

@@ -55,7 +55,7 @@ ORDERS: Final = ("memory", "dfs", "bfs", "latency", "postorder")
 
 @dataclass(frozen=True, slots=True)
 class ScheduleOptions:
-    """The report and the part of the schedule that are selected; names are those of the command's parameters."""
+    """The report and the part of the schedule that are selected."""
 
     grouping: str | None = by_option("Show transfers by cause", one_of="report", about="one")
     sequence: bool = flag(

@@ -51,7 +51,7 @@ ALGORITHMS: Final[tuple[Algorithm, ...]] = ("ring", "bidirectional", "oneshot")
 
 @dataclass(frozen=True, slots=True)
 class ShardOptions:
-    """The view of a sharding, or of a dump; names are those of the command's parameters."""
+    """The view of a sharding, or of a dump."""
 
     comms: bool = flag(
         "--comms", group="Reports", is_common=True, help="List collectives with their mesh axes and bytes.", about="one"

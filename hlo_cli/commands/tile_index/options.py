@@ -18,7 +18,7 @@ from hlo_cli.source import HloError
 
 @dataclass(frozen=True, slots=True)
 class TileIndexOptions:
-    """Options for the elements; names are those of the command's parameters."""
+    """Options for the elements."""
 
     inverse: bool = flag(
         "--inverse",
