@@ -24,7 +24,7 @@ def main() -> int:
         from hlo_cli.cli import main as run
 
         return run()
-    except KeyboardInterrupt:
+    except KeyboardInterrupt:  # while modules are imported, before `cli` can answer: no traceback
         os._exit(INTERRUPTED)
 
 

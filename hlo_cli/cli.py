@@ -77,11 +77,11 @@ def main(arguments: Sequence[str] | None = None, *, standalone: bool = True) -> 
         code = _dispatch(words)
         if sys.stdout is not None:
             sys.stdout.flush()
-    except BrokenPipeError:
+    except BrokenPipeError:  # `hlo … | head` closes the pipe on purpose: no error
         code = 0
     except KeyboardInterrupt:
         code = INTERRUPTED
-    except MemoryError:
+    except MemoryError:  # what was read is freed by now; the message itself needs little
         code = _print_error("out of memory")
     except OSError as error:
         code = _print_error(f"{error.filename or 'output'}: {error.strerror or error}")

@@ -249,7 +249,7 @@ def _of_lowered(x: object, stage: Stage) -> Module:
 def _compiled(x: HasCompilerIr) -> object:
     try:
         return x.compile()
-    except Exception as error:
+    except Exception as error:  # the framework's own error stays; only the way around it is added
         error.add_note('help: hlo_cli.from_jax(…, stage="lowered") reads the module before compilation')
         raise
 

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 _TYPES: Final = {4: "s4", 8: "s8", 16: "bf16", 32: "f32", 64: "s64"}
 """A type for each number of bits of an element."""
-_WORD_BITS: Final = 32
+_WORD_BITS: Final = 32  # a sublane of a TPU holds 32 bits: in T(8,128)(2,1) two bf16, in (4,1) four s8
 _WIDEST: Final = 128
 """Two tiles in a dimension, if they have no more elements in it than this; else one."""
 _UNTILED: Final = (2, 3)
@@ -402,6 +402,7 @@ def bundle(value: object, include: Collection[str] | None, exclude: Collection[s
     try:
         report = _read_once(report_of(value))
     except HloError:
+        # a display must not fail: an error in a cell would hide the value itself
         return {"text/plain": str(value)} if "text/plain" in wanted else {}
     hint = _RECORDS_HINT if isinstance(value, Tabular) else ""
     shown = {name: _DISPLAYS[name](report).replace(_COMMAND_HINT, hint) for name in wanted}
@@ -417,7 +418,7 @@ def renderable(value: object) -> object:
     try:
         return Screen(report_of(value))
     except HloError:
-        return sanitize(str(value)).replace("[", r"\[")
+        return sanitize(str(value)).replace("[", r"\[")  # rich would read brackets as markup
 
 
 def _read_once(report: Report) -> Report:

@@ -17,7 +17,8 @@ from hlo_cli.syntax.text.parser import parse_module
 # A module from an input, text or proto.
 
 
-_LOOKED_AT: Final = 1 << 16
+_LOOKED_AT: Final = 1 << 16  # protobuf text names its fields from the first line on
+# one of them is in any part of a module in protobuf's text format; not worth a parse without
 _PROTO_WORDS: Final = ("computations", "instructions", "opcode", "hlo_module", "hloModule")
 """Names of fields of which every recognized proto text has one."""
 

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 _SUBDIRECTORY: Final = "pass one of its subdirectories"
-_COMPRESSED: Final = (".gz", ".xz", ".bz2", ".zst")
+_COMPRESSED: Final = (".gz", ".xz", ".bz2", ".zst")  # people compress large traces by hand; profilers write .gz alone
 _ENDINGS: Final = (
     ".xplane.pb",
     ".trace.json",
@@ -58,6 +58,7 @@ _ENDINGS: Final = (
 """How the names of traces end, the best form first: the others hold the same events or fewer."""
 _OF_HOSTS: Final = 2
 """The first forms are one file for each host; of the others, only the best are read."""
+# jax.profiler names a folder by the time of its recording, such as 2025_06_01_12_00_00
 _DATE: Final = re.compile(r"\d{4}_\d\d_\d\d_")
 RECORD: Final = "to record a trace, use `with jax.profiler.trace(DIR)`; see `hlo help profiles`"
 
@@ -106,7 +107,7 @@ def _in_directory(folder: str) -> FoundTraces:
 
 def _age(folder: str, path: str) -> tuple[str, float]:
     name = os.path.basename(folder)
-    with suppress(OSError):
+    with suppress(OSError):  # a recording that is deleted meanwhile sorts as the oldest
         return name if _DATE.match(name) else "", os.stat(path).st_mtime
     return "", 0.0
 

@@ -23,7 +23,7 @@ from hlo_cli.source import Diagnostic, HloError, Source, internal_error, print_t
 Answer = TypeVar("Answer")
 Ask = Callable[[Module, Input], Answer]
 
-_LONGEST_PROBLEM = 500
+_LONGEST_PROBLEM = 500  # one cell of a table; a traceback of a bug in full would hide the other rows
 _SWEPT_AFTER = 1 << 24
 """Characters of text of finished modules after which garbage is collected."""
 

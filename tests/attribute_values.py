@@ -64,9 +64,11 @@ from hlo_cli.ir.attributes.value_types import (
     WindowDimension,
 )
 from hlo_cli.ir.shape import Shape, TokenShape, TupleShape
+from hlo_cli.source import Source
 from hlo_cli.syntax.attribute_table import Kind
-from hlo_cli.syntax.literal_reading import parse_literal
+from hlo_cli.syntax.literal_reading import read_shaped_literal
 from hlo_cli.syntax.scanning.shape_reader import parse_shape
+from hlo_cli.syntax.scanning.tokens import Tokens
 from strategies import an_array as array_shape
 
 _T = TypeVar("_T")
@@ -343,7 +345,7 @@ MAKERS: dict[Kind, Callable[[Random], AttributeValue]] = {
     Kind.STRING_OR_JSON: lambda random: BackendConfig(random.choice(_TEXTS)),
     Kind.SHAPE: shape_value,
     Kind.SHAPES: lambda random: several(random, shape_value),
-    Kind.LITERAL: lambda random: parse_literal(random.choice(_LITERALS)),
+    Kind.LITERAL: lambda random: read_shaped_literal(Tokens(Source("", random.choice(_LITERALS)))),
     Kind.COMPUTATION: _name,
     Kind.COMPUTATIONS: lambda random: several(random, _name),
     Kind.INSTRUCTIONS: lambda random: several(random, _name),

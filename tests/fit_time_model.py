@@ -15,7 +15,14 @@ from random import Random
 from statistics import median
 
 from hlo_cli.analysis.hardware.chip_specs import MatmulModel, MatmulTimes, chip_spec, collective_times, matmul_times
-from hlo_cli.analysis.schedule.kernel_times import Shape, correction_of, element_bytes, measured_unit, modeled_seconds
+from hlo_cli.analysis.schedule.kernel_times import (
+    Shape,
+    correction_near,
+    element_bytes,
+    measured_unit,
+    modeled_seconds,
+    residuals,
+)
 from hlo_cli.analysis.sharding.collectives import interpolated, smoothed
 
 Groups = Sequence[tuple[str, str]]
@@ -41,7 +48,7 @@ def errors(
     unit = measured_unit(chip, kind)
     found = []
     for shape, seconds in times.items():
-        correction = 0.0 if known is None else correction_of(shape, known, kind, unit, model)
+        correction = 0.0 if known is None else correction_near(shape, *residuals(known, kind, unit, model))[1]
         found.append(
             (shape, seconds, log(seconds / modeled_seconds(shape, element_bytes(kind), unit, model)) - correction)
         )

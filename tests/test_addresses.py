@@ -116,7 +116,7 @@ def test_bits_of_narrow_elements() -> None:
     assert [(place.byte_offset, place.bit_offset % 8) for place in places] == [(i // 2, 4 * (i % 2)) for i in range(6)]
     assert position_of(array("s4[6]{0}"), (3,)).byte_offset == 3
     assert position_of(array("f32[<=6]{0:M(1024)}"), (3,)).byte_offset == 1024 + 12
-    assert position_of(array("f32[6]{0}"), (3,), element_bits=16).byte_offset == 6
+    assert position_of(array("f32[6]{0:E(16)}"), (3,)).byte_offset == 6
 
 
 @given(seeds)

@@ -24,11 +24,11 @@ LONGEST_FUNCTION = 60
 ARROWS: dict[str, set[str]] = {
     "source": set(),
     "alignment": set(),
-    "wire": {"source"},  # of the traces of profilers, whose programs are inputs and whose events are syntax
+    "wire": {"source"},  # the one reader of protocol buffers: a leaf that every part may read
     "ir": {"source"},
     "syntax": {"source", "wire", "ir"},
     "inputs": {"source", "wire"},
-    "analysis": {"source", "alignment", "ir"},
+    "analysis": {"source", "wire", "alignment", "ir"},  # traces keep small messages in the statistics of events
     "transform": {"source", "alignment", "ir", "analysis"},
     "lint": {"source", "ir", "analysis", "report"},
     "read_input": {"source", "ir", "syntax", "inputs", "analysis"},

@@ -162,7 +162,7 @@ def test_memories_are_those_that_xla_compiles_with(row: Row) -> None:
     assert chip_spec(chip.name).memory.per_second == int(row["memory_bytes_per_s"])
     assert chip.spec.cores in (0, int(row["cores"])) or row["chip"] == "mi200"  # MI250 and MI250X have one file
     if row["chip"] != "mi350":  # whose vendor counts a third level of cache
-        assert 0 <= chip.fast_bytes - int(row["l2_bytes"]) < 1 << 20
+        assert 0 <= chip.spec.cache_bytes - int(row["l2_bytes"]) < 1 << 20
 
 
 @each_target

@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from hlo_cli import parse_module
-from hlo_cli.analysis.cost.cost_analysis import module_cost, tpu_rules
+from hlo_cli.analysis.cost.cost_analysis import module_cost
 from hlo_cli.analysis.cost.counting import XLA, CostOptions, Number
+from hlo_cli.analysis.hardware.chips import find_chip
 from hlo_cli.ir.module import Module
 from test_witness import CORPUS, platform_of, text_of, truths
 
@@ -45,7 +46,17 @@ def differences(module: Module, truth: Path) -> Said | None:
 def rules_for(truth: Path) -> CostOptions:
     """The rules of the compiler that wrote a dump, which stood before the constants' bits were lost in a text."""
     if platform_of(truth) == "tpu":
-        return replace(tpu_rules(truth.parent.name.split("_")[0], float32=True), packed_constants=True)
+        tpu = find_chip(truth.parent.name.split("_")[0]).tpu
+        assert tpu is not None
+        alignment = tpu.table_granule
+        return CostOptions(
+            float32=True,
+            minus_one=True,
+            known_calls=True,
+            padded=True,
+            table_alignment=alignment,
+            packed_constants=True,
+        )
     return replace(XLA, packed_constants=True)
 
 

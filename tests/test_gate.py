@@ -39,6 +39,7 @@ BROKEN = {
     "a tuple of too few": "b = (f32[8]{0}, f32[8]{0}) tuple(x)",
     "a tuple that is an array": "b = f32[8]{0} tuple(x)",
     "too many bytes": "b = f32[8,9223372036854775807]{1,0} broadcast(x), dimensions={0}",
+    "a scatter of too few": "b = f32[8]{0} select-and-scatter(x), select=f, scatter=f",
     "a fusion of too few": "b = f32[8]{0} fusion(x), kind=kLoop, calls=f",
     "a call of too few": "b = f32[8]{0} call(x), to_apply=f",
     "a call of nothing": "b = f32[8]{0} call(x)",

@@ -9,8 +9,12 @@ import pytest
 
 from gpu_fusion_dumps import HOME, Kernel, Program, kernels_of, named_kernels, programs
 from hlo_cli import parse_module
+from hlo_cli.analysis.fusion.gpu_kernels import gpu_kernels
+from hlo_cli.analysis.fusion.gpu_model import LAUNCH
+from hlo_cli.analysis.fusion.gpu_work import microseconds
+from hlo_cli.analysis.hardware.chip_specs import gpu_device
 from hlo_cli.ir.module import Module
-from hlo_cli.transform.fusion.gpu_fusion import BOTH, TIE, GpuFusion, Pass, gpu_decisions, gpu_fuse, gpu_time
+from hlo_cli.transform.fusion.gpu_fusion import BOTH, TIE, GpuFusion, Pass, gpu_decisions, gpu_fuse
 from in_process import Answer, run
 from judge import ask_xla
 
@@ -78,7 +82,11 @@ def test_a_fused_module_takes_less_time_by_the_model() -> None:
     fusion = gpu_fuse(parse_module(CHAIN), "h100")
     assert fusion.times[0] > fusion.times[1] > 0
     assert [(step.producer, step.consumer) for step in fusion.fused] == [("a", "b")]
-    assert gpu_time(parse_module(CHAIN), "h100") == (fusion.times[0], 1)
+    kernels = gpu_kernels(parse_module(CHAIN).entry, gpu_device("h100"))
+    assert {each.name for each in kernels} == set("abd"), "all but the library call"
+    assert fusion.times[0] == pytest.approx(
+        microseconds(3 * LAUNCH) + sum(each.seconds * 1e6 for each in kernels.values())
+    )
 
 
 def test_decisions_on_what_stays_apart() -> None:
@@ -105,7 +113,7 @@ def test_a_pair_that_may_be_fused_has_times_and_parts() -> None:
 
 
 def test_chips_decide_differently() -> None:
-    times = {chip: gpu_time(parse_module(CHAIN), chip)[0] for chip in ("h100", "a100-80gb", "b200", "mi300x")}
+    times = {chip: gpu_fuse(parse_module(CHAIN), chip).times[0] for chip in ("h100", "a100-80gb", "b200", "mi300x")}
     assert times["b200"] < times["h100"] < times["a100-80gb"]
 
 

@@ -31,7 +31,7 @@ from hlo_cli.analysis.hardware.chip_specs import (
     read_throughputs,
 )
 from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
-from hlo_cli.analysis.schedule.kernel_times import KernelTimes, moves_nothing, predicted_time, predicted_times
+from hlo_cli.analysis.schedule.kernel_times import KernelTimes, moves_nothing, predicted_times
 from hlo_cli.analysis.schedule.step_time import estimate_time
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
@@ -159,12 +159,12 @@ def test_chips_without_figures_keep_their_estimate() -> None:
     own = read_throughputs("[chip.mine]\nmemory = 8e11\ncores = 64\nflops = {f32 = 1e15}\n", "chips.toml")["mine"]
     faster = read_throughputs("[chip.h100]\nmemory = 8e11\n", "chips.toml")["h100"]
     for spec in (own, faster, chip_spec("t4")):
-        found = predicted_time(add, spec)
+        found = predicted_times([add], spec).get(add)
         assert found is not None
         work = KERNEL_SLOWDOWN * 12e6 / spec.memory.per_second
         assert found.seconds == pytest.approx(work + LAUNCH_SECONDS)
         assert found.sources == {"roofline", "launch floor"}
-    tpu = predicted_time(add, chip_spec("v5e"))
+    tpu = predicted_times([add], chip_spec("v5e")).get(add)
     assert tpu is not None
     assert tpu.sources == {"roofline"}
 

@@ -21,8 +21,9 @@ from hlo_cli.ir.layout import FLOAT_FORMATS, PRIMITIVE_TYPES, PrimitiveType
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.source import HloError, Source, Span
 from hlo_cli.syntax.literal_printing import values_of_codes
-from hlo_cli.syntax.literal_reading import literal_at, literal_from_bytes, literal_to_bytes, parse_literal
+from hlo_cli.syntax.literal_reading import literal_at, literal_from_bytes, literal_to_bytes, read_shaped_literal
 from hlo_cli.syntax.scanning.shape_reader import parse_shape
+from hlo_cli.syntax.scanning.tokens import END, Tokens
 from hlo_cli.syntax.text.parser import parse_module
 from judge import ask_xla
 from strategies import a_literal, dump_text, dumps, name_of, seeds, spelled_literal
@@ -182,6 +183,14 @@ def test_large_constants_are_left_out_on_request() -> None:
         assert (literal.to_string(print_large_constants=False) == "{...}") == (count == 11)
 
 
+def _shaped(text: str) -> Literal:
+    """A literal with its shape before it, as in `literal=`."""
+    tokens = Tokens(Source("", text))
+    literal = read_shaped_literal(tokens)
+    tokens.expect(END, "after the literal")
+    return literal
+
+
 def test_tuples() -> None:
     shape, text = "(f32[], (pred[2], c64[]), f32[20])", "( nan(0x1), ( {1, 0}, (1, 2) ), {...} )"
     literal = literal_of(shape, text)
@@ -193,7 +202,7 @@ def test_tuples() -> None:
     assert isinstance(elided, TupleLiteral)
     assert elided.to_string() == "( {...}, ( {...}, {...} ), {...} )"
     assert elided.is_elided
-    assert parse_literal("(f32[] 1, (pred[2]{0} {1, 0}, c64[] (1, 2)))").to_string() == "( 1, ( {1, 0}, (1, 2) ) )"
+    assert _shaped("(f32[] 1, (pred[2]{0} {1, 0}, c64[] (1, 2)))").to_string() == "( 1, ( {1, 0}, (1, 2) ) )"
 
 
 def test_instructions_have_literals_however_they_are_written() -> None:

@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 
 from dumps import FIXTURES
-from hlo_cli.analysis.cost.cost_analysis import tpu_rules
 from hlo_cli.analysis.hardware import chip_table
 from hlo_cli.analysis.hardware.chip_table import Capacity, Chip, TpuGeneration, rate_from
 from hlo_cli.analysis.hardware.chips import USUAL_TPU, find_chip, tpu_generation, tpu_generations
@@ -65,7 +64,9 @@ def test_fuse_takes_its_rates(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_costs_round_as_its_compiler_does() -> None:
-    assert tpu_rules("v9x").table_alignment == 64
+    tpu = find_chip("v9x").tpu
+    assert tpu is not None
+    assert tpu.table_granule == 64
     assert table_bytes(3, "tpu", "v9 extra") == 64
 
 

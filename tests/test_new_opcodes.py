@@ -12,11 +12,11 @@ import pytest
 ROWS = """
 import sys
 
+from hlo_cli.ir import operation_table as table
 from hlo_cli.ir.operation_table import Operation
-from hlo_cli.ir import operation_table as communication, operation_table as elementwise
 
-elementwise.ROWS += (Operation("gamma", 1, "Computes the gamma function", "one per element", ("elementwise", "transcendental")),)
-communication.ROWS += (
+table.ELEMENTWISE_ROWS += (Operation("gamma", 1, "Computes the gamma function", "one per element", ("elementwise", "transcendental")),)
+table.COMMUNICATION_ROWS += (
     Operation("all-shuffle", None, "Shuffles", "anyhow", ("collective",), optional=("replica_groups",), least=1),
 )
 """

@@ -17,7 +17,7 @@ from hlo_cli.ir import opcodes
 from hlo_cli.ir.operations import OPERATIONS
 
 PACKAGE = Path(__file__).parent.parent / "hlo_cli"
-TABLE = "ir/operation_table/"
+TABLE = "ir/operation_table.py"
 HOMES = (TABLE, "ir/opcodes.py", "ir/operations.py")
 TOPICS = "commands/help/catalog.py"  # `fusion` is a page there
 MOST_FILES = 12

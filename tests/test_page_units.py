@@ -118,5 +118,5 @@ def _python_column(unit: str, cells: list[Cell], sums: list[int | float]) -> lis
 
 
 def _for_page(cell: Cell) -> object:
-    """A cell as `render/web/page_data.py` writes it."""
+    """A cell as `render/web/interactive.py` writes it."""
     return "?" if cell is UNKNOWN else json.loads(json.dumps(cell))

@@ -13,7 +13,7 @@ from hlo_cli.ir.module import Module
 from hlo_cli.read_input import read_module
 from hlo_cli.source import HloError, Source, Span
 from hlo_cli.syntax.proto.read_module import read_proto
-from hlo_cli.syntax.proto.read_proto_text import looks_like_proto_text, proto_text_to_bytes, read_proto_text
+from hlo_cli.syntax.proto.read_proto_text import find_proto_text, looks_like_proto_text, read_proto_text
 from hlo_cli.syntax.proto.text_encoder import encode_text
 from proto_texts import Style, json_of, tree_of
 from protos import PROTOS, read
@@ -28,6 +28,14 @@ MODULE = f'name: "m"\nentry_computation_name: "e"\ncomputations {{\n{P}\n{N}\nna
 def module_of(text: str) -> Module:
     """The module in a text."""
     return read_module(Source("m.pbtxt", text))
+
+
+def proto_text_to_bytes(source: Source) -> bytes:
+    """The wire format of a message as text; HloError if it is truncated or malformed."""
+    encoded = encode_text(source, find_proto_text(source.text) or 0)
+    if encoded.errors:
+        raise HloError.of(encoded.errors)
+    return encoded.data
 
 
 def errors_of(text: str) -> list[str]:

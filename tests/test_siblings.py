@@ -25,12 +25,11 @@ from hlo_cli.syntax.compiler_files.memory_files import parse_buffer_assignment, 
 from hlo_cli.syntax.compiler_files.usage_report import (
     byte_number,
     byte_text,
-    memory_usage_report,
     parse_memory_usage_report,
     print_memory_usage_report,
 )
 from share import every
-from sibling_texts import buffer_assignment_text, buffer_values_text, live_ranges_text
+from sibling_texts import buffer_assignment_text, buffer_values_text, live_ranges_text, memory_usage_report
 from timing import is_linear
 
 DUMPS = compiled_dumps()

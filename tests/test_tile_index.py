@@ -105,7 +105,7 @@ def test_npy_files_of_bytes_count_what_stands_in_front(tmp_path: Path) -> None:
     assert written("f32[<=6]{0:M(8)}", ":2") == [8, 12]
     assert written("f32[<=6]{0:M(8)}", ":2", "--base", "100") == [108, 112]
     assert written("f32[<=6]{0:M(8)}", "7:13", "--inverse") == [[-1], [0], [0], [0], [0], [1]]
-    assert written("f32[6]", ":3", "--element-bytes", "3") == [0, 3, 6]
+    assert written("f32[6]{0:E(24)}", ":3") == [0, 3, 6]
     assert written("s4[6]{0:E(4)}", ":5") == [0, 0, 1, 1, 2]
 
 
@@ -114,9 +114,10 @@ def test_bytes_of_huge_arrays_are_not_cut_off(tmp_path: Path, capsys: pytest.Cap
     huge = ["tile-index", f"s8[{2**62}]", "--bytes", "-1", "-o", str(there)]
     assert main(huge, standalone=False) == 0
     assert np.load(there).tolist() == [2**62 - 1]
-    for more in (["--element-bytes", "4"], ["--base", str(2**63 - 1)]):
-        assert main([*huge, *more], standalone=False) == 2
-        assert "buffer ends at byte" in capsys.readouterr().err
+    wide = ["tile-index", f"s8[{2**62}]{{0:E(32)}}", *huge[2:]]
+    for arguments, why in ((wide, "array size exceeds"), ([*huge, "--base", str(2**63 - 1)], "buffer ends at byte")):
+        assert main(arguments, standalone=False) == 2
+        assert why in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("arguments", [["--explain"], ["--draw"], ["--verify"], ["bf16[300,70]{0,1}"]])

@@ -26,7 +26,6 @@ from hlo_cli.analysis.schedule.kernel_times import (
     compute_type,
     matmul_time,
     needed_cost,
-    predicted_time,
     predicted_times,
     roofline,
 )
@@ -129,7 +128,7 @@ def test_f32_is_tf32_on_nvidia_only() -> None:
         text = f"r = f32[4096,4096] dot({a}, {b}), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}{precision}"
         dot = parse_module(text).entry.root
         assert dot is not None
-        h100, mi350 = (predicted_time(dot, chip_spec(chip)) for chip in ("h100", "mi350"))
+        h100, mi350 = (predicted_times([dot], chip_spec(chip)).get(dot) for chip in ("h100", "mi350"))
         assert h100 is not None
         assert mi350 is not None
         flops = 2 * 4096**3
@@ -198,7 +197,7 @@ def test_a_convolution_reads_its_input_once() -> None:
     labels = "window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f"
     conv = parse_module(f"r = f32[32,56,56,64]{{3,2,1,0}} convolution({sizes}), {labels}").entry.root
     assert conv is not None
-    found = predicted_time(conv, chip_spec("h100"))
+    found = predicted_times([conv], chip_spec("h100")).get(conv)
     assert found is not None
     pixels = 32 * 56 * 56
     assert found.seconds > 2 * pixels * 64 * 9 * 64 / 494.7e12

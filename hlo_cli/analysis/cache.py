@@ -33,6 +33,7 @@ def cached_per_module(analysis: Callable[[Module], Result], module: Module) -> R
     >>> cached_per_module(names, module), cached_per_module(names, module) is cached_per_module(names, module)
     (['e'], True)
     """
+    # By the function itself, so that two analyses cannot share an entry by a name.
     results = _RESULTS.setdefault(module, {})
     if analysis not in results:
         results[analysis] = analysis(module)
@@ -42,6 +43,7 @@ def cached_per_module(analysis: Callable[[Module], Result], module: Module) -> R
 @contextmanager
 def sharing() -> Iterator[None]:
     """Within it, `computed_once` keeps every result, for a report of several analyses that need the same ones."""
+    # The outer report keeps the results; an inner one would drop them at its end.
     if _KEPT.get() is not None:
         yield
         return
@@ -90,4 +92,5 @@ def _key(analysis: object, given: tuple[object, ...], named: dict[str, object]) 
 
 
 def _identity(value: object) -> Hashable:
+    # Modules and mappings are too large to hash. The tuple keeps an id apart from a number that is an argument.
     return value if isinstance(value, str | int | None) else (id(value),)

@@ -48,6 +48,7 @@ def error_function(x: Array) -> Array:
     wide = x.astype(np.float64, copy=False)
     size = np.abs(wide)
     result = np.where(np.isnan(wide), wide, 1.0)
+    # The ranges of s_erf.c: its own bounds, 2.857142 for 1/0.35, and beyond 6 the result rounds to 1.
     for low, high, function in (
         (0.0, 0.84375, _small),
         (0.84375, 1.25, _about_one),
@@ -89,6 +90,7 @@ def _large(x: F64) -> F64:
 def _tail(x: F64, above: tuple[float, ...], below: tuple[float, ...]) -> F64:
     s = 1.0 / (x * x)
     rough = x.astype(np.float32).astype(np.float64)  # its square is exact
+    # exp(−x²) in two factors, as in s_erf.c: squared at once, x would lose half of its digits in the exponent.
     found = np.exp(-rough * rough - 0.5625)
     found *= np.exp((rough - x) * (rough + x) + _polynomial(s, above) / _polynomial(s, below))
     return 1.0 - found / x

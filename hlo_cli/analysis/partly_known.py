@@ -18,6 +18,7 @@ ORDERS: Final[dict[str, Callable[[float, float], bool]]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
+# The same comparison with its sides exchanged; equality is its own mirror.
 _MIRRORED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
@@ -44,6 +45,7 @@ def compared(sign: str, one: float | AtLeast, other: float | AtLeast) -> bool | 
         return None if isinstance(one, AtLeast) else compared(_MIRRORED.get(sign, sign), other, one)
     if not isinstance(one, AtLeast):
         return ORDERS[sign](one, other)
+    # A lower bound decides only if the whole range above it is on one side of the other number.
     if not ORDERS[">=" if sign in ("<", ">=") else ">"](one.number, other):
         return None
     return sign in (">", ">=", "!=", "not in")
@@ -55,6 +57,7 @@ def within(sign: str, low: float, high: float, limit: float) -> bool | None:
     >>> within("<", 2, 4, 5), within("<", 2, 4, 3), within("==", 2, 4, 5), within("!=", 2, 2, 2)
     (True, None, False, False)
     """
+    # Both ends differ from the limit, yet a number between them may equal it.
     if sign in ("==", "!=") and low < limit < high:
         return None
     ends = {ORDERS[sign](low, limit), ORDERS[sign](high, limit)}

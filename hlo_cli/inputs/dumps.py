@@ -24,30 +24,35 @@ from hlo_cli.source import HloError, did_you_mean, nearest
 SiblingKind = Literal["buffer-assignment", "buffer-assignment-values", "live-range", "memory-usage-report"]
 SIBLING_KINDS: Final[tuple[SiblingKind, ...]] = get_args(SiblingKind)
 
+# what people compress dumps with; XLA itself writes `.gz` for protos with --xla_dump_compress_protos
 _ENDINGS = ("", ".gz", ".xz", ".bz2", ".zst")
 _COMPRESSED = re.compile(r"\.(?:gz|xz|bz2|zstd?)$", re.IGNORECASE)
+# `.hlo.pb` is a HloProto, `.hlo` what people call a text; XLA writes `.txt`
 _EXTENSION = re.compile(r"(?:\.hlo)?\.(txt|pb)$|\.(hlo)$")
 _SIBLING = re.compile(rf".*-(?:{'|'.join(SIBLING_KINDS)})")
 _MODULE = re.compile(r"(?:[^.]+\.)?module_(?P<id>\d+)(?:\.|$)")
 _MODULE_FOLDER = re.compile(r"module_\d+\.[\w.]*")
-_CHANGELIST = re.compile(r"(?:^|\.)cl_\d+$")
+_CHANGELIST = re.compile(r"(?:^|\.)cl_\d+$")  # libtpu adds the number of its source version to the name of a module
 _STAGE = re.compile(
     r"(?:(?P<module>.*?)\.)?"
     r"(?:(?P<target>(?:(?:sm_\d+[a-z]?(?:\.\d+[a-z]?)?|gfx\w+?)_)?[a-z]+)_)?"
     r"(?P<stage>(?:before|after)_\w+)"
 )
+# `FilenameFor` of xla/service/dump.cc counts passes with four digits; large modules have more than 9,999
 _PASS = re.compile(
     r"(?:(?P<module>.*?)\.)??(?P<stage>(?P<number>\d{4,5})\.(?!(?:[\w.]*_)?(?:before|after)_\w+$)[^.]+\..+)"
 )
-_ASIDE = re.compile(
+_ASIDE = re.compile(  # files of a module that are no HLO, of XLA and of libtpu
     r"(?:^|[.\-_])(?:execution_options|target_arguments|thunk_sequence|hlo_module_config|tpu_comp_env|transfer_stats"
     r"|basic_compiler_metadata|autotune_results|gpu_target_config|debug_options|priority_fusion_dump)$"
 )
+# code and drawings of --xla_dump_hlo_as_dot, _as_html, and of the backends
 _OTHER = lazy_regex(r"\.(?:ll|bc|ptx|cubin|o|s|dot|html|url|mlir|debug_options|textproto|pbtxt)$")
 _PASSES = "passes"
 _FUSION_DUMP = "priority_fusion_dump.txt"
+# stages of a module as XLA runs through them; passes, between 0 and 3, have numbers of their own
 _ORDER = {"before_optimizations": 0, "after_codegen": 3, "after_optimizations": 4}
-_SHOWN_NAMES = 8
+_SHOWN_NAMES = 8  # what an error lists fits in about two lines of a terminal; the rest is counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,9 +283,9 @@ MAX_DIRECTORIES: Final = 10_000
 """The most directories that one argument may stand for."""
 MAX_DEPTH: Final = 32
 """The deepest subdirectory that is read."""
-_SHOWN_FILES = 5
+_SHOWN_FILES = 5  # enough to tell what a folder is full of, and to open when looking for a message
 _TEXTS: Final = (".txt", ".log", ".err", ".out")
-_HEAD: Final = 1 << 16
+_HEAD: Final = 1 << 16  # messages stand at the begin of a file, and a folder may be full of large logs
 _SUBDIRECTORY: Final = "pass one of its subdirectories"
 
 
@@ -334,7 +339,7 @@ def walk_directories(path: str) -> Iterator[Directory]:
         try:
             found = read_directory(each)
         except HloError:
-            if not depth:
+            if not depth:  # the folder that was asked for; one below it may belong to somebody else
                 raise
             yield Directory(each, is_unreadable=True)
             continue
@@ -402,6 +407,7 @@ def _hint_for_texts(folder: str, files: Iterable[str]) -> str | None:
 
     paths = (os.path.join(folder, name) for name in sorted(files) if name.endswith(_TEXTS))
     for path in islice(filter(os.path.isfile, paths), _SHOWN_FILES):
+        # only for a hint: a file that cannot be read gives none
         with suppress(OSError, HloError), open_bounded(path) as file:
             if kind_of(file.read(_HEAD).decode("utf-8", "replace")) is not None:
                 return f"to explain the message in a file, run `hlo {quote(path)}`"

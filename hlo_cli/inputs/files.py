@@ -19,11 +19,12 @@ from hlo_cli.source import HloError, did_you_mean, nearest
 # Decompression: the format is detected from the first bytes, and the size of the result is bounded.
 
 
+# Above dumps of the largest models; gzip packs this into 1 MB (1,032 : 1), so a small file may be a bomb.
 MAXIMUM_BYTES = 1 << 30
-_LEVELS = 2
+_LEVELS = 2  # an archive packed again by a tool or a server; more is a bomb, not a habit
 _CHUNK = 1 << 20
 """Bytes that are decompressed at once: a limit on the size of the text is checked after each."""
-_ZSTD_CHUNK = 1 << 12
+_ZSTD_CHUNK = 1 << 12  # a block of 4 bytes may become 128 KiB, and the limit is checked only between chunks
 
 _MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"\x1f\x8b", "gzip"),
@@ -74,7 +75,7 @@ def _expanded(kind: str, data: bytes, name: str, maximum_bytes: int) -> bytes:
                     hint="if this is intended, decompress it first; plain files may be larger",
                 )
             chunks.append(chunk)
-    except EOFError:
+    except EOFError:  # all four decompressors raise it where data ends early
         raise HloError(f"truncated {kind} data in {name}", hint="copy the file again") from None
     except (OSError, ValueError) as error:
         raise HloError(f"invalid {kind} data in {name}: {error}", hint="copy the file again") from None
@@ -119,7 +120,7 @@ def _bzip2_chunks(data: bytes) -> Iterator[bytes]:
 
 def _zstd_chunks(data: bytes) -> Iterator[bytes]:
     try:
-        zstd = importlib.import_module("compression.zstd")
+        zstd = importlib.import_module("compression.zstd")  # in the standard library since Python 3.14
     except ImportError:
         yield from _zstandard_chunks(data)
         return
@@ -165,7 +166,7 @@ MAX_FILE_BYTES: Final = 1 << 31
 """Bytes of a regular file that are read: as many as a proto may have; the memory for a text is a multiple of it."""
 MAX_SETTINGS_BYTES: Final = 1 << 26
 """Bytes of a file that people or programs write for `hlo`: settings, assertions, baselines, chips, code."""
-_HEAD = 1 << 16
+_HEAD = 1 << 16  # enough to tell text from an image or a core dump without reading the rest
 _REPLACED: Final = "\ufffd".encode()
 """What editors write for bytes that are not text."""
 _ZEROS: Final = 1 << 12
@@ -184,7 +185,7 @@ _BINARY: tuple[tuple[bytes, str], ...] = (
     (b"\xcf\xfa\xed\xfe", "a Mach-O object file"),
 )
 _URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]{0,20}+)://")
-_LONGEST_URL: Final = 500
+_LONGEST_URL: Final = 500  # a longer one, such as a signed link with its keys, is of no use in a command to copy
 _DOWNLOADS: Final = {
     "gs": "gcloud storage cat {}",
     "s3": "aws s3 cp {} -",
@@ -359,6 +360,7 @@ def missing(path: str) -> HloError:
     if not os.path.isdir(folder or "."):
         return HloError(f"directory '{folder}' not found")
     try:
+        # for a suggestion: a folder on a network may have millions of names
         names = sorted(set(os.listdir(folder or ".")) - {base})[:5000]
     except OSError:
         names = []
@@ -427,16 +429,16 @@ def _is_binary(head: bytes, name: str) -> bool:
         if head.startswith(magic):
             hint = _extracting(name, "unzip -d dump {}") if what == "a zip archive" else _PASS_A_DUMP
             raise HloError(f"{name} is not HLO text; it looks like {what}", hint=hint)
-    if head[257:262] == b"ustar":
+    if head[257:262] == b"ustar":  # the magic of a tar archive is at the end of its first header
         raise HloError(f"{name} is a tar archive", hint=_extracting(name, "mkdir dump && tar -xf {} -C dump"))
     if _REPLACED in head:
         from hlo_cli.wire import DECODED_HINT, is_decoded  # rarely needed
 
         if is_decoded(head):
             raise HloError(f"{name} is not a binary file any more: bytes were replaced by U+FFFD", hint=DECODED_HINT)
-    sample = head[:4096]
+    sample = head[:4096]  # control characters of a binary file show in its first page
     controls = len(sample) - len(sample.translate(None, _CONTROL))
-    if b"\0" not in head and controls * 50 <= len(sample):
+    if b"\0" not in head and controls * 50 <= len(sample):  # logs have colors and bells; 2% is more than any text
         return False
     if head[:1] != _FIRST_FIELD:
         raise HloError(f"{name} is a binary file, not HLO", hint=AS_TEXT)

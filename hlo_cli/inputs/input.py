@@ -104,7 +104,7 @@ _HEADER_NAME = re.compile(r"[ \t\n]*HloModule[ \t]+([^\s,]+)")
 _LOOKS_LIKE_HLO = re.compile(r"^[ \t]*(?:HloModule|ENTRY) ", re.MULTILINE)
 _SHAPE = re.compile(r"\(?[a-z]\w*\[[\d,<=]*\](?:\Z|[{,)])")
 LONGEST_PATTERN = 1000  # characters; the time to expand a pattern grows with their square
-_NUMBERED = re.compile(r"(.+)#([1-9]\d*)")
+_NUMBERED = re.compile(r"(.+)#([1-9]\d*)")  # `file#2` is the second module of a file with several
 
 
 @dataclass(frozen=True, slots=True)
@@ -437,7 +437,7 @@ def read_module_ref(piece: ModuleRef) -> tuple[Input, ...]:
     try:
         found = read_inputs([piece.path], stage=piece.stage)
     except HloError:
-        if piece.is_guess:
+        if piece.is_guess:  # any other file of a folder: without HLO, it is no error
             return ()
         raise
     if piece.is_guess:
@@ -575,7 +575,7 @@ def _bytes_of(path: str, stdin: BinaryIO | None, maximum_bytes: int) -> bytes:
 
 
 _KINDS: Final = ("target_arguments.txt", "gpu_target_config.pbtxt")
-_MAX_BYTES: Final = 1 << 20
+_MAX_BYTES: Final = 1 << 20  # XLA writes some KB; what else has such a name is not worth reading
 
 
 def target_texts(dump: Input) -> Iterator[str]:

@@ -28,15 +28,18 @@ _SPECIAL = re.compile(rf"\n(?=[HIWEFDC/*\[1-9])(?:HloModule |// -----|\*\*\* Beg
 _LOG_START = lazy_regex(_LOG_LINE)
 _LATER_LOG_LINE = lazy_regex(rf"\n(?=[IWEFDC\[1-9]){_LOG_LINE}")
 _HEADER = lazy_regex(r"HloModule[ \t]+[^\s,]+[ \t]*(?:,|$)", re.MULTILINE)
+# `HloModule verification failed with`: a sentence of a log, not a header
 _SENTENCE = lazy_regex(r"HloModule[ \t]+[a-z]+[ \t]+(?!ENTRY)[a-z]+[ \t]+[a-z]")
-_SEPARATOR = "// -----"
+_SEPARATOR = "// -----"  # between modules, as in tests of XLA and MLIR
+# `*** Begin NAME ***`, as XLA prints modules to standard output with --xla_dump_to=-
 _BEGIN = lazy_regex(r"\*\*\* Begin (\S{1,255}) \*\*\*\n(?=HloModule )")
 _VARYING = lazy_regex(rf"(?P<time>{_TIME}|{_GLOG}|\b\d\d:\d\d:\d\d(?:[.,]\d{{1,9}})?)|(?P<blank>[ \t]+)")
+# the CRI log format of Kubernetes: F for a full line, P for a part of one
 _CONTAINER_LINE = lazy_regex(rf"(?P<head>{_TIME} (?:stdout|stderr) )(?P<tag>[FP]) ")
-_BARE = re.compile(r"$|[ %}]|ENTRY ")
-_LONGEST_PREFIX = 300
-_LOOKED_AT = 20
-_WRITERS = 8
+_BARE = re.compile(r"$|[ %}]|ENTRY ")  # how lines of a module begin: blank, indented, a name, a brace, or the entry
+_LONGEST_PREFIX = 300  # a time, a host, and a path; also keeps a line of many MB from being searched for each mark
+_LOOKED_AT = 20  # the lines after a header share its prefix unless other writers come between: some lines decide
+_WRITERS = 8  # each writer costs a match a line and a copy of the lines; the latest hold what is still written
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +206,7 @@ def _pattern(prefix: str) -> re.Pattern[str]:
 def _varying(time: str) -> str:
     if time[0] in "IWEFD":
         return _GLOG
-    return _TIME if time[4:5] == "-" else r"\d\d:\d\d:\d\d(?:[.,]\d{1,9})?"
+    return _TIME if time[4:5] == "-" else r"\d\d:\d\d:\d\d(?:[.,]\d{1,9})?"  # ISO 8601 has a year first, of four digits
 
 
 def _header_cut(line: str) -> str:
@@ -267,7 +270,7 @@ def _without_tail(piece: str) -> str:
 
 # --- what is not a plain dump ---
 
-_LONGEST_HEADER: Final = 1 << 20
+_LONGEST_HEADER: Final = 1 << 20  # layouts and aliases of thousands of arguments fit; more is not the line of a header
 # Words that open a block in C++ and Python as a name does in HLO.
 _KEYWORDS = r"(?:if|for|while|switch|namespace|else|do|try|extern|struct|class|return|with|catch|union|enum|in|let)\b"
 AFTER_BLOCK: Final = re.compile(

@@ -152,7 +152,7 @@ class _Team(Generic[Item, Result]):
                 elif worker.seconds >= self._timeout:
                     self._dismiss(worker)
                     yield number, late(item)
-            except (EOFError, OSError, pickle.UnpicklingError):
+            except (EOFError, OSError, pickle.UnpicklingError):  # a worker that died, even while it wrote its answer
                 self._dismiss(worker)
                 yield number, lost(item)
 
@@ -256,6 +256,7 @@ class _Worker(Generic[Item, Result]):
                 self.pipe.send(value)
             return
         data = ForkingPickler.dumps(value)
+        # the format of multiprocessing.Connection: a length of 32 bits, or -1 and one of 64
         is_short = len(data) < 1 << 31
         header = _SHORT_HEADER.pack(len(data)) if is_short else _SHORT_HEADER.pack(-1) + _LONG_HEADER.pack(len(data))
         until = time.monotonic() + self._timeout

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from hlo_cli import wire
 from hlo_cli.source import HloError
+from hlo_cli.wire import WireError, first_span, spans_of
 
 _METADATA: Final = b"/host:metadata"
 _STATISTIC: Final = (b"Hlo Proto", b"hlo_proto")
@@ -21,7 +21,6 @@ _NAME, _EVENT_STATISTICS, _STATISTIC_ID, _BYTES = 0x12, 0x2A, 0x08, 0x32
 _MODULE, _MODULE_NAME = 0x0A, 0x0A
 
 Span = tuple[int, int]
-_NOTHING: Final = (0, 0)
 
 
 class TracedModule(NamedTuple):
@@ -41,18 +40,18 @@ def is_trace(data: bytes) -> bool:
     if _METADATA not in data and b"/host:CPU" not in data and b"/device:" not in data:
         return False
     try:
-        names = (_first(data, plane, _PLANE_NAME) for plane in _messages(data, (0, len(data)), _PLANES))
+        names = (first_span(data, plane, _PLANE_NAME) for plane in spans_of(data, (0, len(data)), _PLANES))
         return any(data[slice(*name)].startswith((b"/", b"Task ")) for name in names)
-    except wire.CorruptError:
+    except WireError:
         return False
 
 
 def modules_in(data: bytes, name: str) -> tuple[TracedModule, ...]:
     """The programs in a trace, in its order; HloError if there is none, or if the trace is corrupt."""
     try:
-        planes = _messages(data, (0, len(data)), _PLANES)
+        planes = spans_of(data, (0, len(data)), _PLANES)
         found = tuple(module for plane in planes for module in _modules_of(data, plane))
-    except wire.CorruptError as error:
+    except WireError as error:
         raise HloError(
             f"{name} is a corrupt profiler trace (at byte {error.at:,})",
             hint="record it again; the file may be truncated",
@@ -65,33 +64,21 @@ def modules_in(data: bytes, name: str) -> tuple[TracedModule, ...]:
 
 def _modules_of(data: bytes, plane: Span) -> Iterator[TracedModule]:
     """The programs in a plane; only the metadata plane has any."""
-    if data[slice(*_first(data, plane, _PLANE_NAME))] != _METADATA:
+    if data[slice(*first_span(data, plane, _PLANE_NAME))] != _METADATA:
         return
     named = set()
-    for entry in _messages(data, plane, _STATISTICS):
-        if data[slice(*_first(data, _first(data, entry, _VALUE), _NAME))] in _STATISTIC:
-            named.add(_number(data, entry, _KEY))
-    for entry in _messages(data, plane, _EVENTS):
-        event = _first(data, entry, _VALUE)
-        for statistic in _messages(data, event, _EVENT_STATISTICS):
-            proto = _first(data, statistic, _BYTES)
-            if proto != _NOTHING and _number(data, statistic, _STATISTIC_ID) in named:
-                name = _first(data, _first(data, proto, _MODULE), _MODULE_NAME)
-                program = _text(data, _first(data, event, _NAME))
-                yield TracedModule(program if name == _NOTHING else _text(data, name), data[slice(*proto)], program)
+    for entry in spans_of(data, plane, _STATISTICS):
+        if data[slice(*first_span(data, first_span(data, entry, _VALUE), _NAME))] in _STATISTIC:
+            named.add(first_span(data, entry, _KEY)[0])
+    for entry in spans_of(data, plane, _EVENTS):
+        event = first_span(data, entry, _VALUE)
+        for statistic in spans_of(data, event, _EVENT_STATISTICS):
+            proto = first_span(data, statistic, _BYTES)
+            if proto != (0, 0) and first_span(data, statistic, _STATISTIC_ID)[0] in named:
+                name = _text(data, first_span(data, first_span(data, proto, _MODULE), _MODULE_NAME))
+                program = _text(data, first_span(data, event, _NAME))
+                yield TracedModule(name or program, data[slice(*proto)], program)
 
 
 def _text(data: bytes, span: Span) -> str:
     return data[slice(*span)].decode("utf-8", "replace")
-
-
-def _messages(data: bytes, span: Span, tag: int) -> Iterator[Span]:
-    return ((value, end) for at, value, end in wire.fields(data, *span) if at == tag)
-
-
-def _first(data: bytes, span: Span, tag: int) -> Span:
-    return next(_messages(data, span, tag), _NOTHING)
-
-
-def _number(data: bytes, span: Span, tag: int) -> int:
-    return next((value for at, value, _ in wire.fields(data, *span) if at == tag), 0)

@@ -48,7 +48,7 @@ def run_deep(walk: DeepCall[_R]) -> _R:
     while True:
         try:
             below = waiting[-1].send(result)
-        except StopIteration as end:
+        except StopIteration as end:  # a generator hands its result over in the exception that ends it
             waiting.pop()
             result = end.value
             if not waiting:

@@ -346,6 +346,7 @@ class Instruction:
     def parameter_number(self) -> int | None:
         """The number of a parameter; None for all other opcodes, and for text that is too long for a number."""
         argument = self.raw[0].strip() if self.opcode == opcodes.PARAMETER else ""
+        # below 20 digits fit int64, as `parameter_number` in hlo.proto
         return int(argument) if argument.isdecimal() and len(argument) < 20 else None
 
     def operand_index(self, position: int) -> ShapeIndex:

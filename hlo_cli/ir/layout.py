@@ -67,7 +67,7 @@ _FLOATS = {
 PRIMITIVE_TYPES: dict[str, PrimitiveType] = {
     kind.name: kind
     for kind in (
-        PrimitiveType("pred", 1, "pred"),
+        PrimitiveType("pred", 1, "pred"),  # stored in a byte, as a C++ bool
         *(PrimitiveType(f"s{bits}", bits, "signed") for bits in (1, 2, 4, 8, 16, 32, 64)),
         *(PrimitiveType(f"u{bits}", bits, "unsigned") for bits in (1, 2, 4, 8, 16, 32, 64)),
         *(PrimitiveType(name, bits, "float") for bits, names in _FLOATS.items() for name in names.split()),
@@ -247,6 +247,7 @@ class Layout(Displayed):
         order, rank = self.minor_to_major, len(dimensions)
         if len(order) != rank:
             return f"layout has {counted(len(order), 'dimensions')}, but the shape has {rank}"
+        # the sort is the quick test; only a bad order is looked at one by one
         for i, d in enumerate(order if sorted(order) != list(range(rank)) else ()):
             if not 0 <= d < rank:
                 return f"layout dimension {d} is out of range (rank {rank})"
@@ -259,7 +260,7 @@ class Layout(Displayed):
         for tile in self.tiles:
             if not split_sizes(tile) or any(d <= 0 and d != COMBINE for d in tile.dimensions):
                 return f"tile {tile} must have positive sizes"
-            if tile.dimensions[-1] == COMBINE:
+            if tile.dimensions[-1] == COMBINE:  # nothing is left to fold it into
                 return f"tile {tile} ends in *, which needs a more minor dimension to combine with"
         return self._split_problem(dimensions) if self.split_configs else None
 
@@ -296,7 +297,7 @@ class Layout(Displayed):
             parts.append(f"*({self.pointer_primitive_type})")
         if self.element_size_in_bits:
             parts.append(f"E({self.element_size_in_bits})")
-        if self.memory_space:
+        if self.memory_space:  # S(0) is the default and never printed
             parts.append(f"S({self.memory_space})")
         if self.split_configs:
             parts.append("SC" + "".join(map(str, self.split_configs)))

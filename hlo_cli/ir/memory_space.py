@@ -73,14 +73,15 @@ class MemorySpace(NamedSpace):
 class TpuMemorySpace(NamedSpace):
     """The memory spaces of TPUs; 8 and above hold further data of programs on a SparseCore."""
 
+    # libtpu's xla_jf_program_hbm_alignment_in_kib is 16; other alignments are those of its buffer assignments
     HBM = _Row(0, "HBM", "the device's main memory", ("device",), 16384, "by default", follows_strategy=True)
     VMEM = _Row(1, "VMEM", "on-chip vector memory", (), 4096, is_prefetched=True)
     SMEM = _Row(6, "SMEM", "on-chip scalar memory", (), 512, "by default", follows_strategy=True)
     CMEM = _Row(3, "CMEM", "on-chip memory shared by the cores", (), 4096, is_prefetched=True)  # v4 alone
-    SFLAG = _Row(2, "SFLAG", "DMA semaphores", (), 4, "never")
+    SFLAG = _Row(2, "SFLAG", "DMA semaphores", (), 4, "never")  # such as the `u32[]{:S(2)}` of a copy-start
     SPARSE_CORE = _Row(4, "SparseCore", "memory of the SparseCores", (), 512, "by default")
     HOST = _Row(5, "host", "pinned host memory", ("pinned_host",))
-    S8 = _Row(8, is_bookkeeping=True)
+    S8 = _Row(8, is_bookkeeping=True)  # semaphores, in async-start tuples of v6e and 7x
     S10 = _Row(10, is_bookkeeping=True)
     S11 = _Row(11, is_bookkeeping=True)
     S12 = _Row(12, is_bookkeeping=True)
@@ -91,16 +92,19 @@ class GpuMemorySpace(NamedSpace):
     """The memory spaces of GPUs, where collectives and temporary buffers may have pools of their own."""
 
     HBM = _Row(0, "HBM", "the device's main memory", ("device",), 256)
+    # `MemorySpaceColor` of gpu_memory_space_assignment.h
     COLLECTIVE = _Row(1, "collective", "memory accessible to other GPUs", (), 256)
+    # with xla_gpu_temp_buffer_use_separate_color, which is off by default
     TEMP = _Row(2, "temp", "temporary buffer pool", (), 256)
     HOST = _Row(5, "host", "pinned host memory", ("pinned_host",), 256)
+    # `kUnpinnedHostMemorySpace` of xla/layout.h; TPUs have scalar memory there
     UNPINNED_HOST = _Row(6, "unpinned host", "", ("unpinned_host",), 256)
 
 
 class CpuMemorySpace(NamedSpace):
     """The memory spaces of CPUs, whose main memory is the host's."""
 
-    RAM = _Row(0, "RAM", "host main memory", ("device",), 64)
+    RAM = _Row(0, "RAM", "host main memory", ("device",), 64)  # alignment as in buffer assignments of jaxlib 0.10.2
     PINNED = _Row(5, "pinned RAM", "", ("pinned_host",), 64)
     UNPINNED = _Row(6, "unpinned RAM", "", ("unpinned_host",), 64)
 

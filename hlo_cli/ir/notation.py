@@ -56,6 +56,7 @@ def read_index(text: str) -> tuple[int, ...]:
 # Mirrors `CEscape` as xla/hlo/ir/hlo_instruction.cc uses it, and `BackendConfigToRawString` there.
 
 
+# those of absl::CEscape, by code point
 _PRINTED_ESCAPES: Final = {10: "\\n", 13: "\\r", 9: "\\t", 34: '\\"', 39: "\\'", 92: "\\\\"}
 _PLAIN: Final = lazy_regex(r"[ !#-&(-\[\]-~]*+")
 _DICTIONARY_PIECE: Final = lazy_regex(r'[^{}"]++|"(?:[^"\\]++|\\[^\n])*+"|[{}]')
@@ -149,4 +150,5 @@ def _unescape(match: re.Match[bytes]) -> bytes:
         return bytes((int(short, 16),))
     if simple is not None:
         return _READ_ESCAPES.get(simple, simple)
+    # absl::CUnescape refuses larger ones; here a text that is kept must not fail
     return chr(min(int(four or eight, 16), 0x10FFFF)).encode("utf-8", "surrogatepass")

@@ -112,6 +112,7 @@ CHANNEL_STARTS: Final = CHANNEL_OPCODES - DONES
 """Sends and receives alone."""
 ASYNC_CONTINUATIONS: Final = ASYNCHRONOUS - RUNNERS
 """The opcodes that continue an async-start: updates and done."""
+# xla/service/spmd/spmd_partitioner.cc replaces them
 ANNOTATIONS: Final = frozenset(("Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape"))
 """Targets of custom calls that annotate a value and forward it."""
 _NATIVE_ASYNC: Final = frozenset(start.removesuffix("-start") for start in NATIVE_DONES)

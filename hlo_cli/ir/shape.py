@@ -29,7 +29,7 @@ def annotate_indices(texts: Sequence[str]) -> str:
     >>> annotate_indices("abcdefg")
     'a, b, c, d, e, /*index=5*/f, g'
     """
-    if len(texts) <= 5:
+    if len(texts) <= 5:  # `ShapeUtil::HumanString` of xla/shape_util.cc: a comment before each fifth element
         return ", ".join(texts)
     return ", ".join(f"/*index={i}*/{text}" if i and i % 5 == 0 else text for i, text in enumerate(texts))
 
@@ -55,7 +55,7 @@ def _dimension(size: int, dynamic: bool) -> str:
 # Shapes of values, with type, sizes, and layout. Mirrors xla/shape.h and xla/shape_util.h.
 
 
-_INT64_MAX: Final = 2**63 - 1
+_INT64_MAX: Final = 2**63 - 1  # XLA's `ShapeUtil::ValidateShape` refuses sizes that overflow int64
 
 ShapeIndex = tuple[int, ...]
 """A path into nested tuples; () is the shape itself."""

@@ -35,11 +35,12 @@ _TABLE: Final = {
     "u64": "ulong",
 }
 _TYPES: Final = {other: name for name, others in _TABLE.items() for other in others.split()}
-_MODULES: Final = r"(?:[a-z_]\w{0,30}+(?:\.|::)){1,4}+"
+_MODULES: Final = r"(?:[a-z_]\w{0,30}+(?:\.|::)){1,4}+"  # such as `torch.`, `jnp.`, or `at::`
 _QUALIFIED: Final = re.compile(rf"(?:{_MODULES}|dt_|!)?+(.+?)(?:_t)?")
 _SIZED: Final = re.compile(
     r"(float|fp|int|uint|si|i|ui)_?([0-9]{1,3})(?:_?(e[0-9]m[0-9](?:b[0-9]{2})?(?:fn|fnu|fnuz)?))?"
 )
+# si and ui are MLIR's; its signless i is signed in StableHLO
 _LETTER: Final = {"float": "f", "fp": "f", "int": "s", "i": "s", "si": "s", "uint": "u", "ui": "u"}
 _TENSOR: Final = re.compile(
     r"(?:tensor|memref|vector)<((?:[0-9?]{1,18}x){0,12}+)([a-z]\w{0,30}+(?:<\w{1,30}>)?)(?:,[^<>]{0,200}+)?>"
@@ -55,6 +56,7 @@ def xla_type(word: str) -> str | None:
     >>> xla_type("bf16"), xla_type("f33")
     (None, None)
     """
+    # no name of a type is longer; the expressions are not run over texts
     if word in PRIMITIVE_TYPES or len(word) > 100:
         return None
     match = _QUALIFIED.fullmatch(word.lower())

@@ -33,9 +33,12 @@ from hlo_cli.report.numbers import format_bytes, format_count
 # Which result would have the memory of an argument, and what that needs, `memory/donation.py` decides.
 
 
+# Opcodes in an async wrapper that move a value whole or in part, as TPU prefetches do.
 _MOVING: Final = (opcodes.COPY, opcodes.SLICE)
+# The target of libtpu's custom call that joins the pieces of a value that was fetched in parts.
 _JOINING: Final = "ConcatBitcast"
 _ALIAS: Final = "input_output_alias"
+# 5% for padding and for slots that alignment rounds up; chosen, not measured.
 _KEPT: Final = 0.95
 """The share of the arguments' bytes that donating them saves, if each saves its own."""
 
@@ -79,12 +82,14 @@ def donations_of(memory: MemoryAnalysis, min_bytes: int) -> Donations:
     >>> [each.argument.name for each in found.arguments], found.saved_bytes
     (['w'], 32)
     """
+    # The analysis of donations is slow, and most modules have no argument of this size that is kept.
     module = memory.module
     found = tuple(_candidates(memory, min_bytes)) if has_kept_argument(module, min_bytes) else ()
     if not found:
         return Donations()
     from hlo_cli.analysis.memory.memory_analysis import memory_analysis  # a large import, as in analyses.py
 
+    # The memory of the module is computed again, since what donating saves depends on what is live at the peak.
     after = memory_analysis(_donated(module, found), target=memory.target, generation=memory.generation)
     saved = needed_bytes(memory) - needed_bytes(after)
     return Donations(found, saved) if saved > 0 else Donations()
@@ -129,6 +134,7 @@ def _candidates(memory: MemoryAnalysis, min_bytes: int) -> Iterator[Donation]:
     facts, donated = scenarios.facts, memory.module.donated_parameters
     updates: dict[tuple[Instruction, Shape], None] = {}
     kernels: dict[ShapeIndex, Instruction] = {}
+    # Results that share a buffer have several makers; any of them may read the argument in place.
     for result in results_of(facts):
         makers = [
             _maker(facts.places.instructions[facts.places.owner[each]]) for each in facts.aliases.of(result.value)
@@ -145,6 +151,7 @@ def _candidates(memory: MemoryAnalysis, min_bytes: int) -> Iterator[Donation]:
     if not arguments:
         return
     for pair in donation.Donations(scenarios).pairs([donation.Donor("", arguments)]):
+        # Only kinds in which no other instruction has to change its place.
         if pair.kind in ("free", "fetched", "overwritten"):
             size = scenarios.bytes_of(pair.argument.place)
             yield Donation(pair.argument.parameter, kernels[pair.result.index], size, pair.alias)
@@ -176,8 +183,10 @@ def _moved(made: Instruction) -> Instruction | None:
             return made.operands[0]
         case opcodes.ASYNC_START if made.operands and made.called_computations:
             root = made.called_computations[0].root
+            # Whatever else runs asynchronously may compute.
             return made.operands[0] if root is not None and root.opcode in _MOVING else None
         case opcodes.CUSTOM_CALL if made.string("custom_call_target") == _JOINING:
+            # Pieces of one value only: else the call joins different values.
             sources = {_before_copies(piece) for piece in made.operands}
             return sources.pop() if len(sources) == 1 else None
         case opcode if wrapped_opcode(opcode) in _MOVING and made.operands:  # the short form of an async slice
@@ -193,9 +202,12 @@ def _moved(made: Instruction) -> Instruction | None:
 # compilers choose.
 
 
+# A bound against cycles in invalid text; chosen.
 _MOST_STEPS: Final = 100
+# 5% more memory for one copy less; chosen, not measured.
 _MOST_GROWTH: Final = 1.05
 """How much larger an argument may be in another layout, as a factor."""
+# A fifth must be saved to be worth another shape in the program; chosen, not measured.
 _ENOUGH: Final = 0.8
 """At most this share of the bytes is needed with merged dimensions."""
 
@@ -218,9 +230,11 @@ def argument_of(value: Instruction) -> Instruction | None:
         if value.opcode not in (opcodes.COPY, opcodes.COPY_START, opcodes.OPT_BARRIER) or not value.operands:
             return None
         before, given = value, value.operands[0]
+        # A copy-start is a tuple of the new array, the old one, and a context (hlo_verifier.cc, HandleCopyStart).
         written = before.shape if before.opcode == opcodes.COPY else dict(before.shape.leaves).get((0,))
         if not isinstance(written, ArrayShape) or not isinstance(given.shape, ArrayShape):
             return None
+        # Only the memory space may differ: other dimensions or tiles are a change of layout.
         if (written.dimensions, _tiling(written)) != (given.shape.dimensions, _tiling(given.shape)):
             return None
         value = given
@@ -241,6 +255,7 @@ def is_only_reader(context: LintContext, reader: Instruction, argument: Instruct
         for user in uses_of(waiting.pop(), context.users):
             if user is reader or user in seen:
                 continue
+            # A copy-start has one user, its done, which stands for the value.
             done = next(iter(context.users[user]), user) if user.opcode == opcodes.COPY_START else user
             if argument_of(done) is not argument:
                 return False
@@ -291,15 +306,19 @@ def layout_hint(context: LintContext, mover: Instruction, read: ArrayShape, writ
     >>> layout_hint(LintContext(module, LintSettings()), copy, copy.operands[0].shape, copy.shape)
     'pass p in dimension order {0,1}: in JAX, in_shardings=Format(Layout((1, 0)), sharding)'
     """
+    # JAX's layouts are orders of dimensions; it cannot ask for tiles.
     if read.layout.minor_to_major == written.layout.minor_to_major or read.dimensions != written.dimensions:
         return None
+    # Parts of modules have no arguments of the program.
     if context.module.is_part:
         return None
     argument = argument_of(mover.operands[0]) if mover.operands else None
+    # A donated argument has to keep the layout of its result.
     if argument is not None and not is_donated(context, argument) and is_only_reader(context, mover, argument):
         if written.padded_bytes <= _MOST_GROWTH * read.padded_bytes and not is_result(context, mover):
             return f"pass {context.user_name(argument)} in {_order_in_jax(written.layout, 'in_shardings')}"
         return None
+    # A result whose layout changes could lose its donation.
     is_free = is_result(context, mover) and not context.module.input_output_alias
     if argument is None and is_free and read.padded_bytes <= _MOST_GROWTH * written.padded_bytes:
         return f"return it in {_order_in_jax(read.layout, 'out_shardings')}"
@@ -347,6 +366,7 @@ def transposing_hint(context: LintContext, kernel: Instruction) -> str | None:
     argument = argument_of(kernel.operands[0]) if kernel.operands else None
     if argument is None or context.module.is_part or is_donated(context, argument) or is_result(context, kernel):
         return None
+    # Transposes that a compiler adds have another op_name, and the program has none to remove.
     is_asked = kernel.metadata.op_name.rpartition("/")[2] == opcodes.TRANSPOSE
     if not is_asked or not is_only_reader(context, kernel, argument):
         return None
@@ -377,7 +397,9 @@ def merging_hint(shape: ArrayShape, *, verb: str, generation: str = USUAL_TPU) -
     'pass x with merged dimensions, such as f32[40,1600], which needs only 260 KiB'
     """
     sizes, best = shape.dimensions, None
+    # Dynamic sizes cannot be merged into others: their product is no dimension with one bound.
     for first in range(1, 0 if shape.is_dynamic else shape.rank):
+        # All leading or all trailing dimensions: merging in the middle saves nothing on tiles, which are at the end.
         for merged in ((*sizes[:first], prod(sizes[first:])), (prod(sizes[:first]), *sizes[first:])):
             made = _in_default_layout(shape, merged, generation) if len(merged) < shape.rank else None
             if made is not None and (best is None or made.padded_bytes < best.padded_bytes):

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 # Names of values as the user knows them: an argument, an operation of the program, or a place in its source.
 
 
+# What compilers add to pass on a value has no name that a user knows.
 _PLUMBING: Final = frozenset(
     (opcodes.BITCAST, opcodes.COPY, opcodes.COPY_DONE, opcodes.COPY_START, opcodes.GET_TUPLE_ELEMENT,
      opcodes.OPT_BARRIER, opcodes.TUPLE)
@@ -41,6 +42,7 @@ _PLUMBING: Final = frozenset(
 """Opcodes of instructions that compilers add to pass values on."""
 _WINDOWS: Final = "\\"
 """The separator of folders on Windows."""
+# A bound against cycles in invalid text; chosen.
 _MOST_STEPS: Final = 100
 
 
@@ -55,6 +57,7 @@ def is_plumbing(instruction: Instruction) -> bool:
     return instruction.opcode in _PLUMBING or instruction.opcode in ASYNC_CONTINUATIONS
 
 
+# JAX names the parts of a loop so, whatever they carry.
 _LOOPS: Final = frozenset(("while", "body", "cond"))
 """Last parts of op_names that name a loop, not a value."""
 
@@ -76,6 +79,7 @@ def name_of(instruction: Instruction, origin: Origin) -> str:
     if instruction.opcode == opcodes.PARAMETER and origin.op_name:
         return origin.op_name
     operation = _operation(origin)
+    # A value of a loop is named by what is around the loop.
     if is_loop := operation.rpartition("/")[2] in _LOOPS:
         operation = operation.rpartition("/")[0]
     if operation:
@@ -136,6 +140,7 @@ def _computing(instruction: Instruction) -> Instruction:
             is_plumbing(made) or (made.opcode in ASYNCHRONOUS and made.opcode != opcodes.FUSION)
         ):
             break
+        # A tuple has several values, so no single one computes it.
         if made.opcode == opcodes.TUPLE:
             break
         made = producer_of(made.operands[0])
@@ -146,6 +151,7 @@ def _computing(instruction: Instruction) -> Instruction:
 # Costs of findings: how often their instructions run, and how long moving the bytes takes that they waste.
 
 
+# HLO201 is about a limit, HLO603 and HLO604 about what runs where.
 _WITHOUT_COST: Final = frozenset(("HLO201", "HLO603", "HLO604"))
 
 
@@ -164,6 +170,7 @@ COST_MEANINGS: Final[Mapping[str, str]] = MappingProxyType(
 """What the costs of findings are, by the beginning of the rule's code; those of other rules have no cost."""
 
 
+# Moves between these and the chip take bandwidth; moves within the chip hardly do.
 _LARGE: Final = (MemorySpace.MAIN, MemorySpace.HOST)
 """Memory outside of the chip, from which compilers fetch what kernels read."""
 
@@ -237,6 +244,7 @@ def waste_of_copy(read: Shape | None, written: Shape) -> Waste:
         return Waste(saved, "host" if MemorySpace.HOST in spaces else "memory", saved)
     if MemorySpace.HOST in spaces:
         return Waste(size, "host")
+    # Read and written in main memory: once for each side that is there.
     return Waste(size, "memory", size * spaces.count(MemorySpace.MAIN))
 
 
@@ -259,10 +267,13 @@ def cost_meaning(code: str) -> str:
 # and the same place in the program or, if no metadata tells it, the same operands and users.
 
 
+# More users do not tell layers apart better, and some values have thousands. Chosen.
 _MOST_USERS: Final = 8
 """The most users that a structural pattern names."""
+# An equation is no name of a layer or a function.
 _EQUATION: Final = "->"
 """Part of the scopes that `jnp.einsum` adds, such as `bsd,dhk->bshk`."""
+# JAX's qualified names of lambdas and nested functions.
 _UNNAMED: Final = ("<lambda>", "<locals>", ".")
 """Endings of the name of a function that are not the name of one that contains it."""
 _MOVING: Final = frozenset((opcodes.COPY, opcodes.COPY_DONE, opcodes.COPY_START, opcodes.ASYNC_DONE))
@@ -320,12 +331,14 @@ def cause_of(
     general = _renamed(message, about.name, general_name(about.name, about.origin))
     shared = ""
     if waste is not None and waste.link is not None:
+        # In memory, all rules about one value share its cost; over links, each transfer has its own.
         made = value_of(about.value) if waste.link == "memory" else at
         shared = f"{waste.link} {made.computation.name}/{made.name}"
     if (cause := _common_cause(common, general, about, shared)) is not None:
         return cause
     if is_known(about.origin):
         return Cause(f"{general}\n{at.shape.to_string(layout=False)}", shared, general)
+    # Without any name, the neighborhood of the instruction is the only pattern.
     pattern = "\n".join((_renamed(message, about.name, "*"), *_position(at, users)))
     return Cause(pattern, shared, general)
 
@@ -372,6 +385,7 @@ def _function_of(origin: Origin) -> tuple[str, str] | None:
     if function:  # of one function, numbered scopes are calls of it, such as block0 and block1
         scope = "/".join(_unnumbered(part) for part in scope.split("/"))
     file = frame.file if frame is not None else ""
+    # __call__ of a class is named by the class.
     name = next((part for part in reversed(function.split(".")) if not part.startswith("__")), function)
     return f"{file} {function}\n{scope}", " in ".join(filter(None, (name, scope)))
 
@@ -417,6 +431,7 @@ def _renamed(message: str, name: str, to: str) -> str:
     parts: list[str] = []
     while name and at >= 0:
         end = at + len(name)
+        # `p` must not be replaced in `p.1` or `map`.
         if not (_continues(message[at - 1 : at]) or _continues(message[end : end + 1])):
             parts += (message[before:at], to)
             before = end
@@ -435,6 +450,7 @@ def _container_of(origin: Origin, *, is_whole: bool) -> str:
     if is_whole:
         return f"{root}[…]" if bracket else ""
     layer, star, rest = general.rpartition("[*]")
+    # `params['layers'][*]['w']`: all in a layer are one cause.
     if star and rest:
         return f"{layer}{star}[…]"
     above = general.rpartition("[")[0]
@@ -471,6 +487,7 @@ def _position(at: Instruction, users: Users) -> Iterator[str]:
     yield f"{_kind(at)} {at.shape.to_string(layout=False)}"
     for number, operand in enumerate(at.operands):
         yield f"{_kind(operand)} {at.operand_shape(number).to_string(layout=False)}"
+    # Sorted, since the order of users is not that of the program.
     listed = sorted(
         f"used by {_kind(user)} {user.shape.to_string(layout=False)}" for user in users.get(at, ())[:_MOST_USERS]
     )

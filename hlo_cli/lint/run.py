@@ -49,6 +49,7 @@ RULES: Final[tuple[Rule, ...]] = tuple(
 )
 """All rules, sorted by code."""
 
+# A whole line; groups have up to ten rules.
 _LISTED: Final = 6
 """The most rules of a group that an error lists."""
 ALL_RULES: Final = "ALL"
@@ -92,6 +93,7 @@ def _matches(rule: Rule, select: Iterable[str]) -> bool:
         if prefix == rule.code or (prefix == ALL_RULES and not rule.reads_again):
             return True
         if rule.is_default and rule.code.startswith(prefix):
+            # A prefix selects default rules; a full code or ALL selects others, too.
             return True
     return False
 
@@ -154,6 +156,7 @@ def lint_module(
     found: dict[Finding, None] = {}
     rules = selected_rules(settings)
     with no_garbage_collection():
+        # What was cut off cannot be judged, so fewer rules apply.
         satisfied = _satisfied(context)
         for rule in rules:
             if rule.needs in satisfied and _is_shown(rule.severity_under(settings), settings):
@@ -167,6 +170,7 @@ def _satisfied(context: LintContext) -> tuple[Needs, ...]:
     """The values of `Rule.needs` that the text satisfies: fewer for a part of a module, or after errors."""
     if context.omissions:
         return ("text",)
+    # Rules about the whole module would report what a part lacks.
     is_whole = not (context.module.errors or context.module.is_part)
     return ("text", "instructions") if not is_whole else ("text", "instructions", "module")
 

@@ -31,21 +31,29 @@ class LintSettings:
     allow_mixed_precision: When = "auto"
     replica_count: int | None = None
     num_partitions: int | None = None
+    # Half: more padding than data.
     max_padding_fraction: float = 0.5
+    # 64 KiB take 0.08 us at v5e's 819 GB/s; less is hard to see in a profile. Chosen, not measured.
     min_padding_bytes: int = 64 * 1024
     min_copy_bytes: int = 64 * 1024
     chip: str | None = None
     max_peak_bytes: int | None = None
+    # An eighth of v5e's 16 GiB; chosen.
     min_value_bytes: int = 2 * 1024**3
+    # 1 MiB takes 1.3 us at 819 GB/s; chosen, not measured.
     min_donation_bytes: int = 1024**2
     min_donation_fraction: float = 0.01
     min_argument_bytes: int = 1024**2
     min_constant_bytes: int = 1024**2
     min_prefetch_bytes: int = 1024**2
+    # 256 KiB take 0.3 us of v5e's memory and 3 us over one link of v5p (90 GB/s); chosen, not measured.
     min_kernel_bytes: int = 256 * 1024
     min_transfer_bytes: int = 256 * 1024
+    # Two or three are left apart by a combiner's limits, too; chosen.
     min_combinable_count: int = 4
+    # 0.4% of 16 GiB on each device; chosen.
     min_replicated_bytes: int = 64 * 1024**2
+    # bf16 has 8 significant bits: 256 + 1 rounds to 256, so longer sums of equal elements stop growing.
     min_accumulated_elements: int = 256
 
 

@@ -18,6 +18,7 @@ from hlo_cli.lint.rule import LintContext
 # Producers and uses of a value, through forwarding instructions and into fusions.
 
 
+# A bound against cycles in invalid text; chosen.
 _MOST_STEPS: Final = 100
 
 
@@ -100,6 +101,7 @@ def _before(context: LintContext, value: Instruction, through: Container[str]) -
             number = value.integer("index") or 0
             return results[number] if number < len(results) else None
         case opcodes.PARAMETER if value.computation in context.fused:
+            # A shared fused computation has no single operand for a parameter.
             [*callers] = context.contexts.callers.get(value.computation, ())
             given = callers[0].operands if len(callers) == 1 else ()
             taken = value.parameter_number
@@ -157,6 +159,7 @@ def round_trips(context: LintContext, min_bytes: int) -> Iterator[RoundTrip]:
 # Loop invariants: values that are the same in every iteration.
 
 
+# Sends, receives, and host transfers happen in each iteration, whatever their operands.
 _CHANGING: Final = (
     HOST_FEEDS
     | CHANNEL_OPCODES
@@ -180,6 +183,7 @@ def passes_through(body: Computation) -> frozenset[int]:
     root = body.root
     if root is None or root.opcode != opcodes.TUPLE:
         return frozenset()
+    # An element at another place is another value in the next iteration.
     return frozenset(number for number, each in enumerate(root.operands) if carry_index(each) == number)
 
 
@@ -210,6 +214,7 @@ def loop_invariants(body: Computation) -> frozenset[Instruction]:
     for index in instruction_post_order(body):
         instruction = body.instructions[index]
         carried = carry_index(instruction)
+        # In post-order, operands are decided before users.
         if carried in unchanged or (
             carried is None
             and instruction.opcode not in _CHANGING

@@ -115,8 +115,8 @@ def _replaced(text: str) -> str:
 # The style of a report: properties of its reader for all renderers.
 
 
-PROSE_WIDTH = 80
-MIN_WIDTH = 20
+PROSE_WIDTH = 80  # longer lines of prose are hard to read, however wide the terminal is
+MIN_WIDTH = 20  # narrower, columns would have no width; the terminal may break the lines
 
 
 @dataclass(frozen=True, slots=True)

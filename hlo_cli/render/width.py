@@ -81,7 +81,7 @@ def pad(text: str, room: int, *, right: bool = False) -> str:
 
 ELLIPSIS = "…"
 _NUMBER = re.compile(r"(?:\.[0-9]+)?(?:\{[0-9,]*\})?$")
-_MAX_NUMBER_LENGTH = 24
+_MAX_NUMBER_LENGTH = 24  # a number and a tuple index; the pattern is not run over names of many KB
 
 
 def shorten_text(text: str, room: int, dots: str = ELLIPSIS) -> str:

@@ -24,7 +24,7 @@ SIGNS: Final[dict[Sign, str]] = {"~": "changed", "+": "added", "-": "removed", "
 """The signs that count as changes, with their names; a moved line counts once, at its new position."""
 
 _WORDS: Final = re.compile(r"(?<=\{)[^{}\s]+(?=\})|(?<=\[)[^\[\]\s]+(?=\])|%?[\w.\-]+|\s+|.", re.DOTALL)
-_JOINTS: Final = frozenset(".,:=-")
+_JOINTS: Final = frozenset(".,:=-")  # changes on both sides of one of them read as one change
 _COLUMNS: Final = (
     Column("change", "", "change"),
     Column("old_line", "old", "line"),
@@ -232,7 +232,7 @@ def _extend(pieces: list[Piece], piece: Piece) -> None:
 
 
 Named: TypeAlias = Callable[[str], str | None]
-CONTEXT: Final = 3
+CONTEXT: Final = 3  # as in diff -u and git
 
 
 def line_diff(

@@ -9,8 +9,8 @@ BYTE_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 SECOND_UNITS: Final = ("ns", "µs", "ms", "s")
 RATE_PREFIXES: Final = ("", "k", "M", "G", "T", "P")
 """Decimal prefixes of rates."""
-_LARGEST_OF_COLUMN: Final = 9999.5
-_IN_A_SECOND: Final = (1e9, 1e6, 1e3, 1.0)
+_LARGEST_OF_COLUMN: Final = 9999.5  # rounds to four digits before the point, so that columns of rates stay narrow
+_IN_A_SECOND: Final = (1e9, 1e6, 1e3, 1.0)  # of ns, µs, ms, and s
 ROUNDING: Final = 1e-9
 """The tolerance for rounding errors in sums of fractions."""
 
@@ -107,7 +107,7 @@ def byte_unit(largest: int | float) -> int:
     >>> BYTE_UNITS[byte_unit(9999.97 * 1024)]
     'MiB'
     """
-    return _unit(largest, 9999.95)
+    return _unit(largest, 9999.95)  # rounded to one decimal, the largest that stays below 10,000 in its unit
 
 
 def axis_unit(largest: int | float) -> int:
@@ -116,7 +116,7 @@ def axis_unit(largest: int | float) -> int:
     >>> BYTE_UNITS[axis_unit(3594 * 1024)], BYTE_UNITS[axis_unit(1023)]
     ('MiB', 'B')
     """
-    return _unit(largest, 1023.95)
+    return _unit(largest, 1023.95)  # an axis changes the unit at 1,024, as its ticks are round in the unit
 
 
 def format_bytes(value: int | float) -> str:
@@ -139,7 +139,7 @@ def format_part(part: int, whole: int) -> str:
     ('1.0 of 3.0 MiB', '100 of 200 B', '100 B of 1 MiB')
     """
     unit = axis_unit(whole)
-    if 0 < part * 20 < 1024**unit:
+    if 0 < part * 20 < 1024**unit:  # below 0.05 of the unit, the part would be printed as 0.0
         return f"{format_bytes(part)} of {format_bytes(whole)}"
     decimals = 0 if not (part % 1024**unit or whole % 1024**unit) else 1
     amounts = (format_scaled(amount, 1024**unit, decimals) for amount in (part, whole))
@@ -152,6 +152,7 @@ def second_unit(largest: float) -> int:
     >>> SECOND_UNITS[second_unit(2e-6)], SECOND_UNITS[second_unit(0.2)], SECOND_UNITS[second_unit(12_000)]
     ('ns', 'ms', 's')
     """
+    # as for bytes: four digits before the point in a column
     return next((at for at in range(len(SECOND_UNITS)) if in_second_unit(abs(largest), at) < 9999.95), 3)
 
 
@@ -191,6 +192,7 @@ def format_rate(per_second: float, noun: str) -> str:
     >>> format_rate(989.4e12, "flop"), format_rate(819e9, "B"), format_rate(7, "B")
     ('989.4 Tflop/s', '819 GB/s', '7 B/s')
     """
+    # RATE_PREFIXES end with peta
     thousands = min(max(math.floor(math.log10(per_second) / 3), 0), 5) if per_second > 0 else 0
     value = round(per_second / 1000**thousands, 1)
     return f"{format_scaled(value, decimals=0 if value == int(value) else 1)} {RATE_PREFIXES[thousands]}{noun}/s"
@@ -202,7 +204,7 @@ def format_flops(number: int) -> str:
     >>> format_flops(1), format_flops(524_288), format_flops(16_777_216), format_flops(117 * 10**14)
     ('1 flop', '524,288 flops', '16.8 Mflop', '11.7 Pflop')
     """
-    if abs(number) < 999_950:
+    if abs(number) < 999_950:  # rounded to one decimal of a million, this is 1.0 M
         return format_count(number, "flops")
     at = next((at for at in range(2, _PETA) if abs(number) / 1000**at < _NEXT_PREFIX), _PETA)
     return f"{format_scaled(number, 1000**at, 1)} {RATE_PREFIXES[at]}flop"
@@ -230,7 +232,7 @@ def format_percent(fraction: float) -> str:
     >>> [format_percent(fraction) for fraction in (0.9346, 0.001, 0.999, 1, 0, sum([0.1] * 10))]
     ['93', '<1', '>99', '100', '0', '100']
     """
-    if 0.995 <= fraction < 1 - ROUNDING:
+    if 0.995 <= fraction < 1 - ROUNDING:  # would be rounded to 100%, which means that nothing is left
         return ">99"
     return format_scaled(fraction * 100)
 

@@ -135,7 +135,7 @@ NUMERIC: Final[frozenset[str]] = frozenset(
         *("step", "line", "address", "index"),
     )
 )
-KEEP: Final = 9
+KEEP: Final = 9  # above every rank that columns give themselves, so that those without one are dropped last
 
 
 CODE_UNITS: Final = frozenset(("name", "shape", "op_name", "source", "opcode"))
@@ -281,7 +281,7 @@ class DeferredRows(Sequence[Item]):
 # Tables: columns, rows of raw cells, and sums for omitted rows.
 
 
-ROWS_FOR_A_PERSON = 20
+ROWS_FOR_A_PERSON = 20  # with answer and totals, a table fits a terminal of 30 lines; --top shows more
 NAMING = frozenset(("name", "shape", "opcode", "op_name", "source"))
 
 

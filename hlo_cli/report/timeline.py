@@ -113,7 +113,7 @@ class Timeline:
     title: str = ""
     details: tuple[Column, ...] = ()
     person: bool = True
-    page_limit: int = 4_000
+    page_limit: int = 4_000  # the largest; what nobody scrolls to only makes a page slow to open
 
     @property
     def steps(self) -> int:

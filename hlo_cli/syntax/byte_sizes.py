@@ -15,6 +15,7 @@ UNITS: Final[dict[str, int]] = {
 }
 """The units of bytes: kB is 1000 bytes, KiB 1024."""
 
+# 16G means GiB, as XLA prints sizes of memory
 _SHORT: Final = {letter: 1024**power for power, letter in enumerate("KMGT", 1)}
 """As XLA writes sizes: 15.48G are GiB."""
 _SIZE: Final = lazy_regex(r"\s*+([0-9]{1,30}(?:\.[0-9]{0,30})?)\s*+([A-Za-z]*+)\s*+")
@@ -33,7 +34,7 @@ def parse_size(text: str) -> int:
     match = _SIZE.fullmatch(text)
     hint = f"units: {', '.join(UNITS)}"
     if match is None:
-        message = f"expected a size, such as 16GiB, found '{text[:40]}'"
+        message = f"expected a size, such as 16GiB, found '{text[:40]}'"  # of what an error quotes
         raise HloError(message, Span(0, max(len(text), 1)), source=Source("", text), hint=hint)
     number, unit = match.groups()
     factor = 1 if not unit else UNITS.get(unit) or _SHORT.get(unit)

@@ -83,6 +83,7 @@ def read_number(match: re.Match[str], span: Span) -> Number:
     0.00025
     """
     digits, unit = match[1].replace(",", "").replace("_", ""), match[2]
+    # a float, as Python's int takes quadratic time and no field is so large
     value = float(digits) if any(mark in digits for mark in ".eE") or len(digits) > 30 else int(digits)
     if unit == "%":
         return Number(value / 100, "percent", match[0], span)
@@ -243,8 +244,8 @@ def _opens_arithmetic(text: str, at: int, tokens: pp.ParseResults) -> bool:
 # `analysis/query/where.py`.
 
 
-MOST_NESTED: Final = 20
-LONGEST: Final = 20_000
+MOST_NESTED: Final = 20  # the parser recurses once per parenthesis; people write two or three
+LONGEST: Final = 20_000  # a list of hundreds of names fits; beyond, it is no expression that a person wrote
 _ORDERS: Final = ("==", "!=", "<", "<=", ">", ">=")
 _END: Final = r"(?![\w.\-:/*?%\[])"
 """What cannot follow a number that may also be the beginning of a text."""

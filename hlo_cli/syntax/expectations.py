@@ -40,7 +40,7 @@ FUNCTIONS: Final = (*WHOLE, *MEASURED)
 PEAKS: Final = ("peak", "max_peak")
 GOLDEN: Final = "golden"
 
-_MOST_NESTED: Final = 20
+_MOST_NESTED: Final = 20  # as in conditions: the parser recurses once per parenthesis
 _SYMBOLS: Final[dict[str, ArithmeticOperator]] = {"+": "+", "-": "-", "*": "*", "/": "/"}
 _NAME: Final = re.compile(r"\s*+([A-Za-z_]\w*+)?+\s*+")
 _BLANK: Final = re.compile(r"\s*+")
@@ -680,5 +680,5 @@ def _load(source: Source) -> Mapping[str, Toml]:
         start = source.line_span(int(at[1]))[0] + int(at[2]) - 1 if at and at[1] else max(0, end - 1)
         lowered = message[:1].lower() + message[1:]
         raise HloError(lowered, Span(start, start + 1), source=source, hint=_HINT) from None
-    except RecursionError:
+    except RecursionError:  # tomllib recurses once for each nested array
         raise HloError(f"{source.name} is nested too deeply") from None

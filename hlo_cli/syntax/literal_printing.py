@@ -82,8 +82,9 @@ def _bfloat16(values: npt.NDArray[np.float64]) -> npt.NDArray[np.generic]:
 
     with np.errstate(over="ignore"):
         bits = values.astype(np.float32).view(np.uint32)
+    # round to nearest, ties to even, on the upper half of the bits, as Eigen::bfloat16
     rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
-    quiet = (bits >> 16) | 0x40
+    quiet = (bits >> 16) | 0x40  # a NaN whose set bits are all in the lower half would become infinity
     return np.where(np.isnan(values), quiet, rounded).astype(np.uint16)
 
 
@@ -226,6 +227,7 @@ def _wide_texts(values: npt.NDArray[np.generic], name: str) -> list[str]:
     form = FLOAT_FORMATS[name]
     with np.errstate(over="ignore", invalid="ignore"):
         numbers = values.astype(np.float64).tolist()
+        # digits that survive decimal → binary → decimal: FLT_DIG and DBL_DIG; most numbers need no more
         texts = [f"{number:.{6 if name == 'f32' else 15}g}" for number in numbers]
         read = np.fromiter(map(float, texts), np.float64, len(texts)).astype(values.dtype)
     for index in np.flatnonzero(read != values).tolist():

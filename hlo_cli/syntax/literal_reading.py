@@ -39,7 +39,7 @@ LIMITS: Final = {
     "f4e2m1fn": _SATURATES,
     "f6e2m3fn": _SATURATES,
     "f6e3m2fn": _SATURATES,
-    "f8e3m4": 15.75,
+    "f8e3m4": 15.75,  # half a step above the largest: what rounds to infinity is out of range, as in XLA's parser
     "f8e4m3": 248.0,
     "f8e4m3b11fnuz": 31.0,
     "f8e4m3fn": 464.0,
@@ -55,7 +55,7 @@ LIMITS: Final = {
 """The smallest magnitude that rounds to more than the type's largest value; infinity if there is none."""
 _TIES_DOWN: Final = "f8e4m3fn"
 """The type whose largest value is even, so that a value halfway to the next rounds down to it."""
-LARGEST_FLOAT: Final = float.fromhex("0x1.fffffep127")
+LARGEST_FLOAT: Final = float.fromhex("0x1.fffffep127")  # FLT_MAX, with which parts of c64 are compared unrounded
 _PAYLOAD: Final = re.compile(r"\(0x([0-9a-fA-F]++)\)")
 
 
@@ -245,7 +245,7 @@ def _read_integer(tokens: Tokens, element_type: PrimitiveType) -> int:
         return bool(value)
     low, high = integer_range(element_type)
     if element_type.kind == "unsigned":
-        value %= 2**64
+        value %= 2**64  # the lexer has wrapped it to int64
     if not low <= value <= high:
         tokens.fail(f"{tokens.source.text[start:end]} is out of range for {element_type} ({low} to {high})", start, end)
     return value
@@ -297,10 +297,11 @@ _NUMBER_BYTES: Final = {
     "float": b"0123456789-+.eEinfa",
     "complex": b"0123456789-+.eEinfa",
 }
+# numbers are between commas then, and Python's int and float ignore the space around them
 _SPACES: Final = bytes.maketrans(b"{}()", b"    ")
 _ONE_BYTE: Final = {kind: bytes.maketrans(used, b"0" * len(used)) for kind, used in _NUMBER_BYTES.items()}
 _ONE_DIGIT: Final = bytes.maketrans(b"0123456789-", b"00000000000")
-_STRAY: Final = (b"0{", b"0(", b"}0", b")0")
+_STRAY: Final = (b"0{", b"0(", b"}0", b")0")  # a number next to a brace without a comma, after all digits became 0
 """A number on the wrong side of a bracket."""
 _LONG_INTEGER: Final = re.compile(rb"(?<![0-9.])[0-9]{19,}+(?![0-9.eE])")
 """Maybe an integer of more than 63 bits, which XLA reads as a negative number, even for floats."""
@@ -316,6 +317,7 @@ def storage_type(element_type: PrimitiveType) -> np.dtype[np.generic]:
     import numpy as np
 
     letter = {"pred": "b", "signed": "i", "unsigned": "u", "float": "f", "complex": "c"}[element_type.kind]
+    # numpy has no floats of 8 bits and no bf16
     if letter == "f" and (element_type.byte_width == 1 or element_type.name == "bf16"):
         letter = "u"
     return np.dtype("?" if letter == "b" else f"<{letter}{element_type.byte_width}")
@@ -397,7 +399,7 @@ def _read_printed(text: str, shape: ArrayShape) -> npt.NDArray[np.generic] | Non
     """The numbers of a literal in the form that XLA prints; None for other forms, and for numbers out of range."""
     kind = shape.element_type.kind
     data = text.encode("ascii", "replace")
-    if b"/" in data:
+    if b"/" in data:  # index marks `/*i0=0*/`, which XLA prints before the rows of large arrays
         data = _COMMENT.sub(b" ", data)
     if kind == "pred":
         data = data.replace(b"true", b" 1 ").replace(b"false", b" 0 ")
@@ -408,7 +410,7 @@ def _read_printed(text: str, shape: ArrayShape) -> npt.NDArray[np.generic] | Non
     if any(stray in like_zeros for stray in _STRAY):
         return None
     count = prod(shape.dimensions) * (2 if kind == "complex" else 1)
-    if count == 0:
+    if count == 0:  # `{{},{}}` has no numbers, but a split has one empty part
         return None
     parts = data.translate(_SPACES).split(b",")
     assert len(parts) == count, "the shape's brackets have as many commas"
@@ -451,6 +453,7 @@ def _holds_floats(text: bytes) -> bool:
     return (
         digits.count(b".") == digits.count(b"0.")
         and digits.count(b"+") == digits.count(b"e+") + digits.count(b"E+")
+        # 2^63 has 19 digits: only longer integers may not fit, and need a look
         and (b"0" * 19 not in digits or _LONG_INTEGER.search(text) is None)
     )
 
@@ -464,6 +467,7 @@ def _floats(parts: list[bytes], element_type: PrimitiveType, infinities: int) ->
         return None
     is_complex = element_type.kind == "complex"
     limit = {"c64": LARGEST_FLOAT, "c128": np.inf}.get(element_type.name) if is_complex else LIMITS[element_type.name]
+    # compared with the infinities that are written: more of them came from numbers out of range
     over = np.count_nonzero(np.abs(values) >= limit)
     if over != infinities or (element_type.name == "f8e8m0fnu" and not (values > 0).all()):
         return None
@@ -511,23 +515,6 @@ class WrittenValues(StoredValues):
         """The values as stored bits, read again each time."""
 
         return read_array(self.source, self.start, self.start + len(self.text), shape)
-
-
-def parse_literal(text: str) -> Literal:
-    """A literal with its shape before it, such as `s32[2]{0} {1, 2}` in `literal=`; all text must be read.
-
-    >>> parse_literal("f8e4m3fn[2]{0} {448, nan}").array().tolist()
-    [448.0, nan]
-    >>> parse_literal("u8[] 256")
-    Traceback (most recent call last):
-        ...
-    hlo_cli.source.HloError: 1:6: error: 256 is out of range for u8 (0 to 255)
-    """
-
-    tokens = Tokens(Source("", text))
-    literal = read_shaped_literal(tokens)
-    tokens.expect(END, "after the literal")
-    return literal
 
 
 def read_shaped_literal(tokens: Tokens) -> Literal:
@@ -601,6 +588,7 @@ def _no_literal(shape: Shape, source: Source, span: Span) -> HloError:
 # packed if it is repeated.
 
 
+# in xla_data.proto, narrower integers are bytes, floats have fixed width, and a pred is a varint of one byte
 _VARINTS: Final = ("s32", "s64", "u32", "u64")
 
 
@@ -635,8 +623,8 @@ def literal_from_bytes(shape: ArrayShape, data: bytes) -> ArrayLiteral:
 def literal_to_bytes(literal: ArrayLiteral) -> bytes:
     """The literal's field on the wire; HloError if its layout is invalid, so that the order of the bytes is unknown.
 
-    >>> from hlo_cli.syntax.literal_reading import parse_literal
-    >>> literal_to_bytes(parse_literal("s32[2]{0} {1, 300}"))
+    >>> from hlo_cli import parse_module
+    >>> literal_to_bytes(parse_module("c = s32[2] constant({1, 300})").entry.root.literal)
     b'\\x01\\xac\\x02'
     """
     import numpy as np

@@ -116,7 +116,7 @@ def _may_be_broken(callers: Iterable[Instruction]) -> Iterator[Instruction]:
             called = caller.called_computations
             if len(called) == 1 and len(called[0].parameters) <= len(caller.operands) and called[0].root is not None:
                 continue
-        elif opcode in OPCODE_ARITY and (caller.operands or OPERAND_COUNTS[opcode][0] == 0):
+        elif opcode in OPCODE_ARITY and takes(opcode, len(caller.operands)):
             rule = _RULES.get(opcode)
             if rule is None or (same := (opcode, len(caller.operands), caller.called_computations)) in known:
                 continue
@@ -211,6 +211,7 @@ _Counts = Callable[[Instruction], tuple[int, int | None]]
 
 def _calling(counts: _Counts) -> Callable[[Instruction], Problem | None]:
     def rule(instruction: Instruction) -> Problem | None:
+        # fusions may have operands that the body does not use; other callers pass all
         least = 0 if instruction.written_opcode == opcodes.FUSION else ANY
         called, (calls, parameters) = instruction.called_computations, counts(instruction)
         if len(called) != calls:
@@ -236,12 +237,13 @@ _RULES: Final[dict[str, Callable[[Instruction], Problem | None]]] = {
     **dict.fromkeys(
         (opcodes.CALL, opcodes.FUSION, opcodes.MAP, opcodes.REDUCE, opcodes.REDUCE_WINDOW), _one_for_each_operand
     ),
+    # of scalars, however many operands there are
     **dict.fromkeys((opcodes.ALL_REDUCE, opcodes.ALL_REDUCE_START, opcodes.REDUCE_SCATTER), _calling(lambda _: (1, 2))),
-    opcodes.CONDITIONAL: _calling(lambda i: (len(i.operands) - 1, 1)),
-    opcodes.SCATTER: _calling(lambda i: (1, len(i.operands) - 1)),
-    opcodes.SELECT_AND_SCATTER: _calling(lambda _: (2, 2)),
-    opcodes.SORT: _calling(lambda i: (1, 2 * len(i.operands))),
-    opcodes.WHILE: _calling(lambda _: (2, 1)),
+    opcodes.CONDITIONAL: _calling(lambda i: (len(i.operands) - 1, 1)),  # the first operand selects the branch
+    opcodes.SCATTER: _calling(lambda i: (1, len(i.operands) - 1)),  # without the indices
+    opcodes.SELECT_AND_SCATTER: _calling(lambda _: (2, 2)),  # select and scatter, each of two scalars
+    opcodes.SORT: _calling(lambda i: (1, 2 * len(i.operands))),  # the comparator takes two elements of each operand
+    opcodes.WHILE: _calling(lambda _: (2, 1)),  # condition and body, both of the state
 }
 
 

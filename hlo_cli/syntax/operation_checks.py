@@ -125,7 +125,7 @@ def is_scalar(shape: Shape, *types: str) -> bool:
 
 NEEDS_SHAPE: Final = having("needs shape")
 """Opcodes whose result shape XLA does not infer."""
-_ARITY: Final = OPCODE_ARITY | {
+_ARITY: Final = OPCODE_ARITY | {  # where the parser's count is not the usual one of the operation
     opcodes.CONVOLUTION: 2,
     opcodes.DOT: None,
     opcodes.RAGGED_ALL_TO_ALL: None,
@@ -148,6 +148,7 @@ _AT_LEAST: Final = {
     opcodes.DOT: 2,
     opcodes.DYNAMIC_UPDATE_SLICE: 2,
 }
+# `dimensions={…}` of these has the grammar of a list, and the constructor takes the first
 _ONE_DIMENSION: Final = "all-to-all ragged-all-to-all sort concatenate scan".split()
 
 
@@ -233,6 +234,7 @@ def _same_elements(operation: OperationChecker) -> None:
         return
     if not isinstance(shape, ArrayShape) or not isinstance(operand, ArrayShape):
         operation.fail(f"{operation.opcode} needs array operand and result")
+    # an unbounded dimension may have any size
     elif UNBOUNDED not in operand.dimensions and prod(shape.dimensions) != prod(operand.dimensions):
         shapes = f"{shape.to_string(layout=False)} and {operand.to_string(layout=False)}"
         operation.fail(f"{shapes} have different numbers of elements")

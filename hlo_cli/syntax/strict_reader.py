@@ -117,7 +117,7 @@ def read_rules(tokens: Tokens, rules: Rules, grammars: Mapping[Kind, Reader], of
         if tokens.kind != tk.ATTRIBUTE:
             tokens.fail("expected an attribute, such as name=value,")
         rule = rules.get(name)
-        if rule is None or rule.is_old:
+        if rule is None or rule.is_old:  # attributes of older versions: today's XLA refuses them
             _unknown(tokens, Span(start, end), name, rules, of)
         elif name in values:
             tokens.fail(f"duplicate attribute {name}", start, end)
@@ -281,6 +281,7 @@ class InstructionReader:
         if is_root and self.scope.root is not None:
             tokens.fail("duplicate ROOT in this computation", start, start + 4, hint=ONE_RESULT)
         known = self.read_operation()
+        # XLA's lexer makes a bare type a type, and names with two underscores are its own
         if name in _TYPE_NAMES or (name.startswith("__") and not name.startswith("__xla_")):
             tokens.fail(f"'{name}' is a reserved word", at, end)
         if name in self.scope.named:
@@ -300,6 +301,7 @@ class InstructionReader:
         if tokens.kind != tk.IDENT or not is_known(opcode):
             no_opcode(tokens, after_shape=shape is not None)
         wrapped = wrapped_opcode(opcode)
+        # `all-reduce-start` has an opcode, `custom-call-start` is sugar for async-start
         generic = opcode if wrapped is None else f"async{opcode[opcode.rindex('-') :]}"
         if shape is None and generic in NEEDS_SHAPE:
             tokens.fail(f"missing result shape before {opcode}", span.start, span.end)
@@ -307,7 +309,7 @@ class InstructionReader:
         operation = OperationChecker(tokens, generic, span, shape)
         self._read_arguments(operation)
         rules = attributes_of(opcode)
-        if not nested:
+        if not nested:  # a nested operand is only its operands in XLA's grammar
             operation.attributes, operation.spans = read_rules(tokens, rules, self._grammars, opcode)
             check_comma(tokens, rules)
         check_required(tokens, rules, operation.attributes, opcode, span)
@@ -332,7 +334,7 @@ class InstructionReader:
             for name in unreadable_names(text, start, len(text) if resume is None else resume):
                 scope.named.setdefault(name, KnownInstruction())
             if resume is None:
-                raise EOFError from None
+                raise EOFError from None  # nothing that looks like an instruction is left
             tokens.move(resume)
 
     def _read_arguments(self, operation: OperationChecker) -> None:
@@ -342,7 +344,7 @@ class InstructionReader:
             self._read_operands(operation)
             return
         tokens.expect("(", f"after {operation.opcode}")
-        assert operation.shape is not None
+        assert operation.shape is not None  # parameters and constants are in NEEDS_SHAPE
         if operation.opcode == opcodes.CONSTANT:
             read_literal(tokens, operation.shape)
         else:
@@ -538,7 +540,7 @@ class _Checker:
                 self._read_single()
         except HloError as error:
             self.errors.extend(error.diagnostics)
-        except (_TooManyErrorsError, EOFError):
+        except (_TooManyErrorsError, EOFError):  # both end the reading; what was found so far is the answer
             pass
         return tuple(sorted(self.errors, key=lambda d: d.span.start if d.span else 0))
 

@@ -29,8 +29,10 @@ KEPT_OF_OPERANDS: Final = attributes_with("of a value")
 """Attributes of an instruction that stay on the parameter that replaces it."""
 
 _MODULE_ATTRIBUTES: Final = header_attributes_with("of the whole")
+# XLA reads these lists in xla/pjrt/utils.cc, one entry for each argument or result: they do not fit the part's.
 _MODES = re.compile(r'(?:arg|out)_(?:layout_modes|memory_spaces)="[^"]*"(?:,[ ]*)?')
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]*+")
+# Dones and updates must be in one module with their start: hlo_verifier.cc checks chains.
 _ENDS: Final = ("-done", "-update")
 
 
@@ -64,6 +66,7 @@ def extracted(module: Module, instruction: Instruction, *, operands: int = 1, us
     all_users = users_of(computation)
     above = reached([instruction], lambda i: i.operands, steps=operands)
     below = reached([instruction], all_users.__getitem__, steps=users)
+    # An asynchronous operation is kept whole, whatever the number of steps: half of one is no valid module.
     kept = reached(above | below, lambda i: _async_partners(i, all_users))
     entry = _Copy(computation, kept).entry()
     called = _called(module, kept)
@@ -74,14 +77,18 @@ def extracted(module: Module, instruction: Instruction, *, operands: int = 1, us
         module.source,
         tuple(_header(module.header)),
         module.is_scheduled,
+        # Frames are looked up by number in tables of the whole module, so these are kept only if something refers to
+        # them.
         stack_tables=module.stack_tables if _need_frames((*called, entry)) else "",
         read_stack_tables=module.read_stack_tables,
         read_header_value=module.read_header_value,
     )
     with suppress(HloError):
+        # Cut out of its module, an update may come after a read that was ordered by what was left out.
         kept_part = fix_in_place_hazards(part, module)
         if _takes_elements(kept_part.module) == _takes_elements(part):
             return kept_part
+    # A part that cannot keep its order is a module before scheduling.
     header = tuple(attribute for attribute in part.header if attribute.name != "is_scheduled")
     return RewrittenModule(replace(part, header=header, is_scheduled=False))
 
@@ -178,11 +185,13 @@ class _Copy:
                 self._copy(instruction)
             elif instruction in self.kept or instruction in taken:
                 self._parameter(instruction)
+        # Values without users are results, as otherwise the compiler would remove them.
         unused = [copy for each, copy in self.copies.items() if each not in taken]
         results = () if len(unused) == 1 else (self._tuple(unused),)
         self.computation.instructions = (*self.copies.values(), *results)
         self.computation.parameters = tuple(self.parameters)
         self.computation.root = (*unused, *results)[-1]
+        # Compact tuple elements (`%t#0`) are by position of the operand, so they go with the copy.
         self.computation.operand_indices = self.elements
         return self.computation
 

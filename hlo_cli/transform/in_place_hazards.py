@@ -55,6 +55,7 @@ def with_readers_first(facts: OrderIndependentFacts, walk: Walk) -> Module | Non
     late = dict.fromkeys(
         one.computation
         for each in walk.overwritten
+        # Paths of calls, outermost first: where both are in one computation, its order decides.
         for one, other in zip(each.reader.path, each.writer.path, strict=False)
         if one is not other and one.computation is other.computation
     )
@@ -85,6 +86,7 @@ def _order(computation: Computation, accesses: Sequence[Access], effects: Effect
     for found in _by_buffer(computation, accesses).values():
         late += precedence.order_buffer(found)
     moved = [pair for pair in dict.fromkeys(late) if precedence.add_edge(*pair)]
+    # Operands and control predecessors stay first, as HloSchedule::Verify demands.
     return stable_order(range(len(precedence.before)), precedence.before) if moved else None
 
 
@@ -117,6 +119,7 @@ class _Precedence:
         """Keeps the order of instructions with the same side effect."""
         last: dict[str, int] = {}
         for index, instruction in enumerate(self.computation.instructions):
+            # Effects on one thing must not change places: what the host sees is their order.
             for effect in effects.get(instruction, ()):
                 if effect in last:
                     self.before[index].add(last[effect])
@@ -127,6 +130,7 @@ class _Precedence:
         writer.
         """
         writes = [(index, value) for index, value, is_write in accesses if is_write]
+        # Writes of one buffer keep their order.
         for (one, _), (other, _) in pairwise(writes):
             if one < other:
                 self.before[other].add(one)
@@ -135,6 +139,7 @@ class _Precedence:
             if is_write:
                 continue
             following = writes[last.get(value, -1) + 1 :]
+            # The next write after the reader's value is the one that would destroy it.
             writer = next((at for at, _ in following if at != index), None)
             if writer is not None and index < writer:
                 self.before[writer].add(index)
@@ -146,6 +151,7 @@ class _Precedence:
         seen, waiting = {reader}, [reader]
         while waiting:
             for index in self.before[waiting.pop()]:
+                # A cycle: then only a copy helps.
                 if index == writer:
                     return False
                 if index not in seen:
@@ -230,6 +236,7 @@ def _add(facts: OrderIndependentFacts, plan: _Plan, fix: Fix) -> None:
         first = places.first_of(root)
         for ordinal, index in enumerate(places.parts(root).indices):
             if at[first + ordinal] == fix.value and (not fix.places or first + ordinal in fix.places):
+                # With places, each gets a copy of its own, as elements must not share a buffer; else one for all.
                 own = first + ordinal if fix.places else -1
                 if root.opcode == opcodes.TUPLE and index:
                     _plan(plan, root, index[0], index[1:], fix.before, own)
@@ -251,6 +258,7 @@ def _plan(
     plan: _Plan, reader: Instruction, number: int, index: ShapeIndex, before: Instruction | None, for_place: int
 ) -> None:
     operand = reader.operands[number]
+    # A tuple that only this reader uses: the copy may go into its element, and the tuple stays.
     while (
         index
         and operand.opcode == opcodes.TUPLE
@@ -269,6 +277,7 @@ def _planned(
     plan: _Plan, origin: Instruction, index: ShapeIndex, before: int, cause: Instruction | None, for_place: int
 ) -> _Source:
     """Source of a copy; a value that is only forwarded later is copied from its definition."""
+    # What is only forwarded later (tuple, element, bitcast) has no bytes of its own: the copy goes to the definition.
     while origin.index >= before:
         if origin.opcode == opcodes.TUPLE and index:
             origin, index = origin.operands[index[0]], index[1:]
@@ -277,6 +286,7 @@ def _planned(
         elif origin.opcode in FORWARDING:
             origin = origin.operands[0]
         else:
+            # Its definition comes after the write: nothing is there to copy.
             raise HloError(f"{origin.name} is overwritten in place before its last use")
     source = _Source(origin, index, before, for_place)
     plan.sources.setdefault(source, cause)
@@ -317,6 +327,7 @@ class _Rewriter:
             for number in source.index:
                 value = self._element(value, number, here)
             cause = self._plan.sources[source] or here
+            # The copy is blamed on the reader, whose metadata it gets.
             metadata = tuple(attribute for attribute in cause.attributes if attribute.name == "metadata")
             name = self._names.new("copy")
             text = InstructionText(metadata, span=cause.span)
@@ -350,6 +361,7 @@ class _Rewriter:
 
     def _like(self, value: Instruction, shape: Shape | None, here: Instruction) -> Instruction:
         """Copy with the required shape: a bitcast follows if the source was before a bitcast."""
+        # Bitcasts may be copied through, since a copy keeps the bytes.
         if shape is None or value.shape == shape:
             return value
         text = InstructionText((), span=here.span)
@@ -372,6 +384,7 @@ class _Rewriter:
 # module depends on this.
 
 
+# Each round fixes all hazards that it finds, so that few are needed; chosen, not measured.
 _MAX_ROUNDS: Final = 16
 """Maximum number of rounds of copy insertion; a copy can make another one necessary."""
 
@@ -395,6 +408,7 @@ def copies_note(copies: Sequence[str]) -> tuple[str, ...]:
     if not copies:
         return ()
     count = "1 copy" if len(copies) == 1 else f"{len(copies):,} copies"
+    # Four names fit a line.
     names = ", ".join(copies[:4]) + (", …" if len(copies) > 4 else "")
     return (f"{count} added ({names}), because an in-place update would overwrite an operand before its last read",)
 
@@ -424,12 +438,14 @@ def fix_in_place_hazards(module: Module, given: Module) -> RewrittenModule:
     walk = overwritten_values(facts)
     if not walk.count:
         return RewrittenModule(module)
+    # Hazards that the input has are its own: a rewrite must not add any.
     known = _known_hazards(given)
     copies: list[str] = []
     for _ in range(_MAX_ROUNDS):
         new = _new_hazards(facts, walk, known)
         if not new.count:
             return RewrittenModule(module, tuple(copies))
+        # Copies need elements as instructions, not as indices of operands.
         if any(computation.operand_indices for computation in module.computations):
             module = desugar(module)
             facts = order_independent_facts(module)
@@ -439,6 +455,7 @@ def fix_in_place_hazards(module: Module, given: Module) -> RewrittenModule:
         if moved is not None:
             moved_facts = order_independent_facts(moved)
             moved_walk = overwritten_values(moved_facts)
+            # Only orders with fewer hazards are taken, so that rounds end.
             if _new_hazards(moved_facts, moved_walk, known).count < new.count:
                 module, facts, walk = moved, moved_facts, moved_walk
                 continue
@@ -499,11 +516,13 @@ def _fixes(facts: OrderIndependentFacts, walk: Walk) -> Iterable[Fix]:
             if value in seen:
                 yield Fix(loop.computation, loop, value, loop, frozenset((given + element,)))
             seen.add(value)
+    # Elements that share a buffer make other hazards, so they are separated first.
     if walk.together:
         return
     for value in sorted(walk.fixed):
         yield from _copy_bindings(facts, value)
     for each in walk.overwritten:
+        # What is copied as fixed needs no copy for its readers.
         if each.reader.value not in walk.fixed and each.writer.value not in walk.fixed:
             yield _copy_for_reader(facts, each)
 
@@ -522,6 +541,7 @@ def _copy_bindings(facts: OrderIndependentFacts, value: int) -> Iterable[Fix]:
     roots = {computation.root: computation for computation in places.base}
     for pair in aliased_places(facts.module, facts.dataflow, facts.in_place):
         for place, other in (pair, pair[::-1]):
+            # Pairs of places with one buffer: a copy is where a fixed value would come into a buffer that is written.
             if at[place] != value or at[other] == value:
                 continue
             holder, user = places.instructions[places.owner[place]], places.instructions[places.owner[other]]
@@ -537,6 +557,7 @@ def _copy_for_reader(facts: OrderIndependentFacts, found: Overwritten) -> Fix:
     reader, writer = found.reader, found.writer
     if reader.path == writer.path and reader.end is None:
         return _copy_own_operands(facts, reader)
+    # Where the paths part, reader and writer are in one computation and can be ordered.
     depth = next(
         (n for n, (one, other) in enumerate(zip(reader.path, writer.path, strict=False)) if one is not other),
         min(len(reader.path), len(writer.path)),
@@ -568,6 +589,7 @@ def _holds(facts: OrderIndependentFacts, user: Instruction, number: int, value: 
 def _carried_positions(facts: OrderIndependentFacts, caller: Instruction, value: int) -> frozenset[int]:
     """Positions of a while loop's operand with a value that is loop invariant."""
     places, at = facts.places, facts.dataflow.value
+    # Only loops carry values; the position must have the same value inside, or it is another one.
     if caller.opcode != opcodes.WHILE:
         return frozenset()
     given, parameter = places.operand_place(caller, 0), caller.called_computations[0].parameters[0]

@@ -25,6 +25,7 @@ from hlo_cli.transform.rewriting import begin_copies, copied_calls, with_computa
 # the same configuration.
 
 
+# The key under which XLA's annotator and all readers of trip counts look.
 _CONFIG: Final = "backend_config"
 
 
@@ -63,6 +64,7 @@ def with_trip_counts(module: Module, trips: Mapping[str, int]) -> Module:
 
 def _attributes(loop: Instruction, trips: int) -> tuple[Attribute, ...]:
     """The attributes of a loop, with the trip count in its configuration."""
+    # A configuration that is not JSON cannot be extended, so it is replaced.
     config = loop.attribute(_CONFIG)
     try:
         known = json.loads(config) if config else {}
@@ -123,6 +125,7 @@ def module_time(
     if step is None or not is_optimized:
         step = estimate_time(overlap, chip, by_roofline=not is_optimized)
     at_least = time_bound(overlap, chip) if is_optimized else None
+    # A bound is not stated before optimization: the compiler may remove work.
     estimate = time_band(overlap, step).at_least(at_least or 0.0)
     is_fused, kernels = fused is not None, len(step.predicted)
     return ModuleTime(estimate, step.compute_seconds, kernels, at_least, is_fused, step.is_known, step.launch_seconds)

@@ -26,6 +26,7 @@ from hlo_cli.transform.rewriting import ComputationCopy
 NAME: Final = "normalized"
 _VOLATILE: Final = attributes_with("of one run")
 _VOLATILE_HEADER: Final = header_attributes_with("of one run")
+# XLA lists bodies before conditions in called_computations of a while.
 _ROLES: Final = {
     opcodes.FUSION: ("fused",),
     opcodes.WHILE: ("body", "condition"),
@@ -87,6 +88,7 @@ class _Normalizer:
             text = f"{i.opcode} {self._shape(i.shape)} {argument.strip()} {attributes} {indices}"
             operands = b"".join([self._digests.get(operand, b"") for operand in i.operands])
             called = b"".join([self._contents.get(c, b"") for c in i.called_computations])
+            # 128 bits: some 2^64 instructions until two are equal by chance; blake2b gives the same in every process.
             self._digests[i] = blake2b(
                 text.encode("utf-8", "surrogatepass") + operands + called, digest_size=16
             ).digest()
@@ -113,6 +115,7 @@ class _Normalizer:
         root = () if computation.root is None else (computation.root,)
         order = list(computation.parameters)
         seen = set(order)
+        # Iterative, as chains of operands are longer than Python's recursion limit.
         for start in (*root, *ends, *computation.instructions):
             waiting = [] if start in seen else [(start, needed(start))]
             seen.add(start)
@@ -132,6 +135,7 @@ class _Normalizer:
         """Yields computations, callees first, with their roles; uncalled computations come first."""
         roles = {called: role for order in orders.values() for i in order for called, role in _called(i)}
         seen: set[Computation] = set()
+        # Uncalled computations are kept: a golden file has to show them.
         uncalled = [c for c in orders if c not in roles and c is not self.old.entry]
         for start in (*sorted(uncalled, key=self._contents.__getitem__), self.old.entry):
             seen.add(start)
@@ -164,6 +168,7 @@ class _Normalizer:
             numbers[opcode] += 1
             names[i.name] = f"{opcode}.{i.raw[0].strip() if opcode == opcodes.PARAMETER else numbers[opcode]}"
         for i in order:
+            # A parameter's number is its identity; blanks are not.
             text = InstructionText(
                 self._attributes(i, names), i.raw[0].strip() if i.written_opcode == opcodes.PARAMETER else i.raw[0]
             )
@@ -190,6 +195,7 @@ class _Normalizer:
             return attribute.value
         value = renamed_value(attribute.value, names)
         if attribute.name == "control-predecessors":
+            # A set: XLA gives it no order.
             return "{" + ", ".join(sorted(value.strip("{}").split(", "))) + "}"
         return value
 
@@ -212,6 +218,7 @@ class _Normalizer:
         return replace(array, layout=layout)
 
 
+# The role tells computations of one operation apart, and the names do not matter.
 def _called(instruction: Instruction) -> Iterator[tuple[Computation, str]]:
     """Yields the computations that an instruction calls, with their roles."""
     roles = _ROLES.get(instruction.opcode, ("applied",))

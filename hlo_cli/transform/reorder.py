@@ -100,6 +100,7 @@ def reorder_with_peaks(
     ({0: 576}, {0: 352})
     """
     new, before, after = _found(module, goal, limits or {}, latency_model)
+    # Only the goals that compare orders have measured it.
     if before is None:
         before = peaks_of(order_independent_facts(module), {})
     kept = fix_in_place_hazards(new, module)
@@ -143,6 +144,7 @@ def _less_exposed(
         return _with(module, {}), None, None
     before = peaks_of(executed.uses.facts, {})
     reserved: dict[int, int] = {}
+    # Each round lowers the limit by what the last one exceeded, as LatencyHidingScheduler::RunImpl does.
     for _ in range(max_refinements(module)):
         new = _with(module, latency_schedules(executed, limits, reserved, latency_model))
         after = _peaks(new)
@@ -154,6 +156,7 @@ def _less_exposed(
     else:
         return _with(module, {}), before, before
     exposed = exposed_bytes if latency_model is None else latency_model.exposed
+    # Never worse than the given order, by the model that is used.
     if exposed(new) > exposed(module):
         return _with(module, {}), before, before
     return new, before, after
@@ -236,6 +239,7 @@ def _executed(computation: Computation) -> tuple[Instruction, ...]:
 
 def _runs(positions: Sequence[int]) -> Iterator[tuple[int, int]]:
     """Yields the ranges of the new order that moved and were consecutive in the old one."""
+    # The longest increasing run stays: fewest blocks have moved.
     stays = longest_increasing(positions)
     at = 0
     while at < len(positions):

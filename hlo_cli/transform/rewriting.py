@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 # Mirrors the part of `HloVerifier` of xla/service/hlo_verifier.cc that concerns structure.
 
 
+# hlo_verifier.cc: each must have its computations.
 _NEEDS_COMPUTATION = frozenset((opcodes.CALL, opcodes.CONDITIONAL, opcodes.FUSION, opcodes.WHILE))
+# Positions that rewrites index; the verifier has more rules, which they do not need.
 _MIN_OPERANDS: dict[str, int] = {
     **dict.fromkeys((opcodes.CONCATENATE, opcodes.CONDITIONAL, opcodes.DYNAMIC_SLICE), 1),
     **dict.fromkeys((opcodes.DYNAMIC_UPDATE_SLICE, opcodes.REDUCE, opcodes.REDUCE_WINDOW), 2),
@@ -55,6 +57,7 @@ def check_rewritable(module: Module) -> None:
         found = _problems(computation, earlier, module.source.text)
         problems += (Diagnostic("error", words, module.source, span) for words, span in found)
         earlier.add(computation)
+        # Enough to see that a text is not a module; chosen.
         if len(problems) > 8:
             break
     if problems:
@@ -143,6 +146,7 @@ class Names:
     def new(self, wanted: str) -> str:
         """Reserves and returns an unused name that resembles `wanted`."""
         stem, dot, digits = wanted.rpartition(".")
+        # NameUniquer takes a final number as a counter, not as part of the name.
         if not (stem and dot and digits.isdecimal()):
             stem, digits = wanted, ""
         taken = self._taken.get(stem)
@@ -150,11 +154,13 @@ class Names:
             taken = self._taken[stem] = set()
         number = int(digits or 0)
         if number in taken:
+            # Counts upward from the last one given, so many equal names stay linear.
             number = self._next.get(stem, 0)
             while number in taken:
                 number += 1
             self._next[stem] = number + 1
         taken.add(number)
+        # `.0` is printed only if the name asked for it.
         return f"{stem}.{number}" if number or digits else stem
 
 
@@ -297,6 +303,7 @@ class ComputationCopy:
         """Appends a new instruction; `source` provides its metadata and span."""
         index = len(self._instructions)
         new = Instruction(name, shape, opcode, tuple([o for o, _ in operands]), self.computation, index, text)
+        # Most operands have no element, so the dictionary holds only those.
         if any(element for _, element in operands):
             self._elements[index] = tuple([element for _, element in operands])
         self._instructions.append(new)

@@ -23,6 +23,7 @@ from hlo_cli.transform.rewriting import ComputationCopy, Operand, begin_copies, 
 # Mirrors `CreateInstruction` for kAsyncStart and `HloAsyncInstruction` of xla/hlo/ir/hlo_instructions.cc.
 
 
+# HloAsyncInstruction has a thread of its own, not of the wrapped one.
 THREAD: Final = "async_execution_thread"
 START_ATTRIBUTES: Final = attributes_with("of a start")
 """Attributes of a sugared start that stay on the async-start."""
@@ -50,6 +51,7 @@ def chain_of(start: Instruction, users: Users) -> list[Instruction]:
 def _continues(user: Instruction, start: Instruction) -> bool:
     wrapped = wrapped_opcode(start.opcode)
     if wrapped is None:
+        # async-update and async-done in full, or with the wrapped opcode in short.
         return user.opcode in ASYNC_CONTINUATIONS
     return user.opcode in (f"{wrapped}-update", f"{wrapped}-done")
 
@@ -72,6 +74,7 @@ def wrapped_shapes(
     if not isinstance(start, TupleShape) or len(start.elements) < 2 or not isinstance(start.elements[0], TupleShape):
         return None
     bound, result = start.elements[0].elements, start.elements[1]
+    # A start before all operands are known has the shapes of the first ones; the others are in the computation.
     if opcode not in STARTED_LATE or not called or called[0].root is None:
         return bound, result
     later = called[0].parameters[len(bound) :]
@@ -97,6 +100,7 @@ def late_output(result: Shape, chain: list[Instruction]) -> Shape:
 # Mirrors `HloParserImpl::CreateInstruction` of xla/hlo/parser/hlo_parser.cc.
 
 
+# XLA prints it after calls.
 _ALIASING = "output_to_operand_aliasing"
 
 
@@ -144,6 +148,7 @@ class _Desugarer:
 
     def _fill(self, copy: ComputationCopy) -> None:
         original = copy.original
+        # Users are needed for chains only, and are expensive.
         users = users_of(original) if any(is_start(i.opcode) for i in original.instructions) else {}
         elements = _TupleElements(copy)
         for instruction in original.instructions:
@@ -171,6 +176,7 @@ class _Desugarer:
         thread = next((a.value for a in start.attributes if a.name == THREAD), None)
         chain = chain_of(start, users)
         computation = self._wrapped(start, wrapped, (shapes[0], late_output(shapes[1], chain)), chain)
+        # main is XLA's default (HloInstruction::kMainExecutionThread).
         computation.execution_thread = "main" if thread is None else thread.strip("\"'")
         assert computation.root is not None
         computation.root.called_computations = called
@@ -181,6 +187,7 @@ class _Desugarer:
         self, start: Instruction, opcode: str, shapes: tuple[tuple[Shape, ...], Shape], chain: list[Instruction]
     ) -> Computation:
         """New computation of a start: parameters, and the wrapped operation as root."""
+        # The name by which HloParserImpl::CreateInstruction makes it.
         name = free_name("async_wrapped", self.names, self.numbers)
         self.names.add(name)
         parameters, result = shapes
@@ -191,6 +198,7 @@ class _Desugarer:
             wanted = "async_param" + (f".{number}" if number else "")
             operands.append((body.add(wanted, shape, opcodes.PARAMETER, (), source=start, text=text), ()))
         shared = shared_attributes(chain)
+        # The last one of the chain with metadata is the source, as the parser overwrites it each time.
         source = shared["metadata"][1] if "metadata" in shared else start
         own = [
             a for a in start.attributes if not _is_start_attribute(a.name, opcode) and a.name not in SHARED_ATTRIBUTES
@@ -214,6 +222,7 @@ def _not_repeated(end: Instruction, wrapped: str) -> tuple[Attribute, ...]:
     start = end
     while start.operands and not is_start(start.opcode) and wrapped_opcode(start.opcode) == wrapped:
         start = start.operands[0]
+    # XLA prints them once; some texts repeat them.
     repeated = {
         (each.name, each.value)
         for each in start.attributes
@@ -224,6 +233,7 @@ def _not_repeated(end: Instruction, wrapped: str) -> tuple[Attribute, ...]:
 
 def _start_attributes(start: Instruction, wrapped: str, calls: Attribute) -> Iterator[Attribute]:
     """Yields the attributes of the async-start in XLA's printing order."""
+    # Order of HloInstruction::PrintExtraAttributes.
     kept = [a for a in start.attributes if a.name in SHARED_ATTRIBUTES or _is_start_attribute(a.name, wrapped)]
     yield from (a for a in kept if a.name == THREAD)
     yield calls
@@ -242,6 +252,7 @@ class _TupleElements:
         """Operand as an instruction, with get-tuple-elements for its index."""
         value, index = operand
         for number in index:
+            # One element instruction for each value and number, before its first user.
             if (value, number) not in self.made:
                 self.made[value, number] = self._element(value, number, user)
             value = self.made[value, number]
@@ -327,6 +338,7 @@ class _Sugarer:
         if not opcodes & wanted:
             return
         users = users_of(computation)
+        # Control edges name the instruction, so it must stay.
         pinned = _control_predecessors(computation)
         for instruction in computation.instructions:
             if instruction.opcode == "async-start":
@@ -345,6 +357,7 @@ class _Sugarer:
     def _find_start(self, start: Instruction, users: Users) -> None:
         wrapped = _single_operation(start)
         chain = chain_of(start, users)
+        # A chain that others read from outside cannot be written in short.
         if wrapped is None or any(user not in chain for each in chain[:-1] for user in users[each]):
             return
         if chain[-1].opcode != "async-done" or not _is_lossless(start, wrapped, chain):
@@ -354,6 +367,7 @@ class _Sugarer:
 
     def _unused(self) -> set[Computation]:
         """Wrapped computations without remaining callers."""
+        # Computations of chains that stay long are still called.
         wrapped = {instruction.computation for instruction in self.wrapped.values()}
         left = (i for i in self.module.instructions if i not in self.opcodes)
         return wrapped - {called for instruction in left for called in instruction.called_computations}
@@ -391,6 +405,7 @@ def _control_predecessors(computation: Computation) -> set[str]:
 
 def _single_operation(start: Instruction) -> Instruction | None:
     """Operation of a start whose computation contains only it and its operands in order; None otherwise."""
+    # Operands in the order of parameters and nothing else: only then the short form can be read back.
     if len(start.called_computations) != 1:
         return None
     computation = start.called_computations[0]
@@ -407,6 +422,7 @@ def _is_lossless(start: Instruction, wrapped: Instruction, chain: list[Instructi
     if wrapped_shapes(start.shape, wrapped.opcode, wrapped.called_computations) != (parameters, wrapped.shape):
         return False
     shared = shared_attributes(chain).get(_SEMANTIC_ATTRIBUTE)
+    # Frontend attributes can change what is computed, so a difference must not be lost.
     if wrapped.attribute(_SEMANTIC_ATTRIBUTE) != (shared[0] if shared is not None else None):
         return False
     own = {attribute.name for attribute in wrapped.attributes}
@@ -421,5 +437,6 @@ def _attributes(instruction: Instruction, wrapped: Instruction | None) -> Iterat
         yield from own
         return
     yield from (attribute for attribute in own if attribute.name == THREAD)
+    # Thread first, as XLA prints.
     yield from (attribute for attribute in wrapped.attributes if attribute.name not in SHARED_ATTRIBUTES)
     yield from (attribute for attribute in own if attribute.name != THREAD)

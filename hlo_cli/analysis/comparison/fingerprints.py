@@ -31,16 +31,17 @@ _FINE: Final = 1e-11
 """The same for two runs of nearly the same text, which round alike."""
 _DEVICE_TURN: Final = 0.37
 """By which share of its weight the order of elements counts more on each next device, so that exchanged parts show."""
-_GRAIN: Final = 64.0
-_MIN_SPREAD: Final = 32
-_SLOTS_PER_E: Final = 1e4
-_WEIGHTS: Final = 4096
-_FIRST: Final = 64
+_GRAIN: Final = 64.0  # halves to 64ths are constants of any program; chosen, not measured
+_MIN_SPREAD: Final = 32  # counts and indices below 32 are in any program; chosen, not measured
+_SLOTS_PER_E: Final = 1e4  # slots of 1e-4 of log(squares): TOLERANCE (4e-6 of squares) reaches the next one at most
+_WEIGHTS: Final = 4096  # the smallest table of weights that is made: all small arrays share it
+_FIRST: Final = 64  # elements that nearly always show a fraction, before all are looked at
 _HUGE: Final = 1e90
 """The magnitude from which on arrays are scaled by 1e-240, as their squares would not be finite in sums."""
-_SHRUNK: Final = 1e-240
+_SHRUNK: Final = 1e-240  # of 1e308 leaves 1e68, whose squares add up without overflow
+# 1/p of the plastic number p, p³ = p + 1: the R2 sequence, which no stride or period of an array follows
 _FIRST_TURN: Final = 0.7548776662466927
-_SECOND_TURN: Final = 0.5698402909980532
+_SECOND_TURN: Final = 0.5698402909980532  # 1/p², the second coordinate of R2
 
 
 class Print(NamedTuple):
@@ -101,6 +102,8 @@ def combined(parts: Sequence[Numbers]) -> Numbers:
         sum(each.squares for each in parts),
         max(each.most for each in parts),
         min(each.least for each in parts),
+        # A sum over devices would not see parts that change places; weights 1, 1.37, 1.74, … do, and are equal for
+        # equal copies.
         sum((1.0 + at * _DEVICE_TURN) * each.weighted for at, each in enumerate(parts)),
         is_telling=any(each.is_telling for each in parts),
     )
@@ -116,6 +119,7 @@ class Prints:
     """
 
     def __init__(self, tolerance: float = TOLERANCE) -> None:
+        # Keyed by what has to be equal exactly, and by the slot of the squares: a lookup compares a handful, not all.
         self._kept: dict[tuple[int, float, int], list[tuple[Numbers, Print]]] = {}
         self._next = 0
         self._tolerance = tolerance
@@ -129,6 +133,7 @@ class Prints:
     def print_of(self, numbers: Numbers) -> Print:
         """The fingerprint of an array, or of the parts of one, with these numbers."""
         found = list(self._alike(numbers))
+        # The finest match first: two arrays may be equal within rounding and still have prints of their own.
         exact = next((each for each in found if _is_in_order(each[0], numbers, _FINE)), None)
         if exact is not None:
             return exact[1]
@@ -154,6 +159,7 @@ class Prints:
         return self._next
 
     def _alike(self, numbers: Numbers) -> Iterator[tuple[Numbers, Print]]:
+        # Rounding moves a value across the border of a slot, never across a whole one.
         at = _slot(numbers)
         for place in (at - 1, at, at + 1) if numbers.squares > 0 else (at,):
             for each in self._kept.get((numbers.size, numbers.other, place), ()):
@@ -165,9 +171,12 @@ class Prints:
         values = np.asarray(array)
         if values.size > 1 and not any(values.strides) and values.dtype.kind != "c":  # a scalar that is broadcast
             one = self.numbers_of(values.reshape(-1)[:1].copy(), scale)
+            # Infinities and NaN are counted, not multiplied: their broadcast goes the long way.
             if one.other == 0:
                 return self._repeated(one, values.size)
         if values.dtype.kind == "c":
+            # A complex array counts as twice as many reals, so that real and imaginary parts may not be exchanged
+            # unseen.
             wide = np.concatenate([part.astype(np.float64).reshape(-1) for part in (values.real, values.imag)])
         else:
             wide = values.astype(np.float64, copy=False).reshape(-1)
@@ -176,6 +185,7 @@ class Prints:
         sums, other = self._sums(wide), 0.0
         if not isfinite(sums.magnitude) or max(sums.most, -sums.least) > _HUGE:
             return self._unusual(wide)
+        # What is left where equal terms cancel depends on the order of additions: it counts as zeros.
         if max(sums.most, -sums.least) <= _FINE * scale:
             return _nothing(wide.size, other)
         return Numbers(wide.size, other, *sums, is_telling=_is_telling(wide, sums.most, sums.least))
@@ -184,6 +194,7 @@ class Prints:
         """The numbers of an array with elements that are not finite, or whose squares would not be."""
         is_finite = np.isfinite(wide)
         nans, infinities = float(np.isnan(wide).sum()), float((wide == np.inf).sum())
+        # Dyadic shares are exact, as `other` is compared by ==; that four infinities weigh as one NaN is accepted.
         other = nans + 0.25 * infinities + 0.375 * float((wide == -np.inf).sum())
         finite = wide[is_finite]
         if not finite.size:
@@ -219,7 +230,11 @@ class Prints:
     def _weights_for(self, size: int) -> Array:
         """Weights without a pattern, the same for each place of an array; made once for the largest so far."""
         if size > self._weights.size:
+            # Powers of two: growing arrays remake the weights a few times only, and each array gets a prefix of the
+            # same.
             places = np.arange(max(_WEIGHTS, 1 << max(0, size - 1).bit_length()), dtype=np.float64)
+            # The square makes neighbors differ by more each time, so that no transpose or shift leaves the weighted sum
+            # as it was.
             self._weights = np.asarray(np.cos(places * places * _FIRST_TURN + places * _SECOND_TURN))
         return self._weights[:size]
 
@@ -234,6 +249,7 @@ class _Sums(NamedTuple):
 
 
 def _is_telling(wide: Array, most: float, least: float) -> bool:
+    # From 2^20 on integers are hashes, seeds, or large counts, which two programs do not share by chance.
     return max(most, -least) >= 2.0**20 or most - least >= _MIN_SPREAD or _has_fractions(wide)
 
 
@@ -255,6 +271,7 @@ def _slot(numbers: Numbers) -> int:
 
 
 def _is_close(a: Numbers, b: Numbers, tolerance: float) -> bool:
+    # 1e-300 keeps arrays of zeros from a tolerance of 0, where rounding of denormals would tell them apart.
     scale = tolerance * max(a.magnitude, b.magnitude, 1e-300)
     largest = tolerance * max(a.largest, b.largest, 1e-300)
     return (
@@ -262,6 +279,7 @@ def _is_close(a: Numbers, b: Numbers, tolerance: float) -> bool:
         and abs(a.magnitude - b.magnitude) <= scale
         and abs(a.most - b.most) <= largest
         and abs(a.least - b.least) <= largest
+        # Squares double the relative error of an element; twice that again for the sum.
         and abs(a.squares - b.squares) <= 4 * tolerance * max(a.squares, b.squares)
     )
 
@@ -282,6 +300,7 @@ def _is_in_order(a: Numbers, b: Numbers, tolerance: float) -> bool:
 # that of all parts. So a value that one program has whole is found in another that has it in parts, however it is cut.
 
 
+# No node: places in a trace start at 0.
 NONE: Final = -1
 _MAX_NODES: Final = 300_000
 """The largest number of executed instructions that a trace keeps."""
@@ -367,6 +386,7 @@ class Trace:
 
     def __call__(self, instruction: Instruction, device: int, value: Value, operands: Sequence[Value]) -> None:
         """Records a value that was just computed."""
+        # Memory is bounded by dropping what comes late; `is_whole` then forbids answers that need all values.
         if len(self._entries) >= _MAX_NODES:
             self.is_whole = False
             return
@@ -377,6 +397,7 @@ class Trace:
             self._add_parts(instruction, execution, device, value, operands)
             return
         at, entry = len(self._entries), _Entry(instruction, execution)
+        # Device 0 stands for all: every device runs the same program, and its order of executions is that of the trace.
         scale = 0.0
         for each in operands:
             slots = []
@@ -416,6 +437,7 @@ class Trace:
             if slot.maker == at:
                 slot.parts.setdefault(device, self._numbers(array, scale)[0])
 
+    # Keyed by id, with a weak reference beside: an id is used again after its array is freed.
     def _numbers(self, array: Array, scale: float = 0.0) -> tuple[Numbers, _Slot | None]:
         """The numbers of an array, and its slot: that of the array itself, not of an equal one."""
         kept = self._seen.get(id(array))
@@ -458,10 +480,14 @@ class Trace:
             own = self._prints.print_of(numbers)
             if own.free in known:
                 continue
+            # Replication multiplies sums by the number of copies: 8 devices may have a value once, twice, four times,
+            # or eight times.
             found = (self._prints.found(numbers.divided(ratio)) for ratio in ratios)
             other = next((each for each in found if each is not None and each.free in known), None)
             if other is not None:
                 self._replaced[id(slot)] = own._replace(free=other.free, size=other.size, is_telling=other.is_telling)
+            # A partial sum is in no trace of the whole program, yet its parts add up to a value that is: it is right so
+            # far.
             elif maker is not None and numbers.is_telling and _is_sum(slot, sums, (1.0, *ratios)):
                 self.partial.add(own.free)
 
@@ -510,6 +536,7 @@ class Trace:
 
     def _caller(self, at: int) -> int | None:
         """The execution that called the computation of an execution: the first afterwards that calls it."""
+        # Calls are recorded when they return, after all that they ran.
         computation = self._entries[at].instruction.computation
         for place in range(at + 1, len(self._entries)):
             if computation in self._entries[place].instruction.called_computations:
@@ -536,11 +563,13 @@ def _is_sum(slot: _Slot, sums: Sequence[tuple[float, Numbers]], ratios: Sequence
     total = sum(each.total for each in parts)
     for ratio in ratios:
         wanted, size = total / ratio, parts[0].size
+        # The list is sorted by totals: all candidates are next to each other.
         margin = _SUM_TOLERANCE * abs(wanted) / _MIN_TOTAL
         at = bisect_left(sums, wanted - margin, key=lambda each: each[0])
         for found, numbers in sums[at:]:
             if found > wanted + margin:
                 break
+            # Of totals near 0 the relative error is large, and any program has some.
             is_near = abs(found - wanted) <= _SUM_TOLERANCE * numbers.magnitude
             if is_near and abs(found) >= _MIN_TOTAL * numbers.magnitude and numbers.size % max(1, size) == 0:
                 return True

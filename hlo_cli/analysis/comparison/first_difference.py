@@ -70,7 +70,7 @@ def values_at(run: Callable[[Observer], object], place: Place) -> ExecutionValue
 # Where two computations of scalars part, such as those of a reduce or a sort, whose values no run records.
 
 
-_SAMPLES: Final = 48
+_SAMPLES: Final = 48  # a quarter of them with a value such as NaN or -0.0 in one parameter; chosen, not measured
 _SPECIAL: Final = (float("nan"), float("inf"), 0.0, -0.0)
 
 
@@ -89,6 +89,7 @@ def scalar_difference(one: Computation, two: Computation) -> tuple[Instruction, 
         return None
     assert one.root is not None
     assert two.root is not None
+    # Overflow and NaN are part of the samples, not mistakes to warn of.
     given = list(_samples(one))
     with np.errstate(all="ignore"):
         olds, news = (_values(each, given) for each in (one, two))
@@ -96,9 +97,13 @@ def scalar_difference(one: Computation, two: Computation) -> tuple[Instruction, 
         return None
     for x, y in zip(one.instructions, two.instructions, strict=False):
         if x.operands and olds[x] != news[y]:
+            # Operands in another order still come from the same values, so this pair is the cause; else an earlier one
+            # is.
             if sorted(olds[each] for each in x.operands) == sorted(news[each] for each in y.operands):
                 return y, x
             break
+    # Texts that do not correspond are compared by values: the first value unknown to the old one that is fed by known
+    # values.
     known = set(olds.values())
     wrong = {each for each, found in news.items() if each.operands and found not in known}
     return next((each for each in news if each in wrong and wrong.isdisjoint(each.operands)), two.root), one.root
@@ -109,10 +114,13 @@ def _samples(computation: Computation) -> Iterator[tuple[Value, ...]]:
     kinds = [each.shape for each in sorted(computation.parameters, key=lambda each: each.parameter_number or 0)]
     for seed in range(_SAMPLES):
         given = [made_up(each, at, seed=seed, floats="widen") for at, each in enumerate(kinds)]
+        # Equal parameters tell LT from LE, and subtraction from anything else; a third of the samples have each pair
+        # equal.
         for at in range(1, len(given)):
             like = next((place for place in range(at) if str(kinds[place]) == str(kinds[at])), None)
             if like is not None and (seed >> (at - 1)) % 3 == 1:
                 given[at] = given[like]
+        # The places of special values take turns, so that each parameter gets each of them.
         place = seed % len(given)
         if seed % 4 == 0 and isinstance(shape := kinds[place], ArrayShape) and shape.element_type.kind == "float":
             given[place] = np.array(_SPECIAL[seed // 4 % len(_SPECIAL)])
@@ -129,6 +137,7 @@ def _values(computation: Computation, samples: Sequence[Sequence[Value]]) -> dic
     found: dict[Instruction, list[str]] = {}
 
     def observe(instruction: Instruction, device: int, value: Value, operands: Sequence[Value]) -> None:
+        # `repr` keeps -0.0 apart from 0.0, and makes NaN equal to NaN.
         found.setdefault(instruction, []).append(repr(tuple(np.asarray(each).item() for each in arrays_in(value))))
 
     function = Program("widen", observe=observe).function(computation)
@@ -158,7 +167,7 @@ Application: TypeAlias = "tuple[int, ...]"
 
 ORDERS: Final[tuple[Order, ...]] = ("free", "ordered")
 """The order of a search: elements may be in any order first, as layouts change it."""
-_MAX_DEPTH: Final = 64
+_MAX_DEPTH: Final = 64  # recursion over producers; chosen, far below the 1,000 calls of Python
 _MAX_OTHERS: Final = 64
 """The largest number of old executions with the same operands but for one that are looked at."""
 
@@ -195,6 +204,7 @@ class ValueSearch:
         self._applied = Applications(old, new, order)
         self._known = {self._key(each) for each in _prints(old)} | new.partial
         self._alike: dict[tuple[Computation, Computation], bool] = {}
+        # On one device, values without arguments are constants, and can be wrong like others.
         self._placeless = _placeless(new) if new.devices > 1 else [False] * len(new.nodes)
         self._partial = self._partials()
         self._right = self._rightness()
@@ -204,6 +214,7 @@ class ValueSearch:
     def suspects(self) -> list[Suspect]:
         """The executions that may be the first to go wrong, the best first; none if every value is explained."""
         found = list(self._suspects())
+        # Nearest to all wrong results first: one cause explains them all more often than several causes.
         return sorted(found, key=lambda each: (-self._reached[each.at].bit_count(), each.rank, each.at))
 
     def reaches(self, at: int) -> bool:
@@ -228,6 +239,8 @@ class ValueSearch:
         places = [at for at, each in counts if each.bit_count() == every and not self._placeless[at]]
         yield from (at for at in places if not self._right[at])
         yield from (at for at in places if self._right[at] and _is_weak(nodes[at]))
+        # A get-tuple-element repeats a value of its operand, so it is seldom the cause; its index may be, hence not
+        # last.
         yield from (at for at, node in enumerate(nodes) if node.instruction.opcode == opcodes.GET_TUPLE_ELEMENT)
         yield from (at for at in places if self._right[at] and not _is_weak(nodes[at]))
 
@@ -240,6 +253,7 @@ class ValueSearch:
                 continue
             if self._right[at]:
                 if (found := self._of_weak(at)) is not None:
+                    # Rank 0: an old execution with the same operands has another result, which proves it.
                     yield found
                 continue
             is_fed_well = all(map(self._is_right, node.leaves))
@@ -255,8 +269,10 @@ class ValueSearch:
             pair = self._paired(node)
             is_missing = pair is not None and self._applied.is_missing(pair)
             if self._is_unlike(node):
+                # Rank 1: an operation of the framework that the old program computes otherwise, as by a changed opcode.
                 yield Suspect(at, 1, pair if is_missing else None)
             elif is_fed_well:
+                # Ranks 2 and 3: unknown values of known ones, which compilers also make on the way.
                 yield Suspect(at, 2 if is_missing else 3, pair if is_missing else None)
 
     def _rightness(self) -> list[bool]:
@@ -264,6 +280,7 @@ class ValueSearch:
         nodes = self._new.nodes
         used_well = [False] * len(nodes)
         right = [False] * len(nodes)
+        # Backward: users come later in the trace, so each maker is exonerated before it is looked at.
         for at in range(len(nodes) - 1, -1, -1):
             node = nodes[at]
             is_explained = self._is_explained(node)
@@ -273,6 +290,7 @@ class ValueSearch:
                 for leaf in node.leaves:
                     if leaf.maker != NONE:
                         used_well[leaf.maker] = True
+        # A scalar that is spread is right as the scalar is: its print has another size, and may be in no other program.
         for at, node in enumerate(nodes):
             if node.instruction.opcode == opcodes.BROADCAST and node.operands[0][0].print.size == 1:
                 leaf = node.operands[0][0]
@@ -301,6 +319,7 @@ class ValueSearch:
         for at in range(len(nodes) - 1, -1, -1):
             node = nodes[at]
             if node.instruction.opcode == opcodes.COMPARE and node.results and node.results[0].size == 1:
+                # A condition decides on all that runs afterwards, so no result is beyond its reach.
                 reached[at] = every
             if reached[at]:
                 for leaf in node.leaves:
@@ -337,6 +356,7 @@ class ValueSearch:
     def _by_operand(self, at: int) -> Suspect | None:
         """The operand that is another one in the old program, if the rest of the execution is the same."""
         node = self._new.nodes[at]
+        # Quadratic without a limit: a constant is an operand of thousands of executions.
         for place, other in islice(self._applied.with_other_operand(node), _MAX_OTHERS):
             if self._applied.is_made(other):
                 continue
@@ -354,6 +374,7 @@ class ValueSearch:
             return None
         node, other = self._new.nodes[at], self._old.nodes[other_at]
         if application(node, self._order) == application(other, self._order):
+            # Compilers replace a constant by another without operands; two constants that differ prove nothing.
             is_like = node.instruction.opcode == other.instruction.opcode or bool(node.operands)
             return Suspect(at, 0, other, is_proven=True) if is_like else None
         if node.instruction.opcode != other.instruction.opcode or len(node.operands) != len(other.operands):
@@ -375,6 +396,7 @@ class ValueSearch:
         for at, node in enumerate(self._new.nodes):
             if node.is_passing or not node.instruction.called_computations or not node.operands:
                 continue
+            # A split reduction has several steps; the steps that follow the first take over its counterpart.
             before = next((of[leaf.maker] for leaf in node.leaves if leaf.maker in of), None)
             whole = before or next(
                 (
@@ -454,6 +476,7 @@ class Applications:
 
     def __init__(self, old: Trace, new: Trace, order: Order) -> None:
         self._order: Order = order
+        # Equal numbers of devices have equal copies: larger results are then no replication, but a difference.
         self._copies = new.devices if new.devices != old.devices else 1
         self._executions = {(node.instruction, node.execution): node for node in old.nodes}
         self._applied: dict[Application, list[Node]] = {}
@@ -516,6 +539,7 @@ class Applications:
 
 def _fit(old: Sequence[int], new: Sequence[int], copies: int) -> bool:
     """Whether arrays have the same sizes, or so many more elements as devices may have copies."""
+    # A program on more devices may hold a value once for each of them.
     return len(old) == len(new) and all(
         theirs == mine or (theirs and mine % theirs == 0 and copies % (mine // theirs) == 0)
         for theirs, mine in zip(old, new, strict=True)
@@ -611,11 +635,13 @@ def first_difference(
     Programs on other numbers of devices have values of their own on the way, such as partial sums, and equal operands
     may be divided in other ways: there only a form with which all results agree is a proof.
     """
+    # With nearly equal texts, names and order prove more than values, and cost one pass.
     is_divided = old.devices != new.devices
     if is_one_text and not is_divided and (exact := _by_pairs(old, new, pairs)) is not None:
         return _difference_at(old, new, exact[0], exact[1], "operands", scalar_difference)
     suspects: list[Suspect] = []
     places: list[int] = []
+    # Arrays of other device counts are divided otherwise, so only the order-free search has a meaning.
     for order in ORDERS[:1] if is_divided else ORDERS:
         search = ValueSearch(old, new, wrong, pairs, order)
         found = search.suspects()
@@ -629,6 +655,7 @@ def first_difference(
             instruction, variant = repaired
             at = next(at for at in places if new.nodes[at].instruction is instruction)
             return _repaired(_difference_at(old, new, at, None, "repair", None), variant, scalar_difference)
+    # Without a repair nothing is proven there, see above.
     if is_divided:
         return None
     for first in sorted(suspects, key=lambda each: (each.rank, each.at))[:_MAX_GRAFTS]:
@@ -636,6 +663,7 @@ def first_difference(
         is_telling = any(each.is_telling for each in node.results)
         if other is not None and heals is not None:
             is_healed = heals(node.instruction, other.instruction)
+            # Small integers agree by chance: without a graft that heals, they are no evidence.
             if is_healed is False or (is_healed is None and not is_telling):
                 continue
         evidence: Evidence = "operands" if first.is_proven else "value" if other is None else "counterpart"
@@ -654,6 +682,7 @@ def _on_devices(new: Trace, suspects: Sequence[int], search: ValueSearch) -> lis
     firsts = {nodes[at].instruction: at for at in reversed(suspects)}
     sums = set() if suspects else set(search.wrong)
     for at in list(dict.fromkeys(firsts[nodes[each].instruction] for each in suspects))[:_MAX_GRAFTS]:
+        # A sum that is missing shows two steps later, when its product was added to something.
         level = [at]
         for _ in range(_MAX_HOPS + 1):
             found += (each for each in level if _moves_data(nodes[each].instruction))
@@ -688,6 +717,7 @@ def _difference_at(
         return FirstDifference(node.instruction, _place(node, 0), callers, iterations, evidence)
     device = new.device_apart(at, old, counterpart)
     instruction, other = node.instruction, counterpart.instruction
+    # The values inside of a reduce or sort are not recorded, so what differs in it is found with samples.
     if scalar_difference is not None:
         called = zip(other.called_computations, instruction.called_computations, strict=False)
         inner = next((pair for x, y in called if (pair := scalar_difference(x, y)) is not None), None)
@@ -732,6 +762,7 @@ def _by_pairs(old: Trace, new: Trace, pairs: Mapping[Instruction, Instruction]) 
             continue
         if [each.ordered for each in node.results] != [each.ordered for each in counterpart.results]:
             return found
+        # Rounding alone differs in `fine` numbers first; a difference that shows beyond rounding is the better answer.
         small = small or found
     return small
 
@@ -746,6 +777,7 @@ def _inside(old: Trace, new: Trace, at: int, counterpart: Node) -> tuple[int, No
         if mine.fine == theirs.fine or NONE in (maker, other_maker):
             continue
         other = old.nodes[other_maker]
+        # The maker of the value, and before it whatever repeats it on the way out of the call, newest first.
         places = (maker, *range(at - 1, max(maker, at - _MAX_INSIDE), -1))
         for each in places:
             inner = new.nodes[each]
@@ -763,5 +795,6 @@ def _given(node: Node) -> list[int]:
     return sorted(leaf.print.fine for leaf in node.leaves)
 
 
+# A pass or an edit leaves most names alone, another compilation hardly any: a tenth is chosen, not measured.
 MIN_SHARE: Final = 0.9
 """The share of paired instructions from which two texts are nearly the same."""

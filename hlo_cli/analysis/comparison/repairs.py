@@ -43,6 +43,7 @@ _LOGIC: Final = ("and", "or", "xor", "shift-left", "shift-right-logical")
 _FUNCTIONS: Final = (
     "negate", "abs", "exponential", "log", "sine", "cosine", "tanh", "sqrt", "rsqrt", "floor", "ceil", "logistic",
 )  # fmt: skip
+# Twelve forms for each instruction: those of the other program that are most frequent; chosen, not measured.
 _MAX_CONSTANTS: Final = 12
 _PLACED: Final = frozenset((opcodes.BROADCAST, opcodes.DOT, opcodes.IOTA, opcodes.TRANSPOSE))
 _TAKING: Final = frozenset((opcodes.CONCATENATE, opcodes.DOT, opcodes.REDUCE))
@@ -92,6 +93,7 @@ def material_of(module: Module) -> Material:
     for computation in module.computations:
         if computation.parameters and all(_is_scalar(each.shape) for each in computation.parameters):
             text = " ".join(f"{each.opcode}{each.attribute('direction')}" for each in computation.instructions)
+            # One computation of each form: modules repeat their adders and comparators by the dozen.
             scalar.setdefault(f"{_signature(computation)} {text}", computation)
         for instruction in computation.instructions:
             shape, literal = instruction.shape, instruction.literal
@@ -102,6 +104,7 @@ def material_of(module: Module) -> Material:
                 times = found.setdefault(shape.element_type.name, {})
                 times[value.item()] = times.get(value.item(), (0, value))[0] + 1, value
     constants: dict[str, list[Array]] = {
+        # The most frequent constants first, as trials end at a limit.
         kind: [value for _, value in sorted(times.values(), key=lambda each: -each[0])[:_MAX_CONSTANTS]]
         for kind, times in found.items()
     }
@@ -136,6 +139,7 @@ def variants(
     if opcode == opcodes.GET_TUPLE_ELEMENT:
         yield from _elements(instruction)
     elif not isinstance(shape, ArrayShape):
+        # An all-reduce or all-to-all has no other opcode; its groups are tried above.
         return
     elif opcode == opcodes.CONSTANT:
         if shape.elements == 1:
@@ -175,6 +179,8 @@ def _swapped(kernel: Kernel, operands: Sequence[Value]) -> Value:
 
 
 def _opcodes(instruction: Instruction, computed: Computed, others: Sequence[str]) -> Iterator[Variant]:
+    # Names keep the opcode that the framework made: `add.5` that is a subtract is suspicious, `add.5` that is an add is
+    # not.
     is_unlikely = instruction.name.startswith(instruction.opcode)
     for other in others:
         if other != instruction.opcode:
@@ -186,6 +192,7 @@ def _calls(instruction: Instruction, computed: Computed, material: Material) -> 
     [own] = instruction.called_computations
     if not all(_is_scalar(each.shape) for each in own.parameters):
         return
+    # The computation of the other program that the edit removed is among these.
     for other in material.computations:
         if _signature(other) == _signature(own):
             altered = copy(instruction)
@@ -199,6 +206,7 @@ def _elements(instruction: Instruction) -> Iterator[Variant]:
     if not isinstance(whole, TupleShape):
         return
     for at, each in enumerate(whole.elements):
+        # XLA infers the shape from the index, so only elements of the same shape parse.
         if at != instruction.integer("index") and str(each) == str(instruction.shape):
             yield Variant(f"index {at}", _element(at))
 
@@ -221,6 +229,7 @@ def _moves(instruction: Instruction, shape: ArrayShape) -> Iterator[Variant]:
             if at != instruction.integer("iota_dimension"):
                 yield Variant(f"iota_dimension {at}", _counting(at))
     elif opcode in _PLACED:
+        # Dimensions of other sizes cannot be exchanged without another shape.
         for i, j in _equal(shape.dimensions):
             yield Variant(f"dimensions {i} and {j} swapped", _result(partial(np.swapaxes, axis1=i, axis2=j)))
     if opcode in _TAKING and isinstance(given := instruction.operand_shape(0), ArrayShape):
@@ -233,6 +242,7 @@ def _moves(instruction: Instruction, shape: ArrayShape) -> Iterator[Variant]:
         yield from _slices(instruction, taken)
     if opcode == opcodes.PAD and (config := instruction.value_of("padding", PaddingConfig)) is not None:
         for at, each in enumerate(config.dimensions):
+            # A roll is the padding with its ends exchanged where the cut-off values are padding again.
             if each.edge_padding_low != each.edge_padding_high:
                 by = each.edge_padding_high - each.edge_padding_low
                 yield Variant("low and high swapped", _result(partial(np.roll, shift=by, axis=at)))
@@ -263,6 +273,7 @@ def _slices(instruction: Instruction, taken: Slice) -> Iterator[Variant]:
     given = instruction.operand_shape(0)
     assert isinstance(given, ArrayShape)
     for at, each in enumerate(taken.dimensions):
+        # One off in either direction is the usual mistake in bounds; others change the shape.
         for by in (1, -1):
             if each.start + by >= 0 and each.limit + by <= given.dimensions[at]:
                 ranges = [slice(d.start, d.limit, d.stride) for d in taken.dimensions]
@@ -276,7 +287,7 @@ def _ranges(ranges: tuple[slice, ...]) -> Callable[[Kernel, Sequence[Value]], Va
 
 # --- other forms of what devices exchange ---
 
-_MAX_ORDERS: Final = 64
+_MAX_ORDERS: Final = 64  # every ordered selection of the 4 axes of 16 devices: 4 + 12 + 24 + 24
 _SUMMING: Final = frozenset((opcodes.DOT, opcodes.REDUCE, opcodes.CONVOLUTION, opcodes.SCATTER, opcodes.FUSION))
 """Opcodes after which compilers add up what the devices have computed of a sum."""
 
@@ -287,6 +298,7 @@ def _on_devices(instruction: Instruction, computed: Computed, on: OnDevices) -> 
         own = device_pairs(instruction, devices)
         for pairs in _other_pairs(own, devices.count):
             is_idle = all(source == target for source, target in pairs)
+            # The identity is tried in words of its own, as the collective has no effect then.
             words = "no exchange" if is_idle else f"source_target_pairs={_braces(pairs)}"
             yield _exchanged(words, exchange_of(instruction, computed, devices, pairs))
     elif kind is not None:
@@ -297,6 +309,7 @@ def _on_devices(instruction: Instruction, computed: Computed, on: OnDevices) -> 
             yield _exchanged(f"replica_groups={_braces(other)}", exchange_of(instruction, computed, devices, other))
     elif instruction.opcode == opcodes.DYNAMIC_SLICE:
         yield from _other_starts(instruction, on)
+    # A collective that is missing has no instruction: it is tried after what it would add up.
     elif instruction.opcode in _SUMMING and _is_float_array(instruction.shape):
         for other in _other_groups((), devices.count, is_sum=True):
             yield Variant(f"an all-reduce over {_braces(other)} after it", _always_own, exchange=_summed(other))
@@ -336,6 +349,7 @@ def _braces(lists: Groups) -> str:
 
 def _axes(count: int) -> list[int]:
     """The sizes of a mesh of so many devices with as many axes as there can be: the prime factors."""
+    # Every mesh of so many devices is coarser than that of the prime factors, so its groups are among these.
     found, factor = [], 2
     while count > 1:
         while count % factor == 0:
@@ -356,6 +370,7 @@ def _over(axes: Sequence[int], count: int) -> list[tuple[int, ...]]:
 def _other_groups(own: Groups, count: int, *, is_sum: bool) -> Iterator[Groups]:
     """Groups over each set of axes of the finest mesh; of the same size, and in each order, if results depend on it."""
     number, seen = len(_axes(count)), {tuple(map(tuple, own))}
+    # Sums do not depend on the order in a group; gathers and exchanges do.
     arrange = combinations if is_sum else permutations
     orders = (axes for length in range(1, number + 1) for axes in arrange(range(number), length))
     for axes in islice(orders, _MAX_ORDERS):
@@ -370,6 +385,7 @@ def _other_pairs(own: Groups, count: int) -> Iterator[Groups]:
     seen = {tuple(sorted(map(tuple, own)))}
     for pairs in chain(_regular_pairs(own, count), _changed_pairs(own, count)):
         found = tuple(sorted(map(tuple, pairs)))
+        # A source may send once (`source_target_pairs` of a collective-permute): other pairs are no program of XLA.
         if found not in seen and len({source for source, *_ in found}) == len(found):
             seen.add(found)
             yield found
@@ -382,8 +398,10 @@ def _regular_pairs(own: Groups, count: int) -> Iterator[Groups]:
     for length in range(1, len(sizes) + 1):
         for axes in combinations(range(len(sizes)), length):
             groups = _over(axes, count)
+            # Rings as jnp.roll and ring attention make, by each number of places.
             for by in range(1, len(groups[0])):
                 yield [(group[at], group[(at + by) % len(group)]) for group in groups for at in range(len(group))]
+            # Lines as halo exchanges make: the ends have no partner and get zeros.
             for by in (1, -1):
                 yield [
                     (group[at], group[at + by])
@@ -392,8 +410,10 @@ def _regular_pairs(own: Groups, count: int) -> Iterator[Groups]:
                     if 0 <= at + by < len(group)
                 ]
     mesh = np.arange(count).reshape(sizes)
+    # The first permutation is the identity, which is tried first of all.
     for order in islice(permutations(range(len(sizes))), 1, _MAX_ORDERS):
         if [sizes[each] for each in order] == sizes:
+            # Exchanged axes of equal sizes are what an all-to-all over the wrong axis does.
             yield [(source, int(target)) for source, target in enumerate(mesh.transpose(order).reshape(-1))]
 
 
@@ -419,6 +439,7 @@ def _other_starts(instruction: Instruction, on: OnDevices) -> Iterator[Variant]:
     given, count = instruction.operand_shape(0), on.devices.count
     assert isinstance(given, ArrayShape)
     assert isinstance(instruction.shape, ArrayShape)
+    # The partitioner's tables of offsets, an element a device, are looked up by partition-id.
     if given.elements <= count and not _is_real_or_complex(given):
         return
     number = len(_axes(count))
@@ -469,7 +490,7 @@ _MAX_EXECUTED: Final = 4_000_000
 """The largest number of instructions that all attempts execute together: some ten seconds, of large modules."""
 _MAX_OPERATIONS: Final = 1e10
 """The largest number of scalar operations of all attempts: some seconds."""
-_MORE_ITERATIONS: Final = 16
+_MORE_ITERATIONS: Final = 16  # a loop of another form may run somewhat longer; chosen, not measured
 _MAX_SECONDS: Final = 60.0
 """A last resort, as what is found must not depend on how busy the machine is."""
 
@@ -494,6 +515,7 @@ class _Varied(Program):
 
     def kernel(self, instruction: Instruction, *, on_arrays: bool = False) -> Kernel:
         """The function that computes an instruction, or its other form."""
+        # The kernel is looked up once, the form chosen at each call: a program is built once for all attempts.
         own = super().kernel(instruction, on_arrays=on_arrays)
 
         def run(*operands: Value) -> Value:
@@ -523,9 +545,11 @@ class _VariedDevices(DeviceProgram):
 
     def is_lockstep(self, computation: Computation) -> bool:
         """Also loops of a known trip count, in which a sum over devices may be missing."""
+        # A known trip count is the same on all devices, so they stay in step whatever the condition computes.
         return super().is_lockstep(computation) or computation in self._counted
 
     def _is_pure(self, instruction: Instruction) -> bool:
+        # No value may be kept between attempts: each has another form.
         return False
 
     def _step(self, instruction: Instruction) -> Lockstep:
@@ -591,6 +615,7 @@ def find_repair(
     try:
         with np.errstate(all="ignore"):
             run = runner(program)
+            # Names that fit first: forms with another opcode than the name are tried when nothing else heals.
             for is_unlikely in (False, True):
                 for suspect in dict.fromkeys(suspects):
                     for variant in _variants_of(suspect, program, material):
@@ -599,9 +624,11 @@ def find_repair(
                         if (attempts := attempts - 1) < 0:
                             return None
                         program.varied, program.variant = suspect, variant
+                        # Random generators start each attempt with the same state.
                         program.states.clear()
                         if _agrees(run, expected):
                             return suspect, variant
+    # Deep recursion and memory are as final as the limits: further attempts would end alike.
     except (_Exhausted, RecursionError, MemoryError):
         pass
     return None
@@ -645,6 +672,7 @@ def _agrees(run: Callable[[], Iterable[Array]], expected: Sequence[Array | None]
 
 def _are_as_expected(results: Iterable[Array], expected: Sequence[Array | None]) -> bool:
     return all(
+        # Integers do not round; floats are widened on both sides, see ROUNDING.
         old is None or distance(old, new) <= (0 if old.dtype.kind in "biu" else ROUNDING)
         for old, new in zip(expected, results, strict=True)
     )

@@ -188,6 +188,7 @@ class RunComparison:
         found = self.verdict_on_results
         if found in AGREEING and not (self.allow_uncovered or self.coverage.is_whole):
             return "uncovered"
+        # A result that agrees with two other seeds is no other program: rounding decided a comparison once.
         if found == "different" and self.other_seeds and max(self.other_seeds.values()) <= ROUNDING:
             return "discontinuity"
         return found
@@ -299,6 +300,7 @@ def _compare(
     exact, widened = runs or map(setting.run_both, MODES)
     samples = _Samples(setting, widened, shapes)
     found = distances(exact, widened, shapes, is_rewrite=is_rewrite, expected=expected)
+    # Each sample takes runs: they are added while they may still change the verdict.
     while verdict_of(found) in ("approximation", "different"):
         if not samples.add(max((each.widened for each in found if each.is_known), default=0.0)):
             break
@@ -429,6 +431,7 @@ class _Samples:
         self._shapes = shapes
         self._runs: tuple[list[list[Run]], list[list[Run]]] = ([[] for _ in NOISES], [[] for _ in NOISES])
         self._found: list[Mapping[ShapeIndex, Magnitude]] = [{}, {}]
+        # Unsteady elements are known after the first sample of each size, magnitudes only after more.
         self._steps = list(_STEPS)
 
     def add(self, worst: float) -> bool:
@@ -518,7 +521,7 @@ def _apart(
 
 # --- more sets of arguments, until everything was compared ---
 
-_MAX_EXECUTED: Final = 300_000
+_MAX_EXECUTED: Final = 300_000  # with the next limit a few seconds, as far as nothing slows numpy down
 _MAX_OPERATIONS: Final = 4_000_000_000
 """The instructions and scalar operations of all runs with further arguments: a few seconds."""
 _FIRST_TWO: Final = 2
@@ -569,9 +572,11 @@ class _Evidence:
         """
         known = [frozenset(each) if is_revealing else frozenset[Computation]() for each in self._ran]
         for ran, each in zip(self._ran, runs, strict=True):
+            # NaN in both is compared by nobody; where constants make it, it is as good as a number.
             ran |= each.ran
             self.executed += each.executed
             self.operations += each.estimate.operations
+        # Both modes run the same computations; only widened values are free of rounding.
         if not is_widened:
             return
         self.argument_sets += 1
@@ -594,11 +599,14 @@ class _Evidence:
     def has_time(self, number: int) -> bool:
         """Whether another set of arguments, of this number, is worth its time."""
         executed, operations = self.executed - self._first[0], self.operations - self._first[1]
+        # Infinite results are compared after the first two choices, which make values small: time is well spent.
         if self.is_infinite and number <= _FIRST_TWO:
             return True
         if not self.coverage.is_whole:
+            # Five sets in any case: a run of a large module alone may use up the limits.
             return number <= _LEAST_CHOICES or (executed <= _MAX_EXECUTED and operations <= _MAX_OPERATIONS)
         most = _MAX_EXECUTED // _SHARE, _MAX_OPERATIONS // _SHARE
+        # Half of the first runs counts, so that modules of which one run is slow are not run four more times.
         return executed + self._first[0] // 2 <= most[0] and operations + self._first[1] / 2 <= most[1]
 
     def keep_nan(self) -> None:
@@ -663,8 +671,10 @@ def _cover(compared: _Compared) -> tuple[_Compared | None, Coverage]:
     """
     evidence, setting = _Evidence(compared), compared.setting
     is_known = verdict_of(compared.found) in AGREEING
+    # NaN of constants is there with any arguments; others may be numbers with other arguments.
     if evidence.uncompared and _has_constant_nan(setting):
         evidence.keep_nan()
+    # Given arguments are not to be changed, and without parameters there is nothing to change.
     if not is_known or setting.args is not None or not setting.modules[0].entry.parameters:
         return None, evidence.coverage
     executed = max(each.executed for each in compared.widened)
@@ -691,6 +701,7 @@ def _cover(compared: _Compared) -> tuple[_Compared | None, Coverage]:
             if verdict_of(other.found) not in AGREEING:
                 evidence.add(runs, is_proof=False)
                 return other, evidence.coverage
+        # A changed trip count or branch changes what conditions meet, hence only computations that are new count.
         evidence.add(runs, is_proof=agrees, is_revealing=bool(choice.deciding) and choice.sums is None)
     return None, evidence.coverage
 
@@ -707,6 +718,7 @@ def _differs(setting: _Setting, runs: tuple[Run, Run], compared: _Compared) -> b
     """Whether results differ where errors of rounding cannot be the reason: arguments may meet a bound exactly."""
     shapes, is_rewrite = compared.shapes, compared.is_rewrite
     samples = _Samples(setting, runs, shapes)
+    # At whole numbers a quotient by an exact zero may be NaN in one program and infinite in the other.
     steady: Steady = "finite" if setting.choice is not None and setting.choice.is_whole else "all"
     apart = float("inf")
     while apart > ROUNDING and samples.add(0.0 if not samples.known else apart):
@@ -804,19 +816,22 @@ _LARGEST_TOLERANCE: Final = 3e-5
 """Far above what constants in f32 and approximations of functions do to values on the way, after some amplification."""
 _SHARE_OF_DISTANCE: Final = 1e-3
 """Values that differ by so little of what the results differ by are equal: the cause is larger than its effects."""
-_MAX_GRAFT_BYTES: Final = 1 << 28
+_MAX_GRAFT_BYTES: Final = 1 << 28  # 256 MiB: values of all executions and devices are kept at the same time
 
 
 def _first_difference(setting: _Setting, found: Sequence[Distance]) -> FirstDifference | None:
     """Where the values of the new module begin to differ; None if that is unknown, or nothing proves it."""
     old, new = setting.modules
     largest = max((each.widened for each in found if each.verdict in ("approximation", "different")), default=0.0)
+    # The tolerance grows with the distance, else values that carry the difference in small parts would hide where it
+    # begins.
     prints = Prints(min(_LARGEST_TOLERANCE, max(TOLERANCE, largest * _SHARE_OF_DISTANCE)))
     traces = Trace(prints), Trace(prints)
     runs = setting.run_both("widen", observe=traces)
     pairs = match(old, new).pairs
     olds, news = (each.nodes for each in pairs.plain)
     paired = {news[b]: olds[a] for a, b in pairs.found}
+    # Fewer pairs than MIN_SHARE: another compilation, whose values have to be in the traces.
     is_one_text = len(paired) >= MIN_SHARE * max(len(olds), len(news))
     if not is_one_text and not all(each.is_whole for each in traces):
         return None
@@ -825,6 +840,7 @@ def _first_difference(setting: _Setting, found: Sequence[Distance]) -> FirstDiff
     worse = [at for at, each in enumerate(found) if each.verdict in ("approximation", "different")]
     ends = [node for node in traces[1].nodes if node.instruction is new.entry.root]
     wrong = [node.makers[at] for node in ends for at in worse]
+    # Made-up functions answer by operands of both programs, which another form would change.
     is_alone = not (setting.shared.functions or setting.stubs or setting.feed)
     trials = _Trials(setting, runs, found, max((node.execution for node in traces[1].nodes), default=0))
     return first_difference(

@@ -144,14 +144,17 @@ def magnitudes(clean: Value, disturbed: Sequence[Sequence[Value]], shape: Shape)
         small, large = ([each[index] for each in runs] for runs in others)
         if any(each.shape != value.shape for each in (*small, *large)):
             continue
+        # An integer has no magnitude: any change by a small error means that rounding decides on it.
         if value.dtype.kind in "biu":
             changed = np.logical_or.reduce([value != each for each in (*small, *large)])
             found[index] = Magnitude(np.zeros(value.shape), changed)
             continue
+        # Without large errors the value bounds what small ones may show: a larger deviation came from a jump.
         first = _deviation(value, small, NOISES[0])
         second = _deviation(value, large, NOISES[1]) if large else np.where(np.isfinite(value), np.abs(value), 0.0)
         is_broken = ~(first <= _GROWTH * second) | ~np.isfinite(first)
         is_unsteady = is_broken | (second > _GROWTH * first) if large else is_broken
+        # Small errors cancel in some elements, large ones change the course of others: each bounds the other.
         sizes = np.clip(second, first, _MISSED * first) if large else first
         found[index] = Magnitude(np.where(is_broken, 0.0, sizes), is_unsteady)
     return found
@@ -174,6 +177,7 @@ def _deviation(clean: Array, disturbed: Sequence[Array], size: float) -> Array:
 
 def larger(one: Mapping[ShapeIndex, Magnitude], two: Mapping[ShapeIndex, Magnitude]) -> dict[ShapeIndex, Magnitude]:
     """The larger magnitudes of two programs, as compilers cancel terms that one program has."""
+    # The larger of both, else a program that has canceled terms would look wrong against one that has not.
     found = dict(one)
     for index, new in two.items():
         old = one.get(index)
@@ -274,6 +278,7 @@ def closeness(old: Array, new: Array, known: Magnitude | None = None, *, steady:
         return float("inf")
     apart = np.abs(old[finite] - new[finite])
     sizes = np.maximum(np.abs(old[finite]), np.abs(new[finite]))
+    # A denominator of 1 where nothing differs avoids 0/0 of elements that are zero in both.
     if known is not None:
         sizes = np.maximum(sizes, known.sizes[finite])
     return float((apart / np.where(apart > 0, sizes, 1.0)).max(initial=0.0))
@@ -296,6 +301,7 @@ def ulps(old: Array, new: Array, kind: PrimitiveType) -> float:
     if form is None or not old.size or old.dtype.kind in "biu":
         return 0.0 if not old.size else _largest_difference(old, new)
     parts = ((np.real(old), np.real(new)), (np.imag(old), np.imag(new))) if kind.is_complex else ((old, new),)
+    # Units are those of the element type, not of numpy's array, which may be wider.
     most = 0.0
     for one, two in parts:
         a, b = one.astype(np.float64), two.astype(np.float64)
@@ -303,6 +309,7 @@ def ulps(old: Array, new: Array, kind: PrimitiveType) -> float:
         if not (finite | (a == b) | (np.isnan(a) & np.isnan(b))).all():
             return float("inf")
         a, b = a[finite], b[finite]
+        # Below the smallest normal number units stay the same; f64 has none below 2^-1074.
         exponents = np.maximum(np.frexp(np.maximum(np.abs(a), np.abs(b)))[1] - 1, 1 - form.bias)
         units = np.ldexp(1.0, np.maximum(exponents - form.mantissa_bits, -1074))
         most = max(most, float((np.abs(a - b) / units).max(initial=0.0)))
@@ -330,6 +337,7 @@ def distance(old: Array, new: Array) -> float:
         differs = old != new
         if not differs.any():
             return 0.0
+        # Python ints, as the difference of two u64 or s64 may not fit into either.
         return _largest_difference(old, new) / max(1, max(abs(int(old.max())), abs(int(old.min()))))
     a, b = old.astype(np.complex128), new.astype(np.complex128)
     finite = np.isfinite(a) & np.isfinite(b)
@@ -396,6 +404,7 @@ def _of(
     found: dict[Instruction, Rounding] = {}
     computed[computation] = found
     for instruction in computation.instructions:
+        # The longest chain of sums counts, not all of them: errors of parallel sums do not add up on one element.
         before = [found[each] for each in instruction.operands if each in found]
         terms = max((each.terms for each in before), default=0) + _own_terms(instruction)
         bits = min((each.mantissa_bits for each in before), default=_WIDEST)
@@ -405,6 +414,7 @@ def _of(
                 inner = _of(called, computed)
                 last = inner.get(called.root) if called.root is not None else None
                 if last is not None:
+                    # An unknown trip count is one: the bound may be too low then, never too high.
                     terms += last.terms * (runs_per_call(instruction, called) or 1)
                     bits = min(bits, last.mantissa_bits)
         found[instruction] = Rounding(terms, bits)
@@ -414,6 +424,7 @@ def _of(
 def _own_terms(instruction: Instruction) -> int:
     if instruction.opcode not in _SUMS:
         return 0
+    # Evaluations of all elements over elements: the terms of one.
     terms, elements = evaluations(instruction), element_count(instruction.shape)
     return terms // elements if terms and elements else 0
 
@@ -494,6 +505,8 @@ def missing_in(module: Module, ran: Iterable[Computation]) -> tuple[Computation,
     while pending:
         for instruction in pending.pop().instructions:
             for each in instruction.called_computations:
+                # A branch that did not run is not entered either: what it calls is missing as a consequence, and named
+                # by it.
                 if each not in seen and (each in direct or not _is_optional(instruction, each)):
                     seen.add(each)
                     pending.append(each)
@@ -546,6 +559,7 @@ def _comparisons(module: Module) -> tuple[Instruction, ...]:
             for value in _all_origins(_compared(each, callers), callers)
         )
     )
+    # Comparisons past the limit are kept: unmet is the cautious answer.
     return (*followed, *found[_MAX_FOLLOWED:])
 
 
@@ -580,6 +594,7 @@ def undecided_among(
     return tuple(
         pair
         for pair in pairs
+        # LT and LE (or GT and GE) in place of each other are the only pair that equal operands tell apart.
         if {_TRUE_IF_EQUAL.get(each.attribute("direction")) for each in pair} == {False, True}
         and all(each.computation in its for each, its in zip(pair, ran, strict=True))
         and not all(each in its for each, its in zip(pair, met, strict=True))
@@ -656,6 +671,8 @@ def _origins(
     """What the value of an instruction, or an element of it, is computed of."""
     operands = instruction.operands
     if instruction.parameter_number is not None:
+        # A parameter of a called computation is the operand of each caller, and for loops what the iteration before
+        # left.
         for caller in callers.get(instruction.computation, ()):
             yield from _given(caller, instruction, index)
         return
@@ -665,6 +682,7 @@ def _origins(
     elif instruction.opcode == opcodes.GET_TUPLE_ELEMENT:
         index = instruction.integer("index")
     elif instruction.opcode in (opcodes.WHILE, opcodes.CONDITIONAL, opcodes.CALL, opcodes.FUSION):
+        # A loop or branch is decided by its condition as well as by its operands.
         yield from _decisions(instruction)
         yield from ((each.root, index) for each in instruction.called_computations if each.root is not None)
     elif instruction.opcode != opcodes.OPT_BARRIER:
@@ -744,12 +762,14 @@ class Sums:
                 found.reshape(-1)[places] = 1 if is_spread else self.level
         if like.dtype.kind in "iu":
             held = np.iinfo(like.dtype)
+            # Types such as s64 hold more than loops can run to.
             found = np.clip(found, max(int(held.min), -_MAX_BOUND), min(int(held.max), _MAX_BOUND))
         return np.asarray(found).astype(like.dtype)
 
     def _balanced(self, sizes: tuple[int, ...], random: np.random.Generator) -> Array:
         """A third 1, a third -1, and the others zero, in random order; a number alone is 1."""
         length = sizes[-1] if self.by_rows and sizes else int(np.prod(sizes))
+        # A third of each sign: sums of zero exist for any length, and zeros are compared as well.
         ones = max(length // 3, 1)
         row = np.zeros(length)
         row[-ones:] = -1
@@ -818,6 +838,7 @@ class Choice:
 
     def _integers(self, array: Array, place: int) -> Array:
         """A number for all elements, another one for each choice and parameter."""
+        # Steps of 5 and 3 (for floats) are coprime to most counts of values, so that parameters vary independently.
         value = self.integers[(self.way + 5 * place) % len(self.integers)]
         held = np.iinfo(array.dtype)
         return np.full(array.shape, min(max(value, int(held.min)), int(held.max)), array.dtype)
@@ -838,6 +859,7 @@ class Choice:
 
     def _floats(self, array: Array, place: int) -> Array:
         """Other signs and sizes, and what is near the constants that decide."""
+        # The ways come in the order of use: sign, size, zero, and overflow of an exponential.
         ways = [np.abs(array), -np.abs(array), 100 * array, array / 100, np.zeros_like(array), 1e4 * np.abs(array)]
         for each in self.floats:
             near = [array + each, np.full_like(array, 2 * each), np.full_like(array, each), np.full_like(array, -each)]
@@ -870,6 +892,7 @@ def choices(
     number = 1
     if is_infinite or is_nan():
         number += 1
+        # 1/16 keeps exponentials and squares finite, which made infinity or NaN.
         yield Choice(number, seed + 1, "small floats that are not negative", is_positive=True, factor=1 / 16)
     for each in _revealing(modules, seed, missing(), is_nan=is_nan()):
         if not any(missing()) and not is_nan():
@@ -881,6 +904,7 @@ def choices(
     yield Choice(number + 3, seed + 3, f"seed {seed + 3}")
     if sizes := _full_sizes(modules):
         yield Choice(number + 4, seed + 4, "dimensions of their largest sizes", sizes=sizes)
+    # Sizes beyond a bound are undefined, so integers near bounds are not tried where sizes are.
     if not _has_sizes(modules):
         for more, (where, by) in enumerate((("at", (0,)), ("above", (0, 1)), ("below", (0, -1)))):
             bounds = _bounds(modules, by)
@@ -948,7 +972,7 @@ def _whole_number(operand: Instruction) -> Iterator[int]:
 
 _BOUNDING: Final = frozenset((opcodes.COMPARE, "clamp", "maximum", "minimum"))
 _PASSING: Final = frozenset((opcodes.BROADCAST, opcodes.BITCAST, opcodes.CONVERT, opcodes.RESHAPE, "copy"))
-_MAX_BOUNDS: Final = 24
+_MAX_BOUNDS: Final = 24  # more than a model has bounds of loops and indices; chosen, not measured
 _MAX_BOUND: Final = 1 << 20
 """Larger bounds are those of types; loops up to them would not end in time."""
 
@@ -964,6 +988,7 @@ def _bounds(modules: Sequence[Module], by: Sequence[int]) -> tuple[int, ...]:
             for each in computation.instructions:
                 if each.opcode in _BOUNDING:
                     found |= dict.fromkeys(value for operand in each.operands for value in _integer(operand))
+    # 0 and 8: without constants, bounds are sizes of arrays of tests.
     return tuple(dict.fromkeys(value + more for value in list(found or (0, 8))[:_MAX_BOUNDS] for more in by))
 
 
@@ -1033,6 +1058,7 @@ def _revealing(
         int(value) + by for each in found for value in each.constants.get("integer", ()) for by in (0, 1, -1)
     )
     integers = tuple(dict.fromkeys((*near, *_USUAL)))
+    # A dimension cannot have a negative size, nor one above what made-up arrays have.
     if _has_sizes(modules):
         integers = tuple(each for each in integers if 0 <= each <= MAX_INTEGER)
     for number in range(MAX_CHOICES):

@@ -33,7 +33,6 @@ from hlo_cli.analysis.cost.counting import (
 )
 from hlo_cli.analysis.dataflow.dependencies import callees_first, post_order
 from hlo_cli.analysis.dataflow.executions import CONTROL_FLOW
-from hlo_cli.analysis.hardware.chips import find_chip, known_chips
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes, operations
 from hlo_cli.ir.garbage import no_garbage_collection
@@ -41,7 +40,6 @@ from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import ELEMENTWISE, wrapped_opcode
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
-from hlo_cli.source import HloError
 
 # --- instructions, computations, and modules ---
 # Cost of instructions, computations, and modules: flops, transcendentals, and bytes accessed, as XLA counts them.
@@ -50,6 +48,7 @@ from hlo_cli.source import HloError
 # `CostOptions` change that.
 
 
+# Handlers of hlo_cost_analysis.cc that set the bytes to 0: values that are names for others, or exist already.
 _FREE: Final = frozenset(
     (
         *(opcodes.ADD_DEPENDENCY, opcodes.AFTER_ALL, opcodes.BITCAST, opcodes.CONSTANT, opcodes.DOMAIN),
@@ -139,6 +138,7 @@ def main_costs_among(instructions: Iterable[Instruction], *, rules: CostOptions)
     known: dict[tuple[object, ...], tuple[Number, ...]] = {}
     for computation in callees_first(called for instruction in wanted for called in instruction.called_computations):
         parts = [_main_part(each, counter, known) for each in computation.instructions if each.opcode not in _FREE]
+        # Exact sums, whose order does not matter; only the float form follows XLA's.
         total = zip(_MAIN, map(sum, zip(*parts, strict=True)), strict=False)
         counter.totals[computation] = {name: value for name, value in total if value}
     for instruction in wanted:
@@ -150,6 +150,7 @@ def _main_part(
 ) -> tuple[Number, ...]:
     """The main properties of an instruction; `known` has them by opcode and shapes."""
     opcode = instruction.opcode
+    # Parts by shape: a module has thousands of adds on a handful of shapes. By identity, as hashing a shape is slow.
     key: tuple[object, ...] = ()
     if opcode in _BY_SHAPES and not (instruction.called_computations or instruction.computation.operand_indices):
         key = (opcode, id(instruction.shape), *[id(operand.shape) for operand in instruction.operands])
@@ -197,6 +198,7 @@ def _counted_computations(
 
 def _in_order(computation: Computation, rules: CostOptions) -> Iterator[Instruction]:
     """Instructions in XLA's order, where rounding depends on it, else in the order of the text."""
+    # Float sums depend on the order: with that of the text, 121 of 132 dumps agree to the last digit instead of all.
     return post_order(computation) if rules.float32 else iter(computation.instructions)
 
 
@@ -209,6 +211,7 @@ def _properties_of(instruction: Instruction, counter: CostCounter) -> Properties
         handler(instruction, properties, counter)
     # XLA's parser turns such a start into an async-start that calls the wrapped operation.
     elif instruction.opcode.endswith("-start") and (wrapped := wrapped_opcode(instruction.opcode)) is not None:
+        # HandleAsyncStart resets the time, as it does for a call.
         properties = _properties_of(_wrapped(instruction, wrapped), counter) | {OPTIMAL_SECONDS: 0}
     if counter.has_unbounded(instruction):
         _mark_unbounded(properties, counter.rules)
@@ -218,6 +221,7 @@ def _properties_of(instruction: Instruction, counter: CostCounter) -> Properties
 def _mark_unbounded(properties: Properties, rules: CostOptions) -> None:
     """Wraps values of unbounded sizes to int64, or marks them as unknown."""
     if not rules.wraps:
+        # `?` counts as 1 here, so the figure is a lower bound and has to be marked.
         properties.setdefault(UNKNOWN, 1)
         return
     for name, value in properties.items():
@@ -230,6 +234,7 @@ def _wrapped(start: Instruction, opcode: str) -> Instruction:
     context).
     """
     is_tuple = isinstance(start.shape, TupleShape) and len(start.shape.elements) > 1
+    # A start returns (operands, result, context), whatever the operation is.
     shape = start.shape.elements[1] if is_tuple and isinstance(start.shape, TupleShape) else start.shape
     inner = Instruction(start.name, shape, opcode, start.operands, start.computation, start.index)
     inner.called_computations = start.called_computations
@@ -239,30 +244,6 @@ def _wrapped(start: Instruction, opcode: str) -> Instruction:
 def _cost(properties: Properties) -> Cost:
     unknown = properties.pop(UNKNOWN, 0)
     return Cost(MappingProxyType(properties), int(unknown))
-
-
-# --- counting like the TPU compiler ---
-# Options that count like the TPU compiler: padded sizes, and the estimates of kernels.
-#
-# Not part of XLA's public source; compared with libtpu 0.0.51: flops, transcendentals, and bytes are equal to the last
-# bit except for sorts, SparseCore calls, and collectives in fusions.
-
-
-def tpu_rules(chip: str, *, float32: bool = False) -> CostOptions:
-    """Options of the compiler for a TPU; HloError for other chips.
-
-    >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.cost.cost_analysis import cost_of
-    >>> root = parse_module("r = f32[3]{0:T(128)} negate(f32[3]{0:T(128)} a)").entry.root
-    >>> cost_of(root).bytes_accessed, cost_of(root, rules=tpu_rules("v5e")).bytes_accessed
-    (24, 1024)
-    """
-    found = find_chip(chip)
-    if found.tpu is None:
-        tpus = ", ".join(chip.name for chip in known_chips() if chip.tpu is not None)
-        raise HloError(f"'{found.name}' is not a TPU", hint=f"available: {tpus}")
-    granule = found.tpu.table_granule
-    return CostOptions(float32=float32, minus_one=float32, known_calls=True, padded=True, table_alignment=granule)
 
 
 # --- kernels ---
@@ -300,6 +281,7 @@ class KernelCost:
         return KernelCost(self.kernels * times, self.flops * times, self.bytes * times, self.unknown * times)
 
     def __floordiv__(self, times: int) -> KernelCost:
+        # For averages over executions; whole kernels and bytes are what screens show.
         return KernelCost(self.kernels // times, self.flops // times, self.bytes // times, self.unknown // times)
 
 
@@ -386,11 +368,13 @@ def evaluations(instruction: Instruction) -> int | None:
     opcode = instruction.opcode
     if opcode in _WINDOWED:
         window = instruction.window
+        # The evaluator visits every place of the window, padding included.
         size = prod(dimension.size for dimension in window.dimensions) if window is not None else None
         return None if size is None or elements is None else elements * size
     if opcode == opcodes.REDUCE:
         return _elements_of_operands(instruction, len(instruction.operands) // 2)
     if opcode in (opcodes.DOT, opcodes.CONVOLUTION):
+        # A dot evaluates a product and a sum as one step.
         return None if operand_elements(instruction) is None else int(cost_of(instruction).flops) // 2
     return elements
 

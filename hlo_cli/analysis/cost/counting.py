@@ -52,6 +52,8 @@ class CostOptions:
       result.
     - `padded`: arrays have their padded TPU sizes; untiled ones count as tiled by (8,128).
     - `table_alignment`: a tuple's table has 4 bytes per element, rounded up to this; 0 for 8 bytes per element.
+      With `padded`, costs are those of the TPU compiler, which is not public: equal to the last bit to those of libtpu
+      0.0.51 but for sorts, SparseCore calls, and collectives in fusions (`tests/test_compilers_costs.py`).
     - `trip_counts`: a loop body counts as often as it runs, if known; XLA counts it once.
 
     >>> CostOptions() == EXACT, XLA.float32, RUN.trip_counts
@@ -117,11 +119,6 @@ class Cost:
         """Bytes written."""
         return self.properties.get(OUTPUT_BYTES, 0)
 
-    @property
-    def optimal_seconds(self) -> Number:
-        """Estimated seconds: 0 except for custom calls, as the analysis knows no rates."""
-        return self.properties.get(OPTIMAL_SECONDS, 0)
-
     def operand_bytes(self, number: int) -> Number:
         """Bytes read from one operand."""
         return self.properties.get(operand_key(number), 0)
@@ -177,13 +174,14 @@ def utilization_key(number: int) -> str:
 # xla/service/hlo_cost_analysis.cc.
 
 
-_POINTER_BYTES: Final = 8
+_POINTER_BYTES: Final = 8  # tuple tables have pointers of the host, which XLA's default `ShapeSizeFunction` takes
+# TPU addresses have 32 bits: measured on the tuple tables of compiled modules, see `table_granule`.
 _TPU_POINTER_BYTES: Final = 4
 DEFAULT_TILE: Final = Tile((8, 128))
 """Tile with which the TPU compiler counts untiled arrays."""
 
 _DYNAMIC_SIZE_BYTES: Final = 4  # of a dimension's size that is only known when the program runs
-_EXACT_IN_FLOAT64: Final = 1 << 53
+_EXACT_IN_FLOAT64: Final = 1 << 53  # integers up to here survive the way through a double
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +239,7 @@ class CostCounter:
             found = self._measures[id(shape)] = measure(
                 shape, self.rules
             )  # keeps a reference to the shape, so that its id is not reused
+            # Kept for the whole counter: almost no module has one, and each instruction would be asked.
             self._has_unbounded |= found.has_unbounded
         return found
 
@@ -269,6 +268,7 @@ class CostCounter:
         """Size of an operand; NO_SIZE if it does not exist, as in malformed input."""
         if number >= len(instruction.operands):
             return NO_SIZE
+        # Operands that name an element of a tuple, as TPU texts can: only that element is read.
         if instruction.computation.operand_indices and instruction.operand_index(number):
             return self.measure(instruction.operand_shape(number))
         return self.value(instruction.operands[number])
@@ -288,6 +288,7 @@ class CostCounter:
             return sum(terms)
         found = 0.0
         for term in terms:
+            # The sum of two floats in a double, rounded once, equals their sum in single precision.
             found = array("f", (found + float32(term),))[0]
         return found
 
@@ -307,6 +308,7 @@ class CostCounter:
     def finish(self, properties: Properties) -> Properties:
         """Nonzero properties; with `float32`, rounded."""
         if not self.rules.float32:
+            # hlo_cost_analysis.h never keeps a zero: a missing property and one of 0 are the same to it.
             return {name: value for name, value in properties.items() if value}
         return {name: float32(value) for name, value in properties.items() if value}
 
@@ -315,6 +317,7 @@ class CostCounter:
         result, operands = self.measure(instruction.shape), self.operands(instruction)
         properties: Properties = {
             OUTPUT_BYTES: self.sum(result.leaf_bytes),
+            # XLA's asymmetry: leaves of the result, but of a tuple operand only its table.
             BYTES: self.sum((*result.leaf_bytes, *[operand.bytes for operand in operands])),
         }
         for number, operand in enumerate(operands):
@@ -341,11 +344,13 @@ def measure(shape: Shape, rules: CostOptions = EXACT) -> ShapeSize:
         has_unbounded = any(_is_unbounded(leaf) for _, leaf in shape.leaves)
         return ShapeSize(shape, _table_bytes(len(shape.elements), rules), leaves, 0, has_unbounded=has_unbounded)
     array = array_of(shape)
+    # Such a layout cannot be measured; the text is damaged, and the rest of the module is still worth counting.
     if array is not None and array.problem is not None:  # no array can be so
         return ShapeSize(shape, 0, (0,), 0)
     size, has_unbounded = _bytes(shape, rules), _is_unbounded(shape)
     elements = 0 if array is None else array.elements
     if has_unbounded and rules.wraps and array is not None:
+        # `?` is stored as the least int64, with which XLA multiplies on.
         elements = int64(prod(array.dimensions))
     return ShapeSize(shape, size, (size,), elements, has_unbounded and rules.wraps, has_unbounded)
 
@@ -378,6 +383,7 @@ def _is_unbounded(leaf: Shape) -> bool:
 def _table_bytes(elements: int, rules: CostOptions) -> int:
     if not rules.table_alignment:
         return _POINTER_BYTES * elements
+    # Rounded up to what the chip allocates: 1024 bytes on v2 and v3, 512 on v4 and v5e, 32 on later ones.
     return -(-_TPU_POINTER_BYTES * elements // rules.table_alignment) * rules.table_alignment
 
 
@@ -397,9 +403,11 @@ def _bytes(leaf: Shape, rules: CostOptions) -> int:
                 return _padded_bytes(leaf)
             if rules.wraps and UNBOUNDED in leaf.dimensions:
                 return int64(prod(leaf.dimensions) * -(-leaf.element_bits // 8) + _DYNAMIC_SIZE_BYTES * leaf.rank)
+            # One dynamic dimension is enough for XLA to store the sizes of all of them.
             return leaf.logical_bytes + (_DYNAMIC_SIZE_BYTES * leaf.rank if leaf.is_dynamic else 0)
         case BufferShape():
             return _bytes(leaf.array, rules)
+        # A handle is a pointer on the host; TPU modules have none in memory.
         case OpaqueShape() if not rules.padded:
             return _POINTER_BYTES
         case _:
@@ -408,6 +416,7 @@ def _bytes(leaf: Shape, rules: CostOptions) -> int:
 
 def _padded_bytes(array: ArrayShape) -> int:
     if not array.layout.tiles:
+        # The TPU compiler tiles before it counts, so untiled arrays of its dumps have a tile by then.
         array = replace(array, layout=replace(array.layout, tiles=(DEFAULT_TILE,)))
     return array.padded_bytes
 
@@ -422,5 +431,6 @@ def float32(value: Number) -> float:
     (16777216.0, 1.801440065696563e+16)
     """
     if isinstance(value, int) and abs(value) > _EXACT_IN_FLOAT64:
+        # Beyond 2⁵³ the double would round first; a sticky bit for the dropped ones makes the second rounding right.
         value = float(value >> 12 << 12 | bool(value & 0xFFF) << 12) if abs(value) < 1 << 63 else float(value)
     return array("f", (value,))[0]

@@ -43,8 +43,8 @@ from hlo_cli.lazy_regex import lazy_regex
 
 
 FMA_FLOPS: Final = 2  # a product and a sum
-_UNSIGNED: Final = (1 << 64) - 1
-_FMAS_PER_COMPLEX_PRODUCT: Final = 4
+_UNSIGNED: Final = (1 << 64) - 1  # XLA takes the logarithm of the length as an unsigned number
+_FMAS_PER_COMPLEX_PRODUCT: Final = 4  # (a + bi)(c + di) has four products
 
 
 def dot(instruction: Instruction, properties: Properties, counter: CostCounter) -> None:
@@ -88,6 +88,7 @@ def convolution_flops(instruction: Instruction, inputs: ShapeSize, kernel: Shape
     numbers = convolution_dimension_numbers(instruction)
     if numbers is None:
         return 0
+    # Integer divisions as in GetConvolutionFlops, which rounds down for groups that do not divide.
     features = inputs.size(numbers.input_feature_dimension) // (instruction.integer("feature_group_count") or 1)
     batch = inputs.size(numbers.input_batch_dimension) // (instruction.integer("batch_group_count") or 1)
     spatial = zip(
@@ -110,9 +111,11 @@ def valid_positions(dimension: WindowDimension, inputs: int, kernel: int, output
     3
     """
     fewer, more = (kernel, dimension.window_dilation), (outputs, dimension.stride)
+    # The count is symmetric in kernel and output, so the loop runs over the shorter and the longer one is solved.
     if fewer[0] > more[0]:
         fewer, more = more, fewer
     places, step = fewer
+    # Dilated input elements are at multiples of the dilation; XLA walks all pairs, which is slow for long windows.
     last = (inputs - 1) * dimension.base_dilation
     starts = (i * step - dimension.padding_low for i in range(places))
     return sum(_multiples(start, more[1], more[0], max(dimension.base_dilation, 1), last) for start in starts)
@@ -134,6 +137,7 @@ def cholesky(instruction: Instruction, properties: Properties, counter: CostCoun
     cubed = matrix.size(-1) * matrix.elements
     if matrix.wraps:
         cubed = int64(cubed)
+    # C++ divides towards zero.
     properties |= {FLOPS: abs(cubed) // 3 * (-1 if cubed < 0 else 1), OUTPUT_BYTES: half, operand_key(0): half}
     properties[BYTES] = counter.sum((half, half))
 
@@ -160,6 +164,7 @@ def _half(matrix: ShapeSize) -> int | float:
 
 def _multiples(start: int, step: int, length: int, divisor: int, last: int) -> int:
     """Number of values start + i * step, 0 <= i < length, that are multiples of `divisor` from 0 to `last`."""
+    # Solves start + i·step ≡ 0 modulo the divisor; without a common divisor there is no solution.
     if step < 0 or last < 0 or start % (common := gcd(step, divisor)):
         return 0
     if not step:
@@ -191,7 +196,7 @@ MATMUL_HANDLERS: Final[dict[str, Handler]] = {
 
 Kind = Literal["dot", "scaled-dot", "ragged-dot", "convolution", "cuBLAS", "cuDNN"]
 
-_CUBLAS: Final = ("__cublas$gemm", "__cublas$lt$matmul")
+_CUBLAS: Final = ("__cublas$gemm", "__cublas$lt$matmul")  # target names of xla/service/gpu/cublas_cudnn.h
 _CUDNN: Final = "__cudnn$conv"
 LIBRARY_DOTS: Final = (*_CUBLAS, "__cublas$lt$", "__onednn$matmul")
 """Prefixes of custom-call targets that implement a dot on GPU and CPU."""
@@ -301,6 +306,7 @@ def _dot(
     batch = _sizes(lhs, numbers.lhs_batch_dimensions)
     k = _sizes(lhs, numbers.lhs_contracting_dimensions)
     m = _sizes(lhs, _others(lhs, numbers.lhs_batch_dimensions, numbers.lhs_contracting_dimensions))
+    # Each row meets one group only, so the group dimension of the right side adds no flops.
     groups = instruction.integers("rhs_group_dims")
     n = _sizes(rhs, _others(rhs, numbers.rhs_batch_dimensions, numbers.rhs_contracting_dimensions, groups))
     flops = FMA_FLOPS * batch * m * n * k
@@ -316,6 +322,7 @@ def _convolution(instruction: Instruction, fusion: Instruction | None) -> Matmul
     groups = (instruction.integer("feature_group_count") or 1) * (instruction.integer("batch_group_count") or 1)
     spatial = prod(outputs.size(d) for d in numbers.output_spatial_dimensions)
     m = outputs.size(numbers.output_batch_dimension) * spatial
+    # As many matmuls as groups, each with its share of the output features.
     n = outputs.size(numbers.output_feature_dimension) // groups
     taps = prod(kernel.size(d) for d in numbers.kernel_spatial_dimensions)
     k = kernel.size(numbers.kernel_input_feature_dimension) * taps
@@ -328,6 +335,7 @@ def _roles(instruction: Instruction) -> tuple[ArrayShape | None, ArrayShape | No
     """Input, kernel, and output by dim_labels: a gradient call returns the input or the kernel."""
     first, second, result = _array(instruction, 0), _array(instruction, 1), _first(instruction.shape)
     target = instruction.string("custom_call_target") or "" if instruction.opcode == opcodes.CUSTOM_CALL else ""
+    # dim_labels of a gradient name the forward convolution, so the roles of operands and result are exchanged.
     if target.startswith(f"{_CUDNN}BackwardInput"):
         return result, second, first
     if target.startswith(f"{_CUDNN}BackwardFilter"):
@@ -388,11 +396,14 @@ def _integers(value: Json) -> tuple[int, ...]:
 # for highest. An `algorithm` (`PrecisionConfig` of xla/xla_data.proto) determines the type directly.
 
 
+# Names of `PrecisionConfig.Algorithm` in xla_data.proto: types of both sides and of the sum, then the number of
+# products.
 _ALGORITHM = lazy_regex(
     r"(?:alg_)?dot_(?P<lhs>any_f8|[a-z]+\d+)_(?P<rhs>any_f8|[a-z]+\d+)_[a-z]+\d+(?:_x(?P<times>\d)|_fast_accum)?"
 )
 _CONFIG: Final = ("gemm_backend_config", "precision_config")
-_F32: Final = ("f32", "c64")
+_F32: Final = ("f32", "c64")  # c64 is multiplied as four f32 products
+# "default" is absent: the fast type of the chip.
 _TYPE_BY_PRECISION: Final = {"high": "f32 high", "highest": "f32 highest", "mixed": "f32"}
 
 
@@ -424,6 +435,7 @@ def _by_algorithm(name: str) -> str:
     if found is None:
         return ""
     kind = found["lhs"].removeprefix("any_")
+    # An algorithm that names f32 asks for no substitute, as the highest precision does.
     kind = "f32 highest" if kind == "f32" else kind
     return f"{kind} x{found['times']}" if found["times"] else kind
 

@@ -44,6 +44,7 @@ from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex, TupleShape
 # Mirrors `HloCostAnalysis::HandleElementwiseOp` of xla/service/hlo_cost_analysis.cc.
 
 
+# A copy is elementwise to XLA, but has a handler of its own that counts nothing.
 FLOP_OPCODES: Final = ELEMENTWISE - TRANSCENDENTAL - {opcodes.COPY}
 
 
@@ -75,6 +76,7 @@ def one_transcendental_an_element(instruction: Instruction, properties: Properti
 
 ELEMENTWISE_HANDLERS: Final[dict[str, Handler]] = {
     **dict.fromkeys(FLOP_OPCODES, one_flop_an_element),
+    # HandleRng and HandleRngBitGenerator count elements as transcendentals, as there is no key for random numbers.
     **dict.fromkeys((*TRANSCENDENTAL, "rng", "rng-bit-generator"), one_transcendental_an_element),
 }
 """What counts the cost of each opcode of this family."""
@@ -131,6 +133,7 @@ def outfeed(instruction: Instruction, properties: Properties, counter: CostCount
         for index, leaf in operand.shape.leaves:
             properties[operand_key(number, index)] = counter.measure(leaf).bytes
         properties[operand_key(number)] = sum(operand.leaf_bytes)
+    # HandleOutfeed adds operand by operand in float; the token has no bytes.
     properties[BYTES] = counter.sum([sum(operand.leaf_bytes) for operand in operands])
 
 
@@ -142,6 +145,7 @@ def all_reduce(instruction: Instruction, properties: Properties, counter: CostCo
     >>> cost_of(parse_module("r = f32[5] all-reduce(f32[5] a), replica_groups={{0,1,2,3}}").entry.root).flops
     5
     """
+    # HandleAllReduce assumes two replicas, which is one addition for each element.
     arrays = [counter.measure(leaf) for _, leaf in instruction.shape.leaves if array_of(leaf)]
     written = sum(array.bytes for array in arrays)
     properties |= {FLOPS: sum(array.elements for array in arrays), OUTPUT_BYTES: written}
@@ -184,6 +188,7 @@ def apply_body(
     if callee >= len(instruction.called_computations):
         return
     body = counter.totals.get(instruction.called_computations[callee], {})
+    # hlo_cost_analysis.cc scales only rates of computing: the operands of a body are in registers.
     for name in (FLOPS, TRANSCENDENTALS):
         if name in body:
             properties[name] = counter.sum((properties.get(name, 0), counter.times(body[name], times)))
@@ -204,6 +209,7 @@ def reduce(instruction: Instruction, properties: Properties, counter: CostCounte
         instruction,
         properties,
         counter,
+        # Negative for an empty operand, as in XLA.
         counter.operand(instruction, 0).elements - _result(instruction, counter).elements,
     )
 
@@ -228,6 +234,7 @@ def reduce_window(instruction: Instruction, properties: Properties, counter: Cos
     result = _result(instruction, counter)
     times = (prod(d.size for d in dimensions) - 1) * result.elements
     if (whole := _cumulative_dimension(instruction, dimensions, result)) is not None:
+        # HandleReduceWindow expects the rewritten form, which reduces once and broadcasts.
         times = result.elements // whole + whole - 1
     apply_body(instruction, properties, counter, times)
 
@@ -237,6 +244,7 @@ def select_and_scatter(instruction: Instruction, properties: Properties, counter
     source = counter.operand(instruction, 1).elements
     window = instruction.window
     places = prod(d.size for d in window.dimensions) if window is not None else 1
+    # The first element of a window is selected without a comparison.
     apply_body(instruction, properties, counter, source * (places - 1))
     apply_body(instruction, properties, counter, source, callee=1)
 
@@ -362,6 +370,7 @@ def _utilization(elements: int, of: int) -> Number:
     """Quotient of element counts with the results of C++ for division by 0."""
     if of:
         return elements / of
+    # A slice of an empty array: C++ divides floats, so the quotient is infinite or no number.
     return copysign(inf, elements) if elements else nan
 
 
@@ -386,16 +395,17 @@ def gather_in_tiles(inner: Instruction, properties: Properties, counter: CostCou
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.cost.cost_analysis import cost_of
-    >>> from hlo_cli.analysis.cost.cost_analysis import tpu_rules
+    >>> from hlo_cli.analysis.cost.counting import CostOptions
     >>> text = '''f { a = f32[99]{0:T(128)} parameter(0)  i = s32[8,1]{0,1:T(1,128)} parameter(1)
     ...   ROOT g = f32[8]{0:T(128)} gather(a, i), offset_dims={}, collapsed_slice_dims={0}, start_index_map={0},
     ...     index_vector_dim=1, slice_sizes={1} }
     ... ENTRY e { a = f32[99]{0:T(128)} parameter(0)  i = s32[8,1]{0,1:T(1,128)} parameter(1)
     ...   ROOT r = f32[8]{0:T(128)} fusion(a, i), kind=kCustom, calls=f }'''
     >>> root = parse_module(text).entry.root
-    >>> cost_of(root).operand_bytes(0), cost_of(root, rules=tpu_rules("v5e")).operand_bytes(0) == 128 * 4096
+    >>> cost_of(root).operand_bytes(0), cost_of(root, rules=CostOptions(padded=True)).operand_bytes(0) == 128 * 4096
     (32, True)
     """
+    # Compared with libtpu's cost analysis: each index reads a slice in whole tiles, even of one element.
     sizes, source = inner.integers("slice_sizes"), inner.operand_shape(0) if inner.operands else None
     read = _slice_count(inner.shape, inner.integers("offset_dims")) * _slice_bytes(source, sizes)
     properties[BYTES] = counter.sum((properties[BYTES], read - properties[operand_key(0)]))
@@ -407,6 +417,7 @@ def scatter_in_tiles(inner: Instruction, properties: Properties, counter: CostCo
 
     The utilizations of the applied computation count once per element.
     """
+    # Compared with libtpu for scatters of one input; others keep XLA's count.
     if len(inner.operands) != 3 or not isinstance(inner.shape, ArrayShape):
         return
     inserted, windows = inner.integers("inserted_window_dims"), inner.integers("update_window_dims")
@@ -427,6 +438,7 @@ def _slice_count(shape: Shape, offsets: tuple[int, ...]) -> int:
         return 0
     batch = [size for d, size in enumerate(shape.sizes) if d not in offsets]
     tile = shape.layout.tiles[0].dimensions if shape.layout.tiles else ()
+    # Padding positions of the index array are processed like indices, so the batch is rounded up to its tile.
     rows = tile[: len(tile) - len(offsets)]
     parts = (1,) * (len(batch) - len(rows)) + rows[len(rows) - len(batch) :] if batch else ()
     return prod(-(-size // part) * part for size, part in zip(batch, parts, strict=False))
@@ -473,6 +485,7 @@ def fusion(instruction: Instruction, properties: Properties, counter: CostCounte
     properties[OPTIMAL_SECONDS] = 0
     terms = _written(instruction.shape, body, properties, counter)
     constants = (counter.value(i) for i in body.instructions if i.opcode == opcodes.CONSTANT)
+    # Scalars are part of the code; larger constants are read from memory, though no operand shows them.
     terms += [constant.bytes for constant in constants if constant.elements > 1]
     terms += _read(body, properties, counter)
     properties[BYTES] = counter.sum(terms)
@@ -520,6 +533,7 @@ def _sum_of_elements(shape: TupleShape, index: ShapeIndex, properties: Propertie
     A value that the body already has under this index is kept.
     """
     name = output_key(index)
+    # HandleFusion starts from the totals of the body, so an entry of the same name there wins: XLA's oddity.
     if not properties.get(name):
         parts = [
             _sum_of_elements(element, (*index, i), properties, counter)
@@ -544,6 +558,7 @@ def _read(body: Computation, properties: Properties, counter: CostCounter) -> li
                 properties[operand_key(number, index)] = taken
                 size += taken
         properties[operand_key(number)] = size
+        # Also for parameters that nobody reads, as XLA has it.
         properties[utilization_key(number)] = 1
         read.append(size)
     return read
@@ -554,6 +569,7 @@ def _element(parameter: Instruction, index: ShapeIndex, users: Users) -> Instruc
     found = parameter
     for step in index:
         taking = (u for u in users[found] if u.opcode == opcodes.GET_TUPLE_ELEMENT and u.integer("index") == step)
+        # XLA follows the first get-tuple-element alone, and stays where there is none.
         found = next(taking, found)
     return found
 
@@ -570,6 +586,7 @@ def _bytes_read(value: Instruction, users: Users, counter: CostCounter) -> int:
                     for number, operand in enumerate(user.operands)
                     if operand is value
                 )
+            # FusionParameterReadBytes has these two apart: they read the whole value once more, each.
             case opcodes.BROADCAST | opcodes.RESHAPE:
                 size += whole
             case _:
@@ -590,6 +607,7 @@ def _bytes_read_inside(inner: Instruction, number: int, users: Users, counter: C
     if body is None or body.root is None or number >= len(body.parameters):
         return 0
     parameter, root = body.parameters[number], body.root
+    # XLA looks at operand 0 of the inner root only, and takes a root without operands for a match.
     is_simple = not root.operands or root.operands[0] is parameter
     size, shared = 0, False
     for user in users[inner]:
@@ -626,8 +644,10 @@ FUSION_HANDLERS: Final[dict[str, Handler]] = {
 # of Pallas.
 
 
+# Where `tpu_custom_call` of JAX puts it, and the same without the message around it.
 _ESTIMATE_PATHS: Final = (("custom_call_config", "cost_estimate"), ("cost_estimate",))
-_MOSAIC_KERNEL: Final = "tpu_custom_call"
+_MOSAIC_KERNEL: Final = "tpu_custom_call"  # the TPU compiler does not look into the kernel
+# They name memory or promise something to the compiler, and run nothing.
 _FREE: Final = frozenset(("AllocateBuffer", "ConcatBitcast", "AssumeGatherIndicesInBound"))
 
 
@@ -649,6 +669,7 @@ def custom_call_properties(call: Instruction, counter: CostCounter) -> Propertie
     """
     target, minus_one = call.string("custom_call_target"), counter.rules.minus_one
     if target in _FREE:
+        # libtpu's count, compared: the call costs nothing, yet its operands keep XLA's -1.
         unread = {operand_key(number): -1 if minus_one else 0 for number in range(len(call.operands))}
         return {BYTES: 0, OUTPUT_BYTES: 0, **unread}
     config = call.backend_config
@@ -658,6 +679,7 @@ def custom_call_properties(call: Instruction, counter: CostCounter) -> Propertie
         return {BYTES: 0}
     if (matmul := matmul_of(call)) is None:
         return None
+    # gpu_hlo_cost_analysis.cc takes element 0 of the result only: the rest is the library's scratch memory.
     written = matmul.result.logical_bytes
     read = sum(operand.bytes for operand in counter.operands(call))
     return {FLOPS: matmul.flops, OUTPUT_BYTES: written, BYTES: written + read}
@@ -667,6 +689,7 @@ def _estimate(config: BackendConfig) -> Properties | None:
     names = (("flops", FLOPS), ("transcendentals", TRANSCENDENTALS), ("bytes_accessed", BYTES))
     for path in _ESTIMATE_PATHS:
         texts = {figure: str(config.get(*path, name) or "") for name, figure in names}
+        # An estimate is the kernel author's own; what does not fit int64 is no number.
         known: Properties = {figure: int(text) for figure, text in texts.items() if text.isdecimal() and len(text) < 20}
         if FLOPS in known:
             return known
@@ -680,6 +703,7 @@ def _estimate(config: BackendConfig) -> Properties | None:
 # xla/service/hlo_cost_analysis.cc.
 
 
+# XLA's own marks of calls: free since August 2026, while jaxlib 0.10.2 counts -1.
 _CALL_MARKER_TARGETS: Final = ("__xla_internal_call_marker_before", "__xla_internal_call_marker_after")
 
 
@@ -701,6 +725,7 @@ def while_(instruction: Instruction, properties: Properties, counter: CostCounte
     With `trip_counts`, a loop of unknown trip count counts once and adds one operation of unknown cost.
     """
     parts = (_callee(instruction, counter, 0), _callee(instruction, counter, 1))
+    # XLA counts a body once whatever the trip count, so only our own options multiply.
     runs = loop_runs(instruction) if counter.rules.trip_counts else None
     properties.clear()
     for part, often in zip(parts, runs or (1, 1), strict=True):
@@ -709,6 +734,7 @@ def while_(instruction: Instruction, properties: Properties, counter: CostCounte
             {name: value if name == UNKNOWN else counter.times(value, often) for name, value in part.items()},
         )
     if runs is None and counter.rules.trip_counts:
+        # Not dropped: a sum that contains such a loop is a lower bound, and says so.
         properties[UNKNOWN] = properties.get(UNKNOWN, 0) + 1
 
 

@@ -109,6 +109,8 @@ def call_buffers(
     arguments, leaves = passed, len(found)
     for index, leaf in result.leaves:
         alias_of = sources.get(index)
+        # An element of the result that nobody reads is scratch memory by convention of libraries, such as cuBLAS's
+        # workspace.
         use = "temp" if index in unread and alias_of is None and not isinstance(leaf, TokenShape) else "out"
         gpu = passed if _is_passed(leaf) else None
         passed += gpu is not None
@@ -273,7 +275,9 @@ def _decoded(
 ) -> DecodedCall:
     operands = tuple(instruction.operand_shape(n) for n in range(len(instruction.operands)))
     is_start = instruction.opcode != opcodes.CUSTOM_CALL
+    # The function returns the same, called or started; the start's tuple is XLA's.
     result = _result(instruction.shape) if is_start else instruction.shape
+    # Who reads the result of a start is behind its done.
     unread = () if is_start else unused_elements(instruction, users, [index for index, _ in result.leaves])
     aliasing = tuple(_each_leaf(spec.output_to_operand_aliasing, result))
     buffers = call_buffers(operands, result, aliasing, unread, bytes_of)
@@ -321,6 +325,7 @@ def _read_parts(made: Instruction, users: Users) -> Iterable[ShapeIndex]:
     waiting: list[tuple[Instruction, ShapeIndex]] = [(made, ())]
     while waiting:
         value, index = waiting.pop()
+        # What the computation returns is read by its caller.
         if value.is_root:
             yield index
         for user in users.get(value, ()):
@@ -345,7 +350,7 @@ def _taken(user: Instruction, value: Instruction) -> set[ShapeIndex]:
 
 
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_]")
-_KEYWORDS: Final = frozenset(
+_KEYWORDS: Final = frozenset(  # of C and C++, and the parameter names of the functions below
     """alignas alignof and and_eq asm auto bitand bitor bool break buffers case catch char class compl concept const
     consteval constexpr constinit const_cast continue co_await co_return co_yield decltype default delete do double
     dynamic_cast else enum explicit export extern false float for friend goto if inline ins int long main mutable
@@ -354,6 +359,7 @@ _KEYWORDS: Final = frozenset(
     switch template this thread_local throw true try typedef typeid typename union unsigned using virtual void volatile
     wchar_t while xor xor_eq""".split()
 )
+# Sub-byte integers are unpacked, one a byte, unless the layout packs them; C has no narrower type.
 _TYPES: Final = {
     "pred": "bool",
     "f32": "float",
@@ -382,6 +388,7 @@ class Identifiers:
         name = _NOT_IN_NAMES.sub("_", text) or "_"
         if name[0].isdigit():
             name = f"_{name}"
+        # A trailing underscore is what Python and C++ styles have for this.
         if name in _KEYWORDS:
             name += "_"
         unique = name
@@ -398,6 +405,7 @@ def escape_comment(text: str) -> str:
     >>> escape_comment("a */ b"), escape_comment("two\\nlines")
     ('a * / b', 'two?lines')
     """
+    # Names of HLO are any text, and the file is to be compiled.
     spaced = text.replace("*/", "* /").replace("/*", "/ *")
     return "".join(letter if letter.isprintable() else "?" for letter in spaced)
 
@@ -409,6 +417,7 @@ def c_string(text: str) -> str:
     "a\"\012"
     """
     data = text.encode("utf-8", "surrogateescape")
+    # `?` too, as two of them begin a trigraph; octal escapes end after three digits, hexadecimal ones do not.
     return '"' + "".join(chr(b) if 32 <= b < 127 and b not in b'"\\?' else _escape(b) for b in data) + '"'
 
 
@@ -480,6 +489,7 @@ def c_signature(call: DecodedCall, name: str, platform: str) -> str | None:
 
 def c_prelude(calls: tuple[DecodedCall, ...]) -> Iterator[str]:
     """Yields the lines before the functions: headers, and types of XLA and CUDA."""
+    # No header of XLA or CUDA is needed, so that the file compiles where it is written.
     yield "#include <stdbool.h>"
     yield "#include <stddef.h>"
     yield "#include <stdint.h>"
@@ -607,8 +617,9 @@ def _status(call: DecodedCall) -> list[str]:
 # Mirrors xla/ffi/api/ffi.h and `BuildAttributesMap` of xla/ffi/attribute_map.cc.
 
 
+# Types with a C++ representation in ffi.h; others come as AnyBuffer.
 _NATIVE: Final = frozenset("pred u8 u16 u32 u64 s8 s16 s32 s64 f16 bf16 f32 f64 c64 c128".split())
-_WIDTHS: Final = (8, 16, 32, 64)
+_WIDTHS: Final = (8, 16, 32, 64)  # attribute_map.cc has integers of these widths
 _SCALARS: Final = {
     "i1": "bool",
     **{f"{sign}{width}": f"int{width}_t" for sign in ("i", "si") for width in _WIDTHS},
@@ -644,6 +655,7 @@ def attribute_type(attribute: MlirAttribute) -> str | None:
             return _SCALARS.get(type_name)
         case MlirArray(type=type_name):
             element = _SCALARS.get(type_name)
+            # attribute_map.cc builds spans of numbers only.
             return None if element in (None, "bool") else f"ffi::Span<const {element}>"
         case MlirText():
             return "std::string_view"
@@ -755,6 +767,7 @@ def _parameters(call: DecodedCall) -> list[tuple[str, str]]:
         for b in call.results
         if b.ffi is not None
     ]
+    # Attributes are named by users, and must not hide a buffer.
     names = Identifiers(("stream", "ffi", *map(local_name, call.buffers)))
     found += [
         (f"{kind} {names.unique_name(key)}", escape_comment(f"such as {text}")) for key, kind, text in _attributes(call)
@@ -769,6 +782,7 @@ def _attributes(call: DecodedCall) -> list[tuple[str, str, str]]:
     return [(key, kind, _shortened(str(value))) for key, kind, value in typed if kind is not None]
 
 
+# Chosen: the comment shows what kind of value it is, and need not hold all of it.
 def _shortened(text: str, room: int = 60) -> str:
     return text if len(text) <= room else f"{text[:room]} ..."
 
@@ -777,6 +791,7 @@ def _shortened(text: str, room: int = 60) -> str:
 # C or C++ source file with a function for each distinct custom call that requires a user-defined one.
 
 
+# Names that the prelude defines.
 _RESERVED: Final = frozenset(("CUstream", "ELEMENT", "XlaCustomCallStatus", "ffi", "xla", "xla_c64", "xla_c128"))
 
 

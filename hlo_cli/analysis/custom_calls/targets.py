@@ -27,6 +27,7 @@ class KnownTarget:
     @property
     def is_user_defined(self) -> bool:
         """Whether the call invokes a function that is registered under this name."""
+        # An unknown target is taken for a user's: XLA's own are listed below.
         return self.category in ("handler", "unknown")
 
 

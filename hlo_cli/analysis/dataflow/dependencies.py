@@ -104,6 +104,7 @@ def uses_of(definer: Instruction, users: Users) -> tuple[Instruction, ...]:
 # Mirrors `HloInstruction::IsElementwiseOnOperand` of xla/hlo/ir/hlo_instruction.cc.
 
 
+# XLA counts map and rng, whatever they compute.
 _ELEMENTWISE: Final = ELEMENTWISE - {opcodes.BITCAST_CONVERT} | {opcodes.MAP, opcodes.RNG}
 
 
@@ -143,6 +144,7 @@ def _is_fused_elementwise(fusion: Instruction, position: int) -> bool:
     while waiting:
         instruction = waiting.pop()
         for user in users.get(instruction, ()):
+            # A fusion within a fusion is not looked into: no is the careful answer.
             if user.opcode == opcodes.FUSION or not is_elementwise_on(user, user.operands.index(instruction)):
                 return False
             if user not in seen:
@@ -185,6 +187,7 @@ class Value:
     def is_context(self) -> bool:
         """Whether the array is a context of an async operation, such as a semaphore."""
         opcode = self.instruction.opcode
+        # send and recv return (data, context, token); other starts (operands, result, contexts…).
         first = 1 if opcode in CHANNEL_STARTS else 2
         return (opcode.endswith("-start") or first == 1) and len(self.index) > 0 and self.index[0] >= first
 
@@ -204,6 +207,7 @@ def values_made_by(instruction: Instruction) -> Iterator[Value]:
     opcode = instruction.opcode
     if opcode in _DEFINES_NO_ARRAY or _is_sugared_end(opcode):
         return
+    # Those of callees are the buffers that the caller passes.
     if opcode == opcodes.PARAMETER and not instruction.computation.is_entry:
         return
     for index, leaf in instruction.shape.leaves:
@@ -258,6 +262,7 @@ def passes_on(fusion: Instruction, index: ShapeIndex) -> bool:
 def _is_forwarded(instruction: Instruction, index: ShapeIndex) -> bool:
     """Returns whether an instruction forwards the array at an index of its result."""
     match instruction.opcode:
+        # (destination, source, context): the operand is element 1 here, element 0 in every other start.
         case opcodes.COPY_START:
             return index == (1,)
         case opcodes.ALL_GATHER_START | opcodes.COLLECTIVE_PERMUTE_START:
@@ -334,6 +339,7 @@ def _visit(
                 order.append(at)
             continue
         done[at] = 1
+        # The stack turns the order round: control predecessors end up on top, the last one first.
         needed = [operand.index for operand in reversed(instructions[at].operands)]
         stack.extend(n for n in (*needed, *before.get(at, ())) if not done[n])
 
@@ -349,6 +355,7 @@ def control_predecessors(computation: Computation, text: str = "") -> dict[int, 
     """
     found: dict[int, list[int]] = {}
     names: dict[str, int] = {}
+    # Few computations have control dependencies; one search of the text spares a look at each instruction.
     if text and computation.span is not None and text.find(_CONTROL, computation.span.start, computation.span.end) < 0:
         return found
     for instruction in computation.instructions:
@@ -414,6 +421,7 @@ def post_order(computation: Computation) -> Iterator[Instruction]:
     }
     root = computation.root
     used = {operand for i in computation.instructions for operand in (*i.operands, *controlled.get(i, ()))}
+    # HloComputation::Accept visits dead instructions first and the root last, so sums round in this order.
     ends = [i for i in computation.instructions if i not in used and i is not root]
     last = computation.instructions if root is None else (root, *computation.instructions)  # circles have no end
     return depth_first((*ends, *last), lambda i: [*i.operands, *controlled.get(i, ())])

@@ -84,12 +84,14 @@ def _context(caller: Instruction, around: Context) -> Context:
 # Trip counts of while loops. Mirrors xla/service/while_loop_analysis.h.
 
 
+# XLA prints int64 as a JSON string; older dumps have a bare number. 18 digits are always within int64.
 _KNOWN: Final = lazy_regex(r'"known_trip_count":\{"n":"?([0-9]{1,18})"?')
+# What XLA:GPU and TPU put between a counter and its use; a reshape or convert keeps the integer.
 _FORWARDING: Final = frozenset(
     (opcodes.COPY, opcodes.BITCAST, opcodes.COPY_START, opcodes.COPY_DONE, opcodes.CONVERT, opcodes.RESHAPE)
 )
 _MIRRORED: Final = {"LT": "GT", "GT": "LT", "LE": "GE", "GE": "LE", "NE": "NE", "EQ": "EQ"}
-_MAX_STEPS: Final = 100
+_MAX_STEPS: Final = 100  # far longer than chains of compilers; the bound is for circles in damaged texts
 """Limit on the number of forwarding instructions to follow."""
 
 Place = tuple[Instruction, ShapeIndex]
@@ -137,10 +139,12 @@ def trip_count(loop: Instruction) -> int | None:
 def _count(start: int, step: int, test: _Condition) -> int | None:
     """Returns the number of values from `start` by `step` that meet the condition, None if it is unsupported."""
     limit, direction = test.limit, test.direction
+    # Counting down is counting up on the mirrored axis.
     if step < 0:
         start, step, limit, direction = -start, -step, -limit, _MIRRORED[direction]
     if direction == "LE":
         limit, direction = limit + 1, "LT"
+    # Only if the counter meets the limit exactly; else the loop runs until it overflows.
     if direction == "NE" and start <= limit and (limit - start) % step == 0:
         direction = "LT"
     return max(-((start - limit) // step), 0) if direction == "LT" else None
@@ -156,6 +160,7 @@ def _condition_of(condition: Computation) -> _Condition | None:
         return None
     direction = root.attribute("direction") or ""
     left, right = (_outside_fusion(_operand(root, position), outer) for position in (0, 1))
+    # The counter may be on either side of the comparison.
     for counter, limit, comparison in ((left, right, direction), (right, left, _MIRRORED.get(direction, ""))):
         index, value = _carried_index(counter), _integer(limit)
         if index is not None and value is not None and comparison:
@@ -203,6 +208,7 @@ def _integer(place: Place) -> int | None:
     if instruction.opcode != opcodes.CONSTANT or index:
         return None
     argument = instruction.text.argument
+    # int64 has at most 19 digits and a sign.
     return int(argument) if argument.removeprefix("-").isdecimal() and len(argument) < 20 else None
 
 
@@ -370,6 +376,7 @@ _KIND_OF_CALLER: Final[dict[str, Kind]] = {
     opcodes.ASYNC_UPDATE: "asynchronous",
     opcodes.ASYNC_DONE: "asynchronous",
 }
+# Computations that several callers share appear below each, which can double at every level.
 _MAX_NODES: Final = 100_000
 """Limit on the size of the tree."""
 

@@ -60,6 +60,7 @@ def subshapes_of(shape: Shape) -> Subshapes:
     indices: list[ShapeIndex] = []
     shapes: list[Shape] = []
     elements: list[int] = []
+    # A stack, as tuples of protos can nest deeper than Python recurses.
     pending: list[tuple[ShapeIndex, Shape]] = [((), shape)]
     while pending:
         index, part = pending.pop()
@@ -166,6 +167,7 @@ def _places(module: Module) -> Positions:
 # Mirrors `GetInPlaceInputOutputPairs` of xla/hlo/analysis/alias_info.cc.
 
 
+# alias_info.cc; ragged-all-to-all writes into its second operand, the output.
 _OVERWRITTEN_OPERAND = {opcodes.DYNAMIC_UPDATE_SLICE: 0, opcodes.SET_DIMENSION_SIZE: 0, opcodes.RAGGED_ALL_TO_ALL: 1}
 """Operand number that an instruction overwrites."""
 _ALIASING = "output_to_operand_aliasing"
@@ -221,6 +223,7 @@ class InPlace:
         computation = fusion.called_computations[0]
         if computation not in self._fused:
             self._fused[computation] = ()  # for recursive computations in malformed modules
+            # Kept, as a fusion and those around it ask for the same body.
             self._fused[computation] = tuple(self._pairs_of_body(computation))
         return self._fused[computation]
 
@@ -263,6 +266,7 @@ def async_pairs(member: Instruction, start: Instruction) -> Iterator[InPlacePair
         yield from _declared(member)
         return
     for pair in _declared(start):
+        # Pairs of the start are within (operands, output, contexts); the done has the output alone.
         if pair.output_index[:1] == (1,):
             yield InPlacePair(0, (0, pair.operand_number, *pair.operand_index), pair.output_index[1:])
 
@@ -288,6 +292,7 @@ def _collective_permute_pairs(instruction: Instruction) -> Iterator[InPlacePair]
     place: ShapeIndex = (1,) if instruction.opcode.endswith("-start") else ()
     target = instruction.operands[1].shape
     if isinstance(target, TupleShape):
+        # Operands are input, output, and the starts in both: the second is what is written.
         yield from (InPlacePair(1, (n,), (*place, n)) for n in range(len(target.elements)))
     else:
         yield InPlacePair(1, (), place)
@@ -377,6 +382,7 @@ def _chain(members: tuple[Instruction, ...]) -> AsyncChain:
     """Returns the chain of these members."""
     computation = None
     if members[0].opcode in (opcodes.ASYNC_START, "call-start"):
+        # With late binding an update names the computation, not the start.
         computation = next((called for member in members for called in member.called_computations), None)
     operands: list[BoundOperand] = []
     buffers: list[BoundOperand] = []
@@ -422,6 +428,7 @@ def has_same_arrays(first: Shape, second: Shape) -> bool:
                 return False
             return all(has_same_arrays(a, b) for a, b in zip(first.elements, second.elements, strict=True))
         case ArrayShape(), ArrayShape():
+            # Layouts may differ: async operations can relay out, and values are the same.
             return first.element_type is second.element_type and first.dimensions == second.dimensions
     return type(first) is type(second)
 
@@ -514,6 +521,8 @@ def flat_schedule(
                 called = next((c for c in remaining_callees if c not in placed and c in places.base), None)
                 is_sugared = instruction in chains and wrapped_opcode(instruction.opcode) is not None
                 if called is not None:
+                    # hlo_live_range.cc gives a tick to each parameter of the wrapped computation, which sugared syntax
+                    # hides.
                     sequence.extend([instruction] * (len(chains[instruction].operands) if is_sugared else 0))
                     placed.add(called)
                     frame.next = n

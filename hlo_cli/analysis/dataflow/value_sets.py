@@ -36,6 +36,7 @@ from hlo_cli.ir.shape import ShapeIndex, TupleShape
 # a place in `phis` merges several sources.
 
 
+# Read from the text: get-tuple-elements are many, and attributes are slow to parse.
 _INDEX: Final = re.compile(r"^, index=(\d{1,9})(?![\w.])")
 
 
@@ -59,6 +60,7 @@ class Sources:
             elif is_async_start(instruction.opcode) or is_async_end(instruction.opcode):
                 self.asynchronous(instruction)
         for computation, context in places.contexts.context_of.items():
+            # Embedded computations define their parameters, as their callers pass elements, not buffers.
             if context == "global" and computation in places.contexts.callers:
                 self.parameters(computation, places.contexts.callers[computation])
 
@@ -78,6 +80,7 @@ class Sources:
         """Forwards the elements of a copied tuple, whose table is new."""
         if isinstance(instruction.shape, TupleShape) and instruction.operands:
             origin = self._places.operand_place(instruction, 0)
+            # A copy is shallow: hlo_dataflow_analysis.cc gives it a new table and the old elements.
             self.forward(self._places.first_of(instruction) + 1, origin + 1, len(self._places.parts(instruction)) - 1)
 
     def element(self, instruction: Instruction) -> None:
@@ -122,6 +125,7 @@ class Sources:
     def operands_at(self, instruction: Instruction, index: ShapeIndex) -> None:
         """Forwards the operand, or the operands as elements, to `index` of the result."""
         operands = [(instruction, n) for n in range(len(instruction.operands))]
+        # With one operand these starts have it at the index itself, with several a tuple of them.
         if len(operands) == 1 or instruction.opcode == opcodes.SEND:
             self._elements(instruction, index[:-1], operands[:1], index[-1])
         else:
@@ -158,6 +162,7 @@ class Sources:
         if is_async_start(instruction.opcode) or instruction.opcode.endswith("-update"):
             self._elements(instruction, (0,), chain.operands)
             self._output(instruction, chain, parts.below((1,)))
+            # Contexts are made by the start; an update hands them on.
             if instruction is not chain.start:
                 self._contexts(instruction)
         else:
@@ -184,6 +189,7 @@ class Sources:
                     continue  # a caller in a fused computation executes nothing
                 origins.extend(self._passed_places(caller, computation, number))
                 if caller.opcode == opcodes.WHILE and caller.called_computations[0].root not in (None, parameter):
+                    # The order of the inputs is XLA's, operand before root: which value replaces a phi depends on it.
                     origins.append(self._places.first_of(caller.called_computations[0].root))
                     is_loop = True
             first, count = self._places.first_of(parameter), len(self._places.parts(parameter))
@@ -196,6 +202,7 @@ class Sources:
         """Returns the places that one caller passes to a parameter."""
         operands = [(caller, n) for n in range(len(caller.operands))]
         if caller.opcode == opcodes.CONDITIONAL:
+            # Operand 0 selects the branch.
             branches = enumerate(caller.called_computations, 1)
             operands = [operands[n] for n, called in branches if called is computation and n < len(operands)]
             return [self._places.operand_place(*operand) for operand in operands] if number == 0 else []
@@ -219,6 +226,7 @@ class Sources:
         if not below:
             return
         root = chain.computation.root if chain.computation is not None else None
+        # Sugared: without a computation the output is defined by the first member whose shape has it.
         if root is None or chain.computation not in places.base:
             shape = places.parts(instruction).shapes[below.start]
             for member in chain.members[: chain.members.index(instruction)]:
@@ -344,6 +352,7 @@ class Settled:
         self._phis.add(phi)
         number = self._closures.component[phi]
         self._left[number] -= 1
+        # A component counts for those that depend on it only when the whole of it is settled.
         complete = [number] if not (self._left[number] or self._waiting[number]) else []
         while complete:
             for each in self._closures.dependents[complete.pop()]:
@@ -377,6 +386,7 @@ def _components(operands: Mapping[int, Sequence[int]]) -> Iterator[list[int]]:
         while path:
             phi, left = path[-1]
             for each in left:
+                # Iterative, as nests of loops are deeper than Python's recursion limit allows.
                 if each in done or each not in operands:
                     continue
                 if each not in number:
@@ -413,6 +423,7 @@ def simplify_phis(inputs: Mapping[int, Iterable[int]]) -> dict[int, int]:
     {1: 7, 3: 2, 4: 9, 5: 9}
     """
     graph = _PhiGraph(inputs)
+    # hlo_phi_graph.cc repeats until nothing changes; one pass more may find what another replacement made redundant.
     while graph.simplify_once():
         pass
     return {phi: graph.resolve(phi) for phi in inputs if phi in graph.replaced}
@@ -472,6 +483,7 @@ class _PhiGraph:
         checked phis alone, and leaves out phis that only depend on replaced ones if it will not find one.
         """
         source = self.closures.source(phi) if self.closures.have_sources else None
+        # XLA's search would walk through the whole nest to find two values: quadratic in loops of loops.
         if source is MANY and checked.is_last(phi):
             checked.add(phi)
             return False

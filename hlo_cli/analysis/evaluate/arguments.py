@@ -42,7 +42,7 @@ from hlo_cli.source import HloError
 Check = Callable[[str, tuple[int, ...]], None]
 """Raises HloError for the name or the shape of an array that is not wanted."""
 
-_GIB: Final = 2**30
+_GIB: Final = 2**30  # for messages: sizes are limited and shown in GiB
 _HEADER: Final = 1 << 14
 """Bytes that hold the header of any array: numpy reads at most 10,000 characters."""
 
@@ -57,7 +57,10 @@ def npz_bytes(arrays: Mapping[str, Array]) -> bytes:
     with ZipFile(found, "w") as file:
         for name, array in arrays.items():
             data = BytesIO()
+            # ascontiguousarray makes a scalar one-dimensional, and npy files in Fortran order would be others for the
+            # same values.
             np.save(data, np.ascontiguousarray(array).reshape(array.shape), allow_pickle=False)
+            # ZipInfo without a date has 1980: the same arrays give the same bytes at any time.
             file.writestr(ZipInfo(f"{name.replace('/', '_')}.npy"), data.getvalue())
     return found.getvalue()
 
@@ -74,6 +77,7 @@ def arrays_in(
     [('p0', [0, 1])]
     """
     try:
+        # The magic of zip archives; numpy tells `.npz` and `.npy` apart in the same way.
         if not data.startswith(b"PK"):
             yield None, array_in_npy(data)
             return
@@ -90,7 +94,10 @@ def arrays_in(
                 )
             for each, header in headers.items():
                 with file.open(each) as member:
+                    # One byte more than the header states, so that a longer member is noticed without being read to its
+                    # end.
                     yield _array_name(each), array_in_npy(member.read(header.begin + header.size + 1))
+    # What zipfile, zlib, and numpy raise for damaged archives, encrypted members (RuntimeError) included.
     except (ValueError, OSError, EOFError, BadZipFile, NotImplementedError, RuntimeError, zlib.error) as error:
         raise HloError(f"cannot read {name}: {error}", hint="supported: .npz, .npy, .json") from None
 
@@ -153,12 +160,14 @@ class Range:
 
     def both(self, other: Range) -> Range:
         """What satisfies both; without any such number, what satisfies this one."""
+        # A contradiction cannot be satisfied: what a user needs last was found first, and stays.
         low, high = max(self.low, other.low), min(self.high, other.high)
         return Range(low, high, self.not_zero or other.not_zero) if low <= high else self
 
     def moved(self, values: Array) -> Array:
         """Standard normal numbers moved into the range: mirrored at one bound, squeezed between two."""
         if self.low > -inf and self.high < inf:
+            # The logistic function reaches no bound, so that an atanh or erf-inv stays finite.
             return np.asarray(self.low + (self.high - self.low) / (1 + np.exp(-values)))
         if self.low > -inf:
             return np.asarray(self.low + np.abs(values))
@@ -169,6 +178,7 @@ class Range:
         """The least and the largest integer to draw, of 0 to `MAX_INTEGER` where the range has some of them."""
         least = int(max(0, ceil(self.low)) if self.low > -inf else 0)
         least = max(least, int(self.not_zero))
+        # Indices have to be small even in a large range: large ones are constants of the program, not arguments.
         most = max(MAX_INTEGER, least)
         return least, max(least, min(most, floor(self.high))) if self.high < inf else most
 
@@ -199,6 +209,8 @@ def made_up(
         return tuple(
             made_up(
                 each,
+                # Apart for tuples of up to 1,000 elements, but for parameter 0: its elements draw what parameters 1, 2,
+                # … would.
                 number * 1000 + at + 1,
                 seed=seed,
                 floats=floats,
@@ -208,6 +220,7 @@ def made_up(
         )
     if not isinstance(shape, ArrayShape):
         return None
+    # A generator for each array: what one array draws does not depend on the arrays before it.
     random = np.random.default_rng([seed, number])
     return _array(random, shape.element_type, shape.dimensions, floats, ranges.get((), ANY))
 
@@ -220,8 +233,10 @@ def _array(
             return random.integers(0, 2, sizes).astype(bool)
         case "signed" | "unsigned":
             least, most = within.integers
+            # Drawn as s64 and wrapped, so that types of other widths get the same numbers.
             return wrapped(np.asarray(random.integers(least, most, sizes, endpoint=True)), kind)
         case "float":
+            # Drawn in f32 and rounded, in both modes: a widened run has the numbers of the one as given.
             drawn = within.moved(np.asarray(random.standard_normal(sizes), np.float32))
             return rounded(drawn.astype(np.float32), kind.name).astype(carrier(kind, floats))
         case _:
@@ -259,6 +274,7 @@ _MOVES: Final = (MOVES - {opcodes.GET_TUPLE_ELEMENT}) | {
 _SUMS: Final = frozenset((opcodes.ADD, opcodes.ALL_REDUCE, opcodes.REDUCE, opcodes.REDUCE_SCATTER))
 _NEEDS: Final[dict[str, Range]] = {
     "sqrt": Range(low=0), "rsqrt": Range(low=0), "log": Range(low=0), "log-plus-one": Range(low=-1),
+    # Domains of the functions; log and rsqrt of 0 are infinite, which made-up numbers meet only by chance.
     "acos": Range(-1, 1), "asin": Range(-1, 1), "atanh": Range(-1, 1), "acosh": Range(low=1), "erf-inv": Range(-1, 1),
 }  # fmt: skip
 """What an operand must be, so that the result is a number."""
@@ -311,6 +327,7 @@ class _Needs:
                 self._callers.setdefault(computation, []).append(each)
         for each in module.instructions:
             self._begin(each)
+        # A fixpoint that loops may prolong; what is missing at the limit is drawn as if nothing were known.
         for _ in range(_MOST_NEEDS):
             if not self._pending:
                 break
@@ -325,9 +342,12 @@ class _Needs:
             self._need(operands[1], (), Range(not_zero=True))
         elif opcode == "power" and len(operands) == 2:
             exponent = _number(operands[1])
+            # Whole exponents keep any base real.
             if exponent is None or exponent != int(exponent):
                 self._need(operands[0], (), Range(low=0))
         elif opcode == opcodes.GATHER and len(operands) == 2:
+            # XLA clamps starts (operation_semantics, Gather and DynamicSlice): one out of range is legal, but seldom
+            # meant.
             self._need(operands[1], (), Range(0, _last_start(instruction)))
         elif opcode == opcodes.DYNAMIC_SLICE and isinstance(shape := instruction.operand_shape(0), ArrayShape):
             sizes = instruction.integers("dynamic_slice_sizes")
@@ -338,6 +358,7 @@ class _Needs:
         before = self._known.get((value, index), ANY)
         after = before.both(need)
         if after != before:
+            # Only narrower needs are followed, so each value is visited a few times.
             self._known[value, index] = after
             self._pending.append((value, index, after))
 
@@ -353,11 +374,13 @@ class _Needs:
             self._need(operands[0], (), need)
         elif value.called_computations and opcode in _CALLS:
             for computation in value.called_computations:
+                # A condition returns a predicate, of which nothing is needed.
                 if computation.root is not None and (opcode != opcodes.WHILE or computation is not _condition(value)):
                     self._need(computation.root, index, need)
             if opcode == opcodes.WHILE:
                 self._need(operands[0], index, need)
         elif opcode in _MOVES and operands:
+            # The index of a move of an array is its own; a copy or barrier may pass a tuple.
             self._need(operands[0], index if opcode in ("copy", opcodes.OPT_BARRIER) else (), need)
         elif opcode in (opcodes.CONCATENATE, opcodes.PAD, opcodes.DYNAMIC_UPDATE_SLICE):
             for each in operands if opcode == opcodes.CONCATENATE else operands[:2]:
@@ -374,11 +397,13 @@ class _Needs:
             ranges[index] = ranges.get(index, ANY).both(need)
             return
         for caller in self._callers.get(value.computation, ()):
+            # The value of an iteration is what the one before made: the need is one of the root of the body, too.
             if caller.opcode == opcodes.WHILE:
                 body = next((each for each in caller.called_computations if each is not _condition(caller)), None)
                 if body is not None and body.root is not None:
                     self._need(body.root, index, need)
             if caller.opcode == opcodes.CONDITIONAL:
+                # Operand 0 of a conditional is the predicate or the index.
                 number = 1 + caller.called_computations.index(value.computation)
             if caller.opcode in _CALLS and number < len(caller.operands):
                 self._need(caller.operands[number], index, need)
@@ -386,6 +411,7 @@ class _Needs:
     def _follow_select(self, operands: Sequence[Instruction], need: Range) -> None:
         """Both sides; of `select(i < 0, i + size, i)`, with which JAX wraps indices, the index alone."""
         for at, other in ((1, 2), (2, 1)):
+            # jnp indexing adds the size to negative indices; the made-up ones are not negative.
             shifted = operands[at]
             if shifted.opcode == opcodes.ADD and operands[other] in shifted.operands:
                 self._need(operands[other], (), need)
@@ -398,6 +424,7 @@ class _Needs:
         numbers = [_number(each) for each in operands[:2]]
         if opcode == "negate":
             self._need(operands[0], (), Range(-need.high, -need.low, need.not_zero))
+        # They bound their result themselves, or have no second operand to divide the need by.
         elif opcode in ("maximum", "minimum", "clamp") or len(operands) < 2:
             return
         elif opcode == "subtract" and numbers[0] is not None:
@@ -411,7 +438,9 @@ class _Needs:
         elif opcode == "power" and numbers[0] is not None and 0 < numbers[0] < 1 and need.high <= 1:
             # A decay to the power of a step, as in the bias correction of Adam: at most 1 if no step is negative.
             self._need(operands[1], (), Range(low=0))
+        # Sums and products of numbers that are not negative are not negative, which is enough and not necessary.
         elif need.low >= -_EPSILON and (opcode in _SUMS or opcode in ("multiply", "divide")):
+            # A square is not negative whatever its base is.
             if opcode == "multiply" and _base(operands[0]) is _base(operands[1]):
                 return
             for each in operands[:1] if opcode != opcodes.ADD and opcode in _SUMS else operands:
@@ -420,6 +449,7 @@ class _Needs:
     def _follow_scaled(self, value: Instruction, at: int, number: float, need: Range) -> None:
         """One operand is a number: its sign and size decide."""
         if value.opcode == "divide" and at == 1:
+            # A number over a value: only the sign is known to carry over.
             bounds = (0.0, inf) if need.low >= 0 and number > 0 else (-inf, inf)
         elif number == 0:
             return
@@ -455,6 +485,7 @@ def _number(value: Instruction) -> float | None:
 
 def _base(value: Instruction) -> Instruction:
     """What a value is a positive multiple of: the product of two multiples of one value is not negative."""
+    # Squares are often written as (c·x)·x, so factors are removed before bases are compared.
     while value.operands:
         if value.opcode in ("bitcast", "broadcast", "convert", "copy", "reshape"):
             value = value.operands[0]
@@ -502,6 +533,7 @@ def checked(value: Value, shape: Shape, name: str, floats: Floats) -> Value:
         sizes = ",".join(map(str, array.shape))
         raise HloError(f"{name} has sizes [{sizes}], but the parameter is {shape}")
     _check_numbers(array, shape, name)
+    # f32 and f64 are converted once, by rounding to the type; a detour over the carrier would round twice.
     is_float = array.dtype in (np.float32, np.float64) and shape.element_type.kind == "float"
     held = array if is_float else array.astype(carrier(shape.element_type, floats))
     return settle(held, shape.element_type, floats)
@@ -514,6 +546,7 @@ def _check_numbers(array: Array, shape: ArrayShape, name: str) -> None:
         return
     least = -(1 << (kind.bits - 1)) if kind.kind == "signed" else 0
     most = (1 << (kind.bits - (kind.kind == "signed"))) - 1 if kind.kind != "pred" else 1
+    # NaN, infinities, and fractions have no integer; numpy would make some number of them.
     is_integral = array.dtype.kind in "iu" or bool((np.isfinite(array) & (array == np.trunc(array))).all())
     if not is_integral or int(array.min()) < least or int(array.max()) > most:
         raise HloError(f"{name} has numbers that {kind} cannot hold, but the parameter is {shape}")
@@ -529,6 +562,7 @@ def _check_numbers(array: Array, shape: ArrayShape, name: str) -> None:
 
 _ENTERS: Final = frozenset(("SPMDFullToShardShape", "xla.sdy.GlobalToLocalShape"))
 _LEAVES: Final = frozenset(("SPMDShardToFullShape", "xla.sdy.LocalToGlobalShape"))
+# Shardy prints its shardings as MLIR in frontend attributes (xla/service/spmd/shardy/constants.h names them).
 _SHARDY: Final = re.compile(r"<@\w++, \[([^\[\]]*+)\]")
 _DIMENSION: Final = re.compile(r"\{([^{}]*+)\}")
 _AXIS: Final = re.compile(r'\\?"([^"\\]++)\\?"')
@@ -566,6 +600,7 @@ def _with_own_parts(values: Sequence[Array], placement: Placement, whole: Shape,
     found: list[Value] = list(values)
     if not placement.is_tiled:
         return found
+    # Manual computations see the part alone; without tiles every device has the whole array.
     for each in parts_of(whole, placement, count):
         found[each.device] = values[each.device][each.slices]
     return found
@@ -588,6 +623,7 @@ def parts_of(whole: Shape, placement: Placement, count: int) -> Iterator[Shard]:
 def joined(parts: Sequence[Array], whole: ArrayShape, placement: Placement) -> Array:
     """The parts of all devices as one array, without the padding of uneven ones; of copies, the first one."""
     result = np.zeros(whole.dimensions, parts[0].dtype)
+    # In reverse, so that of several copies the one of the lowest device remains.
     for each in reversed(tuple(parts_of(whole, placement, len(parts)))):
         result[each.slices] = parts[each.device][tuple(map(slice, each.sizes))]
     return result
@@ -601,6 +637,7 @@ def _arrays(shape: Shape) -> list[ArrayShape]:
 def stated_placement(value: Instruction, at: int, module: Module) -> Placement | None:
     """The placement that the text states for a value, or for element `at` of one: by its sharding, or by the boundary
     of a manual computation that it comes out of; None if neither says so."""
+    # Both spellings name no mesh: with one in the header it is that one.
     while value.opcode in (opcodes.GET_TUPLE_ELEMENT, opcodes.COPY, opcodes.BITCAST):
         at = value.integer("index") or 0 if value.opcode == opcodes.GET_TUPLE_ELEMENT else at
         value = value.operands[0]
@@ -624,6 +661,7 @@ def _placements(instruction: Instruction, module: Module, *, enters: bool) -> li
     """The placement of each array: that of the operand on the way in, that of the result on the way out."""
     key = "xla.sdy.in_shardings" if enters else "xla.sdy.out_shardings"
     text = instruction.frontend_attributes.get(key)
+    # One mesh in the header is the one of all shardings; with several, the text does not say which.
     if text is not None:
         meshes = header_meshes(module)
         if len(meshes) != 1:
@@ -689,6 +727,7 @@ def device_arguments(module: Module, whole: Sequence[Value], count: int) -> list
             parts = [part(v, s, number, (*at, n)) for n, (v, s) in enumerate(zip(value, shape.elements, strict=True))]
             return [tuple(each[device] for each in parts) for device in range(count)]
         if not isinstance(shape, ArrayShape):
+            # Tokens have no part.
             return [None] * count
         return list(_cut_for_devices(array_of(value), shape, arrays.get((number, at)), count))
 
@@ -700,8 +739,10 @@ def device_arguments(module: Module, whole: Sequence[Value], count: int) -> list
 
 
 def _cut_for_devices(array: Array, shape: ArrayShape, entry: EntryArray | None, count: int) -> list[Array]:
+    # An array that is given in the size of a part is the part of each device.
     if entry is None or entry.placement is None or array.shape == shape.dimensions:
         return [array] * count
+    # Ceiling division: XLA pads uneven parts at the end.
     sizes = [-(-size // part) for size, part in zip(array.shape, entry.placement.parts, strict=False)]
     if array.ndim != len(shape.dimensions) or tuple(sizes) != shape.dimensions:
         given, parts = ",".join(map(str, array.shape)), "×".join(map(str, entry.placement.parts))
@@ -736,6 +777,7 @@ def assembled(module: Module, results: Sequence[Value]) -> tuple[Value, frozense
         if not isinstance(shape, ArrayShape):
             return None
         parts = [array_of(value) for value in values]
+        # Before partitioning, devices hold whole arrays, and all of them the same.
         if not is_partitioned(module):
             return parts[0]
         whole, placement = _place(arrays.get(at), donors.get(at))
@@ -743,6 +785,7 @@ def assembled(module: Module, results: Sequence[Value]) -> tuple[Value, frozense
             whole, placement = stated[at]
         if placement is not None and placement.is_tiled and whole is not None:
             return joined(parts, whole, placement)
+        # Without a sharding, parts of the whole size are copies; smaller ones could be anywhere.
         if placement is None and (whole is None or whole.dimensions != parts[0].shape):
             unknown.add(at)
         return parts[0]
@@ -771,6 +814,7 @@ def _stated(module: Module) -> dict[ShapeIndex, tuple[ArrayShape, Placement]]:
     found: dict[ShapeIndex, tuple[ArrayShape, Placement]] = {}
     chosen = _chosen(module, root.shape)
     for index, leaf in root.shape.leaves:
+        # Only elements of the root tuple have an origin of their own.
         value = root.operands[index[0]] if root.opcode == opcodes.TUPLE and len(index) == 1 else root
         placement = stated_placement(value, index[0] if value is root and index else 0, program) or chosen.get(index)
         if placement is not None and isinstance(leaf, ArrayShape):
@@ -784,6 +828,7 @@ def _chosen(module: Module, whole: Shape) -> dict[ShapeIndex, Placement]:
     if sharding is None or root is None:
         return {}
     parts = dict(root.shape.leaves)
+    # A sharding that does not fit the parts is of another stage of the program.
     found: dict[ShapeIndex, Placement] = {}
     with suppress(HloError):
         for index, leaf, each in leaf_shardings(whole, sharding):

@@ -66,6 +66,7 @@ def exchange_of(
     else:
         groups = members or device_groups(instruction, devices)
         run = _EXCHANGES.get(kind, _broadcast)(instruction, computed, tuple(groups), devices.count)
+    # A start carries out the exchange; its done unpacks the value.
     if kind == instruction.opcode:
         return run
     return _started(instruction, run)
@@ -77,6 +78,7 @@ def _started(instruction: Instruction, run: Exchange) -> Exchange:
     A native start of one array has the array itself as element 0, one of several has their tuple; the sugar of an
     async-start always has a tuple. A permute in place starts from its input alone.
     """
+    # all-reduce-start has the shape of the result alone (xla/service/shape_inference.cc, InferAllReduceStartShape).
     if instruction.opcode == opcodes.ALL_REDUCE_START:
         return run
     is_native = instruction.opcode in NATIVE_DONES
@@ -98,6 +100,7 @@ def _by_operand(
 
     def run(given: Sequence[Sequence[Value]]) -> list[Value]:
         width = len(given[0])
+        # XLA does not define the value of a device in no group; zeros are what a collective-permute gives.
         results: list[list[Value]] = [[np.zeros_like(array_of(each)) for each in operands] for operands in given]
         for group in groups:
             for at in range(width):
@@ -127,6 +130,7 @@ def _reduced(instruction: Instruction, computed: Computed) -> Callable[[list[Arr
 
     def run(parts: list[Array], at: int) -> Array:
         shape = instruction.operand_shape(at)
+        # XLA adds in an order of its own, so sums of floats are made in f64: then the order does not show.
         if is_sum and parts[0].dtype.kind in "fc" and isinstance(shape, ArrayShape):
             wide = np.complex128 if parts[0].dtype.kind == "c" else np.float64
             total = np.sum([part.astype(wide) for part in parts], axis=0)
@@ -151,6 +155,7 @@ def _reduce_scatter(instruction: Instruction, computed: Computed, groups: Groups
 
 def _all_to_all(instruction: Instruction, computed: Computed, groups: Groups, count: int) -> Exchange:
     """Piece k goes to member k; without a dimension, operand k does."""
+    # The form with a dimension has one operand and splits it; the tuple form has an operand for each member.
     dimensions = instruction.integers("dimensions")
     if dimensions:
 
@@ -184,11 +189,13 @@ def _ragged(instruction: Instruction, computed: Computed, groups: Groups, count:
     """Rows of the input go to rows of other devices' outputs, by offsets and sizes of each device."""
 
     def run(given: Sequence[Sequence[Value]]) -> list[Value]:
+        # Rows that no sender writes keep the output operand (operation_semantics, RaggedAllToAll).
         results = [array_of(operands[1]).copy() for operands in given]
         for group in groups:
             for sender in group:
                 rows, _, *numbers = map(array_of, given[sender])
                 starts, sizes, targets = numbers[0], numbers[1], numbers[2]
+                # Several rows for each receiver are allowed: offsets come in equal runs, one for each member.
                 each = len(starts) // len(group)
                 for k, receiver in enumerate(group):
                     for at in range(k * each, (k + 1) * each):
@@ -206,6 +213,7 @@ def _permute(instruction: Instruction, devices: Devices, members: Groups | None 
         return _permute_in_place(instruction, pairs)
 
     def run(given: Sequence[Sequence[Value]]) -> list[Value]:
+        # Zeros for devices that are no target: operation_semantics, CollectivePermute.
         results: list[Sequence[Value]] = [[_zeros_like(operand) for operand in operands] for operands in given]
         for source, target in pairs:
             results[target] = given[source]
@@ -226,6 +234,7 @@ def _permute_in_place(instruction: Instruction, pairs: Groups) -> Exchange:
     No CPU runs such a permute, so that nothing else can be asked.
     """
     sizes = _slice_sizes(instruction)
+    # XLA's documents do not state which slice a pair sends, so several slices are refused.
     if len(sizes) != 1 or not isinstance(instruction.operand_shape(0), ArrayShape):
         raise HloError(
             f"cannot evaluate {instruction.name}: an in-place collective-permute of {len(sizes)} slices",
@@ -283,6 +292,7 @@ _EXCHANGES: Final[dict[str, Callable[[Instruction, Computed, Groups, int], Excha
 # collective_permute_decomposer.cc.
 
 
+# collective_permute_decomposer.cc writes the pairs into this frontend attribute when it splits a permute.
 _ATTRIBUTE: Final = "_xla_send_recv_source_target_pairs"
 _PAIR: Final = re.compile(r"\{(\d{1,9}),(\d{1,9})\}")
 
@@ -301,8 +311,10 @@ def transfer_of(
     """What a send, a receive, or the end of one does on all devices; `sent` holds what is on its way, by channel."""
     channel = instruction.integer("channel_id")
     if instruction.opcode == "send-done":
+        # A send is complete when it is sent: simulated devices run in lockstep.
         return lambda given: [None] * count
     if instruction.opcode == opcodes.RECV:
+        # The context of a receive: data, request id, token; the data come with its done.
         return lambda given: [(None, None, None)] * count
     if instruction.opcode == opcodes.RECV_DONE:
         return lambda given: _received(instruction, channel, sent, count)
@@ -330,6 +342,7 @@ def _received(
     if channel not in sent:
         raise HloError(f"{instruction.name} receives from channel {channel}, where nothing was sent", instruction.span)
     values = sent.pop(channel)
+    # A value may be received once; a loop sends again in the next iteration.
     is_tuple = isinstance(instruction.shape, TupleShape)
     return [(value, None) if is_tuple else value for value in values]
 
@@ -369,6 +382,7 @@ def needs_devices(computation: Computation) -> bool:
 
 
 @cache
+# A property of the text, asked again for each level of calls.
 def _meets(computation: Computation) -> bool:
     return any(
         collective_kind(each.opcode) is not None
@@ -408,6 +422,7 @@ class DeviceProgram:
         if not self.is_lockstep(computation):
             single = self.program.function(computation)
             return self._one_by_one(single)
+        # Values are freed after their last use, as otherwise all devices hold all values at once.
         slots = {instruction: at for at, instruction in enumerate(computation.instructions)}
         last = {operand: at for at, each in enumerate(computation.instructions) for operand in inputs_of(each)}
         steps, parameters = [], []
@@ -462,12 +477,14 @@ class DeviceProgram:
             self.program.device = device
             self.program.see(instruction, value, given)
 
+    # What no result depends on may break rules, so that it has no kernel.
     def _step(self, instruction: Instruction) -> Lockstep:
         opcode = instruction.opcode
         if instruction in self.program.host.skipped:
             return lambda given: [None] * len(given)
         if opcode in DEVICE_IDS:
             return self._ids(instruction)
+        # Transfers between devices, before the host: both have the same opcodes.
         if opcode in CHANNEL_OPCODES and not self.program.host.has_meaning(instruction):
             return _selecting(instruction, transfer_of(instruction, self.program, self._sent, self.devices.count))
         if is_boundary(instruction):
@@ -476,6 +493,7 @@ class DeviceProgram:
             return part
         if collective_kind(opcode) is not None:
             run = exchange_of(instruction, self.program, self.devices)
+            # An observer tells values apart by identity, so shared arrays become views of their own.
             return _selecting(instruction, _renewed(run) if self.program.is_seen(instruction.computation) else run)
         if (start := _start_of(instruction)) is not None:
             return lambda given: [done_value(start, each[0]) for each in given]
@@ -483,6 +501,7 @@ class DeviceProgram:
             return _selecting(instruction, self._updating(begin))
         if any(map(self.is_lockstep, instruction.called_computations)):
             return _selecting(instruction, self._calling(instruction))
+        # Devices with the same array objects need one evaluation: weights and constants are computed once.
         kernel = self.program.kernel(instruction)
         return self._once_for_equal(kernel) if self._is_pure(instruction) else self._one_by_one(lambda e: kernel(*e))
 
@@ -505,6 +524,7 @@ class DeviceProgram:
             known: dict[tuple[int, ...], Value] = {}
             found = []
             for device, each in enumerate(given):
+                # By identity: comparing contents would cost as much as many kernels.
                 key = tuple(map(id, each))
                 if key not in known:
                     self.program.device = device
@@ -518,6 +538,7 @@ class DeviceProgram:
         partitions = self.devices.partitions
         is_partition = instruction.opcode == opcodes.PARTITION_ID
         ids: list[Value] = [
+            # Device d is partition d mod n of replica d div n, as in a device assignment in row-major order.
             np.array(device % partitions if is_partition else device // partitions, np.uint32)
             for device in range(self.devices.count)
         ]
@@ -542,6 +563,7 @@ class DeviceProgram:
         inner, count = self.function(computation), len(computation.parameters)
 
         def run(given: Sequence[Sequence[Value]]) -> list[Value]:
+            # SparseCore dumps start without operands, which come with an update: it runs when all are there.
             results: Sequence[Value] = inner(given) if len(given[0]) >= count else [None] * len(given)
             return [(tuple(each), result) for each, result in zip(given, results, strict=True)]
 
@@ -586,8 +608,10 @@ class DeviceProgram:
 
         def run(given: Sequence[Sequence[Value]]) -> list[Value]:
             index = _agreed(instruction, [each[0] for each in given])
+            # With a predicate, the first branch is that of true (operation_semantics, Conditional).
             if np.asarray(given[0][0]).dtype == np.bool_:
                 index = 1 - index
+            # XLA runs the last branch for an index out of range (operation_semantics, Conditional).
             index = index if 0 <= index < len(branches) else len(branches) - 1
             return branches[index]([[each[index + 1]] for each in given])
 
@@ -597,6 +621,7 @@ class DeviceProgram:
 def _agreed(instruction: Instruction, values: Sequence[Value]) -> int:
     """The number that all devices computed; HloError if they go different ways."""
     found = {int(np.asarray(value)) for value in values}
+    # Real devices would wait for each other without end; XLA reports that only as a timeout.
     if len(found) > 1:
         raise HloError(
             f"{instruction.name} has collectives inside, and goes different ways on different devices: a deadlock",
@@ -635,6 +660,7 @@ def _renewed(run: Lockstep) -> Lockstep:
 
 def _start_of(instruction: Instruction) -> Instruction | None:
     """The native start of a collective that an instruction is the done of."""
+    # Only native collectives have the value in element 1, see `_started`.
     if not instruction.opcode.endswith("-done") or instruction.opcode.removesuffix("-done") not in COLLECTIVES:
         return None
     return instruction.operands[0] if instruction.operands else None
@@ -665,6 +691,7 @@ def runs_on_devices(module: Module) -> bool:
     >>> runs_on_devices(parse_module("r = f32[8] all-gather(f32[2] a), dimensions={0}, replica_groups={{0,1,2,3}}"))
     True
     """
+    # Partitioned modules run on devices even without collectives: parts are no whole arrays.
     return needs_devices(module.entry) or (module.replica_count * module.num_partitions > 1 and is_partitioned(module))
 
 
@@ -684,6 +711,8 @@ def chosen_devices(module: Module, wanted: int | None) -> Devices:
             raise HloError(f"the module runs on {stated.count} devices, not {wanted}")
         return stated
     meshes = header_meshes(module)
+    # Without a stated number, the largest device that anything names decides.
     count = wanted or max(stated.count, *(mesh.device_count for mesh in meshes), 1)
+    # partition-id and meshes count partitions; a module without either has replicas.
     has_partitions = bool(meshes) or any(each.opcode == opcodes.PARTITION_ID for each in module.instructions)
     return Devices(1, count) if has_partitions else Devices(count, 1)

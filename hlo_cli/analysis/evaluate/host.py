@@ -47,6 +47,7 @@ def omitted_constants(module: Module, other: Module | None = None) -> dict[Instr
     """
     missing = {each.name: each for each in _constants(module) if is_omitted(each)}
     found: dict[Instruction, Literal] = {}
+    # The name is not enough: passes number constants anew, hence the shape as well, and the nearest source first.
     for source in _sources(module, other) if missing else ():
         for each in _constants(source):
             wanted, literal = missing.get(each.name), each.literal
@@ -118,6 +119,7 @@ def fused_problem(instruction: Instruction) -> str:
     if target == _START:
         shape = instruction.shape
         wanted = (*(collective.operand_shape(at) for at in range(len(collective.operands))), collective.shape)
+        # The operands of the start come first in its value, then the result, then contexts without meaning here.
         found = shape.elements[: len(wanted)] if isinstance(shape, TupleShape) else ()
     is_same = len(wanted) == len(found) and all(map(_are_arrays_alike, wanted, found))
     return "" if is_same else f"the results of its {target} are not those of {collective.name}"
@@ -129,6 +131,7 @@ def _collective(instruction: Instruction) -> Instruction | None:
     return found[0] if len(found) == 1 else None
 
 
+# Layouts differ between the fused copies of one collective.
 def _are_arrays_alike(old: Shape, new: Shape) -> bool:
     return (
         isinstance(old, ArrayShape)
@@ -173,7 +176,7 @@ def fused_part(instruction: Instruction, computed: Computed) -> Lockstep | None:
 Function: TypeAlias = "tuple[str, str, tuple[str, ...]]"
 """A target or opcode, what else tells functions of one target apart, and the shapes of operands and results."""
 
-_TOLERANCE: Final = 1e-6
+_TOLERANCE: Final = 1e-6  # rounding of operands, as in `verdict.ROUNDING`, of which sums here are made alike
 _SEND_DONE: Final = "send-done"
 _RENDEZVOUS: Final = "_xla_host_transfer_rendezvous"
 
@@ -211,6 +214,7 @@ def _texts(shapes: Sequence[Shape]) -> tuple[str, ...]:
 
 def _configuration(instruction: Instruction) -> str:
     """What a compiler was told of a call: of a TPU kernel its body, since compilers add settings of their own."""
+    # Next to the Mosaic body there are flags and cost estimates, which change from version to version.
     text = instruction.attribute("backend_config") or ""
     try:
         found = json.loads(text)
@@ -240,6 +244,7 @@ class UnknownFunctions:
     def has_meaning(self, instruction: Instruction) -> bool:
         """Whether a call is of one of the functions, or takes part in an exchange with the host."""
         if instruction.opcode in CHANNEL_OPCODES and instruction.opcode != opcodes.RECV_DONE:
+            # A host transfer has a meaning as a pair only: what is received depends on what was sent.
             return instruction.flag("is_host_transfer")
         function = _function(instruction)
         return function is not None and function in self._functions
@@ -255,7 +260,8 @@ class UnknownFunctions:
         function = _function(instruction)
         assert function is not None
         has_effect = instruction.flag("custom_call_has_side_effect") or instruction.opcode == opcodes.RECV_DONE
-        seed = crc32(repr(function).encode())
+        # Without effects, equal operands give equal results; with effects, the results of each call are new ones.
+        seed = crc32(repr(function).encode())  # `hash` of a text differs from run to run
 
         def kernel(*operands: Value) -> Value:
             number = self._number(function, _sample(operands), floats)
@@ -290,8 +296,10 @@ class UnknownFunctions:
         if not calls:
             return None
         known = np.stack(calls)
+        # Relative to the magnitude of each array; 1e-300 for arrays of zeros.
         scale = np.maximum(np.maximum(known[..., 1], sample[..., 1]), 1e-300)
         apart = np.max(np.abs(known - sample).max(axis=-1, initial=0) / scale, axis=-1, initial=0)
+        # The nearest call: with rounding, operands of two programs are never equal to the last bit.
         best = int(np.argmin(apart))
         is_same = floats == "exact" or apart[best] <= _TOLERANCE
         return self._numbers[function, calls[best].tobytes()] if is_same else None
@@ -347,6 +355,7 @@ def _numbers_of(array: Array) -> tuple[float, float, float]:
     wide = parts.astype(np.float64)
     finite = np.isfinite(wide)
     wide = np.where(finite, wide, 0)
+    # No multiple of 0.7 is a whole turn, so the weights have no period; chosen, not measured.
     weights = np.cos(0.7 * np.arange(wide.size) + 0.3)
     return float(wide @ weights), float(np.abs(wide).sum()), float((~finite).sum())
 
@@ -419,6 +428,7 @@ class Host:
             return lambda *tokens: (self._next(instruction, floats, device()), None)
 
         def outfeed(value: Value, *tokens: Value) -> Value:
+            # Of several devices, device 0 stands for all, as with watched values.
             if device() == 0:
                 self.outfed.append((instruction, keep(value)))
             return None
@@ -447,6 +457,7 @@ class Host:
         if all(array.shape == leaf.dimensions for array, leaf in zip(arrays, leaves, strict=True)):
             self._used[device] = at + len(leaves), 0
             taken = arrays
+        # An array with one more dimension has the data of several executions, row by row.
         elif all(array.shape[1:] == leaf.dimensions for array, leaf in zip(arrays, leaves, strict=True)) and (
             row < min(len(array) if array.ndim else 0 for array in arrays)
         ):
@@ -500,6 +511,7 @@ def _stub_kernel(instruction: Instruction, stub: Stub, floats: Floats) -> Kernel
         try:
             found = stub(*map(_read_only, operands), **keywords)
         except (Exception, SystemExit) as error:
+            # HloError of a stub is meant for the user as it is.
             if isinstance(error, HloError):
                 raise
             words = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
@@ -532,6 +544,7 @@ def _keywords(stub: Stub, instruction: Instruction) -> dict[str, object]:
 def _place(error: BaseException) -> str | None:
     """The line of the stub's file in which an error was raised."""
     own = Path(__file__).parents[2]
+    # The first frame outside of this package is the stub's.
     frames = [each for each in traceback.extract_tb(error.__traceback__) if own not in Path(each.filename).parents]
     return f"raised in {frames[-1].filename}:{frames[-1].lineno}, in {frames[-1].name}" if frames else None
 
@@ -577,6 +590,7 @@ def _in_carrier(found: object, shape: ArrayShape, floats: Floats, name: str, ins
     """What came from the host as a value of a shape; HloError for other sizes, types, and integers out of range."""
     try:
         array = np.asarray(found)
+        # ml_dtypes are of kind V, and f32 holds all of their numbers.
         if array.dtype.kind == "V" and array.dtype.type is not np.void:
             array = array.astype(np.float32)
     except (TypeError, ValueError) as error:
@@ -589,6 +603,7 @@ def _in_carrier(found: object, shape: ArrayShape, floats: Floats, name: str, ins
         raise HloError(f"{name} has sizes [{sizes}], expected {shape}", instruction.span)
     held = settle(array, kind, floats) if kind.kind != "pred" else array
     held = held.astype(carrier(kind, floats))
+    # Wrapped integers would be a silent change of the data.
     if kind.kind in ("signed", "unsigned") and array.dtype.kind in "iu" and not np.array_equal(held, array):
         raise HloError(f"{name} has integers that exceed the range of {kind}", instruction.span)
     return held

@@ -60,12 +60,13 @@ _ROUNDING_NANOSECONDS: Final = 1.0
 """To round a float to a type that numpy does not have."""
 _TAP_SECONDS: Final = 1e-5
 """For each element of a window: some calls of numpy, even if the arrays are small."""
+# for each pair of a position and an element of a window; a fast machine, as all times here
 _REACH_SECONDS: Final = 2e-9
 _ROW_SECONDS: Final = 2e-6
 """For each row that is computed after the one before it."""
 _WIDE: Final = 8
 """Bytes of an element while sums are made."""
-_NARROW: Final = 4
+_NARROW: Final = 4  # bytes of an element outside of sums: f32
 _OF_MATRICES: Final = frozenset((*LAPACK_CALLS, *LIBRARY_CALLS, *TPU_FACTORIZATIONS))
 """Custom calls with a row of operations for each element."""
 _COUNTED: Final = 10_000
@@ -118,6 +119,7 @@ def work_of(instruction: Instruction, callee_operations: int = 1, callee_bytes: 
     seconds = 0.0
     scratch = _scratch(instruction, given, inputs)
     if opcode == opcodes.REDUCE_WINDOW:
+        # Windows are combined by doubling, 1, 2, 4 …, so a long window takes the logarithm of its length.
         operations = min(operations, _doublings(instruction) * _padded(instruction, given))
         seconds = _doublings(instruction) * _TAP_SECONDS
     if is_scalar_caller:
@@ -127,6 +129,7 @@ def work_of(instruction: Instruction, callee_operations: int = 1, callee_bytes: 
     match opcode:
         case opcodes.SORT:
             length = _size(given[0], instruction.integers("dimensions"))
+            # numpy sorts by key in n log n; a comparator of its own runs as a sorting network, in n log² n.
             levels = max(1, length.bit_length())
             operations *= levels if _is_plain(instruction) else levels * levels
         case opcodes.FFT:
@@ -179,6 +182,7 @@ def _scratch(instruction: Instruction, given: list[Shape], inputs: list[int]) ->
             spread = 0 if is_in_blocks else 2 * _padded(instruction, given)
             return _WIDE * (inputs[0] + result + spread)
         case opcodes.REDUCE_WINDOW:
+            # Both halves of a pairwise combination are kept: values and their flags.
             return (_NARROW + 1) * 2 * len(given) // 2 * _padded(instruction, given) + _WIDE * result
         case opcodes.SELECT_AND_SCATTER:
             return (_WIDE + _NARROW + 1) * _padded(instruction, given) + 3 * _WIDE * result
@@ -270,7 +274,7 @@ def _elements(shape: Shape) -> int:
 
 MAX_DEPTH: Final = 100
 """The most computations that may be in each other: Python has a stack of 1,000 calls."""
-_MAX_ELEMENTS: Final = 1 << 56
+_MAX_ELEMENTS: Final = 1 << 56  # 2^56 elements of one byte are beyond any memory, and products of sizes stay below 2^63
 _MAPPED: Final = 1 << 16
 """Elements from which on maps of addresses are counted."""
 _NO_VALUES: Final = frozenset((opcodes.GET_TUPLE_ELEMENT, opcodes.TUPLE, opcodes.BROADCAST, opcodes.COPY))
@@ -334,6 +338,7 @@ def check(module: Module, floats: Floats, limits: Limits, devices: int = 1) -> E
     """The estimate for all devices; HloError with the place if it is beyond a limit."""
     totals = _totals(module, floats)
     single = _estimate(module, totals)
+    # Kernels run on one device after another, so their scratch memory counts once.
     others = totals[module.entry].held_bytes * (devices - 1)  # kernels run on one device after another
     found = Estimate(single.operations * devices, single.live_bytes + others, single.is_bound)
 
@@ -369,6 +374,7 @@ def check(module: Module, floats: Floats, limits: Limits, devices: int = 1) -> E
 def _innermost(computation: Computation, totals: Mapping[Computation, _Total], what: str) -> Instruction | None:
     """The instruction that takes most, through those that call others."""
     place: Instruction | None = getattr(totals[computation], what)
+    # A scalar computation is part of the instruction that applies it.
     while place is not None and callee_of(place) is None:
         inner = [each for each in place.called_computations if getattr(totals.get(each, _NO_TOTAL), what) is not None]
         if not inner:
@@ -383,6 +389,7 @@ def _deep(computation: Computation, totals: Mapping[Computation, _Total]) -> Ins
     place = totals[computation].deepest
     assert place is not None
     for _ in range(MAX_DEPTH - 1):
+        # The deepest callee on each level: the place to show is where the limit is passed.
         below = max(place.called_computations, key=lambda each: totals[each].depth if each in totals else 0)
         if (deeper := totals[below].deepest) is None:
             break
@@ -407,6 +414,7 @@ def count_text(operations: int) -> str:
     """
     if operations < 1_000_000:
         return f"{operations:,}"
+    # Floats end at 1e308, so larger counts are shown by their bits: 2^900 is 8.45e270.
     return f"{operations:.3g}" if operations < 10**300 else f"1e+{len(str(operations >> 900)) + 270}"
 
 
@@ -446,11 +454,14 @@ def _total(computation: Computation, totals: Mapping[Computation, _Total], float
 def _called_operations(instruction: Instruction, totals: Mapping[Computation, _Total]) -> int:
     """The operations of the computations that an instruction runs as they are."""
     called = [totals.get(each, _NO_TOTAL).operations for each in instruction.called_computations]
+    # A call and its async continuation run the computation once, with the start.
     if not called or callee_of(instruction) is not None or instruction.opcode in ASYNC_CONTINUATIONS:
         return 0
+    # One branch runs; which one is unknown before.
     if instruction.opcode == opcodes.CONDITIONAL:
         return max(called)
     if instruction.opcode == opcodes.WHILE and (runs := loop_runs(instruction)) is not None:
+        # The condition, the second of the called computations, runs once more than the body.
         return sum(each * runs[at == 0] for at, each in enumerate(reversed(called)))
     return sum(called)
 
@@ -469,6 +480,7 @@ def _live_bytes(
         given = sum(scattered.get(each, 0) for each in instruction.operands) if scattered else 0
         if opcode in _SCATTERED:
             scattered[instruction] = sum(_sizes(instruction, floats))
+        # A tuple has all parts that may have to be copied, another pass of one value at most that one.
         elif given and opcode in _PASSING:
             scattered[instruction] = given if opcode == opcodes.TUPLE else min(given, sum(_sizes(instruction, floats)))
         own = 0
@@ -485,6 +497,7 @@ def _live_bytes(
         if (end := last.get(instruction)) is not None:
             ends[end] = ends.get(end, 0) + own
         now -= ends.pop(at, 0)
+    # Maps of addresses stay with their kernels, so that loops do not make them again.
     return most, held, place
 
 
@@ -502,6 +515,7 @@ def _sizes(instruction: Instruction, floats: Floats) -> Iterator[int]:
     for _, leaf in instruction.shape.leaves:
         if isinstance(leaf, ArrayShape):
             elements = prod(leaf.dimensions)
+            # numpy refuses such shapes although they have no elements.
             if not elements and (others := prod(max(1, each) for each in leaf.dimensions)) > _MAX_ELEMENTS:
                 elements = others  # numpy has no such arrays, even without elements
             yield elements * carrier(leaf.element_type, floats).itemsize
@@ -522,6 +536,7 @@ class Clock:
         self._end = time.monotonic() + limits.max_seconds
         self._seconds = limits.max_seconds
 
+    # numpy cannot be interrupted: a kernel that would end too late is not begun.
     def __call__(self, instruction: Instruction, seconds: float = 0.0) -> None:
         """Checks the time before an instruction runs that takes so many seconds at least."""
         if time.monotonic() + seconds <= self._end:
@@ -548,6 +563,7 @@ def start(module: Module, limits: Limits, devices: int = 1, *, makes_arguments: 
 
 def reserve_for_products() -> None:
     """Lets the library of matrix products allocate its buffers, which it has to have before memory is limited."""
+    # OpenBLAS allocates its buffers at the first product, and may end the process if it cannot.
     square = np.ones((256, 256))
     np.matmul(square, square)
 

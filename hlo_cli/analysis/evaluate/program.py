@@ -61,6 +61,7 @@ class LoopIterations:
         if self._numbers is None:
             yield
             return
+        # The condition counts before it runs, so the first iteration is 0.
         self._numbers.append(-1)
         try:
             yield
@@ -84,6 +85,7 @@ class LoopIterations:
         counted = called(instruction, _LOOPS[instruction.opcode])
         kernel = rule_of(instruction)(instruction, _Counting(self, computed, counted))
 
+        # Only the computation that begins an iteration counts; the rule of the loop sees the rest unchanged.
         def run(*operands: Value) -> Value:
             with self.loop():
                 return kernel(*operands)
@@ -120,8 +122,10 @@ class _Counting:
 # Computations compiled to lists of steps: attributes are read once, and values are freed when they are dead.
 
 
+# Often enough to end on time: 256 instructions of small arrays take half a millisecond.
 _CHECKED: Final = 256
 """After how many instructions the time is checked, and progress shown."""
+# Below it, asking for the time at each kernel would cost a part of the run.
 _LONG: Final = 1e-3
 """Seconds from which on the time is checked before each kernel."""
 
@@ -146,6 +150,7 @@ class Step(NamedTuple):
     form: Form
 
 
+# numpy and the rules raise these for impossible sizes; MemoryError and RecursionError are reported elsewhere.
 MISFITS: Final = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
 """What kernels raise for sizes and attributes that contradict each other."""
 
@@ -232,6 +237,7 @@ class Program:
             run = self._compiled(computation, on_arrays=True)
 
             def function(arguments: Sequence[Array]) -> tuple[Array, ...]:
+                # Scalars become arrays of one shape, so that constants of the computation broadcast as the rest does.
                 found = run(list(np.broadcast_arrays(*arguments)))
                 parts = found if isinstance(found, tuple) else (found,)
                 sizes = np.broadcast_shapes(*(each.shape for each in arguments))
@@ -247,6 +253,7 @@ class Program:
         steps: list[Step] = []
         parameters: list[tuple[int, int]] = []
         last_use: dict[int, int] = {}
+        # Observers see values in the order of the text, and may keep them: nothing is overwritten or reordered then.
         is_plain = on_arrays or not self.is_seen(computation)
         for instruction in elements_first(computation) if is_plain else computation.instructions:
             slot = slots[instruction] = len(slots)
@@ -280,6 +287,7 @@ class Program:
             instruction, given = last, list[Value]()
             try:
                 for slot, kernel, operands, ended, instruction, take, form in steps:
+                    # Taken out of the table first: numpy may write only into what nothing else refers to.
                     if take is not None:
                         given, found = Taken([values[operand] for operand in operands]), None
                         for each in ended:
@@ -319,6 +327,7 @@ class Program:
 
     def _see_parameters(self, computation: Computation, arguments: Sequence[Value]) -> None:
         """Shows parameters that are watched or followed through loops; other observers are shown what is computed."""
+        # Parameters are no computed values, so observers that count executions do not get them.
         for each in computation.parameters:
             if each in self.watched or self.host.iterations is not None:
                 self.see(each, arguments[each.parameter_number or 0], ())
@@ -381,13 +390,17 @@ class Program:
             if literal is None:
                 raise HloError(f"constant {instruction.name} has no values", instruction.span)
             value = constant(literal, self.floats)
+            # Constants are rounded numbers of the source like others.
             if self._noise is not None:
                 value = _disturbed(value, self._noise)
             return lambda: value
+        # On whole arrays, scalar reshapes and broadcasts change nothing; a bitcast to another type does.
         if on_arrays and instruction.opcode in NEUTRAL and not _changes_type(instruction):
             return lambda x: x
+        # Compiling a kernel may take long as well: maps of addresses are made here.
         self._clock(instruction)
         try:
+            # The host decides first: a stub replaces even a target whose meaning is known.
             if self.host.has_meaning(instruction):
                 kernel = self.host.kernel(instruction, self.floats, lambda: self.device, self.keep)
             elif self.iterations.is_counted(instruction):
@@ -447,6 +460,7 @@ def _noisy(kernel: Kernel, instruction: Instruction, noise: Noise) -> Kernel:
         and len(instruction.operands) == 2
         and plain_reducer(instruction.called_computations[0]) in SUMS
     )
+    # A kernel that overwrites its operand updates in place and does not round.
     if isinstance(kernel, Taking) or not (is_sum or opcode in _ROUNDING):
         return kernel
 
@@ -492,6 +506,7 @@ def _disturb(array: Array, noise: Noise, made: Array, room: Array) -> None:
     """Writes the numbers with errors by their bits: some units in the last place are added, 2^(count - 1) at least."""
     bits, mixed, moved = array.view(np.int64), made.view(np.uint64), room.view(np.uint64)
     count = int(np.log2(noise.size)) + 53
+    # One round of a splitmix64-like mixer; no stream flips the lowest bit of the odd multiplier.
     np.multiply(array.view(np.uint64), _MIXERS[0] ^ np.uint64(noise.stream << 1), out=mixed)
     np.right_shift(mixed, np.uint64(29), out=moved)
     mixed ^= moved

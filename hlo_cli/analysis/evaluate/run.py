@@ -66,6 +66,7 @@ def refusals(
     'the meaning of the custom call target my_op is unknown'
     """
     reached = executions_of(module)
+    # Thousands of instructions have the same shapes and attributes: each kind is checked once.
     valid: set[Hashable] = set()
     return tuple(
         (instruction, reason)
@@ -90,6 +91,7 @@ def unneeded(module: Module) -> frozenset[Instruction]:
     seen, computations = {module.entry}, [module.entry]
     while computations:
         computation = computations.pop()
+        # Parameters are values of callers, whether they are used or not.
         pending = [each for each in computation.instructions if _has_effect(each) or each.parameter_number is not None]
         pending += [] if computation.root is None else [computation.root]
         needed.update(pending)
@@ -110,6 +112,7 @@ def _has_effect(instruction: Instruction) -> bool:
 
 def _reason(instruction: Instruction, has_devices: bool, host: Host | None) -> str:
     opcode = instruction.opcode
+    # The host comes first: stubs and data are there to replace what is refused below.
     if host is not None and host.has_meaning(instruction):
         return ""
     if opcode == opcodes.CONSTANT:
@@ -125,6 +128,7 @@ def _reason(instruction: Instruction, has_devices: bool, host: Host | None) -> s
     if opcode in CHANNEL_OPCODES and (problem := transfer_problem(instruction)):
         return problem
     if (
+        # Collectives come before the question whether a rule exists: the rules are those of one device.
         opcode in DEVICE_IDS
         or opcode in CHANNEL_OPCODES
         or collective_kind(opcode.removesuffix("-done")) is not None
@@ -144,14 +148,19 @@ def hint_of(instruction: Instruction) -> str | None:
 def _misfit(instruction: Instruction, module: Module, valid: set[Hashable]) -> str:
     """What is wrong with the shapes of an instruction; `valid` are keys of those that are known to be right."""
     if any(
-        isinstance(leaf, ArrayShape) and min(leaf.dimensions, default=0) < 0 for _, leaf in instruction.shape.leaves
+        isinstance(leaf, ArrayShape) and min(leaf.dimensions, default=0) < 0
+        for _, leaf in instruction.shape.leaves
+        # -1 is an unbounded dimension, which no array has.
     ):
         return f"the sizes of {instruction.shape} are unknown"
     if (key := shape_difference_key(instruction)) in valid:
         return ""
     try:
+        # Mixed precision is legal after XLA's passes (hlo_verifier.cc, allow_mixed_precision), so it is no reason to
+        # refuse.
         found = shape_difference(instruction, module, allow_mixed_precision=True)
     except HloError as error:
+        # The rule itself may fail on a malformed attribute.
         return error.diagnostic.message
     if found is None and key is not None:
         valid.add(key)
@@ -315,11 +324,13 @@ def _with_constants(host: Host | None, module: Module) -> Host:
 def _check_module(module: Module, *, has_devices: bool = False, host: Host | None = None) -> None:
     if module.errors:
         raise HloError.of(module.errors)
+    # Parameter numbers are indices of the arguments.
     numbers = sorted(parameter.parameter_number or 0 for parameter in module.entry.parameters)
     if numbers != list(range(len(numbers))):
         listed = ", ".join(map(str, numbers))
         raise HloError(f"the parameters of the entry have the numbers {listed}, not 0 to {len(numbers) - 1}")
     refused = refusals(module, has_devices=has_devices, host=host)
+    # Only if something is refused, as the search visits the whole module.
     if refused and host is not None:
         host.skipped = unneeded(module)
     for instruction, reason in refused:
@@ -337,8 +348,10 @@ def _check_module(module: Module, *, has_devices: bool = False, host: Host | Non
 def _exhaustion(module: Module) -> Iterator[None]:
     """Ignores overflows and the like, tells what exhausts the stack or the memory, and adds places to errors."""
     try:
+        # Overflow, NaN, and division by zero are results of HLO, not errors.
         with np.errstate(all="ignore"):
             yield
+    # Spans of a kernel's error belong to the module that runs.
     except HloError as error:
         placed = [replace(each, source=each.source or module.source) for each in error.diagnostics]
         raise HloError.of(placed) from error
@@ -400,11 +413,13 @@ class Probe:
         given = []
         for at, (operand, each) in enumerate(zip(instruction.operands, operands, strict=True)):
             if found := count_of(each, self._cause, instruction.operand_shape(at)):
+                # An argument has no instruction that computes it: its first user stands for it.
                 given.append(operand)
                 if operand.opcode == opcodes.PARAMETER and operand not in self._arguments:
                     size = _size(each, operand.shape)
                     self._arguments[operand] = Occurrence(operand, device, 0, found, size, ())
         self._sources.setdefault(instruction, {}).update(dict.fromkeys(given))
+        # The first execution is kept: later ones inherit what went wrong.
         if instruction not in self._found and instruction.opcode not in _PASSING:
             size = _size(value, instruction.shape)
             self._found[instruction] = Occurrence(instruction, device, execution, count, size, tuple(given))
@@ -500,6 +515,7 @@ def _denormals(array: Array, shape: ArrayShape) -> Array:
     form = FLOAT_FORMATS.get({"c64": "f32", "c128": "f64"}.get(name, name))
     if form is None:
         return np.zeros(array.shape, bool)
+    # 2^(1 - bias) is the smallest normal number; without a format, a type has no denormal ones.
     least = 2.0 ** (1 - form.bias)
     magnitude = np.abs(array)
     return np.asarray((magnitude > 0) & (magnitude < least))
@@ -512,7 +528,7 @@ _TESTS: Final[dict[str, Callable[[Array], Array]]] = {"nan": np.isnan, "inf": np
 # Summaries of arrays: extremes, mean, and what is not finite.
 
 
-MAX_FIRST = 4
+MAX_FIRST = 4  # the numbers that fit next to a name on a line; all others are summed up
 _BLOCK: Final = 1 << 22
 """Elements that are looked at together: 32 MiB of f64."""
 
@@ -549,6 +565,7 @@ first=(1.0, nan, 3.0, 0.0))
     >>> summary_of(np.broadcast_to(0.0, (1 << 40,))).zeros == 1 << 40
     True
     """
+    # Dimensions of stride 0 repeat one element, so they are counted and not visited.
     once = array[tuple(slice(0, 1) if not stride else slice(None) for stride in array.strides)]
     times = prod(array.shape) // max(1, once.size) if once.size else 0
     beginning = _beginning(array)
@@ -577,6 +594,7 @@ def _magnitudes(array: Array) -> Array:
 def _beginning(array: Array) -> Array:
     """The first elements in row-major order."""
     while array.ndim > 1 and array.size:
+        # Only rows that hold the first elements are touched, as a reshape of a transposed array copies it.
         rows = -(-MAX_FIRST // max(1, prod(array.shape[1:])))
         if array.shape[0] > rows:
             array = array[:rows]
@@ -591,6 +609,7 @@ def _blocks(array: Array) -> Iterator[Array]:
     if array.size <= _BLOCK or not array.ndim:
         yield array.reshape(-1)
         return
+    # Blocks are taken along the longest dimension, as any other may have one element.
     along = max(range(array.ndim), key=lambda at: array.shape[at])
     moved = np.moveaxis(array, along, 0)
     rows = max(1, _BLOCK // max(1, array.size // array.shape[along]))
@@ -664,6 +683,7 @@ class _Track:
         self._digest = b""
 
     def add(self, made: Execution, array: Array) -> None:
+        # 16 bytes: two different values have one digest with a probability of 2^-64 after 2^32 values.
         digest = blake2b(np.ascontiguousarray(array).view(np.uint8).data, digest_size=16).digest()
         if digest != self._digest:
             self.changed, self._digest = made, digest
@@ -672,6 +692,7 @@ class _Track:
         if len(self.first) < MAX_FIRST_EXECUTIONS:
             self.first.append(made)
             return
+        # What leaves the window of the last executions is dropped, but for events.
         if len(self.last) == MAX_LAST_EXECUTIONS and self.last[0].events:
             self.notable.append(self.last[0])
         self.last.append(made)
@@ -716,6 +737,7 @@ class Watch:
                 for name, count in (("NaN", summary.nan), ("Inf", summary.inf))
                 if count and f"first {name}" not in track.seen
             ]
+            # An infinity of finite operands is an overflow; others are passed on.
             if "first Inf" in events and not any(map(_has_infinity, operands)):
                 events.append("overflow")
             track.add(Execution(track.executions, iterations, shape, summary, tuple(events)), array)
@@ -761,6 +783,7 @@ def stacked(watch: Watch) -> dict[str, Array]:
         name = "_".join((instruction.name, *map(str, index)))
         if len({each.shape for each in arrays}) == 1:
             found[name] = np.stack(arrays)
+        # Sizes at run time may change from one execution to the next.
         else:
             found |= {f"{name}_{at}": each for at, each in enumerate(arrays)}
     for instruction, iterations in watch.saved_iterations.items():

@@ -11,6 +11,8 @@ from hlo_cli.dataclass import dataclass
 class Limits:
     """What one evaluation may take: bytes of live values, scalar operations, iterations of a loop, and seconds."""
 
+    # 8 GiB fit into most machines next to an editor; 4e11 operations take minutes of numpy at the rates of `limits.py`;
+    # a million iterations end before the clock does.
     max_bytes: int = 8 << 30
     max_operations: int = 400_000_000_000
     max_iterations: int = 1_000_000

@@ -177,6 +177,7 @@ def in_place_rule(producer: Node, consumer: Node) -> Rule | None:
         overwritten = consumer.operands[number]
         if consumer.operands.count(overwritten) > 1:
             return IN_PLACE_READS_OPERAND
+        # The first pair that concerns the producer decides, as in instruction_fusion.cc; later pairs are not tested.
         if overwritten is producer or overwritten in producer.operands:
             return None if _reads_before_write(producer, consumer, result) else IN_PLACE
     return None
@@ -188,6 +189,7 @@ def in_place_operands(node: Node) -> Iterator[tuple[int, Node]]:
         case opcodes.DYNAMIC_UPDATE_SLICE:
             yield 0, node
         case opcodes.SCATTER:
+            # n inputs, the indices, n updates: half of the operands, rounded down, are inputs.
             yield from ((number, node) for number in range(len(node.operands) // 2))
         case opcodes.ALL_REDUCE_START:
             yield from ((number, node) for number in range(len(node.operands)))
@@ -230,12 +232,15 @@ def _reads_before_write(producer: Node, consumer: Node, result: Node) -> bool:
     """Whether each element of the updated buffer is read before it is overwritten."""
     inside = [producer] if producer.body is None else list(producer.body.operations)
     moving = [node for node in inside if not is_elementwise(node) and node.opcode not in _TRANSPARENT]
+    # With two moves the order of reads and writes is not followed further.
     if len(moving) > 1:
         return False
     if not moving:
+        # A bare consumer reads the element at the place that it writes, so only a fusion can read elsewhere.
         return consumer.body is None or not _is_moved_by_others(producer, consumer, result)
     within = [consumer] if consumer.body is None else list(consumer.body.operations)
     updates = [node for node in within if node.opcode == opcodes.DYNAMIC_UPDATE_SLICE]
+    # A scatter: XLA makes no test here, as its updates are not at known places.
     if not updates:
         return True
     return (
@@ -261,6 +266,7 @@ def _is_moved_by_others(producer: Node, fusion: Node, result: Node) -> bool:
 
 def _slices_update_region(slice_node: Node, producer: Node, update: Node, consumer: Node) -> bool:
     """Whether a slice reads exactly the region that the dynamic-update-slice writes."""
+    # Only the very same region is read before it is written; a larger slice reads beyond it.
     if slice_node.shape != update.operands[1].shape:
         return False
     starts = [_outer_value(node, consumer) for node in update.operands[2:]]
@@ -311,9 +317,11 @@ _LOOP_OPCODES: Final = (
     | BLOCK_MOVES
     | frozenset("bitcast broadcast concatenate gather iota pad reduce reshape reverse transpose".split())
 )
+# Elementwise or not by their body, dimensions, or widths.
 _PERHAPS_ELEMENTWISE: Final = frozenset((opcodes.FUSION, opcodes.MAP, opcodes.BITCAST_CONVERT))
 # The fused loop selects the operand of a concatenate by a tree of branches (`kMaxConcatenateArguments`).
 _MAX_CONCATENATED: Final = 8
+# cpu_instruction_fusion.cc: fused, the innermost loop would branch for each element.
 _LARGE_MINOR_DIMENSION: Final = 128
 _MAX_CACHED_BYTES: Final = 16384
 """Size of a vector, exclusive, that stays in the cache while it is read again (`kFusionThresholdBytes`)."""
@@ -367,6 +375,7 @@ class FusionDecider:
 
     def _opcode_rule(self, producer: Node, consumer: Node) -> Rule | None:
         """Rule that follows from the two operations alone, if any."""
+        # The tests stand in XLA's order: the first that applies gives the reason, as its log has it.
         if consumer.kind == "kCustom":
             return LIBRARY_CALL
         if producer.opcode == opcodes.CONSTANT and not is_effective_scalar(producer.shape):
@@ -379,6 +388,7 @@ class FusionDecider:
             return NOT_ELEMENTWISE
         if _is_large_concatenate(producer) or _is_large_concatenate(consumer):
             return CONCATENATE
+        # A producer that is a fusion is not tested for cost here; `_limit_rule` refuses it anyway.
         if producer.body is None and is_expensive(producer) and producer in self._reused_by(consumer):
             return EXPENSIVE_REUSE
         return None
@@ -387,8 +397,10 @@ class FusionDecider:
         """Rule that forbids to compute the producer more than once, if any."""
         if producer is self._root:
             return ROOT
+        # XLA compares the set of users, so a consumer that uses the producer twice is one.
         if (len(producer.users) == 1 and consumer in producer.users) or _is_cheap_to_duplicate(producer):
             return None
+        # instruction_fusion.cc: without duplication even a cheap producer stays apart.
         if not self._rules.may_duplicate:
             return NO_DUPLICATION
         return EXPENSIVE_DUPLICATION if is_expensive(producer) else None
@@ -404,10 +416,13 @@ class FusionDecider:
         # CpuInstructionFusion has no output fusion of a fusion into its user.
         if producer.opcode == opcodes.FUSION:
             return FUSION_PRODUCER
+        # Without duplication code is emitted once, so XLA counts only with it.
         if body is not None and self._rules.may_duplicate and self._emission_counter(consumer).exceeds_limit(producer):
             return CODE_SIZE
+        # A vector in the cache can be read again for each row, so the matrix may be computed where it is used.
         if consumer.opcode == opcodes.DOT and _is_small_matrix_vector(producer, consumer):
             return VECTOR_DOT
+        # A fusion rooted at a scatter does not loop over its result, so nothing joins it.
         is_taking = is_loop(consumer) or (
             body is not None and consumer.kind == "kLoop" and body.root.opcode != opcodes.SCATTER
         )
@@ -440,6 +455,7 @@ def is_loop(node: Node) -> bool:
 
 
 def _reduces_in(body: FusionBody) -> int:
+    # Over all nodes of the body, as XLA counts; bodies of nested fusions do not count.
     return sum(node.opcode == opcodes.REDUCE for node in body.nodes)
 
 
@@ -516,7 +532,9 @@ def must_materialize(order: Sequence[Node], before: dict[Node, list[Node]], deci
     >>> must_materialize(graph.post_order(), {}, FusionDecider(SHIPPED, graph.root))
     {<node add c>}
     """
+    # Leaving this set out spoils one in nine of the fusions of real models.
     paths = _Paths(order, before, decider)
+    # Users first: whether a producer is kept decides for those before it.
     for consumer in reversed(order):
         for producer in consumer.operands:
             if producer in paths.kept or producer not in paths.bit:
@@ -546,6 +564,7 @@ class _Paths:
                 reachable |= self._reachable.get(other, 0)
             if _reads_more_than_it_writes(node):
                 self.bit[node] = len(self.bit)
+                # Only nodes that can be kept get a bit: sets as integers make this linear in practice.
                 reachable |= 1 << self.bit[node]
             self._reachable[node] = reachable
 
@@ -602,6 +621,7 @@ def _reads_more_than_it_writes(node: Node) -> bool:
         if operand.opcode not in _FREE_OPERANDS
         and not (operand.opcode == opcodes.CONSTANT and is_effective_scalar(operand.shape))
     )
+    # One large operand at most: computing it again reads no more than reading its result would.
     if sum(large) <= 1:
         return False
     return sum(_elements(operand.shape) for operand in dict.fromkeys(node.operands)) > _elements(node.shape)
@@ -622,7 +642,7 @@ def _elements(shape: Shape) -> int:
 # Mirrors xla/service/cpu/cpu_multi_output_fusion.cc and `LegalToFuse` of xla/service/multi_output_fusion.cc.
 
 
-_NO_LOOP_OVER_ELEMENTS: Final = (
+_NO_LOOP_OVER_ELEMENTS: Final = (  # what the elemental emitter does not compute element by element
     CONTROL_FLOW
     | COLLECTIVES
     | NATIVE_DONES.keys()
@@ -653,6 +673,7 @@ def gives_elements(node: Node) -> bool:
     [True, True, False]
     """
     if node.body is not None:
+        # A dot at the root is not computed element by element.
         return node.kind == "kLoop" and node.body.root.opcode != opcodes.DOT
     return node.opcode not in _NO_LOOP_OVER_ELEMENTS
 
@@ -678,6 +699,7 @@ def shared_bytes(one: Node, other: Node) -> int:
 
 def is_worth_sharing(operand: Node) -> bool:
     """Whether an operand has several users and is not a scalar constant."""
+    # cpu_multi_output_fusion.cc: with one user nothing is read twice, and scalars cost nothing to read.
     return len(operand.users) > 1 and not (operand.opcode == opcodes.CONSTANT and is_effective_scalar(operand.shape))
 
 
@@ -695,6 +717,7 @@ def are_elements_used(node: Node) -> bool:
 def can_fuse_siblings(fusion: Node, other: Node) -> bool:
     """Whether the CPU compiler fuses the two if neither depends on the other."""
     return (
+        # The pass extends fusions that exist; two bare operations are left alone.
         fusion.opcode == opcodes.FUSION
         and max(len(fusion.operands), len(other.operands)) < _MAX_OPERANDS
         and are_elements_used(fusion)

@@ -33,12 +33,12 @@ from hlo_cli.source import Diagnostic
 # Mirrors `GetDescriptionForTiledTransposeEmitter` of xla/service/gpu/ir_emission_utils.cc.
 
 
-_MIN_TILE: Final = 16
-_MIN_NARROW_TILE: Final = 8
-_MIN_TILE_ELEMENTS: Final = 8192
-_WORD_BITS: Final = 64
-_PACKED_BITS: Final = 32
-_MIN_PACKED: Final = 10
+_MIN_TILE: Final = 16  # `kMinDimensionToTransposeTiled` of ir_emission_utils.h
+_MIN_NARROW_TILE: Final = 8  # `kMinDimensionToTransposeTiled2`, half of it if the product is large
+_MIN_TILE_ELEMENTS: Final = 8192  # `kMinTotalDimensionsToTransposeTiled`: 64 · 128
+_WORD_BITS: Final = 64  # `kMaxBitsInMostMinorDimension`, which shared memory limits
+_PACKED_BITS: Final = 32  # width of a bank of shared memory, which narrower types share
+_MIN_PACKED: Final = 10  # `GetPackedTransposeTileSizes`: filled lines, in elements of a bank
 
 
 def is_tiled_transpose(transpose: Instruction) -> bool:
@@ -65,6 +65,7 @@ def is_tiled_transpose(transpose: Instruction) -> bool:
         a, b = sizes[-1], moved[-1]
         if bits > 4 and (min(a, b) >= _MIN_TILE or (min(a, b) >= _MIN_NARROW_TILE and a * b >= _MIN_TILE_ELEMENTS)):
             return True
+        # The packed emitter has stricter rules (`gpu_emitters._packed`); for a name of the hero this bound is enough.
         return bits < _PACKED_BITS and min(a, b) >= _MIN_PACKED * _PACKED_BITS // bits
     width = sizes[-1] * bits
     return len(sizes) > 2 and width <= _WORD_BITS and width * min(sizes[-2], moved[-2]) >= _WORD_BITS
@@ -122,6 +123,7 @@ def heroes_of(body: Computation) -> tuple[Instruction, ...]:
     (<reduce r>,)
     """
     inner = list(all_fused(body))
+    # Not XLA's rule for kernels: a matmul decides the time of a fusion, whatever is around it.
     if products := [product for each in inner if (product := matmul_of(each)) is not None]:
         return (max(products, key=lambda product: product.flops).instruction,)
     if leading := [each for each in inner if each.opcode in _ALWAYS_HEROES]:
@@ -170,6 +172,7 @@ class _Heroes:
         sources = self._sources[made.computation].get(made, _NO_SOURCES)
         if sources.reduction is not None:
             return sources.reduction
+        # `FindNonTrivialHero`: two candidates make none, and the root stays its own hero.
         return sources.movers[0] if len(sources.movers) == 1 else made
 
 
@@ -196,6 +199,7 @@ def _sources(body: Computation) -> dict[Instruction, _Sources]:
         elif each.opcode in _ELEMENTWISE:
             before = [found.get(operand, _NO_SOURCES) for operand in each.operands]
             movers = dict.fromkeys(move for one in before for move in one.movers)
+            # A reduction is looked for through unary operations only, a mover through those of up to three operands.
             found[each] = _Sources(before[0].reduction if len(before) == 1 else None, tuple(movers)[:2])
     return found
 
@@ -283,6 +287,7 @@ def fusion_problems(module: Module) -> Iterator[Problem]:
     >>> [(problem.at.name, problem.code) for problem in fusion_problems(parse_module(text))]
     [('x', 'fusion-parameters')]
     """
+    # A damaged text would report what is missing from the text, not from the module.
     if module.errors or not _has_operands(module):
         return
     callers: dict[Computation, list[Instruction]] = {}
@@ -291,6 +296,7 @@ def fusion_problems(module: Module) -> Iterator[Problem]:
             callers.setdefault(called, []).append(instruction)
     for computation in module.computations:
         fusions = [each for each in computation.instructions if each.written_opcode == opcodes.FUSION]
+        # Users of a whole computation are gathered only if a multi-output fusion asks for them.
         several = any(isinstance(fusion.shape, TupleShape) for fusion in fusions)
         users = users_of(computation) if several else {}
         for fusion in fusions:
@@ -335,6 +341,7 @@ def _shape_problems(module: Module, fusion: Instruction, body: Computation) -> I
     given, taken = len(fusion.operands), len(body.parameters)
     if given != taken:
         message = f"{fusion.name} has {given} operands, but its body {body.name} has {taken} parameters"
+        # XLA accepts operands beyond the parameters: it checks parameter by parameter.
         yield Problem(fusion, message, "error" if taken > given else "warning", code="fusion-parameters")
     for number, parameter in enumerate(body.parameters[:given]):
         shape = fusion.operand_shape(number)
@@ -351,6 +358,7 @@ def _shape_problems(module: Module, fusion: Instruction, body: Computation) -> I
 
 
 def _same(a: Shape, b: Shape, module: Module) -> bool:
+    # hlo_verifier.cc compares layouts only after layout assignment, of which a schedule is the sign in the text.
     return same_order(a, b) if module.is_scheduled else compatible(a, b)
 
 
@@ -370,6 +378,7 @@ def _body_problems(module: Module, fusion: Instruction, body: Computation) -> It
             )
         if is_waited and _CONTROL in each.raw[1]:
             yield Problem(each, f"{each.name} has a control dependency inside {fusion.name}", code="fusion-control")
+    # No rule of the verifier, but no backend can emit two such operations in one kernel.
     kernels = [each for each in all_fused(body) if each.opcode in OWN_KERNELS]
     if len(kernels) > 1:
         names = ", ".join(each.name for each in kernels)
@@ -402,6 +411,7 @@ def _output_problems(fusion: Instruction, users: Users) -> Iterator[Problem]:
     """Yields users of a multi-output fusion other than get-tuple-element, and nested tuples."""
     if not isinstance(fusion.shape, TupleShape):
         return
+    # XLA accepts it; its own passes never make one, and users reach only the first level.
     if any(root.opcode == opcodes.TUPLE for root in roots_of(fusion.called_computations[0])):
         yield Problem(fusion, f"{fusion.name} returns a nested tuple", "warning", code="fusion-outputs")
     for user in users.get(fusion, ()):

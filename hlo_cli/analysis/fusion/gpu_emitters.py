@@ -20,7 +20,7 @@ from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
 # Sizes of shapes as XLA:GPU counts them.
 
 
-_POINTER_BYTES: Final = 8
+_POINTER_BYTES: Final = 8  # GpuCompiler takes the host's pointers, which have 64 bits on every platform with a GPU
 
 
 def elements_of(shape: Shape) -> int:
@@ -93,6 +93,7 @@ def type_of(node: Node) -> str:
     return node.shape.element_type.name if isinstance(node.shape, ArrayShape) else ""
 
 
+# primitive_util.cc counts one bit for pred, but the emitters use the width in memory.
 def bits_of(shape: Shape) -> int:
     """Bits of an element (`primitive_util::BitWidth`, where pred has 8 in memory); 0 if not an array."""
     if not isinstance(shape, ArrayShape):
@@ -136,9 +137,11 @@ class Part:
             self.operations = [each for each in node.body.nodes if each.opcode != parameter]
             self.results = [root]
             if root.opcode == opcodes.TUPLE:
+                # The tuple of results is no operation to XLA's adaptor: its operands are the roots.
                 self.operations.remove(root)
                 self.results = root.operands
         self.opcodes = {each.opcode for each in self.operations}
+        # A fusion that returns a parameter has a root that is computed elsewhere, so the shortcut does not hold.
         has_outer_result = any(each.opcode == opcodes.PARAMETER for each in self.results)
         self.is_plain = self.opcodes.isdisjoint(_DECISIVE) and not has_outer_result
         self.movers = [] if self.is_plain else [each for each in self.operations if each.opcode in _MOVERS]
@@ -260,10 +263,12 @@ class View:
 
 MAX_BLOCK_THREADS: Final = 1024
 """`MinThreadsXRowReduction`: threads that reduce one row."""
+# `ReductionDimensionRaceFreeBound` of reduction_utils.cc: 16 elements for each thread of a row.
 _MAX_ROW: Final = MAX_BLOCK_THREADS * 16
 _MAX_BATCH: Final = 8
 """`BatchedReductionRaceFreeBound`."""
-_COLUMN_TILE: Final = 128
+# The bound of a batch is a constant of its own; the other two follow from the tile of the emitter.
+_COLUMN_TILE: Final = 128  # the same function: rows that one thread of a column reduction adds up
 
 
 class Reduction(NamedTuple):
@@ -295,12 +300,15 @@ def _reduction(reduce: Instruction) -> Reduction | None:
     reduced = reduce.integers("dimensions")
     kept = tuple(d for d in range(shape.rank) if d not in reduced)
     if not kept:
+        # Everything is reduced: one row, whatever the layout.
         return Reduction(is_row=True, sizes=(1, 1, shape.elements))
     if _are_contiguous(shape, kept):
         major, middle, minor = _partition(shape, kept)
         if middle == 1:
+            # The kept dimensions have one element, so what is around them is one contiguous row.
             return Reduction(is_row=True, sizes=(1, 1, major * minor))
         if minor == 1:
+            # Nothing is reduced inside of what is kept: columns.
             return Reduction(is_row=False, sizes=(1, major, middle))
         return Reduction(is_row=True, sizes=(major, middle, minor))
     if not _are_contiguous(shape, reduced):
@@ -321,8 +329,10 @@ def fast_reduction(node: Node, warp: int) -> Reduction | None:
         return None
     _, middle, minor = found.sizes
     if found.is_row:
+        # A short row is worth it only if rows divide the warp evenly.
         return found if minor >= warp or (minor and warp % minor == 0) else None
     is_small = (
+        # XLA found these bounds in a sweep over small column reductions (reduction_utils.cc).
         middle < warp
         or (middle < 2 * warp and minor < warp)
         or (middle < 4 * warp and minor < 8)
@@ -334,6 +344,7 @@ def fast_reduction(node: Node, warp: int) -> Reduction | None:
 def is_race_free(found: Reduction, warp: int) -> bool:
     """Whether one block computes each result (`ReductionIsRaceFree`)."""
     if found.is_row:
+        # Longer ones are computed by several blocks with atomics, which is only allowed for the root.
         return found.sizes[2] <= _MAX_ROW and found.sizes[0] <= _MAX_BATCH
     return found.sizes[1] <= warp * _COLUMN_TILE
 
@@ -347,6 +358,7 @@ def _are_contiguous(shape: ArrayShape, dimensions: tuple[int, ...]) -> bool:
 def _partition(shape: ArrayShape, middle: tuple[int, ...]) -> tuple[int, int, int]:
     """Products of the dimensions before, in, and after contiguous ones, in memory order."""
     sizes = [1, 1, 1]
+    # From minor to major; ones before the first dimension of `middle` go to the minor side, as in XLA.
     segment = 2
     for d in shape.layout.minor_to_major:
         if segment == 2 and d in middle:
@@ -366,11 +378,12 @@ def _partition(shape: ArrayShape, middle: tuple[int, ...]) -> tuple[int, int, in
 
 BANKS: Final = 32
 """`kNumShmemBanks`."""
-_BANK_BITS: Final = 32
-_MIN_TILE: Final = 16
-_MIN_NARROW_TILE: Final = 8
-_MIN_TILE_ELEMENTS: Final = 8192
-_MAX_MINOR_BITS: Final = 64
+_BANK_BITS: Final = 32  # width of a bank of shared memory on NVIDIA GPUs; narrower types are packed to fill it
+_MIN_TILE: Final = 16  # `kMinDimensionToTransposeTiled` of ir_emission_utils.h
+_MIN_NARROW_TILE: Final = 8  # `kMinDimensionToTransposeTiled2`: half of it, if the product is large
+_MIN_TILE_ELEMENTS: Final = 8192  # `kMinTotalDimensionsToTransposeTiled`: 64 · 128, the product for the narrow case
+_MAX_MINOR_BITS: Final = 64  # `kMaxBitsInMostMinorDimension`: more would take too much shared memory
+# `GetPackedTransposeTileSizes`: the least number of filled lines, in elements of a bank.
 _MIN_PACKED_LINES: Final = 10
 
 
@@ -434,6 +447,7 @@ def tiled_transpose_of(node: Node) -> TiledTranspose | None:
     if len(permutation) < 2:
         return None
     bits = bits_of(node.shape)
+    # The packed form comes first: where both fit, XLA takes it.
     packed = _packed(sizes, permutation, bits)
     if packed is not None:
         vector = _BANK_BITS // bits
@@ -442,11 +456,13 @@ def tiled_transpose_of(node: Node) -> TiledTranspose | None:
     shared = BANKS * (BANKS + 1) * bits
     if permutation[-1] == len(sizes) - 1:
         width = bits * sizes[-1]
+        # The tile counts in bytes here, so that 8 · 16 bits are asked of the swapped dimensions.
         if width <= _MAX_MINOR_BITS and width * min(given[-2], sizes[-2]) >= 8 * _MIN_TILE:
             return TiledTranspose(sizes, permutation, -(-shared * sizes[-1] // 8))
         return None
     a, b = given[-1], sizes[-1]
     is_tiled = min(a, b) >= _MIN_TILE or (min(a, b) >= _MIN_NARROW_TILE and a * b >= _MIN_TILE_ELEMENTS)
+    # ir_emission_utils.cc: 4-bit types were slower by tiles, perhaps by bank conflicts; the packed form takes them.
     return TiledTranspose(sizes, permutation, -(-shared // 8)) if is_tiled and bits != 4 else None
 
 
@@ -456,6 +472,7 @@ def normalized_transpose(node: Node) -> tuple[tuple[int, ...], tuple[int, ...]]:
     if not isinstance(given, ArrayShape) or not isinstance(result, ArrayShape):
         return (), ()
     order = default_layout(result.rank).minor_to_major
+    # Layout normalization runs before fusion, so XLA:GPU sees row-major arrays; others are no tiled transpose.
     if given.layout.minor_to_major != order or result.layout.minor_to_major != order:
         return (), ()
     moved = [d for d in node.instruction.integers("dimensions") if given.sizes[d] != 1]
@@ -477,6 +494,7 @@ def _packed(
     if bits >= _BANK_BITS:
         return None
     shape, order = list(sizes), list(permutation)
+    # The packed emitter expects the forms of rank 3 and more that end in a dimension that stays: ones are added.
     if order[-1] != len(shape) - 1:
         order.append(len(shape))
         shape.append(1)
@@ -493,6 +511,7 @@ def _packed(
     t1, a, t2 = given[rank - 2], given[rank - 3], given[order[rank - 2]]
     tile_t1, tile_t2 = min(t1, side), min(t2, side)
     tile_a = min(a, side // tile_t1)
+    # Rows of a tile that are too short are filled with elements of the dimension before.
     columns, least = tile_a * tile_t1, _MIN_PACKED_LINES * vector
     if columns < least or tile_t2 < least:
         return None
@@ -516,6 +535,7 @@ TRANSPOSE: Final = opcodes.TRANSPOSE
 CONCATENATE: Final = opcodes.CONCATENATE
 SCATTER: Final = opcodes.SCATTER
 """Names of the emitters."""
+# hlo_fusion_analysis.cc: code is emitted for each operand, and more of them lower the occupancy.
 _MAX_CONCATENATED: Final = 4
 
 
@@ -543,6 +563,7 @@ def analyze(view: View, warp: int) -> Analysis:
     if view.is_plain:
         return Analysis(LOOP, roots, roots)
     heroes = heroes_of(view, roots)
+    # The order is that of `HloFusionAnalysis::GetEmitterFusionKind`; the first that fits decides.
     if (reduction := _common_reduction(roots, heroes, warp)) is not None:
         return Analysis(REDUCTION, roots, heroes, reduction)
     if (transpose := _common_transpose(roots, heroes)) is not None:
@@ -571,6 +592,7 @@ def _hero_of(view: View, root: Node) -> Node:
             break
         hero = before
     if movers := view.movers:
+        # `FindNonTrivialHero` looks for a transpose in the whole fusion before it looks for a concatenate.
         for is_hero in (_is_tiled, _is_concatenate):
             if any(map(is_hero, movers)) and (found := _only_hero(view, hero, is_hero)) is not None:
                 return found
@@ -589,6 +611,7 @@ def is_intermediate(node: Node, most_operands: int) -> bool:
         return False
     match node.opcode:
         case opcodes.COPY:
+            # A copy to another layout moves elements, as a transpose does.
             return node.shape == node.operands[0].shape
         case opcodes.BITCAST:
             return True
@@ -628,6 +651,7 @@ def _only_hero(view: View, root: Node, is_hero: Callable[[Node], bool]) -> Node 
         if is_hero(node):
             found.append(node)
             return False
+        # ir_emission_utils.cc allows up to three operands, those of a select; two heroes make none.
         return len(found) < 2 and is_intermediate(node, 3)
 
     view.walk([root], visit)
@@ -653,6 +677,7 @@ def _common_reduction(roots: tuple[Node, ...], heroes: tuple[Node, ...], warp: i
         return None
     first, size = real[place], elements_of(heroes[place].operands[0].shape)
     for root, found in zip(roots, real, strict=True):
+        # Other roots may be plain, if they have as many elements as the reduction reads.
         if root is not heroes[place] and (elements_of(root.shape) != size if found is None else found != first):
             return None
     return first
@@ -725,6 +750,7 @@ def _moves_minor(node: Node) -> bool:
     given, result = node.operands[0].shape, node.shape
     if not isinstance(given, ArrayShape) or not isinstance(result, ArrayShape):
         return False
+    # Dimensions of one element do not count: moving them moves nothing.
     minor, moved = _minor_dimension(given), _minor_dimension(result)
     if node.opcode == opcodes.COPY:
         return minor != moved
@@ -732,6 +758,7 @@ def _moves_minor(node: Node) -> bool:
         return False
     order = given.layout.minor_to_major
     first = order.index(minor) if minor >= 0 else len(order)
+    # Only if another dimension becomes minor; a permutation of the major ones reads whole lines.
     return order.index(node.instruction.integers("dimensions")[moved]) > first
 
 
@@ -741,6 +768,7 @@ def _minor_dimension(shape: ArrayShape) -> int:
 
 
 def _is_broadcast(node: Node) -> bool:
+    # A broadcast is read from the cache in any order, so that moving it costs no coalescing.
     while node.opcode not in (opcodes.BROADCAST, opcodes.IOTA):
         if len(node.operands) != 1 or not (node.opcode == opcodes.BITCAST or is_elementwise(node)):
             return False

@@ -22,7 +22,7 @@ from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.operations import MATMULS, takes
 from hlo_cli.ir.shape import ArrayShape, Shape
 
-_FREE: Final = frozenset((opcodes.CONSTANT, opcodes.BITCAST))
+_FREE: Final = frozenset((opcodes.CONSTANT, opcodes.BITCAST))  # they launch nothing, though XLA can fuse them
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +82,7 @@ def gpu_kernels(computation: Computation, device: GpuDevice) -> Mapping[Instruct
         return {}
     model = KernelModel(device)
     found: dict[Instruction, GpuKernel] = {}
+    # Nodes are made by the ten thousand and refer to each other; collecting them half way costs and frees nothing.
     with no_garbage_collection():
         for node in body_of(computation).nodes:
             if _is_modeled(node):
@@ -98,8 +99,10 @@ def _is_modeled(node: Node) -> bool:
     if node.opcode == opcodes.FUSION and node.body is None:
         return False
     arrays = (leaf for _, leaf in node.shape.leaves if isinstance(leaf, ArrayShape))
+    # Tiled layouts are those of TPUs; the model of a GPU says nothing about them.
     if any(array.layout.tiles for array in arrays):
         return False
+    # A matmul in a fusion is emitted by Triton or cuDNN, whatever the kind says.
     return node.body is None or not any(each.opcode in MATMULS for each in node.body.nodes)
 
 
@@ -123,11 +126,13 @@ class _Checks:
         computation, index, operands = instruction.computation, instruction.index, instruction.operands
         if not takes(instruction.opcode, len(operands)) or not self._has_layout(instruction.shape):
             return False
+        # The graph is walked in the order of the text, so an operand has to come first.
         if not all(operand.computation is computation and operand.index < index for operand in operands):
             return False
         match instruction.opcode:
             case opcodes.FUSION:
                 return all(map(self.is_sound, instruction.called_computations))
+            # What follows are the attributes that the model indexes with; a wrong one would raise there.
             case opcodes.TRANSPOSE:
                 ranks = {_rank_of(operands[0].shape), _rank_of(instruction.shape)}
                 return {len(instruction.integers("dimensions"))} == ranks and _fits(instruction)

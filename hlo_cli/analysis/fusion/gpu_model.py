@@ -58,11 +58,13 @@ def updates_in_place(view: View, roots: tuple[Node, ...]) -> Node | None:
     for root in roots:
         update = root
         if update.opcode == opcodes.BITCAST:
+            # ir_emission_utils.cc looks through one bitcast only; a chain of them is not followed.
             (update,) = view.operands(update)
         if update.opcode != opcodes.DYNAMIC_UPDATE_SLICE or not view.contains(update):
             return None
         updates.append(update)
     shape = updates[0].operands[1].shape
+    # One launch serves all results, so updates of different shapes cannot share it.
     is_in_place = all(each.operands[1].shape == shape and _is_in_place(view, each) for each in updates)
     return updates[0] if is_in_place else None
 
@@ -70,6 +72,7 @@ def updates_in_place(view: View, roots: tuple[Node, ...]) -> Node | None:
 def _is_in_place(view: View, update: Node) -> bool:
     """Whether no other operation reads elements of the operand that the update overwrites."""
     result = update
+    # The result may only be relabeled: any other reader would see the buffer while it is being overwritten.
     while users := view.users(result):
         if len(users) > 1 or users[0].opcode != opcodes.BITCAST:
             return False
@@ -77,6 +80,7 @@ def _is_in_place(view: View, update: Node) -> bool:
     overwritten = view.operands(update)[0]
     if view.contains(overwritten) and overwritten.opcode == opcodes.BITCAST:
         (overwritten,) = view.operands(overwritten)
+    # An operand that the fusion computes has no buffer that the update could be written into.
     if view.contains(overwritten):
         return False
     waiting = [overwritten]
@@ -100,6 +104,7 @@ def _reads_same_elements(view: View, user: Node, update: Node) -> bool:
         and view.operands(user)[0] is view.operands(update)[0]
         and user.shape == shape
     ):
+        # Of a single element it does not matter where it is read: XLA accepts a scalar at any index.
         return elements_of(shape) == 1 or user.operands[1:] == update.operands[2:]
     return is_elementwise(user) or user.opcode in (opcodes.BITCAST, opcodes.TUPLE)
 
@@ -112,19 +117,19 @@ def _reads_same_elements(view: View, user: Node, update: Node) -> bool:
 # `MaxUnrollFactor` of xla/service/gpu/gpu_fusible.cc, and xla/service/gpu/launch_dimensions.cc.
 
 
-_THREADS: Final = 128
-_WARPS: Final = 4
-_UNROLL: Final = 4
-_BLACKWELL_UNROLL: Final = 8
-_NARROW_UNROLL: Final = 16
-_NARROW_BITS: Final = 8
-_FULL_BITS: Final = 32
-_TILE: Final = 32
-_ROW_THREADS: Final = 256
-_MAX_WINDOW: Final = 8
-_MAX_CONCATENATED: Final = 10
-_WIDE_BITS: Final = 64
-_NO_BITS: Final = 1 << 30
+_THREADS: Final = 128  # transpose.cc: four warps; the small column reduction has as many
+_WARPS: Final = 4  # launch_dimensions.cc: a warp for each of the four schedulers of a core
+_UNROLL: Final = 4  # `MaxUnrollFactor` of gpu_fusible.h: 16 bytes of elements of 32 bits
+_BLACKWELL_UNROLL: Final = 8  # gpu_fusible.cc: 16 bytes again, of elements of 16 bits
+_NARROW_UNROLL: Final = 16  # gpu_fusible.cc: 16 bytes of elements of a byte
+_NARROW_BITS: Final = 8  # the widest element, of results and arguments, of that case
+_FULL_BITS: Final = 32  # elements this wide fill a vector by `_UNROLL`, so Blackwell has no larger factor for them
+_TILE: Final = 32  # reduction.cc and transpose.cc: the side of a tile is the number of threads of a warp
+_ROW_THREADS: Final = 256  # reduction.cc, `kThreadsPerBlockTarget`: within the 128 to 512 that are recommended
+_MAX_WINDOW: Final = 8  # `MayCausePerformanceDropIfUnrolled` of gpu_fusible.cc
+_MAX_CONCATENATED: Final = 10  # the same function: operands of a concatenate, each of which becomes a branch
+_WIDE_BITS: Final = 64  # `GetVectorSizeForMlir` of reduction.cc: elements of 8 bytes are read one at a time
+_NO_BITS: Final = 1 << 30  # above the width of every type: the minimum over no arrays at all
 _SLOW_UNROLLED: Final = frozenset(
     (opcodes.SORT, opcodes.DOT, opcodes.CONCATENATE, opcodes.REDUCE, opcodes.REDUCE_WINDOW)
 )
@@ -150,10 +155,13 @@ class Launches:
     def of(self, view: View, analysis: Analysis) -> Launch:
         """The same as `launch_of`."""
         root = analysis.roots[0]
+        # Only the plain loop depends on the result alone; every hero and update in place adds a shape of its own.
         if not view.is_plain or analysis.emitter != LOOP or len(analysis.roots) > 1 or root.opcode == opcodes.BITCAST:
             return launch_of(view, analysis, self._device)
         if not self.is_by_result(analysis.roots):
             return launch_of(view, analysis, self._device)
+        # By identity: shapes are shared within a module, and hashing one costs more than the launch. The value keeps
+        # it.
         found = self._loops.get(id(root.shape))
         if found is None:
             found = self._loops[id(root.shape)] = root.shape, launch_of(view, analysis, self._device)
@@ -185,12 +193,14 @@ def launch_of(view: View, analysis: Analysis, device: GpuDevice) -> Launch:
         return _scatter_launch(view, analysis, root, device)
     if analysis.emitter == CONCATENATE:
         (dimension,) = hero.instruction.integers("dimensions")[:1]
+        # concatenate.cc: each thread handles one index of every operand, so the largest along the dimension decides.
         largest = max(hero.operands, key=lambda operand: sizes_of(operand)[dimension])
         unroll = _unroll(view, analysis, elements_of(largest.shape), device)
         for operand in hero.operands:
             unroll = gcd(unroll, sizes_of(operand)[dimension])
         return _loop(elements_of(largest.shape), unroll, device)
     if (update := updates_in_place(view, analysis.roots)) is not None:
+        # Only the update is written; its size, not that of the result, gives the number of threads.
         elements = elements_of(update.operands[1].shape)
     else:
         elements = elements_of(first_array(root.shape))
@@ -200,6 +210,7 @@ def launch_of(view: View, analysis: Analysis, device: GpuDevice) -> Launch:
 def _loop(elements: int, unroll: int, device: GpuDevice) -> Launch:
     """One thread per unrolled element, four warps in a block (`CalculateLaunchDimensions`)."""
     if elements <= 1:
+        # XLA launches a single thread for a scalar, and for a result without elements.
         return Launch(1, 1)
     work = _ceil(elements, unroll)
     threads = min(_WARPS * device.threads_per_warp, work)
@@ -209,13 +220,16 @@ def _loop(elements: int, unroll: int, device: GpuDevice) -> Launch:
 def _unroll(view: View, analysis: Analysis, elements: int, device: GpuDevice) -> int:
     """Elements that a thread of a loop computes (`ComputeLoopFusionConfig`)."""
     unroll = 1
+    # Below this the device is not full, and unrolling would leave cores without a block.
     if elements >= device.threads_per_core * device.core_count and not _hurts_unrolled(view):
         unroll = gcd(elements, _max_unroll(view, analysis, device))
+    # Elements narrower than a byte: one thread writes at least a whole byte.
     return max(unroll, _ceil(8, _least_bits(analysis.roots)))
 
 
 def _hurts_unrolled(view: View) -> bool:
     """Whether the fusion contains operations that are slower if unrolled (`MayCausePerformanceDropIfUnrolled`)."""
+    # A plain view has none of these opcodes; the walk over all nodes is the costly part.
     if view.is_plain or not view.has_any(_SLOW_UNROLLED):
         return False
     for node in view.nodes:
@@ -224,6 +238,7 @@ def _hurts_unrolled(view: View) -> bool:
                 return True
             case opcodes.CONCATENATE if len(node.operands) > _MAX_CONCATENATED:
                 return True
+            # Only reduces of several values; those of one value are unrolled.
             case opcodes.REDUCE if isinstance(node.shape, TupleShape) and len(node.shape.elements) > 1:
                 return True
             case opcodes.REDUCE_WINDOW:
@@ -245,6 +260,7 @@ def _max_unroll(view: View, analysis: Analysis, device: GpuDevice) -> int:
         return _UNROLL
     if max(_most_bits(analysis.roots), _most_bits(view.arguments())) > _NARROW_BITS:
         return _BLACKWELL_UNROLL
+    # Vectors of 16 would cross the minor run of a transpose that is shorter than that.
     transposes = [node for node in view.movers if node.opcode == opcodes.TRANSPOSE]
     is_coarse = any(_minor_size(node) < _NARROW_UNROLL for node in transposes)
     return _BLACKWELL_UNROLL if is_coarse else _NARROW_UNROLL
@@ -273,11 +289,13 @@ def _scatter_launch(view: View, analysis: Analysis, scatter: Node, device: GpuDe
     slice_elements = prod(sizes_of(updates)[d] for d in window)
     elements = elements_of(updates.shape)
     launch = _loop(elements, gcd(slice_elements, _unroll(view, analysis, elements, device)), device)
+    # scatter.cc rounds up to whole warps; the variant for sorted indices is read in the source only.
     threads = _ceil(launch.threads, _TILE) * _TILE
     return Launch(launch.blocks, threads)
 
 
 def _transpose_launch(analysis: Analysis, transpose: TiledTranspose, device: GpuDevice) -> Launch:
+    # transpose.cc: 4 bytes at once, 128 threads; larger on AMD. Constants of ROCm are from the source, not compared.
     threads, widest_read = (256, 16) if device.is_rocm else (_THREADS, 4)
     if transpose.tiles:
         tiles = zip(transpose.packed_sizes, transpose.tiles, strict=True)
@@ -285,11 +303,14 @@ def _transpose_launch(analysis: Analysis, transpose: TiledTranspose, device: Gpu
     given, order = transpose.input_sizes, transpose.permutation
     heroes = [hero for hero in analysis.heroes if hero.opcode == opcodes.TRANSPOSE]
     widths = [_ceil(bits_of(hero.shape), 8) for hero in heroes]
+    # The minor dimension moves as a whole: tiles cover the two dimensions before it that are swapped.
     if transpose.keeps_minor:
         return Launch(_blocks(given, {len(given) - 1: given[-1], len(given) - 2: _TILE, order[-2]: _TILE}), threads)
     blocks = _blocks(given, {len(given) - 1: _TILE, order[-1]: _TILE})
+    # One column more than banks, so that threads that read a column hit different banks.
     shared = sum(BANKS * (BANKS + 1) * width for width in widths)
     vector = widest_read // max(widths)
+    # A vector of v widens the tile v times in both directions: v² the shared memory, and v² fewer blocks.
     while vector > 1:
         has_work = blocks * threads >= vector * vector * device.core_count * device.threads_per_core
         fits = shared * vector * vector <= device.shared_memory_per_block
@@ -312,9 +333,11 @@ def _reduction_launch(view: View, analysis: Analysis, reduction: Reduction, devi
     inputs = _least_bits(view.arguments())
     warp = device.threads_per_warp
     if not reduction.is_row:
+        # reduction.cc has a separate emitter where several kept elements fit in one warp.
         if warp % minor == 0:
             vector = _vector(analysis, inputs, middle * minor, _TILE)
             threads, rows = _THREADS, vector * _THREADS // minor
+            # XLA halves the vector until the block has no more rows than a tile, whether or not threads are left idle.
             while rows > _TILE and vector > 1:
                 vector //= 2
                 rows //= 2
@@ -323,12 +346,14 @@ def _reduction_launch(view: View, analysis: Analysis, reduction: Reduction, devi
         return Launch(major * _ceil(minor, _TILE * vector), _TILE * _TILE)
     if (several := _several_rows(analysis, reduction, inputs, device)) is not None:
         return several
+    # reduction.cc: each thread takes 16 elements of a row, in whole warps.
     row_threads = min(MAX_BLOCK_THREADS, _ceil(_ceil(minor, 16), warp) * warp)
     rows = 1
     if row_threads * 2 <= _ROW_THREADS:
         rows = middle if middle * row_threads <= _ROW_THREADS else _ROW_THREADS // row_threads
     vector = _vector(analysis, inputs, minor, row_threads)
     columns = minor // vector
+    # 16 elements a thread again, now counted in vectors.
     tile = min(16 // vector, _ceil(columns, row_threads)) * row_threads
     return Launch(_ceil(middle, rows) * _ceil(columns, tile), rows * row_threads)
 
@@ -336,18 +361,23 @@ def _reduction_launch(view: View, analysis: Analysis, reduction: Reduction, devi
 def _several_rows(analysis: Analysis, reduction: Reduction, inputs: int, device: GpuDevice) -> Launch | None:
     """Launch of the emitter in which a warp reduces several rows (`MultiRowReductionFusion::TryCreate`)."""
     _, kept, minor = reduction.sizes
+    # Rows share a warp by shuffles, which need a power of two.
     if minor & (minor - 1):
         return None
     outputs = _least_bits(analysis.roots)
     least, most = min(inputs, outputs), max(inputs, outputs)
+    # A fusion without array arguments has no input width; the outputs decide alone.
     most = outputs if most == _NO_BITS else most
+    # reduction.cc: 8 bytes of the narrowest type.
     vector = min(minor, 64 // least)
     if most >= 32:
+        # No load of more than 16 bytes, which binds only for types of 32 bits and more.
         vector = min(128 // most, vector)
     warp = device.threads_per_warp
     if minor > warp * vector:
         return None
     launch = _rows_of(kept, minor, vector)
+    # Shorter vectors mean more blocks: XLA prefers a block for every core to wide loads.
     while vector > 1 and launch.blocks < device.core_count:
         vector //= 2
         launch = _rows_of(kept, minor, vector)
@@ -362,11 +392,13 @@ def _rows_of(kept: int, minor: int, vector: int) -> Launch:
 
 def _vector(analysis: Analysis, input_bits: int, minor: int, threads: int) -> int:
     """Elements that a thread of a reduction reads at once (`GetVectorSizeForMlir`)."""
+    # An odd row would need a remainder, a short one would leave threads idle.
     if minor % 2 or threads * 2 > minor or input_bits >= _WIDE_BITS:
         return 1
     operands = (array for hero in analysis.heroes for o in hero.operands for array in arrays_of(o.shape))
     if any(array.element_type.is_complex for array in operands):
         return 1
+    # 8 bytes at once for 32-bit types; four narrow elements only if every thread still has work.
     if input_bits >= 32 or threads * 4 > minor:
         return 2
     return 4 if minor % 4 == 0 else 2
@@ -379,8 +411,8 @@ def _vector(analysis: Analysis, input_bits: int, minor: int, threads: int) -> in
 # xla/service/gpu/model/gpu_performance_model_base.cc.
 
 
-_L2_SPEEDUP: Final = 2.5
-_L1_SPEEDUP: Final = 8.0
+_L2_SPEEDUP: Final = 2.5  # gpu_performance_model_base.h, `kL2CacheSpeedup`: an estimate, as caches cannot be queried
+_L1_SPEEDUP: Final = 8.0  # the same file, `kL1CacheSpeedup`: another estimate, on top of the first
 _PARALLELISM: Final = 0.95
 """`kMemoryComputeParallelism`: the share of computing that memory accesses overlap."""
 
@@ -404,11 +436,13 @@ class DeviceTime:
 
     def compute(self, flops: int, launch: Launch) -> int:
         """Time to compute for a number of clock cycles, divided among the units that have work."""
+        # A module has few distinct pairs; rounding to single precision in Python is what costs.
         key = flops, launch
         found = self._compute.get(key)
         if found is None:
             device = self._device
             units = min(launch.blocks, device.core_count) * min(launch.threads, device.fpus_per_core)
+            # XLA truncates here, to whole operations a nanosecond; the digits of its dump show it.
             per_nanosecond = int(f32(f32(device.clock_rate_ghz) * 2) * units)
             found = self._compute[key] = nanoseconds(f32(f32(flops) / f32(per_nanosecond)))
         return found
@@ -435,6 +469,7 @@ class DeviceTime:
         device = self._device
         memory = f32(device.memory_bandwidth * rate)
         cached = f32(device.memory_bandwidth)
+        # XLA's oddity: a reread from the cache is always coalesced, one from memory only if the first read is.
         if first < device.l2_cache_bytes:
             cached = f32(cached * _L2_SPEEDUP)
             if first < device.l1_cache_bytes_per_core * device.core_count:
@@ -444,11 +479,13 @@ class DeviceTime:
         per_block = f32(f32(f32(device.clock_rate_ghz) * 1e9) * device.transaction_bytes_per_clock)
         most = f32(f32(blocks) * per_block)
         again = count - first
+        # Both parts are rounded to ticks before they are added: one rounding gives other times.
         return seconds(f32(f32(first) / min(memory, most))) + seconds(f32(f32(again) / min(cached, most)))
 
 
 def overlapped(compute: int, memory: int) -> int:
     """Time of computing and of memory accesses, which overlap for the most part."""
+    # Not 0.05 · min: `scale` goes through seconds as absl does, which decides ties between fusions.
     return compute + memory - scale(min(compute, memory), _PARALLELISM)
 
 
@@ -460,7 +497,7 @@ def overlapped(compute: int, memory: int) -> int:
 
 LAUNCH: Final = TICKS_PER_MICROSECOND
 """`kKernelLaunchOverhead` in ticks."""
-_UNKNOWN_BYTES: Final = 4
+_UNKNOWN_BYTES: Final = 4  # gpu_performance_model_base.cc takes 4 bytes for an operand that is not an array
 _EXACT: Final = 1 << 24
 """Integers below are exact in single precision."""
 
@@ -561,6 +598,7 @@ class KernelModel:
         """
         one, other = self._kernel(producer), self._kernel(consumer)
         first, second = one.time, other.time
+        # Of two plain parts the merged kernel is the consumer's loop, so no view has to be built: most pairs are such.
         if one.part.is_plain and other.part.is_plain and self._launches.is_by_result(other.analysis.roots):
             analysis, launch = other.analysis, other.launch
         else:
@@ -604,6 +642,7 @@ class KernelModel:
         found = self._kernels.get(node)
         if found is None:
             found = self._kernels[node] = self._new_kernel(node)
+        # A body that did not change keeps its work; only who its operands are can change without a fusion.
         elif found.operands != node.operands:
             found.operands, found.places = list(node.operands), _places(node.operands)
         return found
@@ -654,6 +693,7 @@ class KernelModel:
         if not coalesced:
             shape = operand.shape
             width = shape.element_type.byte_width if isinstance(shape, ArrayShape) else _UNKNOWN_BYTES
+            # Uncoalesced: each element costs a whole transaction of memory, whatever is used of it.
             rate = width / self.device.dram_transaction_bytes
         return self._takes.read(size, count, blocks, rate)
 
@@ -670,6 +710,7 @@ def _fused_reads(one: _Kernel, other: _Kernel) -> tuple[float, list[Read]]:
     reads: list[Read] = []
     for operand, size, used in zip(other.operands, other.sizes, other.work.utilization, strict=False):
         if operand is producer:
+            # Adding to zero is exact, so the first use needs no rounding.
             use = f32(use + used) if use else used
             continue
         count = other.work.reads[of[operand]]
@@ -692,6 +733,7 @@ def _shared_bytes(one: _Kernel, other: _Kernel, operand: Node) -> int:
     use = other.work.utilization[other.places[one.part.node]]
     place = one.places[operand]
     count = one.work.reads[place]
+    # Below 2²⁴ a count times one is itself in single precision, so the conversion is skipped.
     if use != 1.0 or count >= _EXACT:
         count = _rounded(f32(f32(count) * use))
     common = _common_utilization(one, other, operand) if operand in other.places else 0.0
@@ -700,6 +742,7 @@ def _shared_bytes(one: _Kernel, other: _Kernel, operand: Node) -> int:
 
 def _common_utilization(one: _Kernel, other: _Kernel, operand: Node) -> float:
     """How much of an operand both a producer and its consumer use at the same places."""
+    # `GetCommonUtilization`: a producer shares reads only if it reads the operand at the index that it computes.
     if not one.is_elementwise:
         if one.part.node.body is None:
             return 0.0
@@ -708,12 +751,14 @@ def _common_utilization(one: _Kernel, other: _Kernel, operand: Node) -> float:
         if work.common(work.groups[one.places[operand]], work.root_groups) != 1.0:
             return 0.0
     if other.part.node.body is None:
+        # A bare consumer reads both at the same index, or it shares nothing.
         return 1.0 if other.is_elementwise else 0.0
     work = other.work
     return work.common(work.groups[other.places[operand]], work.groups[other.places[one.part.node]])
 
 
 def _rounded(value: float) -> int:
+    # `std::llround` for values that are not negative; Python's `round` would take halves to even.
     return floor(value + 0.5)
 
 

@@ -102,7 +102,7 @@ MEANINGS: Final = MappingProxyType(
     }
 )
 """What each reason means, in plain words."""
-_BUDGET: Final = SHARED_MEMORY.partition("{")[0]
+_BUDGET: Final = SHARED_MEMORY.partition("{")[0]  # it holds the chip's own limit, so it is found by its start
 
 
 def meaning_of(reason: str) -> str:
@@ -134,6 +134,7 @@ def in_place_reason(producer: Node, consumer: Node) -> str | None:
     >>> in_place_reason(root.operands[1], root)
     'unrecognized inplace update non-elementwise output pair'
     """
+    # instruction_fusion.cc returns at the first pair that concerns the producer, whatever the later ones would say.
     for number, _ in in_place_operands(consumer):
         overwritten = consumer.operands[number]
         if consumer.operands.count(overwritten) > 1:
@@ -144,6 +145,7 @@ def in_place_reason(producer: Node, consumer: Node) -> str | None:
 
 
 def _reason(producer: Node, consumer: Node) -> str | None:
+    # Elementwise operations read an element before it is overwritten; only one that moves elements can read too late.
     moves = [node for node in _operations(producer) if _moves_elements(node)]
     if len(moves) > 1:
         return SEVERAL_MOVES
@@ -151,6 +153,7 @@ def _reason(producer: Node, consumer: Node) -> str | None:
         is_moved = consumer.body is not None and _reaches_move(producer, consumer, consumer.body.root)
         return IN_PLACE_CONFLICT if is_moved else None
     updates = [node for node in _operations(consumer) if node.opcode == opcodes.DYNAMIC_UPDATE_SLICE]
+    # A scatter that is fused with one move: XLA makes no test, since its update cannot be compared with a slice.
     if not updates:
         return None
     if len(updates) > 1:
@@ -160,6 +163,7 @@ def _reason(producer: Node, consumer: Node) -> str | None:
         return _slice_reason(move, update, producer, consumer)
     if move.opcode == opcodes.DYNAMIC_SLICE:
         return _dynamic_slice_reason(move, update, producer, consumer)
+    # Only slices can be shown to read just what is written; a reverse, say, reads elements already overwritten.
     return UNRECOGNIZED
 
 
@@ -167,6 +171,7 @@ def _slice_reason(move: Node, update: Node, producer: Node, consumer: Node) -> s
     if move.shape != update.operands[1].shape:
         return SLICE_SHAPE
     for start, bound in zip(update.operands[2:], slice_bounds(move), strict=False):
+        # A static slice is the update's region only if the starts are constants; a parameter's value is its operand's.
         if _constant(_outside(start, consumer)) != bound.start or bound.stride != 1:
             return SLICE_INDEX
     is_shared = consumer.body is not None and _reaches_move(producer, consumer, update)
@@ -179,6 +184,7 @@ def _dynamic_slice_reason(move: Node, update: Node, producer: Node, consumer: No
     for own, start in zip(move.operands[1:], update.operands[2:], strict=False):
         one, other = _outside(own, producer), _outside(start, consumer)
         first, second = _constant(one), _constant(other)
+        # Equal constants may be two instructions, other starts have to be the same one.
         if first != second or (first is None and one is not other):
             return DYNAMIC_SLICE_INDEX
     is_shared = consumer.body is not None and _reaches_move(producer, consumer, update)
@@ -214,6 +220,7 @@ def _outside(node: Node, around: Node) -> Node:
 
 
 def _constant(node: Node) -> int | None:
+    # The text of the literal: reading values would load the evaluation for a single integer.
     text = node.instruction.raw[0].strip() if node.opcode == opcodes.CONSTANT else ""
     return int(text) if text.removeprefix("-").isdecimal() else None
 
@@ -239,12 +246,13 @@ _GENERATED: Final = frozenset(
     )
 )
 """Opcodes of operations other than elementwise ones that the loop emitter can compute."""
-_LONG_REDUCE: Final = 16
+_LONG_REDUCE: Final = 16  # priority_fusion.cc: a reduction of fewer elements is cheap enough to be repeated
+# `kMaxUnnestedReductionOutputsPerFusion` of gpu_fusible.cc: more of them spill registers.
 _MAX_UNNESTED_REDUCTIONS: Final = 8
-_MAX_OPERANDS_AND_OUTPUTS: Final = 96
-_MAX_SIZE: Final = 10_000
-_MAX_COLUMN_VECTOR: Final = 4
-_TILE: Final = 32
+_MAX_OPERANDS_AND_OUTPUTS: Final = 96  # gpu_fusible.h: parameters of a kernel are limited, and many need many registers
+_MAX_SIZE: Final = 10_000  # `kMaxIRSize` of gpu_hlo_cost_analysis.h, an estimate of the size of the code
+_MAX_COLUMN_VECTOR: Final = 4  # gpu_fusible.cc: a column reduction reads up to 4 elements a thread at once
+_TILE: Final = 32  # reduction.cc: a tile has as many rows and columns as a warp has threads
 
 
 def is_fusible_bitcast(node: Node) -> bool:
@@ -256,6 +264,7 @@ def is_triton(node: Node) -> bool:
     """Whether a node is a fusion that Triton compiles (`IsGenericTritonFusion`)."""
     if node.kind != "kCustom":
         return False
+    # As text: a configuration is JSON of hundreds of characters, and every pair asks.
     config = node.instruction.attribute("backend_config") or ""
     return '"kind":"__triton"' in config.replace(" ", "")
 
@@ -268,6 +277,7 @@ def can_be_fused(node: Node) -> bool:
     >>> [can_be_fused(node) for node in graph_of(parse_module("r = f32[] sine(f32[] a)").entry).nodes]
     [False, True]
     """
+    # Before `is_fusible`: a fusion needs no look at its body.
     if node.opcode == opcodes.FUSION and node.kind != "kCustom":
         return True
     if not is_fusible(node):
@@ -323,6 +333,7 @@ class GpuFusionRules:
             return PRODUCER_NOT_FUSIBLE
         if not can_be_fused(consumer):
             return CONSUMER_NOT_FUSIBLE
+        # XLA decides by symbolic tile analysis, which is not modeled; to say so is better than a guess.
         if is_triton(producer) or is_triton(consumer):
             return TRITON
         if is_fusible_bitcast(consumer):
@@ -331,6 +342,7 @@ class GpuFusionRules:
             return reason
         if self._budget(producer).has_long_reduce and self._budget(consumer).has_long_reduce:
             return TWO_REDUCES
+        # The merged emitter is the costly question, so it is asked only of reductions.
         is_reduction = self._model.analysis(producer).emitter == REDUCTION
         if is_reduction and self._model.merged_analysis(producer, consumer).emitter == LOOP:
             return REDUCE_BECOMES_LOOP
@@ -348,10 +360,12 @@ class GpuFusionRules:
             return SHARED_MEMORY.format(budget=limit)
         if one.reductions + other.reductions > _MAX_UNNESTED_REDUCTIONS:
             return TOO_MANY_REDUCTIONS
+        # The cheap bound first, as in XLA: it counts shared operands twice.
         outputs = _count(producer.shape) + _count(consumer.shape)
         if len(producer.operands) + len(consumer.operands) - 1 + outputs <= _MAX_OPERANDS_AND_OUTPUTS:
             return None
         operands = {*producer.operands, *consumer.operands} - {producer, consumer}
+        # gpu_fusible.cc: a fusion that does not grow cannot exceed what was already allowed.
         if is_merged and len(operands) <= len(consumer.operands):
             return None
         return TOO_MANY_OPERANDS if len(operands) + outputs > _MAX_OPERANDS_AND_OUTPUTS else None
@@ -373,7 +387,11 @@ class GpuFusionRules:
             shared = reductions = 0
             for each in inside:
                 if each.opcode == opcodes.REDUCE and (reduction := fast_reduction(each, warp)) is not None:
+                    # Inputs only, which are the first half of the operands of a reduce; its initial values need no
+                    # tile.
                     width = sum(_width(operand.shape) for operand in each.operands[: len(each.operands) // 2])
+                    # A row needs one value for each warp, a column a tile with a column to spare against bank
+                    # conflicts.
                     shared += _TILE * width * (1 if reduction.is_row else _MAX_COLUMN_VECTOR * _TILE + 1)
                     reductions += 1
                 elif each.opcode == opcodes.TRANSPOSE and (tiled := tiled_transpose_of(each)) is not None:
@@ -388,6 +406,7 @@ def scatter_reason(producer: Node, consumer: Node) -> str | None:
         return SCATTER_OUTPUT
     if not is_scatter_fusion(consumer):
         return None
+    # Only the first input, as `CanEmitInputFusedScatter` has it.
     overwritten = consumer.operands[0]
     if consumer.body is not None:
         overwritten = consumer.operands[consumer.body.root.operands[0].number]
@@ -400,6 +419,7 @@ def _is_long_reduce(node: Node) -> bool:
     if node.opcode != opcodes.REDUCE or not isinstance(node.shape, ArrayShape):
         return False
     results = node.shape.elements
+    # Integer division as in XLA, so that 31 elements to 2 are no long reduce.
     return bool(results) and elements_of(node.operands[0].shape) // results >= _LONG_REDUCE
 
 
@@ -419,7 +439,7 @@ def _count(shape: Shape) -> int:
 # xla/backends/gpu/transforms/multi_output_fusion.cc.
 
 
-_MIN_SLICED_BYTES: Final = 1024
+_MIN_SLICED_BYTES: Final = 1024  # multi_output_fusion.cc: smaller values are read whole in any case
 _LOOPS: Final = frozenset(
     (
         *(opcodes.BROADCAST, opcodes.CONCATENATE, opcodes.DYNAMIC_SLICE, opcodes.DYNAMIC_UPDATE_SLICE, opcodes.GATHER),
@@ -436,6 +456,7 @@ def is_worth_sharing(node: Node) -> bool:
 
 def preference(node: Node) -> int:
     """Rank of a candidate: kernels with several results before fusions before operations (`FusionPriority`)."""
+    # A kernel with several results takes in the others, so XLA starts from those that exist.
     if node.has_several_results:
         return 2
     return int(node.body is not None)
@@ -455,6 +476,7 @@ def can_be_result(node: Node, warp: int) -> bool:
 
 def is_sibling_candidate(node: Node, warp: int) -> bool:
     """Whether a user of a value can share a kernel with its other users (`IsSiblingFusionCandidate`)."""
+    # A dead root has no reader for an element of a tuple.
     if not node.users or not can_be_result(node, warp) or _nests_results(node, warp):
         return False
     return not node.has_several_results or all(user.opcode == opcodes.GET_TUPLE_ELEMENT for user in node.users)
@@ -462,6 +484,7 @@ def is_sibling_candidate(node: Node, warp: int) -> bool:
 
 def is_transpose_like(node: Node) -> bool:
     """Whether a node is a tiled transpose, or a fusion with one as hero (`IsInputFusibleTranspose`)."""
+    # gpu_fusible.cc: a bitcast launches nothing, and a custom fusion has its own emitter.
     if node.opcode == opcodes.BITCAST or node.kind == "kCustom":
         return False
     if node.body is None:
@@ -479,8 +502,10 @@ def is_input_fusion_part(node: Node, warp: int) -> bool:
 
 def can_be_kept(producer: Node) -> bool:
     """Whether a producer can become a result of its consumer (`IsProducerMultiOutputFusible`)."""
+    # A result that is also overwritten would be lost, and tuples do not nest.
     if producer.has_several_results or next(in_place_operands(producer), None) is not None:
         return False
+    # A copy or transpose as a result would be written uncoalesced.
     return _is_loop(producer) and not any(map(_transposes_in_memory, _operations_in(producer)))
 
 
@@ -525,6 +550,7 @@ def loop_of(node: Node, warp: int) -> Loop:
         (inner,) = heroes_of(view, (hero,))
     reduction = fast_reduction(hero, warp)
     is_special = reduction is not None or tiled_transpose_of(inner) is not None
+    # A reduction or tiled transpose loops over what it reads, everything else over its result.
     shape = inner.operands[0].shape if is_special else hero.shape
     return Loop(node, hero, reduction, tiled_transpose_of(hero), shape)
 
@@ -536,6 +562,8 @@ def have_same_loops(one: Loop, other: Loop) -> bool:
 
 def slices_overlap(one: Node, other: Node, parent: Node) -> bool:
     """Whether two users read overlapping parts of a value; true unless both read one slice of a large one."""
+    # Only of a large array is a kernel of disjoint slices a loss: each block would read both.
+    # Sharing pays for a small array even if its readers read different parts of it.
     if isinstance(parent.shape, TupleShape) or parent.shape.logical_bytes < _MIN_SLICED_BYTES:
         return True
     first, second = _only_slice(parent, one), _only_slice(parent, other)
@@ -559,6 +587,7 @@ def _is_loop(node: Node) -> bool:
     """Whether a loop can compute a node before its user (`IsLoopFusibleAsProducer`)."""
     if not is_fusible(node):
         return False
+    # A reduce of several values yields a tuple, which an elementwise user cannot take.
     if node.opcode == opcodes.REDUCE:
         return not isinstance(node.shape, TupleShape)
     if (is_elementwise(node) and node.operands) or node.opcode in _LOOPS or is_fusible_bitcast(node):
@@ -586,16 +615,19 @@ def _real_hero(view: View, warp: int) -> Node:
 
 def _are_compatible(one: Loop, other: Loop) -> bool:
     """Whether one kernel can compute two heroes (`FusionHeroesAreCompatible`)."""
+    # One tiling serves a kernel, so the kinds and sizes have to be equal.
     if one.reduction is not None and other.reduction is not None and one.reduction != other.reduction:
         return False
     if one.tiled is not None and other.tiled is not None and not one.tiled.is_equivalent(other.tiled):
         return False
+    # An untiled transpose in a tiled kernel would read with strides.
     if (one.is_special and other.is_untiled) or (one.is_untiled and other.is_special):
         return False
     if (one.tiled is not None and other.reduction is not None) or (
         one.reduction is not None and other.tiled is not None
     ):
         return False
+    # Producer and consumer: the transpose has to stay the hero of the merged kernel, which a second move would end.
     for first, second in ((one, other), (other, one)):
         body, operands = second.owner.body, second.owner.operands
         if first.tiled is not None and first.owner.body is not None and body is not None and first.owner in operands:
@@ -623,6 +655,7 @@ def _are_equal_loops(one: Shape, other: Shape) -> bool:
         return True
     if one.elements != other.elements:
         return False
+    # Row-major arrays of equally many elements are bitcasts of each other, whatever their dimensions.
     are_major = all(_is_row_major(shape.layout) for shape in (one, other))
     return are_major or _physical(one) == _physical(other)
 

@@ -23,9 +23,9 @@ from hlo_cli.ir.shape import ArrayShape, TupleShape
 # Mirrors `absl::Duration` of absl/time/duration.cc, whose rounding decides between fusions of equal benefit.
 
 
-TICKS_PER_SECOND: Final = 4_000_000_000
-TICKS_PER_MICROSECOND: Final = 4_000
-_SINGLE: Final = Struct("f")
+TICKS_PER_SECOND: Final = 4_000_000_000  # absl::Duration counts quarters of a nanosecond
+TICKS_PER_MICROSECOND: Final = 4_000  # the same unit
+_SINGLE: Final = Struct("f")  # packing rounds as C++ does, and is faster than numpy for single values
 _pack, _unpack = _SINGLE.pack, _SINGLE.unpack
 
 
@@ -46,6 +46,7 @@ def seconds(value: float) -> int:
     (4000, 1)
     """
     whole = floor(value)
+    # absl splits whole seconds off before it scales, so that large values keep their fraction.
     return whole * TICKS_PER_SECOND + _round((value - whole) * TICKS_PER_SECOND)
 
 
@@ -55,6 +56,7 @@ def scale(ticks: int, factor: float) -> int:
     >>> scale(10, 0.95), scale(4, 2.5)
     (10, 10)
     """
+    # duration.cc multiplies whole seconds and the rest apart; one product differs by a tick in 1 of 200 pairs.
     high, low = divmod(ticks, TICKS_PER_SECOND)
     high_fraction, high_whole = modf(high * factor)
     low_fraction, low_whole = modf(low * factor / TICKS_PER_SECOND + high_fraction)
@@ -67,6 +69,7 @@ def nanoseconds(value: float) -> int:
     >>> nanoseconds(1.125)
     5
     """
+    # absl multiplies a nanosecond, which is 4 ticks, by the number: the rounding is that of `scale`.
     return scale(4, value)
 
 
@@ -93,8 +96,8 @@ def _round(value: float) -> int:
 # (`HloOpProfiles::GetProfile`).
 
 
-DEFAULT_CYCLES: Final = 3
-DEFAULT_PROFILE: Final = "sm_86"
+DEFAULT_CYCLES: Final = 3  # `kDefaultFlopsPerElement` of gpu_hlo_cost_analysis.cc: at least a few cycles
+DEFAULT_PROFILE: Final = "sm_86"  # `HloOpProfiles::GetProfile` takes it for devices without one
 
 
 @cache
@@ -212,9 +215,9 @@ _PROFILES: Final = {
 # Mirrors the handlers of xla/service/gpu/model/gpu_hlo_cost_analysis.cc and xla/service/hlo_cost_analysis.cc.
 
 
-_COUNTED: Final = ELEMENTWISE - {opcodes.COPY}
-_CONCATENATE_CYCLES: Final = 6
-_UNALIGNED_CONCATENATE_CYCLES: Final = 400
+_COUNTED: Final = ELEMENTWISE - {opcodes.COPY}  # a copy moves bytes, which XLA counts as no flops
+_CONCATENATE_CYCLES: Final = 6  # `HandleConcatenate` of gpu_hlo_cost_analysis.cc
+_UNALIGNED_CONCATENATE_CYCLES: Final = 400  # the same function: threads of a warp take different branches
 _NO_WORK: Final = frozenset((opcodes.PARAMETER, opcodes.CONSTANT, opcodes.GET_TUPLE_ELEMENT, opcodes.BITCAST))
 
 
@@ -241,6 +244,7 @@ class OperationWork:
 
     def of(self, node: Node) -> Basic:
         """Cycles and utilization of an operation that is not a fusion."""
+        # Clones share an instruction; a node with a new opcode, such as a get-tuple-element, does not have its work.
         key = node.instruction if node.opcode == node.instruction.opcode else node
         found = self._known.get(key)
         if found is None:
@@ -250,20 +254,25 @@ class OperationWork:
     def bytes_of(self, node: Node) -> tuple[list[float], float]:
         """Bytes that an operation reads of each operand, and writes."""
         reads: list[float] = [bytes_of(operand.shape) for operand in node.operands]
+        # Arrays only: XLA counts no tables of pointers for results, though it does for operands.
         written: float = sum(bytes_of(array) for array in arrays_of(node.shape))
         match node.opcode:
             case opcode if opcode in _NO_WORK:
                 return [0.0] * len(reads), 0.0
             case opcodes.BROADCAST | opcodes.SLICE | opcodes.DYNAMIC_SLICE | opcodes.GATHER:
+                # Every access counts: a broadcast reads its operand anew for each element of the result.
                 reads[0] = written
             case opcodes.DYNAMIC_UPDATE_SLICE:
+                # In place: the old value is not read, and only the update is written.
                 reads[0], written = 0.0, reads[1]
             case opcodes.SCATTER:
                 count = len(reads) // 2
+                # hlo_cost_analysis.cc takes the size of the updates for what is read of the inputs.
                 reads[:count] = reads[count + 1 :]
                 written = sum(reads[:count])
             case opcodes.REDUCE:
                 for place in range(len(reads) // 2, len(reads)):
+                    # Each result starts from the initial value, which is read once for each.
                     reads[place] = elements_of(first_array(node.shape)) * reads[place]
             case opcodes.REDUCE_WINDOW:
                 window, _ = _window_counts(node)
@@ -278,6 +287,7 @@ class OperationWork:
             case opcodes.CONCATENATE:
                 return f32(_concatenate_cycles(node) * elements)
             case opcodes.REDUCE:
+                # n elements need n − 1 applications for each result.
                 count = elements_of(node.operands[0].shape) - elements_of(first_array(node.shape))
                 return self._applications(node, count)
             case opcodes.REDUCE_WINDOW:
@@ -292,6 +302,7 @@ class OperationWork:
 
     def _applications(self, node: Node, count: int) -> float:
         called = node.instruction.called_computations
+        # Both factors in single precision, as `hlo_cost_analysis.cc` scales the properties of a body.
         return f32(self._flops_of(called[0]) * f32(count)) if called else 0.0
 
     def _flops_of(self, applied: Computation) -> float:
@@ -300,6 +311,7 @@ class OperationWork:
         if total is None:
             total = 0.0
             for each in applied.instructions:
+                # Bodies of reductions are scalars; one that calls further computations is not counted by XLA, either.
                 if each.opcode in _COUNTED and isinstance(each.shape, ArrayShape):
                     cycles = self._cycles.get((each.opcode, each.shape.element_type.name), DEFAULT_CYCLES)
                     total = f32(total + cycles * each.shape.elements)
@@ -309,6 +321,7 @@ class OperationWork:
 
 def _concatenate_cycles(node: Node) -> int:
     (dimension,) = node.instruction.integers("dimensions")[:1] or (0,)
+    # Along dimension 0 operands follow each other; else whole warps have to belong to one operand.
     is_aligned = dimension == 0 or sizes_of(node.operands[0])[dimension] % 32 == 0
     return _CONCATENATE_CYCLES if is_aligned else _UNALIGNED_CONCATENATE_CYCLES
 
@@ -356,6 +369,7 @@ def _window_counts(node: Node) -> tuple[int, int]:
     dimensions = window.dimensions if window is not None else ()
     result = elements_of(first_array(node.shape))
     size = prod(d.size for d in dimensions)
+    # hlo_cost_analysis.cc knows cumulative sums, which XLA rewrites; the count is that of the rewritten form.
     if (whole := _cumulative_size(node, dimensions)) is not None:
         return whole, result // whole + whole - 1
     return size, (size - 1) * result
@@ -380,7 +394,7 @@ def _cumulative_size(node: Node, dimensions: tuple[WindowDimension, ...]) -> int
 # xla/service/hlo_cost_analysis.cc: an operand counts every access, and arithmetic is in single precision.
 
 
-_ONE: Final = 1.0
+_ONE: Final = 1.0  # one object, so that the comparison below is of a value that was never computed
 
 
 @dataclass(slots=True, eq=False)
@@ -441,6 +455,7 @@ class WorkCounter:
         root = body.root
         groups: dict[Node, dict[Node, None]] = {root: {root: None}}
         use, copies = {root: _ONE}, {root: 1}
+        # The buffer that a root updates is not read: XLA's cost analysis expects the update in place.
         updated = _written_by_updates(root)
         of_parameter: dict[Node, tuple[float, int]] = {}
         flops, size = 0.0, 0
@@ -456,6 +471,7 @@ class WorkCounter:
                 continue
             basic = self._operations.of(node)
             if basic.flops:
+                # A product with one is exact; most operations are computed once.
                 flops = f32(flops + (basic.flops if times == _ONE else f32(times * basic.flops)))
             if basic.hands_groups_on:
                 for operand in node.operands:
@@ -464,9 +480,11 @@ class WorkCounter:
             for place, operand in enumerate(node.operands):
                 share = 0.0 if place == 0 and node in updated else basic.utilization[place]
                 _join(groups, operand, {operand: None})
+                # Rounded up to a whole element: gpu_hlo_cost_analysis.cc does so where a group ends.
                 use[operand] = f32(use.get(operand, 0.0) + _whole(f32(times * share), elements_of(operand.shape)))
                 copies[operand] = copies.get(operand, 0) + emitted
         none = (0.0, 0)
+        # A parameter without users has no utilization, yet it keeps its place among the operands.
         parameters = [(p, of_parameter.get(p, none)) for p in body.parameters]
         return Work(
             int(flops),

@@ -36,6 +36,7 @@ from hlo_cli.ir.operations import (
 
 
 _NESTED: Final = "fusion_backend_config"
+# The largest int64, which TPU compilers print for operations that they do not estimate.
 _NO_ESTIMATE: Final = (1 << 63) - 1
 
 
@@ -46,6 +47,7 @@ def gpu_fusion_path(config: BackendConfig) -> tuple[str, ...]:
     >>> gpu_fusion_path(BackendConfig('{"kind":"__triton_gemm"}'))
     ()
     """
+    # Dumps from before GpuBackendConfig, and XLA's documents, have the fields of the fusion at the top.
     return (_NESTED,) if config.get(_NESTED) is not None or config.get("kind") is None else ()
 
 
@@ -102,9 +104,11 @@ def format_cycles(instruction: Instruction) -> str:
 
 def estimated_cycles(instruction: Instruction) -> int | None:
     """Cycles that the TPU compiler estimates for an operation; None if there is no estimate."""
+    # The text first: parsing the JSON of every fusion takes longer than all the rest.
     if '"estimated_cycles"' not in instruction.raw[1] or (config := instruction.backend_config) is None:
         return None
     text = str(config.get("window_config", "estimated_cycles") or "")
+    # int64 has at most 19 digits; anything longer is no number of cycles.
     cycles = int(text) if text.isdecimal() and len(text) < 20 else _NO_ESTIMATE
     return cycles if cycles < _NO_ESTIMATE else None
 
@@ -128,7 +132,7 @@ def _sizes(listed: Json) -> str:
 Kind = Literal["codegen", "Triton", "library", "collective", "custom call", "transfer", "unknown"]
 
 _TRANSFERS: Final = HOST_FEEDS | CHANNEL_STARTS | {opcodes.COPY_START}
-_GPU_LIBRARIES: Final = (
+_GPU_LIBRARIES: Final = (  # the first prefix that fits: cuBLASLt before cuBLAS
     ("__cublas$lt", "cuBLASLt"),
     ("__cublas$", "cuBLAS"),
     ("__cudnn$", "cuDNN"),
@@ -137,15 +141,16 @@ _GPU_LIBRARIES: Final = (
     ("cusolver", "cuSOLVER"),
     ("__triton", "Triton"),
 )
-_CPU_LIBRARIES: Final = (
+_CPU_LIBRARIES: Final = (  # custom-call targets of xla/service/cpu and jaxlib
     ("lapack_", "LAPACK"),
     ("__onednn$", "oneDNN"),
     ("__ynn", "YNNPACK"),
     ("__pocketfft", "PocketFFT"),
     ("TopK", "XLA runtime"),
 )
+# Targets of jaxlib's callbacks, old and typed FFI.
 _CALLBACKS: Final = ("xla_python_", "xla_ffi_python_", "xla_ffi_partitioned_python_")
-_OPCODE_LIBRARIES: Final[dict[str, dict[str, str]]] = {
+_OPCODE_LIBRARIES: Final[dict[str, dict[str, str]]] = {  # the thunks of xla/backends/{gpu,cpu}/runtime
     "gpu": {
         opcodes.FFT: "cuFFT",
         opcodes.TRIANGULAR_SOLVE: "cuBLAS",
@@ -154,6 +159,7 @@ _OPCODE_LIBRARIES: Final[dict[str, dict[str, str]]] = {
     },
     "cpu": {opcodes.FFT: "DUCC", opcodes.SORT: "XLA runtime", **dict.fromkeys(MATMULS, "Eigen")},
 }
+# Kinds in the `fusion_config` of XLA:CPU.
 _CPU_FUSIONS: Final = {"__ynn_fusion": "YNNPACK", "__onednn_fusion": "oneDNN"}
 _COLLECTIVE_LIBRARIES: Final = {"gpu": "NCCL", "cpu": "XLA runtime", "tpu": "TPU interconnect"}
 _STRATEGY_PREFIX: Final = "KERNEL_STRATEGY_"
@@ -185,6 +191,7 @@ def backend_of(instruction: Instruction, target: Target | None, *, is_asynchrono
     opcode = wrapped_opcode(instruction.opcode) or instruction.opcode.removesuffix("-start")
     if target is None:
         return KernelBackend("unknown", "unknown")
+    # A slice or update in an async pair is a copy by the copy engine; synchronous ones are kernels.
     is_moved = opcode in BLOCK_MOVES and (is_asynchronous or instruction.opcode != opcode)
     if is_moved or instruction.opcode in _TRANSFERS:
         return KernelBackend("transfer", "DMA" if target == "tpu" else "memcpy")
@@ -224,6 +231,7 @@ def _backend_of_fusion(fusion: Instruction, target: Target) -> KernelBackend:
         return KernelBackend("Triton", "Triton", format_triton_gemm(config) or format_tiles(config))
     if kind == "__cudnn$fusion":
         return KernelBackend("library", "cuDNN")
+    # Custom kernels are CUTLASS's; the others, such as dynamic-slice fusions, XLA emits itself.
     if kind == "__custom_fusion":
         name = str(config.get(*path, "custom_fusion_config", "name") or "")
         return (
@@ -242,6 +250,7 @@ def _custom_call(call: Instruction, target: Target) -> KernelBackend:
             if name == "tpu_custom_call"
             else KernelBackend("codegen", "XLA", name)
         )
+    # The prefix is none of a library: XLA brings this kernel along.
     if name == "__gpu$TopK":
         return KernelBackend("codegen", "XLA", name)
     for prefix, library in _GPU_LIBRARIES if target == "gpu" else _CPU_LIBRARIES:
@@ -313,6 +322,7 @@ def is_launched(instruction: Instruction) -> bool:
     opcode = instruction.opcode
     if opcode in NO_KERNELS or opcode in NATIVE_ENDS:
         return False
+    # Only the start launches something; the rest of an async chain waits for it.
     if opcode.endswith(("-update", "-done")) and wrapped_opcode(opcode) is not None:
         return False
     if opcode == opcodes.FUSION:
@@ -373,6 +383,7 @@ class Fusion:
         Negative where XLA counts the slice that a lone gather, scatter, or slice reads, but the whole operand in a
         fusion.
         """
+        # `unfused_bytes` counts slices as read, see the note in the docstring: no clamp, so that this shows.
         return self.unfused_bytes - round(self.cost.bytes_accessed)
 
 
@@ -412,6 +423,7 @@ def _described_fusion(fusion: Instruction, costs: Mapping[Instruction, Cost]) ->
     body = fusion.called_computations[0]
     inner = tuple(all_fused(body))
     operations = tuple([each for each in inner if each.opcode not in NO_KERNELS])
+    # A single operation was wrapped, not fused: by itself it would read and write the same.
     kernels = operations if len(operations) > 1 else (fusion,)
     unfused = sum(round(costs[each].bytes_accessed) for each in kernels)
     return Fusion(fusion, body, heroes_of(body), operations, costs[fusion], unfused)

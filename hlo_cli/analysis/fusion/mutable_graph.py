@@ -79,6 +79,8 @@ class Users(Generic[_T]):
         """Removes a user, if present; the last user takes its position."""
         if user not in self:
             return
+        # hlo_instruction.cc swaps the removed user with the last one, so that removal takes constant time; ties depend
+        # on it.
         position = self.index(user)
         last = self._order.pop()
         if self._positions is not None:
@@ -127,6 +129,7 @@ class Node:
         self.body: FusionBody | None = None
         self.kind = ""
         self.name = name or instruction.name
+        # No parameter has it, so a clone of a get-tuple-element is told from a new one.
         self.number = -1
         self.aliasing: tuple[OutputOperandAlias, ...] = ()
         for operand in self.operands:
@@ -146,6 +149,7 @@ class Node:
         """Replaces the operand at `position` with `new`."""
         old = self.operands[position]
         self.operands[position] = new
+        # An operand used twice stays a user until its last place is replaced.
         if old not in self.operands:
             old.users.remove(self)
         new.users.add(self)
@@ -278,6 +282,7 @@ class Graph:
 
     def dependencies(self, node: Node) -> Iterator[Node]:
         """Yields control predecessors, last one first, then operands."""
+        # hlo_computation.cc pushes control predecessors last to first, before the operands.
         yield from reversed(self.control_predecessors.get(node, ()))
         yield from node.operands
 
@@ -379,6 +384,8 @@ def fusible_computations(module: Module) -> Iterator[Computation]:
         for called in instruction.called_computations:
             callers.setdefault(called, instruction)
     for computation in module.computations:
+        # instruction_fusion.cc skips what is called by anything but control flow: bodies of reduces, sorts, and the
+        # like.
         is_whole = computation.root is not None  # a text may end before it
         if is_whole and (computation not in callers or callers[computation].opcode in RUNNERS):
             yield computation
@@ -446,12 +453,14 @@ def reuses_operand(node: Node, position: int) -> bool:
     """Whether an element of the operand can be used for more than one element of the result."""
     match node.opcode:
         case opcodes.PAD:
+            # The padding value is read for every element outside.
             return position > 0
         case opcodes.REDUCE:
             return position >= len(node.operands) // 2
         case opcodes.DYNAMIC_UPDATE_SLICE:
             return position > 1
         case opcodes.DOT:
+            # A matrix times a vector reads the matrix once, the vector for each row.
             partner = node.operands[1 - position] if position < 2 else node
             return len(sizes_of(node.shape)) > 1 or len(sizes_of(partner.shape)) > 1
         case opcodes.FUSION:
@@ -475,6 +484,7 @@ def _reused_parameters(body: FusionBody) -> set[int]:
         node = waiting.pop()
         for position, operand in enumerate(node.operands):
             again = reused[node] or reuses_operand(node, position)
+            # A parameter that is reused on any path is; a second visit is needed only if that is news.
             if operand not in reused or (again and not reused[operand]):
                 reused[operand] = again
                 waiting.append(operand)
@@ -493,10 +503,12 @@ def is_fusible(node: Node) -> bool:
         return True
     match node.opcode:
         case "rng":
+            # A random draw that is computed twice would give two values.
             return len(node.users) <= 1
         case opcodes.CUSTOM_CALL:
             return not node.instruction.flag("custom_call_has_side_effect")
     if node.opcode in _LAYOUT_CONSTRAINED:
+        # Such a collective fixes layouts across modules, which counts as a side effect.
         return not node.instruction.flag("constrain_layout")
     return node.opcode not in _NEVER_FUSIBLE
 
@@ -508,7 +520,9 @@ def is_fusible(node: Node) -> bool:
 # `InstructionFusion::IsExpensive` of xla/service/instruction_fusion.cc.
 
 
+# Of complex numbers they are several calls into libm.
 _CHEAP_UNLESS_COMPLEX: Final = frozenset("abs sign cosine sine tan".split())
+# Integer division by a constant becomes a multiplication.
 _CHEAP_WITH_SCALAR: Final = frozenset("divide remainder".split())
 _CHEAP_AT_TIMES: Final = _CHEAP_UNLESS_COMPLEX | _CHEAP_WITH_SCALAR | {opcodes.CONVERT}
 _CHEAP: Final = (
@@ -648,6 +662,7 @@ def users_first(body: FusionBody) -> list[Node]:
         else:
             open_.pop()
             order.append(node)
+    # A post-order from the root, reversed: every user is before its operands.
     order.reverse()
     return order
 

@@ -24,6 +24,7 @@ from hlo_cli.ir.module import Module
 # Producer–consumer pairs of separate kernels, and the memory traffic that one kernel for both would avoid.
 
 
+# No kernels: their operand is the value that the consumer reads.
 _PASSED_ON: Final = (opcodes.BITCAST, opcodes.GET_TUPLE_ELEMENT)
 
 
@@ -60,9 +61,11 @@ def saved_bytes(
     `operands` are those of the consumer; a producer with one of its `users` is not computed on its own any more.
     """
     made, used = costs[producer.instruction], costs[consumer.instruction]
+    # By places: a consumer that uses the producer twice reads it twice by XLA's count.
     saved = sum(used.operand_bytes(n) for n, node in enumerate(operands) if node is producer)
     if users == 1:
         saved += made.bytes_accessed
+    # Reversed, so that of equal operands the first place is kept, at which XLA has the bytes.
     first = {node: n for n, node in reversed(list(enumerate(producer.operands)))}
     instead = sum(made.operand_bytes(n) for node, n in first.items() if node not in operands)
     return round(saved - instead)
@@ -152,6 +155,7 @@ def _pairs_kept_apart(graph: Graph, rules: FusionRules, costs: Mapping[Instructi
             continue
         for producer in dict.fromkeys(operands):
             if producer.opcode not in NO_KERNELS:
+                # The pass saw operations, not the fusions it made of them, so the rules are asked about the roots.
                 rule = _rule(decider, seen_as[producer], _unwrapped(consumer, seen_as))
                 saved = saved_bytes(producer, consumer, operands, costs, users=len(producer.users))
                 yield UnfusedPair(producer.instruction, consumer.instruction, rule, saved)
@@ -159,6 +163,7 @@ def _pairs_kept_apart(graph: Graph, rules: FusionRules, costs: Mapping[Instructi
 
 def _unfused_roots(graph: Graph) -> dict[Node, Node]:
     """Maps fusions to their roots as if these were not fused, and redirects the users to them."""
+    # Only kLoop: output fusions are made in one step, and custom ones exist before the pass.
     seen_as = {node: _root_outside(node) if node.kind == "kLoop" else node for node in graph.nodes}
     for node in (*seen_as, *(alone for alone in seen_as.values() if alone not in seen_as)):
         node.operands = [seen_as.get(operand, operand) for operand in node.operands]
@@ -167,6 +172,7 @@ def _unfused_roots(graph: Graph) -> dict[Node, Node]:
 
 def _unwrapped(fusion: Node, seen_as: Mapping[Node, Node]) -> Node:
     """Operation of a fusion that contains only one, as it was wrapped after the fusion pass; else the fusion."""
+    # FusionWrapper runs after the fusion pass, so such a fusion was a bare operation there.
     is_one = fusion.body is not None and sum(1 for _ in fusion.body.operations) == 1
     return seen_as[fusion] if is_one else fusion
 
@@ -177,6 +183,7 @@ def _rule(decider: FusionDecider, producer: Node, consumer: Node) -> Rule:
     if not is_fusible(producer):
         return by.PRODUCER_NOT_FUSIBLE
     rule = decider.rule(producer, consumer)
+    # The pair is apart though no rule forbids it: with other users, XLA kept the producer for all of them.
     return by.NOT_ON_ALL_PATHS if rule.fuses and len(producer.users) > 1 else rule
 
 
@@ -199,8 +206,9 @@ def _root_outside(fusion: Node) -> Node:
 # the queue states differences, any other update states times.
 
 
+# Numbers that XLA appends to make names unique; more digits are part of a name.
 _NUMBER: Final = re.compile(r"(?:\.clone|\.\d{1,18})\Z")
-_MICRO: Final = 1e-6
+_MICRO: Final = 1e-6  # the log has microseconds, this house seconds
 _LAUNCH_US: Final = 1.0
 """Differences count the launches of all new consumers, but not those of the consumers that are gone."""
 _NAMELESS: Final = (opcodes.PARAMETER, opcodes.CONSTANT)
@@ -223,13 +231,6 @@ class FusionVerdict:
     reason: str = ""
     fused_seconds: float | None = None
     unfused_seconds: float | None = None
-
-    @property
-    def saved_seconds(self) -> float | None:
-        """The time that fusing would save, negative if it costs time; None if it is unknown."""
-        if self.fused_seconds is None or self.unfused_seconds is None:
-            return None
-        return self.unfused_seconds - self.fused_seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,8 +257,8 @@ def fusion_outcome(process: FusionProcess) -> FusionOutcome:
     ...     PriorityStep("fusion", ("c",), 6.0, 4.0),
     ... )
     >>> outcome = fusion_outcome(FusionProcess(steps))
-    >>> outcome.fused_into["a"], outcome.members["fusion"], round(outcome.verdicts["fusion"].saved_seconds * 1e6)
-    (('fusion',), ('a', 'b'), -2)
+    >>> outcome.fused_into["a"], outcome.members["fusion"], round(outcome.verdicts["fusion"].fused_seconds * 1e6)
+    (('fusion',), ('a', 'b'), 6)
     """
     replay = _Replay()
     for step in process.steps:
@@ -382,6 +383,7 @@ class _Replay:
         if step.fusion != step.consumer:
             parts.append(step.consumer)
             self._end(step.consumer, step.fusion)
+        # A consumer that was a fusion already keeps its name and its instructions, which the log does not list.
         elif not parts:
             self.given.add(step.fusion)
         parts.append(step.producer)
@@ -393,9 +395,11 @@ class _Replay:
         fused, unfused = step.fused_us, step.unfused_us
         if step.producer in self.queued and step.producer not in self.round:
             before = self.times[step.producer]
+            # priority_fusion.cc prints differences after the first update; the launches are what its sums leave out.
             launches = len(step.consumers) - before[2] - len(self.round.intersection(step.consumers))
             fused, unfused = fused + before[0] + launches * _LAUNCH_US, unfused + before[1] + launches * _LAUNCH_US
         self.times[step.producer] = fused, unfused, len(step.consumers)
+        # Negative priorities are not queued, so that their next update starts from nothing.
         (self.queued.add if unfused >= fused else self.queued.discard)(step.producer)
         self.verdicts[step.producer] = FusionVerdict(step.producer, "", fused * _MICRO, unfused * _MICRO)
 

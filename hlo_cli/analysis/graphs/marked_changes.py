@@ -9,6 +9,7 @@ from hlo_cli.analysis.graphs.views import Change, DataflowGraph, callers_of, dat
 from hlo_cli.analysis.matching.module_diff import ModuleDiff
 from hlo_cli.ir.instruction import Instruction
 
+# Sorting by it keeps operands before users: a removed node comes right after the last operand that is still there.
 _Key: TypeAlias = tuple[int, int, int]
 """The place of a node in a computation: a number of a new node, and after it the removed nodes in their order."""
 
@@ -66,6 +67,7 @@ def _removed(
         if before:
             place = max(before)
         elif user is not None and new.computation[user] == at:
+            # Without operands it comes right before its first user, as constants do in texts.
             place = user - 1
         else:
             place = members[0] - 1 if members else 0
@@ -95,6 +97,7 @@ def _merged(
     for at, node in enumerate(order):
         if node < base:
             own = [number[each] for each in new.operands[node]]
+            # An edge backwards would close a circle: the user may have moved before the place of the removed operand.
             own += [each for each in extra.get(at, ()) if each < at]
         else:
             own = [names.get(each, twins.get(each, at)) for each in old.operands[removed[node - base].number]]

@@ -69,9 +69,12 @@ _MOVED: Final = frozenset(
     )
 )
 _TARGET: Final = "custom_call_target"
+# TPU fusions that begin and end a collective have these roots.
 _COLLECTIVE_TARGETS: Final = ("AsyncCollectiveStart", "AsyncCollectiveDone")
+# By cost: a matmul in a fusion takes its time, whatever else is there. XLA colors all fusions gray.
 _IN_FUSIONS: Final[tuple[Kind, ...]] = ("matmul", "collective", "custom call", "reduction")
 """The kinds of instructions that give a fusion theirs, the most important first."""
+# They take no time, so they do not make a fusion mixed.
 _IGNORED: Final[frozenset[Kind]] = frozenset((opcodes.PARAMETER, "small parameter", opcodes.CONSTANT, "scalar", "free"))
 
 
@@ -82,6 +85,7 @@ def kind_of_opcode(opcode: str) -> Kind:
     >>> kind_of_opcode("dot"), kind_of_opcode("all-gather-start"), kind_of_opcode("slice-start")
     ('matmul', 'collective', 'slicing or sorting')
     """
+    # An async form has the kind of what it runs.
     if (wrapped := operations.wrapped_opcode(opcode)) is not None:
         opcode = wrapped
     base = opcode.removesuffix("-start").removesuffix("-done")
@@ -159,12 +163,15 @@ def _kind(
     kind = kind_of_opcode(opcode)
     if kind == "custom call":
         target = instruction.string(_TARGET)
+        # The call alone shows no work, but these targets are known.
         return "free" if target in NO_KERNEL_TARGETS else "collective" if target in _COLLECTIVE_TARGETS else kind
     if kind == opcodes.FUSION:
         kinds = [dominant[called] for called in instruction.called_computations if called in dominant]
         return kinds[0] if kinds and kinds[0] in (*_IN_FUSIONS, "data movement") else opcodes.FUSION
+    # Arithmetic on scalars is of loop counters and indices; graphs show it pale, as XLA does.
     if kind in ("elementwise", "slicing or sorting", "data movement") and is_scalar(shape):
         return "scalar"
+    # Within a fusion a reshape or broadcast only changes the index at which elements are read.
     if kind == "data movement" and is_fused and opcode not in (opcodes.COPY, opcodes.DYNAMIC_UPDATE_SLICE):
         return "free"
     return kind
@@ -189,6 +196,7 @@ def _dominant(kinds: Iterable[Kind]) -> Kind:
     work = present - _IGNORED
     if len(work) == 1:
         return work.pop()
+    # A computation that only hands values on moves data.
     return opcodes.FUSION if work else "data movement"
 
 
@@ -215,11 +223,13 @@ _NAMED: Final[Mapping[Kind, frozenset[str]]] = {
 # more edges than about the operands of the module, an instruction through which many edges would pass stays.
 
 
+# As many as XLA shows users of a node: below it a reader can follow the edges. Chosen, not measured.
 MOST_PASSED: Final = 16
 """An instruction that depends on more nodes than this is seen through only if a single instruction uses it."""
 
+# Seen through with any number of users, as they have one operand or none.
 _ENDLESS: Final = frozenset((opcodes.CONSTANT, opcodes.GET_TUPLE_ELEMENT, opcodes.BITCAST))
-_ENDS: Final = ("-done", "-update")
+_ENDS: Final = ("-done", "-update")  # parts of an async operation after its start
 _BLOCK_MOVES: Final = operations.BLOCK_MOVES | {opcodes.COPY_START, opcodes.COPY_DONE}
 
 
@@ -271,6 +281,7 @@ def _find(computation: Computation, always: set[Instruction], transfers: set[Ins
         if chosen is None:
             continue
         count = sum(passed.get(operand, 1) for operand in instruction.operands)
+        # Otherwise a tuple of n values with m users would become n · m edges.
         if count > MOST_PASSED and (len(used) > 1 or any(user.opcode in _PASSING for user in used)):
             continue
         chosen.add(instruction)
@@ -287,6 +298,7 @@ def _users(computation: Computation) -> Mapping[Instruction, Sequence[Instructio
     for instruction in computation.instructions:
         for operand in instruction.operands:
             found = users.setdefault(operand, [])
+            # Operands of one user follow each other, so that the last entry is enough to see a repetition.
             if not found or found[-1] is not instruction:
                 found.append(instruction)
     return users
@@ -297,6 +309,7 @@ def _is_seen_through(instruction: Instruction, users: Sequence[Instruction]) -> 
     if opcode in _ENDLESS:
         return True
     if opcode == opcodes.PARAMETER:
+        # Scalar parameters are loop counters and learning rates; they would draw edges to everything.
         return isinstance(shape, ArrayShape) and not shape.dimensions
     if opcode == opcodes.CUSTOM_CALL:
         return is_free_call(instruction)
@@ -310,6 +323,7 @@ def _is_transfer(instruction: Instruction, starts: Mapping[Instruction, Instruct
         return False
     sources = _spaces(start.operands[0].shape)
     targets = _spaces(start.shape)
+    # A copy within one memory is work of a kernel, and stays a node.
     return bool(sources) and bool(targets - sources)
 
 
@@ -403,6 +417,7 @@ def dataflow_graph(module: Module) -> DataflowGraph:
     for instruction in instructions:
         shape = instruction.shape
         if (size := sizes.get(id(shape))) is None:
+            # By identity: shapes are shared within a module, and padding is slow to compute.
             size = sizes[id(shape)] = shape.padded_bytes
         bytes_.append(size)
     members: list[range] = []
@@ -411,6 +426,7 @@ def dataflow_graph(module: Module) -> DataflowGraph:
         first = members[-1].stop if members else 0
         members.append(range(first, first + len(computation.instructions)))
         for at, before in control_predecessors(computation).items():
+            # Only backwards, so that damaged texts make no circle.
             control[first + at] = tuple([first + n for n in before if n < at])
     return DataflowGraph(
         module,
@@ -559,6 +575,7 @@ def fold_among(graph: DataflowGraph, computation: int, shown: Collection[int]) -
         mask = 0
         for before in graph.predecessors(node):
             place = places.get(before)
+            # Sets as integers: a union is one operation, whatever their sizes.
             mask |= behind[before] if place is None else 1 << place
         behind[node] = mask
         if node in places:
@@ -572,6 +589,7 @@ def fold_among(graph: DataflowGraph, computation: int, shown: Collection[int]) -
 
 def _bits(mask: int) -> Iterable[int]:
     """The numbers of the bits that are set, in order, in time linear in the digits of the number."""
+    # Through the text, as shifting a number of thousands of bits once for each bit is quadratic.
     digits = bin(mask)[:1:-1]
     at = digits.find("1")
     while at >= 0:
@@ -615,6 +633,7 @@ def neighborhood(edges: Iterable[Edge], centers: Sequence[int], depth: int) -> f
 def _next(
     node: int, *, is_center: bool, operands: Mapping[int, list[int]], users: Mapping[int, list[int]]
 ) -> list[int]:
+    # hlo_graph_dumper.cc omits users of a node with many, but not of the center: the question is about that one.
     used_by = users.get(node, [])
     return operands.get(node, []) + (used_by if is_center or len(used_by) <= MOST_USERS else [])
 
@@ -791,6 +810,7 @@ def between(graph: DataflowGraph, source: int, target: int, *, transfers: bool =
     if at is None:
         return None
     common = graph.computation[sources[at]]
+    # The innermost computation that contains both: the paths of outer ones run through its caller.
     first, last = sources[at], outer[common]
     if first == last and source != target:
         return None

@@ -46,8 +46,8 @@ def chip_spec(chip: str, own: Mapping[str, ChipSpec] | None = None) -> ChipSpec:
 
 
 _BANDWIDTHS: Final = ("memory", "links", "host")
-_MAX_RATE: Final = 1e30
-_MAX_CORES: Final = 1_000_000
+_MAX_RATE: Final = 1e30  # far above any chip: catches a unit that was applied twice, and infinity
+_MAX_CORES: Final = 1_000_000  # far above any chip: a number beyond is a rate in the wrong place
 _KEYS: Final = ("flops", *_BANDWIDTHS, "cores", "source")
 
 
@@ -95,6 +95,7 @@ def _read_chip(name: str, table: object, source: str) -> ChipSpec:
     flops = table.get("flops", {})
     if not isinstance(flops, dict):
         raise HloError(f"{where}: flops must be a table by element type, such as flops = {{ bf16 = 197e12 }}")
+    # A rate keeps the file as its source, so that screens do not show the vendor's page for it.
     rates = {kind: _read_rate(f"flops.{kind}", value, where, origin) for kind, value in flops.items()}
     bandwidths = {key: _read_rate(key, table[key], where, origin) for key in _BANDWIDTHS if key in table}
     cores = _read_cores(table["cores"], where) if "cores" in table else None
@@ -109,6 +110,7 @@ def _read_chip(name: str, table: object, source: str) -> ChipSpec:
         links=bandwidths.get("links", known.links),
         host=bandwidths.get("host", known.host),
         cores=known.cores if cores is None else cores,
+        # A measured rate above the peak refers to the peak that it exceeds; a rate of the user ends that.
         fastest={kind: rate for kind, rate in known.fastest.items() if kind not in rates},
     )
 
@@ -123,6 +125,7 @@ def _known(name: str) -> ChipSpec | None:
 
 def _read_cores(value: object, where: str) -> int:
     """Reads the number of cores of a GPU."""
+    # TOML has booleans of their own, which are integers in Python.
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= _MAX_CORES:
         raise HloError(f"{where}: expected an integer from 1 to {_MAX_CORES} for cores, found {value}")
     return value
@@ -142,8 +145,9 @@ def _read_rate(name: str, value: object, where: str, origin: str) -> Rate:
 # the GPU of a trace, by what the profiler writes about its devices.
 
 
-_VERSION: Final = lazy_regex(r"\bversion: TPU_VERSION_(\w+)")
+_VERSION: Final = lazy_regex(r"\bversion: TPU_VERSION_(\w+)")  # the enum of libtpu's target, with code names
 _VARIANT: Final = lazy_regex(r'\bvariant: "(\w*)"')
+# The length is bounded, as the file may be a made-up one.
 _DEVICE: Final = lazy_regex(r'\bdevice_description_str: "([^"\n]{0,200})"')
 
 
@@ -240,6 +244,7 @@ def traced_gpus() -> tuple[TracedGpu, ...]:
     for vendor, capability, names in _KNOWN:
         for name in names:
             chip = find_chip(name)
+            # Chips before Ampere have no bf16; profilers then state the rate of f16.
             flops = chip.spec.flops.get("bf16") or chip.spec.flops["f16"]
             size, memory = chip.memories[0].bytes, chip.spec.memory
             rates = flops.per_second, memory.per_second
@@ -276,15 +281,18 @@ def gpu_in_trace(
     named = [each for each in found if words.issuperset(_SEPARATORS.sub(" ", each.name).split())]
     if named:
         return max(named, key=lambda each: len(each.name))
+    # The size decides before the rates: boards of one chip differ in memory, not in cores.
     if memory_bytes:
         found = [each for each in found if abs(memory_bytes / each.memory_bytes - 1) <= _SAME_SIZE]
 
     def distance(each: TracedGpu) -> tuple[float, ...]:
         """How far the memory and the rates are: clocks of AMD are exact, and those of NVIDIA are of a higher boost."""
         size = abs(log(memory_bytes / each.memory_bytes)) if memory_bytes else 0.0
+        # ROCm reports the memory clock without the double data rate for some boards.
         ways = (1, 2) if each.vendor == "amd" else (1,)
         rate = min(abs(log(way * memory_rate / each.memory_rate)) for way in ways) if memory_rate else 0.0
         peak = abs(log(flops / each.flops)) if flops else 0.0
+        # Rounded, so that a near tie is left to the next figure: sizes are nominal, and clocks vary.
         return round(size, 1), *((round(peak, 2), rate) if each.vendor == "amd" else (round(rate, 2), peak))
 
     return min(found, key=distance, default=None)
@@ -297,8 +305,8 @@ def gpu_in_trace(
 # xla/backends/gpu/target_config/specs. Bytes of L1 cache and of memory transactions are constants of the vendor there.
 
 
-_KIB: Final = 1 << 10
-_INTEL: Final = "xe"
+_KIB: Final = 1 << 10  # caches are counted in powers of two
+_INTEL: Final = "xe"  # XLA has no compute capability for these
 
 
 class GpuDevice(NamedTuple):
@@ -362,6 +370,7 @@ def device_of(chip: ChipSpec) -> GpuDevice | None:
     if not chip.cores:
         return None
     known = next((each for each in known_chips() if each.name == chip.chip), None)
+    # XLA's figures belong to the published chip; with other rates they would contradict them.
     if known is None or known.spec != replace(chip, links=known.spec.links):
         return None
     return _DEVICES.get(known.name)
@@ -390,6 +399,7 @@ def gpu_with(core_count: int, memory_bandwidth: int) -> str | None:
 
 def _amd(spec: str, profile: str, cores: int, clock: float, bandwidth: int, l2: int, shared: int) -> GpuDevice:
     """Row of an AMD GPU; caches and buses of the MI300 series, to which the MI350 (gfx950) belongs, differ."""
+    # device_description.h: L1 and the width of the memory bus are constants by architecture there.
     is_mi300_series = profile in ("gfx942", "gfx950")
     l1 = 32 * _KIB if is_mi300_series else 16 * _KIB
     bus, clocked = (128, 16) if is_mi300_series else (64, 32)
@@ -397,6 +407,7 @@ def _amd(spec: str, profile: str, cores: int, clock: float, bandwidth: int, l2: 
 
 
 _MI200: Final = _amd("mi200", "gfx90a", 110, 1.7, 1_638_400_000_000, 8_388_608, 65_536)
+# Figures as XLA's .txtpb files have them, not as vendors round them: the model's times depend on each digit.
 _DEVICES: Final = {
     "p100": GpuDevice("p100", "sm_60", 56, 64, 2048, 1.4805, 732_160_000_000, 4_194_304),
     "v100-16gb": GpuDevice("v100", "sm_70", 80, 64, 2048, 1.53, 898_048_000_000, 6_291_456),
@@ -470,6 +481,7 @@ def matmul_times() -> Mapping[tuple[str, str], MatmulTimes]:
     for batch, m, n, k, *cells in lines:
         for column, cell in zip(columns, cells, strict=True):
             if cell:
+                # The tables are in microseconds, as XLA's are.
                 found[column][int(batch), int(m), int(n), int(k)] = float(cell) / 1e6
     return found
 
@@ -493,6 +505,7 @@ def collective_times() -> Mapping[tuple[str, str], Mapping[tuple[int, int], Coll
 
 
 def _lines(name: str) -> list[list[str]]:
+    # Only matmuls and collectives of measured chips need the tables.
     from importlib.resources import files  # slow to import
 
     text = (files("hlo_cli.analysis.hardware") / name).read_text("utf-8")
@@ -635,6 +648,7 @@ class Estimate:
         """
         if seconds <= self.low:
             return self
+        # A bound that is certain also lifts the upper end, lest the band be empty.
         numbers = (seconds, max(self.seconds, seconds), max(self.high, seconds))
         return Estimate(*numbers, self.sources, self.launch_seconds)
 
@@ -659,6 +673,7 @@ def longest(one: Estimate, other: Estimate) -> Estimate:
     Estimate(low=2.0, seconds=4.0, high=9.0, sources=frozenset())
     """
     longer = one if one.seconds >= other.seconds else other
+    # The longer of two cannot be shorter than the lower end of either, nor longer than both upper ends.
     low, high = max(one.low, other.low), max(one.high, other.high)
     return Estimate(min(low, longer.seconds), longer.seconds, high, longer.sources, longer.launch_seconds)
 

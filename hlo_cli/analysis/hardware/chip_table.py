@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Published: TypeAlias = tuple[str, float]
 """Source of a rate, and the rate in units of 10¹² per second."""
 
-_NARROW: Final = ("bf16", "f16", "f32")
+_NARROW: Final = ("bf16", "f16", "f32")  # what a chip without units for a narrow type converts to, the fastest first
 _INSTEAD: Final[Mapping[str, tuple[str, ...]]] = {
     "f4": ("f4", "f8", *_NARROW),
     "f6": ("f6", "f8", *_NARROW),
@@ -100,7 +100,10 @@ def _of(flops: Mapping[str, Rate], element_type: str) -> Rate | None:
     """Returns the rate of a type or of its substitute."""
     name, _, times = _plain(element_type).partition(" x")
     if times and name in flops:
+        # A product in several parts is as many products.
         return Rate(flops[name].per_second / int(times), flops[name].source)
+    # Types that no chip multiplies, such as s32, are taken for f32: a rate that is too high, hence a lower bound of
+    # time.
     for each in _INSTEAD.get(name, ("f32", "bf16")):
         kind, _, several = each.partition(" x")
         if kind in flops:
@@ -110,6 +113,7 @@ def _of(flops: Mapping[str, Rate], element_type: str) -> Rate | None:
 
 def _plain(element_type: str) -> str:
     """Returns the type as a key of the rates: all 8-bit floats are one, signed and unsigned integers are one."""
+    # Units multiply signed and unsigned integers at one rate.
     name = element_type.replace("u", "s", 1) if element_type.startswith("u") else element_type
     return name[:2] if name[:3] in ("f4e", "f6e", "f8e") else name
 
@@ -125,6 +129,7 @@ def rate_from(source: str, number: float) -> Rate:
     >>> rate_from("a page", 0.819)
     Rate(per_second=819000000000.0, source='a page')
     """
+    # Rounded to whole units, so that 0.716e12 does not end in digits of binary fractions.
     return Rate(float(round(number * 1e12)), source)
 
 
@@ -146,6 +151,7 @@ def part_of(whole: ChipSpec, parts: int = 2) -> ChipSpec:
 
     def share(rate: Rate | None) -> Rate | None:
         """Returns the part of a rate that one device has."""
+        # The devices of a chip share links and memory evenly, as vendors state only the sum.
         return None if rate is None else Rate(rate.per_second / parts, rate.source)
 
     flops = {kind: Rate(rate.per_second / parts, rate.source) for kind, rate in whole.flops.items()}
@@ -160,9 +166,9 @@ def part_of(whole: ChipSpec, parts: int = 2) -> ChipSpec:
 # whole chip. Nominal capacity is the vendor's; usable capacity is what XLA can allocate, which is less.
 
 
-KIB: Final = 1 << 10
-MIB: Final = 1 << 20
-GIB: Final = 1 << 30
+KIB: Final = 1 << 10  # capacities are powers of two, whatever vendors call them
+MIB: Final = 1 << 20  # the same
+GIB: Final = 1 << 30  # the same
 _SPECS: Final = "https://github.com/openxla/xla/blob/main/xla/backends/gpu/target_config/specs/"
 
 
@@ -197,7 +203,6 @@ class TpuGeneration:
 class Chip:
     """A chip: its names, its capacity by memory space, and its peak rates.
 
-    `fast_bytes` is the size of the memory near the cores: the last-level cache of a GPU, VMEM and CMEM of a TPU.
     `meaning` distinguishes several chips of one name.
     """
 
@@ -209,11 +214,6 @@ class Chip:
     usable: Capacity | None = None
     tpu: TpuGeneration | None = None
     meaning: str = ""
-
-    @property
-    def fast_bytes(self) -> int:
-        """The bytes of cache or scratch memory in addition to main memory."""
-        return self.spec.cache_bytes
 
     @property
     def generation(self) -> str | None:
@@ -232,6 +232,7 @@ class Chip:
         >>> find_chip("v5e").limit().bytes, find_chip("v5e").limit(1).bytes, find_chip("v5e").limit(3)
         (16911433728, 134217728, None)
         """
+        # What can be allocated is what programs fail on; the rest is the runtime's.
         if space == MemorySpace.MAIN and self.usable is not None:
             return self.usable
         return self.memories.get(space)
@@ -331,12 +332,14 @@ def _tpu(
     )
 
 
+# Granule and limit from libtpu's log, as above; v4 alone prefetches into CMEM.
 _V4: Final = TpuGeneration(
     "v4", table_granule=512, heap_limit=13_688_631_296, prefetched=TpuMemorySpace.CMEM, torus_dimensions=3
 )
 _V4_RATES: Final = spec_from(
     rates_from(f"{_CLOUD}v4", {"bf16": 275, "s8": 275}),
     memory=(f"{_CLOUD}v4", 1.2),
+    # Six links of a 3D torus, 45 GB/s each way.
     links=(_BOOK, 0.045 * 6),
     host=(_BOOK, 0.016),
 )

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 USUAL_TPU: Final = "v5e"
 """The generation assumed if the text does not determine it; it has the most common sizes."""
 
+# What product names carry around the chip's own name, in device_kind of JAX and in product pages.
 _VENDORS = re.compile(r"google|cloud|tpu|gpu|intel|nvidia|tesla|amd|instinct|geforce|[^a-z0-9]")
 
 
@@ -43,6 +44,7 @@ def find_chip(name: str) -> Chip:
     chips = _by_name(known)
     if (chip := chips.get(word)) is not None:
         return chip
+    # A prefix that continues in one way only is a name: "h10" is h100, "v5" is v5e or v5p.
     longer = dict.fromkeys(chip.name for known, chip in chips.items() if word and known.startswith(word))
     shortest = min(longer, key=len, default="")
     if not all(_plain(each).startswith(_plain(shortest)) for each in longer):
@@ -94,12 +96,14 @@ def has_large_tiles(generation: str) -> bool:
     return generation != USUAL_TPU and tpu_generation(generation).has_large_tiles  # the most common one needs no table
 
 
+# Reports ask for the same few names for every instruction; the bound is chosen, not measured.
 @lru_cache(maxsize=1024)
 def _plain(name: str) -> str:
     """Returns a chip's name without vendor, spaces, and punctuation."""
     return _VENDORS.sub("", name.casefold())
 
 
+# One entry a table: all chips, and the TPUs.
 @lru_cache(maxsize=8)
 def _by_name(chips: Sequence[Chip]) -> Mapping[str, Chip]:
     """Returns the chips by plain name and alias."""

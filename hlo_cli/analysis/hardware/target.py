@@ -14,10 +14,12 @@ if TYPE_CHECKING:  # the names of memory spaces are asked for where there is no 
 
 Target = Literal["tpu", "gpu", "cpu"]
 
-_MAX_SHAPES_SCANNED: Final = 20_000
+_MAX_SHAPES_SCANNED: Final = 20_000  # chosen, not measured: tiles are in nearly every shape of a TPU module
 """Limit on the number of shapes to search for tiles."""
 _CALLS = 'custom_call_target="'
+# Keys of libtpu's backend_config that no other compiler writes.
 _TPU: Final = ('"flag_configs"', '"scoped_memory_configs"', '"dma_priority"', f'{_CALLS}tpu_custom_call"')
+# Keys of GpuBackendConfig (backend_configs.proto), targets of GPU libraries, and the mark of its scheduler.
 _GPU: Final = (
     '"operation_queue_id"',
     '"fusion_backend_config"',
@@ -31,6 +33,7 @@ _GPU: Final = (
     "fingerprint_before_lhs=",
     ", kind=kInput,",
 )
+# Keys and library targets of xla/service/cpu.
 _CPU: Final = (
     '"outer_dimension_partitions"',
     '"onednn_',
@@ -60,6 +63,7 @@ def _target(module: Module) -> Target | None:
         return "tpu"
     if _holds_any(text, _GPU):
         return "gpu"
+    # A compiled module that is not marked as another's: small CPU modules have no backend_config at all.
     if module.is_scheduled or _holds_any(text, _CPU):
         return "cpu"
     return None
@@ -69,6 +73,7 @@ def is_old_tpu(module: Module) -> bool:
     """Returns whether tiles are those of TPU v2 and v3, whose smallest tile is doubled: an f32 scalar has T(256)."""
     for shape in islice(_arrays(module), _MAX_SHAPES_SCANNED):
         if not shape.dimensions and shape.element_bits == 32 and shape.layout.tiles and not shape.memory_space:
+            # v4 and later have T(128) for a scalar of 32 bits; arrays do not tell, as their tiles depend on the sizes.
             return shape.layout.tiles[0].dimensions == (256,)
     return False
 

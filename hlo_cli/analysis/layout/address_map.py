@@ -30,9 +30,11 @@ from hlo_cli.source import HloError
 
 IntArray: TypeAlias = "np.ndarray[Any, np.dtype[np.integer[Any]]]"
 
+# Chosen, not measured: numpy has an overhead for each inner loop.
 _SHORT_ROW = 32
 """Rows shorter than this are added column by column, so that numpy's inner loop is the long one."""
 
+# 64 KiB of int64: long for the overhead, short enough for the second-level cache.
 _LONG_ROW = 1 << 13
 """Row length at which the overhead of numpy's inner loops is negligible."""
 
@@ -85,6 +87,7 @@ def index_functions_of(tiling: Tiling) -> IndexFunctions | None:
     Tiled(size=2, over_tiles=Linear(stride=12), within_tile=Linear(stride=2))
     """
     steps: list[int] = [1]
+    # An array without elements would have strides of 0, and so no order of dimensions.
     for size in reversed(tiling.physical[1:]):
         steps.append(steps[-1] * max(size, 1))
     found = IndexFunctions(tuple(Linear(step) for step in reversed(steps[: len(tiling.physical)])))
@@ -130,6 +133,7 @@ def _uncombined(after: IndexFunctions, at: int, bounds: tuple[int, ...]) -> Inde
     minor = bounds[at + 1]
     combined = []
     for group in after.combined:
+        # A `*` over a dimension that was tiled before it was combined: the index is no sum any more.
         if isinstance(group.inner[at], Tiled):
             return None
         combined.append(Combined(group.function, group.size, _split_dimension(group.inner, at, minor)))
@@ -159,6 +163,7 @@ def _tiled(size: int, over_tiles: IndexFunction | None, within_tile: IndexFuncti
     if (
         isinstance(over_tiles, Linear)
         and isinstance(within_tile, Linear)
+        # A tile that continues where the one before ends is no tile: the function is linear.
         and over_tiles.stride == within_tile.stride * size
     ):
         return within_tile
@@ -226,6 +231,7 @@ def all_sums(vectors: Sequence[IntArray], dtype: np.dtype[Any], out: IntArray | 
     if len(vectors) < 2:
         return vectors[0] if vectors else np.zeros(1, dtype)
     at, room = len(vectors) - 1, len(vectors[-1])
+    # The minor sums make rows of at least this length, so that the last addition runs at the speed of memory.
     while at > 1 and room < 1024:
         at -= 1
         room *= len(vectors[at])
@@ -241,7 +247,7 @@ def all_sums(vectors: Sequence[IntArray], dtype: np.dtype[Any], out: IntArray | 
 INT64 = np.dtype(np.int64)
 BLOCK = 1 << 14
 """Number of elements processed at a time, so that temporaries stay in the processor's cache."""
-_MAX_INDEX_TABLE = 1 << 16
+_MAX_INDEX_TABLE = 1 << 16  # half a MiB of int64, for however few look-ups; chosen, not measured
 
 
 def address_map(shape: Shape, out: IntArray | None = None) -> IntArray:
@@ -286,6 +292,7 @@ def address_blocks(shape: ArrayShape, size: int = 1 << 20) -> Iterator[IntArray]
     tiling, sizes = shape.tiling, shape.sizes
     check_int64(tiling.slots, INT64)
     functions = index_functions_of(tiling)
+    # Rare layouts with `*`: by steps, whose divisions take about a hundred times as long as sums.
     if functions is None or functions.combined or not sizes:
         for start in range(0, shape.elements, size):
             ids = np.arange(start, min(start + size, shape.elements))
@@ -339,6 +346,7 @@ class AddressLookup:
         self._shape = shape
         self._tiling = shape.tiling
         self._functions = index_functions_of(self._tiling)
+        # A table pays off if it is small next to the look-ups; the eighth is chosen, not measured.
         self._max_table = max(count // 8, _MAX_INDEX_TABLE)
         self._tables: dict[tuple[IndexFunction, int], IntArray] = {}
 
@@ -351,6 +359,8 @@ class AddressLookup:
         for dimension, (function, column, size) in enumerate(zip(functions.single, columns, sizes, strict=True)):
             if isinstance(function, Tiled) and size <= self._max_table:
                 try:
+                    # numpy checks the bounds and counts negative indices from the end, so that no pass over the column
+                    # is needed.
                     found = self._table(function, size)[column] + found
                 except IndexError:
                     raise self._out_of_range(column, dimension) from None
@@ -427,6 +437,7 @@ def _axes(functions: IndexFunctions, sizes: tuple[int, ...]) -> list[tuple[Index
         alone = end <= done and all(functions.single[d] == Linear(0) for d in dimensions)
         if [group.inner[d] for d in dimensions] != steps or len(dimensions) != end - first or not alone:
             return None
+        # Adjacent dimensions under one `*` count like one long dimension.
         axes[first:end] = [(group.function, 0, prod(sizes[first:end]))]
         done = first
     return axes or [(Linear(0), 0, 1)]
@@ -588,9 +599,9 @@ def element_steps(coordinates: Sequence[Coordinate], sizes: tuple[int, ...]) -> 
 # where a coordinate reaches its limit are padding.
 
 
-PADDING = -1
-_MIN_MINOR_POSITIONS = 1024
-_MAX_ELEMENT_TABLE = 1 << 20
+PADDING = -1  # no element has this number
+_MIN_MINOR_POSITIONS = 1024  # a tile of one register, (8,128): the table within it fits the first-level cache
+_MAX_ELEMENT_TABLE = 1 << 20  # 8 MiB a table; beyond it, and beyond the look-ups themselves, steps take less memory
 
 
 def inverse_map(shape: Shape, out: IntArray | None = None) -> IntArray:
@@ -751,6 +762,7 @@ def _mark_padding(table: IntArray, coordinate: Coordinate, physical: Sequence[in
     """
     major = _index_sums(physical[:at], coordinate.steps[:at], INT64)
     minor = _index_sums(physical[at:], coordinate.steps[at:], INT64)
+    # Only tiles at the edge of the array have padding, and most of these overlap by the same amount.
     edge = np.flatnonzero(major + minor.max(initial=0) >= coordinate.limit)
     for start in np.unique(major[edge]):
         rows = edge[major[edge] == start]

@@ -67,10 +67,8 @@ class ElementPosition:
         return self.bit_offset // 8
 
 
-def position_of(shape: ArrayShape, index: Index, *, element_bits: int | None = None) -> ElementPosition:
+def position_of(shape: ArrayShape, index: Index) -> ElementPosition:
     """Position of the element at `index`; coordinates are ints or arrays and must be in range.
-
-    `element_bits` replaces the bits per element of the shape.
 
     >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
     >>> place = position_of(parse_shape("bf16[300,70]{1,0:T(8,128)(2,1)}"), (37, 5))
@@ -96,10 +94,8 @@ def position_of(shape: ArrayShape, index: Index, *, element_bits: int | None = N
                 )
             )
     linear = ravel(inside, tiling.physical)
-    bits = shape.element_bits if element_bits is None else element_bits
-    return ElementPosition(
-        index, linear, linear * bits + 8 * shape.layout.dynamic_shape_metadata_prefix_bytes, tuple(tiles)
-    )
+    first = 8 * shape.layout.dynamic_shape_metadata_prefix_bytes
+    return ElementPosition(index, linear, linear * shape.element_bits + first, tuple(tiles))
 
 
 @overload
@@ -263,9 +259,11 @@ def plane_of(shape: ArrayShape, element: Sequence[int] = ()) -> Plane:
     """
     tiling, tiles = shape.tiling, shape.layout.tiles
     first = next((at for at, step in enumerate(tiling.steps) if isinstance(step, Split)), len(tiling.steps))
+    # Drawn are physical dimensions: the steps before the first tile only order and combine dimensions.
     tail = Tiling(tiling.steps[first:], tiling.bounds[first:])
     axes = _axes(shape)
     lead = _head_index(tiling, first, element)[:-2] if element else (0,) * max(len(axes) - 2, 0)
+    # One dimension with tiles such as T(1024)(128): in rows of the inner tile the figure shows what memory does.
     fold = _fold(tiles) if len(axes) == 1 else 0
     if fold:
         return Plane(*_folded(axes[0], tiles, fold), (), fold, tail)
@@ -303,17 +301,20 @@ def visible_positions(axis: Axis, count: int, wanted: Sequence[int] = ()) -> tup
     if axis.padded <= count:
         return tuple(range(axis.padded))
     chosen: dict[int, None] = {}
+    # Elements that were asked for come first, then edges, as in the figures of tiled_layout.md; the rest in order.
     for position in chain(wanted, _by_relevance(axis), range(2, axis.padded)):
         if len(chosen) >= count:
             break
         if 0 <= position < axis.padded:
             chosen[position] = None
+    # An ellipsis would take as much room as the one position that it stands for.
     bridged = (a + 1 for a, b in pairwise(sorted(chosen)) if b == a + 2)
     return tuple(sorted({*chosen, *bridged}))
 
 
 def _by_relevance(axis: Axis) -> Iterator[int]:
     last = axis.padded - 1
+    # First and last element, last position, first padding: where a layout can surprise.
     yield from (0, axis.size - 1, last, axis.size if axis.size <= last else 0, 1)
     if 0 < axis.tile < axis.padded:
         yield from (axis.tile - 1, axis.tile)
@@ -338,6 +339,7 @@ def _axes(shape: ArrayShape) -> list[Axis]:
 
 def _inner_tile_sizes(tiles: Sequence[Tile]) -> tuple[int, int]:
     """Sizes of the second tile along the rows and columns of the first; 0 if there is none or it is not rectangular."""
+    # A `*` in the second tile has no rectangle to draw.
     if len(tiles) < 2 or COMBINE in tiles[1].dimensions:
         return 0, 0
     first, second = split_sizes(tiles[0]), split_sizes(tiles[1])

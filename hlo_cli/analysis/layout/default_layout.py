@@ -22,9 +22,9 @@ from hlo_cli.ir.shape import UNBOUNDED, ArrayShape
 # The compiler is not public. The rule was measured on v2 to 7x and agrees with every default layout observed.
 
 
-LANES: Final = 128
-SUBLANES: Final = 8
-WORD_BITS: Final = 32
+LANES: Final = 128  # a vector register of a TPU has 8 rows of 128 words of 32 bits
+SUBLANES: Final = 8  # the same
+WORD_BITS: Final = 32  # the same; narrower types are packed into a word
 
 
 def default_layout(
@@ -53,6 +53,7 @@ def width_of(element_type: PrimitiveType) -> int:
     >>> [width_of(PRIMITIVE_TYPES[name]) for name in ("pred", "s2", "f6e2m3fn", "c64")]
     [8, 2, 8, 64]
     """
+    # Types of 6 bits do not fill a byte evenly, and pred is a byte in memory; neither is packed.
     packs = element_type.is_sub_byte and 8 % element_type.bits == 0
     return element_type.bits if packs else 8 * element_type.byte_width
 
@@ -77,6 +78,7 @@ def power_of_two(size: int) -> int:
 
 def _tiles(sizes: list[int], bits: int, *, is_old: bool) -> tuple[Tile, ...]:
     """Returns the tiles for dimension sizes in minor-to-major order."""
+    # Seen in dumps: arrays without elements have no tile.
     if 0 in sizes:
         return ()
     packed = _packed(max(bits, 8) if is_old else bits)
@@ -85,6 +87,7 @@ def _tiles(sizes: list[int], bits: int, *, is_old: bool) -> tuple[Tile, ...]:
     if not sizes:
         return (Tile((smallest,)),)
     if len(sizes) == 1:
+        # Seen on every generation: one dimension has tiles of at most 1,024 elements, or 2,048 of 2 bits.
         largest = max(LANES * max(SUBLANES, _packed(bits)), smallest)
         first = min(max(power_of_two(sizes[0]), smallest), largest)
         return (Tile((first,)), *((Tile((LANES,)), *inner) if packed > 1 else ()))
@@ -94,8 +97,10 @@ def _tiles(sizes: list[int], bits: int, *, is_old: bool) -> tuple[Tile, ...]:
 def _rows(size: int, bits: int, *, is_old: bool) -> int:
     """Returns the number of rows of a tile; `size` is that of the second most minor dimension."""
     packed, least = _packed(bits), least_rows(bits, is_old=is_old)
+    # v2 and v3 always have eight rows of bytes, whatever the size.
     if is_old and bits <= 8:
         return max(SUBLANES, packed)
+    # Whole registers of packed rows, if the rows fill them; bf16 never gets these 16 rows by default.
     if packed >= 4 and size % (SUBLANES * packed) == 0:
         return SUBLANES * packed
     return min(max(power_of_two(size), least), max(SUBLANES, least))
@@ -118,6 +123,7 @@ Order = tuple[int, ...]
 _MAX_ELEMENTS: Final = 2**47
 """Number of elements, exclusive, up to which the compiler's count of padded elements is sure to fit 64 bits."""
 
+# 5,040 orders; one dimension more would be 40,320 rows for a table that is read by people.
 _MAX_PERMUTED_RANK: Final = 7
 
 
@@ -166,6 +172,7 @@ def default_order(shape: ArrayShape, *, generation: str = USUAL_TPU) -> Order | 
     def cost(pair: Order) -> tuple[int, bool]:
         """Padded elements; on ties, if a word holds more rows than assumed, an order with whole words is better."""
         minor, second = (shape.sizes[d] for d in pair)
+        # The oddity of the compiler that the section names: it plans with at most eight rows, even for tiles of 32.
         rows = min(max(power_of_two(second), least), SUBLANES)
         padded = _round_up(minor, LANES) * _round_up(second, rows) * (shape.elements // (minor * second))
         return padded, word > SUBLANES and bool(minor % LANES or second % word)
@@ -203,6 +210,7 @@ def best_order(
     best: tuple[int, bool, Order] | None = None
     for order in dict.fromkeys((*known, *_orders(shape.layout.minor_to_major))):
         layout = default_layout(shape, generation=generation, minor_to_major=order)
+        # Of equal orders one that the module uses already: changing to it may save a copy, too.
         candidate = (replace(shape, layout=layout).padded_bytes, order not in known, order)
         if best is None or candidate[:2] < best[:2]:
             best = candidate

@@ -147,7 +147,7 @@ def token_spans(text: str, tokens: Sequence[ShapeToken]) -> tuple[Span, ...] | N
 
 Kind = Literal["array", "split", "order", "extend", "combine", "pad", "tile", "align", "metadata"]
 
-_INT64_MAX = 2**63 - 1
+_INT64_MAX = 2**63 - 1  # XLA counts positions and bytes in int64
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +197,7 @@ def layout_steps(shape: ArrayShape) -> tuple[LayoutStep, ...]:
     steps = [_step(shape, "array", shape.sizes)]
     layout, sizes = shape.layout, shape.sizes_in_memory
     tiling = shape.tiling if sizes == shape.sizes else tiling_of(sizes, layout)
+    # Sizes in memory differ only by split configurations, which XLA prints but whose order of parts it does not define.
     if sizes != shape.sizes:
         steps.append(_step(shape, "split", sizes))
     level = 0
@@ -260,6 +261,7 @@ def overflow_source(shape: ArrayShape) -> tuple[str, int]:
     ('tile', 1)
     """
     layout, sizes = shape.layout, shape.sizes
+    # Parts are added one by one until the layout stops fitting; the first that does it is the source.
     if layout.problem(sizes) is None:
         return "sizes", 0
     if Layout(layout.minor_to_major).problem(sizes) is not None:
@@ -313,6 +315,7 @@ def _bytes(elements: int, shape: ArrayShape) -> int:
 # Strides in bytes between adjacent elements of a dimension, where they are constant.
 
 
+# Bounds the products of tile sizes below to 4,096; far more than layouts of dumps need.
 _MAX_FACTORS = 12
 
 
@@ -349,6 +352,7 @@ def _stride(shape: ArrayShape, dimension: int) -> int | None:
     size, tiling = shape.sizes[dimension], shape.tiling
     if size == 1:
         return None if shape.layout.tiles else _untiled_stride(shape, dimension)
+    # Between carries of the mixed-radix digits the function is linear, so that a few places decide for all.
     step = tiling.linear_index(_along(shape, dimension, 1))
     for position in _carry_positions(shape, size):
         if tiling.linear_index(_along(shape, dimension, position)) != position * step:
@@ -366,6 +370,7 @@ def _untiled_stride(shape: ArrayShape, dimension: int) -> int | None:
 
 
 def _carry_positions(shape: ArrayShape, size: int) -> Iterator[int]:
+    # A digit of an inner tile carries at products of tile sizes; the last index is where a short last tile would show.
     radices = {1}
     for factor in [size for tile in shape.layout.tiles for size in tile.dimensions][:_MAX_FACTORS]:
         radices |= {factor * radix for radix in radices}
@@ -398,6 +403,7 @@ def addressable(shape: Shape) -> ArrayShape:
     array = shape.array if isinstance(shape, BufferShape) else shape
     if not isinstance(array, ArrayShape):
         raise HloError(f"{shape} is not an array")
+    # A linear index is still defined: it counts positions as if the parts followed each other.
     if array.layout.split_configs and array.problem is None:
         array = replace(array, layout=replace(array.layout, split_configs=()))
     if (problem := array.problem) is None and overflows(array):
@@ -425,6 +431,7 @@ def checked_index(shape: ArrayShape, index: OneIndex) -> tuple[int, ...]:
     for dimension, (coordinate, size) in enumerate(zip(coordinates, shape.sizes, strict=True)):
         if not -size <= coordinate < size:
             raise out_of_range(shape, dimension, coordinate)
+    # As Python and numpy do, which users of JAX expect; XLA has no negative indices.
     return tuple(c + size if c < 0 else c for c, size in zip(coordinates, shape.sizes, strict=True))
 
 

@@ -26,10 +26,11 @@ from hlo_cli.ir.shape import ArrayShape, BufferShape, OpaqueShape, Shape, TupleS
 # public and were measured.
 
 
-_POINTER: Final = 8
-_TPU_POINTER: Final = 4
-_SPARSE_CORE: Final = '"sparse_core_config"'
+_POINTER: Final = 8  # tuple tables hold host pointers (`ShapeSizeBytesFunction` of the CPU and GPU compilers)
+_TPU_POINTER: Final = 4  # measured on compiled modules: 4 bytes for each element, rounded up to a granule
+_SPARSE_CORE: Final = '"sparse_core_config"'  # libtpu writes this key for chips with a SparseCore only, from v5p on
 _CMEM: Final = f"S({TpuMemorySpace.CMEM})"
+# S(3) is CMEM of v4; on a CPU or GPU the same number has no tiles. The length is bounded against long lines.
 _TILED_CMEM: Final = re.compile(rf":T\([^{{}}\n]{{0,80}}{re.escape(_CMEM)}")
 _TILES: Final = (Tile((1024,)), Tile((8, 128)))
 """Default tiles of untiled arrays on TPU: below rank 2, and from rank 2."""
@@ -42,6 +43,7 @@ def logical_bytes(shape: Shape) -> int:
     >>> logical_bytes(parse_shape("f32[3]{0:T(128)}")), logical_bytes(parse_shape("(f32[3], token[])"))
     (12, 16)
     """
+    # As XLA counts a tuple: its table, not its elements, which are values of their own.
     return _POINTER * len(shape.elements) if isinstance(shape, TupleShape) else shape.logical_bytes
 
 
@@ -56,6 +58,7 @@ def generation_of(module: Module) -> str:
     if is_old_tpu(module):
         return next(generation.name for generation in tpu_generations() if generation.has_large_tiles)
     if _SPARSE_CORE in text:
+        # The oldest with it: tuple tables of v5p, v6e, and 7x have one size.
         return next(generation.name for generation in tpu_generations() if generation.has_sparse_core)
     if _CMEM in text and _TILED_CMEM.search(text):
         return next(generation.name for generation in tpu_generations() if generation.prefetched is TpuMemorySpace.CMEM)
@@ -175,6 +178,7 @@ def _data_values(module: Module, computation: Computation | None) -> tuple[Value
         made: Iterable[Value] = values_of(module)
     else:
         made = (value for instruction in computation.instructions for value in values_made_by(instruction))
+    # Semaphores of async operations are a few bytes in another memory; their padding would top every list.
     return tuple(value for value in made if not value.is_context)
 
 
@@ -205,6 +209,7 @@ def footprints(values: Sequence[Value], orders: KnownOrders, key: Callable[[Valu
     for value in values:
         groups.setdefault(key(value), []).append(value)
     measured = computed_once(_measured, values, orders)
+    # Measured once for each shape: several groupings of one report ask for the same sizes.
     found = [_footprint(name, group, measured) for name, group in groups.items()]
     return tuple(sorted(found, key=lambda f: (-f.padding_bytes, -f.padded_bytes, f.key)))
 

@@ -106,11 +106,14 @@ def layout_moves(before: ArrayShape, after: ArrayShape, mapping: IndexCorrespond
     """
     lookup = AddressLookup(after, before.elements)
     moved = runs = longest = length = 0
+    # Not next to position 0, so that the first element begins a run.
     last_from = last_to = -2
     for places, index in inverse_blocks(before):
         new = np.broadcast_to(lookup.at(mapping.index(index, before, after)), places.shape)
         old = places
+        # Bits, not positions: a copy may change the width that elements take, as E(4) does.
         moved += int(np.count_nonzero(old * before.element_bits != new * after.element_bits))
+        # Elements come in the order of the first memory, so a run ends where either memory jumps.
         steady = (np.diff(old, prepend=last_from) == 1) & (np.diff(new, prepend=last_to) == 1)
         starts = np.flatnonzero(~steady)
         lengths = np.diff(starts, append=len(old))
@@ -215,6 +218,7 @@ def _simplified(sizes: Bounds, steps: list[RelayoutStep]) -> tuple[RelayoutStep,
     kept: list[RelayoutStep] = []
     for step in steps:
         before = kept[-1].sizes if kept else sizes
+        # numpy copies for a transpose, never for a reshape of what is contiguous.
         if step.kind == "transpose" and _keeps_memory(before, step.order):
             step = RelayoutStep("reshape", step.sizes)
         if step.sizes == before and step.kind != "transpose":
@@ -227,6 +231,7 @@ def _simplified(sizes: Bounds, steps: list[RelayoutStep]) -> tuple[RelayoutStep,
             if step.sizes == before and (step.kind != "transpose" or order == tuple(range(len(order)))):
                 continue
         kept.append(step)
+    # Merging two steps can make neighbors of two others; it ends, as each round is shorter.
     return tuple(kept) if kept == steps else _simplified(sizes, kept)
 
 
@@ -244,7 +249,7 @@ def _keeps_memory(sizes: Bounds, order: tuple[int, ...]) -> bool:
 
 Kind: TypeAlias = Literal["identity", "reshape", "transpose", "reshape and transpose", "transpose and reshape"]
 
-_MAX_ELEMENTS = 1 << 22
+_MAX_ELEMENTS = 1 << 22  # 32 MiB for each of two vectors of addresses; larger groups are compared block by block
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,6 +282,7 @@ def bitcast_steps(before: ArrayShape, after: ArrayShape) -> BitcastSteps | None:
     if order is not None and _have_same_addresses(permuted(before, order), after):
         return BitcastSteps("transpose", before.sizes, order)
     first, second = (shape.layout.minor_to_major[::-1] for shape in (before, after))
+    # In physical order the untiled case is a plain reshape, whatever the logical dimensions are.
     if _have_same_addresses(permuted(before, first), permuted(after, second)):
         return _in_memory_order(before, after)
     return _common_factors(before, after)
@@ -342,6 +348,7 @@ def _order_between(before: ArrayShape, after: ArrayShape) -> tuple[int, ...] | N
     if sorted(before.sizes) != sorted(after.sizes):
         return None
     order = [-1] * after.rank
+    # Dimensions of size 1 can be paired in any way; in order is as good as any.
     for large in (True, False):  # dimensions of size 1 have no position of their own
         here, there = (
             [d for d in shape.layout.minor_to_major if (shape.sizes[d] > 1) == large] for shape in (before, after)
@@ -479,6 +486,7 @@ def npy_bytes(blocks: Iterable[IntArray], sizes: Sequence[int]) -> Iterator[byte
            [3, 0, 1]])
     """
     header = BytesIO()
+    # Version 1.0 of the format, which every reader knows.
     description = {"descr": "<i8", "fortran_order": False, "shape": tuple(sizes)}
     np.lib.format.write_array_header_1_0(header, description)
     yield header.getvalue()
@@ -545,6 +553,7 @@ def npy_header(data: bytes) -> NpyHeader:
     except Exception as error:  # noqa: BLE001 - numpy's reader evaluates Python text, which may raise anything
         reason = "it is not an array" if not isinstance(error, ValueError) else " ".join(str(error).split())
         raise ValueError(reason) from None
+    # Unpickling runs code of whoever wrote the file.
     if header.dtype.hasobject:
         raise ValueError("it contains pickled Python objects, which are not read")
     if min(header.shape, default=0) < 0 or header.size >= 1 << 63:

@@ -101,6 +101,7 @@ def _layout_changes(one: Leaf, two: Leaf, name: str) -> Iterator[Change]:
     if x is None or y is None or str(x) == str(y):
         return
     order, tiles = (_order(x), _order(y)), (_tiles(x), _tiles(y))
+    # Order, tiles, and memory space are changes of their own; the rest of a layout shows only without them.
     if order[0] != order[1]:
         yield Change("layout", name, *order)
     if tiles[0] != tiles[1]:
@@ -128,6 +129,7 @@ def _tiles(shape: ArrayShape) -> str:
 
 def content_changes(before: Instruction, after: Instruction) -> Iterator[Change]:
     """Yields the differences of two instructions themselves, without their operands, names, and metadata."""
+    # The opcode as given: XLA's sugar for async operations is a change of text, not of the program.
     if before.written_opcode != after.written_opcode:
         yield Change("opcode", "", before.written_opcode, after.written_opcode)
     yield from shape_changes(before.shape, after.shape)
@@ -150,6 +152,7 @@ def _compared_attributes(instruction: Instruction) -> dict[str, str]:
     return {
         name: value
         for name, value in instruction.pairs
+        # An index shifts with every element before it, so indices are compared with the tuples, see `OperandDiff`.
         if name not in NAMING_ATTRIBUTES and name != "metadata" and not (is_element and name == "index")
     }
 
@@ -157,6 +160,7 @@ def _compared_attributes(instruction: Instruction) -> dict[str, str]:
 def _argument_changes(before: Instruction, after: Instruction) -> Iterator[Change]:
     """Yields other values of constants, and other texts in place of operands that could not be read."""
     one, two = before.raw[0].strip(), after.raw[0].strip()
+    # The argument of a parameter is its number, which `_reordered_arguments` compares.
     if one == two or opcodes.PARAMETER in (before.opcode, after.opcode):
         return
     if opcodes.CONSTANT in (before.opcode, after.opcode):
@@ -180,6 +184,7 @@ def _index(index: tuple[int, ...]) -> str:
 def _config_changes(before: Instruction, after: Instruction, one: str, two: str) -> Iterator[Change]:
     """Yields differences of two backend configurations, by key if both are JSON objects."""
     old, new = before.backend_config, after.backend_config
+    # A configuration that is no JSON object is one text; the other way round keys would be empty on one side.
     if old is None or new is None or not isinstance(old.json, Mapping) or not isinstance(new.json, Mapping):
         if old is None or new is None or old != new:
             yield Change("backend_config", "backend_config", one, two)
@@ -219,6 +224,7 @@ class MetadataDiff:
     def __init__(self, one: Module, two: Module) -> None:
         self._one = one
         self._two = two
+        # Equal tables make equal stack_frame_ids equal stacks, which saves resolving them.
         self._same_tables = one.stack_tables == two.stack_tables
         self._known: dict[tuple[str, str], tuple[Change, ...]] = {}
 
@@ -242,6 +248,7 @@ class MetadataDiff:
         x, y = self._location(self._one, before), self._location(self._two, after)
         if x != y:
             yield Change("metadata", "source", x, y)
+        # A field that `Metadata` does not know still is a difference of the texts.
         elif not found_any and one != two and not (old.stack_frame_id or new.stack_frame_id):
             yield Change("metadata", "metadata", one, two)
 
@@ -269,7 +276,7 @@ _LOCATION_FIELDS: Final = (
 # A user of a removed instruction now uses its operand, and a user of a copied value uses the copy: neither is changed.
 
 
-_MAX_VISITED: Final = 512
+_MAX_VISITED: Final = 512  # far more than what one pass inserts between two paired values; chosen, not measured
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,6 +289,7 @@ class OperandDiff:
 
     def changes(self, a: Node, b: Node) -> Iterator[Change]:
         """Yields the changes of operands, callees, and control predecessors of a pair."""
+        # Nearly all pairs of two similar modules end here.
         if self.has_identical_operands(a, b):
             return
         pairs = self.pairs
@@ -311,12 +319,14 @@ class OperandDiff:
         )
 
     def _operand_changes(self, one: Instruction, two: Instruction) -> Iterator[Change]:
+        # Tuples, fusions, and calls first: positions of their operands mean nothing by themselves.
         if one.opcode == two.opcode == opcodes.TUPLE:
             yield from self._tuple_changes(one, two)
             return
         if one.opcode == two.opcode == opcodes.GET_TUPLE_ELEMENT:
             yield from self._index_changes(one, two)
         by_parameter = self._operands_by_parameter(one, two)
+        # With another number of operands and an equal opcode no position corresponds: the lists are shown.
         if by_parameter is None and len(one.operands) != len(two.operands):
             if one.opcode == two.opcode:
                 yield Change("operands", "", _names(one.operands), _names(two.operands))
@@ -346,6 +356,7 @@ class OperandDiff:
         pairs = self.pairs
         elements, is_carried = self._elements(one, two)
         places = [j for j in elements.after if j >= 0]
+        # A minimal set of moved elements explains the order: those outside of a longest increasing subsequence.
         stays = longest_increasing(places) if not is_carried and not elements.is_identity else range(len(places))
         nodes, others = (g.operands[g.node(each)] for g, each in zip(pairs.plain, (one, two), strict=True))
         place = -1
@@ -371,6 +382,7 @@ class OperandDiff:
         x, y = (graph.node(instruction) for graph, instruction in zip(pairs.plain, (one, two), strict=True))
         if not (one.is_root and two.is_root):
             return pairs.elements.of(x, y), is_passed_on(pairs.plain[0], x) and is_passed_on(pairs.plain[1], y)
+        # The order of the results of the entry is the interface; that of a loop's tuple follows its body.
         return pairs.elements.of(x, y), not one.computation.is_entry
 
     def _operands_by_parameter(
@@ -380,6 +392,7 @@ class OperandDiff:
         instructions.
         """
         graph = self.pairs.one
+        # Fusion parameters are numbered in the order in which the pass met their operands, so numbers change freely.
         is_call = one.opcode == two.opcode == opcodes.CALL and len(one.operands) != len(two.operands)
         called = next((c for c in one.called_computations if c in graph.bodies or is_call), None)
         if called is None or self.computations.get(called) not in two.called_computations:
@@ -401,6 +414,7 @@ class OperandDiff:
         a, b = one.node(x), two.node(y)
         if self.pairs.after[a] == b or self._are_same_value_in(*self.pairs.plain, a, b):
             return True
+        # The flattened graphs know that a fused parameter is the operand, which `plain` ones do not.
         return one is not self.pairs.plain[0] and self._are_same_value_in(one, two, one.value[a], two.value[b])
 
     def _are_same_value_in(self, one: Graph, two: Graph, a: Node, b: Node) -> bool:
@@ -409,6 +423,7 @@ class OperandDiff:
         An added or removed operand replaces the other one if both derive from one pair.
         """
         after, before = self.pairs.after, self.pairs.before
+        # Equal expressions are the same value, and two unpaired operands are reported as removed and added already.
         if after[a] == b or 0 <= one.comparable[a] == two.comparable[b] or (after[a] < 0 and before[b] < 0):
             return True
         if after[a] >= 0 and before[b] >= 0:
@@ -435,6 +450,7 @@ class OperandDiff:
         ones, twos = self._control_predecessors(one), self._control_predecessors(two)
         before = {pairs.after[pairs.one.node(i)] for i in ones}
         now = {b for b in map(pairs.two.node, twos) if pairs.before[b] >= 0}
+        # Predecessors that only one module has are added or removed themselves.
         if before - {NONE} != now:
             yield Change("attributes", "control-predecessors", _names(ones), _names(twos))
 
@@ -493,6 +509,7 @@ class InstructionDiff:
         """All changes of a pair."""
         one, two = self._pairs.one, self._pairs.two
         before, after = one.nodes[a], two.nodes[b]
+        # The usual case needs four comparisons of integers.
         if (
             self._same_frames
             and one.keys[FULL][a] == two.keys[FULL][b]
@@ -562,6 +579,7 @@ def _is_fused(graph: Graph, computation: Computation) -> bool:
 _Items = dict[Hashable, tuple[str, str]]
 """Parts of an attribute by what they are about: the part that is compared, and its text."""
 
+# gpu_hlo_schedule.cc puts it on modules before its latency hiding scheduler: it differs if anything does.
 _DERIVED: Final = "fingerprint_before_lhs"
 """A frontend attribute that XLA computes from the text of the module."""
 
@@ -586,6 +604,7 @@ def header_changes(pairs: Pairs, *, is_equal: bool) -> Iterator[Change]:
         if before == after and (items_of is None or not is_shifted):
             continue
         if items_of is not None and before and after:
+            # Numbers that shift because an argument was inserted are no change of the attribute.
             ones, twos = items_of(one), items_of(two)
             if ones is not None and twos is not None:
                 ignored = () if is_equal else (_DERIVED,)
@@ -657,6 +676,7 @@ def _results(pairs: Pairs) -> tuple[tuple[int, ...], tuple[int, ...]]:
     if not any(isinstance(shape, TupleShape) for shape in shapes):
         return (0,), (0,)
     if isinstance(shapes[0], TupleShape):
+        # An array that became the only element of a tuple, or the other way round.
         kept = [pairs.after[x] == b for x in pairs.plain[0].operands[a]]
         return tuple([i if is_kept else NONE for i, is_kept in enumerate(kept)]), (_first(kept),)
     kept = [pairs.before[y] == a for y in pairs.plain[1].operands[b]]
@@ -676,6 +696,7 @@ def _layout_items(side: _Interface) -> _Items | None:
     for number, (shape, parameter) in enumerate(zip(layout.parameters, entry.parameters, strict=True)):
         _add_shape(items, "argument", number, side.arguments[number], (shape, parameter.shape))
     shapes = _elements(layout.result), _elements(entry.root.shape)
+    # A layout with other counts than the entry is of a text that was edited: it is compared as a whole.
     if len(shapes[0]) != len(side.results) or len(shapes[1]) != len(side.results):
         return None
     for number, both in enumerate(zip(*shapes, strict=True)):
@@ -729,6 +750,7 @@ def _old(side: _Interface, number: int) -> int:
 
 def _flag_items(flags: tuple[bool, ...], numbers: tuple[int, ...], what: str) -> _Items | None:
     """Flags of arguments or results; a single flag is that of all."""
+    # A single flag holds for all arguments or results (xla.proto, ExecutionOptions).
     if len(flags) == 1:
         flags *= len(numbers)
     if len(flags) != len(numbers):
@@ -755,6 +777,7 @@ def _frontend_items(side: _Interface) -> _Items | None:
     """Frontend attributes; those with a text for each argument or result, by these."""
     items: _Items = {}
     for name, text in side.module.frontend_attributes.entries:
+        # Such attributes list a text for each argument or result; with other counts they are one text.
         numbers = next(
             (n for prefix, n in (("arg_", side.arguments), ("out_", side.results)) if name.startswith(prefix)), ()
         )

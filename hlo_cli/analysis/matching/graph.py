@@ -32,6 +32,8 @@ from hlo_cli.ir.operations import NAMING_ATTRIBUTES, attributes_with
 _CONTROL: Final = "control-predecessors"
 
 _NAMES = re.compile(
+    # The value of a naming attribute is a name or names in braces; anything else means that the expression does not
+    # fit.
     rf", (?:{'|'.join(map(re.escape, sorted(NAMING_ATTRIBUTES)))})="
     r"(?:%?[A-Za-z_][A-Za-z0-9_.\-]*+(?![^,])|\{[^{}=\"]*+\})"
 )
@@ -66,6 +68,7 @@ def content_of(instruction: Instruction) -> InstructionContent:
     before, found, rest = attributes.partition(", metadata={")
     metadata = ""
     if found:
+        # A brace or comma in a string would cut the text in two: then the parser of attributes decides.
         match = None if _may_be_quoted(before) else _METADATA_REST.match(rest)
         if match is None:
             return _content_from_attributes(instruction)
@@ -133,7 +136,7 @@ Node = int
 Key = int
 """Integer for compared content; equal content has equal keys in both modules."""
 
-LEVELS: Final = 4
+LEVELS: Final = 4  # one key for each level below
 FULL, CONTENT, ESSENTIAL, SHAPELESS = range(LEVELS)
 """Levels of detail of a key.
 
@@ -141,7 +144,7 @@ FULL covers content and origin, CONTENT all but the origin. ESSENTIAL omits layo
 the computed value. SHAPELESS omits the shape as well.
 """
 _INLINED_OPCODES: Final = frozenset((opcodes.FUSION, opcodes.CALL))
-_MAX_INLINE_DEPTH: Final = 50
+_MAX_INLINE_DEPTH: Final = 50  # recursion over nested fusions; far below the 1,000 calls of Python
 TUPLE_INDEX: Final = re.compile(r", index=([0-9]{1,9})(?![0-9])")
 """First attribute of a get-tuple-element."""
 
@@ -269,12 +272,14 @@ class Graph:
         for position, operand in enumerate(operands):
             users[operand].append((node, position))
         made = [expression[operand] for operand in operands]
+        # Its keys have no index, see `_NO_INDEX`, so that an inserted element changes none of the others.
         if (index := self.tuple_index[node]) >= 0:
             made.append(index)
         expression[node] = self.numbers.of((self.keys[CONTENT][node], *made))
 
     def finish(self, unit: Unit) -> None:
         """Computes the content of a computation whose nodes are all linked."""
+        # Instructions without users count as well, in any order: they may be sends or outfeeds.
         ends = sorted([self.expression[node] for node in unit.nodes if not self.users[node]])
         root, made = unit.computation.root, -1
         if root is not None:
@@ -307,6 +312,7 @@ def _bodies(module: Module, order: Sequence[Computation]) -> dict[Computation, I
     for computation in order:
         below = [depth.get(c, _MAX_INLINE_DEPTH) for i in computation.instructions for c in i.called_computations]
         depth[computation] = max(below, default=0) + 1
+        # A deeper nesting starts anew: its computations are compared as those of other callers are.
         if depth[computation] > _MAX_INLINE_DEPTH:
             bodies.pop(computation, None)
             depth[computation] = 1
@@ -316,6 +322,7 @@ def _bodies(module: Module, order: Sequence[Computation]) -> dict[Computation, I
 def _can_inline(module: Module, computation: Computation, caller: Instruction) -> bool:
     return (
         caller.opcode in _INLINED_OPCODES
+        # An operand that selects an element with `#` is not a whole value, which inlining would need.
         and caller.index not in caller.computation.operand_indices
         and computation is not module.entry
         and computation.root is not None
@@ -354,6 +361,7 @@ class IdenticalComputations:
         """
         text = computation.reader.whole()
         twin = self._by_text.get(text) if text else None
+        # Equal text proves equal keys only if all callees are equal, too.
         if twin is None or not self._are_both_inlined(twin, computation) or not self._callees_agree(twin, computation):
             return False
         self._copy(twin, computation)
@@ -418,6 +426,7 @@ def graph_of(module: Module, numbers: Keys, *, same_frames: bool = True, other: 
     ([(), (0,)], [[(1, 0)], []], {1})
     """
     graph = Graph(module, numbers)
+    # Lines of equal opcode, shape, and text have equal keys: thousands of instructions are looked up, not hashed anew.
     key_builder = _KeyBuilder(graph, same_frames=same_frames)
     identical = IdenticalComputations(other, graph) if other is not None else None
     for computation in graph.order:
@@ -444,6 +453,7 @@ def _set_comparable(graph: Graph, unit: Unit) -> None:
         for node in unit.nodes:
             graph.comparable[node] = graph.expression[node]
         return
+    # A renumbered parameter would make other values equal; constants and what is made of them stay comparable.
     for node in unit.nodes:
         is_closed = all(graph.comparable[operand] >= 0 for operand in graph.operands[node])
         if is_closed and graph.nodes[node].opcode != opcodes.PARAMETER:
@@ -465,6 +475,7 @@ class _KeyBuilder:
         calls.
         """
         graph, computation = self._graph, instruction.computation
+        # Callees and `#` indices are not in the text of the line, so such lines are not kept.
         if instruction.called_computations or computation.operand_indices:
             line = self._line(instruction, *instruction.raw)
         else:
@@ -494,6 +505,7 @@ class _KeyBuilder:
         indices = element_indices.get(instruction.index) if element_indices else None
         units = [graph.unit_of[c] for c in called if c in graph.unit_of] if called else ()
         callees = tuple([unit.content for unit in units]) if units else ()
+        # The argument of a parameter may have spaces around its number.
         number = argument.strip() if opcode == opcodes.PARAMETER else argument
         numbers = graph.numbers
         full = content = numbers.of((opcode, shape, text.content, number, indices, callees))
@@ -516,6 +528,7 @@ class _KeyBuilder:
         _, attributes, metadata, is_controlled = content_of(instruction)
         if instruction.opcode == opcodes.GET_TUPLE_ELEMENT:
             attributes = TUPLE_INDEX.sub("", attributes, count=1)
+        # Frame ids are numbers in a table of one module: without equal tables only the op_name is compared.
         is_own = not self._same_frames and "stack_frame_id" in metadata
         origin = op_name_in(metadata) if is_own else metadata
         return Text(of(attributes), of(essential_attributes(attributes)), metadata, origin, is_controlled)

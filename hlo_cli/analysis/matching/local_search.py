@@ -28,12 +28,13 @@ _OPERANDS_ONLY: Final = PER_INSTRUCTION * 5 // 8
 With _NO_SHARED_USER it exceeds the weight of one added and one removed instruction: usually the operands changed, and
 not their user.
 """
+# below the weight of an instruction even 1,024 times: the number of instructions decides first
 _PER_CHANGE: Final = 1 << 6
-_MAX_CHANGES: Final = 1 << 10
-_NAME_DIFFERS: Final = 8
-_SHARED_USER_BONUS: Final = 3
-_ADJACENT_BONUS: Final = 2
-_MAX_USERS: Final = 16
+_MAX_CHANGES: Final = 1 << 10  # 2^6 · 2^10 is 1/16 of an instruction
+_NAME_DIFFERS: Final = 8  # below one change, so that names decide only between equal matchings
+_SHARED_USER_BONUS: Final = 3  # below a name: users are a weaker hint than a name that stayed
+_ADJACENT_BONUS: Final = 2  # below a shared user; two neighbors together above it
+_MAX_USERS: Final = 16  # values used more often are weak evidence, and all of their users cost quadratic time
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,7 @@ class ChangeWeights:
                 weight += PER_INSTRUCTION + _PER_CHANGE * min(len(changes), _MAX_CHANGES)
                 weight += _OPERANDS_ONLY * all(change.kind == "operands" for change in changes)
         weight += PER_INSTRUCTION * sum(pairs.before[b] < 0 for b in twos)
+        # A pair is adjacent to the one before and to the one after it, each place counted once.
         places = {place for a in ones for place in (a - 1, a) if 0 <= place < len(pairs.after) - 1}
         return weight - _ADJACENT_BONUS * sum(0 < pairs.after[place] + 1 == pairs.after[place + 1] for place in places)
 
@@ -79,6 +81,7 @@ class ChangeWeights:
         one, two = pairs.plain
         b = pairs.after[a]
         ones, twos = one.users[a], two.users[b]
+        # Roots are used by callers, too; unused nodes have no user to lack.
         if not 0 < len(ones) + len(twos) <= _MAX_USERS or a in one.roots or b in two.roots:
             return False
         others = [pairs.before[v] for v, _ in twos]
@@ -196,6 +199,7 @@ class IncrementalDiffCost:
         for x, y in called:
             ends[0].extend(_nodes(pairs.plain[0], x))
             ends[1].extend(_nodes(pairs.plain[1], y))
+        # A trial may not repair a whole computation: its cost would be that of a new matching.
         if len(ends[0]) + len(ends[1]) > _MAX_REPAIRED:
             return None
         ones, twos = self._affected(*ends)
@@ -221,6 +225,7 @@ class IncrementalDiffCost:
         if x in self._computations or y in self._computations.values():
             return None
         ones, twos = _nodes(one, x), _nodes(two, y)
+        # Half, as in `pair_bodies`: a majority cannot be claimed by two other computations.
         if 2 * sum(pairs.after[node] in twos for node in ones) < min(len(ones), len(twos)):
             return None
         self._computations[x] = y
@@ -234,6 +239,7 @@ class IncrementalDiffCost:
         """Pairs `a` with `b`, and their former partners if these have one opcode."""
         pairs = self._pairs
         self._link(a, b)
+        # Two opcodes are hardly ever exchanged: the former partners stay alone.
         if min(other_a, other_b) >= 0 and pairs.one.nodes[other_a].opcode == pairs.two.nodes[other_b].opcode:
             self._link(other_a, other_b)
         else:
@@ -270,6 +276,7 @@ class IncrementalDiffCost:
             for a, b in outside:
                 self._link(a, NONE)
                 self._link(NONE, b)
+        # Called computations are paired in the graphs of the text, as matching did it.
         flat = pairs.one, pairs.two
         pairs.one, pairs.two = one, two
         for x, y in called:
@@ -349,6 +356,7 @@ def _nodes(graph: Graph, computation: Computation | None) -> range:
 
 def _with_users(graphs: Iterable[Graph], other: list[Node], nodes: list[Node]) -> set[Node]:
     """Nodes with their users, transitively through unpaired users and from fused parameters to the fusion."""
+    # A removed operand changes what its users' users take, hence through unpaired ones.
     found, waiting, starts = set(nodes), list(nodes), set(nodes)
     while waiting and len(found) <= _MAX_AFFECTED + len(starts):
         node = waiting.pop()
@@ -368,7 +376,7 @@ def _with_users(graphs: Iterable[Graph], other: list[Node], nodes: list[Node]) -
 # Finds candidate pairs near existing pairs.
 
 
-_MAX_SKIPPED_OPERANDS: Final = 4
+_MAX_SKIPPED_OPERANDS: Final = 4  # what compilers insert has few operands; wide tuples would multiply the candidates
 
 
 @dataclass(frozen=True, slots=True)
@@ -430,6 +438,7 @@ class CandidatePairs:
         if (
             b >= 0
             and one.keys[ESSENTIAL][a] != two.keys[ESSENTIAL][b]
+            # Equal shapes may be another opcode's work, but equal essential keys never have other sizes.
             and not _have_same_shape(one.nodes[a], two.nodes[b])
         ):
             return False
@@ -464,12 +473,14 @@ def _nearby(graph: Graph, opposite: Graph, node: Node, other: list[Node]) -> Ite
             yield pair
             for operand in opposite.operands[pair][position : position + 1]:
                 yield operand
+                # One node further, as compilers insert one bitcast, copy, or convert.
                 yield from opposite.operands[operand][:1]
     for operand in graph.operands[node][:_MAX_USERS]:
         if (pair := other[operand]) >= 0:
             yield pair
             for user, _ in opposite.users[pair][:_MAX_USERS]:
                 yield user
+                # Two users of a user: enough for a copy that was inserted, and bounded for values used everywhere.
                 yield from (u for u, _ in opposite.users[user][:2])
 
 
@@ -491,13 +502,13 @@ def _nearby(graph: Graph, opposite: Graph, node: Node, other: list[Node]) -> Ite
 
 _MAX_DIFFERENCES: Final = 300
 """Maximum number of differences for which the search runs; a computation without any pair counts as one."""
-_MIN_COMPARISONS: Final = 1000
+_MIN_COMPARISONS: Final = 1000  # small modules get a search even for one difference; chosen, not measured
 _COMPARISONS_PER_DIFFERENCE: Final = 50
 """Maximum number of instruction comparisons, on average per difference."""
-_MAX_STEPS: Final = 24
+_MAX_STEPS: Final = 24  # exchanges two chains of up to 24 nodes; chosen, not measured
 _MAX_STEP_COST: Final = 3 * PER_INSTRUCTION
 """Maximum cost of a step after the first; a costlier one is no part of an exchange."""
-_MAX_IDENTICAL_CANDIDATES: Final = 8
+_MAX_IDENTICAL_CANDIDATES: Final = 8  # among more equal nodes a partner is chance; shared users decide there
 
 
 def improve_matching(pairs: Pairs, cost: IncrementalDiffCost) -> None:
@@ -538,12 +549,14 @@ class _LocalSearch:
         ones.
         """
         work = 0
+        # Equal content first: wrong pairs of it block many right ones.
         for self._same_content_only in (True, False):
             differences = self._differences()
             count = self._count(differences)
             if count > _MAX_DIFFERENCES:
                 return
             self._enqueue(differences)
+            # In proportion to the differences, so that time is linear in what there is to explain.
             work += _MIN_COMPARISONS + _COMPARISONS_PER_DIFFERENCE * count
             while self._queue and self._cost.comparisons < work:
                 self._improve_at(*self._queue.popleft())
@@ -557,6 +570,7 @@ class _LocalSearch:
         pairs, nodes = self._pairs, self._pairs.one.nodes
         removed = [(a, NONE) for a, b in enumerate(pairs.after) if b < 0]
         added = [(NONE, b) for b, a in enumerate(pairs.before) if a < 0]
+        # Called computations are paired with their callers, which settles differences inside.
         changed = sorted(self._cost.changes, key=lambda a: (not nodes[a].called_computations, a))
         return [*removed, *added, *((a, pairs.after[a]) for a in changed)]
 
@@ -587,6 +601,7 @@ class _LocalSearch:
         pairs, cost = self._pairs, self._cost
         if (a >= 0 and pairs.after[a] != b) or (b >= 0 and pairs.before[b] != a):
             return
+        # Pairing the enclosing computations may remove the difference without a trial.
         if a >= 0 and b >= 0 and (a not in cost.changes or cost.pair_enclosing_computations(a)):
             return
         best, steps = 0, list[tuple[Node, Node]]()
@@ -595,6 +610,7 @@ class _LocalSearch:
             if self._same_content_only and (y < 0 or pairs.one.keys[CONTENT][x] != pairs.two.keys[CONTENT][y]):
                 continue
             weight, tried = self._try(x, y)
+            # Every alternative starts from the same state; the best one is repeated below.
             cost.undo(mark)
             if weight < best:
                 best, steps = weight, tried
@@ -629,6 +645,7 @@ class _LocalSearch:
             seen.add((a, b))
             mark, displaced = cost.mark, (pairs.before[b] if b >= 0 else NONE, pairs.after[a])
             more = cost.pair(a, b)
+            # Kernighan–Lin steps may cost, but one that breaks three instructions leads nowhere.
             if more is None or (steps and more >= _MAX_STEP_COST):
                 cost.undo(mark)
                 continue

@@ -291,10 +291,14 @@ def _operands_conflict(pairs: Pairs, a: Node, b: Node) -> bool:
 
 _MAX_USERS: Final = 32
 """Maximum number of users compared per node: values used everywhere are weak evidence."""
+# All combinations of up to 8 by 8 users, a cost that does not show; then only those of equal keys. Chosen, not
+# measured.
 _MAX_COMBINATIONS: Final = 64
 _MAX_EAGER_OPERANDS: Final = 64
 """Maximum number of operands for which a candidate is scored again whenever one more of them is paired."""
+# Half of what full agreement of the operands or the users adds: as much as one level of content.
 _SAME_OP_NAME: Final = 1.0
+# Less than any other term: a name decides only between candidates that are equal in all else.
 _SAME_NAME: Final = 0.01
 _DATA_MOVEMENT: Final = frozenset(
     (opcodes.BITCAST, opcodes.BROADCAST, opcodes.COPY, opcodes.RESHAPE, opcodes.TRANSPOSE)
@@ -608,6 +612,7 @@ def _instruction_count(graph: Graph, computation: Computation) -> int:
 # graphs in place of trees: certain pairs first, then their neighbors. What is then unpaired is matched across fusions.
 
 
+# bounds a quadratic number of comparisons; chosen, not measured
 _MAX_COMPARED: Final = 100_000
 _MIN_SIMILARITY: Final = 0.5
 """Minimum similarity of two computations that are paired on no other evidence."""
@@ -641,15 +646,18 @@ def match(before: Module, after: Module) -> Matching:
     two = graph_of(after, numbers, same_frames=same_frames, other=one)
     pairs = Pairs(one, two)
     units = _ComputationPairs(pairs)
+    # A text without an entry is a fragment, and its first computation corresponds to nothing in particular.
     if before.has_entry == after.has_entry:
         units.pair(before.entry, after.entry)
     units.pair_not_inlined()
     left, fused = _unpaired_opcodes(pairs)
+    # Flattening costs a copy of both graphs: only if fused instructions are left.
     if fused:
         _pair_across_fusions(pairs, units.computations)
         units.pair_wrappers()
     if left:
         units.pair_moved()
+    # Last, as a pair of two opcodes is the weakest evidence.
     _pair_other_opcodes(pairs)
     return Matching(pairs, units.computations, _pair_nodes)
 
@@ -688,6 +696,7 @@ def _pair_across_fusions(pairs: Pairs, computations: Mapping[Computation, Comput
             anchor(pairs, one.nodes, two.nodes, level)
     propagation = MatchPropagation(pairs, (a for one, _ in units for a in one.nodes))
     propagation.propagate()
+    # Origins come after the neighbors: op_name repeats in every layer.
     for one, two in units:
         pair_by_origin(pairs, one.nodes, two.nodes)
     propagation.propagate()
@@ -713,6 +722,7 @@ class _ComputationPairs:
             self._taken.add(y)
             first = len(pairs.found)
             _pair_nodes(pairs, pairs.one.unit_of[x], pairs.two.unit_of[y])
+            # In reverse, so that callees are paired in the order of the text when popped.
             for a, b in reversed(pairs.found[first:]):
                 if called := pairs.one.nodes[a].called_computations:
                     others = pairs.two.nodes[b].called_computations
@@ -728,6 +738,7 @@ class _ComputationPairs:
         if not all(unpaired):
             return
         called = {c for graph in (one, two) for i in graph.nodes for c in i.called_computations}
+        # Computations without callers first: their pairs determine those of their callees.
         for is_called in (False, True):
             for key_of in (_content, _name_and_parameters):
                 ones, twos = (
@@ -767,6 +778,7 @@ class _ComputationPairs:
             (similarity, x, y)
             for x in ones
             for y in twos
+            # Two computations that are called belong to their callers, which are not paired.
             if (x not in called or y not in called)
             and (similarity := pairs.computation_similarity(x, y)) >= _MIN_SIMILARITY
         ]
@@ -781,6 +793,7 @@ class _ComputationPairs:
         for key, group in ones.items():
             others = {unit.computation.name: unit for unit in twos.get(key, ())}
             named = sorted(group, key=lambda unit: unit.computation.name not in others)
+            # Of several equal computations those of one name correspond, then the order decides.
             for x in named[: len(others)]:
                 name = x.computation.name
                 y = others.pop(name if name in others else next(iter(others)))
@@ -807,6 +820,7 @@ def _pair_nodes(pairs: Pairs, one: Unit, two: Unit) -> None:
         return
     first = len(pairs.found)
     pairs.elements.forget()
+    # Of equal content everything is paired by anchors; carriers would be paired twice.
     if one.content != two.content:
         pair_carriers(pairs, one.computation, two.computation)
         pair_by_arguments(pairs, one.computation, two.computation)
@@ -820,12 +834,14 @@ def _pair_nodes(pairs: Pairs, one: Unit, two: Unit) -> None:
     pair_results(pairs, one.computation, two.computation)
     for level in range(ESSENTIAL, LEVELS):
         anchor(pairs, one.nodes, two.nodes, level)
+    # Every node of the smaller computation has a partner: nothing is left to propagate.
     if len(pairs.found) - first == min(len(one.nodes), len(two.nodes)):
         return
     propagation = MatchPropagation(pairs, one.nodes)
     root, other = one.computation.root, two.computation.root
     if root is not None and other is not None:
         propagation.add_candidate(pairs.one.node(root), pairs.two.node(other))
+    # Twice, as an origin may determine neighbors that nothing else did.
     propagation.propagate()
     pair_by_origin(pairs, one.nodes, two.nodes)
     propagation.propagate()
@@ -837,6 +853,7 @@ def _are_copies(pairs: Pairs, one: Unit, two: Unit) -> bool:
     if one.content != two.content or count != len(two.nodes) or not count:
         return False
     a, b = one.nodes[0], two.nodes[0]
+    # Pairs that exist already contradict a pairing line by line.
     if max(*pairs.after[a : a + count], *pairs.before[b : b + count]) >= 0:
         return False
     if two.twin is one.computation:

@@ -35,6 +35,7 @@ from hlo_cli.ir.shape import Shape, TupleShape, subshape
 _SHAPE_KINDS: Final = frozenset(("shape", "layout", "tiling", "memory_space"))
 _CARRIED_KINDS: Final = _SHAPE_KINDS | {*PLACE_KINDS, "operands"}
 _TUPLES: Final = frozenset((opcodes.GET_TUPLE_ELEMENT, opcodes.PARAMETER, opcodes.TUPLE))
+# copy-start is (destination, source, context), recv (data, context, token): the value comes first in both.
 _FIRST: Final = frozenset((opcodes.COPY_DONE, "recv-done"))
 """Ends of operations whose result is the first element of the start, not the second."""
 
@@ -54,12 +55,14 @@ class Carriers:
         """
         if before.opcode != after.opcode or not any(change.kind in _CARRIED_KINDS for change in changes):
             return changes
+        # Fused or not: a tuple or parameter makes no value that a fusion would save.
         if is_plumbing(before):
             changes = tuple(change for change in changes if change.kind not in PLACE_KINDS)
         if before.opcode == opcodes.TUPLE and self._are_passed_on(before, after):
             changes = tuple(
                 change for change in changes if change.kind != "operands" or (change.before and change.after)
             )
+        # Carriers change their shape with what they carry, which is reported where it is made.
         if _carries(before, self.one) and _carries(after, self.two):
             return tuple(change for change in changes if change.kind not in _SHAPE_KINDS)
         return changes
@@ -121,6 +124,7 @@ def _started(instruction: Instruction, result: Shape) -> Shape | None:
 
 def _ended(opcode: str, start: Shape) -> Shape | None:
     """Shape of the end of an async operation whose start has this shape."""
+    # all-reduce-start has the shape of its result, xla/service/shape_inference.cc.
     if not isinstance(start, TupleShape) or opcode == "all-reduce-done":
         return start
     return subshape(start, (0 if opcode in _FIRST else 1,))
@@ -229,10 +233,12 @@ def diff(before: Module, after: Module) -> ModuleDiff:
     own = [(b, a, carriers.own_changes(one[a], two[b], changes)) for b, a, changes in every]
     added = [two[b] for b, a in enumerate(pairs.before) if a < 0 and not is_inlined_parameter(pairs.two, b)]
     removed = [one[a] for a, b in enumerate(pairs.after) if b < 0 and not is_inlined_parameter(pairs.one, a)]
+    # If only plumbing differs, it is the difference; else it follows from others.
     if any(changes for _, _, changes in own) or not all(map(is_plumbing, (*added, *removed))):
         added, removed = ([each for each in side if not is_plumbing(each)] for side in (added, removed))
     else:
         own = every
+    # The last line of a cut text may be half of an instruction.
     last = {_last_of(module) for module in (before, after) if module.is_truncated}
     # What a truncated text lacks may have been in it.
     added = [each for each in added if not before.is_truncated and each not in last]
@@ -273,6 +279,7 @@ def _reordered_arguments(matching: Matching) -> Iterator[tuple[Node, Change]]:
     is_whole = len(both) == len(pairs.one.module.entry.parameters) == len(pairs.two.module.entry.parameters)
     is_permuted = {one for _, one, _ in both} == {two for _, _, two in both}
     for place, (a, one, two) in enumerate(both):
+        # Arguments outside of a longest increasing subsequence moved, the others only shifted.
         if place not in stays or (is_whole and not is_permuted and one != two):
             yield a, Change("attributes", "argument number", str(one), str(two))
 
@@ -318,12 +325,14 @@ def _moved(matching: Matching) -> Iterator[Moved]:
     """Yields a minimal set of instructions that explains the new order; parameters and constants do not count."""
     pairs = matching.pairs
     for old, new in matching.computations.items():
+        # Identical text has the identical order.
         if pairs.are_identical(old, new):
             continue
         first, start = pairs.two.first_nodes[new], pairs.one.first_nodes[old]
         both = []
         for instruction in new.instructions:
             a = pairs.before[first + instruction.index]
+            # Parameters and constants have no place in a schedule.
             if a >= 0 and pairs.one.nodes[a].computation is old and instruction.opcode not in ARGUMENT_OPCODES:
                 both.append((a - start, instruction))
         positions = [position for position, _ in both]
@@ -387,6 +396,7 @@ class RowCosts:
         if is_quiet(each.changes):
             return 0
         before, after = self.of(each.before), self.of(each.after)
+        # Equal sizes: the array is written in another way, so all of it counts.
         return abs(after - before) or after
 
 

@@ -25,8 +25,8 @@ from hlo_cli.ir.shape import TupleShape
 
 Source = tuple[Node, int]
 """Node that makes an element, and the element of its tuple; -1 for its whole value."""
-WHOLE: Final = -1
-_MAX_DEPTH: Final = 100
+WHOLE: Final = -1  # the whole value, as indices start at 0
+_MAX_DEPTH: Final = 100  # recursion over loops and calls in each other; far below the 1,000 calls of Python
 _CARRIERS: Final = frozenset(
     (opcodes.CALL, opcodes.CONDITIONAL, opcodes.FUSION, opcodes.GET_TUPLE_ELEMENT, opcodes.OPT_BARRIER, opcodes.WHILE)
 )
@@ -82,6 +82,7 @@ class ElementSources:
                 return sources
         return tuple([(node, element) for element in range(count)])
 
+    # Known sources need no depth; others stop at the limit and are their own.
     def _at(self, node: Node, depth: int) -> tuple[Source, ...]:
         return self._known.get(node) or self._of(node, depth + 1)
 
@@ -108,6 +109,7 @@ class ElementSources:
         if caller is None or number is None:
             return None
         if caller.opcode == opcodes.CONDITIONAL:
+            # Operand 0 of a conditional is the predicate or branch index.
             number += 1 + caller.called_computations.index(computation)
         return caller.operands[number] if number < len(caller.operands) else None
 
@@ -132,9 +134,9 @@ def is_passed_on(graph: Graph, node: Node) -> bool:
 # Pairs the elements of tuples of two modules: those with paired sources first, then those of one content or shape.
 
 
-_MAX_USERS_OF_AN_ELEMENT: Final = 8
-_MAX_STEPS: Final = 8
-NONE: Final = -1
+_MAX_USERS_OF_AN_ELEMENT: Final = 8  # a carry used more often is known by its first users already; chosen, not measured
+_MAX_STEPS: Final = 8  # operands followed to a paired source: a convert, a bitcast, and a fusion or two of loop carries
+NONE: Final = -1  # no node; as indices start at 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +198,7 @@ class ElementPairs:
         if (carriers := self._callers_of_roots(a, b)) is not None:
             return self.of(*carriers)
         olds, news = self.sources[0].of(a), self.sources[1].of(b)
+        # The usual case: no element moved.
         if len(olds) == len(news) and all(map(self._are_paired, olds, news)):
             return ElementMap(tuple(range(len(olds))), tuple(range(len(news))))
         sides = (
@@ -243,12 +246,14 @@ class _Elements:
         ]
         derived = [self._derived(*source, other) for source in sources]
         return _Keys(
+            # Exact keys pair at any index, strongest first: aliasing, then the paired source.
             (
                 self._aliases(len(sources), other),
                 [None if known is None else (known, hint) for known, hint in zip(paired, hints, strict=True)],
                 paired,
                 [None if made is None else (made, content) for made, content in zip(derived, contents, strict=True)],
             ),
+            # Ordered keys pair in the order of the tuples, as several elements may have each.
             (
                 list(zip(contents, hints, texts, strict=True)),
                 list(zip(contents, texts, strict=True)),
@@ -303,13 +308,17 @@ class _Elements:
         body = loop.called_computations[0] if loop is not None and loop.called_computations else None
         if loop is None or body is None or body.root is None:
             return [None] * count
+        # The body is the first called computation of a while (kBodyComputationIndex of xla/hlo/ir/hlo_instruction.h).
         keys, root, uses = graph.keys[FULL], graph.node(body.root), [list[tuple[int, int]]() for _ in range(count)]
         for carrier in (*body.parameters[:1], loop):
             for user, _ in graph.users[graph.node(carrier)]:
                 if 0 <= (element := graph.tuple_index[user]) < count:
                     used = graph.users[user][:_MAX_USERS_OF_AN_ELEMENT]
                     uses[element] += [
-                        (keys[node], at) for node, at in used if graph.nodes[node].opcode != opcodes.TUPLE
+                        # Passing an element on to the result tuple is what all carries do.
+                        (keys[node], at)
+                        for node, at in used
+                        if graph.nodes[node].opcode != opcodes.TUPLE
                     ]
         made = graph.operands[root] if body.root.opcode == opcodes.TUPLE else ()
         results = [keys[node] for node in made] if len(made) == count else [NONE] * count
@@ -346,6 +355,7 @@ def _map_of(one: _Keys, two: _Keys) -> ElementMap:
         for i, j in aligned([old[i] for i in left[0]], [new[j] for j in left[1]]):
             after[left[0][i]], before[left[1][j]] = left[1][j], left[0][i]
     left = [i for i, j in enumerate(after) if j < 0], [j for j, i in enumerate(before) if i < 0]
+    # As many on both sides: what is left corresponds in order.
     if len(left[0]) == len(left[1]):
         for i, j in zip(*left, strict=True):
             after[i], before[j] = j, i
@@ -404,6 +414,7 @@ class Pairs:
 
     def are_identical(self, x: Computation, y: Computation) -> bool:
         """Whether two computations have identical text and are paired line by line."""
+        # The text is looked up once for a graph, so a slice of integers decides.
         one, two = self.plain
         a, b, count = one.first_nodes[x], two.first_nodes[y], len(x.instructions)
         return two.unit_of[y].twin is x and self.after[a : a + count] == list(range(b, b + count))
@@ -483,6 +494,7 @@ _LOGICAL_OPCODE: Final = {
     opcodes.BITCAST: opcodes.RESHAPE,
     opcodes.TRANSPOSE: opcodes.RESHAPE,
     opcodes.ALL_REDUCE_START: opcodes.ALL_REDUCE,
+    # TPU and GPU compilers replace dots by convolutions, reshapes by bitcasts, and split collectives.
     opcodes.ALL_GATHER_START: opcodes.ALL_GATHER,
     opcodes.COLLECTIVE_PERMUTE_START: opcodes.COLLECTIVE_PERMUTE,
 }
@@ -512,6 +524,7 @@ def pair_by_origin(pairs: Pairs, ones: Sequence[Node], twos: Sequence[Node]) -> 
     >>> pairs.after
     [0, 1]
     """
+    # From strong to weak: a name, the op_name with the content, the op_name with a related opcode.
     for key_of in (_key_and_name, _key_and_op_name, _operation_and_op_name):
         old = grouped((a for a in ones if pairs.after[a] < 0), partial(key_of, pairs.one))
         new = grouped((b for b in twos if pairs.before[b] < 0), partial(key_of, pairs.two))
@@ -535,6 +548,7 @@ def pair_by_callees(pairs: Pairs, ones: Sequence[Node], twos: Sequence[Node]) ->
     )
     for key, group in old.items():
         others = new.get(key, ())
+        # A key that two nodes have would pair them by chance.
         if len(group) == len(others) == 1:
             pairs.add(group[0], others[0])
 
@@ -571,7 +585,7 @@ def grouped(things: Iterable[_T], key_of: Callable[[_T], object]) -> dict[object
 
 _NUMBERED: Final = re.compile(r"(?:\[\d+\]|\d)$")
 """Ends of names that tell arguments apart by their number."""
-_MAX_USERS_OF_A_PARAMETER: Final = 16
+_MAX_USERS_OF_A_PARAMETER: Final = 16  # a parameter used more often is known by its first users; chosen, not measured
 
 
 def pair_by_arguments(pairs: Pairs, one: Computation, two: Computation) -> None:
@@ -619,10 +633,12 @@ def pair_by_path(pairs: Pairs, one: Computation, two: Computation) -> None:
         return
     ones, twos = one.parameters, two.parameters
     if len(ones) == len(twos):
+        # With equal counts nothing was inserted, so weak keys such as numbered paths are safe.
         _pair_unique(pairs, ones, twos, _path_and_sizes)
         _pair_unique(pairs, ones, twos, _any_path)
         return
     _pair_unique(pairs, ones, twos, _path)
+    # Sizes and uses correct for numbered paths that shifted.
     _pair_unique(pairs, ones, twos, _path_and_uses)
     _pair_unique(pairs, ones, twos, _uses)
     _align(pairs, ones, twos, _name_sizes_and_uses)
@@ -696,6 +712,7 @@ def _sizes_and_uses(graph: Graph, parameter: Instruction) -> Hashable:
     """The shape of a parameter, and what takes it at which position."""
     users = graph.users[graph.node(parameter)][:_MAX_USERS_OF_A_PARAMETER]
     keys = graph.keys[SHAPELESS]
+    # SHAPELESS, as batch sizes change together with the uses.
     return _sizes(parameter), tuple(sorted([(keys[user], _position(graph, user, at)) for user, at in users]))
 
 
@@ -717,6 +734,7 @@ def pair_by_number(pairs: Pairs, one: Computation, two: Computation) -> None:
 
     Arguments of programs with different numbers of arguments are aligned in order, by name and shape and then by shape.
     """
+    # With other counts numbers have shifted: the order is what remains.
     if one.is_entry and two.is_entry and len(one.parameters) != len(two.parameters):
         for key_of in (_name_and_sizes, _only_sizes, _path_or_name):
             _align(pairs, one.parameters, two.parameters, key_of)
@@ -762,6 +780,7 @@ def _pair_by_number(pairs: Pairs, ones: Sequence[Instruction], twos: Sequence[In
     for x, y in zip(ones, twos, strict=False):
         a, b = pairs.one.node(x), pairs.two.node(y)
         as_large = pairs.one.keys[ESSENTIAL][a] == pairs.two.keys[ESSENTIAL][b]
+        # A fused computation with other counts has renumbered its parameters: the content has to agree.
         if pairs.are_free(a, b) and (len(ones) == len(twos) or as_large):
             pairs.add(a, b)
 

@@ -132,7 +132,7 @@ class Reuse:
 
 
 _THREAD: Final = "sparsecore"
-_CONTEXT: Final = 2
+_CONTEXT: Final = 2  # the element of an async-start after its operands and its result
 _STACK: Final = (_CONTEXT, 0)
 """Shape index of the stack in the result of an async-start."""
 _BOOKKEEPING: Final = frozenset(space for space in TpuMemorySpace if space.is_bookkeeping)
@@ -197,6 +197,8 @@ class SparseCore:
         candidates = [n for n, shared in enumerate(self._shared) if shared.builder.size >= buffer.size]
         for number in sorted(candidates, key=lambda n: self._shared[n].builder.size):
             live_ranges = self._shared[number].live_ranges
+            # Seen in dumps: operations on a common core run one after another, so that their stacks may overlap in
+            # time.
             if all(cores & others or last < start or end < first for first, last, _, others in live_ranges):
                 break
         else:
@@ -363,6 +365,8 @@ def _assign_or_defer(
         if number in placed:
             continue
         buffer = facts.buffers[number]
+        # buffer_assignment.cc, AssignSingleHloBuffer, tries in this order: operands, the newest allocations, a new one
+        # for results.
         builder = _own_allocation(buffer, writable) or reuse.operand_allocation(buffer)
         if builder is None and sparse_core is not None:
             builder = sparse_core.allocation_for(number)
@@ -398,6 +402,7 @@ def _own_allocation(buffer: Buffer, writable: set[int]) -> AllocationBuilder | N
     if buffer.is_constant:
         return AllocationBuilder(buffer.size, buffer.space, "constant", is_live_out=buffer.is_live_out)
     if buffer.parameter is not None:
+        # AssignSingleHloBuffer: a parameter may be reused only if the result is aliased with it (parameter_has_alias).
         is_open = buffer.parameter in writable and not buffer.is_tuple
         return AllocationBuilder(buffer.size, buffer.space, "parameter", buffer.parameter, buffer.is_live_out, is_open)
     if buffer.is_tuple:
@@ -481,6 +486,7 @@ def peaks_of(facts: OrderIndependentFacts, orders: Orders, *, with_temporaries: 
     sizes = {space: sum(buffer.size for buffer in found) for space, found in constants.items()}
     whole = {space: _peak(others.get(space, ()), schedule.end) + size for space, size in sizes.items()}
     temporaries = {each.space: each.size for each in assigned if each.role == "temporary"} if with_temporaries else {}
+    # Constants have memory during the whole execution; the others keep their ranges.
     return Peaks(from_definition, {**from_definition, **whole}, sizes, temporaries)
 
 
@@ -570,6 +576,7 @@ def memory_delta(facts: OrderIndependentFacts) -> MemoryDelta:
         if size is None:
             size = known[id(shape)] = buffer_bytes(shape, facts.target, facts.generation)
         change[start] += size
+        # heap_simulator.cc frees at a step after allocating for it: the last use counts as freed there.
         change[ranges.end[value]] -= size
     positions = {instruction: position for position, instruction in enumerate(schedule.sequence)}
     return MemoryDelta(positions, {instruction: change[position] for instruction, position in positions.items()})

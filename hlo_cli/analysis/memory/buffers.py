@@ -125,6 +125,7 @@ def _assignment_keys(
         """Returns the sort key of a value: index of its computation, then post-order position."""
         number = places.owner[value]
         definer = places.instructions[number]
+        # The result of a short-form start is defined by the root of the computation that its syntax omits.
         if definer in depth and value != places.first[number] and places.index(value)[0] == 1:
             return depth[definer], 0
         return depth.get(definer.computation, len(depth)), dataflow.position[number]
@@ -220,6 +221,7 @@ def spaces_with_loose_ties(
         return set()
     order, found, start = ValueOrder(dataflow), set[int](), interference.ranges.start
     # The order decides which buffers get the memory of results, and how tuple tables lie; all others go to the heap.
+    # Larger buffers are in allocations of their own before any tie matters.
     results = max((buffer.size for buffer in buffers if buffer.is_live_out and not buffer.is_tuple), default=0)
     tied: dict[tuple[object, ...], list[int]] = {}
     for number, (buffer, key) in enumerate(zip(buffers, _assignment_keys(dataflow, module, buffers), strict=True)):
@@ -323,6 +325,7 @@ def told_generation(module: Module, target: Target | None, generation: str | Non
     """
     target = target or target_of(module)
     seen = generation_of(module) if target == "tpu" else USUAL_TPU
+    # CMEM in a layout proves the generation, as one TPU generation has it.
     is_told = generation is not None or (target == "tpu" and prefetched_space(target, seen) is TpuMemorySpace.CMEM)
     return target, tpu_generation(generation).name if generation is not None else seen, is_told
 
@@ -371,6 +374,7 @@ class SharedBuffers:
         for buffer in sorted(self.buffers):
             for value in facts.aliases.members[buffer]:
                 owner = places.instructions[places.owner[value]]
+                # XLA may not overwrite an argument that is not in input_output_alias (copy_insertion.cc).
                 is_kept = owner in numbers and (numbers[owner], places.index(value)) not in donated
                 if owner.opcode == opcodes.CONSTANT or is_kept:
                     self.fixed.setdefault(buffer, []).append(value)
@@ -435,7 +439,7 @@ Path = tuple[Instruction, ...]
 _FORWARDING: Final = FORWARDING | ARGUMENT_OPCODES | {opcodes.AFTER_ALL, opcodes.GET_TUPLE_ELEMENT, opcodes.TUPLE}
 _READING_UPDATES: Final = frozenset((opcodes.DYNAMIC_UPDATE_SLICE, opcodes.FUSION, opcodes.SCATTER))
 """In-place operations that read their update operands while they write."""
-_MIXED: Final = -1
+_MIXED: Final = -1  # no value, as values are numbers from 0: branches have left different ones
 
 
 class Access(NamedTuple):
@@ -586,9 +590,11 @@ class _Walker:
         is_end = instruction.opcode.endswith(("-done", "-update"))
         for position in range(len(instruction.operands)):
             leaves = self._shared.operand_leaves(instruction, position)
+            # A copy of a tuple copies its table, and reads none of the arrays below.
             if instruction.opcode == opcodes.COPY:
                 leaves = [each for each in leaves if each == self.facts.places.operand_place(instruction, position)]
             for each in leaves:
+                # A start that updates in place passes its operand on in its tuple, where its end does not read it.
                 is_gone = is_end and self._shared.buffer(each) in gone
                 if not is_gone and at[each] in self.facts.aliases.buffer:
                     self._read(each, path)
@@ -597,6 +603,7 @@ class _Walker:
     def _check_own(self, instruction: Instruction, place: int, reads: list[tuple[int, int]], path: Path) -> None:
         """Reports operands that an instruction overwrites while it reads them; not checked on TPU."""
         places, at, buffer = self.facts.places, self.facts.dataflow.value, self._shared.buffer(place)
+        # TPU kernels overwrite operands by rules that dumps list only in part (`aliasing_operands`).
         if buffer not in self._shared.buffers or self.facts.target == "tpu":
             return
         pairs = self.facts.in_place.pairs(instruction)
@@ -657,6 +664,7 @@ class _Walker:
         self._states = merged = dict(ends[0])
         for buffer in {buffer for end in ends for buffer in end}:
             state = {id(end.get(buffer)) for end in ends}
+            # What differs between branches is unknown afterwards: each later read of a member is a conflict.
             if len(state) > 1:
                 writer = next(end[buffer].writer for end in ends if end.get(buffer) is not before.get(buffer))
                 mixed = writer._replace(path=path, end=None, value=_MIXED)
@@ -684,6 +692,7 @@ class _Walker:
         state = self._states.get(buffer)
         if state is None or state.value == value:
             return
+        # The write right after the value's own one is what destroyed it.
         first = state
         while state is not None and state.value != value:
             first, state = state, state.before

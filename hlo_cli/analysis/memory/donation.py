@@ -140,6 +140,7 @@ class EntryOrder:
         """Computes from which instructions each of the `targets` can be reached."""
         self._facts = facts
         self._users = users_of_values(facts)
+        # Reachability as bits of one integer: targets are few, instructions many.
         self._bits = {target: 1 << n for n, target in enumerate(dict.fromkeys(targets))}
         self._reached = _reached(facts.module.entry.instructions, self._bits)
 
@@ -150,6 +151,7 @@ class EntryOrder:
     def copies(self, value: int) -> list[Instruction]:
         """Returns the instructions that copy a value without changing its layout."""
         users = (self._facts.module.entry.instructions[index] for index in self._users.get(value, ()))
+        # With another layout, a copy is work of its own that donation does not save.
         return [user for user in users if user.opcode == opcodes.COPY and user.shape == user.operand_shape(0)]
 
     def is_only_fetched(self, value: int) -> bool:
@@ -279,6 +281,7 @@ class MemoryScenarios:
         self.release: Release = memory.release
         self.ranges: LiveRanges = memory.ranges
         self._bytes: dict[int, int] = {}
+        # Heaps of large programs take long to fill anew, so values keep the slots that they have.
         self._slots: dict[int, int] | None = self._known_slots(memory) if len(memory.sequence) > _MAX_STEPS else None
 
     @no_garbage_collection()
@@ -534,11 +537,13 @@ class Donations:
     def _pair(self, argument: Argument, result: Result) -> DonationPair:
         """Returns the pair, with what it needs: the same layout, and no reads of what the result overwrites."""
         unknown = DonationPair(argument, result, "unknown")
+        # Two results of one value need memory of their own each.
         if argument.shape != result.shape or self._uses[result.value] > 1:
             return unknown
         of_argument, of_result = self._members(argument.place), self._members(result.value)
         if of_argument == of_result or any(map(self._is_fixed, of_result)) or self._has_others(argument, of_argument):
             return unknown
+        # What is a copy of the argument writes nothing new into its memory.
         written = [value for value in of_result if self._copied(value) != argument.place]
         kind = self._order_of(of_argument, written, without=of_result)
         if kind != "free":
@@ -608,6 +613,7 @@ class Donations:
         while owner.computation is not self._facts.module.entry:
             caller = self._callers.get(owner.computation)
             if caller is None:
+                # Without a known caller as early as anything, so that nothing is before it.
                 return 0
             owner = caller
         return owner.index
@@ -661,6 +667,7 @@ def _is_read_in_place(fusion: Instruction, number: int) -> bool:
     while waiting:
         read = waiting.pop()
         for user in users.get(read, ()):
+            # Whether a nested fusion reads at the same index is not followed.
             if user.opcode == opcodes.FUSION:
                 return False
             is_tuple = user.opcode == opcodes.TUPLE and user is called[0].root
@@ -697,8 +704,8 @@ def _kind(shape: ArrayShape) -> _Kind:
 # Which arguments to donate together: sets of donors whose pairs with results are all certain.
 
 
-_MAX_SINGLE_DONORS = 4
-_MAX_TRIED_DONORS = 64
+_MAX_SINGLE_DONORS = 4  # each takes a scenario; the largest are the ones to find
+_MAX_TRIED_DONORS = 64  # pairing is linear in all arguments for each donor; chosen, not measured
 _SMALL = 0.01
 """Share of the peak below which the arrays of a donor do not matter."""
 
@@ -730,6 +737,7 @@ def certain_sets(
         paired = _paired_bytes(pairs, scenarios)
         large = {d for d in some if sum(paired[each] for each in set(d.arguments)) >= _SMALL * peak_bytes}
         left = tuple(d for d in some if d in large and not uncertain.intersection(d.arguments))
+        # Without some donors, others pair with results that were taken: the set is tried again.
         if left == some:
             yield some
             break

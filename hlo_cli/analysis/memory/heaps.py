@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
 _Owner = TypeVar("_Owner", bound=Hashable)
 
-_UNLIMITED: Final = 2**63 - 1
-_MIN_GROUPS_FOR_NUMPY: Final = 1000
+_UNLIMITED: Final = 2**63 - 1  # sizes are int64 in XLA
+_MIN_GROUPS_FOR_NUMPY: Final = 1000  # below it plain loops are fast enough; chosen, not measured
 _MAX_COMPARISONS: Final = 15_000
 """Average number of comparisons per buffer above which `PlacedRuns` is faster than `Placed`; measured."""
 _PEAK_TIMES: Final = 32
@@ -152,6 +152,7 @@ def _has_loose_tie(
 
     Only such pairs matter: if two neighbors in the order are never live together, swapping them changes no offset.
     """
+    # See below: neighbors in the order that are never live together may swap.
     tied: dict[tuple[int, int], list[int]] = {}
     for number, group in enumerate(groups):
         tied.setdefault(order(group), []).append(number)
@@ -209,6 +210,7 @@ def _empty_heap(groups: Sequence[HeapGroup], alignment: int) -> Placed | PlacedR
         for first, last in group.intervals:
             change[first >> PART_BITS] += 1
             change[(last >> PART_BITS) + 1] -= 1
+    # Each buffer is compared with all that are live in its part of the clock: squares of their number.
     compared = sum(count * count for count in accumulate(change))
     if len(groups) > _MIN_GROUPS_FOR_NUMPY and compared < _MAX_COMPARISONS * len(groups):
         from hlo_cli.analysis.memory.occupancy_columns import Placed  # loads numpy, which small modules do without
@@ -281,6 +283,7 @@ def fast_merge(groups: Sequence[HeapGroup], alignment: int) -> Heap:
     Heap(offsets=(0, 16, 0), size=20, live_bytes=12)
     """
     events: list[tuple[int, bool, int]] = []
+    # From the first to the last interval, as FAST_MERGE knows no gaps in between.
     for number, group in enumerate(groups):
         events.append((min(start for start, _ in group.intervals), True, number))
         events.append((max(end for _, end in group.intervals), False, number))
@@ -338,6 +341,7 @@ class _FreeChunks:
 
     def take(self, size: int) -> tuple[int, int]:
         """Takes the smallest chunk with `size` usable bytes; returns its start, before alignment, and its end."""
+        # The smallest chunk that is large enough; the lowest of several, as starts are the second key.
         at = bisect_left(self._by_usable_size, (size,))
         if at == len(self._by_usable_size):
             start = self._end
@@ -499,6 +503,7 @@ def alignment(space: int, target: Target | None) -> int:
     known = memory_space(space, target)
     if known is None and target != "tpu":
         known = memory_space(MemorySpace.MAIN, target)
+    # Spaces of TPUs that no row describes are taken without alignment.
     return known.alignment if known is not None else 1
 
 
@@ -512,6 +517,7 @@ def combine_temporaries(builders: list[AllocationBuilder], target: Target | None
             whole_of[builder.space] = builder
             continue
         step = alignment(builder.space, target)
+        # Each part begins aligned; only the end of the last one is not rounded up.
         base = -(-whole.size // step) * step
         whole.size = base + builder.size
         whole.buffers.extend(builder.buffers)
@@ -603,6 +609,7 @@ class _Replay:
         for position in sorted(starting.keys() | ending.keys()):
             ending_here = ending.get(position, {})
             for value in starting.get(position, ()):
+                # heap_simulator.cc, ShareBuffer: values of one buffer share memory whatever the algorithm decides.
                 first = first_of_buffer.setdefault(self.aliases.buffer[value], value)
                 if first != value:
                     self._begin(value, first)
@@ -636,6 +643,7 @@ class _Replay:
 
     def _begin(self, value: int, leader: int) -> None:
         """Starts the interval of a value, in the group of `leader`."""
+        # heap_simulator.cc, Alloc: buffers of 0 bytes are at offset 0 and advance no clock.
         if self.size[value]:
             self.leader[value] = leader
             self.times[value] = (self.clock, -1)

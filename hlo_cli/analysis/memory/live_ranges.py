@@ -224,6 +224,7 @@ def _normalize_aliased(values: list[int], start: Mapping[int, int], end: dict[in
     values.sort(key=lambda value: (start[value], end[value]))
     for value, later in pairwise(values):
         end[later] = max(end[value], end[later])
+        # hlo_live_range.cc, NormalizeAliasedBuffers: a value ends where the next one of its buffer starts.
         end[value] = min(end[value], start[later])
 
 
@@ -241,6 +242,7 @@ def _concatenated(dataflow: Dataflow, start: Mapping[int, int], end: Mapping[int
             at = start.get(places.first_of(instruction))
             operands = (places.operand_place(instruction, n) for n in range(len(instruction.operands)))
             values = (dataflow.value[place] for place in operands)
+            # One step before, as the result has the same memory there.
             found.update((v, end[v] - 1) for v in values if at is not None and start.get(v, at) < at == end[v])
     return found
 
@@ -386,6 +388,7 @@ def gpu_fusion_shares(
     called = fusion.called_computations[0]
     if called.root is None or position >= len(called.parameters) or not _same_size(given, made):
         return False
+    # Nested tuples: the index selects the output that is written.
     output, index = called.root, output_index
     while output.opcode == TUPLE and index:
         output, index = output.operands[index[0]], index[1:]
@@ -737,6 +740,7 @@ class Interference:
         start, end = self.ranges.start, self.ranges.end
         if start[first] > end[second] or start[second] > end[first]:
             return False
+        # Ranges that touch overlap by one tick, in which the later instruction reads the earlier value.
         if end[first] == start[second]:
             return not self._can_overwrite(first, second)
         if end[second] == start[first]:
@@ -759,6 +763,7 @@ class Interference:
                 if self.interferes(live_ranges[at][2], value):
                     return False
                 at += 1
+            # MaybeAssignBuffer keeps a copy out of the allocation of its operand even where ranges do not touch.
             definer = places.instructions[places.owner[value]]
             if (
                 definer.opcode == opcodes.COPY

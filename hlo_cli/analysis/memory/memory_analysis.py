@@ -214,6 +214,7 @@ class MemoryAnalysis(Tabular):
     @property
     def fullest(self) -> MemorySpaceUsage | None:
         """The memory space with the highest peak, whose peak is that of the program; None without any."""
+        # Main memory (0) wins ties.
         return max(self.spaces, key=lambda space: (space.peak_bytes, -space.number), default=None)
 
     @property
@@ -273,6 +274,7 @@ def memory_fits(memory: MemoryAnalysis, limit_bytes: int | None, chip: Chip | No
         limits = {space.number: chip.limit(space.number) for space in memory.spaces}
         found = [(space, limit.bytes if (limit := limits[space.number]) else None) for space in memory.spaces]
     return tuple(
+        # A chip without a limit for a space does not restrict it.
         MemoryFit(space.number, space.name, _needed_bytes(memory, space), limit, space.offsets)
         for space, limit in found
         if limit
@@ -289,6 +291,7 @@ def allocated_bytes(memory: MemoryAnalysis, space: MemorySpaceUsage) -> int | No
 def _needed_bytes(memory: MemoryAnalysis, space: MemorySpaceUsage) -> int:
     """Returns the total of all allocations in a memory space, or the peak of live bytes if offsets are unknown."""
     allocated = allocated_bytes(memory, space)
+    # Where memory-space assignment has chosen offsets, live bytes are the most that the text proves.
     return space.peak_bytes if allocated is None else allocated
 
 
@@ -332,6 +335,7 @@ def _known_for_a_chip(module: Module, target: Target | None, release: Release) -
     """
     _, generation, is_told = told_generation(module, target, None)
     found = known_result(_memory_analysis, module, target, generation, release) if not is_told else None
+    # Under the first strategy the limit had no effect, so knowing the generation changes nothing.
     if found is None or found.strategy not in (TPU_STRATEGIES[0].name, DEFAULT_STRATEGY.name):
         return None
     facts = replace(found.facts, is_generation_known=False)
@@ -349,6 +353,7 @@ def _memory_analysis(module: Module, target: Target | None, generation: str | No
     assigned = assignment.allocations
     sizing = _Sizing(target, generation)
     allocations = tuple(_allocations(module, dataflow, ranges, buffers, assigned, sizing))
+    # Values of embedded computations have no place in the schedule (-1).
     values = sorted((v for a in allocations for v in a.values if v.start >= 0), key=lambda v: (v.start, v.end))
     return MemoryAnalysis(
         module,
@@ -434,6 +439,7 @@ def _allocations(
             index,
             allocation.size,
             allocation.space,
+            # An argument whose allocation holds a result is in both totals.
             "aliased" if parameter and allocation.is_live_out else _ROLES[allocation.role],
             parameter,
             parameter in aliased_or_donated,
@@ -481,8 +487,10 @@ def _spaces(
     for number in sorted(inside.keys() | totals.keys()):
         found = inside.get(number, [])
         timeline = timeline_of(found, end)
+        # Without a target or a schedule the compiler's rules are applied to an order that it may not choose.
         is_exact = target is not None and module.is_scheduled and number not in uncertain
         offsets: Offsets = "exact" if is_exact else "estimated"
+        # The offsets there are those of memory-space assignment, which the text does not have.
         if number and number == prefetched_space(target, sizing.generation):
             offsets = "unknown"
         yield MemorySpaceUsage(
@@ -514,6 +522,7 @@ def _totals(
 
     entry = module.entry
     for parameter in entry.parameters:
+        # CompiledMemoryStats counts arguments by shapes, tuple tables included (xla/pjrt/pjrt_executable.h).
         for part in _parts(parameter.shape):
             add(_space_of_shape(part), arguments=sizing(part)[1])
     for part in _parts(entry.root.shape) if entry.root is not None else ():
@@ -599,6 +608,7 @@ def assigned_generation(assignment: BufferAssignment) -> str | None:
                 shape = subshape(instruction.shape, buffer.defined_at.shape_index)
                 if isinstance(shape, TupleShape) and shape.elements:
                     sizes[len(shape.elements)] = each.size_bytes
+    # Generations differ in the granule of tuple tables, which any table in the assignment reveals.
     fitting = (known for known in _generations() if all(table_bytes(n, "tpu", known) == sizes[n] for n in sizes))
     return next(fitting, None) if sizes else None
 
@@ -606,6 +616,7 @@ def assigned_generation(assignment: BufferAssignment) -> str | None:
 def _generations() -> list[str]:
     """Returns one TPU generation per size of tuple tables, the one with the largest heap; the most common first."""
     largest = dict[int, TpuGeneration]()
+    # The largest heap limit comes last and wins: it refuses least.
     for each in sorted(tpu_generations(), key=lambda each: each.heap_limit or 0):
         largest[each.table_granule] = each
     return sorted((each.name for each in largest.values()), key=lambda name: name != USUAL_TPU)
@@ -634,6 +645,7 @@ def _with_assignment(
     """Returns the value with the compiler's allocation and offset; values at one offset share a slot."""
     place = assigned.get(value_key(value))
     if place is None:
+        # A slot of its own, below those of the compiler: it is in none of its allocations.
         return replace(value, slot=-1 - value.slot, allocation=-1, offset=None)
     slot = slots.setdefault((place.allocation, place.offset), len(slots))
     return replace(value, slot=slot, allocation=place.allocation, offset=place.offset)
@@ -684,6 +696,7 @@ def _space_of_compiler(
     inside = tuple(value for value in values if value.space == space.number)
     end = len(space.timeline) - 1
     timeline = tuple(timeline_of(inside, end))
+    # Fragmentation is what the heap has above its own live bytes, results and arguments aside.
     held = max(timeline_of([value for value in inside if value.allocation in heaps], end), default=0)
     size = sum(heaps.values())
     return replace(
@@ -691,6 +704,7 @@ def _space_of_compiler(
         values=inside,
         timeline=timeline,
         peak=max(range(len(timeline)), key=timeline.__getitem__),
+        # Live ranges of the text may exceed the heap where the compiler knows better.
         totals=replace(space.totals, temporaries=size, fragmentation=max(size - held, 0)),
         offsets="exact",
     )
@@ -770,6 +784,7 @@ def _peak_of(assignment: BufferAssignment, color: int, home: dict[int, BufferAll
     replay = _Replay(assignment, home)
     if not replay.run(trace.events):
         return None
+    # XProf skips allocations without a known logical buffer.
     always = sum(each.size_bytes for each in allocations if _is_always_live(each) and _largest(assignment, each))
     live = replay.live_at_peak()
     unpadded = [_unpadded_bytes(buffer) for buffer in live]
@@ -814,6 +829,7 @@ def _trace_of(assignment: BufferAssignment, color: int, home: dict[int, BufferAl
             return heaps[allocation.index]
     colors = {buffer.id: buffer.color for buffer in assignment.logical_buffers if buffer.id in home}
     counts = [sum(colors.get(event.buffer_id) == color for event in trace.events) for trace in traces]
+    # Without a heap of that space, the trace with most of its buffers, as in XProf.
     most = max(counts, default=0)
     return traces[counts.index(most)] if most else _NO_TRACE
 
@@ -856,6 +872,7 @@ class _Replay:
             heaps.add(self.home[buffer.id].index)
             if event.kind == "SHARE_WITH":
                 other = self._known(event.share_with_canonical_id)
+                # The first user of a shared buffer allocates it.
                 if other is not None and self._share(buffer.id, other.id) == 1:
                     self._take(other, at)
             elif event.kind == "ALLOC":
@@ -902,6 +919,7 @@ class _Replay:
         """Adds the memory of a buffer from an event on."""
         self._bytes += buffer.size_bytes
         self._started.setdefault(self._canonical(buffer.id), (at, buffer))
+        # Only a higher level replaces the peak, as in XProf: the first of several.
         if self._bytes > self.peak_bytes:
             self.peak_bytes, self.position = self._bytes, at
 

@@ -33,6 +33,7 @@ class _MaxTree:
     def append(self, number: int) -> None:
         """Appends a number."""
         if self.count == self.width:
+            # Doubling, as a complete binary tree needs a power of two.
             leaves = self.largest[self.width :] + [-_ALWAYS] * self.width
             self.width *= 2
             self.largest = [-_ALWAYS] * self.width + leaves
@@ -82,6 +83,7 @@ class _IntervalsAtPosition:
     def around(self, start: int, end: int, *, is_before: bool) -> list[int]:
         """Returns the allocations free from `start` to `end`; `is_before` if `start` is not after the position."""
         if is_before:
+            # Starts at or before the position decide for ranges that begin before it, ends for those after it.
             early = self.by_first[: bisect_left(self.by_first, (start + 1,))]
             return [allocation for _, last, allocation in early if last >= end]
         return [allocation for _, _, allocation in self.by_last[: bisect_left(self.by_last, (1 - end,))]]
@@ -135,6 +137,7 @@ class FreeIntervals:
         found: list[int] = []
         count = start + 1
         for level in range((count & -count).bit_length() - 1, self._levels):
+            # The positions of all intervals around `start`: its prefix in binary, with a 1 at each level.
             moment = (count >> level | 1) << level
             if moment in self._between:
                 found += self._between[moment].around(start, end, is_before=count <= moment)
@@ -151,6 +154,7 @@ class FreeIntervals:
 
 def _dyadic_center(first: int, last: int) -> int:
     """Returns the position in an interval, counted from one, that is divisible by the highest power of two."""
+    # The highest bit in which both ends differ names the center.
     level = (first ^ (last + 1)).bit_length() - 1
     return (last + 1) >> level << level
 
@@ -165,7 +169,7 @@ def _dyadic_center(first: int, last: int) -> int:
 PART_BITS: Final = 12
 """Bits of the times in each part of the clock that `Placed` indexes separately."""
 
-_MAX_SKIPS: Final = 40
+_MAX_SKIPS: Final = 40  # rounds over a nearly full heap, after which listing all gaps is cheaper; chosen, not measured
 
 Times = Sequence[tuple[int, int]]
 """Inclusive intervals of the heap's clock, which starts at 0."""
@@ -208,6 +212,7 @@ class PlacedRuns:
                 _insert_run(self._always, part, offset, free, slack)
                 node = part
                 while node and _insert_run(self._ever, node, offset, free, slack):
+                    # A part that covers the run already has it in all larger parts as well.
                     node >>= 1
 
     def smallest_gap(self, times: Times, size: int) -> int:
@@ -225,6 +230,7 @@ class PlacedRuns:
                     free = ends[after - 1]
             if free == at:
                 break
+            # Runs that end below the free offset cannot matter again.
             met = [runs for runs in met if runs[1][-1] > free]
         taken: list[tuple[int, int]] = []
         for starts, ends in met:
@@ -353,6 +359,7 @@ def occupancies(ranges: Iterable[SlotRange]) -> list[Occupancy]:
             occupant = _resumed(outlived.get(slot), occupant[2])
         if occupant is not None:
             found.append(Occupancy(occupant[0], occupant[1], start - 1, number))
+            # A value that ends after the one that overwrites it has the slot again afterwards.
             if occupant[2] > end:
                 outlived.setdefault(slot, []).append((occupant[0], occupant[2]))
         current[slot] = (number, start, end)

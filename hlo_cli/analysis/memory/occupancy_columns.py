@@ -15,7 +15,7 @@ from hlo_cli.analysis.memory.occupancy import PART_BITS
 
 IntArray = NDArray[np.signedinteger]
 
-_NO_GAP: Final = 2**63 - 1
+_NO_GAP: Final = 2**63 - 1  # larger than any gap, so that argmin finds real ones first
 _NOTHING: Final = np.zeros(0, dtype=np.int64)
 
 
@@ -82,6 +82,7 @@ class _ChunkTable:
     __slots__ = ("_chunks", "_count", "_times")
 
     def __init__(self) -> None:
+        # Times fit into 32 bits, offsets do not; columns are doubled when full.
         self._times: IntArray = np.zeros((2, 64), dtype=np.int32)
         self._chunks: IntArray = np.zeros((2, 64), dtype=np.int64)
         self._count = 0

@@ -90,6 +90,7 @@ def relayout_of(instruction: Instruction) -> Relayout | None:
     inner, permutation, stored, is_reshaped = found
     source = inner
     if body is not None:
+        # A bitcast before the copy may have exchanged dimensions: the order is that of the array below.
         if inner.opcode != opcodes.PARAMETER:
             return None
         source = instruction.operands[0]
@@ -117,6 +118,7 @@ def _traced(root: Instruction, *, is_fused: bool) -> tuple[Instruction, tuple[in
             return None
         permutation = tuple(step[d] for d in permutation)
         root = root.operands[0]
+        # Outside of a fusion the operand of the copy is an array in memory, so one step is all.
         if not is_fused:
             break
     return root, permutation, stored, is_reshaped
@@ -148,6 +150,7 @@ def _step(instruction: Instruction) -> tuple[int, ...] | None:
         return dimensions if sorted(dimensions) == list(range(shape.rank)) else None
     ours, theirs = shape.layout.minor_to_major, operand.layout.minor_to_major
     pairs = list(zip(ours, theirs, strict=True))
+    # A bitcast exchanges dimensions if each keeps its size and its place in memory; tiles would cut other dimensions.
     if (
         any(shape.dimensions[d] != operand.dimensions[of] for d, of in pairs)
         or shape.layout.tiles != operand.layout.tiles
@@ -243,16 +246,20 @@ class _LayoutSearch:
         aliased = {(each.parameter_number, each.parameter_index) for each in self._facts.module.input_output_alias}
         returned = {each.value for each in results_of(self._facts)}
         for argument in arguments_of(self._facts):
+            # jax takes layouts of arrays, not of elements of a tuple argument; aliased and returned ones serve two
+            # ends.
             if argument.index or (argument.number, argument.index) in aliased or argument.place in returned:
                 continue
             found = [relayout_of(user) for user in self._readers(argument.place)]
             copies = [each for each in found if each is not None and each.source is argument.parameter]
             orders = {each.source_order for each in copies}
+            # Readers in two orders need a copy in any layout.
             if not copies or len(copies) < len(found) or len(orders) > 1:
                 continue
             layout = self._layout(argument.shape, orders.pop(), copies[0].stored.layout)
             users = tuple(self._readers(argument.place))
             removed = tuple(self._facts.places.first_of(user) for user in users)
+            # Whatever shares memory with the copies would need memory of its own.
             if layout is None or not all(map(self._is_alone, removed)) or layout == argument.shape.layout:
                 continue
             yield EntryLayout(argument, layout, _bytes(argument.shape, layout, self._scenarios), users, removed)
@@ -265,6 +272,7 @@ class _LayoutSearch:
             owner = self._facts.places.instructions[self._facts.places.owner[result.value]]
             is_plain = owner.computation is self._facts.module.entry and not self._users.get(result.value)
             found = relayout_of(owner) if is_plain and times.count(result.value) == 1 else None
+            # A reshape after the copy changes which layouts the result can have.
             if found is None or found.is_reshaped or not self._is_alone(result.value):
                 continue
             kept = self._facts.dataflow.value[self._facts.places.first_of(found.source)]
@@ -299,6 +307,7 @@ class _LayoutSearch:
         fixed = (opcodes.PARAMETER, opcodes.CONSTANT)
         if any(each.opcode in fixed and each.computation is facts.module.entry for each in (owner, *owners)):
             return False
+        # A later value in the same memory would overwrite the result.
         return found.source.computation is facts.module.entry and start[value] == max(start.get(m, 0) for m in members)
 
     def _layout(self, shape: ArrayShape, order: Order, given: Layout) -> Layout | None:
@@ -306,6 +315,7 @@ class _LayoutSearch:
         if self._facts.target != "tpu":
             return None if given.tiles else replace(shape.layout, minor_to_major=order)
         layout = default_layout(shape, generation=self._facts.generation, minor_to_major=order)
+        # With other tiles the compiler would still insert a copy.
         return layout if layout.tiles == given.tiles else None
 
 
@@ -379,6 +389,7 @@ def with_recomputation(scenarios: MemoryScenarios, change: StoredValues, base: S
     ends = {**base.ends, **{v: max(scenarios.ranges.end[v], last) for v in change.shared}}
     members = {value: size for kept, size in change.kept for value in _members(scenarios, kept)}
     removed = base.removed.union(m for value in change.removed for m in _members(scenarios, value))
+    # Half, as values of an iteration are made and consumed along the way; `is_sure` bounds the mistake.
     extra = (*base.extra, (first, last, change.iteration_bytes // 2))
     return replace(base, removed=removed, sizes={**base.sizes, **members}, ends=ends, extra=extra)
 
@@ -402,6 +413,7 @@ class _Scan:
     def stored(self) -> StoredValues | None:
         """Returns what the scan stores, if its backward loop alone reads it; None if nothing could be removed."""
         backward = self._backward()
+        # A loop of one iteration stores nothing for later.
         if self._count < 2 or backward is None:
             return None
         stacks, carried, shared = self._elements(backward)
@@ -410,8 +422,10 @@ class _Scan:
         for shape, layout in carried:
             needed = self._stack_bytes(shape, layout)
             if not left:
+                # Every stored array is a carried one then, which checkpointing keeps too.
                 return None
             same = [value for value in left if self._is_stack_of(value, shape)]
+            # Without an array of that shape, the largest one stands for it: the cautious choice.
             value = same[0] if same else max(left, key=left.__getitem__)
             kept.append((value, left.pop(value) if same else needed))
         if not left:
@@ -426,6 +440,7 @@ class _Scan:
         count = len(self._scenarios.facts.places.parts(self._loop))
         found = {entry[index] for place in range(first, first + count) for index in self._users.get(place, ())}
         loops = [each for each in found if each.opcode == opcodes.WHILE and _is_backward(each)]
+        # Other trip counts belong to another scan.
         return loops[0] if len(loops) == 1 and trip_count(loops[0]) == self._count else None
 
     def _elements(self, backward: Instruction) -> tuple[list[int], list[tuple[ArrayShape, Layout]], list[int]]:
@@ -522,6 +537,7 @@ def _members(scenarios: MemoryScenarios, value: int) -> tuple[int, ...]:
 
 
 def _is_forward(loop: Instruction) -> bool:
+    # JAX's name stack has jvp(…) for the forward pass and transpose(…) for the backward pass of a gradient.
     name = loop.metadata.op_name
     return _FORWARD in name and _BACKWARD not in name and not any(each in name for each in _RECOMPUTED)
 
@@ -622,6 +638,7 @@ def suggestions(memory: MemoryAnalysis, *, most: int = 3) -> tuple[Suggestion, .
         return ()
     least = _MIN_SAVING * space.peak_bytes
     can_donate = donatable_bytes(memory) >= least
+    # Only TPU programs may have other entry layouts; other compilers copy arguments into row-major order.
     can_reorder = memory.target == "tpu" and relayout_bytes(memory) >= least
     if (not can_donate and not can_reorder and not has_scan_gradient(memory)) or memory.module.errors:
         return ()
@@ -658,9 +675,11 @@ class _SuggestionSearch:
             if left.peak_bytes - after.peak_bytes < _MIN_SAVING * self._peak_bytes:
                 break
             change = candidates.pop(number)
+            # A lower peak of live bytes with no smaller total would not make a program fit.
             if after.allocated_bytes is not None and after.allocated_bytes >= (left.allocated_bytes or 0):
                 continue
             base = self._with(base, change)
+            # Scenarios may start from another peak than the analysis, whose slots come from the compiler.
             offset = self._peak_bytes - self._before.peak_bytes
             found.append(Suggestion(change, left.peak_bytes + offset, after.peak_bytes + offset, after.peak))
             left = after
@@ -718,6 +737,7 @@ class _SuggestionSearch:
             return None
         donations = Donations(self._scenarios)
         best: tuple[int, int, Donate] | None = None
+        # On GPU nothing was compiled to check copies against, so pairs must need none.
         is_strict = self._memory.target == "gpu"
         for some in certain_sets(donations, donors, self._scenarios, self._peak_bytes, is_strict=is_strict):
             pairs = donations.pairs(some)
@@ -728,6 +748,7 @@ class _SuggestionSearch:
             cost = after.peak_bytes, after.allocated_bytes or 0
             if best is None or cost < best[:2]:
                 best = *cost, change
+            # The first set that saves enough is the largest: later ones are single donors.
             if self._before.peak_bytes - after.peak_bytes >= _MIN_SAVING * self._peak_bytes:
                 break
         return best[2] if best is not None else None
@@ -765,6 +786,7 @@ def _has_known_allocations(change: Change) -> bool:
             return all(pair.kind == "free" for pair in pairs)
         case ChangeLayouts():
             return True
+        # Where the copies of a recomputed body are placed in the heap is unknown.
         case RecomputeScan():
             return False
 

@@ -30,6 +30,7 @@ def original_array(instruction: Instruction, index: ShapeIndex = ()) -> Original
     >>> str(original_array(root, (0,))), original_array(root, (1,))
     ('{"dot.1"}', None)
     """
+    # Few instructions have it, and reading attributes is slow.
     if "origin={" not in instruction.raw[1]:
         return None
     value = instruction.value_of("origin", OriginalValue)
@@ -85,6 +86,7 @@ class FusionSources:
         inner = list(all_fused(body))
         first = self._first_result(body, inner)
         if any(each.opcode in MATMULS for each in inner):
+            # Seen in TPU dumps: the metadata is that of the matmul, wherever it stands in the body.
             matmul = next((each for each in heroes_of(body) if each in self._sourced), None)
             return matmul or first, first
         return first, first
@@ -92,6 +94,7 @@ class FusionSources:
     def _first_result(self, body: Computation, inner: list[Instruction]) -> Instruction | None:
         """The first root, or that from which it is computed; else the last instruction with a source location."""
         made = next(iter(roots_of(body)), None)
+        # As many steps as there are instructions, so that a circle ends.
         for _ in inner:
             if made is None or made in self._sourced:
                 break
@@ -118,6 +121,7 @@ def nearest_users(module: Module, moves: Moves, sourced: Container[Instruction])
     """
     found: dict[Value, Instruction] = {}
     users = [each for each in module.instructions if each in sourced]
+    # Parameters of a body say which operation reads an operand; the fusion's own metadata is only that of its root.
     for is_fusion in (False, True):
         near: list[Value] = []
         for user in users:
@@ -127,6 +131,7 @@ def nearest_users(module: Module, moves: Moves, sourced: Container[Instruction])
             further: list[Value] = []
             for value in near:
                 step = moves.step(value)
+                # A sourced instruction tells about itself; the walk would give its user's source to what it computes.
                 if step is None and value[0] in sourced:
                     continue  # its own operands have it as their user
                 for before in operand_values(value[0]) if step is None else (step.value,):
@@ -154,6 +159,7 @@ def is_filler(instruction: Instruction) -> bool:
     >>> is_filler(parse_module("r = s32[2] iota(), iota_dimension=0").entry.root)
     True
     """
+    # Simplification and CSE make one constant of many, so its metadata is that of any of them.
     if instruction.opcode == opcodes.BROADCAST and instruction.operands:
         return instruction.operands[0].opcode == opcodes.CONSTANT
     return instruction.opcode in (opcodes.CONSTANT, opcodes.IOTA)
@@ -271,6 +277,7 @@ def _walk(
         if at in known:
             found = known[at]
             break
+        # Set before the walk goes on, which ends circles of damaged modules.
         known[at] = None
         passed.append(at)
         at, found = before(at)
@@ -321,6 +328,7 @@ class Nearby:
     def sources(self, instruction: Instruction) -> Surroundings:
         """The source locations of operands and users; of arguments their names without numbers."""
         operands, users = self.surroundings(instruction)
+        # Arguments of layers differ by their numbers only; without these, layers are alike.
         told = tuple([each if each is None else each[:1] if each[0] else ("", each[-1]) for each in operands])
         return Surroundings(told, frozenset([each[:1] for each in users]))
 
@@ -384,9 +392,10 @@ def scope_at(place: Place) -> str:
 # Inference of origins: for instructions without a source location, the nearest instruction that has one.
 
 
+# Two of them with equal shapes are common and mean nothing: what they move tells more.
 _MOVED_ONLY: Final = COLLECTIVES | ASYNCHRONOUS | DONES | {opcodes.COPY_START, opcodes.PARAMETER, opcodes.TUPLE}
 """Opcodes of instructions that are not recognized by others that are alike, but by what they move."""
-_STRICT: Final = (0, 1, 2)
+_STRICT: Final = (0, 1, 2)  # a copied name, or equal surroundings, hardly ever mislead
 _LOOSE: Final = (3, 4)
 """Keys of `Likeness` that are asked before and after users from the same line as operands."""
 Transfer: TypeAlias = tuple[str, int | None, str | None]
@@ -429,6 +438,7 @@ class Inference:
         """Who tells the source location of a value that does not have its own."""
         instruction, index = value
         step = self.moves.step(value)
+        # From what is recorded to what is guessed: XLA's word, structure, likeness, and only then the neighbors.
         if (told := self._originally(instruction, index)) is not None:
             return told
         if index:
@@ -467,6 +477,7 @@ class Inference:
         for each in self._place:
             if each.opcode in COLLECTIVES and (transfer := _transfer_of(each))[1] is not None:
                 first = found.setdefault(transfer, each)
+                # Channels are reused across loops; two sources make none.
                 if first is not None and self._place[first] != self._place[each]:
                     found[transfer] = None
         return found
@@ -491,6 +502,7 @@ class Inference:
             return told
         alike = self._close.find(instruction, _LOOSE)
         similar = self._similar.find(instruction)
+        # The stricter comparison wins where the two disagree.
         if alike and similar and self._source(alike[0]) != self._source(similar[0]):
             similar = alike
         if not alike and not similar:

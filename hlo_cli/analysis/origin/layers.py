@@ -19,9 +19,10 @@ from hlo_cli.ir.instruction import Instruction
 # their opcodes and the stems of their names are equal, and their operands and users come from the same places.
 
 
+# Suffixes of `Clone`, rematerialization, and sinking into loops in XLA.
 _COPIED: Final = re.compile(r"\.\.?(?:clone|remat|sunk)")
-_NUMBER: Final = "0123456789."
-_KEYS: Final = 5
+_NUMBER: Final = "0123456789."  # a name is made unique by `.N`, which later passes may follow by another
+_KEYS: Final = 5  # the keys of `_key`, from a copied name to equal users
 
 
 Place: TypeAlias = tuple[str, ...]
@@ -101,6 +102,7 @@ class Likeness:
             elif alike and self._place(alike[0]) == self._place(each):
                 alike.append(each)
             else:
+                # Kept empty, not removed, so that a third one does not count as the first.
                 alike.clear()  # alike, and yet from two places
         return found
 
@@ -131,6 +133,7 @@ def _key(number: int, signature: _Signature) -> Hashable | None:
     """What instructions of one opcode and stem have in common that are alike, from the strictest at number 0."""
     shape, argument, operands, users, has_operands, has_users = signature
     match number:
+        # Unknown surroundings are equal to unknown ones, which would make all strangers alike.
         case 1 if has_operands or has_users:
             return shape, argument, operands, users
         case 2 if has_operands or has_users:
@@ -153,10 +156,10 @@ def _key(number: int, signature: _Signature) -> Hashable | None:
 
 
 _DIGITS: Final = re.compile(r"(\d+)")
-_MAX_PATTERNS: Final = 4
+_MAX_PATTERNS: Final = 4  # chosen, not measured: same layer, next, previous, and one exception
 """The most frequent ways to follow from a neighbor that are tried."""
 
-_NEARLY: Final = 0.999
+_NEARLY: Final = 0.999  # sums of equal votes differ by rounding alone
 """Votes are equal if they differ by less than this factor."""
 
 Part: TypeAlias = str | int | tuple[int, int]
@@ -197,12 +200,14 @@ class _Learned:
 
     def votes(self, neighbor: Neighbor) -> Iterable[tuple[str, float]]:
         """Scopes of an instruction with a neighbor in this role, each with the share of the known that agree."""
+        # The scope is the same whatever the neighbor, so the neighbor's own does not matter.
         if len(self.scopes) == 1 and len(self.names) > 1:
             yield next(iter(self.scopes)), 1.0
             return
         apply = _with_numbers if neighbor.is_label else _applied
         for pattern, count in self.patterns.most_common(_MAX_PATTERNS):
             if (scope := apply(pattern, neighbor.scope)) is not None:
+                # Squared, so that one neighbor that always tells outweighs several that often do.
                 yield scope, (count / self.total) ** 2
 
 
@@ -256,6 +261,7 @@ class Layers:
         learned = self._learn(alike)
         there = self._at[self._place[alike[0]][0]]
         scopes = self._votes(learned.roles, there, instruction) or tuple(sorted(learned.scopes))
+        # Undecided between layers: `layers_*` is true, a guess would not be.
         scope = scopes[0] if len(scopes) == 1 else common_scope(scopes) or learned.most
         general = all_general(scope)
         teller = learned.scopes.get(scope) or learned.general.get(general) or there.get(general)
@@ -268,6 +274,7 @@ class Layers:
         votes: dict[str, float] = {}
         for neighbor in self._neighbors(instruction):
             for scope, weight in roles[neighbor.role].votes(neighbor) if neighbor.role in roles else ():
+                # A pattern may lead beyond the last layer, or to a scope that this line never has.
                 if all_general(scope) in there and numbered_part(scope) in self._numbered:
                     votes[scope] = votes.get(scope, 0.0) + weight
         most = _NEARLY * max(votes.values(), default=0.0)

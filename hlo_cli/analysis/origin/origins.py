@@ -135,8 +135,10 @@ class Origins:
         told = self._inference.told(value) if not own.stack else None
         if told is None:
             return own
+        # Its own scope, where an instruction has one, is better than any other's.
         theirs = self.own(told.teller)
         op_name = with_scope(theirs.op_name, told.scope) if told.scope else theirs.op_name
+        # An instruction may have kept its op_name without its source line.
         op_name = own.op_name if scope_of(own.op_name) else op_name
         return Origin(op_name, theirs.stack, None, told.teller, told.relation)
 
@@ -175,6 +177,7 @@ class Origins:
 
     def _shared(self, metadata: Metadata) -> _Own:
         """The origin and the place of all instructions with the same metadata; kept by identity, which is fast."""
+        # Metadata objects are shared by all instructions with the same text.
         found = self._same.get(id(metadata))
         if found is None:
             origin = UNKNOWN if metadata is NO_METADATA else Origin(metadata.op_name, self._stack(metadata))
@@ -203,7 +206,7 @@ def _origins(module: Module) -> Origins:
 # The instruction that first defines an element of a tuple, found through tuples, loops, calls, and branches.
 
 
-_MAX_STEPS: Final = 1000
+_MAX_STEPS: Final = 1000  # nested loops and calls take a step each; the bound is for circles of damaged modules
 _PASSING: Final = FORWARDING | {opcodes.CALL, opcodes.GET_TUPLE_ELEMENT, opcodes.PARAMETER, opcodes.TUPLE}
 
 
@@ -235,6 +238,7 @@ class Carried:
             loop = self._loop_of(value)
             if loop is not None:
                 body = loop.called_computations[0] if loop.called_computations else None
+                # An element that the body returns unchanged is still the argument that it began as.
                 is_changed = is_changed or body is None or not self._moves.is_kept(body, value[1])
                 value = loop.operands[0], (*loop.operand_index(0), *value[1])
             elif (before := self._before(value)) is not None:
@@ -285,9 +289,10 @@ OTHER_KEYS: Final = (UNKNOWN_KEY, ARGUMENTS_KEY, NO_SCOPE_KEY, COMPUTED_KEY, PRO
 """Keys that name no cause."""
 
 _NO_PASSES: Final[Mapping[Instruction, str]] = {}
+# copy-start returns the copy first, all other starts second.
 _RESULTS: Final[tuple[ShapeIndex, ...]] = ((0,), (1,))
 """Elements of an async start that tell its key if the start does not: copies have their result first, others second."""
-_LIBRARIES: Final = (
+_LIBRARIES: Final = (  # where frameworks are installed, and their modules that call the user's code back
     *("/site-packages/", "/dist-packages/", "/lib/python3", "/jax/_src/", "/jax/experimental/"),
     *("/flax/core/", "/flax/linen/", "/flax/nnx/", "/optax/_src/", "/haiku/_src/", "/equinox/nn/"),
     *("/torch_xla/", "/tensorflow/python/"),
@@ -338,6 +343,7 @@ class Keys:
         found = self._known.get((instruction, index))
         if found is None:
             found = self._key(instruction, index)
+            # The tuple of a start has no metadata of its own in most dumps; its result has.
             if found.text == UNKNOWN_KEY and not index and instruction.opcode.endswith("-start"):
                 results = (self._key(instruction, at) for at in _RESULTS if subshape(instruction.shape, at) is not None)
                 found = next((key for key in results if key.text != UNKNOWN_KEY), found)

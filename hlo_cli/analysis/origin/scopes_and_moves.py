@@ -23,7 +23,9 @@ from hlo_cli.lazy_regex import lazy_regex
 # Names in the user's program: the scope in an op_name, and names of repeated layers made equal.
 
 
+# A number of its own or after an underscore is a layer; that in `conv2d` or `w1` is part of the name.
 _NUMBERED: Final = lazy_regex(r"(?<![A-Za-z0-9])([0-9]+)(?![A-Za-z0-9])|(?<=[A-Za-z]_)([0-9]+)(?![A-Za-z0-9])")
+# Names of primitives and of helper functions in jax/_src and jax/experimental.
 _ADDED: Final = frozenset(
     "checkpoint closed_call core_call custom_jvp_call custom_vjp_call custom_vjp_call_jaxpr pjit remat remat2 "
     "rematted_computation shard_map while".split()
@@ -31,7 +33,9 @@ _ADDED: Final = frozenset(
 """Parts of op_names that JAX adds for its own functions, which are no scopes of the user."""
 _ADDED_AFTER: Final = frozenset(("while", part) for part in ("body", "body_fun", "body_pred", "cond", "cond_fun"))
 _DIGITS: Final = lazy_regex(r"[0-9]+")
+# Jax/_src/lax/control_flow/conditionals.py names the branches of a cond so.
 _BRANCH: Final = lazy_regex(r"branch_[0-9]+_fun")
+# Transformations whose name JAX puts around the scope: what they wrap is the user's.
 _WRAPPERS: Final = ("jit(", "pjit(", "jvp(", "transpose(", "vmap(", "remat(", "checkpoint(", "xmap(", "pmap(")
 
 
@@ -48,12 +52,14 @@ def scope_of(op_name: str) -> str:
     """
     scopes: list[str] = []
     before = ""
+    # XLA joins the op_names of merged instructions by a semicolon; the first is that of the survivor.
     for part in _split(op_name.partition(";")[0])[:-1]:
         inner = _unwrapped(part)
         is_branch = _BRANCH.fullmatch(inner) is not None
         is_added = is_branch or inner in _ADDED or (before, inner) in _ADDED_AFTER
         if is_branch and before == "cond" and scopes[-1:] == ["cond"]:
             scopes.pop()
+        # Transformations repeat a scope: `jvp(f)/f` is one.
         if inner and not is_added and inner not in scopes[-1:]:
             scopes.append(inner)
         before = inner
@@ -80,6 +86,7 @@ def _unwrapped(part: str) -> str:
         wrapper = next((each for each in _WRAPPERS if part.startswith(each)), None)
         if wrapper is None:
             return part
+        # The name of a function, which every operation of it would have.
         if wrapper in ("jit(", "pjit("):
             return ""
         part = part[len(wrapper) : -1]
@@ -271,6 +278,7 @@ class Moves:
         for caller in module.instructions:
             for position, called in enumerate(caller.called_computations):
                 first = self.first_caller.setdefault(called, (caller, position))
+                # Updates and dones name the computation of their start again.
                 if first != (caller, position) and caller.opcode not in ASYNC_CONTINUATIONS:
                     self._shared.add(called)
 
@@ -313,6 +321,7 @@ class Moves:
         instruction, _ = value
         if instruction.opcode != opcodes.PARAMETER or not self.is_shared(instruction.computation):
             return False
+        # Body and condition of a loop are one caller's.
         return self.first_caller[instruction.computation][0].opcode != opcodes.WHILE
 
     def is_kept(self, body: Computation, index: ShapeIndex) -> bool:
@@ -341,6 +350,7 @@ class Moves:
         return here[value]
 
     def _element(self, instruction: Instruction, index: ShapeIndex) -> Step | None:
+        # From the text, as every loop has hundreds of them and parsing attributes is slow.
         found = _INDEX.match(instruction.raw[1])
         taken = int(found[1]) if found else instruction.integer("index") or 0
         return _operand(instruction, 0, (taken, *index), "element of")
@@ -385,6 +395,7 @@ class Moves:
         caller, position = self.first_caller[computation]
         if number is None:
             return None
+        # Another caller passes another value, so it is told whence, but not what it is.
         is_same = computation not in self._shared  # else other callers pass other values
         if caller.opcode == opcodes.WHILE:
             body = caller.called_computations[0]
@@ -439,6 +450,7 @@ def _copied(start: Instruction) -> str:
     to = subshape(start.shape, (0,))
     layout = to.layout if to is not None else None
     space = layout.memory_space if layout is not None else 0
+    # XLA's word for a copy that memory-space assignment adds ahead of a use.
     return "copy of" if space in (MemorySpace.MAIN, MemorySpace.HOST) else "prefetch of"
 
 

@@ -33,15 +33,15 @@ from hlo_cli.ir.shape import ArrayShape, Shape
 # the size of a range if it has that size in a dimension order with the default tiles of a TPU.
 
 
-_MAX_PERMUTED_RANK: Final = 8
+_MAX_PERMUTED_RANK: Final = 8  # 56 pairs of minor dimensions, each tried for every listed shape; chosen, not measured
 _GRANULES: Final = (1, 512, 1024)
 """Multiples to which TPU compilers round the sizes of values, in bytes."""
 _MAX_EXPLAINED: Final = 200
 """Number of the largest ranges whose shapes are tried in all dimension orders."""
 _ROUNDING_SHARE: Final = 0.006
 """Maximum relative difference of a size with three digits."""
-_KIB: Final = 1024
-_EXACT: Final = 1e-5
+_KIB: Final = 1024  # bytes of a KiB, and KiB of a MiB
+_EXACT: Final = 1e-5  # slack for the rounding of the division itself
 
 
 def with_range_shapes(message: OutOfMemory, *, generation: str = USUAL_TPU) -> OutOfMemory:
@@ -122,6 +122,7 @@ def _orders(shape: ArrayShape, generation: str) -> Iterator[Order]:
     row_major = tuple(range(shape.rank))[::-1]
     yield row_major
     if 2 <= shape.rank <= _MAX_PERMUTED_RANK:
+        # Tiles cover the two most minor dimensions, so the order of the others changes no size.
         for pair in permutations(row_major, 2):
             yield (*pair, *(d for d in row_major if d not in pair))
 
@@ -163,6 +164,7 @@ def _closest(shapes: list[Shape], size_bytes: int) -> Shape | None:
     sizes = [(shape.logical_bytes, at) for at, shape in enumerate(shapes) if isinstance(shape, ArrayShape)]
     fitting = [(size, -at) for size, at in sizes if size <= size_bytes * (1 + _ROUNDING_SHARE)]
     if fitting:
+        # The first of equally large shapes: positions are negated for `max`.
         return shapes[-max(fitting)[1]]
     return shapes[min(sizes)[1]] if sizes else next(iter(shapes), None)
 
@@ -429,9 +431,11 @@ def range_advice(message: OutOfMemory, generation: str) -> Iterator[Shard | Shar
     ones = [each for each in message.allocations if not is_shared(each) and (each.size_bytes or 0) >= least]
     size = sum(each.size_bytes or 0 for each in ones)
     if limit and len(ones) > 1 and size > limit:
+        # Rounded up: as many devices as can hold it at all.
         yield ShardValues(len(ones), size, limit, -(-size // limit))
     elif limit and largest.size_bytes and largest.size_bytes > limit and largest.has_padding:
         yield Shard(largest.size_bytes, limit, -(-largest.size_bytes // limit), largest)
+        # Sharding a range does not shrink it; another layout may.
         if (better := _better(largest, generation)) is None or not is_shared(largest):
             return
         yield ShrinkRange(largest, better)
@@ -494,6 +498,7 @@ def reorder_advice(message: OutOfMemory, generation: str) -> Iterator[Reorder]:
             groups.setdefault(shape, []).append(allocation)
     found: list[Reorder] = []
     for shape, alike in groups.items():
+        # A kernel declares the tiles of its scratch, so they stay.
         best = _best_with_its_tiles(shape) if alike[0].tag == SCRATCH else _best(shape, generation)
         if best is not None and best.layout.minor_to_major != shape.layout.minor_to_major:
             before = sum(each.size_bytes or shape.padded_bytes for each in alike)
@@ -523,6 +528,7 @@ def donate_advice(message: OutOfMemory) -> Iterator[Donate]:
     arguments, output, shared = _arguments_and_output(message)
     if arguments is None or output is None or shared is None:
         return
+    # Results beyond the arguments, and what is shared already, cannot gain.
     saved = min(arguments, output) - shared
     if saved > 0 and saved >= _MIN_SAVING * needed_bytes(message):
         yield Donate(arguments, output, shared, saved)
@@ -538,6 +544,7 @@ def shard_advice(message: OutOfMemory) -> Iterator[Shard]:
         yield Shard(arguments, limit, -(-arguments // limit))
     elif failed is not None and failed.size_bytes and failed.size_bytes > limit:
         yield Shard(failed.size_bytes, limit, -(-failed.size_bytes // limit), failed)
+    # Only a space of that size is shared by arguments; small ones belong to kernels.
     elif message.kind == "tpu-other" and not message.space and limit >= _MAIN_MEMORY:
         used = message.used_bytes or 0
         yield from (Shard(used, limit, -(-used // limit), OomAllocation(used)),) if used > limit else ()
@@ -555,6 +562,7 @@ def shrink_advice(message: OutOfMemory) -> Iterator[Shrink]:
         yield Shrink(temporary.name, temporary.size_bytes, over)
     elif _is_of_program(message) and message.used_bytes:
         used, limit = message.used_bytes, message.limit_bytes or 0
+        # Where nearly all is excess, both numbers are rounded so far that the difference to the limit is more exact.
         yield Shrink("the program", used, used - limit if over > _NEARLY_ALL * used and limit else over)
 
 
@@ -602,6 +610,7 @@ def _laid_out(allocation: OomAllocation) -> ArrayShape | None:
     size = shape.padded_bytes
     if allocation.size_bytes is not None and abs(allocation.size_bytes - size) > _SIZE_TOLERANCE * size:
         return None
+    # The memory space is no part of what users choose.
     return replace(shape, layout=replace(shape.layout, memory_space=0))
 
 
@@ -616,6 +625,7 @@ def _arguments_and_output(message: OutOfMemory) -> tuple[int | None, int | None,
     """
     if (stats := message.stats) is not None:
         parts = stats.parameter_bytes + stats.constant_bytes + stats.maybe_live_out_bytes
+        # What both rows count and the total counts once.
         shared = max(parts + stats.preallocated_temp_bytes - stats.total_bytes, 0)
         return stats.parameter_bytes, stats.maybe_live_out_bytes, shared
     return _part(message, "arguments"), message.output_bytes, message.output_shared_bytes
@@ -625,7 +635,7 @@ def _arguments_and_output(message: OutOfMemory) -> tuple[int | None, int | None,
 # Advice on the memory of custom kernels: blocks of operands, the limit of scoped VMEM, arrays in small memories.
 
 
-_MIB: Final = 1 << 20
+_MIB: Final = 1 << 20  # bytes of a MiB
 _ROUNDING_BYTES: Final = _MIB // 200
 """Half of the last digit of a size in MiB with two decimals."""
 _WORD_BYTES: Final = WORD_BITS // 8
@@ -660,6 +670,7 @@ def smaller_block(block: ArrayShape, size_bytes: int, limit_bytes: int) -> tuple
     """
     sizes = list(block.dimensions)
     order = tuple(reversed(block.layout.minor_to_major))
+    # A full tile has 8 rows of 32-bit words, and more of narrower types (LANES and SUBLANES of `ir`).
     rows = SUBLANES * max(WORD_BITS // block.element_type.bits, 1) if block.element_type.bits else SUBLANES
     granules = {order[-1]: LANES, **({order[-2]: rows} if len(order) > 1 else {})} if order else {}
     while size_bytes >= limit_bytes:
@@ -688,6 +699,7 @@ def scoped_advice(message: OutOfMemory) -> Iterator[RaiseScopedLimit | Shrink]:
     used, limit = message.used_bytes, message.limit_bytes
     if not used or not limit or used <= limit:
         return
+    # Messages round to 0.01 MiB, so a limit of the shown size may be too low by half of that.
     wanted = -(-(used + _ROUNDING_BYTES) // _MIB) * _MIB
     space = TpuMemorySpace.VMEM
     chips = {chip.generation or "": chip.memories[space].bytes for chip in known_chips() if space in chip.memories}
@@ -707,6 +719,7 @@ def element_advice(
     if not used or not limit:
         return
     size = failed.size_bytes if failed is not None else None
+    # Sizes that are no words are those of semaphores or of several arrays.
     if failed is None or not size or size % _WORD_BYTES:
         if over is not None and 0 < over < used:
             yield Shrink("scalars and semaphores", used, over)
@@ -767,6 +780,7 @@ def defragment_advice(message: OutOfMemory) -> Iterator[Defragment]:
         return
     largest = message.allocator.largest_free_block_bytes if message.allocator is not None else None
     if message.limit_meaning == "reservable":
+        # TPU messages call the largest piece reservable.
         largest = message.limit_bytes
     yield Defragment(free, requested, largest or None, is_tpu=message.target == "tpu")
 
@@ -809,6 +823,7 @@ def host_advice(message: OutOfMemory) -> Iterator[RaiseHostLimit]:
     process = message.process
     used = message.used_bytes if message.used_bytes is not None else process.resident_bytes if process else None
     setter: Literal["group", "container", "job", "node", "machine"] = _SETTERS.get(message.kind, "group")
+    # The kernel kills without a control group only when the machine has no memory left.
     if message.kind == "linux-oom-killer" and (process is None or process.reason != _GROUP):
         setter = "machine"
     yield RaiseHostLimit(setter, used, message.limit_bytes, message.exceeded_by_bytes)
@@ -820,7 +835,7 @@ def host_advice(message: OutOfMemory) -> Iterator[RaiseHostLimit]:
 
 _MOST_ADVICE: Final = 4
 """Number of pieces of advice, without the one on dumps."""
-_MOST_REORDERED: Final = 2
+_MOST_REORDERED: Final = 2  # of four pieces of advice, half are left for other kinds
 _SMALL_MEMORIES: Final[frozenset[OomKind]] = frozenset(("tpu-smem", "tpu-other", "tpu-sparse-core"))
 _HOST: Final[frozenset[OomKind]] = frozenset(("linux-oom-killer", "kubernetes", "slurm", "ray"))
 _NO_DUMP: Final[frozenset[OomKind]] = frozenset(
@@ -862,6 +877,7 @@ def advice_of(
         for warning in warnings:
             found += [*shard_advice(warning), *(() if has_figures else shrink_advice(warning))]
     chosen = list(dict.fromkeys(found))[:_MOST_ADVICE]
+    # What others hold is in no dump of this program.
     has_dump = has_dump or any(isinstance(each, FreeOthers) for each in chosen)
     is_kernel = window is not None or (message.kind in _KERNELS and (bool(chosen) or bool(message.space)))
     if message.is_xla and message.kind not in _NO_DUMP and not has_dump and not is_kernel:
@@ -890,6 +906,7 @@ def _advice(message: OutOfMemory, window: KernelWindow | None, generation: str) 
     elif kind == "gpu-driver" and message.space != "host":
         yield from driver_advice(message)
     elif kind in ("tpu-load", "tpu-buffer"):
+        # Fragmentation first: deleting arrays would help as well, but more than needed.
         fragmented = list(defragment_advice(message))
         yield from fragmented or free_advice(message)
     elif others := list(other_advice(message)):
@@ -910,5 +927,6 @@ def _program_advice(message: OutOfMemory, generation: str) -> Iterator[Advice]:
     yield from sorted(sure, key=lambda each: -each.saved_bytes)
     yield from recompute_advice(message)
     over = message.exceeded_by_bytes or 0
+    # Reordering alone may be enough, and is exact.
     if sum(each.saved_bytes for each in sure if isinstance(each, Reorder)) < over or not over:
         yield from shrink_advice(message)

@@ -33,6 +33,7 @@ def candidate_instructions(allocation: OomAllocation, module: Module) -> tuple[I
     ['r']
     """
     if allocation.place is not None and allocation.place.instruction is not None:
+        # A name is unique in its module: nothing else is needed.
         return (allocation.place.instruction,)
     wanted = _arrays(allocation.shape)
     if not wanted or not allocation.opcode:
@@ -40,6 +41,7 @@ def candidate_instructions(allocation: OomAllocation, module: Module) -> tuple[I
     listed: Iterable[Instruction] = module.entry.parameters if allocation.is_entry_parameter else module.instructions
     alike = [each for each in listed if each.opcode == allocation.opcode and not wanted.isdisjoint(_arrays(each.shape))]
     if allocation.op_name:
+        # Names of operations change with every edit of the source.
         alike = [each for each in alike if each.metadata.op_name == allocation.op_name] or alike
     return tuple(alike)
 
@@ -76,6 +78,7 @@ class RangeValues:
             return (), False
         keys = dict.fromkeys(_key(shape) for _, shape in place.shapes)
         found = [value for key in keys for value in self._values.get(key, ()) if is_shown_as(value.padded_bytes, size)]
+        # A value at the offset is in the range; equal shapes elsewhere are only possible.
         here = [value for value in found if value.offset == place.offset_bytes]
         shown = _key(allocation.shape) if allocation.shape is not None else ""
         return tuple(sorted(here or found, key=lambda value: (_key(value.shape) != shown, value.start))), bool(here)
@@ -96,6 +99,7 @@ _TOLERANCE: Final = 0.02
 _CODE: Final = ("overlays",)
 """Parts of a program that hold no values."""
 _SCOPED: Final = "scoped"
+# totals add rounded parts, and messages count code that dumps lack; chosen, not measured
 _TOTAL_TOLERANCE: Final = 0.05
 _SPACES: Final[dict[OomKind, str]] = {
     "tpu-vmem": TpuMemorySpace.VMEM.label,
@@ -191,6 +195,7 @@ def _totals(message: OutOfMemory, memory: MemoryAnalysis, space: MemorySpaceUsag
     program, arguments, output = parts.get("program"), parts.get("arguments"), message.output_bytes
     if program is None or arguments is None or output is None:
         return None, None
+    # Overlays are code that is loaded when needed.
     program -= sum(part.size_bytes or 0 for part in message.program if part.name in _CODE)
     if not arguments and not output:
         return program, space.totals.temporaries + space.totals.constants
@@ -200,6 +205,7 @@ def _totals(message: OutOfMemory, memory: MemoryAnalysis, space: MemorySpaceUsag
 def _matched(allocation: OomAllocation, memory: MemoryAnalysis, *, is_optimized: bool) -> MatchedAllocation:
     candidates = candidate_instructions(allocation, memory.module)
     sizes = {_bytes_of(allocation, each, memory) for each in candidates} if is_optimized else set()
+    # Candidates of different sizes would make the difference a guess.
     return MatchedAllocation(allocation, candidates, next(iter(sizes)) if len(sizes) == 1 else None)
 
 

@@ -36,8 +36,8 @@ from hlo_cli.ir.traces.trace import ABSENT, Coded, EventMetadata, Integers, Line
 # Statistics of events as columns of integers, and their values as numbers and text.
 
 
-_WORD: Final = 1 << 64
-_HALF: Final = 1 << 63
+_WORD: Final = 1 << 64  # ids are unsigned 64-bit integers, which some formats write as signed ones
+_HALF: Final = 1 << 63  # the sign bit of 64
 _LONGEST: Final = 1 << 61
 """The longest time that is measured: 27 days."""
 _MOST_DIGITS: Final = 20
@@ -123,6 +123,7 @@ def bounded_times(begins_ps: Integers, durations_ps: Integers) -> tuple[Integers
     >>> [times.tolist() for times in bounded_times(np.array([5, -7]), np.array([-1, 3]))]
     [[5, -7], [0, 3]]
     """
+    # Twice, so that begin and end of a clipped event still differ.
     return np.clip(begins_ps, -2 * _LONGEST, 2 * _LONGEST), np.clip(durations_ps, 0, _LONGEST)
 
 
@@ -136,6 +137,7 @@ def joint_codes(columns: list[Integers]) -> tuple[Integers, list[tuple[int, ...]
     codes = np.zeros(len(columns[0]), np.int64)
     for column in columns:
         _, of_column = np.unique(column, return_inverse=True)
+        # Column by column, so that products of the numbers of codes stay within 64 bits.
         mixed = codes * (int(of_column.max(initial=0)) + 1) + of_column
         _, codes = np.unique(mixed, return_inverse=True)
     _, first = np.unique(codes, return_index=True)
@@ -162,6 +164,7 @@ def self_times(begins_ps: Integers, durations_ps: Integers) -> Integers:
     [3, 3, 4, 5]
     """
     result = durations_ps.copy()
+    # Most lines have no nesting, and numpy has compared all neighbors already.
     if len(result) < 2 or not _overlaps(begins_ps, durations_ps):
         return result
     begins, durations = begins_ps.tolist(), durations_ps.tolist()
@@ -169,6 +172,8 @@ def self_times(begins_ps: Integers, durations_ps: Integers) -> Integers:
     stack: list[tuple[int, int, int]] = []
     for at, (begin, duration) in enumerate(zip(begins, durations, strict=True)):
         end = begin + duration
+        # Inclusive on both sides, as in xplane_to_op_metrics_db.cc: events of equal times nest in the order of the
+        # file.
         while stack and not (stack[-1][0] <= begin and end <= stack[-1][1]):
             stack.pop()
         if stack:
@@ -229,6 +234,7 @@ def host_steps(plane: Plane) -> tuple[Step, ...]:
     found = sorted(chain.from_iterable(map(_annotated, plane.lines)), key=lambda step: (step.begin_ps, -step.end_ps))
     outer: list[Step] = []
     for step in found:
+        # JAX programs nest annotations, such as one step of an inner loop; the outer one is the step.
         if not outer or step.begin_ps >= outer[-1].end_ps:
             outer.append(step)
     return tuple(outer)
@@ -247,6 +253,7 @@ def launches(plane: Plane) -> Mapping[int, int]:
     found: dict[int, int] = {}
     for line in plane.lines:
         runs, ops = line.statistic("run_id"), line.statistic("hlo_op")
+        # Operations name their run too; what names a run without an operation is its launch on the host.
         chosen = np.flatnonzero((runs.codes != ABSENT) & (ops.codes == ABSENT))
         begins = line_times(line)[0][chosen].tolist()
         for run, begin in zip(integers(runs, chosen, NO_RUN).tolist(), begins, strict=True):
@@ -261,6 +268,7 @@ def steps_of_runs(rows: Occurrences, steps: tuple[Step, ...], launched: Mapping[
     first = np.full(len(runs), np.iinfo(np.int64).max)
     np.minimum.at(first, inverse, begins)
     for at, run in enumerate(runs.tolist()):
+        # The launch decides, as kernels of a step may still run while the host is in the next one.
         first[at] = launched.get(run, first[at])
     known = rows.runs != NO_RUN
     begins[known] = first[inverse][known]
@@ -294,6 +302,7 @@ def steps_of_lines(devices: Sequence[DeviceSteps], rows: Occurrences, first: int
     for device in devices:
         row = device.first_row - first
         # steps may be by the clock of the host, and the operations by that of the device
+        # What the first operation and its row are apart is how far the two clocks differ.
         ahead = int(rows.begins_ps[row] - device.begins[0]) if len(device.begins) else 0
         steps = sorted(device.steps, key=lambda step: (step.begin_ps, step.end_ps))
         own = []
@@ -311,6 +320,7 @@ def steps_of_lines(devices: Sequence[DeviceSteps], rows: Occurrences, first: int
         codes[row : row + len(found)] = np.array([*own, NO_STEP], np.int64)[found]
     with_steps = sum(bool(device.steps) for device in devices)
     steps = [
+        # A step that some cores lack was cut by the capture.
         Step(name, begin, end, count == with_steps)
         for (name, _), begin, end, count in zip(names, begins, ends, on, strict=True)
     ]
@@ -329,6 +339,7 @@ def steps_of_executions(rows: Occurrences) -> Stepped:
     if not len(known):
         return Stepped((), np.full(len(rows), NO_STEP, np.int64), NO_WINDOWS)
     of_row = of_key[rows.codes]
+    # One program is the training step; others, such as those of metrics, run beside it.
     largest = int(np.bincount(of_row[known], rows.self_ps[known].astype(np.float64)).argmax())
     chosen = known[of_row[known] == largest]
     runs, inverse = np.unique(_shared_runs(rows, chosen), return_inverse=True)
@@ -337,6 +348,7 @@ def steps_of_executions(rows: Occurrences) -> Stepped:
     np.maximum.at(ends, inverse, rows.ends_ps[chosen])
     order = np.argsort(begins, kind="stable")
     steps = tuple(Step(str(at), int(begins[run]), int(ends[run])) for at, run in enumerate(order.tolist()))
+    # Rows of other programs are in the step that is under way.
     codes = step_at(rows.begins_ps, steps)
     codes[chosen] = np.argsort(order)[inverse]
     windows = _windows_of(rows, chosen, codes[chosen])
@@ -357,6 +369,7 @@ def _shared_runs(rows: Occurrences, chosen: Integers) -> Integers:
     """The executions of rows of one program: by id, else, if devices share no id, by their number on each device."""
     runs = rows.runs[chosen]
     codes, pairs = joint_codes([rows.devices[chosen], runs])
+    # Run ids are shared by devices on some platforms; elsewhere they only count.
     if len({device for device, _ in pairs}) == 1 or len({run for _, run in pairs}) < len(pairs):
         return runs
     begins = np.full(len(pairs), np.iinfo(np.int64).max)
@@ -387,6 +400,7 @@ def join_hosts(hosts: Sequence[Stepped]) -> Stepped:
         keys = list(_numbered(host.steps))
         for key, step in zip(keys, host.steps, strict=True):
             before = found.setdefault(key, step)
+            # Whole on one host and cut on another: it is cut.
             found[key] = replace(before, is_whole=before.is_whole and step.is_whole)
         places = {key: at for at, key in enumerate(found)}
         numbers = np.array([*(places[key] for key in keys), NO_STEP], np.int64)
@@ -420,13 +434,16 @@ def mark_partial(stepped: Stepped, rows: Occurrences, operations: Integers) -> S
     found = list(steps)
     for at, edge in ((0, edges[0]), (len(steps) - 1, edges[1])):
         own = np.bincount(place[step == at], minlength=len(places))
+        # An operation that runs in every step but this one is missing: the capture began later or ended earlier.
         lacking = {places[each][0] for each in np.flatnonzero((own == 0) & (counts == len(steps) - 1)).tolist()}
         others = [other for other in range(len(steps)) if other != at]
         cut = [
             device
             for device in lacking
+            # The first operation of a step tells as well: one that begins like the others has its beginning.
             if edge.get(device * len(steps) + at) not in {edge.get(device * len(steps) + other) for other in others}
         ]
+        # With two steps nothing says which one is usual, so half of the longer one is required.
         is_short = len(steps) > 2 or 2 * steps[at].duration_ps < max(each.duration_ps for each in steps)
         if is_short and cut:
             found[at] = replace(steps[at], is_whole=False)
@@ -450,6 +467,7 @@ def step_at(times: Integers, steps: Sequence[Step]) -> Integers:
         return np.full(len(times), NO_STEP, np.int64)
     starts, ends = (np.array([getattr(step, name) for step in steps], np.int64) for name in ("begin_ps", "end_ps"))
     at = np.searchsorted(starts, times, side="right") - 1
+    # Ends are exclusive: steps follow each other without a gap.
     return np.where((at >= 0) & (times < ends[np.maximum(at, 0)]), at, NO_STEP)
 
 
@@ -482,6 +500,7 @@ def _add_thread(line: Line, chosen: Integers, ops: Coded, rows: OccurrenceList, 
         for a, b, c in distinct
     ]
     used, device_of = np.unique(ordinals.codes[chosen], return_inverse=True)
+    # Programs on one device may omit the ordinal.
     devices = [rows.device(f"{host}CPU:{text(value_at(ordinals, code)) or 0}") for code in used.tolist()]
     begins, durations = begins[chosen], durations[chosen]
     rows.add_line(
@@ -504,6 +523,7 @@ def _add_thread(line: Line, chosen: Integers, ops: Coded, rows: OccurrenceList, 
 
 
 _GPU_PREFIX: Final = "/device:GPU:"
+# trace_utils.h of tsl/profiler/utils numbers the threads of derived lines from 0xdeadbeef on.
 _DERIVED: Final = range(0xDEADBEEF, 0xDEADBEEF + 391)
 """The ids of the lines that XProf and TensorBoard add to a file, modulo 2^32."""
 _DERIVED_NAMES: Final = frozenset(
@@ -511,10 +531,10 @@ _DERIVED_NAMES: Final = frozenset(
 )
 _INNER: Final = "::"
 """What joins nested annotations, the outer one first."""
-NO_CORRELATION: Final = 0
+NO_CORRELATION: Final = 0  # CUPTI counts correlations from 1
 GRAPH: Final = "CudaGraphExec"
 """What the kernel of an event begins with that stands for a whole CUDA graph."""
-_LAUNCH_SECONDS: Final = 2e-6
+_LAUNCH_SECONDS: Final = 2e-6  # about what a small kernel takes to begin and end on a GPU; chosen, not measured
 _USUAL: Final = 1e15, 3e12
 """The FLOP/s and bytes/s by which kernels share the time of a graph, where the trace states none."""
 
@@ -531,6 +551,7 @@ def gpu_of(plane: Plane) -> str | None:
 def kernel_lines(plane: Plane) -> Iterable[Line]:
     """The lines of a GPU that the profiler recorded; derived ones, which repeat their events, are left out."""
     for line in plane.lines:
+        # In the file the ids are 32-bit numbers, signed or not.
         if line.id % (1 << 32) not in _DERIVED and line.name.partition(" - from #")[0] not in _DERIVED_NAMES:
             yield line
 
@@ -553,6 +574,7 @@ def _add_stream(line: Line, device: int, rows: OccurrenceList) -> Integers:
             OperationKey(
                 unsigned(value_at(programs, program)),
                 text(value_at(modules, module)),
+                # Nested annotations belong to the call and to the operation in it; the last is the operation.
                 innermost(text(value_at(ops, op))),
                 kinds[kind].name if kind in kinds else "",
             )
@@ -568,6 +590,7 @@ def _add_stream(line: Line, device: int, rows: OccurrenceList) -> Integers:
         integers(line.statistic("run_id"), every, NO_RUN),
         begins,
         durations,
+        # No nesting on a stream: self time is all of the time, as in XProf.
         durations,
         np.maximum(events.occurrences, 1),
     )
@@ -592,6 +615,7 @@ def launch_times(planes: Iterable[Plane], correlations: Integers, begins_ps: Int
         found.update(
             zip(integers(ids, chosen, NO_CORRELATION).tolist(), line_times(line)[0][chosen].tolist(), strict=True)
         )
+    # A missing id is read as 0, so events of id 0 belong to nothing in particular.
     found.pop(NO_CORRELATION, None)
     distinct, inverse = np.unique(correlations, return_inverse=True)
     known = np.array([each in found for each in distinct.tolist()], bool)
@@ -612,6 +636,7 @@ def expand_graphs(rows: Occurrences, programs: Programs, peaks: Peaks | None) ->
         if key.kernel.startswith(GRAPH) and program is not None and program.module is not None:
             call = names.find(program.module, key.op)
             if call is not None and call.opcode == opcodes.CALL and call.called_computations:
+                # Tracing by graphs records one event for all kernels (gpu_enable_cupti_activity_graph_trace).
                 parts[at] = _graph_parts(key, call.called_computations[0], peaks)
     parts = {at: found for at, found in parts.items() if found}
     if not parts:
@@ -631,6 +656,7 @@ def expand_graphs(rows: Occurrences, programs: Programs, peaks: Peaks | None) ->
         bounds = np.concatenate(([0.0], np.cumsum([weight for _, weight in found])))
         bounds /= bounds[-1]
         whole = rows.durations_ps[source[chosen]]
+        # Rounded at the bounds, so that the parts of an event add up to it.
         first, last = (np.rint(whole * bounds[place[chosen] + add]).astype(np.int64) for add in (0, 1))
         begins[chosen] += first
         durations[chosen] = own[chosen] = last - first
@@ -656,6 +682,7 @@ def _graph_parts(key: OperationKey, body: Computation, peaks: Peaks | None) -> S
     """The kernels of a command buffer, each with its weight."""
     flops, main = (peaks.flops, peaks.main_bytes) if peaks else _USUAL
     return [
+        # The roofline of each kernel, and what any kernel takes to start.
         (key._replace(op=each.name), _LAUNCH_SECONDS + max(cost.flops / flops, cost.bytes_accessed / main))
         for each, cost in costs_of_kernels(body.instructions).items()
     ]
@@ -712,6 +739,7 @@ def clock_of(line: Line) -> Clock:
     """The times of the events of a line, as `GetDeviceEventTimespan` has them."""
     offsets, durations = line.statistic("device_offset_ps"), line.statistic("device_duration_ps")
     host, host_durations = line_times(line)
+    # Either both times are the device's or none: a difference of two clocks means nothing.
     on_device = (offsets.codes != ABSENT) & (durations.codes != ABSENT)
     every = np.arange(len(host))
     begins = np.where(on_device, integers(offsets, every, 0), host)
@@ -735,6 +763,7 @@ def add_core(plane: Plane, name: str, rows: OccurrenceList, ops_line: str = OPS)
     timed = [*clocks, *(clock for _, clock in others if clock.is_device == on_device)]
     steps = [(line, clock) for line, clock in others if line.name in STEPS]
     is_mixed = any(clock.is_device != on_device for _, clock in steps)
+    # Steps by the clock of the host are compared with operations by that clock.
     begins = [
         (clock.host_begins if is_mixed else clock.begins)[chosen] for clock, chosen in zip(clocks, kept, strict=True)
     ]
@@ -768,6 +797,7 @@ class _Executions:
 
     def at(self, clock: Clock) -> Integers:
         """The execution that each event begins in; ABSENT where there is none."""
+        # The device's clock only if both lines have it.
         use_device = clock.is_device and self.clock.is_device
         begins = (self.clock.begins if use_device else self.clock.host_begins)[self.order]
         ends = begins + self.clock.durations[self.order]
@@ -814,11 +844,13 @@ def _add_core_line(
     _, first = np.unique(codes, return_index=True)
     keys = []
     for (kind, program, symbol, ran), event in zip(distinct, first.tolist(), strict=True):
+        # xplane_to_op_metrics_db.cc skips events of symbol 0.
         if whole(value_at(symbols, symbol)) == _NOT_AN_OP:
             keys.append(ABSENT)
             continue
         id, module = executions.programs[ran] if executions and ran != ABSENT else (None, "")
         known = unsigned(value_at(programs, program))
+        # The program that an event names and the execution around it contradict each other: no name is sure.
         if known is not None and id is not None and known != id:
             module = ""
         metadata = _with_own(_kind(line, kind), events.statistics_of(event))
@@ -845,6 +877,7 @@ def _kind(line: Line, kind: int) -> EventMetadata:
 
 def _with_own(metadata: EventMetadata, own: Sequence[tuple[str, Value]]) -> EventMetadata:
     """Metadata with the statistics of an event where it has none itself: JSON files have all of them at events."""
+    # The metadata win: they hold for all events of the operation.
     return replace(metadata, statistics={**dict(own), **metadata.statistics})
 
 
@@ -901,6 +934,7 @@ class Capture:
                 if len(self.correlations)
                 else steps_of_runs(rows, steps, launches(host))
             )
+            # Annotations may be of another thread's work, in which nothing was launched.
             if (found.codes >= 0).any():
                 return found
         return steps_of_executions(rows)
@@ -909,6 +943,7 @@ class Capture:
 def platform_of(traces: Sequence[Trace]) -> Platform:
     """The platform of traces: that of the devices with operations, else the CPU."""
     planes = [plane for trace in traces for plane in trace.planes]
+    # Devices without events do not make a platform: traces of GPUs have a plane of CPUs.
     if any(core_of(plane) and any(line.name == OPS and len(line.events) for line in plane.lines) for plane in planes):
         return "TPU"
     if any(gpu_of(plane) and any(len(line.events) for line in kernel_lines(plane)) for plane in planes):

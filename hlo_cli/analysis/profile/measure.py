@@ -60,6 +60,7 @@ from hlo_cli.ir.memory_space import TpuMemorySpace
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.traces.trace import EventMetadata, Integers, Plane, Trace, TracedProgram, Value
 from hlo_cli.source import HloError, counted
+from hlo_cli.wire import WireError, first_span, spans_of
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.hardware.chip_specs import TracedGpu
@@ -110,6 +111,7 @@ def measures(profile: Profile, groups: Integers, count: int, rows: Integers | No
     own: list[float] = np.bincount(of_row, occurrences.self_ps[kept], count).tolist()
     shared = occurrences.self_ps if profile.shared_ps is None else profile.shared_ps
     busy: list[float] = np.bincount(of_row, shared[kept], count).tolist()
+    # A sum of several events has no spread.
     single = occurrences.counts[kept] == 1
     order = np.lexsort((durations[single], of_row[single]))
     sorted_groups, sorted_durations = of_row[single][order], durations[single][order]
@@ -171,6 +173,7 @@ def call_weights(rows: Occurrences, operations: Sequence[Operation], codes: Inte
     expected = _expected_calls(rows, operations, codes)
     weight = np.zeros(len(pairs))
     for operation, (count, at) in greatest.items():
+        # Equal fusions share kernels and a call may launch several: the kernel with most events counts the calls.
         calls = expected.get(operation, 0)
         weight[at] = 1 / max(round(count / calls), 1) if calls else 1.0
     found: Floats = weight[of_row] * rows.counts
@@ -186,6 +189,7 @@ def _expected_calls(rows: Occurrences, operations: Sequence[Operation], codes: I
         if program is None or program.module is None or instruction is None:
             continue
         times = executions_of(program.module).get(instruction.computation)
+        # Operations in a branch run an unknown number of times.
         if times is not None and times.known is not None and not times.in_branch:
             found[at] = runs.get(program, 0) * times.known
     return found
@@ -209,6 +213,7 @@ def with_executions(rows: Occurrences, operations: Sequence[Operation], codes: I
     The first kernel is the earliest of those that run once an execution and have as many events as most of these.
     """
     runs = rows.runs.copy()
+    # Sums have no order in time, which the first kernel is found by.
     if (runs != NO_RUN).any() or (rows.counts > 1).any():  # sums have no order
         return runs
     once = _once_a_run(operations)
@@ -239,6 +244,7 @@ def _first_kernels(groups: Integers, operations: Integers, kernels: Integers, on
             candidates.setdefault(group, []).append((place, kernel, count))
     found = {}
     for group, kernels_of in candidates.items():
+        # Captures cut some executions, so the usual count, not the greatest, is the number of executions.
         usual = _usual(Counter(count for _, _, count in kernels_of))
         found[group] = min((place, kernel) for place, kernel, count in kernels_of if count == usual)[1]
     return found
@@ -269,6 +275,7 @@ def measured_trips(profile: Profile, calls: Sequence[int]) -> Mapping[Instructio
     runs = executions(profile.occurrences, profile.operations, profile.codes)
     usual = {each: _usual(counts) for each, counts in by_computation.items()}
     for program in profile.programs:
+        # The entry runs once an execution, which is counted exactly.
         if program.module is not None and program in runs:
             usual[program.module.entry] = runs[program]
     modules = [program.module for program in profile.programs if program.module is not None]
@@ -285,6 +292,7 @@ def measured_trips(profile: Profile, calls: Sequence[int]) -> Mapping[Instructio
 def _usual(counts: Counter[int]) -> int:
     """The most common count, the greater of equals."""
     most = max(counts.values())
+    # Events are lost, never added: of equally frequent counts the greater is nearer to the truth.
     return max(count for count, often in counts.items() if often == most)
 
 
@@ -298,8 +306,8 @@ def _usual(counts: Counter[int]) -> int:
 _READ, _WRITE = 1, 2
 _HBM, _CMEM, _VMEM = 1, 2, 3
 _FORMATTING: Final = frozenset((opcodes.TRANSPOSE, opcodes.COPY, opcodes.RESHAPE, opcodes.DYNAMIC_RESHAPE))
-_MOST_BYTES: Final = 10
-"""The bytes of the longest integer on the wire."""
+_PART, _OPERATION, _SPACE, _SIZE = 0x0A, 0x08, 0x10, 0x18
+"""The tags of the fields of a `MemoryAccessBreakdown`, and of each of its parts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,12 +345,14 @@ def facts_of(metadata: EventMetadata) -> Facts:
     """
     statistics = metadata.statistics
     model_flops = real(statistics.get("model_flops"))
+    # JSON traces drop `symbol_id` and `flops`, but keep `model_flops`.
     is_json = "symbol_id" not in statistics  # JSON files omit it, and the flops
     flops = real(statistics.get("flops", model_flops if is_json else None))
     accessed = real(statistics.get("bytes_accessed"))
     breakdown = statistics.get("memory_access_breakdown")
     parts = list(_parts(breakdown)) if isinstance(breakdown, bytes) else []
     traffic = None
+    # Without a breakdown all bytes count as main memory.
     if accessed is not None or parts:
         by_space = dict.fromkeys(((s, o) for s in (_CMEM, _VMEM) for o in (_READ, _WRITE)), 0)
         main = 0.0 if parts else accessed or 0.0
@@ -357,6 +367,7 @@ def facts_of(metadata: EventMetadata) -> Facts:
         model_flops,
         traffic,
         text(statistics.get("hlo_category")),
+        # The profiler writes `op_name:`, for TensorFlow's `name:type`.
         text(statistics.get("tf_op")).removesuffix(":"),
         text(statistics.get("source")),
     )
@@ -374,6 +385,7 @@ def category_of(instruction: Instruction) -> str:
     if instruction.opcode == opcodes.FUSION:
         kind = (instruction.attribute("kind") or "").removeprefix("k").lower()
         return f"{kind} fusion".strip()
+    # xla::HloCategory names fusions by their kind.
     if instruction.opcode in operations.ELEMENTWISE:
         return "non-fusion elementwise"
     return instruction.opcode
@@ -381,34 +393,12 @@ def category_of(instruction: Instruction) -> str:
 
 def _parts(data: bytes) -> Iterator[tuple[int, int, int]]:
     """Operation, memory space, and bytes of the parts of a `MemoryAccessBreakdown`, up to where it is corrupt."""
-    for number, value in _fields(data):
-        if number == 1 and isinstance(value, bytes):
-            part = {key: found for key, found in _fields(value) if isinstance(found, int)}
-            yield part.get(1, 0), part.get(2, 0), part.get(3, 0)
-
-
-def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    at = 0
-    while at < len(data):
-        tag, at = _integer(data, at)
-        value, at = _integer(data, at)
-        if tag & 7 == 2:
-            yield tag >> 3, data[at : at + value]
-            at += value
-        elif tag & 7 == 0:
-            yield tag >> 3, value
-        else:
-            return
-
-
-def _integer(data: bytes, at: int) -> tuple[int, int]:
-    """An integer on the wire and the place after it."""
-    value = 0
-    for shift, byte in enumerate(data[at : at + _MOST_BYTES]):
-        value |= (byte & 127) << 7 * shift
-        if byte < 128:
-            return value % (1 << 64), at + shift + 1
-    return 0, len(data)
+    try:
+        for at, end in spans_of(data, (0, len(data)), _PART):
+            operation, space, size = (first_span(data, (at, end), tag)[0] for tag in (_OPERATION, _SPACE, _SIZE))
+            yield operation, space, size
+    except WireError:
+        return
 
 
 # --- rates and peaks ---
@@ -455,6 +445,7 @@ def peaks_of(plane: Plane) -> Peaks | None:
     """
     statistics = plane.statistics
     found = {name: real(value) or 0.0 for name, value in statistics.items() if real(value) is not None}
+    # `clock_rate` is in kHz.
     clock, cores = found.get("clock_rate", 0.0) * _KILO, found.get("core_count", 0.0)
     per_cycle, shared = _per_cycle(statistics)
     flops = found.get("peak_teraflops_per_second", 0.0) * _TERA or per_cycle * clock * cores
@@ -518,6 +509,7 @@ def _gpu(stated: Peaks, statistics: Mapping[str, Value]) -> TracedGpu | None:
 
 def _closer(stated: float, known: float) -> tuple[float, bool]:
     """The rate in the trace, and True, if it is near the known one; else the known one, and False."""
+    # Relative to the table of chips, whose numbers are those of data sheets.
     is_near = stated > 0 and abs(stated / known - 1) <= _MOST_DIFFERENT
     return (stated, True) if is_near else (known, False)
 
@@ -532,6 +524,7 @@ def _per_cycle(statistics: Mapping[str, Value]) -> tuple[int, int]:
     version = whole(statistics.get("compute_cap_major")) or 0, whole(statistics.get("compute_cap_minor")) or 0
     vendor = text(statistics.get("device_vendor"))
     if vendor == "Nvidia":
+        # The last entry that is not above the capability, as hardware_type_utils.cc compares versions.
         known = [flops for least, flops in _NVIDIA.items() if least <= version]
         return known[-1] if known else 0, 256 if version >= (3, 0) else 64
     if vendor == "AMD":
@@ -574,6 +567,7 @@ def rates(profile: Profile, measured: Sequence[Measure]) -> Sequence[Rates]:
 
 def program_rates(profile: Profile, measured: Sequence[Measure]) -> Rates:
     """The rates of everything that ran, over the time of all devices, idle time included."""
+    # Idle time included: a program that waits uses less of the device.
     flops = model_flops = 0.0
     sums = [0.0] * 6
     for operation, found in zip(profile.operations, measured, strict=True):
@@ -626,6 +620,7 @@ def _rates(
     }
     greatest = max(uses, key=lambda name: uses[name])
     counted = [MAIN]
+    # Of CMEM and VMEM only one counts, as in op_stats_to_roofline_model.cc.
     if peaks.cmem_read > 0 or peaks.cmem_written > 0:
         counted += [CMEM_READ, CMEM_WRITE]
     elif peaks.has_merged_vmem:
@@ -652,6 +647,7 @@ def over_peak(operation: Operation, rates: Rates) -> str:
     """
     if rates.efficiency is None or rates.efficiency <= 1:
         return ""
+    # A start is short and its bytes travel later: its rate is no rate.
     if operation.category.endswith(("-start", "-done")) or operation.name.partition(".")[0].endswith(
         ("-start", "-done")
     ):
@@ -729,6 +725,7 @@ def _measured(
     traced = tuple({(each.id, each.name): each for trace in traces for each in trace.programs()}.values())
     planes = [plane for trace in traces for plane in device_planes(trace, platform)]
     peaks = peaks_of(planes[0]) if planes else None
+    # Without annotations kernels are joined by their names before programs are looked up.
     if platform == "GPU":
         occurrences = join_kernels(occurrences, traced, read_module, given)
     programs = programs_of(occurrences.keys, traced, read_module, given)
@@ -737,6 +734,7 @@ def _measured(
         captures = [each.expanded(source) for each in captures]
     operations, codes = _operations(occurrences, programs)
     if platform == "GPU":
+        # After the operations are known: the first kernel of a program begins an execution.
         occurrences = replace(occurrences, runs=with_executions(occurrences, operations, codes))
     stepped = join_hosts([each.steps(part_of(occurrences, each.first, each.end)) for each in captures])
     for trace in traces:
@@ -771,6 +769,7 @@ def _notes(rows: Occurrences, operations: Sequence[Operation], planes: Sequence[
     if estimated:
         yield f"times of {counted(estimated, 'instructions')} are shares of CUDA graphs, by the roofline"
     if any(key.op for key in rows.keys):
+        # Copies between host and device belong to no instruction.
         is_lost = [not key.op and not key.kernel.startswith(_COPIES) for key in rows.keys]
         lost = int(np.array(is_lost)[rows.codes].sum())
         if lost:
@@ -783,6 +782,7 @@ def _host_names(traces: Sequence[Trace]) -> Sequence[str]:
         return ("",)
     names = [trace.hostnames[0] if trace.hostnames and trace.hostnames[0] else trace.name for trace in traces]
     if len(set(names)) < len(names):
+        # Files of copied traces may have the same host.
         names = [f"{name}#{number}" for number, name in enumerate(names)]
     return [f"{name} " for name in names]
 
@@ -803,6 +803,7 @@ def _operations(occurrences: Occurrences, programs: Programs) -> tuple[tuple[Ope
     unknown = [
         each for (_, each, _), known in zip(distinct, facts, strict=True) if each is not None and not known.has_costs
     ]
+    # All kernels at once, as the cost analysis of a module is shared by its kernels.
     costs = costs_of_kernels(unknown)
     operations = tuple(
         _operation(program, instruction, name, keys, known, costs)
@@ -829,6 +830,7 @@ def _operation(
         facts.category or (category_of(instruction) if instruction is not None else ""),
         facts.op_name,
         facts.source,
+        # XLA's own costs first, but for what it does not know.
         cost.flops if cost is not None and is_known else facts.flops,
         facts.model_flops,
         Traffic(cost.bytes_accessed, cost.bytes_accessed) if cost is not None and is_known else facts.traffic,

@@ -53,7 +53,7 @@ MIN_CALLS: Final = 10
 """The fewest calls on each side that are compared."""
 MIN_RATIO: Final = 1.2
 """The smallest ratio of two times of one kernel that is reported: less is the noise of clocks and caches."""
-_MIN_DEVIATIONS: Final = 5.0
+_MIN_DEVIATIONS: Final = 5.0  # of normal noise one kernel in two million would differ so much; chosen, not measured
 _NORMAL: Final = 1.4826
 """The standard deviation of a normal distribution over its median deviation."""
 
@@ -149,6 +149,7 @@ def mean_times(profile: Profile, *, per_unit: bool = True) -> MeanTimes:
         rows = _steps(profile) if unit == "step" else _whole_runs(profile)
     kept = np.flatnonzero(rows >= 0)
     count, devices, number = max(len(np.unique(rows[kept])), 1), max(len(profile.devices), 1), len(profile.operations)
+    # Per device, as every device runs each step.
     own = np.bincount(profile.codes[kept], profile.occurrences.self_ps[kept], number) * PS / (count * devices)
     weights = profile.occurrences.counts if profile.call_weights is None else profile.call_weights
     calls = np.bincount(profile.codes[kept], weights[kept], number) / (count * devices)
@@ -168,6 +169,7 @@ def mean_times(profile: Profile, *, per_unit: bool = True) -> MeanTimes:
 def _whole_runs(profile: Profile) -> Integers:
     """The run of each row, as `_runs` has them, below 0 if it is not whole."""
     runs = _runs(profile)
+    # Executions that are cut are steps that are not whole.
     if profile.step_source != "executions" or len(profile.steps) <= int(runs.max(initial=0)):
         return runs
     whole = np.array([each.is_whole for each in profile.steps])
@@ -183,6 +185,7 @@ def unit_times(profile: Profile, *, per_step: bool) -> UnitTimes:
     count, devices = max(len(used), 1), max(len(profile.devices), 1)
     occurrences, number = profile.occurrences, len(profile.operations)
     codes, own, counts = profile.codes[kept], occurrences.self_ps[kept], occurrences.counts[kept]
+    # The middle half keeps one slow step or run from looking like a change.
     times = np.bincount(codes, own * _weights(codes, units, own, count)[units], number) * PS / (count * devices)
     calls = np.bincount(codes, counts, number) / (count * devices)
     ran = np.bincount(codes, minlength=number) > 0
@@ -215,6 +218,7 @@ def _weights(codes: Integers, units: Integers, own: Integers, count: int) -> Flo
     weights = np.zeros(count)
     for group in alike.values():
         order = sorted(group, key=lambda unit: totals[unit])
+        # Of 3 units one is cut on each side, of 2 and 1 none.
         cut = (len(order) + 1) // 4
         middle = order[cut : len(order) - cut]
         weights[middle] = len(order) / len(middle)
@@ -246,6 +250,7 @@ def ranges_of(before: Integers, after: Integers) -> Ranges:
     >>> ranges_of(np.arange(9), np.arange(20))
     'too few calls'
     """
+    # Ranges of fewer calls part by chance.
     if min(len(before), len(after)) < MIN_CALLS:
         return "too few calls"
     return "apart" if before[-1] < after[0] or after[-1] < before[0] else "overlap"
@@ -268,6 +273,7 @@ class Drift:
     def __init__(self, samples: Iterable[tuple[Integers, Integers]]) -> None:
         logs = [_log_ratio(*each) for each in samples if ranges_of(*each) != "too few calls"]
         self._common = median(logs) if logs else 0.0
+        # Deviations from the median, as one kernel that really changed must not widen the noise.
         spread = median(abs(each - self._common) for each in logs) if logs else 0.0
         self._least = max(log(MIN_RATIO), _MIN_DEVIATIONS * _NORMAL * spread)
 
@@ -281,6 +287,7 @@ class Drift:
         if ranges_of(before, after) != "apart":
             return False
         own, scaled = _log_ratio(before, after), before * self.ratio
+        # Apart also after the common drift is taken out.
         is_apart = bool(scaled[-1] < after[0] or after[-1] < scaled[0])
         return is_apart and abs(own) > log(MIN_RATIO) and abs(own - self._common) > self._least
 
@@ -301,6 +308,7 @@ def _log_ratio(before: Integers, after: Integers) -> float:
 
 _WAITING: Final = "Rendezvous"
 _STARTS, _DONES = "-start", "-done"
+# XFlow of tsl/profiler/utils/xplane_schema.h keeps the direction in the two low bits
 _FLOW_DIRECTION_BITS: Final = 2
 
 
@@ -349,6 +357,7 @@ def _of_pairs(profile: Profile) -> Iterator[TransferTime]:
     for at, each in enumerate(profile.operations):
         if opcode_of(each) in COLLECTIVES:
             own = rows.durations_ps[by_operation[at]]
+            # A collective without start and done keeps the device busy for all of its time.
             yield TransferTime(at, at, int(rows.counts[by_operation[at]].sum()), _seconds(own), _seconds(own))
     found = []
     for start, dones in pairs_of(profile).items():
@@ -361,11 +370,13 @@ def _of_pairs(profile: Profile) -> Iterator[TransferTime]:
         return
     begun, done = (np.concatenate([each[at] for each in found]) for at in (2, 3))
     window = np.maximum(ends[done] - rows.begins_ps[begun], 0)
+    # Start and done occupy the device themselves, which is exposed in any case.
     own = np.minimum(rows.durations_ps[begun] + rows.durations_ps[done], window)
     idle = window.copy()
     for device, busy in enumerate(busy_of(rows)):
         there = np.flatnonzero(rows.devices[begun] == device)
         idle[there] -= busy.intervals.covered(rows.begins_ps[begun[there]], ends[done[there]])
+    # Idle time cannot exceed what start and done leave.
     idle = np.clip(idle, 0, window - own)
     sums = np.add.reduceat(
         np.stack((window, own, idle)), np.cumsum([0, *(len(each[2]) for each in found[:-1])]), axis=1, dtype=np.float64
@@ -387,6 +398,7 @@ def pairs_of(profile: Profile) -> Mapping[int, Sequence[int]]:
         (each.program, each.name): place for place, each in enumerate(profile.operations) if each.instruction is None
     }
     for (owner, name), place in unjoined.items():
+        # Names of pairs differ in `-start` and `-done` alone, as XLA makes them.
         head, dot, number = name.partition(".")
         done = unjoined.get((owner, head.removesuffix(_STARTS) + _DONES + dot + number))
         if head.endswith(_STARTS) and done is not None:
@@ -409,6 +421,7 @@ def paired(
     [0, 1]
     """
     starts, dones = _flow_keys(start_flows, done_flows)
+    # First in, first out for each key: dones come in the order of their starts.
     open_starts: dict[tuple[int, int], list[int]] = {}
     events = sorted(
         [(time, 0, at, (device, flow)) for at, (time, device, flow) in _listed(begins, start_devices, starts)]
@@ -435,6 +448,7 @@ def _flow_keys(starts: Integers, dones: Integers) -> tuple[Integers, Integers]:
     """Flows that are equal for a start and its done: without their direction if it is in them; zeros if unknown."""
     if (starts == NO_FLOW).any() or (dones == NO_FLOW).any():
         return np.zeros(len(starts), np.int64), np.zeros(len(dones), np.int64)
+    # Some traces have one flow for both, others one for each with its direction in it.
     if np.isin(starts, dones).any():
         return starts, dones
     starts, dones = starts >> _FLOW_DIRECTION_BITS, dones >> _FLOW_DIRECTION_BITS
@@ -458,6 +472,7 @@ def _of_streams(profile: Profile) -> Iterator[TransferTime]:
             there = own[rows.lines[own] == line]
             others = np.flatnonzero(on_device & (rows.lines != line))
             busy = union(rows.begins_ps[others], ends[others])
+            # What runs on other streams of the device at the same time hides a transfer.
             exposed[there] -= busy.covered(rows.begins_ps[there], ends[there])
     weights = rows.counts if profile.call_weights is None else profile.call_weights
     for at in chosen:
@@ -491,6 +506,7 @@ def _exposed_on_threads(profile: Profile, transfers: Sequence[Integers]) -> Floa
     every = np.concatenate([np.zeros(0, np.int64), *transfers])
     for device in range(len(profile.devices)):
         own = every[rows.devices[every] == device]
+        # Several threads of one device may be in one collective: their common time counts once.
         if union(rows.begins_ps[own], ends[own]).length < rows.durations_ps[own].sum():
             exposed[own] = divided(rows.begins_ps[own], ends[own])
     return exposed
@@ -505,6 +521,7 @@ def _waits(profile: Profile) -> Mapping[int, tuple[Integers, Integers]]:
             if plane.name == HOST:
                 lines += [line for line in plane.lines if (line.statistic("hlo_op").codes >= 0).any()]
     for number, line in enumerate(lines):
+        # XLA:CPU records the wait for other participants as `Rendezvous` events.
         kinds = [kind for kind, each in line.kinds.items() if each.name.startswith(_WAITING)]
         chosen = np.isin(line.events.kinds, kinds)
         begins, durations = line_times(line)
@@ -555,6 +572,7 @@ def sums_by(profile: Profile, groups: Integers, count: int, amounts: Sequence[fl
     """
     kept = groups >= 0
     calls = profile.occurrences.counts if profile.call_weights is None else profile.call_weights
+    # Amounts are those of one call.
     weights = np.array(amounts, np.float64)[profile.codes[kept]] * calls[kept]
     result: list[float] = np.bincount(groups[kept], weights, count).tolist()
     return result
@@ -677,13 +695,16 @@ def two_modes(seconds: Sequence[float]) -> Modes | None:
         return None
     logs = np.log(times)
     sums, below = np.cumsum(logs), np.arange(1, count)
+    # Otsu's threshold on logarithms: the cut with the largest variance between both parts.
     between = below * (count - below) * (sums[:-1] / below - (sums[-1] - sums[:-1]) / (count - below)) ** 2
     at = int(np.argmax(between)) + 1
+    # Four at least, as two or three outliers are no mode.
     if min(at, count - at) < max(_MIN_PART * count, 4):
         return None
     fast, slow = times[:at], times[at:]
     (low, high), (slow_low, slow_high) = _spread(fast), _spread(slow)
     gap = slow_low - high
+    # Small samples need a gap of twice the spread, large ones their spread once.
     if slow_low < MIN_RATIO * high or gap <= (1 if count >= _MANY else 2) * max(high - low, slow_high - slow_low):
         return None
     return Modes(len(fast), float(np.median(fast)), len(slow), float(np.median(slow)))
@@ -728,6 +749,7 @@ def _beside(calls: Calls, rows: Integers, on_line: Integers) -> Iterator[tuple[b
     """For events of one line: whether a row is before or after, its operation, and the gap."""
     occurrences, codes = calls.profile.occurrences, calls.profile.codes
     begins, ends = occurrences.begins_ps, occurrences.ends_ps
+    # Of several that end together the shortest is next to it.
     by_end = on_line[np.lexsort((-begins[on_line], ends[on_line]))]
     at = np.searchsorted(ends[by_end], begins[rows], side="right") - 1
     for row, place in zip(rows.tolist(), at.tolist(), strict=True):
@@ -809,11 +831,13 @@ def window_of(profile: Profile, step: int | None) -> Window:
     occurrences = profile.occurrences
     shared = _of_first_host(profile)
     own = shared if step is None else shared & (profile.step_codes == step)
+    # Steps are by the clock of the host, operations may be by that of the device: both bound the window.
     bounds = [] if step is None else [profile.steps[step].begin_ps, profile.steps[step].end_ps]
     begins = occurrences.begins_ps[own]
     begin = min([*bounds[:1], *([int(begins.min())] if len(begins) else [])], default=0)
     end = max([*bounds[1:], *([int(occurrences.ends_ps[own].max())] if len(begins) else [])], default=0)
     rows = np.flatnonzero(own | (shared & (occurrences.begins_ps < end) & (occurrences.ends_ps > begin)))
+    # The longest first, so that what it contains is drawn above it.
     rows = rows[np.lexsort((-occurrences.durations_ps[rows], occurrences.begins_ps[rows]))].astype(np.int64)
     pairs = np.stack((occurrences.devices[rows], occurrences.lines[rows]))
     distinct, codes = np.unique(pairs, axis=1, return_inverse=True)
@@ -826,6 +850,7 @@ def host_of(profile: Profile) -> str:
 
     The names of devices begin with their host.
     """
+    # Clocks of several hosts cannot be compared.
     names = profile.occurrences.device_names
     return names[0].rpartition(" ")[0] if len(profile.traces) > 1 and names else ""
 
@@ -843,6 +868,7 @@ def median_step(profile: Profile) -> int | None:
     if not whole:
         return None
     durations = [profile.steps[at].duration_ps for at in whole]
+    # The upper median, which is one of the steps.
     middle = sorted(durations)[len(durations) // 2]
     return min(whole, key=lambda at: (abs(profile.steps[at].duration_ps - middle), at))
 
@@ -918,6 +944,7 @@ def _touched(each: Instruction) -> TouchedTiles | None:
     if not isinstance(array, ArrayShape) or not isinstance(part, ArrayShape) or part.rank != array.rank:
         return None
     tile = array.layout.tiles[0].dimensions if array.layout.tiles else ()
+    # Tiles that combine dimensions are not counted along single ones.
     if not tile or COMBINE in tile or len(tile) > array.rank:
         return None
     sizes = [part.sizes[d] for d in array.layout.minor_to_major[::-1]]

@@ -24,8 +24,8 @@ from hlo_cli.source import HloError
 # The timed operations of a trace as columns: what ran, where, in which run, from when, and for how long.
 
 
-NO_RUN: Final = -1
-NO_FLOW: Final = 0
+NO_RUN: Final = -1  # run ids are not negative in traces
+NO_FLOW: Final = 0  # XProf writes no flow as 0
 
 
 class OperationKey(NamedTuple):
@@ -202,6 +202,7 @@ def union(begins: Integers, ends: Integers) -> Intervals:
     begins, ends = begins[order], ends[order]
     if not len(begins):
         return Intervals(begins, ends)
+    # Touching intervals become one: a gap of zero is no idle time.
     reached = np.maximum.accumulate(ends)
     first = np.concatenate(([True], begins[1:] > reached[:-1]))
     last = np.concatenate((first[1:], [True]))
@@ -257,6 +258,7 @@ def shared_times(rows: Occurrences) -> _Floats | None:
     found = rows.self_ps.astype(np.float64)
     busy = busy_of(rows)
     own = np.bincount(rows.devices, found, len(busy))
+    # A difference below one picosecond is rounding of floats.
     is_shared = [abs(own[device] - each.length) >= 1 for device, each in enumerate(busy)]
     for device in np.flatnonzero(is_shared).tolist():
         there = np.flatnonzero((rows.devices == device) & (rows.counts == 1))
@@ -275,6 +277,7 @@ def divided(begins: Integers, ends: Integers) -> _Floats:
     times = np.unique(np.concatenate((begins, ends)))
     first, last = np.searchsorted(times, begins), np.searchsorted(times, ends)
     changes = np.bincount(first, minlength=len(times)) - np.bincount(last, minlength=len(times))
+    # Between two neighboring times the number of running rows is constant.
     running = np.cumsum(changes)[:-1]
     parts = np.divide(np.diff(times), running, out=np.zeros(len(running)), where=running > 0)
     until = np.concatenate(([0.0], np.cumsum(parts)))
@@ -287,6 +290,7 @@ def _running(rows: Occurrences, chosen: Integers) -> tuple[Integers, Integers, I
     begins, ends = rows.begins_ps[chosen], rows.ends_ps[chosen]
     order = np.lexsort((-ends, begins, rows.lines[chosen]))
     lines, begins, ends, owners = rows.lines[chosen][order], begins[order], ends[order], chosen[order]
+    # Without nesting each row is its own interval.
     if not ((lines[1:] == lines[:-1]) & (begins[1:] < ends[:-1])).any():
         return begins, ends, owners
     starts: list[int] = []
@@ -296,6 +300,7 @@ def _running(rows: Occurrences, chosen: Integers) -> tuple[Integers, Integers, I
     reached: list[int] = []  # until when its time is accounted for
     last_line = -1
     for line, begin, end, row in zip(lines.tolist(), begins.tolist(), ends.tolist(), owners.tolist(), strict=True):
+        # Rows that do not contain this one, or are on another line, are over.
         while stack and (line != last_line or end > stack[-1][0]):
             stop, number = stack.pop()
             starts.append(reached.pop())
@@ -324,7 +329,7 @@ def _running(rows: Occurrences, chosen: Integers) -> tuple[Integers, Integers, I
 Platform: TypeAlias = Literal["CPU", "GPU", "TPU"]
 Floats: TypeAlias = NDArray[np.float64]
 StepSource: TypeAlias = Literal["annotation", "line", "executions"]
-NO_STEP: Final = -1
+NO_STEP: Final = -1  # steps are indices from 0
 PS: Final = 1e-12
 """Seconds of a picosecond."""
 
@@ -560,7 +565,7 @@ class Profile(Tabular):
 
 MIN_SHARE: Final = 0.9
 """The smallest part of the operations that ran which the module of the same compilation has."""
-_NAMED: Final = 3
+_NAMED: Final = 3  # enough to recognize the programs by; chosen for a line of text
 
 
 def module_name(program: str) -> str:
@@ -598,12 +603,14 @@ def program_of(
     with the most equal instructions; `id` decides between equal programs.
     """
     named = [each for each in profile.programs if module_name(each.name) == module.name]
+    # The proto itself identifies a program, before its contents and its id do.
     if len(named) > 1 and proto is not None:
         ids = {each.id for trace in profile.traces for each in trace.programs() if each.proto == proto}
         named = [each for each in named if each.id in ids] or named
     if len(named) > 1:
         named = _fitting(profile, module, named)
     if len(named) > 1:
+        # Ids count compilations of a process, so they are the last resort.
         named = [each for each in named if each.id == id] or named
     if len(named) > 1:
         shown = ", ".join(each.name for each in named[:_NAMED])
@@ -620,6 +627,7 @@ def _fitting(profile: Profile, module: Module, programs: Sequence[MeasuredProgra
     for operation in profile.operations:
         if operation.program in ran:
             ran[operation.program].append(operation.name)
+    # What ran decides before what the modules have in common.
     fits = [(_part(ran[each], names), _common(own, each.module)) for each in programs]
     return [each for each, fit in zip(programs, fits, strict=True) if fit == max(fits)]
 
@@ -704,6 +712,7 @@ def programs_of(
         if program is not None:
             notes.append(f"the module of {program.name} in the trace cannot be read; give a dump of it")
         chosen, share = _given(id, own, given_by_name.get(name, ()) if name else given, names)
+        # Nine of ten: less is another compilation, whose instructions have other names.
         if chosen is not None and share < MIN_SHARE:
             notes.append(
                 f"{chosen.name} of the dump has only {round(100 * share)}% of the operations that ran; not used"
@@ -750,6 +759,7 @@ def _given(
 
     It is that with its id, else that of its name with the most operations: on TPUs dumps have other ids.
     """
+    # CPU and GPU dumps have the id of the program in their file names.
     same = [each for each in named if each.id is not None and each.id == id] or named
     best: tuple[Module | None, float] = (None, 0.0)
     for each in same:
@@ -777,12 +787,14 @@ def join_kernels(
     found: dict[str, list[tuple[int | None, str, str]]] = {}
     for id, module in modules:
         for instruction in module.instructions:
+            # XLA turns `.` and `-` of a fusion's name into `_` for its kernel.
             kernel = _IN_KERNELS.sub("_", instruction.name)
             found.setdefault(kernel, []).append((id, module.name, instruction.name))
     keys = []
     for key in rows.keys:
         of_key = found.get(kernel_name(key.kernel), ())
         named = [each for each in of_key if key.program in (None, each[0]) and key.module in ("", each[1])]
+        # A kernel that several fusions share is not joined.
         keys.append(OperationKey(*named[0], key.kernel) if len(named) == 1 else key)
     return replace(rows, keys=keys)
 
@@ -812,4 +824,5 @@ class InstructionNames:
         """
         if module not in self._by_name:
             self._by_name[module] = {instruction.name: instruction for instruction in module.instructions}
+        # XProf appends it to groups of equal operations.
         return self._by_name[module].get(name.removesuffix(_DUPLICATES).removeprefix("%"))

@@ -61,6 +61,7 @@ class KernelBodies:
     def number(self, instruction: Instruction) -> int:
         """The number of the code of a kernel."""
         if instruction.opcode in CONTROL_FLOW:
+            # Loops and calls are no kernels: what they run is compared by itself.
             return self._of((instruction.opcode,))
         self._read(instruction.called_computations)
         operands = tuple(self._shape(instruction.operand_shape(at)) for at in range(len(instruction.operands)))
@@ -90,10 +91,12 @@ class KernelBodies:
             )
             numbers[instruction] = self._of((self._content(instruction), operands))
         root = None if computation.root is None else numbers[computation.root]
+        # In any order, as schedules differ between compilations of the same code.
         return self._of((root, tuple(sorted(numbers.values()))))
 
     def _content(self, instruction: Instruction) -> int:
         argument, text, *_ = content_of(instruction)
+        # A text that omits constants cannot tell them apart, so the other one must not either.
         if not self._has_large_constants and instruction.opcode == opcodes.CONSTANT and _is_large(instruction):
             argument = ""
         attributes = self._attributes.get(text, -1)
@@ -117,6 +120,7 @@ class KernelBodies:
 def _is_large(constant: Instruction) -> bool:
     """Whether a text may omit the value of a constant."""
     shape = constant.shape
+    # hlo_instructions.cc prints constants of up to 10 elements, larger ones with print_large_constants.
     return not isinstance(shape, ArrayShape) or prod(shape.dimensions) > _MAX_PRINTED
 
 
@@ -203,6 +207,7 @@ def _program_pairs(before: Sequence[MeasuredProgram], after: Sequence[MeasuredPr
     """Programs of one name: first those with equal arguments and results, then the others in their order."""
     for name in dict.fromkeys(_name(each) for each in (*before, *after)):
         one, two = ([each for each in side if _name(each) == name] for side in (before, after))
+        # Equal interfaces first, as compilations may come in another order.
         for signature in dict.fromkeys(map(_signature, one)):
             equal = [[each for each in side if signature and _signature(each) == signature] for side in (one, two)]
             for x, y in zip(*equal, strict=False):
@@ -257,12 +262,14 @@ class _Kernels:
         matched = {a: two[j] for i, a in one.items() if (j := self._pairs.get(i)) is not None and j in two}
         left = [a for a in before if a not in matched]
         free = set(after) - set(matched.values())
+        # Instructions of equal code before equal names: names are numbers that shift.
         for key_of in (self._code, self._name):
             groups: dict[object, list[int]] = {}
             for b in after:
                 if b in free and (key := key_of(self._after[b])) is not None:
                     groups.setdefault(key, []).append(b)
             for group in groups.values():
+                # Reversed, so that `pop` takes kernels in their order.
                 group.reverse()
             for a in left:
                 if a not in matched and (same := groups.get(key_of(self._before[a]))):
@@ -287,6 +294,7 @@ class _Kernels:
         one, two = self._before[a].instruction, self._after[b].instruction
         if one is None or two is None:
             return KernelPair(a, b, "unknown")
+        # With no difference at all there is no need to read the code.
         if self._pairs.get(one) is two and self._is_equal:
             return KernelPair(a, b, "same")
         if self._bodies.number(one) == self._bodies.number(two):
@@ -309,6 +317,7 @@ class _Kernels:
 def _owner(module: Module, instruction: Instruction) -> Instruction | None:
     """The kernel that an instruction is a part of; None if it is not inside one."""
     callers = contexts_of(module).callers.get(instruction.computation, ())
+    # A computation with a caller that is no loop or branch is part of a kernel.
     return callers[0] if callers and callers[0].opcode not in CONTROL_FLOW else None
 
 
@@ -504,6 +513,7 @@ def compare_profiles(before: Profile, after: Profile) -> ProfileComparison:
         )
         for pair in pairs
     ]
+    # Only kernels of unchanged code show the drift of the machine.
     calm = [(x.durations_ps, y.durations_ps) for pair, x, y in rows if pair.body in ("same", "unknown") and x and y]
     drift = Drift(calm)
     kernels = tuple(
@@ -522,5 +532,6 @@ def compare_profiles(before: Profile, after: Profile) -> ProfileComparison:
         )
         for pair, x, y in rows
     )
+    # Two profiles in other units are compared as they are.
     unit: Unit = one.unit if one.unit == two.unit else "trace"
     return ProfileComparison(before, after, unit, one.count, two.count, programs, kernels, drift.ratio)

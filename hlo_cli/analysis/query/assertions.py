@@ -82,6 +82,7 @@ def interval_of(symbol: ArithmeticOperator, left: Interval, right: Interval) -> 
     >>> interval_of("-", (0, 3), (1, 2)), interval_of("*", (0, inf), (0, 0)), interval_of("/", (4, 8), (2, inf))
     ((-2, 2), (0, 0), (0, 4.0))
     """
+    # The quotient may be anything around a pole, so no bound is left.
     if symbol == "/" and right[0] <= 0 <= right[1]:
         return UNBOUNDED
     ends = [result_of(symbol, a, b) for a, b in product(left, right)]
@@ -95,6 +96,7 @@ def result_of(symbol: ArithmeticOperator, a: float, b: float) -> float:
     (0, 0, 3)
     """
     if symbol == "*":
+        # Zero times infinity is zero: a count of nothing is nothing, whatever each would cost.
         return a * b if a and b else 0
     if symbol == "/":
         return inf if not b else 0 if isinf(b) else a / b
@@ -124,6 +126,7 @@ def check_units_of(expectation: Expectation, fields: Fields[T]) -> None:
     """
     quantity, limit = expectation.quantity, expectation.limit
     left = unit_of_term(quantity, fields)
+    # Golden takes the unit of the other side, so it fits whatever is measured.
     right = unit_of_term(limit, fields, golden=left)
     if common(left, right) is not None:
         return
@@ -277,6 +280,7 @@ class Measurer:
                 left, right = self.measure(term.left, golden), self.measure(term.right, golden)
                 return _calculated(term.operator, left, right, unit)
             case Quantity():
+                # A peak is not a sum over operations: no condition selects it.
                 return self._peak(term.space) if term.function == "max_peak" else self._measured(term)
 
     def _peak(self, space: str) -> Measurement:
@@ -286,6 +290,7 @@ class Measurer:
             raise SkippedError(has_none or "the module is not compiled for a target")
         found = self._spaces.get(number)
         if found is None:
+            # A memory space that the module does not use has a peak of 0.
             return exactly(0, BYTES)
         parts = tuple(Part(value.instruction, value.padded_bytes) for value in found.live_at(found.peak))
         return exactly(found.peak_bytes, BYTES, parts)
@@ -308,6 +313,7 @@ class Measurer:
             case _:
                 found = len(parts)
         if function == "sum":
+            # Parts of a sum that add nothing do not explain it.
             parts = [part for part in parts if part.value]
         direction = 1 if function == "min" else -1
         parts.sort(key=lambda part: direction * (part.value or 0))
@@ -326,12 +332,14 @@ class Measurer:
         """
         parts: list[Part] = []
         tested = [(each, matches(each)) for each in self.operations]
+        # Operations for which the condition is unknown may or may not count.
         matching = [each for each, is_counted in tested if is_counted]
         unknown_count = sum(is_counted is None for _, is_counted in tested)
         for each in counted_once(self._module, self.operations, matching, summed) if summed else matching:
             value = None if measure is None else measure.read(each)
             if isinstance(value, AtLeast):
                 unknown_count += 1
+                # A bound of minus infinity says nothing and is left out of the sum.
                 value = round(value.number) if value.number > -inf else None
             if measure is None or value is not None:
                 parts.append(Part(each.instruction, value))
@@ -358,8 +366,10 @@ def _range(function: str, found: int | float | None, unknown_count: int) -> tupl
         return value, value
     match function:
         case "min":
+            # A single unknown value may be below any known one.
             return UNBOUNDED
         case "sum" | "max":
+            # Without a known value even the sign of an unknown one is open.
             return -inf if found is None else found, inf
         case _:
             return value, value + unknown_count
@@ -371,6 +381,7 @@ def _calculated(symbol: ArithmeticOperator, left: Measurement, right: Measuremen
     unknown_count = left.unknown_count + right.unknown_count
     low, high = interval_of(symbol, (left.low, left.high), (right.low, right.high))
     found = result_of(symbol, left.found or 0, right.found or 0) if right.found or symbol != "/" else None
+    # What a quotient or a product consists of is shown by the side with instructions.
     of_parts = left if left.parts else right
     return Measurement(found, low, high, unit, unknown_count, of_parts.parts, of_parts.parts_unit)
 
@@ -382,6 +393,7 @@ def _calculated(symbol: ArithmeticOperator, left: Measurement, right: Measuremen
 # exist only before or only after optimization, and only TPUs pad arrays.
 
 
+# In these fields every operation has a number, so a fixed range means the condition is always true.
 _ALWAYS: Final = frozenset(
     "bytes flops transcendentals intensity logical_bytes padded_bytes padding_bytes padding operands users "
     "called_computations trips".split()
@@ -394,7 +406,9 @@ _DOMAINS: Final[dict[str, Interval]] = {
     "share": (0, 1),
 }
 _PADDING: Final = ("padding", "padding_bytes")
+# Frameworks emit no fusions, and bitcasts need layouts, which compilers assign.
 _MADE_BY_COMPILER: Final = frozenset((opcodes.FUSION, opcodes.BITCAST))
+# Each compiler runs passes that expand these: xla/hlo/transforms/expanders, and some of its own.
 _EXPANDED: Final[dict[str, frozenset[str]]] = {
     "tpu": frozenset(("opt-barrier", "cholesky", "triangular-solve", "fft", "real", "imag", "topk")),
     "gpu": frozenset(("opt-barrier", "call", "topk", "rng-bit-generator")),
@@ -467,6 +481,7 @@ class _Ranges:
     @cached_property
     def _pads(self) -> bool:
         """Whether arrays can have padding: on TPU, and with bounded dimensions."""
+        # Only TPUs have tiled layouts; bounded dynamic dimensions are padded to their bound.
         return (self._target == "tpu" and self._is_optimized) or "[<=" in self._module.source.text
 
     def of_term(self, term: Term) -> Interval:
@@ -489,7 +504,9 @@ class _Ranges:
             return (0 if can_be_false else 1), (inf if can_be_true else 0)
         low, high = self._of_operand(quantity.where, quantity.field)
         if quantity.function == "sum":
+            # A sum is 0 where nothing matches, and unbounded as any number may match.
             return (0 if low >= 0 else -inf), (0 if high <= 0 or not can_be_true else inf)
+        # Maximum and minimum of nothing count as 0.
         return (min(low, 0), max(high, 0)) if can_be_true else (0, 0)
 
     def _of_operand(self, where: Where, operand: Operand) -> Interval:
@@ -511,6 +528,7 @@ class _Ranges:
                 return can_be_false, can_be_true
             case Both(parts):
                 ranges = [self._of_condition(where, part) for part in parts]
+                # `Both` may be impossible although each part is possible.
                 is_possible = all(can for can, _ in ranges) and not self._contradicts(where, parts)
                 return is_possible, any(can for _, can in ranges)
             case Either(parts):
@@ -548,6 +566,7 @@ class _Ranges:
         answer = ranges_compared(compared.operator, left, right)
         if answer is False:
             return self._never(where, compared.span, self._why(names), "" if self._pads else self._padding_hint(names))
+        # Only of fields that every operation has: a missing one makes a comparison false.
         if answer is True and _ALWAYS.issuperset(names):
             self.reasons.append(Caution(f"{_text_at(where, compared.span)} is always true", "remove it"))
             return True, False
@@ -587,6 +606,7 @@ class _Ranges:
 
     def _contradicts(self, where: Where, parts: Collection[Condition]) -> bool:
         """Whether conditions exclude each other: a flag and its negation, or two values of one field."""
+        # Two equal values of one field cannot both hold; lists such as `in` can.
         equal: dict[str, Comparison] = {}
         flags = {part.field.name for part in parts if isinstance(part, Flag)}
         for part in parts:
@@ -655,8 +675,10 @@ def unmatched_conditions(expectation: Expectation, measurer: Measurer) -> tuple[
         condition = quantity.where.condition
         parts = condition.parts if isinstance(condition, Both) else (condition,)
         for part in parts:
+            # Conditions on the user's program are what typing mistakes hide in.
             if _is_of_program(part) and not any(_matching(quantity.where, part, measurer)):
                 is_whole = len(parts) == 1
+                # A module without any op_name has no mistake to point to.
                 if not is_whole or isinstance(part, Call) or not _has_field(part, measurer):
                     found[_text_of_condition(quantity.where, part)] = None
     return tuple(found)
@@ -830,6 +852,7 @@ class _Evaluator:
         """Whether the module matches all sections of an assertion."""
         return all(
             fnmatchcase(self._module.name if section.kind == "module" else self._measurer.target or "", section.pattern)
+            # Names of targets and modules are patterns of the shell, as in settings of other tools.
             for section in expectation.sections
         )
 
@@ -843,6 +866,7 @@ class _Evaluator:
             wheres = [each.where for term in _sides(expectation) for each in quantities_in(term)]
             lowered = dict.fromkeys(form for where in wheres for form in lowered_forms(self._module, where))
             cautions = cautions_of(self._module, expectation, self._measurer.fields)
+            # A passing assertion is the one that may pass for the wrong reason.
             unmatched = unmatched_conditions(expectation, self._measurer) if result.is_met else ()
             return replace(result, lowered_forms=tuple(lowered), cautions=cautions, unmatched=unmatched)
         except SkippedError as skipped:
@@ -867,6 +891,7 @@ class _Evaluator:
             who = "1 operation" if number == 1 else f"{number:,} operations"
             return replace(result, remark=f"could not be evaluated: unknown cost of {who}")
         near = "" if result.is_met or left.parts else self._near_misses(expectation.quantity)
+        # The parts show why a failing assertion fails; without any, the conditions do.
         return replace(result, remark=near)
 
     def _near_misses(self, quantity: Term) -> str:
@@ -890,6 +915,7 @@ def _sides(expectation: Expectation) -> tuple[Term, Term]:
 
 
 def _is_met(sign: Limit, left: Measurement, right: Measurement) -> bool | None:
+    # The maximum of no values is below every limit and equals only another such maximum.
     if left.found is None and left.is_exact:  # the maximum of no values
         return sign in (_TRUE_FOR_EQUAL if right.found is None and right.is_exact else _TRUE_FOR_EMPTY)
     return ranges_compared(sign, (left.low, left.high), (right.low, right.high))

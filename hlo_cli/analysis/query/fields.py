@@ -103,7 +103,11 @@ class InstructionFacts:
         test = call_matcher(where, call)
         if is_exact(call):
             self._check_name(
-                where, call, [computation.name for computation in self._module.computations], "computation"
+                # A typing mistake in a name would match nothing, so exact names have to exist.
+                where,
+                call,
+                [computation.name for computation in self._module.computations],
+                "computation",
             )
         return lambda instruction: any(test(called.name) for called in instruction.called_computations)
 
@@ -134,6 +138,7 @@ class InstructionFacts:
         location = self._module.location(instruction)
         return str(location) if location is not None else None
 
+    # The line of the text, not of the user's program, which `source` has.
     def _line(self, instruction: Instruction) -> int | None:
         span = instruction.span
         return self._module.source.position(span.start).line if span is not None else None
@@ -173,6 +178,7 @@ def attribute_reader(name: str) -> Callable[[Instruction], str | None]:
 
     def read(instruction: Instruction) -> str | None:
         if written not in instruction.raw[1]:
+            # An attribute is parsed only where its name occurs: most instructions lack most attributes.
             return None
         value = instruction.attribute(name)
         return unquote(value) if value is not None and value[0] in "\"'" and value[-1] == value[0] else value
@@ -229,6 +235,7 @@ class CollectiveFacts:
 
     @cached_property
     def _around(self) -> Mapping[Instruction, Collective]:
+        # The instruction itself wins over what it is wrapped in.
         return {**{each.caller: each for each in self._collectives.values()}, **self._collectives}
 
 
@@ -363,12 +370,14 @@ class ProgramFacts:
         target = target_of(self._module)
         if target is not None:
             return backend_of(instruction, target).kind == "library"
+        # Without a target, a call counts if any target has it in a library.
         return any(backend_of(instruction, each).kind == "library" for each in ("cpu", "gpu"))
 
     def _trips(self, instruction: Instruction) -> FieldValue:
         found = self._executions.get(instruction.computation, NO_EXECUTIONS)
         return found.count if found.is_known else AtLeast(found.count)
 
+    # Unknown trip counts leave a lower bound, not the number.
     def _exposed_bytes(self, instruction: Instruction) -> FieldValue:
         found = self._bytes_exposed.get(instruction)
         if found is None or self._executions.get(instruction.computation, NO_EXECUTIONS).is_known:
@@ -427,6 +436,7 @@ def is_convolution(instruction: Instruction) -> bool:
             return False
     elif instruction.opcode != opcodes.CONVOLUTION:
         return False
+    # A matmul in the form of a convolution slides over nothing.
     product = matmul_of(instruction)
     if product is None or not isinstance(product.numbers, ConvolutionDimensionNumbers):
         return instruction.opcode == opcodes.CUSTOM_CALL  # its target says so
@@ -439,6 +449,7 @@ def is_convolution(instruction: Instruction) -> bool:
         strict=False,
     )
     return any(
+        # Sizes of 1 slide nowhere; equal sizes of input, window, and result are a product along that dimension.
         1 not in sizes and not (sizes[0] == sizes[1] == sizes[2] == valid_positions(window, *sizes))
         for window, *sizes in spatial
     )
@@ -468,6 +479,7 @@ def is_host_transfer(instruction: Instruction) -> bool:
     from hlo_cli.analysis.fusion.kernels import is_launched
 
     spaces = {space for each in (instruction, *instruction.operands) for space in _spaces(each.shape)}
+    # Data that stays in one memory does not move, even if that is the host's.
     return is_launched(instruction) and len(spaces) > 1
 
 
@@ -541,6 +553,7 @@ class ShardingFacts:
         """The bytes that each device holds, a bound if unknown; None before partitioning without a sharding."""
         found = [each.shard_bytes for each in self._arrays(instruction)]
         if not found:
+            # A parameter without sharding holds its whole array, once the program is partitioned.
             return instruction.shape.padded_bytes if self._is_partitioned else None
         known = sum(each for each in found if each is not None)
         return AtLeast(known) if None in found else known
@@ -548,6 +561,7 @@ class ShardingFacts:
     def _arrays(self, instruction: Instruction) -> tuple[EntryArray, ...]:
         if instruction in self._entry:
             return self._parameters[instruction]
+        # Looking for the text is faster than parsing the attributes of all instructions.
         if _MARK not in instruction.raw[1]:  # most instructions; finding an attribute takes longer
             return ()
         if instruction not in self._known:
@@ -618,6 +632,7 @@ def result_shape(instruction_of: Callable[[T], Instruction], shape_of: Callable[
 
     def result_of(thing: T) -> Shape:
         shape = shape_of(thing)
+        # Libraries return scratch memory next to the product.
         if isinstance(shape, TupleShape) and shape.elements and is_matmul(instruction_of(thing)):
             return shape.elements[0]
         return shape
@@ -652,6 +667,7 @@ def of_shape(read: Callable[[Shape], FieldValue], shape_of: Callable[[T], Shape]
 
     def read_once(thing: T) -> FieldValue:
         shape = shape_of(thing)
+        # Shapes of one text are one object each: ids are enough, and shapes outlive the filter.
         if id(shape) not in known:
             known[id(shape)] = read(shape)
         return known[id(shape)]
@@ -662,6 +678,7 @@ def of_shape(read: Callable[[Shape], FieldValue], shape_of: Callable[[T], Shape]
 def dimension_reader(place: str, shape_of: Callable[[T], Shape]) -> Reader[T] | None:
     """Reader of the size of dimension `place`, which can be negative; None if `place` is not an integer."""
     try:
+        # Ten digits are enough for any place, and keep `int` from reading megabytes.
         at = int(place[:10])
     except ValueError:
         return None
@@ -756,6 +773,7 @@ def fields_of(
         return Reader(kind, lambda thing: read(instruction_of(thing)))
 
     def attribute(name: str) -> Reader[T] | None:
+        # Any attribute of the text may be named, even if no table knows it.
         known = name in attributes or f", {name}=" in module.source.text
         return lifted("attribute", attribute_reader(name)) if known else None
 

@@ -72,6 +72,7 @@ def logical_operations(module: Module) -> tuple[LogicalOperation, ...]:
     starts = {pair.start: pair for pair in async_pairs(module).pairs}
     ends = {end for pair in starts.values() for end in _updates_and_dones(pair)}
     inside = {computation for pair in starts.values() for computation in _wrappers(pair)}
+    # Fusions that start, update, and end a collective each contain it; it counts once, with its start.
     collective = {each for pair in starts.values() for each in _fused_collectives(pair)}
     return tuple(
         _operation(instruction, starts.get(instruction))
@@ -148,6 +149,7 @@ def counted_once(
     if not _WORK.isdisjoint(summed):
         if "trips" in summed:
             found = _with_what_they_run(operations, found)
+        # `bytes * trips` counts what loops run, so loops are opened; `bytes` alone counts callers as a whole.
         found = _outermost(module, found, executes_callees if "trips" in summed else _never)
     if not _SIZES.isdisjoint(summed):
         found = _with_own_arrays(module, _outermost(module, found, executes_callees))
@@ -167,6 +169,7 @@ def _outermost(
     """Operations that no other one contains: by its fusion, or a caller of another kind that is not open."""
     among = {instruction for each in matching for instruction in (each.instruction, each.performed, each.result)}
     inside: set[Computation] = set()
+    # Callers first, so that nested computations know what is around them.
     for computation in reversed(list(depth_first((module.entry,), _callees))):
         is_inside = computation in inside
         for caller in computation.instructions:
@@ -209,10 +212,12 @@ def _with_own_arrays(module: Module, matching: Sequence[LogicalOperation]) -> li
         for index, _ in each.result.shape.leaves:
             key, distance = arrays.find(each, index)
             handed[distance].append((number, index, key))
+    # Three rounds: arrays that operations make, then forwarded ones, then those updated in place.
     for distance, found in enumerate(handed):
         if distance == _FORWARDED:
             counted.update(_states(arrays, matching))
         elif distance == _IN_PLACE:
+            # Memory counts once for all values that are updated in place in it.
             counted.update([arrays.memory(key) for key in counted])
         for number, index, key in found:
             name = arrays.memory(key) if distance == _IN_PLACE else key
@@ -265,6 +270,7 @@ class _Arrays:
         if flow is None or value is None:
             return (instruction, at), _DEFINED
         definer = flow.places.instructions[flow.places.owner[value]]
+        # A phi merges several arrays into one memory.
         if value in flow.phis or (definer.opcode == opcodes.FUSION and passes_on(definer, flow.places.index(value))):
             # A fused done hands on the array that its start defines, and both are this operation.
             return value, _DEFINED if operation.is_async and definer is operation.result else _IN_PLACE
@@ -311,6 +317,7 @@ def _operation(instruction: Instruction, pair: AsyncPair | None) -> LogicalOpera
     if pair is None:
         return LogicalOperation(instruction, instruction, instruction, instruction.opcode)
     result = pair.dones[0] if pair.dones else instruction
+    # A generic start with several instructions inside is an operation of its own.
     if pair.form == "generic" and not _wrappers(pair):
         return LogicalOperation(instruction, instruction, result, instruction.opcode, is_async=True)
     return LogicalOperation(instruction, pair.wrapped or instruction, result, pair.operation, is_async=True)
@@ -325,6 +332,7 @@ def _updates_and_dones(pair: AsyncPair) -> Iterator[Instruction]:
 def _wrappers(pair: AsyncPair) -> tuple[Computation, ...]:
     """Computation of a generic async operation, if it contains nothing but the operation."""
     computation = pair.computation if pair.form == "generic" else None
+    # One instruction besides the parameters is what XLA prints in the short form.
     if computation is None or len(computation.instructions) != len(computation.parameters) + 1:
         return ()
     return (computation,)
@@ -364,5 +372,6 @@ def _bytes(operation: LogicalOperation, cost: Reader[LogicalOperation]) -> Field
     """Bytes accessed by the synchronous form, as XLA's cost analysis does not count a start and its done together."""
     if not operation.is_async or operation.performed is not operation.instruction:
         return cost.read(operation)
+    # The synchronous form reads all operands and writes the result.
     shapes = [operand.shape for operand in operation.instruction.operands]
     return sum(shape.logical_bytes for shape in (*shapes, operation.result.shape))

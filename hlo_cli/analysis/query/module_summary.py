@@ -61,6 +61,7 @@ def program_stage(module: Module, dump_stage: str | None = None) -> ProgramStage
         return "before optimization"
     if dump_stage is not None and _PASS.match(dump_stage):
         return "during optimization"
+    # Text on its own: only compilers make fusions, bitcasts, tiles, or memory spaces.
     return "optimized" if any(map(_is_compiled, module.instructions)) else "before optimization"
 
 

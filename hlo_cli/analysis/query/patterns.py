@@ -39,7 +39,7 @@ MAX_MATCHED_LENGTH: Final = 20_000
 
 _PIECE: Final = re.compile(r"(?s)\\.|\[\^?\]?(?:[^\]\\]|\\.)*+\]|[*+?]|\{[0-9,]*+\}|.")
 _REPEATS: Final = re.compile(r"[*+]|\{[0-9]*+,[0-9]*+\}|\{[0-9]{3,}\}|\{[2-9][0-9]\}")
-_MAX_DEPTH: Final = 50
+_MAX_DEPTH: Final = 50  # groups in groups; far below the recursion that `re` and the reader allow
 
 
 def matcher(where: Where, text: Text) -> Matcher:
@@ -97,6 +97,7 @@ def is_exact(call: Call) -> bool:
 
 def _glob(text: str) -> Matcher:
     """Matcher for a glob in which brackets are literal, as in shapes, and … matches any text."""
+    # Shapes have brackets, so a bracket is no class of characters.
     found = re.compile(translate(text.removeprefix("%").replace("[", "[[]").replace("…", "*"))).match
     return lambda value: found(value) is not None
 
@@ -155,9 +156,11 @@ def expression_matcher(pattern: str) -> Matcher:
     (True, False)
     """
     found = _compiled(pattern, re.DOTALL).search
+    # Without special characters `re` never goes back.
     if _SIMPLE.isdisjoint(pattern):
         return lambda value: found(value[:MAX_MATCHED_LENGTH]) is not None
     parts = _Reader(pattern).read().parts
+    # `.*` at the ends changes nothing in a search, and would keep every place alive.
     while parts and _is_anything(parts[0]):
         parts = parts[1:]
     while parts and _is_anything(parts[-1]):
@@ -169,6 +172,7 @@ def expression_matcher(pattern: str) -> Matcher:
 
     def matches(value: str) -> bool:
         text = value[:MAX_MATCHED_LENGTH]
+        # `in` rejects most texts at the speed of memory.
         return literal in text and automaton.matches(text)
 
     return matches
@@ -405,6 +409,7 @@ class _Automaton:
             place = waiting.pop()
             if place in reached:
                 continue
+            # Place 0 is the end of a match.
             if not place:
                 return self.found
             reached.add(place)
@@ -417,6 +422,7 @@ class _Automaton:
     def _state(self, places: frozenset[int], before: str) -> _State:
         state = self._known.get((places, before))
         if state is None:
+            # Forgetting all states costs little: texts revisit the same few.
             if len(self._known) >= _MAX_STATES:
                 for each in self._known.values():
                     each.clear()
@@ -465,6 +471,7 @@ class _Automaton:
             place = self._place()
             self._free[place] += [(None, self._add(inner, entry)), (None, target)]
             entry = place
+        # Repeats are written out, which the limit of places bounds.
         for _ in range(least):
             entry = self._add(inner, entry)
         return entry
@@ -549,6 +556,7 @@ def opcode_check(
     def check(where: Where, comparison: Comparison) -> None:
         for value in comparison.values if comparison.operator in EXACT else ():
             if isinstance(value, Text) and not is_opcode(value.text) and value.text not in existing():
+                # A near miss of a known opcode is more likely than an opcode of the future.
                 hint = did_you_mean(nearest(value.text, (*OPCODE_ARITY, *existing())))
                 hint = hint or f'for a custom opcode, write opcode ~ "^{value.text}$"'
                 raise where.error(f"unknown opcode '{value.text}'", value.span, hint)
@@ -661,6 +669,7 @@ def lowered_forms(module: Module, where: Where) -> tuple[LoweredForm, ...]:
 def _opcodes_named(where: Where, comparison: Comparison) -> list[str]:
     """The opcodes that a comparison names, those of libraries if it has a pattern."""
     texts = [value for value in comparison.values if isinstance(value, Text)]
+    # Only patterns may mean several opcodes.
     if comparison.operator not in ("~", "!~"):
         return [text.text for text in texts]
     tests = [matcher(where, text) for text in texts]
@@ -671,6 +680,7 @@ def _lowered_form(module: Module, opcode: str, named: list[str]) -> LoweredForm 
     target = target_of(module)
     if target is None:  # nothing is form for a target yet
         return None
+    # A module may have kept a dot, which then is the form that counts.
     if target == "tpu" and opcode in _DOTS and "convolution" not in named:
         if any(instruction.opcode == opcode for instruction in module.instructions):
             return None

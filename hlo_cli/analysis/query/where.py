@@ -85,6 +85,7 @@ class Fields(Generic[T]):
                 return reader
             raise where.error(f"{asked.name} has no {asked.place}", asked.span)
         known = (*self.readers, *self.others)
+        # The first field that begins like the name, as in `flop`, before the nearest one.
         close = next((name for name in known if name.startswith(asked.name)), None) or nearest(asked.name, known)
         hint = did_you_mean(close) if close != asked.name else None
         if "-" in asked.name and asked.name.partition("-")[0] in self.readers:
@@ -178,9 +179,11 @@ def combined(symbol: ArithmeticOperator, left: Unit, right: Unit) -> Unit | None
     if symbol in ("+", "-"):
         return common(left, right)
     power = left.power + (right.power if symbol == "*" else -right.power)
+    # Square bytes have no meaning here.
     if abs(power) > 1:
         return None
     if symbol == "/":
+        # A ratio of equal units is a share, unless the divisor is a number of the text.
         is_ratio = left.power == right.power and not right.is_constant
         return Unit(power, is_ratio or (left.is_share and right._is_plain), is_constant)
     is_share = (left.is_share or left._is_plain) and (right.is_share or right._is_plain)
@@ -199,6 +202,7 @@ def common(left: Unit, right: Unit) -> Unit | None:
         return left
     if left.power != right.power:
         return None
+    # 50% is no size and no count: only shares compare with it.
     for one, other in ((left, right), (right, left)):
         if one.is_share and one.is_constant and not other.is_share:
             return None
@@ -289,6 +293,7 @@ def calculated(symbol: ArithmeticOperator, left: Value, right: Value) -> Value |
         return None
     if isinstance(left, AtLeast) or isinstance(right, AtLeast):
         grows = _grows(symbol, a, b, is_right_bound=isinstance(right, AtLeast))
+        # A result that does not grow with its operands has no bound.
         return AtLeast(_exact(symbol, a, b)) if grows else NOT_KNOWN
     return _exact(symbol, a, b)
 
@@ -332,6 +337,7 @@ def _grows(symbol: ArithmeticOperator, a: float, b: float, *, is_right_bound: bo
         case "+":
             return True
         case "-":
+            # Subtracting a lower bound gives an upper bound.
             return not is_right_bound
         case "*":
             return a >= 0 and b >= 0
@@ -409,6 +415,7 @@ def _call(where: Where, call: Call, fields: Fields[T]) -> Predicate[T]:
     if call.function == "has":
         name, bracket, place = call.argument.text.partition("[")
         reader = fields.find(where, Field(name, call.argument.span, place.removesuffix("]") if bracket else None))
+        # An unknown value is not known to exist.
         return lambda thing: (value := reader.read(thing)) not in (None, ()) and not isinstance(value, AtLeast)
     if call.function not in fields.functions:
         raise where.error(f"{call.function}() applies only to instructions", call.span)
@@ -434,6 +441,7 @@ def _comparison(where: Where, comparison: Comparison, fields: Fields[T]) -> Pred
 
     def holds(thing: T) -> bool | None:
         value = read(thing)
+        # A missing value makes every comparison false; negation is applied to known answers only.
         if value is None:
             return False
         if isinstance(value, AtLeast) and reader.kind not in NUMBERS:
@@ -484,6 +492,7 @@ def _number_test(where: Where, comparison: Comparison, kind: Kind, number: Numbe
     if kind in ("text", "name", "shape", "flag"):
         hint = f'to compare as text, write "{number.text}"' if kind != "flag" else "use true or false"
         raise _kind_error(where, comparison, kind, f"{number.text} is a number", hint)
+    # Units are compared by kind: seconds are no bytes.
     if number.unit and kind != {"bytes": "bytes", "percent": "share", "seconds": "seconds"}[number.unit]:
         unit = (
             number.unit.replace("percent", "a percentage")
@@ -491,6 +500,7 @@ def _number_test(where: Where, comparison: Comparison, kind: Kind, number: Numbe
             .replace("seconds", "a time")
         )
         raise _kind_error(where, comparison, kind, f"{number.text} is {unit}")
+    # 50 without a sign is meant as 50%, and is no share of 5,000%.
     if kind == "share" and abs(number.value) > 1:
         raise where.error(f"{comparison.field} is at most 100%", number.span, f"use {number.text}%")
     compare, limit = ORDERS[_without_negation(comparison.operator)], number.value
@@ -515,9 +525,11 @@ def _text_test(where: Where, comparison: Comparison, kind: Kind, text: Text) -> 
         if wanted not in ("true", "false"):
             raise _kind_error(where, comparison, kind, f"'{wanted}' is not true or false")
         return lambda value: value is (wanted == "true")
+    # A glob in a comparison was meant as a pattern, unless it is a shape with brackets.
     if text.pattern == "glob" and not any(bracket in wanted for bracket in "[{"):
         hint = f'use ~ to match a pattern, or quote "{wanted}" to compare text'
         raise where.error(f"{comparison.operator} compares the whole text", text.span, hint)
+    # Without braces a shape means any layout.
     if kind == "shape" and "{" not in wanted:
         return lambda value: isinstance(value, str) and wanted in (value, _LAYOUT.sub("", value))
     if kind in ("name", "names", "attribute"):
@@ -546,6 +558,7 @@ def _without_negation(sign: str) -> str:
 
 def _as_number(value: FieldValue) -> float | int | None:
     try:
+        # Thirty digits are enough for any integer of a text.
         return int(value[:30]) if isinstance(value, str) else None
     except ValueError:
         pass

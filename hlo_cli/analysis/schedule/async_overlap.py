@@ -88,6 +88,8 @@ def origin_of(
     """
     producers: dict[Instruction, None] = {}
     forwarding_fusions: dict[Instruction, None] = {}
+    # A done may have several starts behind it: both branches of a conditional, or the value before a loop and that of
+    # its body.
     waiting: list[Place] = [(instruction.operands[position], instruction.operand_index(position))]
     seen: set[Place] = set(waiting)
     while waiting:
@@ -121,6 +123,7 @@ def _sources(place: Place, callers: Mapping[Computation, tuple[Instruction, ...]
             yield from _results(instruction.called_computations[:1], index)
         case opcodes.CALL | opcodes.CONDITIONAL:
             yield from _results(instruction.called_computations, index)
+        # TPU fusions that compute while a collective is in flight hand its buffers through, as their aliasing states.
         case opcodes.FUSION:
             aliases = instruction.items_of("output_to_operand_aliasing", OutputOperandAlias)
             for alias in aliases:
@@ -138,6 +141,7 @@ def _passed_places(caller: Instruction, parameter: Instruction, index: ShapeInde
         yield from _results(caller.called_computations[:1], index)
         return
     if caller.opcode == opcodes.CONDITIONAL:
+        # Operand 0 of a conditional selects the branch.
         number = 1 + caller.called_computations.index(parameter.computation)
     if caller.opcode in (opcodes.CALL, opcodes.CONDITIONAL, opcodes.ASYNC_START) and number < len(caller.operands):
         yield _operand(caller, number, index)
@@ -173,6 +177,7 @@ def is_annotation(instruction: Instruction) -> bool:
 
 Form = Literal["generic", "sugared", "native", "fusion"]
 
+# Target of the root of a TPU fusion; the public hlo_verifier.cc has no such form.
 _FUSED_START: Final = "AsyncCollectiveStart"
 _FUSED_DONE: Final = "AsyncCollectiveDone"
 
@@ -312,6 +317,7 @@ class _Trace:
 def _trace(end: Instruction, callers: Callers) -> _Trace:
     """Traces the operands of an update or done to their starts and updates."""
     if end.opcode != opcodes.FUSION:
+        # Only operand 0 continues a chain; further operands of an update are bound late.
         made = origin_of(end, 0, callers).producers if end.operands else ()
         before = tuple(each for each in made if is_start(each) or is_end(each))
         return _Trace(before, (), not made or any(map(_is_foreign, (each for each in made if each not in before))))
@@ -327,6 +333,7 @@ def _trace(end: Instruction, callers: Callers) -> _Trace:
 
 def _is_foreign(made: Instruction) -> bool:
     """Returns whether an instruction cannot produce an async value; parameters of uncalled computations may."""
+    # hlo_verifier.cc cannot follow a parameter without a caller, either, and lets it pass.
     return made.opcode != opcodes.PARAMETER or made.computation.is_entry
 
 
@@ -362,6 +369,7 @@ def _wrapped(start: Instruction, updates: Iterable[Instruction]) -> Instruction 
     """Returns the wrapped operation, None if it is not in the text."""
     if start.opcode == opcodes.FUSION:
         inside = start.called_computations[0].instructions
+        # A fused start has one collective, next to what computes its operands.
         return next((each for each in inside if each.opcode in COLLECTIVES), None)
     if start.opcode != opcodes.ASYNC_START:
         return None
@@ -387,7 +395,7 @@ def _form(opcode: str) -> Form:
 
 UPDATE_AT: Final = {opcodes.DYNAMIC_UPDATE_SLICE: 1, opcodes.SCATTER: -1}
 """Operations that write part of an operand: the operand number of that part."""
-_INTO_OPERAND: Final = "ragged-all-to-all"
+_INTO_OPERAND: Final = "ragged-all-to-all"  # it counts by its result alone
 """The collective that takes its output array as an operand."""
 
 
@@ -414,6 +422,7 @@ def moved_bytes(pair: AsyncPair, size: Callable[[Shape], int]) -> int:
         return _bytes(given[0], size)
     out = 0 if result is None else _bytes(result, size)
     if pair.operation in COLLECTIVES and pair.operation != _INTO_OPERAND:
+        # An all-gather grows and a reduce-scatter shrinks: the larger side is what the links carry in all.
         return max(out, sum(_bytes(shape, size) for shape in given))
     return out
 
@@ -436,6 +445,7 @@ def endpoints_of(pair: AsyncPair) -> tuple[tuple[Shape, ...], Shape | None]:
     if pair.form == "sugared":
         last = (start, *pair.updates)[-1]
         output = subshape(last.shape, (1,))
+        # With late binding the start has no output yet; the done shows what arrives.
         late = output == TupleShape(()) and pair.dones
         return _elements(subshape(last.shape, (0,))) or operands, pair.dones[0].shape if late else output
     match pair.operation:
@@ -496,6 +506,7 @@ class AsyncInterval:
     @property
     def is_exposed(self) -> bool:
         """Whether no kernel overlaps the operation; False without a done."""
+        # `is_sync` outweighs the schedule: GPU runtimes then wait in the start, whatever is between.
         return self.done_step is not None and (self.is_sync is True or not self.between.kernels)
 
     @property
@@ -635,10 +646,13 @@ class _WorkSums:
         for run in runs:
             self.spans[run.computation] = run
             caller = run.caller
+            # A computation with several callers is in the schedule once, so it counts as often as the first of them
+            # runs it.
             around = self.times[caller.computation] if caller is not None else 1
             own = runs_per_call(caller, run.computation) if caller is not None else 1
             self.times[run.computation] = min(around * (own or 1), MAX_EXECUTIONS)
             is_async = caller is not None and caller in members
+            # Compute in an async computation overlaps its caller's program, and does not count as that program's.
             self.owner[run.computation] = caller if is_async or caller is None else self.owner[caller.computation]
 
     @cached_property
@@ -663,12 +677,14 @@ class _WorkSums:
     def between(self, pair: AsyncPair, start: int, done: int) -> KernelCost:
         """Returns the compute between start and done in one execution; across iterations if the done comes first."""
         owner = self.owner[pair.start.computation]
+        # Sums are over all executions, so the quotient is the mean of one; loops between count in full.
         stretches = self._stretches(pair.start.computation, start + 1, done)
         return sum((self._sum(owner, first, end) // times for first, end, times in stretches), KernelCost())
 
     def _stretches(self, computation: Computation, first: int, done: int) -> Iterator[tuple[int, int, int]]:
         """Yields the parts of the schedule between start and done, with the number of executions of each."""
         times = self.times[computation]
+        # A loop carries the start: from the start to the end of the body, then from its beginning to the done.
         if done < first:
             run = self.spans[computation]
             yield first, run.end, times
@@ -714,6 +730,7 @@ def _interval(
 def _done_step(pair: AsyncPair, start: int, positions: Mapping[Instruction, int]) -> int | None:
     """Returns the step of the done: an earlier one in the same body if a loop carries the start, else the next."""
     steps = sorted(positions[done] for done in pair.dones if done in positions)
+    # A carried start has two dones; the one in the body is waited for in every iteration but the last.
     around = [positions[done] for done in pair.dones if done.computation is pair.start.computation]
     behind = (step for step in steps if step > start)
     return next((step for step in around if step < start), None) or next(behind, None)

@@ -88,6 +88,7 @@ _WITH_COMPUTATION: Final = (opcodes.CALL, opcodes.FUSION)
 def check_async_shape(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
     """Reports starts and updates whose shape is not ((operands), output, contexts…)."""
     for member in _members_with_binding(pair):
+        # Only the first: the parts of later members repeat the same mistake.
         if parts_of(member) is None:
             yield Problem(
                 member, f"{member.name}: expected shape ((operands), output, contexts…), found {member.shape}"
@@ -127,6 +128,7 @@ def check_output(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
             yield Problem(member, f"{member.name}: its output is {sizes_of(output)}, but {returned}")
     for done, (_, output) in _dones_with_parts(pair, within):
         expected = output if wrapped is None or wrapped.root is None else wrapped.root.shape
+        # Sugared operations with late binding have no computation to compare the done with.
         is_late = wrapped is None and expected == _UNBOUND
         if not is_late and not compatible(expected, done.shape):
             words = f"expected the shape {sizes_of(expected)}, found {sizes_of(done.shape)}"
@@ -211,6 +213,7 @@ def _check_operand_shapes(
 ) -> Iterator[Problem]:
     """Reports operands that differ from the shapes bound by a member; `buffers` are those of a late output."""
     operands = range(first, len(member.operands))
+    # Operands beyond those that the shape binds are memory for a late output.
     if len(operands) == len(bound) + len(buffers):
         bound = (*bound, *buffers)
     if len(operands) != len(bound):
@@ -276,6 +279,7 @@ def aliased_parts(pair: AsyncPair, member: Instruction, alias: OutputOperandAlia
 
 def _of_update(update: Instruction, alias: OutputOperandAlias) -> tuple[Shape | None, Shape | None]:
     """Returns the contexts that an update aliases: those of its operand and its own."""
+    # Updates may alias contexts alone, which are at element 2 on both sides.
     if alias.operand_number != 0 or not alias.output_index[:1] == alias.operand_index[:1] == (2,):
         return None, None
     return subshape(update.operand_shape(0), alias.operand_index), subshape(update.shape, alias.output_index)
@@ -319,7 +323,7 @@ def _fully_bound_shapes(pair: AsyncPair) -> tuple[TupleShape, Shape] | None:
 # of updates and dones in hlo_parser.cc.
 
 
-_MAY_USE: Final = FORWARDING | {
+_MAY_USE: Final = FORWARDING | {  # `VerifyAsyncOps` follows values through these, and rejects all other users
     opcodes.CALL,
     opcodes.CONDITIONAL,
     opcodes.CUSTOM_CALL,
@@ -329,7 +333,7 @@ _MAY_USE: Final = FORWARDING | {
 }
 """Opcodes that may use a start or an update, other than updates and dones."""
 _TARGET: Final = "custom_call_target"
-_CONTROL_DEPENDENCY: Final = "control_dep"
+_CONTROL_DEPENDENCY: Final = "control_dep"  # written by TPU compilers
 """The custom-call target that only orders its operands and does not read them."""
 _IN_PAIRS: Final = ("channel_id", "is_host_transfer")
 """Attributes that must be equal in a send or recv and its done."""
@@ -341,6 +345,7 @@ def check_has_done(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
     if not pair.dones and not _escapes(pair, within.users):
         carried = any(_is_carried(member, within.users) for member in (start, *pair.updates))
         message = f"{start.name} has no {done_of(start)}"
+        # Newer releases of XLA accept a start that a loop carries out and nobody waits for.
         hint = "older XLA versions require a done after the loop" if carried else None
         yield Problem(start, message, "note" if carried else "error", hint)
     successors = _successors(pair, within)
@@ -358,6 +363,8 @@ def check_single_use(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]
         successors = all_following.get(member, [])
         if pair.form == "native":
             member_users = within.users.get(member, ())
+            # The verifier has a rule of its own for native pairs: any user but a done or a forwarding one is a second
+            # use.
             successors = [
                 user for user in member_users if user in successors or user.opcode in _MAY_USE - {opcodes.CUSTOM_CALL}
             ]
@@ -378,6 +385,7 @@ def check_in_flight_use(pair: AsyncPair, within: AsyncContext) -> Iterator[Probl
     """Reports users of a start or update other than updates, dones, and forwarding instructions."""
     for member in (pair.start, *pair.updates) if not pair.is_fused else ():
         for user in within.users.get(member, ()):
+            # As a further operand of an update the value is read, not continued.
             is_successor = is_end(user) and user.operands.index(member) == 0
             is_call = (
                 user.opcode == opcodes.CUSTOM_CALL
@@ -418,12 +426,14 @@ def check_channel(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
     """Reports sends and recvs whose done has another channel_id or is_host_transfer."""
     for done in pair.dones if pair.operation in CHANNEL_STARTS else ():
         for name in _IN_PAIRS:
+            # XLA's parser gives both the default, so that a missing attribute equals an empty one.
             if (done.attribute(name) or "") != (pair.start.attribute(name) or ""):
                 yield Problem(done, f"{done.name} and {pair.start.name} have different {name}")
 
 
 def _escapes(pair: AsyncPair, users: Users) -> bool:
     """Returns whether a start may leave its computation, where its done cannot be traced."""
+    # What leaves the entry goes to the caller of the program, where nobody can wait for it.
     if pair.start.computation.is_entry:
         return False
     return any(_is_forwarded(member, users) for member in (pair.start, *pair.updates))
@@ -473,7 +483,7 @@ def _is_same_kind(pair: AsyncPair, end: Instruction) -> bool:
 
 
 _THREAD: Final = "async_execution_thread"
-_GROUP: Final = "_collectives_group"
+_GROUP: Final = "_collectives_group"  # attribute with which XLA:GPU marks several collectives that run as one
 
 
 def check_same_computation(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
@@ -538,6 +548,7 @@ def check_single_operation(pair: AsyncPair, within: AsyncContext) -> Iterator[Pr
     others = [
         i for i in own.instructions if i.opcode not in (opcodes.PARAMETER, opcodes.GET_TUPLE_ELEMENT) and not i.is_root
     ]
+    # Other threads, such as the host's or a SparseCore's, run whole programs.
     if others and not is_group:
         limit = f"allows one operation, not {len(others) + 1}"
         message = f"{pair.start.name} runs {own.name} on the main thread, which {limit}"
@@ -554,6 +565,8 @@ def _is_structurally_equal(first: Computation, second: Computation) -> bool:
         return False
     numbers: Mapping[Instruction, Instruction] = dict(zip(first.instructions, second.instructions, strict=True))
     return all(
+        # Attributes by their text, which is stricter than XLA's `Identical`: computations of one dump are printed
+        # alike.
         (a.opcode, a.shape, a.raw) == (b.opcode, b.shape, b.raw) and tuple(map(numbers.get, a.operands)) == b.operands
         for a, b in numbers.items()
     )
@@ -566,6 +579,7 @@ def _is_structurally_equal(first: Computation, second: Computation) -> bool:
 # recvs with source-target pairs in the order of a GPU schedule.
 
 
+# Set by collective-permute-decomposer for the send and recv that it makes.
 _PAIRS_ATTRIBUTE: Final = "_xla_send_recv_source_target_pairs"
 _PIPELINE: Final = "_xla_send_recv_pipeline"
 """Sends and recvs with this attribute are skipped, as in XLA: they follow rules of their own."""
@@ -598,6 +612,7 @@ def deadlocks(module: Module) -> Iterator[Problem]:
     ['s has no matching recv (from 0 to 1)']
     """
     text = module.source.text
+    # Only an order can deadlock, and XLA makes this check for schedules of GPUs.
     if not module.is_scheduled or (text and _PAIRS_ATTRIBUTE not in text) or target_of(module) == "tpu":
         return
     entered = _with_transfers(module)
@@ -637,6 +652,7 @@ class Unmatched:
     def add(self, transfer: Transfer) -> None:
         """Adds an unmatched instruction, unless it is present from an earlier execution."""
         instruction = transfer.instruction
+        # A second execution of the same send adds nothing that could be matched.
         if instruction in self.numbers:
             return
         self.last += 1
@@ -665,6 +681,7 @@ class Unmatched:
             return next(iter(self.transfers.values()), None)
         devices = dict.fromkeys(chain.from_iterable(pairs))
         sharing_device = [self.by_device[device].items() for device in devices if device in self.by_device]
+        # In XLA's order, the oldest unmatched first; only transfers that share a device can make a conflict.
         for _, other in merge(self.invalid.items(), *sharing_device, key=itemgetter(0)):
             if conflict((*other.pairs, *pairs)) is not None:
                 return other
@@ -695,6 +712,7 @@ class _Walk:
             yield Problem(instruction, f"{instruction.name} has {words}: {_format_pairs(transfer.pairs)}", "warning")
         is_send = instruction.opcode == opcodes.SEND
         same_kind, others = (self.sends, self.recvs) if is_send else (self.recvs, self.sends)
+        # Not the kind that must follow: it joins the unmatched ones of its own kind, which the other kind has to match.
         if self.expected != instruction.opcode:
             yield from _check_concurrent(transfer, same_kind) if self.expected else ()
             self.expected = "recv" if is_send else "send"
@@ -876,6 +894,7 @@ def async_problems(module: Module, pairs: AsyncPairs | None = None) -> Iterator[
     [('s', 'async-no-done')]
     """
     found = pairs or async_pairs(module)
+    # A part has uses and callers elsewhere, which every rule here counts.
     if module.errors or module.is_part or not _is_checkable(found):
         return
     for problem, code in _problems(module, found).items():

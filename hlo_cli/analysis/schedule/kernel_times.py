@@ -95,6 +95,7 @@ def needed_cost(instruction: Instruction, cost: Cost) -> Cost:
     body = instruction.called_computations[0]
     if body.root is None or not any(each.opcode in _PARTIAL for each in body.instructions):
         return cost
+    # From the root: infinite means all of it, which the size of each value then bounds.
     needed: dict[Instruction, float] = {body.root: inf}
     unneeded = 0.0
     numbers = {parameter: number for number, parameter in enumerate(body.parameters)}
@@ -105,6 +106,7 @@ def needed_cost(instruction: Instruction, cost: Cost) -> Cost:
         count = min(needed.get(each, 0.0), elements)
         if each.opcode == opcodes.PARAMETER and isinstance(shape, ArrayShape) and elements:
             read = cost.operand_bytes(numbers[each])
+            # In proportion: XLA's own figure where it already counted a slice is kept, as it is not larger.
             unneeded += max(read - ceil(count / elements * shape.logical_bytes), 0)
         for number, operand in enumerate(each.operands):
             needed[operand] = needed.get(operand, 0.0) + _needed_of(each, number, count)
@@ -173,6 +175,7 @@ def roofline(cost: Cost, throughput: ChipSpec, element_type: str) -> Roofline:
     bandwidth, accessed = throughput.memory.per_second, max(cost.bytes_accessed, 0)
     memory, uncached = accessed / bandwidth, max(accessed - throughput.cache_bytes, 0) / bandwidth
     if peak is None:  # nothing to calculate takes no time, whatever the chip
+        # A rate that is unknown leaves only kernels without flops certain.
         compute, ridge = (None if flops else 0.0), None
     else:
         compute, ridge = flops / peak.per_second, peak.per_second / bandwidth
@@ -216,6 +219,7 @@ def type_among(instruction: Instruction, matmuls: Sequence[Matmul]) -> str:
     if matmuls:
         return matmul_type(max(matmuls, key=lambda matmul: matmul.flops))
     arrays = (leaf for _, leaf in instruction.shape.leaves if isinstance(leaf, ArrayShape))
+    # Tokens and empty tuples compute nothing; any type does.
     return next((array.element_type.name for array in arrays), "f32")
 
 
@@ -239,15 +243,17 @@ Shape: TypeAlias = tuple[int, int, int, int]
 """Batch, m, n, and k."""
 _Point: TypeAlias = tuple[float, float, float, float]
 
+# Blocks that libraries have kernels for, from square to narrow; chosen, not fitted.
 _TILES: Final = ((256, 256), (256, 128), (128, 256), (128, 128), (128, 64), (64, 128), (64, 64), (32, 64), (64, 32))
-_SPLITS: Final = (1, 2, 4, 8)
-_SPLIT_SECONDS: Final = 1e-6
+_SPLITS: Final = (1, 2, 4, 8)  # split-k factors of libraries; chosen, not fitted
+_SPLIT_SECONDS: Final = 1e-6  # chosen, not fitted: a barrier between blocks
 """The time in which cores exchange their parts of a sum."""
 _BYTES: Final = {"bf16": (2, 2), "f32": (4, 4), "f8": (1, 2)}
 """Bytes of an operand element and of a result element, by type as in the tables."""
-_NEIGHBORS: Final = 8
+_NEIGHBORS: Final = 8  # chosen, not fitted: about the corners of a cell in the grid of measured shapes
 _MAX_DISTANCE: Final = 1.5
 """Distance of the nearest measured shape from which on the table says little."""
+# Which table has the rate of a type: f16 runs as bf16, f32 is measured in TF32.
 _TABLE_TYPES: Final = {"bf16": "bf16", "f16": "bf16", "tf32": "f32", "f8": "f8"}
 
 
@@ -303,12 +309,13 @@ def _modeled_matmul_time(shape: Shape, kind: str, chip: str, unit: Unit, moved_b
     key = (MEASURED_AS.get(chip, ""), _TABLE_TYPES.get(kind, ""))
     model = MATMUL_MODELS.get(key, OTHER_MATMULS)
     if chip in TF32_ON_REQUEST:
+        # The slowdown is contained in the share, so that it is not applied twice.
         shared = 1 / KERNEL_SLOWDOWN  # with other kernels: what was measured is a mean over all of them
         model = replace(model, launch_seconds=LAUNCH_SECONDS, tile_seconds=0.0, memory_share=shared)
     seconds = modeled_seconds(shape, element_bytes(kind), unit, model, moved_bytes)
     if key not in MATMUL_MODELS:
         return around(seconds, SHAPE_BAND if key[0] else KERNEL_BAND, "shape model")
-    distance, correction = _correction(shape, *_points(*key))
+    distance, correction = correction_near(shape, *_points(*key))
     if distance > _MAX_DISTANCE:
         return around(seconds * exp(correction), SHAPE_BAND, "shape model")
     return around(seconds * exp(correction), TABLE_BANDS[key], "table")
@@ -329,6 +336,7 @@ def modeled_seconds(
     rate = unit.flops_per_second / unit.cores
     bandwidth = unit.bytes_per_second * model.memory_share
     flops = 2 * batch * m * n * k
+    # A matrix times a vector: no tile of the matrix units is filled, and scalar units are as fast.
     best = flops / unit.scalar_flops_per_second
     for rows, columns in _TILES:
         tiles = batch * ceil(m / rows) * ceil(n / columns)
@@ -337,28 +345,17 @@ def modeled_seconds(
             waves = ceil(tiles * parts / unit.cores)
             seconds = waves * (ceil(k / parts) * step + model.tile_seconds)
             if parts > 1:
+                # Partial sums are f32, 4 bytes, whatever the types of the matrices.
                 seconds += _SPLIT_SECONDS + 4 * batch * m * n * parts / bandwidth
             best = min(best, seconds)
     moved = moved_bytes if moved_bytes is not None else batch * (given * (m * k + k * n) + made * m * n)
     return model.launch_seconds + max(best, moved / bandwidth)
 
 
-def correction_of(shape: Shape, times: MatmulTimes, kind: str, unit: Unit, model: MatmulModel) -> float:
-    """The natural logarithm of measured over modeled time of shapes similar to this one.
-
-    >>> from hlo_cli.analysis.hardware.chip_specs import OTHER_MATMULS
-    >>> unit, shape = Unit(132, 9.9e14, 6.7e13, 3.35e12), (1, 512, 512, 512)
-    >>> double = {shape: 2 * modeled_seconds(shape, (2, 2), unit, OTHER_MATMULS)}
-    >>> round(exp(correction_of((1, 640, 512, 512), double, "bf16", unit, OTHER_MATMULS)), 6)
-    2.0
-    """
-    return _correction(shape, *_residuals(times, kind, unit, model))[1]
-
-
 @lru_cache(maxsize=16)
 def _points(chip: str, kind: str) -> tuple[Sequence[_Point], Sequence[float]]:
     """Places of the measured shapes, and logarithms of measured over modeled time."""
-    return _residuals(matmul_times()[chip, kind], kind, measured_unit(chip, kind), MATMUL_MODELS[chip, kind])
+    return residuals(matmul_times()[chip, kind], kind, measured_unit(chip, kind), MATMUL_MODELS[chip, kind])
 
 
 def measured_unit(chip: str, kind: str) -> Unit:
@@ -375,21 +372,32 @@ def measured_unit(chip: str, kind: str) -> Unit:
     return unit_of(spec, rate.per_second)
 
 
-def _residuals(
+def residuals(
     times: MatmulTimes, kind: str, unit: Unit, model: MatmulModel
 ) -> tuple[Sequence[_Point], Sequence[float]]:
+    """Places of measured shapes, and logarithms of measured over modeled time."""
     sizes = element_bytes(kind)
     logs = [log(seconds / modeled_seconds(shape, sizes, unit, model)) for shape, seconds in times.items()]
     return [_place(shape) for shape in times], logs
 
 
-def _correction(shape: Shape, places: Sequence[_Point], logs: Sequence[float]) -> tuple[float, float]:
-    """Distance of the nearest place, and the mean of the logarithms there, weighted by distance."""
+def correction_near(shape: Shape, places: Sequence[_Point], logs: Sequence[float]) -> tuple[float, float]:
+    """Distance of the nearest place, and the mean of the logarithms there, weighted by distance.
+
+    >>> from hlo_cli.analysis.hardware.chip_specs import OTHER_MATMULS
+    >>> unit, shape = Unit(132, 9.9e14, 6.7e13, 3.35e12), (1, 512, 512, 512)
+    >>> double = {shape: 2 * modeled_seconds(shape, (2, 2), unit, OTHER_MATMULS)}
+    >>> near = residuals(double, "bf16", unit, OTHER_MATMULS)
+    >>> round(exp(correction_near((1, 640, 512, 512), *near)[1]), 6)
+    2.0
+    """
     a, b, c, d = _place(shape)
     near = sorted(
         ((p - a) ** 2 + (q - b) ** 2 + (r - c) ** 2 + (s - d) ** 2, each)
         for (p, q, r, s), each in zip(places, logs, strict=True)
     )[:_NEIGHBORS]
+    # Near shapes decide: a steep weight, bounded where a shape was measured itself. Chosen; the held-out quarter judged
+    # it.
     weights = [(sqrt(squared) + 0.05) ** -3 for squared, _ in near]
     mean = sum(weight * each for weight, (_, each) in zip(weights, near, strict=True)) / sum(weights)
     return sqrt(near[0][0]), mean
@@ -398,6 +406,7 @@ def _correction(shape: Shape, places: Sequence[_Point], logs: Sequence[float]) -
 def _place(shape: Shape) -> _Point:
     """Shapes of similar time are near: size of the result, its shape, batch, and k, as powers of two."""
     batch, m, n, k = (log2(max(size, 1)) for size in shape)
+    # The number of tiles and k decide the time, the aspect less; factors chosen, judged on the held-out shapes.
     return 0.7 * (batch + m + n), 0.4 * (m - n), batch, k
 
 
@@ -422,11 +431,13 @@ def element_bytes(kind: str) -> tuple[float, float]:
 # measured: the estimate is the roofline. The constants are in `hardware/chip_specs.py`.
 
 
+# Kernels of a graph launch faster by an amount that no table has, so that only their lower end changes.
 _COMMAND_BUFFER: Final = "command_buffer"
 """Name of a computation that XLA launches as one graph (xla/service/gpu/transforms/command_buffer_scheduling.cc)."""
 _VIEWS: Final = frozenset((opcodes.RESHAPE, opcodes.BITCAST))
-_TILED_STAGES: Final = 11
+_TILED_STAGES: Final = 11  # 2 to this power is the tile of 2,048 elements
 """Stages of a sort within one tile."""
+# The launch is named apart, as it is most of the time of small kernels.
 _GPU_SOURCES: Final[frozenset[EstimateSource]] = frozenset(("roofline", "launch floor"))
 _XLA_SOURCES: Final[frozenset[EstimateSource]] = frozenset(("XLA model", "launch floor"))
 
@@ -465,6 +476,7 @@ def kernel_estimate(
     Estimate(low=1.0, seconds=2.0, high=3.84, sources=frozenset({'roofline'}))
     """
     if not chip.cores:
+        # Lower than the band: what stays in VMEM is no traffic of the main memory.
         least, most = found.at_least_seconds, found.seconds * TPU_BAND[1]
         return Estimate(least, found.seconds, most, frozenset(("roofline",)))
     if moves_nothing(instruction):
@@ -477,10 +489,12 @@ def kernel_estimate(
         work *= launches
     estimate = _launched(instruction, work, launches, _GPU_SOURCES)
     if kernel is not None:
+        # XLA's model is the better guess, but was made to compare fusions: its band is that of the roofline, too.
         estimate = _widened(_launched(instruction, kernel.seconds, 1, _XLA_SOURCES), estimate)
     shapes = [_time_of_matmul(each, chip) for each in matmuls]
     if known := [each for each in shapes if each is not None]:
         product = total(known)
+        # A measured matmul needs no bound of other kernels; in a fusion more is computed with it.
         is_alone = len(known) == 1 and matmuls[0].instruction is instruction and "table" in product.sources
         estimate = product if is_alone else longest(product, estimate)
     return estimate.at_least(found.at_least_seconds)
@@ -676,30 +690,6 @@ def predicted_times(instructions: Iterable[Instruction], chip: ChipSpec) -> Mapp
     times = KernelTimes(chip)
     found = {each: times.known(each, cost) for each, cost in costs_of_kernels(instructions).items()}
     return {each: prediction.estimate for each, prediction in found.items() if prediction is not None}
-
-
-def predicted_time(instruction: Instruction, chip: ChipSpec, *, cost: Cost | None = None) -> Estimate | None:
-    """The predicted time of one run of a kernel; None if its cost or rate is unknown, or for a transfer between chips.
-
-    `cost` is that of the instruction, if it is at hand. Operations that launch no kernel take no time. For
-    collectives, see `predicted_collective_time` of `sharding/collectives.py`.
-
-    >>> from hlo_cli import chip_spec, parse_module
-    >>> text = "r = f32[512,512] dot(f32[512,9] a, f32[9,512] b), lhs_contracting_dims={1}, rhs_contracting_dims={0}"
-    >>> dot = parse_module(text).entry.root
-    >>> for chip in ("h100", "a100-80gb", "v5e"):
-    ...     found = predicted_time(dot, chip_spec(chip))
-    ...     print(", ".join(f"{seconds * 1e6:.1f}" for seconds in (found.low, found.seconds, found.high)))
-    4.9, 6.1, 7.6
-    4.1, 5.8, 8.4
-    0.0, 1.3, 2.5
-    """
-    if cost is None:
-        if instruction.opcode in NO_KERNELS:
-            return NO_TIME
-        cost = costs_of_kernels((instruction,))[instruction]
-    found = KernelTimes(chip).known(instruction, cost)
-    return None if found is None else found.estimate
 
 
 def _device_of(chip: ChipSpec) -> GpuDevice | None:

@@ -66,7 +66,7 @@ _RINGS: Final[Mapping[str, Callable[[int], float]]] = {
     opcodes.REDUCE_SCATTER: _remote_share,
 }
 """The number of times that each byte of a collective leaves a device, by ring size."""
-_UNKNOWN_SIZE: Final = 1 << 62
+_UNKNOWN_SIZE: Final = 1 << 62  # (n − 1)/n is then 1 in a float
 """Stands for a group of unknown size: its ring factor is the upper limit."""
 
 
@@ -111,8 +111,10 @@ def transfer_time(pair: AsyncPair, moved_bytes: int, chip: ChipSpec, module: Mod
         devices = _devices(pair, module)
         link_bytes *= _RINGS[pair.operation](max(devices, 1) if devices is not None else _UNKNOWN_SIZE)
         if chip.adds_in_switches:
+            # NVLink switches add on the way, so that an all-reduce sends its bytes once.
             link_bytes = min(link_bytes, float(moved_bytes))
     elif link == "memory":
+        # Within main memory each byte is read and written.
         link_bytes *= max(_spaces(pair).count(MemorySpace.MAIN), 1)
     rate = None if _is_unbounded(pair) else bandwidth_of(link, chip)
     if rate is None:
@@ -180,6 +182,7 @@ def _link(pair: AsyncPair) -> Link | None:
     if pair.operation in HOST_FEEDS:
         return "host"
     if pair.operation in _PURE_TRANSFERS:
+        # One end on the host makes it the slower link's, whatever the other is.
         return "host" if MemorySpace.HOST in _spaces(pair) else "memory"
     return None
 
@@ -216,7 +219,7 @@ def _devices(pair: AsyncPair, module: Module) -> int | None:
 # A computation with several callers is simulated at the first, as often as all of them run it.
 
 
-_MAX_NESTING: Final = 4
+_MAX_NESTING: Final = 4  # two passes each: at most 16 times the schedule; chosen, not measured
 """Nesting depth up to which loops are simulated in two passes."""
 
 
@@ -316,6 +319,7 @@ class _Simulator:
         self.in_flight: dict[int, _Transfer] = {}
         self.frames: list[_Frame] = []
         eventful = events.steps
+        # Running counts answer in constant time whether anything happens within a loop.
         self.eventful = list(accumulate((step in eventful for step in range(steps)), initial=0))
 
     def run(self) -> ScheduleSimulation:
@@ -329,6 +333,7 @@ class _Simulator:
                     run = self.frames[-1].run
                     step, run = runs[run].start, run + 1
             elif run < len(runs) and runs[run].start == step:
+                # Its kernels are the work of the async operation, whose time is that of the transfer.
                 if is_asynchronous[run]:
                     self.begins[step : runs[run].end] = [self.axis] * (runs[run].end - step)
                     step = runs[run].end
@@ -353,11 +358,13 @@ class _Simulator:
         run = self.overlap.runs[number]
         around = self.times.get(run.caller.computation, 1) if run.caller is not None else 1
         iterations = self.times[run.computation] / around if around else 0.0
+        # Without transfers every iteration takes the same time.
         busy = self.eventful[run.end] > self.eventful[run.start]
         has_second_pass = iterations > 1 and busy and self.nesting < _MAX_NESTING
         frame = _Frame(number, iterations, self.weight, has_second_pass, self.clock, self.clock, self.work, self.axis)
         self.frames.append(frame)
         self.nesting += has_second_pass
+        # In a single pass each exposed second stands for all iterations.
         self.weight *= 1 if has_second_pass else iterations
 
     def _repeats(self) -> bool:
@@ -370,8 +377,10 @@ class _Simulator:
                 while queue and queue[0].started_at < frame.entered:
                     queue.popleft()
             return True
+        # The second pass stands for all iterations after the first.
         left = frame.iterations - (2 if frame.has_second_pass else 1)
         later = (self.clock - frame.clock) * left
+        # What is still in flight started in the last iteration, so it moves along with the clock.
         for queue in self.queues.values() if later else ():
             for transfer in queue:
                 if transfer.started_at >= frame.entered:
@@ -415,6 +424,7 @@ class _Simulator:
     def _start(self, link: Link, seconds: float, interval: int | None) -> _Transfer:
         """Starts a transfer after those already on the same link."""
         queue = self._in_flight_on(link)
+        # First come, first served: a link carries one transfer at a time.
         begin = max(self.clock, queue[-1].end) if queue else self.clock
         transfer = _Transfer(interval, self.clock, begin, begin + seconds, self.work)
         queue.append(transfer)
@@ -434,12 +444,14 @@ class _Simulator:
             return
         left = waited
         for transfer in self._in_flight_on(link):
+            # Transfers queued after the awaited one use the link later, and did not cause the wait.
             if transfer.begin >= awaited.end:
                 break
             part = min(transfer.end, awaited.end) - max(transfer.begin, self.clock)
             if part > 0:
                 self._expose(transfer, part)
                 left -= part
+        # Time in which the link was idle before the transfer could begin is its own.
         if left > 0:
             self._expose(awaited, left)
         self.clock += waited
@@ -736,9 +748,11 @@ def time_band(overlap: OverlapAnalysis, step: TimeEstimate) -> Estimate:
     >>> [f"{seconds * 1e3:.1f} ms" for seconds in (found.low, found.seconds, found.high)]
     ['3.6 ms', '3.6 ms', '6.2 ms']
     """
+    # Simulated, not scaled: with faster kernels more of a transfer is exposed.
     low = simulate(overlap, _events_at(overlap, step, "low")).seconds
     high = simulate(overlap, _events_at(overlap, step, "high")).seconds
     sources = frozenset(source for each in step.predicted.values() for source in each.sources)
+    # Where waiting changes the order of events the ends may cross the estimate.
     return Estimate(min(low, step.seconds), step.seconds, max(high, step.seconds), sources)
 
 
@@ -780,6 +794,7 @@ def time_bound(overlap: OverlapAnalysis, chip: ChipSpec) -> float:
     seconds = 0.0
     for kernel, cost in overlap.costs.items():
         runs = executions.get(kernel.computation, NO_EXECUTIONS)
+        # A branch may never be taken, and a transfer may take no time on other links.
         if kernel in overlap.synchronous or runs.in_branch:
             continue
         matmuls = matmuls_within(kernel)
@@ -834,6 +849,7 @@ def critical_path(computation: Computation, weights: Mapping[Instruction, float]
     for at in instruction_post_order(computation):
         instruction = instructions[at]
         for predecessor in _predecessors(instruction, instructions):
+            # Strictly longer, so that the first of equal chains stays.
             if longest[predecessor] > longest[at]:
                 longest[at], before[at] = longest[predecessor], predecessor
         longest[at] += weights.get(instruction, 0)

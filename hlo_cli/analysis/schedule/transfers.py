@@ -64,6 +64,7 @@ def transfers_of(sequence: Sequence[Instruction]) -> tuple[Transfer, ...]:
     """
     steps = {instruction: step for step, instruction in enumerate(sequence)}
     users = users_among(sequence)
+    # Operations of async computations are told by their starts.
     inside = {
         called for starts in sequence if starts.opcode.endswith("-start") for called in starts.called_computations
     }
@@ -105,6 +106,7 @@ def _transfer(instruction: Instruction, steps: Mapping[Instruction, int], users:
 def _move(instruction: Instruction) -> _Move | None:
     """Returns the move within the device, None for instructions that compute a new array."""
     opcode, given_at = _moving_opcode(instruction)
+    # An update moves the part that is written, not the array around it.
     position = 1 if opcode == opcodes.DYNAMIC_UPDATE_SLICE else 0
     if opcode is None or position >= len(instruction.operands):
         return None
@@ -122,6 +124,7 @@ def _host_move(instruction: Instruction) -> _Move | None:
         return None
     if opcode in (opcodes.SEND, opcodes.OUTFEED) and instruction.operands:
         arrays = [leaf for _, leaf in instruction.operand_shape(0).leaves if isinstance(leaf, ArrayShape)]
+        # One row a transfer: the largest array stands for those that are sent together.
         sent = max(arrays, key=lambda array: array.padded_bytes, default=None)
         if sent is None:
             return None

@@ -63,10 +63,13 @@ def divide_integers(x: Array, y: Array, kind: PrimitiveType) -> Array:
     by_zero = y == 0
     safe = np.where(by_zero, np.ones_like(y), y)
     if kind.kind == "unsigned":
+        # elemental_ir_emitter.cc, EmitIntegerDivide: a division by zero gives all bits set.
         return np.where(by_zero, _all_bits(kind, x), x // safe)
     overflows = safe == -1
+    # numpy warns of MIN / -1, and its result depends on the processor.
     safe = np.where(overflows, np.ones_like(y), safe)
     quotient = x // safe
+    # numpy floors, XLA truncates.
     quotient = quotient + ((quotient < 0) & (quotient * safe != x))
     return np.where(by_zero, np.full_like(x, -1), np.where(overflows, np.negative(x), quotient))
 
@@ -95,6 +98,7 @@ _POWER_BITS: Final = 6
 def power_of_integers(x: Array, y: Array, kind: PrimitiveType) -> Array:
     """By squaring, which wraps, six times as XLA does; a negative exponent leaves 1 and -1, and makes all else 0."""
     if kind.kind == "pred":
+        # x^y of booleans: 0^0 = 1, 0^1 = 0, 1^y = 1.
         return np.asarray(x | ~y)
     x, y = np.broadcast_arrays(x, y)
     result, base, exponent = np.ones_like(x), x.copy(), y.astype(np.uint64)
@@ -106,6 +110,7 @@ def power_of_integers(x: Array, y: Array, kind: PrimitiveType) -> Array:
     signed = wrapped(y, PrimitiveType("", bits, "signed")) if kind.kind == "unsigned" else y
     minus = np.negative(np.ones_like(x))
     odd = (y & 1).astype(bool)
+    # XLA:CPU gives ±1 by parity for a base of -1, where the evaluator gives 0; the CPU decides here.
     of_negative = np.where(x == 1, x, np.where(x == minus, np.where(odd, x, np.negative(x)), np.zeros_like(x)))
     return np.where(signed < 0, of_negative, result)
 
@@ -133,6 +138,7 @@ def invert_bits(x: Array, kind: PrimitiveType) -> Array:
 def popcnt(x: Array, kind: PrimitiveType) -> Array:
     """The bits that are set; of a type of 4 bits, those of the byte that holds it, as XLA counts."""
     held = np.ascontiguousarray(x).reshape(x.shape)
+    # Of s4, XLA:CPU and the evaluator count the bits of the sign-extended byte, so -1 has 8.
     if kind.bits < 4:
         held = held & held.dtype.type((1 << kind.bits) - 1)
     whole = held.reshape(-1).view(np.uint8).reshape(*x.shape, x.dtype.itemsize)
@@ -145,6 +151,7 @@ def count_leading_zeros(x: Array, kind: PrimitiveType) -> Array:
     if kind.bits < 8:
         bits = bits & np.uint64((1 << kind.bits) - 1)
     left = np.full(bits.shape, kind.bits, np.int64)
+    # Binary search for the highest bit, as numpy has no function for it.
     for shift in (32, 16, 8, 4, 2, 1):
         high = bits >= np.uint64(1 << shift)
         left = left - np.where(high, shift, 0)
@@ -158,6 +165,7 @@ def shift_function(direction: str) -> Function:
     def shift(x: Array, y: Array, kind: PrimitiveType) -> Array:
         if kind.kind == "pred":
             return np.asarray(shift(x.astype(np.uint8), y.astype(np.uint8), PrimitiveType("u1", 1, "unsigned")) != 0)
+        # Shifts by the width or more are undefined in numpy: amounts are set to 0 and results replaced.
         amount = np.where((y < 0) | (y >= kind.bits), np.zeros_like(y), y)
         outside = (y < 0) | (y >= kind.bits)
         if direction == "left":
@@ -180,6 +188,7 @@ def multiply_high(x: Array, y: Array, kind: PrimitiveType) -> Array:
     if kind.bits < 64:
         wide = x.astype(np.int64 if kind.kind == "signed" else np.uint64)
         return wrapped((wide * y.astype(wide.dtype)) >> wide.dtype.type(kind.bits), kind)
+    # No numpy type has 128 bits.
     products = np.broadcast_arrays(x, y)
     numbers = [(int(a) * int(b)) >> 64 for a, b in zip(products[0].flat, products[1].flat, strict=True)]
     return np.array(numbers, x.dtype).reshape(products[0].shape)
@@ -235,6 +244,7 @@ def _maximum(x: Array, y: Array) -> Array:
     zeros = _both_zero(x, y)
     if zeros is None:
         return np.asarray(larger)
+    # numpy returns either zero; XLA:CPU has max(-0, +0) = +0, the evaluator the first operand.
     return np.where(zeros & ~(np.signbit(x) & np.signbit(y)), np.zeros_like(larger), larger)
 
 
@@ -275,6 +285,7 @@ def _float_sign(x: Array) -> Array:
     return np.where((x == 0) | np.isnan(x), x, np.sign(x))
 
 
+# trunc(x + 0.5) would be wrong for 0.49999997, which rounds up in the addition.
 def _half_away(x: Array) -> Array:
     whole = np.trunc(x)
     moved = whole + np.where(np.abs(x - whole) >= 0.5, np.sign(x), np.zeros_like(x))
@@ -297,9 +308,11 @@ def _complex_atan2(y: Array, x: Array) -> Array:
 def _complex_log_plus_one(x: Array) -> Array:
     """Without the cancellation of `log(1 + x)` where x or the logarithm is small."""
     wide = x.astype(np.complex128)
+    # Around 1, log|1 + z| is half of log1p of |1 + z|² - 1, without cancellation.
     real, imaginary = wide.real, wide.imag
     near = np.log1p(real * (2 + real) + imaginary * imaginary) / 2
     length = np.hypot(1 + real, imaginary)
+    # Far from 1, nothing cancels, and the square could overflow.
     size = np.where((length > 0.5) & (length < 3), near, np.log(length))
     return _complex(size, np.arctan2(imaginary, 1 + real))
 
@@ -330,6 +343,7 @@ def clamp(instruction: Instruction, computed: Computed) -> Kernel:
     """`min(high, max(x, low))`: the upper bound wins if they cross; any NaN gives NaN."""
     settle = settled(instruction, computed.floats)
     if element_type(instruction).kind == "float":
+        # The upper bound is applied last: it wins if the bounds cross, as in `HandleClamp`.
         return lambda low, x, high: settle(_minimum(high, _maximum(x, low)))
     return lambda low, x, high: settle(np.minimum(high, np.maximum(x, low)))
 
@@ -371,6 +385,7 @@ def ordered(x: Array) -> Array:
     if x.dtype.kind != "f":
         return x
     bits = x.view(f"i{x.dtype.itemsize}")
+    # The lower bits of negative floats in reverse order sort as signed integers.
     return np.where(bits < 0, bits ^ np.iinfo(bits.dtype).max, bits)
 
 
@@ -478,6 +493,7 @@ def converted(x: Array, source: PrimitiveType, target: PrimitiveType, floats: Fl
             if x.dtype.kind == "f"
             else x.astype(np.float64 if target.name == "f64" or x.dtype.itemsize > 2 else np.float32)
         )
+        # XLA:CPU converts f64 to bf16 by way of f32, which rounds twice.
         if target.name == "bf16" and wide.dtype == np.float64 and floats == "exact":
             wide = wide.astype(np.float32)
         return settle(wide, target, floats)
@@ -488,8 +504,10 @@ def converted(x: Array, source: PrimitiveType, target: PrimitiveType, floats: Fl
 
 def _integers(x: Array, target: PrimitiveType) -> Array:
     low, high = _range(target)
+    # NaN becomes 0, other numbers are truncated and saturate.
     whole = np.trunc(x.astype(np.float64))
     held = carrier(target)
+    # Strictly inside: the largest integers of 64 bits are not exact in f64.
     inside = (whole > low) & (whole < high)
     result = np.where(inside, whole, 0).astype(held)
     result = np.where(whole >= high, np.array(high, held), result)
@@ -556,8 +574,10 @@ def reduce_precision(instruction: Instruction, computed: Computed) -> Kernel:
     exponent = instruction.integer("exponent_bits") or 0
     mantissa = instruction.integer("mantissa_bits") or 0
     kind = element_type(instruction)
+    # Widened runs have no rounding at all, so this is the identity.
     if computed.floats == "widen":
         return lambda x: x
+    # f8e8m0fnu has more exponents than f16, in which XLA:CPU computes the other types of 8 bits and less.
     form = FLOAT_FORMATS["f16" if kind.bits <= 8 and kind.name != "f8e8m0fnu" else kind.name]  # as XLA:CPU computes
     own = form.bits - form.mantissa_bits - bool(form.sign)
     return lambda x: settle(_reduced(x, own, exponent, mantissa), kind)
@@ -572,6 +592,7 @@ def _reduced(x: Array, source_exponent_bits: int, exponent_bits: int, mantissa_b
         last = (bits >> unsigned.type(dropped)) & one
         half = (one << unsigned.type(dropped - 1)) - one
         kept = ~((one << unsigned.type(dropped)) - one)
+        # Adding half of the last bit, and the bit itself for ties to even, may carry into the exponent.
         bits = np.asarray((bits + half + last) & kept)
     result = bits.view(x.dtype)
     if exponent_bits < source_exponent_bits:
@@ -581,7 +602,9 @@ def _reduced(x: Array, source_exponent_bits: int, exponent_bits: int, mantissa_b
         )
         exponents = stored_exponents - ((1 << (width - stored - 2)) - 1)
         result = np.where(exponents > largest, np.copysign(np.inf, x), result)
+        # Denormal results are flushed to zero, as in `EmitReducePrecisionIR` (xla/service/elemental_ir_emitter.cc).
         result = np.where(exponents <= -largest, np.copysign(0.0, x), result)
+    # NaN stays NaN with 0 mantissa bits, as on XLA:CPU; the evaluator makes it infinite.
     return np.where(np.isnan(x), x, result).astype(x.dtype)
 
 
@@ -633,8 +656,9 @@ CONVERSION_RULES: Final[dict[str, Rule]] = {
 U32 = npt.NDArray[np.uint32]
 U64 = npt.NDArray[np.uint64]
 
+# Of the ThreeFry paper for 2x32, in prng.cc.
 _ROTATIONS: Final = ((13, 15, 26, 6), (17, 29, 16, 24))
-_PARITY: Final = 0x1BD11BDA
+_PARITY: Final = 0x1BD11BDA  # the parity of ThreeFry's keys for 32-bit words, in prng.cc
 _LOW: Final = np.uint64(0xFFFFFFFF)
 
 
@@ -645,6 +669,7 @@ def threefry(key: int, counters: U64) -> tuple[U32, U32]:
     words = [(counters & _LOW).astype(np.uint32), (counters >> np.uint64(32)).astype(np.uint32)]
     with np.errstate(over="ignore"):
         x, y = words[0] + np.uint32(keys[0]), words[1] + np.uint32(keys[1])
+        # Keys enter after every four rounds.
         for block in range(5):
             for rotation in _ROTATIONS[block % 2]:
                 x = x + y
@@ -663,6 +688,7 @@ def philox(key: int, counter: int, blocks: int) -> U32:
     high = carry + np.uint64(counter >> 64)
     words = [low & _LOW, low >> np.uint64(32), high & _LOW, high >> np.uint64(32)]
     first, second = key & 0xFFFFFFFF, key >> 32
+    # Ten rounds, and the multipliers and Weyl steps of the Philox paper, as in prng.cc.
     for _ in range(10):
         a, b = words[0] * np.uint64(0xD2511F53), words[2] * np.uint64(0xCD9E8D57)
         words = [
@@ -699,15 +725,18 @@ def _threefry_bits(state: list[int], shape: ArrayShape) -> tuple[Array, list[int
         x, y = threefry(state[0], counters)
         bits = x.astype(np.uint64) | (y.astype(np.uint64) << np.uint64(32))
         return bits.reshape(sizes), [state[0], (state[1] + count) & mask, *state[2:]]
+    # A scalar takes the first word of one counter.
     if not sizes:
         x, _ = threefry(state[0], np.array([state[1]], np.uint64))
         return x.reshape(()), [state[0], (state[1] + 1) & mask, *state[2:]]
+    # prng.cc splits the first even dimension; without one, the largest is rounded up.
     even = [at for at, size in enumerate(sizes) if size % 2 == 0]
     at = even[0] if even else max(range(len(sizes)), key=lambda place: sizes[place])
     half = [(size + 1) // 2 if place == at else size for place, size in enumerate(sizes)]
     count = prod(half)
     counters = np.uint64(state[1]) + np.arange(count, dtype=np.uint64)
     x, y = (word.reshape(half) for word in threefry(state[0], counters))
+    # The two words of a counter become neighbors along the split dimension.
     joined = np.stack((x, y), axis=at + 1).reshape(
         [2 * size if place == at else size for place, size in enumerate(half)]
     )
@@ -717,6 +746,7 @@ def _threefry_bits(state: list[int], shape: ArrayShape) -> tuple[Array, list[int
 
 def _philox_bits(state: list[int], shape: ArrayShape) -> tuple[Array, list[int]]:
     count = prod(shape.dimensions)
+    # With a state of two words the key is the upper half of the counter, too.
     counter = state[1] + ((state[2] << 64) if len(state) > 2 else (state[0] << 64))
     wide = shape.element_type.bits == 64
     blocks = -(-count // (2 if wide else 4))
@@ -740,6 +770,7 @@ def rng(instruction: Instruction, computed: Computed) -> Kernel:
     settle_ = settled(instruction, computed.floats)
 
     def kernel(first: Array, second: Array) -> Array:
+        # Seeded by shape, so that two programs draw the same numbers.
         draws = np.random.Generator(np.random.Philox([int(is_normal), *shape.dimensions]))
         a, b = first.astype(np.float64), second.astype(np.float64)
         if is_normal:

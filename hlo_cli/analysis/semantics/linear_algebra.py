@@ -69,6 +69,7 @@ def _training(instruction: Instruction, computed: Computed) -> Kernel:
 
     def kernel(x: Array, scale: Array, offset: Array) -> Value:
         wide = x.astype(np.float64)
+        # The mean of no elements is NaN, as in a division by the count.
         count = np.float64(x.size / max(1, x.shape[each.at]))  # of no elements, the mean is NaN
         mean = wide.sum(each.others) / count
         variance = np.square(wide - each.along(mean)).sum(each.others) / count
@@ -119,6 +120,7 @@ def fft(instruction: Instruction, computed: Computed) -> Kernel:
     settle_ = settled(instruction, computed.floats)
 
     def kernel(x: Array) -> Array:
+        # numpy refuses transforms of no elements; XLA returns zeros.
         if 0 in sizes or 0 in x.shape or 0 in lengths:
             return settle_(np.zeros(sizes, np.complex128 if kind != "IRFFT" else np.float64))
         if kind == "RFFT":
@@ -151,10 +153,12 @@ def lower_factor(x: Array, is_lower: bool) -> Array:
 
 
 def _factor(lower: Array) -> Array:
+    # XLA reads one triangle and the real parts of the diagonal.
     full = np.tril(lower, -1)
     full = full + np.conj(full.T) + np.diag(np.real(np.diag(lower)))
     try:
         return np.linalg.cholesky(full)
+    # LAPACK stops at the first pivot that is not positive; XLA returns NaN from there on.
     except np.linalg.LinAlgError:
         return _until_failure(full)
 
@@ -185,6 +189,7 @@ def triangular_solve(instruction: Instruction, computed: Computed) -> Kernel:
             matrix = np.where(np.eye(size, dtype=bool), np.ones((), wide), matrix)
         if transposes != "NO_TRANSPOSE":
             matrix = np.swapaxes(matrix, -1, -2)
+            # `transpose_a` may be the adjoint, which conjugates as well.
             matrix = np.conj(matrix) if transposes == "ADJOINT" else matrix
         lower = is_lower == (transposes == "NO_TRANSPOSE")
         right = b.astype(wide)
@@ -200,6 +205,7 @@ def substituted(matrix: Array, right: Array, lower: bool) -> Array:
     """Solves `matrix x = right` row by row, for all batches at once."""
     result = right.copy()
     size = matrix.shape[-1]
+    # A transposed lower triangle is an upper one, which is solved from the last row.
     rows = range(size) if lower else range(size - 1, -1, -1)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         for row in rows:
@@ -241,6 +247,7 @@ def _option(instruction: Instruction, name: str, default: str) -> str:
         key, _, value = each.partition("=")
         number = value.partition(":")[0].strip()
         if key.strip() == name and number.isdigit():
+            # backend_config has the ASCII code of the letter.
             return chr(int(number))
     return default
 
@@ -281,6 +288,7 @@ def of_each_matrix(function: Callable[[Array], tuple[Array, ...]]) -> Callable[[
     def run(x: Array) -> tuple[Array, ...]:
         batch = x.shape[:-2]
         if not all(batch):
+            # The shapes of results come from one matrix of ones.
             single = function(np.ones(x.shape[-2:], x.dtype))
             return tuple(np.zeros((*batch, *part.shape), part.dtype) for part in single)
         found = [function(matrix) for matrix in _wide(x).reshape(-1, *x.shape[-2:])]
@@ -309,6 +317,7 @@ def packed_reflectors(x: Array) -> tuple[Array, Array, Array]:
     """
     if not min(x.shape):
         return x, np.zeros(0, x.dtype), np.array(0, np.int32)
+    # numpy's raw mode is LAPACK's geqrf with rows and columns exchanged.
     packed, factors = np.linalg.qr(x, mode="raw")
     return packed.T, factors, np.array(0, np.int32)
 
@@ -323,6 +332,7 @@ def product_of_reflectors(packed: Array, factors: Array) -> Array:
     result = np.eye(rows, columns, dtype=packed.dtype)
     for at in reversed(range(factors.shape[0])):
         vector = packed[at:, at].copy()
+        # The first element of a reflector is 1 and not stored.
         vector[0] = 1
         result[at:] -= factors[at] * np.outer(vector, np.conj(vector) @ result[at:])
     return result
@@ -356,6 +366,7 @@ def factored_with_pivots(x: Array) -> tuple[Array, Array, Array]:
     info = 0
     for at in range(count):
         column = result[at:, at]
+        # LAPACK chooses pivots by |real| + |imaginary|, which differs from the magnitude (izamax).
         sizes = np.abs(column.real) + np.abs(column.imag)
         chosen = at + int(np.argmax(np.where(np.isnan(sizes), -1, sizes)))
         pivots[at] = chosen + 1
@@ -377,6 +388,7 @@ def factored_with_row_order(x: Array) -> tuple[Array, Array, Array]:
     """
     factors, pivots, _ = factored_with_pivots(x)
     order = np.arange(x.shape[0], dtype=np.int32)
+    # Pivots are exchanges one after another; TPU programs want the order that results.
     for at, other in enumerate(pivots - 1):
         order[[at, other]] = order[[other, at]]
     return factors, pivots - 1, order
@@ -472,6 +484,7 @@ def compact_reflectors(x: Array) -> Array:
     result = np.zeros_like(x)
     result[..., :, :] = np.eye(x.shape[-1], dtype=x.dtype)
     for column in range(x.shape[-1]):
+        # One column after another, as each is made of those before (qr_expander.cc).
         result[..., :, column] = np.matmul(result, x[..., :, column, np.newaxis])[..., 0]
     return result
 
@@ -486,6 +499,7 @@ def _eigenvectors_of_lower_triangle(x: Array) -> tuple[Array, ...]:
 
     Matrices of odd size come with a row of zeros after them: what belongs to it comes last.
     """
+    # A last row of zeros, such as padding, has the last unit vector for an eigenvector.
     if x.shape[0] > 1 and not x[-1].any():
         vectors, values = _eigenvectors_of_lower_triangle(x[:-1, :-1])
         return np.pad(vectors, (0, 1)) + np.diag(np.eye(x.shape[0])[-1]), np.pad(values, (0, 1))

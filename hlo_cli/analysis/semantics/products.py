@@ -89,11 +89,13 @@ def contracted(x: Array, y: Array, numbers: DotDimensionNumbers) -> Array:
 def products(left: Array, right: Array) -> Array:
     """Batched matrix products; integers exactly, modulo 2^64."""
     kinds = {left.dtype.kind, right.dtype.kind}
+    # Complex products in c128.
     if "c" in kinds:
         return np.asarray(np.matmul(left.astype(np.complex128), right.astype(np.complex128)))
     if "f" in kinds:
         with np.errstate(invalid="ignore", over="ignore"):
             return np.asarray(np.matmul(left.astype(np.float64), right.astype(np.float64)))
+    # The largest sum decides whether f64, which BLAS multiplies fast, is exact for integers.
     largest = magnitude(left) * magnitude(right) * left.shape[-1]
     if largest < EXACT_IN_F64:
         return np.asarray(np.matmul(left.astype(np.float64), right.astype(np.float64))).astype(np.int64)
@@ -127,6 +129,7 @@ def _scaled(x: Array, scale: Array) -> Array:
         return x.astype(np.float64)
     wide = scale.astype(np.float64)
     for at, size in enumerate(x.shape):
+        # A scale repeats over the elements of its block.
         wide = np.repeat(wide, size // wide.shape[at] if wide.shape[at] else 1, axis=at)
     return x.astype(np.float64) * wide
 
@@ -161,6 +164,7 @@ def unpacked(x: Array, positions: Array, sparsity: TensorSparsity) -> Array:
     first = np.arange(x.shape[at]) // count * sparsity.block_size
     shaped = first.reshape([-1 if place == at else 1 for place in range(x.ndim)])
     result = np.zeros(sizes, x.dtype)
+    # Positions out of a block are clamped, as the evaluator does.
     within = np.clip(positions.astype(np.int64), 0, sparsity.block_size - 1)
     np.put_along_axis(result, shaped + within, x, at)
     return result
@@ -197,6 +201,7 @@ class _Ragged:
     @property
     def outer(self) -> list[int]:
         """The dimensions of the left side that may have groups of their own, in the order of the sizes of groups."""
+        # Groups of a batch, a contracting, or a free dimension: each has its own outer dimensions.
         batch, summed = self.numbers.lhs_batch_dimensions, self.numbers.lhs_contracting_dimensions
         if self.ragged in batch:
             return list(batch[: batch.index(self.ragged)])
@@ -251,6 +256,7 @@ Part = Callable[[_Ragged, Array, Array, Array], Array]
 def _each_outer(about: _Ragged, x: Array, y: Array, groups: Array, sizes: tuple[int, ...], part: Part) -> Array:
     """The results for each element of the outer dimensions, which have groups of their own."""
     if groups.ndim == 1:
+        # One list of groups is for all elements of the outer dimensions.
         return part(about, x, y, _bounds(groups, x.shape[about.ragged]))
     outer = about.outer
     has_groups = about.ragged in about.numbers.lhs_contracting_dimensions
@@ -274,6 +280,7 @@ def _each_outer(about: _Ragged, x: Array, y: Array, groups: Array, sizes: tuple[
 
 def _bounds(groups: Array, size: int) -> Array:
     """Where each group begins and, last, where the last one ends, within the ragged dimension."""
+    # Sizes beyond the end are cut off.
     return np.clip(np.concatenate(([0], np.cumsum(groups.astype(np.int64)))), 0, size)
 
 
@@ -301,6 +308,7 @@ def _rows_of_groups(about: _Ragged, x: Array, y: Array, bounds: Array) -> Array:
         contracted(_range(x, about.ragged, begin, end), np.take(y, number, about.group), inner)
         for number, (begin, end) in enumerate(pairwise(bounds))
     ]
+    # Rows after the last group are zero.
     left = contracted(_range(x, about.ragged, bounds[-1], None), _no_group(y, about.group), inner)
     return np.concatenate([*parts, np.zeros_like(left)], axis=at)
 
@@ -371,6 +379,7 @@ def convolution(instruction: Instruction, computed: Computed) -> Kernel:
     window = instruction.window.dimensions if instruction.window is not None else ()
     features = instruction.integer("feature_group_count") or 1
     batches = instruction.integer("batch_group_count") or 1
+    # XLA has either groups of features or of batches, not both.
     settle_ = settled(instruction, computed.floats)
     back = np.argsort(places.output)
 
@@ -420,6 +429,7 @@ def _carried(x: Array, w: Array) -> tuple[type[np.generic], type[np.generic]]:
         return np.complex128, np.complex128
     if kinds & {"f", "V"}:
         return np.float64, np.float64
+    # As for dots: exact integers go through BLAS.
     exact = magnitude(x) * magnitude(w) * max(w.size, 1) < EXACT_IN_F64
     return (np.float64 if exact else np.int64), np.int64
 
@@ -434,8 +444,11 @@ def _accumulate(result: Array, x: Array, w: Array, window: Sequence[WindowDimens
     taps = [_reached(each, size, count) for each, size, count in zip(window, sizes, counts, strict=True)]
     pairs = prod(sum(len(range(each.start, each.stop, each.step)) for _, each, _ in dim) for dim in taps)
     every = prod(counts) * prod(each.size for each in window)
+    # Windows as rows of one matrix pay if most elements of windows meet the input.
     is_dense = all(each.base_dilation == 1 for each in window) and 2 * pairs > every
+    # Gradients of weights have windows as large as the input: then the loop is over the few results.
     by_output = prod(counts) < prod(map(len, taps))
+    # Padding is multiplied there, and infinity times zero would be NaN.
     if is_dense and not by_output and window and bool(np.isfinite(w).all()):
         _by_rows(result, x, w, window, counts)
         return
@@ -536,6 +549,7 @@ def filter_gradient(x: Array, gradient: Array, window: Sequence[WindowDimension]
     """
     steps = []
     for each, size, count in zip(window, x.shape[2:], gradient.shape[2:], strict=True):
+        # The result's gradient slides over the input: strides and window dilation change places.
         reach = each.window_dilation * (each.size - 1) + each.stride * (count - 1) + 1
         high = reach - each.padding_low - ((size - 1) * each.base_dilation + 1)
         steps.append(
@@ -586,6 +600,7 @@ CONVOLUTION_RULES: Final[dict[str, Rule]] = {"convolution": convolution}
 
 
 def _gelu(x: Array) -> Array:
+    # The tanh form with 0.044715, as cuBLAS computes it.
     return np.asarray(0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))))
 
 
@@ -615,6 +630,7 @@ def _number(configuration: dict[str, object], key: str, default: float) -> float
 def _gemm(instruction: Instruction, computed: Computed) -> Kernel:
     """`alpha A B + beta C`, and its epilogue: a bias, an activation, and the value before it as one more result."""
     config = _configuration(instruction, "gemm_backend_config")
+    # The epilogue is a word of its parts: BIAS, an activation, AUX.
     epilogue = str(config.get("epilogue") or "DEFAULT").removeprefix("DEFAULT")
     name = epilogue.removesuffix("_AUX")
     has_bias = name.startswith("BIAS")
@@ -635,6 +651,7 @@ def _gemm(instruction: Instruction, computed: Computed) -> Kernel:
         if beta:
             result = result + beta * others[0]
         if has_bias:
+            # cuBLAS adds a bias along the most minor dimension.
             result = result + _as_minor(others[1 if beta else 0], result.ndim, minor)
         results: list[Value] = [settle(activation(result)), settle(result)]
         return (*results[:kept], *_rest(instruction, computed, kept)) if is_tuple else results[0]

@@ -62,6 +62,7 @@ def bytes_in_memory(values: Array, shape: ArrayShape) -> bytes:
     at = address_map(shape).reshape(-1)
     if shape.element_bits < 8:
         return _packed(to_bits(held, kind), at, shape)
+    # Complex numbers are their two parts one after another.
     bits = held if held.dtype.kind == "c" else to_bits(held, kind)
     memory = np.zeros((shape.padded_bytes // kind.byte_width, kind.byte_width), np.uint8)
     memory[at] = bits.view(np.uint8).reshape(-1, kind.byte_width)
@@ -82,6 +83,7 @@ def array_in_memory(data: bytes, shape: ArrayShape, floats: Floats = "exact") ->
     memory = np.frombuffer(data, np.uint8)
     at = address_map(shape)
     if shape.element_bits < 8:
+        # Narrow elements are packed, the first in the lowest bits of a byte.
         bits = shape.element_bits
         first = at * bits
         found = (memory[first // 8] >> (first % 8).astype(np.uint8)) & np.uint8((1 << bits) - 1)
@@ -97,6 +99,7 @@ def check_shape(shape: ArrayShape) -> None:
     bits = shape.element_bits
     if shape.is_dynamic:
         raise HloError(f"{shape} is dynamic; its bytes in memory are those of an unknown size")
+    # Elements wider than their type would leave bits without meaning.
     if bits != 8 * shape.element_type.byte_width and (bits not in (1, 2, 4) or bits < shape.element_type.bits):
         raise HloError(f"elements of {bits} bits cannot be read from bytes, as in {shape}")
 
@@ -163,6 +166,7 @@ def dynamic_reshape(instruction: Instruction, computed: Computed) -> Kernel:
 def _sizes_at_run_time(bounds: tuple[int, ...], sizes: tuple[int, ...], shape: ArrayShape) -> list[int]:
     """The sizes of a dynamic reshape: of each run of dimensions with as many elements, the dynamic one follows."""
     result = list(shape.dimensions)
+    # With one dynamic dimension its size is what the others leave.
     if sum(shape.dynamic_dimensions) == 1:
         at = shape.dynamic_dimensions.index(True)
         result[at] = prod(sizes) // max(1, prod(result[:at] + result[at + 1 :]))
@@ -170,6 +174,7 @@ def _sizes_at_run_time(bounds: tuple[int, ...], sizes: tuple[int, ...], shape: A
     begins, ends = [0, 0], [0, 0]
     while ends[0] < len(bounds) and ends[1] < shape.rank:
         ends = [ends[0] + 1, ends[1] + 1]
+        # Runs of dimensions with equal numbers of elements correspond.
         while (left := prod(bounds[begins[0] : ends[0]])) != (right := prod(shape.dimensions[begins[1] : ends[1]])):
             side = 0 if left < right else 1
             ends[side] += 1
@@ -200,6 +205,7 @@ def shuffle(instruction: Instruction, computed: Computed) -> Kernel:
     if instruction.value("mode") is not ShuffleMode.ROTATE:
         raise HloError(f"cannot evaluate {instruction.name}: unknown mode", instruction.span)
     dimensions, shifts = instruction.integers("dimensions"), instruction.integers("shifts")
+    # A positive shift moves toward index 0, the opposite of numpy's.
     return lambda x: np.roll(x, [-shift for shift in shifts], dimensions)
 
 
@@ -242,6 +248,7 @@ def padded(x: Array, value: Array, config: list[tuple[int, int, int]]) -> Array:
     into, of = [], []
     for size, count, (low, _, inside) in zip(sizes, x.shape, config, strict=True):
         step = inside + 1
+        # Negative low padding removes elements after the interior padding was inserted.
         first = max(0, -(low // step)) if low < 0 else 0
         last = min(count, (size - low + step - 1) // step) if size > low else 0
         last = max(last, first)
@@ -261,6 +268,7 @@ def _view_of_memory(old: ArrayShape, new: ArrayShape) -> Callable[[Array], Array
     before, after = (each.minor_to_major[::-1] for each in layouts)
     sizes = [old.dimensions[at] for at in before], [new.dimensions[at] for at in after]
     tiles = [each.dimensions for each in layouts[0].tiles]
+    # Equal tiles on equal sizes keep each element in its place within the tile.
     tiled = len(tiles[0]) if tiles else 0
     if any(COMBINE in each or len(each) > tiled for each in tiles):
         return None
@@ -286,6 +294,7 @@ def bitcast(instruction: Instruction, computed: Computed) -> Kernel:
         if types[0] is types[1]:
             return view
         return lambda x: reinterpreted(view(x), *types, new.dimensions, computed.floats)
+    # With other widths only bytes are common to both types.
     if types[0].bits != types[1].bits:
         return lambda x: array_in_memory(bytes_in_memory(x, old), new, computed.floats)
     read, write = address_map(old).reshape(-1), address_map(new).reshape(-1)
@@ -317,6 +326,7 @@ def set_dimension_size(instruction: Instruction, computed: Computed) -> Kernel:
         if int(size) < 0:
             raise ValueError(f"the size of dimension {at} is {int(size)}")
         found = x[tuple(slice(0, int(size)) if place == at else slice(None) for place in range(x.ndim))]
+        # Elements beyond the current size are undefined in XLA; zeros here.
         if (missing := min(int(size), bound) - found.shape[at]) > 0:
             return np.pad(found, [(0, missing if place == at else 0) for place in range(x.ndim)])
         return found
@@ -334,6 +344,7 @@ def get_dimension_size(instruction: Instruction, computed: Computed) -> Kernel:
 def is_row_major(shape: ArrayShape) -> bool:
     """Whether elements are stored in logical order, without tiles; dimensions of one element do not matter."""
     layout = shape.layout
+    # A dimension of one element has the same address in any place.
     order = [at for at in layout.minor_to_major if shape.dimensions[at] != 1]
     return not layout.tiles and order == sorted(order, reverse=True)
 
@@ -391,6 +402,7 @@ def sort_keys(computation: Computation) -> tuple[SortKey, ...] | None:
     (SortKey(value=<parameter a>, is_ascending=False, is_total=False),)
     """
     root = computation.root
+    # Each instruction may be nested in the next, and walking them is quadratic.
     if root is None or len(computation.instructions) > _MOST:
         return None
     found: list[SortKey] = []
@@ -403,6 +415,7 @@ def sort_keys(computation: Computation) -> tuple[SortKey, ...] | None:
 
 def _alternatives(root: Instruction) -> tuple[SortKey, Instruction] | None:
     """The key of `less or (equal and rest)`, with the rest."""
+    # Lexicographic comparators of several operands are `a < b or (a == b and rest)`, as JAX emits them.
     if root.opcode != "or":
         return None
     for less, both in (root.operands, root.operands[::-1]):
@@ -459,6 +472,7 @@ def _agree(left: Instruction, right: Instruction, swapped: int) -> bool:
         if a.opcode != b.opcode or a.shape != b.shape or len(a.operands) != len(b.operands) or a.called_computations:
             return False
         if (number := a.parameter_number) is not None:
+            # Parameters 2k and 2k + 1 are the elements of operand k.
             if b.parameter_number != number ^ swapped:
                 return False
         elif a is not b and (_attributes(a) != _attributes(b) or _constant(a) != _constant(b)):
@@ -531,9 +545,11 @@ def order_by(keys: Sequence[tuple[SortKey, Array]]) -> Order | None:
 
 def _numbers(key: SortKey, values: Array) -> Array | None:
     """Integers that are in the order of a key."""
+    # NaN is not ordered by LT: such sorts depend on the algorithm.
     if values.dtype.kind == "c" or (values.dtype.kind == "f" and not key.is_total and bool(np.isnan(values).any())):
         return None
     if values.dtype.kind == "f":
+        # Without TOTALORDER -0 equals +0.
         values = ordered(values if key.is_total else values + values.dtype.type(0))  # zeros are equal: -0 becomes +0
     return values if key.is_ascending else np.invert(values)
 
@@ -549,6 +565,7 @@ def stable_order(numbers: Array) -> Order:
     if numbers.dtype.itemsize > 4 or numbers.dtype.itemsize < 4 or numbers.shape[-1] < _PACKED:
         return np.argsort(numbers, axis=-1, kind="stable")
     wide = np.uint64 if numbers.dtype.kind == "u" else np.int64
+    # Value and position in one integer: numpy's plain sort of 64 bits is faster than its stable one of 32.
     high = numbers.astype(wide) << wide(32)
     high |= np.arange(numbers.shape[-1], dtype=wide)
     high.sort(axis=-1)
@@ -556,7 +573,7 @@ def stable_order(numbers: Array) -> Order:
     return high.astype(np.int64)
 
 
-_PACKED: Final = 64
+_PACKED: Final = 64  # packing takes some calls of numpy, whatever the length; chosen, not measured
 """The shortest dimension for which that pays."""
 
 
@@ -591,6 +608,7 @@ def sort(instruction: Instruction, computed: Computed) -> Kernel:
 def sorted_order(keys: Sequence[Array], less: Less) -> Order:
     """The stable order of the last dimension: runs of doubling length are merged, all rows at once."""
     length = keys[0].shape[-1]
+    # All rows at once: each level is a few calls of numpy, whatever the comparison is.
     rows = [x.reshape(-1, length) for x in keys]
     count = rows[0].shape[0]
     order = np.broadcast_to(np.arange(length), (count, length)).copy()

@@ -68,6 +68,7 @@ def elements_first(computation: Computation) -> list[Instruction]:
     def place(instruction: Instruction) -> int:
         if instruction.parameter_number is not None:
             return 0
+        # Elements of parameters first, so that the tuple is let go.
         is_element = instruction.opcode == opcodes.GET_TUPLE_ELEMENT
         return 1 if is_element and instruction.operands[0].parameter_number is not None else 2
 
@@ -97,6 +98,7 @@ def while_(instruction: Instruction, computed: Computed) -> Kernel:
         while bool(condition([state[0]])):
             if rounds == most:
                 raise iterations_error(instruction, most)
+            # The list is handed over, so that the body may overwrite the state.
             state = Taken((body(state),))
             rounds += 1
         return state[0]
@@ -127,6 +129,7 @@ def scan(instruction: Instruction, computed: Computed) -> Kernel:
         held = list(operands[len(inputs) :])
         rows: list[tuple[Value, ...]] = []
         length = inputs[0].shape[along] if inputs else leaves[0].dimensions[along]
+        # Results of a backward scan keep their places.
         for at in reversed(range(length)) if is_reverse else range(length):
             found = function([*(np.take(each, at, along) for each in inputs), *held])
             parts = found if isinstance(found, tuple) else (found,)
@@ -154,6 +157,7 @@ def conditional(instruction: Instruction, computed: Computed) -> Kernel:
         index = int(chosen)
         if chosen.dtype == np.bool_:
             index = 1 - index
+        # Clamping to the last branch: xla/hlo/evaluator/hlo_evaluator.cc, HandleConditional.
         if not 0 <= index < len(branches):
             index = len(branches) - 1
         return branches[index]([operands[index]])
@@ -233,6 +237,7 @@ def async_update(instruction: Instruction, computed: Computed) -> Kernel:
 
 def async_done(instruction: Instruction, computed: Computed) -> Kernel:
     """The result."""
+    # Element 1 of a started operation is its result.
     return lambda started: started[1]
 
 
@@ -247,6 +252,7 @@ def sugared(instruction: Instruction, rule: Rule) -> Rule:
         opcode = wrapped_opcode(start.opcode)
         assert opcode is not None
         kernel = rule(_operation_in(start, opcode), computed)
+        # The operation runs when it has as many operands as it takes: SparseCore starts have none at first.
         least = max(OPCODE_ARITY[opcode] or 0, len(start.operands))
         return (_starting if begins else _updating)(lambda operands: kernel(*operands), least)
 
@@ -347,12 +353,14 @@ def rule_of_target(instruction: Instruction) -> Rule | None:
         return None if _joined_dimension(instruction) is None else _joined_in_memory
     if target == "ZeroCrop":
         return _cropped if _has_same_places(instruction) else None
+    # Eigenvectors of complex matrices have a phase of their own.
     if target == "Eigh" and _is_complex(instruction):
         return None  # its vectors are unique only up to factors, which depend on the method
     if target in _RULES:
         return _RULES[target]
     if instruction.called_computations and (target == "HostExecute" or target.startswith("TODO")):
         return _called
+    # Calls without arrays act on something else; nothing depends on them.
     if not any(isinstance(leaf, ArrayShape) for _, leaf in instruction.shape.leaves):
         return _zeros  # it acts on something else, such as a log
     return None
@@ -387,6 +395,7 @@ def _joined_dimension(instruction: Instruction) -> int | None:
             or part.element_type is not shape.element_type
             or part.layout.minor_to_major != shape.layout.minor_to_major
             or part.layout.tiles != shape.layout.tiles
+            # A part that ends within a tile would have padding in the middle.
             or total % whole
             or any(a != b for at, (a, b) in enumerate(zip(part.dimensions, sizes, strict=True)) if at != first)
         ):
@@ -418,6 +427,7 @@ def _has_same_places(instruction: Instruction) -> bool:
         and old.layout.minor_to_major == new.layout.minor_to_major
         and old.layout.tiles == new.layout.tiles
         and all(a <= b for a, b in zip(old.dimensions, new.dimensions, strict=True))
+        # With equal physical sizes the padding of the operand becomes elements.
         and old.tiling.physical == new.tiling.physical
     )
 
@@ -457,6 +467,7 @@ def _top_k(instruction: Instruction, computed: Computed) -> Kernel:
 
 def _partial_reduce(instruction: Instruction, computed: Computed) -> Kernel:
     """The first step of an approximate top-k on TPU: element t competes for bin t modulo the number of bins."""
+    # Element t goes to bin t mod the number of bins, as approx_top_k on TPUs does; seen in two pairs of dumps.
     assert isinstance(instruction.shape, TupleShape)
     shape = instruction.shape.elements[0]
     assert isinstance(shape, ArrayShape)
@@ -474,6 +485,7 @@ def _partial_reduce(instruction: Instruction, computed: Computed) -> Kernel:
             width = block[0].shape[-1]
             held = [x[..., :width] for x in best]
             pairs: list[Array] = []
+            # The comparison says whether the new element replaces that of its bin.
             for new, old in zip(block, held, strict=True):
                 pairs += [new, old]
             takes = replaces(pairs)[0].astype(bool)
@@ -511,7 +523,9 @@ def _split(low: bool) -> Rule:
             if kind.is_complex:
                 return (np.real(x) if low else np.imag(x)).copy()
             if kind.kind == "float":
+                # X64SplitLow of an f64 is the leading float, X64SplitHigh the rest; of integers, low is low.
                 leading = x.astype(np.float32)
+                # Widened, the leading part holds everything.
                 if computed.floats == "widen":
                     return x if low else np.zeros_like(x)
                 with np.errstate(invalid="ignore"):
@@ -625,6 +639,7 @@ def rule_of(instruction: Instruction, *, on_arrays: bool = False) -> Rule:
 
     With `on_arrays`, an instruction of scalars runs on whole arrays, so bitcasts change the type of each element.
     """
+    # Scalars in reducers and comparators may change type by a bitcast, which is no reshape there.
     if on_arrays and instruction.opcode in (opcodes.BITCAST, opcodes.BITCAST_CONVERT):
         return elementwise.elementwise_bitcast
     found = rules().get(instruction.opcode)
@@ -651,6 +666,7 @@ def _mixes_sizes(instruction: Instruction) -> bool:
     """Whether operands of an elementwise opcode may have the bound of a dynamic size, or the size at run time."""
     if instruction.opcode not in ELEMENTWISE or len(instruction.operands) < 2:
         return False
+    # An operand may have the bound while another has the size at run time.
     return isinstance(instruction.shape, ArrayShape) and instruction.shape.is_dynamic
 
 

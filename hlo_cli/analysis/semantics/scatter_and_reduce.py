@@ -83,6 +83,7 @@ def plain_reducer(computation: Computation) -> np.ufunc | None:
     True
     """
     root = computation.root
+    # Two parameters and one operation; anything more is computed as it is.
     if root is None or len(computation.instructions) != 3 or root.opcode not in _KNOWN or len(root.operands) != 2:
         return None
     numbers = {operand.parameter_number for operand in root.operands}
@@ -95,6 +96,7 @@ def identity_of(name: str, kind: np.dtype[Any]) -> Array:
     >>> identity_of("maximum", np.dtype(np.int8)).tolist(), identity_of("minimum", np.dtype(np.float32)).tolist()
     (-128, inf)
     """
+    # -0 is neutral in sums: +0 would turn a sum of -0 into +0.
     if _KNOWN[name] in SUMS:
         return np.array(1 if name == "multiply" else -0.0 if kind.kind == "f" else 0, kind)
     if kind.kind == "b":
@@ -126,10 +128,12 @@ def combined_windows(x: Array, window: Sequence[WindowDimension], function: np.u
 
     def block(part: Array) -> Array:
         config = paddings(window)
+        # Holes and padding hold the identity, so they combine without being looked at.
         spread = padded(part, np.array(identity, part.dtype), config) if any(map(any, config)) else part
         return merged_windows((spread,), window, merge)[0]
 
     lines = max(1, _BLOCK // max(1, prod(x.shape[1:])))
+    # Blocks of the first dimension stay in the cache, if it has no window.
     if not window or window[0] != WindowDimension(1) or lines >= x.shape[0]:
         return block(x)
     return np.concatenate([block(x[at : at + lines]) for at in range(0, x.shape[0], lines)])
@@ -147,6 +151,7 @@ def merged_windows(arrays: Arrays, window: Sequence[WindowDimension], merge: Mer
         if count == 0:
             sizes = [count if at == axis else size for at, size in enumerate(arrays[0].shape)]
             arrays = tuple(np.empty(sizes, x.dtype) for x in arrays)
+        # Short windows, or those that hardly overlap, are cheaper one element at a time.
         elif each.size <= _SHORT or each.size <= 2 * each.stride:
             arrays = _one_by_one(arrays, axis, each, count, merge)
         else:
@@ -166,6 +171,7 @@ def _doubled(arrays: Arrays, axis: int, each: WindowDimension, count: int, merge
     found: Arrays = ()
     width, first = 1, 0
     while True:
+        # The binary digits of the size select windows of 1, 2, 4 … that follow each other.
         if each.size & width:
             part = _part(arrays, axis, first * each.window_dilation, count, each.stride)
             found = merge(found, part) if found else part
@@ -196,6 +202,7 @@ Combine = Callable[[Sequence[Array]], tuple[Array, ...]]
 
 def _starts(indices: tuple[Array, ...], rank: int) -> list[int]:
     """The start in each dimension: one scalar each, or all in one array as in old texts."""
+    # Old texts give all starts in one array.
     if (len(indices) == 1 and rank != 1) or (len(indices) == 1 and indices[0].ndim == 1):
         return [int(each) for each in indices[0].reshape(-1)]
     return [int(each) for each in indices]
@@ -207,6 +214,7 @@ def dynamic_slice(instruction: Instruction, computed: Computed) -> Kernel:
 
     def kernel(x: Array, *indices: Array) -> Array:
         starts = _starts(indices, x.ndim)
+        # XLA clamps so that the whole slice is inside.
         clamped = [max(0, min(start, whole - size)) for start, whole, size in zip(starts, x.shape, sizes, strict=True)]
         return x[tuple(slice(start, start + size) for start, size in zip(clamped, sizes, strict=True))]
 
@@ -220,6 +228,7 @@ def dynamic_update_slice(instruction: Instruction, computed: Computed) -> Kernel
         is_free = is_only_here(operands)
         x, update, *indices = map(array_of, operands)
         starts = _starts(tuple(indices), x.ndim)
+        # Only an array that nothing else refers to may be overwritten.
         result = x if is_free and x.dtype == update.dtype else x.copy()
         clamped = [
             max(0, min(start, whole - size)) for start, whole, size in zip(starts, x.shape, update.shape, strict=True)
@@ -235,6 +244,7 @@ def _index_vectors(indices: Array, vector_dimension: int) -> Integers:
     if vector_dimension == indices.ndim:
         indices = indices[..., np.newaxis]
     moved = np.moveaxis(indices, vector_dimension, -1)
+    # Unsigned starts beyond int64 are clamped all the same.
     if moved.dtype.kind == "u" and moved.dtype.itemsize == 8:
         moved = np.minimum(moved, np.uint64(2**63 - 1))
     return moved.astype(np.int64)
@@ -260,6 +270,7 @@ def gather(instruction: Instruction, computed: Computed) -> Kernel:
         for of_operand, of_indices in zip(
             numbers.operand_batching_dims, numbers.start_indices_batching_dims, strict=True
         ):
+            # The index vector dimension is not among the batch dimensions of the starts.
             place = of_indices - (of_indices > numbers.index_vector_dim)
             counted = np.arange(places[place]).reshape([-1 if at == place else 1 for at in range(len(places))])
             starts[..., of_operand] = counted
@@ -275,6 +286,7 @@ def gather(instruction: Instruction, computed: Computed) -> Kernel:
                 spread[inner.index(dimension)] = sizes[dimension]
                 positions = positions + np.arange(sizes[dimension]).reshape(spread)
             index.append(positions)
+        # Dimensions taken whole need no index.
         laid = x.transpose([*parts, *whole])
         if not index:
             found = np.broadcast_to(laid, (*places, *laid.shape))
@@ -353,6 +365,7 @@ def _targets(
         shape = [-1 if at == place else 1 for at in range(len(places))]
         starts[..., of_operand] = np.arange(places[place]).reshape(shape)
     room = np.array(sizes, np.int64) - np.array(extent, np.int64)
+    # XLA drops an update that is not wholly inside, it does not clamp it.
     inside = np.logical_and.reduce((starts >= 0) & (starts <= room), axis=-1) if sizes else np.ones(places, bool)
     strides = np.cumprod([1, *sizes[:0:-1]])[::-1].astype(np.int64) if sizes else np.zeros(0, np.int64)
     offsets = np.zeros([extent[at] for at in window], np.int64)
@@ -390,12 +403,14 @@ def _combine(
         first, offsets = (first[:, np.newaxis] + offsets).reshape(-1), offsets[:1]
         updates = [update.reshape(-1, 1) for update in updates]
     width = len(offsets)
+    # numpy's `at` is slow for each update, rounds are slow for many updates of one target.
     if at_once in SUMS and int(np.bincount(first).max()) > _MANY:
         at_once.at(results[0], (first[:, np.newaxis] + offsets).reshape(-1), updates[0].reshape(-1))
         return
     are_rows = not (first % width).any() and results[0].size % width == 0 and bool((offsets == np.arange(width)).all())
     if are_rows:  # the lines are those of the array, if it is cut into lines of this length
         results, first = [result.reshape(-1, width) for result in results], first // width
+    # Updates of one target follow each other in rounds, so their order stays.
     for chosen in rounds_of(first):
         places = first[chosen] if are_rows else first[chosen, np.newaxis] + offsets
         new = combine([*(result[places] for result in results), *(update[chosen] for update in updates)])
@@ -407,6 +422,7 @@ def rounds_of(targets: Integers) -> list[Integers]:
     """Groups of updates with distinct targets: the first update of every target, then the second of each, and so on."""
     if not targets.size:
         return []
+    # Sorting 32 bits is faster than 64.
     order = stable_order(targets.astype(np.int32) if int(targets.max()) < 1 << 31 else targets)
     sorted_targets = targets[order]
     begins = np.flatnonzero(np.r_[True, sorted_targets[1:] != sorted_targets[:-1]])
@@ -462,6 +478,7 @@ def _plain_reduce(
 
     def kernel(x: Array, initial: Array) -> Array:
         if kind.kind == "pred":
+            # Sums and products of booleans are or and and.
             logical = OF_PREDICATES[function.__name__]
             found = logical.reduce(x, axis=dimensions) if x.size else initial
             return np.broadcast_to(np.asarray(logical(found, initial)), shape.dimensions)
@@ -469,6 +486,7 @@ def _plain_reduce(
         start = initial.astype(held)
         if not dimensions:
             return settle(np.asarray(function(x.astype(held, copy=False), start)), kind, computed.floats)
+        # Sums in f64: as near to every compiler's order as these are to each other.
         total = function.reduce(x, axis=dimensions, initial=start[()], dtype=held)  # converts block by block
         return settle(np.asarray(total), kind, computed.floats)
 
@@ -485,6 +503,7 @@ def reduced(
     starts = tuple(np.broadcast_to(each, sizes) for each in initial)
     if moved[0].shape[-1] == 0:
         return starts
+    # A tree of pairs: log n calls, and rounding like that of parallel hardware.
     while (length := moved[0].shape[-1]) > 1:
         half = length // 2
         pairs = combine([*(x[..., : 2 * half : 2] for x in moved), *(x[..., 1 : 2 * half : 2] for x in moved)])
@@ -526,6 +545,7 @@ def reduce_window(instruction: Instruction, computed: Computed) -> Kernel:
         results = tuple(np.broadcast_to(each, counts) for each in initial)
         if 0 in counts:
             return results[0] if count == 1 else results
+        # A large window takes too many calls one by one.
         if prod(each.size for each in window) > _FEW:
             *found, here = merged_windows((*spread, present), window, _present_merge(combine))
             new = combine([*results, *found])
@@ -570,6 +590,7 @@ def _plain_windows(
     def kernel(x: Array, initial: Array) -> Array:
         if is_sum:
             x = x.astype(_WIDE.get(x.dtype.kind, x.dtype), copy=False)
+        # numpy's maximum does not tell zeros apart, the rule of the opcode does.
         elif has_negative_zero(x) or has_negative_zero(initial):
             combine = computed.vectorized(instruction.called_computations[0])
             spread = padded(x, identity_of(name, x.dtype), paddings(window))
@@ -604,11 +625,13 @@ def select_and_scatter(instruction: Instruction, computed: Computed) -> Kernel:
             for at in _positions(window):
                 taken = _window_slices(window, at, source.shape)
                 here, value = present[taken], spread[taken]
+                # The first of equal elements stays under GE, as XLA specifies.
                 takes = here & ((chosen < 0) | ~select([values, value])[0])
                 chosen, values = np.where(takes, numbered[taken], chosen), np.where(takes, value, values)
         result = np.full(x.size, initial, x.dtype)
         places, given = chosen.reshape(-1), source.reshape(-1)
         sources = np.flatnonzero(places >= 0)
+        # Several windows may select one element.
         for chosen_round in rounds_of(places[sources]):
             updates = sources[chosen_round]
             result[places[updates]] = combine([given[updates], result[places[updates]]])[0]

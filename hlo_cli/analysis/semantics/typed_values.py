@@ -87,6 +87,7 @@ def wrapped(values: Array, element_type: PrimitiveType) -> Array:
     held = values if values.dtype == carrier(element_type) else values.astype(carrier(element_type))
     if element_type.bits >= 8:
         return held
+    # Narrow integers are held as int8; the unused high bits are the sign.
     unused = 8 - element_type.bits
     if element_type.kind == "unsigned":
         return np.asarray(np.bitwise_and(held, np.uint8((1 << element_type.bits) - 1)))
@@ -163,6 +164,7 @@ def values_of_codes(name: str) -> npt.NDArray[np.float32]:
     codes = np.arange(1 << form.bits, dtype=np.uint32)
     values = np.array([form.value(code) for code in codes.tolist()], np.float32)
     shift, mask = np.uint32(23 - form.mantissa_bits), np.uint32((1 << form.mantissa_bits) - 1)
+    # NaN of IEEE types keep their payloads in the upper mantissa bits.
     payloads = np.where(form.special == "ieee", (codes & mask) << shift, np.uint32(0x400000))
     signs = ((codes & np.uint32(form.sign)) != 0).astype(np.uint32) << np.uint32(31)
     bits = signs | np.uint32(0x7F800000) | payloads
@@ -179,6 +181,7 @@ def _grid(name: str) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     table = values_of_codes(name)
     positive = table[: form.sign] if form.sign else table
     finite = positive[np.isfinite(positive)].astype(np.float64)
+    # A virtual step above the largest value: halfway to it, rounding overflows.
     beyond = finite[-1] + (finite[-1] - finite[-2])
     following = np.append(finite[1:], beyond)
     return finite, (finite + following) / 2
@@ -222,6 +225,7 @@ def _nan_codes(values: Array, name: str) -> Array | int:
     width = form.mantissa_bits
     if form.special != "ieee":
         return {"fnuz": form.sign, "finite": 0}.get(form.special, (form.sign or 1 << form.bits) - 1)
+    # A payload cut to zero would become infinity, so the quiet bit is set.
     payloads = (values.view(np.uint32).astype(np.int64) >> (23 - width)) & ((1 << width) - 1)
     return form.nan(0) | np.where(payloads == 0, 1 << (width - 1), payloads)
 
@@ -247,6 +251,7 @@ def in_blocks(values: Array, function: Callable[[Array], Array]) -> Array:
 
 def _bfloat16(values: Array) -> Array:
     bits = values.view(np.uint32)
+    # Half of the last bit plus the bit itself rounds ties to even.
     result = bits >> np.uint32(16)
     result &= np.uint32(1)
     result += np.uint32(0x7FFF)
@@ -254,6 +259,7 @@ def _bfloat16(values: Array) -> Array:
     result &= np.uint32(0xFFFF0000)
     is_nan = np.isnan(values)
     if is_nan.any():
+        # NaN is made quiet, as rounding could carry its mantissa into infinity.
         result = np.where(is_nan, (bits & np.uint32(0xFFFF0000)) | np.uint32(0x400000), result)
     return np.asarray(result).view(np.float32)
 
@@ -267,6 +273,7 @@ def _narrow(values: Array, name: str) -> Array:
         if name == "f8e8m0fnu":  # has halfway cases among the denormals of f32
             return _searched(values, name)
         bits = values.view(np.uint64)
+        # A sticky bit keeps f64 from rounding twice on the way to f32.
         others = ((bits & _LOWER) != 0).astype(np.uint64) << np.uint64(29)
         values = np.asarray((bits | others) & ~_LOWER).view(np.float64).astype(np.float32)
     held = values.view(np.uint32)
@@ -290,6 +297,7 @@ def _searched(values: Array, name: str) -> npt.NDArray[np.float32]:
     finite, midpoints = _grid(name)
     given = values.astype(np.float64)
     magnitudes = np.abs(given)
+    # f8e8m0fnu has only powers of two, and rounds ties up.
     places = np.searchsorted(midpoints, magnitudes, side="right" if form.special == "scale" else "left")
     if form.special != "scale":
         ties = midpoints[np.minimum(places, len(midpoints) - 1)] == magnitudes
@@ -302,6 +310,7 @@ def _searched(values: Array, name: str) -> npt.NDArray[np.float32]:
         case "fn":
             result = np.where(too_large, np.copysign(np.nan, given), result)
         case "fnuz":
+            # fnuz types have no infinity and no -0.
             result = np.where(too_large, -np.nan, np.where(result == 0, 0.0, result))
         case "scale":
             result = np.where(too_large | (given <= 0), np.nan, np.abs(result))
@@ -353,6 +362,7 @@ def is_only_here(operands: list[Value]) -> bool:
     (False, True)
     """
     first = operands[0]
+    # A view shares elements that it does not refer to.
     if not isinstance(first, np.ndarray) or first.base is not None or not first.flags["W"]:
         return False
     del first
@@ -452,6 +462,7 @@ def shape_problem(value: Value, shape: Shape, floats: Floats, *, is_pending: boo
     if value is None or isinstance(value, tuple):
         return f"{_form(value, shape)} instead of {shape.to_string(layout=False)}"
     sizes = zip(value.shape, shape.dimensions, shape.dynamic_dimensions, strict=False)
+    # A dynamic size may be below its bound.
     fits = value.ndim == len(shape.dimensions) and all(a == b or (d and a < b) for a, b, d in sizes)
     if fits and value.dtype == carrier(shape.element_type, floats):
         return ""

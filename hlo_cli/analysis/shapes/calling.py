@@ -83,6 +83,7 @@ def as_declared(instruction: Instruction) -> Shape:
 def fusion(instruction: Instruction) -> Shape:
     """Returns the result of the fused computation; its parameters must match the operands."""
     computation, result = callee(instruction)
+    # `HandleFusion` compares parameter by parameter, so that operands without one pass; a call must match exactly.
     if len(computation.parameters) > len(instruction.operands):
         found = f"{len(computation.parameters)} of {computation.name}, {counted(len(instruction.operands), 'operands')}"
         fail(instruction, f"expected at most as many parameters as operands, found {found}")
@@ -117,6 +118,7 @@ def conditional(instruction: Instruction) -> Shape:
     """Returns the common result of all branches; operand 0 selects one, operand n + 1 is the argument of branch n."""
     need_at_least(instruction, 1)
     chooser, branches = need_scalar(instruction, 0), instruction.called_computations
+    # pred has exactly two branches, true first; s32 counts from 0, and out of range means the last.
     if chooser.element_type not in (PRED, S32):
         fail(instruction, f"expected a pred[] or s32[] branch index; {described(instruction, 0)}")
     if not branches or (chooser.element_type is PRED and len(branches) != 2):
@@ -167,6 +169,7 @@ def is_prefix(shape: Shape, whole: Shape) -> bool:
     """
     if isinstance(shape, TupleShape) and isinstance(whole, TupleShape):
         return len(shape.elements) <= len(whole.elements) and all(map(is_prefix, shape.elements, whole.elements))
+    # `()` stands for what a later update binds, as a tuple without elements has no array.
     return shape == TupleShape(()) or compatible(shape, whole)
 
 
@@ -201,6 +204,7 @@ def async_update(instruction: Instruction) -> Shape:
     bound = before[0].elements if isinstance(before[0], TupleShape) else ()
     added = elements[0].elements[len(bound) :] if isinstance(elements[0], TupleShape) else ()
     further = tuple(map(sizes_of, operand_shapes(instruction)[1:]))
+    # The update that binds the output may bring the memory for it along.
     buffers = output_buffers(before[1], elements[1])
     if further not in (tuple(map(sizes_of, added)), tuple(map(sizes_of, (*added, *buffers)))):
         found = sizes_of(elements[0])
@@ -285,6 +289,7 @@ def _check_result(instruction: Instruction, shape: Shape, result: Shape) -> None
 def _start_of(instruction: Instruction) -> Instruction | None:
     """Returns the async-start of an update or done, None if other instructions are in between."""
     at = instruction
+    # Through operand 0 alone; the text may pass a start through a loop, where its computation is not needed.
     while at.operands and at.opcode.endswith(("-update", "-done")):
         at = at.operands[0]
     return at if at.opcode == opcodes.ASYNC_START else None
@@ -313,12 +318,14 @@ def copy_start(instruction: Instruction) -> TupleShape:
     (f32[2]{0}, f32[2]{0}, u32[])
     """
     shape = instruction.operand_shape(0)
+    # Destination and source differ in layout, of which the copy's own text tells.
     return TupleShape((shape, shape, U32_SCALAR))
 
 
 def copy_done(instruction: Instruction) -> Shape:
     """Returns the destination: element 0 of copy-start. It differs from element 1 only in layout."""
     shape = instruction.operand_shape(0)
+    # hlo_verifier.cc compares the two halves in the done, not in the start, so the message is here.
     if not isinstance(shape, TupleShape) or len(shape.elements) != 3:
         fail(instruction, f"expected the result of copy-start; {described(instruction, 0)}")
     if not compatible(shape.elements[0], shape.elements[1]):
@@ -349,6 +356,7 @@ def outfeed(instruction: Instruction) -> TokenShape:
     sent = instruction.value("outfeed_shape")
     shape = instruction.operand_shape(0)
     kinds = (ArrayShape, BufferShape, OpaqueShape, TokenShape, TupleShape)
+    # Layouts may differ: `outfeed_shape` is that of the host.
     if isinstance(sent, kinds) and not compatible(sent, shape):
         fail(instruction, f"expected the operand's shape as outfeed_shape, found {sent}; {described(instruction, 0)}")
     return TOKEN
@@ -413,6 +421,7 @@ def reduce_scatter(instruction: Instruction, group: int | None) -> Shape:
     along = only_dimension(instruction, shapes[0].rank)
     size, result = shapes[0].dimensions[along], _first_array(instruction.shape)
     if result is not None and result.rank == shapes[0].rank and result.dimensions[along] > 0:
+        # The declared shape says how many parts there are, where the module's device count may be a default.
         parts, rest = divmod(size, result.dimensions[along])
         if rest and UNBOUNDED not in (size, result.dimensions[along]):
             written = f"{size} is not divisible by {result.dimensions[along]}"
@@ -432,6 +441,7 @@ def all_to_all(instruction: Instruction, group: int | None) -> Shape:
         if len(shapes) > 1:
             fail(instruction, f"expected one operand with dimensions, found {len(shapes)}")
         size = shapes[0].dimensions[along]
+        # An unknown group size is no reason to reject a text.
         if group and size != UNBOUNDED and size % group:
             fail(instruction, f"dimension {along} is not divisible by {group}; {described(instruction, 0)}")
         return shapes[0]
@@ -439,6 +449,7 @@ def all_to_all(instruction: Instruction, group: int | None) -> Shape:
     if group is not None and len(shapes) != group and (group > 1 or lists_groups(instruction)):
         fail(instruction, f"expected {counted(group, 'operands')}, one per device, found {len(shapes)}")
     for position, shape in enumerate(shapes):
+        # `InferAllToAllTupleShape` compares the dimension order, too.
         same_layout = shape.layout.minor_to_major == shapes[0].layout.minor_to_major
         if not compatible(shape, shapes[0]) or not same_layout:
             names = described(instruction, 0, position)
@@ -495,6 +506,7 @@ def second_of_operand(instruction: Instruction) -> Shape:
 def ragged_all_to_all(instruction: Instruction) -> ArrayShape:
     """Returns operand 1, which is written in place; operands 2 to 5 are offsets and sizes."""
     result, rows = array(instruction, 1), array(instruction, 2)
+    # Input offsets, send sizes, output offsets, receive sizes: one number or row for each part.
     for position in range(2, 6):
         shape = array(instruction, position)
         if shape.rank not in (1, 2):
@@ -511,6 +523,7 @@ def _gather(instruction: Instruction, written: Shape, group: int | None) -> Shap
     along = only_dimension(instruction, shapes[0].rank)
     size, result = shapes[0].dimensions[along], _first_array(written)
     if result is not None and result.rank == shapes[0].rank and size > 0 and result.dimensions[along] > 0:
+        # Rounded up, so that a result that is no multiple fails by its size, which says more.
         parts = -(-result.dimensions[along] // size)
         _check_parts(instruction, parts, group, (size, result.dimensions[along]))
     else:
@@ -526,6 +539,7 @@ def _first_array(shape: Shape) -> ArrayShape | None:
 
 def _check_parts(instruction: Instruction, parts: int, group: int | None, sizes: tuple[int, int]) -> None:
     """Checks that the factor equals the group size; a group size of 1 may be a default and is not checked."""
+    # Texts without replica_count have 1, though they were compiled for more.
     if group not in (None, 1, parts) and UNBOUNDED not in sizes:
         fail(instruction, f"expected a factor of {group}, the group size, between {sizes[0]} and {sizes[1]}")
 

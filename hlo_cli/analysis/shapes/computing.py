@@ -49,7 +49,8 @@ from hlo_cli.source import counted
 # operation broadcasts implicitly: `ShapeVerifier` requires equal sizes.
 
 
-_NUMBERS: Final = (*INTEGERS, "float", "complex")
+_NUMBERS: Final = (*INTEGERS, "float", "complex")  # all but pred, which shape_inference.cc admits by opcode
+# The type tests of `InferUnaryOpShape` and `InferBinaryOpShape`; opcodes that are not listed take floats and complex.
 _KINDS: Final = {
     **dict.fromkeys("ceil cbrt erf floor round-nearest-afz round-nearest-even is-finite".split(), ("float",)),
     **dict.fromkeys(("real", "imag", "atan2"), ("float", "complex")),
@@ -65,6 +66,7 @@ _COMPONENT: Final = {"c64": PRIMITIVE_TYPES["f32"], "c128": PRIMITIVE_TYPES["f64
 _COMPLEX_OF: Final = {"f32": PRIMITIVE_TYPES["c64"], "f64": PRIMITIVE_TYPES["c128"]}
 _ORDERED: Final = ("pred", *INTEGERS)
 """Kinds with a total order; the others have NaN."""
+# `Comparison::DefaultComparisonType` and the types it may be replaced by; only floats have a total order, too.
 _COMPARED_AS: Final = {
     "pred": (ComparisonType.UNSIGNED,),
     "unsigned": (ComparisonType.UNSIGNED,),
@@ -115,6 +117,7 @@ def compare(instruction: Instruction) -> ArrayShape:
     allowed = _COMPARED_AS[first.element_type.kind]
     if compared_as is not None and compared_as not in allowed:
         fail(instruction, f"expected type={' or '.join(allowed)}, found {compared_as}; {described(instruction, 0)}")
+    # Integers have no NaN that a partial order could leave out.
     if first.element_type.kind in _ORDERED and instruction.value("order") is ComparisonOrder.PARTIAL:
         fail(instruction, f"expected order=TOTAL, found PARTIAL; {described(instruction, 0)}")
     return made_of(_common(first, second), PRED)
@@ -131,6 +134,7 @@ def complex_of(instruction: Instruction) -> ArrayShape:
 def clamp(instruction: Instruction) -> ArrayShape:
     """Returns the shape of operand 1; bounds are scalars or arrays of equal size."""
     shapes = arrays(instruction)
+    # Bounds are scalars, or as large as the operand; XLA broadcasts nothing else.
     for position in (0, 2):
         need_same_type(instruction, position, 1)
         if shapes[position].dimensions and not same_sizes(shapes[position].dimensions, shapes[1].dimensions):
@@ -175,6 +179,7 @@ def _common(first: ArrayShape, second: ArrayShape) -> ArrayShape:
             return first
         dynamic = tuple(map(bool.__or__, first.dynamic_dimensions, second.dynamic_dimensions))
         return ArrayShape(first.element_type, first.dimensions, dynamic, first.layout)
+    # InferMostSpecificDimAndBound: a known size is more specific than `?`.
     known = [second if size == UNBOUNDED else first for size in first.dimensions]
     dimensions = [shape.dimensions[i] for i, shape in enumerate(known)]
     return array_of(first.element_type, dimensions, [shape.dynamic_dimensions[i] for i, shape in enumerate(known)])
@@ -189,7 +194,7 @@ def _common(first: ArrayShape, second: ArrayShape) -> ArrayShape:
 # xla/service/hlo_verifier.cc.
 
 
-_INT32_MAX = 2**31 - 1
+_INT32_MAX = 2**31 - 1  # `InferGetDimensionSizeShape`: the result is an s32
 
 
 def convert(instruction: Instruction) -> ArrayShape:
@@ -211,9 +216,11 @@ def bitcast_convert(instruction: Instruction) -> ArrayShape:
     from_bits, to_bits = _stored_bits(old), _stored_bits(new)
     if from_bits == to_bits:
         return with_type(shape, new)
+    # Types of 6 bits cannot be regrouped into bytes.
     if max(from_bits, to_bits) % min(from_bits, to_bits):
         fail(instruction, f"one type's width must be a multiple of the other's: {old} to {new}")
     if from_bits > to_bits:
+        # A wider element becomes a new last dimension of its parts, least significant first.
         dimensions, dynamic = (*shape.dimensions, from_bits // to_bits), (*shape.dynamic_dimensions, False)
         return array_of(new, dimensions, dynamic)
     ratio = to_bits // from_bits
@@ -232,6 +239,7 @@ def reduce_precision(instruction: Instruction) -> ArrayShape:
     """Returns the shape of the operand; the exponent needs at least 1 bit."""
     shape = need_kind(instruction, 0, ("float",))
     exponent, mantissa = instruction.integer("exponent_bits"), instruction.integer("mantissa_bits")
+    # Without an exponent bit no finite number but 0 could be told from infinity.
     if exponent is None or exponent < 1:
         fail(instruction, f"expected exponent_bits of at least 1, found {exponent}")
     if mantissa is None or mantissa < 0:
@@ -277,6 +285,7 @@ def rng_bit_generator(instruction: Instruction) -> Shape:
     """Returns the operand as the next state, and the declared data; a result that is not a tuple is not checked."""
     need_at_least(instruction, 1)
     shape = declared(instruction)
+    # hlo_verifier.cc tests tuples only, so that a result without the state passes.
     if not isinstance(shape, TupleShape):
         return shape
     elements = declared_tuple(instruction, 2)
@@ -288,6 +297,7 @@ def rng_bit_generator(instruction: Instruction) -> Shape:
 
 def rng_state(instruction: Instruction) -> ArrayShape:
     """Returns the state of a random number generator: two u64."""
+    # 128 bits of state, whatever generator the backend has.
     return array_of(PRIMITIVE_TYPES["u64"], (2,))
 
 
@@ -352,6 +362,7 @@ def _unpacked(shape: ArrayShape, sparsity: TensorSparsity | None) -> ArrayShape:
     if sparsity is None or not sparsity.num_non_zero or sparsity.dimension >= shape.rank:
         return shape
     sizes = list(shape.dimensions)
+    # Stored are num_non_zero elements of each block of block_size; the rule is that of the whole array.
     sizes[sparsity.dimension] = sizes[sparsity.dimension] // sparsity.num_non_zero * sparsity.block_size
     return array_of(shape.element_type, sizes, shape.dynamic_dimensions)
 
@@ -367,6 +378,7 @@ def scaled_dot(instruction: Instruction) -> ArrayShape:
     if len(contracted[0]) != 1:
         fail(instruction, f"expected one contracting dimension, found {len(contracted[0])}")
     lhs, second = array(instruction, 0), array(instruction, 1)
+    # Which form it is shows in the sizes: a scale is shorter than its operand along the contracted dimension.
     is_new = _sizes(lhs, contracted[0]) == _sizes(second, contracted[1])
     right, scales = (1, (2, 3)) if is_new else (2, (1, 3))
     result = _dot(instruction, lhs, array(instruction, right), numbers, right)
@@ -424,6 +436,7 @@ def _dot(
     sizes = [shape.dimensions[d] for shape, dimensions in parts for d in dimensions]
     dynamic = [shape.dynamic_dimensions[d] for shape, dimensions in parts for d in dimensions]
     element_type = wider(lhs.element_type, rhs.element_type)
+    # `preferred_element_type` is not in the text; the declared type is what it was.
     if not isinstance(instruction.shape, UnknownShape):
         element_type = declared_array(instruction).element_type
     return array_of(element_type, sizes, dynamic)
@@ -456,6 +469,7 @@ def _check_scale(instruction: Instruction, position: int, at: int, contracted: i
     """Checks the scale at operand `at`; returns whether it is an array, not a bf16 scalar, which means no scale."""
     shape, scale = array(instruction, position), array(instruction, at)
     is_missing = shape.element_type is scale.element_type and shape.element_type.name == "bf16"
+    # InferScaledDotOpShape takes a bf16 one of one element for the absence of a scale.
     if is_missing and all(size == 1 for size in scale.dimensions):
         if 0 < scale.rank <= contracted:
             fail(instruction, f"expected a scale with dimension {contracted}; {described(instruction, position, at)}")
@@ -487,6 +501,7 @@ def _check_groups(instruction: Instruction, numbers: RaggedDotDimensionNumbers, 
     dims, ragged = numbers.dot_dimension_numbers, numbers.lhs_ragged_dimensions[0]
     is_free = ragged not in (*dims.lhs_contracting_dimensions, *dims.lhs_batch_dimensions)
     group_dims = numbers.rhs_group_dimensions
+    # Only a free ragged dimension has a matrix for each group.
     if len(group_dims) != int(is_free):
         fail(instruction, f"expected {counted(int(is_free), 'numbers')} in rhs_group_dims, found {len(group_dims)}")
     for d in group_dims:
@@ -507,7 +522,7 @@ def _check_groups(instruction: Instruction, numbers: RaggedDotDimensionNumbers, 
 # xla/service/shape_inference.cc.
 
 
-_COMPLEX_NAME_OF: Final = {"f32": "c64", "f64": "c128"}
+_COMPLEX_NAME_OF: Final = {"f32": "c64", "f64": "c128"}  # `InferFftShape` has no other precisions
 _REAL_OF: Final = {"c64": "f32", "c128": "f64"}
 
 
@@ -524,6 +539,7 @@ def fft(instruction: Instruction) -> ArrayShape:
     if kind == FftType.RFFT:
         element_type = _counterpart(instruction, shape, _COMPLEX_NAME_OF, "f32 or f64")
         _check_lengths(instruction, shape, lengths)
+        # The transform of real numbers is its own mirror image, so half of it and the middle are kept.
         return _with_last(shape, element_type, lengths[-1] // 2 + 1 if lengths[-1] else 0)
     element_type = _counterpart(instruction, shape, _REAL_OF, "c64 or c128")
     if kind == FftType.IRFFT:
@@ -586,6 +602,7 @@ def topk(instruction: Instruction) -> TupleShape:
     shape, k = array(instruction, 0), instruction.integer("k")
     if not shape.rank:
         fail(instruction, f"expected at least one dimension; {described(instruction, 0)}")
+    # k = 0 is an empty result, which XLA accepts.
     if k is None or (shape.dimensions[-1] != UNBOUNDED and not 0 <= k <= shape.dimensions[-1]):
         fail(instruction, f"expected k ≤ size of the last dimension, found {k}; {described(instruction, 0)}")
     dimensions, dynamic = (*shape.dimensions[:-1], k), (*shape.dynamic_dimensions[:-1], False)

@@ -281,6 +281,7 @@ def shape_difference(
     expected = infer_shape(instruction, module)
     if instruction.written_opcode == opcodes.GET_TUPLE_ELEMENT and not _is_known(expected):
         return None
+    # hlo_verifier.cc: only an associative scan is lowered after layouts are assigned.
     if instruction.written_opcode == "scan" and layout_sensitive and not instruction.flag("is_associative"):
         fail(instruction, "scan must be lowered before layout assignment unless is_associative=true")
     # hlo_verifier.cc never sees the declared shape of these: the loader creates them from their operands.
@@ -288,8 +289,10 @@ def shape_difference(
         return None
     if instruction.written_opcode == opcodes.COPY and layout_sensitive and isinstance(written, ArrayShape):
         return _copy_difference(expected, written, any_precision=allow_mixed_precision)
+    # `CheckShape` ignores layouts for these: layout assignment is free to choose them.
     if instruction.written_opcode not in _EXACT:
         return _difference(expected, written, fits=compatible(expected, written, any_precision=allow_mixed_precision))
+    # Before layout assignment, layouts in the text are defaults that nobody chose.
     if not layout_sensitive:
         return _difference(expected, written, fits=compatible(expected, written))
     if instruction.written_opcode == opcodes.BITCAST:
@@ -316,6 +319,7 @@ def shape_difference_key(instruction: Instruction) -> Hashable:
     opcode = instruction.written_opcode
     if instruction.called_computations or instruction.index in instruction.computation.operand_indices:
         return None
+    # Hashing thousands of equal shapes would cost more than the rules that the cache spares.
     shapes = tuple([id(operand.shape) for operand in instruction.operands])
     if opcode in ATTRIBUTELESS:
         return opcode, id(instruction.shape), shapes
@@ -368,6 +372,7 @@ def _reducer_difference(instruction: Instruction) -> str | None:
     count = len(instruction.operands)
     for position, parameter in enumerate(called[0].parameters):
         # parameters are accumulators, then elements; operands are inputs, then initial values
+        # Accumulators come first among the parameters, initial values last among the operands.
         operand_number = position if instruction.written_opcode == opcodes.MAP else (position + count // 2) % count
         operand = instruction.operand_shape(operand_number)
         if not isinstance(operand, ArrayShape) or not isinstance(parameter.shape, ArrayShape):
@@ -425,10 +430,12 @@ def _bitcast_difference(instruction: Instruction, written: Shape) -> str | None:
     operand = instruction.operand_shape(0)
     if not isinstance(operand, ArrayShape) or not isinstance(written, ArrayShape):
         return None
+    # XLA's size function is the backend's, which a text does not name: equal by either is equal.
     if operand.logical_bytes != written.logical_bytes and operand.padded_bytes != written.padded_bytes:
         found = f"{written.padded_bytes} of {written}"
         return f"expected the size of {operand}, {operand.padded_bytes} bytes, found {found}"
     crosses = (operand.memory_space == MemorySpace.HOST) != (written.memory_space == MemorySpace.HOST)
+    # A constant can be placed anywhere, so no copy is missing.
     if crosses and not _is_constant(instruction.operands[0]):
         return f"expected the memory space of {operand}, found {written}"
     return None
@@ -510,6 +517,7 @@ def _sizes(expected: ArrayShape, found: ArrayShape) -> str:
         same = ", with as many elements" if expected.elements == found.elements else ""
         return f"{len(other)} {'dimension' if len(other) == 1 else 'dimensions'}, not {len(one)}{same}"
     different = [at for at in range(len(one)) if one[at] != other[at]]
+    # Equal sizes in another order are a transpose that was forgotten, which deserves its own words.
     if sorted(one) != sorted(other):
         return ", ".join(f"dimension {at} is {other[at]:,}, not {one[at]:,}" for at in different)
     if len(different) == 2:

@@ -104,6 +104,8 @@ def broadcast(instruction: Instruction) -> ArrayShape:
     Without a declared shape, XLA's parser reads `dimensions` as sizes to prepend to the operand's dimensions.
     """
     shape, mapped = array(instruction, 0), instruction.integers("dimensions")
+    # hlo_parser.cc builds a broadcast without shape by `CreateBroadcast` of sizes; the attribute means another thing
+    # then.
     if isinstance(instruction.shape, UnknownShape):
         added = (False,) * len(mapped)
         return array_of(shape.element_type, (*mapped, *shape.dimensions), (*added, *shape.dynamic_dimensions))
@@ -121,6 +123,7 @@ def broadcast(instruction: Instruction) -> ArrayShape:
 def reshape(instruction: Instruction) -> ArrayShape:
     """Returns the declared dimensions with the operand's type; the number of elements must not change."""
     shape, result = array(instruction, 0), declared_array(instruction)
+    # An unbounded size can be anything, so the count says nothing.
     is_open = UNBOUNDED in (*shape.dimensions, *result.dimensions)
     if shape.elements != result.elements and not is_open:
         found = f"the result has {counted(result.elements, 'elements')}, the operand {shape.elements}"
@@ -158,6 +161,7 @@ def slice_of(instruction: Instruction) -> ArrayShape:
             f"expected {counted(shape.rank, 'ranges')} in slice, found {len(parts)}; {described(instruction, 0)}",
         )
     dimensions = [_sliced_size(instruction, shape.dimensions[i], part, i) for i, part in enumerate(parts)]
+    # InferSliceShape makes every slice static: the limits are numbers.
     return array_of(shape.element_type, dimensions, [size == UNBOUNDED for size in dimensions])
 
 
@@ -167,6 +171,7 @@ def pad(instruction: Instruction) -> ArrayShape:
     need_scalar(instruction, 1)
     need_same_type(instruction, 0, 1)
     parts = padding.dimensions if padding is not None else ()
+    # A scalar may have `padding=0_0`, as an empty list cannot be written.
     if not shape.rank and len(parts) == 1 and parts[0] == PaddingDimension(0, 0):
         parts = ()
     if len(parts) != shape.rank:
@@ -217,6 +222,7 @@ def _padded_size(instruction: Instruction, size: int, part: PaddingDimension, di
         fail(instruction, f"expected nonnegative interior padding in dimension {dimension}")
     if size == UNBOUNDED:
         return size
+    # Between elements only, so none in an empty dimension; negative edges cut off.
     inner = max(size - 1, 0) * part.interior_padding
     padded = size + part.edge_padding_low + part.edge_padding_high + inner
     if padded < 0:
@@ -235,6 +241,7 @@ def _append(dimensions: list[int], dynamic: list[bool], shape: ArrayShape, along
     """Adds an operand to the result of a concatenation, in place: sizes along one dimension add up."""
     for d, size in enumerate(shape.dimensions):
         if d != along:
+            # The first known size wins, with what is known of it.
             if dimensions[d] == UNBOUNDED:
                 dimensions[d], dynamic[d] = size, shape.dynamic_dimensions[d]
             else:
@@ -282,6 +289,7 @@ def map_shape(instruction: Instruction) -> ArrayShape:
     need_at_least(instruction, 1)
     shapes = arrays(instruction)
     need_same_sizes(instruction, [position for position, shape in enumerate(shapes) if shape.rank])
+    # InferMapShape lets scalars go along with arrays, as constants of the applied computation.
     first, mapped = max(shapes, key=lambda shape: shape.rank), instruction.integers("dimensions")
     if mapped != tuple(range(first.rank)) and isinstance(instruction.shape, UnknownShape):
         fail(instruction, f"expected all {first.rank} dimensions in order, found {len(mapped)} in dimensions")
@@ -333,6 +341,7 @@ def reducer_types(
         fail(instruction, f"expected {len(inputs)} scalars as the result of {computation.name}, found {found}")
     for i, scalar in enumerate(scalars):
         accumulator, element = parameters[i], parameters[len(inputs) + i]
+        # Only accumulators have to match exactly: XLA lets inputs and initial values differ in precision.
         if not compatible(accumulator, scalar):
             _fail_unlike_result(instruction, f"parameter {i} of {computation.name}", accumulator, scalar)
         if not compatible(inits[i], scalar, any_precision=True):
@@ -394,6 +403,7 @@ def _scanned_size(
     instruction: Instruction, inputs: Sequence[ArrayShape], parameters: Sequence[Shape], along: int
 ) -> int:
     """Returns the size of the scanned dimension, which parameters of the applied computation lack."""
+    # Without inputs only the declared outputs know how long the scan is.
     if not inputs:
         written = instruction.shape.elements[0] if isinstance(instruction.shape, TupleShape) else instruction.shape
         if not isinstance(written, ArrayShape) or not 0 <= along < written.rank:
@@ -421,6 +431,7 @@ def _with_scanned_dimension(instruction: Instruction, shape: Shape, along: int, 
     dimensions = (*shape.dimensions[:along], size, *shape.dimensions[along:])
     dynamic = (*shape.dynamic_dimensions[:along], False, *shape.dynamic_dimensions[along:])
     order = [d + (d >= along) for d in shape.layout.minor_to_major]
+    # shape_inference.cc inserts the dimension where it displaces another, so that outputs are stacked as they come.
     order.insert(
         order.index(along + 1) + 1 if along + 1 in order else 0, along
     )  # next more major than the one it displaces
@@ -456,6 +467,7 @@ def reduce_window(instruction: Instruction) -> Shape:
     window = instruction.window or Window(())
     dimensions = window_positions(instruction, shapes[0].dimensions, window.dimensions)
     dynamic = shapes[0].dynamic_dimensions
+    # InferReduceWindowShape takes the types of the initial values, InferReduceShape those of the reducer: XLA's oddity.
     results = tuple(array_of(init.element_type, dimensions, dynamic) for init in shapes[inputs:])
     return TupleShape(results) if is_tuple else results[0]
 
@@ -471,6 +483,7 @@ def select_and_scatter(instruction: Instruction) -> ArrayShape:
         if not compatible(parameter, scalar, any_precision=True):
             name = f"parameter {i} of {computation.name} is {sizes_of(parameter)}"
             fail(instruction, f"expected a scalar of the operand's type; {name}, {described(instruction, 0)}")
+    # Of the two called computations, select is the first and scatter the second.
     reducer_types(instruction, (source,), (init,), 1)
     window = instruction.window or Window(())
     expected = window_positions(instruction, operand.dimensions, window.dimensions)
@@ -496,6 +509,7 @@ def convolution(instruction: Instruction) -> ArrayShape:
     window = (instruction.window or Window(())).dimensions
     _check_labels(instruction, numbers, lhs, rhs, window)
     _check_groups(instruction, numbers, lhs, rhs)
+    # InferConvolveShape does not support a kernel of so many features as the run has.
     if rhs.dynamic_dimensions[numbers.kernel_output_feature_dimension]:
         fail(instruction, f"expected a static number of output features; {described(instruction, 1)}")
     spatial = [lhs.dimensions[d] for d in numbers.input_spatial_dimensions]
@@ -509,6 +523,7 @@ def convolution(instruction: Instruction) -> ArrayShape:
     dynamic[numbers.output_batch_dimension] = lhs.dynamic_dimensions[numbers.input_batch_dimension]
     labels = (numbers.input_spatial_dimensions, numbers.kernel_spatial_dimensions, numbers.output_spatial_dimensions)
     for of_input, of_kernel, of_output in zip(*labels, strict=True):
+        # A dynamic extent on either side makes the number of positions dynamic.
         dynamic[of_output] = lhs.dynamic_dimensions[of_input] or rhs.dynamic_dimensions[of_kernel]
     element_type = wider(lhs.element_type, rhs.element_type)
     if not isinstance(instruction.shape, UnknownShape):
@@ -572,6 +587,7 @@ def _check_groups(
     features, batches = _group_count(instruction, "feature"), _group_count(instruction, "batch")
     if features < 1 or batches < 1:
         fail(instruction, f"group counts must be at least 1, found {features} of features and {batches} of batches")
+    # The two group counts are of a forward and a backward convolution, which no convolution is at once.
     if features > 1 and batches > 1:
         fail(
             instruction,
@@ -616,6 +632,7 @@ def dynamic_slice(instruction: Instruction) -> ArrayShape:
     if len(sizes) != shape.rank:
         fail(instruction, f"expected {counted(shape.rank, 'numbers')} in dynamic_slice_sizes, found {len(sizes)}")
     _check_sizes(instruction, shape, sizes, range(shape.rank), "dynamic_slice_sizes")
+    # A dynamic dimension stays dynamic only where the slice takes all of it.
     dynamic = [
         f and size == whole for f, size, whole in zip(shape.dynamic_dimensions, sizes, shape.dimensions, strict=True)
     ]
@@ -631,6 +648,7 @@ def dynamic_update_slice(instruction: Instruction) -> Shape:
     _check_starts(instruction, shape, 2)
     if update.rank != shape.rank:
         fail(instruction, f"expected an update of {counted(shape.rank, 'dimensions')}; {described(instruction, 0, 1)}")
+    # Buffers of `b(…)` are updated in place as they are, and XLA tests no type there.
     if not isinstance(whole, BufferShape):
         need_same_type(instruction, 0, 1)
     _check_sizes(instruction, shape, update.dimensions, range(shape.rank), "the update")
@@ -658,6 +676,7 @@ def gather(instruction: Instruction) -> ArrayShape:
     _check_sizes(instruction, shape, sizes, range(shape.rank), "slice_sizes")
     dropped = (*numbers.collapsed_slice_dims, *numbers.operand_batching_dims)
     for d in dropped:
+        # Size 0 is allowed as well: an empty slice collapses to an empty result.
         if sizes[d] > 1:
             fail(
                 instruction,
@@ -695,6 +714,7 @@ def scatter(instruction: Instruction) -> Shape:
 def _check_starts(instruction: Instruction, shape: ArrayShape, first: int) -> None:
     """Checks that start indices are integers of one type, as scalar operands or as one vector."""
     starts = [need_kind(instruction, position, INTEGERS) for position in range(first, len(instruction.operands))]
+    # The form of older texts, with all starts in one vector.
     if len(starts) == 1 and starts[0].rank == 1:
         if starts[0].dimensions[0] != shape.rank:
             fail(instruction, f"expected {shape.rank} indices; {described(instruction, first)}")
@@ -727,6 +747,7 @@ def _index_batch_dimensions(
     """Returns the dimensions of the indices except the index vector dimension, which may be implicit."""
     if not 0 <= vector <= indices.rank:
         fail(instruction, f"expected index_vector_dim from 0 to {indices.rank}, found {vector}")
+    # index_vector_dim equal to the rank means that each index is a scalar.
     length = indices.dimensions[vector] if vector < indices.rank else 1
     if len(mapped) != length and length != UNBOUNDED:
         fail(

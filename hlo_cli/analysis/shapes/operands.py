@@ -22,6 +22,7 @@ TOKEN: Final = TokenShape()
 U32_SCALAR: Final = ArrayShape(U32, (), (), default_layout(0))
 INTEGERS: Final = ("signed", "unsigned")
 
+# bf16 before f16: `HigherPrecisionType` compares the range before the mantissa.
 _WIDEST_FIRST: Final = """c128 c64 f64 f32 bf16 f8e8m0fnu f16 f8e5m2 f8e5m2fnuz f8e4m3fn f8e4m3 f8e4m3fnuz f8e4m3b11fnuz
     f6e3m2fn f8e3m4 f6e2m3fn f4e2m1fn s64 u64 s32 u32 s16 u16 s8 u8 s4 u4 s2 u2 s1 u1 pred""".split()
 """Element types by descending precision."""
@@ -71,6 +72,7 @@ def arrays(instruction: Instruction) -> list[ArrayShape]:
 
 def operand_shapes(instruction: Instruction) -> tuple[Shape, ...]:
     """Returns the shapes of all operands, of any kind."""
+    # Nearly always; asking for each operand would double the time of a check.
     if instruction.index not in instruction.computation.operand_indices:
         return tuple([operand.shape for operand in instruction.operands])
     return tuple([instruction.operand_shape(position) for position in range(len(instruction.operands))])
@@ -123,6 +125,7 @@ def made_of(shape: ArrayShape, element_type: PrimitiveType) -> ArrayShape:
     """
     bits = element_type.bits if element_type.is_sub_byte else 0
     layout = shape.layout
+    # Sub-byte types state their width in the layout, others must not.
     if layout.element_size_in_bits != bits:
         layout = replace(layout, element_size_in_bits=bits)
     return ArrayShape(element_type, shape.dimensions, shape.dynamic_dimensions, layout)
@@ -188,6 +191,7 @@ def need_dimensions(instruction: Instruction, dimensions: Iterable[int], rank: i
 def only_dimension(instruction: Instruction, rank: int) -> int:
     """Returns the single dimension in `dimensions`; for some opcodes XLA reads the first and ignores the others."""
     dimensions = instruction.integers("dimensions")
+    # hlo_parser.cc reads dimensions(0) of these and drops the rest.
     if instruction.written_opcode in FIRST_DIMENSION:
         dimensions = dimensions[:1]
     if len(dimensions) != 1:

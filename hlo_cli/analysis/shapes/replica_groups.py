@@ -28,6 +28,7 @@ def collective_op_group_mode(instruction: Instruction) -> CollectiveOpGroupMode:
     cross_replica_and_partition
     """
     has_channel = instruction.attribute("channel_id") is not None
+    # `GetCollectiveOpGroupMode` of collective_ops_utils.cc: without the attribute, a channel_id means partitions.
     if instruction.opcode not in _GLOBAL_IDS:
         return CollectiveOpGroupMode.CROSS_PARTITION if has_channel else CollectiveOpGroupMode.CROSS_REPLICA
     is_global = instruction.flag("use_global_device_ids")
@@ -64,6 +65,7 @@ def subgroup_size(instruction: Instruction, module: Module | None = None) -> int
         case CollectiveOpGroupMode.CROSS_PARTITION:
             return partitions
         case CollectiveOpGroupMode.CROSS_REPLICA_AND_PARTITION:
+            # Groups list replicas here, and every partition of each takes part.
             return (replicas if listed is None else listed) * partitions
         case CollectiveOpGroupMode.FLATTENED_ID:
             return replicas * partitions
@@ -94,6 +96,7 @@ def _size_of_first_group(instruction: Instruction) -> int | None:
     """Returns the size of the first group, None if no groups are listed."""
     match instruction.replica_groups:
         case CollectiveDeviceList(listed=groups) if groups:
+            # XLA requires groups of equal size where the size matters.
             return len(groups[0])
         case IotaReplicaGroupList(num_devices_per_group=size):
             return size

@@ -64,9 +64,12 @@ from hlo_cli.source import HloError
 # as a fusion of an all-reduce and the slice of its result that a device keeps.
 
 
+# The target of the root inside such a fusion, as libtpu prints it; see async-collective-start in TPU dumps.
 _FUSED_START: Final = "AsyncCollectiveStart"
 _ASYNC_FUSION: Final = "async_collective_fusion_config"
+# xla/service/gpu/backend_configs.proto: CollectiveBackendConfig.is_sync, in the spelling of its JSON.
 _IS_SYNC: Final = '"is_sync":true'
+# What may stand between an all-reduce and its slice inside a TPU fusion without using the sum in another way.
 _PASSING: Final = frozenset(
     (opcodes.GET_TUPLE_ELEMENT, opcodes.BITCAST, opcodes.COPY, opcodes.CONVERT, opcodes.RESHAPE)
 )
@@ -109,15 +112,19 @@ def _sites(module: Module) -> tuple[CollectiveSite, ...]:
     callers: Mapping[Computation, Instruction] | None = None
     for computation in module.computations:
         runs = executions.get(computation)
+        # Code that the entry never reaches runs no collective; a part of a module has no entry to reach it from.
         if runs is None and not module.is_part:
             continue
         collectives = [each for each in computation.instructions if collective_kind(each.opcode) is not None]
         if not collectives:
             continue
+        # Most modules have no collective, so the callers are collected only when the first one is found.
         callers = _callers(module, executions) if callers is None else callers
         for instruction in collectives:
             site = _site(instruction, callers, runs or _UNKNOWN, module)
             if is_fused_async(instruction) and site.caller is not instruction:
+                # channel_id alone is no key: all collectives of a shard_map share one (24 of 24 chains agree with this
+                # pair of keys).
                 key = instruction.frontend_attributes.get("chain_id"), instruction.attribute("channel_id")
                 shared.setdefault(key, []).append((len(found), site))
             found.append(site)
@@ -181,8 +188,10 @@ def _site(
     starts = [each for each in around if is_async_start(each.opcode)]
     is_async = kind != instruction.opcode or bool(starts) or is_fused_async(instruction)
     is_async = is_async or any(map(starts_async_collective, around))
+    # A start that is synchronous is printed as async by XLA:GPU and only marked in its backend_config.
     if any(_IS_SYNC in (each.attribute("backend_config") or "").replace(" ", "") for each in (instruction, *starts)):
         is_async = False
+    # TPU has no plain reduce-scatter: it prints a fusion `all-reduce-scatter` of an all-reduce and a dynamic-slice.
     if len(around) > len(starts) and kind == opcodes.ALL_REDUCE and _keeps_a_slice(instruction, module):
         kind = opcodes.REDUCE_SCATTER
     return CollectiveSite(
@@ -192,6 +201,7 @@ def _site(
         _operand_bytes(instruction, kind),
         runs,
         is_async,
+        # Its sizes are values at run time, so the input is all that could be sent.
         is_bound=kind == opcodes.RAGGED_ALL_TO_ALL,
     )
 
@@ -211,6 +221,7 @@ def _keeps_a_slice(all_reduce: Instruction, module: Module) -> bool:
                 waiting.append(user)
     devices = subgroup_size(all_reduce, module)
     whole = _elements(all_reduce.shape)
+    # Without the number of devices, a slice of any smaller size is taken as the part of one device.
     return kept > 0 and (kept * devices == whole if devices is not None else kept < whole)
 
 
@@ -222,7 +233,10 @@ def _operand_bytes(instruction: Instruction, kind: str) -> int:
     """The data bytes of the operands that are sent, without offsets, sizes, and the array to write into."""
     operands = [instruction.operand_shape(position) for position in range(len(instruction.operands))]
     if kind == opcodes.RAGGED_ALL_TO_ALL:
+        # The others are the output to write into, and the offsets and sizes for each peer (hlo_verifier.cc,
+        # ragged-all-to-all).
         operands = operands[:1]
+    # input, output, input offset, output offset: the form that hlo_verifier.cc calls in-place.
     elif kind in PERMUTES and len(operands) >= 4:
         return _sliced_bytes(instruction, operands[0])
     return sum(_data_bytes(shape) for shape in operands)
@@ -294,6 +308,7 @@ def _once(n: int) -> Fraction:
     return Fraction(int(n > 1))
 
 
+# In one shot, data goes straight to its device, so it equals what any algorithm must send.
 _EXCHANGE: Final = _Traffic(_share_of_others, _both_ways, _share_of_others)
 _TRAFFIC: Final[Mapping[str, _Traffic]] = {
     opcodes.ALL_REDUCE: _Traffic(_twice_the_share, _share_of_others, _others),
@@ -303,6 +318,7 @@ _TRAFFIC: Final[Mapping[str, _Traffic]] = {
     opcodes.RAGGED_ALL_TO_ALL: _EXCHANGE,
     opcodes.COLLECTIVE_PERMUTE: _Traffic(_once, _once, _once),
 }
+# Of n devices one sends to n - 1 others, as in NCCL's broadcast.
 _FROM_ONE: Final = _Traffic(_once, _halved(_once), _others)
 """Of a collective in which one device sends to all others: it sends its data once, and in one shot to each."""
 
@@ -313,6 +329,7 @@ def wire_factor(kind: str, devices: int, algorithm: Algorithm = "ring") -> Fract
     >>> wire_factor("all-reduce", 4), wire_factor("all-to-all", 4, "bidirectional"), wire_factor("all-gather", 1)
     (Fraction(3, 2), Fraction(1, 2), Fraction(0, 1))
     """
+    # A group of one device: XLA keeps such a collective in the text, but nothing leaves the device.
     if devices < 2:
         return Fraction(0)
     traffic = _TRAFFIC.get(kind, _FROM_ONE)
@@ -378,6 +395,7 @@ class Collective:
         """The largest number of devices that communicate with each other; None if the groups are unknown."""
         if self.groups is None:
             return None
+        # Pairs of a permute form chains and rings; their connected sets are its groups.
         return _largest_chain(self.pairs) if self.pairs else max(map(len, self.groups), default=1)
 
     @property
@@ -400,6 +418,7 @@ class Collective:
         if self.groups is None:
             return None
         if self.pairs or not self.groups:
+            # The mean over all devices, as not every device of a permute sends.
             return self.operand_bytes * Fraction(_moving(self.pairs), self.device_count)
         return self.operand_bytes * _mean_factor(self.kind, self.groups, self.device_count, algorithm)
 
@@ -444,6 +463,7 @@ def mesh_of(module: Module, given: Mesh | None = None, siblings: Sequence[Module
     mesh['axis0'=2,'axis1'=2]
     """
     communications = [each for _, each in cached_per_module(_communications, module)]
+    # Few texts of groups differ in a module, so each is explained once, not once per collective.
     distinct = tuple(dict.fromkeys(each.groups for each in communications if each.groups))
     pairs = dict.fromkeys(each.pairs for each in communications if each.pairs)
     if siblings is None:
@@ -472,6 +492,7 @@ def _communication(instruction: Instruction, devices: Devices) -> _Communication
     try:
         return _Communication(device_groups(instruction, devices), device_pairs(instruction, devices))
     except HloError as error:
+        # Groups that break a rule of XLA are shown with the reason in their row; one bad row must not stop the table.
         return _Communication(None, problem=error.diagnostic.message)
 
 
@@ -501,6 +522,7 @@ def _collective(site: CollectiveSite, found: _Communication, device_count: int, 
     )
 
 
+# The lists of groups repeat: a few dozen distinct ones in a module of thousands of collectives.
 @lru_cache(maxsize=1024)
 def _moving(pairs: Pairs) -> int:
     """The number of pairs of different devices."""
@@ -514,6 +536,7 @@ def _mean_factor(kind: str, groups: Groups, device_count: int, algorithm: Algori
     if len(set(sizes)) == 1 and sum(sizes) == device_count:
         return wire_factor(kind, sizes[0], algorithm)
     sent = sum((size * wire_factor(kind, size, algorithm) for size in sizes), Fraction(0))
+    # Devices in no group send nothing, but they are part of the mean.
     return sent / max(device_count, sum(sizes))
 
 
@@ -580,8 +603,11 @@ def _listed(items: Sequence[str], limit: int, comma: str = ",") -> str:
 Series = Mapping[tuple[int, int], CollectiveTimes]
 """Times by number of groups and devices in a group; for a permute, by 0 and the number of pairs."""
 
+# 256 KiB: up to it XLA's own model takes the one-shot all-reduce, which is for latency (sol_gpu_cost_model.cc). Chosen,
+# not fitted.
 _MOSTLY_LATENCY_BYTES: Final = 1 << 18
 """Payload bytes below which the latency is nearly all of the time."""
+# No measured table has ragged ones; at most, all data goes as in an all-to-all.
 LIKE: Final[Mapping[str, str]] = {opcodes.RAGGED_ALL_TO_ALL: opcodes.ALL_TO_ALL}
 """Kinds that are estimated as another kind."""
 
@@ -600,6 +626,7 @@ def interpolated(series: Series, payload: float, groups: int, devices: int) -> f
     at = bisect_left(sizes, devices)
     near = sizes[max(at - 1, 0) : at + 1] if at == len(sizes) or sizes[at] != devices else [devices]
     times = [_along(series[_nearest(series, groups, size)], payload) for size in near]
+    # Larger groups than measured are given the time of the largest: on switches, latency grows slowly with devices.
     if len(near) == 1 or devices >= near[-1]:
         return times[-1]
     return _between(log(devices), log(near[0]), log(near[1]), times[0], times[1])
@@ -619,6 +646,7 @@ def smoothed(times: CollectiveTimes) -> CollectiveTimes:
         if size < _MOSTLY_LATENCY_BYTES and 0 < at < len(sizes) - 1:
             found[size] = median(seconds[at - 1 : at + 2])
     if len(sizes) > 2 and sizes[0] < _MOSTLY_LATENCY_BYTES:
+        # The first size has one neighbor only, and a cold first run can only be too long: hence the minimum.
         found[sizes[0]] = min(seconds[0], median(seconds[:3]))
     return found
 
@@ -634,6 +662,7 @@ def _along(times: CollectiveTimes, payload: float) -> float:
     if payload <= sizes[0]:
         return times[sizes[0]]
     if payload >= sizes[-1]:
+        # Above the tables the bandwidth is saturated: time grows as the bytes do.
         return times[sizes[-1]] * payload / sizes[-1]
     at = bisect_left(sizes, payload)
     low, high = sizes[at - 1], sizes[at]
@@ -657,8 +686,10 @@ def _between(at: float, low: float, high: float, first: float, last: float) -> f
 # dimension that is, or whether the ring is closed, is not in a dump. No latency is published.
 
 
+# 1 MiB: the bands of `chip_specs` were measured below and above this border.
 _LATENCY_BYTES: Final = 1 << 20
 """Payload bytes below which latency dominates."""
+# The only measured chip that is not Blackwell, so the nearest to the older GPUs that were not measured.
 _REFERENCE: Final = "h100"
 """The measured chip that stands for GPUs that were not measured."""
 
@@ -693,6 +724,7 @@ def collective_time(collective: Collective, chip: ChipSpec) -> CollectiveTime | 
     sent = collective.wire_bytes
     if sent is None or chip.links is None:
         return None
+    # NVLink switches that add (NVLS) let each byte of an all-reduce leave a device once, not 2(n - 1) / n times.
     at_least = (
         float(min(sent, _through_switches(collective)) if chip.adds_in_switches else sent) / chip.links.per_second
     )
@@ -729,12 +761,14 @@ def _like_measured(collective: Collective, chip: ChipSpec) -> Estimate | None:
     if not chip.cores or chip.links is None or series is None or payload is None or devices is None:
         return None
     shape = (0, len(collective.pairs)) if collective.pairs else (len(collective.groups or ()), devices)
+    # Tables of permutes have keys with 0 groups; another kind with pairs has no row of its own.
     if (shape[0] == 0) != (collective.kind == opcodes.COLLECTIVE_PERMUTE):
         return None
     seconds = interpolated(series, payload, *shape)
     links, is_small = _measured_links(measured or _REFERENCE), payload < _LATENCY_BYTES
     if measured is not None and devices <= max(size for _, size in series) and links == chip.links.per_second:
         return around(seconds, COLLECTIVE_BANDS[is_small], "table")
+    # The time of one byte is latency, which other links do not shorten; only the rest scales with the bandwidth.
     latency = min(interpolated(series, 1, *shape), seconds)
     scaled = latency + (seconds - latency) * links / chip.links.per_second
     return around(scaled, OTHER_COLLECTIVE_BANDS[is_small], "links")
@@ -781,8 +815,11 @@ def _through_switches(collective: Collective) -> Fraction:
 def _share_of_links(collective: Collective, chip: ChipSpec) -> float:
     """The share of the links of a device that lie in the dimensions of its axes, one dimension for each axis."""
     dimensions = torus_dimensions(chip)
+    # Each axis is taken to be laid along a dimension of the torus of its own, since no text has the physical layout.
     axes = len({axis.name for axis in collective.axes or ()})
     if dimensions is None or not axes:
+        # Without axes all links are assumed to be used: the least time, so that an estimate is never above the truth
+        # for it.
         return 1.0
     return min(axes, dimensions) / dimensions
 

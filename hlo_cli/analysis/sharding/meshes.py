@@ -42,6 +42,7 @@ Pairs = tuple[tuple[int, int], ...]
 """Sources and targets."""
 
 _PAIRS: Final = "source_target_pairs"
+# 4 Mi ids, over 100 MB of Python integers: beyond any real fleet, but a text can state any number.
 _MAX_PLACES: Final = 1 << 22
 """Limit on the places in the flattened groups of one collective."""
 
@@ -81,6 +82,7 @@ def _devices_of(module: Module) -> Devices:
     replicas, partitions = module.replica_count, module.num_partitions
     if replicas * partitions > 1:
         return Devices(replicas, partitions)
+    # Parts of texts state no counts; the ids that are named are the best lower bound.
     return Devices(1 + max(map(_largest_id, filter(is_collective, module.instructions)), default=0), 1, is_stated=False)
 
 
@@ -115,6 +117,7 @@ def collective_kind(opcode: str) -> str | None:
     if opcode in COLLECTIVES:
         return opcode
     kind = opcode.removesuffix("-start")
+    # An async op around the opcode, as in async-start(...), calls=%wrapped_all_reduce, is a collective too.
     return kind if kind != opcode and (kind in COLLECTIVES or wrapped_opcode(opcode) in COLLECTIVES) else None
 
 
@@ -177,6 +180,7 @@ def _read_pairs(value: tuple[AttributeValue, ...] | None) -> Pairs | None:
 def _flattened(groups: ReplicaGroups | None, mode: Mode, devices: Devices) -> Groups:
     """The groups as flattened ids; None stands for one group of all ids of the mode."""
     replicas, partitions = devices.replicas, devices.partitions
+    # Mode decides what the numbers count: see GetCollectiveOpGroupMode in xla/service/collective_ops_utils.cc.
     limit = {Mode.CROSS_PARTITION: partitions, Mode.FLATTENED_ID: devices.count}.get(mode, replicas)
     if not devices.is_stated:
         limit = check_count(devices.count)
@@ -191,6 +195,7 @@ def _flattened(groups: ReplicaGroups | None, mode: Mode, devices: Devices) -> Gr
             return _for_each(listed, replicas, lambda partition, replica: replica * partitions + partition)
         case Mode.CROSS_REPLICA_AND_PARTITION:
             every = range(partitions)
+            # A channel without use_global_device_ids: replica ids, and every partition of these replicas takes part.
             return tuple(tuple(id * partitions + each for id in group for each in every) for group in listed)
     return listed
 
@@ -207,6 +212,7 @@ def _flattened_pairs(pairs: Pairs, devices: Devices, *, is_partition: bool) -> P
         return pairs
     check_count(devices.count)
     if is_partition:
+        # A device may be source of one pair and target of another, so repeats across pairs are no error.
         _check(pairs, partitions, Mode.CROSS_PARTITION, repeats=True)
         return tuple((r * partitions + a, r * partitions + b) for r in range(replicas) for a, b in pairs)
     _check(pairs, replicas, Mode.CROSS_REPLICA, repeats=True)
@@ -279,6 +285,7 @@ def axes_of_groups(groups: Groups, mesh: Mesh) -> tuple[AxisRef, ...] | None:
     coordinates = coordinates_by_device(mesh)
     given = [frozenset(group) for group in groups]
     if sum(map(len, given)) != mesh.device_count or not all(id in coordinates for group in given for id in group):
+        # Groups that leave devices out are no product of axes.
         return None
     first = mesh.devices()[0]
     origin = next((group for group in given if first in group), frozenset[int]())
@@ -316,6 +323,7 @@ def axes_of_pairs(pairs: Pairs, mesh: Mesh) -> tuple[AxisShift, ...] | None:
         distances = {(b[at] - a[at]) % axis.size for a, b in moves}
         if distances - {0}:
             shift = distances.pop() if len(distances) == 1 else None
+            # The shorter way around the ring: 7 of 8 is shown as -1.
             backwards = shift is not None and shift > axis.size // 2
             found.append(AxisShift(AxisRef(axis.name), shift - axis.size if shift and backwards else shift))
     return tuple(found)
@@ -334,6 +342,7 @@ def progressions_of(numbers: Iterable[int]) -> tuple[Progression, ...] | None:
         return None
     reached, known, found = [0], set(rest), list[Progression]()
     while len(reached) < len(rest):
+        # The smallest number not yet reached must be the next stride, so the greedy choice is the only one.
         stride, count = rest[len(reached)], 1
         while all(count * stride + number in known for number in reached):
             count += 1
@@ -347,6 +356,7 @@ def progressions_of(numbers: Iterable[int]) -> tuple[Progression, ...] | None:
 def _joined(found: Sequence[Progression]) -> tuple[Progression, ...]:
     joined = list[Progression]()
     for each in found:
+        # (s, c) and (s * c, c') are one progression (s, c * c'): an axis of the mesh is as coarse as possible.
         if joined and joined[-1].stride * joined[-1].count == each.stride:
             joined[-1] = Progression(joined[-1].stride, joined[-1].count * each.count)
         else:
@@ -384,7 +394,9 @@ _NAMED: Final = lazy_regex(
     r"mesh\[([^\[\]]*+)\](?:\s*+,\s*+device_ids=\((?:([0-9, ]++)|(\[[0-9, ]++\](?:T\([0-9, ]*+\))?+))\))?+"
 )
 _NAMED_AXIS: Final = lazy_regex(r"\s*+'?([^'=]++)'?\s*+=\s*+([0-9]{1,9})\s*+")
+# The iota of device_ids, as in xla/hlo/ir/tile_assignment.cc; possessive quantifiers since texts reach gigabytes.
 _IOTA: Final = lazy_regex(r"\[([0-9, ]++)\](?:T\(([0-9, ]*+)\))?+")
+# Names that the partitioner gives to meshes of single instructions (spmd_partitioner, V3 groups); no user's.
 _SYNTHETIC: Final = lazy_regex(r"axis_[0-9]++")
 
 
@@ -425,6 +437,7 @@ def known_mesh(
     for origin, meshes in _places(module, siblings):
         fitting = tuple(dict.fromkeys(mesh for mesh in meshes if _fits(mesh, devices)))
         if fitting:
+            # With several meshes of the right size, the first that explains all groups.
             chosen = next((mesh for mesh in fitting if explains is None or explains(mesh)), fitting[0])
             return KnownMesh(chosen, origin, others=tuple(mesh for mesh in fitting if mesh != chosen))
     return None
@@ -473,6 +486,7 @@ def header_meshes(module: Module) -> tuple[Mesh, ...]:
     >>> print(*header_meshes(parse_module(text)))
     mesh['x'=2], device_ids=(1,0)
     """
+    # Quotes in the attribute are escaped as \22 by MLIR's printer and as \" by HLO's.
     text = (module.frontend_attributes.get(_SHARDY_MESHES) or "").replace("\\22", '"').replace('\\"', '"')
     found = list[Mesh]()
     for match in _SHARDY_MESH.finditer(text):
@@ -498,6 +512,7 @@ def named_meshes(module: Module) -> tuple[Mesh, ...]:
         if match is None or match.groups() in found:
             continue
         axes = _axes(_NAMED_AXIS.fullmatch(item) for item in match[1].split(","))
+        # One such name may be a user's; all of them are not.
         if axes and not all(_SYNTHETIC.fullmatch(axis.name) for axis in axes):
             found[match.groups()] = Mesh(axes, _device_ids(match[2], match[3]))
     return tuple(found.values())
@@ -540,14 +555,17 @@ def inferred_mesh(groups: Iterable[Groups], pairs: Iterable[Pairs], device_count
     mesh['axis0'=4,'axis1'=2] None
     """
     if device_count > MAX_DEVICES:
+        # The limit on all lists of devices; groups of more are shown as they are.
         return None
     distinct = [each for each in dict.fromkeys(groups) if any(len(group) > 1 for group in each)]
+    # Borders are the strides at which axes begin or end: 1, the number of devices, and both ends of every progression.
     borders: set[int] | None = {1, device_count}
     for each in distinct:
         borders = _with_borders(borders, each)
     if borders is None or (mesh := _mesh_of(borders)) is None or not _explains(mesh, distinct):
         return None
     permutes = [rings for each in dict.fromkeys(pairs) if (rings := _rings_of(each, device_count))]
+    # Pairs are weaker evidence than groups, as a shift can skip: each ring may only refine the mesh, never refuse it.
     refused = set[frozenset[int]]()
     for rings in permutes:
         finer = _with_borders(borders, rings)
@@ -590,6 +608,7 @@ def _explains(mesh: Mesh, groups: Iterable[Groups]) -> bool:
 def _rings_of(pairs: Pairs, device_count: int) -> Groups:
     """The rings or lines of devices in which each sends to the next, or each to the one before; empty if others do."""
     target_of = {source: target for source, target in pairs if source != target}
+    # Two sources with one target are no ring, and ids beyond the devices are invalid.
     if len(set(target_of.values())) < len(target_of) or max(chain(*pairs, (0,))) >= device_count:
         return ()
     starts = target_of.keys() - target_of.values()

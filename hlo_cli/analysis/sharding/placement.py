@@ -44,6 +44,7 @@ from hlo_cli.source import HloError, counted
 # xla/hlo/ir/named_sharding.cc.
 
 
+# hlo_sharding.cc sorts subgroups in this order: manual, unreduced, replicated.
 _ORDER: Final = (ShardingType.MANUAL, ShardingType.UNREDUCED, ShardingType.REPLICATED)
 """Subgroups in the order of the normal form."""
 
@@ -151,6 +152,7 @@ def _devices_of(tiles: TileAssignment) -> tuple[int, ...]:
     if len(devices) < count or (len(devices) > count and not is_listed):
         raise HloError(f"{counted(count, 'tiles')} but {counted(len(devices), 'devices')}")
     devices = devices[:count]  # XLA ignores listed devices beyond the tiles
+    # XLA checks lists only: an iota cannot repeat an id.
     if is_listed and len(set(devices)) < count:
         twice = next(device for device, times in Counter(devices).items() if times > 1)
         raise HloError(f"device {twice} is listed more than once")
@@ -161,6 +163,7 @@ def _reduction_of(sharding: Sharding) -> ReductionKind | None:
     """The reduction of an unreduced sharding; before it had one of its own, metadata named it."""
     if sharding.reduction is not None:
         return sharding.reduction
+    # Shardy's name for the reduction in metadata, before ReductionKind was in the text.
     names = [each.op_name.lower() for each in sharding.metadata if each.op_type == "sdy::reduction_op"]
     return next((kind for kind in ReductionKind for name in names if name == kind), None)
 
@@ -177,11 +180,13 @@ def _of_named(sharding: NamedSharding) -> Placement:
     sizes = [prod(map(mesh.size_of, axes)) for axes in (sharding.manual_axes, sharding.unreduced_axes)]
     parts = sharding.tile_counts(len(sharding.dim_shardings))
     copies = mesh.device_count // (prod(parts) * prod(sizes))
+    # What no dimension, manual, or unreduced axis takes is replicated, named or not (named_sharding.cc).
     tiles = prod(parts) * prod(sizes)
     devices = permuted(arranged, (copies, tiles), (1, 0))
     listed = (bool(sharding.manual_axes), bool(sharding.unreduced_axes), copies > 1)
     sized = zip(_ORDER, (*sizes, copies), listed, strict=True)
     groups = [Subgroup(kind, size) for kind, size, is_listed in sized if is_listed]
+    # Nothing is cut and no axis is special: plain replicated, as in the normal form of hlo_sharding.cc.
     if not groups and prod(parts) == 1:
         return Placement(ShardingType.REPLICATED)
     return _normal(parts, groups, devices, sharding.reduction)
@@ -191,6 +196,7 @@ def _normal(
     parts: tuple[int, ...], groups: Sequence[Subgroup], devices: tuple[int, ...], reduction: ReductionKind | None
 ) -> Placement:
     """The tiles with their subgroups sorted and joined; a plain kind if nothing is cut and all are of one kind."""
+    # Groups of size 1 go, unless all are of size 1: they still tell the kind.
     kept = [kind for kind in _ORDER if any(group.kind is kind and group.size > 1 for group in groups)]
     kinds = kept or list(dict.fromkeys(group.kind for group in groups))
     if prod(parts) == 1 and len(kinds) == 1:
@@ -202,6 +208,7 @@ def _normal(
     arranged = permuted(devices, sizes, [*range(len(parts)), *(len(parts) + at for at in positions)])
     joined = tuple(Subgroup(kind, prod(g.size for g in groups if g.kind is kind)) for kind in kept)
     copies = prod(group.size for group in joined if group.kind is ShardingType.REPLICATED)
+    # Order within copies means nothing, so XLA sorts it; two texts then compare equal.
     if copies > 1:
         arranged = tuple(
             device for at in range(0, len(arranged), copies) for device in sorted(arranged[at : at + copies])
@@ -304,6 +311,7 @@ def shard_shape(shape: ArrayShape, placement: Placement) -> ArrayShape:
     if sizes == shape.sizes:
         return shape
     sizes = tuple(d if d == UNBOUNDED else size for d, size in zip(shape.dimensions, sizes, strict=True))
+    # Split configs are positions in the whole array; none of them is valid for a shard.
     layout = replace(shape.layout, split_configs=()) if shape.layout.split_configs else shape.layout
     return replace(shape, dimensions=sizes, layout=layout)
 
@@ -386,6 +394,8 @@ def _tiled(sizes: Sequence[int], placement: Placement) -> Iterator[Shard]:
     for parts in placement.parts:
         indices = [(*index, part) for index in indices for part in range(parts)]
     for number, index in enumerate(indices):
+        # Tiles of an uneven array may start beyond its end: such devices hold nothing
+        # (HloSharding::TileOffsetForDevice).
         starts = tuple(min(k * s, n) for k, s, n in zip(index, tile_sizes, sizes, strict=True))
         limits = tuple(min((k + 1) * s, n) for k, s, n in zip(index, tile_sizes, sizes, strict=True))
         for copy, device in enumerate(placement.devices[number * shared : (number + 1) * shared]):
@@ -417,6 +427,7 @@ def sharding_of_placement(placement: Placement) -> Sharding:
     is_replicated = kinds == (ShardingType.REPLICATED,)
     metadata: tuple[Metadata, ...] = ()
     if placement.reduction is not None:
+        # hlo_sharding.cc of older releases has only metadata for it; the reader accepts both.
         metadata = (Metadata(op_type="sdy::reduction_op", op_name=placement.reduction.upper()),)
     return Sharding(
         ShardingType.TILED,
@@ -437,6 +448,7 @@ def iota_of(devices: Sequence[int]) -> IotaTransform | None:
     if strides is None:
         return None
     placed = sorted(strides, key=lambda each: -each[0])
+    # Strides in ascending order must be the products of the sizes before: else the ids are no iota.
     expected = 1
     for stride, size in reversed(placed):
         if stride != expected:
@@ -532,6 +544,7 @@ def placement_axes(placement: Placement, mesh: Mesh) -> PlacementAxes | None:
     devices = mesh.devices()
     shared = placement.copies
     tile_of = {device: at // shared for at, device in enumerate(placement.devices)}
+    # A mesh that has other devices, or lists some twice, cannot name anything.
     if not len(placement.devices) == len(devices) == mesh.device_count or any(
         device not in tile_of for device in devices
     ):
@@ -571,6 +584,7 @@ def mesh_of_tiles(placement: Placement) -> Mesh | None:
     """
     devices = placement.devices
     if not placement.is_tiled or sorted(devices) != list(range(len(devices))):
+        # Ids of a row-major mesh are 0 to n - 1; a permuted mesh cannot be told from the tiles alone.
         return None
     sizes = (*placement.parts, *(group.size for group in placement.subgroups))
     borders = {1, len(devices)}
@@ -645,6 +659,7 @@ def _weights(tiles: Sequence[int], cut: Sequence[_Part], parts: Sequence[int]) -
     for part in cut:
         weight = tiles[part.stride]
         changed = [d for d, size in enumerate(parts) if weight // strides[d] % size]
+        # An axis part that changes two dimensions divides neither: no PartitionSpec has that.
         if len(changed) > 1:
             return None
         for d in changed:
@@ -658,6 +673,7 @@ def _weights(tiles: Sequence[int], cut: Sequence[_Part], parts: Sequence[int]) -
             expected = weight
         if expected != strides[d]:
             return None
+    # Weights at single places can agree by chance, so the sum is compared for every device.
     predicted = [0] * len(tiles)
     for weight, part in (each for weighted in found for each in weighted):
         for at in range(len(tiles)):
@@ -850,6 +866,7 @@ def devices_text(devices: Sequence[int], most: int) -> str:
             runs.append([device])
     texts = list[tuple[str, int]]()
     for run in runs:
+        # Two devices are as short as a list: "1 2" for "1–2".
         texts += [(f"{run[0]}–{run[-1]}", len(run))] if len(run) > 2 else [(str(device), 1) for device in run]
     shown = " ".join(text for text, _ in texts[:most])
     omitted = sum(count for _, count in texts[most:])
@@ -872,6 +889,7 @@ def _held(array: ShardedArray) -> list[str]:
         tiles.setdefault(shard.tile, []).append(shard)
     ordered = [tiles[index] for index in sorted(tiles)]
     texts = [_held_tile(tile) for tile in ordered]
+    # More than three tiles: two show the step, and the last shows the uneven end.
     return texts if len(texts) < 4 else [*texts[:2], "…", texts[-1]]
 
 

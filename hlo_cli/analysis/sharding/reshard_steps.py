@@ -37,6 +37,7 @@ def tiled(parts: Sequence[int], copies: int, devices: Sequence[int]) -> Placemen
     if prod(parts) == 1:
         return REPLICATED
     groups = range(0, len(devices), copies)
+    # Order within copies means nothing (hlo_sharding.cc sorts it), and sorted ones compare equal.
     ordered = tuple([device for at in groups for device in sorted(devices[at : at + copies])])
     return Placement(ShardingType.TILED, tuple(parts), (Subgroup(ShardingType.REPLICATED, copies),), ordered)
 
@@ -83,6 +84,7 @@ def move_cuts(placement: Placement, pairs: Sequence[tuple[int, int]]) -> Placeme
     dims, devices = list(dimensions_of(placement)), placement.devices
     for source, target in pairs:
         shape, order = list[int](), list[int]()
+        # The part that moves goes to a dimension of the target; what is common to both stays in place.
         moved = {source: dims[source] // dims[target], target: 1}
         added = dict[int, int]()
         for at, size in enumerate(dims):
@@ -169,6 +171,7 @@ def align(groups: Groups, reference: Groups) -> Groups:
     home = {device: number for number, members in enumerate(reference.devices) for device in members}
     is_same = all(home.get(device) == number for number, members in enumerate(groups.devices) for device in members)
     inner = groups.inner
+    # Groups are equal as sets: else XLA keeps the reference's devices and a permute follows.
     if is_same and inner.is_tiled:
         place = {device: at for at, device in enumerate(reference.devices[0])}
         order = [place[device] for device in groups.devices[0]]
@@ -212,6 +215,7 @@ Candidate = tuple[tuple[int, ...], ...]
 """The prime parts along which each dimension is divided, major first; the other parts hold copies."""
 
 
+# Whole axes have a PartitionSpec, but with many axes they alone would use up all candidates; chosen, not measured.
 _MOST_OF_AXES: Final = 1_000
 """The number of shardings along whole axes before others have their turn."""
 
@@ -260,6 +264,7 @@ def grid_of(source: Placement, target: Placement, devices: int) -> Grid:
     >>> grid_of(*(placement_of(sharding_of(text)) for text in texts), 8)[1:]
     ((2, 2, 2), ((0, 1), (2,)))
     """
+    # Borders are strides where an axis begins or ends; both shardings must fit between the same ones.
     placements = [each for each in (source, target) if each.is_tiled]
     borders = {1, devices}
     for placement in placements:
@@ -288,6 +293,7 @@ def candidates(grid: Grid, sizes: Sequence[int], near: Sequence[Placement] = ())
     [((0,), ()), ((), ())]
     """
     seen = set[Candidate]()
+    # Order of preference: whole axes, then those that keep most of source or target, then all others.
     singles = tuple((part,) for part in range(len(grid.sizes)))
     alike = [found for placement in near if (found := candidate_of(grid, placement, len(sizes))) is not None]
     whole = islice(_placements(grid, grid.axes, sizes), _MOST_OF_AXES)
@@ -319,6 +325,7 @@ def candidate_of(grid: Grid, placement: Placement, rank: int) -> Candidate | Non
                 found[at].append((-weight, part))
     made = tuple(tuple(part for _, part in sorted(each)) for each in found)
     used = list(chain.from_iterable(made))
+    # Each step above looks at single devices; the comparison of the whole makes it exact.
     return made if len(set(used)) == len(used) and grid.placement(made) == placement else None
 
 
@@ -353,6 +360,7 @@ def _filled(grid: Grid, given: Candidate, wanted: Sequence[dict[int, int]], *, i
         for part in list(reversed(rest) if is_reversed else rest):
             if missing[at][grid.sizes[part]]:
                 missing[at][grid.sizes[part]] -= 1
+                # Reversed, too: which of the equal primes moves decides what has to be sent.
                 kept[at].append(part)
                 rest.remove(part)
     return tuple(map(tuple, kept))
@@ -443,6 +451,7 @@ def exchanged_halos(size: int, count: int, left: HaloSize, right: HaloSize) -> t
     """
     most_left = max(map(left, range(1, count)), default=0)
     most_right = max(map(right, range(count - 1)), default=0)
+    # ExchangeHalo gives up here: halos beyond a neighbor, and together as much as all of the array.
     if most_left + most_right + size >= size * count and max(most_left, most_right) > size:
         return None
     first = -max(map(left, range(count)))
@@ -452,6 +461,7 @@ def exchanged_halos(size: int, count: int, left: HaloSize, right: HaloSize) -> t
     found = list[Halo]()
     for distance in reversed(range(-(-most_left // size))):
         if -(distance + 1) * size < last:
+            # Data that reaches beyond what the last part needs is not sent (ExchangeHalo's trimming).
             whole = min(most_left - size * distance, size)
             found.append(Halo(whole - max(-distance * size - last, 0), count - 1 - distance))
     skipped = min(max(first - size, 0), max(most_right, 0)) // size
@@ -467,6 +477,7 @@ def compact_halos(size: int, count: int, whole: int, left: HaloSize, right: Halo
     >>> compact_halos(3, 2, 6, lambda part: -part, lambda part: part + 1)
     (Halo(size=1, pairs=1),)
     """
+    # The order of pieces decides which permutes XLA joins, so all parts are queued at once.
     wanted = _split_padding([_pieces(size, part, whole, left, right) for part in range(count)], size)
     queues = [
         sorted(
@@ -507,6 +518,7 @@ def _split_padding(wanted: list[list[_Piece]], size: int) -> list[list[_Piece]]:
             if not pieces:
                 continue
             piece = pieces.pop(0)
+            # Padding is cut at the border of a part, as ExchangeHaloCompact does.
             if not is_padding and piece.owner is None and piece.limit > size:
                 pieces.insert(0, piece._replace(start=0, limit=piece.limit - size))
                 piece = piece._replace(limit=size)
@@ -524,6 +536,7 @@ def _permutes(queues: list[list[_Piece]], size: int) -> list[Halo]:
             if not queue:
                 continue
             piece = queue[0]
+            # Pieces at opposite ends of a part would make the operand as large as the whole part.
             is_far = (start > piece.limit and limit == size and piece.start == 0) or (
                 limit < piece.start and start == 0 and piece.limit == size
             )
@@ -584,6 +597,7 @@ def pad_for_slice(local: Sizes, whole: Sizes, source: Placement, target: Placeme
     Padded(exchanges=(Exchange(operand=(1,), moving=2, dimension=0),), local=(4,))
     """
     have, want = padded_sizes(whole, source), padded_sizes(whole, target)
+    # No padding of either side: nothing has to be moved between neighbors.
     if want == local:
         return Padded((), local)
     found = list[Exchange]()
@@ -592,6 +606,7 @@ def pad_for_slice(local: Sizes, whole: Sizes, source: Placement, target: Placeme
         size, wanted = have[at] // before, want[at] // before
         if after == before or size >= wanted:
             continue
+        # An uncut dimension is padded on each device without any exchange.
         if before == 1:
             padded[at] = wanted  # after all exchanges, in one go
             continue
@@ -632,6 +647,7 @@ def pad_dimension(local: Sizes, whole: Sizes, placement: Placement, at: int, mor
     wanted = -(-full // parts)
     used = parts
     if full < parts:
+        # Fewer elements than parts: the last parts would be empty, so XLA exchanges among those that are not.
         used = min(parts, max(-(-full // size), full))
     if used == 1:
         return Padded((), local)
@@ -641,6 +657,7 @@ def pad_dimension(local: Sizes, whole: Sizes, placement: Placement, at: int, mor
     left, right = _line(size - wanted, 0), _line(wanted - size, wanted - size)
     reach = max(*map(left, range(used)), *map(right, range(used)))
     halos: tuple[Halo, ...] | None
+    # The border of spmd_partitioner.cc between neighbor halos and the compact form, which needs fewer permutes.
     if reach > 2 * wanted:
         if wanted * 2 >= used * size:
             return None
@@ -808,6 +825,7 @@ def exchange(plan: Plan, value: Value, pairs: Sequence[tuple[int, int]]) -> Valu
     """One all-to-all over the product of the pairs; crashes where joining pairs broke the order of the others."""
     dims = dimensions_of(value.placement)
     if any(dims[source] % dims[at] for source, at in pairs):
+        # XLA divides without a check: the pairs were computed for the original order of all-to-alls.
         raise PartitionerCrashError
     local = list(value.local)
     for source, at in pairs:
@@ -825,9 +843,11 @@ def swap(plan: Plan, value: Value, source: int, at: int) -> Value:
     """One all-to-all; the dimension that is cut further is padded first, and the other one trimmed after."""
     before = value.placement
     dims = dimensions_of(before)
+    # XLA divides without a check; jaxlib 0.10.2 ends with SIGFPE.
     if dims[source] % dims[at]:
         raise PartitionerCrashError
     parts = dims[source]
+    # Before an all-to-all the dimension to be cut must divide by its new parts.
     wanted = -(-value.whole[at] // parts) * parts
     value = _recut(plan, value, at, wanted - value.local[at] * dims[at])
     size = dims[source] * value.local[source]
@@ -845,7 +865,9 @@ def gather(plan: Plan, value: Value, factors: Sequence[int], sizes: Sequence[int
     has zeros where others have data.
     """
     cut = [at for at, factor in enumerate(factors) if factor > 1]
+    # One shard has all of the dimension: it is broadcast by an all-reduce, not gathered.
     single = [at for at in cut if sizes[at] == value.local[at]]
+    # At most half as many elements as tiles: dynamic-update-slice and all-reduce, as ReplicatePartial does.
     summed = [at for at in cut if at not in single and sizes[at] <= factors[at] // 2]
     gathered = [at for at in cut if at not in single and at not in summed]
     final = tuple(sizes[at] if at in cut else size for at, size in enumerate(value.local))
@@ -866,6 +888,7 @@ def replicate(plan: Plan, value: Value) -> Value:
     """Every device gathers all of the array."""
     placement = value.placement
     if not placement.is_tiled:
+        # A maximal sharding: select on the one device, zeros on all others, and the sum of all.
         plan.add(opcodes.ALL_REDUCE, value, plan.devices)
         return value._replace(placement=REPLICATED)
     return gather(plan, value, placement.parts, value.whole)._replace(placement=REPLICATED)

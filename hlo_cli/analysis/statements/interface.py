@@ -43,11 +43,13 @@ from hlo_cli.lazy_regex import lazy_regex
 # What callers of a program see: its arguments and results, their order, shapes, and layouts, and what is donated.
 
 
+# A row that several drafts claim goes to the lowest rank, so causes have lower ranks than what follows from them.
 ARGUMENTS, RESULTS, INTERFACE, DONATION = 40, 41, 42, 50
 """Ranks of the drafts."""
 _MOST_CELLS: Final = 40_000
 """Pairs of results that are compared one by one: 200 of each module, more than steps of training have; of more, only
 the texts of their shapes are aligned."""
+# 2 * _ALONE > _OTHER_SHAPE: a result in another shape is one result, not one removed and one added.
 _SAME_SHAPE, _ALONE, _OTHER_SHAPE = 1, 2, 3
 """Costs of pairs of results: of one value 0; one result in another shape costs less than one removed and one added."""
 _SHAPE_KINDS: Final = ("shape", "layout", "tiling", "memory_space", "operands", "sharding")
@@ -100,6 +102,7 @@ def _results_of(module: Module) -> tuple[_Result, ...]:
     values = root.operands if root.opcode == opcodes.TUPLE else (root,) * len(shapes)
     if layout is not None and len(found := _elements(layout.result)) == len(shapes):
         # The header of a cut or edited text may say something else than the root.
+        # Layouts may differ from the header's, which are the callers'; the sizes must not.
         same = [
             one.to_string(layout=False) == two.to_string(layout=False) for one, two in zip(found, shapes, strict=True)
         ]
@@ -121,12 +124,14 @@ def _align(
     Equally many are the same ones, in their order or as their values were paired; of more or fewer, those are paired
     whose values and shapes fit best without changing the order.
     """
+    # With equal numbers, nothing was removed: the same place is the best guess, and values show what moved.
     if len(ones) != len(twos):
         return _align_in_order(ones, twos, pairs)
     found: dict[int, int] = {}
     places: dict[Instruction, list[int]] = {}
     for j, two in enumerate(twos):
         places.setdefault(two.value, []).append(j)
+    # First the same place, then any other: two results of one value must not be told as swapped.
     for i, one in enumerate(ones):
         candidates = [j for j in places.get(pairs.get(one.value, one.value), ()) if twos[j].text == one.text]
         if i in candidates:
@@ -150,6 +155,7 @@ def _align_in_order(
     ones: Sequence[_Result], twos: Sequence[_Result], pairs: Mapping[Instruction, Instruction]
 ) -> list[tuple[int, int]]:
     """Pairs of least cost that keep the order, as an edit distance finds them."""
+    # An edit distance is quadratic: 40,000 cells take 27 ms, measured.
     if len(ones) * len(twos) > _MOST_CELLS:
         return aligned([each.text for each in ones], [each.text for each in twos])
     rows: list[list[int]] = [[_ALONE * j for j in range(len(twos) + 1)]]
@@ -198,6 +204,7 @@ def find_results(evidence: Evidence, changes: ShapeChanges, types: Mapping[TypeP
         change = _form(evidence, changes, types, one, two)
         if change is not None:
             forms.setdefault(("result", change[0]), []).append((str(j), change[1]))
+            # A value that another statement explains, as a size that changed throughout, is not told twice.
             if not _is_made_elsewhere(evidence, change[0], one, two):
                 values.setdefault(("result", change[0]), []).append((one, two))
     for key, draft in _draft_forms(evidence, forms):
@@ -221,6 +228,7 @@ def _draft_of_results(
         sum(each.shape.padded_bytes for each in results),
     )
     draft = evidence.draft(RESULTS, statement)
+    # A state of an optimizer enters and leaves; one statement is enough for both.
     if any(
         isinstance(each.statement, ArgumentChange) and each.statement.is_added == is_added for each in evidence.drafts
     ):
@@ -232,7 +240,9 @@ def _draft_of_results(
 
 def _add_moves(forms: Forms, both: Sequence[tuple[int, int]]) -> None:
     """Adds a smallest set of results that explains the new order; a result added before others moves none of them."""
+    # A result in place i of j moved only if it is not part of the longest increasing run, as in a diff of lines.
     displaced = [(i, j) for i, j in both if i != j]
+    # In a swap of pairs each result of the pair moved; the increasing run would name only half of them.
     swapped = {(j, i) for i, j in displaced} == set(displaced)
     stays = longest_increasing([j for _, j in both])
     for at, (i, j) in enumerate(both):
@@ -248,6 +258,7 @@ def _form(
         delta = shape_delta(one.shape, two.shape)
         if delta is not None and (delta.sizes or delta.types) and not delta.is_rearranged:
             groups = {changes.sizes.group_of(pair) for pair in delta.sizes}
+            # The whole program has this size: its own statement explains the result, too.
             is_of_arguments = all(g is not None and changes.sizes.is_of_arguments(g) for g in groups)
             if is_of_arguments and delta.types <= types.keys():
                 return None
@@ -255,6 +266,7 @@ def _form(
     chain = list(_only_used_by(evidence, two.value, is_added=True)) + list(
         _only_used_by(evidence, one.value, is_added=False)
     )
+    # Only movements on both sides: a square matrix that is transposed keeps its shape, so shapes cannot show it.
     if any(each.opcode == opcodes.TRANSPOSE for each in chain) and all(each.opcode in _MOVEMENT for each in chain):
         return "transposed", Substitution(str(one.shape), str(two.shape))  # a square one keeps its shape
     return form_of_layouts(one.shape, two.shape)
@@ -294,6 +306,8 @@ def form_of_shapes(before: Shape, after: Shape) -> tuple[InterfaceForm, Substitu
             return "type", Substitution(str(before.element_type), str(after.element_type))
         return "shape", change
     if sorted(before.dimensions) == sorted(after.dimensions):
+        # Permuted sizes: the usual cause is a transpose, and the transpose itself may be fused or folded into a
+        # product.
         return "transposed", change
     return ("reshaped" if before.elements == after.elements else "shape"), change
 
@@ -341,6 +355,7 @@ def find_interface(evidence: Evidence) -> None:
         given = evidence.diff.changed[row].changes if row is not None else ()
         is_other = any(change.kind == "shape" for change in given)
         if not is_other and (found := form_of_layouts(*shapes)) is not None:
+            # Layouts of arguments are in both texts, header and parameter; the row is claimed so that it is told once.
             open_layouts = [(row, at) for at, c in enumerate(given) if row is not None and c.kind in _SHAPE_KINDS[1:4]]
             add(found[0], number, label, found[1], *open_layouts)
         for at, change in enumerate(given):
@@ -351,6 +366,7 @@ def find_interface(evidence: Evidence) -> None:
                 add(form, number, label, both, (row, at))
             elif change.name == "argument number":
                 add("reordered", number, label, Substitution(change.before, change.after), (row, at))
+            # A name that the other module also has belongs to another argument: then the order changed, not the name.
             elif change.name == "op_name" and change.before not in names[1] and change.after not in names[0]:
                 add("renamed", number, label, Substitution(change.before, change.after), (row, at))
     for key, draft in _draft_forms(evidence, forms):
@@ -381,6 +397,7 @@ def _claim_root(evidence: Evidence, draft: Draft) -> None:
     """The tuple of results has other elements, shapes, and shardings."""
     root = evidence.diff.after.entry.root
     for row, at, each, _ in evidence.open_changes(*_SHAPE_KINDS):
+        # The tuple at the root repeats what its elements show.
         if each.after is root and each.after.opcode == opcodes.TUPLE:
             evidence.claim_change(draft, row, at)
 
@@ -413,6 +430,7 @@ def _only_used_by(evidence: Evidence, value: Instruction, *, is_added: bool) -> 
             yield from (inner for inner in called.instructions if is_free(inner))
         for operand in each.operands:
             users = evidence.users(operand, is_added=is_added)
+            # The root uses all results, so it does not count as another user.
             if is_free(operand) and operand not in found and all(u in found or u is root for u in users):
                 found.add(operand)
                 todo.append(operand)
@@ -423,6 +441,7 @@ def _only_used_by(evidence: Evidence, value: Instruction, *, is_added: bool) -> 
 
 def find_donation(evidence: Evidence) -> None:
     """A draft for arguments of both modules that share their memory with a result in only one of them."""
+    # Both are in xla/hlo/ir/hlo_input_output_alias_config.h.
     if not evidence.header.keys() & {"input_output_alias", "buffer_donor"}:
         return
     old, new = evidence.diff.before.donated_parameters, evidence.diff.after.donated_parameters
@@ -441,16 +460,20 @@ def find_donation(evidence: Evidence) -> None:
 # Meshes, shardings, and collectives that changed.
 
 
+# Meshes are the first cause (2), as sizes per device follow from them; collectives come after sizes' causes (12).
 SHARDING, COLLECTIVE = 2, 12
 """Ranks of the drafts."""
+# Quotes are escaped or not, by the printer: see `header_meshes`.
 _AXIS: Final = lazy_regex(r'\\?"([A-Za-z_][A-Za-z_0-9]*)\\?"=([0-9]+)')
 _NAMED_MESH: Final = lazy_regex(r"\{mesh\[([^\]]*+)\]")
 _NAMED_AXIS: Final = lazy_regex(r"'([A-Za-z_][A-Za-z_0-9]*)'=([0-9]+)")
+# Axes of size 1 divide nothing.
 _SEVERAL: Final = lazy_regex(r"=(?!1\b)[0-9]")
 _ATTRIBUTES: Final = frozenset(
     ("replica_groups", "channel_id", "use_global_device_ids", "source_target_pairs", "sharding")
 )
 _PLUMBING: Final = frozenset((opcodes.GET_TUPLE_ELEMENT, opcodes.TUPLE, opcodes.PARAMETER, opcodes.BITCAST))
+# One sharding alone is read faster as its row than as a statement about shardings.
 _MIN_ROWS: Final = 2
 
 
@@ -464,8 +487,10 @@ def mesh_of(module: Module) -> str:
     'data=4, model=2'
     """
     text = next((each.value for each in module.header if each.name == "frontend_attributes"), "")
+    # Shardy's meshes in the header are the user's; meshes of single shardings may be the partitioner's own.
     if "meshes" in text:
         return ", ".join(f"{name}={size}" for name, size in dict.fromkeys(_AXIS.findall(text)))
+    # Several different meshes in shardings: none of them is the module's.
     texts = {found for each in module.instructions for found in _NAMED_MESH.findall(each.raw[1])}
     return ", ".join("=".join(axis) for axis in _NAMED_AXIS.findall(texts.pop())) if len(texts) == 1 else ""
 
@@ -488,6 +513,7 @@ def find_sharding(evidence: Evidence, changes: ShapeChanges) -> None:
         for row, at, _, change in evidence.open_changes("sharding", "attributes")
         if change.kind == "sharding" or "sdy.sharding" in change.before + change.after or change.name == "sharding"
     ]
+    # Shardings may change with propagation only; another mesh or number of devices is a change by the user.
     is_moved = devices[0] != devices[1] or (all(meshes) and meshes[0] != meshes[1])
     is_alone = max(devices) == 1 and not any(_SEVERAL.search(mesh) for mesh in meshes)
     groups = [group for group in changes.sizes.groups if _divides(group, evidence)]
@@ -535,6 +561,7 @@ def _divides(group: SizeGroup, evidence: Evidence) -> bool:
         numbers += [int(size) for _, size in _AXIS.findall(mesh_of(module).replace("=", '"=').replace(", ", ', "'))]
     most = max(numbers)
     ratio = group.ratio
+    # Sizes per device change by divisors of the number of devices; any other factor has another cause.
     return most > 1 and not most % ratio.numerator and not most % ratio.denominator
 
 
@@ -572,6 +599,7 @@ def _differences(
     for kind in dict.fromkeys((*old, *new)):
         one, two = old.get(kind, Collectives(kind, 0, 0)), new.get(kind, Collectives(kind, 0, 0))
         count, size = two.count - one.count, two.bytes - one.bytes
+        # More but smaller, or fewer but larger: not a difference of numbers but a replacement, so both are shown.
         if count * size < 0 or (count == 0) != (size == 0):
             gone.append(one)
             come.append(two)
@@ -619,5 +647,6 @@ def _counted(instructions: Iterable[Instruction]) -> tuple[Collectives, ...]:
     for each in instructions:
         kind = _kind(each)
         counts[kind] += 1
+        # A start has a tuple of operand and result; half of it is the size of one, exact for all-reduce only.
         sizes[kind] += each.shape.padded_bytes // (2 if kind.startswith("async") else 1)
     return tuple(Collectives(kind, number, sizes[kind]) for kind, number in counts.items())

@@ -49,7 +49,9 @@ from hlo_cli.lazy_regex import lazy_regex
 
 NAMES, SOURCE, HEADER = 80, 85, 90
 """Ranks of the drafts."""
+# A fifth of all pairs: another version of a framework renames much more, an edit of a scope less. Chosen, not measured.
 _MIN_RENAMED_SHARE: Final = 0.2
+# Lists with one entry for each parameter or result (hlo_module_config.h), so they change with the number of those.
 _FOLLOWS_ARGUMENTS: Final = (
     "entry_computation_layout",
     "allow_spmd_sharding_propagation_to_parameters",
@@ -60,6 +62,7 @@ _FOLLOWS_ARGUMENTS: Final = (
 def find_metadata(evidence: Evidence) -> None:
     """A draft for other op_names, and one for other lines of source."""
     is_whole = not evidence.drafts and evidence.diff.is_same_program
+    # If all else is equal, metadata is the news; else lines of source that moved are noise and are told last.
     names = [found for found in evidence.open_changes("metadata") if found[3].name != "source" or is_whole]
     if is_whole and names:
         kinds = {"source" if change.name == "source" else "names" for _, _, _, change in names}
@@ -91,6 +94,7 @@ def common_rename(evidence: Evidence) -> Substitution | None:
     ]
     if not found:
         return None
+    # The most frequent part that differs: a common prefix such as a renamed transform.
     pair, number = Counter(found).most_common(1)[0]
     return Substitution(*pair) if number > _MIN_RENAMED_SHARE * len(evidence.diff.pairs) else None
 
@@ -114,6 +118,7 @@ def equal_at_start(one: Sequence[str], two: Sequence[str]) -> int:
 
 def find_header(evidence: Evidence) -> None:
     """A draft for the fields of the header that nothing else explains."""
+    # Any change of the program changes the header's layout, so it is explained by it.
     if any(draft.rank < NAMES for draft in evidence.drafts):
         evidence.explain_header(*_FOLLOWS_ARGUMENTS)
     if evidence.header:
@@ -148,6 +153,7 @@ class Renaming:
         return any(_NUMBERING.sub("", each.before) != _NUMBERING.sub("", each.after) for each in pairs)
 
 
+# Suffixes that XLA's NameUniquer adds say nothing about the program.
 _NUMBERING: Final = lazy_regex(r"[.][0-9]+$")
 
 
@@ -189,6 +195,7 @@ def omitted_constants(comparison: ModuleDiff) -> int:
 
 
 VALUES: Final[dict[str, tuple[int, ValueKind]]] = {
+    # Opcodes (43) before operations (45): an instruction that became another is an edit, not one removed and one added.
     "opcode": (43, "opcode"),
     "constants": (60, "constants"),
     "layout": (62, "layout"),
@@ -199,6 +206,7 @@ VALUES: Final[dict[str, tuple[int, ValueKind]]] = {
     "backend_config": (68, "backend_config"),
 }
 """For each kind of change the rank of its drafts, and the kind of statement."""
+# One or two rows are read faster as rows than as a statement.
 _MIN_VALUE_ROWS: Final = 3
 DETAILS: Final = 75
 """Rank of the drafts of what nothing else explains."""
@@ -219,6 +227,7 @@ _BY_NAME: Final = frozenset(("attributes", "sharding"))
 def find_values(evidence: Evidence) -> None:
     """A draft for each kind of value that changed in two instructions or more."""
     groups: dict[tuple[str, str], list[Place]] = {}
+    # Only equal changes of attributes belong together; layouts differ by shape and are one choice of the compiler.
     for each in evidence.open_changes(*VALUES):
         change = each[3]
         groups.setdefault((change.kind, change.label if change.kind in _BY_NAME else ""), []).append(each)
@@ -256,11 +265,14 @@ def find_details(evidence: Evidence) -> None:
 
     There are at most `_MOST_DETAILS`: of more, a reader wants the table of changes.
     """
+    # First causes in instructions themselves, then what is left: shapes that follow are claimed in between.
     for kinds in (_OWN, _FOLLOWING_VALUE):
         claim_following(evidence)
         groups: dict[tuple[str, str, str, str], list[Place]] = {}
         for each in evidence.open_changes(*kinds):
             change = each[3]
+            # A constant's value is often an array: changes of all constants are one group, without regard for the
+            # values.
             values = (change.before, change.after) if change.kind != "constants" else ("", "")
             groups.setdefault((change.kind, change.label, *values), []).append(each)
         for (kind, label, *_), places in groups.items():
@@ -297,6 +309,7 @@ def claim_following(evidence: Evidence) -> None:
                 owners.setdefault(each.after, owner)
                 owners.setdefault(each.before, owner)
     for row, at, each, _ in evidence.open_changes("shape", "layout", "tiling", "memory_space"):
+        # An instruction that was itself edited is a cause, so its shape follows from its own edit.
         if any(change.kind in _OWN for change in each.changes):
             continue
         operands = (*each.after.operands, *each.before.operands)
@@ -313,12 +326,14 @@ def claim_following(evidence: Evidence) -> None:
 
 OPERATIONS, REMAINDER = 45, 76
 """Ranks of the drafts."""
+# Chosen by reading reports, not measured.
 _MOST_GROUPS: Final = 4
 """More groups than these are told as one: nobody reads a list of unrelated instructions as what happened."""
 _MIN_OPERATION_ROWS: Final = 3
 """One or two rows are read faster as rows than as a statement about a scope."""
 _SILENT: Final = frozenset((opcodes.PARAMETER, opcodes.CONSTANT, opcodes.GET_TUPLE_ELEMENT, opcodes.TUPLE))
 """Opcodes that compute nothing: how many there are says nothing about what the program does."""
+# A twentieth of the rows; chosen, not measured.
 _MIN_OPERATION_SHARE: Final = 0.05
 """Next to another cause, a scope with fewer of the rows in a compiled module is mostly what the compiler made of it."""
 _FOLLOWING_OPERATION: Final = ("shape", "operands", *PLACE_KINDS, "layout", "tiling", "memory_space")
@@ -351,16 +366,20 @@ def find_operations(evidence: Evidence, old: Program, new: Program, *, has_types
     conversions of types are no operations.
     """
     is_compiled = old.is_compiled or new.is_compiled
+    # Ranks below ARGUMENTS are causes throughout the program, which also add operations as they please.
     is_first = not any(draft.rank < ARGUMENTS for draft in evidence.drafts)
     groups = _groups(evidence, old, new, has_types=has_types)
+    # After a rename of scopes, scopes do not tell what was added.
     if is_compiled and is_first and common_rename(evidence) is None:
         _add_scopes(evidence, groups, old, new)
     _claim_users_of_arguments(evidence, groups)
     least = (
         _MIN_OPERATION_ROWS
         if is_first or not is_compiled
+        # In compiled modules another cause makes the compiler fuse differently, so more is needed as evidence.
         else max(_MIN_OPERATION_ROWS, _MIN_OPERATION_SHARE * _rows(evidence))
     )
+    # Operations without scope come last: what is called from a named scope belongs to that.
     for scope, sides in sorted(groups.items(), key=lambda each: (not each[0], -len(each[1][0]) - len(each[1][1]))):
         if not scope:
             _claim_called(evidence, sides)
@@ -370,6 +389,7 @@ def find_operations(evidence: Evidence, old: Program, new: Program, *, has_types
             _claim_changed(evidence, scope, old, new)
     for is_added in (True, False):
         spread(evidence, is_added=is_added, ranks=(0, OPERATIONS))
+    # Before a compiler, all that was added is by the user, so nothing is left for the compiler.
     if not is_compiled:
         rest = [each for is_added in (False, True) for each in evidence.unowned(is_added=is_added)]
         whole = next((each for each in evidence.drafts if each.statement == OperationChange("")), None)
@@ -410,6 +430,7 @@ def find_remainders(evidence: Evidence) -> None:
                 group = _take_connected(first, left, neighbors)
                 alike.setdefault((is_added, tally(group)), []).extend(group)
     groups = list(alike.values())
+    # Then one group, since a list of many small ones is no explanation.
     if len(groups) > _MOST_GROUPS:
         groups = [[each for group in groups for each in group]]
     for group in groups:
@@ -451,6 +472,8 @@ def _groups(evidence: Evidence, old: Program, new: Program, *, has_types: bool) 
             if not (op_name := op_name_of(each)):
                 continue
             key = program.key(op_name)
+            # A compiler makes several instructions of one operation: a key that both programs have is no other
+            # operation.
             if not (is_compiled and (key in other.keys or (has_types and key[1] == CONVERSION))):
                 groups.setdefault(_scope(key[0]), ([], []))[side].append(each)
     return groups
@@ -473,6 +496,7 @@ def _claim_users_of_arguments(evidence: Evidence, groups: Groups) -> None:
         seeds = [each for each in alone if (draft := evidence.owner.get(each)) is not None and draft.rank == ARGUMENTS]
         if not seeds:
             continue
+        # Where something was replaced, the added operations may be the replacement, not users of the argument.
         replaced = evidence.unowned(is_added=not is_added)
         ours = set(evidence.unowned(is_added=is_added)) if not replaced else set()
         ours.update(each for sides in groups.values() if not sides[1 - side] for each in sides[side])
@@ -534,15 +558,19 @@ def spread(evidence: Evidence, *, is_added: bool, ranks: tuple[int, int]) -> Non
 # What a compiler made differently from the same operations: fusions, library calls, and copies.
 
 
+# After all that the user can have changed: a compiler's choice is what is left.
 COMPILATION: Final = 70
 """Rank of the draft."""
+# Fewer rows are read faster than a statement about the compiler; chosen, not measured.
 _MIN_COMPILER_ROWS: Final = 5
 _COMPILED: Final = frozenset(("shape", *PLACE_KINDS))
 _OF_COMPILERS: Final = (
     *("opcode", "shape", "layout", "tiling", "memory_space", "operands", "attributes", "sharding"),
     *("backend_config", *PLACE_KINDS, "constants"),
 )
+# A tenth: as much as a compiler's names may be missing or merged; chosen, not measured.
 _MAX_SHARE: Final = 0.1
+# kind and aliasing of a fusion are choices of fusion passes (HloFusionInstruction), not of a program.
 _OF_FUSIONS: Final = frozenset(("kind", "output_to_operand_aliasing"))
 _FOLLOWING_COMPILER: Final = DIMENSION_NUMBERS | _OF_FUSIONS | {"calls", "index"}
 _WRAPPERS: Final = frozenset((opcodes.BITCAST, opcodes.FUSION))
@@ -607,8 +635,10 @@ def _sameness(evidence: Evidence, rows: int) -> tuple[Sameness, tuple[tuple[str,
     """
     before, after = evidence.diff.before, evidence.diff.after
     drafts = [draft for draft in evidence.drafts if draft.rank < COMPILATION]
+    # A cause that changes operations explains why the compiler chose otherwise; then the programs are not the same.
     if any(draft.rank < OPERATIONS or draft.rank == DONATION for draft in drafts):
         return "other", ()
+    # More than a tenth of the rows belongs to another cause.
     if sum(draft.rank < COMPILATION for draft in evidence.owner.values()) > _MAX_SHARE * rows:
         return "other", ()
     if not drafts and same_values(before, after):
@@ -629,6 +659,7 @@ def _claim_shapes(evidence: Evidence, draft: Draft) -> None:
     """
     wrapped = set(evidence.diff.after.computations) - set(sequentially_executed(evidence.diff.after))
     for row, at, each, _ in evidence.open_changes("shape"):
+        # The same elements in other dimensions, as a compiler's bitcasts and layout changes make.
         if _elements(each.before.shape) == _elements(each.after.shape) or _is_wrapper(each, wrapped):
             evidence.claim_change(draft, row, at)
     for row, at, each, change in evidence.open_changes("attributes"):
@@ -672,6 +703,7 @@ def _kernels(module: Module) -> Counter[str]:
 def _kind(instruction: Instruction) -> str:
     """What a kernel is: its opcode, the kind of its fusion, or the target of its custom call."""
     if instruction.opcode == opcodes.FUSION:
+        # GPU: `"kind":"__triton_gemm"` in fusion_backend_config; TPU has no kind and its fusions are one.
         config = instruction.attribute("backend_config") or ""
         found = _FUSION_KIND.search(config) if "fusion_config" in config or '"kind"' in config else None
         return found[1] if found is not None else opcodes.FUSION

@@ -32,11 +32,14 @@ from hlo_cli.lazy_regex import lazy_regex
 # The arguments of a program as users call them, and what they are: weights, or data.
 
 
+# Labels are the user's pytree paths as JAX prints them, such as params['layers'][0].kernel.
 _PART: Final = lazy_regex(r"[\[./]?[^\[./]+")
 _WORD: Final = lazy_regex(r"[a-z]+")
+# Words in labels of Flax, Haiku, Optax, and hand-written models; collected, not complete: others count as data.
 _WEIGHT_WORDS: Final = frozenset(
     ("params", "param", "parameters", "weights", "weight", "kernel", "variables", "state", "opt", "model")
 )
+# Names of embedding tables in the usual libraries (wte of GPT-2, embedder of Gemma); other names get no name of a size.
 _VOCABULARY_WORDS: Final = frozenset(
     ("embedding", "embed", "embeddings", "embedder", "emb", "wte", "vocab", "vocabulary", "unembed", "head", "logits")
 )
@@ -140,6 +143,7 @@ def shape_delta(before: Shape, after: Shape) -> ShapeDelta | None:
             continue
         if x.rank != y.rank:
             return None
+        # Equal sets of sizes in another order are a transposition, and no size changed.
         if sorted(x.dimensions) == sorted(y.dimensions):
             is_rearranged = is_rearranged or x.dimensions != y.dimensions
         else:
@@ -160,12 +164,20 @@ def _array(leaf: Leaf) -> ArrayShape | None:
 
 
 _NUMBER: Final = lazy_regex(r"[0-9]+")
+# n + 1 of shifted sequences and n - 2 of a convolution of width 3 follow from n.
 _MAX_OFFSET: Final = 2
+# In halves: powers to 2 and -2 with roots, as in 1/sqrt(d), 1/n, and n^2 of a mean, a scale, and a variance.
 _MAX_POWER: Final = 4
+# One or two shapes are read faster as rows.
 _MIN_SHAPES: Final = 3
+# A tenth of what changed; less may be chance. Chosen, not measured.
 _MIN_SHARE: Final = 0.1
+# (2 * 4 + 1)^3 = 729 products of factors; with more of them nearly any number would be explained.
 _MAX_RATIOS: Final = 3
+# Numbers of six digits, as older XLA prints them (absl::StrCat), differ by up to 1e-5 when both are rounded; twice
+# that.
 _TOLERANCE: Final = 2e-5
+# bf16 has 8 bits: two rounded numbers differ by up to 2^-7, 0.8%.
 _NARROW_TOLERANCE: Final = 1e-2
 
 
@@ -226,10 +238,12 @@ class Sizes:
 
     def _is_enough(self, pairs: list[SizePair], changed: int) -> bool:
         """Whether sizes changed often enough to be a cause rather than an accident."""
+        # Sizes of 1 and 0 come and go by broadcasts and empty arrays, so one pair of them is no cause.
         if any(1 in pair or 0 in pair for pair in pairs) and len(pairs) == 1 and not self._in_arguments[pairs[0]]:
             return False
         shapes = sum(self._counts[pair] for pair in pairs)
         if any(self._in_arguments[pair] for pair in pairs):
+            # In an argument, a size is given by the user: two places are enough.
             return shapes > 1
         return shapes >= max(_MIN_SHAPES, _MIN_SHARE * changed)
 
@@ -239,10 +253,12 @@ class Sizes:
             return True
         old, new = self._occurrences()
         x, y = group.base
+        # Half of the places of the rarer size: a size that stayed in most of its places was not changed throughout.
         return 2 * self._counts[group.base] >= min(old.get(x, 0), new.get(y, 0))
 
     def _group(self, pairs: list[SizePair], deltas: Iterable[ShapeDelta]) -> SizeGroup:
         known = frozenset(pairs)
+        # The size in most arguments is what the user set; the smaller one at a tie, since others are multiples of it.
         base = min(pairs, key=lambda pair: (-self._in_arguments[pair], -self._counts[pair], sorted(pair)))
         also = sorted((pair for pair in pairs if pair != base), key=lambda pair: (-self._counts[pair], sorted(pair)))
         return SizeGroup(base, tuple(also), sum(not known.isdisjoint(each.sizes) for each in deltas))
@@ -263,8 +279,10 @@ class Sizes:
                 return group
         for group in self.groups:
             a, b = group.base
+            # x = times * a + offset: multiples with a constant more, such as 2n + 1.
             times, rest = divmod(y - x, b - a)
             offset = x - times * a
+            # Small differences (up to 4) would be explained by any offset.
             if not rest and times > 0 and abs(offset) <= _MAX_OFFSET and abs(b - a) > 2 * _MAX_OFFSET:
                 return group
         few = self.groups[:_MAX_RATIOS]
@@ -289,6 +307,7 @@ class Sizes:
 
     def _explains_integer(self, one: int, two: int) -> bool:
         """Whether a number is a size, or the last index of one."""
+        # The index of the last element changes as the size does.
         return self._explains((one, two)) or any(
             (one + 1, two + 1) == pair for group in self.groups for pair in (group.base, *group.also)
         )
@@ -300,6 +319,7 @@ class Sizes:
         wanted = Fraction(after, before)
         found = {Fraction(1)}
         for group in self.groups[:_MAX_RATIOS]:
+            # An array may have a size twice, as scores of attention do.
             found = {each * group.ratio**power for each in found for power in (0, 1, 2)}
         return wanted in found
 
@@ -308,6 +328,7 @@ class Sizes:
         if not self.groups or _NUMBER.sub("#", before) != _NUMBER.sub("#", after):
             return False
         numbers = zip(_NUMBER.findall(before), _NUMBER.findall(after), strict=True)
+        # Longer numbers are identifiers or hashes, not sizes, and may not fit 64 bits.
         return all(
             one == two or self._explains((int(one), int(two))) for one, two in numbers if max(len(one), len(two)) < 19
         )
@@ -317,11 +338,13 @@ class Sizes:
         one, two = _number(before), _number(after)
         if one is None or two is None or not self.groups:
             return False
+        # Integers are compared exactly, since a limit or an index is a size, not a scale.
         if one == int(one) and two == int(two) and self._explains_integer(abs(int(one)), abs(int(two))):
             return (one < 0) == (two < 0)
         if not one or not two or (one < 0) != (two < 0):
             return False
         wanted = math.log(two / one)
+        # Half of each logarithm, so that whole multiples are roots and powers.
         factors = [math.log(group.ratio) / 2 for group in self.groups[:_MAX_RATIOS]]
         tolerance = _NARROW_TOLERANCE if is_narrow else _TOLERANCE
         return any(abs(wanted - power) < tolerance for power in _sums(factors))
@@ -379,6 +402,7 @@ def dimension_name(
     if all(each.is_of_vocabulary for each in weights):
         return "vocabulary size"
     matrices = [each for each in arguments if each.is_weight and each.rank > 1]
+    # A hidden size is in most matrices of a model; others, such as the width of one layer, get no name.
     has_most = 2 * sum(each.rank > 1 for each in weights) > len(matrices) > 1
     return "hidden size" if has_most and group.base[0] > 1 else ""
 
@@ -388,8 +412,10 @@ def _data_name(group: SizeGroup, changed: Sequence[Argument], arguments: Sequenc
         return ""
     sizes = {pair[0] for pair in (group.base, *group.also)}
     places = {place for each in changed for place in _places(each, sizes)}
+    # The first dimension of data is its batch in all common frameworks.
     if places == {0}:
         return "batch size"
+    # Token ids are the only integer data with a sequence; images have none.
     return "sequence length" if 0 not in places and any(each.is_integer for each in changed) else ""
 
 
@@ -402,8 +428,11 @@ def _places(argument: Argument, sizes: set[int]) -> list[int]:
 # Sizes and element types that took the place of others everywhere, and all that follows from them.
 
 
+# Gaps of 10 leave space for drafts between them; meshes (2) and layers (10) cause sizes.
 SIZES: Final = 20
+# After sizes: of a row with both, the size is told first.
 TYPES: Final = 30
+# After types, which explain products as well, and before arguments (40).
 PRODUCTS: Final = 32
 COMPILED_PRODUCTS: Final = 72
 """Ranks of the drafts."""
@@ -507,6 +536,7 @@ def _types(deltas: Sequence[ShapeDelta], arguments: Sequence[ShapeDelta], pairs:
     """The types that changed in several arguments, or else in much of the module."""
     counts = Counter(pair for each in deltas for pair in each.types)
     given = Counter(pair for each in arguments for pair in each.types)
+    # A type that changed in a tenth of the values changed throughout, else it is an edit.
     least = max(_MIN_TYPES, _MIN_SHARE * pairs)
     found = [pair for pair, number in counts.items() if number >= least or (given[pair] and number > 1)]
     return tuple(sorted(found, key=lambda pair: (-given[pair], -counts[pair], sorted(pair))))
@@ -563,10 +593,12 @@ def find_products(evidence: Evidence, types: Mapping[TypePair, Draft], *, is_com
             and (pair := _operand_types(evidence, one, two)) is not None
         ):
             found.setdefault((two.opcode, pair), []).append((one, two, rows.get(two)))
+    # A type that changed throughout explains its products, too.
     for (opcode, pair), products in found.items():
         if pair in types:
             continue
         names = tuple(two.name for _, two, _ in products)
+        # convert_element_type in op_name is JAX's own: a conversion by the compiler has the product's op_name.
         is_by_compiler = is_compiled and not _has_own_conversions(evidence, products)
         rank = COMPILED_PRODUCTS if is_by_compiler else PRODUCTS
         draft = evidence.draft(rank, ProductChange(opcode, Substitution(*pair), names, is_by_compiler))
@@ -599,6 +631,8 @@ def _rounded_type(evidence: Evidence, value: Instruction, *, is_added: bool) -> 
         match value.opcode:
             case opcodes.CONVERT if len(value.operands) == 1:
                 source = str(value.operands[0].shape).partition("[")[0]
+                # XLA widens bf16 products on CPU (float normalization, change-op-data-type), so the narrow type is one
+                # conversion away.
                 return source if source.startswith(_NARROW) else widest
             case opcodes.PARAMETER:
                 caller, number = evidence.caller(value.computation, is_added=is_added), value.parameter_number
@@ -620,6 +654,7 @@ def _unpaired_products(evidence: Evidence) -> Iterator[tuple[Instruction, Instru
         [each for each in evidence.unowned(is_added=is_added) if each.opcode in _PRODUCTS] for is_added in (False, True)
     )
     waiting: dict[tuple[tuple[int, ...], ...], list[Instruction]] = {}
+    # Reversed, so that pop() takes them in order.
     for two in reversed(new):
         waiting.setdefault(_sizes(two), []).append(two)
     for one in old:
@@ -664,6 +699,7 @@ def _has_own_conversions(evidence: Evidence, products: Sequence[Product]) -> boo
 def _is_moved_to(convert: Instruction, products: Container[Instruction], evidence: Evidence, *, is_added: bool) -> bool:
     """Whether a converted value reaches a product through instructions that only move or convert elements."""
     todo, seen = [convert], {convert}
+    # Enough for a weight's path; without the limit, one converted value reaches the whole network.
     while todo and len(seen) < _MOST_REACHED:
         each = todo.pop()
         users = evidence.users(each, is_added=is_added)
@@ -687,6 +723,7 @@ def find_origins(evidence: Evidence, changes: ShapeChanges) -> None:
 
     The stride of a convolution changes the sizes of all that follows; the stride is what happened.
     """
+    # Attributes of instructions that rearrange are often derived from others, so they come last.
     rows = sorted(changes.rows.items(), key=lambda row: evidence.diff.changed[row[0]].after.opcode in REARRANGING)
     for row, (at, delta) in rows:
         each = evidence.diff.changed[row]
@@ -746,6 +783,7 @@ def _is_from_alone(evidence: Evidence, changes: ShapeChanges, group: SizeGroup) 
             sides = (
                 _operands_of(evidence, one, is_added=two) for one, two in ((each.before, False), (each.after, True))
             )
+            # What was added or removed has other sizes itself.
             return any(operand.opcode in _CUTTING for side in sides for operand in side)
     return False
 
@@ -779,6 +817,8 @@ def _partners(changes: ShapeChanges) -> Mapping[SizePair, list[SizeGroup]]:
         group.base: [
             other
             for at, other in enumerate(groups)
+            # At least half of its shapes: two sizes that change in the same arrays are one edit, such as height and
+            # width.
             if at > order.index(group.base) and 2 * together[group.base, other.base] >= alone[other.base]
         ]
         for group in groups
@@ -850,6 +890,7 @@ def claim_reshaped(evidence: Evidence, changes: ShapeChanges) -> None:
             and one.element_type is two.element_type
             and changes.sizes.explain_elements(one.elements, two.elements)
         ):
+            # The first is the most frequent group, and a number of elements cannot tell which group it is of.
             draft = changes.drafts[groups[0].base]
             evidence.claim_change(draft, row, at)
             for other, change in enumerate(each.changes):
@@ -864,6 +905,7 @@ def _claim_numbers(evidence: Evidence, changes: ShapeChanges) -> None:
     draft = changes.drafts[changes.sizes.groups[0].base]
     for row, at, each, change in evidence.open_changes("constants", "attributes", "backend_config", "sharding"):
         if change.kind == "constants":
+            # A constant of a narrow type is printed after rounding.
             is_narrow = str(each.after.shape).startswith(_NARROW)
             explained = changes.sizes.explain_constant(change.before, change.after, is_narrow=is_narrow)
         else:
@@ -893,5 +935,6 @@ def is_rounded(before: str, after: str, element_type: str) -> bool:
         one, two = float(before), float(after)
     except ValueError:
         return False
+    # A rounding error of half a unit in the last of n bits is 2^-n of the number.
     tolerance = 2.0 ** -_ROUNDING[element_type]
     return abs(one - two) <= tolerance * max(abs(one), abs(two))

@@ -357,6 +357,7 @@ class Neighbors:
 
     def __init__(self, module: Module, instructions: Sequence[Instruction]) -> None:
         self.order = tuple(instructions)
+        # Sets for membership, lists for order: results must not depend on the order of hashes.
         self._among = frozenset(instructions)
         self._users: dict[Instruction, list[Instruction]] = {}
         self._operands: dict[Instruction, list[Instruction]] = {}
@@ -407,9 +408,11 @@ def fusion_callers(module: Module) -> dict[Computation, Instruction]:
         if each.opcode in _RUNNING:
             for called in each.called_computations:
                 found.setdefault(called, []).append(each)
+    # Computations with several callers have no single operand to stand for a parameter.
     return {called: callers[0] for called, callers in found.items() if len(callers) == 1}
 
 
+# Only these two pass their operands on as they are: loops and reducers run with other values each time.
 _RUNNING: Final = frozenset((opcodes.FUSION, opcodes.CALL))
 
 
@@ -417,6 +420,7 @@ def _value(
     operand: Instruction, among: frozenset[Instruction], fusions: Mapping[Computation, Instruction]
 ) -> Instruction:
     """What an operand is: a parameter of a fusion is the fusion's operand."""
+    # A value that enters nested fusions is a parameter at each level.
     while operand not in among and operand.opcode == opcodes.PARAMETER:
         fusion, number = fusions.get(operand.computation), operand.parameter_number
         if fusion is None or number is None or number >= len(fusion.operands):
@@ -457,6 +461,7 @@ class Evidence:
         self._neighbors: dict[bool, Neighbors] = {}
         self._callers: dict[bool, dict[Computation, Instruction]] = {}
         self._users: dict[bool, dict[Instruction, list[Instruction]]] = {}
+        # Removed one by one as drafts explain fields; what is left is told last.
         self.header = {change.name: change for change in comparison.header}
         """The fields of the header that no draft explains."""
 
@@ -481,6 +486,7 @@ class Evidence:
 
     def users(self, value: Instruction, *, is_added: bool) -> list[Instruction]:
         """The instructions of the new or the old module that have a value as an operand."""
+        # Most diffs need the users in one module only, or none.
         if is_added not in self._users:
             found: dict[Instruction, list[Instruction]] = {}
             for each in (self.diff.after if is_added else self.diff.before).instructions:
@@ -506,6 +512,7 @@ class Evidence:
         for row, each in enumerate(self.diff.changed):
             claims = self.claims[row]
             for at, change in enumerate(each.changes):
+                # Read when it is reached: callers claim changes of the same kinds while they iterate.
                 if change.kind in kinds and claims[at] is None:
                     yield row, at, each, change
 
@@ -536,9 +543,11 @@ class Evidence:
         rest: list[Changed] = []
         for each, claims in zip(self.diff.changed, self.claims, strict=True):
             found = [draft for draft in claims if draft is not None]
+            # A row with one change that nothing explains is shown whole.
             if len(found) < len(claims):
                 rest.append(each)
             else:
+                # The lowest rank owns the row; other claims only say that it is explained.
                 changed.setdefault(min(found, key=_rank), []).append(each)
         added, removed = self._owned(self.diff.added), self._owned(self.diff.removed)
         statements = [

@@ -118,6 +118,7 @@ def module_metrics(module: Module) -> ModuleMetrics:
     (1, 512, 1024, 952)
     """
     costs = list(main_costs_among(module.entry.instructions, rules=EXACT))
+    # Context of an asynchronous operation is no memory of its own.
     values = [value for value in values_of(module) if not value.is_context]
     padded = sum(value.shape.padded_bytes for value in values)
     opcodes = Counter([instruction.opcode for instruction in module.instructions])
@@ -129,6 +130,7 @@ def module_metrics(module: Module) -> ModuleMetrics:
         flops=sum(round(cost.get(FLOPS, 0)) for cost in costs),
         bytes_accessed=sum(round(cost.get(BYTES, 0)) for cost in costs),
         argument_bytes=sum(parameter.shape.padded_bytes for parameter in module.entry.parameters),
+        # Padding is that of tiles of layouts; on CPU and GPU without tiles it is 0.
         value_bytes=padded,
         padding_bytes=padded - sum(value.shape.logical_bytes for value in values),
         peak_bytes=_peaks(module),
@@ -176,6 +178,7 @@ def numbers_of(module: Module) -> ModuleNumbers:
 
 def _all_iterations(module: Module) -> KernelCost:
     """What the kernels of all computations do in one execution of the module, every branch taken."""
+    # Every branch: which one is taken is not in the text.
     total = KernelCost()
     for computation, executions in sequential_executions(module).items():
         total += kernel_total(computation.instructions) * executions.count
@@ -213,6 +216,7 @@ def statements_of(comparison: ModuleDiff) -> Statements:
     evidence = Evidence(comparison)
     old, new = Program(comparison.before), Program(comparison.after)
     is_compiled = old.is_compiled and new.is_compiled
+    # The order matters: causes claim rows first, and later finders see only what is open.
     changes = shape_changes_of(evidence)
     find_trips(evidence, changes)
     find_sharding(evidence, changes)
@@ -231,11 +235,13 @@ def statements_of(comparison: ModuleDiff) -> Statements:
     find_results(evidence, changes, types)
     find_interface(evidence)
     find_donation(evidence)
+    # Across stages every operation is another one, so only the stage is told.
     if old.is_compiled == new.is_compiled:
         find_operations(evidence, old, new, has_types=bool(types))
     else:
         find_stage(evidence)
     for is_added in (True, False):
+        # Instructions without op_name are the compiler's; they follow the nearest cause.
         spread(evidence, is_added=is_added, ranks=(0, _MAX_RANK))
     _claim_used(evidence)
     _claim_operands(evidence)
@@ -253,6 +259,7 @@ def statements_of(comparison: ModuleDiff) -> Statements:
     return Statements(tuple(sorted(filter(_is_told, told), key=_importance)), rest)
 
 
+# Below 60, where values begin: another constant adds no instructions nearby.
 _MAX_RANK = 59
 
 
@@ -271,6 +278,7 @@ def _claim_used(evidence: Evidence) -> None:
             evidence.claim(draft, (operand for operand in user.operands if operand in small))
 
 
+# Values that compilers copy to each of their users.
 _SMALL = frozenset((opcodes.CONSTANT, opcodes.BROADCAST, opcodes.IOTA))
 
 
@@ -299,6 +307,7 @@ def _claim_carriers(evidence: Evidence) -> None:
     sizes.update(draft for claims in evidence.claims for draft in claims if draft is not None)
     if not sizes:
         return
+    # The largest draft explains tuples, since elements of any draft may be in them.
     largest = max(sizes, key=lambda draft: (sizes[draft], -draft.rank))
     for row, at, each, change in evidence.open_changes("shape", "operands"):
         is_tuple = isinstance(each.after.shape, TupleShape) and isinstance(each.before.shape, TupleShape)

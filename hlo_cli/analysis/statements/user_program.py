@@ -43,8 +43,11 @@ _MOVEMENT: Final = frozenset(
 """Opcodes that compilers add and remove while the operations stay the same."""
 _MAX_VISITS: Final = 4
 """Visits of each instruction on average; nested calls could double the work at each level."""
+# Three frames each are far below Python's limit of 1,000; chosen, not measured.
 _MAX_DEPTH: Final = 50
+# Names of four in five operations: what compilers add has often none. Chosen, not measured.
 _MIN_NAMED: Final = 0.8
+# Elided constants are printed `{...}`: unknown, so equal texts prove nothing.
 _OMITTED: Final = "..."
 
 Key = tuple[object, ...]
@@ -80,6 +83,7 @@ def same_operations(before: Module, after: Module) -> float | None:
     old, new = _opcodes_by_name(before), _opcodes_by_name(after)
     if old is None or new is None:
         return None
+    # Sets of opcodes, not counts: unrolling and splitting keep the operations.
     same = sum(old.get(name) == new.get(name) for name in old | new)
     return same / len(old | new)
 
@@ -87,6 +91,7 @@ def same_operations(before: Module, after: Module) -> float | None:
 def _has_effect(instruction: Instruction) -> bool:
     """Whether an instruction does more than computing its result, or gives another one each time."""
     if instruction.opcode == opcodes.CUSTOM_CALL:
+        # hlo_instructions.cc prints it only if it is true.
         return (instruction.attribute("custom_call_has_side_effect") or "") == "true"
     return instruction.opcode in _EFFECTS
 
@@ -147,6 +152,7 @@ def _opcodes_by_name(module: Module) -> dict[str, set[str]] | None:
             named.setdefault(name, set()).add(each.opcode)
         else:
             unnamed += 1
+    # More unnamed operations than a fifth can hide what differs.
     return named if named and unnamed <= (1 - _MIN_NAMED) * total else None
 
 
@@ -178,6 +184,8 @@ class _Numbers:
         """The number of the result, None if it is not known: effects besides results are not compared."""
         if not self.is_lenient and any(map(_has_effect, module.instructions)):
             return None
+        # Nested calls of one computation are expanded at each call, so the number of visits is limited, not the depth
+        # alone.
         self._visits = _MAX_VISITS * sum(1 for _ in module.instructions)
         return self._of_computation(module.entry, None)
 
@@ -208,6 +216,7 @@ class _Numbers:
             case opcodes.CONSTANT:
                 is_known = self.is_lenient or _OMITTED not in each.raw[0]
                 return self._number((each.opcode, each.raw[0], _logical(each.shape))) if is_known else None
+            # XLA's copies and no-op reshapes keep the value, whatever the layouts.
             case opcodes.COPY:
                 return operands[0]
             case opcodes.BITCAST | opcodes.RESHAPE if each.shape == each.operands[0].shape:
@@ -227,7 +236,9 @@ class _Numbers:
         called = [self._of_computation(computation, None) for computation in each.called_computations]
         if None in called:
             return None
+        # Settings that name or annotate do not change values (see NAMING_ATTRIBUTES).
         settings = tuple(pair for pair in each.pairs if pair[0] not in _IGNORED)
+        # Of other opcodes, the backend's configuration is how it computes, not what.
         config = each.attribute("backend_config") if each.opcode == opcodes.CUSTOM_CALL else None
         # The bytes of a bitcast stay in their places: what it does depends on both layouts.
         is_bitcast = each.opcode == opcodes.BITCAST
@@ -251,8 +262,10 @@ def _logical(shape: Shape) -> object:
 
 LAYERS: Final = 10
 """Rank of the drafts."""
+# Up to four digits, as in layers_12, h.3, blocks[7], layers/0, and params['layers'][1]; longer numbers are ids.
 _LAYER: Final = lazy_regex(r"(?<![A-Za-z0-9])([A-Za-z][A-Za-z_]*?)(?:_|/|'\]\[|\]\[|\[|\.)([0-9]{1,4})(?![A-Za-z0-9.])")
 _OP_NAME: Final = lazy_regex(r'op_name="([^"\\]*+(?:\\.[^"\\]*+)*+)"')
+# More families with numbers are names of variables or steps rather than layers; chosen, not measured.
 _MAX_FAMILIES: Final = 4
 
 
@@ -288,6 +301,8 @@ class LayersOfModule:
         self.texts: dict[tuple[str, int], str] = {}
         self.names: dict[str, set[str]] = {}
         for instruction in module.instructions:
+            # Labels of arguments are written as in Python, scopes as the program names them: the scope's text is
+            # preferred.
             if (layer := self.of(instruction)) is not None:
                 self.instructions.setdefault(layer.family, Counter())[layer.number] += 1
                 text = self.texts.get((layer.family, layer.number))
@@ -319,6 +334,7 @@ def find_layers(evidence: Evidence) -> None:
     if not (evidence.diff.added or evidence.diff.removed):
         return
     layers = _numbers_in_text(evidence.diff.before)
+    # The same numbers in both texts: no layer was added or removed, and the slow search is not needed.
     if layers is not None and layers == _numbers_in_text(evidence.diff.after):
         return
     old, new = LayersOfModule(evidence.diff.before), LayersOfModule(evidence.diff.after)
@@ -346,6 +362,7 @@ def _families(one: LayersOfModule, two: LayersOfModule) -> Iterator[tuple[str, l
     for family, sizes in two.instructions.items():
         known = one.instructions.get(family, Counter())
         more = sorted(sizes.keys() - known.keys())
+        # No layer is missing that the smaller model has: else layers were renumbered or replaced.
         if known and more and not known.keys() - sizes.keys() and _are_alike(sizes, more):
             found.append((family, more))
     yield from sorted(found, key=lambda each: -two.instructions[each[0]].total())[:_MAX_FAMILIES]
@@ -371,6 +388,7 @@ def _draft(
         for each in alone
         if (layer := two.of(each)) is not None
         and layer.family == family
+        # Only what other layers of the family have as well: the rest is an edit in this layer.
         and generalize(scope_of(op_name_of(each)) or op_name_of(each)) in theirs
     ]
     if not seeds:
@@ -380,6 +398,7 @@ def _draft(
     sizes = two.instructions[family]
     like = min(
         (number for number in one.instructions[family]),
+        # Nearest in size to the last added one, and the last of equal ones, as models grow at the end.
         key=lambda number: (abs(sizes[number] - sizes[numbers[-1]]), -number),
     )
     texts = tuple(two.texts[family, number] for number in numbers)
@@ -405,6 +424,7 @@ def _claim_renumbered(evidence: Evidence, draft: Draft, family: str) -> None:
 OperationKey = tuple[str, str]
 """The scope of an operation, without numbers and loops, and its name."""
 
+# Suffixes by XLA's NameUniquer, not by the user.
 _NUMBER: Final = lazy_regex(r"\.[0-9]+$")
 _EMPTY: Final = frozenset(("", "*"))
 
@@ -416,7 +436,9 @@ def scope_in_program(op_name: str) -> str:
     'layers_*/attention'
     """
     scope = generalize(scope_of(op_name))
+    # JAX names an einsum by its equation, which holds `->` and changes with the names of its axes.
     parts = [part for part in scope.split("/") if part not in _EMPTY and "->" not in part]
+    # Nested jit and remat repeat the name of a function.
     return "/".join(part for at, part in enumerate(parts) if at == 0 or part != parts[at - 1])
 
 
@@ -437,6 +459,7 @@ class Program:
         self._module = module
         self._keys: frozenset[OperationKey] | None = None
         self._known: dict[str, OperationKey] = {}
+        # Compiled: scheduled, or with fusions, which no frontend writes.
         self.is_compiled = module.is_scheduled or any(each.opcode == opcodes.FUSION for each in module.instructions)
 
     @property
@@ -464,8 +487,10 @@ def scopes_of(instructions: Iterable[Instruction]) -> tuple[str, ...]:
 # Loops that run another number of iterations, and loops that only one of the modules has.
 
 
+# Lower than sizes (20), since arrays that a loop stacks have its trip count as a size.
 TRIPS, LOOPS = 5, 8
 """Ranks of the drafts."""
+# Chosen, not measured.
 _MIN_INSIDE = 8
 """Compilers unroll and make small loops; a loop that the program lost or got is told in any size."""
 
@@ -481,6 +506,7 @@ def find_trips(evidence: Evidence, changes: ShapeChanges) -> None:
         if one is not None and two is not None and one != two:
             found.setdefault((one, two), []).append((before, after))
     for (one, two), loops in found.items():
+        # A scan over more layers also has stacked arrays of this size.
         group = next((group for group in changes.sizes.groups if group.base == (one, two)), None)
         statement = TripCountChange(
             tuple(after.name for _, after in loops), one, two, group.shapes if group is not None else 0
@@ -490,6 +516,8 @@ def find_trips(evidence: Evidence, changes: ShapeChanges) -> None:
             changes.drafts[group.base] = draft
         conditions = {called for _, after in loops for called in after.called_computations}
         for row, at, each, change in evidence.open_changes("backend_config", "constants"):
+            # XLA writes known_trip_count and known_init_step in the loop's backend_config
+            # (while_loop_trip_count_annotator.cc).
             known = change.name.startswith("known_trip_count") or change.name.startswith("known_init_step")
             limit = each.after.computation in conditions and (change.before, change.after) == (str(one), str(two))
             if known or limit:
@@ -538,6 +566,7 @@ def _claim_stacked(evidence: Evidence, draft: Draft, trips: Sequence[int]) -> No
         one, two = each.before.shape, each.after.shape
         if isinstance(one, ArrayShape) and isinstance(two, ArrayShape):
             small, large = sorted((one.dimensions, two.dimensions), key=len)
+            # jax.lax.scan stacks per-iteration values along a new first dimension.
             if large[1:] == small and large[:1] and large[0] in trips:
                 evidence.claim_change(draft, row, at)
                 for other, change in enumerate(each.changes):
@@ -573,6 +602,7 @@ def _inside(loops: Sequence[Instruction]) -> Iterator[Instruction]:
 
 REMATERIALIZATION: Final = 15
 """Rank of the drafts."""
+# Scopes that JAX writes: checkpoint around the function, rematted_computation in the backward pass; remat is older.
 _AGAIN: Final = ("rematted_computation", "checkpoint", "remat")
 
 

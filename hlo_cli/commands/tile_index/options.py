@@ -46,14 +46,6 @@ class TileIndexOptions:
     base: str = option(
         "--base", "ADDRESS", group="Addresses", is_common=True, default="0", help="Set the base address of the buffer."
     )
-    element_bytes: int | None = option(
-        "--element-bytes",
-        "N",
-        group="Addresses",
-        least=1,
-        default_text="size of the type",
-        help="Override the element size in bytes.",
-    )
 
     @property
     def address(self) -> int:
@@ -76,11 +68,6 @@ class TileIndexOptions:
         """The given option that shows more than a table of indices; empty if none is given."""
         given = {"--explain": self.explain, "--draw": self.draw, "--verify": self.verify}
         return next((name for name, is_given in given.items() if is_given), "")
-
-    @property
-    def bits(self) -> int | None:
-        """The bits of an element, if not those of its type."""
-        return None if self.element_bytes is None else 8 * self.element_bytes
 
 
 # --- elements and positions ---

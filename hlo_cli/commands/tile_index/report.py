@@ -52,7 +52,7 @@ def addresses_table(shape: ArrayShape, requested: Sequence[Selection], *, bits: 
 
     def rows() -> Iterator[Row]:
         for index in _indices(requested):
-            yield _row(position_of(shape, index, element_bits=bits), base)
+            yield _row(position_of(shape, index), base)
 
     count = sum(selection.count for selection in requested)
     made = LazyRows(count, rows) if count > _FEW else tuple(rows())
@@ -332,7 +332,7 @@ def positions_of(array: ArrayShape, requested: Sequence[str], options: TileIndex
 
 def buffer_bytes(array: ArrayShape, options: TileIndexOptions) -> range:
     """The addresses of the buffer: from its base, with the size prefix of `M(n)`, to the end of the last position."""
-    bits = options.bits or array.element_bits
+    bits = array.element_bits
     data = options.address + array.layout.dynamic_shape_metadata_prefix_bytes
     return range(options.address, data + -(-array.slots * bits // 8))
 
@@ -342,14 +342,14 @@ def report_of_elements(
 ) -> tuple[Report, int]:
     """The positions of elements; the second value is the exit code, 1 if `--verify` finds a mismatch."""
     count = sum(selection.count for selection in requested)
-    bits = options.bits or array.element_bits
+    bits = array.element_bits
     table = addresses_table(array, requested, bits=bits, base=options.address)
     parts: list[Part] = [table] if requested else []
     answer = f"{format_count(count, 'elements')} of {array}"
     numbers: dict[str, Cell] = {"elements": count, "positions": array.slots, "element_bits": bits}
     shown = [index for selection in requested for index in _first(selection)] if count <= _MAX_DRAWN else []
     if count == 1:
-        place = position_of(array, shown[0], element_bits=bits)
+        place = position_of(array, shown[0])
         answer, words = _one(place, bits, options.address)
         numbers |= {"linear_index": place.linear_index, "byte_offset": place.byte_offset}
         parts = [_for_machines(table), *words]
@@ -357,7 +357,7 @@ def report_of_elements(
         if not 0 < count <= _MAX_EXPLAINED:
             raise HloError(f"--explain supports 1 to {_MAX_EXPLAINED} elements, got {count:,}")
 
-        parts = [explanation(array, position_of(array, index, element_bits=bits), named=count > 1) for index in shown]
+        parts = [explanation(array, position_of(array, index), named=count > 1) for index in shown]
     if options.draw:
         from hlo_cli.commands.shape.explained import figure_of
 
@@ -377,7 +377,7 @@ def report_of_elements(
 
 def report_of_positions(array: ArrayShape, requested: Sequence[range], options: TileIndexOptions) -> Report:
     """The elements at positions or bytes."""
-    bits = options.bits or array.element_bits
+    bits = array.element_bits
     table = positions_table(array, requested, as_bytes=options.as_bytes, bits=bits, base=options.address)
     noun = "bytes" if options.as_bytes else "positions"
     answer = f"{format_count(sum(map(len, requested)), noun)} of {array}"

@@ -218,7 +218,7 @@ def write_addresses(
     sizes = array.sizes if whole else (sum(selection.count for selection in requested),)
     blocks: Iterable[IntArray] = linear_indices_of(array, [selection.ranges for selection in requested])
     if options.as_bytes:
-        bits = options.bits or array.element_bits
+        bits = array.element_bits
         blocks = _in_bytes(blocks, bits, _first_byte(array, options))
     write_bytes(npy_bytes(blocks, sizes), path)
 
@@ -227,7 +227,7 @@ def write_elements(array: ArrayShape, requested: Sequence[range], options: TileI
     """Writes the element at each position or byte, one row each, -1 throughout for padding."""
     front, bits = 0, 8
     if options.as_bytes:
-        front, bits = _first_byte(array, options), options.bits or array.element_bits
+        front, bits = _first_byte(array, options), array.element_bits
     if bits % 8:
         raise HloError("cannot write byte offsets for sub-byte elements", hint="remove --bytes to write linear indices")
     blocks = elements_in(array, requested, front=front, width=bits // 8)

@@ -46,8 +46,8 @@ from hlo_cli.source import HloError, counted
 # What a text is, by its content: the first of the envelopes that it has, or a value if it is nothing else.
 
 
-_LONGEST_VALUE: Final = 20_000
-_LONGEST_LIST: Final = 200_000
+_LONGEST_VALUE: Final = 20_000  # a shape or a sharding of a thousand devices is shorter; patterns run over all of it
+_LONGEST_LIST: Final = 200_000  # shapes of all parameters of a large model, one a line
 _ORIGIN: Final = lazy_regex(r"\b(?:op_name|op_type|source_file)=\"(?:[^\"\\\n]++|\\.)*+\"")
 
 # --- values: a shape, a sharding, and the like, if a text is nothing else ---
@@ -252,7 +252,7 @@ def _value_of(text: str) -> PastedKind | None:
 
 # --- messages in a log that also has modules ---
 
-_LONGEST_LOG: Final = 1 << 22
+_LONGEST_LOG: Final = 1 << 22  # all envelopes are tried on the rest of a log, for a note that nobody asked for
 _WEAK: Final = ("INTERNAL: ", "Internal: ", "NOT_FOUND: ", "Binary op ", "was parsing ", "Ran out of ", " usage >= ")
 """Marks that other logs have too."""
 
@@ -360,7 +360,7 @@ _SHAPELESS = lazy_regex(rf"^{_SHAPELESS_LINE}", re.MULTILINE)
 _OTHER_LINE = lazy_regex(rf"^(?!{_SHAPELESS_LINE}|[ \t]*$)", re.MULTILINE)
 _HEAD = lazy_regex(rf"^[ \t]*+(?:HloModule|ENTRY|%?{_NAME}[ \t]++\()[ \t][^\n]*{{[ \t]*+$", re.MULTILINE)
 _PAIR = {")": "(", "]": "[", "}": "{"}
-_LONGEST = 1 << 20
+_LONGEST = 1 << 20  # instructions with large constants fit; a bracket that is never closed ends the search here
 _READ_IN_VAIN = 1 << 21
 """A limit: characters that are read for instructions that are not closed."""
 
@@ -561,10 +561,10 @@ _OUTER_STATEMENT = lazy_regex(
     re.MULTILINE,
 )
 _ENTRY = lazy_regex(r"^[ \t]*+ENTRY %?[\w.\-]++ (?:\([^\n]*->[^\n]*)?\{[ \t]*$", re.MULTILINE)
-_MOST_LANGUAGES = 3
+_MOST_LANGUAGES = 3  # an error is one line; a text that mixes more is named by the first
 _FENCE = lazy_regex(r"^[ \t]*+(?:```|~~~)[^\n]*+$", re.MULTILINE)
-_LONGEST_MENTION = 120
-_LOOKED_AT = 1 << 16
+_LONGEST_MENTION = 120  # a line and a half of a terminal: enough to find the words in the text
+_LOOKED_AT = 1 << 16  # marks of encodings are in the first lines, if a text has them
 _WITH_HLO: Final = frozenset(("out-of-memory", "slow-operation", "resharding", "compiler-error", "diff"))
 """Kinds whose messages have instructions that their answers explain; those of others are not a program."""
 _ARE_VALUES: Final = frozenset(("shape", "shapes", "layout", "sharding", "replica-groups"))
@@ -573,7 +573,7 @@ _BESIDE_HLO: Final = frozenset(
 )
 """Warnings: a program in the same log is what the reader asks about."""
 _PROGRAM = lazy_regex(r"^(?:ENTRY )?%?[\w.\-]++ (?:\([^\n]*->[^\n]*)?\{[ \t]*$", re.MULTILINE)
-_LONGEST_COPIED = 1 << 24
+_LONGEST_COPIED = 1 << 24  # repairs of copied text copy it several times; nobody copies more from a screen
 _ESCAPED_BREAK = lazy_regex(r"\\n[ \\n]{0,200}+(?:HloModule |ENTRY |ROOT |%|\})")
 
 

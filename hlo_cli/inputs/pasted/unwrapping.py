@@ -37,7 +37,7 @@ _FENCE = lazy_regex(r"^[ \t>]*+(?:```|~~~)[ \w+\-.{}=]{0,40}+$", re.MULTILINE)
 _FENCED = lazy_regex(r"^[ \t]*+```(?=HloModule |ENTRY |ROOT |%)|(?<=[\]})])```[ \t]*+$", re.MULTILINE)
 _QUOTE = lazy_regex(r"^(?:[ ]{0,3}>(?!>> )(?<!>>>)[ ]?)++", re.MULTILINE)
 _QUOTABLE_LINE = lazy_regex(r"^[ \t]*+[^\s]", re.MULTILINE)
-_LEAST_QUOTED = 0.5
+_LEAST_QUOTED = 0.5  # in a mail, answers stand between quoted lines; HLO itself has no line that begins with `>`
 _RAW_STRING = lazy_regex(r"^[^\n]{0,200}?R\"[a-z]{0,16}\((?=[ \t]*+HloModule )", re.MULTILINE)
 _INDENTED_HEADER = lazy_regex(r"^([ \t]++)HloModule [^\n]*+$", re.MULTILINE)
 
@@ -261,7 +261,7 @@ _BYTES = lazy_regex(
 )
 _IN_BYTES: Final = ("b'\\n", 'b"\\n', "b'HloModule ", 'b"HloModule ')
 """How literals of modules begin: a proto's first field, or a text."""
-_LONGEST_QUOTED = 1 << 26
+_LONGEST_QUOTED = 1 << 26  # a bound on the time and the copies that a text full of quotes takes
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "'": "'", "\\": "\\", "/": "/"}
 _ESCAPE = lazy_regex(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|(.))", re.DOTALL)
 
@@ -303,7 +303,7 @@ def bytes_literal(text: str) -> bytes | None:
         return None
     from ast import literal_eval  # rarely needed
 
-    with suppress(ValueError, SyntaxError, MemoryError):
+    with suppress(ValueError, SyntaxError, MemoryError):  # all that `ast.literal_eval` raises for damaged literals
         value = literal_eval(match[1])
         return value if isinstance(value, bytes) else None
     return None
@@ -332,10 +332,11 @@ def _strings(text: str) -> Iterator[str]:
 # The relevant parts of a very long text: what is near a message or an instruction.
 
 
-_LONGEST_WHOLE: Final = 1 << 20
+_LONGEST_WHOLE: Final = 1 << 20  # a log of this size is read whole in 0.03 s (measured)
+# What all envelopes and patterns run over; the last messages of a log are those that count.
 _LONGEST_READ: Final = 3 << 20
-_AROUND: Final = 1 << 16
-_HUGE: Final = 1 << 24
+_AROUND: Final = 1 << 16  # a table of buffers after a message, and the traceback before it, fit
+_HUGE: Final = 1 << 24  # each mark is one pass: all of them take 0.7 s at this size (measured), above few are searched
 STEMS: Final = (
     "RESOURCE_EXHAUSTED",
     "ut of memory",

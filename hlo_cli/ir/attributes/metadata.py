@@ -282,7 +282,7 @@ def _sorted_json(text: str) -> str:
     from json import dumps, loads
 
     try:
-        return dumps(loads(text), sort_keys=True)
+        return dumps(loads(text), sort_keys=True)  # the order of keys means nothing in JSON
     except (ValueError, RecursionError):
         return text
 

@@ -161,6 +161,7 @@ class Mesh:
         """
         for axes in used:
             for a, b in pairwise(axes):
+                # so that there is one way to write each sharding
                 if a.name == b.name and (a.pre_size or 1) * self.size_of(a) == (b.pre_size or 1):
                     return f"{a}, {b} must be written as one axis, {self._merged(a, b)}"
         parts = sorted((a.name, a.pre_size or 1, self.size_of(a)) for axes in used for a in axes)
@@ -182,7 +183,7 @@ class Mesh:
             ends = {(ref.pre_size or 1) * self.size_of(ref) for ref in refs}
             cuts = sorted({1, axis.size, *(ref.pre_size or 1 for ref in refs), *ends})
             found.extend((axis.name, pre, end // pre) for pre, end in pairwise(cuts))
-            if axis.size == 1:
+            if axis.size == 1:  # no cut has two ends then, but a used axis must be found
                 found.append((axis.name, 1, 1))
         return found
 
@@ -232,6 +233,7 @@ class CollectiveDeviceList:
         >>> CollectiveDeviceList(()).groups(3)
         ((0, 1, 2),)
         """
+        # `replica_groups={}`, as XLA prints all devices in one group
         return self.listed or (tuple(range(device_count)),)
 
 

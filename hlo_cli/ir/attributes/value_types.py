@@ -612,8 +612,8 @@ class LiteralValues(Protocol):
 class ArrayLiteral:
     """The values of an array. `values` is None if a dump omits them, as `{...}`.
 
-    >>> from hlo_cli.syntax.literal_reading import parse_literal
-    >>> literal = parse_literal("s32[2,2]{1,0} {{1, 2}, {3, 4}}")
+    >>> from hlo_cli import parse_module
+    >>> literal = parse_module("c = s32[2,2]{1,0} constant({{1, 2}, {3, 4}})").entry.root.literal
     >>> literal.array().tolist()
     [[1, 2], [3, 4]]
     >>> literal.to_string(), literal.is_elided
@@ -660,8 +660,8 @@ class ArrayLiteral:
 class TupleLiteral:
     """The values of a tuple.
 
-    >>> from hlo_cli.syntax.literal_reading import parse_literal
-    >>> literal = parse_literal("(f32[] 1.5, (s8[2]{0} {1, 2}))")
+    >>> from hlo_cli import parse_module
+    >>> literal = parse_module("c = (f32[], (s8[2])) constant((1.5, ({1, 2})))").entry.root.literal
     >>> literal.to_string(), literal.to_string(print_large_constants=False)
     ('( 1.5, ( {1, 2} ) )', '{...}')
     """

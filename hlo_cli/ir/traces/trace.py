@@ -20,10 +20,10 @@ from hlo_cli.dataclass import dataclass
 Value: TypeAlias = int | float | str | bytes
 """The value of a statistic; a reference to a name is that name, and what is not UTF-8 in a text is U+FFFD."""
 Integers: TypeAlias = NDArray[np.int64]
-PS_PER_NS: Final = 1000
+PS_PER_NS: Final = 1000  # lines of an xplane begin in nanoseconds, events count picoseconds from there
 ABSENT: Final = -1
 """The code of an event without the statistic."""
-_UNSIGNED: Final = (1 << 64) - 1
+_UNSIGNED: Final = (1 << 64) - 1  # more picoseconds passed since 1970 than 64 bits hold: sums wrap around, as in C++
 
 
 @dataclass(frozen=True, slots=True, eq=False)

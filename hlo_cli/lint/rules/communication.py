@@ -33,8 +33,11 @@ if TYPE_CHECKING:
 # HLO5xx: collective operations that move more than they must.
 
 
+# A gather of which only a slice is used gathered too much.
 _SLICES: Final = frozenset((opcodes.SLICE, opcodes.DYNAMIC_SLICE))
+# Collectives that only move elements to other devices.
 _RESHARDING: Final = (opcodes.ALL_TO_ALL, opcodes.COLLECTIVE_PERMUTE)
+# Those that only move elements: a sum may need the wider type.
 _MOVING: Final = sorted(COLLECTIVES - {opcodes.ALL_REDUCE, opcodes.RAGGED_ALL_TO_ALL, opcodes.REDUCE_SCATTER})
 _STARTS: Final = tuple(f"{opcode}-start" for opcode in sorted(COLLECTIVES))
 _FORWARDING: Final = MOVES - {opcodes.BROADCAST} | {
@@ -64,12 +67,14 @@ def all_gather_then_slice(context: LintContext) -> Iterator[Finding]:
     """
     for gather in context.of(opcodes.ALL_GATHER, opcodes.ALL_GATHER_START):
         given, moved = _operand_bytes(gather), _transferred_bytes(gather)
+        # TPU fusions repeat the collective that they take part in, up to 20 times.
         if moved < context.settings.min_transfer_bytes or gather.computation in context.fused:
             continue
         uses = list(transitive_uses(_done(context, gather), context.users))
         if uses and all(use.instruction.opcode in _SLICES for use in uses):
             largest = max((use.instruction for use in uses), key=lambda each: each.shape.padded_bytes)
             kept = largest.shape.padded_bytes
+            # A slice of more than a device had before needs the gather.
             if kept <= given:
                 yield context.finding(
                     f"all-gather of {context.user_name(gather)} gathers {format_bytes(moved)}, but only "
@@ -101,6 +106,7 @@ def all_reduce_then_slice(context: LintContext) -> Iterator[Finding]:
         if moved < context.settings.min_transfer_bytes or reduce.computation in context.fused:
             continue
         uses = list(transitive_uses(_done(context, reduce), context.users))
+        # Unknown groups: one member, so that any slice counts.
         members = _group_size(reduce, context.module) or 1
         if uses and all(_is_share(use, members) for use in uses):
             kept = sum({use.instruction: use.instruction.shape.padded_bytes for use in uses}.values())
@@ -108,6 +114,7 @@ def all_reduce_then_slice(context: LintContext) -> Iterator[Finding]:
                 f"all-reduce of {context.user_name(reduce)} reduces {format_bytes(moved)}, but only "
                 f"{format_bytes(kept)} of it are used",
                 reduce,
+                # A ring all-reduce is a reduce-scatter and an all-gather of equal size; the second is not needed.
                 waste=_waste(reduce, moved // 2),
             )
 
@@ -166,6 +173,7 @@ def loop_invariant_collective(context: LintContext) -> Iterator[Finding]:
         inner = [i for i in body.instructions if _operation(i) in COLLECTIVES] if body is not None else []
         if body is None or not inner:
             continue
+        # One execution is enough if the trip count is unknown.
         same, iterations = loop_invariants(body), context.executions(body).known or 1
         for collective in inner:
             if (
@@ -197,6 +205,7 @@ def single_device_collective(context: LintContext) -> Iterator[Finding]:
     Reference: xla/hlo/transforms/simplifiers/algebraic_simplifier.h
     """
     groups = (*sorted(COLLECTIVES - {opcodes.COLLECTIVE_PERMUTE}), *_STARTS)
+    # Before optimization these are usual: for a mesh axis of one device. XLA removes them.
     for collective in context.of(*groups) if context.module.is_scheduled else ():
         if _operation(collective) == "collective-permute" or _group_size(collective, context.module) != 1:
             continue
@@ -229,6 +238,8 @@ def upcast_before_collective(context: LintContext) -> Iterator[Finding]:
 
     Reference: xla/hlo/transforms/simplifiers/convert_mover.h
     """
+    # Before scheduling, compilers may still move the conversion; XLA:CPU widens narrow floats itself (float
+    # normalization).
     is_checked = context.module.is_scheduled and context.target != "cpu"
     for collective in context.of(*_MOVING, *(f"{opcode}-start" for opcode in _MOVING)) if is_checked else ():
         if _transferred_bytes(collective) < context.settings.min_transfer_bytes or len(collective.operands) != 1:
@@ -299,6 +310,7 @@ def _is_share(use: Use, members: int) -> bool:
     if use.instruction.opcode != opcodes.DYNAMIC_SLICE or use.instruction.operands[0] is not use.value:
         return False
     whole, part = use.value.shape, use.instruction.shape
+    # A device's share is at most 1 / n of the value.
     return isinstance(whole, ArrayShape) and isinstance(part, ArrayShape) and part.elements * members <= whole.elements
 
 
@@ -306,7 +318,9 @@ def _is_share(use: Use, members: int) -> bool:
 # HLO5xx: collective operations that could be fewer.
 
 
+# Kinds that XLA's combiners combine: all_gather_combiner.cc, all_reduce_combiner.cc, reduce_scatter_combiner.cc.
 _COMBINED: Final = (opcodes.ALL_GATHER, opcodes.ALL_REDUCE, opcodes.REDUCE_SCATTER)
+# Attributes that the combiners' keys have.
 _SAME: Final = ("replica_groups", "dimensions", "use_global_device_ids")
 
 Key = tuple[Computation, str, str]
@@ -357,6 +371,7 @@ def _combinable(context: LintContext) -> dict[Key, list[Instruction]]:
         for each in context.of(opcode, f"{opcode}-start"):
             is_small = each.shape.padded_bytes < context.settings.min_transfer_bytes
             if is_small and each.computation in context.analyses.executions:
+                # The reduction is part of the key, too: sum and maximum cannot be combined.
                 root = each.called_computations[0].root if each.called_computations else None
                 same = [each.attribute(name) for name in _SAME] + [root.opcode if root is not None else None]
                 found.setdefault((each.computation, opcode, str(same)), []).append(each)
@@ -371,6 +386,7 @@ def _independent(members: Sequence[Instruction]) -> Iterator[list[Instruction]]:
     selected, depth = set(members), dict[Instruction, int]()
     levels: dict[int, list[Instruction]] = {}
     for instruction in members[0].computation.instructions:
+        # Depth counts only members, so those at one depth cannot depend on each other.
         before = max((depth[operand] for operand in instruction.operands if operand in depth), default=0)
         if instruction in selected:
             levels.setdefault(before, []).append(instruction)
@@ -386,6 +402,7 @@ def _independent(members: Sequence[Instruction]) -> Iterator[list[Instruction]]:
 _PARTS: Final = frozenset((opcodes.SLICE, opcodes.CONCATENATE, opcodes.GET_TUPLE_ELEMENT, opcodes.TUPLE))
 _THROUGH: Final = MOVES | ELEMENTWISE | _PARTS
 _KINDS: Final = (opcodes.ALL_TO_ALL, opcodes.COLLECTIVE_PERMUTE)
+# Elementwise chains between two reshardings are short; a bound on the search. Chosen.
 _MOST_STEPS: Final = 100
 
 
@@ -422,6 +439,7 @@ def resharding_back_and_forth(context: LintContext) -> Iterator[Finding]:
             f"{kind} of {context.user_name(last)} reshards {format_bytes(moved)} again after elementwise "
             f"operations on the result of another {kind}",
             last,
+            # Both reshardings, there and back.
             waste=Waste(2 * moved, "links", pair=synchronous_pair(last)),
         )
 
@@ -436,6 +454,7 @@ def _only_source(last: Instruction, kind: str) -> Instruction | None:
         if value.opcode == opcodes.COLLECTIVE_PERMUTE_DONE and value.operands:
             value = value.operands[0]
         if collective_kind(value.opcode) == kind:
+            # From two different collectives, the first did not make all of the value.
             if found not in (None, value):
                 return None
             found = value
@@ -444,6 +463,7 @@ def _only_source(last: Instruction, kind: str) -> Instruction | None:
         if before is None:
             return None
         is_direct = is_direct and value.opcode in MOVES | _PARTS
+        # Scalars are the same in every sharding.
         waiting += [each for each in before if each not in seen and not _is_scalar(each)]
         seen.update(before)
     return None
@@ -484,6 +504,7 @@ def _is_return(first: Instruction, last: Instruction, devices: Devices) -> bool:
     try:
         if collective_kind(last.opcode) == opcodes.COLLECTIVE_PERMUTE:
             there, back = device_pairs(first, devices), device_pairs(last, devices)
+            # The inverse of a permute swaps sources and targets.
             return bool(there) and {(target, source) for source, target in there} == set(back)
         return _groups(first, devices) == _groups(last, devices)
     except HloError:  # reported by other rules
@@ -499,6 +520,7 @@ def _groups(collective: Instruction, devices: Devices) -> frozenset[frozenset[in
 
 
 _PLATFORMS: Final[tuple[tuple[Target, str], ...]] = (("cpu", "CPU"), ("gpu", "GPU"))
+# ORIGINAL is what the attribute's absence means, and XLA's own calls have none.
 _ACCEPTED: Final = (CustomCallApiVersion.ORIGINAL, CustomCallApiVersion.TYPED_FFI)
 _MOSAIC: Final = "tpu_custom_call"
 
@@ -528,6 +550,7 @@ def replicated_argument(context: LintContext) -> Iterator[Finding]:
 
     for array in arrays:
         parameter, taken = array.instruction, array.shape.padded_bytes
+        # Only whole copies: HLO510 reports parts.
         if taken < least or array.placement is None or array.placement.kind is not ShardingType.REPLICATED:
             continue
         name = context.user_name(parameter) + index_suffix(array.index)
@@ -564,6 +587,7 @@ def partly_replicated_argument(context: LintContext) -> Iterator[Finding]:
     least = context.settings.min_replicated_bytes
     for array in arrays:
         copies, saved = array.replication, array.saving_bytes
+        # Fully replicated ones are HLO504's.
         if copies is None or saved is None or not 1 < copies < devices or saved < max(least, 1):
             continue
         assert array.shard is not None
@@ -642,6 +666,7 @@ def platform_specific_call(context: LintContext) -> Iterator[Finding]:
 
     Reference: https://docs.jax.dev/en/latest/export/export.html; `hlo fuse DUMP --custom-calls`
     """
+    # After compilation the platform is decided.
     for call in context.of(opcodes.CUSTOM_CALL) if not context.module.is_scheduled else ():
         target = call.string("custom_call_target") or ""
         platforms = [name for platform, name in _PLATFORMS if backend_of(call, platform).kind in ("library", "Triton")]
@@ -694,6 +719,7 @@ def _loop_around(context: LintContext, instruction: Instruction) -> Instruction 
         if callers[0].opcode == opcodes.WHILE:
             return callers[0]
         computation = callers[0].computation
+        # A computation that calls itself is invalid, but must not hang.
         if computation in seen:
             break
         seen.add(computation)

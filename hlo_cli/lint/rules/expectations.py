@@ -20,6 +20,7 @@ _MODULES: Final = {
     "cpu": "this CPU module uses",
     None: "this module uses",
 }
+# Three fit a line with their values; chosen.
 _NAMED: Final = 3
 """The number of instructions that a message names."""
 
@@ -64,6 +65,7 @@ def misleading_assertion(context: LintContext) -> Iterator[Finding]:
     Reference: `hlo help expect`, `hlo help where`
     """
     for verdict in context.verdicts:
+        # Lowered forms are another opcode for the same work, such as fusion for dot.
         assertion = verdict.expectation
         for each in verdict.lowered_forms:
             number = f" ({format_count(each.count, 'instructions')} here)" if each.count else ""

@@ -30,6 +30,7 @@ from hlo_cli.source import HloError
 _GROUPED: Final = tuple(
     opcode for each in sorted(COLLECTIVES - {opcodes.COLLECTIVE_PERMUTE}) for opcode in (each, f"{each}-start")
 )
+# Only all-reduce allows groups of different sizes (hlo_verifier.cc).
 _ANY_SIZE: Final = (opcodes.ALL_REDUCE, opcodes.ALL_REDUCE_START)
 _NUMBERS: Final = {
     CollectiveOpGroupMode.CROSS_REPLICA: "replicas",
@@ -58,6 +59,7 @@ def replica_groups(context: LintContext) -> Iterator[Finding]:
     problems: dict[tuple[str, str, str | None, bool], str | None] = {}
     for instruction in context.of(*_GROUPED):
         text = instruction.attribute("replica_groups") or ""
+        # Module texts repeat few groups many times, so each is checked once.
         key = (instruction.opcode, text, instruction.attribute("channel_id"), instruction.flag("use_global_device_ids"))
         if key not in problems:
             problems[key] = _groups_problem(context, instruction)
@@ -111,8 +113,10 @@ def permute_pairs(context: LintContext) -> Iterator[Finding]:
     for instruction in context.of(*PERMUTES):
         pairs = [pair for pair in instruction.integer_lists("source_target_pairs") if len(pair) == 2]
         has_channel = instruction.attribute("channel_id") is not None
+        # A permute with a channel counts partitions, without one replicas (GetCollectiveOpGroupMode).
         count = context.num_partitions if has_channel else context.replica_count
         noun = "partitions" if has_channel else "replicas"
+        # The in-place form may list each device twice (hlo_verifier.cc).
         times = 2 if instruction.integer_lists("slice_sizes") else 1
         place = attribute_span(instruction, "source_target_pairs")
         for position, role in enumerate(("source", "target")):
@@ -121,6 +125,7 @@ def permute_pairs(context: LintContext) -> Iterator[Finding]:
                     yield context.finding(
                         f"{instruction.name}: {role} {number} is listed {found} times", instruction, place
                     )
+                # With one device the header's count is the default, not a fact.
                 if number < 0 or (number >= count > 1):
                     has = format_count(count, noun)
                     message = f"{instruction.name}: {role} {number} is out of range (the module has {has})"
@@ -141,6 +146,7 @@ def channel_id(context: LintContext) -> Iterator[Finding]:
     Reference: HandleAllReduce in xla/service/hlo_verifier.cc
     """
     for instruction in context.of(*_ANY_SIZE):
+        # Zero and negative channel ids: hlo_verifier.cc checks all-reduce only.
         number = instruction.integer("channel_id")
         if number is not None and number <= 0:
             place = attribute_span(instruction, "channel_id")
@@ -188,6 +194,7 @@ def in_place_offsets(context: LintContext) -> Iterator[Finding]:
     Reference: CheckInplaceCollectivePermute in xla/service/hlo_verifier.cc
     """
     for instruction in context.of(*PERMUTES):
+        # Four operands without slice_sizes are four plain transfers.
         if not instruction.integer_lists("slice_sizes") or len(instruction.operands) != 4:
             continue
         for position, role in ((0, "input"), (1, "output")):
@@ -203,8 +210,10 @@ def _groups_problem(context: LintContext, instruction: Instruction) -> str | Non
         return None
     try:
         mode = collective_op_group_mode(instruction)
+        # 0: the number of ids is not needed to list explicit groups.
         listed = groups.groups(0)
     except HloError as error:
+        # Without groups, use_global_device_ids is reported by HLO051.
         return None if instruction.flag("use_global_device_ids") else error.diagnostic.message
     opcode = instruction.opcode
     return _uneven(listed, opcode) or _unlisted(listed) or _miscounted(context, listed, mode)
@@ -233,6 +242,7 @@ def _miscounted(context: LintContext, groups: Groups, mode: CollectiveOpGroupMod
         CollectiveOpGroupMode.FLATTENED_ID: context.replica_count * context.num_partitions,
     }.get(mode, context.replica_count)
     named = sum(map(len, groups))
+    # A count of 1 is the default of a header without it.
     if count in (1, named):
         return None
     return f"its groups list {format_count(named, _NUMBERS[mode])}, but the module has {count:,}"
@@ -246,6 +256,7 @@ def _offsets_fit(buffer: Shape, offsets: Shape) -> bool:
         return all(_offsets_fit(a, b) for a, b in zip(buffer.elements, offsets.elements, strict=True))
     if not isinstance(offsets, TupleShape) or not isinstance(buffer, ArrayShape):
         return False
+    # Several slices: a tuple of offsets for each.
     if offsets.elements and all(isinstance(each, TupleShape) for each in offsets.elements):
         return all(_offsets_fit(buffer, each) for each in offsets.elements)
     return len(offsets.elements) == buffer.rank and all(
@@ -257,6 +268,7 @@ def _offsets_fit(buffer: Shape, offsets: Shape) -> bool:
 # HLO06x: asynchronous operations, and sends and receives.
 
 
+# What may differ between host transfers of one channel; operands may, too.
 _IGNORED: Final = ("metadata", "control-predecessors", "channel_id", "backend_config")
 
 
@@ -441,6 +453,7 @@ def _path(instruction: Instruction) -> str:
 def _with_equal_shardings(caller: Instruction) -> Iterator[Instruction]:
     yield caller
     for position, called in enumerate(caller.called_computations):
+        # A condition returns pred, which has no sharding to agree on.
         if called.root is not None and (caller.opcode == opcodes.CONDITIONAL or position == 0):
             yield called.root
         if caller.opcode == opcodes.WHILE:
@@ -488,6 +501,7 @@ def _tiles_problem(context: LintContext, sharding: Sharding, shape: Shape) -> st
         return _outside(context, (sharding.device,)) if sharding.device is not None else None
     subgroups = len(sharding.last_tile_dims) or int(sharding.replicate_on_last_tile_dim)
     rank = len(tiles.dimensions) - subgroups
+    # What normalizes to replicated or manual fits every rank (hlo_sharding.cc); all else needs the array's.
     is_sharded = prod(tiles.dimensions[:rank]) > 1 or len(set(sharding.last_tile_dims)) > 1 or not subgroups
     if is_sharded and isinstance(shape, ArrayShape) and rank != shape.rank:  # an unsharded value fits every rank
         return f"the tile assignment has {format_count(rank, 'dimensions')}, but the array has {shape.rank}"
@@ -509,6 +523,7 @@ def _outside(context: LintContext, devices: tuple[int, ...]) -> str | None:
     count, least, most = context.num_partitions, min(devices, default=0), max(devices, default=0)
     if least < 0:
         return f"device {least} is out of range"
+    # 1 is the default of a header without num_partitions.
     return f"device {most} is out of range (the module has {count} partitions)" if most >= count > 1 else None
 
 
@@ -523,6 +538,7 @@ _OF_DEVICES: Final[dict[str, tuple[str, ...]]] = {
     "sharding": (),
 }
 """Attributes that name devices, and the opcodes that have them; none for all."""
+# Characters of an unreadable attribute, so that a message stays one line; chosen.
 _SHOWN: Final = 60
 
 
@@ -560,6 +576,7 @@ def groups_off_axes(context: LintContext) -> Iterator[Finding]:
     known = known_mesh(module, None, () if module.program is None else (module.program,))
     if known is None:
         return
+    # Several meshes fit: a group along the axes of any one is not strange.
     meshes = (known.mesh, *known.others)
     are_axes: dict[Groups, bool] = {}
     for collective in collectives:
@@ -568,6 +585,7 @@ def groups_off_axes(context: LintContext) -> Iterator[Finding]:
         except HloError:  # reported by other rules
             continue
         if groups not in are_axes:
+            # Groups of one device communicate with no one.
             is_alone = all(len(group) < 2 for group in groups)
             are_axes[groups] = is_alone or any(axes_of_groups(groups, mesh) is not None for mesh in meshes)
         if not are_axes[groups]:

@@ -164,9 +164,11 @@ def operand_precision(context: LintContext) -> Iterator[Finding]:
 
 
 _CALLERS: Final = CALLERS | {"topk"}  # in old dumps, topk calls a comparator
+# Two rules, as in hlo_verifier.cc: these always, the applying ones by verify_call_nested_computation_thread_name.
 _SAME_THREAD: Final = (WHILE, CONDITIONAL, FUSION)
 _APPLYING: Final = (CALL, "reduce", "all-reduce", "all-reduce-start", "reduce-scatter", CUSTOM_CALL, "map")
 _CALLING: Final = re.compile(rf", (?:{'|'.join(CALLING_ATTRIBUTES)})=")
+# An integer of at most 18 digits fits 64 bits, as composite.version has to (hlo_verifier.cc).
 _VERSION: Final = re.compile(r"[0-9]{1,18}")
 
 
@@ -190,6 +192,7 @@ def parameter_numbers(context: LintContext) -> Iterator[Finding]:
         numbers = [_number(parameter) for parameter in parameters]
         first: dict[int, Instruction] = {}
         for parameter, number in zip(parameters, numbers, strict=True):
+            # Numbers must be 0 to n - 1; a number out of range is not also a duplicate.
             if number is None or number >= len(parameters):
                 text = parameter.raw[0].strip() if number is None else number
                 expected = f"0 to {len(parameters) - 1}" if len(parameters) > 1 else "0"
@@ -245,13 +248,16 @@ def layout_mismatch(context: LintContext) -> Iterator[Finding]:
     reported = {problem.at for problem in context.fusion_problems}
     for caller in context.of(FUSION, CALL, WHILE, CONDITIONAL):
         for position, computation in enumerate(caller.called_computations if caller not in reported else ()):
+            # Operand 0 of a conditional is its index.
             first = position + 1 if caller.opcode == CONDITIONAL else 0
             given = ((caller.operands[at].name, caller.operand_shape(at)) for at in range(first, len(caller.operands)))
+            # The condition of a loop returns pred, not the carried value.
             is_condition = caller.opcode == WHILE and position == 1
             result = None if is_condition else caller.shape
             yield from (
                 context.finding(each, caller) for each in _layout_mismatches(caller, computation, given, result)
             )
+    # The wrapped computation of a start has its shapes in the start's tuple: parameters, then the result.
     for start in context.of("async-start"):
         parts = start.shape.elements if isinstance(start.shape, TupleShape) else ()
         if len(parts) > 1 and isinstance(parts[0], TupleShape):
@@ -317,6 +323,7 @@ def composite(context: LintContext) -> Iterator[Finding]:
         place = attribute_span(call, "frontend_attributes", "is_composite")
         if not attributes.get("composite.name"):
             yield context.finding(f"{call.name} is a composite call without composite.name", call, place)
+        # Absent attributes are an empty dictionary; an empty text is no dictionary.
         if attributes.get("composite.attributes", "{}") == "":
             yield context.finding(f"{call.name} has empty composite.attributes", call, place)
         if not _VERSION.fullmatch(attributes.get("composite.version", "0")):
@@ -372,7 +379,9 @@ def _thread_mismatches(context: LintContext, opcodes: tuple[str, ...]) -> Iterat
 
 
 _ALIASING: Final = "output_to_operand_aliasing"
+# Annotations that passes of XLA insert, not calls of a library with required layouts.
 _UNCONSTRAINED: Final = ("LayoutConstraint", "control_dep")
+# An attribute by which hlo_verifier.cc skips this check.
 _ANY_ALIAS: Final = "xla_skip_custom_call_alias_shape_check"
 
 
@@ -441,6 +450,7 @@ def invalid_alias(context: LintContext) -> Iterator[Finding]:
                         )
             case opcodes.CALL:
                 yield context.finding(f"{instruction.name}: call does not support {_ALIASING}", instruction, place)
+            # In unscheduled modules layouts are not final.
             case opcodes.FUSION if context.is_layout_sensitive and instruction.computation not in context.fused:
                 for alias in aliases:
                     if (message := _layout_problem(instruction, alias)) is not None:
@@ -500,6 +510,7 @@ def rng_seed(context: LintContext) -> Iterator[Finding]:
     for call in context.of(opcodes.CUSTOM_CALL):
         if call.string("custom_call_target") == "GetRngSeed":
             shape = call.shape
+            # The seed is a u64 scalar (hlo_verifier.cc, GetRngSeed).
             is_seed = isinstance(shape, ArrayShape) and not shape.rank and shape.element_type.name == "u64"
             if call.operands or not is_seed:
                 operands = format_count(len(call.operands), "operands")
@@ -540,6 +551,7 @@ def _layout_problem(fusion: Instruction, alias: OutputOperandAlias) -> str | Non
 def _asynchronous_layouts(context: LintContext) -> Iterator[Finding]:
     """Aliases of starts and updates that differ only in layout; asynchronous rules report other differences."""
     for pair in context.async_pairs.pairs if next(context.with_attribute_text(_ALIASING), None) is not None else ():
+        # Other forms have no aliasing on their starts.
         for member in (pair.start, *pair.updates) if pair.form in ("generic", "sugared") else ():
             for alias in member.items_of(_ALIASING, OutputOperandAlias):
                 if (message := _layout_difference(*aliased_parts(pair, member, alias))) is not None:
@@ -574,6 +586,7 @@ _WRITERS: Final = frozenset(
 _CARRIERS: Final = _WRITERS | frozenset(
     (opcodes.ASYNC_DONE, opcodes.ASYNC_UPDATE, opcodes.GET_TUPLE_ELEMENT, opcodes.PARAMETER, opcodes.TUPLE)
 )
+# Numbers of operands of the calls that make and release buffers, see hlo_verifier.cc on buffers.
 _CONVERSIONS: Final = {"CreateBuffer": 0, "Pin": 1, "Unpin": 1}
 
 
@@ -596,6 +609,7 @@ def misplaced_buffer(context: LintContext) -> Iterator[Finding]:
         if opcode == opcodes.PARAMETER and instruction.computation.is_entry:
             message = f"entry parameter {instruction.name} is a buffer; entry parameters must be arrays"
             yield context.finding(message, instruction, shape_span(context.module, instruction))
+        # Short forms of async operations carry what their operation takes.
         elif opcode not in _CARRIERS and not opcode.endswith(("-start", "-update", "-done")):
             yield context.finding(f"{instruction.name}: {opcode} does not support buffers", instruction)
 
@@ -620,6 +634,7 @@ def two_writers(context: LintContext) -> Iterator[Finding]:
         for index, leaf in instruction.shape.leaves:
             if isinstance(leaf, BufferShape) and instruction.opcode not in (opcodes.TUPLE, opcodes.GET_TUPLE_ELEMENT):
                 writers = list(_writers(context, instruction, index))
+                # The first writer is fine; every other one overwrites it.
                 for second in writers[1:]:
                     first = writers[0].name
                     yield context.finding(f"{second.name} and {first} both take the buffer {instruction.name}", second)
@@ -662,8 +677,10 @@ def _writers(context: LintContext, maker: Instruction, index: ShapeIndex) -> Ite
     """Users that may write to a buffer, also through tuples; the root of a loop's body, for the next iteration."""
     bodies = {loop.called_computations[0] for loop in context.of(opcodes.WHILE) if loop.called_computations}
     waiting, seen = [(maker, index)], {(maker, index)}
+    # Through tuples and elements, at an index: a buffer is followed leaf by leaf.
     while waiting:
         instruction, at = waiting.pop()
+        # A loop's body hands the buffer on to the next iteration, so its root counts as a writer.
         if instruction.is_root and instruction.computation in bodies:
             yield instruction
         for user in context.users.get(instruction, ()):
@@ -715,6 +732,7 @@ def _buffer_alias_problem(call: Instruction, aliases: tuple[OutputOperandAlias, 
     results = [alias.output_index for alias in aliases]
     for position in range(len(call.operands)):
         for index, leaf in call.operand_shape(position).leaves:
+            # Exactly once: a buffer is neither lost nor returned twice.
             if isinstance(leaf, BufferShape) and given.count((position, index)) != 1:
                 times = given.count((position, index))
                 return f"buffer {call.operands[position].name} is returned {times} times, expected once"

@@ -32,6 +32,7 @@ _ALIAS: Final = "input_output_alias"
 _DONOR: Final = "buffer_donor"
 _EXTRACTED: Final = "extracted"
 """Mark in the name of a module that the TPU compiler extracts for other cores, with the header of the whole module."""
+# Rematerialization and cloning rename copies but keep the scheduling_name (hlo_verifier.cc has the same exception).
 _RENAMED: Final = (".remat", ".clone")
 
 
@@ -51,6 +52,7 @@ def entry_layout(context: LintContext) -> Iterator[Finding]:
     Reference: VerifyEntryComputationLayout in xla/service/hlo_verifier.cc
     """
     layout, entry = context.module.entry_computation_layout, context.module.entry
+    # Such modules keep the header of the module they were extracted from.
     if layout is None or context.module.name.startswith(_EXTRACTED):
         return
     place = header_span(context.module, _LAYOUT)
@@ -89,10 +91,12 @@ def input_output_alias(context: LintContext) -> Iterator[Finding]:
     for alias in module.header_items("input_output_alias", Alias):
         message = _alias_problem(context, alias.output_index, alias.parameter_number, alias.parameter_index)
         leaf = (alias.parameter_number, alias.parameter_index)
+        # Each leaf has one memory, so it can be aliased only once.
         if message is None and alias.output_index in outputs:
             message = "the result is already aliased"
         elif message is None and leaf in parameters:
             message = "the parameter is already aliased"
+        # may-alias pairs are a hope that the compiler may ignore.
         elif message is None and alias.kind == "must-alias":
             message = _must_alias_problem(context, alias.output_index, *leaf)
         outputs.add(alias.output_index)
@@ -153,6 +157,7 @@ def use_before_definition(context: LintContext) -> Iterator[Finding]:
     for instruction in context.with_attribute_text("control-predecessors"):
         computation = instruction.computation
         if computation not in names:
+            # Reversed, so that the first of equal names stays.
             names[computation] = {each.name: each for each in reversed(computation.instructions)}
         for name in instruction.control_predecessors:
             before = names[computation].get(name.removeprefix("%"))
@@ -212,10 +217,12 @@ def scheduling_name(context: LintContext) -> Iterator[Finding]:
 def _matches_entry_layout(context: LintContext, listed: Shape, shape: Shape) -> bool:
     if not compatible(listed, shape):
         return False
+    # Before layout assignment the entry's layouts are wishes.
     if not context.is_layout_sensitive:
         return True
     pairs = zip(listed.leaves, shape.leaves, strict=True)
     return all(
+        # T, L, and S are ignored, as hlo_verifier.cc does for the entry layout (all scheduled dumps agree).
         a.layout.minor_to_major == b.layout.minor_to_major
         and a.layout.element_size_in_bits == b.layout.element_size_in_bits
         for (_, a), (_, b) in pairs
@@ -263,6 +270,7 @@ def _original_tree(instruction: Instruction) -> OriginalArray | OriginalTuple | 
     from hlo_cli.ir.attributes.metadata import OriginalTuple, OriginalValue  # which few dumps have
 
     value = instruction.value_of("origin", OriginalValue)
+    # `origin={}` is an empty tuple, which the reader does not tell from absence.
     is_empty = (instruction.attribute("origin") or "").split() in (["{}"], ["{", "}"])
     return OriginalTuple(()) if is_empty else value.tree if value is not None else None
 
@@ -281,6 +289,7 @@ def _has_same_structure(tree: OriginalArray | OriginalTuple, shape: Shape) -> bo
 # HLO09x: layouts and memory spaces.
 
 
+# The list of LayoutAssignment::InstructionCanChangeLayout in xla/service/layout_assignment.cc, which the verifier uses.
 _MAY_CHANGE: Final = frozenset(
     """add-dependency after-all batch-norm-grad batch-norm-inference batch-norm-training bitcast broadcast call
     collective-permute-done collective-permute-start conditional constant convolution copy copy-done copy-start
@@ -288,9 +297,12 @@ _MAY_CHANGE: Final = frozenset(
     parameter partition-id ragged-dot recv recv-done reduce replica-id reshape rng rng-bit-generator
     rng-get-and-update-state scaled-dot send send-done transpose tuple""".split()
 )
+# These change the element type, so E(n) may change with it.
 _ANY_ELEMENT_SIZE: Final = (opcodes.CONVERT, opcodes.COMPARE, opcodes.IS_FINITE, opcodes.SELECT, opcodes.SCATTER)
+# Bits in a byte: XLA allows E(n) for types below it only (cpu_gpu_shape_verifier.cc).
 _BYTE: Final = 8
 _FAST_MEMORY: Final = TpuMemorySpace.VMEM
+# Copies between main and host memory are transfers, which a slice cannot do.
 _CROSSING: Final = (
     ("dynamic-slice", MemorySpace.MAIN, MemorySpace.HOST),
     ("dynamic-update-slice", MemorySpace.HOST, MemorySpace.MAIN),
@@ -405,6 +417,7 @@ def changed_layout(context: LintContext) -> Iterator[Finding]:
             continue
         for instruction in instructions:
             result = instruction.shape
+            # Other threads (sparse cores) have layouts of their own.
             if not isinstance(result, ArrayShape) or threads[instruction.computation] != "main":
                 continue
             for position, operand in enumerate(instruction.operands):
@@ -438,6 +451,7 @@ def changed_space(context: LintContext) -> Iterator[Finding]:
         if not isinstance(result, ArrayShape) or not isinstance(given, ArrayShape):
             continue
         before, after = given.memory_space, result.memory_space
+        # From VMEM to anywhere else, a value is moved that was fetched to be fast.
         if before == _FAST_MEMORY != after or (instruction.opcode, before, after) in _CROSSING:
             place = shape_span(context.module, instruction)
             yield context.finding(
@@ -498,6 +512,7 @@ def _layout_problem(shape: Shape, *, is_tpu: bool) -> str | None:
 def _size_problem(array: ArrayShape) -> str | None:
     """Why `E(n)` is invalid for the type; CPUs and GPUs allow it only for sub-byte types."""
     size, kind = array.layout.element_size_in_bits, array.element_type
+    # pred has 8 bits in memory but 1 in its type.
     if not size or (kind.bits < _BYTE and kind.name != "pred"):
         return None
     return f"E({size}) requires a type of fewer than 8 bits, found {kind.name}"
@@ -563,6 +578,7 @@ def unsettled_layouts(context: LintContext) -> Iterator[Finding]:
     if context.is_layout_sensitive or context.settings.layout_sensitive == "never":
         return
     settled = replace(context.settings, layout_sensitive="always")
+    # What is strict in scheduled modules is a warning in others: layouts are not settled.
     strict = LintContext(context.module, settled, context.rejections, context.verdicts, context.chip)
     for each in _COMPARING:
         known = set(each.check(context))

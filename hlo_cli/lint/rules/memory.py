@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 # HLO2xx: memory usage.
 
 
+# Offsets in fast memory are unknown: memory-space assignment decides them, and no text has it.
 _NEEDS: Final = {"exact": "needs", "estimated": "needs about"}
 _FROM_COMPILER: Final = "from the compiler's buffer assignment"
 _FROM_HLO: Final = "computed from the HLO"
@@ -76,6 +77,7 @@ def memory_limit(context: LintContext) -> Iterator[Finding]:
     if (chip is None and settings.max_peak_bytes is None) or not context.module.is_scheduled:
         return
     assignment = context.module.buffer_assignment
+    # The compiler's own assignment is exact, so it is preferred to the analysis.
     memory = context.analyses.memory if assignment is None else _as_assigned(context.module, assignment)
     source = _FROM_HLO if assignment is None else _FROM_COMPILER
     for fit in memory_fits(memory, settings.max_peak_bytes, chip):
@@ -111,6 +113,7 @@ def large_temporary(context: LintContext) -> Iterator[Finding]:
         return
     for value in context.analyses.memory.values:
         is_large = value.kind == "temporary" and not value.is_phi and value.padded_bytes >= least
+        # A result must exist anyway, so its size is no waste.
         if is_large and not context.analyses.memory.allocations[value.allocation].is_output:
             yield context.finding(
                 f"the temporary {context.user_name(value.instruction)} needs {format_bytes(value.padded_bytes)}",
@@ -142,6 +145,7 @@ def redundant_copy(context: LintContext) -> Iterator[Finding]:
         shape = copy.shape
         if copy.computation not in context.analyses.executions or not isinstance(shape, ArrayShape):
             continue
+        # Equal shapes with layouts and memory spaces: nothing is different after the copy.
         if shape == copy.operand_shape(0) and shape.padded_bytes >= least:
             yield context.finding(
                 f"{context.user_name(copy)}, {sized(shape)}, is copied without changes",
@@ -220,6 +224,7 @@ def _hint(context: LintContext, memory: MemoryAnalysis, space: MemorySpaceUsage)
     """A change that lowers the peak, the arguments to donate, or the largest value at the peak."""
     from hlo_cli.analysis.memory.peak_advice import suggestions  # a large import that few runs need
 
+    # Suggestions concern main memory, space 0.
     for suggestion in suggestions(memory, most=1) if not space.number else ():
         return f"{_change(suggestion.change)} to lower the peak to {format_bytes(suggestion.peak_bytes)}"
     donations = donations_of(context.analyses.memory, context.settings.min_donation_bytes)
@@ -268,6 +273,7 @@ _CARRYING: Final = frozenset((opcodes.CALL, opcodes.CONDITIONAL, opcodes.CUSTOM_
 """Opcodes that pass a value on under other names, so that its last use is hard to find."""
 _GRADIENT: Final = ("jvp(", "transpose(")
 """Parts of op_names in the forward or only the backward pass of a gradient, which cannot be moved to each other."""
+# The spaces into which the compiler prefetches; other spaces are of scalars and flags.
 _FAST: Final = frozenset(space for space in TpuMemorySpace if space.is_prefetched)
 
 
@@ -295,6 +301,7 @@ def donatable_argument(context: LintContext) -> Iterator[Finding]:
         return
     settings, memory = context.settings, context.analyses.memory
     donations = donations_of(memory, settings.min_donation_bytes)
+    # Small savings next to large modules are no reason to change a program.
     if donations.saved_bytes < settings.min_donation_fraction * needed_bytes(memory):
         return
     for each in donations.arguments:
@@ -335,6 +342,7 @@ def spilled_value(context: LintContext) -> Iterator[Finding]:
     for transfer in transfers:
         out = moved.get(transfer.source)
         if out is None or not transfer.is_prefetch or out.instruction in reported or not _is_large(context, out):
+            # Once for each value, however often it is fetched again.
             continue
         reported.add(out.instruction)
         yield context.finding(
@@ -371,6 +379,7 @@ def repeated_prefetch(context: LintContext) -> Iterator[Finding]:
             key = (transfer.source, transfer.shape, transfer.instruction.computation)
             copies.setdefault(key, []).append(transfer)
     for (source, shape, _), repeated in copies.items():
+        # The second copy is what could go.
         if len(repeated) > 1 and _is_large(context, repeated[1]):
             name, space = context.user_name(source), space_name(repeated[1].to_space, "tpu")
             yield context.finding(
@@ -412,6 +421,7 @@ def loop_invariant_read(context: LintContext) -> Iterator[Finding]:
             shape = element.shape
             if carry_index(element) not in unchanged or not isinstance(shape, ArrayShape) or shape.memory_space:
                 continue
+            # What is larger cannot be kept on the chip during a loop.
             if shape.padded_bytes <= _VMEM_SHARE:
                 read = _read_bytes(element, uses_of(element, context.users))
                 if read * iterations >= context.settings.min_prefetch_bytes:
@@ -423,6 +433,7 @@ def loop_invariant_read(context: LintContext) -> Iterator[Finding]:
                     )
 
 
+# An eighth of v5e's 128 MiB: what is larger cannot stay next to all that kernels need. Chosen, not measured.
 _VMEM_SHARE: Final = 16 * 1024**2
 
 
@@ -440,6 +451,7 @@ def _closer_hint(context: LintContext, copies: Sequence[Instruction]) -> str | N
 
 
 def _is_large(context: LintContext, transfer: Transfer) -> bool:
+    # Host transfers have rules of their own.
     if transfer.from_space == MemorySpace.HOST:
         return False
     return (

@@ -19,7 +19,9 @@ from hlo_cli.lint.value_flow import element_type, round_trips
 from hlo_cli.report.findings import Finding
 from hlo_cli.report.numbers import format_bytes, format_count
 
+# TPUs have no f64 units, so compilers emulate them.
 _DOUBLE: Final = ("f64", "c128")
+# bf16 and f16; narrower types are worse.
 _NARROW_BITS: Final = 16
 
 
@@ -69,6 +71,7 @@ def unintended_f64(context: LintContext) -> Iterator[Finding]:
     """
     if any(_is_double(parameter.shape) for parameter in context.module.entry.parameters):
         return
+    # Scalars of f64 are Python numbers that JAX with x64 enabled makes, without any cost.
     found = [each for each in _doubles(context) if each.shape.logical_bytes > _SCALAR_BYTES]
     if found:
         kind = found[0].shape.to_string(layout=False)
@@ -96,6 +99,7 @@ def low_precision_accumulation(context: LintContext) -> Iterator[Finding]:
 
     Reference: FloatNormalization in xla/hlo/transforms/simplifiers
     """
+    # Compilers for TPU accumulate bf16 in f32; on CPU, float normalization has widened the reduction in this text.
     is_checked = context.module.is_scheduled and context.target != "tpu"
     for reduce in context.of(opcodes.REDUCE, opcodes.REDUCE_WINDOW) if is_checked else ():
         called = reduce.called_computations
@@ -103,6 +107,7 @@ def low_precision_accumulation(context: LintContext) -> Iterator[Finding]:
         if root is None or root.opcode != "add" or not isinstance(root.shape, ArrayShape) or not reduce.operands:
             continue
         kind, summed = root.shape.element_type, _summed(reduce)
+        # pred sums are counts of a logical or.
         if kind.bits <= _NARROW_BITS and kind.kind != "pred" and summed >= context.settings.min_accumulated_elements:
             yield context.finding(
                 f"{context.user_name(reduce)} accumulates {summed:,} elements in {kind}", reduce, subject=reduce
@@ -127,6 +132,7 @@ def integer_matmul_overflow(context: LintContext) -> Iterator[Finding]:
         if not isinstance(shape, ArrayShape) or shape.element_type.kind not in _INTEGERS:
             continue
         product, made = matmul_of(instruction), shape.element_type
+        # One product is no sum; a result wider than the operands, or of 32 bits, is made to hold one.
         if product is None or product.k < 2 or made.bits > min(product.lhs.element_type.bits, _NARROW_BITS):
             continue
         yield context.finding(
@@ -159,6 +165,7 @@ def default_precision(context: LintContext) -> Iterator[Finding]:
         return
     for product in matmuls_of(context.module):
         requested = product.instruction.items_of("operand_precision", Precision)
+        # No attribute is default precision.
         is_default = all(each is Precision.DEFAULT for each in requested)
         if product.lhs.element_type.name == product.rhs.element_type.name == "f32" and is_default:
             message = f"{context.user_name(product.instruction)} rounds its f32 operands to bf16"
@@ -216,6 +223,7 @@ def lossy_round_trip(context: LintContext) -> Iterator[Finding]:
     if not context.module.is_scheduled:
         return
     for trip in round_trips(context, context.settings.min_kernel_bytes):
+        # Narrower inside: information is lost; the reverse is HLO303.
         if trip.inner.bits < trip.outer.bits:
             taken, last = format_bytes(trip.last.shape.padded_bytes), trip.last
             message = f"{context.user_name(last)} is rounded to {trip.inner} and back to {trip.outer} ({taken})"
@@ -223,6 +231,7 @@ def lossy_round_trip(context: LintContext) -> Iterator[Finding]:
 
 
 _INTEGERS: Final = frozenset(("signed", "unsigned"))
+# Two doubles, or one c128.
 _SCALAR_BYTES: Final = 16
 
 
@@ -236,6 +245,7 @@ def _doubles(context: LintContext) -> Iterator[Instruction]:
     if context.module.source.text and not any(kind in context.module.source.text for kind in _DOUBLE):
         return
     for each in context.shaped(_is_double):
+        # Constants are folded, and a broadcast of one costs nothing where it is fused.
         if each.opcode not in (opcodes.CONSTANT, opcodes.BROADCAST):
             yield each
 
@@ -252,4 +262,5 @@ def _summed(reduce: Instruction) -> int:
     if reduce.opcode == opcodes.REDUCE_WINDOW:
         window = reduce.window
         return prod(dimension.size for dimension in window.dimensions) if window is not None else 0
+    # Elements of all reduced dimensions go into one.
     return prod(given.sizes[d] for d in reduce.integers("dimensions") if 0 <= d < given.rank)

@@ -45,6 +45,7 @@ def independent_kernels(pairs: Sequence[Pair]) -> Mapping[Pair, int]:
     for computation, listed in by_computation.items():
         dependent = _dependent_pairs(computation, listed)
         kernels = [each.index for each in computation.instructions if _is_kernel(each)]
+        # One bit for each pair in Python's integers, so thousands of pairs are tested in one pass.
         counts = _count_bits([dependent[index] for index in kernels], len(listed))
         found |= {pair: len(kernels) - count for pair, count in zip(listed, counts, strict=True)}
     return found
@@ -79,6 +80,7 @@ def _count_bits(sets: Sequence[int], number: int) -> list[int]:
     digits: list[int] = []
     for carried in sets:
         for place, digit in enumerate(digits):
+            # A ripple-carry adder in columns of bits.
             digits[place], carried = digit ^ carried, digit & carried
             if not carried:
                 break
@@ -119,6 +121,7 @@ def exposed_async(context: LintContext) -> Iterator[Finding]:
     Reference: https://openxla.org/xla/async_ops; `hlo schedule DUMP`
     """
     for interval, kernels in _exposed(context):
+        # Adjacent ones are HLO402's.
         if interval.done_step != interval.start_step + 1:
             start = interval.pair.start
             why = "runs synchronously" if interval.is_sync else "does not overlap any kernel"
@@ -182,6 +185,7 @@ def synchronous_collective(context: LintContext) -> Iterator[Finding]:
 
     Reference: https://openxla.org/xla/async_ops; `hlo schedule DUMP`
     """
+    # CPU collectives have no asynchronous form.
     if context.target not in ("tpu", "gpu") or not context.module.is_scheduled:
         return
     collectives = context.analyses.overlap.synchronous
@@ -189,6 +193,7 @@ def synchronous_collective(context: LintContext) -> Iterator[Finding]:
     independent = independent_kernels([(each, each) for each in large])
     for collective, moved in large.items():
         if kernels := independent[collective, collective]:
+            # An unreached computation has no count; its bytes are then those of one run.
             often = context.executions(collective.computation).count or 1
             what = f"{collective.opcode} of {_moved(context, collective)} runs synchronously"
             yield context.finding(
@@ -232,6 +237,7 @@ def _min_bytes(context: LintContext, pair: AsyncPair) -> int:
     """The smallest transfer to report, in bytes: larger within a device, where transfers are faster."""
     settings = context.settings
     leaves = (leaf for _, leaf in pair.start.shape.leaves if isinstance(leaf, ArrayShape))
+    # Copies within a device have the bandwidth of main memory, several times that of links.
     is_near = pair.operation in BLOCK_MOVES and not any(leaf.memory_space == MemorySpace.HOST for leaf in leaves)
     return max(settings.min_transfer_bytes, settings.min_prefetch_bytes) if is_near else settings.min_transfer_bytes
 

@@ -64,6 +64,7 @@ def mostly_padding(context: LintContext) -> Iterator[Finding]:
     padded = [value for value in values if _is_mostly_padding(value.shape, settings)]
     if not padded:
         return
+    # Orders of dimensions are computed only if something is padded.
     orders = orders_of(module, values)
     for value in padded:
         taken, padding = value.shape.padded_bytes, value.shape.padded_bytes - value.shape.logical_bytes
@@ -132,8 +133,10 @@ def _common(shape: ArrayShape, similar: str) -> Common:
     """What padding has in common where the compiler chooses the layout: only another size of the dimension helps."""
     sizes, order = shape.dimensions, shape.layout.minor_to_major
     tile = shape.layout.tiles[0].dimensions[::-1] if shape.layout.tiles else ()
+    # The dimension with the largest factor: the one to change.
     padded = [(at, sizes[at], -(-sizes[at] // size) * size) for at, size in zip(order, tile, strict=False) if size > 0]
     most = max(padded, key=lambda each: each[2] / max(each[1], 1), default=None)
+    # Combined dimensions have no single size.
     if most is None or COMBINE in tile:
         return Common(similar, "anywhere")
     at, size, rounded = most
@@ -147,6 +150,7 @@ def _before_and_after(copy: Instruction) -> tuple[ArrayShape | None, ArrayShape 
         return None, None
     read = copy.operand_shape(0)
     parts = dict(copy.shape.leaves)
+    # A copy-start has the new array at element 0.
     written = parts.get(() if copy.opcode == opcodes.COPY else (0,))
     return (read if isinstance(read, ArrayShape) else None), (written if isinstance(written, ArrayShape) else None)
 
@@ -200,6 +204,7 @@ def data_movement_kernel(context: LintContext) -> Iterator[Finding]:
         return
     for kernel in context.analyses.kernels:
         shape = kernel.shape
+        # A lone copy is HLO102's.
         if kernel.opcode == "copy" or not isinstance(shape, ArrayShape) or not kernel.operands:
             continue
         waste = waste_of_copy(kernel.operand_shape(0), shape)
@@ -236,6 +241,7 @@ def small_dimensions(context: LintContext) -> Iterator[Finding]:
     Reference: https://openxla.org/xla/tiled_layout; `hlo layout SHAPE --for v5e`
     """
     generation = find_chip(context.settings.chip).generation if context.settings.chip is not None else None
+    # A compiled module has its real layouts, for which HLO101 is.
     if generation is None or context.target is not None:
         return
     for parameter in context.module.entry.parameters:
@@ -287,6 +293,7 @@ def layout_round_trip(context: LintContext) -> Iterator[Finding]:
         waste = waste_of_copy(between, ended)
         if waste.bytes < context.settings.min_copy_bytes:
             continue
+        # Both ends equal, and the middle different: two copies for nothing.
         if _order_and_tiles(begun) == _order_and_tiles(ended) != _order_and_tiles(between):
             yield context.finding(
                 f"{context.user_name(last)}, {sized(ended)}, is copied back to the layout that another copy changed",
@@ -315,6 +322,7 @@ def elementwise_layout_change(context: LintContext) -> Iterator[Finding]:
         written = kernel.shape
         if not isinstance(written, ArrayShape) or written.padded_bytes < context.settings.min_copy_bytes:
             continue
+        # A kernel that only moves data is HLO103's.
         if _only_moves_data(context, kernel):
             continue
         for position, operand in enumerate(kernel.operands):
@@ -334,6 +342,7 @@ def elementwise_layout_change(context: LintContext) -> Iterator[Finding]:
                 other=operand,
                 common=None if hint else Common(f"{name} is written in another layout than it is read", "function"),
             )
+            # One operand is enough: all are read by the same kernel.
             break
 
 
@@ -363,6 +372,7 @@ def _has_same_tiling(read: ArrayShape, written: ArrayShape) -> bool:
     """Whether two arrays have the same layout; narrower types are packed in further tiles inside the first."""
     if read.layout.minor_to_major != written.layout.minor_to_major:
         return False
+    # Narrower types have additional tiles for packing, not another order.
     if read.element_type.bits != written.element_type.bits:
         return True
     return read.layout.tiles == written.layout.tiles
@@ -376,8 +386,11 @@ def _short(layout: Layout) -> str:
 # HLO3xx: avoidable memory traffic between kernels.
 
 
+# What a kernel that only converts may also do.
 _CONVERTING: Final = (opcodes.CONVERT, opcodes.COPY, opcodes.RESHAPE)
+# Types that take twice the bytes, or more, of what matrix units read.
 _WIDE: Final = ("f32", "f64")
+# These add in the wide type, so the wide store is needed.
 _ADDING: Final = COLLECTIVES | {opcodes.SCATTER, opcodes.SELECT_AND_SCATTER}
 _GENERATED: Final = (opcodes.BROADCAST, opcodes.IOTA)
 
@@ -434,6 +447,7 @@ def converting_kernel(context: LintContext) -> Iterator[Finding]:
     Reference: xla/service/instruction_fusion.h; `hlo fuse DUMP`
     """
     for kernel in _writing_kernels(context):
+        # The CPU has no narrow arithmetic, so it converts around each operation.
         if context.target == "cpu" or not context.analyses.does_only(kernel, *_CONVERTING):
             continue
         kinds = [
@@ -503,6 +517,7 @@ def stored_wide(context: LintContext) -> Iterator[Finding]:
         kind = element_type(kernel)
         if kind is None or kind.name not in _WIDE or kernel.is_root or context.target == "cpu":
             continue
+        # A sum in the wide type needs it until it is done.
         if not _ADDING.isdisjoint(each.opcode.removesuffix("-start") for each in context.analyses.operations(kernel)):
             continue
         uses = [use.instruction for use in transitive_uses(kernel, context.users)]
@@ -541,6 +556,7 @@ def materialized_broadcast(context: LintContext) -> Iterator[Finding]:
             continue
         users = uses_of(kernel, context.users)
         kind = "a broadcast" if context.analyses.does_any(kernel, opcodes.BROADCAST) else "an iota"
+        # A result has to be in memory.
         if users and not kernel.is_root and all(_could_fuse(user, kernel) for user in users):
             name = context.user_name(kernel)
             yield context.finding(
@@ -598,6 +614,7 @@ def _is_elementwise(kernel: Instruction) -> bool:
 def _could_fuse(user: Instruction, operand: Instruction) -> bool:
     """Whether a kernel could compute an operand itself: a fusion or an operation that is elementwise on it."""
     if user.opcode == opcodes.FUSION:
+        # Through a bitcast or a tuple the operand has another name; then the first one stands for it.
         position = user.operands.index(operand) if operand in user.operands else 0
         return is_elementwise_on(user, position)
     return operand in user.operands and is_elementwise_on(user, user.operands.index(operand))

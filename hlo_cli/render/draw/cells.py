@@ -16,7 +16,7 @@ from hlo_cli.report.text import Line, Role, Run
 # Cells for people: the raw values of a column as text, all in the unit of the column.
 
 
-WHOLE_PATHS_FROM = 200
+WHOLE_PATHS_FROM = 200  # columns of a terminal from which a path and all other cells have room
 _WHOLE_RATES = 100
 """From here on, the rates of a column have no decimals."""
 CHANGES: Mapping[Cell, Role] = {"+": "saving", "-": "alarm", "~": "waste"}
@@ -198,7 +198,7 @@ def in_words(column: Column, cell: Cell) -> str:
 # Fitting of a table to a screen: the columns to keep, and their widths.
 
 
-GAP = 2
+GAP = 2  # one blank reads as part of a cell with several words
 Widths = Mapping[str, int]
 
 # cells by unit: width before others are dropped for it, width while others are shortened, minimum width

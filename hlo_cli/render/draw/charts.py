@@ -225,8 +225,8 @@ def _bars_header(title: str, axis: Axis, seconds: float) -> str:
 # Loops as text: brackets below the axis of a timeline, inner loops below outer ones.
 
 
-MAX_LINES: Final = 4
-MIN_NAME_WIDTH: Final = 6
+MAX_LINES: Final = 4  # loops are seldom nested deeper, and the chart above them matters more
+MIN_NAME_WIDTH: Final = 6  # cut to fewer characters, names of loops look alike
 
 
 def loop_lines(loops: Sequence[Loop], axis: Axis, style: Style) -> Iterator[Line]:
@@ -327,9 +327,9 @@ def _label(loop: Loop, room: int, style: Style) -> tuple[str, str]:
 # Timelines as text: a chart of the live bytes of each track, and the loops below the axis.
 
 
-ROWS: Final = 5
+ROWS: Final = 5  # with eighths of a cell 40 heights, in a chart that leaves the screen to the tables
 EIGHTHS: Final = " ▁▂▃▄▅▆▇█"
-BETWEEN_TICKS: Final = 10
+BETWEEN_TICKS: Final = 10  # the numbers of steps below the axis do not touch
 LIMIT: Final = " limit"
 PEAK: Final = "peak"
 

@@ -17,9 +17,9 @@ from hlo_cli.source import SEVERITIES, Diagnostic, Severity, Source, Span
 # A quoted source line, cut to the screen around its span, with carets below.
 
 
-TAB = " " * 4
+TAB = " " * 4  # narrower than a terminal's 8, as carets below count cells
 CARET = "^"
-MIN_ROOM = 16
+MIN_ROOM = 16  # on a narrower screen a quoted line is cut by the terminal, not to nothing
 
 
 def quotation(source: Source, span: Span, style: Style, role: Role) -> Iterator[Line]:
@@ -87,9 +87,9 @@ def _shown(text: str, style: Style) -> str:
 # Errors, findings, and notes for standard error: message, quoted line with carets, and help.
 
 
-MAX_DIAGNOSTICS = 20
-MAX_NOTES = 3
-MAX_MESSAGE_LENGTH = 2000
+MAX_DIAGNOSTICS = 20  # about a screen; the first errors cause the others, and all are counted
+MAX_NOTES = 3  # notes come before the answer's end and must not push it off the screen; --verbose shows all
+MAX_MESSAGE_LENGTH = 2000  # a screen full: a message that quotes a compiler may have many MB
 COMMAND = "hlo "
 COLORS: dict[Severity, Role] = {"error": "alarm", "warning": "waste", "note": "quiet"}
 

@@ -65,8 +65,8 @@ def _shorter(run: Run, kept: int, at: int, pieces: int, style: Style) -> Run:
 # The lines of a diff shown on a screen: changes with their neighbors, and the beginning of long blocks.
 
 
-_MAX_BLOCK_LINES: Final = 6
-_OF_A_BLOCK: Final = 3
+_MAX_BLOCK_LINES: Final = 6  # a computation that was added as a whole is known by its first lines
+_OF_A_BLOCK: Final = 3  # the header and the first instructions; --format md has all
 
 
 class Shown(NamedTuple):

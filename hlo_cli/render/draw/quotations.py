@@ -37,7 +37,7 @@ def lines_of_figure(figure: Figure, style: Style) -> Iterator[Line]:
 
 
 Quoted = list[Segment]
-MIN_MEANING_WIDTH = 12
+MIN_MEANING_WIDTH = 12  # about two words a line: narrower, meanings are columns of single words
 
 
 def lines_of_anatomy(anatomy: Anatomy, style: Style) -> Iterator[Line]:

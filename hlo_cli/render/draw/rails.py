@@ -99,7 +99,7 @@ def _joint(is_first: bool, is_last: bool, *, ends: bool) -> str:
 
 _NAMES_FROM: Final = 160
 """The width from which on the operands of each node are named."""
-_CELLS_A_LANE: Final = 10
+_CELLS_A_LANE: Final = 10  # a lane takes two cells, and most of the width belongs to names and shapes
 _SIGNS: Final = {"added": "+ ", "removed": "- ", "changed": "~ ", "moved": "> "}
 _COLUMNS: Final = (
     Column("rails", "", "range"),

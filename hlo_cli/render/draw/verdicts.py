@@ -57,7 +57,7 @@ def _verdict(verdict: Verdict, wide: int, style: Style) -> Iterator[Line]:
 # Findings as text: the groups that matter most, each with its cost, its place, and help, and the rest counted.
 
 
-LIMIT = 10
+LIMIT = 10  # each finding has three or four lines: ten are about a screen
 
 
 def lines_of_findings(findings: Findings, style: Style) -> Iterator[Line]:

@@ -24,6 +24,7 @@ from hlo_cli.source import Diagnostic, Severity
 # Findings as workflow commands, with which GitHub annotates the lines of a change.
 
 
+# GitHub's word for a note
 _COMMANDS: Final[dict[Severity, str]] = {"error": "error", "warning": "warning", "note": "notice"}
 
 
@@ -63,7 +64,7 @@ def _command(diagnostic: Diagnostic, message: str, properties: dict[str, str]) -
 def _escaped(text: str, more: str = "") -> str:
     """The text with characters that end a command or a property percent-encoded, and control characters escaped."""
     text = "\n".join(map(sanitize, text.split("\n")))
-    for character in f"%\r\n{more}":
+    for character in f"%\r\n{more}":  # % first, as the others become escapes with it
         text = text.replace(character, f"%{ord(character):02X}")
     return text
 
@@ -72,6 +73,7 @@ def _escaped(text: str, more: str = "") -> str:
 # Findings as a Code Quality report for GitLab.
 
 
+# GitLab has five; critical and blocker are left to what stops the tool itself
 _SEVERITIES: Final[dict[Severity, str]] = {"error": "major", "warning": "minor", "note": "info"}
 
 
@@ -96,9 +98,10 @@ def _issue(each: Finding) -> Json:
     return {
         "description": each.named_message,
         "check_name": each.code,
+        # the same finding must have the same one in each run, or GitLab calls it new
         "fingerprint": f"{each.code}-{each.identity}",
         "severity": _SEVERITIES[each.severity],
-        "location": {"path": each.path, "lines": {"begin": place.line if place else 1}},
+        "location": {"path": each.path, "lines": {"begin": place.line if place else 1}},  # GitLab requires a line
     }
 
 
@@ -110,7 +113,7 @@ def _unread_issue(error: Diagnostic) -> Json:
     return {
         "description": f"{stopped_by(error)}: {error.message}",
         "check_name": "unreadable",
-        "fingerprint": f"unreadable-{digest[:16]}",
+        "fingerprint": f"unreadable-{digest[:16]}",  # 64 bits: enough for the inputs of one run
         "severity": "blocker",
         "location": {"path": path, "lines": {"begin": line}},
     }

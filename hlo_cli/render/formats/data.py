@@ -25,7 +25,7 @@ from hlo_cli.source import Diagnostic
 # A report as one JSON object, with a schema, raw numbers, and every row.
 
 
-FIGURE_ROOM = 80
+FIGURE_ROOM = 80  # an output for programs does not depend on the terminal: the usual width
 
 
 def render_json(report: Report, style: Style) -> Iterator[str]:

@@ -22,7 +22,7 @@ from hlo_cli.report.text import Passage, Text, line_of, plain_text
 # A report as Markdown: complete tables with units in the header, drawings as fenced blocks.
 
 
-DRAWING_WIDTH = 100
+DRAWING_WIDTH = 100  # about what GitHub shows of a code block without scrolling
 _MARKS = re.compile(r"([\\`*_\[\]<>#|~])")
 
 

@@ -28,13 +28,13 @@ from hlo_cli.source import HloError
 # The drawings of a report as one picture: SVG without scripts, with a light and a dark color scheme.
 
 
-MARGIN: Final = 20
-TITLE_LINE: Final = 26
-HEADING_CELLS: Final = 60
-ANSWER_CELLS: Final = 110
-ANSWER_LINE: Final = 21
-FIGURE_ROOM: Final = 120
-FIGURE_LINE: Final = 17
+MARGIN: Final = 20  # px
+TITLE_LINE: Final = 26  # px: the type of titles and its leading
+HEADING_CELLS: Final = 60  # title and details of a dump in one line of the picture
+ANSWER_CELLS: Final = 110  # characters of 14 px type that fit the width of the charts
+ANSWER_LINE: Final = 21  # px: 14 px type and its leading
+FIGURE_ROOM: Final = 120  # characters of code type that fit the width of the charts
+FIGURE_LINE: Final = 17  # px: code type and its leading
 
 
 def render_svg(report: Report, style: Style) -> Iterator[str]:
@@ -120,9 +120,9 @@ def _figure(figure: Figure, top: float) -> tuple[list[str], float]:
 # Mirrors `HloDotDumper` of xla/service/hlo_graph_dumper.cc.
 
 
-_NAME_ROOM: Final = 48
-_SHAPE_ROOM: Final = 64
-_TIP_ROOM: Final = 400
+_NAME_ROOM: Final = 48  # Graphviz makes a node as wide as its text; long names tear a graph apart
+_SHAPE_ROOM: Final = 64  # a shape with its layout and tiles; a tuple is cut
+_TIP_ROOM: Final = 400  # a tip is a small window of the browser without line breaks
 _MOST_LABELED: Final = 300
 """Edges have labels in graphs of at most this number of them."""
 _HEAD: Final = """\

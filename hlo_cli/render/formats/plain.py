@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from hlo_cli.report.figure import Figure
 
 
-FIGURE_ROOM = 80
+FIGURE_ROOM = 80  # a file or a pipe has no width: the usual one, so that outputs can be compared
 
 
 def render_table(report: Report, style: Style) -> Iterator[str]:

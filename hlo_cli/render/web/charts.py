@@ -43,9 +43,9 @@ from hlo_cli.report.timeline import Band, Mark, Timeline, Track
 # ends.
 
 
-MAX_COLUMNS: Final = 720
-MAX_BANDS: Final = 200
-MAX_COLORS: Final = 10
+MAX_COLUMNS: Final = 720  # one for each pixel of the chart's width
+MAX_BANDS: Final = 200  # each is a path of its own; at 240 px of height, more are thinner than a line
+MAX_COLORS: Final = 10  # more colors cannot be told apart in a legend
 MAX_LIMIT_RATIO: Final = 1.35  # peaks; a higher limit is told in words, so that the axis ends at the data
 HEADROOM: Final = 50  # the axis ends one part in this many above the highest value
 MIN_BAND_SHARE: Final = 250  # a buffer smaller than one part in this many of the peak is not drawn separately
@@ -156,19 +156,19 @@ def _columns(band: Band, steps: Sequence[int]) -> tuple[int, int]:
 # Pictures of tracks: the buffers as stacked areas, with the peak, the limit, the axes, and a legend.
 
 
-LEFT: Final = 70
-WIDTH: Final = 720
-HEIGHT: Final = 240
-PAGE_WIDTH: Final = 1100
+LEFT: Final = 70  # px: the numbers of bytes and their unit
+WIDTH: Final = 720  # px: leaves room for the legend on a page of this width
+HEIGHT: Final = 240  # px: two memories fit a screen
+PAGE_WIDTH: Final = 1100  # px: a window on a laptop
 GLYPH: Final = 7.3  # the width of a character of code
 MIN_LABEL_HEIGHT: Final = 12
 MIN_EDGED_HEIGHT: Final = 3  # the outline of a thinner area would hide it
 MAX_TEXT_LENGTH: Final = 300
-LEGEND_GAP: Final = 26
-LEGEND_INDENT: Final = 18
+LEGEND_GAP: Final = 26  # px
+LEGEND_INDENT: Final = 18  # px: the square of the color before a name
 LEGEND_SIZE: Final = 78  # the room of a number of bytes
 LEGEND_ROW: Final = 19
-MIN_LEGEND: Final = 200
+MIN_LEGEND: Final = 200  # px: square, about a dozen characters of a name, and the bytes
 
 
 class Room(NamedTuple):
@@ -373,14 +373,14 @@ def document(
 # The axes of a picture: bytes on the left, steps below, marks above, and loops as brackets under the steps.
 
 
-BETWEEN_TICKS: Final = 40
-BETWEEN_STEPS: Final = 80
-AXIS_HEIGHT: Final = 24
-LOOP_HEIGHT: Final = 24
-MAX_LEVELS: Final = 6
-MAX_BRACKETS: Final = 300
-MIN_BRACKET: Final = 2
-MIN_NAME: Final = 12
+BETWEEN_TICKS: Final = 40  # px: at least two lines of text, so that numbers do not touch
+BETWEEN_STEPS: Final = 80  # px: the longest number of steps, such as 1,000,000, with a gap
+AXIS_HEIGHT: Final = 24  # px: a tick and a line of text
+LOOP_HEIGHT: Final = 24  # px: a bracket and the name below it
+MAX_LEVELS: Final = 6  # loops are seldom nested deeper
+MAX_BRACKETS: Final = 300  # of one depth: more in the width of the chart are less than 3 px apart
+MIN_BRACKET: Final = 2  # px: narrower, both ends are one line
+MIN_NAME: Final = 12  # characters: shorter, names of loops look alike
 
 
 def byte_axis(frame: Frame) -> Iterator[str]:
@@ -499,10 +499,10 @@ def _bracket(loop: Loop, left: float, right: float, y: float, name: str, counts_
 # Timelines as pictures: one for each track from top to bottom, with the loops below the last.
 
 
-HEADING: Final = 20
-MARK_LINE: Final = 16
-BELOW: Final = 18
-MAX_NAME_LENGTH: Final = 60
+HEADING: Final = 20  # px: a line of text with its leading
+MARK_LINE: Final = 16  # px: a mark and its words
+BELOW: Final = 18  # px between the tracks
+MAX_NAME_LENGTH: Final = 60  # with the peak and the limit before it, a name of this length fits the chart's line
 
 
 def drawing(
@@ -633,14 +633,14 @@ def _packed(bars: Sequence[tuple[int, int, int]], least: float) -> list[list[int
 # Tables with spans as pictures: few as a line for each row with its name, many packed into lanes by operation.
 
 
-ROW: Final = 18
+ROW: Final = 18  # px: a bar of 11 px and the space between bars
 WIDE_SPANS: Final = Room(1100, 20, 950, "wide")
 MAX_NAMED: Final = 24  # more bars than these are packed into lanes, so that axis and legend stay in sight
 MAX_BARS: Final = 2000
-MIN_BAR: Final = 1.5
-NAME: Final = 40
-LEGEND: Final = 26
-LANE_NAME: Final = 16
+MIN_BAR: Final = 1.5  # px: a shorter bar would be invisible
+NAME: Final = 40  # characters of a name beside its bar; the title has all of it
+LEGEND: Final = 26  # px: the line of the legend above the bars
+LANE_NAME: Final = 16  # px: a line of text above the lanes of an operation
 LANES_HEIGHT: Final = 200  # aimed at; a lane is not lower than the least height
 LANE_HEIGHTS: Final = (4, 12)
 

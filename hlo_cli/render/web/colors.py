@@ -228,7 +228,7 @@ _COLD, _HOT = "#fffaf3", "#d9480f"
 _DARK_COLD, _DARK_HOT = "#1d242c", "#ff9d5c"
 _DARK_PAPER: Final = "#11151a"
 _MOST_WIDTH, _LEAST_WIDTH = 7.0, 0.6
-_LEAST_BYTES: Final = 4096
+_LEAST_BYTES: Final = 4096  # up to a page of 4 KiB an edge is hair-thin: scalars and indices are most edges
 
 
 def paints_of(drawing: Drawing) -> tuple[Paint, ...]:

@@ -20,8 +20,8 @@ from hlo_cli.dataclass import dataclass
 # pushed together; the answer is the mean of the two middle ones. Linear, and long lines are straight.
 
 
-NODE_GAP: Final = 16.0
-POINT_GAP: Final = 8.0
+NODE_GAP: Final = 16.0  # px between boxes
+POINT_GAP: Final = 8.0  # px between lines, which may be closer than boxes
 
 Rows = Sequence[Sequence[int]]
 
@@ -192,13 +192,13 @@ LONG_EDGE: Final = 8
 """An edge over more ranks is drawn as a stub at each end; a point in each rank would make the layout quadratic."""
 RANK_LIMIT: Final = 24
 """More nodes without operands (or without users) in one rank go to further ranks."""
-SWEEPS: Final = 10
+SWEEPS: Final = 10  # as in js/layers.js; crossings hardly fall after the first few
 POINT: Final = 6.0
 """The width that a line takes where it passes a rank."""
-LEAST_GAP: Final = 30.0
-MOST_GAP: Final = 80.0
-BASE_GAP: Final = 24.0
-SLOPE: Final = 0.04
+LEAST_GAP: Final = 30.0  # px between ranks: an edge and its arrow
+MOST_GAP: Final = 80.0  # px: however far an edge goes, the graph must not fall apart
+BASE_GAP: Final = 24.0  # px, to which the slope adds
+SLOPE: Final = 0.04  # of the farthest edge: flat edges over a small gap would cross the boxes
 
 Bend = tuple[float, float, float]
 """A point of an edge: its x, and the top and bottom of the rank that it passes."""

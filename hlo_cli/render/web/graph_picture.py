@@ -34,13 +34,13 @@ from hlo_cli.report.numbers import format_bytes
 
 CHARACTER: Final = 6.65
 """The width of a character of monospaced type of 11 px, of the widest of the common fonts."""
-NODE_HEIGHT: Final = 34.0
-TEXT_MARGIN: Final = 16
+NODE_HEIGHT: Final = 34.0  # px: two lines of 11 px type
+TEXT_MARGIN: Final = 16  # px: 8 on each side of the text
 MARK: Final = 2
 """The characters before the name of what can be opened."""
-_NAME: Final = 32
-_LABEL: Final = 30
-_LITERALS: Final = 16
+_NAME: Final = 32  # characters: long names make boxes wide and graphs sparse; the tip has all of the name
+_LABEL: Final = 30  # characters of a shape, about as many as of a name above it
+_LITERALS: Final = 16  # constants that are a number or two say what an operation does; longer ones do not
 
 
 def without_middle(text: str, most: int) -> str:
@@ -91,14 +91,14 @@ def node_width(node: GraphNode) -> float:
 # Scenes: the drawing of a graph with coordinates, clusters as boxes around their nodes; as `js/scene.js`.
 
 
-TITLE_HEIGHT: Final = 36.0
-PART_TITLE: Final = 18.0
-PART_CHARACTER: Final = 6.2
-PADDING: Final = 14.0
-LOOSE_GAP: Final = 16.0
+TITLE_HEIGHT: Final = 36.0  # px: the two lines of text at the top of an open box
+PART_TITLE: Final = 18.0  # px: the name of a computation above its part of a box
+PART_CHARACTER: Final = 6.2  # px: the width of a character of the quiet type of parts
+PADDING: Final = 14.0  # px inside of a box around its nodes
+LOOSE_GAP: Final = 16.0  # px between nodes without edges, as between those with
 LOOSE_WIDTH: Final = 1200.0
 """Nodes without edges are in rows of this width at least."""
-PORT_GAP: Final = 14.0
+PORT_GAP: Final = 14.0  # px between the ends of edges at one node, where there is room
 _FEW: Final = 60
 """Computations of at most this many nodes have no stubs."""
 
@@ -333,15 +333,15 @@ def _route(
 # The drawing of a graph as a picture: SVG without scripts, in a light and a dark color scheme.
 
 
-MARGIN: Final = 20.0
-HEAD: Final = 44.0
-LEGEND_ROW: Final = 22.0
-LEAST_WIDTH: Final = 480.0
+MARGIN: Final = 20.0  # px
+HEAD: Final = 44.0  # px: the answer and the line of details above the graph
+LEGEND_ROW: Final = 22.0  # px: a line of the legend
+LEAST_WIDTH: Final = 480.0  # px: a graph of one node still has room for its legend
 STEPS: Final = 16
 """The number of colors on the scale of numbers."""
-_STUB: Final = 9.0
-_TEXT: Final = 8.0
-_TIP_ROOM: Final = 300
+_STUB: Final = 9.0  # px: the visible part of a long edge at each of its ends
+_TEXT: Final = 8.0  # px: half of TEXT_MARGIN
+_TIP_ROOM: Final = 300  # characters: a tip is a small window of the browser
 
 _CSS: Final = """\
 .graph{font:12px system-ui,-apple-system,"Segoe UI",Helvetica,Arial,"DejaVu Sans",sans-serif}

@@ -31,11 +31,11 @@ from hlo_cli.report.timeline import Timeline
 # Tables and trees in HTML: all rows, one unit per column, sorted by a click on a header.
 
 
-MAX_ROWS: Final = 10_000
+MAX_ROWS: Final = 10_000  # a page of more rows is slow to open and to sort; csv and json have all
 LONG: Final = 40  # rows beyond which a table scrolls in its own box
 LOW_RANK: Final = 4  # columns up to this rank leave small screens
 MIN_BARS: Final = 3
-MOSTLY: Final = 0.9
+MOSTLY: Final = 0.9  # sorted by another column that is nearly the same, the bars still fall
 WRAPPED: Final = 28  # length from which a shape or an op_name may be broken into lines
 LONG_TEXT: Final = 48  # length from which any text may be
 FOLDED: Final = 90  # length from which only the first lines are shown
@@ -267,7 +267,7 @@ def _bar(cell: Cell, text: str, steps: int) -> str:
 # Diffs in HTML: line numbers of both sides, a sign, and the removed and added text of a changed line.
 
 
-MAX_LINES: Final = 10_000
+MAX_LINES: Final = 10_000  # a page of more lines is slow to open and to search; md has all
 KINDS: Final = {"+": ' class="added"', "-": ' class="removed"', "~": ' class="changed"'}
 
 
@@ -328,9 +328,9 @@ def _piece(piece: Piece) -> str:
 
 CELL: Final = 8.4  # the width of a character
 ROW: Final = 24
-MAX_CENTERED: Final = 24
-MAX_LENGTH: Final = 400
-TOP_RULE: Final = 16
+MAX_CENTERED: Final = 24  # characters: a word or a number in a cell; a sentence begins at its left edge
+MAX_LENGTH: Final = 400  # characters of a sentence beside a figure; the picture does not grow with it
+TOP_RULE: Final = 16  # px: the upper line of a box with the name of a dimension in it, lower than a row of text
 RULE: Final = 8  # the height of a line without text
 # for each glyph, whether its line goes left, right, up, and down
 _SIDES: Final = {
@@ -464,7 +464,7 @@ def _text(text: str, role: Role, x: float, y: float) -> str:
 # Parts of a report in HTML, one function for each kind.
 
 
-FIGURE_ROOM: Final = 120
+FIGURE_ROOM: Final = 120  # characters of code type that fit a page
 
 
 def charts_of(part: Part, style: Style, key: str) -> Iterator[str]:

@@ -30,7 +30,7 @@ from hlo_cli.report.timeline import Timeline
 SIGNS: Final[dict[Tone, str]] = {"good": "✓", "warning": "▲", "bad": "✕", "neutral": ""}
 """The sign of a verdict, so that its color is not needed to tell it."""
 
-_MOST_GAUGES: Final = 3
+_MOST_GAUGES: Final = 3  # in one tile of the overview: HBM, VMEM, and one more; the memory section has all
 _COMMANDS: Final = {
     "report": ("hlo memspace", "hlo schedule", "hlo fuse", "hlo layout", "hlo lint"),
     "graph": ("hlo graph --format svg", "hlo graph --format tree", "hlo parse --tree"),
@@ -131,18 +131,16 @@ TEXTS: Final = "texts"
 PLAIN: Final = "plain"
 
 
-def encoded_data(report: Report) -> str:
-    """The data as ASCII that cannot end its element: gzip in base64; the same report gives the same text.
-
-    >>> encoded_data(Report("report", "")) == encoded_data(Report("report", ""))
-    True
-    """
-    return encoded_page(report)[0]
-
-
 def encoded_page(report: Report) -> tuple[str, Callable[[str], str]]:
-    """The same data, and the function that removes directories from the other texts of the page.
+    """The data as ASCII that cannot end its element: gzip in base64, the same for the same report.
 
+    With it comes the function that removes directories from the other texts of the page.
+
+    >>> table = Table("sizes", (Column("value", "value", "name"), Column("bytes", "", "bytes")), (("b", 4),))
+    >>> text, _ = encoded_page(Report("memspace", "It fits", parts=(table,)))
+    >>> data = json.loads(gzip.decompress(base64.b64decode(text)))
+    >>> data["strings"], [column["cells"] for column in data["tables"]["sizes"]["columns"]]
+    (['b'], [[0], [4]])
     >>> encoded_page(Report("report", "", input={"path": "/home/ada/step/m.txt"}))[1]("found in /home/ada/step/")
     'found in step/'
     """
@@ -150,22 +148,6 @@ def encoded_page(report: Report) -> tuple[str, Callable[[str], str]]:
     shorten = path_shortener(report, [table for _, table in tables.values()])
     text = json.dumps(_data(report, tables, _Page(shorten)), allow_nan=False, separators=(",", ":"))
     return base64.b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode(), shorten
-
-
-def page_data(report: Report) -> dict[str, Json]:
-    """What `js/data.js` reads. `strings` has every text once, sanitized; an unknown number is `"?"`.
-
-    A column of a table has its name, title, unit, and `cells`: with the form `text`, indices into `strings`; with
-    `texts`, lists of them; else raw values. Of the rows of a timeline, only the largest are in it; `omitted` is the
-    number of the others in each track, and the sum of their bytes.
-
-    >>> table = Table("sizes", (Column("value", "value", "name"), Column("bytes", "", "bytes")), (("b", 4),))
-    >>> data = page_data(Report("memspace", "It fits", parts=(table,)))
-    >>> data["strings"], [column["cells"] for column in data["tables"]["sizes"]["columns"]]
-    (['b'], [[0], [4]])
-    """
-    tables = _tables_of(report)
-    return _data(report, tables, _Page(path_shortener(report, [table for _, table in tables.values()])))
 
 
 def _tables_of(report: Report) -> dict[str, tuple[Part, Table]]:
@@ -176,6 +158,12 @@ def _tables_of(report: Report) -> dict[str, tuple[Part, Table]]:
 
 
 def _data(report: Report, tables: Mapping[str, tuple[Part, Table]], page: _Page) -> dict[str, Json]:
+    """What `js/data.js` reads. `strings` has every text once, sanitized; an unknown number is `"?"`.
+
+    A column of a table has its name, title, unit, and `cells`: with the form `text`, indices into `strings`; with
+    `texts`, lists of them; else raw values. Of the rows of a timeline, only the largest are in it; `omitted` is the
+    number of the others in each track, and the sum of their bytes.
+    """
     overview = next((part for part in report.parts if isinstance(part, Overview)), None)
     graph = next((part for part in report.parts if isinstance(part, Graph)), None)
     timelines = [part for part in report.parts if isinstance(part, Timeline)]

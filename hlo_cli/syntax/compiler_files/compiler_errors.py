@@ -636,10 +636,11 @@ _MARK: Final = re.compile(
     r"INTERNAL|INVALID_ARGUMENT|UNIMPLEMENTED|FAILED_PRECONDITION|NOT_FOUND|UNKNOWN:|Check failed|RET_CHECK|rror\b"
     r"|Expected |must |disallowed|Unbounded|halted|Halted|No such"
 )
+# A message of the verifier with its instruction and the stack below it; patterns run over all of it.
 _WINDOW: Final = 1 << 14
-_LEAD: Final = 1 << 12
-_MOST_ERRORS: Final = 10
-_BEFORE: Final = 2000
+_LEAD: Final = 1 << 12  # the traceback and the log lines before the first mark
+_MOST_ERRORS: Final = 10  # the first errors cause the rest; a log that repeats one has thousands
+_BEFORE: Final = 2000  # the context of a status, such as `Context: hlo verifier`, is written within some lines of it
 
 
 def parse_compiler_errors(text: str) -> tuple[CompilerError, ...]:

@@ -37,7 +37,9 @@ _WELL_FORMED: Final = lazy_regex(
 )
 _INSTRUCTION: Final = lazy_regex(r"%[\w.\-]++ = \(?+[a-z][a-z0-9]*+\[[0-9,<=]*+\]")
 _BRACE: Final = re.compile(r"[{}]")
+# Two shardings and an instruction with its metadata; lists of thousands of devices are long.
 _LONGEST_RESHARDING: Final = 1 << 18
+# A list of 10,000 device numbers fits; a brace that is never closed ends the search here.
 _LONGEST_SHARDING: Final = 1 << 16
 
 
@@ -127,7 +129,7 @@ _TRIAL_START: Final = re.compile(r"(?:(conv|dot|gemm|fusion|custom-call)\s++(?=[
 _BLANK: Final = re.compile(r"\s*+")
 _MOST: Final = 200
 """A limit: warnings that are read; XLA itself writes fewer and fewer of them."""
-_LONGEST_OPERATION: Final = 1 << 15
+_LONGEST_OPERATION: Final = 1 << 15  # an instruction with its backend_config; XLA prints large constants as {...}
 _UNITS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "\u00b5s": 1e-6, "ns": 1e-9}
 _DURATION: Final = lazy_regex(r"([0-9]++(?:\.[0-9]++)?+)(h|ms|m|us|\u00b5s|ns|s)")
 
@@ -178,6 +180,7 @@ def _operation(text: str, match: re.Match[str], end: int, line: int) -> SlowOper
     kind: SlowKind = "unoptimized build" if is_debug else "compilation"
     below = _MODULE.match(text, match.end()) if match["slow"] else None
     name = (match["module"] or (below[1] if below else "")).removeprefix("Compiling module ")
+    # `SlowCompilationAlarm` of xla/service/slow_operation_alarm.cc: 2 minutes, 10 s in debug builds
     return SlowOperation(kind, "", name, 10.0 if is_debug else 120.0, took, "", line)
 
 

@@ -40,7 +40,7 @@ INDEX: Final = r"(?:[0-9]{1,9}+(?:,[0-9]{1,9}+)*+)?+"
 """The text between the braces of a shape index."""
 
 _LINE = re.compile(r"[^\n]++")
-_MOST_NOTES: Final = 50
+_MOST_NOTES: Final = 50  # a file of another version can have a note for every line, and nobody reads more
 _COPY_AGAIN: Final = "copy or regenerate the file"
 
 
@@ -82,7 +82,7 @@ class Shapes:
             try:
                 shape = parse_shape(text)
             except HloError:
-                shape = UnknownShape(text)
+                shape = UnknownShape(text)  # a type of a newer XLA: sizes are in the file, the shape is not needed
             self._known[text] = shape
         return shape
 
@@ -147,6 +147,7 @@ def refuse_other(source: Source, first: re.Pattern[str], what: str) -> int:
 
 _ASSIGNMENT: Final = "a buffer assignment"
 _FIRST_OF_ASSIGNMENT = re.compile(r"\s*BufferAssignment:[ \t]*(?:\n|\Z)")
+# old releases print the address of the object
 _ALLOCATION = re.compile(rf"^allocation ({NUMBER}): (?:0x[0-9a-f]++, )?size ({NUMBER})([^\n]*+)\n?", re.MULTILINE)
 _ASSIGNED_VALUE = re.compile(
     rf"^ value: <({NUMBER}) ({NAME})(?:\{{({INDEX})\}})?( \(phi\))?(?: @(-?{NUMBER}))?> "
@@ -178,7 +179,7 @@ def parse_buffer_assignment(source: Source, module: Module | None = None) -> Buf
     following = _AFTER.search(source.text, start)
     reader = _AssignmentReader(source, module)
     allocations = tuple(reader.allocations(start, following.start() if following else len(source.text)))
-    if following is None and not source.text.endswith("\n"):
+    if following is None and not source.text.endswith("\n"):  # XLA ends each line, so a last one without an end was cut
         raise cut_short(source, _ASSIGNMENT)
     return BufferAssignment(
         tuple(sorted(reader.buffers, key=lambda buffer: buffer.id)),
@@ -256,7 +257,7 @@ class _AssignmentReader:
             buffer = LogicalBuffer(int(number), int(size), int(color or 0), place, bool(phi), self._shapes.of(shape))
             self.buffers.append(buffer)
             assigned.append(AssignedBuffer(buffer.id, int(offset), buffer.size_bytes))
-        if text.count("\n", start, end) != len(assigned):
+        if text.count("\n", start, end) != len(assigned):  # a look at each line is needed only if some were not values
             known = (match.span() for match in _ASSIGNED_VALUE.finditer(text, start, end))
             self.unknown.extend(lines_outside(self.source, start, end, known))
         return tuple(assigned)

@@ -40,6 +40,7 @@ _ONLY_NAME = re.compile(r"%([\w.\-]{1,400}?)(?:\.\.\.|…)")
 _TARGET = re.compile(r'custom_call_target="([^"]{1,200})"')
 _NUMBERED = re.compile(r"\.[0-9]{1,9}\Z")
 _KERNELS: Final = ("tpu_custom_call", "mosaic_gpu", "mosaic_gpu_v2", "triton_kernel_call", "__gpu$xla.gpu.triton")
+# A tuple of thousands of arrays, the state of a training step; cut messages never close it.
 _LONGEST_TUPLE: Final = 100_000
 _BRACKET = re.compile(r"[()]")
 _OUTPUT_OF = re.compile(rf"output of ([^\s@{{}}]++)(?:@?\{{({INDEX})\}})?")
@@ -241,7 +242,7 @@ _NEEDED: Final = ("parameter_bytes", "constant_bytes", "maybe_live_out_bytes", "
 _STAT = re.compile(rf"({'|'.join(_STATS)}):({BYTES})")
 _CHUNKS = re.compile(rf"Chunksofsize({NUMBER})totalling")
 _COUNT_AT_END = re.compile(r"(?<![0-9])([0-9]{1,19})\s*\Z")
-_COUNT_BEFORE: Final = 40
+_COUNT_BEFORE: Final = 40  # 19 digits of a count and the white space that logs put between it and the word
 _HISTOGRAM = re.compile(r"Histogram of current allocation")
 _HISTOGRAM_ROW = re.compile(r"^[ \t]*([0-9]{1,19}), ([0-9]{1,12})[ \t]*$", re.MULTILINE)
 _ALLOCATOR: Final = {
@@ -429,8 +430,8 @@ _TYPES: Final = (
     "heap",
 )
 _TYPE = re.compile(rf"{'|'.join(_TYPES)}|[A-Za-z_]{{4,24}}")
-_BYTE: Final = 8
-_ROUNDED: Final = 1.02
+_BYTE: Final = 8  # sizes of narrower types depend on packing, which the message does not tell
+_ROUNDED: Final = 1.02  # sizes are printed with three digits, so 1.00G may be 1% less than its shape
 _ALLOCATED_SIZE = re.compile(BYTES)
 _ASSIGNED = re.compile(r"\w{1,30}=")
 _EXPANSION = re.compile(r"\([0-9.]{1,20}xexpansion\)")

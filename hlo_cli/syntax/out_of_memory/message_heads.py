@@ -510,7 +510,7 @@ SPARSE_CORE_SPACES: Final = {"0": "smem", "201": "tile_spmem", "202": "spmem", "
 """Memory spaces of SparseCore by their numbers."""
 
 _PLAIN = re.compile(r"[A-Za-z_:,'/-]+(?![?*+{|])")
-_LONGEST_BEFORE: Final = 400
+_LONGEST_BEFORE: Final = 400  # the sentence before a head names the program; without spaces it is shorter than this
 _NO_FAILURE = re.compile(r".{0,200}?Thecallerindicatesthatthisisnotafailure")
 _KILOBYTES: Final = ("virtual", "anonymous", "file", "shared")
 _TPU_LIST = re.compile(
@@ -524,9 +524,9 @@ _TOLD_USED = re.compile(
 _TOLD_LIMIT = re.compile(
     r"(?:againsta?|available(?:HBM|VMEM|memory)?:?|limit(?:of|:)?)[~≈]?(?P<limit>[0-9]{1,9}(?:\.[0-9]{1,6})?[KMGT]i?B?)"
 )
-_TOLD_WITHIN: Final = 300
+_TOLD_WITHIN: Final = 300  # people write the two figures in the sentence after the sign
 _CODE = re.compile(r"(E[0-9]{4}):\w{1,60}:(?:XLA:TPUcompilepermanenterror\.)?\Z|\b(E[0-9]{4}):\Z")
-_CODE_BEFORE: Final = 120
+_CODE_BEFORE: Final = 120  # `E1000: CompileTimeHbmOom: XLA:TPU compile permanent error.` without spaces is half as long
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,6 +56,7 @@ _KIND = re.compile(r"\bkind:(\w{1,30})")
 _OPERAND = re.compile(r"/\*?operand([0-9]{1,6})\*?/")
 _LABEL_END = re.compile(r"\s::\s+([\w.\-<>$/]{1,400})")
 _END_OF_STRING = re.compile(r"""\\*["'][}\])\\"']{0,20}\s*\Z""")
+# A record has a shape, an op_name, and a line of source; tuples make it some thousand characters.
 _LONGEST: Final = 6000
 _PARAGRAPH = re.compile(r"\n[ \t]*\n")
 _ALLOCATION = re.compile(r"#allocation[0-9]{1,9}")
@@ -71,7 +72,7 @@ _RETOLD_SIZE = re.compile(r"(?<![\w.])([0-9]{1,6}(?:\.[0-9]{1,6})?) ?([KMGT])i?B
 _RETOLD_NAME = re.compile(r"label(?:l?ed)? [`'\"]?%?([a-zA-Z][\w.\-]{0,200})")
 _RETOLD_OP_NAME = re.compile(r"\b((?:jit|pjit|pmap)\([\w\-<>.]{0,100}\)/[\w()/.\-\[\]=,]{1,600})")
 _ANY_SHAPE = re.compile(r"\b[a-z][a-z0-9]{1,20}\[[0-9]{1,12}(?:, ?[0-9]{1,12}){0,12}\](?:\{[^{}\n]{0,200}\})?")
-_RETOLD_WITHIN: Final = 1500
+_RETOLD_WITHIN: Final = 1500  # what belongs to a sign is in its paragraph, some lines of a terminal
 _OP_NAME = re.compile(r'\bop_name="((?:[^"\\]++|\\.)*+)')
 _SOURCE_FILE = re.compile(r'\bsource_file="((?:[^"\\]++|\\.)*+)')
 _SOURCE_LINE = re.compile(r"\bsource_line=([0-9]{1,9})")
@@ -269,8 +270,8 @@ _EXIT_CODE = re.compile(r"[Ee]xit ?[Cc]ode:?([0-9]{1,3})")
 _KILLED = re.compile(r"line [0-9]{1,6}:\s{1,9}([0-9]{1,9}) Killed\s{1,60}(\S{1,200})")
 _USERS = re.compile(r"PID\s{1,20}MEM\(GB\)\s{1,20}COMMAND\s*\n")
 _USER = re.compile(r"[ \t]*([0-9]{1,9})[ \t]{1,20}([0-9]{1,9}\.[0-9]{1,6})[ \t]{1,20}([^\n]{1,500})(?:\n|\Z)")
-_PROCESS_REACH: Final = 3000
-_LONGEST_REASON: Final = 60
+_PROCESS_REACH: Final = 3000  # the kernel prints its tables of memory before the line on the process that it kills
+_LONGEST_REASON: Final = 60  # a sign that is a sentence is no word for a reason
 
 
 def process_of(found: FoundHead, squeezed: Squeezed) -> OomProcess | None:
@@ -298,8 +299,10 @@ def process_of(found: FoundHead, squeezed: Squeezed) -> OomProcess | None:
     )
     if found.head.kind in ("slurm", "process") and not name:
         begin = squeezed.origin(max(0, found.start - _PROCESS_REACH))
+        # bash reports the killed process on the line after the message
         if killed := _KILLED.search(squeezed.source, begin, squeezed.end_origin(found.end) + 200):
             pid, name = killed[1], killed[2]
+    # `Exit Code` is a field of its own in `kubectl describe`, next to the reason
     exit_code = _EXIT_CODE.search(squeezed.text, max(0, found.start - 100), found.end + 100)
     is_container = found.head.kind == "kubernetes"
     process = OomProcess(
@@ -362,10 +365,10 @@ _KINDS: Final[dict[str, OomKind]] = {
 _MODULE = re.compile(r"\s*([\w.$<>:\-]{1,300})")
 _REST_OF_MODULE = re.compile(r"\n[ \t]*([\w.$<>\-]{1,300}?\.)(?=\s|\Z)")
 _LABEL_LINE = re.compile(r"[^\n]*+(?:\n(?![ \t]*\n)[^\n]*+){0,40}")
-_LONGEST_LABEL: Final = 100_000
+_LONGEST_LABEL: Final = 100_000  # an instruction with a tuple of thousands of arrays
 _ONLY_CULPRIT: Final[dict[OomKind, str]] = {"arguments": "arguments", "gpu-constant": "new constant"}
 _REQUIRED = re.compile(r"OP_REQUIRESfailedat([\w.]{1,100}:[0-9]{1,6}):[A-Za-z_]{0,40}:?\Z")
-_KERNEL_REACH: Final = 200
+_KERNEL_REACH: Final = 200  # TensorFlow names the kernel, a file and its line, directly before the message
 _CORES: Final = ("TensorCore", "SparseCore")
 _TABLES_OF: Final = ("device", "gpu-buffer-assignment", "gpu-allocator", "gpu-driver", "tensorflow")
 
@@ -561,7 +564,7 @@ def _stack_label(found: FoundHead, stack_end: int | None, details: Details) -> s
 _ROUNDING: Final = 0.01
 """How far two prints of one size differ at most: the shorter has three digits, such as 1.01GiB."""
 _ALLOCATORS: Final = ("gpu-allocator", "gpu-driver")
-_JOINED_BACK: Final = 20
+_JOINED_BACK: Final = 20  # messages of one failure follow each other; a log may have thousands of failures
 
 
 def join_messages(messages: Iterable[OutOfMemory]) -> tuple[OutOfMemory, ...]:

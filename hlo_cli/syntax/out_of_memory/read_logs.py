@@ -69,12 +69,12 @@ _USUAL_WIDTHS: Final = (80, 100, 120, 132, 160, 200)
 _MARGIN = re.compile(
     r"[ \t]*(?=[^ \t]{0,120}[0-9|\[(])(?![^ \t]{0,120}(?:[Ss]ize|%))[\w.\-/@\[\]():|,]{1,120}(?<=[|:\])])[ \t]{1,8}"
 )
-_LEAST_WIDTH: Final = 16
-_MOST_BLANKS: Final = 2
-_MOST_LONGER: Final = 2
-_MOST_LOG_LINES: Final = 100_000
-_SNIPPET: Final = 12
-_LONGEST_SUFFIX: Final = 400
+_LEAST_WIDTH: Final = 16  # no terminal is narrower; shorter lines that end alike are coincidence
+_MOST_BLANKS: Final = 2  # two lines of the same width, or a margin on more than two lines, are not coincidence
+_MOST_LONGER: Final = 2  # the quotes around a text and the last line can be longer than the terminal
+_MOST_LOG_LINES: Final = 100_000  # a bound on the objects made: one for each line
+_SNIPPET: Final = 12  # enough characters to find the place again after marks were removed from the line
+_LONGEST_SUFFIX: Final = 400  # `[repeated 3x across cluster]` and colors; the pattern is not run over lines of many MB
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,11 +302,12 @@ _PARTS_OF_SIGNS: Final = (
     "illed",
 )
 _MORE_PARTS: Final = ("base limit", "upper bound", "shared data", "Peak buffers", "Chunks", "temporaries", "size_bytes")
+# A log of this size is read in 0.2 s (measured); of longer ones, the first and last half of this.
 MOST_CHARACTERS: Final = 1_500_000
-_MOST_EXTRACT_LINES: Final = 60_000
-_BEFORE_SIGN: Final = 20_000
-_AFTER: Final = 150_000
-_LEAST: Final = 20_000
+_MOST_EXTRACT_LINES: Final = 60_000  # lines cost more than characters: each loses its prefix by a pattern
+_BEFORE_SIGN: Final = 20_000  # the table of an allocator or the lines of the kernel come before the message
+_AFTER: Final = 150_000  # the longest part of a message: lists of the largest allocations with their op_names
+_LEAST: Final = 20_000  # what a part counts at least, so that a text full of signs does not give thousands of parts
 
 
 def extracts(text: str) -> tuple[tuple[int, int], ...]:
@@ -360,8 +361,8 @@ def _around(text: str, sign: int, least: int) -> tuple[int, int]:
 # Errors for texts without an out-of-memory message: what the text is instead.
 
 
-_CLIPPED: Final = 100
-_LONGEST: Final = 100_000
+_CLIPPED: Final = 100  # of a status that the error quotes, about a line of a terminal
+_LONGEST: Final = 100_000  # some ten patterns run over the text around the status
 _KILLED: Final = "a process that was killed, which the kernel does when the host has no memory left"
 _OTHERS: Final = (
     (
@@ -422,8 +423,9 @@ def _clipped(text: str) -> str:
 # Out-of-memory messages found in surrounding text: tracebacks, logs of many workers, prose.
 
 
+# Thousands of workers print the same; the first failures cause the others, the last are fatal.
 _MOST_FAILURES: Final = 400
-_BEFORE_MESSAGE: Final = 200_000
+_BEFORE_MESSAGE: Final = 200_000  # a GPU's allocator prints a line for each chunk before the message that counts
 
 
 def parse_out_of_memory(source: Source, module: Module | None = None) -> tuple[OutOfMemory, ...]:

@@ -8,14 +8,15 @@ from typing import Final, NamedTuple
 from hlo_cli.source import HloError
 from hlo_cli.syntax.proto.messages import FLOATS, FieldType, fields_of
 from hlo_cli.wire import (
+    BYTES,
+    FIXED32,
+    FIXED64,
     LONGEST_VARINT,
-    WIRE_BYTES,
-    WIRE_FIXED32,
-    WIRE_FIXED64,
-    WIRE_VARINT,
+    VARINT,
+    WIDTHS,
     WireError,
+    number_at,
     read_numbers,
-    skip_number,
 )
 
 NO_MODULE: Final = "not an HLO module proto"
@@ -23,9 +24,8 @@ CUT: Final = "the file may be truncated or corrupted"
 _HOLDERS: Final = ("HloModuleProto", "HloProto", "HloSnapshot")
 """The messages of a file by the depth of its first string, which is the module's name."""
 _ENDS: Final = "end of file inside this field"
-_FIRST_FIELD: Final = 0x0A
-_MOST_NESTED: Final = 200
-_WIDTHS: Final = {WIRE_FIXED64: 8, WIRE_FIXED32: 4}
+_FIRST_FIELD: Final = 0x0A  # the tag of field 1 with bytes: `name` of a module, `hlo_module`, and `hlo` of a snapshot
+_MOST_NESTED: Final = 200  # deeper than any shape that XLA makes; C++ stops at 100 messages
 
 
 class Damage(NamedTuple):
@@ -89,19 +89,19 @@ class _Search:
                 counts[number] = counts.get(number, -1) + 1
                 name = f"{name}[{counts[number]}]"
             inner = (*path, name or f"field {number}")
-            if wire == WIRE_VARINT:
+            if wire == VARINT:
                 _, at = self._number(at, end, inner)
-            elif wire == WIRE_BYTES:
+            elif wire == BYTES:
                 length, at = self._number(at, end, inner)
                 self._check_length(start, at, length, end, inner, field)
                 if field is not None:
                     self._look_into(field, at, at + length, inner)
                 at += length
-            elif wire in _WIDTHS:
-                at += _WIDTHS[wire]
+            elif wire in WIDTHS:
+                at += WIDTHS[wire]
                 if at > end:
                     self._fail(start, inner, "truncated number")
-            else:
+            else:  # or a group, which reading skips: XLA writes none, so in a damaged file this is the damage
                 self._fail(start, inner, "invalid field tag")
             if field is not None and not _fits(field, wire):
                 self._fail(start, inner, f"expected {field.type}, found {_KINDS[wire]}")
@@ -118,7 +118,7 @@ class _Search:
                 read_numbers(self._data[at:end])
             except WireError as error:
                 self._fail(at, path, error.diagnostic.message)
-        elif field.type in FLOATS and (end - at) % _WIDTHS[WIRE_FIXED64 if field.type == "double" else WIRE_FIXED32]:
+        elif field.type in FLOATS and (end - at) % WIDTHS[FIXED64 if field.type == "double" else FIXED32]:
             self._fail(at, path, f"expected {field.type} numbers, found {end - at} bytes")
 
     def _check_length(
@@ -134,8 +134,9 @@ class _Search:
 
     def _number(self, at: int, end: int, path: tuple[str, ...]) -> tuple[int, int]:
         try:
-            return skip_number(self._data, at, end)
+            return number_at(self._data, at, end)
         except WireError as error:
+            # a number that could go on after the end of the file
             is_cut = end == len(self._data) and end - at < LONGEST_VARINT
             self._fail(end if is_cut else at, path, _ENDS if is_cut else error.diagnostic.message)
             raise
@@ -147,7 +148,7 @@ class _Search:
 
 _SHORT: Final = 4096
 """The longest message for which repetition is checked."""
-_KINDS: Final = {WIRE_VARINT: "a number", WIRE_BYTES: "bytes", WIRE_FIXED32: "four bytes", WIRE_FIXED64: "eight bytes"}
+_KINDS: Final = {VARINT: "a number", BYTES: "bytes", FIXED32: "four bytes", FIXED64: "eight bytes"}
 
 
 @cache
@@ -158,12 +159,10 @@ def _by_number(kind: str) -> dict[int, tuple[str, FieldType]]:
 def _fits(field: FieldType, wire: int) -> bool:
     """Whether a field may have this wire type; repeated numbers may be packed or not."""
     if field.is_number:
-        return wire == WIRE_VARINT or (field.repeated and wire == WIRE_BYTES)
+        return wire == VARINT or (field.repeated and wire == BYTES)
     if field.type in FLOATS:
-        return wire == (WIRE_FIXED64 if field.type == "double" else WIRE_FIXED32) or (
-            field.repeated and wire == WIRE_BYTES
-        )
-    return wire == WIRE_BYTES
+        return wire == (FIXED64 if field.type == "double" else FIXED32) or (field.repeated and wire == BYTES)
+    return wire == BYTES
 
 
 def _holder(data: bytes) -> str:
@@ -173,7 +172,7 @@ def _holder(data: bytes) -> str:
         if data[at : at + 1] != bytes((_FIRST_FIELD,)):
             return holder
         try:
-            _, at = skip_number(data, at + 1, len(data))
+            _, at = number_at(data, at + 1, len(data))
         except WireError:
             return holder
         if data[at : at + 1] != bytes((_FIRST_FIELD,)):

@@ -16,8 +16,8 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.notation import text_bytes
 from hlo_cli.source import HloError, joined_by_or
 from hlo_cli.wire import (
-    WIRE_BYTES,
-    WIRE_VARINT,
+    BYTES,
+    VARINT,
     WireError,
     field,
     fixed,
@@ -26,7 +26,7 @@ from hlo_cli.wire import (
     packed_field,
     read_fields,
     read_numbers,
-    signed_number,
+    signed,
     varint,
 )
 
@@ -449,7 +449,7 @@ class Message:
     def _number(self, kind: FieldType, value: int | bytes) -> int:
         if not isinstance(value, int):
             raise WireError(f"expected a number in {self.kind}")
-        return value if kind.type == "uint" else signed_number(value)
+        return value if kind.type == "uint" else signed(value)
 
 
 # --- messages to be written ---
@@ -526,8 +526,8 @@ def _place(kind: FieldType) -> _Place:
         kind.is_number,
         kind.type in TEXTS,
         FLOATS.get(kind.type, ""),
-        varint(kind.number << 3 | WIRE_VARINT),
-        varint(kind.number << 3 | WIRE_BYTES),
+        varint(kind.number << 3 | VARINT),
+        varint(kind.number << 3 | BYTES),
     )
 
 
@@ -571,12 +571,12 @@ INSTRUCTION_FIELDS: Final = {name: row.number for name, row in fields_of(KIND).i
 """The numbers of an instruction's fields."""
 
 _NAME, _OPCODE, _SHAPE, _METADATA = (
-    INSTRUCTION_FIELDS[name] << 3 | WIRE_BYTES for name in ("name", "opcode", "shape", "metadata")
+    INSTRUCTION_FIELDS[name] << 3 | BYTES for name in ("name", "opcode", "shape", "metadata")
 )
 _ID, _PARAMETER, _ELEMENT = (
-    INSTRUCTION_FIELDS[name] << 3 | WIRE_VARINT for name in ("id", "parameter_number", "tuple_index")
+    INSTRUCTION_FIELDS[name] << 3 | VARINT for name in ("id", "parameter_number", "tuple_index")
 )
-_OPERANDS, _CALLED = (INSTRUCTION_FIELDS[name] << 3 | WIRE_BYTES for name in ("operand_ids", "called_computation_ids"))
+_OPERANDS, _CALLED = (INSTRUCTION_FIELDS[name] << 3 | BYTES for name in ("operand_ids", "called_computation_ids"))
 _LISTS: Final = (_OPERANDS >> 3, _CALLED >> 3)
 _USUAL_END: Final = field(INSTRUCTION_FIELDS["frontend_attributes"], b"") + field(
     INSTRUCTION_FIELDS["statistics_viz"], b""
@@ -592,7 +592,7 @@ def scan_instruction(data: bytes) -> Scanned:
     name = opcode = shape = operands = called = b""
     number = parameter = at = 0
     end = len(data)
-    if data.endswith(_USUAL_END):
+    if data.endswith(_USUAL_END):  # two fields less for nearly every instruction
         end -= len(_USUAL_END)
     try:
         if data[0] == _NAME and (value := data[1]) < 128:
@@ -618,13 +618,13 @@ def scan_instruction(data: bytes) -> Scanned:
             at += 1
             if value > 127:
                 start = at - 1
-                while data[at] > 127:
+                while data[at] > 127:  # lengths and ids of three bytes and more
                     at += 1
                 at += 1
                 value = number_of(data[start:at])
             if tag == _ID:
                 number = value
-            elif tag & 7 == WIRE_BYTES:
+            elif tag & 7 == BYTES:
                 start = at
                 at += value
                 if tag == _OPERANDS:
@@ -639,7 +639,8 @@ def scan_instruction(data: bytes) -> Scanned:
                     opcode = data[start:at]
             elif tag in (_PARAMETER, _ELEMENT):
                 parameter = value
-            elif tag & 7 != WIRE_VARINT or tag > 16383 or tag >> 3 in _LISTS:
+            # a tag of three bytes was read as two: no field of an instruction has one
+            elif tag & 7 != VARINT or tag > 16383 or tag >> 3 in _LISTS:
                 return _scan_slowly(data)
     except IndexError:
         at = end + 1

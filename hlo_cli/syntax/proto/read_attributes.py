@@ -45,7 +45,7 @@ from hlo_cli.syntax.proto.read_values import (
 from hlo_cli.syntax.scanning.attributes import readable_attributes, split_attributes
 from hlo_cli.syntax.scanning.scanner import Scanner
 from hlo_cli.syntax.values.attribute_values import typed_value
-from hlo_cli.wire import NumberedField, bytes_in, packed_field, read_fields, read_numbers
+from hlo_cli.wire import Field, bytes_in, packed_field, read_fields, read_numbers
 
 if TYPE_CHECKING:
     from hlo_cli.ir.instruction import Computation
@@ -179,6 +179,7 @@ def _dim_labels(message: Message, field: str, _: Shape | None) -> AttributeValue
 
 def _comparison_type(message: Message, field: str, operand: Shape | None) -> AttributeValue | None:
     kind = operand.element_type.kind if isinstance(operand, ArrayShape) else ""
+    # `Comparison::DefaultComparisonType` of xla/comparison_util.cc: only another one is printed
     usual = {"signed": "SIGNED", "unsigned": "UNSIGNED", "pred": "UNSIGNED"}.get(kind, "FLOAT")
     word = message.text(field)
     return None if word in ("", usual) else UnparsedText(word)
@@ -187,6 +188,7 @@ def _comparison_type(message: Message, field: str, operand: Shape | None) -> Att
 def _comparison_order(message: Message, field: str, operand: Shape | None) -> AttributeValue | None:
     is_float = isinstance(operand, ArrayShape) and operand.element_type.kind in ("float", "complex")
     word = message.text(field)
+    # NaN makes the order of floats partial; only another one is printed
     return None if word in ("", "PARTIAL" if is_float else "TOTAL") else UnparsedText(word)
 
 
@@ -196,7 +198,7 @@ def _precisions(message: Message, field: str, _: Shape | None) -> AttributeValue
 
 
 def _layouts(message: Message, field: str, _: Shape | None) -> AttributeValue | None:
-    if not message.flag("constrain_layout"):
+    if not message.flag("constrain_layout"):  # operand_layout_constraints are printed only if layouts are fixed
         return None
     return UnparsedText("{" + ", ".join(str(shape_of(s)) for s in message.messages(field)) + "}")
 
@@ -242,7 +244,7 @@ def _block_scaling(message: Message, field: str, _: Shape | None) -> AttributeVa
 
 def _shuffle_mode(message: Message, field: str, _: Shape | None) -> AttributeValue | None:
     """The mode whose message is present; XLA has a message for each."""
-    if message.encoded and not message.has(field):
+    if message.encoded and not message.has(field):  # a mode that a newer XLA has: its field is unknown
         raise HloError("unknown mode of a shuffle")
     return ShuffleMode.ROTATE if message.has(field) else None
 
@@ -384,7 +386,7 @@ class Texts:
         config = self.configs[bytes_in(found, INSTRUCTION_FIELDS["backend_config"])]
         return f"{own}{called}{common}{last}{metadata}{config}"
 
-    def _tail(self, instruction: Instruction, fields: list[NumberedField], data: bytes) -> _Tail:
+    def _tail(self, instruction: Instruction, fields: list[Field], data: bytes) -> _Tail:
         opcode = instruction.written_opcode
         rest = [f for f in fields if f[0] not in _OWN and (f[1] or f[0] not in _EMPTY)]
         operand = instruction.operands[0].shape if opcode in _BY_OPERAND and instruction.operands else None

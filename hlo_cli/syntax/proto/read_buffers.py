@@ -19,7 +19,7 @@ from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.syntax.proto.messages import Message, fields_of, word_of
-from hlo_cli.wire import bytes_in, number_in, read_fields, signed_number
+from hlo_cli.wire import bytes_in, number_in, read_fields, signed
 
 
 def _numbers_of(message: str, *names: str) -> tuple[int, ...]:
@@ -94,12 +94,12 @@ def _numbered(module: Module) -> Mapping[int, Instruction]:
 
 
 def _logical_buffer(found: dict[int, int | bytes], places: _Places) -> LogicalBuffer:
-    id_, size, color = (signed_number(number_in(found, number)) for number in _BUFFER)
+    id_, size, color = (signed(number_in(found, number)) for number in _BUFFER)
     return LogicalBuffer(id_, size, color, places.of(bytes_in(found, _DEFINED_AT)))
 
 
 def _assigned(found: dict[int, int | bytes]) -> AssignedBuffer:
-    id_, offset, size = (signed_number(number_in(found, number)) for number in _ASSIGNED)
+    id_, offset, size = (signed(number_in(found, number)) for number in _ASSIGNED)
     return AssignedBuffer(id_, offset, size)
 
 
@@ -130,7 +130,7 @@ def _trace(message: Message) -> HeapSimulatorTrace:
 
 def _event(found: dict[int, int | bytes]) -> HeapEvent:
     kind, buffer_id, canonical_id = (number_in(found, number) for number in _EVENT)
-    word = word_of("EventKind", signed_number(kind))
+    word = word_of("EventKind", signed(kind))
     computation, instruction = (bytes_in(found, at).decode("utf-8", "surrogateescape") for at in _EVENT_NAMES)
-    shared = signed_number(canonical_id) if word == "SHARE_WITH" else None
-    return HeapEvent(cast(EventKind, word), signed_number(buffer_id), computation, instruction, shared)
+    shared = signed(canonical_id) if word == "SHARE_WITH" else None
+    return HeapEvent(cast(EventKind, word), signed(buffer_id), computation, instruction, shared)

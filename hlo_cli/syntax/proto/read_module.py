@@ -46,6 +46,7 @@ _NAME, _INSTRUCTIONS, _ID, _ROOT, _THREAD, _CONFIG = (
     fields_of("HloComputationProto")[name].number
     for name in ("name", "instructions", "id", "root_id", "execution_thread", "backend_config")
 )
+# what `NameUniquer::GetSanitizedName` of xla/service/name_uniquer.cc replaces by an underscore
 _NO_NAME: Final = re.compile(r"[^A-Za-z0-9_.\-]")
 _IS_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]*+")
 _IS_OPCODE: Final = re.compile(r"[a-z][a-z0-9\-]*+")
@@ -91,6 +92,7 @@ class Builder:
         found = dict(fields)
         number = number_in(found, _ID)
         computation = Computation(name_of(bytes_in(found, _NAME)), is_entry=number == self.entry)
+        # XLA's main thread has this name in text and none in protos
         computation.execution_thread = bytes_in(found, _THREAD).decode("utf-8", "replace") or "main"
         computation.backend_config = bytes_in(found, _CONFIG).decode("utf-8", "surrogateescape")
         data = all_bytes(fields, _INSTRUCTIONS)
@@ -99,6 +101,7 @@ class Builder:
         parameters: list[tuple[int, Instruction]] = []
         elements: list[tuple[int, Instruction]] = []
         callers: list[_Caller] = []
+        # local names, and no call of __init__: the loop runs for each instruction
         shapes, opcodes, new = self.shapes, self.opcodes, Instruction.__new__
         for each in data:
             name, opcode, shape, id_, of, operands, called = scan_instruction(each)
@@ -106,6 +109,7 @@ class Builder:
             instruction.name = name_of(name)
             instruction.shape = shapes[shape]
             instruction.opcode = opcodes[opcode]
+            # linked when all are known
             instruction.operands = instruction.called_computations = ()
             instruction.computation = computation
             instruction._text = None
@@ -118,7 +122,7 @@ class Builder:
             elif opcode == b"get-tuple-element":
                 elements.append((of, instruction))
         _link_operands(packed, instructions)
-        if len(instructions) != len(data):
+        if len(instructions) != len(data):  # ids are how all else refers to instructions
             raise HloError(f"duplicate instruction id in {computation.name}")
         self._arrange(computation, number, data, instructions)
         self.suspects += suspects_among(computation.instructions, elements)
@@ -414,7 +418,7 @@ def _unwrapped(data: bytes) -> tuple[Message, bytes | None]:
         try:
             module = Message("HloModuleProto", data)
         except WireError:
-            if level == 0:
+            if level == 0:  # deeper, bytes that are no message only say that this is no module
                 raise
             break
         if _holds_instructions(module):

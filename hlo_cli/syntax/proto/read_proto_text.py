@@ -14,7 +14,7 @@ from hlo_cli.source import Diagnostic, HloError, Source
 from hlo_cli.syntax.proto.messages import INSTRUCTION_FIELDS, KIND, Message, MessageBuilder, fields_of, scan_instruction
 from hlo_cli.syntax.proto.read_module import read_proto
 from hlo_cli.syntax.proto.text_encoder import BLANK, START, Encoded, encode_text
-from hlo_cli.wire import NumberedField, all_bytes, field, packed_field, read_fields, read_numbers
+from hlo_cli.wire import Field, all_bytes, field, packed_field, read_fields, read_numbers
 
 # --- where a message begins ---
 # Where a message with HLO in it begins in a text: alone, or after an error, a prompt, or the mark of a code block.
@@ -25,12 +25,12 @@ _LOOKED_AT: Final = 1 << 16
 _SHORTEST_FULL_LINE: Final = 60
 """The fewest characters after which terminals and logs break a line."""
 
-_FIELD: Final = r"\"?[A-Za-z0-9_]++\"?\s*+"
+_FIELD: Final = r"\"?[A-Za-z0-9_]++\"?\s*+"  # quotes around names are JSON
 _HEAD: Final = lazy_regex(
     rf"{START}(?:\{{{BLANK})?+"
     rf"(?:{_FIELD}(?::|[{{<]{BLANK}(?:{_FIELD}[:{{<\[]|[}}>]))|[}}>]{BLANK}(?:{_FIELD}[:{{<]|\}}|>\s))"
 )
-_EVIDENCE: Final = lazy_regex(
+_EVIDENCE: Final = lazy_regex(  # fields that only messages of XLA have; `name:` alone may be any YAML
     r"\b(?:(?:computations|instructions|hlo_?[mM]odule)\"?\s*+:?\s*+(?:\[\s*+)?+[{<]|opcode\"?\s*+:\s*+[\"'])"
 )
 _INSIDE: Final = lazy_regex(
@@ -84,8 +84,9 @@ _INSTRUCTIONS, _ROOT = (fields_of("HloComputationProto")[name].number for name i
 _COMPUTATIONS, _SCHEDULE = (fields_of("HloModuleProto")[name].number for name in ("computations", "schedule"))
 _NAME: Final = fields_of("HloModuleProto")["name"].number
 """The number of the name, in computations too."""
+# a snapshot's arguments and a proto's buffers are not part of the program
 _HOLDERS: Final = {"HloSnapshot": "hlo", "HloProto": "hlo_module"}
-_LOCAL: Final = (1 << 32) - 1
+_LOCAL: Final = (1 << 32) - 1  # the unique id of an instruction has its computation in the upper 32 bits
 """The bits of an id that number an instruction in its computation."""
 
 
@@ -148,7 +149,7 @@ def _computation(data: bytes, *, is_lone: bool) -> bytes:
     return data + field(_ROOT, root)
 
 
-def _references(fields: list[NumberedField]) -> list[int]:
+def _references(fields: list[Field]) -> list[int]:
     """The ids of the operands and control predecessors of an instruction."""
     names = ("operand_ids", "control_predecessor_ids")
     return [number for name in names for number in read_numbers(packed_field(fields, INSTRUCTION_FIELDS[name]))]
@@ -161,18 +162,6 @@ def _parameter(number: int, place: int) -> bytes:
 
 # --- reading ---
 # A module from one of XLA's messages as text, whole or in part: `.pbtxt` files, `print(proto)`, `MessageToJson`.
-
-
-def proto_text_to_bytes(source: Source) -> bytes:
-    """The wire format of a message in text format or JSON; HloError if it is truncated or malformed.
-
-    >>> proto_text_to_bytes(Source("m.pbtxt", 'name: "m"  computations { id: 7 }')).hex(" ")
-    '0a 01 6d 1a 02 28 07'
-    """
-    encoded = encode_text(source, find_proto_text(source.text) or 0)
-    if encoded.errors:
-        raise HloError.of(encoded.errors)
-    return encoded.data
 
 
 def read_proto_text(source: Source) -> Module:

@@ -84,14 +84,14 @@ from hlo_cli.syntax.literal_reading import PackedValues, field_of, literal_from_
 from hlo_cli.syntax.proto.messages import Message, MessageBuilder, fields_of, word_of
 from hlo_cli.syntax.scanning.shape_reader import MAX_NESTING
 from hlo_cli.wire import (
-    NumberedField,
+    Field,
     all_bytes,
     bytes_in,
     number_in,
     packed_field,
     read_fields,
     read_numbers,
-    signed_number,
+    signed,
 )
 
 # --- shapes and layouts ---
@@ -143,10 +143,8 @@ class ShapeReader(dict[bytes, Shape]):
             raise HloError("buffer shape without an array")
         return BufferShape(elements[0])
 
-    def _array(
-        self, element_type: PrimitiveType, fields: list[NumberedField], found: dict[int, int | bytes]
-    ) -> ArrayShape:
-        dimensions = tuple(map(signed_number, read_numbers(packed_field(fields, _DIMENSIONS))))
+    def _array(self, element_type: PrimitiveType, fields: list[Field], found: dict[int, int | bytes]) -> ArrayShape:
+        dimensions = tuple(map(signed, read_numbers(packed_field(fields, _DIMENSIONS))))
         if any(size < 0 and size != UNBOUNDED for size in dimensions):
             raise HloError(f"invalid dimension size {min(dimensions)}")
         dynamic = tuple(map(bool, read_numbers(packed_field(fields, _DYNAMIC))[: len(dimensions)]))
@@ -313,7 +311,7 @@ def convolution_dimension_numbers_of(message: Message) -> ConvolutionDimensionNu
     return numbers
 
 
-_MOST_DIMENSIONS = 1 << 10
+_MOST_DIMENSIONS = 1 << 10  # a number of dimensions is the length of a text such as `b01f_01io->b01f` that is printed
 
 
 def sparsity_config_of(message: Message) -> SparsityConfig:
@@ -587,7 +585,7 @@ def replica_groups_of(instruction: Message) -> ReplicaGroups:
 # Most constants are one number, which is read here: importing numpy takes longer than reading most modules.
 
 
-_FEW: Final = 64
+_FEW: Final = 64  # more values than this are rare, and large arrays are numpy's work
 _INTEGERS: Final = frozenset(("pred", "s32", "s64", "u32", "u64"))
 _FLOATS: Final = {"f16": "e", "f32": "f", "f64": "d"}
 
@@ -670,7 +668,7 @@ def _numbers(name: str, data: bytes) -> list[float]:
 
 def _float_text(name: str, number: float) -> str:
     """The digits that round-trip from decimal, if these identify the number; else all that do."""
-    digits = {"f32": 6, "f64": 15}.get(name)
+    digits = {"f32": 6, "f64": 15}.get(name)  # FLT_DIG and DBL_DIG, as `RoundTripFpToString` of xla/util.cc
     if digits is not None:
         text = f"{number:.{digits}g}"
         if name == "f64" and float(text) == number:
@@ -684,7 +682,7 @@ def _single(number: float) -> float:
     """The nearest f32; infinite if the number is too large."""
     try:
         single: float = struct.unpack("<f", struct.pack("<f", number))[0]
-    except OverflowError:
+    except OverflowError:  # struct refuses what C++ casts to infinity
         return float("inf") if number > 0 else float("-inf")
     return single
 

@@ -20,7 +20,7 @@ from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import Diagnostic, HloError, Source, Span, did_you_mean, joined_by_or, nearest, quoted_token
 from hlo_cli.syntax.proto.messages import FLOATS, RENAMED_FIELDS, TEXTS, FieldType, enum_names, fields_of
 from hlo_cli.syntax.scanning.error_help import MAX_ERRORS
-from hlo_cli.wire import WIRE_BYTES, WIRE_FIXED32, WIRE_FIXED64, WIRE_VARINT, varint
+from hlo_cli.wire import BYTES, FIXED32, FIXED64, VARINT, varint
 
 # --- tokens ---
 # Tokens of protobuf's text format. Mirrors google/protobuf/io/tokenizer.cc, and reads its JSON too.
@@ -34,7 +34,8 @@ START: Final = rf"(?:\s*+goo\.gle/debug[a-z]++)?+{BLANK}"
 """What may be before the first field, such as the mark of new versions of protobuf for a text that only people read."""
 
 _SPACE: Final = r"(?:\s++|#[^\n]*+)*+"
-_FLAT: Final = r"""[^{}"'#]*+(?:"[^"\\\n]*+"[^{}"'#]*+)*+"""
+_FLAT: Final = r"""[^{}"'#]*+(?:"[^"\\\n]*+"[^{}"'#]*+)*+"""  # strings without escapes; others are read token by token
+# a number or a word up to white space or a bracket: nothing that protobuf would cut in two
 _PLAIN: Final = r"-?[A-Za-z0-9_.][A-Za-z0-9_.+\-]*+(?![^\s,;}>\]#])"
 STATEMENT: Final = lazy_regex(
     rf"""{BLANK}(?:"?([A-Za-z0-9_]++)"?\s*+(?::[ ]?+({_PLAIN}|"[^"\\\n]*+"(?!\s*+["'#]))|:?\s*+([{{<]))"""
@@ -53,10 +54,10 @@ BLOCK: Final = lazy_regex(rf"{_FLAT}(?:\{{{_FLAT}(?:\{{{_FLAT}\}}{_FLAT})*+\}}{_
 _FIRST: Final = lazy_regex(START)
 
 _VALUE: Final = lazy_regex(r"""-\s*+[\w.]++|[\w.][\w.+\-]*+|"(?:[^"\\\n]|\\[^\n])*+"|'(?:[^'\\\n]|\\[^\n])*+'""")
-_NEXT_PART: Final = lazy_regex(rf"""{_SPACE}(?=["'])""")
+_NEXT_PART: Final = lazy_regex(rf"""{_SPACE}(?=["'])""")  # adjacent strings are one, as in C
 _SKIPPED: Final = lazy_regex(BLANK)
 _WORD: Final = lazy_regex(r"[\w.+\-]++|\S")
-_LONGEST_WORD: Final = 50
+_LONGEST_WORD: Final = 50  # of what an error quotes; a token can be a string of many MB
 
 
 class Stop(Exception):
@@ -141,6 +142,7 @@ class Tokens:
 # Mirrors `TextFormat::Parser` of google/protobuf/text_format.cc, and `JsonStringToMessage` of its JSON.
 
 
+# 16 hex digits and 20 decimal ones are 64 bits; leading zeros are octal and need a few more
 _INTEGER: Final = re.compile(r"-?(?:0[xX][0-9a-fA-F]{1,16}|[0-9]{1,24})")
 _WHOLE: Final = lazy_regex(r"(-?[0-9]{1,24})\.0*+")
 _HEXADECIMAL: Final = lazy_regex(r"0[xX][0-9a-fA-F]{1,16}")
@@ -149,11 +151,11 @@ _FLOAT: Final = lazy_regex(
 )
 _SURROGATES: Final = lazy_regex(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}")
 _TRUTHS: Final = MappingProxyType({"true": 1, "t": 1, "1": 1, "false": 0, "f": 0, "0": 0})
-_LONGEST_FLOAT: Final = 1000
+_LONGEST_FLOAT: Final = 1000  # Python's float reads any length, and no writer prints more than some hundred digits
 _MOST_NAMES: Final = 8
 """The most names of an enumeration that an error lists."""
-_MOST_KEPT: Final = 1 << 16
-_LONGEST_KEPT: Final = 200
+_MOST_KEPT: Final = 1 << 16  # a bound on the memory of texts that are all different, such as ids
+_LONGEST_KEPT: Final = 200  # words and numbers recur; longer texts, such as op_names, seldom do
 
 
 @dataclass(slots=True, eq=False)
@@ -178,11 +180,11 @@ def slots_of(kind: str) -> Mapping[str, Slot]:
     found: dict[str, Slot] = {}
     for name, declared in fields_of(kind).items():
         is_text = declared.type in TEXTS
-        wire = WIRE_VARINT if declared.is_number else WIRE_BYTES
+        wire = VARINT if declared.is_number else BYTES
         if declared.type in FLOATS:
-            wire = WIRE_FIXED64 if declared.type == "double" else WIRE_FIXED32
+            wire = FIXED64 if declared.type == "double" else FIXED32
         is_packed = declared.repeated and not is_text and not declared.is_message
-        tag = varint(declared.number << 3 | (WIRE_BYTES if is_packed else wire))
+        tag = varint(declared.number << 3 | (BYTES if is_packed else wire))
         is_map = declared.is_message and set(fields_of(declared.type)) == {"key", "value"}
         slot = Slot(name, declared, declared.is_message, is_packed, is_map, tag, {})
         found |= {name: slot, json_name(name): slot, str(declared.number): slot}
@@ -274,7 +276,7 @@ def _float(slot: Slot, text: str) -> bytes:
     number = float(text[:-1] if is_suffixed else text)
     try:
         return struct.pack(format_, number)
-    except OverflowError:
+    except OverflowError:  # struct refuses what protobuf's text format reads as infinity
         return struct.pack(format_, float("-inf" if number < 0 else "inf"))
 
 
@@ -287,11 +289,13 @@ def _string(token: str) -> bytes:
 def _joined(pair: re.Match[str]) -> str:
     """Two escapes that are one character in UTF-16."""
     high, low = int(pair[0][2:6], 16), int(pair[0][8:12], 16)
+    # the UTF-16 of JSON and of protobuf's strings: ten bits in each surrogate
     return chr(0x10000 + (high - 0xD800 << 10) + (low - 0xDC00))
 
 
 def _base64(data: bytes, slot: Slot) -> bytes:
     try:
+        # JSON of protobuf may omit the padding; more of it does no harm
         return a2b_base64(data.translate(_URL_SAFE) + b"==")
     except Error:
         raise HloError(f"expected base64 for {slot.name}") from None
@@ -310,8 +314,8 @@ def _short(text: str) -> str:
 
 _LARGE: Final = frozenset(("HloInstructionProto", "HloComputationProto", "HloModuleProto", "HloProto", "LiteralProto"))
 """The messages that do not recur."""
-_LONGEST: Final = 4096
-_MOST: Final = 1 << 15
+_LONGEST: Final = 4096  # shapes and layouts recur and are short; what is longer is nearly always unique
+_MOST: Final = 1 << 15  # a bound on the memory of messages that do not recur
 
 
 @dataclass(slots=True, eq=False)
@@ -340,7 +344,7 @@ class Blocks:
 
 _MOST_NAMED: Final = 10
 """The most fields that the note names."""
-_MOST_COUNTED: Final = 1000
+_MOST_COUNTED: Final = 1000  # a text of another kind has any number of unknown names; the note lists ten
 
 
 @dataclass(slots=True, eq=False)
@@ -392,13 +396,14 @@ _PARENTS: Final = {
     "HloModuleProto": ("HloProto", "hlo_module"),
     "HloProto": ("HloSnapshot", "hlo"),
 }
-_ESSENTIAL: Final = {
+_ESSENTIAL: Final = {  # without this field, a truncated message says nothing
     "HloInstructionProto": "opcode",
     "HloComputationProto": "instructions",
     "HloModuleProto": "computations",
     "HloProto": "hlo_module",
     "HloSnapshot": "hlo",
 }
+# what the text of a part may be a message of, the largest first
 _OUTERMOST: Final = ("HloModuleProto", "HloComputationProto", "HloInstructionProto")
 _NOUNS: Final = {"HloInstructionProto": "instruction", "HloComputationProto": "computation"}
 _NO_SLOTS: Final[Mapping[str, Slot]] = MappingProxyType({})
@@ -517,7 +522,7 @@ def unknown_message(frame: Frame, closer: str) -> Frame:
 # parts that are complete, and unknown fields are skipped.
 
 
-_MOST_NESTED: Final = 200
+_MOST_NESTED: Final = 200  # as in damaged protos: deeper than any shape that XLA makes
 
 
 class Encoded(NamedTuple):

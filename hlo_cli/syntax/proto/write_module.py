@@ -40,7 +40,7 @@ from hlo_cli.syntax.values.attribute_values import parse_metadata
 
 _LOCAL_BITS: Final = 32
 """XLA numbers instructions from 0 in each computation; the computation's number is in the high bits."""
-_MOST_DIGITS: Final = 18
+_MOST_DIGITS: Final = 18  # 18 digits fit int64, as a counter of XLA's `NameUniquer`; more is part of the name
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +134,7 @@ def wrapped_operations(module: Module) -> dict[Instruction, Instruction]:
     """
     given: dict[Instruction, dict[str, str]] = {}
     for computation in module.computations:
+        # XLA copied them when it read the text that the proto was made of
         if isinstance(computation.reader, ProtoReader):
             continue
         for instruction in computation.instructions:
@@ -228,6 +229,7 @@ def instruction_draft(instruction: Instruction, writing: Writing) -> MessageBuil
     attributes, metadata = without_metadata(text)
     numbers = writing.numbers
     draft = MessageBuilder(KIND).include(writing.shared(operation, argument, attributes))
+    # an id of 0 is one, and must be there
     draft.add("name", numbers.names[instruction]).add("id", numbers.instructions[instruction], always=True)
     draft.add("operand_ids", [numbers.instructions[operand] for operand in instruction.operands])
     draft.add("called_computation_ids", [numbers.computations[c] for c in instruction.called_computations])

@@ -28,8 +28,10 @@ _AFTER = re.compile(r"[ \t]*+([a-z_\-]++)=")
 _STATEMENT = lazy_regex(r"\n[ \t]*+(?:ROOT[ \t]++)?%?[A-Za-z_][A-Za-z0-9_.\-]*+[ \t]*+=[ \t]")
 _MAY_HOLD_LINES: Final = frozenset((*CALLING_ATTRIBUTES, "backend_config", "frontend_attributes"))
 """Attributes whose values may contain lines that look like instructions."""
+# the second part of a mesh is written after a comma, as if it were an attribute
 _DEVICE_IDS = re.compile(r"[ \t\n\r]*+,[ \t\n\r]*+device_ids=(?=\()")
-_CONTINUES = re.compile(r"[{\[(]|<=")
+_CONTINUES = re.compile(r"[{\[(]|<=")  # `[2,4]<=[8]` and `[2]{…}` are one value in several pieces
+# XLA numbers elements of long lists: `/*index=5*/`, and `/*i1=2*/` in literals
 _MARK: Final = lazy_regex(r"/\*(?:index|i[0-9]++)=[0-9]++\*/")
 _BLANK: Final = r"(?:[ \t\r\n]++|/\*(?:[^*]++|\*(?!/))*+\*/|//[^\n]*+)++"
 _DICTIONARY: Final = r'(?<==)\{[^{}"]*+(?:(?:"(?:[^"\\]++|\\.)*+"|\{[^{}"]*+\})[^{}"]*+)*+\}'
@@ -75,9 +77,11 @@ def expect_no_attribute(scanner: Scanner) -> None:
 def read_value(scanner: Scanner, name: str) -> tuple[int, int]:
     """Moves over an attribute's value; returns its start and end."""
     start = scanner.skip()
+    # a shape before the literal; a tuple's begins with a parenthesis, as any bracket
     if name == "literal" and not scanner.at("("):
         read_shape(scanner)
         scanner.skip()
+    # XLA reads a dictionary as a whole: only braces and double quotes count
     elif name == "backend_config" and scanner.at("{"):
         return scanner.balanced(json=True)
     while _take_piece(scanner) or _take_continuation(scanner) or _take_device_ids(scanner, start):
@@ -94,7 +98,7 @@ def _check_lines(scanner: Scanner, start: int, end: int) -> None:
     try:
         Scanner(scanner.source, start, following.start()).balanced()
     except HloError as error:
-        if error.diagnostic.message != "unclosed string":
+        if error.diagnostic.message != "unclosed string":  # a string may hold lines that look like instructions
             raise
 
 

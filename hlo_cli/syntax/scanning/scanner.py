@@ -14,15 +14,17 @@ from hlo_cli.source import HloError, Source, Span, quoted_token
 STRING: Final = r'(?:"(?:[^"\\]++|\\.)*+"|\'(?:[^\'\\]++|\\.)*+\')'
 SPACE: Final = r"(?:[ \t\n\r]++|/\*(?:[^*]++|\*(?!/))*+\*/|//[^\n\r]*+)*+"
 _SPACE = lazy_regex(SPACE)
+# white space and comments, `/*…*/` and `//`, as in xla/hlo/parser/hlo_lexer.cc
 _SPACE_STARTS: Final = frozenset(" \t\n\r/")
 _STRING = lazy_regex(STRING, re.DOTALL)
+# wider than XLA, which refuses `%1`: parts of texts that people number are still read
 _NAME = lazy_regex(r"%?([A-Za-z_][A-Za-z0-9_.\-]*+|(?<=%)[A-Za-z0-9_.\-]*+)")
 _WORD = lazy_regex(r"[A-Za-z_][A-Za-z0-9_.\-]*+")
 _INTEGER = re.compile(r"-?[0-9]++")
-_BRACKET = lazy_regex(r"[\"'()\[\]{}]|/[*/]")
+_BRACKET = lazy_regex(r"[\"'()\[\]{}]|/[*/]")  # quotes and comments too: brackets inside of them do not count
 _JSON_BRACKET = re.compile(r"[\"{}]")
 _CLOSING: Final = {"(": ")", "[": "]", "{": "}"}
-_MOST_DIGITS: Final = 40
+_MOST_DIGITS: Final = 40  # 2^64 has 20 digits, and Python's int takes quadratic time; some leading zeros are allowed
 STRAY: Final = {
     "#": "comments start with // or are enclosed in /* */",
     ";": "remove the character at the end of the line",
@@ -88,7 +90,7 @@ class Scanner:
         digits = self._take(_INTEGER)
         if digits is None:
             raise self.error(f"expected {what}, an integer,")
-        if len(digits) > 20:
+        if len(digits) > 20:  # 2^64 has 20 digits; Python's int takes quadratic time for long ones
             raise self.error(beyond_64_bits(digits), self.pos - len(digits), self.pos)
         return int(digits)
 
@@ -148,7 +150,7 @@ class Scanner:
         if self.pos >= self.end:
             return self.pos, ""
         match = _WORD.match(self.text, self.pos, self.end) or _INTEGER.match(self.text, self.pos, self.end)
-        end = min(match.end() if match else self.pos + 1, self.pos + 60)
+        end = min(match.end() if match else self.pos + 1, self.pos + 60)  # of a token that an error quotes
         return end, self.text[self.pos : end]
 
     def _take(self, pattern: re.Pattern[str]) -> str | None:

@@ -31,10 +31,12 @@ from hlo_cli.syntax.scanning.scanner import SPACE, Scanner, beyond_64_bits, int6
 # Mirrors `ParseLayout` of xla/hlo/parser/hlo_parser.cc.
 
 
-INT64_MAX: Final = 2**63 - 1
+INT64_MAX: Final = 2**63 - 1  # dimensions are int64 in XLA's Shape
 
 _T = TypeVar("_T")
+# as in XLA's parser: after a shape, only an integer or a colon makes a brace that of a layout
 _LAYOUT_FOLLOWS = lazy_regex(rf"\{{{SPACE}[0-9:\-]")
+# sparse layouts of older XLA; nothing computes with them
 _SPARSE_LEVELS = lazy_regex(r"D[ ]*+\((?:[ ]*+[DCSH]\+?~?[ ]*+(?:,[ ]*+[DCSH]\+?~?[ ]*+)*+)?+\)")
 _PLAIN_LAYOUT = lazy_regex(
     r"\{([0-9]{1,18}(?:,[0-9]{1,18})*+)?+(?::(?:T((?:\([0-9]{1,18}(?:,[0-9]{1,18})*+\))++))?(?:E\(([0-9]{1,9})\))?(?:S\(([0-9]{1,2})\))?)?\}"
@@ -87,7 +89,7 @@ def _read_properties(scanner: Scanner, order: tuple[int, ...]) -> Layout:
     prefix = _read_number(scanner, "M", "a number of bytes", 0)
     if not scanner.at("}"):
         raise scanner.error("expected T, L, #, *, E, S, SC, or M, in this order,")
-    space = (space + 128) % 256 - 128
+    space = (space + 128) % 256 - 128  # `Layout` of xla/layout.h keeps it in an int8: S(200) is S(-56)
     return Layout(order, tiles, tail, index_type, pointer_type, element_bits, space, splits, prefix)
 
 
@@ -180,7 +182,7 @@ MAX_NESTING: Final = 100
 """The deepest nesting of tuples; XLA's own have few levels."""
 
 _TYPE = re.compile(r"[A-Za-z][A-Za-z0-9]*+")
-_LARGE_TYPE = re.compile(r"\b[A-Z][A-Z0-9]*+(?=\[)")
+_LARGE_TYPE = re.compile(r"\b[A-Z][A-Z0-9]*+(?=\[)")  # XLA's documents write F32[3,5]; its parser does not
 _PLAIN_TEXT: Final = r"[a-z][a-z0-9]*+\[[0-9,]*+\](?:\{[0-9:][^{}\n]*+\}|(?![ \t\n\r]*+[{/]))"
 _PLAIN_ARRAY = re.compile(_PLAIN_TEXT)
 _TUPLE_TOKEN = lazy_regex(rf"({_PLAIN_TEXT})|([()])")
@@ -191,6 +193,7 @@ def _tuple_text(element: str) -> str:
     return rf"\((?:{element}(?:, (?:/\*index=[0-9]++\*/)?{element})*+)?+\)"
 
 
+# two levels: state in a loop's state; deeper tuples are read one by one
 _PLAIN_NESTED: Final = _tuple_text(f"(?:{_PLAIN_TEXT}|{_tuple_text(_PLAIN_TEXT)})")
 _PLAIN_TUPLE = lazy_regex(_tuple_text(f"(?:{_PLAIN_TEXT}|{_PLAIN_NESTED})"))
 
@@ -245,7 +248,7 @@ def read_shape(scanner: Scanner, depth: int = 0) -> Shape:
         raise scanner.error("expected a shape")
     start, word = scanner.pos, match[0]
     scanner.pos = match.end()
-    if word == "b" and scanner.at("("):
+    if word == "b" and scanner.at("("):  # a buffer `b(f32[2])`, not an element type of a newer XLA
         return _read_buffer(scanner, depth)
     if not scanner.at("["):
         scanner.pos = start
@@ -268,7 +271,7 @@ def _plain_array(text: str) -> ArrayShape | None:
     try:
         dimensions = read_index(sizes)
         layout = plain_layout(layout_text) if layout_text else default_layout(len(dimensions))
-    except (ValueError, HloError):
+    except (ValueError, HloError):  # the scanner reads it again and says what is wrong
         return None
     if element_type is None or len(layout.minor_to_major) != len(dimensions):
         return None

@@ -51,6 +51,7 @@ KEYWORDS: Final = frozenset(
 _LONGEST: Final = 300
 """The most characters of a text in messages; names and shapes may have any length."""
 _TYPES: Final = frozenset((*PRIMITIVE_TYPES, "token", "opaque"))
+# the pattern of xla/hlo/parser/hlo_lexer.cc: two dimensions at least
 _LABELS: Final = r"[0-9bf?]{2,}+_[0-9io?]{2,}+->[0-9bf?]{2,}+"
 _TOKEN: Final = re.compile(
     rf"""[ \t\n\r]*+(?:
@@ -70,6 +71,7 @@ _TOKEN: Final = re.compile(
 _KINDS: Final = (ERROR, IDENT, IDENT, NAME, STRING, DECIMAL, DIM_LABELS, DXD, PAD, INT, ERROR, DECIMAL)
 _DIM_LABELS: Final = re.compile(_LABELS)
 _PAYLOAD: Final = re.compile(r"\(0x([0-9a-fA-F]++)\)")
+# The mantissa of a float64; whether a narrower type holds it is known with the shape.
 _LARGEST_PAYLOAD: Final = 2**52 - 1
 _ESCAPED: Final = lazy_regex(
     r"(?:[^\\]++|\\(?:[abfnrtv\\?'\"]|[0-3][0-7]{0,2}+|[4-7][0-7]?+(?![0-7])|x0*+[0-9a-fA-F]{0,2}+(?<!x)(?![0-9a-fA-F])"
@@ -114,6 +116,7 @@ class Tokens:
             self.kind = self.text
         else:
             self.kind = _KINDS[group]
+            # strings, integers, and numbers with a payload: the pattern alone cannot tell whether they hold
             if group in (4, 9, 11):
                 self._check(group)
 
@@ -149,7 +152,7 @@ class Tokens:
     def integer(self, where: str = "") -> int:
         """The integer that comes next, as an int64 of XLA."""
         value = int(self.expect(INT, where))
-        return value - 2**64 if value >= 2**63 else value
+        return value - 2**64 if value >= 2**63 else value  # XLA's lexer reads uint64 too, which then wraps to int64
 
     def json(self) -> str:
         """Moves over a dictionary, which begins at the current brace; only braces and double quotes count in it."""
@@ -213,6 +216,7 @@ class Tokens:
         if group == 4:
             holds = "\\" not in text or _ESCAPED.fullmatch(text, 1, len(text) - 1) is not None
         else:
+            # 2^64 has 20 digits; Python's int takes quadratic time for long ones
             holds = group == 11 or (len(text) < 25 and -(2**63) <= int(text) < 2**64)
         if not holds:
             self.kind = ERROR
@@ -220,6 +224,7 @@ class Tokens:
     def _payload(self) -> None:
         if self._scanner.text.startswith("(", self.end, self._scanner.end):
             match = _PAYLOAD.match(self._scanner.text, self.end, self._scanner.end)
+            # 52 bits are 13 hex digits, and some leading zeros
             if match is None or len(match[1]) > 20 or not 0 < int(match[1], 16) <= _LARGEST_PAYLOAD:
                 self.kind = ERROR
                 return

@@ -35,8 +35,10 @@ from hlo_cli.syntax.values.attribute_values import WrittenReader
 # The handling of opcodes on the fast path.
 
 
+# nothing but a comma may follow, else the exact reader decides
 _INDEX: Final = re.compile(r", index=([0-9]{1,9})(?![^,])").match
 
+# above all numbers of operands that are fixed, so that one number says which case it is
 PLAIN, TUPLE, ELEMENT, FREE, CALLER, PARAMETER, CONSTANT = range(16, 23)
 KIND_OF: Final = {
     **{opcode: PLAIN if arity is None else arity for opcode, arity in OPCODE_ARITY.items()},
@@ -70,8 +72,9 @@ def holds(instruction: Instruction, kind: int, tail: str) -> bool:
 
 _CALLING: Final = "|".join(CALLING_ATTRIBUTES)
 _CALLS = re.compile(rf"(?:,|\*/)\s*+({_CALLING})\s*+=\s*+(?:%?([A-Za-z_][A-Za-z0-9_.\-]*+)|(\{{[^{{}}=]*+\}})|)")
+# the form of nearly all callers, so that most lines need no search for other attributes
 _FUSION_CALL = re.compile(r", kind=k[A-Z][a-z]++, calls=%?([A-Za-z_][A-Za-z0-9_.\-]*+)(?![^,])")
-_INDEX_MARK = re.compile(r"/\*index=[0-9]++\*/")
+_INDEX_MARK = re.compile(r"/\*index=[0-9]++\*/")  # XLA numbers each fifth operand
 _REFERENCE = re.compile(r"%?([A-Za-z_][A-Za-z0-9_.\-]*+)")
 Named = dict[str, Instruction]
 
@@ -161,6 +164,7 @@ class Builder:
                         instruction.operands = taken = tuple(map(instruction_of, names))
                         if kind != len(taken) and kind < free and not holds(instruction, kind, tail):
                             suspects.append(instruction)
+                # an operand that is not defined above by this text alone: shapes, comments, or an error
                 except KeyError:
                     self._read_operands(instruction, reader, named)
                     suspects.append(instruction)
@@ -419,7 +423,7 @@ def _place(call: Call) -> Span:
 # Mirrors the calls of shape inference in `CreateInstruction` of xla/hlo/parser/hlo_parser.cc.
 
 
-_LEAVES: Final = 4_000
+_LEAVES: Final = 4_000  # of the whole text: instructions without shapes are written by hand, and few
 _LEAVES_EACH: Final = 4
 """The most elements of all shapes that a text omits, plus an allowance per operand: forty lines that double a tuple
 are few, but their elements too many to count."""

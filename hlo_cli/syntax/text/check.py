@@ -198,7 +198,7 @@ def _note_root(computation: Computation, notes: Notes) -> None:
 # Parts of a module's text that are outside XLA's known grammar, found on demand.
 
 
-_LONGEST: Final = 60
+_LONGEST: Final = 60  # of a value that an error quotes; its place in the text is shown below
 _TAKEN: Final = ("missing-attribute", CALLED)
 _CANNOT_FAIL: Final = frozenset((Kind.COMPUTATION, Kind.LITERAL, Kind.METADATA, Kind.STRING_OR_JSON))
 """Kinds of values without a grammar, or whose reader skips unknown parts."""

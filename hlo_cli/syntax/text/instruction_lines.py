@@ -128,9 +128,11 @@ def _nested(depth: int) -> str:
 
 
 _SHAPE: Final = r"(?:b\()?+[^( {=\"'\n]++(?:\{[^ \"'\n]*+)?+|\((?>[^\"'\n]*?\)(?=[ ][a-z][a-z0-9\-]*+\())"
+# shapes and comments nest; what nests deeper than five levels is left to the exact path
 _OPERANDS: Final = rf"[^()\"'\n]*+(?=\))|{_nested(5)}"
 _LINE: Final = rf"\n[ ]*+(ROOT[ ])?%?([A-Za-z0-9_.\-]++)[ ]=[ ]({_SHAPE})[ ]([a-z][a-z0-9\-]*+)\(({_OPERANDS})\)"
 _ROW: Final = lazy_regex(rf"{_LINE}((?:,[^\"'\n]*+(?:{_QUOTED}[^\"'\n]*+)*+)?+)(?=\n)")
+# 0.6 of the time of `_ROW` (measured); nearly all bodies have neither escapes nor single quotes
 _ROW_WITHOUT_ESCAPES: Final = re.compile(rf"{_LINE}((?:,.*+)?+)(?=\n)")
 
 
@@ -143,11 +145,12 @@ def read_rows(source: Source, start: int, end: int) -> list[Row] | None:
     text = source.text
     if text.find("\\", start, end) < 0 and text.find("'", start, end) < 0:
         rows: list[Row] = _ROW_WITHOUT_ESCAPES.findall(text, start, end + 1)
+        # a line with an odd number of quotes: a string goes over the line, and rows are not lines
         if 1 in [row[5].count('"') & 1 for row in rows]:
             return None
     else:
         rows = _ROW.findall(text, start, end + 1)
-    if not rows or len(rows) != text.count("\n", start, end):
+    if not rows or len(rows) != text.count("\n", start, end):  # the proof: as many matches as lines
         return None
     if rows[-1][5].count("{") != rows[-1][5].count("}"):  # the brace that ends the body may belong to a dictionary
         return None
@@ -167,6 +170,7 @@ class LineReader:
         self._source = source
         self._start = start
         self._end = end
+        # numbers instead of texts or spans: a module may have a million lines
         self._arguments = array("Q", [len(row[4]) if row[3] in ARGUMENT_OPCODES else 0 for row in rows])
         self._tails = array("Q", [len(row[5]) for row in rows])
         self._breaks: array[int] | None = None
@@ -243,6 +247,7 @@ class LineReader:
         at = text.find(_METADATA, start, end)
         if at < 0:
             return NO_METADATA
+        # `metadata=` may also be the text of a string or a field of a dictionary
         plain = text.startswith(", ", at - 2) and _is_outside(text, start, at)
         if plain and (value := _BRACED.match(text, at + len(_METADATA))) is not None:
             return parse_metadata(value[0])
@@ -315,9 +320,10 @@ def _is_outside(text: str, start: int, at: int) -> bool:
 # Mirrors `ParseInstruction` and `ParseOperands` of xla/hlo/parser/hlo_parser.cc.
 
 
-_SHAPE_STARTS = lazy_regex(rf"[a-z][a-z0-9]*+{SPACE}\[|\(|b{SPACE}\(")
+_SHAPE_STARTS = lazy_regex(rf"[a-z][a-z0-9]*+{SPACE}\[|\(|b{SPACE}\(")  # `b(` is a buffer
 _OPCODE = lazy_regex(rf"([A-Za-z][A-Za-z0-9_\-]*+){SPACE}\(")
 _ELEMENT = re.compile(r"#([0-9]++)")
+# `...(+12)`, as XLA prints with compact_operands; `...` is a person's
 _ELIDED = re.compile(r"\.\.\.[ ]*+(?:\(\+[0-9]++\))?")
 _REFERENCES = lazy_regex(rf"\{{{SPACE}(?:\}}|%?[A-Za-z_][A-Za-z0-9_.\-]*+{SPACE}[,}}])")
 
@@ -413,7 +419,7 @@ def read_operands(scanner: Scanner, statement: ParsedInstruction, depth: int) ->
     try:
         _read_operand_list(scanner, statement, depth)
     except HloError:
-        if is_known(statement.opcode):
+        if is_known(statement.opcode):  # the operands of an opcode of a newer XLA may have a form of their own
             raise
         scanner.pos, statement.operands = start, []
         _read_argument(scanner, statement)
@@ -460,6 +466,7 @@ def _read_operand(scanner: Scanner, depth: int) -> ParsedOperand:
     name = scanner.name("an operand")
     elements = []
     while (match := _ELEMENT.match(scanner.text, scanner.pos, scanner.end)) is not None:
+        # fits int64; no tuple has as many elements, and the check of the index says so
         elements.append(int(match[1][:18]))
         scanner.pos = match.end()
     return ParsedOperand(Span(name_start, scanner.pos), name, tuple(elements), shape)

@@ -146,7 +146,7 @@ class ModuleReader:
         scanner = Scanner(self.source)
         if scanner.at_end():
             raise HloError("empty input", Span(0, 0), source=self.source)
-        with suppress(TooManyErrors):
+        with suppress(TooManyErrors):  # what was read before is the module; the errors are noted in it
             self._read_text(scanner)
         return self._module(self.header)
 
@@ -205,6 +205,7 @@ class ModuleReader:
         try:
             header = read_header(scanner)
             if not header.name:
+                # the length of HloModule
                 self.builder.notes.add("nameless", "unnamed module; generated a name", Span(start, start + 9))
             return header
         except HloError as error:
@@ -284,6 +285,7 @@ class ModuleReader:
         calls, diagnostics = len(self.builder.calls), len(self.builder.diagnostics)
         try:
             self.builder.from_rows(computation, rows, start, end)
+        # what the rows have added is taken back: the scanner reads the computation from its begin
         except NotLineStructured:
             del self.builder.calls[calls:], self.builder.diagnostics[diagnostics:]
             computation.reader = NO_TEXT
@@ -394,6 +396,7 @@ def _look_through(notes: Notes, module: Module) -> Findings:
 
 
 _NAMED_TEXT: Final = r"(?:ROOT[ \t]++)?%?[A-Za-z_][A-Za-z0-9_.\-]*+[ \t]*+=(?!=)"
+# what XLA prints after the brace that ends a computation
 _THREAD: Final = r"(?:, execution_thread=\"[^\"\n]*+\")?+(?:, backend_config=[^\n]*+)?+"
 STATEMENT = lazy_regex(_NAMED_TEXT)
 """The beginning of an instruction."""
@@ -402,6 +405,7 @@ _LINE = lazy_regex(rf"[ \t]*+(?:{_NAMED_TEXT}{_VALUE}|\}}{_THREAD}[ \t]*+(?:\n|\
 """A line that begins an instruction or ends a computation."""
 _NEXT_LINE = lazy_regex(rf"\n{_LINE.pattern}")
 _HEAD: Final = r"ENTRY\b|%?[A-Za-z_][A-Za-z0-9_.\-]*+[ \t]*+(?:\{|\((?:\)[ \t]*+->|[%\w.\-]++[ \t]*+:))"
+# `FileNames` and the other tables of stack frames, and their rows
 _TABLE: Final = rf"(?:{'|'.join(SECTIONS)})[ \t]*+\n|[0-9]++[ \t]++[{{\"]"
 _READABLE = lazy_regex(
     rf"[ \t]*+(?:/[/*]|{STARTS_HEADER.pattern}|{_TABLE}|(?:\}}[ \t]*+)?+(?:{_HEAD}))|{_LINE.pattern}"
@@ -409,10 +413,11 @@ _READABLE = lazy_regex(
 """A line that may begin a part."""
 _AFTER_CUT = lazy_regex(rf"\n(?:[ \t]*+\n)*+(?:[ \t]*+(?:{_TABLE})|{_LINE.pattern})")
 """A line after an incomplete one."""
+# a line that was cut before it tells whether it is a computation or an instruction
 _CUT_HEAD = lazy_regex(r"ENTRY\b|(?:ROOT[ \t]++)?%?[A-Za-z_][A-Za-z0-9_.\-]*+[ \t]*+(?:\(|\Z)")
 _COMMA = lazy_regex(rf",(?={_NEXT_LINE.pattern}|\Z)")
 """A comma between two instructions, as in a list."""
-_ENTRY = lazy_regex(r"(?<![\w.\-%\"])ENTRY[ \t\n]")
+_ENTRY = lazy_regex(r"(?<![\w.\-%\"])ENTRY[ \t\n]")  # not the end of a name, nor in a string
 _WORDS: Final = "snip|snipped|cut|elided|omitted|skipped|truncated|more|etc"
 _ELIDED = lazy_regex(
     r"(?m)\n(?=[ \t]*+(?:(?://|#)[ \t]*+)?"

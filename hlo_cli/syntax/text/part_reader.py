@@ -27,7 +27,7 @@ from hlo_cli.syntax.values.attribute_values import SECTIONS, read_stack_tables
 # Shapes of the operands that a part of a module lacks, where one of their users determines them.
 
 
-_SAME_SHAPE: Final = (UNARY | BINARY) - OTHER_TYPE
+_SAME_SHAPE: Final = (UNARY | BINARY) - OTHER_TYPE  # element-wise, so that any operand has the shape of the result
 _SAME_POSITIONS: Final = {"clamp": (1,), opcodes.DYNAMIC_UPDATE_SLICE: (0,), opcodes.SELECT: (1, 2)}
 """The operands that have the shape of the result."""
 
@@ -232,7 +232,7 @@ class PartReader(ModuleReader):
         elif scanner.accept("}"):
             place = Span(scanner.pos - 1, scanner.pos)
             self._part.notes.add("part", "skipped a closing brace without a computation", place)
-            with suppress(HloError):
+            with suppress(HloError):  # attributes of a computation whose begin is missing: nothing belongs to them
                 read_attributes(scanner)
         elif STATEMENT.match(scanner.text, scanner.pos):
             start = scanner.pos

@@ -38,9 +38,9 @@ INTEGERS: Final = frozenset(
 )
 """Statistics that are integers in an xplane; formats that have texts alone write them in digits."""
 FLOATS: Final = frozenset(("occupancy_pct", "theoretical_occupancy_pct", "time_scale_multiplier"))
-_LIMIT: Final = 1 << 63
-_LONGEST_INTEGER: Final = 21
-_MOST_NUMBERS: Final = 1 << 16
+_LIMIT: Final = 1 << 63  # times and values are int64 in the columns of a trace
+_LONGEST_INTEGER: Final = 21  # 2^64 has 20 digits; more is text
+_MOST_NUMBERS: Final = 1 << 16  # a bound on the memory of values that do not recur, such as correlation ids
 
 
 def number_of(name: str, text: str) -> Value:
@@ -210,8 +210,8 @@ def _bits(value: Value, texts: Texts) -> tuple[int, int]:
 
 
 HOST: Final = "/host:CPU"
-_PS_PER_MS: Final = 10**9
-_NS_PER_MS: Final = 10**6
+_PS_PER_MS: Final = 10**9  # origins are whole milliseconds, so that times keep their digits
+_NS_PER_MS: Final = 10**6  # a trace tells its origin in nanoseconds
 _FAR: Final = 1 << 62
 """Picoseconds: a clock beyond counts from an origin."""
 

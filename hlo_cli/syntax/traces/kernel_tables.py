@@ -24,8 +24,10 @@ if TYPE_CHECKING:
 
 MAX_PREAMBLE: Final = 50
 """The most lines before the header; nsys writes what it does there."""
+# Names of C++ templates have thousands of characters; a file without quotes at its end would be one cell.
 _LONGEST_CELL: Final = 1 << 20
-_PIECE: Final = 1 << 20
+_PIECE: Final = 1 << 20  # decoded at once: files of many GB are read without a copy of them
+# the units that nsys has for columns of times: by default ns, as chosen otherwise
 _PS: Final = {"ns": 10**3, "us": 10**6, "µs": 10**6, "ms": 10**9, "s": 10**12}
 _UNIT: Final = re.compile(r"(.*) \(([^()]{1,20})\)")
 _HEADERS: Final[tuple[tuple[Literal["nsys", "rocprof"], frozenset[str]], ...]] = (
@@ -144,7 +146,7 @@ MODULE, THUNK = "XlaModule", "Thunk"
 _RANGE: Final = re.compile(r"(?:TSL:)?(XlaModule|Thunk|XlaLauncher):#([^#]*+)#?")
 _ITEM: Final = re.compile(r"(?:^|,)(prefix|hlo_module|program_id|name|hlo_op|unique_hlo_op_id|global|local|process)=")
 _INTEGER: Final = re.compile(r"-?[0-9]{1,18}")
-_MOST_ITEMS: Final = 20
+_MOST_ITEMS: Final = 20  # a step has two or three; ranges of other tools may have any number of commas
 _INTEGERS: Final = frozenset(("program_id", "unique_hlo_op_id", "global", "local", "process"))
 
 
@@ -204,7 +206,7 @@ def statistics_of(module: Mapping[str, Value], thunk: Mapping[str, Value]) -> di
 _DEVICE: Final = re.compile(r".*\((\d{1,9})\)")
 _FEWEST: Final = 2
 """Whole executions of a module that tell how many operations one has."""
-_DEEPEST: Final = 100
+_DEEPEST: Final = 100  # ranges name their parents, and in a damaged table they may go round in a circle
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -250,7 +252,9 @@ def _read_kernels(trace: KernelTrace, header: Header, rows: Iterable[Sequence[st
         found = _DEVICE.match(row[device])
         own: dict[str, Value] = {}
         if correlation is not None and row[correlation].isdecimal():
+            # CUPTI counts in 32 bits; what is longer is damage, and any number will do
             own["correlation_id"] = int(row[correlation][:18])
+        # CUDA numbers streams in 32 bits
         line = int(row[stream]) if row[stream].isdecimal() and len(row[stream]) < 10 else 0
         trace.add_kernel(int(found[1]) if found else 0, line, row[name], begin, length, own)
 

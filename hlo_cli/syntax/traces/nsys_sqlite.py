@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 # Which NVTX ranges of XLA are around a point of time in a thread: the innermost module and instruction.
 
 
-_OPEN: Final = 1 << 63
+_OPEN: Final = 1 << 63  # after every time: a range that was open when the recording stopped
 Values = Mapping[str, Value]
 
 
@@ -103,13 +103,15 @@ class Ranges:
 
 MAX_STEPS: Final = 20_000_000_000
 """The most operations of the database engine for one file."""
-MAX_ROWS: Final = 1 << 26
+MAX_ROWS: Final = 1 << 26  # a bound for hostile files: a view in place of a table can make any number of rows
+# Seldom enough to cost nothing, often enough to stop a hostile file soon after the limit.
 _STEPS_AT_ONCE: Final = 10_000_000
-_MAX_LENGTH: Final = 1 << 24
-_PS_PER_NS: Final = 1000
+_MAX_LENGTH: Final = 1 << 24  # names of kernels have thousands of characters; a blob of the database may have 1 GB
+_PS_PER_NS: Final = 1000  # CUPTI counts nanoseconds, traces picoseconds
 _PROCESS: Final = ~0xFFFFFF
 """The bits of a thread's number that are its process."""
-_MOST_COPIES: Final = 24
+_MOST_COPIES: Final = 24  # nodes of graphs are clones of clones; in a damaged table they may go round in a circle
+# `CUpti_ActivityMemcpyKind` of cupti_activity.h; the names are those of XLA's profiler
 _COPIES: Final = {1: "MemcpyH2D", 2: "MemcpyD2H", 8: "MemcpyD2D", 10: "MemcpyP2P"}
 _KERNELS, _COPY, _SET = "CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET"
 _LAUNCHES, _RANGES, _NODES = "CUPTI_ACTIVITY_KIND_RUNTIME", "NVTX_EVENTS", "CUDA_GRAPH_NODE_EVENTS"
@@ -117,7 +119,7 @@ _GRAPHS: Final = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
 _EVENTS: Final = (_KERNELS, _GRAPHS, _COPY, _SET)
 """The tables of what runs on devices; one row of graphs is the execution of a whole CUDA graph."""
 _GPUS: Final = "TARGET_INFO_GPU"
-_ABOUT_GPU: Final = {
+_ABOUT_GPU: Final = {  # names that XLA's own profiler gives the same facts in an xplane
     "name": "gpu_device_name",
     "smCount": "core_count",
     "memoryBandwidth": "memory_bandwidth",
@@ -207,6 +209,7 @@ class _Database:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self.tables: dict[str, tuple[str, ...]] = {}
+        # nsys writes some hundred tables
         schema = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'").fetchmany(10_000)
         for name, sql in schema:
             if name in _COLUMNS and isinstance(sql, str) and not sql.upper().startswith("CREATE VIRTUAL"):

@@ -22,15 +22,16 @@ if TYPE_CHECKING:
 
 LIMITS: Final = (1_000_000, 5_000_000)
 """The most events that XLA writes, before 2025 and since."""
-_PIECE: Final = 1 << 20
+_PIECE: Final = 1 << 20  # decoded at once: files of many GB are read without a copy of them
 _BETWEEN: Final = re.compile(r"[ \t\r\n,]*")
 _FAR: Final = 9 * 10**12
 """Microseconds: a clock beyond counts since 1970, and its picoseconds have more than 64 bits."""
-_EXACT: Final = 10
-_PS_PER_US: Final = 10**6
-_PS_PER_MS: Final = 10**9
-_NS_PER_MS: Final = 10**6
+_EXACT: Final = 10  # with fewer digits before the point, a float64 of microseconds is exact to the picosecond
+_PS_PER_US: Final = 10**6  # the trace event format counts microseconds, traces picoseconds
+_PS_PER_MS: Final = 10**9  # origins are whole milliseconds, so that times keep their digits
+_NS_PER_MS: Final = 10**6  # a trace tells its origin in nanoseconds
 _BYTE_ORDER_MARK: Final = "\ufeff"
+# phases of the trace event format that are no complete events: metadata, flows, counters, and more
 _IGNORED: Final = frozenset("CMPstfabenNODSTFRcv(){}=")
 """Phases without a duration: counters, flows, asynchronous events, marks."""
 
@@ -52,7 +53,7 @@ def read_trace_json(data: Buffer, name: str) -> Trace:
     damage = None
     try:
         cursor.read(events)
-    except (ValueError, RecursionError):
+    except (ValueError, RecursionError):  # a truncated file: what was read before is a trace
         damage = cursor.offset
     if damage is not None and not events.count:
         raise HloError(f"{name} is a corrupt trace in JSON (at byte {damage:,})", hint="record it again")
@@ -153,7 +154,7 @@ class _Cursor:
             self._peek()
             try:
                 value, at = self._decode(self._text, self._at)
-            except ValueError:
+            except ValueError:  # the value may go on in the next piece
                 if not self._extend():
                     raise
                 continue
@@ -182,7 +183,7 @@ def _end_of_characters(raw: bytes) -> int:
         byte = raw[-back]
         if byte < 0x80:
             break
-        if byte >= 0xC0:
+        if byte >= 0xC0:  # the first byte of a character of UTF-8 that the piece has cut
             return len(raw) - back
     return len(raw)
 

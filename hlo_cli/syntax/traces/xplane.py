@@ -114,7 +114,7 @@ def _statistics(
 
 def _packed(data: Buffer, at: int, end: int) -> Iterator[int]:
     while at < end:
-        value, at = wire.varint_at(data, at, end)
+        value, at = wire.number_at(data, at, end)
         yield wire.signed(value)
 
 
@@ -128,26 +128,26 @@ MAX_OTHERS: Final = 1 << 18
 """The most fields in a piece of a line that are not short events."""
 _PIECE: Final = 1 << 22
 """Bytes after which the number of events is checked."""
-_EVENT: Final = 0x22
+_EVENT: Final = 0x22  # `events` of XLine: field 4 with bytes
 _EVENT_KIND, _OFFSET, _DURATION, _OCCURRENCES, _OWN_STATISTIC = 0x08, 0x10, 0x18, 0x28, 0x22
 
 
-def find_events(data: Buffer, at: int, end: int, others: dict[int, wire.Field]) -> array[int]:
+def find_events(data: Buffer, at: int, end: int, others: dict[int, wire.FieldSpan]) -> array[int]:
     """Where the events of a line have their tags; of its other fields, the last of each tag is added to `others`.
 
-    CorruptError where the line cannot be read, or if it has too many events.
+    WireError where the line cannot be read, or if it has too many events.
     """
     found = array("q")
     while at < end:
         if len(found) > MAX_EVENTS:
-            raise wire.CorruptError(found[MAX_EVENTS])
+            raise wire.WireError("too many events", found[MAX_EVENTS])
         at = _find_some(data, at, min(end, at + _PIECE), end, found, others)
     if at > end:
-        raise wire.CorruptError(found[-1], is_truncated=True)
+        raise wire.WireError("truncated field", found[-1], is_truncated=True)
     return found
 
 
-def _find_some(data: Buffer, at: int, stop: int, end: int, found: array[int], others: dict[int, wire.Field]) -> int:
+def _find_some(data: Buffer, at: int, stop: int, end: int, found: array[int], others: dict[int, wire.FieldSpan]) -> int:
     """Adds the events that begin before `stop`; returns where the next field begins."""
     add, last, count = found.append, end - 2, 0
     while at < stop:
@@ -159,17 +159,18 @@ def _find_some(data: Buffer, at: int, stop: int, end: int, found: array[int], ot
                 continue
             if second < 128:
                 add(at)
+                # a tag, a length of two bytes whose first has its upper bit set, and the event: 3 - 128
                 at += (second << 7) + length - 125
                 continue
-        field = wire.field_at(data, at, end)
+        field = wire.field_span_at(data, at, end)
         if field[0] == _EVENT:
-            add(wire.varint_at(data, at, end)[1] - 1)  # the last byte of a tag that may be longer than needed
+            add(wire.number_at(data, at, end)[1] - 1)  # the last byte of a tag that may be longer than needed
         else:
             others[field[0]] = field
         at = field[2]
         count += 1
         if count > MAX_OTHERS:
-            raise wire.CorruptError(at)
+            raise wire.WireError("too many fields", at)
     return at
 
 
@@ -179,7 +180,7 @@ EMPTY: Final = Events(_NONE, _NONE, _NONE, _NONE, _OWN.of, _OWN.at)
 
 
 def read_events(reader: Reader, tags_at: array[int], names: Names) -> Events:
-    """The events with tags at some offsets; `names` are those of statistics. CorruptError if one cannot be read."""
+    """The events with tags at some offsets; `names` are those of statistics. WireError if one cannot be read."""
     if not tags_at:
         return EMPTY
     starts, ends = reader.spans(np.frombuffer(tags_at, np.int64))
@@ -228,7 +229,7 @@ def _fill(columns: list[Integers], found: Fields) -> None:
 
 PROGRAMS: Final = "/host:metadata"
 _RECORD_AGAIN: Final = "record it again; the file may be truncated"
-_UNSIGNED: Final = (1 << 64) - 1
+_UNSIGNED: Final = (1 << 64) - 1  # program ids are fingerprints of 64 bits, which statistics hold signed or unsigned
 MAX_TEXTS: Final = 1000
 """The most errors, warnings, and host names that are kept."""
 MAX_ENTRIES: Final = 1 << 22
@@ -266,7 +267,7 @@ def read_xplane(data: Buffer, name: str) -> Trace:
     )
 
 
-def _corrupt(name: str, error: wire.CorruptError) -> HloError:
+def _corrupt(name: str, error: wire.WireError) -> HloError:
     what = "truncated" if error.is_truncated else "corrupt"
     return HloError(f"{name} is a {what} profiler trace (at byte {error.at:,})", hint=_RECORD_AGAIN)
 
@@ -294,7 +295,7 @@ class _Reading:
         self.planes: list[_PlaneSpans] = []
         self.texts: dict[int, list[str]] = {_ERROR: [], _WARNING: [], _HOSTNAME: []}
         self.notes: list[str] = []
-        self.cut: wire.CorruptError | None = None
+        self.cut: wire.WireError | None = None
         self.origin_ns = 0
         self._lines = 0
 
@@ -302,9 +303,9 @@ class _Reading:
         at, end = 0, len(self.data)
         while at < end and self.cut is None:
             try:
-                tag, value, stop = wire.field_at(self.data, at, end)
+                tag, value, stop = wire.field_span_at(self.data, at, end)
                 self.count(at)
-            except wire.CorruptError as error:
+            except wire.WireError as error:
                 self.cut = error
                 tag, value, stop = self._rest(at, end)
             if tag == _PLANE:
@@ -319,18 +320,18 @@ class _Reading:
         self.origin_ns = min((each for each in far if each > _FAR), default=0)
 
     def count(self, at: int) -> None:
-        """Counts a plane or a line; CorruptError if there are too many."""
+        """Counts a plane or a line; WireError if there are too many."""
         self._lines += 1
         if self._lines > MAX_LINES:
-            raise wire.CorruptError(at)
+            raise wire.WireError("too many lines", at)
 
-    def _rest(self, at: int, end: int) -> wire.Field:
+    def _rest(self, at: int, end: int) -> wire.FieldSpan:
         """The last plane of a truncated file, up to the end of the file."""
         try:
-            tag, value = wire.varint_at(self.data, at, end)
+            tag, value = wire.number_at(self.data, at, end)
             if tag == _PLANE and self.cut is not None and self.cut.is_truncated:
-                return tag, wire.varint_at(self.data, value, end)[1], end
-        except wire.CorruptError:
+                return tag, wire.number_at(self.data, value, end)[1], end
+        except wire.WireError:
             pass
         return 0, at, end
 
@@ -357,24 +358,24 @@ class _PlaneSpans:
         self.id, self.name = 0, ""
         self.lines: list[_LineSpans] = []
         self.kinds, self.statistic_names, self.statistics = array("q"), array("q"), array("q")
-        self.cut: wire.CorruptError | None = None
+        self.cut: wire.WireError | None = None
         try:
             self._read(start, end)
-        except wire.CorruptError as error:
+        except wire.WireError as error:
             self.cut = error
 
     def _read(self, start: int, end: int) -> None:
         spans = {_KIND: self.kinds, _STATISTIC_NAME: self.statistic_names, _STATISTIC: self.statistics}
-        for count, (tag, value, stop) in enumerate(wire.fields(self.data, start, end)):
+        for count, (tag, value, stop) in enumerate(wire.field_spans(self.data, start, end)):
             if count > 2 * MAX_ENTRIES:
-                raise wire.CorruptError(value)
+                raise wire.WireError("too many fields", value)
             if tag == _LINE:
                 self.reading.count(value)
                 self.lines.append(_LineSpans(self.data, value, stop))
             elif tag in spans:
                 spans[tag].extend((value, stop))
                 if len(spans[tag]) > 2 * MAX_ENTRIES:
-                    raise wire.CorruptError(value)
+                    raise wire.WireError("too many fields", value)
             elif tag == _ID:
                 self.id = wire.signed(value)
             elif tag == _NAME:
@@ -404,7 +405,7 @@ class _PlaneSpans:
     def _guard(self, read: Callable[[], T]) -> T:
         try:
             return read()
-        except wire.CorruptError as error:
+        except wire.WireError as error:
             raise _corrupt(self.reading.name, error) from None
 
     @cached_property
@@ -436,7 +437,7 @@ class _LineSpans:
     def __init__(self, data: Buffer, start: int, end: int) -> None:
         self.numbers = {_ID: 0, _TIMESTAMP: 0, _LINE_DURATION: 0, _DISPLAY_ID: 0}
         self.texts = {_NAME: "", _DISPLAY_NAME: ""}
-        others: dict[int, wire.Field] = {}
+        others: dict[int, wire.FieldSpan] = {}
         self.events = find_events(data, start, end, others)
         for tag, value, stop in others.values():
             if tag in self.numbers:

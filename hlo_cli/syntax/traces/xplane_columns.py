@@ -39,7 +39,7 @@ _MOST_ROUNDS: Final = 64
 """Fields of a message that are read in rounds; the few messages that have more are read one by one."""
 MAX_FIELDS: Final = 1 << 22
 """The most fields of messages that are read one by one at once: those of files that are not hostile are few."""
-_LONGEST: Final = 1 << 62
+_LONGEST: Final = 1 << 62  # a length as int64, whose sum with an offset does not overflow; damage is found by the end
 _BYTE: Final = np.uint64(0xFF)
 _EACH_HIGH: Final = np.uint64(0x8080808080808080)
 _EACH_LOW: Final = np.uint64(0x0101010101010101)
@@ -93,7 +93,7 @@ class Reader:
         self._words: Words = np.ndarray((max(self.size - 7, 0),), "<u8", data, 0, (1,))
 
     def fields(self, starts: Integers, ends: Integers) -> Fields:
-        """All fields of the messages between some offsets; CorruptError if one is malformed."""
+        """All fields of the messages between some offsets; WireError if one is malformed."""
         odd = ends > self.size - _MARGIN
         owners = np.flatnonzero((starts < ends) & ~odd)
         rounds: list[Fields] = []
@@ -123,7 +123,7 @@ class Reader:
             starts[part][good] = at[good] + 1 + sizes
             ends[part][good] = starts[part][good] + lengths.astype(np.int64)
             for place in np.flatnonzero(~good).tolist():
-                _, start, end = wire.field_at(self.data, int(at[place]), self.size)
+                _, start, end = wire.field_span_at(self.data, int(at[place]), self.size)
                 starts[part][place], ends[part][place] = start, end
         return starts, ends
 
@@ -140,6 +140,7 @@ class Reader:
         keys = np.where(is_wide, (first & _BITS) | (second << np.uint64(7)), first)
         good &= ((words & _BYTE) == _FIRST_NUMBER) & ~(is_wide & (second > 127))
         at = starts + 3 + is_wide
+        # after the tag and two bytes of the id comes the second tag
         tags = np.where(is_wide, words >> np.uint64(24), second).astype(np.uint8)
         words = self._words[np.where(good, at, 0)]
         values, sizes = _varints(words)
@@ -180,8 +181,9 @@ class Reader:
         if len(fixed):
             is_wide = kinds[fixed] == wire.FIXED64
             loaded = self._words[at[fixed] + 1]
+            # the lower four bytes of the eight that were loaded
             values[fixed] = np.where(is_wide, loaded, loaded & np.uint64(0xFFFFFFFF))
-            stops[fixed] = at[fixed] + np.where(is_wide, 9, 5)
+            stops[fixed] = at[fixed] + np.where(is_wide, 9, 5)  # with the tag
         return Fields(owners, tags.astype(np.uint8), values, stops), ~(bad | (stops > ends))
 
     def _long_varints(self, at: Integers) -> tuple[Words, Integers]:
@@ -190,6 +192,7 @@ class Reader:
         values, sizes = _varints(words)
         more = np.flatnonzero((words & _EACH_HIGH) == _EACH_HIGH)
         if len(more):
+            # eight groups of seven bits fill 56: two bytes may follow the loaded word
             ninth, tenth = (self.bytes[at[more] + place].astype(np.uint64) for place in (8, 9))
             all_eight = _together(words[more] & _SEVEN)
             ends_there = ninth < 128
@@ -202,8 +205,8 @@ class Reader:
         columns = array("q"), array("B"), array("Q"), array("q")
         add_owner, add_tag, add_value, add_end = (column.append for column in columns)
         for owner in owners.tolist():
-            for tag, value, end in wire.fields(self.data, int(starts[owner]), int(ends[owner])):
-                if tag > 127:
+            for tag, value, end in wire.field_spans(self.data, int(starts[owner]), int(ends[owner])):
+                if tag > 127:  # no field of events and statistics has a number above 15
                     continue
                 kind = tag & 7
                 is_fixed = kind in (wire.FIXED64, wire.FIXED32)
@@ -212,7 +215,7 @@ class Reader:
                 add_value(int.from_bytes(self.data[value:end], "little") if is_fixed else value)
                 add_end(end)
                 if len(columns[0]) > MAX_FIELDS:
-                    raise wire.CorruptError(int(starts[owner]))
+                    raise wire.WireError("too many fields", int(starts[owner]))
         types = (np.int64, np.uint8, np.uint64, np.int64)
         arrays = [np.array(column, kind) for column, kind in zip(columns, types, strict=True)]
         return Fields(arrays[0], arrays[1], arrays[2], arrays[3])
@@ -253,9 +256,9 @@ def _in_order(rounds: list[Fields], count: int) -> Fields:
 DOUBLE, UNSIGNED, SIGNED, TEXT, BYTES, REFERENCE = 0x11, 0x18, 0x20, 0x2A, 0x32, 0x38
 """The tags of values."""
 Narrow = NDArray[np.signedinteger]
-_ID: Final = 0x08
-_BLOCK: Final = 1 << 10
-_DENSE: Final = 4
+_ID: Final = 0x08  # `metadata_id` of XStat: field 1, a varint
+_BLOCK: Final = 1 << 10  # events asked for one by one are next to each other: their statistics are read together
+_DENSE: Final = 4  # a table of all numbers between the least and the largest is faster than a sort up to here
 
 
 class Statistics:
@@ -436,7 +439,7 @@ def distinct_of(values: Words) -> tuple[Words, Integers]:
     """The distinct values in order, and the index of each value among them; no sort if they are close together."""
     low, high = values.min(), values.max()
     width = int(high) - int(low)
-    if width > _DENSE * len(values) + 1000:
+    if width > _DENSE * len(values) + 1000:  # a small table is always faster than a sort
         distinct, codes = np.unique(values, return_inverse=True)
         return distinct, codes.astype(np.int64, copy=False)
     places = (values - low).astype(np.int64)

@@ -286,7 +286,7 @@ def parse_metadata(value: str) -> Metadata:
         if kind is str and (first == '"' or first == "'"):
             fields[key] = unquote(text)
         elif kind is int and (first == "-" or first.isdigit()):
-            fields[key] = int(text[:18])
+            fields[key] = int(text[:18])  # fits int64; lines of source files have fewer digits
         elif kind is tuple and first == "{":
             fields[key] = tuple(map(int, _NUMBER.findall(text)))
     return Metadata(**fields)  # type: ignore[arg-type]

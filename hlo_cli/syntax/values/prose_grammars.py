@@ -107,7 +107,7 @@ def number(text: str, at: int, digits: str) -> int:
     value = int(digits)
     if not -(2**63) <= value < 2**64:
         raise fail(text, at, f"{digits} does not fit in 64 bits")
-    return value - 2**64 if value >= 2**63 else value
+    return value - 2**64 if value >= 2**63 else value  # as XLA's lexer: uint64 is read, and wraps to int64
 
 
 def _numbers(text: str, at: int, found: pp.ParseResults) -> list[tuple[int, ...]]:
@@ -152,7 +152,7 @@ def reader(grammar: pp.ParserElement, name: str) -> Callable[[Tokens], _T]:
             if isinstance(error, _FailedCheck):
                 tokens.fail(error.msg, tokens.start, tokens.end)
             tokens.fail(error.msg[:1].lower() + error.msg[1:])
-        except RecursionError:
+        except RecursionError:  # pyparsing recurses some calls for each nested value
             tokens.fail("the value is nested too deeply", start, start + 1)
         tokens.move(end)
         return value

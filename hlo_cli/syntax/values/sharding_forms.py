@@ -125,6 +125,7 @@ def _spec_axes(arguments: str) -> tuple[tuple[str, ...], ...]:
     """The axes of each dimension in the arguments of a PartitionSpec."""
     try:
         found = ast.literal_eval(f"({arguments.replace('UNCONSTRAINED', 'None')},)") if arguments.strip() else ()
+    # all that `ast.literal_eval` raises for damaged literals
     except (ValueError, SyntaxError, MemoryError, RecursionError) as error:
         raise HloError(f"cannot read PartitionSpec({arguments})") from error
     return tuple(
@@ -137,7 +138,7 @@ def _python_mesh(text: str) -> Mesh | None:
         names = re.findall(r"['\"](\w+)['\"]", listed[2])
         try:
             sizes, devices = _array(json.loads(listed[1].rstrip(", \n")))
-        except (ValueError, RecursionError):
+        except (ValueError, RecursionError):  # json recurses once for each nested list
             return None
         if len(sizes) != len(names):
             return None

@@ -46,11 +46,13 @@ from hlo_cli.transform.sugar import desugar
 # Follows XLA's verifier and the limits of its backends, without rules that only concern speed.
 
 
+# The rules by which a fusion is wrong; all other rules of the pass only say that it is slow.
 _INVALID: Final = frozenset((by.LIBRARY_CALL, by.IN_PLACE, by.IN_PLACE_READS_OPERAND))
 _ALONE: Final = frozenset((opcodes.SCATTER, opcodes.SORT))
 """Opcodes that a CPU fusion can contain only as its single operation."""
 _LOOP_ONLY: Final = frozenset((opcodes.MAP, opcodes.REDUCE_WINDOW))
 """Opcodes that no pass fuses, but that a loop over elements can compute."""
+# None of these is a loop over elements that a fusion could compute.
 _NO_KERNELS: Final = frozenset(
     (opcodes.TUPLE, opcodes.GET_TUPLE_ELEMENT, opcodes.AFTER_ALL, opcodes.CUSTOM_CALL, *COLLECTIVES)
 )
@@ -75,16 +77,19 @@ class FusionChecker:
     def __init__(self, module: Module, graph: Graph) -> None:
         self._module = module
         self._graph = graph
+        # Without a platform in the text, the rules are those of the CPU, whose fusions are the strictest.
         self._is_cpu = target_of(module) not in ("tpu", "gpu")
         self._hazards = InPlaceHazards(module)
 
     def check_producer_consumer(self, producer: Node, consumer: Node, *, keep: bool) -> None:
         """Raises HloError if a producer cannot be fused into its consumer, with `keep` as an additional result."""
         self._check_kinds(producer, consumer)
+        # XLA has no fusion with a multi-output producer: its users read elements, not the fusion.
         if producer.has_several_results:
             raise HloError(f"{producer.name} is a multi-output fusion and cannot be fused into another fusion")
         self._check_aliases(producer, consumer)
         rule = FusionDecider(SHIPPED, None).rule(producer, consumer)
+        # A CPU fusion is one loop, so a body with more than loops cannot be taken in.
         if producer.body is not None and self._is_cpu and not all(map(is_loop, producer.body.operations)):
             rule = by.NOT_ELEMENTWISE
         if rule in _INVALID:
@@ -99,6 +104,7 @@ class FusionChecker:
             others = [user for user in producer.users if user is not consumer]
             self._check_paths(others, producer, consumer)
             self._check_results(producer, consumer)
+        # The root is always used: by the caller.
         elif len(producer.users) == 1 and producer is not self._graph.root:
             self._check_paths(self._graph.control_successors.get(producer, []), producer, consumer)
 
@@ -146,6 +152,7 @@ class FusionChecker:
         if not (are_elements_used(one) and are_elements_used(other)):
             raise _cannot_combine(by.USED_AS_TUPLE, one, other)
         shapes = result_shape(one), result_shape(other)
+        # CPU emits one loop for all results, so shapes must be equal with layouts; elsewhere the sizes suffice.
         are_alike = shapes[0] == shapes[1] if self._is_cpu else sizes_of(shapes[0]) == sizes_of(shapes[1])
         if not are_alike:
             raise _cannot_combine(by.SHAPE_MISMATCH, one, other)
@@ -194,6 +201,7 @@ def _cannot_combine(rule: Rule, one: Node, other: Node) -> HloError:
 # xla/hlo/ir/hlo_instructions.cc.
 
 
+# A fusion that takes in a reduce or a dot needs the more special emitter.
 _KIND_ORDER: Final = ("", "kLoop", "kInput", "kOutput")
 """Fusion kinds; the later one of two is the kind of their combination."""
 
@@ -254,6 +262,7 @@ def deciding_rule(module: Module, producer: str, consumer: str) -> Rule:
     module = desugar(module)
     first, second = _pair(module, producer, consumer)
     if first not in second.operands:
+        # The CPU compiler's pass has multi-output fusion off by default.
         return by.MULTI_OUTPUT_DISABLED
     graph = graph_of(first.computation)
     nodes = {node.instruction: node for node in graph.nodes}
@@ -272,6 +281,7 @@ def fuse_nodes(graph: Graph, producer: Node, consumer: Node, names: ModuleNames)
     else:
         merge_fusion(graph, fusion, producer, names)
     if producer not in graph.position:
+        # A duplicated producer stays where it is, with its control edges.
         for successor in successors:
             graph.add_control_dependencies(successor, (fusion,))
     return fusion
@@ -288,6 +298,7 @@ def fuse_siblings(graph: Graph, other: Node, into: Node, names: ModuleNames) -> 
 
 def _fusion_of(graph: Graph, other: Node, node: Node, names: ModuleNames) -> Node:
     """Node itself if it is a fusion, else a new fusion of it, named after both."""
+    # Named as by InstructionFusion::AddFusionInstruction: the producer, then the consumer.
     if node.body is not None:
         return node
     name = f"{(other if other.body is None else other.body.root).opcode}_{node.opcode}_fusion"
@@ -358,6 +369,7 @@ def _unfused(module: Module, names: Collection[str] | None) -> Module:
     graphs = {computation: graph_of(computation, text) for computation in fusible_computations(module)}
     fusions = {n.name: (graph, n) for graph in graphs.values() for n in graph.nodes if n.body is not None}
     if names is None:
+        # kCustom is a library's kernel: its body does not say all that it does.
         chosen = [name for name, (_, fusion) in fusions.items() if fusion.kind != "kCustom"]
     else:
         chosen = [_known(name.removeprefix("%"), fusions, module) for name in names]
@@ -369,6 +381,7 @@ def _unfused(module: Module, names: Collection[str] | None) -> Module:
     every_name = ModuleNames(module)
     for graph, inlined in touched.items():
         _insert(graph, inlined)
+        # CPU has no emitter for a lone scatter: fusion_wrapper.cc makes a fusion of each.
         if target_of(module) == "cpu":
             _wrap_scatters(graph, inlined, every_name)
     return rebuild(module, {graph.computation: graph for graph in touched})
@@ -383,6 +396,7 @@ def _known(name: str, fusions: Collection[str], module: Module) -> str:
     raise HloError(f"'{name}' is not a fusion: its opcode is {found.opcode}")
 
 
+# Freed names are used again, so that what was fused gets its own names back.
 def _remaining_names(module: Module, inlined: Collection[Node]) -> Names:
     """Names in use without these fusions."""
     gone: set[Computation | None] = {node.body.computation for node in inlined if node.body is not None}
@@ -397,6 +411,7 @@ def _inline(graph: Graph, fusion: Node, taken: Names) -> list[Node]:
     assert body is not None
     made: dict[Node, Node] = dict(zip(body.parameters, fusion.operands, strict=False))
     new: list[Node] = []
+    # A tuple at the root is only a form of several results: users take the elements themselves.
     is_split = body.root.opcode == opcodes.TUPLE and fusion is not graph.root and all(map(_takes_element, fusion.users))
     for node in _order(body):
         if node is body.root and is_split:
@@ -415,6 +430,7 @@ def _inline(graph: Graph, fusion: Node, taken: Names) -> list[Node]:
         fusion.replace_by(made[body.root])
         _redirect(graph, fusion, made[body.root])
     for node in new:
+        # Only the first of the new nodes need the fusion's predecessors; the others follow these.
         if not set(node.operands) & set(new):
             graph.add_control_dependencies(node, graph.control_predecessors.get(fusion, ()))
     fusion.detach()
@@ -453,6 +469,7 @@ def _wrap_scatters(graph: Graph, inlined: dict[Node, list[Node]], names: ModuleN
 def _order(body: FusionBody) -> Iterator[Node]:
     """Yields the operations, each after its operands, with in-place updates after other reads where possible."""
     operations = list(body.operations)
+    # In a fusion an update is made element by element; as instructions, it overwrites what others still read.
     writers = [node for node in operations if node.opcode in UPDATE_AT]
     if not writers:
         yield from operations
@@ -464,6 +481,7 @@ def _order(body: FusionBody) -> Iterator[Node]:
     done = set(body.parameters)
     while operations:
         ready = (node for node in operations if waits[node] <= done)
+        # A cycle of waits cannot be kept: then the order of the text, and copies are inserted later.
         node = next(ready, None) or next(node for node in operations if done.issuperset(node.operands))
         operations.remove(node)
         done.add(node)

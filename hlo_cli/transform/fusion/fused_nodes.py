@@ -28,12 +28,14 @@ from hlo_cli.transform.schedule.constraints import Effects
 
 def create_fusion(graph: Graph, root: Node, kind: str, names: ModuleNames, *, name: str, body_name: str) -> Node:
     """Creates a fusion of one operation, which it replaces."""
+    # Duplicate operands become one parameter, as in HloFusionInstruction's constructor.
     fusion = Node(
         root.instruction, dict.fromkeys(root.operands), opcode=opcodes.FUSION, name=names.instructions.new(name)
     )
     fusion.shape, fusion.kind = root.shape, kind
     clone = _clone(root, names)
     fusion.body = FusionBody(clone, {clone: None}, name=names.computations.new(body_name))
+    # Names are taken in XLA's order (fusion, clone, computation, parameters), since each may take the next free number.
     fusion.body.parameters = [_parameter(fusion, number, names) for number in range(len(fusion.operands))]
     _connect(clone, root.operands, fusion, names)
     graph.replace(fusion, root)
@@ -46,6 +48,7 @@ def merge_producer(graph: Graph, fusion: Node, producer: Node, names: ModuleName
     The producer is removed from the graph if it has no other users; the fusion takes over its control predecessors.
     """
     clone = clone_into_fusion(fusion, producer, names)
+    # The root has no users in its computation but is used by the caller.
     if not producer.users and producer is not graph.root:
         graph.add_control_dependencies(fusion, graph.control_predecessors.get(producer, ()))
         graph.remove(producer)
@@ -61,6 +64,8 @@ def merge_fusion(graph: Graph, fusion: Node, producer: Node, names: ModuleNames)
     assert body is not None
     outside = dict(zip(body.parameters, producer.operands, strict=False))
     order = [node for node in users_first(body) if node.opcode != opcodes.PARAMETER]
+    # Outside copies are made operands first; the fusing below goes users first, as XLA does, which numbers the
+    # parameters.
     for node in reversed(order):
         copy = Node(node.instruction, [outside[operand] for operand in node.operands], opcode=node.opcode)
         copy.name, copy.shape, copy.body, copy.kind = node.name, node.shape, node.body, node.kind
@@ -106,6 +111,7 @@ def _connect(clone: Node, operands: list[Node], fusion: Node, names: ModuleNames
     """Gives a clone parameters as operands; new operands of the fusion are appended."""
     body = fusion.body
     assert body is not None
+    # New operands go to the end, so operands have the order in which producers were fused.
     for operand in operands:
         if operand not in fusion.operands:
             fusion.operands.append(operand)
@@ -140,6 +146,7 @@ def _remove_operand(fusion: Node, number: int, names: ModuleNames) -> None:
     if gone not in fusion.operands:
         gone.users.remove(fusion)
     del body.nodes[body.parameters.pop(number)]
+    # hlo_computation.cc makes a new parameter for each after a removed one, with another number and name.
     for place in range(number, len(body.parameters)):
         parameter, operand = body.parameters[place], fusion.operands[place]
         parameter.instruction, parameter.shape, parameter.number = operand.instruction, operand.shape, place
@@ -171,6 +178,7 @@ def make_multi_output(graph: Graph, fusion: Node, other: Node, names: ModuleName
     (s8[9]{0}, s8[9]{0}) ['p', 'x', 'get-tuple-element', 'get-tuple-element.1', 'r']
     """
     before, successors = graph.control_predecessors.get(other, ()), list(graph.control_successors.get(other, ()))
+    # Control edges of both become those of the fusion.
     graph.add_control_dependencies(fusion, before)
     if other.body is None:
         _add_result(graph, fusion, other, names)
@@ -201,6 +209,7 @@ def _add_output(graph: Graph, fusion: Node, clone: Node, old: Node, names: Modul
     body.root = Node(fusion.instruction, elements, opcode=opcodes.TUPLE, name=names.instructions.new(opcodes.TUPLE))
     body.nodes[body.root] = None
     fusion.shape = body.root.shape = TupleShape(tuple(element.shape for element in elements))
+    # The first output of a single-result fusion becomes element 0, and so do its aliases.
     if is_first:
         fusion.aliasing = tuple(replace(a, output_index=(0, *a.output_index)) for a in fusion.aliasing)
         users = list(fusion.users)
@@ -236,6 +245,7 @@ def _merge(graph: Graph, fusion: Node, merged: Node, names: ModuleNames) -> None
     if merged.has_several_results:
         for user in list(merged.users):
             result = outside[body.root.operands[user.element]]
+            # An element that only this fusion reads becomes an inner value.
             if user is graph.root or any(other is not fusion for other in user.users):
                 results.add(result)
             _redirect(graph, user, result, list(user.users))
@@ -244,6 +254,7 @@ def _merge(graph: Graph, fusion: Node, merged: Node, names: ModuleNames) -> None
         results.add(outside[body.root])
         _redirect(graph, merged, outside[body.root], list(merged.users))
     graph.remove(merged)
+    # Users first, as in `merge_fusion`.
     for copy in reversed(copies):
         if copy in results:
             _add_result(graph, fusion, copy, names)
@@ -293,6 +304,7 @@ def without_dead(graph: Graph, effects: Effects) -> None:
     [<node parameter p>, <node negate c>]
     """
     for node in reversed(graph.sorted_nodes()):
+        # HloDCE keeps what has side effects and what control edges name.
         is_needed = (
             node.users or node is graph.root or node in graph.control_predecessors or node in graph.control_successors
         )
@@ -337,8 +349,10 @@ def uncalled_names(module: Module) -> frozenset[str]:
 
 
 _CONTROL: Final = "control-predecessors"
+# XLA copies these from the fused root (HloInstruction::SetupDerivedInstruction).
 _ROOT_ATTRIBUTES: Final = ("sharding", "origin", "frontend_attributes", "metadata")
 """Attributes that a fusion takes from its root."""
+# No sharding: it would have to be one of the tuple.
 _TUPLE_ROOT_ATTRIBUTES: Final = ("origin", "frontend_attributes", "metadata")
 _ELEMENT_ATTRIBUTES: Final = ("frontend_attributes", "metadata")
 """Attributes that a get-tuple-element takes from its fusion."""
@@ -394,6 +408,7 @@ class _Writer:
 
     def _unused(self) -> set[Computation]:
         """Fused computations whose fusions are removed or changed."""
+        # A fused computation has a single caller (hlo_verifier.cc), so it goes with its fusion.
         fused = {called for old in self.graphs for i in old.instructions if i.opcode == opcodes.FUSION
                  for called in i.called_computations}  # fmt: skip
         bodies = (node.body for graph in self.graphs.values() for node in graph.nodes if node.body is not None)
@@ -427,6 +442,7 @@ class _Writer:
                 node, lines, made, [other.name for other in graph.control_predecessors.get(node, ())]
             )
         root = None if graph.root is None else made[graph.root]
+        # By number, as parameters may stand in any order in the text.
         by_number = {node.number: instruction for node, instruction in made.items() if node.opcode == opcodes.PARAMETER}
         lines.finish(root, (by_number[number] for number in sorted(by_number)))
         self.computations.append(self.new[old])
@@ -436,6 +452,7 @@ class _Writer:
         if node.body is not None:
             is_nested = lines.computation is not self.new[lines.original]
             called = [self._computation_of(node.body, lines.original, is_nested=is_nested)]
+        # An opcode that a pass made has no source to take the called computations of.
         elif node.opcode != node.instruction.opcode:
             called = []
         calls = called[0].name if node.body is not None else ""
@@ -454,6 +471,7 @@ class _Writer:
         new = Computation(name, execution_thread=around.execution_thread)
         lines = _Lines(new, around)
         made: dict[Node, Instruction] = {}
+        # Parameters without use come first; XLA prints the body in post-order.
         needed = users_first(body)[::-1]
         for node in (*(p for p in body.parameters if p not in set(needed)), *needed):
             made[node] = self._write(node, lines, made, [])
@@ -514,6 +532,7 @@ class _Lines:
 def _text_of(node: Node, controls: list[str], calls: str, *, is_controlled: bool) -> InstructionText | None:
     """Text of a node if it differs from that of its instruction, else None."""
     source = node.instruction
+    # A parameter has no attributes of the value that it stands for.
     if node.opcode == opcodes.PARAMETER and source.parameter_number != node.number:
         return InstructionText((), str(node.number))
     attributes = source.attributes
@@ -559,6 +578,7 @@ def _updated_attributes(fusion: Node, calls: str) -> Iterator[Attribute]:
 
 def _attributes(attributes: Iterable[Attribute], controls: list[str]) -> Iterator[Attribute]:
     """Yields attributes with the current control predecessors, which precede the metadata."""
+    # The order of HloInstruction::PrintExtraAttributes, after which metadata and backend_config are printed.
     others = [attribute for attribute in attributes if attribute.name != _CONTROL]
     last = [attribute for attribute in others if attribute.name in ("metadata", "backend_config")]
     yield from (attribute for attribute in others if attribute not in last)

@@ -27,7 +27,9 @@ from hlo_cli.transform.sugar import desugar
 # Mirrors `PriorityFusionQueue` of xla/backends/gpu/transforms/priority_fusion.cc and the estimates that its log has.
 
 
+# Tuples and their elements are no kernels.
 _NEVER_CONSUMERS: Final = frozenset((opcodes.TUPLE, opcodes.GET_TUPLE_ELEMENT))
+# A bitcast costs nothing and a constant goes last, so no time decides on them.
 _ALWAYS_FUSED: Final = frozenset((opcodes.BITCAST, opcodes.CONSTANT))
 _NEVER_PRODUCERS: Final = _NEVER_CONSUMERS | {opcodes.PARAMETER, opcodes.CONSTANT, opcodes.BITCAST}
 
@@ -83,6 +85,7 @@ def pairs_of(module: Module, chip: str, names: Sequence[str], *, as_is: bool = F
     """
     model = KernelBreakdown(gpu_device(chip))
     with no_garbage_collection():
+        # A scheduled module is after the pass: its kernels are what was decided.
         is_fused = as_is or module.is_scheduled
         module = desugar(module)
         passing = ModuleNames(module)
@@ -93,6 +96,7 @@ def pairs_of(module: Module, chip: str, names: Sequence[str], *, as_is: bool = F
                 found = list(_pairs(graph, model, [nodes.get(name, set()) for name in names]))
             else:
                 found = list(_pairs_in_pass(graph, model, passing, names))
+            # The search ends where all names are, even if no decision is on them.
             if found or all(home.instruction(name) for name in names):
                 return found
     return []
@@ -106,6 +110,7 @@ def may_be_made(name: str, module: Module) -> bool:
     >>> [may_be_made(name, module) for name in ("fusion", "fusion.2", "fusion.x", "add")]
     [False, True, False, False]
     """
+    # Priority fusion names each new fusion `fusion`, before RenameFusions.
     kind, _, number = name.partition(".")
     is_named_so = kind == opcodes.FUSION and (name == kind or number.isdecimal())
     return is_named_so and not module.is_scheduled and all(name != each.name for each in module.instructions)
@@ -135,6 +140,7 @@ def _pairs_in_dump(
         if producer is not None and (found := list(_fused_now(producer, consumers, held))):
             rules = GpuFusionRules(model, done.graph_with(producer).root)
             yield from (_pair(model, rules, producer, consumer, is_fused=True) for consumer in found)
+            # Of two names, the first decision on both is the answer.
             if len(held) > 1:
                 return
         for step in fused:
@@ -150,6 +156,7 @@ def _pairs_in_dump(
 
 def _fused_now(producer: Node, consumers: Sequence[Node], held: Sequence[set[Node]]) -> Iterator[Node]:
     """The consumers into which a producer is fused now, if that is the decision on the held instructions."""
+    # Bitcast users are passed over in fusing; they only count in times.
     users = [each for each in consumers if not is_fusible_bitcast(each)]
     if len(held) == 1:
         yield from users if producer in held[0] else ()
@@ -179,6 +186,7 @@ def _pairs_in_pass(
             for each, name in zip(held, wanted, strict=True):
                 if first in each or second in each or node.name == name:
                     each.add(node)
+    # Constants are fused last, after the queue is empty.
     if not all(held):
         fusion.fuse_constants()  # names of fusions that only constants make
         held = [
@@ -193,6 +201,7 @@ def _pairs(graph: Graph, model: KernelBreakdown, held: Sequence[set[Node]]) -> I
     left = [[node for node in each if node in graph.position] for each in held]
     if len(left) > 1:
         if both := [node for node in left[0] if node in left[1]]:
+            # Both are in one kernel already, so no decision is left on them.
             yield GpuPair(both[0].name, both[0].name, emitted_in=both[0].name)
             return
         edges = [(one, other) for one in left[0] for other in left[1]]
@@ -212,6 +221,7 @@ def _edges_of(node: Node) -> Iterator[tuple[Node, Node]]:
     waiting = [node]
     while waiting:
         for user in waiting.pop().users:
+            # Bitcasts are no kernels: the readers of one are the readers of its operand.
             if user.opcode == opcodes.BITCAST:
                 waiting.append(user)
             elif user.opcode not in _NEVER_CONSUMERS:
@@ -247,12 +257,14 @@ def _pair(
         user: rules.reason(producer, user) for user in users if not is_fusible_bitcast(user)
     }
     reason, blocker = found.get(consumer), None
+    # XLA's reason if all users are bitcasts.
     if not found:
         reason = gpu_rules.ONLY_BITCASTS
     elif reason is None and not is_fused:
         other = next((user for user, why in found.items() if why is not None), None)
         if other is not None:
             reason, blocker = found[other], other.name
+    # A consumer of a bitcast of the producer has no pair of its own.
     is_direct = consumer in users
     is_known = not any(map(is_triton, (producer, consumer)))
     parts = [model.parts_of(node) if is_known and can_be_fused(node) else None for node in (producer, consumer)]
@@ -260,9 +272,11 @@ def _pair(
     if is_direct and found.get(consumer) is None and is_known and None not in parts:
         together = model.fused_parts(producer, consumer)
     if reason is None and is_known and None not in parts and producer.opcode not in _ALWAYS_FUSED:
+        # One launch for each kernel: users when fused, one more when apart (PriorityFusionQueue).
         fused = sum(LAUNCH + model.fused_time(producer, user).ticks for user in users)
         unfused = LAUNCH * (len(users) + 1) + model.time(producer).ticks + sum(model.time(u).ticks for u in users)
     utilization = model.work(consumer).utilization if together is not None else ()
+    # A repeated operand is read by each of its uses.
     uses = sum(u for operand, u in zip(consumer.operands, utilization, strict=False) if operand is producer)
     return GpuPair(
         producer.name,
@@ -320,6 +334,7 @@ def kernels_of_dump(
                 continue
             one = model.time(producer)
             times = {user.name: (one, model.time(user), model.fused_time(producer, user)) for user in producer.users}
+            # Times of users with the producer replace times of users and of the producer, and one launch is saved.
             saved = LAUNCH + one.ticks + sum(other.ticks - both.ticks for _, other, both in times.values())
             found[name] = saved, times
     return found
@@ -332,6 +347,7 @@ def _steps_of(process: FusionProcess, producers: Collection[str]) -> list[FusedS
         if isinstance(step, PriorityStep) and step.producer in wanted:
             wanted.update(step.consumers)
     needed: list[FusedStep] = []
+    # Backward: a fusion needs only the steps that made its parts.
     for each in reversed(process.steps):
         if isinstance(each, FusedStep) and each.fusion in wanted:
             wanted.update((each.producer, each.consumer))

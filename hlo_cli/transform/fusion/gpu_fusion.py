@@ -37,6 +37,7 @@ EXACT: Final = "exact"
 TIE: Final = "tie by names and order of the file"
 TRITON: Final = "touches Triton: not modeled"
 
+# JAX's compute_on("gpu_stream:1") writes it: such a call only marks a stream, and its callee has kernels of its own.
 _STREAM_ANNOTATION: Final = "_xla_stream_annotation"
 _ENTERED: Final = frozenset((opcodes.WHILE, opcodes.CONDITIONAL, opcodes.FUSION))
 
@@ -96,6 +97,7 @@ def gpu_computations(module: Module) -> Iterator[Computation]:
         if instruction.opcode not in CALLERS:
             continue
         is_stream = instruction.opcode == opcodes.CALL and _STREAM_ANNOTATION in instruction.raw[1]
+        # Fusion bodies are fused already, and applied computations are no kernels.
         if instruction.opcode == opcodes.FUSION or (instruction.opcode not in _ENTERED and not is_stream):
             skipped.update(instruction.called_computations)
     for computation in module.computations:
@@ -149,6 +151,7 @@ class _Pipeline:
             ties = self.run_passes.ties(graph)
             fusions = (node for node in graph.nodes if node.body is not None and node.kind != "kCustom")
             certainty.update((node.name, _certainty_of(node, ties)) for node in fusions)
+        # Without the second pass, only what fusion has made uncalled is removed.
         kept = frozenset[str]() if "multi-output" in self.passes else uncalled_names(self.module)
         made = without_uncalled(rebuild(self.module, graphs), kept=kept)  # XLA removes them between the passes
         return GpuFusion(made, tuple(self.fused), certainty, (microseconds(before), microseconds(after)))
@@ -163,24 +166,6 @@ def _certainty_of(node: Node, ties: set[Node]) -> str:
     if any(map(is_triton, (*node.operands, *node.users))):
         return TRITON
     return TIE if node in ties else EXACT
-
-
-def gpu_time(module: Module, chip: str) -> tuple[float, int]:
-    """Time of all kernels in microseconds, each run once, by XLA's model, and how many kernels it does not know.
-
-    >>> from hlo_cli import parse_module
-    >>> gpu_time(parse_module("ENTRY e { p = f32[9] parameter(0)  ROOT n = f32[9] negate(p) }"), "h100")
-    (1.00075, 0)
-    """
-    model = KernelModel(gpu_device(chip))
-    ticks = unknown = 0
-    for computation in gpu_computations(module):
-        for node in graph_of(computation, module.source.text).nodes:
-            if _is_kernel(node):
-                ticks += LAUNCH + model.time(node).ticks
-            else:
-                unknown += node.opcode not in NO_KERNELS
-    return microseconds(ticks), unknown
 
 
 def gpu_decisions(module: Module, chip: str) -> list[GpuDecision]:
@@ -236,6 +221,7 @@ def _apart(graph: Graph, rules: GpuFusionRules, model: KernelModel) -> Iterator[
                 fused,
                 unfused,
                 kernels,
+                # Written by the producer and read by the consumer.
                 2 * bytes_of(producer.shape),
             )
 
@@ -259,6 +245,7 @@ def _is_consumer(node: Node) -> bool:
 # What XLA:GPU would fuse for several chips: the pairs of instructions that only some of them have in one kernel.
 
 
+# Opcodes without a kernel of their own.
 _UNPAIRED = frozenset((opcodes.PARAMETER, opcodes.CONSTANT, opcodes.TUPLE, opcodes.GET_TUPLE_ELEMENT, opcodes.BITCAST))
 
 
@@ -315,6 +302,7 @@ def _kernels_with(fusion: GpuFusion) -> dict[str, set[str]]:
     for step in fusion.fused:
         parts = members.setdefault(step.fusion, {})
         for name in (step.producer, step.consumer):
+            # Parts of parts: a fusion has all that its producer and consumer had.
             parts.update(members.get(name) or {name: None})
     homes: dict[str, set[str]] = {}
     for name, parts in members.items():
@@ -327,6 +315,7 @@ def _kernels_with(fusion: GpuFusion) -> dict[str, set[str]]:
 # Time of each kernel of a module on a GPU, by XLA's model, without those that it does not know.
 
 
+# No launch: neither constant nor bitcast runs anything.
 _WITHOUT_KERNEL = (opcodes.CONSTANT, opcodes.BITCAST)
 
 

@@ -65,6 +65,7 @@ class CommonSubexpressions:
         found: dict[Hashable, Node] = {}
         merged = 0
         for node in reversed(users_first(body)):
+            # HloCSE skips instructions without operands, but iotas are compared as operands.
             if node.opcode in (opcodes.PARAMETER, opcodes.IOTA) or node.body is not None:
                 continue
             same = found.setdefault(self.key(node), node)
@@ -94,6 +95,7 @@ class CommonSubexpressions:
     def key(self, node: Node) -> Hashable:
         """What distinguishes an operation from others in the same fusion."""
         operands = [self._operand_key(operand) for operand in node.operands]
+        # Equal operands have equal hashes, so that sorting by them makes the order irrelevant.
         if node.opcode in COMMUTATIVE:
             operands.sort(key=hash)
         if node.opcode != node.instruction.opcode:  # made by a pass: a tuple, or one of its elements
@@ -103,6 +105,7 @@ class CommonSubexpressions:
     def _content_of(self, instruction: Instruction) -> Hashable:
         """Attributes, literal, and called computations of an instruction."""
         attributes = tuple((name, value) for name, value in instruction.pairs if name not in _IGNORED)
+        # Called computations are compared by content: HloCSE compares them, not their names.
         called = tuple(map(self._computation, instruction.called_computations))
         literal = instruction.raw[0].strip() if instruction.opcode == opcodes.CONSTANT else ""
         return attributes, called, literal
@@ -182,6 +185,7 @@ class Dependence:
 
     def reaches(self, source: Node, target: Node) -> bool:
         """Whether `target` depends on `source`, directly or indirectly."""
+        # The place of a node is no smaller than those that it needs, so the search stops at the source's place.
         lowest = self._floor(self._last.get(source, 0))
         seen = {target}
         waiting = [target]
@@ -216,6 +220,7 @@ class GpuMultiOutputFusion:
     fused: list[tuple[Node, Node]] = field(default_factory=list)
     _rules: GpuFusionRules = field(init=False)
     _dependence: Dependence = field(init=False)
+    # Threads of a warp on NVIDIA GPUs; AMD's MI series has 64.
     _warp: int = 32
     _loops: dict[Node, by.Loop] = field(default_factory=dict)
 
@@ -238,15 +243,18 @@ class GpuMultiOutputFusion:
         if not by.is_worth_sharing(parent) or len(parent.users) < 2:
             return
         found = [user for user in parent.users if by.is_sibling_candidate(user, self._warp)]
+        # Stable, as std::stable_sort in XLA: ties keep the order of users.
         found.sort(key=by.preference, reverse=True)
         place = 0
         while place < len(found):
             one = found[place]
             place += 1
+            # The first of a pair must be a fusion, as XLA merges into fusions only.
             if one.body is None:
                 continue
             for other in found[place:]:
                 if self._are_siblings(one, other, parent):
+                    # The kind of a reduction wins.
                     kind = "kInput" if other.kind == "kInput" else one.kind
                     self._merge(other, one, kind)
                     found.remove(other)
@@ -292,6 +300,7 @@ class GpuMultiOutputFusion:
             return False
         if self._rules.is_too_large(producer, consumer):
             return False
+        # Two launches apart; `<=` since XLA fuses at equal times.
         apart = 2 * LAUNCH + self.model.time(producer).ticks + self.model.time(consumer).ticks
         return LAUNCH + self.model.fused_time(producer, consumer, keeps_producer=True).ticks <= apart
 
@@ -327,6 +336,7 @@ class GpuMultiOutputFusion:
 # The fusions are taken apart and made again: the users of each value are then in the order in which XLA has them.
 
 
+# 18 digits fit 64 bits; longer ones are no number of a clone.
 _CLONE: Final = re.compile(r"(.*\.\d{1,18})\.\d{1,18}\Z", re.DOTALL)
 """Name of a clone in a fusion, and the name that it was made from."""
 
@@ -356,6 +366,7 @@ def restore_users(graph: Graph, model: KernelModel, names: ModuleNames) -> None:
     unfused = unfuse(graph)
     fusion = PriorityFusion(unfused.graph, model, names, identities_of(unfused.graph)[0])
     fusion.run()
+    # Instructions are the same objects in both graphs, nodes are not.
     fused = {node.instruction: node for node in unfused.graph.nodes}  # a fusion has the instruction of its result
     for node in graph.nodes:
         again = fused.get(unfused.origins[node].instruction)
@@ -395,6 +406,7 @@ def unfuse(graph: Graph) -> Unfused:
                 continue
             name = _name_before(each.name)
             copy = _copy(each, [inside[operand] for operand in each.operands], name)
+            # Operations that several kernels repeat were one before: duplicated by priority fusion.
             found = known.setdefault((name.rpartition(".")[0], equal.key(copy)), copy)
             if found is not copy:
                 copy.detach()
@@ -512,6 +524,7 @@ def identity_orders(graph: Graph) -> tuple[dict[Node, int], ...]:
 
 def with_other_users(graph: Graph) -> Iterator[Graph]:
     """Yields copies of a graph with the users of each node in other orders: backward, rotated, shuffled, or by kind."""
+    # Chosen, not measured: no number of orders can prove that another one changes nothing.
     orders: tuple[Reorder, ...] = (_backward, _rotated, _shuffled(1), _shuffled(2), _loops_first, _loops_last)
     for order in orders:
         copy = copy_graph(graph)
@@ -557,6 +570,7 @@ def _content(node: Node) -> Hashable:
     inside = [each.instruction for each in body.operations if each.opcode != opcodes.TUPLE]
     shapes = node.shape.elements if isinstance(node.shape, TupleShape) else (node.shape,)
     operands = [_computed_by(operand) for operand in node.operands]
+    # As multisets: the order of operands of a fusion follows from the order of fusing.
     return node.kind, _sorted(inside), _sorted(operands), tuple(sorted(map(str, shapes)))
 
 
@@ -602,6 +616,7 @@ def _shuffled(seed: int) -> Reorder:
 # Mirrors xla/service/gpu/fusion_pipeline.cc.
 
 
+# Each of up to eight runs takes as long as the first; chosen, not measured.
 _MAX_INSTRUCTIONS: Final = 1000
 """Largest computation in which passes are run again. In larger ones, all that was chosen by an order is a tie."""
 
@@ -652,6 +667,7 @@ class GpuPasses:
         identities, are_exact = identities_of(graph)
         fusion = PriorityFusion(graph, self._model, self._names, identities)
         fusion.run()
+        # With ids of a proto, ties are decided as XLA decides them.
         if fusion.ties and not are_exact:
             self._tied[graph] = _touched(fusion)
         without_dead(graph, self._effects)
@@ -662,6 +678,7 @@ class GpuPasses:
         if self._is_priority:
             self._merge_equal(graph)
         else:
+            # The order of users after priority fusion is in no text, so it is made by running the pass again.
             restore_users(graph, KernelModel(self._model.device), self._other_names)
         self._before[graph] = copy_graph(graph) if _is_small(graph) else None
         fusion = GpuMultiOutputFusion(graph, self._model, self._names)
@@ -676,6 +693,7 @@ class GpuPasses:
         merged = self._merged.get(graph, [])
         if _is_small(graph):
             return uncertain_fusions(graph, self._made_again(graph, is_tied=bool(tied), is_merged=bool(merged)))
+        # Without a run, all near a tie are uncertain, too.
         nearby = {other for node in tied for other in (*node.operands, *node.users)}
         if merged:
             nearby.update(merged)
@@ -690,6 +708,7 @@ class GpuPasses:
                 yield self._merge_again(other)
         if is_tied:
             text = self._module.source.text
+            # Two orders: see `identity_orders`.
             for number in range(2):
                 other = graph_of(graph.computation, text)
                 order = identity_orders(other)[number]

@@ -31,8 +31,11 @@ from hlo_cli.transform.rewriting import ModuleNames
 # added. Protos have the ids.
 
 
+# Numbers in names (`fusion.12`) grow as XLA makes instructions, so they tell the order where ids are missing.
 _NUMBER: Final = re.compile(r"\.(\d{1,18})(?:\.0)?\Z")
+# Above all 18 digits that `_NUMBER` matches.
 _MAX_NUMBER: Final = 1 << 62
+# JAX writes jit(f) into op_names of what is inlined from f.
 _INLINED: Final = "jit("
 _COMPUTED_TWICE: Final = frozenset((opcodes.BROADCAST, opcodes.CONSTANT, opcodes.FUSION, "subtract"))
 """Opcodes of values that functions such as `jit(_var)` compute again: constants, and differences to a mean."""
@@ -53,9 +56,11 @@ def identities_of(graph: Graph) -> tuple[dict[Node, int], bool]:
     """
     ids = {instruction: number for number, instruction in graph.computation.by_id.items()}
     nodes = list(graph.nodes)
+    # Ids cannot be compared with places in the text, so all nodes need one.
     if ids and all(node.instruction in ids for node in nodes):
         return {node: ids[node.instruction] for node in nodes}, True
     places = {node: place for place, node in enumerate(nodes)}
+    # A broadcast whose name is its opcode is made by a pass (JAX's are named broadcast_in_dim), so it is new.
     ordered = sorted(nodes, key=lambda node: (_is_made(node), _number(node), places[node]))
     return {node: place for place, node in enumerate(ordered)}, False
 
@@ -94,9 +99,11 @@ def order_users(graph: Graph) -> None:
             group = inlined.get(paths[user])
             if group is None:
                 users.append(user)
+            # Such values are computed inside again; when both are merged, all users inside are appended.
             elif node.opcode in _COMPUTED_TWICE:
                 appended.append(user)
             elif user is group[0]:
+                # The last inlined user takes the place of the call; the others were added after it.
                 users.append(group[-1])
                 appended.extend(group[:-1])
         node.users = Users()
@@ -136,7 +143,9 @@ def _number(node: Node) -> int:
 # decides how a priority is updated.
 
 
+# PriorityFusionQueue does not queue these.
 _NEVER_QUEUED: Final = frozenset((opcodes.PARAMETER, opcodes.TUPLE, opcodes.GET_TUPLE_ELEMENT))
+# All emitters but that of loops are input fusions.
 _KINDS: Final = {LOOP: "kLoop"}
 
 
@@ -209,6 +218,7 @@ class PriorityFusion:
             priority, _, _, producer = heapq.heappop(self._heap)
             if self.priorities.get(producer) != -priority:
                 continue
+            # Equal priorities are decided by instruction ids, which the text lacks.
             if self._heap and self._heap[0][0] == priority and self.priorities.get(self._heap[0][3]) == -priority:
                 self.ties.update((producer, self._heap[0][3]))
             del self.priorities[producer]
@@ -231,6 +241,7 @@ class PriorityFusion:
         for consumer in consumers:
             changed[consumer] = None
             if is_fusible_bitcast(consumer):
+                # Bitcast users keep the producer.
                 continue
             fusion = self._fuse(producer, consumer)
             changed[fusion] = None
@@ -247,6 +258,7 @@ class PriorityFusion:
     def fuse_constants(self) -> None:
         """Fuses constants of one element into the users that allow it."""
         for constant in [node for node in self.graph.nodes if _is_small_constant(node)]:
+            # XLA tests only the rule on scatters here.
             for user in list(constant.users):
                 if scatter_reason(constant, user) is None and can_be_fused(user) and user.kind != "kCustom":
                     self.model.forget(self._fuse(constant, user))
@@ -262,6 +274,7 @@ class PriorityFusion:
             )
             self.rules.root = self.graph.root
             self._last_identity += 1
+            # XLA gives ids upward, so a new fusion wins ties against all older ones.
             self.identities[fusion] = self._last_identity
         fusion.kind = kind
         merge = merge_producer if producer.body is None else merge_fusion
@@ -274,6 +287,7 @@ class PriorityFusion:
             self._drop(consumer)
             self._changed.pop(consumer, None)
         for operand in fusion.operands:
+            # XLA updates neither constants, which go last, nor elements of tuples.
             skipped = (opcodes.CONSTANT, opcodes.GET_TUPLE_ELEMENT)
             if operand is producer or operand.opcode in skipped or not is_fusible(operand):
                 continue
@@ -288,6 +302,7 @@ class PriorityFusion:
             if operand not in self.priorities or known is None:
                 continue
             fused = unfused = 0
+            # XLA subtracts cached times of all consumers and of the fused producer, even if it is no consumer any more.
             for consumer in (*consumers, producer):
                 if consumer in known:
                     fused += known[consumer].ticks
@@ -315,8 +330,10 @@ class PriorityFusion:
             if can_be_fused(node):
                 self.model.time(node)
         for node, priority in [(node, self._priority(node)) for node in self._changed]:
+            # An unchanged priority stays in the queue as it is.
             if self.priorities.pop(node, None) == priority:
                 self.priorities[node] = priority
+            # Zero is queued, too: fusing then costs nothing and removes a launch.
             elif priority >= 0:
                 self.priorities[node] = priority
                 self._pushed += 1
@@ -327,19 +344,24 @@ class PriorityFusion:
 
     def _priority(self, producer: Node) -> float:
         """Ticks saved by fusing a producer into all users; negative infinity if it must not be."""
+        # Bitcasts are free in a kernel, so they always go first.
         if is_fusible_bitcast(producer):
             return inf
         if producer.opcode == opcodes.CONSTANT:
+            # Constants wait for `fuse_constants`.
             return -inf
         users = tuple(producer.users)
         if (reason := self._reason_of_all(producer, users)) is not None:
             self.updates.append(Update(producer, users, reason, None))
             return -inf
         removed = self._removed_times.get(producer)
+        # If times of the last round are known, XLA adds the difference only; a full sum would differ where a cache was
+        # dropped.
         consumers = users if removed is None else self._new_consumers[producer]
         fused, unfused = LAUNCH * len(consumers), LAUNCH * (len(consumers) + 1) + self.model.time(producer).ticks
         known = self._pairs.setdefault(producer, {})
         for consumer in consumers:
+            # The cache decides, not the value: XLA recomputes only pairs that were dropped.
             if consumer not in known:
                 known[consumer] = self.model.fused_time(producer, consumer)
             fused += known[consumer].ticks
@@ -354,6 +376,7 @@ class PriorityFusion:
         """The first reason against fusing a producer into one of its users."""
         if not users:
             return gpu_rules.NO_USERS
+        # The order of users decides which reason is printed: the first that forbids.
         found: str | None = gpu_rules.ONLY_BITCASTS
         for user in users:
             if not is_fusible_bitcast(user) and (found := self._reason(producer, user)) is not None:
@@ -410,6 +433,7 @@ class Replay:
         if producer is None or consumer is None or producer not in consumer.operands:
             return None
         graph, names = self._homes[consumer], self._names
+        # Kind by the emitter of the merged kernel, as in the pass.
         kind = "kLoop" if self._model.merged_analysis(producer, consumer).emitter == LOOP else "kInput"
         fusion = consumer
         if consumer.body is None:
@@ -419,6 +443,7 @@ class Replay:
             fusion.kind = kind
         merge = merge_producer if producer.body is None else merge_fusion
         merge(graph, fusion, producer, names)
+        # The dump names each fusion anew, even one that existed.
         del self.nodes[step.consumer]
         fusion.name = step.fusion
         self.nodes[step.fusion] = fusion

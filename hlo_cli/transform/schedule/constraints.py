@@ -34,6 +34,7 @@ from hlo_cli.ir.shape import Shape
 
 Size = Callable[[Shape], int]
 
+# Below, all leaves count as uses, as in XLA's dataflow analysis; the border is chosen, not measured.
 _MAX_TUPLE_PARTS: Final = 256
 """Number of leaves of a tuple beyond which a get-tuple-element uses its own leaf only, to avoid quadratic time."""
 
@@ -92,6 +93,7 @@ def flow_of(computation: Computation, dataflow: Dataflow, bytes_of: Size) -> Flo
         for place in range(places.first[number], places.first[number + 1]):
             if (name := value[place]) not in size:
                 maker = places.owner[name]
+                # Arguments and constants are not freed by a schedule (IgnoreInstruction of hlo_memory_scheduler.cc).
                 given = places.instructions[maker].opcode in ARGUMENT_OPCODES
                 size[name] = 0 if given else bytes_of(places.shape(name))
             if name == place:
@@ -193,6 +195,7 @@ class BufferUses:
     def buffers_written(self, instruction: Instruction) -> set[int]:
         """Buffers with several values that an instruction, or a callee, writes."""
         at, buffer, shared = self.dataflow.value, self.aliases.buffer, self.aliases.members
+        # Only buffers with several values can be overwritten.
         found = {name for p in self._own(instruction) if at[p] == p and (name := buffer[p]) in shared}
         for called in instruction.called_computations:
             found |= self.overwritten.get(called, frozenset())
@@ -209,6 +212,7 @@ class BufferUses:
         places = self.dataflow.places
         for position, operand in enumerate(instruction.operands):
             place = places.operand_place(instruction, position)
+            # A tuple or an element reads the pointer table, not the elements.
             stop = place + 1 if instruction.opcode in TOP_ONLY else places.first[places.number(operand) + 1]
             yield from range(place, stop)
 
@@ -231,6 +235,7 @@ def buffer_uses(module: Module) -> BufferUses:
     movable = {
         aliases.buffer[buffer.values[0]]: buffer
         for buffer in facts.buffers
+        # What no order can move: arguments and constants.
         if buffer.size and buffer.parameter is None and not buffer.is_constant
     }
     size = {name: buffer.size for name, buffer in movable.items()}
@@ -247,6 +252,7 @@ def _homes(facts: OrderIndependentFacts, runs: tuple[Run, ...]) -> dict[int, Com
     """Outermost computation that uses each buffer."""
     dataflow, aliases, places = facts.dataflow, facts.aliases, facts.places
     homes: dict[int, Computation] = {}
+    # Outer computations first: a buffer that is used there is live during all of the callee.
     for run in sorted(runs, key=lambda run: run.depth):
         base = places.base[run.computation]
         for place in range(places.first[base], places.first[base + len(run.computation.instructions)]):
@@ -294,6 +300,7 @@ def effects_of(computations: Iterable[Computation]) -> Effects:
         among: set[Effect] = set()
         for instruction in computation.instructions:
             effects = _opcode_effects(instruction)
+            # A done repeats its start's computation but runs nothing.
             if instruction.called_computations and not is_end(instruction):
                 effects = effects.union(*(inside.get(called, _NONE) for called in instruction.called_computations))
             if effects:
@@ -307,6 +314,7 @@ def _opcode_effects(instruction: Instruction) -> frozenset[Effect]:
     opcode = instruction.opcode
     if opcode in _EFFECTS_BY_OPCODE:
         return _EFFECTS_BY_OPCODE[opcode]
+    # Unknown opcodes may do anything.
     if opcode.endswith(OPAQUE):
         return _ALL_EFFECTS
     has_effect = opcode == opcodes.CUSTOM_CALL and instruction.flag("custom_call_has_side_effect")
@@ -319,6 +327,7 @@ def _opcode_effects(instruction: Instruction) -> frozenset[Effect]:
 # Mirrors `HloScheduleGraph` of xla/service/latency_hiding_scheduler.cc, including edges for in-place updates.
 
 
+# XLA's frontend attribute for instructions that are scheduled as one (latency_hiding_scheduler.cc).
 _GROUP_ATTRIBUTE: Final = "_scheduling_group_id"
 
 
@@ -356,6 +365,7 @@ class Graph:
         place = {node: number for number, node in enumerate(wanted)}
         if all(place[each] < number for number, node in enumerate(wanted) for each in self.before[node]):
             return wanted
+        # A wanted order that breaks a dependency is repaired, not refused: XLA's flow has no aliases.
         return stable_order(wanted, self.before) or list(range(len(self)))
 
     def instructions(self, nodes: Iterable[int]) -> tuple[Instruction, ...]:
@@ -373,6 +383,7 @@ def scheduled_first(opcode: str, order: Iterable[Instruction]) -> tuple[Instruct
     """
     found = tuple(order)
     given = found[0].computation.instructions if found else ()
+    # Arguments at the top cost nothing there, so moving them would only be noise.
     leading = takewhile(lambda each: each.opcode in ARGUMENT_OPCODES and _GROUP_ATTRIBUTE not in each.raw[1], given)
     front = {each: None for each in leading if each.opcode == opcode}
     return (*front, *(each for each in found if each not in front)) if front else found
@@ -423,6 +434,7 @@ def _needs(computation: Computation, uses: BufferUses, effects: Effects, text: s
                 needed.append(last_effect[effect])
             last_effect[effect] = index
         writes = uses.buffers_written(instruction) if shared else set()
+        # Readers of the old value come before the write, and the write before readers of the new one.
         for buffer in writes:
             needed.extend(readers.pop(buffer, ()))
             if buffer in written:
@@ -447,6 +459,7 @@ def _groups(computation: Computation, text: str) -> list[list[int]]:
                 name = instruction.frontend_attributes.get(_GROUP_ATTRIBUTE)
                 if name is not None:
                     groups.setdefault(name, []).append(index)
+    # A group of one is no constraint.
     return [group for group in groups.values() if len(group) > 1]
 
 
@@ -464,6 +477,7 @@ def _grouped(
     for index, earlier in enumerate(before):
         needed[leader[index]].update(leader[each] for each in earlier if leader[each] != leader[index])
     order = stable_order([node for node in range(count) if leader[node] == node], needed)
+    # The groups contradict dependencies: then none is kept, as a cycle has no order.
     if order is None:
         return list(range(count)), [[index] for index in range(count)]
     place = {node: number for number, node in enumerate(order)}
@@ -532,6 +546,7 @@ class LiveMemory:
             for buffer in buffers:
                 # what is kept has one user more, who never comes
                 self._uses_left[buffer] = self._uses_left.get(buffer, buffer in live_out) + 1
+                # The sum of users minus those that ran is the last user, once one is left: no list is needed.
                 self._user_sum[buffer] = self._user_sum.get(buffer, 0) + node
                 self._waiting.setdefault(buffer, []).append(node)
         left = self._uses_left
@@ -597,6 +612,7 @@ class PeakMeasure:
         growth = [0] * len(order)
         for node, begin, end in zip(order, begins, ends, strict=True):
             live_bytes += begin
+            # Callee's bytes are live only while it runs.
             most = max(most, live_bytes + callee_bytes[node])
             live_bytes -= end
             growth[node] = begin - end
@@ -647,6 +663,7 @@ class ExecutedComputations:
         text = self.module.source.text
         for flow in self.uses.flows():
             graph = graph_of(flow.computation, self.uses, self._effects, self.peaks, text)
+            # An order that is none (a cycle in the text) is left as it is.
             if any(max(before, default=-1) >= node for node, before in enumerate(graph.before)):
                 continue
             self.peaks[flow.computation] = peak_of_order(graph, range(len(graph)))

@@ -76,6 +76,7 @@ def _visit(flow: Flow, weights: Sequence[tuple[int, int, str]], end: int, done: 
             continue
         done[index] = 1
         needed = [each for each in (*flow.operands[index], *flow.controls.get(index, ())) if not done[each]]
+        # Sorted descending, since the last on the stack is visited first.
         needed.sort(key=weights.__getitem__, reverse=True)
         waiting.extend(needed)
 
@@ -116,6 +117,7 @@ def breadth_first(flow: Flow) -> list[int]:
     """
     waiting = [len(taken) + len(flow.controls.get(index, ())) for index, taken in enumerate(flow.operands)]
     queue = deque(index for index in range(len(flow)) if not waiting[index])
+    # In the order of the text, as XLA's queue is filled.
     order: list[int] = []
     while queue:
         index = queue.popleft()
@@ -133,7 +135,9 @@ def breadth_first(flow: Flow) -> list[int]:
 # Mirrors `ListScheduler` of xla/hlo/transforms/simplifiers/hlo_memory_scheduler.cc, including its ties.
 
 
+# int64 max, as ListScheduler ranks scalars first of all.
 _FIRST: Final = (1 << 63) - 1
+# int32's ends, which XLA uses for outfeed and infeed.
 _MOST, _LEAST = (1 << 31) - 1, -(1 << 31)
 
 Priority = tuple[int, int]
@@ -214,6 +218,7 @@ class _List:
         for operand in self._flow.operands[index]:
             users = self._flow.users[operand]
             if len(stale) < len(users):
+                # The smaller of both lists; the result is the same.
                 users = tuple(sorted(each for each in stale if operand in self._flow.operands[each]))
             for user in users:
                 if user in stale:
@@ -232,12 +237,14 @@ class _List:
         flow = self._flow
         instruction = flow.computation.instructions[index]
         if _is_scalar(instruction):
+            # A scalar costs nothing and may free its operands.
             return -_FIRST, -_FIRST
         if (bytes_ := _feed_priority(instruction)) is None:
             bytes_ = (
                 sum([flow.size[value] for value in flow.used[index] if self._uses_left[value] == 1])
                 - flow.defined_bytes[index]
             )
+        # Users second: what unlocks more comes first.
         return -bytes_, -len(flow.users[index])
 
 
@@ -339,12 +346,15 @@ def _pull(order: Sequence[int], neighbors: Sequence[Sequence[int]], growth: Sequ
 # three for the whole module. All three are among the candidates, so the result is never worse.
 
 
+# Up to 30,000 instructions, `_MIN_ORDERS` orders are measured; chosen, not measured itself.
 _MAX_MEASURED: Final = 150_000
 """Maximum number of instructions in all module orders whose peaks are measured."""
 
+# The best of each computation, and the whole orders of XLA's four schedulers.
 _MIN_ORDERS: Final = 5
 """Minimum number of orders to measure, if any."""
 
+# One order of a module of 100,000 instructions, more of smaller ones; chosen, not measured.
 _MAX_TIGHTENED: Final = 100_000
 """Maximum number of instructions of a large module in tightened orders; of each computation the lowest peaks."""
 
@@ -375,11 +385,13 @@ def memory_schedules(executed: ExecutedComputations, before: Peaks) -> Iterator[
         peaks = measure_peaks(executed, orders)
         if is_better(executed.module, peaks, before):
             ranked.append((_rank(peaks, target), number, orders))
+    # Number second: at equal memory the best of each computation comes before whole orders.
     ranked.sort(key=lambda each: each[:2])
     temporaries, whole, from_definition = _rank(before, target)
     for rank, _, orders in ranked:
         if rank < (temporaries, whole, 0 if executed.module.is_scheduled else from_definition):
             unmoved = {computation: scheduled_first(opcodes.CONSTANT, order) for computation, order in orders.items()}
+            # Constants at the front read better, and are taken where they cost nothing.
             if _rank(measure_peaks(executed, unmoved), target) <= rank:
                 yield unmoved
             yield orders
@@ -402,6 +414,7 @@ def is_better(module: Module, peaks: Peaks, before: Peaks) -> bool:
     """
     target = target_of(module)
     paid, paid_before = _paid_bytes(peaks, target), _paid_bytes(before, target)
+    # A module without a schedule has no order to be better than: equal is enough.
     if not module.is_scheduled:
         return paid <= paid_before
     is_larger = any(size > before.temporaries.get(space, 0) for space, size in peaks.temporaries.items())
