@@ -8,7 +8,11 @@ import click
 
 from hlo_cli.commands.diff.options import CONDITIONS, KINDS, LIMITED, DiffOptions
 from hlo_cli.commands.options import completion
-from hlo_cli.commands.options.declaring import OUTPUT, Command, by_option, cause_of, each_options_of, flag, option
+from hlo_cli.commands.options.declaring import (
+    Command,
+    cause_of,
+    with_options,
+)
 from hlo_cli.commands.options.io_options import io_of, io_options
 from hlo_cli.commands.options.writing import write_report
 
@@ -69,65 +73,13 @@ Exits with code 0 even if there are differences, like git diff, unless
 
 @click.command(cls=Command, help=HELP, examples=EXAMPLES, details=DETAILS)
 @click.argument("inputs", nargs=-1, metavar="OLD NEW", shell_complete=completion.files)
-@flag("--rows", group="Reports", is_common=True, help="List every changed instruction, with its statement.")
-@flag("--text", "as_text", group="Reports", is_common=True, help="Show a line diff, by computation.")
-@flag("--stat", group="Reports", is_common=True, help="Show the number of changes per computation.")
-@flag("--name-only", group="Reports", is_common=True, help="Show only the names of changed instructions.")
-@flag(
-    "--passes",
-    group="Reports",
-    is_common=True,
-    help="Show the changes of each compiler pass, from a directory of per-pass dumps.",
-)
-@flag(
-    "--normalize",
-    group="Reports",
-    is_common=True,
-    help="Print the module with stable names and order, for golden files.",
-)
-@option(
-    "--ignore",
-    group="Comparison",
-    is_common=True,
-    metavar="LIST",
-    default="",
-    shell_complete=completion.some_of(lambda: KINDS),
-    help="Ignore these kinds of changes or attributes (comma-separated).",
-)
-@flag("--schedule", group="Comparison", is_common=True, help="Treat a different schedule order as a change.")
-@flag(
-    "--exact",
-    group="Comparison",
-    is_common=True,
-    help="Treat different names, order, and metadata as differences; exit with code 1 for any.",
-)
-@flag(
-    "--against-golden",
-    group="Comparison",
-    is_common=True,
-    help="Exit with code 1 if NEW fails a condition of --fail-on against the golden dump OLD.",
-)
-@option(
-    "--fail-on",
-    group="Comparison",
-    is_common=True,
-    metavar="LIST",
-    default="",
-    shell_complete=completion.some_of(lambda: CONDITIONS),
-    help="Check only these conditions, such as memory>2%,layouts (default: all).",
-)
-@by_option("Group changes and costs")
-@flag("--exit-code", group=OUTPUT, is_common=True, help="Exit with code 1 if there are differences.")
-@each_options_of(
-    "Print one row per pair of modules (the default for several).",
-    "Compare modules in N processes; 0 uses all CPU cores.",
-)
+@with_options(DiffOptions)
 @io_options
 def command(inputs: tuple[str, ...], **given: Any) -> int:
     """Reads, compares, and reports."""
     output, reading = io_of(given, writes=("hlo",) if given["normalize"] else ())
     options = DiffOptions(**given)
-    options.check(output, has_stage=bool(reading.stage))
+    options.check(output, reading)
     if options.normalize:
         from hlo_cli.commands.diff.inputs import check_ignorable_kinds, write_normalized
 

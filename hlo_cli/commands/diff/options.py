@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from hlo_cli.commands.options.io_options import Idle, OutputOptions, check_conflicts, conflict_error, requirement_error
+from hlo_cli.commands.options import completion
+from hlo_cli.commands.options.declaring import OUTPUT, by_option, each_option, flag, jobs_option, option, timeout_option
+from hlo_cli.commands.options.io_options import (
+    InputOptions,
+    OutputOptions,
+    check_options,
+    conflict_error,
+    given_options,
+)
 from hlo_cli.dataclass import dataclass
 from hlo_cli.source import HloError, did_you_mean, nearest
 
@@ -22,74 +30,141 @@ CONDITIONS: Final = (
 )
 """Conditions of --fail-on."""
 
-_NO_EFFECT_WITH: Final[Idle] = {
-    "--passes": ("--each", "--jobs", "--stage"),
-    "--normalize": ("--schedule", "--exit-code", "--each", "--jobs", "--top", "--sort", "--columns", "--table"),
-    "--text": ("--each", "--sort", "--columns"),
-    "--stat": ("--schedule",),
-    "--name-only": ("--columns",),
-    "--rows": ("--each", "--jobs"),
-    "--against-golden": ("--passes", "--normalize", "--text", "--stat", "--name-only", "--exit-code", "--by"),
-    "--exact": ("--passes", "--normalize", "--against-golden", "--by", "--exit-code"),
-    "--by": ("--each", "--jobs", "--rows", "--passes", "--normalize", "--text", "--stat", "--name-only", "--schedule"),
-}
-"""For each view, the options that have no effect in it."""
-_HINTS: Final = {
-    "--passes": "--passes compares consecutive dumps; use --stage A..B to compare two of them",
-    "--normalize": "--normalize writes one module and compares nothing",
-    "--text": "--text shows lines in order; use it with one pair of modules",
-    "--stat": "--stat already counts moved instructions",
-    "--name-only": "--name-only shows only names",
-    "--rows": "--rows lists the changes of one pair of modules",
-    "--against-golden": "--against-golden checks the conditions of --fail-on and exits with code 1 if any fails",
-    "--by": "--by shows one table, with a row for each key",
-    "--exact": "--exact compares two texts and exits with code 1 if they differ",
-}
+_VIEWS: Final = ("--rows", "--passes", "--normalize", "--text", "--stat", "--name-only")
+"""The options that select a view, the first of two first in an error."""
 
 
 @dataclass(frozen=True, slots=True)
 class DiffOptions:
-    """The differences to show, and their form; names are those of the command's parameters."""
+    """The differences to show, and their form."""
 
-    rows: bool = False
-    passes: bool = False
-    normalize: bool = False
-    as_text: bool = False
-    stat: bool = False
-    name_only: bool = False
-    schedule: bool = False
-    exact: bool = False
-    ignore: str = ""
-    exit_code: bool = False
-    against_golden: bool = False
-    fail_on: str = ""
-    grouping: str | None = None
-    each: bool = False
-    jobs: int | None = None
+    rows: bool = flag(
+        "--rows",
+        group="Reports",
+        is_common=True,
+        help="List every changed instruction, with its statement.",
+        excludes=("--each", "--jobs"),
+        excludes_hint="--rows lists the changes of one pair of modules",
+    )
+    as_text: bool = flag(
+        "--text",
+        group="Reports",
+        is_common=True,
+        help="Show a line diff, by computation.",
+        excludes=("--each", "--sort", "--columns"),
+        excludes_hint="--text shows lines in order; use it with one pair of modules",
+    )
+    stat: bool = flag(
+        "--stat",
+        group="Reports",
+        is_common=True,
+        help="Show the number of changes per computation.",
+        excludes=("--schedule",),
+        excludes_hint="--stat already counts moved instructions",
+    )
+    name_only: bool = flag(
+        "--name-only",
+        group="Reports",
+        is_common=True,
+        help="Show only the names of changed instructions.",
+        excludes=("--columns",),
+        excludes_hint="--name-only shows only names",
+    )
+    passes: bool = flag(
+        "--passes",
+        group="Reports",
+        is_common=True,
+        help="Show the changes of each compiler pass, from a directory of per-pass dumps.",
+        excludes=("--each", "--jobs", "--stage"),
+        excludes_hint="--passes compares consecutive dumps; use --stage A..B to compare two of them",
+    )
+    normalize: bool = flag(
+        "--normalize",
+        group="Reports",
+        is_common=True,
+        help="Print the module with stable names and order, for golden files.",
+        excludes=("--schedule", "--exit-code", "--each", "--jobs", "--top", "--sort", "--columns", "--table"),
+        excludes_hint="--normalize writes one module and compares nothing",
+    )
+    ignore: str = option(
+        "--ignore",
+        "LIST",
+        group="Comparison",
+        is_common=True,
+        default="",
+        complete=completion.some_of(lambda: KINDS),
+        help="Ignore these kinds of changes or attributes (comma-separated).",
+    )
+    schedule: bool = flag(
+        "--schedule", group="Comparison", is_common=True, help="Treat a different schedule order as a change."
+    )
+    exact: bool = flag(
+        "--exact",
+        group="Comparison",
+        is_common=True,
+        help="Treat different names, order, and metadata as differences; exit with code 1 for any.",
+        excludes=("--passes", "--normalize", "--against-golden", "--by", "--exit-code"),
+        excludes_hint="--exact compares two texts and exits with code 1 if they differ",
+    )
+    against_golden: bool = flag(
+        "--against-golden",
+        group="Comparison",
+        is_common=True,
+        help="Exit with code 1 if NEW fails a condition of --fail-on against the golden dump OLD.",
+        excludes=("--passes", "--normalize", "--text", "--stat", "--name-only", "--exit-code", "--by"),
+        excludes_hint="--against-golden checks the conditions of --fail-on and exits with code 1 if any fails",
+    )
+    fail_on: str = option(
+        "--fail-on",
+        "LIST",
+        group="Comparison",
+        is_common=True,
+        default="",
+        complete=completion.some_of(lambda: CONDITIONS),
+        help="Check only these conditions, such as memory>2%,layouts (default: all).",
+        needs="--against-golden",
+    )
+    grouping: str | None = by_option(
+        "Group changes and costs",
+        excludes=(
+            "--each",
+            "--jobs",
+            "--rows",
+            "--passes",
+            "--normalize",
+            "--text",
+            "--stat",
+            "--name-only",
+            "--schedule",
+        ),
+        excludes_hint="--by shows one table, with a row for each key",
+    )
+    exit_code: bool = flag(
+        "--exit-code", group=OUTPUT, is_common=True, help="Exit with code 1 if there are differences."
+    )
+    each: bool = each_option("Print one row per pair of modules (the default for several).")
+    jobs: int | None = jobs_option("Compare modules in N processes; 0 uses all CPU cores.")
+    timeout: int | None = timeout_option()
 
-    def check(self, output: OutputOptions, *, has_stage: bool = False) -> None:
+    def check(self, output: OutputOptions, reading: InputOptions) -> None:
         """Raises HloError for two views, for kinds both selected and ignored, and for options without effect.
 
-        >>> DiffOptions(stat=True, name_only=True).check(OutputOptions())
+        >>> from hlo_cli.commands.options.io_options import InputOptions, OutputOptions
+        >>> DiffOptions(stat=True, name_only=True).check(OutputOptions(), InputOptions())
         Traceback (most recent call last):
             ...
         hlo_cli.source.HloError: error: --stat cannot be used with --name-only
         """
-        if len(two := [name for name, is_given in self._views.items() if is_given]) > 1:
+        if len(two := self._views) > 1:
             raise conflict_error(two[0], two[1])
         if self.schedule and "schedule" in self.ignored:
             raise conflict_error("--schedule", "--ignore schedule")
-        if self.fail_on and not self.against_golden:
-            raise requirement_error("--fail-on", "--against-golden")
-        rest = {"--against-golden": self.against_golden, "--by": self.grouping is not None}
-        rest |= {"--exact": self.exact, "--schedule": self.schedule, "--exit-code": self.exit_code, "--each": self.each}
-        rest |= {"--jobs": self.jobs is not None, "--stage": has_stage}
-        check_conflicts({**self._views, **rest}, output, _NO_EFFECT_WITH, _HINTS)
+        check_options(self, output, reading)
 
     @property
     def view(self) -> str:
         """The option that selects the view, without its dashes, or `statements`."""
-        return next((name.removeprefix("--") for name, is_given in self._views.items() if is_given), "statements")
+        return self._views[0].removeprefix("--") if self._views else "statements"
 
     @property
     def ignored(self) -> tuple[str, ...]:
@@ -103,15 +178,10 @@ class DiffOptions:
         return tuple(found)
 
     @property
-    def _views(self) -> dict[str, bool]:
-        return {
-            "--rows": self.rows,
-            "--passes": self.passes,
-            "--normalize": self.normalize,
-            "--text": self.as_text,
-            "--stat": self.stat,
-            "--name-only": self.name_only,
-        }
+    def _views(self) -> list[str]:
+        """The given options that select a view."""
+        given = {option.name for option, _ in given_options(self)}
+        return [name for name in _VIEWS if name in given]
 
 
 def _kind(word: str) -> str:

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hlo_cli.commands.fuse.options import SWITCHES, FuseOptions
+from hlo_cli.commands.fuse.options import FuseOptions
 from hlo_cli.commands.options import completion
-from hlo_cli.commands.options.chips import chip_options
-from hlo_cli.commands.options.declaring import Command, by_option, cause_of, each_options, flag, option
-from hlo_cli.commands.options.filters import where_option
+from hlo_cli.commands.options.declaring import (
+    Command,
+    cause_of,
+    with_options,
+)
 from hlo_cli.commands.options.io_options import io_of, io_options
 from hlo_cli.commands.options.writing import print_diagnostics, write, write_report
 from hlo_cli.source import Diagnostic, HloError
@@ -75,89 +77,13 @@ finds other results.
 
 @click.command(cls=Command, help=HELP, examples=EXAMPLES, details=DETAILS)
 @click.argument("arguments", nargs=-1, metavar="INPUT [NAME]", shell_complete=completion.file_and_name)
-@flag(
-    "--cost",
-    group="Reports",
-    is_common=True,
-    help="List the cost of each instruction: flops, transcendentals, and bytes accessed.",
-)
-@flag(
-    "--dots",
-    group="Reports",
-    is_common=True,
-    help="List matrix multiplications and convolutions with their sizes and types.",
-)
-@by_option("Show the cost of kernels by cause")
-@flag("--custom-calls", group="Reports", is_common=True, help="List custom calls, or decode the custom call NAME.")
-@flag(
-    "--why-not",
-    group="Reports",
-    is_common=True,
-    help="List producer-consumer pairs that are not fused, and why; on GPU, XLA's own reasons.",
-)
-@flag("--c-signature", group="Reports", help="Print C declarations of all custom call targets, or of that of NAME.")
-@flag("--as-xla", group="Reports", help="Reproduce XLA's float32 results bit for bit (with --cost).")
-@option(
-    "--fuse",
-    "pair",
-    group="Changes",
-    is_common=True,
-    metavar="A,B",
-    shell_complete=completion.instructions,
-    help="Fuse A into B, or siblings A and B, and show a diff.",
-)
-@option(
-    "--unfuse",
-    group="Changes",
-    is_common=True,
-    metavar="NAME|all",
-    shell_complete=completion.instructions,
-    help="Expand this fusion, or all fusions, and show a diff.",
-)
-@flag(
-    "--run-pass",
-    "apply",
-    unlisted="--apply",
-    group="Changes",
-    is_common=True,
-    help="Run the passes for CPU, or for --chip; show a diff.",
-)
-@option(
-    "--into",
-    group="Changes",
-    metavar="FUSION",
-    shell_complete=completion.instructions,
-    help="Fuse the instructions of --fuse into this existing fusion.",
-)
-@flag("--keep", group="Changes", help="Make A of --fuse an extra output of the fusion instead of duplicating A.")
-@option(
-    "--fusion-rules",
-    group="Changes",
-    metavar="LIST",
-    shell_complete=completion.some_of(lambda: SWITCHES),
-    help="Change the rules of --run-pass and --why-not (comma-separated; values below).",
-)
-@flag(
-    "--verify",
-    group="Changes",
-    help="Run the old and new module, and compare results (with --fuse, --unfuse, or --run-pass).",
-)
-@where_option
-@option(
-    "--computation",
-    group="Filters",
-    metavar="NAME",
-    shell_complete=completion.computations,
-    help="Include only instructions in this computation.",
-)
-@chip_options("Estimate time and bottleneck on this chip")
-@each_options
+@with_options(FuseOptions)
 @io_options
 def command(arguments: tuple[str, ...], **given: Any) -> int:
     """Reads, computes, and reports."""
     output, reading = io_of(given, writes=("hlo",))
     inputs, name = _input_and_name(arguments)
-    options = FuseOptions(name, **given)
+    options = FuseOptions(name=name, **given)
     options.check()
     from hlo_cli.analysis.fusion.fusion_bodies import verify_fusions
     from hlo_cli.commands.fuse.kernel_kinds import TimingColumns, timing_of

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from hlo_cli.commands.options.io_options import conflict_error, requirement_error
+from hlo_cli.commands.options import completion
+from hlo_cli.commands.options.chips import chip_file_option, chip_option
+from hlo_cli.commands.options.declaring import by_option, each_option, flag, jobs_option, option, timeout_option
+from hlo_cli.commands.options.filters import where_option
+from hlo_cli.commands.options.io_options import check_options, conflict_error
 from hlo_cli.dataclass import dataclass
 from hlo_cli.report.unknown_choice import unknown_choice_error
 from hlo_cli.source import HloError
@@ -61,14 +65,8 @@ class RefusionOptions:
         words += [f"--chip {self.chip}"] if self.gpu is not None and not self.is_chip_of_dump else []
         return " ".join(words)
 
-    def check(self, *, why_not: bool, part_option: str | None) -> None:
-        """Raises HloError for options that require a change if none is selected, and for unknown rules."""
-        if self.into is not None and not self.fuse:
-            raise requirement_error("--into", "--fuse A,B")
-        if self.keep and not self.fuse:
-            raise requirement_error("--keep", "--fuse A,B")
-        if self.switches and not (self.apply or why_not):
-            raise requirement_error("--fusion-rules", "--run-pass or --why-not")
+    def check(self, part_option: str | None) -> None:
+        """Raises HloError for unknown rules, and for a change of a part of the module."""
         if unknown := sorted(set(self.switches) - set(SWITCHES)):
             raise unknown_choice_error("fusion rule", unknown[0], SWITCHES)
         if self.is_requested and part_option is not None:
@@ -78,43 +76,116 @@ class RefusionOptions:
 
 @dataclass(frozen=True, slots=True)
 class FuseOptions:
-    """The report and the fusions that are selected; names are the parameters', but for `name`, a fusion or a call."""
+    """The report and the fusions that are selected; `name` is an argument, that of a fusion or a call."""
 
     name: str | None = None
-    cost: bool = False
-    as_xla: bool = False
-    dots: bool = False
-    custom_calls: bool = False
-    c_signature: bool = False
-    why_not: bool = False
-    apply: bool = False
-    pair: str | None = None
-    keep: bool = False
-    into: str | None = None
-    unfuse: str | None = None
-    fusion_rules: str | None = None
-    verify: bool = False
-    computation: str | None = None
-    chip: str | None = None
-    chip_file: str | None = None
-    where: str | None = None
-    grouping: str | None = None
-    each: bool = False
-    jobs: int | None = None
     is_chip_of_dump: bool = False
+    cost: bool = flag(
+        "--cost",
+        group="Reports",
+        is_common=True,
+        help="List the cost of each instruction: flops, transcendentals, and bytes accessed.",
+    )
+    dots: bool = flag(
+        "--dots",
+        group="Reports",
+        is_common=True,
+        help="List matrix multiplications and convolutions with their sizes and types.",
+    )
+    grouping: str | None = by_option("Show the cost of kernels by cause")
+    custom_calls: bool = flag(
+        "--custom-calls", group="Reports", is_common=True, help="List custom calls, or decode the custom call NAME."
+    )
+    why_not: bool = flag(
+        "--why-not",
+        group="Reports",
+        is_common=True,
+        help="List producer-consumer pairs that are not fused, and why; on GPU, XLA's own reasons.",
+    )
+    c_signature: bool = flag(
+        "--c-signature", group="Reports", help="Print C declarations of all custom call targets, or of that of NAME."
+    )
+    as_xla: bool = flag(
+        "--as-xla", group="Reports", help="Reproduce XLA's float32 results bit for bit (with --cost).", needs="--cost"
+    )
+    pair: str | None = option(
+        "--fuse",
+        "A,B",
+        group="Changes",
+        is_common=True,
+        complete=completion.instructions,
+        help="Fuse A into B, or siblings A and B, and show a diff.",
+    )
+    unfuse: str | None = option(
+        "--unfuse",
+        "NAME|all",
+        group="Changes",
+        is_common=True,
+        complete=completion.instructions,
+        help="Expand this fusion, or all fusions, and show a diff.",
+    )
+    apply: bool = flag(
+        "--run-pass",
+        unlisted="--apply",
+        group="Changes",
+        is_common=True,
+        help="Run the passes for CPU, or for --chip; show a diff.",
+    )
+    into: str | None = option(
+        "--into",
+        "FUSION",
+        group="Changes",
+        complete=completion.instructions,
+        help="Fuse the instructions of --fuse into this existing fusion.",
+        needs="--fuse A,B",
+    )
+    keep: bool = flag(
+        "--keep",
+        group="Changes",
+        help="Make A of --fuse an extra output of the fusion instead of duplicating A.",
+        needs="--fuse A,B",
+    )
+    fusion_rules: str | None = option(
+        "--fusion-rules",
+        "LIST",
+        group="Changes",
+        complete=completion.some_of(lambda: SWITCHES),
+        help="Change the rules of --run-pass and --why-not (comma-separated; values below).",
+        needs="--run-pass or --why-not",
+    )
+    verify: bool = flag(
+        "--verify",
+        group="Changes",
+        help="Run the old and new module, and compare results (with --fuse, --unfuse, or --run-pass).",
+        needs="--fuse, --unfuse, or --run-pass",
+        or_needs=("--into",),
+    )
+    where: str | None = where_option()
+    computation: str | None = option(
+        "--computation",
+        "NAME",
+        group="Filters",
+        complete=completion.computations,
+        help="Include only instructions in this computation.",
+    )
+    chip: str | None = chip_option("Estimate time and bottleneck on this chip")
+    chip_file: str | None = chip_file_option()
+    each: bool = each_option()
+    jobs: int | None = jobs_option()
+    timeout: int | None = timeout_option()
 
     @property
     def changes(self) -> RefusionOptions:
         """The fusions to make or to unfuse."""
         return RefusionOptions(
-            self.apply,
-            listed(self.pair),
-            self.keep,
-            self.into,
-            listed(self.unfuse),
-            listed(self.fusion_rules),
-            self.chip if self.chip_file is None else None,
-            self.is_chip_of_dump,
+            apply=self.apply,
+            fuse=listed(self.pair),
+            keep=self.keep,
+            into=self.into,
+            unfuse=listed(self.unfuse),
+            switches=listed(self.fusion_rules),
+            chip=self.chip if self.chip_file is None else None,
+            is_chip_of_dump=self.is_chip_of_dump,
         )
 
     @property
@@ -158,15 +229,12 @@ class FuseOptions:
         selected = self._reports
         if len(two := [option for option, given in selected.items() if given]) > 1:
             raise conflict_error(two[0], two[1])
-        if self.as_xla and not self.cost:
-            raise requirement_error("--as-xla", "--cost")
         if self.is_one_fusion and (self.where or self.computation):
             raise conflict_error("--where" if self.where else "--computation", "NAME")
+        check_options(self, order=("--as-xla", "--verify"))
         parts = {"--where": self.where, "--computation": self.computation}
         part_option = next((option for option, value in parts.items() if value is not None), None)
-        if self.verify and not self.changes.is_requested:
-            raise requirement_error("--verify", "--fuse, --unfuse, or --run-pass")
-        self.changes.check(why_not=self.why_not, part_option=part_option)
+        self.changes.check(part_option)
         if len(listed(self.chip)) > 1:
             self._check_chips()
         if self.is_about_calls:

@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hlo_cli.commands.graph.options import HEATS, GraphOptions
+from hlo_cli.commands.graph.options import GraphOptions
 from hlo_cli.commands.options import completion
-from hlo_cli.commands.options.chips import chip_options
-from hlo_cli.commands.options.declaring import OUTPUT, Command, flag, option
+from hlo_cli.commands.options.declaring import Command, with_options
 from hlo_cli.commands.options.io_options import format_options, io_of, io_options_of
 from hlo_cli.commands.options.writing import write_report
-from hlo_cli.source import joined_by_or
 
 if TYPE_CHECKING:
     from hlo_cli.commands.options.io_options import InputOptions, OutputOptions
@@ -46,72 +44,7 @@ the terminal: operands above their users, with a line for each value.
 
 @click.command(cls=Command, help=HELP, examples=EXAMPLES, details=DETAILS)
 @click.argument("inputs", nargs=-1, metavar="[OLD] INPUT", shell_complete=completion.files)
-@option(
-    "--computation",
-    group="Filters",
-    is_common=True,
-    metavar="NAME",
-    shell_complete=completion.computations,
-    help="Draw this computation instead of the entry.",
-)
-@option(
-    "--around",
-    group="Filters",
-    is_common=True,
-    metavar="NAME",
-    shell_complete=completion.instructions,
-    help="Draw the neighborhood of this instruction.",
-)
-@option(
-    "--depth",
-    group="Filters",
-    is_common=True,
-    type=click.IntRange(min=0),
-    metavar="N",
-    default_text="2",
-    help="Include neighbors of --around, or of changes, up to N edges away.",
-)
-@option(
-    "--between",
-    group="Filters",
-    is_common=True,
-    nargs=2,
-    metavar="A B",
-    shell_complete=completion.instructions,
-    help="Draw all paths from instruction A to instruction B.",
-)
-@option(
-    "--where",
-    group="Filters",
-    is_common=True,
-    metavar="EXPR",
-    help="Draw only instructions that match EXPR (see `hlo help where`).",
-)
-@flag(
-    "--transfers",
-    group="Appearance",
-    is_common=True,
-    help="Draw copies and slices between memories as nodes, not as dashed edges.",
-)
-@option(
-    "--expand",
-    group="Appearance",
-    is_common=True,
-    multiple=True,
-    metavar="LIST",
-    shell_complete=completion.instructions,
-    help="Expand these fusions, loops, and calls (comma-separated), or `all` of them.",
-)
-@option(
-    "--heat",
-    group="Appearance",
-    is_common=True,
-    type=click.Choice(HEATS),
-    metavar="MEASURE",
-    help=f"Color nodes by this measure instead of by kind: {joined_by_or(HEATS)}.",
-)
-@chip_options("Estimate times on this chip")
-@flag("--open", group=OUTPUT, is_common=True, help="Show the page in a web browser.")
+@with_options(GraphOptions)
 @io_options_of("reader", "data", "document", "picture", "graph")
 def command(inputs: tuple[str, ...], **given: Any) -> int:
     """Reads, folds, and draws."""

@@ -4,32 +4,98 @@ from __future__ import annotations
 
 from typing import Final, Literal, TypeAlias
 
-from hlo_cli.commands.options.io_options import OutputOptions, conflict_error, requirement_error
+from hlo_cli.commands.options import completion
+from hlo_cli.commands.options.chips import chip_file_option, chip_option
+from hlo_cli.commands.options.declaring import OUTPUT, flag, option
+from hlo_cli.commands.options.io_options import OutputOptions, check_options, requirement_error
 from hlo_cli.dataclass import dataclass
-from hlo_cli.source import HloError
+from hlo_cli.source import HloError, joined_by_or
 
 Heat: TypeAlias = Literal["bytes", "flops", "padding", "live", "time"]
 HEATS: Final[tuple[Heat, ...]] = ("bytes", "flops", "padding", "live", "time")
 ALL: Final = "all"
 DEFAULT_DEPTH: Final = 2
-_ONE_PART: Final = ("--around", "--between", "--where")
+_EXPANDED: Final = {"--expand": "the computations on the way are expanded"}
+"""What has no effect with the options that select a part by its paths or nodes, and why."""
 
 
 @dataclass(frozen=True, slots=True)
 class GraphOptions:
-    """Which part of the module to show, and how; names are those of the command's parameters."""
+    """Which part of the module to show, and how."""
 
-    computation: str | None = None
-    around: str | None = None
-    depth: int | None = None
-    between: tuple[str, str] | None = None
-    where: str | None = None
-    transfers: bool = False
-    expand: tuple[str, ...] = ()
-    heat: Heat | None = None
-    chip: str | None = None
-    chip_file: str | None = None
-    open: bool = False
+    computation: str | None = option(
+        "--computation",
+        "NAME",
+        group="Filters",
+        is_common=True,
+        complete=completion.computations,
+        help="Draw this computation instead of the entry.",
+    )
+    around: str | None = option(
+        "--around",
+        "NAME",
+        group="Filters",
+        is_common=True,
+        complete=completion.instructions,
+        help="Draw the neighborhood of this instruction.",
+        excludes=("--between", "--where"),
+    )
+    depth: int | None = option(
+        "--depth",
+        "N",
+        group="Filters",
+        is_common=True,
+        least=0,
+        default_text="2",
+        help="Include neighbors of --around, or of changes, up to N edges away.",
+    )
+    between: tuple[str, str] | None = option(
+        "--between",
+        "A B",
+        group="Filters",
+        is_common=True,
+        nargs=2,
+        complete=completion.instructions,
+        help="Draw all paths from instruction A to instruction B.",
+        excludes={"--where": "", **_EXPANDED},
+    )
+    where: str | None = option(
+        "--where",
+        "EXPR",
+        group="Filters",
+        is_common=True,
+        help="Draw only instructions that match EXPR (see `hlo help where`).",
+        excludes={**_EXPANDED, "--transfers": "match transfers with the expression"},
+    )
+    transfers: bool = flag(
+        "--transfers",
+        group="Appearance",
+        is_common=True,
+        help="Draw copies and slices between memories as nodes, not as dashed edges.",
+    )
+    expand: tuple[str, ...] = option(
+        "--expand",
+        "LIST",
+        group="Appearance",
+        is_common=True,
+        multiple=True,
+        complete=completion.instructions,
+        help="Expand these fusions, loops, and calls (comma-separated), or `all` of them.",
+    )
+    heat: Heat | None = option(
+        "--heat",
+        "MEASURE",
+        group="Appearance",
+        is_common=True,
+        choices=HEATS,
+        help=f"Color nodes by this measure instead of by kind: {joined_by_or(HEATS)}.",
+        only_for="time",
+        needs="--chip NAME",
+        or_needs=("--chip-file",),
+    )
+    chip: str | None = chip_option("Estimate times on this chip")
+    chip_file: str | None = chip_file_option()
+    open: bool = flag("--open", group=OUTPUT, is_common=True, help="Show the page in a web browser.")
 
     @property
     def is_limited(self) -> bool:
@@ -54,19 +120,11 @@ class GraphOptions:
             ...
         hlo_cli.source.HloError: error: --depth requires --around NAME
         """
-        given = [name for name, value in zip(_ONE_PART, (self.around, self.between, self.where), strict=True) if value]
-        if len(given) > 1:
-            raise conflict_error(given[1], given[0])
         if inputs > 2:
             raise HloError(f"expected one or two inputs, found {inputs}", hint="pass a dump, or OLD and NEW")
-        is_near_changes = inputs == 2 and not given
+        is_near_changes = inputs == 2 and not self.is_limited
         if self.depth is not None and not (self.around or is_near_changes):
             raise requirement_error("--depth", "--around NAME")
-        if self.heat == "time" and not (self.chip or self.chip_file):
-            raise requirement_error("--heat time", "--chip NAME")
-        if self.expand and (self.between or self.where):
-            raise conflict_error("--expand", given[0], hint="the computations on the way are expanded")
-        if self.transfers and self.where:
-            raise conflict_error("--transfers", "--where", hint="match transfers with the expression")
+        check_options(self)
         if output.format == "tree" and not (self.is_limited or self.depth is not None):
             raise HloError("--format tree requires a part of the graph", hint="add --around NAME or --between A B")

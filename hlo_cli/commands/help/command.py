@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from typing import Any, Final
 
 import click
 
@@ -23,9 +23,10 @@ from hlo_cli.commands.help.catalog import (
     plain,
     source_of,
 )
-from hlo_cli.commands.options.declaring import OUTPUT, Command, flag, option
-from hlo_cli.commands.options.io_options import OutputOptions, ascii_option, color_option, path_option
+from hlo_cli.commands.options.declaring import OUTPUT, Command, flag, option, taken, with_options
+from hlo_cli.commands.options.io_options import OutputOptions
 from hlo_cli.commands.options.writing import write
+from hlo_cli.dataclass import dataclass
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.render.style import Style
 from hlo_cli.render.width import cell_width
@@ -224,41 +225,38 @@ def _complete(context: click.Context, parameter: click.Parameter, incomplete: st
     return [name for name in dict.fromkeys((*TOPICS, *commands)) if name.startswith(incomplete)]
 
 
+@dataclass(frozen=True, slots=True)
+class HelpOptions:
+    """The pages to write, and the format."""
+
+    is_manual: bool = flag("--all", group=OUTPUT, is_common=True, help="Write all topics and commands as one document.")
+    form: str | None = option(
+        "--format",
+        "FORMAT",
+        group=OUTPUT,
+        is_common=True,
+        choices=FORMATS,
+        default_text="text",
+        help=f"Set the output format: {joined_by_or(FORMATS)}.",
+    )
+
+
 @click.command(cls=Command, help=HELP, examples=EXAMPLES)
 @click.argument("topic", required=False, shell_complete=_complete)
 @click.argument("term", nargs=-1, metavar="[TERM]...")
-@flag("--all", "is_manual", group=OUTPUT, is_common=True, help="Write all topics and commands as one document.")
-@option(
-    "--format",
-    "form",
-    group=OUTPUT,
-    is_common=True,
-    type=click.Choice(FORMATS),
-    metavar="FORMAT",
-    default_text="text",
-    help=f"Set the output format: {joined_by_or(FORMATS)}.",
-)
-@path_option
-@color_option
-@ascii_option
+@with_options(HelpOptions)
+@with_options(OutputOptions, only=("path", "color", "ascii"))
 @click.pass_context
-def command(
-    context: click.Context,
-    /,
-    topic: str | None,
-    term: tuple[str, ...],
-    is_manual: bool,
-    form: str | None,
-    **given: str,
-) -> None:
+def command(context: click.Context, /, topic: str | None, term: tuple[str, ...], **given: Any) -> None:
     """Writes the page, the list of topics, or the manual."""
-    if is_manual and topic:
+    options = HelpOptions(**taken(HelpOptions, given))
+    output = OutputOptions(**given)
+    if options.is_manual and topic:
         raise HloError("--all cannot be used with a topic")
     if term and topic != "glossary":
         raise HloError("TERM requires the topic glossary", hint=f"run `hlo help glossary {' '.join(term)}`")
-    output = OutputOptions(path=given["path"], color=given["color"], ascii=bool(given["ascii"]))
-    form = form or _format_of(output.path)
-    if is_manual:
+    form = options.form or _format_of(output.path)
+    if options.is_manual:
         text = _manual(context, form, output)
     elif topic is None:
         if form != "text":

@@ -8,9 +8,19 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 
 from hlo_cli.commands.options import completion
-from hlo_cli.commands.options.declaring import Command, by_option, cause_of, each_options, flag, option
+from hlo_cli.commands.options.declaring import (
+    Command,
+    by_option,
+    cause_of,
+    each_option,
+    flag,
+    jobs_option,
+    option,
+    timeout_option,
+    with_options,
+)
 from hlo_cli.commands.options.filters import where_option
-from hlo_cli.commands.options.io_options import io_of, io_options
+from hlo_cli.commands.options.io_options import given_about, io_of, io_options
 from hlo_cli.commands.options.writing import write_report
 from hlo_cli.commands.shape.argument import shape_text
 from hlo_cli.dataclass import dataclass
@@ -28,27 +38,52 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LayoutOptions:
-    """The rows of a dump, or the view of a shape; names are those of the command's parameters."""
+    """The rows of a dump, or the view of a shape."""
 
-    grouping: str = "shape"
-    computation: str | None = None
-    where: str | None = None
-    draw: bool = False
-    generation: str | None = None
-    each: bool = False
-    jobs: int | None = None
+    grouping: str = by_option(
+        "Group by", before=("shape",), after=("op_name", "instruction", "computation", "opcode"), about="one"
+    )
+    draw: bool = flag(
+        "--draw",
+        group="Reports",
+        is_common=True,
+        help="Draw the array with its memory positions, tiles, and padding.",
+        about="shape",
+    )
+    generation: str | None = option(
+        "--for",
+        "TPU",
+        group="Reports",
+        is_common=True,
+        complete=completion.tpus,
+        help=lambda: f"Show the layout that this TPU would use: {_generations()}.",
+        about="shape",
+    )
+    where: str | None = where_option(about="one")
+    computation: str | None = option(
+        "--computation",
+        "NAME",
+        group="Filters",
+        is_common=True,
+        complete=completion.computations,
+        help="Include only values defined in this computation.",
+        about="one",
+    )
+    each: bool = each_option()
+    jobs: int | None = jobs_option()
+    timeout: int | None = timeout_option()
 
     def check_for_shapes(self) -> None:
         """Raises HloError for an option that requires a dump."""
-        for name in ("--computation", "--where", "--by"):
-            if name in self.about_one:
-                raise HloError(f"{name} requires a dump, not a shape", hint=f"pass a dump, or remove {name}")
+        if names := self.about_one:
+            raise HloError(f"{names[-1]} requires a dump, not a shape", hint=f"pass a dump, or remove {names[-1]}")
 
     def check_for_dump(self) -> None:
         """Raises HloError for an option that requires a shape."""
-        if self.draw or self.generation:
-            option = "--draw" if self.draw else "--for"
-            raise HloError(f"{option} requires a shape, not a dump", hint="name an instruction, such as DUMP:fusion.2")
+        if names := given_about(self, "shape"):
+            raise HloError(
+                f"{names[0]} requires a shape, not a dump", hint="name an instruction, such as DUMP:fusion.2"
+            )
 
     @property
     def about_one(self) -> list[str]:
@@ -57,12 +92,7 @@ class LayoutOptions:
         >>> LayoutOptions(grouping="source", where="rank > 1").about_one
         ['--by', '--where']
         """
-        others = {
-            "--by": self.grouping != "shape",
-            "--computation": self.computation is not None,
-            "--where": self.where is not None,
-        }
-        return [option for option, given in others.items() if given]
+        return given_about(self, "one")
 
 
 # --- the command ---
@@ -88,31 +118,7 @@ EXAMPLES = (
 
 @click.command(cls=Command, help=HELP, examples=EXAMPLES)
 @click.argument("inputs", nargs=-1, metavar="INPUT...", shell_complete=completion.files)
-@by_option(
-    "Group by",
-    before=("shape",),
-    after=("op_name", "instruction", "computation", "opcode"),
-)
-@flag("--draw", group="Reports", is_common=True, help="Draw the array with its memory positions, tiles, and padding.")
-@option(
-    "--for",
-    "generation",
-    group="Reports",
-    is_common=True,
-    metavar="TPU",
-    shell_complete=completion.tpus,
-    help=lambda: f"Show the layout that this TPU would use: {_generations()}.",
-)
-@where_option
-@option(
-    "--computation",
-    group="Filters",
-    is_common=True,
-    metavar="NAME",
-    shell_complete=completion.computations,
-    help="Include only values defined in this computation.",
-)
-@each_options
+@with_options(LayoutOptions)
 @io_options
 def command(inputs: tuple[str, ...], **given: Any) -> int:
     """Explains shapes given as text; summarizes dumps."""

@@ -11,11 +11,10 @@ import click
 
 from hlo_cli.commands.lint.options import ORDERS, LintOptions, cause_grouping
 from hlo_cli.commands.options import completion
-from hlo_cli.commands.options.chips import chip_options, chosen_throughput
-from hlo_cli.commands.options.declaring import OUTPUT, Command, each_options_of, flag, option
+from hlo_cli.commands.options.chips import chosen_throughput
+from hlo_cli.commands.options.declaring import Command, with_options
 from hlo_cli.commands.options.io_options import io_of, io_options_of, requirement_error
 from hlo_cli.commands.options.writing import write, write_report
-from hlo_cli.source import SEVERITIES, joined_by_or
 
 if TYPE_CHECKING:
     from hlo_cli.commands.lint.assertion_results import GoldenModules
@@ -66,106 +65,7 @@ or unreadable input.
 
 @click.command(cls=Command, help=HELP, examples=EXAMPLES, details=DETAILS)
 @click.argument("inputs", nargs=-1, metavar="INPUT...", shell_complete=completion.files)
-@option(
-    "--select",
-    group="Rules",
-    is_common=True,
-    multiple=True,
-    metavar="LIST",
-    shell_complete=completion.rules,
-    help="Run only these rules or groups, such as HLO1,HLO201; ALL enables every rule.",
-)
-@option(
-    "--ignore",
-    group="Rules",
-    is_common=True,
-    multiple=True,
-    metavar="LIST",
-    shell_complete=completion.rules,
-    help="Skip these rules or groups.",
-)
-@option(
-    "--min-severity",
-    group="Rules",
-    is_common=True,
-    type=click.Choice(SEVERITIES),
-    metavar="LEVEL",
-    help=f"Hide findings below this severity: {joined_by_or(SEVERITIES)}.",
-)
-@option(
-    "--set",
-    "assignments",
-    group="Rules",
-    is_common=True,
-    multiple=True,
-    metavar="KEY=VALUE",
-    shell_complete=completion.settings,
-    help="Override a setting, such as min_padding_bytes=1MiB (repeatable).",
-)
-@option(
-    "--explain",
-    group="Rules",
-    is_common=True,
-    metavar="RULE",
-    shell_complete=completion.rules,
-    help="Explain a rule and how to fix its findings.",
-)
-@flag("--list-rules", group="Rules", is_common=True, help="List all rules.")
-@option(
-    "--baseline",
-    group="Baselines and assertions",
-    is_common=True,
-    metavar="FILE",
-    shell_complete=completion.files,
-    help="Ignore findings that are recorded in FILE.",
-)
-@option(
-    "--write-baseline",
-    group="Baselines and assertions",
-    is_common=True,
-    metavar="FILE",
-    shell_complete=completion.files,
-    help="Record all current findings in FILE for --baseline.",
-)
-@option(
-    "--expect",
-    group="Baselines and assertions",
-    is_common=True,
-    multiple=True,
-    metavar="FILE",
-    shell_complete=completion.files,
-    help="Check the assertions in FILE (see `hlo help expect`).",
-)
-@option(
-    "--golden",
-    group="Baselines and assertions",
-    metavar="DUMP",
-    shell_complete=completion.files,
-    help="Compare with DUMP where an assertion refers to golden.",
-)
-@flag("--show-settings", group="Settings", help="Show all settings and where each value comes from.")
-@flag("--isolated", group="Settings", help="Ignore all configuration files.")
-@flag("--statistics", group=OUTPUT, is_common=True, help="Show the number of findings per rule.")
-@option(
-    "--by",
-    group=OUTPUT,
-    is_common=True,
-    type=click.Choice(("source", "scope", "argument", "rule")),
-    metavar="GROUP",
-    help="Group findings by source, scope, argument, or rule.",
-)
-@option(
-    "--profile",
-    group="Time estimates",
-    metavar="TRACE",
-    shell_complete=completion.files,
-    help="Sort findings by the measured time of their kernels in TRACE.",
-)
-@flag("--exit-zero", group=OUTPUT, is_common=True, help="Exit with code 0 even if there are findings.")
-@chip_options("Estimate the time that findings cost on chip NAME")
-@each_options_of(
-    "Print one row per module with the number of findings.", "Check modules in N processes; 0 uses all CPU cores."
-)
+@with_options(LintOptions)
 @io_options_of("findings", "data", "document")
 def command(inputs: tuple[str, ...], **given: Any) -> int:
     """Writes pages or settings, which need no input; otherwise reads and checks all inputs."""
@@ -173,7 +73,7 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
     options = LintOptions(**given)
     if output.sort in ORDERS:
         options, output = replace(options, order=output.sort), replace(output, sort=None)
-    options.check(output, strict=reading.strict)
+    options.check(output, reading)
     if options.explain is not None or options.list_rules:
         from hlo_cli.commands.lint.configuration import report_of_rule, report_of_rules
 

@@ -6,20 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hlo_cli.commands.memspace.usage import MemspaceOptions
 from hlo_cli.commands.options import completion
-from hlo_cli.commands.options.declaring import Command, by_option, each_options, flag, option
-from hlo_cli.commands.options.filters import where_option
+from hlo_cli.commands.options.declaring import Command, with_options
 from hlo_cli.commands.options.io_options import io_of, io_options
 from hlo_cli.commands.options.writing import write_report
-from hlo_cli.source import HloError, joined_by_or
+from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
-    from hlo_cli.commands.memspace.usage import MemspaceOptions
     from hlo_cli.commands.modules.loading import Loaded
     from hlo_cli.commands.options.io_options import InputOptions, OutputOptions
     from hlo_cli.report.report import Report
-
-RELEASES = ("0.10.2", "2026-08")
 
 HELP = """\
 Show memory use, live ranges, and the peak of each memory space.
@@ -48,87 +45,19 @@ includes the compiler's own buffer assignment, its numbers are used. XLA release
 
 @click.command(cls=Command, help=HELP, examples=EXAMPLES, details=DETAILS)
 @click.argument("inputs", nargs=-1, metavar="INPUT...", shell_complete=completion.files)
-@by_option("Group by", before=("value",), after=("op_name", "kind", "shape", "opcode"))
-@option(
-    "--at",
-    group="Reports",
-    is_common=True,
-    metavar="NAME",
-    shell_complete=completion.instructions,
-    help="Show values that are live at this instruction instead of at the peak.",
-)
-@option(
-    "--value",
-    group="Reports",
-    is_common=True,
-    metavar="NAME",
-    shell_complete=completion.instructions,
-    help="Show live range, uses, and allocation of a value: NAME, or NAME{1} for a tuple element.",
-)
-@flag(
-    "--traffic",
-    group="Reports",
-    is_common=True,
-    help="List transfers between memory spaces and how early each one is issued.",
-)
-@flag("--compare", group="Reports", help="Compare the computed numbers with the compiler's buffer assignment.")
-@option(
-    "--oom",
-    group="Reports",
-    is_common=True,
-    metavar="FILE",
-    shell_complete=completion.files,
-    help="Explain an out-of-memory error message (- for stdin).",
-)
-@option(
-    "--space",
-    group="Filters",
-    is_common=True,
-    metavar="SPACE",
-    default_text="largest peak",
-    shell_complete=completion.memory_spaces,
-    help="Show this memory space, by name (HBM, VMEM) or number, or `all` of them.",
-)
-@where_option
-@option(
-    "--limit",
-    group="Limits",
-    is_common=True,
-    metavar="SIZE",
-    help="Exit with code 1 if the module needs more than SIZE, such as 16GiB.",
-)
-@option(
-    "--chip",
-    group="Limits",
-    is_common=True,
-    metavar="NAME",
-    shell_complete=completion.chips,
-    help="Exit with code 1 if an optimized module does not fit this chip, such as v5e or h100.",
-)
-@flag("--gate-unoptimized", group="Limits", help="Apply --chip to modules before optimization as well.")
-@option(
-    "--xla-release",
-    "release",
-    group="Model",
-    type=click.Choice(RELEASES),
-    metavar="NAME",
-    default=RELEASES[0],
-    help=f"Follow the buffer assignment rules of this XLA release: {joined_by_or(RELEASES)}.",
-)
-@each_options
+@with_options(MemspaceOptions)
 @io_options
 def command(inputs: tuple[str, ...], **given: Any) -> int:
     """Reads, computes, and reports."""
     output, reading = io_of(given)
-    from hlo_cli.commands.memspace.usage import about_one, memspace_options
     from hlo_cli.commands.modules.loading import Many, check_running, load, part_error, what_was_read
     from hlo_cli.inputs.files import STDIN
 
-    single = about_one(given)
-    options = memspace_options(given)
+    options = MemspaceOptions(**given)
+    options.check()
     if options.oom is not None:
-        return _explain_error(options, inputs, reading, single, output)
-    loaded = load(inputs, reading, each=options.each, jobs=options.jobs, about_one=single)
+        return _explain_error(options, inputs, reading, output)
+    loaded = load(inputs, reading, each=options.each, jobs=options.jobs, about_one=options.about_one)
     if isinstance(loaded, Many):
         from hlo_cli.commands.memspace.report import memspace_each
 
@@ -143,11 +72,7 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
 
 
 def _explain_error(
-    options: MemspaceOptions,
-    inputs: tuple[str, ...],
-    reading: InputOptions,
-    single: tuple[str, ...],
-    output: OutputOptions,
+    options: MemspaceOptions, inputs: tuple[str, ...], reading: InputOptions, output: OutputOptions
 ) -> int:
     """Answers the out-of-memory error of `--oom`, with the dump if one is given."""
     from hlo_cli.inputs.input import read_plain
@@ -161,7 +86,7 @@ def _explain_error(
     from hlo_cli.commands.memspace.oom_dump import load_dump, report_of_message_and_dump
     from hlo_cli.commands.modules.loading import check_running, what_was_read
 
-    loaded, argument = load_dump(source, inputs, reading, single)
+    loaded, argument = load_dump(source, inputs, reading, options.about_one)
     check_running(loaded.module)
     memory = compiler_memory(loaded, chip=options.chip, release=options.release)
     report = report_of_message_and_dump(source, loaded, memory, options, argument)

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from hlo_cli.analysis.cache import computed_once
-from hlo_cli.analysis.dataflow.value_sets import first_users, value_at
-from hlo_cli.analysis.memory.live_ranges import Release
-from hlo_cli.analysis.memory.memory_analysis import LiveValue, MemoryAnalysis, MemorySpaceUsage, allocated_bytes
-from hlo_cli.analysis.query.module_summary import ProgramStage
-from hlo_cli.commands.modules.instruction_columns import loops_of
-from hlo_cli.commands.options.io_options import conflict_error, requirement_error
+from hlo_cli.commands.options import completion
+from hlo_cli.commands.options.declaring import by_option, each_option, flag, jobs_option, option, timeout_option
+from hlo_cli.commands.options.filters import where_option
+from hlo_cli.commands.options.io_options import check_options, given_about, given_in
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.memory_space import space_number
 from hlo_cli.report.table import UNKNOWN, Column, DeferredRows, LazyRows, Row, Share, Table
 from hlo_cli.report.timeline import Band, Mark, Timeline, Track
 from hlo_cli.report.unknown_choice import unknown_choice_error
-from hlo_cli.source import HloError
-from hlo_cli.syntax.byte_sizes import parse_size
+from hlo_cli.source import HloError, joined_by_or
+
+if TYPE_CHECKING:
+    from hlo_cli.analysis.memory.live_ranges import Release
+    from hlo_cli.analysis.memory.memory_analysis import LiveValue, MemoryAnalysis, MemorySpaceUsage
+    from hlo_cli.analysis.query.module_summary import ProgramStage
 
 # --- the chart ---
 # Memory usage at every step by kind of value: the chart of `hlo memspace` and `hlo schedule`.
@@ -41,7 +41,7 @@ _DETAILS: Final = (
 """The columns of what is known of a value in addition to its band."""
 
 
-_Occupancy: TypeAlias = tuple[LiveValue, int, int, LiveValue | None]
+_Occupancy: TypeAlias = "tuple[LiveValue, int, int, LiveValue | None]"
 """A value, the first and the last step at which it occupies its memory, and the value that takes its place."""
 
 
@@ -59,6 +59,8 @@ def memory_timeline(
     >>> memory_timeline(memory, memory.spaces, limits={}).tracks[0].totals
     (8, 16, 16)
     """
+    from hlo_cli.commands.modules.instruction_columns import loops_of
+
     marks = () if marked is None else (Mark(marked, step_label(memory, marked) or ""),)
     tracks: list[Track] = []
     for space in spaces:
@@ -84,6 +86,8 @@ def chosen_spaces(memory: MemoryAnalysis, wanted: str | None) -> tuple[MemorySpa
 
 def named_space(memory: MemoryAnalysis, wanted: str) -> MemorySpaceUsage | None:
     """The memory space with a name or number; None if it is empty."""
+    from hlo_cli.ir.memory_space import space_number
+
     number = space_number(wanted, memory.target)
     return memory.space(number) if number is not None else None
 
@@ -124,6 +128,8 @@ def _details(memory: MemoryAnalysis, occupancies: Sequence[_Occupancy]) -> Defer
 
 
 def _detail_rows(memory: MemoryAnalysis, occupancies: Sequence[_Occupancy]) -> Iterator[Row]:
+    from hlo_cli.analysis.cache import computed_once
+    from hlo_cli.analysis.dataflow.value_sets import first_users, value_at
     from hlo_cli.analysis.origin.origins import UNKNOWN_KEY, keys_of
 
     dataflow, keys = memory.facts.dataflow, keys_of(memory.module, "source")
@@ -150,84 +156,139 @@ def _detail_rows(memory: MemoryAnalysis, occupancies: Sequence[_Occupancy]) -> I
 # Options of `hlo memspace`.
 
 
-_REPORTS: Final = ("at", "value", "traffic", "compare", "oom")
-_LIMITS: Final = ("limit", "chip")
-_VIEWS: Final = ("space", "where")
-_SUPPORTED: Final[dict[str, tuple[str, ...]]] = {
-    "at": ("at", "space", "where", "by", "limit", "chip"),
-    "value": ("value",),
-    "traffic": ("traffic", "where"),
-    "compare": ("compare", "chip"),
-    "oom": ("oom",),
-}
-"""The options that can be used with each report."""
+RELEASES: Final[tuple[Release, ...]] = ("0.10.2", "2026-08")
+_LIMITS: Final = ("--limit", "--chip")
 
 
 @dataclass(frozen=True, slots=True)
 class MemspaceOptions:
     """The memory space, the step, the rows, and the limit that are selected."""
 
-    space: str | None = None
-    at: str | None = None
-    value: str | None = None
-    grouping: str = "value"
-    where: str | None = None
-    limit_bytes: int | None = None
-    chip: str | None = None
-    gate_unoptimized: bool = False
-    traffic: bool = False
-    compare: bool = False
-    oom: str | None = None
-    release: Release = "0.10.2"
-    each: bool = False
-    jobs: int | None = None
+    grouping: str = by_option("Group by", before=("value",), after=("op_name", "kind", "shape", "opcode"), about="one")
+    at: str | None = option(
+        "--at",
+        "NAME",
+        group="Reports",
+        is_common=True,
+        complete=completion.instructions,
+        help="Show values that are live at this instruction instead of at the peak.",
+        about="one",
+        one_of="report",
+    )
+    value: str | None = option(
+        "--value",
+        "NAME",
+        group="Reports",
+        is_common=True,
+        complete=completion.instructions,
+        help="Show live range, uses, and allocation of a value: NAME, or NAME{1} for a tuple element.",
+        about="one",
+        one_of="report",
+        excludes=(*_LIMITS, "--space", "--where", "--by"),
+    )
+    traffic: bool = flag(
+        "--traffic",
+        group="Reports",
+        is_common=True,
+        help="List transfers between memory spaces and how early each one is issued.",
+        about="one",
+        one_of="report",
+        excludes=(*_LIMITS, "--space", "--by"),
+    )
+    compare: bool = flag(
+        "--compare",
+        group="Reports",
+        help="Compare the computed numbers with the compiler's buffer assignment.",
+        about="one",
+        one_of="report",
+        excludes=("--limit", "--space", "--where", "--by"),
+    )
+    oom: str | None = option(
+        "--oom",
+        "FILE",
+        group="Reports",
+        is_common=True,
+        complete=completion.files,
+        help="Explain an out-of-memory error message (- for stdin).",
+        about="one",
+        one_of="report",
+        excludes=(*_LIMITS, "--space", "--where", "--by"),
+    )
+    space: str | None = option(
+        "--space",
+        "SPACE",
+        group="Filters",
+        is_common=True,
+        default_text="largest peak",
+        complete=completion.memory_spaces,
+        help="Show this memory space, by name (HBM, VMEM) or number, or `all` of them.",
+    )
+    where: str | None = where_option(about="one")
+    limit: str | None = option(
+        "--limit",
+        "SIZE",
+        group="Limits",
+        is_common=True,
+        help="Exit with code 1 if the module needs more than SIZE, such as 16GiB.",
+        one_of="limit",
+    )
+    chip: str | None = option(
+        "--chip",
+        "NAME",
+        group="Limits",
+        is_common=True,
+        complete=completion.chips,
+        help="Exit with code 1 if an optimized module does not fit this chip, such as v5e or h100.",
+        one_of="limit",
+    )
+    gate_unoptimized: bool = flag(
+        "--gate-unoptimized",
+        group="Limits",
+        help="Apply --chip to modules before optimization as well.",
+        needs="--chip NAME",
+        needs_hint="--limit SIZE applies to every module",
+    )
+    release: Release = option(
+        "--xla-release",
+        "NAME",
+        group="Model",
+        choices=RELEASES,
+        default=RELEASES[0],
+        help=f"Follow the buffer assignment rules of this XLA release: {joined_by_or(RELEASES)}.",
+    )
+    each: bool = each_option()
+    jobs: int | None = jobs_option()
+    timeout: int | None = timeout_option()
+
+    @property
+    def limit_bytes(self) -> int | None:
+        """The bytes of --limit; HloError for a text that is not a size."""
+        from hlo_cli.syntax.byte_sizes import parse_size
+
+        return None if self.limit is None else parse_size(self.limit)
+
+    @property
+    def about_one(self) -> tuple[str, ...]:
+        """The given options that require a single module, as typed; rows of many modules support the others."""
+        spaces = ("--space all",) if self.space == EVERY_SPACE else ()
+        if self.space and given_in(self, "limit"):
+            spaces = ("--space",)
+        return (*given_about(self, "one"), *spaces)
+
+    def check(self) -> None:
+        """Raises HloError for options without effect, and for a limit that nothing fits."""
+        check_options(self)
+        if self.limit_bytes == 0:
+            raise HloError("--limit must be greater than 0", hint="for example --limit 16GiB")
 
     def is_verdict(self, stage: ProgramStage) -> bool:
         """Whether exceeding the limit fails: always for an optimized program, before that only for an explicit limit.
 
-        >>> on_chip, limited = MemspaceOptions(chip="v5e"), MemspaceOptions(limit_bytes=1)
+        >>> on_chip, limited = MemspaceOptions(chip="v5e"), MemspaceOptions(limit="1")
         >>> on_chip.is_verdict("before optimization"), limited.is_verdict("before optimization")
         (False, True)
         """
         return stage == "optimized" or self.limit_bytes is not None or self.gate_unoptimized
-
-
-def memspace_options(given: Mapping[str, Any]) -> MemspaceOptions:
-    """The command's parameters, checked; HloError for options without effect."""
-    _check_conflicts(given)
-    if given["gate_unoptimized"] and given["chip"] is None:
-        raise requirement_error("--gate-unoptimized", "--chip NAME", hint="--limit SIZE applies to every module")
-    limit_bytes = parse_size(given["limit"]) if given["limit"] is not None else None
-    if limit_bytes == 0:
-        raise HloError("--limit must be greater than 0", hint="for example --limit 16GiB")
-    own = {name: value for name, value in given.items() if name != "limit"}
-    return MemspaceOptions(**own, limit_bytes=limit_bytes)
-
-
-def about_one(options: Mapping[str, object]) -> tuple[str, ...]:
-    """The given options that require a single module, as typed; rows of many modules support the others."""
-    by = ("--by",) if options["grouping"] != "value" else ()
-    spaces = ("--space all",) if options["space"] == EVERY_SPACE else ()
-    if options["space"] and any(options[name] for name in _LIMITS):
-        spaces = ("--space",)
-    given = (f"--{name}" for name in (*_REPORTS, "where") if options[name])
-    return (*given, *by, *spaces)
-
-
-def _check_conflicts(options: Mapping[str, object]) -> None:
-    """Raises HloError for an option that belongs to another report than the selected one."""
-    by = () if options["grouping"] == "value" else ("by",)
-    given = (*(name for name in (*_REPORTS, *_LIMITS, *_VIEWS) if options[name]), *by)
-    reports = [name for name in given if name in _REPORTS]
-    limits = [name for name in given if name in _LIMITS]
-    if len(reports) > 1:
-        raise conflict_error(f"--{reports[0]}", f"--{reports[1]}")
-    if len(limits) > 1:
-        raise conflict_error("--limit", "--chip")
-    for report in reports:
-        for name in given:
-            if name not in _SUPPORTED[report]:
-                raise conflict_error(f"--{name}", f"--{report}")
 
 
 def step_of(memory: MemoryAnalysis, name: str) -> int:
@@ -301,6 +362,8 @@ def live_values_table(
 
 
 def _space_row(memory: MemoryAnalysis, space: MemorySpaceUsage, limit: int | None) -> Row:
+    from hlo_cli.analysis.memory.memory_analysis import allocated_bytes
+
     totals = space.totals
     allocated = allocated_bytes(memory, space)
     return (

@@ -3,42 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from hlo_cli.commands.options import completion
-from hlo_cli.commands.options.declaring import option, options
+from hlo_cli.commands.options.declaring import option
 from hlo_cli.inputs.files import read_utf8
 from hlo_cli.report.numbers import format_rate
 from hlo_cli.report.table import Cell
 from hlo_cli.source import Diagnostic, HloError
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     from hlo_cli.analysis.hardware.chip_specs import ChipSpec, Rate
     from hlo_cli.analysis.hardware.chip_table import Chip
+    from hlo_cli.commands.options.declaring import Rules
     from hlo_cli.ir.module import Module
 
 
 _F = TypeVar("_F", bound=Callable[..., object])
 
 
-def chip_options(purpose: str) -> Callable[[_F], _F]:
-    """`--chip` and `--chip-file`, passed to the command as text or None; `purpose` begins the help of --chip."""
-    return options(
-        option(
-            "--chip",
-            group="Time estimates",
-            is_common=True,
-            metavar="NAME",
-            shell_complete=completion.chips,
-            help=f"{purpose}, such as v5e or h100.",
-        ),
-        option(
-            "--chip-file",
-            group="Time estimates",
-            metavar="FILE",
-            shell_complete=completion.files,
-            help="Read chip specifications from a TOML file (see `hlo help chips`).",
-        ),
+def chip_option(purpose: str, **rules: Unpack[Rules]) -> Any:
+    """The field of `--chip`; `purpose` begins the help."""
+    return option(
+        "--chip",
+        "NAME",
+        group="Time estimates",
+        is_common=True,
+        complete=completion.chips,
+        help=f"{purpose}, such as v5e or h100.",
+        **rules,
+    )
+
+
+def chip_file_option(**rules: Unpack[Rules]) -> Any:
+    """The field of `--chip-file`."""
+    return option(
+        "--chip-file",
+        "FILE",
+        group="Time estimates",
+        complete=completion.files,
+        help="Read chip specifications from a TOML file (see `hlo help chips`).",
+        **rules,
     )
 
 

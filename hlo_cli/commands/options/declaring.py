@@ -1,28 +1,71 @@
 """How is an option of `hlo` declared, and how does the help show it?
 
-An option names its group; the groups are shown in the order of the first options that name them, then those of LAST.
--h shows one screen, --help everything. `--by` and `--each` are here too: most commands have them.
+An option is a field of a frozen class of options, see `option`: click's parameter, the value that the command gets, and
+the errors for conflicts are all made from that field. An option names its group; the groups are shown in the order of
+the first options that name them, then those of LAST. -h shows one screen, --help everything. `--by` and `--each` are
+here too: most commands have them.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+from hlo_cli.dataclass import dataclass
 from hlo_cli.report.unknown_choice import choice_hint
 from hlo_cli.source import HloError, joined_by_or
 
 if TYPE_CHECKING:
+    from typing import TypedDict, Unpack
+
     from hlo_cli.analysis.origin.origins import By
+    from hlo_cli.commands.options.completion import Completer
+
+    class Rules(TypedDict, total=False):
+        """With what an option can be used, as data for `io_options.check_options`.
+
+        about: "one" for an option that requires a single module, "dump" or "shape" for one that requires such an input.
+        one_of: the name of a set of options of which at most one can be given, such as "report".
+        excludes: the options that have no effect next to this one, or each with the hint of its error.
+        needs: the options of which one is required, as the error names them, such as "--slice, --desugar, or --sugar".
+        or_needs: further ones that do as well, but that the error does not name.
+        only_for: the value to which `excludes` and `needs` are limited; the error names it.
+        """
+
+        about: str
+        one_of: str
+        excludes: Sequence[str] | Mapping[str, str]
+        excludes_hint: str
+        needs: str
+        or_needs: Sequence[str]
+        needs_hint: str
+        only_for: str
+
+    class Settings(Rules, total=False):
+        """What else an option may have besides its name, metavar, and help."""
+
+        group: str
+        is_common: bool
+        default: object
+        default_text: str
+        is_computed: bool
+        choices: Sequence[str]
+        least: int
+        type: click.ParamType[Any, Any]
+        multiple: bool
+        nargs: int
+        envvar: str
+        short: str
+        unlisted: str
+        complete: Completer
+        callback: Callable[[click.Context, click.Parameter, Any], Any]
 
 
-# --- the command, its options, and their help ---
-# The click command and the options of every `hlo` command, with their help: one screen for -h, everything for --help.
-#
-# An option names its group; the groups are shown in the order of the first options that name them, then those of LAST.
+# --- an option for click ---
 
 
 _F = TypeVar("_F", bound=Callable[..., object])
@@ -109,25 +152,104 @@ class Option(click.Option):
         return HloError(f"{message}: expected {expected}")
 
 
-def option(*declarations: str, **settings: Any) -> Callable[[_F], _F]:
-    """The decorator that adds an `Option`; the arguments are those of `Option`."""
-    return click.option(*declarations, cls=Option, **settings)
+# --- an option as a field of a class ---
+# The one place of an option: its type and default are those of the field, all else is in the field's metadata.
 
 
-def flag(*declarations: str, **settings: Any) -> Callable[[_F], _F]:
-    """The decorator that adds an `Option` without a value."""
-    return option(*declarations, is_flag=True, **settings)
+_KEY: Final = "option"
+"""The key of the declaration in the metadata of a field."""
 
 
-def options(*added: Callable[[_F], _F]) -> Callable[[_F], _F]:
-    """The decorator that adds several options, in this order."""
+_RULES: Final = frozenset(
+    ("about", "one_of", "excludes", "excludes_hint", "needs", "or_needs", "needs_hint", "only_for")
+)
+"""The names of `Rules`, which exists only for checkers of types; all other settings are for click."""
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """What a field says of its option: the name as typed, all names, the settings for click, and the rules."""
+
+    name: str
+    names: tuple[str, ...]
+    click: Mapping[str, Any]
+    rules: Rules
+
+
+def option(name: str, metavar: str, *, help: str | Callable[[], str], **settings: Unpack[Settings]) -> Any:
+    """A field of a class of options that is an option with a value; `with_options` adds the option to a command.
+
+    The default is None, or () for an option that is `multiple`. `least` is the least value of an integer. With
+    `is_computed`, the command is passed None without the option and computes the value, whose default is the field's.
+
+    >>> @dataclass(frozen=True, slots=True)
+    ... class Shown:
+    ...     top: int | None = option("--top", "N", least=0, group=OUTPUT, help="Show at most N rows.")
+    ...     reverse: bool = flag("--reverse", group=OUTPUT, needs="--top", help="Reverse the rows.")
+    >>> @click.command(cls=Command)
+    ... @with_options(Shown)
+    ... def command(**given): return Shown(**given)
+    >>> command.main(["--top", "3"], standalone_mode=False)
+    Shown(top=3, reverse=False)
+    """
+    given: dict[str, Any] = {"metavar": metavar, **settings}
+    if "choices" in given:
+        given["type"] = click.Choice(tuple(given.pop("choices")))
+    if "least" in given:
+        given["type"] = click.IntRange(min=given.pop("least"))
+    if "complete" in given:
+        given["shell_complete"] = given.pop("complete")
+    default = given.get("default", () if given.get("multiple") else None)
+    if given.pop("is_computed", False):
+        given.pop("default")
+    return _field(name, help, default, given)
+
+
+def flag(name: str, *, help: str | Callable[[], str], **settings: Unpack[Settings]) -> Any:
+    """A field of a class of options that is an option without a value: False, or True if it is given.
+
+    With `default=True` the option turns something off.
+    """
+    default = settings.get("default", False)
+    return _field(name, help, default, {**settings, "is_flag": True, "default": default, "flag_value": not default})
+
+
+def _field(name: str, help: str | Callable[[], str], default: object, settings: dict[str, Any]) -> Any:
+    names = (*((settings.pop("short"),) if "short" in settings else ()), name)
+    rules: Any = {rule: settings.pop(rule) for rule in _RULES & settings.keys()}
+    declaration = Declaration(name, names, {"help": help, **settings}, rules)
+    return dataclasses.field(default=default, metadata={_KEY: declaration})
+
+
+def declarations(options: Any) -> dict[str, Declaration]:
+    """The declarations of a class of options, or of a value of it, by the names of the fields."""
+    return {field.name: field.metadata[_KEY] for field in dataclasses.fields(options) if _KEY in field.metadata}
+
+
+def with_options(options: type, *, only: Collection[str] = (), **changes: Mapping[str, Any]) -> Callable[[_F], _F]:
+    """The decorator that adds the options of a class to a command, or `only` some, in the order of the fields.
+
+    Their values are passed to the command by the names of the fields. `changes` are settings for click of single
+    fields, for a command that differs in these.
+    """
 
     def add(function: _F) -> _F:
-        for each in reversed(added):
-            function = each(function)
+        for field, declaration in reversed(declarations(options).items()):
+            if only and field not in only:
+                continue
+            settings = {**declaration.click, **changes.get(field, {})}
+            function = click.option(*declaration.names, field, cls=Option, **settings)(function)
         return function
 
     return add
+
+
+def taken(options: type, given: dict[str, Any]) -> dict[str, Any]:
+    """The values of the options of a class, removed from a command's parameters."""
+    return {field: given.pop(field) for field in declarations(options)}
+
+
+# --- the command, and its help ---
 
 
 class Command(click.Command):
@@ -271,8 +393,10 @@ CAUSES: Final[tuple[By, ...]] = ("source", "scope", "argument", "pass")
 """The groupings by cause, which all commands with `--by` have."""
 
 
-def by_option(purpose: str, *, before: tuple[str, ...] = (), after: tuple[str, ...] = ()) -> Callable[[_F], _F]:
-    """`--by`, passed to the command as `grouping`; `purpose` begins the help.
+def by_option(
+    purpose: str, *, before: tuple[str, ...] = (), after: tuple[str, ...] = (), **rules: Unpack[Rules]
+) -> Any:
+    """The field of `--by`; `purpose` begins the help.
 
     `before` and `after` are the command's own groupings, listed around those by cause; the first of `before` is the
     default.
@@ -280,13 +404,13 @@ def by_option(purpose: str, *, before: tuple[str, ...] = (), after: tuple[str, .
     groupings = (*before, *CAUSES, *after)
     return option(
         "--by",
-        "grouping",
+        "GROUP",
         group="Reports",
         is_common=True,
-        type=click.Choice(groupings),
-        metavar="GROUP",
+        choices=groupings,
         default=before[0] if before else None,
         help=f"{purpose}: {joined_by_or(groupings)}.",
+        **rules,
     )
 
 
@@ -305,45 +429,35 @@ def cause_of(grouping: str | None) -> By | None:
 
 DEFAULT_TIMEOUT_TEXT: Final = "600 with --jobs"
 """`DEFAULT_TIMEOUT` of `inputs.parallel`, which only commands on several inputs import; a test compares both."""
-_TIMEOUT: Final = "hlo_cli.timeout"
 
 
-def each_options_of(each: str, jobs: str) -> Callable[[_F], _F]:
-    """`--each` and `--jobs`, passed to the command as a flag and a number or None; the arguments are their help.
+def each_option(help: str = "Print one row per module (the default for several).", **rules: Unpack[Rules]) -> Any:
+    """The field of `--each`; without `help`, for commands that report on one module or write a row for each."""
+    return flag("--each", group=INPUT, help=help, **rules)
 
-    `--timeout` is not passed on: `timeout_given` returns its value.
-    """
-    return options(
-        flag("--each", group=INPUT, help=each),
-        option("--jobs", group=INPUT, type=click.IntRange(min=0), metavar="N", default_text="1", help=jobs),
-        option(
-            "--timeout",
-            group=INPUT,
-            type=click.IntRange(min=1),
-            metavar="SECONDS",
-            default_text=DEFAULT_TIMEOUT_TEXT,
-            expose_value=False,
-            callback=_keep_timeout,
-            help="Stop reading an input after SECONDS and report an error for that input.",
-        ),
+
+def jobs_option(help: str = "Use N processes with --each; 0 uses all CPU cores.") -> Any:
+    """The field of `--jobs`."""
+    return option("--jobs", "N", group=INPUT, least=0, default_text="1", help=help)
+
+
+def timeout_option() -> Any:
+    """The field of `--timeout`, which `timeout_given` reads: it is for the reader of inputs, not for the command."""
+    return option(
+        "--timeout",
+        "SECONDS",
+        group=INPUT,
+        least=1,
+        default_text=DEFAULT_TIMEOUT_TEXT,
+        help="Stop reading an input after SECONDS and report an error for that input.",
     )
 
 
 def timeout_given() -> float | None:
     """The value of `--timeout` of the running command in seconds; None if it is not given."""
     context = click.get_current_context(silent=True)
-    found = None if context is None else context.meta.get(_TIMEOUT)
-    return found if isinstance(found, float) else None
-
-
-def _keep_timeout(context: click.Context, parameter: click.Parameter, value: int | None) -> None:
-    context.meta[_TIMEOUT] = None if value is None else float(value)
-
-
-each_options = each_options_of(
-    "Print one row per module (the default for several).", "Use N processes with --each; 0 uses all CPU cores."
-)
-"""The same options, with the help for commands that report on one module or write a row for each."""
+    found = None if context is None else context.params.get("timeout")
+    return None if found is None else float(found)
 
 
 def processes(jobs: int | None, work: int) -> int:

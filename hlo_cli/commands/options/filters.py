@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from hlo_cli.commands.options.declaring import option
 from hlo_cli.ir.notation import tuple_text
@@ -13,8 +13,11 @@ from hlo_cli.report.table import UNKNOWN, Cell, Table
 from hlo_cli.source import Diagnostic
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     from hlo_cli.analysis.dataflow.dependencies import Value
     from hlo_cli.analysis.query.where import FieldValue, Kind, Predicate
+    from hlo_cli.commands.options.declaring import Rules
     from hlo_cli.ir.instruction import Instruction
     from hlo_cli.ir.module import Module
 
@@ -33,15 +36,16 @@ _OF_UNITS: Final[dict[str, Kind]] = {
 """The kinds of fields for the units of columns; all others are text."""
 
 
-def where_option(function: _F) -> _F:
-    """`--where`: passed to the command as text, or None."""
+def where_option(**rules: Unpack[Rules]) -> Any:
+    """The field of `--where`."""
     return option(
         "--where",
+        "EXPR",
         group="Filters",
         is_common=True,
-        metavar="EXPR",
         help="Show only rows that match EXPR (see `hlo help where`).",
-    )(function)
+        **rules,
+    )
 
 
 def instructions_where(expression: str, module: Module) -> Predicate[Instruction]:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
 from hlo_cli.commands.options import completion
-from hlo_cli.commands.options.declaring import INPUT, OUTPUT, flag, option, options
+from hlo_cli.commands.options.declaring import INPUT, OUTPUT, declarations, flag, option, taken, with_options
 from hlo_cli.dataclass import dataclass
 from hlo_cli.source import HloError, joined_by_or
 
 if TYPE_CHECKING:
+    from hlo_cli.commands.options.declaring import Declaration, Rules
     from hlo_cli.render.registry import Kind
     from hlo_cli.render.style import Style
 
@@ -28,22 +30,84 @@ _F = TypeVar("_F", bound=Callable[..., object])
 COLOR_CHOICES: Final = ("auto", "always", "never")
 
 
+def _names_in(_: click.Context, __: click.Parameter, value: str | None) -> tuple[str, ...]:
+    """The names in a comma-separated list."""
+    return tuple(name.strip() for name in (value or "").split(",") if name.strip())
+
+
 @dataclass(frozen=True, slots=True)
 class OutputOptions:
-    """How a report is written."""
+    """How a report is written; the help of `--format` lists the formats of the command, see `io_options_of`."""
 
-    format: str = "table"
-    path: str | None = None
-    top: int | None = None
-    columns: tuple[str, ...] = ()
-    sort: str | None = None
-    table: str | None = None
-    header: bool = True
-    spreadsheet: bool = False
-    color: str = "auto"
-    ascii: bool = False
-    verbose: bool = False
-    quiet: bool = False
+    format: str = option(
+        "--format", "FORMAT", group=OUTPUT, is_common=True, default="table", is_computed=True, help=lambda: ""
+    )
+    json: bool = flag("--json", group=OUTPUT, is_common=True, help="Write JSON, like --format json.")
+    path: str | None = option(
+        "--output",
+        "FILE",
+        short="-o",
+        group=OUTPUT,
+        is_common=True,
+        complete=completion.files,
+        help="Write output to FILE; its extension selects the format.",
+    )
+    top: int | None = option(
+        "--top",
+        "N",
+        group=OUTPUT,
+        is_common=True,
+        least=0,
+        default_text="one screen on a terminal, else all",
+        help="Show at most N rows; 0 shows all.",
+    )
+    sort: str | None = option(
+        "--sort",
+        "COLUMN",
+        group=OUTPUT,
+        is_common=True,
+        complete=completion.column,
+        help="Sort rows by COLUMN; prefix with - to reverse the order.",
+    )
+    columns: tuple[str, ...] = option(
+        "--columns",
+        "LIST",
+        group=OUTPUT,
+        default=(),
+        is_computed=True,
+        callback=_names_in,
+        complete=completion.columns,
+        help="Show only these columns, in this order (comma-separated).",
+    )
+    table: str | None = option(
+        "--table",
+        "NAME",
+        group=OUTPUT,
+        complete=completion.tables,
+        default_text="all; in a pipe, the main table",
+        help="Show only the table NAME; `help` lists the tables.",
+    )
+    header: bool = flag(
+        "--no-header", default=True, group=OUTPUT, help="Omit the header line of csv, tsv, and pipe output."
+    )
+    spreadsheet: bool = flag(
+        "--spreadsheet",
+        group=OUTPUT,
+        help="Write csv and tsv for spreadsheets, which run text such as =A1 unless quoted.",
+    )
+    color: str = option(
+        "--color",
+        "WHEN",
+        group=OUTPUT,
+        choices=COLOR_CHOICES,
+        default="auto",
+        help=f"Control when to use color: {joined_by_or(COLOR_CHOICES)}.",
+    )
+    ascii: bool = flag("--ascii", group=OUTPUT, envvar="HLO_ASCII", help="Use only ASCII characters.")
+    quiet: bool = flag("--quiet", short="-q", group=OUTPUT, help="Hide notes, hints, and progress bars.")
+    verbose: bool = flag(
+        "--verbose", short="-v", group=OUTPUT, excludes=("--quiet",), help="Show all notes instead of the first three."
+    )
     is_format_given: bool = True
 
     @property
@@ -90,9 +154,24 @@ class OutputOptions:
 class InputOptions:
     """How the input is selected and read."""
 
-    stage: str | None = None
-    module: str | None = None
-    strict: bool = False
+    stage: str | None = option(
+        "--stage",
+        "STAGE",
+        group=INPUT,
+        is_common=True,
+        default_text="latest",
+        complete=completion.stages,
+        help="Read this stage of a dump directory.",
+    )
+    module: str | None = option(
+        "--module",
+        "NAME",
+        group=INPUT,
+        is_common=True,
+        complete=completion.modules,
+        help="Read only the module NAME from the input.",
+    )
+    strict: bool = flag("--strict", group=INPUT, help="Reject input that XLA's own parser would reject.")
     quiet: bool = False
 
     def command_line(self, inputs: Sequence[str]) -> str:
@@ -119,97 +198,6 @@ def format_options(options: Iterable[tuple[str, str | None]]) -> str:
     return " ".join(f"{option} {quote(value)}".lstrip() for option, value in options if value is not None)
 
 
-path_option: Final = option(
-    "-o",
-    "--output",
-    "path",
-    group=OUTPUT,
-    is_common=True,
-    metavar="FILE",
-    shell_complete=completion.files,
-    help="Write output to FILE; its extension selects the format.",
-)
-color_option: Final = option(
-    "--color",
-    group=OUTPUT,
-    type=click.Choice(COLOR_CHOICES),
-    metavar="WHEN",
-    default="auto",
-    help=f"Control when to use color: {joined_by_or(COLOR_CHOICES)}.",
-)
-ascii_option: Final = flag("--ascii", group=OUTPUT, envvar="HLO_ASCII", help="Use only ASCII characters.")
-"""Options of output that `hlo help` has as well."""
-
-_INPUT_OPTIONS: Final = (
-    option(
-        "--stage",
-        group=INPUT,
-        is_common=True,
-        metavar="STAGE",
-        default_text="latest",
-        shell_complete=completion.stages,
-        help="Read this stage of a dump directory.",
-    ),
-    option(
-        "--module",
-        group=INPUT,
-        is_common=True,
-        metavar="NAME",
-        shell_complete=completion.modules,
-        help="Read only the module NAME from the input.",
-    ),
-    flag("--strict", group=INPUT, help="Reject input that XLA's own parser would reject."),
-)
-
-
-_OUTPUT_OPTIONS: Final = (
-    flag("--json", group=OUTPUT, is_common=True, help="Write JSON, like --format json."),
-    path_option,
-    option(
-        "--top",
-        group=OUTPUT,
-        is_common=True,
-        type=click.IntRange(min=0),
-        metavar="N",
-        default_text="one screen on a terminal, else all",
-        help="Show at most N rows; 0 shows all.",
-    ),
-    option(
-        "--sort",
-        group=OUTPUT,
-        is_common=True,
-        metavar="COLUMN",
-        shell_complete=completion.column,
-        help="Sort rows by COLUMN; prefix with - to reverse the order.",
-    ),
-    option(
-        "--columns",
-        group=OUTPUT,
-        metavar="LIST",
-        shell_complete=completion.columns,
-        help="Show only these columns, in this order (comma-separated).",
-    ),
-    option(
-        "--table",
-        group=OUTPUT,
-        metavar="NAME",
-        shell_complete=completion.tables,
-        default_text="all; in a pipe, the main table",
-        help="Show only the table NAME; `help` lists the tables.",
-    ),
-    flag("--no-header", group=OUTPUT, help="Omit the header line of csv, tsv, and pipe output."),
-    flag(
-        "--spreadsheet",
-        group=OUTPUT,
-        help="Write csv and tsv for spreadsheets, which run text such as =A1 unless quoted.",
-    ),
-    color_option,
-    ascii_option,
-    flag("-q", "--quiet", group=OUTPUT, help="Hide notes, hints, and progress bars."),
-    flag("-v", "--verbose", group=OUTPUT, help="Show all notes instead of the first three."),
-)
-
-
 def io_options_of(*kinds: Kind) -> Callable[[_F], _F]:
     """The options for input and output, parsed by `io_of`; the help of `--format` lists formats of these kinds."""
 
@@ -218,16 +206,16 @@ def io_options_of(*kinds: Kind) -> Callable[[_F], _F]:
 
         return format_names(*kinds)
 
-    format_option = option(
-        "--format",
-        group=OUTPUT,
-        is_common=True,
-        metavar="FORMAT",
-        default_text="full on a terminal, else concise" if "findings" in kinds else "table",
-        shell_complete=completion.one_of(names),
-        help=lambda: f"Set the output format: {joined_by_or(names())}.",
-    )
-    return options(*_INPUT_OPTIONS, format_option, *_OUTPUT_OPTIONS)
+    format_of_command = {
+        "default_text": "full on a terminal, else concise" if "findings" in kinds else "table",
+        "shell_complete": completion.one_of(names),
+        "help": lambda: f"Set the output format: {joined_by_or(names())}.",
+    }
+
+    def add(function: _F) -> _F:
+        return with_options(InputOptions)(with_options(OutputOptions, format=format_of_command)(function))
+
+    return add
 
 
 io_options = io_options_of()
@@ -240,38 +228,22 @@ def io_of(given: dict[str, object], *, writes: Collection[str] = ()) -> tuple[Ou
     `writes` are the file extensions that the command supports besides reports. HloError for an extension that it
     does not support, unless a format is given.
     """
-    columns, top, path = str(given.pop("columns") or ""), given.pop("top"), _text(given.pop("path"))
-    verbose, quiet = bool(given.pop("verbose")), bool(given.pop("quiet"))
-    if verbose and quiet:
-        raise HloError("--quiet cannot be used with --verbose", hint="use only one of them")
-    if given["sort"] == "":
+    written, read = taken(OutputOptions, given), taken(InputOptions, given)
+    if written["sort"] == "":
         raise HloError("--sort requires a column", hint="run `hlo help glossary` to list all columns")
-    format_name = _given_format(given)
-    output = OutputOptions(
-        format=format_name or _format_of(path, writes),
-        path=path,
-        table=_text(given.pop("table")),
-        header=not given.pop("no_header"),
-        spreadsheet=bool(given.pop("spreadsheet")),
-        top=top if isinstance(top, int) else None,
-        columns=tuple(name.strip() for name in columns.split(",") if name.strip()),
-        sort=_text(given.pop("sort")),
-        color=str(given.pop("color")),
-        ascii=bool(given.pop("ascii")),
-        verbose=verbose,
-        quiet=quiet,
-        is_format_given=format_name is not None,
-    )
-    stage, module = _text(given.pop("stage")), _text(given.pop("module"))
-    return output, InputOptions(stage, module, bool(given.pop("strict")), quiet)
+    named = written.pop("format") or None
+    output = OutputOptions(**_without_empty(written))
+    check_options(output)
+    if output.json and named not in (None, "json"):
+        raise HloError(f"--json cannot be used with --format {named}", hint="use only one of them")
+    named = "json" if output.json else named
+    output = replace(output, format=named or _format_of(output.path, writes), is_format_given=named is not None)
+    return output, InputOptions(**_without_empty(read), quiet=output.quiet)
 
 
-def _given_format(given: dict[str, object]) -> str | None:
-    """The format that --format or --json selects."""
-    name, is_json = _text(given.pop("format")), bool(given.pop("json"))
-    if is_json and name not in (None, "json"):
-        raise HloError(f"--json cannot be used with --format {name}", hint="use only one of them")
-    return "json" if is_json else name
+def _without_empty(values: dict[str, Any]) -> dict[str, Any]:
+    """The values with None for an empty text, which is what a script passes that has none."""
+    return {name: None if value == "" else value for name, value in values.items()}
 
 
 def _format_of(path: str | None, writes: Collection[str]) -> str:
@@ -281,10 +253,6 @@ def _format_of(path: str | None, writes: Collection[str]) -> str:
     from hlo_cli.render.registry import format_of
 
     return format_of(path, writes)
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) and value else None
 
 
 def is_terminal(stream: int) -> bool:
@@ -317,11 +285,10 @@ def _wants_color(when: str, terminal: bool) -> bool:
 # Conflicts between options: one that would have no effect is an error.
 
 
-Idle: TypeAlias = Mapping[str, tuple[str, ...]]
-"""For each option, the others that have no effect with it."""
+_ONLY_ONE: Final = "use only one of them"
 
 
-def conflict_error(option: str, other: str, *, hint: str = "use only one of them") -> HloError:
+def conflict_error(option: str, other: str, *, hint: str = _ONLY_ONE) -> HloError:
     """The error for two options, or other arguments, that conflict.
 
     >>> print(conflict_error("--tree", "--explain").diagnostic.message)
@@ -339,26 +306,77 @@ def requirement_error(option: str, required: str, *, hint: str = "") -> HloError
     return HloError(f"{option} requires {required}", hint=hint or f"add {required}")
 
 
-def check_conflicts(
-    given: Mapping[str, bool], output: OutputOptions, idle: Idle, why: Mapping[str, str]
-) -> frozenset[str]:
-    """The names of the given options; HloError for two of which one would have no effect.
+def check_options(*chosen: object, order: Sequence[str] = ()) -> None:
+    """Raises HloError for two given options of which one would have no effect, or for one that lacks another.
 
-    `given` holds all options but those of every table; `why` is the hint, by the option that takes effect.
+    `chosen` are values of classes of options; the rules are those of their fields, see `declaring.Rules`. An
+    option is given if its value is not the default. Of several that lack another, the first is named: first those of
+    `order`, then the others in the order of the fields.
 
-    >>> sorted(check_conflicts({"--text": True, "--jobs": False}, OutputOptions(sort="line"), {}, {}))
-    ['--sort', '--text']
-    >>> against, why = {"--text": ("--sort",)}, {"--text": "lines have an order"}
-    >>> check_conflicts({"--text": True}, OutputOptions(sort="line"), against, why)
+    >>> check_options(OutputOptions(quiet=True, verbose=True))
     Traceback (most recent call last):
         ...
-    hlo_cli.source.HloError: error: --sort cannot be used with --text
+    hlo_cli.source.HloError: error: --quiet cannot be used with --verbose
     """
-    rows = {"--top": output.top is not None, "--sort": bool(output.sort), "--columns": bool(output.columns)}
-    rows |= {"--table": output.table is not None, "--no-header": not output.header}
-    there = frozenset(option for option, is_given in {**given, **rows}.items() if is_given)
-    for name, others in idle.items():
-        for other in others:
-            if {name, other} <= there:
-                raise conflict_error(other, name, hint=why[name])
-    return there
+    given = {declaration.name: (declaration.rules, value) for declaration, value in given_options(*chosen)}
+    found: dict[str, str] = {}
+    for name, (rules, _) in given.items():
+        if "one_of" in rules and (other := found.setdefault(rules["one_of"], name)) != name:
+            raise conflict_error(other, name)
+    applied = {
+        f"{name} {rules.get('only_for', '')}".rstrip(): rules
+        for name, (rules, value) in given.items()
+        if rules.get("only_for", value) == value
+    }
+    for name, rules in applied.items():
+        excluded = rules.get("excludes", ())
+        hints = excluded if isinstance(excluded, Mapping) else {}
+        for other in excluded:
+            if _is_given(other, given):
+                raise conflict_error(other, name, hint=hints.get(other) or rules.get("excludes_hint", _ONLY_ONE))
+    for name in sorted(applied, key=lambda name: (*order, name).index(name)):
+        rules = applied[name]
+        needed = rules.get("needs", "")
+        if needed and not any(_is_given(each, given) for each in (*_options_in(needed), *rules.get("or_needs", ()))):
+            raise requirement_error(name, needed, hint=rules.get("needs_hint", ""))
+
+
+def given_options(*chosen: object) -> Iterator[tuple[Declaration, object]]:
+    """The declarations of the given options with their values, in the order of the fields.
+
+    >>> [(option.name, value) for option, value in given_options(OutputOptions(top=3, header=False))]
+    [('--top', 3), ('--no-header', False)]
+    """
+    for options in chosen:
+        declared = declarations(options)
+        for field in fields(options):  # type: ignore[arg-type]  # all are dataclasses
+            if field.name in declared and (value := getattr(options, field.name)) != field.default:
+                yield declared[field.name], value
+
+
+def given_about(options: object, *kinds: str) -> list[str]:
+    """The given options that are `about` an input of one of these kinds, as typed."""
+    return [declaration.name for declaration, _ in given_options(options) if declaration.rules.get("about") in kinds]
+
+
+def given_in(options: object, *sets: str) -> list[str]:
+    """The given options of a set of which one can be given, as typed."""
+    return [declaration.name for declaration, _ in given_options(options) if declaration.rules.get("one_of") in sets]
+
+
+def _options_in(words: str) -> Iterator[str]:
+    """The options that an error names, each with its value if there is one.
+
+    >>> [*_options_in("--slice NAME, --desugar, or --format hlo")]
+    ['--slice NAME', '--desugar', '--format hlo']
+    """
+    for part in words.split("--")[1:]:
+        name, _, value = part.partition(" ")
+        value = f" {value}".rstrip().removesuffix(" or").strip().rstrip(",")
+        yield f"--{name.rstrip(',')} {value}".rstrip()
+
+
+def _is_given(words: str, given: Mapping[str, tuple[Rules, object]]) -> bool:
+    """Whether an option is given, with the value in `words` if that is none that stands for all, such as NAME."""
+    name, _, value = words.partition(" ")
+    return name in given and (not value or value.isupper() or given[name][1] == value)

@@ -160,8 +160,8 @@ def write_report(report: Report, output: OutputOptions, errors: Sequence[Diagnos
 def is_page_file(output: OutputOptions) -> bool:
     """Whether the output is a file that a web browser shows, next to which other pages can be.
 
-    >>> is_page_file(OutputOptions("html", "report.html")), is_page_file(OutputOptions("html", "-"))
-    (True, False)
+    >>> [is_page_file(OutputOptions(format="html", path=path)) for path in ("report.html", "-")]
+    [True, False]
     """
     return output.format == "html" and output.path is not None and output.path not in _STANDARD_OUTPUT
 

@@ -10,9 +10,26 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from hlo_cli.commands.options import completion
-from hlo_cli.commands.options.declaring import OUTPUT, Command, each_options, flag, option
+from hlo_cli.commands.options.declaring import (
+    OUTPUT,
+    Command,
+    each_option,
+    flag,
+    jobs_option,
+    option,
+    timeout_option,
+    with_options,
+)
 from hlo_cli.commands.options.filters import where_option
-from hlo_cli.commands.options.io_options import conflict_error, io_of, io_options, requirement_error
+from hlo_cli.commands.options.io_options import (
+    check_options,
+    conflict_error,
+    given_about,
+    given_in,
+    io_of,
+    io_options,
+    requirement_error,
+)
 from hlo_cli.commands.options.writing import print_diagnostics, write, write_bytes, write_report
 from hlo_cli.dataclass import dataclass
 from hlo_cli.source import Diagnostic, HloError
@@ -27,85 +44,164 @@ if TYPE_CHECKING:
 # Options of `hlo parse`.
 
 
-_REQUIRED: Final = {
-    "--where": ("--instructions",),
-    "--computation": ("--instructions", "--select", "--slice"),
-    "--operands": ("--slice",),
-    "--users": ("--slice",),
-}
-"""The effect of each option that narrows a report; given alone, these imply --instructions."""
+_FILTERS: Final = ("--where", "--computation", "--operands", "--users")
+"""The options that narrow a report; given alone, the first two imply --instructions."""
+_STEPS: Final = 1
+"""The default number of steps in a slice: the neighbors, which show how an instruction is used."""
 
 
 @dataclass(frozen=True, slots=True)
 class ParseOptions:
-    """The report and the part of the module that are selected; names are those of the command's parameters."""
+    """The report and the part of the module that are selected."""
 
-    instructions: bool = False
-    tree: bool = False
-    explain: str | None = None
-    why: str | None = None
-    select: str | None = None
-    part: str | None = None
-    operands: int | None = None
-    users: int | None = None
-    desugar: bool = False
-    sugar: bool = False
-    verify: bool = False
-    computation: str | None = None
-    where: str | None = None
-    profile: str | None = None
-    each: bool = False
-    jobs: int | None = None
+    instructions: bool = flag(
+        "--instructions",
+        group="Reports",
+        is_common=True,
+        help="List all instructions in a table.",
+        one_of="report",
+        excludes=("--operands", "--users"),
+        about="one",
+    )
+    tree: bool = flag(
+        "--tree",
+        group="Reports",
+        is_common=True,
+        help="Show loops, branches, and calls as a tree with trip counts.",
+        one_of="report",
+        excludes=_FILTERS,
+        about="one",
+    )
+    explain: str | None = option(
+        "--explain",
+        "NAME",
+        group="Reports",
+        is_common=True,
+        complete=completion.instructions,
+        help="Explain one instruction, given by name or as HLO text (- for stdin).",
+        one_of="report",
+        excludes=_FILTERS,
+        about="one",
+    )
+    why: str | None = option(
+        "--why",
+        "NAME",
+        group="Reports",
+        is_common=True,
+        complete=completion.instructions,
+        help="Show where an instruction comes from: source lines, argument, and compiler pass.",
+        one_of="report",
+        excludes=_FILTERS,
+        about="one",
+    )
+    select: str | None = option(
+        "--select",
+        "EXPR",
+        group="Reports",
+        is_common=True,
+        help="Print the instructions that match EXPR as HLO text, unchanged.",
+        one_of="report",
+        excludes=("--where", "--operands", "--users"),
+        about="one",
+    )
+    part: str | None = option(
+        "--slice",
+        "NAME",
+        group="Reports",
+        is_common=True,
+        complete=completion.instructions,
+        help="Extract an instruction with its operands and users as a standalone module.",
+        one_of="report",
+        excludes=("--where",),
+        about="one",
+    )
+    operands: int | None = option(
+        "--operands",
+        "N",
+        group="Reports",
+        least=0,
+        default_text=str(_STEPS),
+        help="Include N levels of operands in --slice.",
+        about="one",
+        needs="--slice",
+        needs_hint="add --slice NAME",
+    )
+    users: int | None = option(
+        "--users",
+        "N",
+        group="Reports",
+        least=0,
+        default_text=str(_STEPS),
+        help="Include N levels of users in --slice.",
+        about="one",
+        needs="--slice",
+        needs_hint="add --slice NAME",
+    )
+    desugar: bool = flag(
+        "--desugar",
+        group=OUTPUT,
+        help="Expand short forms such as slice-start and t#0 (with --format hlo).",
+        one_of="form",
+        needs="--format hlo",
+    )
+    sugar: bool = flag(
+        "--sugar",
+        group=OUTPUT,
+        help="Use short forms where possible (with --format hlo).",
+        one_of="form",
+        needs="--format hlo",
+    )
+    verify: bool = flag(
+        "--verify",
+        group=OUTPUT,
+        help="Run the old and new module, and compare results (with --slice, --desugar, or --sugar).",
+        needs="--slice, --desugar, or --sugar",
+    )
+    computation: str | None = option(
+        "--computation",
+        "NAME",
+        group="Filters",
+        complete=completion.computations,
+        help="Include only instructions in this computation.",
+        about="one",
+    )
+    profile: str | None = option(
+        "--profile",
+        "TRACE",
+        group="Reports",
+        complete=completion.files,
+        help="Use trip counts measured in TRACE for loops without one (--tree, --format hlo).",
+        needs="--tree or --format hlo",
+        or_needs=("--format pb",),
+        needs_hint="add --tree",
+    )
+    where: str | None = where_option(about="one")
+    each: bool = each_option()
+    jobs: int | None = jobs_option()
+    timeout: int | None = timeout_option()
 
-    def check(self, format: str) -> None:
+    def check(self, output: OutputOptions) -> None:
         """Raises HloError for conflicting reports, and for a filter on a report that has none.
 
-        >>> ParseOptions(tree=True, where="rank > 1").check("table")
+        >>> from hlo_cli.commands.options.io_options import OutputOptions
+        >>> ParseOptions(tree=True, where="rank > 1").check(OutputOptions())
         Traceback (most recent call last):
             ...
         hlo_cli.source.HloError: error: --where cannot be used with --tree
         """
-        reports = list(self._reports())
-        if len(reports) > 1:
-            raise conflict_error(reports[0], reports[1])
-        for name in self._filters():
-            if (reports or ["--instructions"])[0] not in _REQUIRED[name]:
-                if reports:
-                    raise conflict_error(name, reports[0])
-                required = _REQUIRED[name][0]
-                raise requirement_error(name, required, hint=f"add {required} NAME")
-        if self.profile is not None and not self.tree and (format not in ("hlo", "pb") or reports):
+        check_options(self, output, order=("--operands", "--users", "--profile"))
+        if self.profile is not None and not self.tree and given_in(self, "report"):
             raise requirement_error("--profile", "--tree or --format hlo", hint="add --tree")
-        if self.verify and not (self.part is not None or self.desugar or self.sugar):
-            raise requirement_error("--verify", "--slice, --desugar, or --sugar")
-        if self.desugar and self.sugar:
-            raise conflict_error("--desugar", "--sugar")
-        if (self.desugar or self.sugar) and format != "hlo":
-            raise requirement_error("--desugar" if self.desugar else "--sugar", "--format hlo")
 
     def about_one(self, format: str) -> list[str]:
         """The given options that require a single module, as typed."""
         writes = (f"--format {format}",) if format in ("hlo", "pb") else ()
-        return [*self._reports(), *self._filters(), *writes]
+        return [*given_about(self, "one"), *writes]
 
     @property
     def lists_instructions(self) -> bool:
         """Whether the report is the table of instructions."""
         return self.instructions or self.where is not None or self.computation is not None
-
-    def _reports(self) -> dict[str, object]:
-        flags = {"--instructions": self.instructions or None, "--tree": self.tree or None}
-        return _given(
-            {**flags, "--explain": self.explain, "--why": self.why, "--select": self.select, "--slice": self.part}
-        )
-
-    def _filters(self) -> dict[str, object]:
-        steps = {"--operands": self.operands, "--users": self.users}
-        return _given({"--where": self.where, "--computation": self.computation, **steps})
-
-
-def _given(options: dict[str, object]) -> dict[str, object]:
-    return {option: value for option, value in options.items() if value is not None}
 
 
 # --- the command ---
@@ -138,91 +234,16 @@ and -o FILE.pb select these formats.
 Exits with code 1 if --verify finds other results.
 """
 
-_STEPS = 1
-"""The default number of steps in a slice."""
-
 
 @click.command(cls=Command, help=HELP, examples=EXAMPLES, details=DETAILS)
 @click.argument("inputs", nargs=-1, metavar="INPUT...", shell_complete=completion.files)
-@flag("--instructions", group="Reports", is_common=True, help="List all instructions in a table.")
-@flag("--tree", group="Reports", is_common=True, help="Show loops, branches, and calls as a tree with trip counts.")
-@option(
-    "--explain",
-    group="Reports",
-    is_common=True,
-    metavar="NAME",
-    shell_complete=completion.instructions,
-    help="Explain one instruction, given by name or as HLO text (- for stdin).",
-)
-@option(
-    "--why",
-    group="Reports",
-    is_common=True,
-    metavar="NAME",
-    shell_complete=completion.instructions,
-    help="Show where an instruction comes from: source lines, argument, and compiler pass.",
-)
-@option(
-    "--select",
-    group="Reports",
-    is_common=True,
-    metavar="EXPR",
-    help="Print the instructions that match EXPR as HLO text, unchanged.",
-)
-@option(
-    "--slice",
-    "part",
-    group="Reports",
-    is_common=True,
-    metavar="NAME",
-    shell_complete=completion.instructions,
-    help="Extract an instruction with its operands and users as a standalone module.",
-)
-@option(
-    "--operands",
-    group="Reports",
-    type=click.IntRange(min=0),
-    metavar="N",
-    default_text=str(_STEPS),
-    help="Include N levels of operands in --slice.",
-)
-@option(
-    "--users",
-    group="Reports",
-    type=click.IntRange(min=0),
-    metavar="N",
-    default_text=str(_STEPS),
-    help="Include N levels of users in --slice.",
-)
-@flag("--desugar", group=OUTPUT, help="Expand short forms such as slice-start and t#0 (with --format hlo).")
-@flag("--sugar", group=OUTPUT, help="Use short forms where possible (with --format hlo).")
-@flag(
-    "--verify",
-    group=OUTPUT,
-    help="Run the old and new module, and compare results (with --slice, --desugar, or --sugar).",
-)
-@option(
-    "--computation",
-    group="Filters",
-    metavar="NAME",
-    shell_complete=completion.computations,
-    help="Include only instructions in this computation.",
-)
-@option(
-    "--profile",
-    group="Reports",
-    metavar="TRACE",
-    shell_complete=completion.files,
-    help="Use trip counts measured in TRACE for loops without one (--tree, --format hlo).",
-)
-@where_option
-@each_options
+@with_options(ParseOptions)
 @io_options
 def command(inputs: tuple[str, ...], **given: Any) -> int:
     """Writes the summary, unless an option selects another report."""
     output, reading = io_of(given, writes=("hlo", "pb"))
     options = ParseOptions(**given)
-    options.check(output.format)
+    options.check(output)
     if options.explain is not None and not inputs:
         return write_report(_explain_text(options.explain), output)
     from hlo_cli.commands.modules.loading import Many, load, what_was_read

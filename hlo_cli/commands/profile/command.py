@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from hlo_cli.commands.options import completion
-from hlo_cli.commands.options.chips import chip_options
-from hlo_cli.commands.options.declaring import Command, flag, option
+from hlo_cli.commands.options.chips import chip_file_option, chip_option
+from hlo_cli.commands.options.declaring import Command, flag, option, with_options
 from hlo_cli.commands.options.filters import where_option
-from hlo_cli.commands.options.io_options import conflict_error, io_of, io_options, requirement_error
+from hlo_cli.commands.options.io_options import check_options, conflict_error, io_of, io_options
 from hlo_cli.commands.options.writing import write_report
 from hlo_cli.dataclass import dataclass
 from hlo_cli.source import HloError
@@ -24,66 +24,6 @@ if TYPE_CHECKING:
     from hlo_cli.analysis.profile.profile import Profile
     from hlo_cli.commands.profile.measured import Measured
     from hlo_cli.report.report import Report
-
-
-# --- options ---
-# Options of `hlo profile`.
-
-
-GROUPINGS: Final = (
-    *("instruction", "source", "scope", "argument", "opcode", "kind"),
-    *("axis", "computation", "module", "step", "device"),
-)
-"""The groupings of --by, the default first."""
-
-
-@dataclass(frozen=True, slots=True)
-class ProfileOptions:
-    """The view of a profile; names are those of the command's parameters, and `name` is that of an instruction."""
-
-    name: str | None = None
-    grouping: str | None = None
-    lost: bool = False
-    exposed: bool = False
-    predicted: bool = False
-    timeline: bool = False
-    step: str | None = None
-    where: str | None = None
-    chip: str | None = None
-    chip_file: str | None = None
-    against: str | None = None
-    against_dump: str | None = None
-
-    def check(self) -> None:
-        """Raises HloError for options that have no effect together."""
-        views = self._views
-        if len(views) > 1:
-            raise conflict_error(views[1], views[0])
-        if self.against is None and self.against_dump is not None:
-            raise requirement_error("--against-dump", "--against OLD")
-        if self.step is not None and not self.timeline:
-            raise requirement_error("--step", "--timeline")
-        narrowed = {
-            "--where": self.where is not None and (self.against is not None or self.name is not None),
-            "--chip": self.chip is not None and self.against is not None,
-            "--chip-file": self.chip_file is not None and self.against is not None,
-        }
-        for name in (name for name, is_given in narrowed.items() if is_given):
-            raise conflict_error(name, views[0])
-
-    @property
-    def _views(self) -> list[str]:
-        """The given arguments and options that select a report, as typed."""
-        selected = {
-            f"'{self.name}'": self.name is not None,
-            "--by": self.grouping not in (None, GROUPINGS[0]),
-            "--lost": self.lost,
-            "--exposed": self.exposed,
-            "--predicted": self.predicted,
-            "--timeline": self.timeline,
-            "--against": self.against is not None,
-        }
-        return [option for option, is_given in selected.items() if is_given]
 
 
 # --- completion of names in a trace ---
@@ -130,6 +70,94 @@ def _profiles(ctx: click.Context) -> Iterator[Profile]:
                 yield load_profile(path, (), InputOptions()).profile
 
 
+# --- options ---
+# Options of `hlo profile`.
+
+
+GROUPINGS: Final = (
+    *("instruction", "source", "scope", "argument", "opcode", "kind"),
+    *("axis", "computation", "module", "step", "device"),
+)
+"""The groupings of --by, the default first."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileOptions:
+    """The view of a profile; `name` is an argument, that of an instruction."""
+
+    name: str | None = None
+    grouping: str | None = option(
+        "--by",
+        "GROUP",
+        group="Reports",
+        is_common=True,
+        choices=GROUPINGS,
+        help="Show times by source, scope, opcode, kind, axis, step, device, or another group.",
+    )
+    lost: bool = flag(
+        "--lost", group="Reports", is_common=True, help="Show the time above the least time at the peak rates."
+    )
+    exposed: bool = flag(
+        "--exposed", group="Reports", is_common=True, help="Show how much of each transfer other operations overlap."
+    )
+    predicted: bool = flag(
+        "--predicted", group="Reports", is_common=True, help="Compare measured times with those predicted for --chip."
+    )
+    timeline: bool = flag("--timeline", group="Reports", is_common=True, help="List the events of one step by time.")
+    step: str | None = option(
+        "--step",
+        "NAME",
+        group="Reports",
+        default_text="the step of median duration",
+        complete=steps,
+        help="Show the step NAME in --timeline.",
+        needs="--timeline",
+    )
+    against: str | None = option(
+        "--against",
+        "OLD",
+        group="Comparison",
+        is_common=True,
+        complete=completion.files,
+        help="Compare with the trace OLD, matching instructions by structure.",
+        excludes=("--where", "--chip", "--chip-file"),
+    )
+    against_dump: str | None = option(
+        "--against-dump",
+        "DUMP",
+        group="Comparison",
+        complete=completion.files,
+        help="Read the programs that the trace OLD lacks from DUMP.",
+        needs="--against OLD",
+    )
+    where: str | None = where_option()
+    chip: str | None = chip_option("Compare rates with the peaks of this chip")
+    chip_file: str | None = chip_file_option()
+
+    def check(self) -> None:
+        """Raises HloError for options that have no effect together."""
+        views = self._views
+        if len(views) > 1:
+            raise conflict_error(views[1], views[0])
+        check_options(self, order=("--against-dump",))
+        if self.where is not None and self.name is not None:
+            raise conflict_error("--where", views[0])
+
+    @property
+    def _views(self) -> list[str]:
+        """The given arguments and options that select a report, as typed."""
+        selected = {
+            f"'{self.name}'": self.name is not None,
+            "--by": self.grouping not in (None, GROUPINGS[0]),
+            "--lost": self.lost,
+            "--exposed": self.exposed,
+            "--predicted": self.predicted,
+            "--timeline": self.timeline,
+            "--against": self.against is not None,
+        }
+        return [option for option, is_given in selected.items() if is_given]
+
+
 # --- the command ---
 # `hlo profile`: measured times of a profiler's trace, joined to the instructions of its programs.
 
@@ -164,55 +192,13 @@ loop. Shares are parts of the time of all devices, idle time included. See
 
 @click.command(cls=Command, help=HELP, examples=EXAMPLES, details=DETAILS)
 @click.argument("arguments", nargs=-1, metavar="TRACE [DUMP] [NAME]", shell_complete=trace_and_name)
-@option(
-    "--by",
-    "grouping",
-    group="Reports",
-    is_common=True,
-    type=click.Choice(GROUPINGS),
-    metavar="GROUP",
-    help="Show times by source, scope, opcode, kind, axis, step, device, or another group.",
-)
-@flag("--lost", group="Reports", is_common=True, help="Show the time above the least time at the peak rates.")
-@flag("--exposed", group="Reports", is_common=True, help="Show how much of each transfer other operations overlap.")
-@flag(
-    "--predicted",
-    group="Reports",
-    is_common=True,
-    help="Compare measured times with those predicted for --chip.",
-)
-@flag("--timeline", group="Reports", is_common=True, help="List the events of one step by time.")
-@option(
-    "--step",
-    group="Reports",
-    metavar="NAME",
-    default_text="the step of median duration",
-    shell_complete=steps,
-    help="Show the step NAME in --timeline.",
-)
-@option(
-    "--against",
-    group="Comparison",
-    is_common=True,
-    metavar="OLD",
-    shell_complete=completion.files,
-    help="Compare with the trace OLD, matching instructions by structure.",
-)
-@option(
-    "--against-dump",
-    group="Comparison",
-    metavar="DUMP",
-    shell_complete=completion.files,
-    help="Read the programs that the trace OLD lacks from DUMP.",
-)
-@where_option
-@chip_options("Compare rates with the peaks of this chip")
+@with_options(ProfileOptions)
 @io_options
 def command(arguments: tuple[str, ...], **given: Any) -> int:
     """Reads, joins, and reports."""
     output, reading = io_of(given)
     path, dump, name = _inputs_and_name(arguments)
-    options = ProfileOptions(name, **given)
+    options = ProfileOptions(name=name, **given)
     options.check()
     from hlo_cli.commands.options.chips import chosen_throughput
     from hlo_cli.commands.profile.measured import Measured, load_profile

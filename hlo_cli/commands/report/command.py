@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hlo_cli.commands.options import completion
-from hlo_cli.commands.options.chips import chip_options
-from hlo_cli.commands.options.declaring import OUTPUT, Command, each_options_of, flag, option
+from hlo_cli.commands.options.declaring import Command, with_options
 from hlo_cli.commands.options.io_options import io_of, io_options, requirement_error
 from hlo_cli.commands.options.writing import write_report
 from hlo_cli.commands.report.options import ReportOptions
@@ -59,20 +58,7 @@ be read. Use memspace and lint to check limits in scripts.
 
 @click.command(cls=Command, help=HELP, examples=EXAMPLES, details=DETAILS)
 @click.argument("inputs", nargs=-1, metavar="INPUT...", shell_complete=completion.files)
-@flag("--open", group=OUTPUT, is_common=True, help="Show the page in a web browser.")
-@chip_options("Estimate times and check memory for this chip")
-@option(
-    "--profile",
-    group="Time estimates",
-    is_common=True,
-    metavar="TRACE",
-    shell_complete=completion.files,
-    help="Show the times that a profiler measured in TRACE.",
-)
-@each_options_of(
-    "Write one row and one page per module (the default for several).",
-    "Use N processes with --each; 0 uses all CPU cores.",
-)
+@with_options(ReportOptions)
 @io_options
 def command(inputs: tuple[str, ...], **given: Any) -> int:
     """Reads, runs the analyses of the other commands, and writes their results as one report."""

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from hlo_cli.analysis.evaluate.settings import DEFAULT_LIMITS, PROBES
 from hlo_cli.commands.options import completion
-from hlo_cli.commands.options.declaring import Command, flag, option
+from hlo_cli.commands.options.declaring import Command, with_options
 from hlo_cli.commands.options.io_options import conflict_error, io_of, io_options
 from hlo_cli.commands.options.writing import (
     print_diagnostics,
@@ -20,8 +19,8 @@ from hlo_cli.commands.options.writing import (
     write_bytes,
     write_report,
 )
-from hlo_cli.commands.run.options import DEFAULT_MEMORY, RunOptions
-from hlo_cli.source import HloError, joined_by_or
+from hlo_cli.commands.run.options import RunOptions
+from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.evaluate.program import Observer
@@ -243,145 +242,7 @@ if a computation never ran, or if a result has an element of --probe.
 
 @click.command(cls=Command, help=HELP, examples=EXAMPLES, details=DETAILS)
 @click.argument("inputs", nargs=-1, metavar="INPUT...", shell_complete=completion.files)
-@option(
-    "--args",
-    "args",
-    group="Arguments",
-    is_common=True,
-    multiple=True,
-    metavar="FILE",
-    shell_complete=completion.files,
-    help="Read arguments from FILE: .npz, one .npy each, .json, or raw:FILE@SHAPE; repeatable.",
-)
-@option(
-    "--seed",
-    group="Arguments",
-    is_common=True,
-    type=click.IntRange(min=0),
-    metavar="N",
-    default_text="0",
-    help="Make up arguments with seed N; with --args, those that FILE does not have.",
-)
-@option(
-    "--feed",
-    group="Arguments",
-    multiple=True,
-    metavar="FILE",
-    shell_complete=completion.files,
-    help="Read the data of infeeds from FILE: .npz, .npy, or .json; repeatable.",
-)
-@option(
-    "--stub",
-    group="Arguments",
-    multiple=True,
-    metavar="TARGET=FILE.py",
-    shell_complete=completion.files,
-    help="Run the function `stub` of FILE.py for custom calls of TARGET; repeatable.",
-)
-@option(
-    "--at",
-    group="Reports",
-    is_common=True,
-    multiple=True,
-    metavar="NAME",
-    shell_complete=completion.instructions,
-    help="Show the value of this instruction in each execution; repeatable.",
-)
-@option(
-    "--watch",
-    group="Reports",
-    is_common=True,
-    multiple=True,
-    metavar="NAME",
-    shell_complete=completion.instructions,
-    help="Show a summary of this instruction in each loop iteration; repeatable.",
-)
-@option(
-    "--save-raw",
-    group="Reports",
-    metavar="FILE",
-    shell_complete=completion.files,
-    help="Write the bytes in memory of the value of --at, or of result 0, to FILE.",
-)
-@option(
-    "--against",
-    group="Reports",
-    is_common=True,
-    metavar="DUMP",
-    shell_complete=completion.files,
-    help="Compare the results with those of this module.",
-)
-@flag(
-    "--passes",
-    group="Reports",
-    is_common=True,
-    help="Show which compiler passes change the results, from per-pass dumps.",
-)
-@flag(
-    "--allow-uncovered",
-    group="Reports",
-    help="Exit with 0 although parts were never compared, if all results agree.",
-)
-@option(
-    "--probe",
-    group="Reports",
-    is_common=True,
-    type=click.Choice(tuple(PROBES)),
-    metavar="KIND",
-    help=f"Find the instruction whose elements of this kind reach a result: {joined_by_or(tuple(PROBES))}.",
-)
-@option(
-    "--floats",
-    group="Arithmetic",
-    is_common=True,
-    type=click.Choice(("exact", "widen")),
-    metavar="MODE",
-    default="exact",
-    help="Round floats to their types (exact), or use f64 without rounding (widen).",
-)
-@option(
-    "--devices",
-    group="Arithmetic",
-    is_common=True,
-    type=click.IntRange(min=1),
-    metavar="N",
-    default_text="those of the module",
-    help="Simulate N devices for a module that does not state their number.",
-)
-@option(
-    "--max-memory",
-    group="Limits",
-    metavar="SIZE",
-    default=DEFAULT_MEMORY,
-    help="Refuse modules that need more memory.",
-)
-@option(
-    "--max-operations",
-    group="Limits",
-    type=click.FloatRange(min=1),
-    metavar="N",
-    default=float(DEFAULT_LIMITS.max_operations),
-    default_text=f"{DEFAULT_LIMITS.max_operations:.0e}".replace("+", ""),
-    help="Refuse modules with more scalar operations.",
-)
-@option(
-    "--max-iterations",
-    group="Limits",
-    type=click.IntRange(min=1),
-    metavar="N",
-    default=DEFAULT_LIMITS.max_iterations,
-    default_text=f"{DEFAULT_LIMITS.max_iterations:,}",
-    help="Stop at a loop with more iterations.",
-)
-@option(
-    "--max-seconds",
-    group="Limits",
-    type=click.FloatRange(min=0),
-    metavar="N",
-    default=DEFAULT_LIMITS.max_seconds,
-    default_text=f"{DEFAULT_LIMITS.max_seconds:g}",
-    help="Stop after N seconds.",
-)
+@with_options(RunOptions)
 @io_options
 def command(inputs: tuple[str, ...], **given: Any) -> int:
     """Reads, evaluates, and reports."""

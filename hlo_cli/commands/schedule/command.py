@@ -7,10 +7,27 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from hlo_cli.commands.options import completion
-from hlo_cli.commands.options.chips import chip_options
-from hlo_cli.commands.options.declaring import Command, by_option, cause_of, each_options, flag, option
+from hlo_cli.commands.options.chips import chip_file_option, chip_option
+from hlo_cli.commands.options.declaring import (
+    Command,
+    by_option,
+    cause_of,
+    each_option,
+    flag,
+    jobs_option,
+    option,
+    timeout_option,
+    with_options,
+)
 from hlo_cli.commands.options.filters import where_option
-from hlo_cli.commands.options.io_options import conflict_error, format_options, io_of, io_options, requirement_error
+from hlo_cli.commands.options.io_options import (
+    check_options,
+    conflict_error,
+    format_options,
+    given_about,
+    io_of,
+    io_options,
+)
 from hlo_cli.commands.options.writing import print_diagnostics, write, write_report
 from hlo_cli.dataclass import dataclass
 from hlo_cli.source import Diagnostic, joined_by_or
@@ -38,23 +55,95 @@ ORDERS: Final = ("memory", "dfs", "bfs", "latency", "postorder")
 
 @dataclass(frozen=True, slots=True)
 class ScheduleOptions:
-    """The report and the part of the schedule that are selected; names are those of the command's parameters."""
+    """The report and the part of the schedule that are selected."""
 
-    sequence: bool = False
-    model: Model | None = None
-    goal: Goal | None = None
-    desugar: bool = False
-    sugar: bool = False
-    verify: bool = False
-    limit: str | None = None
-    space: str | None = None
-    where: str | None = None
-    computation: str | None = None
-    grouping: str | None = None
-    chip: str | None = None
-    chip_file: str | None = None
-    each: bool = False
-    jobs: int | None = None
+    grouping: str | None = by_option("Show transfers by cause", one_of="report", about="one")
+    sequence: bool = flag(
+        "--sequence",
+        group="Reports",
+        is_common=True,
+        help="List every step of the schedule with live memory and transfers in flight.",
+        one_of="report",
+        about="one",
+    )
+    model: Model | None = option(
+        "--critical-path",
+        "COST",
+        group="Reports",
+        is_common=True,
+        choices=MODELS,
+        help=f"Show the longest dependency chain, measured in {joined_by_or(MODELS)}.",
+        one_of="report",
+        about="one",
+        only_for="time",
+        needs="--chip NAME",
+        or_needs=("--chip-file",),
+        needs_hint="run `hlo help chips` to list all chips",
+    )
+    goal: Goal | None = option(
+        "--reorder",
+        "GOAL",
+        group="Changes",
+        is_common=True,
+        choices=ORDERS,
+        help=f"Reschedule the module and compare memory and overlap: {joined_by_or(ORDERS)}.",
+        one_of="report",
+        about="one",
+    )
+    limit: str | None = option(
+        "--limit",
+        "SIZE",
+        group="Changes",
+        is_common=True,
+        default_text="present peak",
+        help="Keep the peak of main memory below SIZE, such as 12GiB (with --reorder latency).",
+        needs="--reorder latency",
+    )
+    desugar: bool = flag(
+        "--desugar",
+        group="Changes",
+        is_common=True,
+        help="Show a diff that expands short forms such as slice-start and t#0.",
+        one_of="report",
+        about="one",
+    )
+    sugar: bool = flag(
+        "--sugar",
+        group="Changes",
+        is_common=True,
+        help="Show a diff that uses short forms where possible.",
+        one_of="report",
+        about="one",
+    )
+    verify: bool = flag(
+        "--verify",
+        group="Changes",
+        help="Run both modules and compare results (with --reorder, --desugar, --sugar).",
+        needs="--reorder, --desugar, or --sugar",
+    )
+    where: str | None = where_option(about="one")
+    computation: str | None = option(
+        "--computation",
+        "NAME",
+        group="Filters",
+        complete=completion.computations,
+        help="Include only operations that run in this computation.",
+        about="one",
+    )
+    space: str | None = option(
+        "--space",
+        "SPACE",
+        group="Filters",
+        default_text="largest peak",
+        complete=completion.memory_spaces,
+        help="Show this memory space in --sequence, by name or number, or `all` of them.",
+        needs="--sequence",
+    )
+    chip: str | None = chip_option("Estimate times on this chip")
+    chip_file: str | None = chip_file_option()
+    each: bool = each_option()
+    jobs: int | None = jobs_option()
+    timeout: int | None = timeout_option()
 
     def is_refuted(self, report: Report) -> bool:
         """Whether --verify found that the new module computes something else."""
@@ -68,17 +157,7 @@ class ScheduleOptions:
             ...
         hlo_cli.source.HloError: error: --space requires --sequence
         """
-        if self.space is not None and not self.sequence:
-            raise requirement_error("--space", "--sequence")
-        if len(two := self._reports) > 1:
-            raise conflict_error(two[0], two[1])
-        if self.verify and self.goal is None and self.direction is None:
-            raise requirement_error("--verify", "--reorder, --desugar, or --sugar")
-        if self.limit is not None and self.goal != "latency":
-            raise requirement_error("--limit", "--reorder latency")
-        if self.model == "time" and self.chip is None and self.chip_file is None:
-            hint = "run `hlo help chips` to list all chips"
-            raise requirement_error("--critical-path time", "--chip NAME", hint=hint)
+        check_options(self, order=("--space", "--verify", "--limit"))
 
     @property
     def direction(self) -> Direction | None:
@@ -90,21 +169,13 @@ class ScheduleOptions:
     @property
     def about_one(self) -> list[str]:
         """The given options that require a single module, as typed."""
-        narrowed = {"--computation": self.computation is not None, "--where": self.where is not None}
-        return [*self._reports, *(option for option, given in narrowed.items() if given)]
+        return given_about(self, "one")
 
     @property
     def reordering(self) -> str:
         """The given options that select another order, as typed."""
         chip = (("--chip", self.chip), ("--chip-file", self.chip_file))
         return format_options((("--reorder", self.goal), *chip, ("--limit", self.limit)))
-
-    @property
-    def _reports(self) -> list[str]:
-        selected = {"--by": self.grouping is not None, "--sequence": self.sequence}
-        selected["--critical-path"] = self.model is not None
-        selected |= {"--reorder": self.goal is not None, "--desugar": self.desugar, "--sugar": self.sugar}
-        return [option for option, given in selected.items() if given]
 
 
 # --- the command ---
@@ -155,65 +226,7 @@ only older versions reject.
 
 @click.command(cls=Command, help=HELP, examples=EXAMPLES, details=DETAILS)
 @click.argument("inputs", nargs=-1, metavar="INPUT...", shell_complete=completion.files)
-@by_option("Show transfers by cause")
-@flag(
-    "--sequence",
-    group="Reports",
-    is_common=True,
-    help="List every step of the schedule with live memory and transfers in flight.",
-)
-@option(
-    "--critical-path",
-    "model",
-    group="Reports",
-    is_common=True,
-    type=click.Choice(MODELS),
-    metavar="COST",
-    help=f"Show the longest dependency chain, measured in {joined_by_or(MODELS)}.",
-)
-@option(
-    "--reorder",
-    "goal",
-    group="Changes",
-    is_common=True,
-    type=click.Choice(ORDERS),
-    metavar="GOAL",
-    help=f"Reschedule the module and compare memory and overlap: {joined_by_or(ORDERS)}.",
-)
-@option(
-    "--limit",
-    group="Changes",
-    is_common=True,
-    metavar="SIZE",
-    default_text="present peak",
-    help="Keep the peak of main memory below SIZE, such as 12GiB (with --reorder latency).",
-)
-@flag(
-    "--desugar",
-    group="Changes",
-    is_common=True,
-    help="Show a diff that expands short forms such as slice-start and t#0.",
-)
-@flag("--sugar", group="Changes", is_common=True, help="Show a diff that uses short forms where possible.")
-@flag("--verify", group="Changes", help="Run both modules and compare results (with --reorder, --desugar, --sugar).")
-@where_option
-@option(
-    "--computation",
-    group="Filters",
-    metavar="NAME",
-    shell_complete=completion.computations,
-    help="Include only operations that run in this computation.",
-)
-@option(
-    "--space",
-    group="Filters",
-    metavar="SPACE",
-    default_text="largest peak",
-    shell_complete=completion.memory_spaces,
-    help="Show this memory space in --sequence, by name or number, or `all` of them.",
-)
-@chip_options("Estimate times on this chip")
-@each_options
+@with_options(ScheduleOptions)
 @io_options
 def command(inputs: tuple[str, ...], **given: Any) -> int:
     """Reads, computes, and reports."""

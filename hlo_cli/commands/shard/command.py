@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hlo_cli.commands.options import completion
-from hlo_cli.commands.options.chips import chip_options
-from hlo_cli.commands.options.declaring import Command, by_option, each_options, flag, option
-from hlo_cli.commands.options.filters import where_option
+from hlo_cli.commands.options.declaring import Command, with_options
 from hlo_cli.commands.options.io_options import io_of, io_options
 from hlo_cli.commands.options.writing import write_report
 from hlo_cli.commands.shape.argument import is_hlo_text, is_sharding_text, resolve_name
-from hlo_cli.commands.shard.options import ALGORITHMS, ShardOptions
-from hlo_cli.source import Diagnostic, HloError, joined_by_or
+from hlo_cli.commands.shard.options import ShardOptions
+from hlo_cli.source import Diagnostic, HloError
 
 if TYPE_CHECKING:
     from hlo_cli.commands.options.io_options import InputOptions, OutputOptions
@@ -42,52 +40,7 @@ EXAMPLES = (
 
 @click.command(cls=Command, help=HELP, examples=EXAMPLES)
 @click.argument("inputs", nargs=-1, metavar="INPUT...", shell_complete=completion.files)
-@flag("--comms", group="Reports", is_common=True, help="List collectives with their mesh axes and bytes.")
-@by_option("Group by", after=("axis", "instruction"))
-@option(
-    "--to",
-    group="Reports",
-    is_common=True,
-    metavar="SHARDING",
-    shell_complete=completion.shardings,
-    help="Show the collectives that take the shape from its sharding to this one.",
-)
-@option(
-    "--device",
-    group="Reports",
-    is_common=True,
-    type=click.IntRange(min=0),
-    metavar="N",
-    help="Show the part of the array on device N.",
-)
-@option(
-    "--warning",
-    group="Reports",
-    is_common=True,
-    metavar="FILE",
-    shell_complete=completion.files,
-    help="Explain a warning about full rematerialization: a text, a file, or - for stdin.",
-)
-@option(
-    "--mesh",
-    group="Mesh",
-    is_common=True,
-    metavar="AXES",
-    shell_complete=completion.meshes,
-    default_text="from the dump",
-    help="Set the axes of the mesh with their sizes, major first, such as data=2,fsdp=4.",
-)
-@option(
-    "--algorithm",
-    group="Mesh",
-    type=click.Choice(ALGORITHMS),
-    metavar="NAME",
-    default=ALGORITHMS[0],
-    help=f"Set the algorithm for the bytes that a device sends: {joined_by_or(ALGORITHMS)}.",
-)
-@where_option
-@chip_options("Estimate times on this chip")
-@each_options
+@with_options(ShardOptions)
 @io_options
 def command(inputs: tuple[str, ...], **given: Any) -> int:
     """Answers for a shape and its sharding, for a dump, or for a warning."""

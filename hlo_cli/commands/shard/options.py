@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.commands.options.io_options import conflict_error
+from hlo_cli.commands.options import completion
+from hlo_cli.commands.options.chips import chip_file_option, chip_option
+from hlo_cli.commands.options.declaring import by_option, each_option, flag, jobs_option, option, timeout_option
+from hlo_cli.commands.options.filters import where_option
+from hlo_cli.commands.options.io_options import check_options, given_about
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.attributes.sharding import Mesh, MeshAxis
 from hlo_cli.lazy_regex import lazy_regex
-from hlo_cli.source import HloError
+from hlo_cli.source import HloError, joined_by_or
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.sharding.collectives import Algorithm
@@ -47,28 +51,67 @@ ALGORITHMS: Final[tuple[Algorithm, ...]] = ("ring", "bidirectional", "oneshot")
 
 @dataclass(frozen=True, slots=True)
 class ShardOptions:
-    """The view of a sharding, or of a dump; names are those of the command's parameters."""
+    """The view of a sharding, or of a dump."""
 
-    mesh: str | None = None
-    device: int | None = None
-    to: str | None = None
-    warning: str | None = None
-    comms: bool = False
-    algorithm: Algorithm = ALGORITHMS[0]
-    grouping: str | None = None
-    where: str | None = None
-    chip: str | None = None
-    chip_file: str | None = None
-    each: bool = False
-    jobs: int | None = None
+    comms: bool = flag(
+        "--comms", group="Reports", is_common=True, help="List collectives with their mesh axes and bytes.", about="one"
+    )
+    grouping: str | None = by_option("Group by", after=("axis", "instruction"), about="one")
+    to: str | None = option(
+        "--to",
+        "SHARDING",
+        group="Reports",
+        is_common=True,
+        complete=completion.shardings,
+        help="Show the collectives that take the shape from its sharding to this one.",
+    )
+    device: int | None = option(
+        "--device",
+        "N",
+        group="Reports",
+        is_common=True,
+        least=0,
+        help="Show the part of the array on device N.",
+        excludes=("--to",),
+    )
+    warning: str | None = option(
+        "--warning",
+        "FILE",
+        group="Reports",
+        is_common=True,
+        complete=completion.files,
+        help="Explain a warning about full rematerialization: a text, a file, or - for stdin.",
+    )
+    mesh: str | None = option(
+        "--mesh",
+        "AXES",
+        group="Mesh",
+        is_common=True,
+        complete=completion.meshes,
+        default_text="from the dump",
+        help="Set the axes of the mesh with their sizes, major first, such as data=2,fsdp=4.",
+    )
+    algorithm: Algorithm = option(
+        "--algorithm",
+        "NAME",
+        group="Mesh",
+        choices=ALGORITHMS,
+        default=ALGORITHMS[0],
+        help=f"Set the algorithm for the bytes that a device sends: {joined_by_or(ALGORITHMS)}.",
+    )
+    where: str | None = where_option(about="one")
+    chip: str | None = chip_option("Estimate times on this chip", about="one")
+    chip_file: str | None = chip_file_option(about="one")
+    each: bool = each_option(about="dump")
+    jobs: int | None = jobs_option()
+    timeout: int | None = timeout_option()
 
     def check_for_shape(self) -> None:
         """Raises HloError for an option that requires a dump, or for two views at once."""
         if self.about_dump:
-            option = self.about_dump[0]
-            raise HloError(f"{option} requires a dump, not a shape", hint=f"pass a dump, or remove {option}")
-        if self.to is not None and self.device is not None:
-            raise conflict_error("--to", "--device")
+            name = self.about_dump[0]
+            raise HloError(f"{name} requires a dump, not a shape", hint=f"pass a dump, or remove {name}")
+        check_options(self)
 
     def check_for_dump(self) -> None:
         """Raises HloError for an option that requires a shape and its sharding."""
@@ -84,9 +127,9 @@ class ShardOptions:
             "--chip-file": self.chip_file is not None,
             "--algorithm": self.algorithm != ALGORITHMS[0],
         }
-        for option, is_given in needing.items():
+        for name, is_given in needing.items():
             if is_given:
-                raise HloError(f"{option} requires --comms")
+                raise HloError(f"{name} requires --comms")
 
     @property
     def about_dump(self) -> list[str]:
@@ -95,20 +138,12 @@ class ShardOptions:
         >>> ShardOptions(comms=True, where="n > 1").about_dump
         ['--comms', '--where']
         """
-        others = {
-            "--comms": self.comms,
-            "--by": self.grouping is not None,
-            "--where": self.where is not None,
-            "--chip": self.chip is not None,
-            "--chip-file": self.chip_file is not None,
-            "--each": self.each,
-        }
-        return [option for option, given in others.items() if given]
+        return given_about(self, "one", "dump")
 
     @property
     def about_one(self) -> list[str]:
         """The given options that require a single module, as typed."""
-        return [option for option in self.about_dump if option != "--each"]
+        return given_about(self, "one")
 
     @property
     def given_mesh(self) -> Mesh | None:

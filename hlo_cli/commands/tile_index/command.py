@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hlo_cli.commands.options import completion
-from hlo_cli.commands.options.declaring import Command, flag, option
+from hlo_cli.commands.options.declaring import Command, with_options
 from hlo_cli.commands.options.io_options import conflict_error, io_of, io_options
 from hlo_cli.commands.options.writing import write_report
 from hlo_cli.commands.shape.argument import is_hlo_text, resolve_name
@@ -68,42 +68,7 @@ class _Array:
 )
 @click.argument("shape", metavar="SHAPE", shell_complete=completion.files)
 @click.argument("questions", nargs=-1, metavar="[SHAPE] INDEX...", shell_complete=completion.files)
-@flag(
-    "--inverse",
-    group="Reports",
-    is_common=True,
-    help="Map linear indices (or byte offsets, with --bytes) back to elements.",
-)
-@flag(
-    "--all",
-    "everything",
-    group="Reports",
-    is_common=True,
-    help="Map every element, or every memory position with --inverse.",
-)
-@flag("--explain", group="Reports", is_common=True, help="Show the computation step by step.")
-@flag("--draw", group="Reports", is_common=True, help="Draw the array with the given elements marked.")
-@flag(
-    "--verify",
-    group="Reports",
-    is_common=True,
-    help="Check the index map against an explicit pad, reshape, and transpose.",
-)
-@flag(
-    "--bytes",
-    "as_bytes",
-    group="Addresses",
-    is_common=True,
-    help="Use byte offsets instead of linear indices in --inverse and .npy files.",
-)
-@option(
-    "--base",
-    group="Addresses",
-    is_common=True,
-    metavar="ADDRESS",
-    default="0",
-    help="Set the base address of the buffer.",
-)
+@with_options(TileIndexOptions)
 @io_options
 def command(shape: str, questions: tuple[str, ...], **given: Any) -> int:
     """Answers for one shape and indices, or for two shapes."""

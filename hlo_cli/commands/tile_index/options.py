@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import TypeVar
 
+from hlo_cli.commands.options.declaring import flag, option
 from hlo_cli.dataclass import dataclass
 from hlo_cli.source import HloError
 
@@ -17,15 +18,34 @@ from hlo_cli.source import HloError
 
 @dataclass(frozen=True, slots=True)
 class TileIndexOptions:
-    """Options for the elements; names are those of the command's parameters."""
+    """Options for the elements."""
 
-    inverse: bool = False
-    as_bytes: bool = False
-    explain: bool = False
-    everything: bool = False
-    verify: bool = False
-    draw: bool = False
-    base: str = "0"
+    inverse: bool = flag(
+        "--inverse",
+        group="Reports",
+        is_common=True,
+        help="Map linear indices (or byte offsets, with --bytes) back to elements.",
+    )
+    everything: bool = flag(
+        "--all", group="Reports", is_common=True, help="Map every element, or every memory position with --inverse."
+    )
+    explain: bool = flag("--explain", group="Reports", is_common=True, help="Show the computation step by step.")
+    draw: bool = flag("--draw", group="Reports", is_common=True, help="Draw the array with the given elements marked.")
+    verify: bool = flag(
+        "--verify",
+        group="Reports",
+        is_common=True,
+        help="Check the index map against an explicit pad, reshape, and transpose.",
+    )
+    as_bytes: bool = flag(
+        "--bytes",
+        group="Addresses",
+        is_common=True,
+        help="Use byte offsets instead of linear indices in --inverse and .npy files.",
+    )
+    base: str = option(
+        "--base", "ADDRESS", group="Addresses", is_common=True, default="0", help="Set the base address of the buffer."
+    )
 
     @property
     def address(self) -> int:
