@@ -14,8 +14,8 @@ import pytest
 
 from hlo_cli import HloError, Module, cli, compare_runs, load, parse_module
 from hlo_cli.analysis.comparison import two_runs
+from hlo_cli.analysis.comparison.coverage import choices, missing_in
 from hlo_cli.analysis.comparison.two_runs import compare_once
-from hlo_cli.analysis.comparison.verdict import choices, missing_in
 from hlo_cli.analysis.evaluate.arguments import made_up_arguments, whole_arguments
 from hlo_cli.analysis.evaluate.devices import runs_on_devices
 from hlo_cli.analysis.evaluate.program import Noise, _disturbed

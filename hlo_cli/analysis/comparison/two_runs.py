@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from hlo_cli.analysis.comparison.coverage import Choice, Coverage, Side, choices, missing_in, undecided_among, unmet_in
 from hlo_cli.analysis.comparison.fingerprints import TOLERANCE, Prints, Trace, arrays_in
 from hlo_cli.analysis.comparison.first_difference import (
     MIN_SHARE,
@@ -23,25 +24,18 @@ from hlo_cli.analysis.comparison.verdict import (
     MODES,
     NOISES,
     ROUNDING,
-    Choice,
-    Coverage,
     Distance,
     Magnitude,
     Rounding,
-    Side,
     Steady,
     Verdict,
     are_compared,
-    choices,
     closeness,
     distance,
     distances,
     larger,
     magnitudes,
-    missing_in,
     rounding_of,
-    undecided_among,
-    unmet_in,
     verdict_of,
     with_magnitudes,
 )

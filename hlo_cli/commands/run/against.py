@@ -8,9 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
+from hlo_cli.analysis.comparison.coverage import Choice, Coverage, missing_in
 from hlo_cli.analysis.comparison.first_difference import DifferingValues, ExecutionValues, FirstDifference
 from hlo_cli.analysis.comparison.two_runs import AGREEING, RunComparison, compare_once, compare_runs, revealing_choices
-from hlo_cli.analysis.comparison.verdict import ROUNDING, Choice, Coverage, Distance, Verdict, missing_in, verdict_of
+from hlo_cli.analysis.comparison.verdict import ROUNDING, Distance, Verdict, verdict_of
 from hlo_cli.analysis.evaluate.arguments import Ranges, argument_ranges
 from hlo_cli.analysis.evaluate.host import Stub, check_outfeeds
 from hlo_cli.analysis.evaluate.run import Run, run, summary_of
