@@ -38,8 +38,7 @@ if TYPE_CHECKING:
 # The traces of profilers that an argument names: a file, the directory of a profile, or a glob pattern.
 #
 # `jax.profiler` writes `DIR/plugins/profile/DATE/HOST.xplane.pb`, one file for each host, and next to it the same
-# events
-# as `HOST.trace.json.gz`; `DIR` may hold several profiles.
+# events as `HOST.trace.json.gz`; `DIR` may hold several profiles.
 
 
 _SUBDIRECTORY: Final = "pass one of its subdirectories"

@@ -13,8 +13,7 @@ from hlo_cli.ir.operation_table import ANY, Operation, Trait
 # All operations of XLA: their operand counts, traits, attributes, and descriptions.
 #
 # Mirrors xla/hlo/ir/hlo_opcode.h. The rows are in `ir/operation_table.py`: adding an opcode is adding a row. An opcode
-# is
-# the string that XLA prints; unknown ones are kept unchanged. The sets hold the opcodes that share a trait.
+# is the string that XLA prints; unknown ones are kept unchanged. The sets hold the opcodes that share a trait.
 
 
 OPERATIONS: Final[Mapping[str, Operation]] = MappingProxyType(

@@ -93,8 +93,7 @@ class MemoryUsageReport:
 # --- the message ---
 # Out-of-memory messages of XLA: the memory, the sizes, and the largest allocations.
 #
-# Mirrors `BufferAssignment::ToVerboseString` of xla/service/buffer_assignment.cc and the messages of TPU compilers,
-# GPU
+# Mirrors `BufferAssignment::ToVerboseString` of xla/service/buffer_assignment.cc and the messages of TPU compilers, GPU
 # allocators and runtimes. Parts that a message lacks are None or empty.
 
 

@@ -262,8 +262,7 @@ def cost_meaning(code: str) -> str:
 # --- one cause of several findings ---
 # What findings have in common: the pattern of repeats in other layers, and the value that several rules report.
 #
-# Findings with equal patterns are one cause, such as the same copy in each of 12 layers: same rule, message, and
-# shape,
+# Findings with equal patterns are one cause, such as the same copy in each of 12 layers: same rule, message, and shape,
 # and the same place in the program or, if no metadata tells it, the same operands and users.
 
 

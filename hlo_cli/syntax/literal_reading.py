@@ -282,8 +282,7 @@ def _read_float(tokens: Tokens, element_type: PrimitiveType, *, rounds: bool = T
 # --- text to numbers ---
 # Array literals to numbers: at once for text in the form that XLA prints, else token by token.
 #
-# Mirrors `ParseDenseLiteral` and `SetValueInLiteral` of xla/hlo/parser/hlo_parser.cc. The fast path compares the
-# text's
+# Mirrors `ParseDenseLiteral` and `SetValueInLiteral` of xla/hlo/parser/hlo_parser.cc. The fast path compares the text's
 # brackets and commas with those of the shape, and lets C read the numbers between them. Any other text is left to the
 # exact reader, which accepts all that XLA allows and reports the span of errors.
 
@@ -478,8 +477,7 @@ def _floats(parts: list[bytes], element_type: PrimitiveType, infinities: int) ->
 # Literals in a text: their spans, and their values on demand.
 #
 # Mirrors `ParseLiteral` of xla/hlo/parser/hlo_parser.cc. Versions of XLA before 2019 repeated the shape before an
-# array,
-# such as `constant(f32[2,1] { {1}, {2} })`; it is skipped.
+# array, such as `constant(f32[2,1] { {1}, {2} })`; it is skipped.
 
 
 _SHAPE_AGAIN: Final = lazy_regex(r"[ \t\n\r]*+[a-z][a-z0-9]*+\[[0-9,]*+\][ \t\n\r]++(?=\{)")
@@ -581,8 +579,7 @@ def _no_literal(shape: Shape, source: Source, span: Span) -> HloError:
 # --- the bytes of protos ---
 # Array literals to and from the bytes that a binary proto holds.
 #
-# Mirrors `LiteralBase::Piece::WriteToProto` and `CopyFromProto` of xla/literal.cc. A `LiteralProto` keeps its values
-# in
+# Mirrors `LiteralBase::Piece::WriteToProto` and `CopyFromProto` of xla/literal.cc. A `LiteralProto` keeps its values in
 # one field, selected by the element type, in the order of the layout; its tiles do not matter. An element takes whole
 # bytes there; narrow integers use the low bits of a byte. These functions take and return the field in wire format,
 # packed if it is repeated.

@@ -164,8 +164,7 @@ class _Precedence:
 # --- copies for later readers ---
 # Inserts copies of values before they are overwritten, for later readers.
 #
-# Mirrors `AddCopiesForAliasedInputOutputs` and `AddCopiesForWhile` of xla/service/copy_insertion.cc: a tuple element
-# is
+# Mirrors `AddCopiesForAliasedInputOutputs` and `AddCopiesForWhile` of xla/service/copy_insertion.cc: a tuple element is
 # extracted, copied, and put into a new tuple with the other elements.
 
 
@@ -379,8 +378,7 @@ class _Rewriter:
 # --- hazards of a rewritten module ---
 # Keeps in-place updates of a rewritten module after all other reads of the overwritten values.
 #
-# Mirrors `CopyInsertion` of xla/service/copy_insertion.cc. XLA runs it before scheduling only, so a rewritten
-# scheduled
+# Mirrors `CopyInsertion` of xla/service/copy_insertion.cc. XLA runs it before scheduling only, so a rewritten scheduled
 # module depends on this.
 
 

@@ -21,8 +21,7 @@ from hlo_cli.transform.rewriting import begin_copies, copied_calls, with_computa
 # Gives loops the trip counts that a profile measured, where the module does not determine them.
 #
 # Mirrors `WhileLoopTripCountAnnotator` of xla/service/while_loop_trip_count_annotator.cc, which writes what it finds
-# into
-# the same configuration.
+# into the same configuration.
 
 
 # The key under which XLA's annotator and all readers of trip counts look.
@@ -79,9 +78,8 @@ def _attributes(loop: Instruction, trips: int) -> tuple[Attribute, ...]:
 # Predicted duration of one execution of a module, also before optimization.
 #
 # A module that is not optimized is fused first by the rules of the CPU compiler, which is close to what compilers of
-# GPUs
-# make of it; operations that are not fused would each count as a kernel. Its kernels have the time of their roofline,
-# as those of the measured models did: XLA's model of GPU kernels knows only fusions that XLA would make.
+# GPUs make of it; operations that are not fused would each count as a kernel. Its kernels have the time of their
+# roofline, as those of the measured models did: XLA's model of GPU kernels knows only fusions that XLA would make.
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,9 +38,8 @@ from hlo_cli.transform.schedule.memory_scheduler import (
 # Reorders a module, or schedules it.
 #
 # Mirrors xla/hlo/transforms/simplifiers/hlo_memory_scheduler.cc and xla/service/latency_hiding_scheduler.cc.
-# Dependencies
-# are kept: operands, control predecessors, side effects, and readers of values that are updated in place. Fused and
-# applied computations are not reordered.
+# Dependencies are kept: operands, control predecessors, side effects, and readers of values that are updated in place.
+# Fused and applied computations are not reordered.
 
 
 Goal = Literal["memory", "dfs", "bfs", "latency", "postorder"]

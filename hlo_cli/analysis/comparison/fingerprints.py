@@ -21,8 +21,7 @@ from hlo_cli.ir.instruction import Instruction
 # Fingerprints of arrays: numbers that layouts, reshapes, and transposes leave alone, and others that they do not.
 #
 # Names do not survive compilers, values do: with floats widened, two compilations of a program have arrays with the
-# same
-# fingerprints.
+# same fingerprints.
 
 
 TOLERANCE: Final = 1e-6

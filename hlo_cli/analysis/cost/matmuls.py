@@ -392,8 +392,7 @@ def _integers(value: Json) -> tuple[int, ...]:
 #
 # GPUs multiply f32 in TF32 unless the highest precision is set, as in `GetBlasComputationType` of
 # xla/service/algorithm_util.cc and xla/stream_executor/gpu. TPUs use one bf16 product, three for high precision, and
-# six
-# for highest. An `algorithm` (`PrecisionConfig` of xla/xla_data.proto) determines the type directly.
+# six for highest. An `algorithm` (`PrecisionConfig` of xla/xla_data.proto) determines the type directly.
 
 
 # Names of `PrecisionConfig.Algorithm` in xla_data.proto: types of both sides and of the sum, then the number of

@@ -85,8 +85,7 @@ ELEMENTWISE_HANDLERS: Final[dict[str, Handler]] = {
 # --- free operations and special moves ---
 # Cost of operations that are free, or move data in special ways.
 #
-# Mirrors `HandleParameter`, `HandleTuple`, `HandleTranspose`, `HandleInfeed`, `HandleOutfeed`, and `HandleAllReduce`
-# of
+# Mirrors `HandleParameter`, `HandleTuple`, `HandleTranspose`, `HandleInfeed`, `HandleOutfeed`, and `HandleAllReduce` of
 # xla/service/hlo_cost_analysis.cc.
 
 
@@ -640,8 +639,7 @@ FUSION_HANDLERS: Final[dict[str, Handler]] = {
 # Cost of custom calls from their configuration: cuBLAS and cuDNN matmuls, and kernels with an estimate.
 #
 # Mirrors `GpuHloCostAnalysis::HandleCustomCall` of xla/service/gpu/model/gpu_hlo_cost_analysis.cc and the
-# `cost_estimate`
-# of Pallas.
+# `cost_estimate` of Pallas.
 
 
 # Where `tpu_custom_call` of JAX puts it, and the same without the message around it.

@@ -43,9 +43,8 @@ from hlo_cli.ir.shape import (
 #
 # Mirrors docs/custom_call.md, `CustomCallThunk` of xla/backends/cpu/runtime and of xla/backends/gpu/runtime, and the
 # emitters before them. A GPU passes all leaves of operands and result in one array, tokens as null pointers. A CPU
-# passes
-# a table of operands and the result. Tuples were tables of pointers there; with the thunks of XLA:CPU, and in jaxlib
-# 0.10.2, the table has the leaves of all tuples one after the other.
+# passes a table of operands and the result. Tuples were tables of pointers there; with the thunks of XLA:CPU, and in
+# jaxlib 0.10.2, the table has the leaves of all tuples one after the other.
 
 
 Use = Literal["in", "in, out", "out", "temp"]

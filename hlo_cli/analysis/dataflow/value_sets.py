@@ -31,8 +31,7 @@ from hlo_cli.ir.shape import ShapeIndex, TupleShape
 # --- what is forwarded from where ---
 # Forwarding: which parts of a result are forwarded from operands or callees, and from which place.
 #
-# Mirrors the update rules of xla/hlo/analysis/hlo_dataflow_analysis.cc. A place that is its own source defines a
-# value;
+# Mirrors the update rules of xla/hlo/analysis/hlo_dataflow_analysis.cc. A place that is its own source defines a value;
 # a place in `phis` merges several sources.
 
 
@@ -538,8 +537,7 @@ class _PhiGraph:
 # --- values at places ---
 # Dataflow: the value at each place, either defined there or forwarded from elsewhere.
 #
-# Mirrors xla/hlo/analysis/hlo_dataflow_analysis.cc in static single assignment form. A value is identified by the
-# place
+# Mirrors xla/hlo/analysis/hlo_dataflow_analysis.cc in static single assignment form. A value is identified by the place
 # that defines it, a phi by the place where several values merge.
 
 

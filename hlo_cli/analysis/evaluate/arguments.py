@@ -136,8 +136,7 @@ def array_of_numbers(value: object) -> Array:
 # Arguments of a module: made up by type and seed, or given and checked against its parameters.
 #
 # Made-up numbers respect what the program needs where that can be seen: second moments of an optimizer are not
-# negative,
-# as their square root is taken, and indices are in range. Otherwise a healthy step would be full of NaN.
+# negative, as their square root is taken, and indices are in range. Otherwise a healthy step would be full of NaN.
 
 
 MAX_INTEGER: Final = 3
@@ -556,8 +555,8 @@ def _check_numbers(array: Array, shape: ArrayShape, name: str) -> None:
 # Boundaries of manual computations on simulated devices: whole arrays become parts of devices, and parts whole arrays.
 #
 # Mirrors `SPMDFullToShardShape` and `SPMDShardToFullShape` of the SPMD partitioner, and Shardy's `GlobalToLocalShape`
-# and
-# `LocalToGlobalShape`. Before partitioning, every simulated device holds whole arrays outside of manual computations.
+# and `LocalToGlobalShape`. Before partitioning, every simulated device holds whole arrays outside of manual
+# computations.
 
 
 _ENTERS: Final = frozenset(("SPMDFullToShardShape", "xla.sdy.GlobalToLocalShape"))

@@ -167,10 +167,9 @@ def fused_part(instruction: Instruction, computed: Computed) -> Lockstep | None:
 # Functions of unknown meaning that two programs have in common: equal operands give equal results.
 #
 # Kernels without a body in the dump, callbacks of Python, and libraries that are not known have no meaning here, but
-# two
-# programs that call them with the same operands, and go on in the same way with what they return, are the same
-# program.
-# Results are made up: those of a call in the second program are those of the call in the first that has its operands.
+# two programs that call them with the same operands, and go on in the same way with what they return, are the same
+# program. Results are made up: those of a call in the second program are those of the call in the first that has its
+# operands.
 
 
 Function: TypeAlias = "tuple[str, str, tuple[str, ...]]"

@@ -699,8 +699,7 @@ def _common_transpose(roots: tuple[Node, ...], heroes: tuple[Node, ...]) -> Tile
 # --- coalesced reads ---
 # Whether the reads of a kernel are coalesced: one answer for all operands.
 #
-# Mirrors `IsReadCoalescedHeuristic` of xla/service/gpu/model/coalescing_analysis.cc, and `TransposesMinorDimension`
-# and
+# Mirrors `IsReadCoalescedHeuristic` of xla/service/gpu/model/coalescing_analysis.cc, and `TransposesMinorDimension` and
 # `IsInputFusibleReduction` of xla/service/gpu/gpu_fusible.cc.
 
 

@@ -112,8 +112,7 @@ def _reads_same_elements(view: View, user: Node, update: Node) -> bool:
 # --- launch dimensions ---
 # Launch dimensions of kernels: blocks, and threads per block.
 #
-# Mirrors `GetFusionEmitter` and `launch_dimensions` of xla/backends/gpu/codegen/emitters, `ComputeLoopFusionConfig`
-# and
+# Mirrors `GetFusionEmitter` and `launch_dimensions` of xla/backends/gpu/codegen/emitters, `ComputeLoopFusionConfig` and
 # `MaxUnrollFactor` of xla/service/gpu/gpu_fusible.cc, and xla/service/gpu/launch_dimensions.cc.
 
 

@@ -390,8 +390,7 @@ def _cumulative_size(node: Node, dimensions: tuple[WindowDimension, ...]) -> int
 # Work of an operation or fusion on a GPU: cycles, bytes of operands and results, and how often elements are used.
 #
 # Mirrors `GpuHloCostAnalysis` of xla/service/gpu/model/gpu_hlo_cost_analysis.cc with `count_multiple_input_accesses`,
-# and
-# xla/service/hlo_cost_analysis.cc: an operand counts every access, and arithmetic is in single precision.
+# and xla/service/hlo_cost_analysis.cc: an operand counts every access, and arithmetic is in single precision.
 
 
 _ONE: Final = 1.0  # one object, so that the comparison below is of a value that was never computed

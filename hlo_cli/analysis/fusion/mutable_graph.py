@@ -102,8 +102,7 @@ class Users(Generic[_T]):
 # --- the graph ---
 # Mutable graph of a computation for simulated fusion: nodes can be fused, replaced, and removed.
 #
-# Mirrors what fusion passes use of `HloInstruction` and `HloFusionInstruction` of xla/hlo/ir/hlo_instructions.h. The
-# IR
+# Mirrors what fusion passes use of `HloInstruction` and `HloFusionInstruction` of xla/hlo/ir/hlo_instructions.h. The IR
 # is not modified; each node refers to its instruction.
 
 
@@ -572,8 +571,7 @@ def _is_scalar_constant(node: Node) -> bool:
 # --- how often code is emitted ---
 # Counts how often the code of an operation is emitted in a fusion.
 #
-# Mirrors `FusionNodeIndexingEvaluation` of xla/service/fusion_node_indexing_evaluation.cc: an operation is emitted
-# once
+# Mirrors `FusionNodeIndexingEvaluation` of xla/service/fusion_node_indexing_evaluation.cc: an operation is emitted once
 # for every distinct index at which its users read it.
 
 

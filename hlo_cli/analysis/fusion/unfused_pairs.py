@@ -201,8 +201,7 @@ def _root_outside(fusion: Node) -> Node:
 # --- verdicts in the log of priority fusion ---
 # What XLA:GPU's priority fusion decided last about each instruction, from the steps that it wrote.
 #
-# Mirrors `PriorityFusionQueue` of xla/backends/gpu/transforms/priority_fusion.cc: an update of a producer that waits
-# in
+# Mirrors `PriorityFusionQueue` of xla/backends/gpu/transforms/priority_fusion.cc: an update of a producer that waits in
 # the queue states differences, any other update states times.
 
 

@@ -22,8 +22,7 @@ from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
 # The kind of an instruction, by which graphs are colored.
 #
 # Mirrors `HloDotDumper::GetInstructionColor` of xla/service/hlo_graph_dumper.cc: each of its colors is one kind or
-# more.
-# A fusion, which is gray in XLA, has the kind of the most costly operation in it.
+# more. A fusion, which is gray in XLA, has the kind of the most costly operation in it.
 
 
 Kind: TypeAlias = Literal[

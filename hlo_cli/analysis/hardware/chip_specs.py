@@ -516,8 +516,7 @@ def _lines(name: str) -> list[list[str]]:
 # Constants of the time model, and the bands around its estimates.
 #
 # `python tests/fit_time_model.py` fits the constants of matmuls on three quarters of the measured shapes, and prints
-# them
-# with the quantiles of measured over estimated time on the other quarter, which are the bands.
+# them with the quantiles of measured over estimated time on the other quarter, which are the bands.
 #
 # Other kernels: 27 models that were measured on one MI350X took about 1.2 times the roofline of their kernels, and
 # 2.95 µs for each kernel. Of estimates whose constants were fitted on the other models, 64% were within 25%, and 96%

@@ -12,8 +12,7 @@ from hlo_cli.analysis.hardware.chip_table import GIB, Chip, Published, gpu, matm
 # Main memory bandwidth is XLA's if available: the memory clock that the driver reports times the bus width, whereas
 # vendors round. Of two matmul peaks the higher counts, so that it is an upper bound: XLA's file has the A100 PCIe at
 # 1.11 GHz, but it boosts to the 1.41 GHz of the vendor's page. Exceptions: the f64 peak of B300 and GB300 is the
-# vendor's, because XLA's files repeat the units of B200, which these chips do not have; and the host bandwidth in
-# XLA's
+# vendor's, because XLA's files repeat the units of B200, which these chips do not have; and the host bandwidth in XLA's
 # files (2 GiB/s for GB200) is replaced by the vendor's bus rate.
 
 

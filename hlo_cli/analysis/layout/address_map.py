@@ -22,10 +22,8 @@ from hlo_cli.source import HloError
 # Linear index of an element as a sum of functions, one for each dimension.
 #
 # Along one dimension the linear index is a function with value 0 at 0: linear, or, if the dimension is tiled, a
-# function
-# of the tile plus a function of the position in the tile. So a whole map is a sum of a few short vectors by
-# broadcasting.
-# Only dimensions that a `*` combines before they are tiled have a common function.
+# function of the tile plus a function of the position in the tile. So a whole map is a sum of a few short vectors by
+# broadcasting. Only dimensions that a `*` combines before they are tiled have a common function.
 
 
 IntArray: TypeAlias = "np.ndarray[Any, np.dtype[np.integer[Any]]]"
@@ -479,8 +477,7 @@ def _fill_by_steps(out: IntArray, tiling: Tiling, sizes: tuple[int, ...]) -> Non
 # Coordinates of the element in a position as sums over the physical dimensions.
 #
 # A position is padding if a coordinate reaches its limit: the size of the array dimension, that of a tile which the
-# inner
-# tile does not divide, or 1 for a dimension that a tile adds.
+# inner tile does not divide, or 1 for a dimension that a tile adds.
 
 
 Digit: TypeAlias = tuple[int, int, int]
@@ -594,8 +591,7 @@ def element_steps(coordinates: Sequence[Coordinate], sizes: tuple[int, ...]) -> 
 # --- elements in all positions ---
 # Element in each position, as numpy arrays: the whole inverse map, the padding mask, and lookups.
 #
-# Coordinates of elements are sums over physical dimensions, so a few short vectors are added by broadcasting;
-# positions
+# Coordinates of elements are sums over physical dimensions, so a few short vectors are added by broadcasting; positions
 # where a coordinate reaches its limit are padding.
 
 

@@ -184,8 +184,7 @@ def linear_index_to_multidimensional_index(shape: Shape, linear: int) -> tuple[i
 # Part of an array that a drawing shows: a plane, some of its rows and columns, and the linear index of each cell.
 #
 # Each cell is computed on its own with `hlo_cli.ir.layout`, without the whole array. The selection follows the figures
-# of
-# XLA's docs/tiled_layout.md: corners of the first tile, the next tile, the last elements, and padding.
+# of XLA's docs/tiled_layout.md: corners of the first tile, the next tile, the last elements, and padding.
 
 
 Joint = Literal["none", "part", "tile", "gap"]

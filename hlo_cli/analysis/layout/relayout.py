@@ -128,8 +128,7 @@ def layout_moves(before: ArrayShape, after: ArrayShape, mapping: IndexCorrespond
 # Steps that convert one memory image of an array to another: slice, reshape, transpose, and pad, as in numpy.
 #
 # The steps of the first layout are undone and those of the second applied; steps without effect are omitted, and
-# adjacent
-# steps of one kind merged.
+# adjacent steps of one kind merged.
 
 
 StepKind = Literal["slice", "reshape", "transpose", "pad"]
@@ -565,8 +564,7 @@ def npy_header(data: bytes) -> NpyHeader:
 # Reference implementation of tiling on whole arrays, and the comparison of addresses with it.
 #
 # The array itself is transposed, padded, reshaped, and transposed again, tile by tile, without index arithmetic.
-# Follows
-# XLA's docs/tiled_layout.md, including `*`.
+# Follows XLA's docs/tiled_layout.md, including `*`.
 
 
 def verify_index_map(shape: ArrayShape) -> bool:

@@ -571,8 +571,7 @@ def _is_fused(graph: Graph, computation: Computation) -> bool:
 # --- headers ---
 # Changes of header attributes, apart from those that follow from arguments and results that were added or removed.
 #
-# Header attributes list arguments and results by number. An argument in the middle shifts the numbers after it, so
-# each
+# Header attributes list arguments and results by number. An argument in the middle shifts the numbers after it, so each
 # attribute is compared for every argument and result that both modules have.
 
 

@@ -24,8 +24,7 @@ from hlo_cli.ir.operations import NAMING_ATTRIBUTES, attributes_with
 # Content of an instruction as text: the argument, and the attributes without names of other objects and metadata.
 #
 # Compilers rename instructions and computations in every run, so the content contains no name: not its own, nor those
-# of
-# operands, called computations, and control predecessors. Metadata is separate, as it does not affect the computed
+# of operands, called computations, and control predecessors. Metadata is separate, as it does not affect the computed
 # value.
 
 

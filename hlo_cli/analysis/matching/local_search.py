@@ -489,15 +489,14 @@ def _nearby(graph: Graph, opposite: Graph, node: Node, other: list[Node]) -> Ite
 #
 # Pairs are made one after the other from what is known at the time, so an early pair can prevent a better one, for
 # example between parallel chains of equal instructions. Finally other pairs are tried around each difference and kept
-# if
-# the total cost decreases, after Kernighan and Lin, "An efficient heuristic procedure for partitioning graphs" (1970).
+# if the total cost decreases, after Kernighan and Lin, "An efficient heuristic procedure for partitioning graphs"
+# (1970).
 #
 # A difference is a removed or added node, or a changed pair. `CandidatePairs` offers other pairs there;
 # `IncrementalDiffCost.pair` makes one on trial and returns the change of the cost, by `ChangeWeights`. Neighbors that
 # become inconsistent are tried next, even if the cost rises on the way; the steps up to the lowest cost are kept and
-# the
-# rest is undone. Edges are those of the text (`pairs.plain`) and, where fused instructions differ, also those of the
-# flattened graphs (`pairs.one` and `pairs.two`).
+# the rest is undone. Edges are those of the text (`pairs.plain`) and, where fused instructions differ, also those of
+# the flattened graphs (`pairs.one` and `pairs.two`).
 
 
 _MAX_DIFFERENCES: Final = 300

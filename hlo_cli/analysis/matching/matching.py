@@ -48,8 +48,7 @@ from hlo_cli.ir.shape import ArrayShape
 # --- anchors ---
 # Pairs nodes whose operands, users, or both agree as far as the nearest nodes that are already paired.
 #
-# Each node gets two colors (hashes): one of the values it is computed from, one of the values computed from it. A
-# color
+# Each node gets two colors (hashes): one of the values it is computed from, one of the values computed from it. A color
 # stops at paired nodes, so two passes over the nodes pair whole regions that both modules share.
 
 
@@ -285,8 +284,7 @@ def _operands_conflict(pairs: Pairs, a: Node, b: Node) -> bool:
 # Propagates pairs to their neighbors, most similar first.
 #
 # Nodes at the same position next to a pair are candidates. A priority queue orders them by similarity of content and
-# the
-# number of paired neighbors; each new pair adds its own neighbors.
+# the number of paired neighbors; each new pair adds its own neighbors.
 
 
 _MAX_USERS: Final = 32

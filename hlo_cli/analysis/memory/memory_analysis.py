@@ -714,9 +714,8 @@ def _space_of_compiler(
 # The peak that XProf's memory viewer shows, from the heap simulator's trace in a buffer assignment.
 #
 # Arguments, results, and constants count during the whole execution, and temporary values as the heap simulator
-# allocated
-# and freed them; thread-local values do not count. `MemorySpaceUsage.peak_bytes` counts only what is live at a step.
-# Mirrors xprof/convert/hlo_proto_to_memory_visualization_utils.cc.
+# allocated and freed them; thread-local values do not count. `MemorySpaceUsage.peak_bytes` counts only what is live at
+# a step. Mirrors xprof/convert/hlo_proto_to_memory_visualization_utils.cc.
 
 
 _NO_TRACE: Final = HeapSimulatorTrace((), whole_module_simulation=False, buffer_allocation_index=0)

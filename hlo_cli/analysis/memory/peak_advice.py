@@ -327,8 +327,7 @@ def _bytes(shape: ArrayShape, layout: Layout, scenarios: MemoryScenarios) -> int
 # --- recomputation ---
 # Recomputation: what the gradient of a scan keeps of each iteration, and the peak if the body is computed again.
 #
-# The forward loop of a gradient stores values of its body in arrays with one row for each iteration, which the
-# backward
+# The forward loop of a gradient stores values of its body in arrays with one row for each iteration, which the backward
 # loop reads. With `jax.checkpoint` around the body, only the carried values are stored, and the backward loop computes
 # the others again, one iteration at a time.
 
@@ -569,11 +568,9 @@ def _updates_in_place(instruction: Instruction) -> bool:
 # Suggestions that lower the peak of main memory, and the peak that each one leaves.
 #
 # The peak is computed anew for each: aliases, live ranges, sharing, and allocations of the changed program. What
-# depends
-# on choices of the compiler is not suggested; the tests compile changed programs and compare. Other layouts are
-# suggested
-# on TPU alone, because the CPU compiler copies arguments into the row-major order. On GPU, for which nothing could be
-# compiled, only donation is suggested that needs no copies.
+# depends on choices of the compiler is not suggested; the tests compile changed programs and compare. Other layouts are
+# suggested on TPU alone, because the CPU compiler copies arguments into the row-major order. On GPU, for which nothing
+# could be compiled, only donation is suggested that needs no copies.
 
 
 _MIN_SAVING = 0.05

@@ -44,8 +44,7 @@ def original_array(instruction: Instruction, index: ShapeIndex = ()) -> Original
 # Fusions: which instruction of a body XLA takes the metadata of a fusion and of its results from.
 #
 # Derived from dumps of TPU compilers: a fusion has the metadata of its first root, before a matmul joined it, of which
-# it
-# then has the metadata; its get-tuple-elements keep those of before.
+# it then has the metadata; its get-tuple-elements keep those of before.
 
 
 class FusionSources:

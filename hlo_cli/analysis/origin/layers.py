@@ -150,8 +150,7 @@ def _key(number: int, signature: _Signature) -> Hashable | None:
 # Which of several layers an instruction is in: told by its neighbors, as those of instructions that are alike do.
 #
 # Instructions that are alike come from one source line, in the scopes of several layers. Each known one shows how its
-# scope follows from the scopes of its operands, its users, and its caller, and from the name of its argument: the
-# same,
+# scope follows from the scopes of its operands, its users, and its caller, and from the name of its argument: the same,
 # that of the next layer, or a part of it. What holds for the known ones is applied to the neighbors of the others.
 
 

@@ -28,8 +28,7 @@ from hlo_cli.ir.shape import ArrayShape, Shape
 # --- sizes of ranges ---
 # The value that determines the size of a range in an out-of-memory message, and its padding.
 #
-# A range is as large as the largest of the values at its offset. Messages have shapes without layouts: a shape
-# explains
+# A range is as large as the largest of the values at its offset. Messages have shapes without layouts: a shape explains
 # the size of a range if it has that size in a dimension order with the default tiles of a TPU.
 
 

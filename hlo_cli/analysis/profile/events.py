@@ -200,8 +200,7 @@ def _overlaps(begins_ps: Integers, durations_ps: Integers) -> bool:
 # The steps of a trace, and the step of each timed operation.
 #
 # On hosts, a step is an event with the statistic `step_num`, written by `StepTraceAnnotation`; a run belongs to the
-# step
-# in which it was launched. On TPUs, each core has a line of steps.
+# step in which it was launched. On TPUs, each core has a line of steps.
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -518,8 +517,7 @@ def _add_thread(line: Line, chosen: Integers, ops: Coded, rows: OccurrenceList, 
 # The timed operations in a trace of GPUs: each stream is a line of kernels, annotated with the instruction they run.
 #
 # Mirrors xprof/utils/gpu_event_stats.cc, and the annotations of xla/backends/gpu/runtime/annotation.cc. A CUDA graph
-# that
-# the profiler recorded as one event stands for the command buffer that its instruction calls.
+# that the profiler recorded as one event stands for the command buffer that its instruction calls.
 
 
 _GPU_PREFIX: Final = "/device:GPU:"

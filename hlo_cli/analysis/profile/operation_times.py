@@ -40,11 +40,9 @@ from hlo_cli.ir.traces.trace import Integers, Line
 # Times of kernels per step of a profile, and a test on the ranges of their calls in two profiles.
 #
 # Reports of one profile have means of all whole steps (`mean_times`), which are the sums of the trace if it has no
-# other
-# events. A comparison of two has means of typical steps (`unit_times`), so that one slow step is no difference. A
-# kernel
-# of unchanged code may become slower or faster with all others, which is the machine. The test finds those that differ
-# from the rest.
+# other events. A comparison of two has means of typical steps (`unit_times`), so that one slow step is no difference. A
+# kernel of unchanged code may become slower or faster with all others, which is the machine. The test finds those that
+# differ from the rest.
 
 
 Unit: TypeAlias = Literal["step", "run", "trace"]
@@ -300,10 +298,8 @@ def _log_ratio(before: Integers, after: Integers) -> float:
 # Times of transfers: how much of each ran next to computation, and how much of it the device waited.
 #
 # On TPUs a transfer lasts from the begin of its start to the end of its done, which the device spends on other
-# operations
-# except for the start and the done themselves; a collective without a start is synchronous. On GPUs it is a kernel on
-# a
-# stream of its own. On CPUs it is synchronous.
+# operations except for the start and the done themselves; a collective without a start is synchronous. On GPUs it is a
+# kernel on a stream of its own. On CPUs it is synchronous.
 
 
 _WAITING: Final = "Rendezvous"

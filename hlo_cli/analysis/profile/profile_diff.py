@@ -369,8 +369,7 @@ def _computations(kernel: Instruction) -> dict[Computation, None]:
 # Two profiles: their kernels matched by the differences of the programs, with the times of both.
 #
 # The programs decide what changed, and times only measure it: kernels of unchanged code differ by the machine, unless
-# one
-# differs from the others.
+# one differs from the others.
 
 
 CHANGED: tuple[Body, ...] = ("changed", "new", "gone")

@@ -22,14 +22,11 @@ from hlo_cli.source import Span, did_you_mean, nearest
 # --- patterns ---
 # Matching of text in conditions: substring, glob, or regular expression, each in time linear in the text.
 #
-# Python's `re` tries one way after the other, so that `.*.*.*x` takes the fourth power of the length of a text that
-# has
+# Python's `re` tries one way after the other, so that `.*.*.*x` takes the fourth power of the length of a text that has
 # no `x`. Patterns come from people and from files of settings, texts from dumps, so neither may decide how long a
-# filter
-# takes. An expression without repeats and alternatives is left to `re`; any other becomes an automaton that is in all
-# places of the expression at once (Thompson, 1968), whose states are built as texts need them. What no automaton can
-# do,
-# back-references and lookarounds, is refused.
+# filter takes. An expression without repeats and alternatives is left to `re`; any other becomes an automaton that is
+# in all places of the expression at once (Thompson, 1968), whose states are built as texts need them. What no automaton
+# can do, back-references and lookarounds, is refused.
 
 
 Matcher = Callable[[str], bool]

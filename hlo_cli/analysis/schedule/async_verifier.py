@@ -318,8 +318,7 @@ def _fully_bound_shapes(pair: AsyncPair) -> tuple[TupleShape, Shape] | None:
 # --- chains ---
 # Verifier rules for async chains: one complete chain of one kind per start, and no other users.
 #
-# Mirrors `VerifyAsyncOps` and the rules for send, recv, and native pairs of xla/service/hlo_verifier.cc, and the
-# checks
+# Mirrors `VerifyAsyncOps` and the rules for send, recv, and native pairs of xla/service/hlo_verifier.cc, and the checks
 # of updates and dones in hlo_parser.cc.
 
 

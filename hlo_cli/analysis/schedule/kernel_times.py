@@ -65,8 +65,7 @@ if TYPE_CHECKING:
 # Bytes that a fusion needs of its operands, if it gathers or slices them.
 #
 # XLA's cost analysis counts a whole operand if a gather reads from it, or if anything is between it and a slice. A
-# kernel
-# computes only the elements of its result, and reads only what they depend on.
+# kernel computes only the elements of its result, and reads only what they depend on.
 
 
 _PARTIAL: Final = frozenset((opcodes.GATHER, opcodes.SLICE, opcodes.DYNAMIC_SLICE))
@@ -234,8 +233,7 @@ def _bound(cost: Cost, compute: float | None, memory: float) -> Bound:
 # --- time of a matmul on a GPU ---
 # Time of a matmul on a GPU: a model of tiles and waves, corrected by measured times of similar shapes.
 #
-# Libraries and autotuning choose the best tile, so the model takes the fastest of several tile sizes. If the result
-# has
+# Libraries and autotuning choose the best tile, so the model takes the fastest of several tile sizes. If the result has
 # fewer tiles than the chip has cores, k is split among several cores; if it is a vector, scalar units compute it.
 
 
@@ -424,10 +422,8 @@ def element_bytes(kind: str) -> tuple[float, float]:
 # Estimated time of a kernel from its roofline, or from XLA's own model, with a band.
 #
 # On a GPU, a kernel that XLA generates takes the time of XLA's model (`gpu_kernels.py`); other kernels take the larger
-# of
-# their compute time and their memory time at the share of the peak rates that is usually reached; a matmul takes the
-# time
-# of its shape, if that is longer. All take the time of their launch in addition. On other chips, no kernels were
+# of their compute time and their memory time at the share of the peak rates that is usually reached; a matmul takes the
+# time of its shape, if that is longer. All take the time of their launch in addition. On other chips, no kernels were
 # measured: the estimate is the roofline. The constants are in `hardware/chip_specs.py`.
 
 

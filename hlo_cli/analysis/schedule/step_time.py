@@ -214,8 +214,7 @@ def _devices(pair: AsyncPair, module: Module) -> int | None:
 # Simulation of a schedule: a clock advances with each kernel, and with the wait time for transfers.
 #
 # A loop is simulated in two passes, one for its first iteration and one for all others, which find transfers of the
-# previous iteration in flight. If loops are nested deeply, or nothing is in flight, one pass stands for all
-# iterations.
+# previous iteration in flight. If loops are nested deeply, or nothing is in flight, one pass stands for all iterations.
 # A computation with several callers is simulated at the first, as often as all of them run it.
 
 
@@ -477,8 +476,7 @@ def _is_asynchronous(overlap: OverlapAnalysis) -> list[bool]:
 # Estimated duration of one execution of a module on a chip, and the exposed part of its transfers.
 #
 # Kernels of the main program run one after the other, each for its predicted time (`kernel_times.py`). A transfer
-# begins at its start, or at the end of the previous transfer on the same link, because a link carries one transfer at
-# a
+# begins at its start, or at the end of the previous transfer on the same link, because a link carries one transfer at a
 # time. Transfers in flight at their done are waited for. The duration is compute plus wait time.
 
 
@@ -771,8 +769,7 @@ def _events_at(overlap: OverlapAnalysis, step: TimeEstimate, end: Literal["low",
 # --- its lower bound ---
 # Lower bound of the duration of one execution on a chip: no program that computes the same kernels is faster.
 #
-# Only what is certain counts: flops of matmuls at the peak rate, and bytes that no cache can hold. Launches,
-# transfers,
+# Only what is certain counts: flops of matmuls at the peak rate, and bytes that no cache can hold. Launches, transfers,
 # elementwise operations, and branches of conditionals, of which one is executed, count nothing.
 
 

@@ -222,8 +222,7 @@ SOLVING_RULES: Final[dict[str, Rule]] = {"cholesky": cholesky, "fft": fft, "tria
 # --- LAPACK ---
 # Custom calls to LAPACK, and TPU's factorizations of the same meaning, computed in f64.
 #
-# Mirrors the kernels of jaxlib/cpu/lapack_kernels.h: matrices are the last two dimensions, and `info` is 0 for
-# success.
+# Mirrors the kernels of jaxlib/cpu/lapack_kernels.h: matrices are the last two dimensions, and `info` is 0 for success.
 # Signs of vectors are those of numpy's LAPACK, which other libraries need not share.
 
 
@@ -428,8 +427,7 @@ LAPACK_CALLS: Final[dict[str, Rule]] = {
 # Custom calls that TPU programs make of factorizations: those of one block, computed in f64.
 #
 # Mirrors cholesky_expander.cc, qr_expander.cc, eigh_expander.cc, and triangular_solve_expander.cc of
-# xla/hlo/transforms/expanders, which make the programs around them. Complex matrices come as two arrays, of real and
-# of
+# xla/hlo/transforms/expanders, which make the programs around them. Complex matrices come as two arrays, of real and of
 # imaginary parts, and so do complex results.
 
 

@@ -42,8 +42,7 @@ from hlo_cli.ir.shape import ArrayShape
 # --- reducers and moving windows ---
 # Reducers that are one function of numpy, and windows of them that move over arrays.
 #
-# The reducer of a `reduce-window` is associative by the definition of the opcode, so elements may be grouped in any
-# way
+# The reducer of a `reduce-window` is associative by the definition of the opcode, so elements may be grouped in any way
 # as long as their order stays: one dimension after another, and a window of n elements by log n calls.
 
 
@@ -446,8 +445,7 @@ INDEXING_RULES: Final[dict[str, Rule]] = {
 # Reductions: over dimensions, over windows, and the selection within windows.
 #
 # Mirrors `HandleReduce`, `HandleReduceWindow`, and `HandleSelectAndScatter` of the evaluator. A reduction may be
-# grouped
-# in any way; here it is a tree over each dimension, one vectorized call a level, and sums are made in f64.
+# grouped in any way; here it is a tree over each dimension, one vectorized call a level, and sums are made in f64.
 
 
 def reduce(instruction: Instruction, computed: Computed) -> Kernel:

@@ -304,8 +304,7 @@ def _is_bound(instruction: Instruction) -> bool:
 # --- transfers and tokens ---
 # Shape inference for transfers between memories and devices, and for tokens.
 #
-# Mirrors the constructors of copies, infeed, outfeed, send, and recv in xla/hlo/ir/hlo_instructions.cc and their
-# checks
+# Mirrors the constructors of copies, infeed, outfeed, send, and recv in xla/hlo/ir/hlo_instructions.cc and their checks
 # in xla/service/hlo_verifier.cc.
 
 

@@ -189,8 +189,7 @@ def _common(first: ArrayShape, second: ArrayShape) -> ArrayShape:
 # Shape inference for conversions, and for operations without array operands: iota, random numbers, device ids.
 #
 # Mirrors `InferConvertShape`, `InferBitcastConvertShape`, `InferReducePrecisionShape`, and
-# `InferStochasticConvertShape` of xla/service/shape_inference.cc, and `HandleIota`, `HandleRng`, and `HandleBitcast`
-# of
+# `InferStochasticConvertShape` of xla/service/shape_inference.cc, and `HandleIota`, `HandleRng`, and `HandleBitcast` of
 # xla/service/hlo_verifier.cc.
 
 
@@ -517,8 +516,7 @@ def _check_groups(instruction: Instruction, numbers: RaggedDotDimensionNumbers, 
 # --- decompositions, transforms, and normalization ---
 # Shape inference for decompositions, fft, batch normalization, and top-k.
 #
-# Mirrors `InferFftShape`, `InferCholeskyShape`, `InferTriangularSolveShape`, `InferBatchNorm…Shape`, and `InferTopK`
-# of
+# Mirrors `InferFftShape`, `InferCholeskyShape`, `InferTriangularSolveShape`, `InferBatchNorm…Shape`, and `InferTopK` of
 # xla/service/shape_inference.cc.
 
 

@@ -58,10 +58,8 @@ from hlo_cli.source import HloError
 # Every collective in the text of a module, in every form and wrapper, once.
 #
 # A collective is a single instruction, a start with a done, the body of an async computation, or part of a fusion. A
-# TPU
-# compiler prints one transfer in each fusion that takes part in it, so those count once; and it writes a reduce-
-# scatter
-# as a fusion of an all-reduce and the slice of its result that a device keeps.
+# TPU compiler prints one transfer in each fusion that takes part in it, so those count once; and it writes a reduce-
+# scatter as a fusion of an all-reduce and the slice of its result that a device keeps.
 
 
 # The target of the root inside such a fusion, as libtpu prints it; see async-collective-start in TPU dumps.
@@ -681,8 +679,7 @@ def _between(at: float, low: float, high: float, first: float, last: float) -> f
 # On GPUs in one host or NVLink domain, all links of a device reach all others through switches. Times of H100, B200,
 # GB200, and GB300 were measured (see `interpolated`). Other GPUs are estimated as an H100 with other links.
 #
-# A TPU has a pair of links in each dimension of its torus, and a ring along one axis uses those of one dimension.
-# Which
+# A TPU has a pair of links in each dimension of its torus, and a ring along one axis uses those of one dimension. Which
 # dimension that is, or whether the ring is closed, is not in a dump. No latency is published.
 
 

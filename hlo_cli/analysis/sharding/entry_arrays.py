@@ -272,8 +272,7 @@ def _bare(shape: ArrayShape) -> ArrayShape:
 # --- arrays of the entry ---
 # The arrays that enter and leave a module: the part of each on a device, its bytes, and what is replicated.
 #
-# After partitioning, the shapes of the entry are those of one device. The parameters of CPU and GPU programs then
-# still
+# After partitioning, the shapes of the entry are those of one device. The parameters of CPU and GPU programs then still
 # have their shardings; those of TPU programs and results have none, and the dump before optimizations has them.
 
 

@@ -237,8 +237,7 @@ def _split_both(source: Placement, target: Placement, at: int) -> tuple[Placemen
 # The rules of the partitioner, tried in its order, that take an array from one sharding to another.
 #
 # Mirrors `PartitionedHlo::ReshardNoCache` of xla/service/spmd/spmd_partitioner.cc. What a failed attempt would have
-# sent
-# is dropped, as XLA removes dead code, but the warnings of it stay.
+# sent is dropped, as XLA removes dead code, but the warnings of it stay.
 
 
 def plan_steps(plan: Plan, value: Value, target: Placement, *, is_last_resort: bool = True) -> Value | None:
@@ -600,8 +599,7 @@ def _step(array: ArrayShape, step: PlannedStep, devices: int) -> ReshardStep:
 # --- detours ---
 # A sharding between two others through which the partitioner goes without full rematerialization.
 #
-# The one through which a device sends the fewest bytes is taken, then the one of the fewest steps. Candidates are
-# tried
+# The one through which a device sends the fewest bytes is taken, then the one of the fewest steps. Candidates are tried
 # in the order of the bytes that devices need at least, until none can be better.
 
 

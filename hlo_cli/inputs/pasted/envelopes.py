@@ -17,10 +17,8 @@ from hlo_cli.source import HloError
 # What a text is: the one table of its kinds, the most specific first, each with the marks that it has.
 #
 # A row holds a noun for messages, the words of which a text must have one, and an expression that decides. A kind
-# further
-# down is asked only if no kind above it fits: errors, warnings, files of a dump, tables, and prints; shapes come last
-# and
-# only if there is nothing else (`read.py`).
+# further down is asked only if no kind above it fits: errors, warnings, files of a dump, tables, and prints; shapes
+# come last and only if there is nothing else (`read.py`).
 
 
 PastedKind = Literal[

@@ -14,8 +14,7 @@ from hlo_cli.report.text import Role
 # The colors of pictures and pages, in a light and a dark scheme.
 #
 # The ten of the buffers are Paul Tol's light scheme, made for readers with color vision deficiency, with two more;
-# black
-# text is readable on all of them.
+# black text is readable on all of them.
 
 
 BANDS: Final = (

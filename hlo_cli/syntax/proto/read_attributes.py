@@ -305,8 +305,7 @@ _READERS: Final[dict[Kind, Reader]] = {
 # --- equal bytes once ---
 # The contents of a proto's instructions, as HLO text and as values: each distinct sequence of bytes is read once.
 #
-# Mirrors `HloInstruction::PrintWithCanonicalNameMap` of xla/hlo/ir/hlo_instruction.cc. Most contents are the same
-# bytes
+# Mirrors `HloInstruction::PrintWithCanonicalNameMap` of xla/hlo/ir/hlo_instruction.cc. Most contents are the same bytes
 # in many instructions: shapes, metadata, windows.
 
 

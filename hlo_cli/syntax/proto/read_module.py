@@ -374,10 +374,9 @@ def _stack_frame(frame: Message) -> str:
 # and snapshots contain that. Mirrors the messages of xla/service/hlo.proto.
 #
 # No package for protocol buffers is used: the wire format is a page of code (`wire.py`), and the fields of XLA's
-# messages
-# are a table (`messages.py`). The package would require generated code for these messages, which XLA does not publish,
-# and a runtime of the same version as that code, and it would create an object for every field, while most fields are
-# never read.
+# messages are a table (`messages.py`). The package would require generated code for these messages, which XLA does not
+# publish, and a runtime of the same version as that code, and it would create an object for every field, while most
+# fields are never read.
 
 
 AS_PROTO: Final = "to dump a proto, set XLA_FLAGS='--xla_dump_to=DIR --xla_dump_hlo_as_proto'"

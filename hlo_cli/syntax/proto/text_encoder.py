@@ -517,9 +517,8 @@ def unknown_message(frame: Frame, closer: str) -> Frame:
 # XLA's messages in protobuf's text format, or in its JSON, to the bytes of the same message.
 #
 # Mirrors `TextFormat::Parser` of google/protobuf/text_format.cc: what `--xla_dump_hlo_as_proto` writes as `.pbtxt`,
-# what
-# `print(proto)` and `ShortDebugString` print, and what people type. Unlike there, a text that is truncated gives the
-# parts that are complete, and unknown fields are skipped.
+# what `print(proto)` and `ShortDebugString` print, and what people type. Unlike there, a text that is truncated gives
+# the parts that are complete, and unknown fields are skipped.
 
 
 _MOST_NESTED: Final = 200  # as in damaged protos: deeper than any shape that XLA makes

@@ -25,8 +25,7 @@ from hlo_cli.syntax.scanning.shape_reader import read_shape
 # Tokens exactly as in XLA's lexer, for strict reading.
 #
 # Mirrors xla/hlo/parser/hlo_lexer.h. A token's kind is its own text for signs and keywords, else one of NAME,
-# ATTRIBUTE,
-# TYPE, IDENT, STRING, INT, DECIMAL, DXD, PAD, DIM_LABELS, END and ERROR.
+# ATTRIBUTE, TYPE, IDENT, STRING, INT, DECIMAL, DXD, PAD, DIM_LABELS, END and ERROR.
 
 
 NAME: Final = "a name"

@@ -138,8 +138,8 @@ def _clean(line: bytes) -> str:
 # The annotations of XLA in NVTX ranges: which module and instruction a range is for.
 #
 # Mirrors xla/backends/gpu/runtime/annotation.cc. A range of a module is
-# `TSL:XlaModule:#hlo_module=jit_f,program_id=7#`,
-# one of an instruction in it `TSL:Thunk:#name=NAME,hlo_op=dot.1#`; not all exports have the `TSL:`.
+# `TSL:XlaModule:#hlo_module=jit_f,program_id=7#`, one of an instruction in it `TSL:Thunk:#name=NAME,hlo_op=dot.1#`; not
+# all exports have the `TSL:`.
 
 
 MODULE, THUNK = "XlaModule", "Thunk"
@@ -199,8 +199,7 @@ def statistics_of(module: Mapping[str, Value], thunk: Mapping[str, Value]) -> di
 # Reads tables of `nsys stats --format csv`: `nvtx_gpu_proj_trace` and `cuda_gpu_trace`.
 #
 # The former has the time on the GPU of each range, among them those of XLA's modules and instructions; the latter has
-# the
-# kernels by name. Mirrors the joins of nsys-jax (NVIDIA/JAX-Toolbox, nsys_jax/data_loaders.py).
+# the kernels by name. Mirrors the joins of nsys-jax (NVIDIA/JAX-Toolbox, nsys_jax/data_loaders.py).
 
 
 _DEVICE: Final = re.compile(r".*\((\d{1,9})\)")

@@ -94,11 +94,9 @@ class Ranges:
 # --- databases ---
 # Reads the databases of `nsys export --type sqlite`: kernels, joined to the ranges of XLA in which they were launched.
 #
-# A kernel and its launch have the same correlation id; the instruction is that of the innermost range around the
-# launch
+# A kernel and its launch have the same correlation id; the instruction is that of the innermost range around the launch
 # in its thread. A kernel in a CUDA graph belongs to the range in which its node was made. Tables exist only if they
-# have
-# rows, and columns differ by version: what is missing is done without.
+# have rows, and columns differ by version: what is missing is done without.
 
 
 MAX_STEPS: Final = 20_000_000_000

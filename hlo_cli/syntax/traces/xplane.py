@@ -222,8 +222,7 @@ def _fill(columns: list[Integers], found: Fields) -> None:
 # --- a file ---
 # Reads `*.xplane.pb`, the traces of JAX, TensorFlow, and PyTorch/XLA.
 #
-# Mirrors tsl/profiler/protobuf/xplane.proto. Events of a line are read when it is first asked for them; what the
-# reader
+# Mirrors tsl/profiler/protobuf/xplane.proto. Events of a line are read when it is first asked for them; what the reader
 # keeps of the others is where they are in the file.
 
 

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 #
 # Each round reads one field of every message that has one left. A number of up to seven bytes and its tag are one load
 # of eight bytes, whose seven-bit groups are then moved together. What is rare (long tags, groups, damage, the end of
-# the
-# file) is left to `hlo_cli.wire`, message by message.
+# the file) is left to `hlo_cli.wire`, message by message.
 
 
 Words = NDArray[np.uint64]

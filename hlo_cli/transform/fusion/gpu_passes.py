@@ -142,8 +142,7 @@ def _remove(node: Node, body: FusionBody) -> None:
 # Whether nodes depend on each other in a graph whose nodes are being merged.
 #
 # A search goes back from the later node and stops before the earlier one, so that it is short if both are close.
-# Mirrors
-# the queries of xla/hlo/analysis/hlo_dfs_reachability.cc.
+# Mirrors the queries of xla/hlo/analysis/hlo_dfs_reachability.cc.
 
 
 class Dependence:
@@ -501,8 +500,7 @@ def _copy_body(body: FusionBody) -> FusionBody:
 # Which fusions of XLA:GPU depend on an order that the text of a module does not have.
 #
 # The passes are run again with other orders: of producers of equal priority, and of users. A fusion that is not made
-# with
-# each of them is a tie.
+# with each of them is a tie.
 
 
 Reorder = Callable[[list[Node]], list[Node]]

@@ -139,8 +139,7 @@ def _number(node: Node) -> int:
 # Priority fusion of XLA:GPU: fuses the producer that saves most time into all of its users.
 #
 # Mirrors `PriorityFusionQueue` of xla/backends/gpu/transforms/priority_fusion.cc, with its caches: which times are
-# known
-# decides how a priority is updated.
+# known decides how a priority is updated.
 
 
 # PriorityFusionQueue does not queue these.

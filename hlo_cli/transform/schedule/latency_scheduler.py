@@ -36,9 +36,8 @@ from hlo_cli.transform.schedule.constraints import (
 # Async operations of a graph with their durations, by a simple latency model.
 #
 # A kernel takes time proportional to the bytes it reads and writes, as counted by XLA's cost analysis. A transfer
-# within
-# a device takes as long as a kernel with the same bytes; one between devices or with the host takes `LINK` times that.
-# Mirrors `LatencyEstimator` of xla/service/latency_hiding_scheduler.h.
+# within a device takes as long as a kernel with the same bytes; one between devices or with the host takes `LINK` times
+# that. Mirrors `LatencyEstimator` of xla/service/latency_hiding_scheduler.h.
 
 
 # HBM over links: 8 is about the ratio on recent chips (H100 3.35 TB/s over 0.45 TB/s); chosen, not fitted.
@@ -302,8 +301,7 @@ class _Scheduler:
 # Latency-hiding orders, each with a lower memory limit than the one before.
 #
 # Mirrors the loop of `LatencyHidingScheduler::RunImpl` of xla/service/latency_hiding_scheduler.cc, which schedules
-# again
-# with a lower memory limit while the result exceeds it.
+# again with a lower memory limit while the result exceeds it.
 
 
 # SchedulerConfig.rerun of XLA is 0 by default; four rounds are chosen, not measured.
