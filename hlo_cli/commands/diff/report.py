@@ -37,7 +37,7 @@ from hlo_cli.ir.shape import Shape
 from hlo_cli.report.diff import Diff, DiffLine, Hunk, Sign, pieces_of
 from hlo_cli.report.numbers import format_bytes, format_count
 from hlo_cli.report.report import Part, Report
-from hlo_cli.report.table import Cell, Column, Row, Table, Unit
+from hlo_cli.report.table import Cell, Column, Row, Table, Unit, rows_from, rows_from_tuples
 from hlo_cli.report.text import Passage
 from hlo_cli.source import Diagnostic, HloError
 
@@ -276,8 +276,12 @@ def _word(change: Change) -> str:
 
 def header_table(comparison: ModuleDiff) -> Table:
     """The fields of the header that differ."""
-    columns = (Column("field", "header field", role="name"), Column("before", "before"), Column("after", "after"))
-    rows = tuple((c.name, c.before or None, c.after or None) for c in comparison.header)
+    columns = (
+        Column("field", "header field", role="name", of=lambda field: field.name),
+        Column("before", "before", of=lambda field: field.before or None),
+        Column("after", "after", of=lambda field: field.after or None),
+    )
+    rows = rows_from(columns, comparison.header)
     return Table("header_fields", columns, rows, noun="fields", main=False, limit=8)
 
 
@@ -766,8 +770,11 @@ _MAX_KINDS = 3
 
 
 def _kind_table(comparison: ModuleDiff) -> Table:
-    columns = (Column("kind", "change"), Column("instructions", "instructions", "count"))
-    rows = tuple((kind.replace("_", " "), number) for kind, number in _kinds(comparison).most_common())
+    columns = (
+        Column("kind", "change", of=lambda kind, number: kind.replace("_", " ")),
+        Column("instructions", "instructions", "count", of=lambda kind, number: number),
+    )
+    rows = rows_from_tuples(columns, _kinds(comparison).most_common())
     return Table("change_kinds", columns, rows, noun="kinds", main=False, person=False)
 
 
