@@ -33,7 +33,7 @@ from hlo_cli.ir.notation import index_suffix, index_text
 from hlo_cli.ir.shape import TupleShape
 from hlo_cli.report.numbers import format_bytes, format_count
 from hlo_cli.report.report import Part, Report
-from hlo_cli.report.table import Cell, Column, Fact, Facts, Row, Table
+from hlo_cli.report.table import Cell, Column, Fact, Facts, Row, Table, rows_from
 from hlo_cli.report.text import Passage
 from hlo_cli.source import HloError, did_you_mean, nearest
 
@@ -154,39 +154,48 @@ def _describe_unused(call: DecodedCall) -> str:
 
 def _buffers_table(loaded: Loaded, call: DecodedCall) -> Table:
     pointers = _passes_pointers(loaded, call)
-    columns = (
-        Column("gpu", "GPU", person=pointers),
-        Column("ffi", "FFI", person=call.is_typed),
-        Column("value", "value", "name"),
-        Column("index", "index"),
-        Column("shape", "shape", "shape"),
-        Column("bytes", "bytes", "bytes", exact=True),
-        Column("use", "use"),
-        Column("aliases", "aliases", person=any(buffer.alias_of is not None for buffer in call.buffers)),
-        Column("cpu", "CPU", person=pointers),
-        Column("cpu_thunks", "CPU thunks", person=pointers and call.has_nested_tuples),
-        Column("ffi_type", "FFI type", person=call.is_typed, rank=4),
+    columns: tuple[Column[CustomCallBuffer], ...] = (
+        Column("gpu", "GPU", person=pointers, of=lambda buffer: None if call.is_typed else gpu_place(buffer)),
+        Column("ffi", "FFI", person=call.is_typed, of=lambda buffer: _ffi_place(buffer) if call.is_typed else None),
+        Column("value", "value", "name", of=lambda buffer: call.value(buffer)),
+        Column("index", "index", of=lambda buffer: index_text(buffer.index)),
+        Column("shape", "shape", "shape", of=lambda buffer: str(buffer.shape)),
+        Column("bytes", "bytes", "bytes", exact=True, of=lambda buffer: buffer.bytes),
+        Column("use", "use", of=lambda buffer: buffer.use),
+        Column(
+            "aliases",
+            "aliases",
+            person=any(buffer.alias_of is not None for buffer in call.buffers),
+            of=lambda buffer: None if buffer.alias_of is None else _place_of(call, call.buffers[buffer.alias_of]),
+        ),
+        Column(
+            "cpu",
+            "CPU",
+            person=pointers,
+            of=lambda buffer: (
+                None if call.is_typed else cpu_place(buffer, nested=True, is_tuple=isinstance(call.result, TupleShape))
+            ),
+        ),
+        Column(
+            "cpu_thunks",
+            "CPU thunks",
+            person=pointers and call.has_nested_tuples,
+            of=lambda buffer: (
+                None if call.is_typed else cpu_place(buffer, nested=False, is_tuple=isinstance(call.result, TupleShape))
+            ),
+        ),
+        Column(
+            "ffi_type",
+            "FFI type",
+            person=call.is_typed,
+            rank=4,
+            of=lambda buffer: (
+                buffer_type(buffer.shape).replace("ffi::", "") if call.is_typed and buffer.ffi is not None else None
+            ),
+        ),
     )
-    rows = tuple(_buffer_row(call, buffer) for buffer in call.buffers)
+    rows = rows_from(columns, call.buffers)
     return Table("buffers", columns, rows, noun="buffers", limit=24)
-
-
-def _buffer_row(call: DecodedCall, buffer: CustomCallBuffer) -> Row:
-    is_tuple = isinstance(call.result, TupleShape)
-    typed = call.is_typed
-    return (
-        None if typed else gpu_place(buffer),
-        _ffi_place(buffer) if typed else None,
-        call.value(buffer),
-        index_text(buffer.index),
-        str(buffer.shape),
-        buffer.bytes,
-        buffer.use,
-        None if buffer.alias_of is None else _place_of(call, call.buffers[buffer.alias_of]),
-        None if typed else cpu_place(buffer, nested=True, is_tuple=is_tuple),
-        None if typed else cpu_place(buffer, nested=False, is_tuple=is_tuple),
-        buffer_type(buffer.shape).replace("ffi::", "") if typed and buffer.ffi is not None else None,
-    )
 
 
 def _ffi_place(buffer: CustomCallBuffer) -> str | None:

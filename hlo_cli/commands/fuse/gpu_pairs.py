@@ -12,7 +12,7 @@ from hlo_cli.analysis.hardware.chip_specs import gpu_device
 from hlo_cli.dataclass import dataclass
 from hlo_cli.report.numbers import format_bytes, format_count, format_number, format_seconds
 from hlo_cli.report.report import Part
-from hlo_cli.report.table import UNKNOWN, Cell, Column, Row, Table
+from hlo_cli.report.table import UNKNOWN, Cell, Column, Row, Table, rows_from, rows_from_tuples
 from hlo_cli.report.text import Passage
 from hlo_cli.transform.fusion.gpu_decisions import GpuPair, UserTimes
 
@@ -112,12 +112,12 @@ def reasons_table(rows: Sequence[PairRow]) -> Table:
     for row in rows:
         groups.setdefault(row.reason, []).append(row.saving_bytes)
     columns = (
-        Column("pairs", "pairs", "count"),
-        Column("largest_saving_bytes", "largest", "bytes"),
-        Column("reason", "XLA's reason"),
+        Column("pairs", "pairs", "count", of=lambda reason, sizes: len(sizes)),
+        Column("largest_saving_bytes", "largest", "bytes", of=lambda reason, sizes: max(sizes)),
+        Column("reason", "XLA's reason", of=lambda reason, sizes: reason),
     )
     ordered = sorted(groups.items(), key=lambda group: (-max(group[1]), group[0]))
-    made = tuple((len(sizes), max(sizes), reason) for reason, sizes in ordered)
+    made = rows_from_tuples(columns, ordered)
     return Table("reasons", columns, made, noun="reasons", main=False, limit=10)
 
 
@@ -373,43 +373,46 @@ def _kernels_of(pair: GpuPair) -> Iterator[tuple[str, str, KernelParts]]:
 
 def _kernels_table(pair: GpuPair) -> Table:
     columns = (
-        Column("kernel", "kernel"),
-        Column("name", "name", "name", role="name", from_width=120),
-        Column("read_bytes", "read", "bytes"),
-        Column("written_bytes", "written", "bytes", like="read_bytes"),
-        Column("cycles", "cycles", "count"),
-        Column("memory_seconds", "memory", "seconds"),
-        Column("compute_seconds", "compute", "seconds", like="memory_seconds"),
-        Column("kernel_seconds", "time", "seconds", like="memory_seconds"),
+        Column("kernel", "kernel", of=lambda role, name, parts: role),
+        Column("name", "name", "name", role="name", from_width=120, of=lambda role, name, parts: name),
+        Column("read_bytes", "read", "bytes", of=lambda role, name, parts: parts.time.bytes_read),
+        Column(
+            "written_bytes",
+            "written",
+            "bytes",
+            like="read_bytes",
+            of=lambda role, name, parts: parts.time.bytes_written,
+        ),
+        Column("cycles", "cycles", "count", of=lambda role, name, parts: parts.time.flops),
+        Column("memory_seconds", "memory", "seconds", of=lambda role, name, parts: seconds(parts.memory_ticks)),
+        Column(
+            "compute_seconds",
+            "compute",
+            "seconds",
+            like="memory_seconds",
+            of=lambda role, name, parts: seconds(parts.compute_ticks),
+        ),
+        Column(
+            "kernel_seconds",
+            "time",
+            "seconds",
+            like="memory_seconds",
+            of=lambda role, name, parts: seconds(parts.time.ticks),
+        ),
     )
-    rows = tuple(
-        (
-            role,
-            name,
-            parts.time.bytes_read,
-            parts.time.bytes_written,
-            parts.time.flops,
-            seconds(parts.memory_ticks),
-            seconds(parts.compute_ticks),
-            seconds(parts.time.ticks),
-        )
-        for role, name, parts in _kernels_of(pair)
-    )
+    rows = rows_from_tuples(columns, _kernels_of(pair))
     return Table("fused_kernels", columns, rows, noun="kernels", main=False)
 
 
 def _launches_table(pair: GpuPair) -> Table:
     columns = (
-        Column("kernel", "kernel"),
-        Column("emitter", "emitter"),
-        Column("blocks", "blocks", "count"),
-        Column("threads", "threads", "count"),
-        Column("is_coalesced", "coalesced", "flag"),
+        Column("kernel", "kernel", of=lambda role, _, parts: role),
+        Column("emitter", "emitter", of=lambda role, _, parts: parts.time.emitter),
+        Column("blocks", "blocks", "count", of=lambda role, _, parts: parts.time.blocks),
+        Column("threads", "threads", "count", of=lambda role, _, parts: parts.time.threads),
+        Column("is_coalesced", "coalesced", "flag", of=lambda role, _, parts: parts.time.is_coalesced),
     )
-    rows = tuple(
-        (role, parts.time.emitter, parts.time.blocks, parts.time.threads, parts.time.is_coalesced)
-        for role, _, parts in _kernels_of(pair)
-    )
+    rows = rows_from_tuples(columns, _kernels_of(pair))
     return Table("launches", columns, rows, noun="kernels", main=False)
 
 
@@ -442,20 +445,23 @@ def _number(cell: Cell) -> float:
 
 def _users_table(pair: GpuPair) -> Table:
     columns = (
-        Column("consumer", "consumer", "name", role="name"),
-        Column("separate_seconds", "separate", "seconds"),
-        Column("fused_seconds", "fused", "seconds", like="separate_seconds"),
-        Column("reason", "reason"),
+        Column("consumer", "consumer", "name", role="name", of=lambda user: user.name),
+        Column(
+            "separate_seconds",
+            "separate",
+            "seconds",
+            of=lambda user: None if user.alone_ticks is None else seconds(user.alone_ticks),
+        ),
+        Column(
+            "fused_seconds",
+            "fused",
+            "seconds",
+            like="separate_seconds",
+            of=lambda user: None if user.fused_ticks is None else seconds(user.fused_ticks),
+        ),
+        Column("reason", "reason", of=lambda user: user.reason),
     )
-    rows = tuple(
-        (
-            user.name,
-            None if user.alone_ticks is None else seconds(user.alone_ticks),
-            None if user.fused_ticks is None else seconds(user.fused_ticks),
-            user.reason,
-        )
-        for user in pair.users
-    )
+    rows = rows_from(columns, pair.users)
     return Table("consumers", columns, rows, noun="consumers", title="all consumers", main=False, limit=8)
 
 

@@ -22,7 +22,7 @@ from hlo_cli.ir import opcodes
 from hlo_cli.ir.module import Module
 from hlo_cli.report.numbers import format_bytes, format_count, format_percent, format_seconds, verb
 from hlo_cli.report.report import Part, Report
-from hlo_cli.report.table import Cell, Column, Row, Table
+from hlo_cli.report.table import Cell, Column, Row, Table, rows_from
 from hlo_cli.report.text import Passage
 from hlo_cli.source import Diagnostic, HloError
 from hlo_cli.transform.fusion.by_request import deciding_rule, fused_pair, unfused
@@ -76,12 +76,12 @@ def fusion_tables(fusion: GpuFusion) -> Iterator[Table]:
     )
     yield Table("fusions", columns, rows, noun="fusions", title="fusions", main=False)
     parts = (
-        Column("producer", "producer", "name", role="name"),
-        Column("consumer", "consumer", "name", role="name"),
-        Column("fusion", "fusion", "name", role="name"),
-        Column("pass", "pass"),
+        Column("producer", "producer", "name", role="name", of=lambda step: step.producer),
+        Column("consumer", "consumer", "name", role="name", of=lambda step: step.consumer),
+        Column("fusion", "fusion", "name", role="name", of=lambda step: step.fusion),
+        Column("pass", "pass", of=lambda step: step.by),
     )
-    steps = tuple((each.producer, each.consumer, each.fusion, each.by) for each in fusion.fused)
+    steps = rows_from(parts, fusion.fused)
     yield Table("steps", parts, steps, noun="steps", main=False, person=False)
 
 
@@ -396,18 +396,15 @@ def _rules_table(rejected: Iterable[FusionDecision]) -> Table:
 
 def _decisions_table(decisions: Sequence[FusionDecision]) -> Table:
     """Every decision, for programs."""
-    columns = (
-        Column("producer", "producer", "name", role="name"),
-        Column("consumer", "consumer", "name", role="name"),
-        Column("is_fused", "fused", "flag"),
-        Column("rule", "rule", "name"),
-        Column("reason", "reason"),
-        Column("computation", "computation", "name"),
+    columns: tuple[Column[FusionDecision], ...] = (
+        Column("producer", "producer", "name", role="name", of=lambda decision: decision.producer.name),
+        Column("consumer", "consumer", "name", role="name", of=lambda decision: decision.consumer.name),
+        Column("is_fused", "fused", "flag", of=lambda decision: decision.rule.fuses),
+        Column("rule", "rule", "name", of=lambda decision: decision.rule.name),
+        Column("reason", "reason", of=lambda decision: decision.words),
+        Column("computation", "computation", "name", of=lambda decision: decision.consumer.computation.name),
     )
-    rows = tuple(
-        (d.producer.name, d.consumer.name, d.rule.fuses, d.rule.name, d.words, d.consumer.computation.name)
-        for d in decisions
-    )
+    rows = rows_from(columns, decisions)
     return Table("decisions", columns, rows, noun="decisions", main=False, person=False)
 
 

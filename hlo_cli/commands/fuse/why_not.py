@@ -55,7 +55,7 @@ from hlo_cli.ir.compiler_messages import FusedStep, FusionProcess
 from hlo_cli.ir.instruction import Computation
 from hlo_cli.report.numbers import format_bytes, format_count, format_seconds, verb
 from hlo_cli.report.report import Part, Report
-from hlo_cli.report.table import Cell, Column, Row, Table
+from hlo_cli.report.table import Cell, Column, Row, Table, rows_from, rows_from_tuples
 from hlo_cli.report.text import Passage
 from hlo_cli.source import Diagnostic
 from hlo_cli.transform.fusion.gpu_decisions import GpuPair, may_be_made, pairs_of, pairs_of_dump
@@ -422,24 +422,37 @@ def _list(words: Sequence[str]) -> str:
 
 def _decisions_table(found: dict[str, GpuPair]) -> Table:
     columns = (
-        Column("chip", "chip", "name"),
-        Column("is_fused", "fused", "flag"),
-        Column("unfused_seconds", "separate", "seconds"),
-        Column("fused_seconds", "one kernel", "seconds", like="unfused_seconds"),
-        Column("saved_seconds", "saves", "seconds", like="unfused_seconds"),
-        Column("reason", "reason"),
+        Column("chip", "chip", "name", of=lambda chip, pair: chip),
+        Column("is_fused", "fused", "flag", of=lambda chip, pair: pair.is_fused),
+        Column(
+            "unfused_seconds",
+            "separate",
+            "seconds",
+            of=lambda chip, pair: None if pair.unfused_ticks is None else seconds(pair.unfused_ticks),
+        ),
+        Column(
+            "fused_seconds",
+            "one kernel",
+            "seconds",
+            like="unfused_seconds",
+            of=lambda chip, pair: None if pair.fused_ticks is None else seconds(pair.fused_ticks),
+        ),
+        Column(
+            "saved_seconds",
+            "saves",
+            "seconds",
+            like="unfused_seconds",
+            of=lambda chip, pair: (
+                None if pair.unfused_ticks is None or pair.fused_ticks is None else seconds(_saved(pair))
+            ),
+        ),
+        Column(
+            "reason",
+            "reason",
+            of=lambda chip, pair: pair.reason or (SLOWER if not pair.is_fused and _saved(pair) < 0 else None),
+        ),
     )
-    rows = tuple(
-        (
-            chip,
-            pair.is_fused,
-            None if pair.unfused_ticks is None else seconds(pair.unfused_ticks),
-            None if pair.fused_ticks is None else seconds(pair.fused_ticks),
-            None if pair.unfused_ticks is None or pair.fused_ticks is None else seconds(_saved(pair)),
-            pair.reason or (SLOWER if not pair.is_fused and _saved(pair) < 0 else None),
-        )
-        for chip, pair in found.items()
-    )
+    rows = rows_from_tuples(columns, found.items())
     return Table("decisions", columns, rows, noun="decisions", main=False)
 
 
@@ -479,27 +492,16 @@ def _parts_table(found: dict[str, GpuPair]) -> Table:
 def _devices_table(chips: Sequence[str]) -> Table:
     """The figures of the chips that the model uses."""
     columns = (
-        Column("chip", "chip", "name"),
-        Column("cores", "cores", "count"),
-        Column("fpus", "fpus/core", "count"),
-        Column("clock_ghz", "GHz", "number"),
-        Column("memory_rate", "memory", "byte/second"),
-        Column("l2_cache_bytes", "L2", "bytes"),
-        Column("profile", "cycles of", "name"),
+        Column("chip", "chip", "name", of=lambda chip, each: chip),
+        Column("cores", "cores", "count", of=lambda chip, each: each.core_count),
+        Column("fpus", "fpus/core", "count", of=lambda chip, each: each.fpus_per_core),
+        Column("clock_ghz", "GHz", "number", of=lambda chip, each: each.clock_rate_ghz),
+        Column("memory_rate", "memory", "byte/second", of=lambda chip, each: each.memory_bandwidth),
+        Column("l2_cache_bytes", "L2", "bytes", of=lambda chip, each: each.l2_cache_bytes),
+        Column("profile", "cycles of", "name", of=lambda chip, each: each.profile),
     )
     devices = {chip: gpu_device(chip) for chip in chips}
-    rows = tuple(
-        (
-            chip,
-            each.core_count,
-            each.fpus_per_core,
-            each.clock_rate_ghz,
-            each.memory_bandwidth,
-            each.l2_cache_bytes,
-            each.profile,
-        )
-        for chip, each in devices.items()
-    )
+    rows = rows_from_tuples(columns, devices.items())
     return Table("devices", columns, rows, noun="chips", main=False)
 
 
@@ -597,24 +599,18 @@ def report_of_compared_chips(
         each for each in pairs_by_chip(loaded.module, fusions) if within is None or each.consumer.computation is within
     ]
     columns = (
-        Column("possible_saving_bytes", "traffic", "bytes", role="saving"),
-        Column("producer", "producer", "name", role="name"),
-        Column("consumer", "consumer", "name", role="name"),
-        Column("fused_on", "fused on"),
-        Column("apart_on", "separate on"),
-        Column("computation", "computation", "name", from_width=120, rank=1),
+        Column("possible_saving_bytes", "traffic", "bytes", role="saving", of=lambda pair: pair.saving_bytes),
+        Column("producer", "producer", "name", role="name", of=lambda pair: pair.producer.name),
+        Column("consumer", "consumer", "name", role="name", of=lambda pair: pair.consumer.name),
+        Column("fused_on", "fused on", of=lambda pair: ", ".join(chip for chip in chips if chip in pair.fused_on)),
+        Column(
+            "apart_on", "separate on", of=lambda pair: ", ".join(chip for chip in chips if chip not in pair.fused_on)
+        ),
+        Column(
+            "computation", "computation", "name", from_width=120, rank=1, of=lambda pair: pair.consumer.computation.name
+        ),
     )
-    rows = tuple(
-        (
-            pair.saving_bytes,
-            pair.producer.name,
-            pair.consumer.name,
-            ", ".join(chip for chip in chips if chip in pair.fused_on),
-            ", ".join(chip for chip in chips if chip not in pair.fused_on),
-            pair.consumer.computation.name,
-        )
-        for pair in pairs
-    )
+    rows = rows_from(columns, pairs)
     everything = Table("pairs", columns, rows, noun="pairs", title="fused on some chips only")
     table = everything if where is None else rows_where(where, everything)
     first = pairs[0] if pairs else None
@@ -644,16 +640,19 @@ def _chips_answer(pairs: int, chips: Sequence[str], fusions: dict[str, GpuFusion
 def _fusions_table(fusions: dict[str, GpuFusion]) -> Table:
     """Fusions and the predicted time for each chip."""
     columns = (
-        Column("chip", "chip", "name"),
-        Column("fusions", "fusions", "count"),
-        Column("steps", "steps", "count"),
-        Column("before_seconds", "before", "seconds"),
-        Column("after_seconds", "after", "seconds", like="before_seconds"),
+        Column("chip", "chip", "name", of=lambda chip, fusion: chip),
+        Column("fusions", "fusions", "count", of=lambda chip, fusion: len(fusion.certainty)),
+        Column("steps", "steps", "count", of=lambda chip, fusion: len(fusion.fused)),
+        Column("before_seconds", "before", "seconds", of=lambda chip, fusion: fusion.times[0] / 1000000.0),
+        Column(
+            "after_seconds",
+            "after",
+            "seconds",
+            like="before_seconds",
+            of=lambda chip, fusion: fusion.times[1] / 1000000.0,
+        ),
     )
-    rows: tuple[Row, ...] = tuple(
-        (chip, len(fusion.certainty), len(fusion.fused), fusion.times[0] / 1e6, fusion.times[1] / 1e6)
-        for chip, fusion in fusions.items()
-    )
+    rows: tuple[Row, ...] = rows_from_tuples(columns, fusions.items())
     return Table("chips", columns, rows, noun="chips", main=False)
 
 
