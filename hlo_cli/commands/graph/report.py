@@ -41,7 +41,7 @@ from hlo_cli.ir.shape import ArrayShape, Shape
 from hlo_cli.report.graph import Drawing, Graph, GraphEdge, GraphNode
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import UNKNOWN, Cell, Column, DeferredRows, Row, Table
+from hlo_cli.report.table import UNKNOWN, Cell, Column, DeferredRows, Row, Table, rows_from
 from hlo_cli.source import Diagnostic, HloError, did_you_mean, nearest
 
 if TYPE_CHECKING:
@@ -367,14 +367,6 @@ def short_shape(shape: Shape, target: str | None) -> str:
 # The drawing of a view: its nodes with their labels, and its edges.
 
 
-_EDGE_COLUMNS: Final = (
-    Column("source", "source", "name", role="name"),
-    Column("target", "target", "name", role="name"),
-    Column("bytes", "read", "bytes", total="sum"),
-    Column("kind", "kind"),
-    Column("source_id", "source id", "count", person=False),
-    Column("target_id", "target id", "count", person=False),
-)
 _MOST_CONSTANTS: Final = 2
 """The number of constants that a label names."""
 
@@ -465,10 +457,18 @@ def _literals(graph: DataflowGraph, facts: NodeFacts, node: int) -> tuple[str, .
 def edge_table(edges: Sequence[Edge], names: Mapping[int, str], *, is_summary: bool) -> Table:
     """The edges as a table, those with most bytes first."""
     ranked = sorted(edges, key=lambda edge: (-edge.bytes, edge.target, edge.source))
-    rows = tuple((names[e.source], names[e.target], e.bytes, e.kind, e.source, e.target) for e in ranked)
+    columns = (
+        Column("source", "source", "name", role="name", of=lambda edge: names[edge.source]),
+        Column("target", "target", "name", role="name", of=lambda edge: names[edge.target]),
+        Column("bytes", "read", "bytes", total="sum", of=lambda edge: edge.bytes),
+        Column("kind", "kind", of=lambda edge: edge.kind),
+        Column("source_id", "source id", "count", person=False, of=lambda edge: edge.source),
+        Column("target_id", "target id", "count", person=False, of=lambda edge: edge.target),
+    )
+    rows = rows_from(columns, ranked)
     return Table(
         "edges",
-        _EDGE_COLUMNS,
+        columns,
         rows,
         noun="edges",
         main=False,
