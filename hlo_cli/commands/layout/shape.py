@@ -24,7 +24,7 @@ from hlo_cli.ir.notation import index_suffix, index_text
 from hlo_cli.ir.shape import UNBOUNDED, ArrayShape, BufferShape, Leaf, OpaqueShape, Shape, TokenShape, TupleShape
 from hlo_cli.report.numbers import format_count, format_percent
 from hlo_cli.report.report import Part, Report
-from hlo_cli.report.table import ROWS_FOR_A_PERSON, UNKNOWN, Cell, Column, Share, Table
+from hlo_cli.report.table import ROWS_FOR_A_PERSON, UNKNOWN, Cell, Column, Share, Table, rows_from
 from hlo_cli.source import Diagnostic
 
 # --- several shapes in a table ---
@@ -153,19 +153,6 @@ def _elements(leaf: Leaf) -> int | None:
 # `hlo layout --for TPU SHAPE`: the size in each dimension order, and the order that the compiler chooses.
 
 
-_COLUMNS = (
-    Column("shown_order", "order", machine=False),
-    Column("minor_to_major", "order", person=False),
-    Column("tiles", "tile"),
-    Column("padded_bytes", "padded", "bytes", exact=True),
-    Column("padding", "padding", "percent", role="waste"),
-    Column("remark", "", machine=False),
-    Column("is_default", "default", "flag", person=False),
-    Column("is_given", "given", "flag", person=False),
-    Column("layout", "layout", person=False),
-)
-
-
 @dataclass(frozen=True, slots=True)
 class OrderChoice:
     """An array laid out for one TPU, and all its orders: the compiler's, then the given one, then the rest.
@@ -239,11 +226,42 @@ def choice_answer(choice: OrderChoice) -> str:
 
 def orders_table(choice: OrderChoice) -> Table:
     """Every order with its size."""
-    rows = tuple(_row(each, choice) for each in choice.every)
+    columns: tuple[Column[OrderCost], ...] = (
+        Column("shown_order", "order", machine=False, of=lambda order: index_text(order.layout.minor_to_major)),
+        Column("minor_to_major", "order", person=False, of=lambda order: order.layout.minor_to_major),
+        Column(
+            "tiles",
+            "tile",
+            of=lambda order: "T" + "".join(map(str, order.layout.tiles)) if order.layout.tiles else "none",
+        ),
+        Column("padded_bytes", "padded", "bytes", exact=True, of=lambda order: order.padded_bytes),
+        Column(
+            "padding",
+            "padding",
+            "percent",
+            role="waste",
+            of=lambda order: (
+                1 - (choice.array.logical_bytes + choice.array.metadata_bytes) / order.padded_bytes
+                if order.padded_bytes
+                else 0.0
+            ),
+        ),
+        Column("remark", "", machine=False, of=lambda order: ", ".join(_remarks(order, choice))),
+        Column(
+            "is_default",
+            "default",
+            "flag",
+            person=False,
+            of=lambda order: order == choice.default if choice.default else UNKNOWN,
+        ),
+        Column("is_given", "given", "flag", person=False, of=lambda order: order == choice.given),
+        Column("layout", "layout", person=False, of=lambda order: str(order.layout)),
+    )
+    rows = rows_from(columns, choice.every)
     distinct = sum(each.is_normal or each == choice.given for each in choice.every)
     return Table(
         "orders",
-        _COLUMNS,
+        columns,
         rows,
         noun="orders",
         limit=min(distinct, ROWS_FOR_A_PERSON),
@@ -271,22 +289,6 @@ def choice_notes(choice: OrderChoice) -> tuple[Diagnostic, ...]:
     if not omitted:
         return ()
     return (Diagnostic("note", f"{omitted:,} orders that differ only in major dimensions are not shown"),)
-
-
-def _row(each: OrderCost, choice: OrderChoice) -> tuple[Cell, ...]:
-    array, order = choice.array, each.layout.minor_to_major
-    data = array.logical_bytes + array.metadata_bytes
-    return (
-        index_text(order),
-        order,
-        "T" + "".join(map(str, each.layout.tiles)) if each.layout.tiles else "none",
-        each.padded_bytes,
-        1 - data / each.padded_bytes if each.padded_bytes else 0.0,
-        ", ".join(_remarks(each, choice)),
-        each == choice.default if choice.default else UNKNOWN,
-        each == choice.given,
-        str(each.layout),
-    )
 
 
 def _remarks(each: OrderCost, choice: OrderChoice) -> Iterator[str]:
