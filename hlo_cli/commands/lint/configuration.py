@@ -21,7 +21,7 @@ from hlo_cli.lint.settings import MEANINGS, Kind, LintSettings
 from hlo_cli.report.figure import Figure
 from hlo_cli.report.numbers import format_amount
 from hlo_cli.report.report import Part, Report
-from hlo_cli.report.table import Cell, Column, Table
+from hlo_cli.report.table import Cell, Column, Table, rows_from
 from hlo_cli.report.text import Line, Passage, Run, line_of
 from hlo_cli.report.unknown_choice import choice_hint
 from hlo_cli.source import SEVERITIES, HloError, Severity
@@ -373,11 +373,14 @@ def report_of_rules() -> Report:
     >>> report_of_rules().main_table.rows[0]
     ('HLO001', 'error', True, 'syntax error or unresolved name')
     """
-    rows = tuple((rule.code, rule.severity, rule.is_default, rule.name) for rule in RULES)
+
     columns = (
-        Column("code", "rule", "name"), Column("severity", "severity"), Column("default", "default", "flag"),
-        Column("name", "name"),
-    )  # fmt: skip
+        Column("code", "rule", "name", of=lambda rule: rule.code),
+        Column("severity", "severity", of=lambda rule: rule.severity),
+        Column("default", "default", "flag", of=lambda rule: rule.is_default),
+        Column("name", "name", of=lambda rule: rule.name),
+    )
+    rows = rows_from(columns, RULES)  # fmt: skip
     table = Table("rules", columns, rows, noun="rules", limit=0)
     answer = f"{len(RULES)} rules, {sum(rule.is_default for rule in RULES)} enabled by default"
     return Report("lint-rules", answer, parts=(table,), next=(f"hlo lint --explain {RULES[0].code}",))
