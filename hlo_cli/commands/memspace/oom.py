@@ -28,7 +28,7 @@ from hlo_cli.ir.out_of_memory import KernelWindow, MemoryPart, OomAllocation, Ou
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Part, Report
-from hlo_cli.report.table import UNKNOWN, Amount, Cell, Column, Fact, Facts, Row, Share, Table
+from hlo_cli.report.table import UNKNOWN, Amount, Cell, Column, Fact, Facts, Row, Share, Table, rows_from
 from hlo_cli.source import Diagnostic, Source
 from hlo_cli.syntax.out_of_memory.allocations import window_of
 from hlo_cli.syntax.out_of_memory.read_logs import newest, parse_out_of_memory
@@ -283,12 +283,12 @@ def _process(message: OutOfMemory) -> tuple[Fact, ...]:
 def _chunks_table(message: OutOfMemory) -> Table:
     """The chunks that were allocated when the allocation failed, grouped by size, the largest total first."""
     columns = (
-        Column("chunks", "chunks", "count", total="sum"),
-        Column("chunk_bytes", "chunk size", "bytes"),
-        Column("bytes", "", "bytes", total="sum"),
+        Column("chunks", "chunks", "count", total="sum", of=lambda group: group.count),
+        Column("chunk_bytes", "chunk size", "bytes", of=lambda group: group.size_bytes),
+        Column("bytes", "", "bytes", total="sum", of=lambda group: group.count * group.size_bytes),
     )
     groups = sorted(message.chunks, key=lambda group: -group.count * group.size_bytes)
-    rows = tuple((group.count, group.size_bytes, group.count * group.size_bytes) for group in groups)
+    rows = rows_from(columns, groups)
     return Table("chunks", columns, rows, title="In use", noun="sizes", main=False, limit=10)
 
 

@@ -28,7 +28,7 @@ from hlo_cli.ir.memory_space import space_name
 from hlo_cli.ir.shape import ShapeIndex
 from hlo_cli.report.numbers import format_bytes, format_count, verb
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import UNKNOWN, Amount, Cell, Column, Fact, Facts, Row, Table
+from hlo_cli.report.table import UNKNOWN, Amount, Cell, Column, Fact, Facts, Row, Table, rows_from, rows_from_tuples
 from hlo_cli.report.text import Passage
 from hlo_cli.source import HloError
 
@@ -151,32 +151,29 @@ def _facts(memory: MemoryAnalysis, space: MemorySpaceUsage, value: LiveValue) ->
 
 
 def _uses_table(memory: MemoryAnalysis, uses: Sequence[Instruction]) -> Table:
-    columns = (
-        Column("step", "step", "step"),
-        Column("user", "used by", "name", role="name"),
-        Column("opcode", "opcode", "opcode"),
-        Column("computation", "computation", "name", rank=3),
-        Column("op_name", "op_name", "op_name", rank=2),
+    columns: tuple[Column[Instruction], ...] = (
+        Column("step", "step", "step", of=lambda use: memory.positions[use]),
+        Column("user", "used by", "name", role="name", of=lambda use: use.name),
+        Column("opcode", "opcode", "opcode", of=lambda use: use.opcode),
+        Column("computation", "computation", "name", rank=3, of=lambda use: use.computation.name),
+        Column("op_name", "op_name", "op_name", rank=2, of=lambda use: use.metadata.op_name or None),
     )
-    rows = tuple(
-        (memory.positions[use], use.name, use.opcode, use.computation.name, use.metadata.op_name or None)
-        for use in uses
-    )
+    rows = rows_from(columns, uses)
     return Table("uses", columns, rows, noun="uses", limit=10, person=bool(rows))
 
 
-_VALUE_COLUMNS: Final = (
-    Column("start", "start", "step"),
-    Column("end", "end", "step"),
-    Column("bytes", "", "bytes"),
-    Column("kind", "kind"),
-    Column("value", "value", "name", role="name"),
-    Column("shape", "shape", "shape"),
+_VALUE_COLUMNS: Final[tuple[Column[LiveValue], ...]] = (
+    Column("start", "start", "step", of=lambda other: other.start),
+    Column("end", "end", "step", of=lambda other: other.end),
+    Column("bytes", "", "bytes", of=lambda other: other.padded_bytes),
+    Column("kind", "kind", of=lambda other: other.kind),
+    Column("value", "value", "name", role="name", of=lambda other: str(other)),
+    Column("shape", "shape", "shape", of=lambda other: str(other.shape)),
 )
 
 
 def _aliases_table(memory: MemoryAnalysis, value: LiveValue) -> Table:
-    rows = tuple(_sharer_row(other) for other in memory.holders_of(value) if other is not value)
+    rows = rows_from(_VALUE_COLUMNS, (other for other in memory.holders_of(value) if other is not value))
     title = "Aliased values (same buffer)"
     return Table("aliases", _VALUE_COLUMNS, rows, title=title, noun="values", main=False, limit=10, person=bool(rows))
 
@@ -185,7 +182,7 @@ def _same_memory_table(memory: MemoryAnalysis, value: LiveValue) -> Table:
     """Values of other buffers in the same memory at other times."""
     allocation = memory.allocation_of(value)
     others = allocation.values if allocation is not None else ()
-    rows = tuple(_sharer_row(other) for other in others if _overlaps(value, other))
+    rows = rows_from(_VALUE_COLUMNS, (other for other in others if _overlaps(value, other)))
     title = "Same memory at other times"
     return Table(
         "memory_reuses", _VALUE_COLUMNS, rows, title=title, noun="values", main=False, limit=5, person=bool(rows)
@@ -196,10 +193,6 @@ def _overlaps(value: LiveValue, other: LiveValue) -> bool:
     if other.buffer == value.buffer or value.offset is None or other.offset is None:
         return False
     return other.offset < value.offset + value.padded_bytes and value.offset < other.offset + other.padded_bytes
-
-
-def _sharer_row(value: LiveValue) -> Row:
-    return value.start, value.end, value.padded_bytes, value.kind, str(value), str(value.shape)
 
 
 # --- --traffic: transfers ---
@@ -257,19 +250,15 @@ def _several_table(memory: MemoryAnalysis, transfers: Sequence[Transfer]) -> Tab
         visited = spaces.setdefault(transfer.source, [transfer.from_space])
         visited.append(transfer.to_space)
     columns = (
-        Column("value", "value", "name", role="name"),
-        Column("spaces", "spaces"),
-        Column("copies", "copies", "count"),
+        Column("value", "value", "name", role="name", of=lambda source, visited: source.name),
+        Column(
+            "spaces",
+            "spaces",
+            of=lambda source, visited: " → ".join(space_name(space, memory.target) for space in dict.fromkeys(visited)),
+        ),
+        Column("copies", "copies", "count", of=lambda source, visited: len(visited) - 1),
     )
-    rows = tuple(
-        (
-            source.name,
-            " → ".join(space_name(space, memory.target) for space in dict.fromkeys(visited)),
-            len(visited) - 1,
-        )
-        for source, visited in spaces.items()
-        if len(visited) > _ONCE
-    )
+    rows = rows_from_tuples(columns, ((source, visited) for source, visited in spaces.items() if len(visited) > _ONCE))
     title = "Copied more than once"
     return Table("repeated_copies", columns, rows, title=title, noun="values", main=False, limit=5, person=bool(rows))
 
@@ -304,37 +293,38 @@ def _direction_row(memory: MemoryAnalysis, from_space: int, to_space: int, moved
 
 
 def _transfer_table(memory: MemoryAnalysis, transfers: Sequence[Transfer]) -> Table:
-    columns = (
-        Column("start", "start", "step"),
-        Column("done", "done", "step"),
-        Column("first_use_step", "first use", "step"),
-        Column("prefetch_distance", "distance", "count"),
-        Column("bytes", "", "bytes", total="sum"),
-        Column("from", "from"),
-        Column("to", "to"),
-        Column("instruction", "instruction", "name", role="name"),
-        Column("source_value", "value", "name", role="name"),
-        Column("shape", "shape", "shape", rank=5),
-        Column("source", "source", "source", from_width=120, rank=4),
+    columns: tuple[Column[Transfer], ...] = (
+        Column("start", "start", "step", of=lambda transfer: transfer.start_step),
+        Column("done", "done", "step", of=lambda transfer: transfer.done_step),
+        Column("first_use_step", "first use", "step", of=lambda transfer: transfer.used_step),
+        Column("prefetch_distance", "distance", "count", of=lambda transfer: transfer.prefetch_distance),
+        Column("bytes", "", "bytes", total="sum", of=lambda transfer: transfer.shape.padded_bytes),
+        Column("from", "from", of=lambda transfer: space_name(transfer.from_space, memory.target)),
+        Column("to", "to", of=lambda transfer: space_name(transfer.to_space, memory.target)),
+        Column("instruction", "instruction", "name", role="name", of=lambda transfer: transfer.instruction.name),
+        Column(
+            "source_value",
+            "value",
+            "name",
+            role="name",
+            of=lambda transfer: transfer.source.name if transfer.source is not transfer.instruction else None,
+        ),
+        Column("shape", "shape", "shape", rank=5, of=lambda transfer: str(transfer.shape)),
+        Column(
+            "source",
+            "source",
+            "source",
+            from_width=120,
+            rank=4,
+            of=lambda transfer: _location(memory, transfer.instruction),
+        ),
     )
-    return Table("transfers", columns, tuple(_transfer_row(memory, each) for each in transfers), noun="transfers")
+    return Table("transfers", columns, rows_from(columns, transfers), noun="transfers")
 
 
-def _transfer_row(memory: MemoryAnalysis, transfer: Transfer) -> Row:
-    location = memory.module.location(transfer.instruction)
-    return (
-        transfer.start_step,
-        transfer.done_step,
-        transfer.used_step,
-        transfer.prefetch_distance,
-        transfer.shape.padded_bytes,
-        space_name(transfer.from_space, memory.target),
-        space_name(transfer.to_space, memory.target),
-        transfer.instruction.name,
-        transfer.source.name if transfer.source is not transfer.instruction else None,
-        str(transfer.shape),
-        str(location) if location is not None else None,
-    )
+def _location(memory: MemoryAnalysis, instruction: Instruction) -> str | None:
+    location = memory.module.location(instruction)
+    return None if location is None else str(location)
 
 
 # --- --compare: the buffer assignment ---

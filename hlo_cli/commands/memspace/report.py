@@ -81,7 +81,18 @@ from hlo_cli.ir.module import Module
 from hlo_cli.ir.notation import index_text
 from hlo_cli.report.numbers import format_bytes, format_count, format_percent
 from hlo_cli.report.report import Part, Report
-from hlo_cli.report.table import UNKNOWN, Cell, Column, DeferredRows, Row, Share, Table, Unit
+from hlo_cli.report.table import (
+    UNKNOWN,
+    Cell,
+    Column,
+    DeferredRows,
+    Row,
+    Share,
+    Table,
+    Unit,
+    rows_from,
+    rows_from_tuples,
+)
 from hlo_cli.report.text import Passage, Run, Text, line_of, plain_text
 from hlo_cli.source import Diagnostic, HloError
 
@@ -262,14 +273,6 @@ def _number(cell: Cell) -> int:
 _MAX_NAMES_IN_ADVICE: Final = 4
 """The number of arguments named in a sentence."""
 _KINDS: Final[dict[type[Change], str]] = {Donate: "donation", ChangeLayouts: "layout", RecomputeScan: "recomputation"}
-_COLUMNS: Final = (
-    Column("kind", "kind", "text"),
-    Column("subject", "subject", "text"),
-    Column("edit", "edit", "text"),
-    Column("before_bytes", "before", "bytes"),
-    Column("after_bytes", "after", "bytes"),
-    Column("peak_instruction", "at instruction", "name"),
-)
 
 
 def advice_parts(memory: MemoryAnalysis, space: MemorySpaceUsage) -> tuple[Part, ...]:
@@ -278,19 +281,19 @@ def advice_parts(memory: MemoryAnalysis, space: MemorySpaceUsage) -> tuple[Part,
     if not found:
         return ()
     lines = tuple(_in_words(memory, each) for each in found)
-    rows = tuple(
-        (
-            _KINDS[type(each.change)],
-            ", ".join(_subjects(each.change, memory.module)),
-            _edit(each.change),
-            each.before_bytes,
-            each.peak_bytes,
-            step_label(memory, each.peak),
-        )
-        for each in found
+    columns = (
+        Column("kind", "kind", "text", of=lambda suggestion: _KINDS[type(suggestion.change)]),
+        Column(
+            "subject", "subject", "text", of=lambda suggestion: ", ".join(_subjects(suggestion.change, memory.module))
+        ),
+        Column("edit", "edit", "text", of=lambda suggestion: _edit(suggestion.change)),
+        Column("before_bytes", "before", "bytes", of=lambda suggestion: suggestion.before_bytes),
+        Column("after_bytes", "after", "bytes", of=lambda suggestion: suggestion.peak_bytes),
+        Column("peak_instruction", "at instruction", "name", of=lambda suggestion: step_label(memory, suggestion.peak)),
     )
+    rows = rows_from(columns, found)
     title = f"To reduce peak {space.name}"
-    table = Table("suggestions", _COLUMNS, rows, title=title, noun="suggestions", main=False, person=False)
+    table = Table("suggestions", columns, rows, title=title, noun="suggestions", main=False, person=False)
     return Passage("advice", lines, title=title), table
 
 
@@ -414,19 +417,19 @@ def viewer_numbers(memory: MemoryAnalysis, peaks: Sequence[ViewerPeak]) -> dict[
 
 def viewer_tables(memory: MemoryAnalysis, peaks: Sequence[ViewerPeak]) -> tuple[Table, ...]:
     """The numbers of the memory viewer, for programs and `--table memory_viewer`; no table if they are unknown."""
-    columns = (
-        Column("space", "space"),
-        Column("memory_space", "S(n)", "count", person=False),
-        Column("xprof_peak_bytes", "XProf peak", "bytes"),
-        Column("xprof_unpadded_bytes", "unpadded", "bytes"),
-        Column("always_bytes", "always live", "bytes"),
-        Column("argument_bytes", "arguments", "bytes", from_width=120),
-        Column("output_bytes", "outputs", "bytes", from_width=120),
-        Column("xprof_total_bytes", "XProf total", "bytes"),
-        Column("peak_event", "event", "count"),
-        Column("peak_instruction", "at instruction", "name", role="name"),
+    columns: tuple[Column[MemorySpaceUsage, ViewerPeak], ...] = (
+        Column("space", "space", of=lambda space, peak: space.name),
+        Column("memory_space", "S(n)", "count", person=False, of=lambda space, peak: space.number),
+        Column("xprof_peak_bytes", "XProf peak", "bytes", of=lambda space, peak: peak.peak_bytes),
+        Column("xprof_unpadded_bytes", "unpadded", "bytes", of=lambda space, peak: peak.unpadded_bytes),
+        Column("always_bytes", "always live", "bytes", of=lambda space, peak: peak.always_bytes),
+        Column("argument_bytes", "arguments", "bytes", from_width=120, of=lambda space, peak: peak.argument_bytes),
+        Column("output_bytes", "outputs", "bytes", from_width=120, of=lambda space, peak: peak.output_bytes),
+        Column("xprof_total_bytes", "XProf total", "bytes", of=lambda space, peak: peak.total_bytes),
+        Column("peak_event", "event", "count", of=lambda space, peak: peak.position),
+        Column("peak_instruction", "at instruction", "name", role="name", of=lambda space, peak: peak.instruction),
     )
-    rows = tuple(_viewer_row(space, peak) for space, peak in _of_spaces(memory.spaces, peaks))
+    rows = rows_from_tuples(columns, _of_spaces(memory.spaces, peaks))
     if not rows:
         return ()
     return (Table("memory_viewer", columns, rows, noun="spaces", main=False, person=False, limit=0),)
@@ -452,21 +455,6 @@ def _of_spaces(
 ) -> Iterator[tuple[MemorySpaceUsage, ViewerPeak]]:
     by_color = {peak.color: peak for peak in peaks}
     return ((space, by_color[space.number]) for space in spaces if space.number in by_color)
-
-
-def _viewer_row(space: MemorySpaceUsage, peak: ViewerPeak) -> Row:
-    return (
-        space.name,
-        space.number,
-        peak.peak_bytes,
-        peak.unpadded_bytes,
-        peak.always_bytes,
-        peak.argument_bytes,
-        peak.output_bytes,
-        peak.total_bytes,
-        peak.position,
-        peak.instruction,
-    )
 
 
 # --- one dump ---

@@ -14,7 +14,18 @@ from hlo_cli.commands.modules.instruction_columns import loops_of
 from hlo_cli.commands.options.io_options import conflict_error, requirement_error
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.memory_space import space_number
-from hlo_cli.report.table import UNKNOWN, Column, DeferredRows, LazyRows, Row, Share, Table
+from hlo_cli.report.table import (
+    UNKNOWN,
+    Cell,
+    Column,
+    DeferredRows,
+    LazyRows,
+    Row,
+    Share,
+    Table,
+    rows_from,
+    rows_from_tuples,
+)
 from hlo_cli.report.timeline import Band, Mark, Timeline, Track
 from hlo_cli.report.unknown_choice import unknown_choice_error
 from hlo_cli.source import HloError
@@ -249,26 +260,47 @@ def step_of(memory: MemoryAnalysis, name: str) -> int:
 def memory_spaces_table(memory: MemoryAnalysis, *, limits: Mapping[int, int]) -> Table:
     """One row for each memory space; `limits` are the bytes of those whose capacity is known, by number."""
     is_estimate = any(space.offsets == "estimated" for space in memory.spaces)
-    columns = (
-        Column("space", "space"),
-        Column("memory_space", "S(n)", "count", person=False),
-        Column("values", "values", "count"),
-        Column("logical_bytes", "data", "bytes", from_width=120),
-        Column("padded_bytes", "padded", "bytes", from_width=120),
-        Column("argument_bytes", "arguments", "bytes", from_width=120),
-        Column("output_bytes", "outputs", "bytes", from_width=120),
-        Column("aliased_bytes", "aliased", "bytes", from_width=120),
-        Column("temporary_bytes", "temporaries", "bytes", from_width=120),
-        Column("constant_bytes", "constants", "bytes", person=False),
-        Column("fragmentation_bytes", "fragmentation", "bytes", person=False),
-        Column("allocated_bytes", "est. allocated" if is_estimate else "allocated", "bytes"),
-        Column("offsets", "offsets", person=False),
-        Column("limit_bytes", "limit", "bytes", person=False),
-        Column("peak_bytes", "live peak", "bytes"),
-        Column("peak_step", "step", "step"),
-        Column("peak_instruction", "at instruction", "name", role="name"),
+    columns: tuple[Column[MemorySpaceUsage], ...] = (
+        Column("space", "space", of=lambda space: space.name),
+        Column("memory_space", "S(n)", "count", person=False, of=lambda space: space.number),
+        Column("values", "values", "count", of=lambda space: len(space.values)),
+        Column(
+            "logical_bytes",
+            "data",
+            "bytes",
+            from_width=120,
+            of=lambda space: sum(value.logical_bytes for value in space.values),
+        ),
+        Column(
+            "padded_bytes",
+            "padded",
+            "bytes",
+            from_width=120,
+            of=lambda space: sum(value.padded_bytes for value in space.values),
+        ),
+        Column("argument_bytes", "arguments", "bytes", from_width=120, of=lambda space: space.totals.arguments),
+        Column("output_bytes", "outputs", "bytes", from_width=120, of=lambda space: space.totals.outputs),
+        Column("aliased_bytes", "aliased", "bytes", from_width=120, of=lambda space: space.totals.aliased),
+        Column("temporary_bytes", "temporaries", "bytes", from_width=120, of=lambda space: space.totals.temporaries),
+        Column("constant_bytes", "constants", "bytes", person=False, of=lambda space: space.totals.constants),
+        Column(
+            "fragmentation_bytes", "fragmentation", "bytes", person=False, of=lambda space: space.totals.fragmentation
+        ),
+        Column(
+            "allocated_bytes",
+            "est. allocated" if is_estimate else "allocated",
+            "bytes",
+            of=lambda space: _allocated(memory, space),
+        ),
+        Column("offsets", "offsets", person=False, of=lambda space: space.offsets),
+        Column("limit_bytes", "limit", "bytes", person=False, of=lambda space: limits.get(space.number)),
+        Column("peak_bytes", "live peak", "bytes", of=lambda space: space.peak_bytes),
+        Column("peak_step", "step", "step", of=lambda space: space.peak),
+        Column(
+            "peak_instruction", "at instruction", "name", role="name", of=lambda space: step_label(memory, space.peak)
+        ),
     )
-    rows = tuple(_space_row(memory, space, limits.get(space.number)) for space in memory.spaces)
+    rows = rows_from(columns, memory.spaces)
     return Table("spaces", columns, rows, noun="spaces", main=False, limit=0)
 
 
@@ -278,72 +310,49 @@ def live_values_table(
     """One row for each live buffer."""
     several = len({space.number for space, _ in live}) > 1
     total = sum(value.padded_bytes for _, value in live)
-    columns = (
-        Column("space", "space", person=several),
-        Column("bytes", "", "bytes", total="sum"),
-        Column("logical_bytes", "data", "bytes", total="sum", person=False),
-        Column("share", "", "percent", total="sum"),
-        Column("padding", "padding", "percent", role="waste", total=Share("logical_bytes", "bytes", rest=True)),
-        Column("steps", "steps", "range", machine=False),
-        Column("start", "start", "step", person=False),
-        Column("end", "end", "step", person=False),
-        Column("kind", "kind"),
-        Column("value", "value", "name", role="name"),
-        Column("shape", "shape", "shape"),
-        Column("opcode", "opcode", "opcode", from_width=120),
-        Column("op_name", "op_name", "op_name", from_width=120, rank=2),
-        Column("source", "source", "source", rank=4),
-        Column("allocation", "allocation", "count", person=False),
-        Column("offset", "offset", "address", person=False),
+    columns: tuple[Column[MemorySpaceUsage, LiveValue], ...] = (
+        Column("space", "space", person=several, of=lambda space, value: space.name),
+        Column("bytes", "", "bytes", total="sum", of=lambda space, value: value.padded_bytes),
+        Column(
+            "logical_bytes", "data", "bytes", total="sum", person=False, of=lambda space, value: value.logical_bytes
+        ),
+        Column(
+            "share", "", "percent", total="sum", of=lambda space, value: value.padded_bytes / total if total else 0.0
+        ),
+        Column(
+            "padding",
+            "padding",
+            "percent",
+            role="waste",
+            total=Share("logical_bytes", "bytes", rest=True),
+            of=lambda space, value: _padding(value),
+        ),
+        Column("steps", "steps", "range", machine=False, of=lambda space, value: f"{value.start:,}–{value.end:,}"),
+        Column("start", "start", "step", person=False, of=lambda space, value: value.start),
+        Column("end", "end", "step", person=False, of=lambda space, value: value.end),
+        Column("kind", "kind", of=lambda space, value: format_kind(memory, value)),
+        Column("value", "value", "name", role="name", of=lambda space, value: str(value)),
+        Column("shape", "shape", "shape", of=lambda space, value: str(value.shape)),
+        Column("opcode", "opcode", "opcode", from_width=120, of=lambda space, value: value.instruction.opcode),
+        Column(
+            "op_name",
+            "op_name",
+            "op_name",
+            from_width=120,
+            rank=2,
+            of=lambda space, value: value.instruction.metadata.op_name or None,
+        ),
+        Column("source", "source", "source", rank=4, of=lambda space, value: _source(memory, value)),
+        Column("allocation", "allocation", "count", person=False, of=lambda space, value: value.allocation),
+        Column("offset", "offset", "address", person=False, of=lambda space, value: value.offset),
     )
-    rows = tuple(_value_row(memory, space, value, total) for space, value in live)
+    rows = rows_from_tuples(columns, live)
     return Table("live_values", columns, rows, title=title, noun="values", limit=10, marked=marked)
 
 
-def _space_row(memory: MemoryAnalysis, space: MemorySpaceUsage, limit: int | None) -> Row:
-    totals = space.totals
+def _allocated(memory: MemoryAnalysis, space: MemorySpaceUsage) -> Cell:
     allocated = allocated_bytes(memory, space)
-    return (
-        space.name,
-        space.number,
-        len(space.values),
-        sum(value.logical_bytes for value in space.values),
-        sum(value.padded_bytes for value in space.values),
-        totals.arguments,
-        totals.outputs,
-        totals.aliased,
-        totals.temporaries,
-        totals.constants,
-        totals.fragmentation,
-        UNKNOWN if allocated is None else allocated,
-        space.offsets,
-        limit,
-        space.peak_bytes,
-        space.peak,
-        step_label(memory, space.peak),
-    )
-
-
-def _value_row(memory: MemoryAnalysis, space: MemorySpaceUsage, value: LiveValue, total: int) -> Row:
-    instruction = value.instruction
-    return (
-        space.name,
-        value.padded_bytes,
-        value.logical_bytes,
-        value.padded_bytes / total if total else 0.0,
-        _padding(value),
-        f"{value.start:,}–{value.end:,}",
-        value.start,
-        value.end,
-        format_kind(memory, value),
-        str(value),
-        str(value.shape),
-        instruction.opcode,
-        instruction.metadata.op_name or None,
-        _source(memory, value),
-        value.allocation,
-        value.offset,
-    )
+    return UNKNOWN if allocated is None else allocated
 
 
 def _padding(value: LiveValue) -> float:
