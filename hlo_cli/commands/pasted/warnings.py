@@ -19,7 +19,7 @@ from hlo_cli.inputs.pasted.envelopes import PastedText
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.report.numbers import format_count, format_seconds, verb
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import Column, Table
+from hlo_cli.report.table import Column, Table, rows_from, rows_from_tuples
 from hlo_cli.source import HloError
 from hlo_cli.syntax.scanning.shape_reader import parse_shape
 
@@ -45,11 +45,6 @@ def report_of(pasted: PastedText) -> Report:
 _UNUSED: Final = lazy_regex(r"onated buffers were not usable:\s+((?:[^.]|\.(?=\S)){0,20000})", 0)
 _AVAL: Final = lazy_regex(r"(?:ShapedArray\()?\b((?:[a-z]\w*(?:<\w+>)?)\[[\d, ]*\])(?:\{[^{}]*\})?")
 _PLATFORM: Final = lazy_regex(r"onation is not implemented for ([^\n]{1,80}?)\.?(?=\n|$|  )")
-_ARGUMENTS: Final = (
-    Column("bytes", "size", "bytes", total="sum", exact=True),
-    Column("shape", "shape", "shape"),
-    Column("arguments", "arguments", "count"),
-)
 
 
 def _donation(pasted: PastedText) -> Report | None:
@@ -59,10 +54,20 @@ def _donation(pasted: PastedText) -> Report | None:
         return None
     counts = Counter(avals)
     each = {aval: _bytes_of(aval) for aval in counts}
-    rows = tuple(
-        ((each[aval] or 0) * count if each[aval] is not None else None, aval, count) for aval, count in counts.items()
+    columns = (
+        Column(
+            "bytes",
+            "size",
+            "bytes",
+            total="sum",
+            exact=True,
+            of=lambda aval, count: None if (size := each[aval]) is None else size * count,
+        ),
+        Column("shape", "shape", "shape", of=lambda aval, count: aval),
+        Column("arguments", "arguments", "count", of=lambda aval, count: count),
     )
-    known = [size for size, _, _ in rows if size is not None]
+    rows = rows_from_tuples(columns, counts.items())
+    known = [size * count for aval, count in counts.items() if (size := each[aval]) is not None]
     sizes = [size for aval in avals if (size := _bytes_of(aval)) is not None]
     listed = (
         f"{' and '.join(f'{size:,}' for size in sizes)} bytes" if len(sizes) <= 2 else f"{sum(sizes):,} bytes in all"
@@ -94,7 +99,7 @@ def _donation(pasted: PastedText) -> Report | None:
                 "right without that; it needs more memory."
             ),
         ),
-        tables=(Table("named_arguments", _ARGUMENTS, rows, noun="shapes"),),
+        tables=(Table("named_arguments", columns, rows, noun="shapes"),),
         advice=(
             fix,
             "The message names no argument: `hlo memspace DUMP` lists those that are donated and those that are not.",
@@ -230,16 +235,18 @@ def _stuck(pasted: PastedText) -> Report | None:
         (each for each in waits if not each.unstuck_after), waits[0]
     )
     columns = (
-        Column("rendezvous", "rendezvous"),
-        Column("arrived", "arrived", "count"),
-        Column("expected", "expected", "count"),
-        Column("seconds", "wait time", "seconds"),
-        Column("outcome", "outcome"),
+        Column("rendezvous", "rendezvous", of=lambda rendezvous: rendezvous.name),
+        Column("arrived", "arrived", "count", of=lambda rendezvous: rendezvous.here or None),
+        Column("expected", "expected", "count", of=lambda rendezvous: rendezvous.expected),
+        Column(
+            "seconds",
+            "wait time",
+            "seconds",
+            of=lambda rendezvous: float(rendezvous.seconds) if rendezvous.seconds else None,
+        ),
+        Column("outcome", "outcome", of=lambda rendezvous: _end(rendezvous)),
     )
-    rows = tuple(
-        (each.name, each.here or None, each.expected, float(each.seconds) if each.seconds else None, _end(each))
-        for each in waits
-    )
+    rows = rows_from(columns, waits)
     return text_report(
         pasted,
         _stuck_answer(first),
@@ -426,11 +433,13 @@ def _captured_constants(pasted: PastedText) -> Report | None:
     match = _CAPTURED.search(pasted.text)
     if match is None:
         return None
-    rows = tuple(
-        (size_of(each["size"]), each["shape"], (each["place"] or "").strip() or None)
-        for each in _CONSTANT.finditer(pasted.text)
+
+    columns = (
+        Column("bytes", "size", "bytes", of=lambda constant: size_of(constant["size"])),
+        Column("shape", "shape", "shape", of=lambda constant: constant["shape"]),
+        Column("place", "captured at", of=lambda constant: (constant["place"] or "").strip() or None),
     )
-    columns = (Column("bytes", "size", "bytes"), Column("shape", "shape", "shape"), Column("place", "captured at"))
+    rows = rows_from(columns, _CONSTANT.finditer(pasted.text))
     largest = f"; the largest is {rows[0][1]}" if rows else ""
     advice = [
         (
