@@ -28,7 +28,7 @@ from hlo_cli.commands.profile.timed import NO_INSTRUCTION, Sum, Timed, sum_of
 from hlo_cli.report.figure import Figure
 from hlo_cli.report.numbers import format_count, format_percent, format_seconds, verb
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import Cell, Column, Row, Share, Table
+from hlo_cli.report.table import Cell, Column, Row, Share, Table, rows_from
 from hlo_cli.report.text import Line, Passage, Run
 from hlo_cli.report.unknown_choice import unknown_choice_error
 from hlo_cli.source import Diagnostic, HloError
@@ -531,34 +531,34 @@ def _lane_names(window: Window) -> list[str]:
 def _timeline_table(window: Window, slots: Sequence[Slot]) -> Table:
     names = _lane_names(window)
     whole = max(window.end_ps - window.begin_ps, 1)
-    columns = (
-        Column("begin_seconds", "begin", "seconds"),
-        Column("seconds", "duration", "seconds"),
-        Column("instruction", "instruction", "name"),
-        Column("category", "category", from_width=120),
-        Column("lane", "line", is_lane=True),
-        Column("device", "device", person=False),
-        Column("line_name", "line", person=False),
-        Column("span", "time", "span", steps=_PARTS, seconds=window.seconds, machine=False, is_measured=True),
+    columns: tuple[Column[Slot], ...] = (
+        Column("begin_seconds", "begin", "seconds", of=lambda slot: slot.begin_ps * PS),
+        Column("seconds", "duration", "seconds", of=lambda slot: slot.duration_ps * PS),
+        Column("instruction", "instruction", "name", of=lambda slot: slot.operation.name),
+        Column("category", "category", from_width=120, of=lambda slot: slot.operation.category or None),
+        Column("lane", "line", is_lane=True, of=lambda slot: names[slot.lane]),
+        Column("device", "device", person=False, of=lambda slot: window.lanes[slot.lane].device),
+        Column("line_name", "line", person=False, of=lambda slot: window.lanes[slot.lane].line),
+        Column(
+            "span",
+            "time",
+            "span",
+            steps=_PARTS,
+            seconds=window.seconds,
+            machine=False,
+            is_measured=True,
+            of=lambda slot: (
+                min(slot.begin_ps * _PARTS // whole, _PARTS - 1),
+                min(
+                    max((slot.begin_ps + slot.duration_ps) * _PARTS // whole - 1, slot.begin_ps * _PARTS // whole),
+                    _PARTS - 1,
+                ),
+                True,
+            ),
+        ),
     )
-    rows = tuple(_row(window, slot, names, whole) for slot in slots)
+    rows = rows_from(columns, slots)
     return Table("timeline", columns, rows, noun="events")
-
-
-def _row(window: Window, slot: Slot, names: Sequence[str], whole: int) -> Row:
-    lane = window.lanes[slot.lane]
-    first = slot.begin_ps * _PARTS // whole
-    last = max((slot.begin_ps + slot.duration_ps) * _PARTS // whole - 1, first)
-    return (
-        slot.begin_ps * PS,
-        slot.duration_ps * PS,
-        slot.operation.name,
-        slot.operation.category or None,
-        names[slot.lane],
-        lane.device,
-        lane.line,
-        (min(first, _PARTS - 1), min(last, _PARTS - 1), True),
-    )
 
 
 def _next_of_timeline(measured: Measured, step: str | None, slots: Sequence[Slot]) -> tuple[str, ...]:

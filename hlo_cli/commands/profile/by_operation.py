@@ -16,7 +16,7 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.operations import COLLECTIVES, wrapped_opcode
 from hlo_cli.report.numbers import format_count, format_percent, format_seconds
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import KEEP, Cell, Column, Row, Share, Table
+from hlo_cli.report.table import KEEP, Cell, Column, Row, Share, Table, rows_from
 from hlo_cli.report.text import Passage
 from hlo_cli.source import HloError
 
@@ -485,11 +485,45 @@ def _exposed_table(measured: Measured, found: Sequence[_Transfer]) -> Table:
     is_many = len(measured.profile.devices) > 1
     group = f"per {measured.device_noun}" if is_many else ""
     has_overlap = any(each.time.hidden for each in found)
-    columns = (
-        Column("exposed_seconds", "exposed", "seconds", total="sum", group=group, role="waste"),
-        Column("waiting_seconds", "wait time", "seconds", total="sum", group=group, person=_has_waits(found)),
-        Column("overlapped_seconds", "overlapped", "seconds", total="sum", group=group, person=has_overlap),
-        Column("window_seconds", "all", "seconds", total="sum", group=group, person=has_overlap),
+    columns: tuple[Column[_Transfer], ...] = (
+        Column(
+            "exposed_seconds",
+            "exposed",
+            "seconds",
+            total="sum",
+            group=group,
+            role="waste",
+            of=lambda transfer: measured.per_device(transfer.time.exposed),
+        ),
+        Column(
+            "waiting_seconds",
+            "wait time",
+            "seconds",
+            total="sum",
+            group=group,
+            person=_has_waits(found),
+            of=lambda transfer: (
+                measured.per_device(transfer.time.waiting) if measured.profile.platform == "CPU" else None
+            ),
+        ),
+        Column(
+            "overlapped_seconds",
+            "overlapped",
+            "seconds",
+            total="sum",
+            group=group,
+            person=has_overlap,
+            of=lambda transfer: measured.per_device(transfer.time.hidden),
+        ),
+        Column(
+            "window_seconds",
+            "all",
+            "seconds",
+            total="sum",
+            group=group,
+            person=has_overlap,
+            of=lambda transfer: measured.per_device(transfer.time.window),
+        ),
         Column(
             "exposed_share",
             "exposed",
@@ -497,32 +531,30 @@ def _exposed_table(measured: Measured, found: Sequence[_Transfer]) -> Table:
             total=Share("exposed_seconds", "window_seconds"),
             rank=7,
             person=measured.profile.platform != "CPU",
+            of=lambda transfer: transfer.time.exposed / transfer.time.window if transfer.time.window else None,
         ),
-        Column("calls", "calls", "count", total="sum", rank=5),
-        Column("wire_rate", "sent", "byte/second", rank=6, person=any(each.wire_rate for each in found)),
-        Column("axis", "axis", rank=6, person=any(each.collective is not None for each in found)),
-        Column("instruction", "instruction", "name"),
-        Column("done", "done", "name", from_width=120),
-        Column("category", "category", from_width=200),
-        Column("source", "source", "source", rank=4),
+        Column("calls", "calls", "count", total="sum", rank=5, of=lambda transfer: transfer.time.calls),
+        Column(
+            "wire_rate",
+            "sent",
+            "byte/second",
+            rank=6,
+            person=any(each.wire_rate for each in found),
+            of=lambda transfer: transfer.wire_rate,
+        ),
+        Column(
+            "axis",
+            "axis",
+            rank=6,
+            person=any(each.collective is not None for each in found),
+            of=lambda transfer: None if transfer.collective is None else transfer.collective.axis or "(no axes)",
+        ),
+        Column("instruction", "instruction", "name", of=lambda transfer: transfer.timed.operation.name),
+        Column("done", "done", "name", from_width=120, of=lambda transfer: transfer.done),
+        Column("category", "category", from_width=200, of=lambda transfer: transfer.timed.operation.category or None),
+        Column("source", "source", "source", rank=4, of=lambda transfer: source_of(transfer.timed)),
     )
-    rows = tuple(
-        (
-            measured.per_device(each.time.exposed),
-            measured.per_device(each.time.waiting) if measured.profile.platform == "CPU" else None,
-            measured.per_device(each.time.hidden),
-            measured.per_device(each.time.window),
-            each.time.exposed / each.time.window if each.time.window else None,
-            each.time.calls,
-            each.wire_rate,
-            None if each.collective is None else each.collective.axis or "(no axes)",
-            each.timed.operation.name,
-            each.done,
-            each.timed.operation.category or None,
-            source_of(each.timed),
-        )
-        for each in found
-    )
+    rows = rows_from(columns, found)
     return Table("transfers", columns, rows, noun="transfers")
 
 
