@@ -40,7 +40,7 @@ from hlo_cli.read_input import read_input
 from hlo_cli.render.progress import watched
 from hlo_cli.report.numbers import format_count, verb
 from hlo_cli.report.report import Part, Report
-from hlo_cli.report.table import UNKNOWN, Cell, Column, Fact, Facts, Row, Table
+from hlo_cli.report.table import UNKNOWN, Cell, Column, Fact, Facts, Row, Table, rows_from
 from hlo_cli.source import Diagnostic, HloError, Span
 
 # --- distances in words ---
@@ -268,11 +268,6 @@ _SHAPE: Final = Column("shape", "shape", "shape")
 _TINY: Final = 1e-4
 _LISTED: Final = 3
 """The largest number of names in a sentence, so that it fits a line."""
-_MISSING: Final = (
-    Column("side", "module"),
-    Column("computation", "computation", "name"),
-    Column("caller", "caller", "name"),
-)
 
 
 def report_of_comparison(
@@ -429,12 +424,14 @@ def _missing_table(coverage: Coverage, modules: Sequence[Module]) -> tuple[Table
     if not coverage.missing:
         return ()
     sides = [{id(each) for each in module.computations} for module in modules]
-    rows = tuple(
-        ("first" if id(each) in sides[0] else "second", each.name, _caller_of(each, modules))
-        for each in coverage.missing
+    columns = (
+        Column("side", "module", of=lambda computation: "first" if id(computation) in sides[0] else "second"),
+        Column("computation", "computation", "name", of=lambda computation: computation.name),
+        Column("caller", "caller", "name", of=lambda computation: _caller_of(computation, modules)),
     )
+    rows = rows_from(columns, coverage.missing)
     title = "Computations that did not run"
-    return (Table("not_run", _MISSING, rows, noun="computations", title=title, main=False),)
+    return (Table("not_run", columns, rows, noun="computations", title=title, main=False),)
 
 
 def _caller_of(computation: Computation, modules: Sequence[Module]) -> str | None:
