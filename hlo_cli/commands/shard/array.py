@@ -30,7 +30,7 @@ from hlo_cli.ir.shape import UNBOUNDED, TupleShape
 from hlo_cli.report.figure import Figure, Grid, GridCell, Joint, Side
 from hlo_cli.report.numbers import format_bytes, format_count, format_percent
 from hlo_cli.report.report import Part, Report
-from hlo_cli.report.table import UNKNOWN, Amount, Cell, Column, Fact, Facts, Table
+from hlo_cli.report.table import UNKNOWN, Amount, Cell, Column, Fact, Facts, Table, rows_from
 from hlo_cli.report.text import Line, Run
 from hlo_cli.source import Diagnostic, HloError
 
@@ -271,14 +271,6 @@ _SLICE: Final = (
     Column("axes", "mesh axes"),
     Column("remark", "", machine=False),
 )
-_DEVICE_TABLE_COLUMNS: Final = (
-    Column("device", "device", "count"),
-    Column("coordinates", "coordinates", "index"),
-    Column("tile", "tile", "index"),
-    Column("copy", "copy", "count"),
-    Column("start", "start", "index"),
-    Column("limit", "limit", "index"),
-)
 _MOST_LISTED: Final = 12
 _LONGEST_CELL: Final = 140
 """Letters of a sharding, of which those with listed devices can be long."""
@@ -315,10 +307,16 @@ def devices_table(array: ShardedArray, shards: Sequence[Shard]) -> Table:
     """What each device holds, for machines."""
     mesh = array.mesh
     places = {} if mesh is None else coordinates_by_device(mesh)
-    rows = tuple(
-        (each.device, places.get(each.device), each.tile, each.copy, each.starts, each.limits) for each in shards
+    columns: tuple[Column[Shard], ...] = (
+        Column("device", "device", "count", of=lambda device: device.device),
+        Column("coordinates", "coordinates", "index", of=lambda device: places.get(device.device)),
+        Column("tile", "tile", "index", of=lambda device: device.tile),
+        Column("copy", "copy", "count", of=lambda device: device.copy),
+        Column("start", "start", "index", of=lambda device: device.starts),
+        Column("limit", "limit", "index", of=lambda device: device.limits),
     )
-    return Table("devices", _DEVICE_TABLE_COLUMNS, rows, noun="devices", person=False)
+    rows = rows_from(columns, shards)
+    return Table("devices", columns, rows, noun="devices", person=False)
 
 
 def placement_facts(array: ShardedArray, origin: str, *, has_layout: bool, is_estimated: bool) -> Facts:

@@ -42,7 +42,7 @@ from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.report.figure import Figure
 from hlo_cli.report.numbers import format_bytes, format_count
 from hlo_cli.report.report import Part, Report
-from hlo_cli.report.table import UNKNOWN, Amount, Cell, Column, Fact, Facts, Row, Table
+from hlo_cli.report.table import UNKNOWN, Amount, Cell, Column, Fact, Facts, Row, Table, rows_from_tuples
 from hlo_cli.report.text import Passage, Run, Text
 from hlo_cli.source import Diagnostic, HloError
 from hlo_cli.syntax.compiler_files.compiler_warnings import parse_resharding_warnings
@@ -457,14 +457,6 @@ def is_maximal(sharding: Sharding | NamedSharding | None) -> bool:
 # The tables of a resharding warning: bytes on a device, the sizes of each dimension, and all warnings.
 
 
-_DIMENSIONS = (
-    Column("dimension", "dimension", "name"),
-    Column("size", "size", "count"),
-    Column("parts_before", "parts", "count", group="from"),
-    Column("part_before", "size", "count", group="from"),
-    Column("parts_after", "parts", "count", group="to"),
-    Column("part_after", "size", "count", group="to"),
-)
 _WARNINGS = (
     Column("warnings", "warnings", "count", total="sum"),
     Column("whole_bytes", "whole", "bytes"),
@@ -524,18 +516,16 @@ def drawings(first: WarnedReshard, mesh: Mesh | None) -> list[Figure]:
 def dimensions_table(first: WarnedReshard) -> Table:
     """The size and the number of parts of each dimension before and after."""
     sizes = first.whole.sizes if first.whole is not None else ()
-    rows = tuple(
-        (
-            str(d),
-            size,
-            _parts_of_dimension(first.before, d),
-            _size_of_dimension(first.part, d),
-            _parts_of_dimension(first.after, d),
-            _size_of_dimension(first.part_after, d),
-        )
-        for d, size in enumerate(sizes)
+    columns = (
+        Column("dimension", "dimension", "name", of=lambda d, size: str(d)),
+        Column("size", "size", "count", of=lambda d, size: size),
+        Column("parts_before", "parts", "count", group="from", of=lambda d, size: _parts_of_dimension(first.before, d)),
+        Column("part_before", "size", "count", group="from", of=lambda d, size: _size_of_dimension(first.part, d)),
+        Column("parts_after", "parts", "count", group="to", of=lambda d, size: _parts_of_dimension(first.after, d)),
+        Column("part_after", "size", "count", group="to", of=lambda d, size: _size_of_dimension(first.part_after, d)),
     )
-    return Table("dimensions", _DIMENSIONS, rows, noun="dimensions", main=False, person=False)
+    rows = rows_from_tuples(columns, enumerate(sizes))
+    return Table("dimensions", columns, rows, noun="dimensions", main=False, person=False)
 
 
 def _parts_of_dimension(sharding: Sharding | NamedSharding | None, dimension: int) -> Cell:
