@@ -11,7 +11,7 @@ from typing import ClassVar, Final, Literal, TypeAlias, TypeVar
 from hlo_cli.dataclass import dataclass
 from hlo_cli.displayed import Displayed
 from hlo_cli.report.numbers import format_bytes, format_count, format_seconds
-from hlo_cli.report.table import UNKNOWN, Column, Row, Table
+from hlo_cli.report.table import UNKNOWN, Column, Row, Table, rows_from
 from hlo_cli.source import SEVERITIES, Diagnostic, Severity
 
 # --- one finding ---
@@ -500,19 +500,23 @@ class Findings:
 
     def statistics(self) -> Table:
         """One row for each rule with findings: errors first, then the rules whose findings cost most."""
-        rows = tuple(
-            (each.code, each.severity, each.groups, each.count, each.cost_bytes, each.seconds, each.name)
-            for each in self._totals
-        )
+
         columns = (
-            Column("code", "rule"),
-            Column("severity", "severity"),
-            Column("groups", "groups", "count", total="sum"),
-            Column("count", "count", "count", total="sum"),
-            Column("cost_bytes", "cost", "bytes"),
-            Column("seconds", "est. time", "seconds", person=any(each.seconds is not None for each in self._totals)),
-            Column("name", "name"),
+            Column("code", "rule", of=lambda rule: rule.code),
+            Column("severity", "severity", of=lambda rule: rule.severity),
+            Column("groups", "groups", "count", total="sum", of=lambda rule: rule.groups),
+            Column("count", "count", "count", total="sum", of=lambda rule: rule.count),
+            Column("cost_bytes", "cost", "bytes", of=lambda rule: rule.cost_bytes),
+            Column(
+                "seconds",
+                "est. time",
+                "seconds",
+                person=any(each.seconds is not None for each in self._totals),
+                of=lambda rule: rule.seconds,
+            ),
+            Column("name", "name", of=lambda rule: rule.name),
         )
+        rows = rows_from(columns, self._totals)
         return Table("rules", columns, rows, noun="rules")
 
     @cached_property
