@@ -508,6 +508,21 @@ def _sum(cells: Iterable[Cell]) -> Cell:
     return total
 
 
+def with_columns(
+    table: Table, columns: Sequence[Column[Thing]], things: Iterable[Thing], *, first: bool = False
+) -> Table:
+    """The table with further columns, before its own if `first`; `things` are what its rows show.
+
+    >>> table = Table("words", (Column("word", "word"),), (("tile",), ("hbm",)))
+    >>> with_columns(table, (Column("size", "size", "count", of=len),), ("tile", "hbm")).rows
+    (('tile', 4), ('hbm', 3))
+    """
+    added = zip(table.rows, rows_from(columns, things), strict=True)
+    if first:
+        return replace(table, columns=(*columns, *table.columns), rows=tuple((*new, *row) for row, new in added))
+    return replace(table, columns=(*table.columns, *columns), rows=tuple((*row, *new) for row, new in added))
+
+
 # --- trees ---
 # Trees: tables whose first column is indented by depth.
 

@@ -20,7 +20,7 @@ from hlo_cli.ir.memory_space import space_name, space_words
 from hlo_cli.ir.module import Module
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.report.numbers import format_bytes, format_count, format_ratio, format_scaled
-from hlo_cli.report.table import Column, Table
+from hlo_cli.report.table import Column, Table, rows_from_tuples
 from hlo_cli.report.text import Passage
 from hlo_cli.source import HloError, did_you_mean, nearest
 from hlo_cli.syntax.byte_sizes import UNITS, parse_size
@@ -375,12 +375,16 @@ class View:
 
 
 _MAX_SHOWN: Final = 8
-_COLUMNS: Final = (
-    Column("condition", "condition"),
-    Column("result", "result"),
-    Column("before", "before", "count"),
-    Column("after", "after", "count"),
-    Column("difference", "difference"),
+_COLUMNS: Final[tuple[Column[Condition, Failure | None], ...]] = (
+    Column("condition", "condition", of=lambda condition, failure: condition.text),
+    Column("result", "result", of=lambda condition, failure: "failed" if failure else "passed"),
+    Column("before", "before", "count", of=lambda condition, failure: failure.before if failure else None),
+    Column("after", "after", "count", of=lambda condition, failure: failure.after if failure else None),
+    Column(
+        "difference",
+        "difference",
+        of=lambda condition, failure: failure.text if failure else limit_text(condition),
+    ),
 )
 
 
@@ -431,7 +435,8 @@ def parts_of_failures(conditions: Sequence[Condition], found: Sequence[Failure])
         lines.append(f"{len(found) - _MAX_SHOWN:,} more")
     if lines:
         yield Passage("failures", tuple(lines))
-    rows = [(each.condition.text, "failed", each.before, each.after, each.text) for each in found]
     failed = {each.condition for each in found}
-    rows += [(each.text, "passed", None, None, limit_text(each)) for each in conditions if each not in failed]
-    yield Table("conditions", _COLUMNS, tuple(rows), noun="conditions", person=False, main=False)
+    results = [(failure.condition, failure) for failure in found]
+    passed = [(condition, None) for condition in conditions if condition not in failed]
+    rows = rows_from_tuples(_COLUMNS, (*results, *passed))
+    yield Table("conditions", _COLUMNS, rows, noun="conditions", person=False, main=False)
