@@ -260,13 +260,13 @@ def rows_from_tuples(columns: Iterable[Column[*Subject]], things: Iterable[tuple
     return tuple(tuple([get(*several) for get in getters]) for several in things)
 
 
-def row_from(columns: Iterable[Column[*Subject]], *things: *Subject) -> Row:
-    """The row that shows these things.
+def row_from(columns: Iterable[Column[Thing]], thing: Thing) -> Row:
+    """The row that shows a thing.
 
     >>> row_from((Column("word", "word", of=str.upper),), "tile")
     ('TILE',)
     """
-    return tuple([get(*things) for get in _getters(columns)])
+    return tuple([get(thing) for get in _getters(columns)])
 
 
 def columns_of_part(
@@ -278,15 +278,33 @@ def columns_of_part(
     >>> rows_from_tuples(columns_of_part(sizes, lambda name, count: name), [("tile", 2)])
     ((4,),)
     """
-    found = []
-    for column, get in zip(columns, _getters(columns), strict=True):
-        of_part: Any = _composed(get, part)  # for the type of `replace`, it is still a column of the part
-        found.append(replace(column, of=of_part))
-    return cast("tuple[Column[*Subject], ...]", tuple(found))
+    return tuple(
+        with_cell(column, _composed(get, part)) for column, get in zip(columns, _getters(columns), strict=True)
+    )
 
 
 def _composed(get: Callable[[Thing], Cell], part: Callable[[*Subject], Thing]) -> Callable[[*Subject], Cell]:
     return lambda *things: get(part(*things))
+
+
+def with_cell(column: Column[Any], of: Callable[[*Subject], Cell]) -> Column[*Subject]:
+    """The column of other things: `of` is its cell.
+
+    >>> with_cell(Column("size", "size", "count"), len).of("tile")
+    4
+    """
+    other: Any = of  # for the type of `replace`, it is still a column of what it was
+    return cast("Column[*Subject]", replace(column, of=other))
+
+
+def or_unknown(get: Callable[[Thing], Cell]) -> Callable[[Thing | None], Cell]:
+    """The cell of a thing that may be unknown.
+
+    >>> get = or_unknown(len)
+    >>> get("tile"), get(None)
+    (4, UNKNOWN)
+    """
+    return lambda thing: UNKNOWN if thing is None else get(thing)
 
 
 def _getters(columns: Iterable[Column[*Subject]]) -> list[Callable[[*Subject], Cell]]:

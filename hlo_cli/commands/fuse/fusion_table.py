@@ -21,6 +21,8 @@ from hlo_cli.analysis.fusion.kernels import (
 )
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.origin.origins import Origins, origins_of
+from hlo_cli.analysis.origin.scopes_and_moves import Origin
+from hlo_cli.analysis.schedule.kernel_times import Prediction
 from hlo_cli.commands.fuse.kernel_kinds import (
     TimingColumns,
     columns_for,
@@ -68,7 +70,9 @@ from hlo_cli.report.table import (
     Share,
     Table,
     Tree,
+    columns_of_part,
     number_of,
+    rows_from,
 )
 from hlo_cli.report.text import Passage
 from hlo_cli.source import Diagnostic, HloError
@@ -223,40 +227,94 @@ def _table(found: _Found) -> Table:
     origins = origins_of(module)
     cycles = any(estimated_cycles(fusion.instruction) is not None for fusion in found.fusions)
     repeats = any(found.times(fusion.instruction) not in (0, 1) for fusion in found.fusions)
-    columns = (
-        Column("saved_bytes", "saved", "bytes", role="saving", total="sum"),
-        Column("read_bytes", "read", "bytes", total="sum"),
-        Column("written_bytes", "written", "bytes", total="sum"),
-        Column("flops", "flops", "count", total="sum"),
-        Column("transcendentals", "transc.", "count", total="sum", from_width=120, rank=5),
-        Column("intensity", "flops/B", "count", from_width=120, rank=5),
-        *columns_for(found.timing),
-        Column("execution_count", "executions", "count", person=repeats, rank=7),
-        Column("estimated_cycles", "cycles", "count", total="sum", person=cycles, rank=7),
-        Column("kind", "kind", rank=6),
-        Column("operations", "ops", "count", total="sum"),
-        Column("hero", "hero", from_width=120),
-        Column("operands", "in", "count", from_width=120, rank=5),
-        Column("outputs", "out", "count", from_width=120, rank=5),
-        Column("provider", "provider", from_width=120, rank=7),
-        Column("fusion", "fusion", "name", role="name"),
-        Column("details", "details", from_width=120, rank=2),
-        Column("source", "source", "source", rank=4),
-        Column("op_name", "op_name", "op_name", from_width=120, rank=3),
-        Column("fused", "fused operations", from_width=200, rank=1),
-        Column("kernel_kind", "kernel kind", person=False),
-        Column("unknown_costs", "unknown cost", "count", person=False),
-        Column("bytes", "accessed", "bytes", person=False),
-        Column("unfused_bytes", "unfused", "bytes", person=False),
-        Column("called_computation", "body", "name", person=False),
-        Column("computation", "computation", "name", person=False),
-        Column("op_names", "op_names", person=False),
-        Column("sources", "sources", person=False),
+    columns: tuple[Column[_FusionRow], ...] = (
+        Column("saved_bytes", "saved", "bytes", role="saving", total="sum", of=lambda row: row.fusion.saved_bytes),
+        Column("read_bytes", "read", "bytes", total="sum", of=lambda row: row.fusion.read_bytes),
+        Column("written_bytes", "written", "bytes", total="sum", of=lambda row: row.fusion.written_bytes),
+        Column("flops", "flops", "count", total="sum", of=lambda row: round(row.fusion.cost.flops)),
+        Column(
+            "transcendentals",
+            "transc.",
+            "count",
+            total="sum",
+            from_width=120,
+            rank=5,
+            of=lambda row: round(row.fusion.cost.transcendentals),
+        ),
+        Column("intensity", "flops/B", "count", from_width=120, rank=5, of=lambda row: row.fusion.cost.intensity),
+        *columns_of_part(columns_for(found.timing), lambda row: row.prediction),
+        Column(
+            "execution_count",
+            "executions",
+            "count",
+            person=repeats,
+            rank=7,
+            of=lambda row: UNKNOWN if row.times is None else row.times,
+        ),
+        Column(
+            "estimated_cycles",
+            "cycles",
+            "count",
+            total="sum",
+            person=cycles,
+            rank=7,
+            of=lambda row: estimated_cycles(row.fusion.instruction),
+        ),
+        Column("kind", "kind", rank=6, of=lambda row: row.fusion.kind or None),
+        Column("operations", "ops", "count", total="sum", of=lambda row: len(row.fusion.operations)),
+        Column(
+            "hero",
+            "hero",
+            from_width=120,
+            of=lambda row: ", ".join(dict.fromkeys(hero.opcode for hero in row.fusion.heroes)) or None,
+        ),
+        Column("operands", "in", "count", from_width=120, rank=5, of=lambda row: len(row.fusion.instruction.operands)),
+        Column(
+            "outputs",
+            "out",
+            "count",
+            from_width=120,
+            rank=5,
+            of=lambda row: sum(1 for _ in row.fusion.instruction.shape.leaves),
+        ),
+        Column(
+            "provider",
+            "provider",
+            from_width=120,
+            rank=7,
+            of=lambda row: row.kernel.backend.provider if row.kernel is not None else None,
+        ),
+        Column("fusion", "fusion", "name", role="name", of=lambda row: row.fusion.instruction.name),
+        Column(
+            "details",
+            "details",
+            from_width=120,
+            rank=2,
+            of=lambda row: row.kernel.backend.details or None if row.kernel is not None else None,
+        ),
+        Column("source", "source", "source", rank=4, of=lambda row: row.origin.source or None),
+        Column("op_name", "op_name", "op_name", from_width=120, rank=3, of=lambda row: row.origin.op_name or None),
+        Column("fused", "fused operations", from_width=200, rank=1, of=lambda row: fused_operations(row.fusion)),
+        Column(
+            "kernel_kind",
+            "kernel kind",
+            person=False,
+            of=lambda row: row.kernel.backend.kind if row.kernel is not None else None,
+        ),
+        Column("unknown_costs", "unknown cost", "count", person=False, of=lambda row: row.fusion.cost.unknown),
+        Column("bytes", "accessed", "bytes", person=False, of=lambda row: round(row.fusion.cost.bytes_accessed)),
+        Column("unfused_bytes", "unfused", "bytes", person=False, of=lambda row: row.fusion.unfused_bytes),
+        Column("called_computation", "body", "name", person=False, of=lambda row: row.fusion.body.name),
+        Column(
+            "computation", "computation", "name", person=False, of=lambda row: row.fusion.instruction.computation.name
+        ),
+        Column("op_names", "op_names", person=False, of=lambda row: row.op_names),
+        Column("sources", "sources", person=False, of=lambda row: row.sources),
     )
     ranked = sorted(
         found.fusions, key=lambda each: (-each.saved_bytes * (found.times(each.instruction) or 1), each.name)
     )
-    rows = tuple(_row(found, fusion, origins) for fusion in ranked)
+    rows = rows_from(columns, (_row(found, fusion, origins) for fusion in ranked))
     return Table("fusions", columns, rows, noun="fusions", footnote=_on_negative(found.fusions))
 
 
@@ -271,39 +329,28 @@ def _on_negative(fusions: Sequence[Fusion]) -> str:
     )
 
 
-def _row(found: _Found, fusion: Fusion, origins: Origins) -> Row:
-    instruction, cost = fusion.instruction, fusion.cost
-    kernel = found.kernels.get(instruction)
+@dataclass(frozen=True, slots=True)
+class _FusionRow:
+    """A fusion as a kernel: its executions, its predicted time on a chip, and where it comes from."""
+
+    fusion: Fusion
+    kernel: Kernel | None
+    times: int | None
+    prediction: Prediction | None
+    origin: Origin
+    op_names: tuple[str, ...]
+    sources: tuple[str, ...]
+
+
+def _row(found: _Found, fusion: Fusion, origins: Origins) -> _FusionRow:
+    instruction = fusion.instruction
     op_names, sources = origins.of_all(fusion.body.instructions)
-    origin = origins.own(instruction)
-    times = found.times(instruction)
-    return (
-        fusion.saved_bytes,
-        fusion.read_bytes,
-        fusion.written_bytes,
-        round(cost.flops),
-        round(cost.transcendentals),
-        cost.intensity,
-        *(found.timing.cells(instruction, cost) if found.timing is not None else ()),
-        UNKNOWN if times is None else times,
-        estimated_cycles(instruction),
-        fusion.kind or None,
-        len(fusion.operations),
-        ", ".join(dict.fromkeys(hero.opcode for hero in fusion.heroes)) or None,
-        len(instruction.operands),
-        sum(1 for _ in instruction.shape.leaves),
-        kernel.backend.provider if kernel is not None else None,
-        instruction.name,
-        (kernel.backend.details or None) if kernel is not None else None,
-        origin.source or None,
-        origin.op_name or None,
-        fused_operations(fusion),
-        kernel.backend.kind if kernel is not None else None,
-        cost.unknown,
-        round(cost.bytes_accessed),
-        fusion.unfused_bytes,
-        fusion.body.name,
-        instruction.computation.name,
+    return _FusionRow(
+        fusion,
+        found.kernels.get(instruction),
+        found.times(instruction),
+        None if found.timing is None else found.timing.prediction(instruction, fusion.cost),
+        origins.own(instruction),
         op_names,
         sources,
     )
