@@ -297,13 +297,16 @@ def with_cell(column: Column[Any], of: Callable[[*Subject], Cell]) -> Column[*Su
     return cast("Column[*Subject]", replace(column, of=other))
 
 
-def or_unknown(get: Callable[[Thing], Cell]) -> Callable[[Thing | None], Cell]:
-    """The cell of a thing that may be unknown.
+def unknown_without(columns: Sequence[Column[Thing]]) -> tuple[Column[Thing | None], ...]:
+    """The columns of a thing that may be missing; its cells are then unknown.
 
-    >>> get = or_unknown(len)
-    >>> get("tile"), get(None)
-    (4, UNKNOWN)
+    >>> row_from(unknown_without((Column("size", "size", "count", of=len),)), None)
+    (UNKNOWN,)
     """
+    return tuple(with_cell(column, _or_unknown(get)) for column, get in zip(columns, _getters(columns), strict=True))
+
+
+def _or_unknown(get: Callable[[Thing], Cell]) -> Callable[[Thing | None], Cell]:
     return lambda thing: UNKNOWN if thing is None else get(thing)
 
 

@@ -66,12 +66,12 @@ from hlo_cli.report.table import (
     Column,
     Fact,
     Facts,
-    Row,
     Share,
     Table,
     Tree,
     columns_of_part,
     number_of,
+    row_from,
     rows_from,
 )
 from hlo_cli.report.text import Passage
@@ -512,19 +512,56 @@ def _type_of(convert: Instruction) -> str:
 # `hlo fuse DUMP NAME`: one fusion, its body as a tree from the result down to its operands.
 
 
-_BODY_COLUMNS: Final = (
-    Column("instruction", "instruction", "name"),
-    Column("type", "shape", "shape", rank=6, machine=False),
-    Column("description", "", rank=7, machine=False),
-    Column("shape", "shape", "shape", person=False),
-    Column("note", "note", person=False),
-    Column("outside", "outside", "name", person=False),
-    Column("bytes", "", "bytes"),
-    Column("opcode", "opcode", from_width=120, rank=3),
-    Column("source", "source", "source", rank=2),
-    Column("op_name", "op_name", "op_name", from_width=120, rank=1),
-)
 _AGAIN: Final = "(shown above)"
+
+
+@dataclass(frozen=True, slots=True)
+class _BodyRow:
+    """An instruction of a body; without an origin, one that is shown further up.
+
+    `outside` is the operand of the fusion that a parameter stands for, and `bytes` what is read or written.
+    """
+
+    instruction: Instruction
+    note: str | None = _AGAIN
+    outside: str | None = None
+    bytes: int | None = None
+    origin: Origin | None = None
+
+    @property
+    def shape(self) -> str | None:
+        """The whole shape, in its first row."""
+        return None if self.origin is None else str(self.instruction.shape)
+
+    @property
+    def type(self) -> str | None:
+        """The shape of an array without its layout."""
+        return (
+            None
+            if isinstance(self.instruction.shape, TupleShape) or self.shape is None
+            else self.shape.partition("{")[0]
+        )
+
+
+_BODY_COLUMNS: Final[tuple[Column[_BodyRow], ...]] = (
+    Column("instruction", "instruction", "name", of=lambda row: row.instruction.name),
+    Column("type", "shape", "shape", rank=6, machine=False, of=lambda row: row.type),
+    Column("description", "", rank=7, machine=False, of=lambda row: row.outside or row.note),
+    Column("shape", "shape", "shape", person=False, of=lambda row: row.shape),
+    Column("note", "note", person=False, of=lambda row: row.note),
+    Column("outside", "outside", "name", person=False, of=lambda row: row.outside),
+    Column("bytes", "", "bytes", of=lambda row: row.bytes),
+    Column("opcode", "opcode", from_width=120, rank=3, of=lambda row: row.instruction.opcode),
+    Column("source", "source", "source", rank=2, of=lambda row: row.origin.source or None if row.origin else None),
+    Column(
+        "op_name",
+        "op_name",
+        "op_name",
+        from_width=120,
+        rank=1,
+        of=lambda row: row.origin.op_name or None if row.origin else None,
+    ),
+)
 
 
 def report_of_fusion(loaded: Loaded, name: str, *, timing: TimingColumns | None, argument: str = "") -> Report:
@@ -648,13 +685,13 @@ def _tree(module: Module, fusion: Fusion) -> Tree:
         if top.coming:
             operand = top.coming.pop(0)
             if operand in seen and rows.coming(operand):
-                top.below.append(Branch(rows.again(operand)))
+                top.below.append(Branch(row_from(_BODY_COLUMNS, rows.again(operand))))
             else:
                 seen.add(operand)
                 stack.append(_Pending(operand, [], rows.coming(operand)))
             continue
         stack.pop()
-        done = Branch(rows.row(top.instruction), tuple(top.below))
+        done = Branch(row_from(_BODY_COLUMNS, rows.row(top.instruction)), tuple(top.below))
         (stack[-1].below if stack else roots).append(done)
     return Tree("body", _BODY_COLUMNS, tuple(roots), noun="instructions")
 
@@ -674,28 +711,16 @@ class _Rows:
         """The operands that get rows of their own, each once, without constants of one element."""
         return [operand for operand in dict.fromkeys(instruction.operands) if not is_inline_constant(operand)]
 
-    def again(self, instruction: Instruction) -> Row:
+    def again(self, instruction: Instruction) -> _BodyRow:
         """The row of an instruction that is shown further up."""
-        return (instruction.name, None, _AGAIN, None, _AGAIN, None, None, instruction.opcode, None, None)
+        return _BodyRow(instruction)
 
-    def row(self, instruction: Instruction) -> Row:
+    def row(self, instruction: Instruction) -> _BodyRow:
         """The row of an instruction, with the bytes read or written there."""
-        origin = self._origins.own(instruction)
-        shape, outside = instruction.shape, self._outside(instruction)
         notes = ("output" if instruction in self._written else "", operand_note(instruction))
         note = ", ".join(each for each in notes if each) or None
-        return (
-            instruction.name,
-            None if isinstance(shape, TupleShape) else str(shape).partition("{")[0],
-            outside or note,
-            str(shape),
-            note,
-            outside,
-            self._bytes(instruction),
-            instruction.opcode,
-            origin.source or None,
-            origin.op_name or None,
-        )
+        outside, accessed = self._outside(instruction), self._bytes(instruction)
+        return _BodyRow(instruction, note, outside, accessed, self._origins.own(instruction))
 
     def _outside(self, instruction: Instruction) -> str | None:
         number = instruction.parameter_number
@@ -715,19 +740,31 @@ class _Rows:
 # `hlo fuse` of many dumps: the traffic that fusion avoids in each module, and violations of XLA's fusion rules.
 
 
-_MODULE_COLUMNS: Final = (
-    Column("kernels", "kernels", "count", total="sum"),
-    Column("launches", "launches", "count", total="sum", from_width=120),
-    Column("fusions", "fusions", "count", total="sum"),
-    Column("saved_bytes", "saved", "bytes", role="saving", total="sum"),
-    Column("unfused_bytes", "unfused", "bytes", total="sum", from_width=120),
-    Column("saved_share", "saved", "percent", total=Share("saved_bytes", "unfused_bytes")),
-    Column("flops", "flops", "count", total="sum", from_width=120),
-    Column("bytes", "accessed", "bytes", total="sum", from_width=120),
+_MODULE_COLUMNS: Final[tuple[Column[Seen], ...]] = (
+    Column("kernels", "kernels", "count", total="sum", of=lambda seen: seen.numbers["kernels"]),
+    Column("launches", "launches", "count", total="sum", from_width=120, of=lambda seen: seen.numbers["launches"]),
+    Column("fusions", "fusions", "count", total="sum", of=lambda seen: seen.numbers["fusions"]),
+    Column("saved_bytes", "saved", "bytes", role="saving", total="sum", of=lambda seen: seen.numbers["saved_bytes"]),
+    Column(
+        "unfused_bytes", "unfused", "bytes", total="sum", from_width=120, of=lambda seen: seen.numbers["unfused_bytes"]
+    ),
+    Column(
+        "saved_share",
+        "saved",
+        "percent",
+        total=Share("saved_bytes", "unfused_bytes"),
+        of=lambda seen: seen.numbers["saved_share"],
+    ),
+    Column("flops", "flops", "count", total="sum", from_width=120, of=lambda seen: seen.numbers["flops"]),
+    Column("bytes", "accessed", "bytes", total="sum", from_width=120, of=lambda seen: seen.numbers["bytes"]),
 )
-_TIMES: Final = (Column("estimated_seconds", "est.", "seconds", total="sum"),)
-_BOUND: Final = Column("upper_bound", "upper bound", "flag")
-_BROKEN: Final = (Column("errors", "errors", "count", total="sum"),)
+_TIMES: Final[tuple[Column[Seen], ...]] = (
+    Column("estimated_seconds", "est.", "seconds", total="sum", of=lambda seen: seen.numbers["estimated_seconds"]),
+)
+_BOUND: Final[Column[Seen]] = Column("upper_bound", "upper bound", "flag", of=lambda seen: not seen.is_program)
+_BROKEN: Final[tuple[Column[Seen], ...]] = (
+    Column("errors", "errors", "count", total="sum", of=lambda seen: seen.errors),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -770,7 +807,6 @@ def fuse_each(
         found,
         Rows(
             columns,
-            lambda seen: _cells(seen, columns),
             by="saved_bytes",
             findings=lambda seen: seen.broken,
             fails=lambda seen: bool(seen.broken),
@@ -786,11 +822,6 @@ def fuse_each(
 def _total_seconds(kinds: Table) -> Cell:
     """The total time of all kernels, each counted once, as in the table of one module."""
     return kinds.total_of(tuple(kinds.rows))[kinds.column_index("estimated_seconds")]
-
-
-def _cells(seen: Seen, columns: Sequence[Column]) -> Row:
-    named: dict[str, Cell] = {**seen.numbers, "errors": seen.errors, "upper_bound": not seen.is_program}
-    return tuple(named[column.name] for column in columns)
 
 
 def _modules_answer(seen: Sequence[Seen]) -> str:

@@ -29,9 +29,9 @@ from hlo_cli.report.table import (
     Table,
     columns_of_part,
     number_of,
-    or_unknown,
     row_from,
     rows_from,
+    unknown_without,
     with_cell,
 )
 from hlo_cli.source import Diagnostic
@@ -225,7 +225,7 @@ def columns_for(timing: TimingColumns | None) -> tuple[Column[Prediction | None]
     titled = (
         replace(each, title=TIME_TITLES[timing.is_unfused]) if each.title == "est." else each for each in _COLUMNS
     )
-    return tuple(with_cell(column, or_unknown(column.of)) for column in titled if column.of is not None)
+    return unknown_without(tuple(titled))
 
 
 def model_columns_for(timing: TimingColumns | None) -> tuple[Column[Prediction | None], ...]:

@@ -463,29 +463,29 @@ def _saved(pair: GpuPair) -> int:
 def _parts_table(found: dict[str, GpuPair]) -> Table:
     """The fused kernel on each chip."""
     columns = (
-        Column("chip", "fused kernel", "name"),
-        Column("cycles", "cycles", "count"),
-        Column("blocks", "blocks", "count"),
-        Column("threads", "threads", "count"),
-        Column("emitter", "emitter"),
-        Column("memory_seconds", "memory", "seconds"),
-        Column("compute_seconds", "compute", "seconds", like="memory_seconds"),
-        Column("kernel_seconds", "time", "seconds", like="memory_seconds"),
+        Column("chip", "fused kernel", "name", of=lambda chip, kernel: chip),
+        Column("cycles", "cycles", "count", of=lambda chip, kernel: kernel.time.flops),
+        Column("blocks", "blocks", "count", of=lambda chip, kernel: kernel.time.blocks),
+        Column("threads", "threads", "count", of=lambda chip, kernel: kernel.time.threads),
+        Column("emitter", "emitter", of=lambda chip, kernel: kernel.time.emitter),
+        Column("memory_seconds", "memory", "seconds", of=lambda chip, kernel: seconds(kernel.memory_ticks)),
+        Column(
+            "compute_seconds",
+            "compute",
+            "seconds",
+            like="memory_seconds",
+            of=lambda chip, kernel: seconds(kernel.compute_ticks),
+        ),
+        Column(
+            "kernel_seconds",
+            "time",
+            "seconds",
+            like="memory_seconds",
+            of=lambda chip, kernel: seconds(kernel.time.ticks),
+        ),
     )
-    rows = tuple(
-        (
-            chip,
-            both.time.flops,
-            both.time.blocks,
-            both.time.threads,
-            both.time.emitter,
-            seconds(both.memory_ticks),
-            seconds(both.compute_ticks),
-            seconds(both.time.ticks),
-        )
-        for chip, pair in found.items()
-        if (both := pair.kernels[2]) is not None
-    )
+    kernels = [(chip, kernel) for chip, pair in found.items() if (kernel := pair.kernels[2]) is not None]
+    rows = rows_from_tuples(columns, kernels)
     return Table("fused_kernels", columns, rows, noun="kernels", main=False)
 
 
@@ -710,14 +710,16 @@ def _computed(
 # `hlo fuse DUMP --why-not`: producer–consumer pairs that are not fused, why, and what fusing them would save.
 
 
-_COLUMNS = (
-    Column("possible_saving_bytes", "saving", "bytes", role="saving"),
-    Column("producer", "producer", "name", role="name"),
-    Column("consumer", "consumer", "name", role="name"),
-    Column("rule", "rule", "name"),
-    Column("reason", "reason", rank=2),
-    Column("is_fusible", "fusible", "flag", person=False),
-    Column("computation", "computation", "name", from_width=120),
+_COLUMNS: Final[tuple[Column[UnfusedPair, str], ...]] = (
+    Column("possible_saving_bytes", "saving", "bytes", role="saving", of=lambda pair, reason: pair.saved_bytes),
+    Column("producer", "producer", "name", role="name", of=lambda pair, reason: pair.producer.name),
+    Column("consumer", "consumer", "name", role="name", of=lambda pair, reason: pair.consumer.name),
+    Column("rule", "rule", "name", of=lambda pair, reason: pair.rule.name),
+    Column("reason", "reason", rank=2, of=lambda pair, reason: reason),
+    Column("is_fusible", "fusible", "flag", person=False, of=lambda pair, reason: pair.rule.fuses),
+    Column(
+        "computation", "computation", "name", from_width=120, of=lambda pair, reason: pair.consumer.computation.name
+    ),
 )
 
 
@@ -761,7 +763,8 @@ def report_of_why_not(
         and is_selected(names, pair.producer.name, pair.consumer.name)
     ]
     pairs.sort(key=lambda pair: (-pair.saved_bytes, pair.producer.name, pair.consumer.name))
-    rows = tuple(_row(pair, _reason(pair, is_compiled=loaded.module.is_scheduled)) for pair in pairs)
+    is_compiled = loaded.module.is_scheduled
+    rows = rows_from_tuples(_COLUMNS, ((pair, _reason(pair, is_compiled=is_compiled)) for pair in pairs))
     everything = Table("pairs", _COLUMNS, rows, noun="pairs")
     table = everything if where is None else rows_where(where, everything)
     parts: tuple[Part, ...] = (table,) if table.rows else (Passage("nothing", (_nothing(everything),)), table)
@@ -778,11 +781,6 @@ def report_of_why_not(
         notes=(*_notes(loaded), *notes_of(loaded)),
         input=input_facts(loaded),
     )
-
-
-def _row(pair: UnfusedPair, reason: str) -> tuple[int, str, str, str, str, bool, str]:
-    names = pair.producer.name, pair.consumer.name
-    return pair.saved_bytes, *names, pair.rule.name, reason, pair.rule.fuses, pair.consumer.computation.name
 
 
 def _reason(pair: UnfusedPair, *, is_compiled: bool) -> str:

@@ -825,7 +825,6 @@ def memspace_each(many: Many, reading: InputOptions, options: MemspaceOptions, o
         found,
         Rows(
             _module_columns(has_limit=has_limit, has_bounds=any(usage.stage != "optimized" for usage in usages)),
-            _cells,
             by="limit_share" if has_limit else "peak_bytes",
             fails=lambda usage: usage.fits is False,
             devices=lambda usage: usage.devices,
@@ -837,39 +836,40 @@ def memspace_each(many: Many, reading: InputOptions, options: MemspaceOptions, o
     )
 
 
-def _module_columns(*, has_limit: bool, has_bounds: bool) -> tuple[Column, ...]:
+def _module_columns(*, has_limit: bool, has_bounds: bool) -> tuple[Column[_Usage], ...]:
     return (
-        Column("program_stage", "program", from_width=120, person=has_bounds),
-        Column("upper_bound", "upper bound", "flag", person=has_bounds),
-        Column("space", "space"),
-        Column("logical_bytes", "data", "bytes", person=False),
-        Column("peak_bytes", "live peak", "bytes"),
-        Column("padding", "padding", "percent", role="waste", from_width=120),
-        Column("allocated_bytes", "allocated", "bytes", person=not has_limit),
-        Column("needed_bytes", "needed", "bytes", person=has_limit),
-        Column("limit_bytes", "limit", "bytes", person=has_limit),
-        Column("limit_share", "of limit", "percent", person=has_limit, from_width=120),
-        Column("fits", "fits", "flag", person=has_limit),
-        Column("steps", "steps", "count", from_width=120),
-        Column("peak_instruction", "at instruction", "name", rank=4),
-    )
-
-
-def _cells(usage: _Usage) -> Row:
-    return (
-        usage.stage,
-        usage.stage != "optimized",
-        usage.space,
-        usage.logical_bytes,
-        usage.peak_bytes,
-        1 - usage.logical_bytes / usage.peak_bytes if usage.peak_bytes else 0.0,
-        UNKNOWN if usage.allocated_bytes is None else usage.allocated_bytes,
-        usage.needed_bytes,
-        usage.limit_bytes,
-        usage.share,
-        UNKNOWN if usage.fits is None and usage.limit_bytes is not None else usage.fits,
-        usage.steps,
-        usage.peak_instruction,
+        Column("program_stage", "program", from_width=120, person=has_bounds, of=lambda usage: usage.stage),
+        Column("upper_bound", "upper bound", "flag", person=has_bounds, of=lambda usage: usage.stage != "optimized"),
+        Column("space", "space", of=lambda usage: usage.space),
+        Column("logical_bytes", "data", "bytes", person=False, of=lambda usage: usage.logical_bytes),
+        Column("peak_bytes", "live peak", "bytes", of=lambda usage: usage.peak_bytes),
+        Column(
+            "padding",
+            "padding",
+            "percent",
+            role="waste",
+            from_width=120,
+            of=lambda usage: 1 - usage.logical_bytes / usage.peak_bytes if usage.peak_bytes else 0.0,
+        ),
+        Column(
+            "allocated_bytes",
+            "allocated",
+            "bytes",
+            person=not has_limit,
+            of=lambda usage: UNKNOWN if usage.allocated_bytes is None else usage.allocated_bytes,
+        ),
+        Column("needed_bytes", "needed", "bytes", person=has_limit, of=lambda usage: usage.needed_bytes),
+        Column("limit_bytes", "limit", "bytes", person=has_limit, of=lambda usage: usage.limit_bytes),
+        Column("limit_share", "of limit", "percent", person=has_limit, from_width=120, of=lambda usage: usage.share),
+        Column(
+            "fits",
+            "fits",
+            "flag",
+            person=has_limit,
+            of=lambda usage: UNKNOWN if usage.fits is None and usage.limit_bytes is not None else usage.fits,
+        ),
+        Column("steps", "steps", "count", from_width=120, of=lambda usage: usage.steps),
+        Column("peak_instruction", "at instruction", "name", rank=4, of=lambda usage: usage.peak_instruction),
     )
 
 

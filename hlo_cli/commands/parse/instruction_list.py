@@ -290,20 +290,26 @@ def _find(module: Module, name: str, computation: str | None) -> Instruction:
 # `hlo parse` of many dumps: a row of numbers for each module.
 
 
-_MODULE_COLUMNS = (
-    Column("target", "target"),
-    Column("is_scheduled", "scheduled", from_width=160),
-    Column("instructions", "instructions", "count", total="sum"),
-    Column("computations", "computations", "count", total="sum", from_width=160),
-    Column("fusions", "fusions", "count", total="sum"),
-    Column("collectives", "collectives", "count", total="sum", from_width=120),
-    Column("custom_calls", "custom calls", "count", total="sum", from_width=160),
-    Column("argument_bytes", "arguments", "bytes", total="sum"),
-    Column("result_bytes", "results", "bytes", total="sum", from_width=120),
-    Column("values", "values", "count", total="sum", person=False),
-    Column("logical_bytes", "data", "bytes", total="sum", person=False),
-    Column("padded_bytes", "values", "bytes", total="sum", from_width=120),
-    Column("largest_bytes", "largest", "bytes", person=False),
+_MODULE_COLUMNS: tuple[Column[Mapping[str, SummaryValue]], ...] = (
+    Column("target", "target", of=lambda numbers: numbers["target"]),
+    Column("is_scheduled", "scheduled", from_width=160, of=lambda numbers: numbers["is_scheduled"]),
+    Column("instructions", "instructions", "count", total="sum", of=lambda numbers: numbers["instructions"]),
+    Column(
+        "computations", "computations", "count", total="sum", from_width=160, of=lambda numbers: numbers["computations"]
+    ),
+    Column("fusions", "fusions", "count", total="sum", of=lambda numbers: numbers["fusions"]),
+    Column(
+        "collectives", "collectives", "count", total="sum", from_width=120, of=lambda numbers: numbers["collectives"]
+    ),
+    Column(
+        "custom_calls", "custom calls", "count", total="sum", from_width=160, of=lambda numbers: numbers["custom_calls"]
+    ),
+    Column("argument_bytes", "arguments", "bytes", total="sum", of=lambda numbers: numbers["argument_bytes"]),
+    Column("result_bytes", "results", "bytes", total="sum", from_width=120, of=lambda numbers: numbers["result_bytes"]),
+    Column("values", "values", "count", total="sum", person=False, of=lambda numbers: numbers["values"]),
+    Column("logical_bytes", "data", "bytes", total="sum", person=False, of=lambda numbers: numbers["logical_bytes"]),
+    Column("padded_bytes", "values", "bytes", total="sum", from_width=120, of=lambda numbers: numbers["padded_bytes"]),
+    Column("largest_bytes", "largest", "bytes", person=False, of=lambda numbers: numbers["largest_bytes"]),
 )
 
 _DEVICES = "devices_together"
@@ -326,7 +332,6 @@ def parse_each(many: Many, reading: InputOptions, jobs: int | None, output: Outp
         found,
         Rows(
             _MODULE_COLUMNS,
-            lambda numbers: tuple(numbers[column.name] for column in _MODULE_COLUMNS),
             by="padded_bytes",
             devices=_devices,
         ),

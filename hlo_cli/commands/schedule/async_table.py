@@ -507,24 +507,54 @@ def _next_of_causes(argument: str, table: Table, by: By) -> tuple[str, ...]:
 # `hlo schedule` of many dumps: the exposed bytes of each module, and its violations of rules for async operations.
 
 
-_COLUMNS: Final = (
-    Column("is_scheduled", "scheduled", "flag", from_width=120),
-    Column("steps", "steps", "count", from_width=120, total="sum"),
-    Column("pairs", "pairs", "count", total="sum"),
-    Column("exposed", "exposed", "count", total="sum"),
-    Column("bytes", "bytes", "bytes", total="sum"),
-    Column("exposed_bytes", "exposed", "bytes", total="sum", role="waste"),
-    Column("synchronous", "sync", "count", total="sum", from_width=120),
-    Column("synchronous_bytes", "sync", "bytes", total="sum", from_width=120),
+_COLUMNS: Final[tuple[Column[Seen], ...]] = (
+    Column("is_scheduled", "scheduled", "flag", from_width=120, of=lambda seen: _number(seen, "is_scheduled")),
+    Column("steps", "steps", "count", from_width=120, total="sum", of=lambda seen: _number(seen, "steps")),
+    Column("pairs", "pairs", "count", total="sum", of=lambda seen: _number(seen, "pairs")),
+    Column("exposed", "exposed", "count", total="sum", of=lambda seen: _number(seen, "exposed")),
+    Column("bytes", "bytes", "bytes", total="sum", of=lambda seen: _number(seen, "bytes")),
+    Column(
+        "exposed_bytes", "exposed", "bytes", total="sum", role="waste", of=lambda seen: _number(seen, "exposed_bytes")
+    ),
+    Column("synchronous", "sync", "count", total="sum", from_width=120, of=lambda seen: _number(seen, "synchronous")),
+    Column(
+        "synchronous_bytes",
+        "sync",
+        "bytes",
+        total="sum",
+        from_width=120,
+        of=lambda seen: _number(seen, "synchronous_bytes"),
+    ),
 )
-_TIMES: Final = (
-    Column("execution_seconds", "est. time", "seconds"),
-    Column("execution_low_seconds", "low time", "seconds", person=False),
-    Column("execution_high_seconds", "high time", "seconds", person=False),
-    Column("exposed_seconds", "exposed time", "seconds", total="sum", role="waste"),
+_TIMES: Final[tuple[Column[Seen], ...]] = (
+    Column("execution_seconds", "est. time", "seconds", of=lambda seen: _number(seen, "execution_seconds")),
+    Column(
+        "execution_low_seconds",
+        "low time",
+        "seconds",
+        person=False,
+        of=lambda seen: _number(seen, "execution_low_seconds"),
+    ),
+    Column(
+        "execution_high_seconds",
+        "high time",
+        "seconds",
+        person=False,
+        of=lambda seen: _number(seen, "execution_high_seconds"),
+    ),
+    Column(
+        "exposed_seconds",
+        "exposed time",
+        "seconds",
+        total="sum",
+        role="waste",
+        of=lambda seen: _number(seen, "exposed_seconds"),
+    ),
 )
-_BOUND: Final = Column("upper_bound", "upper bound", "flag")
-_BROKEN: Final = (Column("errors", "errors", "count", total="sum"),)
+_BOUND: Final[Column[Seen]] = Column("upper_bound", "upper bound", "flag", of=lambda seen: not seen.is_program)
+_BROKEN: Final[tuple[Column[Seen], ...]] = (
+    Column("errors", "errors", "count", total="sum", of=lambda seen: seen.errors),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -559,7 +589,6 @@ def schedule_each(
         found,
         Rows(
             columns,
-            lambda seen: _cells(seen, columns),
             by="exposed_bytes" if throughput is None else "exposed_seconds",
             findings=lambda seen: seen.broken,
             fails=lambda seen: seen.errors > 0,
@@ -572,10 +601,9 @@ def schedule_each(
     )
 
 
-def _cells(seen: Seen, columns: Sequence[Column]) -> Row:
-    named: dict[str, Cell] = {**seen.numbers, "errors": seen.errors, "upper_bound": not seen.is_program}
-    cells = (named[column.name] for column in columns)
-    return tuple(UNKNOWN if cell is None else cell for cell in cells)  # unknown times are never 0
+def _number(seen: Seen, name: str) -> Cell:
+    cell = seen.numbers[name]
+    return UNKNOWN if cell is None else cell  # an unknown time is not 0
 
 
 def _modules_answer(seen: Sequence[Seen]) -> str:
