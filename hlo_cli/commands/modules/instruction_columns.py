@@ -113,6 +113,21 @@ def _footnote(found: Sequence[Cost]) -> str:
     return f"{words}; {format_count(unknown, 'operations')} of unknown cost"
 
 
+# --- the source line ---
+
+
+def source_of(module: Module, instruction: Instruction) -> str | None:
+    """The line of the user's program that an instruction comes from, `file:line`; None if its metadata has none.
+
+    >>> from hlo_cli import parse_module
+    >>> module = parse_module('r = f32[2] iota(), iota_dimension=0, metadata={source_file="a.py" source_line=3}')
+    >>> source_of(module, module.entry.root)
+    'a.py:3'
+    """
+    location = module.location(instruction)
+    return None if location is None else str(location)
+
+
 # --- loops, for brackets in charts ---
 # The loops of a schedule, for the brackets in charts.
 
