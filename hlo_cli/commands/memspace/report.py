@@ -46,9 +46,9 @@ from hlo_cli.commands.memspace.usage import (
 from hlo_cli.commands.modules.by import (
     IN_BYTES,
     Group,
+    KeyCost,
     describe_costs,
     group_by,
-    key_cells,
     key_columns,
     next_command,
     with_origins,
@@ -90,6 +90,7 @@ from hlo_cli.report.table import (
     Share,
     Table,
     Unit,
+    columns_of_part,
     rows_from,
     rows_from_tuples,
 )
@@ -155,14 +156,15 @@ def totals_table(
     """One row for each key: its live bytes first, then the bytes of all its values; `keys` are those of a cause."""
     groups = _groups(memory, selections, grouping, keys)
     whole = sum(_bytes(selection.live_among(selection.values)) for selection in selections)
-    rows = tuple(_group_row(selection, group, whole, with_key=keys is not None) for selection, group in groups)
+    found = (_LiveGroup(each, group, each.live_among(group.members), whole) for each, group in groups)
     has_inferred = any(selection.live_among(group.inferred) for selection, group in groups)
-    key = (
+    key: tuple[Column[KeyCost], ...] = (
         key_columns(keys.by, "bytes", [group for _, group in groups], has_inferred=has_inferred)
         if keys is not None
-        else (Column(grouping, grouping, _UNITS.get(grouping, "text")),)
+        else (Column(grouping, grouping, _UNITS.get(grouping, "text"), of=lambda key: key.group.key),)
     )
     columns = _group_columns(key, several=len(selections) > 1)
+    rows = rows_from(columns, found)
     return Table(f"by_{grouping}", columns, rows, title=title, noun="rows", limit=10)
 
 
@@ -221,41 +223,76 @@ def _rank(selection: Selection, group: Group[LiveValue]) -> tuple[int, int, str]
     return -_bytes(selection.live_among(group.members)), -_bytes(group.members), group.key
 
 
-def _group_columns(key: Sequence[Column], *, several: bool) -> tuple[Column, ...]:
+def _group_columns(key: Sequence[Column[KeyCost]], *, several: bool) -> tuple[Column[_LiveGroup], ...]:
     return (
-        Column("space", "space", person=several),
-        Column("bytes", "live", "bytes", total="sum"),
-        Column("logical_bytes", "data", "bytes", total="sum", person=False),
-        Column("share", "", "percent", total="sum"),
-        Column("padding_bytes", "padding", "bytes", total="sum", role="waste", from_width=120),
-        Column("padding", "padding", "percent", role="waste", total=Share("logical_bytes", "bytes", rest=True)),
-        Column("values", "values", "count", total="sum"),
-        Column("all_bytes", "all values", "bytes", total="sum", from_width=120),
-        Column("all_values", "all values", "count", total="sum", from_width=120),
-        *key,
-        Column("largest", "largest", "name", role="name", rank=7),
+        Column("space", "space", person=several, of=lambda found: found.selection.space.name),
+        Column("bytes", "live", "bytes", total="sum", of=lambda found: found.live_bytes),
+        Column("logical_bytes", "data", "bytes", total="sum", person=False, of=lambda found: found.logical_bytes),
+        Column(
+            "share", "", "percent", total="sum", of=lambda found: found.live_bytes / found.whole if found.whole else 0.0
+        ),
+        Column(
+            "padding_bytes",
+            "padding",
+            "bytes",
+            total="sum",
+            role="waste",
+            from_width=120,
+            of=lambda found: found.live_bytes - found.logical_bytes,
+        ),
+        Column(
+            "padding",
+            "padding",
+            "percent",
+            role="waste",
+            total=Share("logical_bytes", "bytes", rest=True),
+            of=lambda found: 1 - found.logical_bytes / found.live_bytes if found.live_bytes else 0.0,
+        ),
+        Column("values", "values", "count", total="sum", of=lambda found: len(found.live)),
+        Column(
+            "all_bytes",
+            "all values",
+            "bytes",
+            total="sum",
+            from_width=120,
+            of=lambda found: _bytes(found.group.members),
+        ),
+        Column(
+            "all_values", "all values", "count", total="sum", from_width=120, of=lambda found: len(found.group.members)
+        ),
+        *columns_of_part(key, lambda found: found.key),
+        Column("largest", "largest", "name", role="name", rank=7, of=lambda found: str(found.largest)),
     )
 
 
-def _group_row(selection: Selection, group: Group[LiveValue], whole: int, *, with_key: bool) -> Row:
-    held = selection.live_among(group.members)
-    padded, logical = _bytes(held), sum(value.logical_bytes for value in held)
-    inferred = _bytes(selection.live_among(group.inferred))
-    largest = max(held or group.members, key=lambda value: value.padded_bytes)
-    key: tuple[Cell, ...] = key_cells(group, padded, inferred) if with_key else (group.key,)
-    return (
-        selection.space.name,
-        padded,
-        logical,
-        padded / whole if whole else 0.0,
-        padded - logical,
-        1 - logical / padded if padded else 0.0,
-        len(held),
-        _bytes(group.members),
-        len(group.members),
-        *key,
-        str(largest),
-    )
+@dataclass(frozen=True, slots=True)
+class _LiveGroup:
+    """The values with a key, and those of them that are live at the step, whose bytes are part of a `whole`."""
+
+    selection: Selection
+    group: Group[LiveValue]
+    live: Sequence[LiveValue]
+    whole: int
+
+    @property
+    def live_bytes(self) -> int:
+        """Those of live values."""
+        return _bytes(self.live)
+
+    @property
+    def logical_bytes(self) -> int:
+        """Those without padding."""
+        return sum(value.logical_bytes for value in self.live)
+
+    @property
+    def largest(self) -> LiveValue:
+        """The largest live value, else the largest one."""
+        return max(self.live or self.group.members, key=lambda value: value.padded_bytes)
+
+    @property
+    def key(self) -> KeyCost:
+        """The key, and the live bytes that are attributed to it by inference."""
+        return KeyCost(self.group, self.live_bytes, _bytes(self.selection.live_among(self.group.inferred)))
 
 
 def _bytes(values: Iterable[LiveValue]) -> int:
