@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from hlo_cli.analysis.cache import computed_once
-from hlo_cli.analysis.dataflow.value_sets import first_users, value_at
+from hlo_cli.analysis.dataflow.value_sets import FirstUsers, first_users, value_at
 from hlo_cli.analysis.memory.live_ranges import Release
 from hlo_cli.analysis.memory.memory_analysis import LiveValue, MemoryAnalysis, MemorySpaceUsage, allocated_bytes
 from hlo_cli.analysis.query.module_summary import ProgramStage
@@ -38,16 +38,57 @@ from hlo_cli.syntax.byte_sizes import parse_size
 EVERY_SPACE: Final = "all"
 _MAX_USERS: Final = 12
 """The number of users named in a row."""
-_DETAILS: Final = (
-    Column("logical_bytes", "data", "bytes", total="sum"),
-    Column("live_end", "live until", "step"),
-    Column("opcode", "opcode", "opcode"),
-    Column("index", "index", "index"),
-    Column("allocation", "allocation", "count"),
-    Column("offset", "offset", "address"),
-    Column("origin", "origin", "source"),
-    Column("user_count", "users", "count"),
-    Column("users", "used by", "name"),
+
+
+@dataclass(frozen=True, slots=True)
+class _Detail:
+    """A value with the steps in which it occupies memory, the source of what it is computed from, and its users."""
+
+    value: LiveValue
+    first: int
+    last: int
+    origin: str | None
+    users: FirstUsers | None
+
+    @property
+    def known_origin(self) -> str | None:
+        """The origin; None if it is unknown."""
+        from hlo_cli.analysis.origin.origins import UNKNOWN_KEY
+
+        return None if self.origin == UNKNOWN_KEY else self.origin
+
+
+_DETAILS: Final[tuple[Column[_Detail], ...]] = (
+    Column(
+        "logical_bytes",
+        "data",
+        "bytes",
+        total="sum",
+        of=lambda detail: detail.value.logical_bytes if detail.first <= detail.last else 0,
+    ),
+    Column(
+        "live_end",
+        "live until",
+        "step",
+        of=lambda detail: detail.value.end if detail.value.end != max(detail.first, detail.last) else None,
+    ),
+    Column("opcode", "opcode", "opcode", of=lambda detail: detail.value.instruction.opcode),
+    Column("index", "index", "index", of=lambda detail: detail.value.index or None),
+    Column(
+        "allocation",
+        "allocation",
+        "count",
+        of=lambda detail: detail.value.allocation if detail.value.allocation >= 0 else None,
+    ),
+    Column("offset", "offset", "address", of=lambda detail: detail.value.offset),
+    Column("origin", "origin", "source", of=lambda detail: detail.known_origin),
+    Column("user_count", "users", "count", of=lambda detail: detail.users.number if detail.users is not None else 0),
+    Column(
+        "users",
+        "used by",
+        "name",
+        of=lambda detail: tuple(user.name for user in detail.users.first) if detail.users is not None else (),
+    ),
 )
 """The columns of what is known of a value in addition to its band."""
 
@@ -131,30 +172,19 @@ def band_of(value: LiveValue, first: int, last: int, then: LiveValue | None, *, 
 
 def _details(memory: MemoryAnalysis, occupancies: Sequence[_Occupancy]) -> DeferredRows[Row]:
     """A row of `_DETAILS` for each band; users and origins take time, so all are computed when they are read."""
-    return DeferredRows(lambda: tuple(_detail_rows(memory, occupancies)))
+    return DeferredRows(lambda: rows_from(_DETAILS, _details_of(memory, occupancies)))
 
 
-def _detail_rows(memory: MemoryAnalysis, occupancies: Sequence[_Occupancy]) -> Iterator[Row]:
-    from hlo_cli.analysis.origin.origins import UNKNOWN_KEY, keys_of
+def _details_of(memory: MemoryAnalysis, occupancies: Sequence[_Occupancy]) -> Iterator[_Detail]:
+    from hlo_cli.analysis.origin.origins import keys_of
 
     dataflow, keys = memory.facts.dataflow, keys_of(memory.module, "source")
     users = computed_once(first_users, dataflow, memory.sequence, _MAX_USERS)
     for value, first, last, _ in occupancies:
         instruction, index = value.instruction, value.index
         at = value_at(dataflow, instruction, index)
-        using = users.get(at) if at is not None else None
-        origin = keys(instruction, index) if memory.module.location(instruction) is None else UNKNOWN_KEY
-        yield (
-            value.logical_bytes if first <= last else 0,
-            value.end if value.end != max(first, last) else None,
-            instruction.opcode,
-            index or None,
-            value.allocation if value.allocation >= 0 else None,
-            value.offset,
-            origin if origin != UNKNOWN_KEY else None,
-            using.number if using is not None else 0,
-            tuple(user.name for user in using.first) if using is not None else (),
-        )
+        origin = keys(instruction, index) if memory.module.location(instruction) is None else None
+        yield _Detail(value, first, last, origin, users.get(at) if at is not None else None)
 
 
 # --- options ---

@@ -22,6 +22,7 @@ from hlo_cli.analysis.evaluate.run import (
 from hlo_cli.analysis.evaluate.settings import PROBES
 from hlo_cli.analysis.semantics.elementwise import UNSTATED_DRAWS
 from hlo_cli.analysis.semantics.typed_values import arrays_of
+from hlo_cli.commands.modules.instruction_columns import source_of
 from hlo_cli.commands.modules.loading import Loaded, input_facts, program_notes
 from hlo_cli.commands.run.options import RunOptions
 from hlo_cli.dataclass import dataclass
@@ -32,7 +33,7 @@ from hlo_cli.ir.shape import ShapeIndex
 from hlo_cli.render.progress import counted
 from hlo_cli.report.numbers import format_count, verb
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import Column, Row, Table, columns_of_part, rows_from_tuples
+from hlo_cli.report.table import Column, Table, columns_of_part, rows_from, rows_from_tuples
 from hlo_cli.source import Diagnostic
 
 if TYPE_CHECKING:
@@ -519,19 +520,6 @@ def _omissions(tracks: Sequence[Track]) -> tuple[Diagnostic, ...]:
 # `hlo run DUMP --probe nan`: the first instruction that makes such a number, and how it goes on.
 
 
-_DEVICE: Final = Column("device", "device", "count")
-_COLUMNS: Final = (
-    Column("value", "value", "name"),
-    Column("opcode", "opcode", "opcode"),
-    Column("count", "count", "count"),
-    Column("elements", "of", "count"),
-    Column("execution", "run", "count"),
-    _DEVICE,
-    Column("origin", "why"),
-    Column("reaches_result", "in result", "flag"),
-    Column("computation", "computation", "name"),
-    Column("source", "source", "source"),
-)
 _SOURCES: Final = {opcodes.CONSTANT: opcodes.CONSTANT, opcodes.PARAMETER: "argument"}
 """Where elements come from that no operation makes."""
 
@@ -546,9 +534,19 @@ def report_of_probe(loaded: Loaded, run: Run, probe: Probe, notes: Sequence[Diag
     root = loaded.module.entry.root
     reaches = root is not None and count_of(run.result, probe.wanted, root.shape) > 0
     reaches = reaches or any(each.reaches_result for each in seen)
-    rows = tuple(_row(each, loaded) for each in seen)
-    hidden = replace(_DEVICE, person=False)
-    columns = tuple(hidden if each is _DEVICE and run.devices == 1 else each for each in _COLUMNS)
+    columns: tuple[Column[Occurrence], ...] = (
+        Column("value", "value", "name", of=lambda each: each.instruction.name),
+        Column("opcode", "opcode", "opcode", of=lambda each: each.instruction.opcode),
+        Column("count", "count", "count", of=lambda each: each.count),
+        Column("elements", "of", "count", of=lambda each: each.elements),
+        Column("execution", "run", "count", of=lambda each: each.execution),
+        Column("device", "device", "count", person=run.devices != 1, of=lambda each: each.device),
+        Column("origin", "why", of=_why),
+        Column("reaches_result", "in result", "flag", of=lambda each: each.reaches_result),
+        Column("computation", "computation", "name", of=lambda each: each.instruction.computation.name),
+        Column("source", "source", "source", of=lambda each: source_of(loaded.module, each.instruction)),
+    )
+    rows = rows_from(columns, seen)
     return Report(
         "run",
         _probe_answer(probe, first, run, len(rows), reaches=reaches),
@@ -587,23 +585,6 @@ def _probe_answer(probe: Probe, first: Occurrence | None, run: Run, values: int,
     has = "has" if first.instruction.opcode in _SOURCES else "makes" if first.made else "is the first with"
     counted = f"({first.count:,} of {first.elements:,})"
     return f"{first.instruction.name} {has} {what} elements {counted} that reach a result; checked {executed}"
-
-
-def _row(occurrence: Occurrence, loaded: Loaded) -> Row:
-    instruction = occurrence.instruction
-    location = loaded.module.location(instruction)
-    return (
-        instruction.name,
-        instruction.opcode,
-        occurrence.count,
-        occurrence.elements,
-        occurrence.execution,
-        occurrence.device,
-        _why(occurrence),
-        occurrence.reaches_result,
-        instruction.computation.name,
-        str(location) if location is not None else None,
-    )
 
 
 def _why(occurrence: Occurrence) -> str:

@@ -25,7 +25,7 @@ from hlo_cli.analysis.sharding.placement import (
 )
 from hlo_cli.commands.shape.explained import dimension_names
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.attributes.sharding import Mesh, ShardingType, TupleSharding
+from hlo_cli.ir.attributes.sharding import AnySharding, Mesh, ShardingType, TupleSharding
 from hlo_cli.ir.shape import UNBOUNDED, ShapeIndex, TupleShape
 from hlo_cli.report.figure import Figure, Grid, GridCell, Joint, Side
 from hlo_cli.report.numbers import format_bytes, format_count, format_percent
