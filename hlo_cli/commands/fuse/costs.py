@@ -142,76 +142,32 @@ def _cost_table(found: _Counted, chosen: Iterable[Instruction], asked: Collectio
     total: Literal["sum"] | None = "sum" if is_summed else None
     columns: tuple[Column[_CostRow], ...] = (
         Column("flops", "flops", "count", total=total, of=lambda row: found.figure(row.cost.flops, row.instruction)),
-        Column(
-            "transcendentals",
-            "transc.",
-            "count",
-            total=total,
-            of=lambda row: found.figure(row.cost.transcendentals, row.instruction),
-        ),
-        Column(
-            "bytes",
-            "accessed",
-            "bytes",
-            total=total,
-            of=lambda row: found.figure(row.cost.bytes_accessed, row.instruction),
-        ),
-        Column(
-            "output_bytes",
-            "output",
-            "bytes",
-            total=total,
-            of=lambda row: found.figure(row.cost.output_bytes, row.instruction),
-        ),
-        Column(
-            "operand_bytes",
-            "operand bytes",
-            from_width=200,
-            align="right",
-            rank=6,
-            of=lambda row: (
-                tuple(
-                    found.figure(row.cost.operand_bytes(number), row.instruction)
-                    for number in range(len(row.instruction.operands))
-                )
-                or None
-            ),
-        ),
-        Column(
-            "operand_utilization",
-            "utilization",
-            align="right",
-            from_width=200,
-            rank=3,
-            of=lambda row: (
-                tuple(row.cost.operand_utilization(number) for number in range(len(row.instruction.operands))) or None
-            ),
-        ),
+        Column("transcendentals", "transc.", "count", total=total,
+               of=lambda row: found.figure(row.cost.transcendentals, row.instruction)),
+        Column("bytes", "accessed", "bytes", total=total,
+               of=lambda row: found.figure(row.cost.bytes_accessed, row.instruction)),
+        Column("output_bytes", "output", "bytes", total=total,
+               of=lambda row: found.figure(row.cost.output_bytes, row.instruction)),
+        Column("operand_bytes", "operand bytes", from_width=200, align="right", rank=6,
+               of=lambda row: (
+                   tuple(found.figure(row.cost.operand_bytes(number), row.instruction) for number in range(len(row.instruction.operands))) or None)),
+        Column("operand_utilization", "utilization", align="right", from_width=200, rank=3,
+               of=lambda row: (
+                   tuple(row.cost.operand_utilization(number) for number in range(len(row.instruction.operands))) or None)),
         Column("intensity", "flops/B", "count", from_width=120, of=lambda row: row.cost.intensity),
         *columns_of_part(columns_for(found.timing), lambda row: row.prediction),
-        Column(
-            "unknown_costs",
-            "unknown cost",
-            "count",
-            total=total,
-            person=any(found.costs[i].unknown for i in chosen),
-            of=lambda row: row.cost.unknown,
-        ),
+        Column("unknown_costs", "unknown cost", "count", total=total,
+               person=any(found.costs[i].unknown for i in chosen),
+               of=lambda row: row.cost.unknown),
         Column("instruction", "instruction", "name", role="name", of=lambda row: row.instruction.name),
         Column("opcode", "opcode", rank=7, of=lambda row: row.instruction.opcode),
         Column("shape", "shape", "shape", from_width=120, rank=5, of=lambda row: str(row.instruction.shape)),
-        Column(
-            "computation",
-            "computation",
-            "name",
-            person=not is_summed,
-            rank=5,
-            of=lambda row: row.instruction.computation.name,
-        ),
+        Column("computation", "computation", "name", person=not is_summed, rank=5,
+               of=lambda row: row.instruction.computation.name),
         Column("source", "source", "source", rank=4, of=lambda row: row.origin.source or None),
         Column("op_name", "op_name", "op_name", from_width=120, rank=2, of=lambda row: row.origin.op_name or None),
         Column("properties", "properties", person=False, of=lambda row: dict(row.cost.properties)),
-    )
+    )  # fmt: skip
     ranked = sorted(chosen, key=lambda each: _cost_rank(found.costs[each], each.name))
     rows = rows_from(columns, (_cost_row(found, instruction, origins) for instruction in ranked))
     footnote = _XLA_VALUES if found.as_xla else ""
@@ -529,66 +485,21 @@ def _causes_table(groups: Sequence[Group[_Work]], keys: Keys, timing: TimingColu
     columns: tuple[Column[_Cause], ...] = (
         *(times if timing is not None else ()),
         Column("total_bytes", "accessed", "bytes", total="sum", of=lambda cause: cause.accessed),
-        Column(
-            "bytes",
-            "accessed",
-            "bytes",
-            total="sum",
-            person=False,
-            of=lambda cause: sum(work.bytes for work in cause.works),
-        ),
-        Column(
-            "total_flops",
-            "flops",
-            "count",
-            total="sum",
-            from_width=0 if timing is None else 120,
-            of=lambda cause: cause.flops,
-        ),
-        Column(
-            "flops",
-            "flops",
-            "count",
-            total="sum",
-            person=False,
-            of=lambda cause: sum(work.flops for work in cause.works),
-        ),
-        Column(
-            "total_saved_bytes",
-            "saved",
-            "bytes",
-            role="saving",
-            total="sum",
-            of=lambda cause: sum(work.saved_bytes * work.times for work in cause.works),
-        ),
-        Column(
-            "saved_bytes",
-            "saved",
-            "bytes",
-            role="saving",
-            total="sum",
-            person=False,
-            of=lambda cause: sum(work.saved_bytes for work in cause.works),
-        ),
+        Column("bytes", "accessed", "bytes", total="sum", person=False,
+               of=lambda cause: sum(work.bytes for work in cause.works)),
+        Column("total_flops", "flops", "count", total="sum", from_width=0 if timing is None else 120,
+               of=lambda cause: cause.flops),
+        Column("flops", "flops", "count", total="sum", person=False,
+               of=lambda cause: sum(work.flops for work in cause.works)),
+        Column("total_saved_bytes", "saved", "bytes", role="saving", total="sum",
+               of=lambda cause: sum(work.saved_bytes * work.times for work in cause.works)),
+        Column("saved_bytes", "saved", "bytes", role="saving", total="sum", person=False,
+               of=lambda cause: sum(work.saved_bytes for work in cause.works)),
         Column("kernels", "kernels", "count", total="sum", of=lambda cause: cause.kernels),
-        Column(
-            "transfers",
-            "transfers",
-            "count",
-            total="sum",
-            person=has_transfers,
-            from_width=120,
-            of=lambda cause: cause.transfers,
-        ),
-        Column(
-            "launches",
-            "launches",
-            "count",
-            total="sum",
-            person=repeats,
-            from_width=120,
-            of=lambda cause: sum(work.times for work in cause.works if _is_kernel(work)),
-        ),
+        Column("transfers", "transfers", "count", total="sum", person=has_transfers, from_width=120,
+               of=lambda cause: cause.transfers),
+        Column("launches", "launches", "count", total="sum", person=repeats, from_width=120,
+               of=lambda cause: sum(work.times for work in cause.works if _is_kernel(work))),
         *columns_of_part(
             key_columns(
                 keys.by,
@@ -600,7 +511,7 @@ def _causes_table(groups: Sequence[Group[_Work]], keys: Keys, timing: TimingColu
             lambda cause: cause.key,
         ),
         Column("largest", "largest", "name", role="name", rank=7, of=lambda cause: cause.largest.instruction.name),
-    )
+    )  # fmt: skip
     causes = sorted(map(_cause, groups), key=_cause_rank)
     calls = any(work.instruction.opcode == opcodes.CUSTOM_CALL for work in works)
     name = f"by_{keys.by}"

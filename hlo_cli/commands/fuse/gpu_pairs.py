@@ -60,83 +60,37 @@ def pairs_table(rows: Sequence[PairRow], *, is_shown: bool = True) -> Table:
         Column("possible_saving_bytes", "saving", "bytes", role="saving", of=lambda row: row.saving_bytes),
         Column("unfused_seconds", "separate", "seconds", person=False, of=lambda row: row.unfused_seconds),
         Column("fused_seconds", "fused", "seconds", person=False, of=lambda row: row.fused_seconds),
-        Column(
-            "unfused_time",
-            "separate",
-            align="right",
-            person=has_times,
-            machine=False,
-            of=lambda row: _time(row.unfused_seconds),
-        ),
-        Column(
-            "fused_time",
-            "fused",
-            align="right",
-            person=has_times,
-            machine=False,
-            of=lambda row: _time(row.fused_seconds),
-        ),
+        Column("unfused_time", "separate", align="right", person=has_times, machine=False,
+               of=lambda row: _time(row.unfused_seconds)),
+        Column("fused_time", "fused", align="right", person=has_times, machine=False,
+               of=lambda row: _time(row.fused_seconds)),
         Column("producer", "producer", "name", role="name", of=lambda row: row.producer),
         Column("consumer", "consumer", "name", role="name", of=lambda row: row.consumer),
         Column("reason", "XLA's reason", person=has_reasons, of=lambda row: row.reason or UNKNOWN),
         Column("because_of", "because of", "name", person=is_blocked, of=lambda row: row.blocker),
-        Column(
-            "name_in_pass", "in the pass", "name", from_width=120, person=is_renamed, of=lambda row: row.name_in_pass
-        ),
+        Column("name_in_pass", "in the pass", "name", from_width=120, person=is_renamed,
+               of=lambda row: row.name_in_pass),
         Column("computation", "computation", "name", from_width=120, rank=1, of=lambda row: row.computation),
         Column("emitter", "emitter", from_width=200, of=lambda row: row.kernels[2].emitter if row.kernels else None),
-        Column(
-            "blocks", "blocks", "count", from_width=200, of=lambda row: row.kernels[2].blocks if row.kernels else None
-        ),
-        Column(
-            "threads", "threads", "count", person=False, of=lambda row: row.kernels[2].threads if row.kernels else None
-        ),
-        Column(
-            "cycles", "cycles", "count", from_width=200, of=lambda row: row.kernels[2].flops if row.kernels else None
-        ),
-        Column(
-            "read_bytes",
-            "read",
-            "bytes",
-            from_width=200,
-            of=lambda row: row.kernels[2].bytes_read if row.kernels else None,
-        ),
-        Column(
-            "written_bytes",
-            "written",
-            "bytes",
-            person=False,
-            of=lambda row: row.kernels[2].bytes_written if row.kernels else None,
-        ),
-        Column(
-            "is_coalesced",
-            "coalesced",
-            "flag",
-            from_width=200,
-            of=lambda row: row.kernels[2].is_coalesced if row.kernels else None,
-        ),
-        Column(
-            "pair_seconds",
-            "kernel time",
-            "seconds",
-            person=False,
-            of=lambda row: seconds(row.kernels[2].ticks) if row.kernels else None,
-        ),
-        Column(
-            "producer_seconds",
-            "producer time",
-            "seconds",
-            person=False,
-            of=lambda row: seconds(row.kernels[0].ticks) if row.kernels else None,
-        ),
-        Column(
-            "consumer_seconds",
-            "consumer time",
-            "seconds",
-            person=False,
-            of=lambda row: seconds(row.kernels[1].ticks) if row.kernels else None,
-        ),
-    )
+        Column("blocks", "blocks", "count", from_width=200,
+               of=lambda row: row.kernels[2].blocks if row.kernels else None),
+        Column("threads", "threads", "count", person=False,
+               of=lambda row: row.kernels[2].threads if row.kernels else None),
+        Column("cycles", "cycles", "count", from_width=200,
+               of=lambda row: row.kernels[2].flops if row.kernels else None),
+        Column("read_bytes", "read", "bytes", from_width=200,
+               of=lambda row: row.kernels[2].bytes_read if row.kernels else None),
+        Column("written_bytes", "written", "bytes", person=False,
+               of=lambda row: row.kernels[2].bytes_written if row.kernels else None),
+        Column("is_coalesced", "coalesced", "flag", from_width=200,
+               of=lambda row: row.kernels[2].is_coalesced if row.kernels else None),
+        Column("pair_seconds", "kernel time", "seconds", person=False,
+               of=lambda row: seconds(row.kernels[2].ticks) if row.kernels else None),
+        Column("producer_seconds", "producer time", "seconds", person=False,
+               of=lambda row: seconds(row.kernels[0].ticks) if row.kernels else None),
+        Column("consumer_seconds", "consumer time", "seconds", person=False,
+               of=lambda row: seconds(row.kernels[1].ticks) if row.kernels else None),
+    )  # fmt: skip
     return Table("pairs", columns, rows_from(columns, rows), noun="pairs", person=is_shown, sorted_by="unfused_time")
 
 

@@ -293,59 +293,21 @@ def kernel_kinds_table(
     columns: tuple[Column[_KernelKind], ...] = (
         Column("kernel_kind", "kernel kind", of=lambda kind: kind.name),
         Column("provider", "provider", of=lambda kind: kind.provider),
-        Column(
-            "kernels",
-            "kernels",
-            "count",
-            total="sum",
-            of=lambda kind: None if kind.name == "transfer" else len(kind.kernels),
-        ),
-        Column(
-            "transfers",
-            "transfers",
-            "count",
-            total="sum",
-            person=any(k.is_transfer for k in kernels),
-            rank=6,
-            of=lambda kind: len(kind.kernels) if kind.name == "transfer" else None,
-        ),
-        Column(
-            "launches",
-            "launches",
-            "count",
-            total="sum",
-            person=repeats,
-            of=lambda kind: kind.launches,
-        ),
-        Column(
-            "flops",
-            "flops",
-            "count",
-            total="sum",
-            of=lambda kind: _of_launches(kind.kernels, lambda kernel: round(costs[kernel.instruction].flops)),
-        ),
-        Column(
-            "bytes",
-            "accessed",
-            "bytes",
-            total="sum",
-            of=lambda kind: _of_launches(kind.kernels, lambda kernel: round(costs[kernel.instruction].bytes_accessed)),
-        ),
+        Column("kernels", "kernels", "count", total="sum",
+               of=lambda kind: None if kind.name == "transfer" else len(kind.kernels)),
+        Column("transfers", "transfers", "count", total="sum", person=any(k.is_transfer for k in kernels), rank=6,
+               of=lambda kind: len(kind.kernels) if kind.name == "transfer" else None),
+        Column("launches", "launches", "count", total="sum", person=repeats, of=lambda kind: kind.launches),
+        Column("flops", "flops", "count", total="sum",
+               of=lambda kind: _of_launches(kind.kernels, lambda kernel: round(costs[kernel.instruction].flops))),
+        Column("bytes", "accessed", "bytes", total="sum",
+               of=lambda kind: (
+                   _of_launches(kind.kernels, lambda kernel: round(costs[kernel.instruction].bytes_accessed)))),
         *(_of_all_launches(column, predictions) for column in columns_for(timing) if column.total),
-        Column(
-            "unknown_costs",
-            "unknown cost",
-            "count",
-            person=any(costs[k.instruction].unknown for k in kernels),
-            of=lambda kind: sum(costs[kernel.instruction].unknown for kernel in kind.kernels),
-        ),
-        Column(
-            "opcodes",
-            "operations",
-            rank=3,
-            of=lambda kind: kind.opcodes,
-        ),
-    )
+        Column("unknown_costs", "unknown cost", "count", person=any(costs[k.instruction].unknown for k in kernels),
+               of=lambda kind: sum(costs[kernel.instruction].unknown for kernel in kind.kernels)),
+        Column("opcodes", "operations", rank=3, of=lambda kind: kind.opcodes),
+    )  # fmt: skip
     rows = rows_from(columns, kinds)
     footnote = CUSTOM_CALLS if any(kernel.instruction.opcode == "custom-call" for kernel in kernels) else ""
     return Table("kernel_kinds", columns, rows, noun="kernel kinds", main=False, person=bool(rows), footnote=footnote)

@@ -166,53 +166,22 @@ def _table(module: Module, found: Sequence[Footprint], orders: KnownOrders, grou
         Column("count", "count", "count", total="sum", rank=5, person=not is_instruction, of=lambda f: len(f.values)),
         Column("logical_bytes", "data", "bytes", total="sum", from_width=120, of=lambda f: f.logical_bytes),
         Column("padded_bytes", "padded", "bytes", total="sum", of=lambda f: f.padded_bytes),
-        Column(
-            "padding_bytes", "padding", "bytes", total="sum", from_width=120, role="waste", of=lambda f: f.padding_bytes
-        ),
-        Column(
-            "padding",
-            "padding",
-            "percent",
-            role="waste",
-            total=Share("logical_bytes", "padded_bytes", rest=True),
-            of=lambda f: f.padding,
-        ),
-        Column(
-            "saving_bytes",
-            "saving",
-            "bytes",
-            role="saving",
-            total="sum",
-            person=has_saving,
-            of=lambda f: f.saving_bytes,
-        ),
+        Column("padding_bytes", "padding", "bytes", total="sum", from_width=120, role="waste",
+               of=lambda f: f.padding_bytes),
+        Column("padding", "padding", "percent", role="waste", total=Share("logical_bytes", "padded_bytes", rest=True),
+               of=lambda f: f.padding),
+        Column("saving_bytes", "saving", "bytes", role="saving", total="sum", person=has_saving,
+               of=lambda f: f.saving_bytes),
         Column("space", "space", "count", from_width=120, person=False, of=lambda f: f.example.shape.memory_space),
-        Column(
-            "space_name",
-            "space",
-            "text",
-            from_width=120,
-            machine=False,
-            person=is_shape or is_instruction,
-            of=lambda f: space_name(f.example.shape.memory_space, target),
-        ),
-        Column(
-            grouping,
-            grouping.replace("_", " ") if grouping != "op_name" else "op_name",
-            _UNITS[grouping],
-            of=lambda f: f.key or "(unknown)",
-        ),
+        Column("space_name", "space", "text", from_width=120, machine=False, person=is_shape or is_instruction,
+               of=lambda f: space_name(f.example.shape.memory_space, target)),
+        Column(grouping, grouping.replace("_", " ") if grouping != "op_name" else "op_name", _UNITS[grouping],
+               of=lambda f: f.key or "(unknown)"),
         example,
-        Column(
-            "example_source",
-            "source",
-            "source",
-            from_width=120,
-            rank=2,
-            of=lambda f: source_of(module, f.example.instruction),
-        ),
+        Column("example_source", "source", "source", from_width=120, rank=2,
+               of=lambda f: source_of(module, f.example.instruction)),
         *(columns_of_part(_BEST_ORDER, lambda f: _best_order(f, orders)) if is_shape or is_instruction else ()),
-    )
+    )  # fmt: skip
     rows = rows_from(columns, found)
     return Table(f"{grouping}s", columns, rows, noun=f"{grouping}s")
 

@@ -40,60 +40,24 @@ def causes_table(found: Sequence[Footprint], keys: Keys) -> Table:
     has_inferred = any(group.inferred for group in groups)
     columns: tuple[Column[Footprint, KeyCost], ...] = (
         Column("count", "values", "count", total="sum", of=lambda footprint, key: len(footprint.values)),
-        Column(
-            "logical_bytes",
-            "data",
-            "bytes",
-            total="sum",
-            from_width=120,
-            of=lambda footprint, key: footprint.logical_bytes,
-        ),
+        Column("logical_bytes", "data", "bytes", total="sum", from_width=120,
+               of=lambda footprint, key: footprint.logical_bytes),
         Column("padded_bytes", "padded", "bytes", total="sum", of=lambda footprint, key: footprint.padded_bytes),
-        Column(
-            "padding_bytes",
-            "padding",
-            "bytes",
-            total="sum",
-            role="waste",
-            of=lambda footprint, key: footprint.padding_bytes,
-        ),
-        Column(
-            "padding",
-            "padding",
-            "percent",
-            role="waste",
-            total=Share("logical_bytes", "padded_bytes", rest=True),
-            of=lambda footprint, key: footprint.padding,
-        ),
-        Column(
-            "saving_bytes",
-            "saving",
-            "bytes",
-            role="saving",
-            total="sum",
-            person=any(each.saving_bytes for each in found),
-            of=lambda footprint, key: footprint.saving_bytes,
-        ),
+        Column("padding_bytes", "padding", "bytes", total="sum", role="waste",
+               of=lambda footprint, key: footprint.padding_bytes),
+        Column("padding", "padding", "percent", role="waste", total=Share("logical_bytes", "padded_bytes", rest=True),
+               of=lambda footprint, key: footprint.padding),
+        Column("saving_bytes", "saving", "bytes", role="saving", total="sum",
+               person=any(each.saving_bytes for each in found),
+               of=lambda footprint, key: footprint.saving_bytes),
         *columns_of_part(
             key_columns(keys.by, "padded_bytes", groups, has_inferred=has_inferred), lambda footprint, key: key
         ),
-        Column(
-            "example",
-            "most padding",
-            "name",
-            role="name",
-            rank=7,
-            of=lambda footprint, key: str(_most_padded(footprint)),
-        ),
-        Column(
-            "shape",
-            "shape",
-            "shape",
-            from_width=120,
-            rank=6,
-            of=lambda footprint, key: str(_most_padded(footprint).shape),
-        ),
-    )
+        Column("example", "most padding", "name", role="name", rank=7,
+               of=lambda footprint, key: str(_most_padded(footprint))),
+        Column("shape", "shape", "shape", from_width=120, rank=6,
+               of=lambda footprint, key: str(_most_padded(footprint).shape)),
+    )  # fmt: skip
     costs = (
         KeyCost(group, footprint.padded_bytes, sum(value.shape.padded_bytes for value in group.inferred))
         for footprint, group in zip(found, groups, strict=True)

@@ -55,65 +55,26 @@ def messages_table(source: Source, messages: Sequence[OutOfMemory], *, is_main: 
         Column("kind", "kind", of=lambda message: message.kind),
         Column("space", "space", person=False, of=lambda message: message.space or None),
         Column("stage", "stage", from_width=120, of=lambda message: message.stage),
-        Column(
-            "used_bytes",
-            "needed",
-            "bytes",
-            of=lambda message: UNKNOWN if message.used_bytes is None else message.used_bytes,
-        ),
-        Column(
-            "limit_bytes",
-            "available",
-            "bytes",
-            of=lambda message: UNKNOWN if message.limit_bytes is None else message.limit_bytes,
-        ),
+        Column("used_bytes", "needed", "bytes",
+               of=lambda message: UNKNOWN if message.used_bytes is None else message.used_bytes),
+        Column("limit_bytes", "available", "bytes",
+               of=lambda message: UNKNOWN if message.limit_bytes is None else message.limit_bytes),
         Column("exceeded_by_bytes", "over", "bytes", of=lambda message: message.exceeded_by_bytes),
-        Column(
-            "instruction",
-            "instruction",
-            "name",
-            role="name",
-            person=any(map(_place_of, messages)),
-            of=lambda message: _place_of(message),
-        ),
-        Column(
-            "shape",
-            "shape",
-            "shape",
-            from_width=120,
-            person=any(map(_shape, culprits)),
-            of=lambda message: _shape(_culprit_of(message)),
-        ),
-        Column(
-            "op_name",
-            "op_name",
-            "op_name",
-            from_width=200,
-            person=any(culprit.op_name for culprit in culprits),
-            of=lambda message: next((each.op_name for each in message.culprits), "") or None,
-        ),
-        Column(
-            "module",
-            "module",
-            "name",
-            rank=5,
-            person=any(message.module for message in messages),
-            of=lambda message: message.module or None,
-        ),
-        Column(
-            "executable", "executable", "name", rank=4, from_width=120, of=lambda message: message.executable or None
-        ),
+        Column("instruction", "instruction", "name", role="name", person=any(map(_place_of, messages)),
+               of=lambda message: _place_of(message)),
+        Column("shape", "shape", "shape", from_width=120, person=any(map(_shape, culprits)),
+               of=lambda message: _shape(_culprit_of(message))),
+        Column("op_name", "op_name", "op_name", from_width=200, person=any(culprit.op_name for culprit in culprits),
+               of=lambda message: next((each.op_name for each in message.culprits), "") or None),
+        Column("module", "module", "name", rank=5, person=any(message.module for message in messages),
+               of=lambda message: message.module or None),
+        Column("executable", "executable", "name", rank=4, from_width=120,
+               of=lambda message: message.executable or None),
         Column("device", "device", rank=3, from_width=120, of=lambda message: message.device or None),
-        Column(
-            "repetitions",
-            "times",
-            "count",
-            rank=2,
-            person=any(message.repetitions != 1 for message in messages),
-            of=lambda message: message.repetitions,
-        ),
+        Column("repetitions", "times", "count", rank=2, person=any(message.repetitions != 1 for message in messages),
+               of=lambda message: message.repetitions),
         Column("line", "line", "line", of=lambda message: source.position(message.span.start).line),
-    )
+    )  # fmt: skip
     return Table(
         "messages",
         columns,
@@ -153,72 +114,30 @@ def allocations_table(
     found = [(each, matches.get(at)) for at, each in enumerate(allocations)]
     columns: tuple[Column[OomAllocation, tuple[str, str] | None], ...] = (
         Column("bytes", "", "bytes", total="sum", of=lambda allocation, match: allocation.size_bytes),
-        Column(
-            "logical_bytes",
-            "data",
-            "bytes",
-            total="sum",
-            person=False,
-            of=lambda allocation, match: (
-                None if allocation.size_bytes is None else allocation.size_bytes - allocation.padding_bytes
-            ),
-        ),
-        Column(
-            "padding",
-            "padding",
-            "percent",
-            role="waste",
-            total=Share("logical_bytes", "bytes", rest=True),
-            of=lambda allocation, match: (
-                allocation.padding_bytes / allocation.size_bytes if allocation.size_bytes else None
-            ),
-        ),
-        Column(
-            "kind",
-            "kind",
-            rank=6,
-            person=any(map(_kind_of, allocations)),
-            of=lambda allocation, match: _kind_of(allocation),
-        ),
-        Column(
-            "tag",
-            "tag",
-            rank=7,
-            person=any(map(tag_of, allocations)),
-            of=lambda allocation, match: tag_of(allocation) or None,
-        ),
-        Column(
-            "instruction",
-            "instruction",
-            "name",
-            role="name",
-            of=lambda allocation, match: (match[0] if match else culprit_name(allocation)) or None,
-        ),
-        Column(
-            "shape",
-            "shape",
-            "shape",
-            of=lambda allocation, match: str(allocation.shape) if allocation.shape is not None else None,
-        ),
-        Column(
-            "op_name",
-            "op_name",
-            "op_name",
-            from_width=120,
-            rank=2,
-            of=lambda allocation, match: allocation.op_name or None,
-        ),
-        Column(
-            "source",
-            "source",
-            "source",
-            rank=4,
-            of=lambda allocation, match: source_of(allocation) or (match[1] if match else "") or None,
-        ),
+        Column("logical_bytes", "data", "bytes", total="sum", person=False,
+               of=lambda allocation, match: (
+                   None
+                   if allocation.size_bytes is None else allocation.size_bytes - allocation.padding_bytes)),
+        Column("padding", "padding", "percent", role="waste", total=Share("logical_bytes", "bytes", rest=True),
+               of=lambda allocation, match: (
+                   allocation.padding_bytes / allocation.size_bytes
+                   if allocation.size_bytes else None)),
+        Column("kind", "kind", rank=6, person=any(map(_kind_of, allocations)),
+               of=lambda allocation, match: _kind_of(allocation)),
+        Column("tag", "tag", rank=7, person=any(map(tag_of, allocations)),
+               of=lambda allocation, match: tag_of(allocation) or None),
+        Column("instruction", "instruction", "name", role="name",
+               of=lambda allocation, match: (match[0] if match else culprit_name(allocation)) or None),
+        Column("shape", "shape", "shape",
+               of=lambda allocation, match: str(allocation.shape) if allocation.shape is not None else None),
+        Column("op_name", "op_name", "op_name", from_width=120, rank=2,
+               of=lambda allocation, match: allocation.op_name or None),
+        Column("source", "source", "source", rank=4,
+               of=lambda allocation, match: source_of(allocation) or (match[1] if match else "") or None),
         Column("operand", "operand", "count", person=False, of=lambda allocation, match: allocation.operand_number),
         Column("kernel", "kernel", person=False, of=lambda allocation, match: allocation.kernel or None),
         Column("target", "target", person=False, of=lambda allocation, match: allocation.target or None),
-    )
+    )  # fmt: skip
     rows = rows_from_tuples(columns, found)
     return Table(
         "allocations",

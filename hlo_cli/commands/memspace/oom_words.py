@@ -178,76 +178,30 @@ def _table(
     has_names, has_sources = (any(match[at] for _, place, match in ranges if place) for at in (0, 1))
     columns: tuple[Column[OomAllocation, MemoryRange | None, tuple[str, str]], ...] = (
         Column("bytes", "", "bytes", of=lambda allocation, place, match: allocation.size_bytes),
-        Column(
-            "padding_bytes",
-            "padding",
-            "bytes",
-            person=False,
-            of=lambda allocation, place, match: _padding(allocation, allocation.padding_bytes),
-        ),
-        Column(
-            "padding",
-            "padding",
-            "percent",
-            role="waste",
-            of=lambda allocation, place, match: _padding(
-                allocation, allocation.padding_bytes / allocation.size_bytes if allocation.size_bytes else UNKNOWN
-            ),
-        ),
+        Column("padding_bytes", "padding", "bytes", person=False,
+               of=lambda allocation, place, match: _padding(allocation, allocation.padding_bytes)),
+        Column("padding", "padding", "percent", role="waste",
+               of=lambda allocation, place, match: (
+                   _padding(allocation, allocation.padding_bytes / allocation.size_bytes
+                   if allocation.size_bytes else UNKNOWN))),
         Column("values", "values", "count", of=lambda allocation, place, match: place.value_count if place else None),
-        Column(
-            "shape",
-            "largest value",
-            "shape",
-            of=lambda allocation, place, match: shape_text(allocation.shape) or None if place else None,
-        ),
-        Column(
-            "instruction",
-            "instruction",
-            "name",
-            role="name",
-            person=has_names,
-            of=lambda allocation, place, match: match[0] or None if place else None,
-        ),
-        Column(
-            "source",
-            "source",
-            "source",
-            rank=4,
-            person=has_sources,
-            of=lambda allocation, place, match: match[1] or None if place else None,
-        ),
-        Column(
-            "offset",
-            "offset",
-            "bytes",
-            rank=5,
-            from_width=100,
-            of=lambda allocation, place, match: place.offset_bytes if place else None,
-        ),
-        Column(
-            "allocation",
-            "allocation",
-            "count",
-            person=False,
-            of=lambda allocation, place, match: place.allocation if place else None,
-        ),
-        Column(
-            "is_one_value",
-            "one value",
-            person=False,
-            of=lambda allocation, place, match: ("yes" if place.is_one_value else "no") if place else None,
-        ),
-        Column(
-            "shapes",
-            "all shapes",
-            person=False,
-            of=lambda allocation, place, match: _shapes(place, len(place.shapes)) if place else None,
-        ),
-        Column(
-            "space", "space", person=False, of=lambda allocation, place, match: place.space or None if place else None
-        ),
-    )
+        Column("shape", "largest value", "shape",
+               of=lambda allocation, place, match: shape_text(allocation.shape) or None if place else None),
+        Column("instruction", "instruction", "name", role="name", person=has_names,
+               of=lambda allocation, place, match: match[0] or None if place else None),
+        Column("source", "source", "source", rank=4, person=has_sources,
+               of=lambda allocation, place, match: match[1] or None if place else None),
+        Column("offset", "offset", "bytes", rank=5, from_width=100,
+               of=lambda allocation, place, match: place.offset_bytes if place else None),
+        Column("allocation", "allocation", "count", person=False,
+               of=lambda allocation, place, match: place.allocation if place else None),
+        Column("is_one_value", "one value", person=False,
+               of=lambda allocation, place, match: ("yes" if place.is_one_value else "no") if place else None),
+        Column("shapes", "all shapes", person=False,
+               of=lambda allocation, place, match: _shapes(place, len(place.shapes)) if place else None),
+        Column("space", "space", person=False,
+               of=lambda allocation, place, match: place.space or None if place else None),
+    )  # fmt: skip
     rows = rows_from_tuples(columns, ranges)
     is_shown = is_main and len(rows) > 1
     return Table(name, columns, rows, title=title, noun="ranges", limit=10, main=is_main, person=is_shown)

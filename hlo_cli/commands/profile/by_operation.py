@@ -545,74 +545,29 @@ def _exposed_table(measured: Measured, found: Sequence[_Transfer]) -> Table:
     group = f"per {measured.device_noun}" if is_many else ""
     has_overlap = any(each.time.hidden for each in found)
     columns: tuple[Column[_Transfer], ...] = (
-        Column(
-            "exposed_seconds",
-            "exposed",
-            "seconds",
-            total="sum",
-            group=group,
-            role="waste",
-            of=lambda transfer: measured.per_device(transfer.time.exposed),
-        ),
-        Column(
-            "waiting_seconds",
-            "wait time",
-            "seconds",
-            total="sum",
-            group=group,
-            person=_has_waits(found),
-            of=lambda transfer: (
-                measured.per_device(transfer.time.waiting) if measured.profile.platform == "CPU" else None
-            ),
-        ),
-        Column(
-            "overlapped_seconds",
-            "overlapped",
-            "seconds",
-            total="sum",
-            group=group,
-            person=has_overlap,
-            of=lambda transfer: measured.per_device(transfer.time.hidden),
-        ),
-        Column(
-            "window_seconds",
-            "all",
-            "seconds",
-            total="sum",
-            group=group,
-            person=has_overlap,
-            of=lambda transfer: measured.per_device(transfer.time.window),
-        ),
-        Column(
-            "exposed_share",
-            "exposed",
-            "percent",
-            total=Share("exposed_seconds", "window_seconds"),
-            rank=7,
-            person=measured.profile.platform != "CPU",
-            of=lambda transfer: transfer.time.exposed / transfer.time.window if transfer.time.window else None,
-        ),
+        Column("exposed_seconds", "exposed", "seconds", total="sum", group=group, role="waste",
+               of=lambda transfer: measured.per_device(transfer.time.exposed)),
+        Column("waiting_seconds", "wait time", "seconds", total="sum", group=group, person=_has_waits(found),
+               of=lambda transfer: (
+                   measured.per_device(transfer.time.waiting)
+                   if measured.profile.platform == "CPU" else None)),
+        Column("overlapped_seconds", "overlapped", "seconds", total="sum", group=group, person=has_overlap,
+               of=lambda transfer: measured.per_device(transfer.time.hidden)),
+        Column("window_seconds", "all", "seconds", total="sum", group=group, person=has_overlap,
+               of=lambda transfer: measured.per_device(transfer.time.window)),
+        Column("exposed_share", "exposed", "percent", total=Share("exposed_seconds", "window_seconds"), rank=7,
+               person=measured.profile.platform != "CPU",
+               of=lambda transfer: transfer.time.exposed / transfer.time.window if transfer.time.window else None),
         Column("calls", "calls", "count", total="sum", rank=5, of=lambda transfer: transfer.time.calls),
-        Column(
-            "wire_rate",
-            "sent",
-            "byte/second",
-            rank=6,
-            person=any(each.wire_rate for each in found),
-            of=lambda transfer: transfer.wire_rate,
-        ),
-        Column(
-            "axis",
-            "axis",
-            rank=6,
-            person=any(each.collective is not None for each in found),
-            of=lambda transfer: None if transfer.collective is None else transfer.collective.axis or "(no axes)",
-        ),
+        Column("wire_rate", "sent", "byte/second", rank=6, person=any(each.wire_rate for each in found),
+               of=lambda transfer: transfer.wire_rate),
+        Column("axis", "axis", rank=6, person=any(each.collective is not None for each in found),
+               of=lambda transfer: None if transfer.collective is None else transfer.collective.axis or "(no axes)"),
         Column("instruction", "instruction", "name", of=lambda transfer: transfer.timed.operation.name),
         Column("done", "done", "name", from_width=120, of=lambda transfer: transfer.done),
         Column("category", "category", from_width=200, of=lambda transfer: transfer.timed.operation.category or None),
         Column("source", "source", "source", rank=4, of=lambda transfer: source_of(transfer.timed)),
-    )
+    )  # fmt: skip
     rows = rows_from(columns, found)
     return Table("transfers", columns, rows, noun="transfers")
 

@@ -559,73 +559,31 @@ def _unknown_words(measured: Measured, found: _Predictions) -> str:
 def _table(measured: Measured, found: _Predictions) -> Table:
     many = f"per {measured.device_noun}" if len(measured.profile.devices) > 1 else ""
     columns: tuple[Column[_Prediction], ...] = (
-        Column(
-            "seconds", "measured", "seconds", total="sum", group=many, of=lambda each: measured.per_device(each.seconds)
-        ),
-        Column(
-            "predicted_total_seconds",
-            "predicted",
-            "seconds",
-            total="sum",
-            group=many,
-            of=lambda each: None if each.estimate is None else measured.per_device(each.predicted),
-        ),
-        Column(
-            "difference_seconds",
-            "difference",
-            "seconds",
-            total="sum",
-            group=many,
-            of=lambda each: None if each.difference is None else measured.per_device(each.difference),
-        ),
+        Column("seconds", "measured", "seconds", total="sum", group=many,
+               of=lambda each: measured.per_device(each.seconds)),
+        Column("predicted_total_seconds", "predicted", "seconds", total="sum", group=many,
+               of=lambda each: None if each.estimate is None else measured.per_device(each.predicted)),
+        Column("difference_seconds", "difference", "seconds", total="sum", group=many,
+               of=lambda each: None if each.difference is None else measured.per_device(each.difference)),
         Column("calls", "calls", "count", from_width=120, of=lambda each: each.timed.measure.calls),
         Column("call_seconds", "measured", "seconds", group="per call", rank=6, of=lambda each: each.mean),
-        Column(
-            "predicted_seconds",
-            "predicted",
-            "seconds",
-            like="call_seconds",
-            group="per call",
-            rank=6,
-            of=lambda each: each.estimate.seconds if each.estimate else None,
-        ),
-        Column(
-            "predicted_low_seconds",
-            "low",
-            "seconds",
-            like="call_seconds",
-            from_width=120,
-            of=lambda each: each.estimate.low if each.estimate else None,
-        ),
-        Column(
-            "predicted_high_seconds",
-            "high",
-            "seconds",
-            like="call_seconds",
-            from_width=120,
-            of=lambda each: each.estimate.high if each.estimate else None,
-        ),
-        Column(
-            "predicted_launch_seconds",
-            "launch",
-            "seconds",
-            person=False,
-            of=lambda each: each.estimate.launch_seconds if each.estimate else None,
-        ),
-        Column(
-            "factor", "factor", "ratio", of=lambda each: each.mean / each.estimate.seconds if each.estimate else None
-        ),
+        Column("predicted_seconds", "predicted", "seconds", like="call_seconds", group="per call", rank=6,
+               of=lambda each: each.estimate.seconds if each.estimate else None),
+        Column("predicted_low_seconds", "low", "seconds", like="call_seconds", from_width=120,
+               of=lambda each: each.estimate.low if each.estimate else None),
+        Column("predicted_high_seconds", "high", "seconds", like="call_seconds", from_width=120,
+               of=lambda each: each.estimate.high if each.estimate else None),
+        Column("predicted_launch_seconds", "launch", "seconds", person=False,
+               of=lambda each: each.estimate.launch_seconds if each.estimate else None),
+        Column("factor", "factor", "ratio",
+               of=lambda each: each.mean / each.estimate.seconds if each.estimate else None),
         Column("within_band", "in range", "flag", from_width=120, of=lambda each: each.is_within),
-        Column(
-            "prediction_model",
-            "model",
-            from_width=120,
-            of=lambda each: ", ".join(sorted(each.estimate.sources)) if each.estimate else None,
-        ),
+        Column("prediction_model", "model", from_width=120,
+               of=lambda each: ", ".join(sorted(each.estimate.sources)) if each.estimate else None),
         Column("instruction", "instruction", "name", of=lambda each: each.timed.operation.name),
         Column("category", "category", from_width=120, of=lambda each: each.timed.operation.category),
         Column("source", "source", "source", from_width=120, of=lambda each: source_of(each.timed)),
-    )
+    )  # fmt: skip
     rows = rows_from(columns, found.ranked)
     return Table("predictions", columns, rows, noun="instructions")
 

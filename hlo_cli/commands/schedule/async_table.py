@@ -178,103 +178,44 @@ def pairs_table(overlap: OverlapAnalysis, intervals: Sequence[AsyncInterval], ti
     repeated = any(interval.times != 1 for interval in intervals)
     columns: tuple[Column[AsyncInterval], ...] = (
         Column("start", "start", "step", of=lambda interval: interval.start_step),
-        Column(
-            "bound_step",
-            "bound",
-            "step",
-            person=any(interval.bound_step != interval.start_step for interval in intervals),
-            of=lambda interval: interval.bound_step,
-        ),
+        Column("bound_step", "bound", "step",
+               person=any(interval.bound_step != interval.start_step for interval in intervals),
+               of=lambda interval: interval.bound_step),
         Column("done", "done", "step", of=lambda interval: interval.done_step),
         Column("bytes", "", "bytes", total=None if repeated else "sum", of=lambda interval: interval.moved_bytes),
-        Column(
-            "execution_count",
-            "executions",
-            "count",
-            person=repeated,
-            of=lambda interval: UNKNOWN if interval.times is None else interval.times,
-        ),
-        Column(
-            "total_bytes",
-            "total",
-            "bytes",
-            total="sum",
-            person=repeated,
-            from_width=120 if times else 0,
-            of=lambda interval: interval.total_bytes,
-        ),
+        Column("execution_count", "executions", "count", person=repeated,
+               of=lambda interval: UNKNOWN if interval.times is None else interval.times),
+        Column("total_bytes", "total", "bytes", total="sum", person=repeated, from_width=120 if times else 0,
+               of=lambda interval: interval.total_bytes),
         *(() if times is None else times.columns(repeated=repeated)),
-        Column(
-            "overlap",
-            "overlap",
-            align="right",
-            machine=False,
-            from_width=120 if times else 0,
-            of=lambda interval: _overlap_cell(interval),
-        ),
+        Column("overlap", "overlap", align="right", machine=False, from_width=120 if times else 0,
+               of=lambda interval: _overlap_cell(interval)),
         Column("kernels", "kernels", "count", person=False, of=lambda interval: interval.between.kernels),
-        Column(
-            "flops",
-            "flops",
-            "count",
-            from_width=120,
-            group="overlap",
-            of=lambda interval: UNKNOWN if interval.between.unknown else interval.between.flops,
-        ),
-        Column(
-            "bytes_accessed",
-            "accessed",
-            "bytes",
-            from_width=120,
-            group="overlap",
-            of=lambda interval: interval.between.bytes,
-        ),
+        Column("flops", "flops", "count", from_width=120, group="overlap",
+               of=lambda interval: UNKNOWN if interval.between.unknown else interval.between.flops),
+        Column("bytes_accessed", "accessed", "bytes", from_width=120, group="overlap",
+               of=lambda interval: interval.between.bytes),
         Column("exposed", "exposed", "flag", person=False, of=lambda interval: interval.is_exposed),
         Column("is_sync", "is_sync", "flag", person=False, of=lambda interval: interval.is_sync),
-        Column(
-            "operation",
-            "operation",
-            "opcode",
-            person=several,
-            from_width=120 if times else 0,
-            of=lambda interval: (
-                f"host {interval.pair.operation}" if interval.pair.is_host_transfer else interval.pair.operation
-            ),
-        ),
-        Column(
-            "instruction",
-            opcodes.pop() if len(opcodes) == 1 else "instruction",
-            "name",
-            role="name",
-            of=lambda interval: interval.pair.start.name,
-        ),
+        Column("operation", "operation", "opcode", person=several, from_width=120 if times else 0,
+               of=lambda interval: (
+                   f"host {interval.pair.operation}"
+                   if interval.pair.is_host_transfer else interval.pair.operation)),
+        Column("instruction", opcodes.pop() if len(opcodes) == 1 else "instruction", "name", role="name",
+               of=lambda interval: interval.pair.start.name),
         times.span_column() if times else _span_column(overlap),
-        Column(
-            "done_instruction", "done instruction", "name", from_width=200, of=lambda interval: _done(overlap, interval)
-        ),
+        Column("done_instruction", "done instruction", "name", from_width=200,
+               of=lambda interval: _done(overlap, interval)),
         Column("form", "form", person=False, of=lambda interval: interval.pair.form),
         Column("updates", "updates", "count", person=False, of=lambda interval: len(interval.pair.updates)),
         Column("thread", "thread", person=False, of=lambda interval: interval.pair.thread),
-        Column(
-            "computation", "computation", "name", person=False, of=lambda interval: interval.pair.start.computation.name
-        ),
-        Column(
-            "op_name",
-            "op_name",
-            "op_name",
-            from_width=120,
-            rank=2,
-            of=lambda interval: interval.pair.start.metadata.op_name or None,
-        ),
-        Column(
-            "source",
-            "source",
-            "source",
-            from_width=120,
-            rank=4,
-            of=lambda interval: source_of(overlap.module, interval.pair.start),
-        ),
-    )
+        Column("computation", "computation", "name", person=False,
+               of=lambda interval: interval.pair.start.computation.name),
+        Column("op_name", "op_name", "op_name", from_width=120, rank=2,
+               of=lambda interval: interval.pair.start.metadata.op_name or None),
+        Column("source", "source", "source", from_width=120, rank=4,
+               of=lambda interval: source_of(overlap.module, interval.pair.start)),
+    )  # fmt: skip
     return Table("pairs", columns, rows_from(columns, intervals), noun="pairs")
 
 
@@ -508,41 +449,18 @@ def _table(groups: Sequence[Group[_Transfer]], keys: Keys, selected: Transfers) 
     )
     columns: tuple[Column[_Cause], ...] = (
         *(times if has_times else ()),
-        Column(
-            "exposed_bytes",
-            "exposed",
-            "bytes",
-            total="sum",
-            role="waste",
-            from_width=120 if has_times else 0,
-            of=lambda cause: cause.exposed_bytes,
-        ),
-        Column(
-            "synchronous_bytes",
-            "sync",
-            "bytes",
-            total="sum",
-            role="waste",
-            person=has_synchronous,
-            from_width=120 if has_times else 0,
-            of=lambda cause: cause.synchronous_bytes,
-        ),
+        Column("exposed_bytes", "exposed", "bytes", total="sum", role="waste", from_width=120 if has_times else 0,
+               of=lambda cause: cause.exposed_bytes),
+        Column("synchronous_bytes", "sync", "bytes", total="sum", role="waste", person=has_synchronous,
+               from_width=120 if has_times else 0,
+               of=lambda cause: cause.synchronous_bytes),
         Column("bytes", "bytes", "bytes", total="sum", of=lambda cause: cause.bytes),
-        Column(
-            "pairs", "async", "count", total="sum", person=bool(selected.intervals), of=lambda cause: len(cause.pairs)
-        ),
-        Column(
-            "exposed",
-            "exposed",
-            "count",
-            total="sum",
-            person=bool(selected.intervals),
-            from_width=120,
-            of=lambda cause: sum(pair.is_exposed for pair in cause.pairs),
-        ),
-        Column(
-            "synchronous", "sync", "count", total="sum", person=has_synchronous, of=lambda cause: len(cause.synchronous)
-        ),
+        Column("pairs", "async", "count", total="sum", person=bool(selected.intervals),
+               of=lambda cause: len(cause.pairs)),
+        Column("exposed", "exposed", "count", total="sum", person=bool(selected.intervals), from_width=120,
+               of=lambda cause: sum(pair.is_exposed for pair in cause.pairs)),
+        Column("synchronous", "sync", "count", total="sum", person=has_synchronous,
+               of=lambda cause: len(cause.synchronous)),
         *columns_of_part(
             key_columns(
                 keys.by, "bytes", groups, has_inferred=any(group.inferred for group in groups), inferred_from_width=120
@@ -550,7 +468,7 @@ def _table(groups: Sequence[Group[_Transfer]], keys: Keys, selected: Transfers) 
             lambda cause: cause.key,
         ),
         Column("largest", "largest", "name", role="name", rank=7, of=lambda cause: cause.largest.instruction.name),
-    )
+    )  # fmt: skip
     causes = sorted(map(_Cause, groups), key=lambda cause: _rank(cause, has_times=has_times))
     return Table(f"by_{keys.by}", columns, rows_from(columns, causes), noun="rows")
 

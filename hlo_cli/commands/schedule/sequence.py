@@ -358,13 +358,8 @@ def _table(
 ) -> Table:
     columns: tuple[Column[Instruction], ...] = (
         Column("step", "step", "step", of=lambda instruction: overlap.positions.get(instruction)),
-        Column(
-            "share",
-            "",
-            "percent",
-            total="sum",
-            of=lambda instruction: UNKNOWN if unknown else weights[instruction] / path.length,
-        ),
+        Column("share", "", "percent", total="sum",
+               of=lambda instruction: UNKNOWN if unknown else weights[instruction] / path.length),
         *(
             (
                 Column(
@@ -380,33 +375,15 @@ def _table(
         ),
         Column("bytes", "", "bytes", total="sum", of=lambda instruction: costs[instruction].bytes),
         Column("flops", "flops", "count", total="sum", of=lambda instruction: costs[instruction].flops),
-        Column(
-            "kernels",
-            "kernels",
-            "count",
-            total="sum",
-            person=model == "kernels",
-            of=lambda instruction: costs[instruction].kernels,
-        ),
+        Column("kernels", "kernels", "count", total="sum", person=model == "kernels",
+               of=lambda instruction: costs[instruction].kernels),
         Column("instruction", "instruction", "name", role="name", of=lambda instruction: instruction.name),
         Column("opcode", "opcode", "opcode", of=lambda instruction: instruction.opcode),
         Column("shape", "shape", "shape", rank=5, of=lambda instruction: str(instruction.shape)),
-        Column(
-            "op_name",
-            "op_name",
-            "op_name",
-            from_width=120,
-            rank=2,
-            of=lambda instruction: instruction.metadata.op_name or None,
-        ),
-        Column(
-            "source",
-            "source",
-            "source",
-            rank=4,
-            of=lambda instruction: source_of(loaded.module, instruction),
-        ),
-    )
+        Column("op_name", "op_name", "op_name", from_width=120, rank=2,
+               of=lambda instruction: instruction.metadata.op_name or None),
+        Column("source", "source", "source", rank=4, of=lambda instruction: source_of(loaded.module, instruction)),
+    )  # fmt: skip
     return Table(
         "critical_path", columns, rows_from(columns, path.instructions), noun="instructions", footnote=_MEANING[model]
     )

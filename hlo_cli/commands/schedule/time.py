@@ -84,79 +84,30 @@ class PairTimes:
         """Columns for the times of a pair; `repeated` if some pairs run more than once."""
         return (
             Column("link", "link", from_width=120, of=lambda interval: self._transfer(interval).link or UNKNOWN),
-            Column(
-                "link_bytes",
-                "link bytes",
-                "bytes",
-                from_width=200,
-                of=lambda interval: self._transfer(interval).link_bytes,
-            ),
+            Column("link_bytes", "link bytes", "bytes", from_width=200,
+                   of=lambda interval: self._transfer(interval).link_bytes),
             Column("devices", "devices", "count", from_width=200, of=lambda interval: self._transfer(interval).devices),
-            Column(
-                "seconds_per_transfer",
-                "per transfer",
-                "seconds",
-                person=repeated,
-                from_width=120,
-                of=lambda interval: self._if_known(interval, self._transfer(interval).seconds),
-            ),
-            Column(
-                "low_seconds",
-                "low",
-                "seconds",
-                person=False,
-                of=lambda interval: self._if_known(interval, self._transfer(interval).least_seconds),
-            ),
-            Column(
-                "high_seconds",
-                "high",
-                "seconds",
-                person=False,
-                of=lambda interval: self._if_known(interval, self._transfer(interval).most_seconds),
-            ),
-            Column(
-                "total_seconds",
-                "duration",
-                "seconds",
-                total="sum",
-                of=lambda interval: self._if_known(interval, self._time(interval).total_seconds),
-            ),
-            Column(
-                "compute_seconds",
-                "compute",
-                "seconds",
-                from_width=120,
-                of=lambda interval: (
-                    UNKNOWN
-                    if interval.done_step is None or interval.between.unknown
-                    else self._time(interval).compute_seconds
-                ),
-            ),
-            Column(
-                "overlapped_seconds",
-                "overlapped",
-                "seconds",
-                total="sum",
-                from_width=120,
-                of=lambda interval: (
-                    UNKNOWN
-                    if interval.done_step is None
-                    else self._if_known(interval, self._time(interval).overlapped_seconds)
-                ),
-            ),
-            Column(
-                "exposed_seconds",
-                "exposed",
-                "seconds",
-                total="sum",
-                role="waste",
-                of=lambda interval: (
-                    UNKNOWN
-                    if interval.done_step is None
-                    else self._if_known(interval, self._time(interval).exposed_seconds)
-                ),
-            ),
-        )
+            Column("seconds_per_transfer", "per transfer", "seconds", person=repeated, from_width=120,
+                   of=lambda interval: self._if_known(interval, self._transfer(interval).seconds)),
+            Column("low_seconds", "low", "seconds", person=False,
+                   of=lambda interval: self._if_known(interval, self._transfer(interval).least_seconds)),
+            Column("high_seconds", "high", "seconds", person=False,
+                   of=lambda interval: self._if_known(interval, self._transfer(interval).most_seconds)),
+            Column("total_seconds", "duration", "seconds", total="sum",
+                   of=lambda interval: self._if_known(interval, self._time(interval).total_seconds)),
+            Column("compute_seconds", "compute", "seconds", from_width=120,
+                   of=lambda interval: (
+                       UNKNOWN
+                       if interval.done_step is None or interval.between.unknown else self._time(interval).compute_seconds)),
+            Column("overlapped_seconds", "overlapped", "seconds", total="sum", from_width=120,
+                   of=lambda interval: (
+                       UNKNOWN
+                       if interval.done_step is None else self._if_known(interval, self._time(interval).overlapped_seconds))),
+            Column("exposed_seconds", "exposed", "seconds", total="sum", role="waste",
+                   of=lambda interval: (
+                       UNKNOWN
+                       if interval.done_step is None else self._if_known(interval, self._time(interval).exposed_seconds))),
+        )  # fmt: skip
 
     def _time(self, interval: AsyncInterval) -> IntervalTime:
         return self.times[interval.pair.start]
