@@ -366,64 +366,36 @@ _COLUMNS: Final[tuple[Column[Finding], ...]] = (
     Column("op_name", "op_name", "op_name", person=False, of=lambda each: each.op_name),
     Column("source", "source", "source", from_width=200, of=lambda each: each.location),
     Column("cost_bytes", "cost", "bytes", rank=2, of=lambda each: each.cost_bytes),
-    Column(
-        "executions",
-        "runs",
-        "count",
-        person=False,
-        of=lambda each: (
-            UNKNOWN if each.executions is None else each.executions if each.cost_bytes is not None else None
-        ),
-    ),
+    Column("executions", "runs", "count", person=False,
+           of=lambda each: (
+               UNKNOWN if each.executions is None else each.executions
+               if each.cost_bytes is not None else None)),
     Column("seconds", "est. time", "seconds", person=False, of=lambda each: each.seconds),
-    Column(
-        "measured_seconds",
-        "measured",
-        "seconds",
-        person=False,
-        machine=False,
-        of=lambda each: None if each.measured is None else each.measured.seconds,
-    ),
-    Column(
-        "kernel",
-        "kernel",
-        "name",
-        person=False,
-        machine=False,
-        of=lambda each: None if each.measured is None else each.measured.name,
-    ),
+    Column("measured_seconds", "measured", "seconds", person=False, machine=False,
+           of=lambda each: None if each.measured is None else each.measured.seconds),
+    Column("kernel", "kernel", "name", person=False, machine=False,
+           of=lambda each: None if each.measured is None else each.measured.name),
     Column("scope", "scope", "op_name", person=False, of=lambda each: each.scope or None),
     Column("argument", "argument", "op_name", person=False, of=lambda each: each.argument or None),
     Column("inferred", "inferred", person=False, of=lambda each: each.is_inferred),
     Column("fingerprint", "fingerprint", person=False, of=lambda each: each.identity),
-)
+)  # fmt: skip
 
 
 _GROUP_COLUMNS: Final[tuple[Column[int, Group], ...]] = (
     Column("group", "group", "count", person=False, of=lambda number, group: number),
     Column("cost_bytes", "cost", "bytes", of=lambda number, group: group.cost_bytes),
     Column("seconds", "est. time", "seconds", rank=2, person=False, of=lambda number, group: group.seconds),
-    Column(
-        "measured_seconds",
-        "measured",
-        "seconds",
-        person=False,
-        machine=False,
-        of=lambda number, group: group.measured_seconds,
-    ),
+    Column("measured_seconds", "measured", "seconds", person=False, machine=False,
+           of=lambda number, group: group.measured_seconds),
     Column("count", "count", "count", of=lambda number, group: len(group.members)),
     Column("code", "rule", of=lambda number, group: group.code),
     Column("severity", "severity", rank=3, of=lambda number, group: group.severity),
     Column("message", "message", of=lambda number, group: group.message),
     Column("hint", "help", person=False, of=lambda number, group: group.worst.hint),
     Column("path", "path", "source", rank=1, of=lambda number, group: group.worst.path),
-    Column(
-        "line",
-        "line",
-        "line",
-        rank=1,
-        of=lambda number, group: group.worst.position.line if group.worst.position else None,
-    ),
+    Column("line", "line", "line", rank=1,
+           of=lambda number, group: group.worst.position.line if group.worst.position else None),
     Column("instruction", "instruction", "name", person=False, of=lambda number, group: group.worst.instruction),
     Column("computation", "computation", "name", person=False, of=lambda number, group: group.worst.computation),
     Column("scope", "scope", "op_name", person=False, of=lambda number, group: group.worst.scope or None),
@@ -431,13 +403,9 @@ _GROUP_COLUMNS: Final[tuple[Column[int, Group], ...]] = (
     Column("source", "source", "source", from_width=200, of=lambda number, group: group.worst.location),
     Column("at_least", "at least", person=False, of=lambda number, group: group.is_at_least),
     Column("other_rules", "other rules", from_width=120, of=lambda number, group: ", ".join(group.other_codes) or None),
-    Column(
-        "instructions",
-        "instructions",
-        person=False,
-        of=lambda number, group: tuple(each.instruction for each in group.found),
-    ),
-)
+    Column("instructions", "instructions", person=False,
+           of=lambda number, group: tuple(each.instruction for each in group.found)),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -565,15 +533,10 @@ class Findings:
             Column("groups", "groups", "count", total="sum", of=lambda rule: rule.groups),
             Column("count", "count", "count", total="sum", of=lambda rule: rule.count),
             Column("cost_bytes", "cost", "bytes", of=lambda rule: rule.cost_bytes),
-            Column(
-                "seconds",
-                "est. time",
-                "seconds",
-                person=any(each.seconds is not None for each in self._totals),
-                of=lambda rule: rule.seconds,
-            ),
+            Column("seconds", "est. time", "seconds", person=any(each.seconds is not None for each in self._totals),
+                   of=lambda rule: rule.seconds),
             Column("name", "name", of=lambda rule: rule.name),
-        )
+        )  # fmt: skip
         rows = rows_from(columns, self._totals)
         return Table("rules", columns, rows, noun="rules")
 

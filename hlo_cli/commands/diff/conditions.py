@@ -380,12 +380,9 @@ _COLUMNS: Final[tuple[Column[Condition, Failure | None], ...]] = (
     Column("result", "result", of=lambda condition, failure: "failed" if failure else "passed"),
     Column("before", "before", "count", of=lambda condition, failure: failure.before if failure else None),
     Column("after", "after", "count", of=lambda condition, failure: failure.after if failure else None),
-    Column(
-        "difference",
-        "difference",
-        of=lambda condition, failure: failure.text if failure else limit_text(condition),
-    ),
-)
+    Column("difference", "difference",
+           of=lambda condition, failure: failure.text if failure else limit_text(condition)),
+)  # fmt: skip
 
 
 def numbers_against(comparison: ModuleDiff, view: View) -> tuple[ModuleNumbers, ModuleNumbers]:

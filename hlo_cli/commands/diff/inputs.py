@@ -519,13 +519,7 @@ class _Step:
 _PASS_COLUMNS: tuple[Column[_Step], ...] = (
     Column("number", "", "line", of=lambda step: step.between.number),
     Column("pass", "pass", role="name", of=lambda step: step.between.name),
-    Column(
-        "before",
-        "before",
-        "count",
-        group="instructions",
-        of=lambda step: step.comparison.before.instruction_count,
-    ),
+    Column("before", "before", "count", group="instructions", of=lambda step: step.comparison.before.instruction_count),
     Column("after", "after", "count", group="instructions", of=lambda step: step.comparison.after.instruction_count),
     Column("changed", "changed", "count", of=lambda step: len(step.comparison.changed)),
     Column("added", "added", "count", of=lambda step: len(step.comparison.added)),
@@ -533,7 +527,7 @@ _PASS_COLUMNS: tuple[Column[_Step], ...] = (
     Column("change_kinds", "change", rank=2, of=lambda step: step.change_kinds),
     Column("pipeline", "pipeline", rank=1, from_width=120, of=lambda step: step.between.pipeline),
     Column("stage", "stage", person=False, of=lambda step: step.stage),
-)
+)  # fmt: skip
 
 
 def report_of_passes(arguments: Sequence[str], reading: InputOptions, view: View) -> Found:

@@ -121,21 +121,11 @@ def _table(name: str, unit: str, metrics: Iterable[_Metric]) -> Table:
     columns: tuple[Column[str, int, int], ...] = (
         Column("metric", "metric", of=lambda metric, before, after: metric),
         Column(f"before{suffix}", "before", "bytes" if suffix else "count", of=lambda metric, before, after: before),
-        Column(
-            f"after{suffix}",
-            "after",
-            "bytes" if suffix else "count",
-            like=f"before{suffix}",
-            of=lambda metric, before, after: after,
-        ),
-        Column(
-            "ratio",
-            "",
-            "ratio",
-            person=has_ratio,
-            of=lambda metric, before, after: after / before if before and after else None,
-        ),
-    )
+        Column(f"after{suffix}", "after", "bytes" if suffix else "count", like=f"before{suffix}",
+               of=lambda metric, before, after: after),
+        Column("ratio", "", "ratio", person=has_ratio,
+               of=lambda metric, before, after: after / before if before and after else None),
+    )  # fmt: skip
     return Table(name, columns, rows_from_tuples(columns, differing), noun="metrics", main=False)
 
 

@@ -150,10 +150,11 @@ def _cost_table(found: _Counted, chosen: Iterable[Instruction], asked: Collectio
                of=lambda row: found.figure(row.cost.output_bytes, row.instruction)),
         Column("operand_bytes", "operand bytes", from_width=200, align="right", rank=6,
                of=lambda row: (
-                   tuple(found.figure(row.cost.operand_bytes(number), row.instruction) for number in range(len(row.instruction.operands))) or None)),
+                   tuple(found.figure(row.cost.operand_bytes(number), row.instruction) for number in row.operands)
+                   or None)),
         Column("operand_utilization", "utilization", align="right", from_width=200, rank=3,
                of=lambda row: (
-                   tuple(row.cost.operand_utilization(number) for number in range(len(row.instruction.operands))) or None)),
+                   tuple(row.cost.operand_utilization(number) for number in row.operands) or None)),
         Column("intensity", "flops/B", "count", from_width=120, of=lambda row: row.cost.intensity),
         *columns_of_part(columns_for(found.timing), lambda row: row.prediction),
         Column("unknown_costs", "unknown cost", "count", total=total,
@@ -187,6 +188,11 @@ class _CostRow:
     cost: Cost
     prediction: Prediction | None
     origin: Origin
+
+    @property
+    def operands(self) -> range:
+        """The numbers of its operands."""
+        return range(len(self.instruction.operands))
 
 
 def _cost_row(found: _Counted, instruction: Instruction, origins: Origins) -> _CostRow:
@@ -292,25 +298,13 @@ def _dots_table(
     origins = origins_of(loaded.module)
     repeats = any(executions.get(_place(each), NO_EXECUTIONS).known != 1 for each in found)
     columns: tuple[Column[_DotRow], ...] = (
-        Column(
-            "total_flops",
-            "total flops",
-            "count",
-            total="sum",
-            person=repeats,
-            of=lambda row: UNKNOWN if row.times is None else row.matmul.flops * row.times,
-        ),
+        Column("total_flops", "total flops", "count", total="sum", person=repeats,
+               of=lambda row: UNKNOWN if row.times is None else row.matmul.flops * row.times),
         Column("flops", "flops", "count", total=None if repeats else "sum", of=lambda row: row.matmul.flops),
-        Column(
-            "execution_count",
-            "executions",
-            "count",
-            person=repeats,
-            of=lambda row: UNKNOWN if row.times is None else row.times,
-        ),
-        Column(
-            "batch", "batch", "count", person=any(each.batch != 1 for each in found), of=lambda row: row.matmul.batch
-        ),
+        Column("execution_count", "executions", "count", person=repeats,
+               of=lambda row: UNKNOWN if row.times is None else row.times),
+        Column("batch", "batch", "count", person=any(each.batch != 1 for each in found),
+               of=lambda row: row.matmul.batch),
         Column("m", "m", "count", of=lambda row: row.matmul.m),
         Column("n", "n", "count", of=lambda row: row.matmul.n),
         Column("k", "k", "count", of=lambda row: row.matmul.k),
@@ -319,14 +313,8 @@ def _dots_table(
         *columns_of_part(columns_for(timing), lambda row: row.prediction),
         Column("kind", "kind", rank=6, of=lambda row: row.matmul.kind),
         Column("instruction", "instruction", "name", role="name", of=lambda row: row.matmul.instruction.name),
-        Column(
-            "fusion",
-            "fusion",
-            "name",
-            from_width=120,
-            rank=6,
-            of=lambda row: row.matmul.fusion.name if row.matmul.fusion is not None else None,
-        ),
+        Column("fusion", "fusion", "name", from_width=120, rank=6,
+               of=lambda row: row.matmul.fusion.name if row.matmul.fusion is not None else None),
         Column("lhs", "lhs", "shape", from_width=200, rank=3, of=lambda row: str(row.matmul.lhs)),
         Column("rhs", "rhs", "shape", from_width=200, rank=3, of=lambda row: str(row.matmul.rhs)),
         Column("result", "result", "shape", from_width=200, rank=3, of=lambda row: str(row.matmul.result)),
@@ -334,10 +322,9 @@ def _dots_table(
         Column("bytes", "accessed", "bytes", person=False, of=lambda row: row.matmul.logical_bytes),
         Column("source", "source", "source", rank=4, of=lambda row: row.origin.source or None),
         Column("op_name", "op_name", "op_name", from_width=120, rank=2, of=lambda row: row.origin.op_name or None),
-        Column(
-            "computation", "computation", "name", person=False, of=lambda row: row.matmul.instruction.computation.name
-        ),
-    )
+        Column("computation", "computation", "name", person=False,
+               of=lambda row: row.matmul.instruction.computation.name),
+    )  # fmt: skip
     counted = {each: executions.get(_place(each), NO_EXECUTIONS) for each in found}
     ranked = sorted(found, key=lambda each: (-each.flops * counted[each].count, each.instruction.name))
     rows = rows_from(columns, (_dot_row(matmul, counted[matmul].known, origins, timing) for matmul in ranked))

@@ -274,38 +274,21 @@ def _fields_table(call: DecodedCall) -> Table:
     passed = {name: attribute_type(value) or "rejected by XLA" for name, value in typed.items()}
     columns: tuple[Column[ConfigField], ...] = (
         Column("path", "attribute" if call.is_typed else "config", of=lambda field: field.path),
-        Column(
-            "value",
-            "value",
-            of=lambda field: field.value if field.program is None else f"{field.program.bytes:,} bytes",
-        ),
+        Column("value", "value",
+               of=lambda field: field.value if field.program is None else f"{field.program.bytes:,} bytes"),
         Column("type", "type", person=call.config.attributes is not None, of=lambda field: field.type or None),
         Column("ffi_type", "FFI type", person=call.is_typed, of=lambda field: passed.get(field.path)),
         Column("format", "format", person=False, of=lambda field: field.program.kind if field.program else None),
-        Column(
-            "bytes", "bytes", "bytes", person=False, of=lambda field: field.program.bytes if field.program else None
-        ),
+        Column("bytes", "bytes", "bytes", person=False,
+               of=lambda field: field.program.bytes if field.program else None),
         Column("sha256", "sha256", person=False, of=lambda field: field.program.digest if field.program else None),
-        Column(
-            "version",
-            "version",
-            "count",
-            person=False,
-            of=lambda field: field.program.version if field.program else None,
-        ),
-        Column(
-            "producer",
-            "producer",
-            person=False,
-            of=lambda field: field.program.producer or None if field.program else None,
-        ),
-        Column(
-            "operations",
-            "operations",
-            person=False,
-            of=lambda field: ", ".join(field.program.operations) or None if field.program else None,
-        ),
-    )
+        Column("version", "version", "count", person=False,
+               of=lambda field: field.program.version if field.program else None),
+        Column("producer", "producer", person=False,
+               of=lambda field: field.program.producer or None if field.program else None),
+        Column("operations", "operations", person=False,
+               of=lambda field: ", ".join(field.program.operations) or None if field.program else None),
+    )  # fmt: skip
     fields = [field for field in call.config.fields if not field.is_empty]
     rows = rows_from(columns, fields)
     empty = len(call.config.fields) - len(fields)
@@ -438,20 +421,13 @@ def _targets_table(calls: Sequence[DecodedCall]) -> Table:
         Column("calls", "calls", "count", total="sum", of=lambda target: len(target.calls)),
         Column("read_bytes", "read", "bytes", total="sum", rank=2, of=lambda target: target.sizes[0]),
         Column("written_bytes", "written", "bytes", total="sum", rank=2, of=lambda target: target.sizes[1]),
-        Column(
-            "temporary_bytes",
-            "temp",
-            "bytes",
-            total="sum",
-            rank=2,
-            person=any(call.temps for call in calls),
-            of=lambda target: target.sizes[2],
-        ),
+        Column("temporary_bytes", "temp", "bytes", total="sum", rank=2, person=any(call.temps for call in calls),
+               of=lambda target: target.sizes[2]),
         Column("target", "target", "name", role="name", of=lambda target: target.name),
         Column("api_version", "api", person=False, of=lambda target: target.api),
         Column("category", "category", person=False, of=lambda target: target.calls[0].target.category),
         Column("description", "description", of=lambda target: target.calls[0].target.description),
-    )
+    )  # fmt: skip
     targets = [
         _Target(name, api, made, tuple(map(sum, zip(*map(_sizes, made), strict=True))))
         for (name, api), made in groups.items()

@@ -508,15 +508,9 @@ _BODY_COLUMNS: Final[tuple[Column[_BodyRow], ...]] = (
     Column("bytes", "", "bytes", of=lambda row: row.bytes),
     Column("opcode", "opcode", from_width=120, rank=3, of=lambda row: row.instruction.opcode),
     Column("source", "source", "source", rank=2, of=lambda row: row.origin.source or None if row.origin else None),
-    Column(
-        "op_name",
-        "op_name",
-        "op_name",
-        from_width=120,
-        rank=1,
-        of=lambda row: row.origin.op_name or None if row.origin else None,
-    ),
-)
+    Column("op_name", "op_name", "op_name", from_width=120, rank=1,
+           of=lambda row: row.origin.op_name or None if row.origin else None),
+)  # fmt: skip
 
 
 def report_of_fusion(loaded: Loaded, name: str, *, timing: TimingColumns | None, argument: str = "") -> Report:
@@ -700,19 +694,13 @@ _MODULE_COLUMNS: Final[tuple[Column[Seen], ...]] = (
     Column("launches", "launches", "count", total="sum", from_width=120, of=lambda seen: seen.numbers["launches"]),
     Column("fusions", "fusions", "count", total="sum", of=lambda seen: seen.numbers["fusions"]),
     Column("saved_bytes", "saved", "bytes", role="saving", total="sum", of=lambda seen: seen.numbers["saved_bytes"]),
-    Column(
-        "unfused_bytes", "unfused", "bytes", total="sum", from_width=120, of=lambda seen: seen.numbers["unfused_bytes"]
-    ),
-    Column(
-        "saved_share",
-        "saved",
-        "percent",
-        total=Share("saved_bytes", "unfused_bytes"),
-        of=lambda seen: seen.numbers["saved_share"],
-    ),
+    Column("unfused_bytes", "unfused", "bytes", total="sum", from_width=120,
+           of=lambda seen: seen.numbers["unfused_bytes"]),
+    Column("saved_share", "saved", "percent", total=Share("saved_bytes", "unfused_bytes"),
+           of=lambda seen: seen.numbers["saved_share"]),
     Column("flops", "flops", "count", total="sum", from_width=120, of=lambda seen: seen.numbers["flops"]),
     Column("bytes", "accessed", "bytes", total="sum", from_width=120, of=lambda seen: seen.numbers["bytes"]),
-)
+)  # fmt: skip
 _TIMES: Final[tuple[Column[Seen], ...]] = (
     Column("estimated_seconds", "est.", "seconds", total="sum", of=lambda seen: seen.numbers["estimated_seconds"]),
 )

@@ -348,22 +348,12 @@ def _times_table(pair: GpuPair, fused: int, unfused: int) -> Table:
         Column("choice", "", of=lambda choice: choice),
         Column("launches", "launches", "count", of=lambda choice: launches[choice]),
         Column("launch_seconds", "launch", "seconds", of=lambda choice: seconds(LAUNCH * launches[choice])),
-        Column(
-            "producer_seconds",
-            "producer",
-            "seconds",
-            like="launch_seconds",
-            of=lambda choice: seconds(producer) if choice == "separate" else None,
-        ),
-        Column(
-            "consumer_seconds",
-            "consumers" if users > 1 else "consumer",
-            "seconds",
-            like="launch_seconds",
-            of=lambda choice: seconds(consumers[choice]),
-        ),
+        Column("producer_seconds", "producer", "seconds", like="launch_seconds",
+               of=lambda choice: seconds(producer) if choice == "separate" else None),
+        Column("consumer_seconds", "consumers" if users > 1 else "consumer", "seconds", like="launch_seconds",
+               of=lambda choice: seconds(consumers[choice])),
         Column("total_seconds", "total", "seconds", like="launch_seconds", of=lambda choice: seconds(total[choice])),
-    )
+    )  # fmt: skip
     rows = rows_from(columns, ("separate", "fused"))
     marked = frozenset((1 if fused <= unfused else 0,))
     return Table("times", columns, rows, noun="rows", main=False, marked=marked)
@@ -381,30 +371,15 @@ def _kernels_table(pair: GpuPair) -> Table:
         Column("kernel", "kernel", of=lambda role, name, parts: role),
         Column("name", "name", "name", role="name", from_width=120, of=lambda role, name, parts: name),
         Column("read_bytes", "read", "bytes", of=lambda role, name, parts: parts.time.bytes_read),
-        Column(
-            "written_bytes",
-            "written",
-            "bytes",
-            like="read_bytes",
-            of=lambda role, name, parts: parts.time.bytes_written,
-        ),
+        Column("written_bytes", "written", "bytes", like="read_bytes",
+               of=lambda role, name, parts: parts.time.bytes_written),
         Column("cycles", "cycles", "count", of=lambda role, name, parts: parts.time.flops),
         Column("memory_seconds", "memory", "seconds", of=lambda role, name, parts: seconds(parts.memory_ticks)),
-        Column(
-            "compute_seconds",
-            "compute",
-            "seconds",
-            like="memory_seconds",
-            of=lambda role, name, parts: seconds(parts.compute_ticks),
-        ),
-        Column(
-            "kernel_seconds",
-            "time",
-            "seconds",
-            like="memory_seconds",
-            of=lambda role, name, parts: seconds(parts.time.ticks),
-        ),
-    )
+        Column("compute_seconds", "compute", "seconds", like="memory_seconds",
+               of=lambda role, name, parts: seconds(parts.compute_ticks)),
+        Column("kernel_seconds", "time", "seconds", like="memory_seconds",
+               of=lambda role, name, parts: seconds(parts.time.ticks)),
+    )  # fmt: skip
     rows = rows_from_tuples(columns, _kernels_of(pair))
     return Table("fused_kernels", columns, rows, noun="kernels", main=False)
 
@@ -430,16 +405,12 @@ def _reads_table(pair: GpuPair) -> Table:
         Column("producer_bytes", "producer", "bytes", like="size_bytes", of=lambda read: _bytes_read(read, one)),
         Column("consumer_bytes", "consumer", "bytes", like="size_bytes", of=lambda read: _bytes_read(read, other)),
         Column("fused_bytes", "fused", "bytes", like="size_bytes", of=lambda read: _bytes_read(read, both)),
-        Column(
-            "repeats",
-            "repeats",
-            "ratio",
-            of=lambda read: (
-                both[read.operand].bytes_read / read.size_bytes if read.operand in both and read.size_bytes else None
-            ),
-        ),
+        Column("repeats", "repeats", "ratio",
+               of=lambda read: (
+                   both[read.operand].bytes_read / read.size_bytes
+                   if read.operand in both and read.size_bytes else None)),
         Column("fused_seconds", "time", "seconds", of=lambda read: _read_seconds(read, both)),
-    )
+    )  # fmt: skip
     operands = {**one, **other, **both}.values()
     ranked = sorted(
         operands,
@@ -460,21 +431,12 @@ def _read_seconds(read: OperandRead, by: Mapping[str, OperandRead]) -> float | N
 def _users_table(pair: GpuPair) -> Table:
     columns = (
         Column("consumer", "consumer", "name", role="name", of=lambda user: user.name),
-        Column(
-            "separate_seconds",
-            "separate",
-            "seconds",
-            of=lambda user: None if user.alone_ticks is None else seconds(user.alone_ticks),
-        ),
-        Column(
-            "fused_seconds",
-            "fused",
-            "seconds",
-            like="separate_seconds",
-            of=lambda user: None if user.fused_ticks is None else seconds(user.fused_ticks),
-        ),
+        Column("separate_seconds", "separate", "seconds",
+               of=lambda user: None if user.alone_ticks is None else seconds(user.alone_ticks)),
+        Column("fused_seconds", "fused", "seconds", like="separate_seconds",
+               of=lambda user: None if user.fused_ticks is None else seconds(user.fused_ticks)),
         Column("reason", "reason", of=lambda user: user.reason),
-    )
+    )  # fmt: skip
     rows = rows_from(columns, pair.users)
     return Table("consumers", columns, rows, noun="consumers", title="all consumers", main=False, limit=8)
 

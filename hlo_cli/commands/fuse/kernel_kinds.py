@@ -147,30 +147,14 @@ _COLUMNS: Final[tuple[Column[Prediction], ...]] = (
     Column("estimated_seconds", "est.", "seconds", total="sum", of=lambda found: found.estimate.seconds),
     Column("low_seconds", "low", "seconds", total="sum", person=False, of=lambda found: found.estimate.low),
     Column("high_seconds", "high", "seconds", total="sum", person=False, of=lambda found: found.estimate.high),
-    Column(
-        "minimum_seconds",
-        "at least",
-        "seconds",
-        total="sum",
-        person=False,
-        of=lambda found: found.roofline.at_least_seconds,
-    ),
+    Column("minimum_seconds", "at least", "seconds", total="sum", person=False,
+           of=lambda found: found.roofline.at_least_seconds),
     Column("kernel_seconds", "kernel", "seconds", total="sum", person=False, of=lambda found: found.kernel_seconds),
-    Column(
-        "launch_seconds",
-        "launch",
-        "seconds",
-        total="sum",
-        person=False,
-        of=lambda found: found.estimate.launch_seconds,
-    ),
-    Column(
-        "estimate_source",
-        "estimate",
-        person=False,
-        of=lambda found: ", ".join(sorted(found.estimate.sources)) or None,
-    ),
-)
+    Column("launch_seconds", "launch", "seconds", total="sum", person=False,
+           of=lambda found: found.estimate.launch_seconds),
+    Column("estimate_source", "estimate", person=False,
+           of=lambda found: ", ".join(sorted(found.estimate.sources)) or None),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -385,33 +369,25 @@ def kernels_table(
         Column("kernel_kind", "kernel kind", of=lambda row: row.kernel.backend.kind),
         Column("provider", "provider", of=lambda row: row.kernel.backend.provider),
         Column("details", "details", of=lambda row: row.kernel.backend.details or None),
-        Column(
-            "execution_count",
-            "executions",
-            "count",
-            of=lambda row: UNKNOWN if row.kernel.times is None else row.kernel.times,
-        ),
+        Column("execution_count", "executions", "count",
+               of=lambda row: UNKNOWN if row.kernel.times is None else row.kernel.times),
         Column("flops", "flops", "count", of=lambda row: round(row.cost.flops)),
         Column("bytes", "accessed", "bytes", of=lambda row: round(row.cost.bytes_accessed)),
         *columns_of_part((*columns_for(timing), *model_columns_for(timing)), lambda row: row.prediction),
-        Column(
-            "read_bytes",
-            "read",
-            "bytes",
-            of=lambda row: None if row.written_bytes is None else round(row.cost.bytes_accessed) - row.written_bytes,
-        ),
+        Column("read_bytes", "read", "bytes",
+               of=lambda row: (
+                   None
+                   if row.written_bytes is None else round(row.cost.bytes_accessed) - row.written_bytes)),
         Column("written_bytes", "written", "bytes", of=lambda row: row.written_bytes),
-        Column(
-            "saved_bytes", "saved", "bytes", of=lambda row: row.fusion.saved_bytes if row.fusion is not None else None
-        ),
-        Column(
-            "fused", "fused operations", of=lambda row: fused_operations(row.fusion) if row.fusion is not None else None
-        ),
+        Column("saved_bytes", "saved", "bytes",
+               of=lambda row: row.fusion.saved_bytes if row.fusion is not None else None),
+        Column("fused", "fused operations",
+               of=lambda row: fused_operations(row.fusion) if row.fusion is not None else None),
         Column("computation", "computation", "name", of=lambda row: row.kernel.instruction.computation.name),
         Column("op_name", "op_name", "op_name", of=lambda row: row.kernel.instruction.metadata.op_name or None),
         Column("source", "source", "source", of=lambda row: str(row.location) if row.location is not None else None),
         Column("origin", "origin", "source", of=lambda row: row.origin if row.origin != UNKNOWN_KEY else None),
-    )
+    )  # fmt: skip
 
     def rows() -> tuple[Row, ...]:
         keys, fused = keys_of(module, "source"), {fusion.instruction: fusion for fusion in fusions}

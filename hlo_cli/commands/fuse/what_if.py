@@ -65,14 +65,10 @@ def fusion_tables(fusion: GpuFusion) -> Iterator[Table]:
     columns = (
         Column("fusion", "fusion", "name", role="name", of=lambda name: name),
         Column("certainty", "certainty", of=lambda name: fusion.certainty[name]),
-        Column(
-            "producers",
-            "fused",
-            rank=2,
-            of=lambda name: ", ".join(dict.fromkeys(members[name])) if name in members else None,
-        ),
+        Column("producers", "fused", rank=2,
+               of=lambda name: ", ".join(dict.fromkeys(members[name])) if name in members else None),
         Column("steps", "steps", "count", person=False, of=lambda name: len(members.get(name, ()))),
-    )
+    )  # fmt: skip
     made = [name for name in members if name in fusion.certainty]
     others = [name for name in fusion.certainty if name not in members]
     rows = rows_from(columns, (*made, *others))
@@ -167,15 +163,9 @@ def touched_table(before: GpuKernelTimes, after: GpuKernelTimes) -> Table:
         Column("kernel", "changed kernel", "name", role="name", of=lambda name, old, new: name),
         Column("before_seconds", "before", "seconds", of=lambda name, old, new: old),
         Column("after_seconds", "after", "seconds", like="before_seconds", of=lambda name, old, new: new),
-        Column(
-            "saved_seconds",
-            "saves",
-            "seconds",
-            like="before_seconds",
-            role="saving",
-            of=lambda name, old, new: (old or 0.0) - (new or 0.0),
-        ),
-    )
+        Column("saved_seconds", "saves", "seconds", like="before_seconds", role="saving",
+               of=lambda name, old, new: (old or 0.0) - (new or 0.0)),
+    )  # fmt: skip
     names = dict.fromkeys((*before.seconds, *after.seconds))
     times = ((name, before.seconds.get(name), after.seconds.get(name)) for name in names)
     rows = rows_from_tuples(columns, ((name, old, new) for name, old, new in times if old != new))

@@ -424,34 +424,17 @@ def _decisions_table(found: dict[str, GpuPair]) -> Table:
     columns = (
         Column("chip", "chip", "name", of=lambda chip, pair: chip),
         Column("is_fused", "fused", "flag", of=lambda chip, pair: pair.is_fused),
-        Column(
-            "unfused_seconds",
-            "separate",
-            "seconds",
-            of=lambda chip, pair: None if pair.unfused_ticks is None else seconds(pair.unfused_ticks),
-        ),
-        Column(
-            "fused_seconds",
-            "one kernel",
-            "seconds",
-            like="unfused_seconds",
-            of=lambda chip, pair: None if pair.fused_ticks is None else seconds(pair.fused_ticks),
-        ),
-        Column(
-            "saved_seconds",
-            "saves",
-            "seconds",
-            like="unfused_seconds",
-            of=lambda chip, pair: (
-                None if pair.unfused_ticks is None or pair.fused_ticks is None else seconds(_saved(pair))
-            ),
-        ),
-        Column(
-            "reason",
-            "reason",
-            of=lambda chip, pair: pair.reason or (SLOWER if not pair.is_fused and _saved(pair) < 0 else None),
-        ),
-    )
+        Column("unfused_seconds", "separate", "seconds",
+               of=lambda chip, pair: None if pair.unfused_ticks is None else seconds(pair.unfused_ticks)),
+        Column("fused_seconds", "one kernel", "seconds", like="unfused_seconds",
+               of=lambda chip, pair: None if pair.fused_ticks is None else seconds(pair.fused_ticks)),
+        Column("saved_seconds", "saves", "seconds", like="unfused_seconds",
+               of=lambda chip, pair: (
+                   None
+                   if pair.unfused_ticks is None or pair.fused_ticks is None else seconds(_saved(pair)))),
+        Column("reason", "reason",
+               of=lambda chip, pair: pair.reason or (SLOWER if not pair.is_fused and _saved(pair) < 0 else None)),
+    )  # fmt: skip
     rows = rows_from_tuples(columns, found.items())
     return Table("decisions", columns, rows, noun="decisions", main=False)
 
@@ -469,21 +452,11 @@ def _parts_table(found: dict[str, GpuPair]) -> Table:
         Column("threads", "threads", "count", of=lambda chip, kernel: kernel.time.threads),
         Column("emitter", "emitter", of=lambda chip, kernel: kernel.time.emitter),
         Column("memory_seconds", "memory", "seconds", of=lambda chip, kernel: seconds(kernel.memory_ticks)),
-        Column(
-            "compute_seconds",
-            "compute",
-            "seconds",
-            like="memory_seconds",
-            of=lambda chip, kernel: seconds(kernel.compute_ticks),
-        ),
-        Column(
-            "kernel_seconds",
-            "time",
-            "seconds",
-            like="memory_seconds",
-            of=lambda chip, kernel: seconds(kernel.time.ticks),
-        ),
-    )
+        Column("compute_seconds", "compute", "seconds", like="memory_seconds",
+               of=lambda chip, kernel: seconds(kernel.compute_ticks)),
+        Column("kernel_seconds", "time", "seconds", like="memory_seconds",
+               of=lambda chip, kernel: seconds(kernel.time.ticks)),
+    )  # fmt: skip
     kernels = [(chip, kernel) for chip, pair in found.items() if (kernel := pair.kernels[2]) is not None]
     rows = rows_from_tuples(columns, kernels)
     return Table("fused_kernels", columns, rows, noun="kernels", main=False)
@@ -644,14 +617,9 @@ def _fusions_table(fusions: dict[str, GpuFusion]) -> Table:
         Column("fusions", "fusions", "count", of=lambda chip, fusion: len(fusion.certainty)),
         Column("steps", "steps", "count", of=lambda chip, fusion: len(fusion.fused)),
         Column("before_seconds", "before", "seconds", of=lambda chip, fusion: fusion.times[0] / 1000000.0),
-        Column(
-            "after_seconds",
-            "after",
-            "seconds",
-            like="before_seconds",
-            of=lambda chip, fusion: fusion.times[1] / 1000000.0,
-        ),
-    )
+        Column("after_seconds", "after", "seconds", like="before_seconds",
+               of=lambda chip, fusion: fusion.times[1] / 1000000.0),
+    )  # fmt: skip
     rows: tuple[Row, ...] = rows_from_tuples(columns, fusions.items())
     return Table("chips", columns, rows, noun="chips", main=False)
 

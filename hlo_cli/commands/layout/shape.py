@@ -54,38 +54,17 @@ from hlo_cli.source import Diagnostic
 
 _SUMMED: Final[tuple[Column[Shape], ...]] = (
     Column("elements", "elements", "count", rank=6, of=lambda shape: _of_array(shape, _elements_of(shape))),
-    Column(
-        "logical_bytes",
-        "data",
-        "bytes",
-        total="sum",
-        exact=True,
-        of=lambda shape: _of_array(shape, shape.logical_bytes),
-    ),
-    Column(
-        "padded_bytes",
-        "padded",
-        "bytes",
-        total="sum",
-        exact=True,
-        of=lambda shape: _of_array(shape, shape.padded_bytes),
-    ),
-    Column(
-        "padding",
-        "padding",
-        "percent",
-        role="waste",
-        total=Share("logical_bytes", "padded_bytes", rest=True),
-        of=lambda shape: _of_array(shape, 1 - shape.logical_bytes / shape.padded_bytes if shape.padded_bytes else 0.0),
-    ),
-    Column(
-        "memory_space",
-        "space",
-        "count",
-        person=False,
-        of=lambda shape: _of_array(shape, shape.layout.memory_space if shape.layout is not None else None),
-    ),
-)
+    Column("logical_bytes", "data", "bytes", total="sum", exact=True,
+           of=lambda shape: _of_array(shape, shape.logical_bytes)),
+    Column("padded_bytes", "padded", "bytes", total="sum", exact=True,
+           of=lambda shape: _of_array(shape, shape.padded_bytes)),
+    Column("padding", "padding", "percent", role="waste", total=Share("logical_bytes", "padded_bytes", rest=True),
+           of=lambda shape: (
+               _of_array(shape, 1 - shape.logical_bytes / shape.padded_bytes
+               if shape.padded_bytes else 0.0))),
+    Column("memory_space", "space", "count", person=False,
+           of=lambda shape: _of_array(shape, shape.layout.memory_space if shape.layout is not None else None)),
+)  # fmt: skip
 _SHAPE: Final[Column[Shape]] = Column("shape", "shape", "shape", of=str)
 
 
@@ -278,34 +257,19 @@ def orders_table(choice: OrderChoice) -> Table:
     columns: tuple[Column[OrderCost], ...] = (
         Column("shown_order", "order", machine=False, of=lambda order: index_text(order.layout.minor_to_major)),
         Column("minor_to_major", "order", person=False, of=lambda order: order.layout.minor_to_major),
-        Column(
-            "tiles",
-            "tile",
-            of=lambda order: "T" + "".join(map(str, order.layout.tiles)) if order.layout.tiles else "none",
-        ),
+        Column("tiles", "tile",
+               of=lambda order: "T" + "".join(map(str, order.layout.tiles)) if order.layout.tiles else "none"),
         Column("padded_bytes", "padded", "bytes", exact=True, of=lambda order: order.padded_bytes),
-        Column(
-            "padding",
-            "padding",
-            "percent",
-            role="waste",
-            of=lambda order: (
-                1 - (choice.array.logical_bytes + choice.array.metadata_bytes) / order.padded_bytes
-                if order.padded_bytes
-                else 0.0
-            ),
-        ),
+        Column("padding", "padding", "percent", role="waste",
+               of=lambda order: (
+                   1 - (choice.array.logical_bytes + choice.array.metadata_bytes) / order.padded_bytes
+                   if order.padded_bytes else 0.0)),
         Column("remark", "", machine=False, of=lambda order: ", ".join(_remarks(order, choice))),
-        Column(
-            "is_default",
-            "default",
-            "flag",
-            person=False,
-            of=lambda order: order == choice.default if choice.default else UNKNOWN,
-        ),
+        Column("is_default", "default", "flag", person=False,
+               of=lambda order: order == choice.default if choice.default else UNKNOWN),
         Column("is_given", "given", "flag", person=False, of=lambda order: order == choice.given),
         Column("layout", "layout", person=False, of=lambda order: str(order.layout)),
-    )
+    )  # fmt: skip
     rows = rows_from(columns, choice.every)
     distinct = sum(each.is_normal or each == choice.given for each in choice.every)
     return Table(

@@ -108,26 +108,13 @@ _COLUMNS: tuple[Column[_Padding], ...] = (
     Column("values", "values", "count", total="sum", from_width=120, of=lambda module: module.values),
     Column("logical_bytes", "data", "bytes", total="sum", from_width=120, of=lambda module: module.logical_bytes),
     Column("padded_bytes", "padded", "bytes", total="sum", of=lambda module: module.padded_bytes),
-    Column(
-        "padding_bytes",
-        "padding",
-        "bytes",
-        total="sum",
-        from_width=120,
-        role="waste",
-        of=lambda module: module.padding_bytes,
-    ),
-    Column(
-        "padding",
-        "padding",
-        "percent",
-        role="waste",
-        total=Share("logical_bytes", "padded_bytes", rest=True),
-        of=lambda module: module.padding_bytes / module.padded_bytes if module.padded_bytes else 0.0,
-    ),
+    Column("padding_bytes", "padding", "bytes", total="sum", from_width=120, role="waste",
+           of=lambda module: module.padding_bytes),
+    Column("padding", "padding", "percent", role="waste", total=Share("logical_bytes", "padded_bytes", rest=True),
+           of=lambda module: module.padding_bytes / module.padded_bytes if module.padded_bytes else 0.0),
     Column("saving_bytes", "saving", "bytes", role="saving", total="sum", of=lambda module: module.saving_bytes),
     Column("most_padded_value", "most padding", "name", of=lambda module: module.most_padded_value),
-)
+)  # fmt: skip
 
 
 def layout_each(many: Many, reading: InputOptions, jobs: int | None, output: OutputOptions) -> int:

@@ -120,37 +120,21 @@ _COLUMNS: Final[tuple[Column[Expectation, AssertionOutcome, str], ...]] = (
     Column("result", "result", of=lambda stated, each, dump: _RESULTS[each.is_met]),
     Column("actual", "actual", person=False, of=lambda stated, each, dump: each.found),
     Column("unit", "unit", person=False, of=lambda stated, each, dump: _UNITS.get(each.kind, "count")),
-    Column(
-        "amount",
-        "actual",
-        machine=False,
-        align="right",
-        of=lambda stated, each, dump: None if each.found is None else format_amount(each.found, each.kind),
-    ),
+    Column("amount", "actual", machine=False, align="right",
+           of=lambda stated, each, dump: None if each.found is None else format_amount(each.found, each.kind)),
     Column("limit", "limit", person=False, of=lambda stated, each, dump: _limit_of(stated, each)),
-    Column(
-        "limit_amount",
-        "limit",
-        machine=False,
-        align="right",
-        rank=1,
-        of=lambda stated, each, dump: None if each.limit is None else format_amount(each.limit, each.kind),
-    ),
+    Column("limit_amount", "limit", machine=False, align="right", rank=1,
+           of=lambda stated, each, dump: None if each.limit is None else format_amount(each.limit, each.kind)),
     Column("assertion", "assertion", of=lambda stated, each, dump: str(stated)),
-    Column(
-        "section",
-        "section",
-        rank=1,
-        from_width=120,
-        of=lambda stated, each, dump: ", ".join(map(str, stated.sections)) or None,
-    ),
+    Column("section", "section", rank=1, from_width=120,
+           of=lambda stated, each, dump: ", ".join(map(str, stated.sections)) or None),
     Column("module", "module", "name", rank=2, of=lambda stated, each, dump: each.module or None),
     Column("dump", "dump", "name", rank=3, machine=False, of=lambda stated, each, dump: dump or None),
     Column("path", "path", "source", person=False, of=lambda stated, each, dump: each.path or None),
     Column("note", "note", rank=1, from_width=120, of=lambda stated, each, dump: each.remark or None),
     Column("location", "location", "source", rank=1, from_width=120, of=lambda stated, each, dump: stated.place),
     Column("why", "why", rank=1, from_width=200, of=lambda stated, each, dump: stated.why or None),
-)
+)  # fmt: skip
 
 
 def table_of(expectations: Sequence[Expectation], outcomes: Sequence[AssertionOutcome]) -> Table:

@@ -277,15 +277,10 @@ def _directions_table(memory: MemoryAnalysis, transfers: Sequence[Transfer]) -> 
         Column("to", "to", of=lambda spaces, moved: names(spaces)[1]),
         Column("transfers", "transfers", "count", total="sum", of=lambda spaces, moved: len(moved)),
         Column("values", "values", "count", of=lambda spaces, moved: len({transfer.source for transfer in moved})),
-        Column(
-            "bytes",
-            "",
-            "bytes",
-            total="sum",
-            of=lambda spaces, moved: sum(transfer.shape.padded_bytes for transfer in moved),
-        ),
+        Column("bytes", "", "bytes", total="sum",
+               of=lambda spaces, moved: sum(transfer.shape.padded_bytes for transfer in moved)),
         Column("opcodes", "opcodes", of=lambda spaces, moved: _opcodes(moved)),
-    )
+    )  # fmt: skip
     ranked = sorted(directions.items(), key=lambda each: names(each[0]))
     rows = rows_from_tuples(columns, ranked)
     return Table("directions", columns, rows, noun="directions", main=False)
@@ -306,23 +301,12 @@ def _transfer_table(memory: MemoryAnalysis, transfers: Sequence[Transfer]) -> Ta
         Column("from", "from", of=lambda transfer: space_name(transfer.from_space, memory.target)),
         Column("to", "to", of=lambda transfer: space_name(transfer.to_space, memory.target)),
         Column("instruction", "instruction", "name", role="name", of=lambda transfer: transfer.instruction.name),
-        Column(
-            "source_value",
-            "value",
-            "name",
-            role="name",
-            of=lambda transfer: transfer.source.name if transfer.source is not transfer.instruction else None,
-        ),
+        Column("source_value", "value", "name", role="name",
+               of=lambda transfer: transfer.source.name if transfer.source is not transfer.instruction else None),
         Column("shape", "shape", "shape", rank=5, of=lambda transfer: str(transfer.shape)),
-        Column(
-            "source",
-            "source",
-            "source",
-            from_width=120,
-            rank=4,
-            of=lambda transfer: _location(memory, transfer.instruction),
-        ),
-    )
+        Column("source", "source", "source", from_width=120, rank=4,
+               of=lambda transfer: _location(memory, transfer.instruction)),
+    )  # fmt: skip
     return Table("transfers", columns, rows_from(columns, transfers), noun="transfers")
 
 
@@ -424,15 +408,9 @@ def _totals_table(totals: Sequence[_Total]) -> Table:
         Column("total", "total", of=lambda total: total.name),
         Column("computed_bytes", "computed", "bytes", exact=True, of=lambda total: total.computed_bytes),
         Column("compiler_bytes", "compiler", "bytes", exact=True, of=lambda total: total.compiler_bytes),
-        Column(
-            "difference_bytes",
-            "difference",
-            "bytes",
-            role="waste",
-            exact=True,
-            of=lambda total: total.difference_bytes,
-        ),
-    )
+        Column("difference_bytes", "difference", "bytes", role="waste", exact=True,
+               of=lambda total: total.difference_bytes),
+    )  # fmt: skip
     return Table("totals", columns, rows_from(columns, totals), noun="totals", limit=0)
 
 

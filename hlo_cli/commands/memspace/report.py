@@ -228,41 +228,20 @@ def _group_columns(key: Sequence[Column[KeyCost]], *, several: bool) -> tuple[Co
         Column("space", "space", person=several, of=lambda found: found.selection.space.name),
         Column("bytes", "live", "bytes", total="sum", of=lambda found: found.live_bytes),
         Column("logical_bytes", "data", "bytes", total="sum", person=False, of=lambda found: found.logical_bytes),
-        Column(
-            "share", "", "percent", total="sum", of=lambda found: found.live_bytes / found.whole if found.whole else 0.0
-        ),
-        Column(
-            "padding_bytes",
-            "padding",
-            "bytes",
-            total="sum",
-            role="waste",
-            from_width=120,
-            of=lambda found: found.live_bytes - found.logical_bytes,
-        ),
-        Column(
-            "padding",
-            "padding",
-            "percent",
-            role="waste",
-            total=Share("logical_bytes", "bytes", rest=True),
-            of=lambda found: 1 - found.logical_bytes / found.live_bytes if found.live_bytes else 0.0,
-        ),
+        Column("share", "", "percent", total="sum",
+               of=lambda found: found.live_bytes / found.whole if found.whole else 0.0),
+        Column("padding_bytes", "padding", "bytes", total="sum", role="waste", from_width=120,
+               of=lambda found: found.live_bytes - found.logical_bytes),
+        Column("padding", "padding", "percent", role="waste", total=Share("logical_bytes", "bytes", rest=True),
+               of=lambda found: 1 - found.logical_bytes / found.live_bytes if found.live_bytes else 0.0),
         Column("values", "values", "count", total="sum", of=lambda found: len(found.live)),
-        Column(
-            "all_bytes",
-            "all values",
-            "bytes",
-            total="sum",
-            from_width=120,
-            of=lambda found: _bytes(found.group.members),
-        ),
-        Column(
-            "all_values", "all values", "count", total="sum", from_width=120, of=lambda found: len(found.group.members)
-        ),
+        Column("all_bytes", "all values", "bytes", total="sum", from_width=120,
+               of=lambda found: _bytes(found.group.members)),
+        Column("all_values", "all values", "count", total="sum", from_width=120,
+               of=lambda found: len(found.group.members)),
         *columns_of_part(key, lambda found: found.key),
         Column("largest", "largest", "name", role="name", rank=7, of=lambda found: str(found.largest)),
-    )
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -880,34 +859,18 @@ def _module_columns(*, has_limit: bool, has_bounds: bool) -> tuple[Column[_Usage
         Column("space", "space", of=lambda usage: usage.space),
         Column("logical_bytes", "data", "bytes", person=False, of=lambda usage: usage.logical_bytes),
         Column("peak_bytes", "live peak", "bytes", of=lambda usage: usage.peak_bytes),
-        Column(
-            "padding",
-            "padding",
-            "percent",
-            role="waste",
-            from_width=120,
-            of=lambda usage: 1 - usage.logical_bytes / usage.peak_bytes if usage.peak_bytes else 0.0,
-        ),
-        Column(
-            "allocated_bytes",
-            "allocated",
-            "bytes",
-            person=not has_limit,
-            of=lambda usage: UNKNOWN if usage.allocated_bytes is None else usage.allocated_bytes,
-        ),
+        Column("padding", "padding", "percent", role="waste", from_width=120,
+               of=lambda usage: 1 - usage.logical_bytes / usage.peak_bytes if usage.peak_bytes else 0.0),
+        Column("allocated_bytes", "allocated", "bytes", person=not has_limit,
+               of=lambda usage: UNKNOWN if usage.allocated_bytes is None else usage.allocated_bytes),
         Column("needed_bytes", "needed", "bytes", person=has_limit, of=lambda usage: usage.needed_bytes),
         Column("limit_bytes", "limit", "bytes", person=has_limit, of=lambda usage: usage.limit_bytes),
         Column("limit_share", "of limit", "percent", person=has_limit, from_width=120, of=lambda usage: usage.share),
-        Column(
-            "fits",
-            "fits",
-            "flag",
-            person=has_limit,
-            of=lambda usage: UNKNOWN if usage.fits is None and usage.limit_bytes is not None else usage.fits,
-        ),
+        Column("fits", "fits", "flag", person=has_limit,
+               of=lambda usage: UNKNOWN if usage.fits is None and usage.limit_bytes is not None else usage.fits),
         Column("steps", "steps", "count", from_width=120, of=lambda usage: usage.steps),
         Column("peak_instruction", "at instruction", "name", rank=4, of=lambda usage: usage.peak_instruction),
-    )
+    )  # fmt: skip
 
 
 def _modules_answer(usages: Sequence[_Usage], *, has_limit: bool) -> str:

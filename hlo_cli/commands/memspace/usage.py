@@ -59,37 +59,20 @@ class _Detail:
 
 
 _DETAILS: Final[tuple[Column[_Detail], ...]] = (
-    Column(
-        "logical_bytes",
-        "data",
-        "bytes",
-        total="sum",
-        of=lambda detail: detail.value.logical_bytes if detail.first <= detail.last else 0,
-    ),
-    Column(
-        "live_end",
-        "live until",
-        "step",
-        of=lambda detail: detail.value.end if detail.value.end != max(detail.first, detail.last) else None,
-    ),
+    Column("logical_bytes", "data", "bytes", total="sum",
+           of=lambda detail: detail.value.logical_bytes if detail.first <= detail.last else 0),
+    Column("live_end", "live until", "step",
+           of=lambda detail: detail.value.end if detail.value.end != max(detail.first, detail.last) else None),
     Column("opcode", "opcode", "opcode", of=lambda detail: detail.value.instruction.opcode),
     Column("index", "index", "index", of=lambda detail: detail.value.index or None),
-    Column(
-        "allocation",
-        "allocation",
-        "count",
-        of=lambda detail: detail.value.allocation if detail.value.allocation >= 0 else None,
-    ),
+    Column("allocation", "allocation", "count",
+           of=lambda detail: detail.value.allocation if detail.value.allocation >= 0 else None),
     Column("offset", "offset", "address", of=lambda detail: detail.value.offset),
     Column("origin", "origin", "source", of=lambda detail: detail.known_origin),
     Column("user_count", "users", "count", of=lambda detail: detail.users.number if detail.users is not None else 0),
-    Column(
-        "users",
-        "used by",
-        "name",
-        of=lambda detail: tuple(user.name for user in detail.users.first) if detail.users is not None else (),
-    ),
-)
+    Column("users", "used by", "name",
+           of=lambda detail: tuple(user.name for user in detail.users.first) if detail.users is not None else ()),
+)  # fmt: skip
 """The columns of what is known of a value in addition to its band."""
 
 
@@ -294,42 +277,26 @@ def memory_spaces_table(memory: MemoryAnalysis, *, limits: Mapping[int, int]) ->
         Column("space", "space", of=lambda space: space.name),
         Column("memory_space", "S(n)", "count", person=False, of=lambda space: space.number),
         Column("values", "values", "count", of=lambda space: len(space.values)),
-        Column(
-            "logical_bytes",
-            "data",
-            "bytes",
-            from_width=120,
-            of=lambda space: sum(value.logical_bytes for value in space.values),
-        ),
-        Column(
-            "padded_bytes",
-            "padded",
-            "bytes",
-            from_width=120,
-            of=lambda space: sum(value.padded_bytes for value in space.values),
-        ),
+        Column("logical_bytes", "data", "bytes", from_width=120,
+               of=lambda space: sum(value.logical_bytes for value in space.values)),
+        Column("padded_bytes", "padded", "bytes", from_width=120,
+               of=lambda space: sum(value.padded_bytes for value in space.values)),
         Column("argument_bytes", "arguments", "bytes", from_width=120, of=lambda space: space.totals.arguments),
         Column("output_bytes", "outputs", "bytes", from_width=120, of=lambda space: space.totals.outputs),
         Column("aliased_bytes", "aliased", "bytes", from_width=120, of=lambda space: space.totals.aliased),
         Column("temporary_bytes", "temporaries", "bytes", from_width=120, of=lambda space: space.totals.temporaries),
         Column("constant_bytes", "constants", "bytes", person=False, of=lambda space: space.totals.constants),
-        Column(
-            "fragmentation_bytes", "fragmentation", "bytes", person=False, of=lambda space: space.totals.fragmentation
-        ),
-        Column(
-            "allocated_bytes",
-            "est. allocated" if is_estimate else "allocated",
-            "bytes",
-            of=lambda space: _allocated(memory, space),
-        ),
+        Column("fragmentation_bytes", "fragmentation", "bytes", person=False,
+               of=lambda space: space.totals.fragmentation),
+        Column("allocated_bytes", "est. allocated" if is_estimate else "allocated", "bytes",
+               of=lambda space: _allocated(memory, space)),
         Column("offsets", "offsets", person=False, of=lambda space: space.offsets),
         Column("limit_bytes", "limit", "bytes", person=False, of=lambda space: limits.get(space.number)),
         Column("peak_bytes", "live peak", "bytes", of=lambda space: space.peak_bytes),
         Column("peak_step", "step", "step", of=lambda space: space.peak),
-        Column(
-            "peak_instruction", "at instruction", "name", role="name", of=lambda space: step_label(memory, space.peak)
-        ),
-    )
+        Column("peak_instruction", "at instruction", "name", role="name",
+               of=lambda space: step_label(memory, space.peak)),
+    )  # fmt: skip
     rows = rows_from(columns, memory.spaces)
     return Table("spaces", columns, rows, noun="spaces", main=False, limit=0)
 
@@ -343,20 +310,12 @@ def live_values_table(
     columns: tuple[Column[MemorySpaceUsage, LiveValue], ...] = (
         Column("space", "space", person=several, of=lambda space, value: space.name),
         Column("bytes", "", "bytes", total="sum", of=lambda space, value: value.padded_bytes),
-        Column(
-            "logical_bytes", "data", "bytes", total="sum", person=False, of=lambda space, value: value.logical_bytes
-        ),
-        Column(
-            "share", "", "percent", total="sum", of=lambda space, value: value.padded_bytes / total if total else 0.0
-        ),
-        Column(
-            "padding",
-            "padding",
-            "percent",
-            role="waste",
-            total=Share("logical_bytes", "bytes", rest=True),
-            of=lambda space, value: _padding(value),
-        ),
+        Column("logical_bytes", "data", "bytes", total="sum", person=False,
+               of=lambda space, value: value.logical_bytes),
+        Column("share", "", "percent", total="sum",
+               of=lambda space, value: value.padded_bytes / total if total else 0.0),
+        Column("padding", "padding", "percent", role="waste", total=Share("logical_bytes", "bytes", rest=True),
+               of=lambda space, value: _padding(value)),
         Column("steps", "steps", "range", machine=False, of=lambda space, value: f"{value.start:,}–{value.end:,}"),
         Column("start", "start", "step", person=False, of=lambda space, value: value.start),
         Column("end", "end", "step", person=False, of=lambda space, value: value.end),
@@ -364,18 +323,12 @@ def live_values_table(
         Column("value", "value", "name", role="name", of=lambda space, value: str(value)),
         Column("shape", "shape", "shape", of=lambda space, value: str(value.shape)),
         Column("opcode", "opcode", "opcode", from_width=120, of=lambda space, value: value.instruction.opcode),
-        Column(
-            "op_name",
-            "op_name",
-            "op_name",
-            from_width=120,
-            rank=2,
-            of=lambda space, value: value.instruction.metadata.op_name or None,
-        ),
+        Column("op_name", "op_name", "op_name", from_width=120, rank=2,
+               of=lambda space, value: value.instruction.metadata.op_name or None),
         Column("source", "source", "source", rank=4, of=lambda space, value: _source(memory, value)),
         Column("allocation", "allocation", "count", person=False, of=lambda space, value: value.allocation),
         Column("offset", "offset", "address", person=False, of=lambda space, value: value.offset),
-    )
+    )  # fmt: skip
     rows = rows_from_tuples(columns, live)
     return Table("live_values", columns, rows, title=title, noun="values", limit=10, marked=marked)
 

@@ -213,17 +213,11 @@ def key_columns(
     return (
         Column("layers", "layers", "count", person=has_layers, of=lambda key: key.group.layers),
         Column("inferred_bytes", "inferred", "bytes", total="sum", person=False, of=lambda key: key.inferred),
-        Column(
-            "inferred_share",
-            "inferred",
-            "percent",
-            total=Share("inferred_bytes", cost),
-            person=has_inferred,
-            from_width=inferred_from_width,
-            of=lambda key: key.inferred / key.cost if key.cost else None,
-        ),
+        Column("inferred_share", "inferred", "percent", total=Share("inferred_bytes", cost), person=has_inferred,
+               from_width=inferred_from_width,
+               of=lambda key: key.inferred / key.cost if key.cost else None),
         Column(by, by, _UNITS[by], of=lambda key: key.group.key),
-    )
+    )  # fmt: skip
 
 
 def key_cells(group: Group[T], cost: int, inferred: int) -> tuple[int, int, float | None, str]:

@@ -25,16 +25,11 @@ if TYPE_CHECKING:
 
 _COLUMNS: Final[tuple[Column[Cost], ...]] = (
     Column("flops", "flops", "count", total="sum", of=lambda cost: _if_known(cost, round(cost.flops))),
-    Column(
-        "transcendentals",
-        "transc.",
-        "count",
-        total="sum",
-        of=lambda cost: _if_known(cost, round(cost.transcendentals)),
-    ),
+    Column("transcendentals", "transc.", "count", total="sum",
+           of=lambda cost: _if_known(cost, round(cost.transcendentals))),
     Column("bytes", "accessed", "bytes", total="sum", of=lambda cost: _if_known(cost, round(cost.bytes_accessed))),
     Column("intensity", "flops/B", "count", of=lambda cost: _if_known(cost, cost.intensity)),
-)
+)  # fmt: skip
 
 _TRAFFIC: Final = (
     Column("axis", "axis"),

@@ -113,31 +113,18 @@ _INSTRUCTION_COLUMNS: tuple[Column[_InstructionRow], ...] = (
     Column("padded_bytes", "", "bytes", total="sum", of=lambda row: row.shape.padded_bytes),
     Column("logical_bytes", "data", "bytes", from_width=200, of=lambda row: row.shape.logical_bytes),
     Column("shape", "shape", "shape", of=lambda row: row.shape.text),
-    Column(
-        "operands",
-        "operands",
-        "text",
-        rank=3,
-        of=lambda row: ", ".join(operand.name for operand in row.instruction.operands) or None,
-    ),
-    Column(
-        "called_computations",
-        "calls",
-        "text",
-        rank=2,
-        from_width=120,
-        of=lambda row: ", ".join(called.name for called in row.instruction.called_computations) or None,
-    ),
-    Column(
-        "computation", "computation", "name", rank=2, from_width=120, of=lambda row: row.instruction.computation.name
-    ),
-    Column(
-        "op_name", "op_name", "op_name", rank=2, from_width=120, of=lambda row: row.instruction.metadata.op_name or None
-    ),
+    Column("operands", "operands", "text", rank=3,
+           of=lambda row: ", ".join(operand.name for operand in row.instruction.operands) or None),
+    Column("called_computations", "calls", "text", rank=2, from_width=120,
+           of=lambda row: ", ".join(called.name for called in row.instruction.called_computations) or None),
+    Column("computation", "computation", "name", rank=2, from_width=120,
+           of=lambda row: row.instruction.computation.name),
+    Column("op_name", "op_name", "op_name", rank=2, from_width=120,
+           of=lambda row: row.instruction.metadata.op_name or None),
     Column("source", "source", "source", rank=4, of=lambda row: source_of(row.module, row.instruction)),
     Column("line", "line", "line", rank=1, from_width=200, of=lambda row: _line_of(row.module, row.instruction)),
     Column("users", "users", "count", person=False, of=lambda row: len(row.users)),
-)
+)  # fmt: skip
 
 
 def report_of_instructions(

@@ -196,16 +196,10 @@ def _largest_values(module: Module) -> Table:
         Column("value", "largest values", "name", role="name", of=lambda value: str(value)),
         Column("opcode", "opcode", "opcode", from_width=120, rank=3, of=lambda value: value.instruction.opcode),
         Column("shape", "shape", "shape", of=lambda value: str(value.shape)),
-        Column(
-            "op_name",
-            "op_name",
-            "op_name",
-            from_width=120,
-            rank=2,
-            of=lambda value: value.instruction.metadata.op_name or None,
-        ),
+        Column("op_name", "op_name", "op_name", from_width=120, rank=2,
+               of=lambda value: value.instruction.metadata.op_name or None),
         Column("source", "source", "source", rank=3, of=lambda value: source_of(module, value.instruction)),
-    )
+    )  # fmt: skip
     values = sorted(data_values(module), key=lambda v: (-v.shape.padded_bytes, str(v)))
     rows = LazyRows(len(values), lambda: (row_from(columns, value) for value in values))
     return Table("values", columns, rows, noun="values", sorted_by="padded_bytes", limit=_LARGEST)
@@ -292,56 +286,22 @@ def report_of_tree(loaded: Loaded) -> Report:
 
 def _tree_columns(module: Module) -> tuple[Column[CallTreeNode], ...]:
     return (
-        Column(
-            "name",
-            "computation",
-            "name",
-            role="name",
-            of=lambda node: f"{node.branch}: {_name(node)}" if node.branch is not None else _name(node),
-        ),
+        Column("name", "computation", "name", role="name",
+               of=lambda node: f"{node.branch}: {_name(node)}" if node.branch is not None else _name(node)),
         Column("trip_count", "trips", "count", of=lambda node: _trips(node)),
-        Column(
-            "instructions",
-            "instr.",
-            "count",
-            of=lambda node: len(node.computation.instructions) if node.computation is not None else None,
-        ),
-        Column(
-            "fusions",
-            "fusions",
-            "count",
-            of=lambda node: _fusions(node.computation.instructions) if node.computation is not None else None,
-        ),
-        Column(
-            "carried_bytes",
-            "carried",
-            "bytes",
-            of=lambda node: node.caller.shape.padded_bytes if node.caller is not None else None,
-        ),
-        Column(
-            "body",
-            "body",
-            "name",
-            from_width=120,
-            rank=2,
-            of=lambda node: node.computation.name if node.computation is not None else None,
-        ),
-        Column(
-            "op_name",
-            "op_name",
-            "op_name",
-            from_width=120,
-            rank=2,
-            of=lambda node: node.caller.metadata.op_name or None if node.caller is not None else None,
-        ),
-        Column(
-            "source",
-            "source",
-            "source",
-            rank=3,
-            of=lambda node: source_of(module, node.caller) if node.caller is not None else None,
-        ),
-    )
+        Column("instructions", "instr.", "count",
+               of=lambda node: len(node.computation.instructions) if node.computation is not None else None),
+        Column("fusions", "fusions", "count",
+               of=lambda node: _fusions(node.computation.instructions) if node.computation is not None else None),
+        Column("carried_bytes", "carried", "bytes",
+               of=lambda node: node.caller.shape.padded_bytes if node.caller is not None else None),
+        Column("body", "body", "name", from_width=120, rank=2,
+               of=lambda node: node.computation.name if node.computation is not None else None),
+        Column("op_name", "op_name", "op_name", from_width=120, rank=2,
+               of=lambda node: node.caller.metadata.op_name or None if node.caller is not None else None),
+        Column("source", "source", "source", rank=3,
+               of=lambda node: source_of(module, node.caller) if node.caller is not None else None),
+    )  # fmt: skip
 
 
 def _tree_answer(module: Module, loops: int, branches: int, calls: int) -> str:

@@ -107,27 +107,13 @@ def _errors_table(errors: Sequence[CompilerError], found: Sequence[FoundInstruct
         Column("pass", "pass", of=lambda error: error.failed_after or None),
         Column("raised_at", "raised at", "source", of=lambda error: error.raised_at or None),
         Column("line", "line", "line", of=lambda error: error.line),
-        Column(
-            "instruction",
-            "instruction",
-            "name",
-            of=lambda error: instruction.name or instruction.instruction.opcode if instruction else None,
-        ),
-        Column(
-            "op_name",
-            "op_name",
-            "op_name",
-            person=False,
-            of=lambda error: instruction.op_name or None if instruction else None,
-        ),
-        Column(
-            "source",
-            "source",
-            "source",
-            person=False,
-            of=lambda error: instruction.source or None if instruction else None,
-        ),
-    )
+        Column("instruction", "instruction", "name",
+               of=lambda error: instruction.name or instruction.instruction.opcode if instruction else None),
+        Column("op_name", "op_name", "op_name", person=False,
+               of=lambda error: instruction.op_name or None if instruction else None),
+        Column("source", "source", "source", person=False,
+               of=lambda error: instruction.source or None if instruction else None),
+    )  # fmt: skip
     rows = rows_from(columns, errors)
     return Table("errors", columns, rows, noun="errors", limit=5, person=person)
 

@@ -238,14 +238,10 @@ def _stuck(pasted: PastedText) -> Report | None:
         Column("rendezvous", "rendezvous", of=lambda rendezvous: rendezvous.name),
         Column("arrived", "arrived", "count", of=lambda rendezvous: rendezvous.here or None),
         Column("expected", "expected", "count", of=lambda rendezvous: rendezvous.expected),
-        Column(
-            "seconds",
-            "wait time",
-            "seconds",
-            of=lambda rendezvous: float(rendezvous.seconds) if rendezvous.seconds else None,
-        ),
+        Column("seconds", "wait time", "seconds",
+               of=lambda rendezvous: float(rendezvous.seconds) if rendezvous.seconds else None),
         Column("outcome", "outcome", of=lambda rendezvous: _end(rendezvous)),
-    )
+    )  # fmt: skip
     rows = rows_from(columns, waits)
     return text_report(
         pasted,

@@ -167,38 +167,22 @@ def kernels_table(
 ) -> Table:
     """One row for each kernel, with its difference and its times."""
     columns: tuple[Column[ComparedKernel], ...] = (
-        Column(
-            "change",
-            "",
-            "change",
-            person=any(each.body in CHANGED for each in kernels),
-            of=lambda kernel: _SIGNS[kernel.body],
-        ),
+        Column("change", "", "change", person=any(each.body in CHANGED for each in kernels),
+               of=lambda kernel: _SIGNS[kernel.body]),
         *columns_of_part(_time_columns(found), _times_of),
         Column("ranges", "ranges", of=lambda kernel: kernel.ranges or kernel.body),
         Column("kernel", "kernel", "name", of=lambda kernel: kernel.operation.name),
         Column("source", "source", "source", rank=5, of=lambda kernel: _source(kernel.operation)),
         Column("difference", "difference", from_width=120, rank=7, of=lambda kernel: difference_words(kernel)),
-        Column(
-            "before",
-            "before",
-            "name",
-            from_width=120,
-            rank=4,
-            person=any(each.is_renamed for each in kernels),
-            of=lambda kernel: None if kernel.before is None else kernel.before.name,
-        ),
+        Column("before", "before", "name", from_width=120, rank=4, person=any(each.is_renamed for each in kernels),
+               of=lambda kernel: None if kernel.before is None else kernel.before.name),
         Column("kernel_code", "code", person=False, of=lambda kernel: CODE[kernel.body]),
-        Column(
-            "module",
-            "module",
-            person=False,
-            of=lambda kernel: None if kernel.operation.program is None else kernel.operation.program.name,
-        ),
+        Column("module", "module", person=False,
+               of=lambda kernel: None if kernel.operation.program is None else kernel.operation.program.name),
         Column("is_outlier", "outlier", "flag", person=False, of=lambda kernel: kernel.is_outlier),
         *_spread_columns("before"),
         *_spread_columns("after"),
-    )
+    )  # fmt: skip
     return Table(
         name, columns, rows_from(columns, kernels), title=title, noun="kernels", main=main, person=person, limit=12
     )

@@ -414,49 +414,22 @@ class _Groups:
         return (
             Column("time_seconds", "time", "seconds", total="sum", of=lambda slice: slice.time),
             Column("events", "events", "count", total="sum", of=lambda slice: slice.measure.events),
-            Column(
-                "seconds",
-                "self",
-                "seconds",
-                total="sum",
-                group=group,
-                person=self._rows is not None,
-                of=lambda slice: slice.measure.self_time / slice.devices,
-            ),
-            Column(
-                "busy_seconds", "busy", "seconds", total="sum", group=group, of=lambda slice: slice.busy / slice.devices
-            ),
+            Column("seconds", "self", "seconds", total="sum", group=group, person=self._rows is not None,
+                   of=lambda slice: slice.measure.self_time / slice.devices),
+            Column("busy_seconds", "busy", "seconds", total="sum", group=group,
+                   of=lambda slice: slice.busy / slice.devices),
             Column("idle_seconds", "idle", "seconds", total="sum", group=group, of=lambda slice: slice.idle),
-            Column(
-                "idle_share",
-                "idle",
-                "percent",
-                group=group,
-                total=Share("idle_seconds", "time_seconds"),
-                of=lambda slice: slice.idle / slice.time if slice.time and slice.idle is not None else None,
-            ),
-            Column(
-                "self_seconds", "self", "seconds", total="sum", person=False, of=lambda slice: slice.measure.self_time
-            ),
+            Column("idle_share", "idle", "percent", group=group, total=Share("idle_seconds", "time_seconds"),
+                   of=lambda slice: slice.idle / slice.time if slice.time and slice.idle is not None else None),
+            Column("self_seconds", "self", "seconds", total="sum", person=False,
+                   of=lambda slice: slice.measure.self_time),
             Column("flops", "flops", "count", total="sum", person=False, of=lambda slice: slice.flops),
             Column("bytes", "bytes", "bytes", total="sum", person=False, of=lambda slice: slice.bytes),
-            Column(
-                "flop_rate",
-                "",
-                "flop/second",
-                person=any(self._flops),
-                group=group,
-                of=lambda slice: slice.rate(slice.flops),
-            ),
-            Column(
-                "byte_rate",
-                "",
-                "byte/second",
-                person=any(self._bytes),
-                group=group,
-                of=lambda slice: slice.rate(slice.bytes),
-            ),
-        )
+            Column("flop_rate", "", "flop/second", person=any(self._flops), group=group,
+                   of=lambda slice: slice.rate(slice.flops)),
+            Column("byte_rate", "", "byte/second", person=any(self._bytes), group=group,
+                   of=lambda slice: slice.rate(slice.bytes)),
+        )  # fmt: skip
 
     def slice(self, at: int, time: float, busy: float, devices: int) -> _Slice:
         """A group that took this time; `busy` is that of all devices, shown times are those of one."""

@@ -209,47 +209,19 @@ def time_columns(measured: Measured, *, has_kernels: bool = False) -> tuple[Colu
     group = f"per {measured.device_noun}" if is_many else ""
     return (
         Column("seconds", "self", "seconds", total="sum", group=group, of=lambda spent: spent.self_time / devices),
-        Column(
-            "busy_seconds",
-            "busy",
-            "seconds",
-            total="sum",
-            group=group,
-            person=measured.overlap > 1,
-            of=lambda spent: spent.busy_time / devices,
-        ),
-        Column(
-            "device_calls",
-            "calls",
-            "count",
-            total="sum",
-            group=group,
-            person=is_many,
-            rank=6,
-            of=lambda spent: _per_device(spent.calls, devices),
-        ),
+        Column("busy_seconds", "busy", "seconds", total="sum", group=group, person=measured.overlap > 1,
+               of=lambda spent: spent.busy_time / devices),
+        Column("device_calls", "calls", "count", total="sum", group=group, person=is_many, rank=6,
+               of=lambda spent: _per_device(spent.calls, devices)),
         Column("calls", "calls", "count", total="sum", person=not is_many, rank=6, of=lambda spent: spent.calls),
-        Column(
-            "device_events",
-            "kernels",
-            "count",
-            total="sum",
-            group=group,
-            person=has_kernels,
-            rank=5,
-            of=lambda spent: _per_device(spent.events, devices),
-        ),
+        Column("device_events", "kernels", "count", total="sum", group=group, person=has_kernels, rank=5,
+               of=lambda spent: _per_device(spent.events, devices)),
         Column("events", "kernels", "count", total="sum", person=False, of=lambda spent: spent.events),
-        Column(
-            "share",
-            "share",
-            "percent",
-            total="sum",
-            of=lambda spent: spent.busy_time / measured.whole if measured.whole else None,
-        ),
+        Column("share", "share", "percent", total="sum",
+               of=lambda spent: spent.busy_time / measured.whole if measured.whole else None),
         Column("self_seconds", "self", "seconds", total="sum", person=False, of=lambda spent: spent.self_time),
         Column("total_seconds", "total", "seconds", total="sum", person=False, of=lambda spent: spent.total),
-    )
+    )  # fmt: skip
 
 
 def _per_device(amount: float, devices: int) -> float:
@@ -370,17 +342,11 @@ def operations_table(measured: Measured) -> Table:
         Column("instruction", "instruction", "name", of=lambda each: each.operation.name),
         Column("opcode", "opcode", "opcode", person=False, of=_opcode_of),
         Column("category", "category", from_width=120, of=lambda each: each.operation.category),
-        Column(
-            "module",
-            "module",
-            rank=2 if is_unique else KEEP,
-            from_width=120 * is_unique,
-            person=has_modules,
-            of=lambda each: None if each.operation.program is None else each.operation.program.name,
-        ),
+        Column("module", "module", rank=2 if is_unique else KEEP, from_width=120 * is_unique, person=has_modules,
+               of=lambda each: None if each.operation.program is None else each.operation.program.name),
         Column("source", "source", "source", rank=5, of=source_of),
         Column("op_name", "op_name", "op_name", rank=4, from_width=120, of=lambda each: each.operation.op_name or None),
-    )
+    )  # fmt: skip
     columns: tuple[Column[Timed | Sum], ...] = (
         *columns_of_part(time_columns(measured, has_kernels=_has_kernels(timed)), _spent),
         Column("seconds_per_step", "per step", "seconds", total="sum", person=False, of=per_step),
@@ -624,27 +590,21 @@ def _lost_table(measured: Measured, found: Sequence[Timed]) -> Table:
     has_tiles = any(_touched_bytes(each) is not None for each in found)
     many = len(measured.profile.devices) > 1
     columns: tuple[Column[Timed], ...] = (
-        Column(
-            "lost_seconds",
-            f"lost per {measured.device_noun}" if many else "lost",
-            "seconds",
-            total="sum",
-            of=lambda each: None if each.lost is None else measured.per_device(each.lost),
-        ),
+        Column("lost_seconds", f"lost per {measured.device_noun}" if many else "lost", "seconds", total="sum",
+               of=lambda each: None if each.lost is None else measured.per_device(each.lost)),
         Column("call_seconds", "measured", "seconds", of=lambda each: _call_seconds(each)),
         Column("floor_seconds", "floor", "seconds", like="call_seconds", of=lambda each: _floor_seconds(each)),
         Column("factor", "factor", "ratio", of=lambda each: _factor(each)),
         Column("accessed_bytes", "accessed", "bytes", person=has_tiles, rank=5, of=lambda each: each.operation.bytes),
         Column("touched_bytes", "in tiles", "bytes", person=has_tiles, rank=5, of=lambda each: _touched_bytes(each)),
-        Column(
-            "roofline_fraction", "of roof", "percent", from_width=120, of=lambda each: each.rates.efficiency or None
-        ),
+        Column("roofline_fraction", "of roof", "percent", from_width=120,
+               of=lambda each: each.rates.efficiency or None),
         Column("bound", "bound", from_width=120, of=lambda each: each.rates.bound_by or None),
         Column("calls", "calls", "count", from_width=120, of=lambda each: each.measure.calls),
         Column("instruction", "instruction", "name", of=lambda each: each.operation.name),
         Column("category", "category", rank=6, of=lambda each: each.operation.category),
         Column("source", "source", "source", from_width=120, of=lambda each: source_of(each)),
-    )
+    )  # fmt: skip
     return Table("lost", columns, rows_from(columns, found), noun="instructions")
 
 

@@ -146,20 +146,14 @@ def columns_of(summaries: Sequence[ModuleSummary], *, has_pages: bool) -> tuple[
         Column("limit_bytes", "limit", "bytes", person=has_limit, of=lambda module: module.limit_bytes),
         Column("fits", "fits", "flag", person=has_limit, of=lambda module: module.fits),
         *(times if has_times else ()),
-        Column(
-            "exposed_bytes",
-            "exposed",
-            "bytes",
-            role="waste",
-            person=not has_times,
-            of=lambda module: module.exposed_bytes,
-        ),
+        Column("exposed_bytes", "exposed", "bytes", role="waste", person=not has_times,
+               of=lambda module: module.exposed_bytes),
         Column("padding", "padding", "percent", role="waste", of=lambda module: module.padding),
         Column("saving_bytes", "saving", "bytes", role="saving", of=lambda module: module.saving_bytes),
         Column("errors", "errors", "count", of=lambda module: module.errors),
         Column("warnings", "warnings", "count", of=lambda module: module.warnings),
         Column("notes", "notes", "count", person=False, of=lambda module: module.notes),
-    )
+    )  # fmt: skip
 
 
 def _if_known(time: float | None) -> Cell:

@@ -334,18 +334,12 @@ def _table(measured: MeasuredModule, predicted: Mapping[str, float], keys: Keys)
         return kernel.time.seconds / expected if expected else None
 
     columns: tuple[Column[TimedKernel], ...] = (
-        Column(
-            "measured_seconds", "measured", "seconds", total="sum", group=group, of=lambda kernel: kernel.time.seconds
-        ),
+        Column("measured_seconds", "measured", "seconds", total="sum", group=group,
+               of=lambda kernel: kernel.time.seconds),
         Column("share", "share", "percent", total="sum", of=lambda kernel: kernel.time.share),
         Column("calls", "calls", "count", group=group, rank=6, of=lambda kernel: kernel.time.calls),
-        Column(
-            "mean_seconds",
-            "avg",
-            "seconds",
-            rank=6,
-            of=lambda kernel: kernel.time.seconds / kernel.time.calls if kernel.time.calls else None,
-        ),
+        Column("mean_seconds", "avg", "seconds", rank=6,
+               of=lambda kernel: kernel.time.seconds / kernel.time.calls if kernel.time.calls else None),
         *(
             (
                 Column(
@@ -364,17 +358,11 @@ def _table(measured: MeasuredModule, predicted: Mapping[str, float], keys: Keys)
         ),
         Column("instruction", "instruction", "name", of=lambda kernel: kernel.operation.name),
         Column("category", "category", rank=5, of=lambda kernel: kernel.operation.category or None),
-        Column(
-            "source",
-            "source",
-            "source",
-            rank=5,
-            of=lambda kernel: None if kernel.instruction is None else keys(kernel.instruction),
-        ),
-        Column(
-            "op_name", "op_name", "op_name", rank=4, from_width=120, of=lambda kernel: kernel.operation.op_name or None
-        ),
-    )
+        Column("source", "source", "source", rank=5,
+               of=lambda kernel: None if kernel.instruction is None else keys(kernel.instruction)),
+        Column("op_name", "op_name", "op_name", rank=4, from_width=120,
+               of=lambda kernel: kernel.operation.op_name or None),
+    )  # fmt: skip
     rows = rows_from(columns, measured.kernels)
     return Table("measured", columns, rows, noun="kernels", main=False)
 

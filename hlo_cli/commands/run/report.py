@@ -139,24 +139,12 @@ def summary_columns(summaries: Sequence[Summary]) -> tuple[Column[Summary], ...]
         Column("mean", "mean", "number", of=lambda summary: summary.mean),
         Column("rms", "rms", "number", from_width=120, of=lambda summary: summary.rms),
         Column("zeros", "zeros", "count", from_width=120, of=lambda summary: summary.zeros),
-        Column(
-            "nan",
-            "NaN",
-            "count",
-            role="alarm",
-            person=any(each.nan for each in summaries),
-            of=lambda summary: summary.nan,
-        ),
-        Column(
-            "inf",
-            "Inf",
-            "count",
-            role="alarm",
-            person=any(each.inf for each in summaries),
-            of=lambda summary: summary.inf,
-        ),
+        Column("nan", "NaN", "count", role="alarm", person=any(each.nan for each in summaries),
+               of=lambda summary: summary.nan),
+        Column("inf", "Inf", "count", role="alarm", person=any(each.inf for each in summaries),
+               of=lambda summary: summary.inf),
         Column("first", "first elements", rank=1, of=lambda summary: summary.first_text),
-    )
+    )  # fmt: skip
 
 
 # --- notes ---
@@ -435,39 +423,19 @@ def _iterations_table(
 ) -> Table:
     lines = [(track, each) for track, executions in tracks for each in executions]
     columns: tuple[Column[Track, Execution], ...] = (
-        Column(
-            "value",
-            "value",
-            "name",
-            person=len({track.instruction for track, _ in lines}) > 1,
-            of=lambda track, each: track.instruction.name,
-        ),
-        Column(
-            "index",
-            "index",
-            person=any(track.index for track, _ in lines),
-            of=lambda track, each: index_text(track.index) if track.index else None,
-        ),
-        Column(
-            "iteration", "iteration", align="right", of=lambda track, each: ".".join(map(str, each.iterations)) or None
-        ),
-        Column(
-            "execution",
-            "run",
-            "count",
-            person=not all(each.iterations for _, each in lines),
-            of=lambda track, each: each.execution,
-        ),
+        Column("value", "value", "name", person=len({track.instruction for track, _ in lines}) > 1,
+               of=lambda track, each: track.instruction.name),
+        Column("index", "index", person=any(track.index for track, _ in lines),
+               of=lambda track, each: index_text(track.index) if track.index else None),
+        Column("iteration", "iteration", align="right",
+               of=lambda track, each: ".".join(map(str, each.iterations)) or None),
+        Column("execution", "run", "count", person=not all(each.iterations for _, each in lines),
+               of=lambda track, each: each.execution),
         Column("shape", "shape", "shape", rank=2, of=lambda track, each: str(each.shape)),
         *columns_of_part(summary_columns([each.summary for _, each in lines]), lambda track, each: each.summary),
-        Column(
-            "event",
-            "event",
-            role="alarm",
-            person=any(_event(track, each) for track, each in lines),
-            of=lambda track, each: _event(track, each) or None,
-        ),
-    )
+        Column("event", "event", role="alarm", person=any(_event(track, each) for track, each in lines),
+               of=lambda track, each: _event(track, each) or None),
+    )  # fmt: skip
     rows = rows_from_tuples(columns, lines)
     footnote = f"{format_count(omitted, 'iterations')} not shown; --json has them" if omitted else ""
     return Table(name, columns, rows, noun="iterations", limit=len(rows), main=main, person=person, footnote=footnote)

@@ -249,38 +249,17 @@ def _kinds_table(
     columns: tuple[Column[_Kind], ...] = (
         Column("operation", "operation", "opcode", of=lambda kind: kind.name),
         Column("pairs", "pairs", "count", total="sum", person=bool(intervals), of=lambda kind: len(kind.intervals)),
-        Column(
-            "bytes",
-            "",
-            "bytes",
-            total="sum",
-            person=bool(intervals),
-            of=lambda kind: sum(interval.total_bytes for interval in kind.intervals),
-        ),
+        Column("bytes", "", "bytes", total="sum", person=bool(intervals),
+               of=lambda kind: sum(interval.total_bytes for interval in kind.intervals)),
         Column("exposed", "exposed", "count", total="sum", person=has_exposed, of=lambda kind: len(kind.exposed)),
-        Column(
-            "exposed_bytes",
-            "exposed",
-            "bytes",
-            total="sum",
-            role="waste",
-            person=has_exposed,
-            of=lambda kind: kind.exposed_bytes,
-        ),
-        Column(
-            "synchronous", "sync", "count", total="sum", person=bool(synchronous), of=lambda kind: len(kind.synchronous)
-        ),
-        Column(
-            "synchronous_bytes",
-            "sync",
-            "bytes",
-            total="sum",
-            role="waste",
-            person=bool(synchronous),
-            of=lambda kind: sum(kind.synchronous),
-        ),
+        Column("exposed_bytes", "exposed", "bytes", total="sum", role="waste", person=has_exposed,
+               of=lambda kind: kind.exposed_bytes),
+        Column("synchronous", "sync", "count", total="sum", person=bool(synchronous),
+               of=lambda kind: len(kind.synchronous)),
+        Column("synchronous_bytes", "sync", "bytes", total="sum", role="waste", person=bool(synchronous),
+               of=lambda kind: sum(kind.synchronous)),
         *columns_of_part(() if times is None else times.kind_columns(), lambda kind: kind.name),
-    )
+    )  # fmt: skip
     names = dict.fromkeys([interval.pair.operation for interval in intervals] + [opcode for opcode, _ in synchronous])
     kinds = [
         _Kind(
@@ -568,44 +547,21 @@ _COLUMNS: Final[tuple[Column[Seen], ...]] = (
     Column("pairs", "pairs", "count", total="sum", of=lambda seen: _number(seen, "pairs")),
     Column("exposed", "exposed", "count", total="sum", of=lambda seen: _number(seen, "exposed")),
     Column("bytes", "bytes", "bytes", total="sum", of=lambda seen: _number(seen, "bytes")),
-    Column(
-        "exposed_bytes", "exposed", "bytes", total="sum", role="waste", of=lambda seen: _number(seen, "exposed_bytes")
-    ),
+    Column("exposed_bytes", "exposed", "bytes", total="sum", role="waste",
+           of=lambda seen: _number(seen, "exposed_bytes")),
     Column("synchronous", "sync", "count", total="sum", from_width=120, of=lambda seen: _number(seen, "synchronous")),
-    Column(
-        "synchronous_bytes",
-        "sync",
-        "bytes",
-        total="sum",
-        from_width=120,
-        of=lambda seen: _number(seen, "synchronous_bytes"),
-    ),
-)
+    Column("synchronous_bytes", "sync", "bytes", total="sum", from_width=120,
+           of=lambda seen: _number(seen, "synchronous_bytes")),
+)  # fmt: skip
 _TIMES: Final[tuple[Column[Seen], ...]] = (
     Column("execution_seconds", "est. time", "seconds", of=lambda seen: _number(seen, "execution_seconds")),
-    Column(
-        "execution_low_seconds",
-        "low time",
-        "seconds",
-        person=False,
-        of=lambda seen: _number(seen, "execution_low_seconds"),
-    ),
-    Column(
-        "execution_high_seconds",
-        "high time",
-        "seconds",
-        person=False,
-        of=lambda seen: _number(seen, "execution_high_seconds"),
-    ),
-    Column(
-        "exposed_seconds",
-        "exposed time",
-        "seconds",
-        total="sum",
-        role="waste",
-        of=lambda seen: _number(seen, "exposed_seconds"),
-    ),
-)
+    Column("execution_low_seconds", "low time", "seconds", person=False,
+           of=lambda seen: _number(seen, "execution_low_seconds")),
+    Column("execution_high_seconds", "high time", "seconds", person=False,
+           of=lambda seen: _number(seen, "execution_high_seconds")),
+    Column("exposed_seconds", "exposed time", "seconds", total="sum", role="waste",
+           of=lambda seen: _number(seen, "exposed_seconds")),
+)  # fmt: skip
 _BOUND: Final[Column[Seen]] = Column("upper_bound", "upper bound", "flag", of=lambda seen: not seen.is_program)
 _BROKEN: Final[tuple[Column[Seen], ...]] = (
     Column("errors", "errors", "count", total="sum", of=lambda seen: seen.errors),

@@ -106,33 +106,16 @@ def moved_table(old: Module, new: Module, blocks: Sequence[MovedBlock]) -> Table
         Column("distance", "distance", "count", from_width=120, of=lambda move: move.distance),
         Column("instructions", "count", "count", rank=4, of=lambda move: len(move.block.instructions)),
         Column("first", "first", "name", role="name", of=lambda move: move.first.name),
-        Column(
-            "last",
-            "last",
-            "name",
-            rank=2,
-            person=several,
-            of=lambda move: move.last.name if move.last is not move.first else None,
-        ),
+        Column("last", "last", "name", rank=2, person=several,
+               of=lambda move: move.last.name if move.last is not move.first else None),
         Column("reason", "reason", rank=5, of=lambda move: _reason(move, users)),
-        Column(
-            "new_predecessor",
-            "now after",
-            "name",
-            rank=3,
-            of=lambda move: move.block.follows.name if move.block.follows is not None else None,
-        ),
+        Column("new_predecessor", "now after", "name", rank=3,
+               of=lambda move: move.block.follows.name if move.block.follows is not None else None),
         Column("growth_bytes", "memory change", "bytes", person=False, of=lambda move: move.growth_bytes),
         Column("computation", "computation", "name", from_width=120, of=lambda move: move.first.computation.name),
-        Column(
-            "op_name",
-            "op_name",
-            "op_name",
-            from_width=200,
-            rank=1,
-            of=lambda move: move.first.metadata.op_name or None,
-        ),
-    )
+        Column("op_name", "op_name", "op_name", from_width=200, rank=1,
+               of=lambda move: move.first.metadata.op_name or None),
+    )  # fmt: skip
     return Table("moved_blocks", columns, rows_from(columns, moves), noun="blocks", title="Moved blocks")
 
 
@@ -375,34 +358,16 @@ def _memory_table(peaks: Sequence[_Change], totals: Sequence[_Change]) -> Table:
     columns: tuple[Column[str, _Change | None, _Change | None], ...] = (
         Column("space", "space", of=lambda name, total, peak: name),
         Column("total_before_bytes", "total", "bytes", of=lambda name, total, peak: total.before if total else UNKNOWN),
-        Column(
-            "total_after_bytes",
-            "after",
-            "bytes",
-            like="total_before_bytes",
-            of=lambda name, total, peak: total.after if total else UNKNOWN,
-        ),
-        Column(
-            "total_change_bytes",
-            "change",
-            "bytes",
-            of=lambda name, total, peak: total.after - total.before if total else UNKNOWN,
-        ),
+        Column("total_after_bytes", "after", "bytes", like="total_before_bytes",
+               of=lambda name, total, peak: total.after if total else UNKNOWN),
+        Column("total_change_bytes", "change", "bytes",
+               of=lambda name, total, peak: total.after - total.before if total else UNKNOWN),
         Column("before_bytes", "live peak", "bytes", of=lambda name, total, peak: peak.before if peak else UNKNOWN),
-        Column(
-            "after_bytes",
-            "after",
-            "bytes",
-            like="before_bytes",
-            of=lambda name, total, peak: peak.after if peak else UNKNOWN,
-        ),
-        Column(
-            "change_bytes",
-            "change",
-            "bytes",
-            of=lambda name, total, peak: peak.after - peak.before if peak else UNKNOWN,
-        ),
-    )
+        Column("after_bytes", "after", "bytes", like="before_bytes",
+               of=lambda name, total, peak: peak.after if peak else UNKNOWN),
+        Column("change_bytes", "change", "bytes",
+               of=lambda name, total, peak: peak.after - peak.before if peak else UNKNOWN),
+    )  # fmt: skip
     names = dict.fromkeys((*peak_of, *total_of))
     rows = rows_from_tuples(columns, ((name, total_of.get(name), peak_of.get(name)) for name in names))
     return Table("memory", columns, rows, noun="spaces", main=False)

@@ -189,9 +189,8 @@ def _steps_table(
             else columns_of_part(_TIME_COLUMNS, lambda step: _step_time(times, sequence[step], step))
         ),
         *(Column(_column_name(space), space.name, "bytes", of=_live_bytes(space)) for space in spaces),
-        Column(
-            "change", "change", "bytes", from_width=120, of=lambda step: changes[step] if step < len(changes) else 0
-        ),
+        Column("change", "change", "bytes", from_width=120,
+               of=lambda step: changes[step] if step < len(changes) else 0),
         Column("in_flight", "ops", "count", group="in flight", of=lambda step: in_flight.number[step]),
         Column("in_flight_bytes", "", "bytes", group="in flight", of=lambda step: in_flight.bytes[step]),
         Column("event", "event", of=lambda step: in_flight.event(step)),
@@ -200,22 +199,10 @@ def _steps_table(
         Column("paired_instruction", "pair", "name", of=lambda step: in_flight.paired(step, sequence)),
         Column("computation", "computation", "name", from_width=120, of=lambda step: sequence[step].computation.name),
         Column("shape", "shape", "shape", from_width=120, of=lambda step: str(sequence[step].shape)),
-        Column(
-            "op_name",
-            "op_name",
-            "op_name",
-            from_width=200,
-            rank=2,
-            of=lambda step: sequence[step].metadata.op_name or None,
-        ),
-        Column(
-            "source",
-            "source",
-            "source",
-            person=False,
-            of=lambda step: source_of(overlap.module, sequence[step]),
-        ),
-    )
+        Column("op_name", "op_name", "op_name", from_width=200, rank=2,
+               of=lambda step: sequence[step].metadata.op_name or None),
+        Column("source", "source", "source", person=False, of=lambda step: source_of(overlap.module, sequence[step])),
+    )  # fmt: skip
     steps = [n for n, (i, after) in enumerate(_followed(overlap.sequence)) if i is not after]
     steps = [n for n in steps if within is None or overlap.sequence[n].computation is within]
     rows = rows_from(columns, steps)

@@ -97,16 +97,16 @@ class PairTimes:
                    of=lambda interval: self._if_known(interval, self._time(interval).total_seconds)),
             Column("compute_seconds", "compute", "seconds", from_width=120,
                    of=lambda interval: (
-                       UNKNOWN
-                       if interval.done_step is None or interval.between.unknown else self._time(interval).compute_seconds)),
+                       UNKNOWN if interval.done_step is None or interval.between.unknown
+                       else self._time(interval).compute_seconds)),
             Column("overlapped_seconds", "overlapped", "seconds", total="sum", from_width=120,
                    of=lambda interval: (
-                       UNKNOWN
-                       if interval.done_step is None else self._if_known(interval, self._time(interval).overlapped_seconds))),
+                       UNKNOWN if interval.done_step is None
+                       else self._if_known(interval, self._time(interval).overlapped_seconds))),
             Column("exposed_seconds", "exposed", "seconds", total="sum", role="waste",
                    of=lambda interval: (
-                       UNKNOWN
-                       if interval.done_step is None else self._if_known(interval, self._time(interval).exposed_seconds))),
+                       UNKNOWN if interval.done_step is None
+                       else self._if_known(interval, self._time(interval).exposed_seconds))),
         )  # fmt: skip
 
     def _time(self, interval: AsyncInterval) -> IntervalTime:

@@ -675,14 +675,8 @@ def _steps_table(array: ArrayShape, steps: Sequence[LayoutStep]) -> Table:
     names = dimension_names(array.rank)
     columns: tuple[Column[LayoutStep], ...] = (
         Column("step", "step", of=lambda step: _step_name(step, array)),
-        Column(
-            "shown_sizes",
-            "sizes",
-            "index",
-            machine=False,
-            align="left",
-            of=lambda step: f"[{', '.join(map(str, step.sizes))}]",
-        ),
+        Column("shown_sizes", "sizes", "index", machine=False, align="left",
+               of=lambda step: f"[{', '.join(map(str, step.sizes))}]"),
         Column("elements", "elements", "count", of=lambda step: step.elements),
         Column("bytes", "bytes", "bytes", exact=True, of=lambda step: step.bytes),
         Column("note", "", of=lambda step: _note(step, array, names)),
@@ -691,7 +685,7 @@ def _steps_table(array: ArrayShape, steps: Sequence[LayoutStep]) -> Table:
         Column("padding", "padding", person=False, of=lambda step: step.padding or None),
         Column("reshape", "reshape", person=False, of=lambda step: step.reshape or None),
         Column("transpose", "transpose", person=False, of=lambda step: step.transpose or None),
-    )
+    )  # fmt: skip
     rows = rows_from(columns, steps)
     return Table("steps", columns, rows, noun="steps", limit=0, main=False)
 

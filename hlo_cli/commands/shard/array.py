@@ -266,21 +266,12 @@ def dimensions_table(array: ShardedArray) -> Table:
         Column("size", "size", "count", of=lambda d: if_bounded(d, lambda d: sizes[d])),
         Column("tiles", "tiles", "count", of=lambda d: parts[d]),
         Column("tile_size", "tile size", "count", of=lambda d: if_bounded(d, lambda d: tile_sizes[d])),
-        Column(
-            "padding_elements",
-            "padding",
-            "count",
-            role="waste",
-            of=lambda d: if_bounded(d, lambda d: parts[d] * tile_sizes[d] - sizes[d]),
-        ),
+        Column("padding_elements", "padding", "count", role="waste",
+               of=lambda d: if_bounded(d, lambda d: parts[d] * tile_sizes[d] - sizes[d])),
         Column("axes", "mesh axes", of=lambda d: _axes(array, d)),
-        Column(
-            "remark",
-            "",
-            machine=False,
-            of=lambda d: if_bounded(d, lambda d: _uneven(sizes[d], tile_sizes[d], parts[d]), ""),
-        ),
-    )
+        Column("remark", "", machine=False,
+               of=lambda d: if_bounded(d, lambda d: _uneven(sizes[d], tile_sizes[d], parts[d]), "")),
+    )  # fmt: skip
     is_cut = max(parts, default=1) > 1
     rows = rows_from(columns, range(len(sizes)))
     return Table("dimensions", columns, rows, noun="dimensions", main=False, person=is_cut)
@@ -453,42 +444,21 @@ class _Leaf:
 
 _COLUMNS: Final[tuple[Column[_Leaf], ...]] = (
     Column("index", "element", "index", align="left", of=lambda leaf: leaf.index),
-    Column(
-        "shape",
-        "shape",
-        "shape",
-        of=lambda leaf: leaf.array.shape.to_string(layout=leaf.has_layout) if leaf.array else str(leaf.shape),
-    ),
+    Column("shape", "shape", "shape",
+           of=lambda leaf: leaf.array.shape.to_string(layout=leaf.has_layout) if leaf.array else str(leaf.shape)),
     Column("division", "divided along", of=lambda leaf: division_text(leaf.array) if leaf.array else None),
-    Column(
-        "shard",
-        "shard",
-        "shape",
-        of=lambda leaf: leaf.array.shard.to_string(layout=leaf.has_layout) if leaf.array else None,
-    ),
+    Column("shard", "shard", "shape",
+           of=lambda leaf: leaf.array.shard.to_string(layout=leaf.has_layout) if leaf.array else None),
     Column("slice", "slice", person=False, of=lambda leaf: leaf.slice),
     Column("shard_bytes", "on a device", "bytes", total="sum", exact=True, of=lambda leaf: leaf.shard_bytes),
-    Column(
-        "logical_bytes",
-        "data in all",
-        "bytes",
-        total="sum",
-        exact=True,
-        from_width=120,
-        of=lambda leaf: leaf.array.shape.logical_bytes if leaf.array else None,
-    ),
-    Column(
-        "padding",
-        "padding",
-        "percent",
-        role="waste",
-        from_width=120,
-        of=lambda leaf: leaf.array.padding if leaf.array else None,
-    ),
+    Column("logical_bytes", "data in all", "bytes", total="sum", exact=True, from_width=120,
+           of=lambda leaf: leaf.array.shape.logical_bytes if leaf.array else None),
+    Column("padding", "padding", "percent", role="waste", from_width=120,
+           of=lambda leaf: leaf.array.padding if leaf.array else None),
     Column("copies", "copies", "count", of=lambda leaf: leaf.array.copies if leaf.array else None),
     Column("devices", "devices", "count", from_width=120, of=lambda leaf: leaf.array.devices if leaf.array else None),
     Column("sharding", "sharding", rank=2, from_width=120, of=lambda leaf: str(leaf.sharding)),
-)
+)  # fmt: skip
 _OMITTED: Final = frozenset(("division", "shard"))
 _DEVICE_COLUMNS: Final = tuple(
     replace(column, unit="range", person=True)

@@ -233,27 +233,17 @@ def instructions_table(collectives: Sequence[Collective], module: Module, pricin
             lambda traffic, each: traffic,
         ),
         Column("async", "async", "flag", from_width=120, of=lambda traffic, each: each.is_async),
-        Column(
-            "branch", "branch", "flag", person=has_branch, from_width=120, of=lambda traffic, each: each.runs.in_branch
-        ),
-        Column(
-            "shift",
-            "shift",
-            from_width=120,
-            person=any(each.shifts for each in collectives),
-            of=lambda traffic, each: ", ".join(map(str, each.shifts)) or None,
-        ),
+        Column("branch", "branch", "flag", person=has_branch, from_width=120,
+               of=lambda traffic, each: each.runs.in_branch),
+        Column("shift", "shift", from_width=120, person=any(each.shifts for each in collectives),
+               of=lambda traffic, each: ", ".join(map(str, each.shifts)) or None),
         Column("name", "name", "name", role="name", of=lambda traffic, each: each.instruction.name),
         Column("caller", "caller", "name", person=False, of=lambda traffic, each: each.caller.name),
         Column("source", "source", "source", rank=5, of=lambda traffic, each: _source(each, module)),
-        Column(
-            "op_name",
-            "op_name",
-            "op_name",
-            of=lambda traffic, each: each.instruction.metadata.op_name or each.caller.metadata.op_name or None,
-        ),
+        Column("op_name", "op_name", "op_name",
+               of=lambda traffic, each: each.instruction.metadata.op_name or each.caller.metadata.op_name or None),
         Column("groups", "groups", from_width=200, of=lambda traffic, each: groups_text(each)),
-    )
+    )  # fmt: skip
     rows = rows_from_tuples(columns, found)
     return Table("instructions", columns, rows, noun="collectives")
 
@@ -270,51 +260,25 @@ def _columns(found: Sequence[Traffic], pricing: Pricing) -> tuple[Column[Traffic
     times: tuple[Column[Traffic], ...] = (
         Column("seconds", "est.", "seconds", total="sum", of=lambda traffic: _known(traffic.times[0])),
         Column("low_seconds", "low", "seconds", total="sum", person=False, of=lambda traffic: _known(traffic.times[1])),
-        Column(
-            "high_seconds", "high", "seconds", total="sum", person=False, of=lambda traffic: _known(traffic.times[2])
-        ),
-        Column(
-            "at_least_seconds",
-            "at least",
-            "seconds",
-            total="sum",
-            person=False,
-            of=lambda traffic: _known(traffic.times[3]),
-        ),
-    )
+        Column("high_seconds", "high", "seconds", total="sum", person=False,
+               of=lambda traffic: _known(traffic.times[2])),
+        Column("at_least_seconds", "at least", "seconds", total="sum", person=False,
+               of=lambda traffic: _known(traffic.times[3])),
+    )  # fmt: skip
     return (
         Column("sites", "sites", "count", total="sum", of=lambda traffic: traffic.sites),
-        Column(
-            "async_sites",
-            "async",
-            "count",
-            total="sum",
-            person=has_async,
-            from_width=120,
-            of=lambda traffic: traffic.async_sites,
-        ),
+        Column("async_sites", "async", "count", total="sum", person=has_async, from_width=120,
+               of=lambda traffic: traffic.async_sites),
         Column("runs", "runs", "count", total="sum", of=lambda traffic: _known(traffic.runs)),
-        Column(
-            "payload_bytes", "payload", "bytes", total="sum", rank=4, of=lambda traffic: _known(traffic.payload_bytes)
-        ),
-        Column(
-            "wire_bytes",
-            "sent",
-            "bytes",
-            total="sum",
-            of=lambda traffic: UNKNOWN if traffic.wire_bytes is None else rounded(traffic.wire_bytes),
-        ),
-        Column(
-            "run_wire_bytes",
-            "sent per run",
-            "bytes",
-            total="sum",
-            person=has_unknown,
-            of=lambda traffic: rounded(traffic.run_wire_bytes),
-        ),
+        Column("payload_bytes", "payload", "bytes", total="sum", rank=4,
+               of=lambda traffic: _known(traffic.payload_bytes)),
+        Column("wire_bytes", "sent", "bytes", total="sum",
+               of=lambda traffic: UNKNOWN if traffic.wire_bytes is None else rounded(traffic.wire_bytes)),
+        Column("run_wire_bytes", "sent per run", "bytes", total="sum", person=has_unknown,
+               of=lambda traffic: rounded(traffic.run_wire_bytes)),
         *(times if pricing.chip is not None else ()),
         Column("devices", "n", "count", of=lambda traffic: traffic.devices),
-    )
+    )  # fmt: skip
 
 
 def _known(value: float | None) -> Cell:

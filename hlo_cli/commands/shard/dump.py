@@ -266,22 +266,12 @@ def shapes_table(name: str, arrays: Sequence[EntryArray], mesh: Mesh | None, *, 
         Column("shape", "shape", "shape", person=is_known, of=lambda row: row.whole or UNKNOWN),
         Column("spec", "sharding", person=is_known, of=lambda row: row.spec),
         Column("shard", "shard", "shape", of=lambda row: row.shard or UNKNOWN),
-        Column(
-            "replication",
-            "copies",
-            "count",
-            person=is_known,
-            of=lambda row: UNKNOWN if row.copies is None else row.copies,
-        ),
+        Column("replication", "copies", "count", person=is_known,
+               of=lambda row: UNKNOWN if row.copies is None else row.copies),
         Column("example", "example", "name", role="name", from_width=120, rank=3, of=lambda row: name_of(row.example)),
-        Column(
-            "annotation",
-            "annotation",
-            from_width=200,
-            rank=2,
-            of=lambda row: None if row.example.sharding is None else str(row.example.sharding),
-        ),
-    )
+        Column("annotation", "annotation", from_width=200, rank=2,
+               of=lambda row: None if row.example.sharding is None else str(row.example.sharding)),
+    )  # fmt: skip
     cells = rows_from(columns, found)
     return Table(name, columns, cells, noun="shapes", person=person)
 
@@ -305,21 +295,11 @@ def instructions_table(name: str, arrays: Sequence[EntryArray], mesh: Mesh | Non
         Column("shape", "shape", "shape", person=is_known, of=lambda array: _text(array.whole) or UNKNOWN),
         Column("spec", "sharding", person=is_known, of=lambda array: spec_cell(array, mesh)),
         Column("shard", "shard", "shape", rank=6 if is_known else KEEP, of=lambda array: _text(array.shard) or UNKNOWN),
-        Column(
-            "replication",
-            "copies",
-            "count",
-            person=is_known,
-            of=lambda array: UNKNOWN if array.replication is None else array.replication,
-        ),
-        Column(
-            "annotation",
-            "annotation",
-            from_width=200,
-            rank=2,
-            of=lambda array: None if array.sharding is None else str(array.sharding),
-        ),
-    )
+        Column("replication", "copies", "count", person=is_known,
+               of=lambda array: UNKNOWN if array.replication is None else array.replication),
+        Column("annotation", "annotation", from_width=200, rank=2,
+               of=lambda array: None if array.sharding is None else str(array.sharding)),
+    )  # fmt: skip
     cells = rows_from(columns, rows)
     return Table(name, columns, cells, noun="arrays", person=person)
 
@@ -353,25 +333,13 @@ def axes_table(arrays: Sequence[EntryArray], mesh: Mesh) -> Table:
         Column("axis", "axis", "name", role="name", of=lambda row: row.axis.name),
         Column("size", "size", "count", of=lambda row: row.axis.size),
         Column("divided_count", "arrays", "count", group="divided", of=lambda row: len(row.divided)),
-        Column(
-            "divided_bytes",
-            "per device",
-            "bytes",
-            group="divided",
-            of=lambda row: sum(array.shard_bytes or 0 for array in row.divided),
-        ),
+        Column("divided_bytes", "per device", "bytes", group="divided",
+               of=lambda row: sum(array.shard_bytes or 0 for array in row.divided)),
         Column("replicated_count", "arrays", "count", group="replicated", of=lambda row: len(row.replicated)),
-        Column(
-            "replicated_bytes",
-            "per device",
-            "bytes",
-            group="replicated",
-            like="divided_bytes",
-            role="waste",
-            of=lambda row: sum(array.shard_bytes or 0 for array in row.replicated),
-        ),
+        Column("replicated_bytes", "per device", "bytes", group="replicated", like="divided_bytes", role="waste",
+               of=lambda row: sum(array.shard_bytes or 0 for array in row.replicated)),
         Column("saving_bytes", "saving", "bytes", role="saving", like="divided_bytes", of=lambda row: row.saving_bytes),
-    )
+    )  # fmt: skip
     rows = rows_from(columns, (_along(axis, arrays, mesh) for axis in mesh.axes if axis.size > 1))
     return Table("axes", columns, rows, noun="axes")
 
@@ -405,45 +373,17 @@ def _size_columns(*, is_estimated: bool, has_saving: bool) -> tuple[Column[Total
     title, width = "per device", 120 if has_saving else 0
     whole = Share("data_bytes", "shard_bytes", rest=True)
     return (
-        Column(
-            "data_bytes",
-            "data",
-            "bytes",
-            total="sum",
-            person=False,
-            of=lambda totals: _if_known(totals, totals.data_bytes),
-        ),
-        Column(
-            "shard_bytes",
-            "est. size" if is_estimated else "size",
-            "bytes",
-            total="sum",
-            group=title,
-            of=lambda totals: _if_known(totals, totals.shard_bytes),
-        ),
-        Column(
-            "padding",
-            "padding",
-            "percent",
-            role="waste",
-            total=whole,
-            group=title,
-            from_width=width,
-            of=lambda totals: _if_known(
-                totals, 1 - totals.data_bytes / totals.shard_bytes if totals.shard_bytes else 0.0
-            ),
-        ),
-        Column(
-            "saving_bytes",
-            "saving",
-            "bytes",
-            role="saving",
-            total="sum",
-            person=has_saving,
-            group=title,
-            of=lambda totals: UNKNOWN if totals.unknown or totals.copies_unknown else totals.saving_bytes,
-        ),
-    )
+        Column("data_bytes", "data", "bytes", total="sum", person=False,
+               of=lambda totals: _if_known(totals, totals.data_bytes)),
+        Column("shard_bytes", "est. size" if is_estimated else "size", "bytes", total="sum", group=title,
+               of=lambda totals: _if_known(totals, totals.shard_bytes)),
+        Column("padding", "padding", "percent", role="waste", total=whole, group=title, from_width=width,
+               of=lambda totals: (
+                   _if_known(totals, 1 - totals.data_bytes / totals.shard_bytes
+                   if totals.shard_bytes else 0.0))),
+        Column("saving_bytes", "saving", "bytes", role="saving", total="sum", person=has_saving, group=title,
+               of=lambda totals: UNKNOWN if totals.unknown or totals.copies_unknown else totals.saving_bytes),
+    )  # fmt: skip
 
 
 def _text(shape: ArrayShape | None) -> str:

@@ -66,23 +66,12 @@ _STEPS: Final[tuple[Column[ReshardStep, Mesh | None], ...]] = (
     Column("operand_bytes", "operand", "bytes", of=lambda step, mesh: step.operand_bytes),
     Column("wire_bytes", "sends", "bytes", total="sum", of=lambda step, mesh: step.sent_bytes),
     Column("remark", "", "text", rank=5, of=lambda step, mesh: _remark(step)),
-    Column(
-        "operand_shape",
-        "operand",
-        "shape",
-        rank=3,
-        from_width=120,
-        of=lambda step, mesh: step.operand.to_string(layout=False),
-    ),
+    Column("operand_shape", "operand", "shape", rank=3, from_width=120,
+           of=lambda step, mesh: step.operand.to_string(layout=False)),
     Column("dimensions", "dimensions", "index", person=False, of=lambda step, mesh: step.dimensions),
-    Column(
-        "moving_devices",
-        "senders",
-        "count",
-        person=False,
-        of=lambda step, mesh: step.moving_devices if step.is_collective else None,
-    ),
-)
+    Column("moving_devices", "senders", "count", person=False,
+           of=lambda step, mesh: step.moving_devices if step.is_collective else None),
+)  # fmt: skip
 
 
 def steps_table(
@@ -464,21 +453,15 @@ _WARNINGS: Final[tuple[Column[WarnedReshard], ...]] = (
     Column("whole_bytes", "whole", "bytes", of=lambda group: _data_bytes(group.whole)),
     Column("part_bytes_before", "part from", "bytes", of=lambda group: _data_bytes(group.part)),
     Column("part_bytes_after", "part to", "bytes", of=lambda group: _data_bytes(group.part_after)),
-    Column(
-        "instruction",
-        "instruction",
-        "name",
-        role="name",
-        of=lambda group: group.found.name or group.found.instruction.opcode if group.found else None,
-    ),
+    Column("instruction", "instruction", "name", role="name",
+           of=lambda group: group.found.name or group.found.instruction.opcode if group.found else None),
     Column("shape", "whole shape", "shape", of=lambda group: _whole_shape(group)),
     Column("before", "from", rank=5, of=lambda group: group.warning.before or None),
     Column("after", "to", rank=5, of=lambda group: group.warning.after or None),
-    Column(
-        "op_name", "op_name", "op_name", rank=3, of=lambda group: group.found.op_name or None if group.found else None
-    ),
+    Column("op_name", "op_name", "op_name", rank=3,
+           of=lambda group: group.found.op_name or None if group.found else None),
     Column("source", "source", "source", rank=4, of=lambda group: group.found.source or None if group.found else None),
-)
+)  # fmt: skip
 
 
 def cost_facts(first: WarnedReshard) -> Facts:

@@ -41,17 +41,11 @@ def addresses_table(shape: ArrayShape, requested: Sequence[Selection], *, bits: 
         Column("bit_offset", "bit", "count", person=False, of=lambda place: place.bit_offset),
         Column("bit", "bit", "count", person=bits % 8 != 0, machine=False, of=lambda place: place.bit_offset % 8),
         Column("hex", "hex", "text", align="right", machine=False, of=lambda place: hex(place.byte_offset)),
-        Column(
-            "address",
-            "address",
-            "address",
-            person=bool(base),
-            machine=bool(base),
-            of=lambda place: place.byte_offset + base,
-        ),
+        Column("address", "address", "address", person=bool(base), machine=bool(base),
+               of=lambda place: place.byte_offset + base),
         *(column for level, group in enumerate(groups) for column in _tile_columns(level, group)),
         Column("tiles", "tiles", "text", person=False, of=lambda place: tuple(map(_tile_record, place.tiles))),
-    )
+    )  # fmt: skip
 
     def places() -> Iterator[ElementPosition]:
         return (position_of(shape, index, element_bits=bits) for index in _indices(requested))
@@ -91,20 +85,14 @@ def positions_table(shape: ArrayShape, requested: Sequence[range], *, as_bytes: 
     columns = (
         Column("byte", "byte", "count", person=as_bytes, machine=as_bytes, of=lambda place: place.number),
         Column("hex", "hex", "text", align="right", person=as_bytes, machine=False, of=lambda place: hex(place.number)),
-        Column(
-            "linear_index", "linear index", "count", of=lambda place: place.position if place.position >= 0 else None
-        ),
-        Column(
-            "byte_offset",
-            "byte offset",
-            "count",
-            person=False,
-            of=lambda place: place.byte if place.position >= 0 else None,
-        ),
+        Column("linear_index", "linear index", "count",
+               of=lambda place: place.position if place.position >= 0 else None),
+        Column("byte_offset", "byte offset", "count", person=False,
+               of=lambda place: place.byte if place.position >= 0 else None),
         Column("element", "element", "index", person=False, of=lambda place: place.element),
         Column("padding", "padding", "text", person=False, of=lambda place: place.reason),
         Column("content", "element", "text", machine=False, of=lambda place: place.content),
-    )
+    )  # fmt: skip
     prefix = 8 * shape.layout.dynamic_shape_metadata_prefix_bytes
 
     def places() -> Iterator[_Place]:

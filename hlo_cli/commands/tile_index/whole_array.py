@@ -152,34 +152,19 @@ def _layouts(before: ArrayShape, after: ArrayShape, *, main: bool) -> Table:
     columns: tuple[Column[str, ArrayShape], ...] = (
         Column("array", "", "text", of=lambda name, shape: name),
         Column("order", "order", "text", of=lambda name, shape: index_text(shape.layout.minor_to_major)),
-        Column(
-            "tile",
-            "tile",
-            "text",
-            of=lambda name, shape: "T" + "".join(map(str, shape.layout.tiles)) if shape.layout.tiles else "none",
-        ),
+        Column("tile", "tile", "text",
+               of=lambda name, shape: "T" + "".join(map(str, shape.layout.tiles)) if shape.layout.tiles else "none"),
         Column("space", "space", "count", person=False, of=lambda name, shape: shape.memory_space),
-        Column(
-            "space_name",
-            "space",
-            "text",
-            machine=False,
-            person=before.memory_space != after.memory_space,
-            of=lambda name, shape: (
-                space_name(shape.memory_space, "tpu") if shape.layout.tiles else f"S({shape.memory_space})"
-            ),
-        ),
+        Column("space_name", "space", "text", machine=False, person=before.memory_space != after.memory_space,
+               of=lambda name, shape: (
+                   space_name(shape.memory_space, "tpu")
+                   if shape.layout.tiles else f"S({shape.memory_space})")),
         Column("padded_bytes", "padded", "bytes", of=lambda name, shape: shape.padded_bytes),
-        Column(
-            "shown_dimensions",
-            "physical dimensions",
-            "text",
-            machine=False,
-            of=lambda name, shape: str(list(shape.tiling.physical)),
-        ),
+        Column("shown_dimensions", "physical dimensions", "text", machine=False,
+               of=lambda name, shape: str(list(shape.tiling.physical))),
         Column("physical_dimensions", "physical", "index", person=False, of=lambda name, shape: shape.tiling.physical),
         Column("shape", "shape", "shape", person=False, of=lambda name, shape: str(shape)),
-    )
+    )  # fmt: skip
     return Table("layouts", columns, rows_from_tuples(columns, [("from", before), ("to", after)]), main=main)
 
 
