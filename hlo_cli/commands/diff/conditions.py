@@ -31,7 +31,7 @@ from hlo_cli.transform.normalize import normalize
 
 
 _RESULTS: Final = " results"
-_CLOSE: Final = 0.91
+_CLOSE: Final = 0.91  # within a tenth, a percentage is easier to read than a factor
 _WITH_GROWTH: Final = frozenset(("memory", "flops", "bytes"))
 """Kinds of numbers whose growth is shown as well; that of small numbers is seen."""
 _SCALES: Final = ((10**15, " P"), (10**12, " T"), (10**9, " G"), (10**6, " M"))
@@ -374,7 +374,7 @@ class View:
 # `hlo diff GOLDEN NEW --against-golden`: the failed conditions before the statements.
 
 
-_MAX_SHOWN: Final = 8
+_MAX_SHOWN: Final = 8  # as many as a screen has room for beside the answer; all are in the table for programs
 _COLUMNS: Final[tuple[Column[Condition, Failure | None], ...]] = (
     Column("condition", "condition", of=lambda condition, failure: condition.text),
     Column("result", "result", of=lambda condition, failure: "failed" if failure else "passed"),

@@ -360,7 +360,7 @@ def stat_table(comparison: ModuleDiff) -> Table:
 # Old lines have the names of the new module, so that only real changes show.
 
 
-_AROUND = 1
+_AROUND = 1  # unchanged lines around a change: one on each side says where it is
 
 
 def text_diff(comparison: ModuleDiff, before: str, after: str, *, with_schedule: bool = False) -> Diff:
@@ -828,7 +828,7 @@ def _describe_kinds(kinds: Counter[str], of: int) -> str:
     return ", ".join(listed) + more
 
 
-_MAX_KINDS = 3
+_MAX_KINDS = 3  # the answer is one line
 
 
 def _kind_table(comparison: ModuleDiff) -> Table:

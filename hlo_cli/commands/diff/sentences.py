@@ -117,7 +117,7 @@ def _cut(label: str, depth: int) -> str:
 # Statements about two modules as sentences: what changed, from what to what, and how often.
 
 
-_MAX_TEXT: Final = 32
+_MAX_TEXT: Final = 32  # letters of each of two texts in a sentence, so that both fit a line of 80
 _FEW: Final = 3
 """Fewer instructions than these are named."""
 _SAME: Final = {
@@ -451,11 +451,11 @@ def _verb(*, is_added: bool) -> str:
 # The first screen of `hlo diff`: statements with the rows that they fold, the numbers, and what is left over.
 
 
-_PROSE: Final = 80
-_SCREEN: Final = 12
+_PROSE: Final = 80  # the width at which lines are counted; terminals are seldom narrower
+_SCREEN: Final = 12  # lines of the dozen that a small terminal shows, see `passage_of`
 _FRAME: Final = 3
 """Lines between the parts, and the next command."""
-_MIN_LINES: Final = 2
+_MIN_LINES: Final = 2  # even if the first statement and the numbers fill the screen
 _BEGIN_WITH_CODE: Final = frozenset(
     ("type", "collectives", "operations", "attribute", "opcode", "backend_config", "product")
 )

@@ -52,7 +52,7 @@ _SCHEDULES: Final = {
     CustomCallSchedule.LATEST: "scheduled as late as possible",
     CustomCallSchedule.EARLIEST: "scheduled as early as possible",
 }
-_DIGITS: Final = 12
+_DIGITS: Final = 12  # of a sha256: enough to tell the payloads of a module apart
 
 
 def report_of_call(loaded: Loaded, call: DecodedCall, argument: str) -> Report:

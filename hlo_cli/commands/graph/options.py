@@ -11,6 +11,7 @@ from hlo_cli.source import HloError
 Heat: TypeAlias = Literal["bytes", "flops", "padding", "live", "time"]
 HEATS: Final[tuple[Heat, ...]] = ("bytes", "flops", "padding", "live", "time")
 ALL: Final = "all"
+# what feeds a node and what feeds that; with three, a picture of a real module is too full to read
 DEFAULT_DEPTH: Final = 2
 _ONE_PART: Final = ("--around", "--between", "--where")
 

@@ -490,7 +490,7 @@ _KIND_COLUMNS: Final[tuple[Column[str, int, int], ...]] = (
     Column("nodes", "nodes", "count", total="sum", of=lambda kind, nodes, size: nodes),
     Column("bytes", "result", "bytes", total="sum", of=lambda kind, nodes, size: size),
 )
-_NODES_ON_A_SCREEN: Final = 8
+_NODES_ON_A_SCREEN: Final = 8  # the edges and kinds are to fit below them
 _TARGETS: Final = {"tpu": "TPU", "gpu": "GPU", "cpu": "CPU"}
 
 

@@ -61,8 +61,8 @@ _MEMORIES: Final[dict[OomKind, str]] = {
     "process": "host memory",
 }
 _WINDOWS: Final = ("input window", "output window")
-_LONGEST_ABBREVIATION: Final = 5
-_LONGEST_LABEL: Final = 100
+_LONGEST_ABBREVIATION: Final = 5  # `hbm` to `sflag` are abbreviations; longer names are words
+_LONGEST_LABEL: Final = 100  # a label is a short phrase; longer text is the message itself
 SEMAPHORES: Final = "SFLAG (semaphores)"
 """The name of the memory of semaphores."""
 
@@ -150,7 +150,7 @@ def tag_of(allocation: OomAllocation) -> str:
 _MAIN: Final = "default"
 _MISNAMED: Final = {"hbm": "S(3)"}
 """Names of XLA's report that are not those of the memory space on TPUs."""
-_MAX_SHAPES: Final = 8
+_MAX_SHAPES: Final = 8  # two lines of 80 columns
 _OVERLAP: Final = 1.02
 """The sum of listed sizes, as a multiple of the total, above which ranges certainly overlap."""
 

@@ -200,7 +200,7 @@ def _overlaps(value: LiveValue, other: LiveValue) -> bool:
 # `hlo memspace DUMP --traffic`: transfers between memory spaces, and their distance from the first use.
 
 
-_ONCE = 2
+_ONCE = 2  # a value that is copied once is in two spaces, which is no surprise
 
 
 def report_of_traffic(loaded: Loaded, memory: MemoryAnalysis, where: str | None) -> Report:

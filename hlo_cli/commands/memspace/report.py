@@ -477,7 +477,7 @@ def _of_spaces(
 # `hlo memspace DUMP`: usage of each memory space, the values live at the peak, and how to reduce it.
 
 
-_MOSTLY_PADDING = 0.5
+_MOSTLY_PADDING = 0.5  # from here on, padding is most of the memory, so the answer names it
 _MAX_SPACES = 2
 """The number of memory spaces in the answer."""
 _MAX_NAMES_IN_ANSWER = 2

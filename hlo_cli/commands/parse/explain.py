@@ -289,9 +289,9 @@ def _bytes_in_words(collective: Collective) -> str:
 
 MANY: Final = 8
 """The most operands, or elements of a tuple, that are quoted; more would leave no room for their meanings."""
-_LONG_VALUE: Final = 48
+_LONG_VALUE: Final = 48  # a value and its meaning are to fit a line of 80
 _ELIDED: Final = frozenset(("metadata", "backend_config"))
-_MIN_INSIDE: Final = 2
+_MIN_INSIDE: Final = 2  # the bodies of a loop or a branch are named; a list of more is no explanation
 
 Segments = list[Segment]
 Rows = list[Explanation]

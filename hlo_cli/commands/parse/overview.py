@@ -54,8 +54,8 @@ _KIND_NAMES: dict[Kind, str] = {
     "applied": "applied",
     "unused": "unused",
 }
-_LARGEST = 3
-_OPCODES = 4
+_LARGEST = 3  # the overview is one screen; `hlo layout` has all values
+_OPCODES = 4  # as many as fit a line
 
 
 def report_of_module(loaded: Loaded, argument: str) -> Report:

@@ -36,7 +36,7 @@ _PASSED: Final = (
     "same value as",
 )
 """Relations of values that are passed on without being moved."""
-_MOST_MOVES: Final = 3
+_MOST_MOVES: Final = 3  # the answer is one sentence; the table has all moves
 _BODIES: Final = (opcodes.FUSION, opcodes.CALL, opcodes.CONDITIONAL, opcodes.WHILE)
 """Opcodes whose result is made in a body: its last move does not say what they are."""
 _STACK: Final = (

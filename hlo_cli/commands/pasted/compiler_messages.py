@@ -39,7 +39,7 @@ _NAMED: Final = lazy_regex(
     r"HLO: (?P<hlo>[\w.\-]++); HLO computation: (?P<computation>[\w.\-]++)|tracing scope: (?P<scope>[\w.\-]++)"
     r"|HLO name `(?P<kernel>[^`\n]{1,200})`|Entry function '(?P<entry>[\w.$]++)'|#hlo_module=(?P<module>[\w.\-]++)"
 )
-_LONGEST_MESSAGE: Final = 300
+_LONGEST_MESSAGE: Final = 300  # some messages quote whole modules
 
 
 def compiler_error_report(pasted: PastedText) -> Report:
@@ -157,7 +157,7 @@ _STATUSES: Final = {
 _EXCEPTION: Final = lazy_regex(r"^(?:[A-Za-z_][\w.]{0,100}(?:Error|Exception): )?+(?=\S)")
 _NO_CONTEXT: Final = "during context [Unknown]: "
 _DUMP_FLAGS: Final = "XLA_FLAGS='--xla_dump_to=DIR --xla_dump_hlo_pass_re=.*'"
-_LONGEST_ANSWER: Final = 240
+_LONGEST_ANSWER: Final = 240  # three lines of 80 columns
 _START: Final = "pipeline-start"
 _ROLES: Final = {
     "hlo": "instruction",
@@ -378,7 +378,7 @@ _ELEMENT_COLUMNS: Final = (
     Column("difference", "difference"),
 )
 _SHAPE: Final = lazy_regex(r"(?<![\w.])[a-z][a-z0-9]{0,15}\[[0-9,<=?]{0,400}+\](?:\{[^{}\n]{1,200}+\})?+")
-_MOST_SHAPES: Final = 20
+_MOST_SHAPES: Final = 20  # a message that quotes a module has thousands
 _TITLES: Final = {
     "actual": "text",
     "first": "branch 0",

@@ -25,7 +25,7 @@ from hlo_cli.syntax.scanning.shape_reader import parse_shape
 _SIZE: Final = r"-?\d[\d,]*(?:\.\d{1,18})?(?:[eE]\+?\d{1,18})?[ ]?(?:[KMGTPE]i?B?|B|bytes)?(?![A-Za-z])"
 _UNITS: Final = {"K": 10, "M": 20, "G": 30, "T": 40, "P": 50, "E": 60}
 _SIZE_PARTS: Final = lazy_regex(r"(-?[\d.]+(?:[eE]\+?\d{1,18})?)\s?(?:([KMGTPE])?i?B?|bytes)")
-_MOST_DIGITS: Final = 24
+_MOST_DIGITS: Final = 24  # longer ones are no amounts, and Python refuses to read texts of thousands
 _WITH_MODULE: Final = "with the dump of the same program, `hlo memspace DUMP` names instructions, sources, and the peak"
 
 
@@ -204,7 +204,7 @@ def _space_words(space: _Space, at: int) -> str:
     return words + (f" ({', '.join(inside)})" if inside else "")
 
 
-_MOST_INSIDE: Final = 3
+_MOST_INSIDE: Final = 3  # the sentence is one line
 
 
 def _holders(used: _Used) -> str:
@@ -399,7 +399,7 @@ def _assignment_words(allocations: Sequence[_Allocation]) -> Iterator[str]:
             yield f"{values[0].name} is an argument that is also a result (aliased, {each.size_bytes:,} bytes)."
 
 
-_MOST_NAMED: Final = 5
+_MOST_NAMED: Final = 5  # the largest ones explain the memory; the table has all
 
 
 def _assignment_statistics(pasted: PastedText) -> Report | None:

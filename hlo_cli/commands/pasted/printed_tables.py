@@ -26,7 +26,7 @@ from hlo_cli.report.table import Cell, Column, Table, rows_from, rows_from_tuple
 from hlo_cli.source import HloError
 from hlo_cli.syntax.scanning.shape_reader import parse_shape
 
-_MOST_NAMED: Final = 3
+_MOST_NAMED: Final = 3  # the answer is one line
 _LARGEST: Final = 1e30
 """Larger numbers are not measured: the text is damaged."""
 
@@ -345,7 +345,7 @@ def _thunks(pasted: PastedText) -> Report | None:
     )
 
 
-_MOST_THUNKS: Final = 6
+_MOST_THUNKS: Final = 6  # more are counted by kind instead of listed
 
 
 def _kind(kind: str) -> str:

@@ -46,8 +46,8 @@ from hlo_cli.syntax.values.sharding_forms import GivenSharding, read_given_shard
 # A sharding in place of a module: its parts, its devices, and which device holds what.
 
 
-_MOST_DEVICES = 1 << 16
-_LONGEST_COMMAND = 100
+_MOST_DEVICES = 1 << 16  # no machine has more; a text with a larger number is not drawn device by device
+_LONGEST_COMMAND = 100  # a command in one line of a screen
 _DEVICES = (
     Column("device", "device", "name", of=lambda device: str(device.device)),
     Column("tile", "part", "index", of=lambda device: device.tile),
@@ -233,7 +233,7 @@ def _short(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}\N{HORIZONTAL ELLIPSIS}"
 
 
-_LONGEST = 24
+_LONGEST = 24  # a cell in a figure of several columns
 
 
 # --- replica groups and pairs ---

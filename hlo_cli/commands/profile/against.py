@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 # The difference in the code of a kernel in a few words, as `hlo diff` names operations and changes.
 
 
-_MAX_OPCODES: Final = 3
-_MAX_TEXT: Final = 40
+_MAX_OPCODES: Final = 3  # they describe a kernel in a cell
+_MAX_TEXT: Final = 40  # a cell beside the times
 _FOLLOWING: Final = frozenset(("metadata", "operands", *PLACE_KINDS))
 """Kinds of changes that are named only if there is no other."""
 
@@ -271,7 +271,7 @@ def _count_of(count: Callable[[ModuleDiff], int]) -> Callable[[ProgramPair], int
 
 
 _CALM: Final[tuple[Body, ...]] = ("same", "unknown")
-_MAX_STATEMENTS: Final = 3
+_MAX_STATEMENTS: Final = 3  # the largest changes; the table has all
 _HALVED: Final = 3
 """From so many steps on, the slowest and the fastest ones do not count: see `unit_times`."""
 _MIN_PACE: Final = 0.005

@@ -36,7 +36,7 @@ from hlo_cli.source import HloError
 
 
 _UNUSUAL = lazy_regex(r"[^A-Za-z0-9._-]+")
-_LONGEST = 80
+_LONGEST = 80  # file systems take 255 bytes, from which the index's name and the ending are taken
 
 
 def page_names(index: str, modules: Sequence[str]) -> list[str]:
@@ -185,7 +185,7 @@ def _count(cell: Cell) -> int:
 # `hlo report` of many dumps: a page for each module, and an index page with a row for each.
 
 
-_VERSION: Final = 1
+_VERSION: Final = 1  # of the schema `hlo.report`; it grows when a field changes its meaning
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,7 +124,7 @@ def number_cell(distance: float) -> Cell:
 # The parts of a comparison on where two programs begin to differ.
 
 
-_LONGEST_VALUE: Final = 40
+_LONGEST_VALUE: Final = 40  # a constant in a line with its name and shape
 
 
 def difference_facts(difference: FirstDifference, old: Module, new: Module) -> Part:
@@ -288,7 +288,7 @@ def _callers(difference: FirstDifference) -> str:
 # `hlo run OLD --against NEW`: whether two modules compute the same, but for rounding.
 
 
-_TINY: Final = 1e-4
+_TINY: Final = 1e-4  # below a hundredth of a percent, an exponent is easier to read
 _LISTED: Final = 3
 """The largest number of names in a sentence, so that it fits a line."""
 

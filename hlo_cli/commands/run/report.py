@@ -44,9 +44,9 @@ if TYPE_CHECKING:
 # Progress of a run on a terminal: what is expected, said before it starts, and the executed instructions.
 
 
-_SECONDS_PER_PRODUCT: Final = 1e-10
-_SECONDS_PER_OPERATION: Final = 2e-9
-_SECONDS_PER_EXECUTION: Final = 8e-6
+_SECONDS_PER_PRODUCT: Final = 1e-10  # numpy multiplies matrices with BLAS
+_SECONDS_PER_OPERATION: Final = 2e-9  # elementwise, bound by memory
+_SECONDS_PER_EXECUTION: Final = 8e-6  # what an instruction costs in Python, however small its arrays
 _SECONDS_PER_INSTRUCTION: Final = 8e-5
 """Multiplications of dots and convolutions, other scalar operations, executed instructions, and those of the text.
 

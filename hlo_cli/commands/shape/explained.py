@@ -381,9 +381,9 @@ def _size(size: int) -> str:
 
 MAX_LINES = 24
 """The most lines of a drawing; with its answer it fits one screen."""
-FEW_ROWS = 7
-_MIN_COLUMN_WIDTH = 3
-_MACHINE_WIDTH = 80
+FEW_ROWS = 7  # of an axis that does not fit: the ends and a gap
+_MIN_COLUMN_WIDTH = 3  # a digit and a space on each side
+_MACHINE_WIDTH = 80  # a picture in a pipe is as wide as on a small terminal
 
 Place = tuple[int, int]
 
@@ -547,7 +547,7 @@ def _data(shape: ArrayShape, plane: Plane, marked: frozenset[Place]) -> dict[str
 # The parts of the report on one array: its underlined text, its layout steps, its numbers, its drawing.
 
 
-MAX_DRAWN = 4
+MAX_DRAWN = 4  # more pictures than these do not fit a screen
 
 
 @dataclass(frozen=True, slots=True)

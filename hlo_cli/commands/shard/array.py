@@ -247,7 +247,7 @@ def _omitted(plane: _Plane, grid: Grid) -> Iterator[str]:
 # Tables of an array on devices: its dimensions, its devices, and the facts on its bytes, copies, and axes.
 
 
-_MOST_LISTED: Final = 12
+_MOST_LISTED: Final = 12  # a line of 80 columns
 _LONGEST_CELL: Final = 140
 """Letters of a sharding, of which those with listed devices can be long."""
 
@@ -722,7 +722,7 @@ def _next(given: GivenArray, array: ShardedArray) -> tuple[str, ...]:
 
 _MOST_DEVICES = 1 << 17
 """The most devices that are listed one by one."""
-_LONGEST_ANSWER = 100
+_LONGEST_ANSWER = 100  # a sharding with listed devices would hide the answer
 _NAMES = "abcdefgh"
 
 

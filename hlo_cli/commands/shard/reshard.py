@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 # Reshards in tables and sentences: both shardings, the steps, and the sharding that avoids full rematerialization.
 
 
-_LONGEST = 60
+_LONGEST = 60  # a sharding beside the words of a sentence; iota forms with `<=` are short anyway
 _STEPS: Final[tuple[Column[ReshardStep, Mesh | None], ...]] = (
     Column("operation", "step", "opcode", of=lambda step, mesh: step.operation),
     Column("axis", "axis", rank=7, of=lambda step, mesh: _axis(step, mesh) if mesh is not None else None),
@@ -294,7 +294,7 @@ def _next(given: GivenArray) -> tuple[str, ...]:
 AnySharding = Sharding | NamedSharding
 
 _ELISIONS: Final = ("...", "\N{HORIZONTAL ELLIPSIS}")
-_MOST_ELEMENTS: Final = 1 << 40
+_MOST_ELEMENTS: Final = 1 << 40  # a TiB of u8: beyond that, sizes need only be multiples of the parts
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 # `hlo tile-index SHAPE INDEX…`: tables of elements with their addresses, and of addresses with their elements.
 
 
-_FEW = 1000
+_FEW = 1000  # below that, rows are made at once, so that they can be sorted and counted
 
 
 def addresses_table(shape: ArrayShape, requested: Sequence[Selection], *, bits: int, base: int) -> Table:
@@ -320,9 +320,9 @@ def _list(parts: Iterator[str]) -> str:
 # The reports of `hlo tile-index` on one array: elements, positions, and the check of the arithmetic.
 
 
-_MAX_EXPLAINED = 20
-_MAX_DRAWN = 200
-_MAX_VERIFIED = 1 << 27
+_MAX_EXPLAINED = 20  # each takes a screen
+_MAX_DRAWN = 200  # elements that a picture can mark and still be read
+_MAX_VERIFIED = 1 << 27  # an int64 for each position: a GiB
 
 
 def selections_of(array: ArrayShape, requested: Sequence[str], options: TileIndexOptions) -> list[Selection]:
