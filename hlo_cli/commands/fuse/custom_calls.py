@@ -506,7 +506,3 @@ def _next_of_calls(calls: Sequence[DecodedCall], argument: str) -> tuple[str, ..
     first = next((call for call in calls if call.target.is_user_defined), max(calls, key=lambda call: _sizes(call)[:2]))
     code = (f"hlo fuse {argument} --c-signature",) if first.target.is_user_defined else ()
     return (f"hlo fuse {argument} {first.instruction.name} --custom-calls", *code)
-
-
-def _int(cell: object) -> int:
-    return cell if isinstance(cell, int) else 0

@@ -220,11 +220,6 @@ def key_columns(
     )  # fmt: skip
 
 
-def key_cells(group: Group[T], cost: int, inferred: int) -> tuple[int, int, float | None, str]:
-    """The cells of `key_columns`, of a group with this cost, of which a part has an inferred key."""
-    return group.layers, inferred, inferred / cost if cost else None, group.key
-
-
 # --- the first line of a report ---
 # The first line of a report by cause: which key costs most, and how much of the whole.
 

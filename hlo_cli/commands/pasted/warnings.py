@@ -127,10 +127,10 @@ _PTXAS: Final = lazy_regex(
     r"|Function properties)[\s\S]){0,400}?"
     r"(?P<stores>\d{1,18})\s+bytes\s+spill\s+stores,\s+(?P<loads>\d{1,18})\s+bytes\s+spill\s+loads"
 )
-_SPILLS: Final = (
-    Column("kernel", "kernel", "name", role="name"),
-    Column("stores", "stores per thread", "bytes", exact=True),
-    Column("loads", "loads per thread", "bytes", exact=True),
+_SPILLS: Final[tuple[Column[str, tuple[int, int]], ...]] = (
+    Column("kernel", "kernel", "name", role="name", of=lambda kernel, spilled: kernel),
+    Column("stores", "stores per thread", "bytes", exact=True, of=lambda kernel, spilled: spilled[0]),
+    Column("loads", "loads per thread", "bytes", exact=True, of=lambda kernel, spilled: spilled[1]),
 )
 _TRITON: Final = ("gemm_fusion", "triton", "nested_gemm", "__triton", "softmax_fusion")
 
@@ -167,7 +167,7 @@ def _spills(pasted: PastedText) -> Report | None:
         pasted,
         f"{format_count(len(found), 'kernels')} {verb(len(found), 'spills', 'spill')} registers: {listed}{more}",
         means=means,
-        tables=(Table("spilling_kernels", _SPILLS, tuple((k, s, ld) for k, (s, ld) in ordered), noun="kernels"),),
+        tables=(Table("spilling_kernels", _SPILLS, rows_from_tuples(_SPILLS, ordered), noun="kernels"),),
         advice=(
             (
                 "If a kernel stays slow, `hlo profile TRACE` shows its time; a smaller fusion or tile needs "
@@ -394,8 +394,11 @@ def _host_compute(pasted: PastedText) -> Report | None:
         if len(names) < 3
         else f"{', '.join(names[:3])}" + (f", and {len(names) - 3} more" if len(names) > 3 else "")
     )
-    rows = tuple(counts.items())
-    columns = (Column("instruction", "instruction", "name", role="name"), Column("warnings", "warnings", "count"))
+    columns = (
+        Column("instruction", "instruction", "name", role="name", of=lambda name, count: name),
+        Column("warnings", "warnings", "count", of=lambda name, count: count),
+    )
+    rows = rows_from_tuples(columns, counts.items())
     return text_report(
         pasted,
         f"{listed} {verb(len(names), 'runs', 'run')} on the host, "
@@ -504,8 +507,13 @@ def _compile_log(pasted: PastedText) -> Report | None:
         functions[name] = functions.get(name, 0.0) + seconds
     longest = max(functions, key=functions.__getitem__)
     listed = ", ".join(f"{stage} {format_seconds(seconds)}" for stage, seconds in stages.items())
-    rows = tuple(sorted(((seconds, stage, name) for (name, stage), seconds in times.items()), reverse=True))
-    columns = (Column("seconds", "time", "seconds"), Column("stage", "stage"), Column("function", "function", "name"))
+    longest_first = sorted(((seconds, stage, name) for (name, stage), seconds in times.items()), reverse=True)
+    columns = (
+        Column("seconds", "time", "seconds", of=lambda seconds, stage, function: seconds),
+        Column("stage", "stage", of=lambda seconds, stage, function: stage),
+        Column("function", "function", "name", of=lambda seconds, stage, function: function),
+    )
+    rows = rows_from_tuples(columns, longest_first)
     return text_report(
         pasted,
         f"Compiling {format_count(len(functions), 'functions')} took {format_seconds(sum(times.values()))} ({listed}); "
@@ -529,7 +537,11 @@ def _cache_misses(pasted: PastedText, misses: Sequence[re.Match[str]]) -> Report
     if not found and "never seen function" in pasted.text:
         words = ": this function object is new"
     count = f" ({len(misses)} misses in the text)" if len(misses) > 1 else ""
-    columns = (Column("argument", "argument"), Column("now", "now", "shape"), Column("before", "before", "shape"))
+    columns = (
+        Column("argument", "argument", of=lambda argument, now, before: argument),
+        Column("now", "now", "shape", of=lambda argument, now, before: now),
+        Column("before", "before", "shape", of=lambda argument, now, before: before),
+    )
     return text_report(
         pasted,
         f"{name} was traced again at {first['place'].rstrip(':')}{words}{count}",
@@ -539,7 +551,9 @@ def _cache_misses(pasted: PastedText, misses: Sequence[re.Match[str]]) -> Report
                 "static arguments."
             ),
         ),
-        tables=(Table("named_arguments", columns, tuple(found), noun="arguments"),) if found else (),
+        tables=(Table("named_arguments", columns, rows_from_tuples(columns, found), noun="arguments"),)
+        if found
+        else (),
         advice=("Pad arrays to few sizes, and create jitted functions once, outside of loops. No dump is needed.",),
         numbers={"misses": len(misses), "function": first["function"]},
     )
