@@ -337,7 +337,7 @@ WITHOUT_CELLS = {
     # rows that the values of the model make of themselves
     "report/diff.py": 6,
     "report/timeline.py": 10,
-    # tables that are read from a text whose columns are in this order
+    # rows that are collected while a pasted text is read: still by position, a few columns each
     "commands/pasted/compiler_messages.py": 15,
     "commands/pasted/failures.py": 3,
     "commands/pasted/memory.py": 27,
