@@ -236,8 +236,8 @@ def _rows_of_memory(memory: MemoryAnalysis) -> Report:
 
 
 def _memory_report(memory: MemoryAnalysis, space: str | None) -> Report:
+    from hlo_cli.commands.memspace.options import MemspaceOptions
     from hlo_cli.commands.memspace.report import report_of_memory
-    from hlo_cli.commands.memspace.usage import MemspaceOptions
 
     return report_of_memory(loaded(memory.module), memory, MemspaceOptions(space=space), "")
 

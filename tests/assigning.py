@@ -52,8 +52,7 @@ def compile_texts():
                 _xla.clear_xla_transform("inject", 1)
         print("done", flush=True)
 
-status = 1
-while status:
+for _ in range(1000):  # a process for each text that ends one, and not for ever if none of them starts
     child = os.fork()
     if child == 0:
         unread, messages = os.pipe()  # a process that XLA ends does not write where it was
@@ -62,9 +61,10 @@ while status:
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
         compile_texts()
         os._exit(0)
-    status = os.waitpid(child, 0)[1]
-    if status:
-        print("ended", flush=True)
+    if not os.waitpid(child, 0)[1]:
+        break
+    print("ended", flush=True)
+os._exit(0)  # the threads of jaxlib can wait for each other for ever while Python ends
 """
 )
 
@@ -99,7 +99,11 @@ def assigned(texts: Iterable[str]) -> Iterator[Answer | None]:
                 yield _answer(Path(place))
     finally:
         process.stdin.close()
-        process.wait()
+        try:
+            process.wait(timeout=60)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(timeout=60)
 
 
 def _started() -> subprocess.Popen[str]:

@@ -27,7 +27,6 @@ COMPUTED = {
         "after_bytes": "",
     },
     "commands/layout/dump.py": dict.fromkeys(("instruction", "computation", "opcode", "op_name"), ""),
-    "commands/lint/checking.py": {"errors": "", "warnings": "", "notes": ""},
     "commands/memspace/report.py": dict.fromkeys(("op_name", "kind", "shape", "opcode"), ""),
     "commands/profile/against.py": {
         **dict.fromkeys(("matched", "changed", "added", "removed", "moved"), ""),

@@ -279,8 +279,8 @@ place.{name} = killed
 @pytest.mark.parametrize(
     ("line", "place", "name"),
     [
-        (("parse", "m.hlo", "-o", "x.json"), "shared.writing", "_new_file"),
-        (("report", "m.hlo", "m.hlo", "-o", "out/index.html"), "report.each", "summary_of"),
+        (("parse", "m.hlo", "-o", "x.json"), "options.writing", "_new_file"),
+        (("report", "m.hlo", "m.hlo", "-o", "out/index.html"), "report.index", "summary_of"),
     ],
 )
 def test_signals_leave_nothing_behind(line: tuple[str, ...], place: str, name: str, number: int, dump: Path) -> None:
@@ -296,7 +296,7 @@ def test_signals_leave_nothing_behind(line: tuple[str, ...], place: str, name: s
 def test_a_hangup_that_is_ignored_stays_so(dump: Path) -> None:
     """As under `nohup`."""
     code = "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
-    code += KILLED.format(place="shared.writing", name="_new_file", number=int(signal.SIGHUP))
+    code += KILLED.format(place="options.writing", name="_new_file", number=int(signal.SIGHUP))
     done = started("parse", "m.hlo", "-o", "x.json", cwd=dump.parent, code=code)
     assert (done.returncode, (dump.parent / "x.json").exists()) == (0, True)
 

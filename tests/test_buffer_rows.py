@@ -17,8 +17,8 @@ from hlo_cli.analysis.hardware.chips import find_chip
 from hlo_cli.analysis.memory.memory_analysis import memory_analysis
 from hlo_cli.cli import main
 from hlo_cli.commands.memspace.compiler_files import compiler_memory
+from hlo_cli.commands.memspace.options import MemspaceOptions
 from hlo_cli.commands.memspace.report import report_of_memory
-from hlo_cli.commands.memspace.usage import MemspaceOptions
 from hlo_cli.commands.modules.loading import load_one
 from hlo_cli.commands.options.io_options import InputOptions
 from hlo_cli.inputs.input import read_inputs, select_module

@@ -16,13 +16,25 @@ import click
 import pytest
 
 from hlo_cli import __version__, cli
-from hlo_cli.commands.options.declaring import Command, flag, option
+from hlo_cli.commands.options.declaring import Command, flag, option, with_options
+from hlo_cli.dataclass import dataclass
 from hlo_cli.source import HloError, Source, Span
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 HEAVY = ("numpy", "rich", "pyparsing")
 
 Run = Callable[..., int]
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeOptions:
+    """The options of `hlo probe`."""
+
+    size: int | None = option("--size", "N", group="Probe", least=0, help="Set the size.")
+    format: str | None = option(
+        "--format", "FORMAT", group="Probe", choices=("table", "json"), default=None, help="Set the format."
+    )
+    draw: bool = flag("--draw", group="Probe", help="Draw the probe.")
 
 
 def interpreter(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -48,9 +60,7 @@ def probe(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], R
 
     def with_body(body: Callable[[], object]) -> Run:
         @click.command("probe", cls=Command, help="Do what a test says.")
-        @option("--size", group="Probe", type=click.IntRange(min=0), metavar="N", help="Set the size.")
-        @option("--format", group="Probe", type=click.Choice(["table", "json"]), help="Set the format.")
-        @flag("--draw", group="Probe", help="Draw the probe.")
+        @with_options(ProbeOptions)
         @click.argument("inputs", nargs=-1, required=True)
         def command(size: int | None, format: str | None, draw: bool, inputs: tuple[str, ...]) -> object:
             return body()

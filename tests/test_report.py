@@ -14,7 +14,7 @@ from hlo_cli.report.report import Report
 from hlo_cli.report.table import UNKNOWN, Amount, Branch, Cell, Column, Fact, Facts, Share, Table, Tree
 from hlo_cli.report.text import Passage
 from hlo_cli.source import HloError
-from test_architecture import PACKAGE
+from parsed import PACKAGE
 
 COLUMNS = (
     Column("value", "value", "name"),

@@ -11,7 +11,7 @@ from typing import ClassVar, Final, Literal, TypeAlias, TypeVar
 from hlo_cli.dataclass import dataclass
 from hlo_cli.displayed import Displayed
 from hlo_cli.report.numbers import format_bytes, format_count, format_seconds
-from hlo_cli.report.table import UNKNOWN, Column, Row, Table
+from hlo_cli.report.table import UNKNOWN, Column, Subject, Table, rows_from, rows_from_tuples
 from hlo_cli.source import SEVERITIES, Diagnostic, Severity
 
 # --- one finding ---
@@ -351,35 +351,60 @@ def _total(found: Sequence[Finding], costs: Sequence[_Number | None]) -> _Number
 
 _NAMED: Final = 3
 """The number of rules that a summary names."""
-_COLUMNS: Final = (
-    Column("code", "rule"), Column("severity", "severity", rank=3),
-    Column("path", "path", "source"), Column("line", "line", "line"), Column("column", "column", "line", rank=1),
-    Column("end_line", "end line", "line", person=False), Column("end_column", "end column", "line", person=False),
-    Column("message", "message"), Column("hint", "help", person=False),
-    Column("instruction", "instruction", "name", person=False),
-    Column("computation", "computation", "name", person=False),
-    Column("op_name", "op_name", "op_name", person=False), Column("source", "source", "source", from_width=200),
-    Column("cost_bytes", "cost", "bytes", rank=2), Column("executions", "runs", "count", person=False),
-    Column("seconds", "est. time", "seconds", person=False),
-    Column("measured_seconds", "measured", "seconds", person=False, machine=False),
-    Column("kernel", "kernel", "name", person=False, machine=False),
-    Column("scope", "scope", "op_name", person=False), Column("argument", "argument", "op_name", person=False),
-    Column("inferred", "inferred", person=False), Column("fingerprint", "fingerprint", person=False),
+_COLUMNS: Final[tuple[Column[Finding], ...]] = (
+    Column("code", "rule", of=lambda each: each.code),
+    Column("severity", "severity", rank=3, of=lambda each: each.severity),
+    Column("path", "path", "source", of=lambda each: each.path),
+    Column("line", "line", "line", of=lambda each: each.position.line if each.position else None),
+    Column("column", "column", "line", rank=1, of=lambda each: each.position.column if each.position else None),
+    Column("end_line", "end line", "line", person=False, of=lambda each: _end_of(each, "line")),
+    Column("end_column", "end column", "line", person=False, of=lambda each: _end_of(each, "column")),
+    Column("message", "message", of=lambda each: each.message),
+    Column("hint", "help", person=False, of=lambda each: each.hint),
+    Column("instruction", "instruction", "name", person=False, of=lambda each: each.instruction),
+    Column("computation", "computation", "name", person=False, of=lambda each: each.computation),
+    Column("op_name", "op_name", "op_name", person=False, of=lambda each: each.op_name),
+    Column("source", "source", "source", from_width=200, of=lambda each: each.location),
+    Column("cost_bytes", "cost", "bytes", rank=2, of=lambda each: each.cost_bytes),
+    Column("executions", "runs", "count", person=False,
+           of=lambda each: (
+               UNKNOWN if each.executions is None else each.executions
+               if each.cost_bytes is not None else None)),
+    Column("seconds", "est. time", "seconds", person=False, of=lambda each: each.seconds),
+    Column("measured_seconds", "measured", "seconds", person=False, machine=False,
+           of=lambda each: None if each.measured is None else each.measured.seconds),
+    Column("kernel", "kernel", "name", person=False, machine=False,
+           of=lambda each: None if each.measured is None else each.measured.name),
+    Column("scope", "scope", "op_name", person=False, of=lambda each: each.scope or None),
+    Column("argument", "argument", "op_name", person=False, of=lambda each: each.argument or None),
+    Column("inferred", "inferred", person=False, of=lambda each: each.is_inferred),
+    Column("fingerprint", "fingerprint", person=False, of=lambda each: each.identity),
 )  # fmt: skip
 
 
-_GROUP: Final = Column("group", "group", "count", person=False)
-_GROUP_COLUMNS: Final = (
-    Column("group", "group", "count", person=False), Column("cost_bytes", "cost", "bytes"),
-    Column("seconds", "est. time", "seconds", rank=2, person=False),
-    Column("measured_seconds", "measured", "seconds", person=False, machine=False), Column("count", "count", "count"),
-    Column("code", "rule"), Column("severity", "severity", rank=3), Column("message", "message"),
-    Column("hint", "help", person=False), Column("path", "path", "source", rank=1),
-    Column("line", "line", "line", rank=1), Column("instruction", "instruction", "name", person=False),
-    Column("computation", "computation", "name", person=False),
-    Column("scope", "scope", "op_name", person=False), Column("argument", "argument", "op_name", person=False),
-    Column("source", "source", "source", from_width=200), Column("at_least", "at least", person=False),
-    Column("other_rules", "other rules", from_width=120), Column("instructions", "instructions", person=False),
+_GROUP_COLUMNS: Final[tuple[Column[int, Group], ...]] = (
+    Column("group", "group", "count", person=False, of=lambda number, group: number),
+    Column("cost_bytes", "cost", "bytes", of=lambda number, group: group.cost_bytes),
+    Column("seconds", "est. time", "seconds", rank=2, person=False, of=lambda number, group: group.seconds),
+    Column("measured_seconds", "measured", "seconds", person=False, machine=False,
+           of=lambda number, group: group.measured_seconds),
+    Column("count", "count", "count", of=lambda number, group: len(group.members)),
+    Column("code", "rule", of=lambda number, group: group.code),
+    Column("severity", "severity", rank=3, of=lambda number, group: group.severity),
+    Column("message", "message", of=lambda number, group: group.message),
+    Column("hint", "help", person=False, of=lambda number, group: group.worst.hint),
+    Column("path", "path", "source", rank=1, of=lambda number, group: group.worst.path),
+    Column("line", "line", "line", rank=1,
+           of=lambda number, group: group.worst.position.line if group.worst.position else None),
+    Column("instruction", "instruction", "name", person=False, of=lambda number, group: group.worst.instruction),
+    Column("computation", "computation", "name", person=False, of=lambda number, group: group.worst.computation),
+    Column("scope", "scope", "op_name", person=False, of=lambda number, group: group.worst.scope or None),
+    Column("argument", "argument", "op_name", person=False, of=lambda number, group: group.worst.argument or None),
+    Column("source", "source", "source", from_width=200, of=lambda number, group: group.worst.location),
+    Column("at_least", "at least", person=False, of=lambda number, group: group.is_at_least),
+    Column("other_rules", "other rules", from_width=120, of=lambda number, group: ", ".join(group.other_codes) or None),
+    Column("instructions", "instructions", person=False,
+           of=lambda number, group: tuple(each.instruction for each in group.found)),
 )  # fmt: skip
 
 
@@ -476,19 +501,20 @@ class Findings:
         has_places = all(each.position is not None or not each.name for each in self.found)
         columns = self._with_measured(_COLUMNS if has_places else tuple(map(_with_names, _COLUMNS)))
         numbers = {id(each): number for number, group in enumerate(self.groups, 1) for each in group.found}
-        rows = tuple((*_row(each), numbers[id(each)]) for each in self.found)
-        return Table(self.name, (*columns, _GROUP), rows, noun="findings")
+        number = Column("group", "group", "count", person=False, of=lambda each: numbers[id(each)])
+        columns = (*columns, number)
+        return Table(self.name, columns, rows_from(columns, self.found), noun="findings")
 
     def groups_table(self, *, person: bool) -> Table:
         """One row for each group, with the place of its worst finding."""
-        rows = tuple(_group_row(number, group) for number, group in enumerate(self.groups, 1))
         has_places = all(each.position is not None or not each.name for each in self.found)
         columns = self._with_measured(_GROUP_COLUMNS if has_places else tuple(map(_with_names, _GROUP_COLUMNS)))
         if any(each.seconds is not None for each in self.found):
             columns = tuple(replace(each, person=True) if each.name == "seconds" else each for each in columns)
+        rows = rows_from_tuples(columns, enumerate(self.groups, 1))
         return Table("groups", columns, rows, noun="groups", person=person, main=person)
 
-    def _with_measured(self, columns: tuple[Column, ...]) -> tuple[Column, ...]:
+    def _with_measured(self, columns: tuple[Column[*Subject], ...]) -> tuple[Column[*Subject], ...]:
         """The columns with those of measured times, if there is a profile."""
         if not self.measured_per:
             return columns
@@ -500,19 +526,18 @@ class Findings:
 
     def statistics(self) -> Table:
         """One row for each rule with findings: errors first, then the rules whose findings cost most."""
-        rows = tuple(
-            (each.code, each.severity, each.groups, each.count, each.cost_bytes, each.seconds, each.name)
-            for each in self._totals
-        )
+
         columns = (
-            Column("code", "rule"),
-            Column("severity", "severity"),
-            Column("groups", "groups", "count", total="sum"),
-            Column("count", "count", "count", total="sum"),
-            Column("cost_bytes", "cost", "bytes"),
-            Column("seconds", "est. time", "seconds", person=any(each.seconds is not None for each in self._totals)),
-            Column("name", "name"),
-        )
+            Column("code", "rule", of=lambda rule: rule.code),
+            Column("severity", "severity", of=lambda rule: rule.severity),
+            Column("groups", "groups", "count", total="sum", of=lambda rule: rule.groups),
+            Column("count", "count", "count", total="sum", of=lambda rule: rule.count),
+            Column("cost_bytes", "cost", "bytes", of=lambda rule: rule.cost_bytes),
+            Column("seconds", "est. time", "seconds", person=any(each.seconds is not None for each in self._totals),
+                   of=lambda rule: rule.seconds),
+            Column("name", "name", of=lambda rule: rule.name),
+        )  # fmt: skip
+        rows = rows_from(columns, self._totals)
         return Table("rules", columns, rows, noun="rules")
 
     @cached_property
@@ -571,56 +596,9 @@ def _with_names(column: Column) -> Column:
     return replace(column, person=True) if column.name in ("instruction", "computation") else column
 
 
-def _row(each: Finding) -> Row:
-    start, end = each.position, None
-    if each.source is not None and each.span is not None:
-        end = each.source.position(each.span.end)
-    return (
-        each.code,
-        each.severity,
-        each.path,
-        start.line if start else None,
-        start.column if start else None,
-        end.line if end else None,
-        end.column if end else None,
-        each.message,
-        each.hint,
-        each.instruction,
-        each.computation,
-        each.op_name,
-        each.location,
-        each.cost_bytes,
-        UNKNOWN if each.executions is None else each.executions if each.cost_bytes is not None else None,
-        each.seconds,
-        None if each.measured is None else each.measured.seconds,
-        None if each.measured is None else each.measured.name,
-        each.scope or None,
-        each.argument or None,
-        each.is_inferred,
-        each.identity,
-    )
-
-
-def _group_row(number: int, group: Group) -> Row:
-    worst, place = group.worst, group.worst.position
-    return (
-        number,
-        group.cost_bytes,
-        group.seconds,
-        group.measured_seconds,
-        len(group.members),
-        group.code,
-        group.severity,
-        group.message,
-        worst.hint,
-        worst.path,
-        place.line if place else None,
-        worst.instruction,
-        worst.computation,
-        worst.scope or None,
-        worst.argument or None,
-        worst.location,
-        group.is_at_least,
-        ", ".join(group.other_codes) or None,
-        tuple(each.instruction for each in group.found),
-    )
+def _end_of(each: Finding, part: Literal["line", "column"]) -> int | None:
+    """Where its part of the text ends."""
+    if each.source is None or each.span is None:
+        return None
+    end = each.source.position(each.span.end)
+    return end.line if part == "line" else end.column

@@ -4,16 +4,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, replace
+from dataclasses import KW_ONLY, field, replace
 from enum import Enum
 from itertools import islice
-from typing import TYPE_CHECKING, ClassVar, Final, Literal, TypeAlias, TypeVar, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Final,
+    Generic,
+    Literal,
+    TypeAlias,
+    TypeVar,
+    TypeVarTuple,
+    Unpack,
+    cast,
+    overload,
+)
 
 from hlo_cli.dataclass import dataclass
 from hlo_cli.report.unknown_choice import unknown_choice_error
 from hlo_cli.source import Diagnostic
 
 if TYPE_CHECKING:
+    from typing_extensions import TypeVarTuple as TypeVarTupleWithDefault
+
     from hlo_cli.report.text import Role
 
 
@@ -161,9 +176,18 @@ class Share:
         return 1 - part / whole if self.rest else part / whole
 
 
+if TYPE_CHECKING:  # a bare `Column` is one of anything: the renderers read no cells through it
+    Subject = TypeVarTupleWithDefault("Subject", default=Unpack[tuple[Any, ...]])
+else:
+    Subject = TypeVarTuple("Subject")
+
+
 @dataclass(frozen=True, slots=True)
-class Column:
-    """One column. `name` is for machines and for `--columns` and `--sort`, `title` for people.
+class Column(Generic[*Subject]):
+    """One column. `name` is for machines and for `--columns` and `--sort`, `title` for people, `of` its cell in a row.
+
+    `of` is passed what the row shows: one thing, as in `Column[LiveValue]`, or several, as in `Column[str, int]`;
+    `rows_from` and `rows_from_tuples` make the rows. A table whose rows are read from elsewhere has columns without it.
 
     When the screen is too narrow, columns of the lowest `rank` are dropped first, those of rank `KEEP` only when
     shortening is not enough. `from_width` is the narrowest screen that shows the column: 0, 120, or 200.
@@ -194,6 +218,7 @@ class Column:
     is_measured: bool = False  # of spans: times that were measured, so that all bars are alike
     is_lane: bool = False  # rows with one text share lanes in a picture of spans; by default, those of one opcode
     loops: tuple[Loop, ...] = ()
+    of: Callable[[*Subject], Cell] | None = field(default=None, compare=False, repr=False)
 
     @property
     def is_numeric(self) -> bool:
@@ -204,6 +229,93 @@ class Column:
     def is_right_aligned(self) -> bool:
         """Whether cells are right-aligned: numbers are by default, `align` overrides it."""
         return self.align == "right" if self.align else self.is_numeric
+
+
+Thing = TypeVar("Thing")
+"""What a row shows."""
+
+
+def rows_from(columns: Iterable[Column[Thing]], things: Iterable[Thing]) -> tuple[Row, ...]:
+    """The rows of a table that has one for each thing.
+
+    >>> columns: tuple[Column[str], ...] = (Column("word", "word", of=str), Column("size", "size", "count", of=len))
+    >>> rows_from(columns, ("tile", "hbm"))
+    (('tile', 4), ('hbm', 3))
+    """
+    getters = _getters(columns)
+    return tuple(tuple([get(thing) for get in getters]) for thing in things)
+
+
+def rows_from_tuples(columns: Iterable[Column[*Subject]], things: Iterable[tuple[*Subject]]) -> tuple[Row, ...]:
+    """The rows of a table that shows several things in each, which `of` of a column gets one by one.
+
+    >>> columns: tuple[Column[str, int], ...] = (
+    ...     Column("share", "share", of=lambda name, count: f"{count} {name}"),
+    ...     Column("count", "count", "count", of=lambda name, count: count),
+    ... )
+    >>> rows_from_tuples(columns, {"copies": 2}.items())
+    (('2 copies', 2),)
+    """
+    getters = _getters(columns)
+    return tuple(tuple([get(*several) for get in getters]) for several in things)
+
+
+def row_from(columns: Iterable[Column[Thing]], thing: Thing) -> Row:
+    """The row that shows a thing.
+
+    >>> row_from((Column("word", "word", of=str.upper),), "tile")
+    ('TILE',)
+    """
+    return tuple([get(thing) for get in _getters(columns)])
+
+
+def columns_of_part(
+    columns: Sequence[Column[Thing]], part: Callable[[*Subject], Thing]
+) -> tuple[Column[*Subject], ...]:
+    """The columns of a thing in a table whose rows show more: `part` is that thing of a row.
+
+    >>> sizes: tuple[Column[str], ...] = (Column("size", "size", "count", of=len),)
+    >>> rows_from_tuples(columns_of_part(sizes, lambda name, count: name), [("tile", 2)])
+    ((4,),)
+    """
+    return tuple(
+        with_cell(column, _composed(get, part)) for column, get in zip(columns, _getters(columns), strict=True)
+    )
+
+
+def _composed(get: Callable[[Thing], Cell], part: Callable[[*Subject], Thing]) -> Callable[[*Subject], Cell]:
+    return lambda *things: get(part(*things))
+
+
+def with_cell(column: Column[Any], of: Callable[[*Subject], Cell]) -> Column[*Subject]:
+    """The column of other things: `of` is its cell.
+
+    >>> with_cell(Column("size", "size", "count"), len).of("tile")
+    4
+    """
+    other: Any = of  # for the type of `replace`, it is still a column of what it was
+    return cast("Column[*Subject]", replace(column, of=other))
+
+
+def unknown_without(columns: Sequence[Column[Thing]]) -> tuple[Column[Thing | None], ...]:
+    """The columns of a thing that may be missing; its cells are then unknown.
+
+    >>> row_from(unknown_without((Column("size", "size", "count", of=len),)), None)
+    (UNKNOWN,)
+    """
+    return tuple(with_cell(column, _or_unknown(get)) for column, get in zip(columns, _getters(columns), strict=True))
+
+
+def _or_unknown(get: Callable[[Thing], Cell]) -> Callable[[Thing | None], Cell]:
+    return lambda thing: UNKNOWN if thing is None else get(thing)
+
+
+def _getters(columns: Iterable[Column[*Subject]]) -> list[Callable[[*Subject], Cell]]:
+    found = []
+    for column in columns:
+        assert column.of is not None, column.name
+        found.append(column.of)
+    return found
 
 
 # --- rows on demand ---
@@ -415,6 +527,21 @@ def _sum(cells: Iterable[Cell]) -> Cell:
                 return UNKNOWN
             total += value
     return total
+
+
+def with_columns(
+    table: Table, columns: Sequence[Column[Thing]], things: Iterable[Thing], *, first: bool = False
+) -> Table:
+    """The table with further columns, before its own if `first`; `things` are what its rows show.
+
+    >>> table = Table("words", (Column("word", "word"),), (("tile",), ("hbm",)))
+    >>> with_columns(table, (Column("size", "size", "count", of=len),), ("tile", "hbm")).rows
+    (('tile', 4), ('hbm', 3))
+    """
+    added = zip(table.rows, rows_from(columns, things), strict=True)
+    if first:
+        return replace(table, columns=(*columns, *table.columns), rows=tuple((*new, *row) for row, new in added))
+    return replace(table, columns=(*table.columns, *columns), rows=tuple((*row, *new) for row, new in added))
 
 
 # --- trees ---

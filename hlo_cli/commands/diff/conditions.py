@@ -20,7 +20,7 @@ from hlo_cli.ir.memory_space import space_name, space_words
 from hlo_cli.ir.module import Module
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.report.numbers import format_bytes, format_count, format_ratio, format_scaled
-from hlo_cli.report.table import Column, Table
+from hlo_cli.report.table import Column, Table, rows_from_tuples
 from hlo_cli.report.text import Passage
 from hlo_cli.source import HloError, did_you_mean, nearest
 from hlo_cli.syntax.byte_sizes import UNITS, parse_size
@@ -31,7 +31,7 @@ from hlo_cli.transform.normalize import normalize
 
 
 _RESULTS: Final = " results"
-_CLOSE: Final = 0.91
+_CLOSE: Final = 0.91  # within a tenth, a percentage is easier to read than a factor
 _WITH_GROWTH: Final = frozenset(("memory", "flops", "bytes"))
 """Kinds of numbers whose growth is shown as well; that of small numbers is seen."""
 _SCALES: Final = ((10**15, " P"), (10**12, " T"), (10**9, " G"), (10**6, " M"))
@@ -374,14 +374,15 @@ class View:
 # `hlo diff GOLDEN NEW --against-golden`: the failed conditions before the statements.
 
 
-_MAX_SHOWN: Final = 8
-_COLUMNS: Final = (
-    Column("condition", "condition"),
-    Column("result", "result"),
-    Column("before", "before", "count"),
-    Column("after", "after", "count"),
-    Column("difference", "difference"),
-)
+_MAX_SHOWN: Final = 8  # as many as a screen has room for beside the answer; all are in the table for programs
+_COLUMNS: Final[tuple[Column[Condition, Failure | None], ...]] = (
+    Column("condition", "condition", of=lambda condition, failure: condition.text),
+    Column("result", "result", of=lambda condition, failure: "failed" if failure else "passed"),
+    Column("before", "before", "count", of=lambda condition, failure: failure.before if failure else None),
+    Column("after", "after", "count", of=lambda condition, failure: failure.after if failure else None),
+    Column("difference", "difference",
+           of=lambda condition, failure: failure.text if failure else limit_text(condition)),
+)  # fmt: skip
 
 
 def numbers_against(comparison: ModuleDiff, view: View) -> tuple[ModuleNumbers, ModuleNumbers]:
@@ -431,7 +432,8 @@ def parts_of_failures(conditions: Sequence[Condition], found: Sequence[Failure])
         lines.append(f"{len(found) - _MAX_SHOWN:,} more")
     if lines:
         yield Passage("failures", tuple(lines))
-    rows = [(each.condition.text, "failed", each.before, each.after, each.text) for each in found]
     failed = {each.condition for each in found}
-    rows += [(each.text, "passed", None, None, limit_text(each)) for each in conditions if each not in failed]
-    yield Table("conditions", _COLUMNS, tuple(rows), noun="conditions", person=False, main=False)
+    results = [(failure.condition, failure) for failure in found]
+    passed = [(condition, None) for condition in conditions if condition not in failed]
+    rows = rows_from_tuples(_COLUMNS, (*results, *passed))
+    yield Table("conditions", _COLUMNS, rows, noun="conditions", person=False, main=False)

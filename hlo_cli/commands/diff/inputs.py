@@ -25,6 +25,7 @@ from hlo_cli.commands.options.writing import print_diagnostics, write, write_rep
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.dumps import (
     DumpName,
+    PassName,
     matching_stages,
     not_found_error,
     parse_dump_name,
@@ -41,7 +42,7 @@ from hlo_cli.render.registry import FORMATS
 from hlo_cli.report.figure import Figure, fixed
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import ROWS_FOR_A_PERSON, Column, Row, Table
+from hlo_cli.report.table import ROWS_FOR_A_PERSON, Column, Table, rows_from, rows_from_tuples
 from hlo_cli.scan_modules import Reader, ScanResult, late_problem
 from hlo_cli.source import Diagnostic, HloError
 from hlo_cli.transform.normalize import normalize
@@ -60,15 +61,6 @@ _HELPER = 20
 """Fewer instructions than these are a helper of JAX, such as jit_convert_element_type, beside a model or a step."""
 _MIN_FOLDED = 3
 """Fewer rows than these are not worth folding."""
-_MODULE_COLUMNS = (
-    Column("change", "", "change"),
-    Column("module", "module", "name", role="name"),
-    Column("changed", "changed", "count"),
-    Column("added", "added", "count"),
-    Column("removed", "removed", "count"),
-    Column("moved", "moved", "count", from_width=120),
-    Column("summary", "summary", rank=9),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +83,23 @@ class Compared:
 
     name: str
     change: str = ""
-    counts: tuple[int, int, int, int] | None = None
+    counts: tuple[int, int, int, int] | None = None  # changed, added, removed, moved
     words: str = ""
     problems: tuple[str, ...] = ()
     paths: tuple[str, str] = ("", "")
     severity: int = 0
     size: int = 0
+
+
+_MODULE_COLUMNS: tuple[Column[Compared], ...] = (
+    Column("change", "", "change", of=lambda module: module.change),
+    Column("module", "module", "name", role="name", of=lambda module: module.name),
+    Column("changed", "changed", "count", of=lambda module: module.counts[0] if module.counts else None),
+    Column("added", "added", "count", of=lambda module: module.counts[1] if module.counts else None),
+    Column("removed", "removed", "count", of=lambda module: module.counts[2] if module.counts else None),
+    Column("moved", "moved", "count", from_width=120, of=lambda module: module.counts[3] if module.counts else None),
+    Column("summary", "summary", rank=9, of=lambda module: module.words or None),
+)
 
 
 def side_of_many(many: Many | Input, argument: str) -> Side:
@@ -150,7 +153,7 @@ def report_of_many(
     differing, helpers = _worst_first([each for each in compared if each.change == "~"])
     same = [each for each in compared if each.change != "~" and not each.problems]
     shown = (*differing, *alone, *helpers)
-    rows: list[Row] = [(each.change, each.name, *(each.counts or (None,) * 4), each.words or None) for each in shown]
+    rows = rows_from(_MODULE_COLUMNS, shown)
     differing += helpers
     problems = tuple(Diagnostic("error", f"{each.name}: {problem}") for each in found for problem in each.problems)
     modules = format_count(len(compared), "modules")
@@ -159,7 +162,7 @@ def report_of_many(
     table = Table(
         "modules",
         _MODULE_COLUMNS,
-        tuple(rows),
+        rows,
         noun="modules",
         limit=min(len(rows) - len(helpers), ROWS_FOR_A_PERSON),
         footnote=_folded(same, helpers),
@@ -487,18 +490,6 @@ def _of_two(old: Input, new: Input, reading: InputOptions, view: View, arguments
 
 
 _HOW = "create them with XLA_FLAGS='--xla_dump_to=DIR --xla_dump_hlo_pass_re=.*'"
-_PASS_COLUMNS = (
-    Column("number", "", "line"),
-    Column("pass", "pass", role="name"),
-    Column("before", "before", "count", group="instructions"),
-    Column("after", "after", "count", group="instructions"),
-    Column("changed", "changed", "count"),
-    Column("added", "added", "count"),
-    Column("removed", "removed", "count"),
-    Column("change_kinds", "change", rank=2),
-    Column("pipeline", "pipeline", rank=1, from_width=120),
-    Column("stage", "stage", person=False),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -508,6 +499,35 @@ class _Step:
     stage: str
     before: str
     comparison: ModuleDiff
+    with_schedule: bool
+
+    @property
+    def change_kinds(self) -> str | None:
+        """What changed, in the words of the options; None if only instructions were added or removed."""
+        comparison = self.comparison
+        kinds = dict.fromkeys(change.kind.replace("_", " ") for each in comparison.changed for change in each.changes)
+        schedule = ["schedule"] if self.with_schedule and comparison.moved else []
+        header = [f"header {change.name}" for change in comparison.header]
+        return ", ".join((*kinds, *schedule, *header)) or None
+
+    @property
+    def between(self) -> PassName:
+        """The pass that ran between the two dumps."""
+        return pass_between(self.before, self.stage)
+
+
+_PASS_COLUMNS: tuple[Column[_Step], ...] = (
+    Column("number", "", "line", of=lambda step: step.between.number),
+    Column("pass", "pass", role="name", of=lambda step: step.between.name),
+    Column("before", "before", "count", group="instructions", of=lambda step: step.comparison.before.instruction_count),
+    Column("after", "after", "count", group="instructions", of=lambda step: step.comparison.after.instruction_count),
+    Column("changed", "changed", "count", of=lambda step: len(step.comparison.changed)),
+    Column("added", "added", "count", of=lambda step: len(step.comparison.added)),
+    Column("removed", "removed", "count", of=lambda step: len(step.comparison.removed)),
+    Column("change_kinds", "change", rank=2, of=lambda step: step.change_kinds),
+    Column("pipeline", "pipeline", rank=1, from_width=120, of=lambda step: step.between.pipeline),
+    Column("stage", "stage", person=False, of=lambda step: step.stage),
+)  # fmt: skip
 
 
 def report_of_passes(arguments: Sequence[str], reading: InputOptions, view: View) -> Found:
@@ -522,14 +542,14 @@ def report_of_passes(arguments: Sequence[str], reading: InputOptions, view: View
         side = side_of(each, reading)
         errors += side.module.errors
         if last is not None:
-            steps.append(_Step(dump.stage, last[1], view.compare(last[0], side.module)))
+            steps.append(_Step(dump.stage, last[1], view.compare(last[0], side.module), view.with_schedule))
         last = side.module, dump.stage
     changing = [step for step in steps if view.differs(step.comparison)]
     numbers = {"passes": len(steps), "changing": len(changing)}
     table = Table(
         "passes",
         _PASS_COLUMNS,
-        tuple(_row(step, view) for step in changing),
+        rows_from(_PASS_COLUMNS, changing),
         noun="passes",
         footnote=_unchanged(steps, changing),
     )
@@ -561,26 +581,6 @@ def pass_dumps(folder: str, reading: InputOptions) -> list[tuple[str, DumpName]]
     if len(found) < 2:
         raise HloError(f"no per-pass dumps in {folder}", hint=_HOW)
     return found
-
-
-def _row(step: _Step, view: View) -> Row:
-    comparison = step.comparison
-    number, name, pipeline = pass_between(step.before, step.stage)
-    kinds = dict.fromkeys(change.kind.replace("_", " ") for each in comparison.changed for change in each.changes)
-    schedule = ["schedule"] if view.with_schedule and comparison.moved else []
-    header = [f"header {change.name}" for change in comparison.header]
-    return (
-        number,
-        name,
-        comparison.before.instruction_count,
-        comparison.after.instruction_count,
-        len(comparison.changed),
-        len(comparison.added),
-        len(comparison.removed),
-        ", ".join((*kinds, *schedule, *header)) or None,
-        pipeline,
-        step.stage,
-    )
 
 
 def _answer(steps: Sequence[_Step], changing: Sequence[_Step]) -> str:
@@ -630,11 +630,11 @@ _AS_TEXT: Final = ("table", "screen", "hlo")
 _ALWAYS_OMITTED: Final = frozenset(("metadata", "schedule"))
 _PARTS_OF_SHAPES: Final = frozenset(("layout", "tiling", "memory_space"))
 _ATTRIBUTES: Final = frozenset(("sharding", "backend_config"))
-_FINGERPRINT_COLUMNS: Final = (
-    Column("module", "module", "name"),
-    Column("instructions", "instructions", "count"),
-    Column("sha256", "sha256"),
-    Column("text", "text"),
+_FINGERPRINT_COLUMNS: Final[tuple[Column[Module, str, str], ...]] = (
+    Column("module", "module", "name", of=lambda module, digest, text: module.name),
+    Column("instructions", "instructions", "count", of=lambda module, digest, text: module.instruction_count),
+    Column("sha256", "sha256", of=lambda module, digest, text: digest),
+    Column("text", "text", of=lambda module, digest, text: text),
 )
 
 
@@ -653,7 +653,7 @@ def write_normalized(
         return print_diagnostics(notes_of(loaded), (), output)
     text = "".join(chunks)
     digest = sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
-    rows = ((module.name, module.instruction_count, digest, text),)
+    rows = rows_from_tuples(_FINGERPRINT_COLUMNS, [(module, digest, text)])
     report = Report(
         "diff-normalized",
         f"{format_count(module.instruction_count, 'instructions')}, sha256 {digest}",

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
+from typing import TypeAlias
 
 from hlo_cli.analysis.cost.cost_analysis import KernelCost, kernel_costs
 from hlo_cli.analysis.dataflow.executions import sequential_executions
 from hlo_cli.analysis.hardware.target import Target, target_of
 from hlo_cli.analysis.matching.changes import FUSED, KINDS, Change
 from hlo_cli.analysis.matching.graph import renamed_value
-from hlo_cli.analysis.matching.module_diff import Changed, ModuleDiff, RowCosts, is_quiet
+from hlo_cli.analysis.matching.module_diff import ModuleDiff, RowCosts, is_quiet
 from hlo_cli.analysis.origin.origins import By, Keys, keys_of
 from hlo_cli.analysis.statements.operations import Renaming, is_same_text, omitted_constants, renaming_of
 from hlo_cli.analysis.statements.statement import Collectives, Fold
@@ -37,7 +38,7 @@ from hlo_cli.ir.shape import Shape
 from hlo_cli.report.diff import Diff, DiffLine, Hunk, Sign, pieces_of
 from hlo_cli.report.numbers import format_bytes, format_count
 from hlo_cli.report.report import Part, Report
-from hlo_cli.report.table import Cell, Column, Row, Table, Unit
+from hlo_cli.report.table import Cell, Column, Table, Unit, rows_from, rows_from_tuples
 from hlo_cli.report.text import Passage
 from hlo_cli.source import Diagnostic, HloError
 
@@ -79,24 +80,25 @@ def answer_of_parts(comparison: ModuleDiff, *, checks_conditions: bool = False) 
 
 def summary_tables(old: ModuleNumbers, new: ModuleNumbers, target: Target | None) -> tuple[Table, Table]:
     """Tables of memory and of counts, with the rows that differ; costs are those of all iterations of loops."""
-    memory = (*_byte_rows(old, new), *_peak_rows(old.metrics, new.metrics, target))
-    return _table("memory", "bytes", memory), _table("costs", "count", tuple(_count_rows(old, new)))
+    memory = (*_byte_metrics(old, new), *_peak_metrics(old.metrics, new.metrics, target))
+    return _table("memory", "bytes", memory), _table("costs", "count", _count_metrics(old, new))
 
 
 def collective_table(old: ModuleNumbers, new: ModuleNumbers) -> Table:
     """The collectives by kind: how many, and the bytes of their results."""
-    columns = (
-        Column("kind", "collective"),
-        Column("before", "before", "count"),
-        Column("after", "after", "count"),
-        Column("before_bytes", "before", "bytes"),
-        Column("after_bytes", "after", "bytes", like="before_bytes"),
+
+    def of(side: ModuleNumbers, kind: str) -> Collectives:
+        return side.collectives.get(kind, Collectives(kind, 0, 0))
+
+    columns: tuple[Column[str], ...] = (
+        Column("kind", "collective", of=lambda kind: kind),
+        Column("before", "before", "count", of=lambda kind: of(old, kind).count),
+        Column("after", "after", "count", of=lambda kind: of(new, kind).count),
+        Column("before_bytes", "before", "bytes", of=lambda kind: of(old, kind).bytes),
+        Column("after_bytes", "after", "bytes", like="before_bytes", of=lambda kind: of(new, kind).bytes),
     )
-    rows = []
-    for kind in sorted({*old.collectives, *new.collectives}):
-        one, two = (side.collectives.get(kind, Collectives(kind, 0, 0)) for side in (old, new))
-        rows.append((kind, one.count, two.count, one.bytes, two.bytes))
-    return Table("collectives", columns, tuple(rows), noun="kinds", main=False)
+    rows = rows_from(columns, sorted({*old.collectives, *new.collectives}))
+    return Table("collectives", columns, rows, noun="kinds", main=False)
 
 
 def record_of(given: ModuleNumbers, target: Target | None) -> Mapping[str, Cell]:
@@ -107,65 +109,139 @@ def record_of(given: ModuleNumbers, target: Target | None) -> Mapping[str, Cell]
     return {**numbers, "peak_bytes": {space_name(space, target): n for space, n in metrics.peak_bytes.items()}}
 
 
-def _table(name: str, unit: str, rows: tuple[Row, ...]) -> Table:
+_Metric: TypeAlias = tuple[str, int, int]
+"""The name of a metric, and its values before and after."""
+
+
+def _table(name: str, unit: str, metrics: Iterable[_Metric]) -> Table:
+    """A row for each metric that differs, with the ratio if neither number is zero."""
     suffix = "_bytes" if unit == "bytes" else ""
-    columns = (
-        Column("metric", "metric"),
-        Column(f"before{suffix}", "before", "bytes" if suffix else "count"),
-        Column(f"after{suffix}", "after", "bytes" if suffix else "count", like=f"before{suffix}"),
-        Column("ratio", "", "ratio", person=any(row[3] is not None for row in rows)),
-    )
-    return Table(name, columns, rows, noun="metrics", main=False)
+    differing = [(metric, before, after) for metric, before, after in metrics if before != after]
+    has_ratio = any(before and after for _, before, after in differing)
+    columns: tuple[Column[str, int, int], ...] = (
+        Column("metric", "metric", of=lambda metric, before, after: metric),
+        Column(f"before{suffix}", "before", "bytes" if suffix else "count", of=lambda metric, before, after: before),
+        Column(f"after{suffix}", "after", "bytes" if suffix else "count", like=f"before{suffix}",
+               of=lambda metric, before, after: after),
+        Column("ratio", "", "ratio", person=has_ratio,
+               of=lambda metric, before, after: after / before if before and after else None),
+    )  # fmt: skip
+    return Table(name, columns, rows_from_tuples(columns, differing), noun="metrics", main=False)
 
 
-def _byte_rows(old: ModuleNumbers, new: ModuleNumbers) -> Iterator[Row]:
+def _byte_metrics(old: ModuleNumbers, new: ModuleNumbers) -> Iterator[_Metric]:
     one, two = old.metrics, new.metrics
-    yield from _metric_row("arguments", one.argument_bytes, two.argument_bytes)
-    yield from _metric_row("all values", one.value_bytes, two.value_bytes)
-    yield from _metric_row("padding", one.padding_bytes, two.padding_bytes)
-    yield from _metric_row("bytes accessed", old.bytes_accessed, new.bytes_accessed)
+    yield "arguments", one.argument_bytes, two.argument_bytes
+    yield "all values", one.value_bytes, two.value_bytes
+    yield "padding", one.padding_bytes, two.padding_bytes
+    yield "bytes accessed", old.bytes_accessed, new.bytes_accessed
 
 
-def _peak_rows(old: ModuleMetrics, new: ModuleMetrics, target: Target | None) -> Iterator[Row]:
+def _peak_metrics(old: ModuleMetrics, new: ModuleMetrics, target: Target | None) -> Iterator[_Metric]:
     for space in sorted({*old.peak_bytes, *new.peak_bytes}):
-        name = space_name(space, target)
-        yield from _metric_row(f"peak {name}", old.peak_bytes.get(space, 0), new.peak_bytes.get(space, 0))
+        yield f"peak {space_name(space, target)}", old.peak_bytes.get(space, 0), new.peak_bytes.get(space, 0)
 
 
-def _count_rows(old: ModuleNumbers, new: ModuleNumbers) -> Iterator[Row]:
+def _count_metrics(old: ModuleNumbers, new: ModuleNumbers) -> Iterator[_Metric]:
     one, two = old.metrics, new.metrics
-    yield from _metric_row("flops", old.flops, new.flops)
-    yield from _metric_row("kernels", one.kernels, two.kernels)
-    yield from _metric_row("collectives", one.collectives, two.collectives)
-    yield from _metric_row("computations", one.computations, two.computations)
-    yield from _metric_row("instructions", one.instructions, two.instructions)
-
-
-def _metric_row(metric: str, before: int, after: int) -> Iterator[Row]:
-    """The row, if the two numbers differ; their ratio if neither is zero."""
-    ratio: Cell = after / before if before and after else None
-    if before != after:
-        yield metric, before, after, ratio
+    yield "flops", old.flops, new.flops
+    yield "kernels", one.kernels, two.kernels
+    yield "collectives", one.collectives, two.collectives
+    yield "computations", one.computations, two.computations
+    yield "instructions", one.instructions, two.instructions
 
 
 # --- one row per change ---
 # The tables of `hlo diff`: one row per change, with both shapes in one text, and one row per computation.
 
 
-_COLUMNS = (
-    Column("change", "", "change"),
-    Column("name", "instruction", "name", role="name"),
-    Column("opcode", "opcode", "opcode", rank=2, from_width=120),
-    Column("shape", "shape", "shape"),
-    Column("before_bytes", "before", "bytes", exact=True, rank=4),
-    Column("after_bytes", "after", "bytes", exact=True, rank=4),
-    Column("change_kinds", "change"),
-    Column("cost_bytes", "cost", "bytes", rank=3, from_width=120),
-    Column("computation", "computation", "name", rank=1, from_width=120),
-    Column("details", "from → to", rank=0, from_width=200),
-    Column("name_before", "name before", "name", person=False),
-    Column("computation_before", "computation before", "name", person=False),
-    Column("changes", "changes", person=False),
+@dataclass(frozen=True, slots=True)
+class _ChangeRow:
+    """An instruction that changed (`~`), was added or removed, or moved (`>`), with what it costs.
+
+    `before` is the instruction in the old module, None if it was added; `changes` are those of a changed one.
+    """
+
+    sign: str
+    instruction: Instruction
+    cost: int
+    before: Instruction | None
+    changes: tuple[Change, ...] = ()
+
+    @property
+    def change_kinds(self) -> str:
+        """What changed, in a word or two each; the opcode of an instruction that was added or removed."""
+        if self.sign == "~":
+            return ", ".join(dict.fromkeys(_word(change) for change in self.changes))
+        moved = self.before if self.sign == ">" else None
+        return self.instruction.opcode if moved is None else f"step {moved.index} → {self.instruction.index}"
+
+    @property
+    def opcode(self) -> str:
+        """The opcode, or both."""
+        old, new = self.before, self.instruction.opcode
+        return new if self.sign != "~" or old is None or old.opcode == new else f"{old.opcode} → {new}"
+
+    @property
+    def shape(self) -> str:
+        """The shape, and where it differs, what it was."""
+        old, new = self.before, self.instruction.shape
+        return str(new) if self.sign != "~" or old is None else _shape(old.shape, new)
+
+    @property
+    def bytes_before(self) -> int | None:
+        """The size of the old instruction; one that moved has the shape that it had."""
+        one = self.before if self.sign == "~" else None if self.sign == "+" else self.instruction
+        return None if one is None else one.shape.padded_bytes
+
+
+_COLUMNS: tuple[Column[_ChangeRow], ...] = (
+    Column("change", "", "change", of=lambda row: row.sign),
+    Column("name", "instruction", "name", role="name", of=lambda row: row.instruction.name),
+    Column("opcode", "opcode", "opcode", rank=2, from_width=120, of=lambda row: row.opcode),
+    Column("shape", "shape", "shape", of=lambda row: row.shape),
+    Column("before_bytes", "before", "bytes", exact=True, rank=4, of=lambda row: row.bytes_before),
+    Column(
+        "after_bytes",
+        "after",
+        "bytes",
+        exact=True,
+        rank=4,
+        of=lambda row: None if row.sign == "-" else row.instruction.shape.padded_bytes,
+    ),
+    Column("change_kinds", "change", of=lambda row: row.change_kinds),
+    Column("cost_bytes", "cost", "bytes", rank=3, from_width=120, of=lambda row: row.cost),
+    Column(
+        "computation",
+        "computation",
+        "name",
+        rank=1,
+        from_width=120,
+        of=lambda row: row.instruction.computation.name,
+    ),
+    Column(
+        "details",
+        "from → to",
+        rank=0,
+        from_width=200,
+        of=lambda row: "; ".join(map(str, row.changes)) if row.sign == "~" else None,
+    ),
+    Column("name_before", "name before", "name", person=False, of=lambda row: row.before.name if row.before else None),
+    Column(
+        "computation_before",
+        "computation before",
+        "name",
+        person=False,
+        of=lambda row: row.before.computation.name if row.before else None,
+    ),
+    Column(
+        "changes",
+        "changes",
+        person=False,
+        of=lambda row: tuple(
+            {"kind": c.kind, "name": c.name or None, "before": c.before, "after": c.after} for c in row.changes
+        ),
+    ),
 )
 
 
@@ -175,16 +251,17 @@ def change_table(comparison: ModuleDiff, view: View) -> Table:
     The most bytes written or no longer written come first, then instructions without memory: fused, or applied to
     single elements. Equals are in the order of the new module, its entry first; changes in metadata alone come last.
     """
-    rows = sorted(_change_rows(comparison, with_schedule=view.with_schedule), key=lambda row: row[0])
-    counts = Counter(str(row[0]) for _, row in rows)
+    ranked = sorted(_change_rows(comparison, with_schedule=view.with_schedule), key=lambda row: row[0])
+    found = [row for _, row in ranked]
+    counts = Counter(row.sign for row in found)
     words = {"~": "changed", "+": "added", "-": "removed", ">": "moved"}
     footnote = "  ".join(f"{sign} {counts[sign]:,} {word}" for sign, word in words.items() if counts[sign])
-    return Table("changes", _COLUMNS, tuple(row for _, row in rows), noun="changes", footnote=footnote)
+    return Table("changes", _COLUMNS, rows_from(_COLUMNS, found), noun="changes", footnote=footnote)
 
 
 def _change_rows(
     comparison: ModuleDiff, *, with_schedule: bool
-) -> Iterator[tuple[tuple[bool, bool, int, bool, int, int], Row]]:
+) -> Iterator[tuple[tuple[bool, bool, int, bool, int, int], _ChangeRow]]:
     places = {c: (not c.is_entry, at) for at, c in enumerate(comparison.after.computations)}
     first = {c: (not c.is_entry, at) for at, c in enumerate(comparison.before.computations)}
     costs = RowCosts(comparison)
@@ -197,55 +274,16 @@ def _change_rows(
 
     for each in comparison.changed:
         cost = costs.of_changed(each)
-        yield (is_quiet(each.changes), *place(each.after, cost)), _changed_row(each, cost)
+        row = _ChangeRow("~", each.after, cost, each.before, tuple(each.changes))
+        yield (is_quiet(each.changes), *place(each.after, cost)), row
     for instruction in comparison.added:
         cost = costs.of(instruction)
-        yield (False, *place(instruction, cost)), _change_row("+", instruction, cost)
+        yield (False, *place(instruction, cost)), _ChangeRow("+", instruction, cost, None)
     for instruction in comparison.removed:
         cost = costs.of(instruction)
-        yield (False, *place(instruction, cost)), _change_row("-", instruction, cost)
+        yield (False, *place(instruction, cost)), _ChangeRow("-", instruction, cost, instruction)
     for moved in comparison.moved if with_schedule else ():
-        yield (False, *place(moved.after, 0)), _change_row(">", moved.after, 0, moved.before)
-
-
-def _changed_row(each: Changed, cost: int) -> Row:
-    before, after = each.before, each.after
-    kinds = dict.fromkeys(_word(change) for change in each.changes)
-    return (
-        "~",
-        after.name,
-        after.opcode if before.opcode == after.opcode else f"{before.opcode} → {after.opcode}",
-        _shape(before.shape, after.shape),
-        before.shape.padded_bytes,
-        after.shape.padded_bytes,
-        ", ".join(kinds),
-        cost,
-        after.computation.name,
-        "; ".join(map(str, each.changes)),
-        before.name,
-        before.computation.name,
-        tuple({"kind": c.kind, "name": c.name or None, "before": c.before, "after": c.after} for c in each.changes),
-    )
-
-
-def _change_row(sign: str, instruction: Instruction, cost: int, before: Instruction | None = None) -> Row:
-    size, name, computation = instruction.shape.padded_bytes, instruction.name, instruction.computation.name
-    old = instruction if sign == "-" else before
-    return (
-        sign,
-        name,
-        instruction.opcode,
-        str(instruction.shape),
-        size if sign != "+" else None,
-        size if sign != "-" else None,
-        instruction.opcode if before is None else f"step {before.index} → {instruction.index}",
-        cost,
-        computation,
-        None,
-        old.name if old is not None else None,
-        old.computation.name if old is not None else None,
-        (),
-    )
+        yield (False, *place(moved.after, 0)), _ChangeRow(">", moved.after, 0, moved.before)
 
 
 def _shape(before: Shape, after: Shape) -> str:
@@ -276,8 +314,12 @@ def _word(change: Change) -> str:
 
 def header_table(comparison: ModuleDiff) -> Table:
     """The fields of the header that differ."""
-    columns = (Column("field", "header field", role="name"), Column("before", "before"), Column("after", "after"))
-    rows = tuple((c.name, c.before or None, c.after or None) for c in comparison.header)
+    columns = (
+        Column("field", "header field", role="name", of=lambda field: field.name),
+        Column("before", "before", of=lambda field: field.before or None),
+        Column("after", "after", of=lambda field: field.after or None),
+    )
+    rows = rows_from(columns, comparison.header)
     return Table("header_fields", columns, rows, noun="fields", main=False, limit=8)
 
 
@@ -299,22 +341,17 @@ def stat_table(comparison: ModuleDiff) -> Table:
         count(moved.after.computation, "moved")
     there = set(comparison.computations.values())
     added = set(comparison.after.computations) - there
-    rows: tuple[Row, ...] = tuple(
-        (
-            "~" if c in there else "+" if c in added else "-",
-            c.name,
-            len(c.instructions),
-            *(found[what] for what in ("changed", "added", "removed", "moved")),
-        )
-        for c, found in sorted(counts.items(), key=lambda item: (-item[1].total(), item[0].name))
+    columns: tuple[Column[Computation, Counter[str]], ...] = (
+        Column("change", "", "change", of=lambda c, found: "~" if c in there else "+" if c in added else "-"),
+        Column("computation", "computation", "name", role="name", of=lambda c, found: c.name),
+        Column("instructions", "instructions", "count", total="sum", of=lambda c, found: len(c.instructions)),
+        Column("changed", "changed", "count", total="sum", of=lambda c, found: found["changed"]),
+        Column("added", "added", "count", total="sum", of=lambda c, found: found["added"]),
+        Column("removed", "removed", "count", total="sum", of=lambda c, found: found["removed"]),
+        Column("moved", "moved", "count", total="sum", of=lambda c, found: found["moved"]),
     )
-    columns = (
-        Column("change", "", "change"),
-        Column("computation", "computation", "name", role="name"),
-        Column("instructions", "instructions", "count", total="sum"),
-        *(Column(what, what, "count", total="sum") for what in ("changed", "added", "removed", "moved")),
-    )
-    return Table("computations", columns, rows, noun="computations")
+    ranked = sorted(counts.items(), key=lambda item: (-item[1].total(), item[0].name))
+    return Table("computations", columns, rows_from_tuples(columns, ranked), noun="computations")
 
 
 # --- changed lines ---
@@ -323,7 +360,7 @@ def stat_table(comparison: ModuleDiff) -> Table:
 # Old lines have the names of the new module, so that only real changes show.
 
 
-_AROUND = 1
+_AROUND = 1  # unchanged lines around a change: one on each side says where it is
 
 
 def text_diff(comparison: ModuleDiff, before: str, after: str, *, with_schedule: bool = False) -> Diff:
@@ -461,41 +498,74 @@ def report_of_causes(comparison: ModuleDiff, by: By, input_facts: Mapping[str, M
         )
     keys = keys_of(comparison.before, by), keys_of(comparison.after, by)
     costs = _costs(comparison.before, keys[0]), _costs(comparison.after, keys[1])
-    rows = _changes_by_key(comparison, keys)
-    found = sorted({*rows[0], *rows[1], *rows[2], *costs[0], *costs[1]})
+    changed, added, removed = _changes_by_key(comparison, keys)
+    found = sorted({*changed, *added, *removed, *costs[0], *costs[1]})
     none = KernelCost()
-    table_rows: list[Row] = []
-    for key in found:
-        one, two = costs[0].get(key, none), costs[1].get(key, none)
-        counts = [each[key] for each in rows]
-        if any(counts) or (one.flops, one.bytes, one.kernels) != (two.flops, two.bytes, two.kernels):
-            changes = (two.bytes - one.bytes, one.bytes, two.bytes, one.flops, two.flops, one.kernels, two.kernels)
-            table_rows.append((key, *counts, *changes))
-    table_rows.sort(key=lambda row: (-abs(_number(row[4])), -sum(map(_number, row[1:4])), str(row[0])))
-    table = Table("causes", _columns(by), tuple(table_rows), noun=f"{by}s")
+    causes = [
+        _Cause(key, changed[key], added[key], removed[key], costs[0].get(key, none), costs[1].get(key, none))
+        for key in found
+    ]
+    differing = [cause for cause in causes if cause.differs]
+    differing.sort(key=lambda cause: (-abs(cause.change_bytes), -cause.changes, cause.key))
+    columns = _columns(by)
+    table = Table("causes", columns, rows_from(columns, differing), noun=f"{by}s")
     return Report(
         "diff",
-        _answer(table_rows, by, len(found)),
-        numbers={"by": by, "keys": len(found), "differing": len(table_rows)},
+        _answer(differing, by, len(found)),
+        numbers={"by": by, "keys": len(found), "differing": len(differing)},
         parts=(table,),
         input=input_facts,
     )
 
 
-def _columns(by: By) -> tuple[Column, ...]:
+@dataclass(frozen=True, slots=True)
+class _Cause:
+    """A key: the instructions with it that changed, were added, and were removed, and the costs before and after."""
+
+    key: str
+    changed: int
+    added: int
+    removed: int
+    before: KernelCost
+    after: KernelCost
+
+    @property
+    def changes(self) -> int:
+        """The number of instructions that differ."""
+        return self.changed + self.added + self.removed
+
+    @property
+    def change_bytes(self) -> int:
+        """The bytes accessed that were added."""
+        return self.after.bytes - self.before.bytes
+
+    @property
+    def differs(self) -> bool:
+        """Whether an instruction or a cost does."""
+        one, two = self.before, self.after
+        return bool(self.changes) or (one.flops, one.bytes, one.kernels) != (two.flops, two.bytes, two.kernels)
+
+
+def _columns(by: By) -> tuple[Column[_Cause], ...]:
     return (
-        Column(by, by, _UNITS[by], role="name"),
-        Column("changed", "changed", "count", total="sum", rank=6),
-        Column("added", "added", "count", total="sum", rank=6),
-        Column("removed", "removed", "count", total="sum", rank=6),
-        Column("change_bytes", "change", "bytes", total="sum"),
-        Column("before_bytes", "before", "bytes", total="sum", group="accessed", rank=7),
-        Column("after_bytes", "after", "bytes", total="sum", group="accessed", like="before_bytes", rank=7),
-        Column("before_flops", "before", "count", total="sum", group="flops", from_width=120, rank=4),
-        Column("after_flops", "after", "count", total="sum", group="flops", from_width=120, rank=4),
-        Column("before_kernels", "before", "count", total="sum", group="kernels", from_width=120, rank=3),
-        Column("after_kernels", "after", "count", total="sum", group="kernels", from_width=120, rank=3),
-    )
+        Column(by, by, _UNITS[by], role="name", of=lambda cause: cause.key),
+        Column("changed", "changed", "count", total="sum", rank=6, of=lambda cause: cause.changed),
+        Column("added", "added", "count", total="sum", rank=6, of=lambda cause: cause.added),
+        Column("removed", "removed", "count", total="sum", rank=6, of=lambda cause: cause.removed),
+        Column("change_bytes", "change", "bytes", total="sum", of=lambda cause: cause.change_bytes),
+        Column("before_bytes", "before", "bytes", total="sum", group="accessed", rank=7,
+               of=lambda cause: cause.before.bytes),
+        Column("after_bytes", "after", "bytes", total="sum", group="accessed", like="before_bytes", rank=7,
+               of=lambda cause: cause.after.bytes),
+        Column("before_flops", "before", "count", total="sum", group="flops", from_width=120, rank=4,
+               of=lambda cause: cause.before.flops),
+        Column("after_flops", "after", "count", total="sum", group="flops", from_width=120, rank=4,
+               of=lambda cause: cause.after.flops),
+        Column("before_kernels", "before", "count", total="sum", group="kernels", from_width=120, rank=3,
+               of=lambda cause: cause.before.kernels),
+        Column("after_kernels", "after", "count", total="sum", group="kernels", from_width=120, rank=3,
+               of=lambda cause: cause.after.kernels),
+    )  # fmt: skip
 
 
 def _costs(module: Module, keys: Keys) -> dict[str, KernelCost]:
@@ -517,16 +587,12 @@ def _changes_by_key(comparison: ModuleDiff, keys: tuple[Keys, Keys]) -> tuple[Co
     )
 
 
-def _number(cell: object) -> int:
-    return cell if isinstance(cell, int) else 0
-
-
-def _answer(rows: Sequence[Row], by: By, keys: int) -> str:
-    if not rows:
+def _answer(causes: Sequence[_Cause], by: By, keys: int) -> str:
+    if not causes:
         return f"No differences by {by} ({format_count(keys, f'{by}s')})"
-    key, size = rows[0][0], _number(rows[0][4])
+    key, size = causes[0].key, causes[0].change_bytes
     verb = "more" if size > 0 else "less"
-    words = f"{len(rows):,} of {format_count(keys, f'{by}s')} differ"
+    words = f"{len(causes):,} of {format_count(keys, f'{by}s')} differ"
     return f"{words}; {key} most: {format_bytes(abs(size))} {verb} accessed" if size else words
 
 
@@ -762,12 +828,15 @@ def _describe_kinds(kinds: Counter[str], of: int) -> str:
     return ", ".join(listed) + more
 
 
-_MAX_KINDS = 3
+_MAX_KINDS = 3  # the answer is one line
 
 
 def _kind_table(comparison: ModuleDiff) -> Table:
-    columns = (Column("kind", "change"), Column("instructions", "instructions", "count"))
-    rows = tuple((kind.replace("_", " "), number) for kind, number in _kinds(comparison).most_common())
+    columns = (
+        Column("kind", "change", of=lambda kind, number: kind.replace("_", " ")),
+        Column("instructions", "instructions", "count", of=lambda kind, number: number),
+    )
+    rows = rows_from_tuples(columns, _kinds(comparison).most_common())
     return Table("change_kinds", columns, rows, noun="kinds", main=False, person=False)
 
 

@@ -36,10 +36,11 @@ from hlo_cli.analysis.statements.statement import (
 )
 from hlo_cli.analysis.statements.statements import Statements
 from hlo_cli.analysis.statements.user_program import name_of_operation
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.report.numbers import format_bytes, format_count
-from hlo_cli.report.table import Cell, Column, Row, Table
+from hlo_cli.report.table import Cell, Column, Table, rows_from, with_columns
 from hlo_cli.report.text import Passage, line_of, plain_text
 
 # --- many names in a few words ---
@@ -116,7 +117,7 @@ def _cut(label: str, depth: int) -> str:
 # Statements about two modules as sentences: what changed, from what to what, and how often.
 
 
-_MAX_TEXT: Final = 32
+_MAX_TEXT: Final = 32  # letters of each of two texts in a sentence, so that both fit a line of 80
 _FEW: Final = 3
 """Fewer instructions than these are named."""
 _SAME: Final = {
@@ -450,28 +451,41 @@ def _verb(*, is_added: bool) -> str:
 # The first screen of `hlo diff`: statements with the rows that they fold, the numbers, and what is left over.
 
 
-_PROSE: Final = 80
-_SCREEN: Final = 12
+_PROSE: Final = 80  # the width at which lines are counted; terminals are seldom narrower
+_SCREEN: Final = 12  # lines of the dozen that a small terminal shows, see `passage_of`
 _FRAME: Final = 3
 """Lines between the parts, and the next command."""
-_MIN_LINES: Final = 2
+_MIN_LINES: Final = 2  # even if the first statement and the numbers fill the screen
 _BEGIN_WITH_CODE: Final = frozenset(
     ("type", "collectives", "operations", "attribute", "opcode", "backend_config", "product")
 )
 """Kinds whose sentences begin with a name that is written as it is."""
-_COLUMNS: Final = (
-    Column("statement", "#", "line"),
-    Column("kind", "kind"),
-    Column("rows", "rows", "count"),
-    Column("before_bytes", "before", "bytes"),
-    Column("after_bytes", "after", "bytes"),
-    Column("sentence", "statement"),
-    Column("example", "example", "name"),
-)
-_NUMBER: Final = Column("statement", "#", "line")
-
 RowKey = tuple[str, str, str]
 """The sign, the name, and the computation of a row of changes."""
+
+
+@dataclass(frozen=True, slots=True)
+class _StatementRow:
+    """A statement with its number, or a change that none explains, without one."""
+
+    number: int | None
+    kind: str
+    rows: int
+    before_bytes: Cell
+    after_bytes: Cell
+    sentence: str
+    example: Cell
+
+
+_COLUMNS: Final[tuple[Column[_StatementRow], ...]] = (
+    Column("statement", "#", "line", of=lambda row: row.number),
+    Column("kind", "kind", of=lambda row: row.kind),
+    Column("rows", "rows", "count", of=lambda row: row.rows),
+    Column("before_bytes", "before", "bytes", of=lambda row: row.before_bytes),
+    Column("after_bytes", "after", "bytes", of=lambda row: row.after_bytes),
+    Column("sentence", "statement", of=lambda row: row.sentence),
+    Column("example", "example", "name", of=lambda row: row.example),
+)
 
 
 def headline(told: Statements) -> str:
@@ -518,8 +532,8 @@ def _rest(rows: int, moved: int) -> str:
 
 def statement_table(told: Statements, changes: Table) -> Table:
     """A row for each statement, then one for each change that none explains."""
-    rows = [
-        (
+    explained = [
+        _StatementRow(
             number,
             kind_of(each),
             each.fold.rows,
@@ -530,7 +544,8 @@ def statement_table(told: Statements, changes: Table) -> Table:
         )
         for number, each in enumerate(told.told, 1)
     ]
-    return Table("statements", _COLUMNS, (*rows, *_left(told, changes)), noun="statements", person=False)
+    rows = rows_from(_COLUMNS, (*explained, *_left(told, changes)))
+    return Table("statements", _COLUMNS, rows, noun="statements", person=False)
 
 
 def _bytes(instructions: Iterator[Instruction]) -> int | None:
@@ -543,14 +558,14 @@ def _example(fold: Fold) -> str | None:
     return first[0].name if first else None
 
 
-def _left(told: Statements, changes: Table) -> Iterator[Row]:
+def _left(told: Statements, changes: Table) -> Iterator[_StatementRow]:
     """Yields the rows of changes that no statement explains, in the order of the table of changes."""
     words = {"~": "changed", "+": "added", "-": "removed", ">": "moved"}
     at = {column.name: position for position, column in enumerate(changes.columns)}
     for row in left_over(told, changes).rows:
         text = row[at["details"]] or f"{row[at['opcode']]} {row[at['shape']]}"
         sign, name = str(row[at["change"]]), row[at["name"]]
-        yield (
+        yield _StatementRow(
             None,
             words[sign],
             1,
@@ -583,9 +598,8 @@ def _keys(changes: Table) -> list[RowKey]:
 def with_statements(told: Statements, changes: Table) -> Table:
     """The table of changes with a column for the number of the statement that explains each."""
     numbers = numbers_of_rows(told)
-    rows = tuple((numbers.get(key), *row) for key, row in zip(_keys(changes), changes.rows, strict=True))
-    number = replace(_NUMBER, person=bool(told.told))
-    return replace(changes, columns=(number, *changes.columns), rows=rows)
+    number = Column("statement", "#", "line", person=bool(told.told), of=numbers.get)
+    return with_columns(changes, (number,), _keys(changes), first=True)
 
 
 def left_over(told: Statements, changes: Table) -> Table:

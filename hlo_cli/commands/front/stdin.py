@@ -23,7 +23,7 @@ _PATIENCE: Final = 1.0
 """Seconds before a note is shown."""
 _INTERVAL: Final = 0.1
 """Seconds between two notes."""
-_MIB: Final = 1 << 20
+_MIB: Final = 1 << 20  # bytes in a MiB
 _ERASE: Final = "\r\x1b[K"
 
 

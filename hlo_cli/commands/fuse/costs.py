@@ -18,6 +18,8 @@ from hlo_cli.analysis.dataflow.executions import (
 )
 from hlo_cli.analysis.fusion.kernels import Kernel, fusions_of, kernels_of
 from hlo_cli.analysis.origin.origins import By, Keys, Origins, origins_of
+from hlo_cli.analysis.origin.scopes_and_moves import Origin
+from hlo_cli.analysis.schedule.kernel_times import Prediction
 from hlo_cli.commands.fuse.kernel_kinds import (
     CUSTOM_CALLS,
     TIME_TITLES,
@@ -30,9 +32,9 @@ from hlo_cli.commands.modules.by import (
     IN_BYTES,
     IN_SECONDS,
     Group,
+    KeyCost,
     describe_costs,
     group_by,
-    key_cells,
     key_columns,
     keys_for,
     next_command,
@@ -47,7 +49,7 @@ from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.report.numbers import format_bytes, format_count, format_flops
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import UNKNOWN, Cell, Column, Row, Table, number_of
+from hlo_cli.report.table import UNKNOWN, Cell, Column, Table, columns_of_part, number_of, rows_from
 from hlo_cli.report.text import Passage
 from hlo_cli.source import Diagnostic
 
@@ -138,28 +140,37 @@ def _cost_answer(found: _Counted, total: Cost) -> str:
 def _cost_table(found: _Counted, chosen: Iterable[Instruction], asked: Collection[str], *, is_summed: bool) -> Table:
     origins = origins_of(found.loaded.module)
     total: Literal["sum"] | None = "sum" if is_summed else None
-    columns = (
-        Column("flops", "flops", "count", total=total),
-        Column("transcendentals", "transc.", "count", total=total),
-        Column("bytes", "accessed", "bytes", total=total),
-        Column("output_bytes", "output", "bytes", total=total),
-        Column("operand_bytes", "operand bytes", from_width=200, align="right", rank=6),
-        Column("operand_utilization", "utilization", align="right", from_width=200, rank=3),
-        Column("intensity", "flops/B", "count", from_width=120),
-        *columns_for(found.timing),
-        Column(
-            "unknown_costs", "unknown cost", "count", total=total, person=any(found.costs[i].unknown for i in chosen)
-        ),
-        Column("instruction", "instruction", "name", role="name"),
-        Column("opcode", "opcode", rank=7),
-        Column("shape", "shape", "shape", from_width=120, rank=5),
-        Column("computation", "computation", "name", person=not is_summed, rank=5),
-        Column("source", "source", "source", rank=4),
-        Column("op_name", "op_name", "op_name", from_width=120, rank=2),
-        Column("properties", "properties", person=False),
-    )
+    columns: tuple[Column[_CostRow], ...] = (
+        Column("flops", "flops", "count", total=total, of=lambda row: found.figure(row.cost.flops, row.instruction)),
+        Column("transcendentals", "transc.", "count", total=total,
+               of=lambda row: found.figure(row.cost.transcendentals, row.instruction)),
+        Column("bytes", "accessed", "bytes", total=total,
+               of=lambda row: found.figure(row.cost.bytes_accessed, row.instruction)),
+        Column("output_bytes", "output", "bytes", total=total,
+               of=lambda row: found.figure(row.cost.output_bytes, row.instruction)),
+        Column("operand_bytes", "operand bytes", from_width=200, align="right", rank=6,
+               of=lambda row: (
+                   tuple(found.figure(row.cost.operand_bytes(number), row.instruction) for number in row.operands)
+                   or None)),
+        Column("operand_utilization", "utilization", align="right", from_width=200, rank=3,
+               of=lambda row: (
+                   tuple(row.cost.operand_utilization(number) for number in row.operands) or None)),
+        Column("intensity", "flops/B", "count", from_width=120, of=lambda row: row.cost.intensity),
+        *columns_of_part(columns_for(found.timing), lambda row: row.prediction),
+        Column("unknown_costs", "unknown cost", "count", total=total,
+               person=any(found.costs[i].unknown for i in chosen),
+               of=lambda row: row.cost.unknown),
+        Column("instruction", "instruction", "name", role="name", of=lambda row: row.instruction.name),
+        Column("opcode", "opcode", rank=7, of=lambda row: row.instruction.opcode),
+        Column("shape", "shape", "shape", from_width=120, rank=5, of=lambda row: str(row.instruction.shape)),
+        Column("computation", "computation", "name", person=not is_summed, rank=5,
+               of=lambda row: row.instruction.computation.name),
+        Column("source", "source", "source", rank=4, of=lambda row: row.origin.source or None),
+        Column("op_name", "op_name", "op_name", from_width=120, rank=2, of=lambda row: row.origin.op_name or None),
+        Column("properties", "properties", person=False, of=lambda row: dict(row.cost.properties)),
+    )  # fmt: skip
     ranked = sorted(chosen, key=lambda each: _cost_rank(found.costs[each], each.name))
-    rows = tuple(_cost_row(found, instruction, origins) for instruction in ranked)
+    rows = rows_from(columns, (_cost_row(found, instruction, origins) for instruction in ranked))
     footnote = _XLA_VALUES if found.as_xla else ""
     table = Table("costs", columns, rows, noun="instructions", footnote=footnote)
     return with_traffic(table, ranked, found.loaded.module, asked)
@@ -169,28 +180,25 @@ def _cost_rank(cost: Cost, name: str) -> tuple[Number, Number, Number, str]:
     return -cost.bytes_accessed, -cost.unknown, -cost.flops, name
 
 
-def _cost_row(found: _Counted, instruction: Instruction, origins: Origins) -> Row:
+@dataclass(frozen=True, slots=True)
+class _CostRow:
+    """An instruction with its cost, its predicted time on a chip, and its origin."""
+
+    instruction: Instruction
+    cost: Cost
+    prediction: Prediction | None
+    origin: Origin
+
+    @property
+    def operands(self) -> range:
+        """The numbers of its operands."""
+        return range(len(self.instruction.operands))
+
+
+def _cost_row(found: _Counted, instruction: Instruction, origins: Origins) -> _CostRow:
     cost = found.costs[instruction]
-    origin = origins.own(instruction)
-    operands = range(len(instruction.operands))
-    return (
-        found.figure(cost.flops, instruction),
-        found.figure(cost.transcendentals, instruction),
-        found.figure(cost.bytes_accessed, instruction),
-        found.figure(cost.output_bytes, instruction),
-        tuple(found.figure(cost.operand_bytes(number), instruction) for number in operands) or None,
-        tuple(cost.operand_utilization(number) for number in operands) or None,
-        cost.intensity,
-        *(found.timing.cells(instruction, cost) if found.timing is not None else ()),
-        cost.unknown,
-        instruction.name,
-        instruction.opcode,
-        str(instruction.shape),
-        instruction.computation.name,
-        origin.source or None,
-        origin.op_name or None,
-        dict(cost.properties),
-    )
+    prediction = None if found.timing is None else found.timing.prediction(instruction, cost)
+    return _CostRow(instruction, cost, prediction, origins.own(instruction))
 
 
 def _next_of_cost(found: _Counted, chosen: Iterable[Instruction], argument: str) -> tuple[str, ...]:
@@ -289,61 +297,55 @@ def _dots_table(
 ) -> Table:
     origins = origins_of(loaded.module)
     repeats = any(executions.get(_place(each), NO_EXECUTIONS).known != 1 for each in found)
-    columns = (
-        Column("total_flops", "total flops", "count", total="sum", person=repeats),
-        Column("flops", "flops", "count", total=None if repeats else "sum"),
-        Column("execution_count", "executions", "count", person=repeats),
-        Column("batch", "batch", "count", person=any(each.batch != 1 for each in found)),
-        Column("m", "m", "count"),
-        Column("n", "n", "count"),
-        Column("k", "k", "count"),
-        Column("types", "types"),
-        Column("intensity", "flops/B", "count", from_width=120),
-        *columns_for(timing),
-        Column("kind", "kind", rank=6),
-        Column("instruction", "instruction", "name", role="name"),
-        Column("fusion", "fusion", "name", from_width=120, rank=6),
-        Column("lhs", "lhs", "shape", from_width=200, rank=3),
-        Column("rhs", "rhs", "shape", from_width=200, rank=3),
-        Column("result", "result", "shape", from_width=200, rank=3),
-        Column("dimensions", "dimensions", from_width=200, rank=2),
-        Column("bytes", "accessed", "bytes", person=False),
-        Column("source", "source", "source", rank=4),
-        Column("op_name", "op_name", "op_name", from_width=120, rank=2),
-        Column("computation", "computation", "name", person=False),
-    )
+    columns: tuple[Column[_DotRow], ...] = (
+        Column("total_flops", "total flops", "count", total="sum", person=repeats,
+               of=lambda row: UNKNOWN if row.times is None else row.matmul.flops * row.times),
+        Column("flops", "flops", "count", total=None if repeats else "sum", of=lambda row: row.matmul.flops),
+        Column("execution_count", "executions", "count", person=repeats,
+               of=lambda row: UNKNOWN if row.times is None else row.times),
+        Column("batch", "batch", "count", person=any(each.batch != 1 for each in found),
+               of=lambda row: row.matmul.batch),
+        Column("m", "m", "count", of=lambda row: row.matmul.m),
+        Column("n", "n", "count", of=lambda row: row.matmul.n),
+        Column("k", "k", "count", of=lambda row: row.matmul.k),
+        Column("types", "types", of=lambda row: _types(row.matmul)),
+        Column("intensity", "flops/B", "count", from_width=120, of=lambda row: row.cost.intensity),
+        *columns_of_part(columns_for(timing), lambda row: row.prediction),
+        Column("kind", "kind", rank=6, of=lambda row: row.matmul.kind),
+        Column("instruction", "instruction", "name", role="name", of=lambda row: row.matmul.instruction.name),
+        Column("fusion", "fusion", "name", from_width=120, rank=6,
+               of=lambda row: row.matmul.fusion.name if row.matmul.fusion is not None else None),
+        Column("lhs", "lhs", "shape", from_width=200, rank=3, of=lambda row: str(row.matmul.lhs)),
+        Column("rhs", "rhs", "shape", from_width=200, rank=3, of=lambda row: str(row.matmul.rhs)),
+        Column("result", "result", "shape", from_width=200, rank=3, of=lambda row: str(row.matmul.result)),
+        Column("dimensions", "dimensions", from_width=200, rank=2, of=lambda row: str(row.matmul.numbers)),
+        Column("bytes", "accessed", "bytes", person=False, of=lambda row: row.matmul.logical_bytes),
+        Column("source", "source", "source", rank=4, of=lambda row: row.origin.source or None),
+        Column("op_name", "op_name", "op_name", from_width=120, rank=2, of=lambda row: row.origin.op_name or None),
+        Column("computation", "computation", "name", person=False,
+               of=lambda row: row.matmul.instruction.computation.name),
+    )  # fmt: skip
     counted = {each: executions.get(_place(each), NO_EXECUTIONS) for each in found}
     ranked = sorted(found, key=lambda each: (-each.flops * counted[each].count, each.instruction.name))
-    rows = tuple(_dot_row(each, counted[each].known, origins, timing) for each in ranked)
+    rows = rows_from(columns, (_dot_row(matmul, counted[matmul].known, origins, timing) for matmul in ranked))
     return Table("dots", columns, rows, noun="matmuls")
 
 
-def _dot_row(matmul: Matmul, times: int | None, origins: Origins, timing: TimingColumns | None) -> Row:
-    origin = origins.own(matmul.instruction)
+@dataclass(frozen=True, slots=True)
+class _DotRow:
+    """A matmul with its executions, None if unknown, its cost and predicted time, and its origin."""
+
+    matmul: Matmul
+    times: int | None
+    cost: Cost
+    prediction: Prediction | None
+    origin: Origin
+
+
+def _dot_row(matmul: Matmul, times: int | None, origins: Origins, timing: TimingColumns | None) -> _DotRow:
     cost = Cost({FLOPS: matmul.flops, BYTES: matmul.logical_bytes})
-    return (
-        UNKNOWN if times is None else matmul.flops * times,
-        matmul.flops,
-        UNKNOWN if times is None else times,
-        matmul.batch,
-        matmul.m,
-        matmul.n,
-        matmul.k,
-        _types(matmul),
-        cost.intensity,
-        *(timing.cells(matmul.instruction, cost, matmul_type(matmul)) if timing is not None else ()),
-        matmul.kind,
-        matmul.instruction.name,
-        matmul.fusion.name if matmul.fusion is not None else None,
-        str(matmul.lhs),
-        str(matmul.rhs),
-        str(matmul.result),
-        str(matmul.numbers),
-        matmul.logical_bytes,
-        origin.source or None,
-        origin.op_name or None,
-        matmul.instruction.computation.name,
-    )
+    prediction = None if timing is None else timing.prediction(matmul.instruction, cost, matmul_type(matmul))
+    return _DotRow(matmul, times, cost, prediction, origins.own(matmul.instruction))
 
 
 def _types(matmul: Matmul) -> str:
@@ -455,58 +457,100 @@ def _causes_table(groups: Sequence[Group[_Work]], keys: Keys, timing: TimingColu
     has_transfers = any(work.kernel is not None and work.kernel.is_transfer for work in works)
     unknown = timing is not None and any(map(_has_unknown_time, works))
     title = TIME_TITLES[timing is not None and timing.is_unfused]
-    times = (
-        replace(Column("total_seconds", "est.", "seconds", total="sum"), title=title),
-        Column("unknown_times", "unknown time", "count", total="sum", person=unknown, from_width=120),
-    )
-    columns = (
-        *(times if timing is not None else ()),
-        Column("total_bytes", "accessed", "bytes", total="sum"),
-        Column("bytes", "accessed", "bytes", total="sum", person=False),
-        Column("total_flops", "flops", "count", total="sum", from_width=0 if timing is None else 120),
-        Column("flops", "flops", "count", total="sum", person=False),
-        Column("total_saved_bytes", "saved", "bytes", role="saving", total="sum"),
-        Column("saved_bytes", "saved", "bytes", role="saving", total="sum", person=False),
-        Column("kernels", "kernels", "count", total="sum"),
-        Column("transfers", "transfers", "count", total="sum", person=has_transfers, from_width=120),
-        Column("launches", "launches", "count", total="sum", person=repeats, from_width=120),
-        *key_columns(
-            keys.by,
-            "total_bytes",
-            groups,
-            has_inferred=any(group.inferred for group in groups),
-            inferred_from_width=120,
+    times: tuple[Column[_Cause], ...] = (
+        replace(Column("total_seconds", "est.", "seconds", total="sum", of=lambda cause: cause.seconds), title=title),
+        Column(
+            "unknown_times",
+            "unknown time",
+            "count",
+            total="sum",
+            person=unknown,
+            from_width=120,
+            of=lambda cause: sum(map(_has_unknown_time, cause.works)),
         ),
-        Column("largest", "largest", "name", role="name", rank=7),
     )
-    rows = sorted((_cause_row(group, timing) for group in groups), key=lambda row: _cause_rank(row, timing))
+    columns: tuple[Column[_Cause], ...] = (
+        *(times if timing is not None else ()),
+        Column("total_bytes", "accessed", "bytes", total="sum", of=lambda cause: cause.accessed),
+        Column("bytes", "accessed", "bytes", total="sum", person=False,
+               of=lambda cause: sum(work.bytes for work in cause.works)),
+        Column("total_flops", "flops", "count", total="sum", from_width=0 if timing is None else 120,
+               of=lambda cause: cause.flops),
+        Column("flops", "flops", "count", total="sum", person=False,
+               of=lambda cause: sum(work.flops for work in cause.works)),
+        Column("total_saved_bytes", "saved", "bytes", role="saving", total="sum",
+               of=lambda cause: sum(work.saved_bytes * work.times for work in cause.works)),
+        Column("saved_bytes", "saved", "bytes", role="saving", total="sum", person=False,
+               of=lambda cause: sum(work.saved_bytes for work in cause.works)),
+        Column("kernels", "kernels", "count", total="sum", of=lambda cause: cause.kernels),
+        Column("transfers", "transfers", "count", total="sum", person=has_transfers, from_width=120,
+               of=lambda cause: cause.transfers),
+        Column("launches", "launches", "count", total="sum", person=repeats, from_width=120,
+               of=lambda cause: sum(work.times for work in cause.works if _is_kernel(work))),
+        *columns_of_part(
+            key_columns(
+                keys.by,
+                "total_bytes",
+                groups,
+                has_inferred=any(group.inferred for group in groups),
+                inferred_from_width=120,
+            ),
+            lambda cause: cause.key,
+        ),
+        Column("largest", "largest", "name", role="name", rank=7, of=lambda cause: cause.largest.instruction.name),
+    )  # fmt: skip
+    causes = sorted(map(_cause, groups), key=_cause_rank)
     calls = any(work.instruction.opcode == opcodes.CUSTOM_CALL for work in works)
     name = f"by_{keys.by}"
-    return Table(name, columns, tuple(rows), noun="rows", footnote=CUSTOM_CALLS if calls else "")
+    return Table(name, columns, rows_from(columns, causes), noun="rows", footnote=CUSTOM_CALLS if calls else "")
 
 
-def _cause_row(group: Group[_Work], timing: TimingColumns | None) -> Row:
-    works = group.members
-    seconds = [work.seconds * work.times for work in works if work.seconds is not None]
-    accessed = sum(work.bytes * work.times for work in works)
-    kernels = [work.kernel for work in works if work.kernel is not None]
-    launched = [kernel for kernel in kernels if not kernel.is_transfer]
-    largest = max(works, key=lambda work: (_is_kernel(work), work.bytes * work.times, work.instruction.name))
-    times = (sum(seconds) if seconds else None, sum(map(_has_unknown_time, works)))
-    return (
-        *(times if timing is not None else ()),
-        accessed,
-        sum(work.bytes for work in works),
-        sum(work.flops * work.times for work in works),
-        sum(work.flops for work in works),
-        sum(work.saved_bytes * work.times for work in works),
-        sum(work.saved_bytes for work in works),
-        len(launched),
-        len(kernels) - len(launched),
-        sum(work.times for work in works if _is_kernel(work)),
-        *key_cells(group, accessed, sum(work.bytes * work.times for work in group.inferred)),
-        largest.instruction.name,
-    )
+@dataclass(frozen=True, slots=True)
+class _Cause:
+    """The kernels, transfers, and fusions with one key, and their bytes accessed in all executions."""
+
+    group: Group[_Work]
+    accessed: int
+
+    @property
+    def works(self) -> tuple[_Work, ...]:
+        """All of them."""
+        return self.group.members
+
+    @property
+    def key(self) -> KeyCost:
+        """The key, and the bytes that are attributed to it by inference."""
+        return KeyCost(self.group, self.accessed, sum(work.bytes * work.times for work in self.group.inferred))
+
+    @property
+    def seconds(self) -> float | None:
+        """What is known of their time; None if nothing is."""
+        known = [work.seconds * work.times for work in self.works if work.seconds is not None]
+        return sum(known) if known else None
+
+    @property
+    def flops(self) -> int:
+        """Those of all executions."""
+        return sum(work.flops * work.times for work in self.works)
+
+    @property
+    def kernels(self) -> int:
+        """The number of kernels that are no transfers."""
+        return sum(map(_is_kernel, self.works))
+
+    @property
+    def transfers(self) -> int:
+        """The number of transfers."""
+        return sum(work.kernel is not None and work.kernel.is_transfer for work in self.works)
+
+    @property
+    def largest(self) -> _Work:
+        """The kernel that accesses most bytes."""
+        return max(self.works, key=lambda work: (_is_kernel(work), work.bytes * work.times, work.instruction.name))
+
+
+def _cause(group: Group[_Work]) -> _Cause:
+    return _Cause(group, sum(work.bytes * work.times for work in group.members))
 
 
 def _has_unknown_time(work: _Work) -> bool:
@@ -517,11 +561,9 @@ def _is_kernel(work: _Work) -> bool:
     return work.kernel is not None and not work.kernel.is_transfer
 
 
-def _cause_rank(row: Row, timing: TimingColumns | None) -> tuple[float, float, float, str]:
+def _cause_rank(cause: _Cause) -> tuple[float, int, int, str]:
     """Most time first, then most bytes and flops."""
-    seconds = number_of(row[0]) or 0 if timing is not None else 0
-    accessed, _, flops, *_ = (number_of(cell) or 0 for cell in row[2 * (timing is not None) :])
-    return -seconds, -accessed, -flops, str(row[-2])
+    return -(cause.seconds or 0), -cause.accessed, -cause.flops, cause.group.key
 
 
 def _causes_answer(table: Table, by: By, timing: TimingColumns | None) -> str:

@@ -21,11 +21,12 @@ from hlo_cli.analysis.custom_calls.call import (
 from hlo_cli.analysis.custom_calls.config import ConfigField, describe_library_call
 from hlo_cli.analysis.custom_calls.targets import Category
 from hlo_cli.analysis.hardware.target import target_of
-from hlo_cli.analysis.origin.origins import Origins, origins_of
+from hlo_cli.analysis.origin.origins import origins_of
 from hlo_cli.commands.modules.loading import Loaded, input_facts, notes_of, what_was_read
 from hlo_cli.commands.options.filters import rows_where
 from hlo_cli.commands.options.io_options import OutputOptions
 from hlo_cli.commands.options.writing import print_diagnostics, write
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.attributes.enumerations import CustomCallApiVersion, CustomCallSchedule
 from hlo_cli.ir.attributes.value_types import OutputOperandAlias
 from hlo_cli.ir.instruction import Computation
@@ -33,7 +34,7 @@ from hlo_cli.ir.notation import index_suffix, index_text
 from hlo_cli.ir.shape import TupleShape
 from hlo_cli.report.numbers import format_bytes, format_count
 from hlo_cli.report.report import Part, Report
-from hlo_cli.report.table import Cell, Column, Fact, Facts, Row, Table
+from hlo_cli.report.table import Cell, Column, Fact, Facts, Table, row_from, rows_from
 from hlo_cli.report.text import Passage
 from hlo_cli.source import HloError, did_you_mean, nearest
 
@@ -51,7 +52,7 @@ _SCHEDULES: Final = {
     CustomCallSchedule.LATEST: "scheduled as late as possible",
     CustomCallSchedule.EARLIEST: "scheduled as early as possible",
 }
-_DIGITS: Final = 12
+_DIGITS: Final = 12  # of a sha256: enough to tell the payloads of a module apart
 
 
 def report_of_call(loaded: Loaded, call: DecodedCall, argument: str) -> Report:
@@ -154,39 +155,48 @@ def _describe_unused(call: DecodedCall) -> str:
 
 def _buffers_table(loaded: Loaded, call: DecodedCall) -> Table:
     pointers = _passes_pointers(loaded, call)
-    columns = (
-        Column("gpu", "GPU", person=pointers),
-        Column("ffi", "FFI", person=call.is_typed),
-        Column("value", "value", "name"),
-        Column("index", "index"),
-        Column("shape", "shape", "shape"),
-        Column("bytes", "bytes", "bytes", exact=True),
-        Column("use", "use"),
-        Column("aliases", "aliases", person=any(buffer.alias_of is not None for buffer in call.buffers)),
-        Column("cpu", "CPU", person=pointers),
-        Column("cpu_thunks", "CPU thunks", person=pointers and call.has_nested_tuples),
-        Column("ffi_type", "FFI type", person=call.is_typed, rank=4),
+    columns: tuple[Column[CustomCallBuffer], ...] = (
+        Column("gpu", "GPU", person=pointers, of=lambda buffer: None if call.is_typed else gpu_place(buffer)),
+        Column("ffi", "FFI", person=call.is_typed, of=lambda buffer: _ffi_place(buffer) if call.is_typed else None),
+        Column("value", "value", "name", of=lambda buffer: call.value(buffer)),
+        Column("index", "index", of=lambda buffer: index_text(buffer.index)),
+        Column("shape", "shape", "shape", of=lambda buffer: str(buffer.shape)),
+        Column("bytes", "bytes", "bytes", exact=True, of=lambda buffer: buffer.bytes),
+        Column("use", "use", of=lambda buffer: buffer.use),
+        Column(
+            "aliases",
+            "aliases",
+            person=any(buffer.alias_of is not None for buffer in call.buffers),
+            of=lambda buffer: None if buffer.alias_of is None else _place_of(call, call.buffers[buffer.alias_of]),
+        ),
+        Column(
+            "cpu",
+            "CPU",
+            person=pointers,
+            of=lambda buffer: (
+                None if call.is_typed else cpu_place(buffer, nested=True, is_tuple=isinstance(call.result, TupleShape))
+            ),
+        ),
+        Column(
+            "cpu_thunks",
+            "CPU thunks",
+            person=pointers and call.has_nested_tuples,
+            of=lambda buffer: (
+                None if call.is_typed else cpu_place(buffer, nested=False, is_tuple=isinstance(call.result, TupleShape))
+            ),
+        ),
+        Column(
+            "ffi_type",
+            "FFI type",
+            person=call.is_typed,
+            rank=4,
+            of=lambda buffer: (
+                buffer_type(buffer.shape).replace("ffi::", "") if call.is_typed and buffer.ffi is not None else None
+            ),
+        ),
     )
-    rows = tuple(_buffer_row(call, buffer) for buffer in call.buffers)
+    rows = rows_from(columns, call.buffers)
     return Table("buffers", columns, rows, noun="buffers", limit=24)
-
-
-def _buffer_row(call: DecodedCall, buffer: CustomCallBuffer) -> Row:
-    is_tuple = isinstance(call.result, TupleShape)
-    typed = call.is_typed
-    return (
-        None if typed else gpu_place(buffer),
-        _ffi_place(buffer) if typed else None,
-        call.value(buffer),
-        index_text(buffer.index),
-        str(buffer.shape),
-        buffer.bytes,
-        buffer.use,
-        None if buffer.alias_of is None else _place_of(call, call.buffers[buffer.alias_of]),
-        None if typed else cpu_place(buffer, nested=True, is_tuple=is_tuple),
-        None if typed else cpu_place(buffer, nested=False, is_tuple=is_tuple),
-        buffer_type(buffer.shape).replace("ffi::", "") if typed and buffer.ffi is not None else None,
-    )
 
 
 def _ffi_place(buffer: CustomCallBuffer) -> str | None:
@@ -260,22 +270,27 @@ def _describe_layouts(call: DecodedCall) -> str:
 
 
 def _fields_table(call: DecodedCall) -> Table:
-    columns = (
-        Column("path", "attribute" if call.is_typed else "config"),
-        Column("value", "value"),
-        Column("type", "type", person=call.config.attributes is not None),
-        Column("ffi_type", "FFI type", person=call.is_typed),
-        Column("format", "format", person=False),
-        Column("bytes", "bytes", "bytes", person=False),
-        Column("sha256", "sha256", person=False),
-        Column("version", "version", "count", person=False),
-        Column("producer", "producer", person=False),
-        Column("operations", "operations", person=False),
-    )
     typed = dict(call.config.attributes.entries) if call.config.attributes is not None else {}
     passed = {name: attribute_type(value) or "rejected by XLA" for name, value in typed.items()}
+    columns: tuple[Column[ConfigField], ...] = (
+        Column("path", "attribute" if call.is_typed else "config", of=lambda field: field.path),
+        Column("value", "value",
+               of=lambda field: field.value if field.program is None else f"{field.program.bytes:,} bytes"),
+        Column("type", "type", person=call.config.attributes is not None, of=lambda field: field.type or None),
+        Column("ffi_type", "FFI type", person=call.is_typed, of=lambda field: passed.get(field.path)),
+        Column("format", "format", person=False, of=lambda field: field.program.kind if field.program else None),
+        Column("bytes", "bytes", "bytes", person=False,
+               of=lambda field: field.program.bytes if field.program else None),
+        Column("sha256", "sha256", person=False, of=lambda field: field.program.digest if field.program else None),
+        Column("version", "version", "count", person=False,
+               of=lambda field: field.program.version if field.program else None),
+        Column("producer", "producer", person=False,
+               of=lambda field: field.program.producer or None if field.program else None),
+        Column("operations", "operations", person=False,
+               of=lambda field: ", ".join(field.program.operations) or None if field.program else None),
+    )  # fmt: skip
     fields = [field for field in call.config.fields if not field.is_empty]
-    rows = tuple(_field_row(field, passed.get(field.path)) for field in fields)
+    rows = rows_from(columns, fields)
     empty = len(call.config.fields) - len(fields)
     footnote = f"{format_count(empty, 'empty values')} not shown" if empty else ""
     return Table(
@@ -289,16 +304,6 @@ def _next_of_call(call: DecodedCall, argument: str) -> tuple[str, ...]:
     name = call.instruction.name
     code = (f"hlo fuse {argument} {name} --c-signature",) if call.target.is_user_defined else ()
     return (*code, f"hlo parse {argument} --explain {name}")
-
-
-def _field_row(field: ConfigField, passed: str | None) -> Row:
-    body = field.program
-    value = field.value if body is None else f"{body.bytes:,} bytes"
-    row: Row = (field.path, value, field.type or None, passed)
-    if body is None:
-        return (*row, None, None, None, None, None, None)
-    operations = ", ".join(body.operations) or None
-    return *row, body.kind, body.bytes, body.digest, body.version, body.producer or None, operations
 
 
 # --- every custom call ---
@@ -412,25 +417,34 @@ def _targets_table(calls: Sequence[DecodedCall]) -> Table:
     groups: dict[tuple[str, str], list[DecodedCall]] = {}
     for call in calls:
         groups.setdefault((call.spec.target, call.spec.api_version), []).append(call)
-    columns = (
-        Column("calls", "calls", "count", total="sum"),
-        Column("read_bytes", "read", "bytes", total="sum", rank=2),
-        Column("written_bytes", "written", "bytes", total="sum", rank=2),
-        Column("temporary_bytes", "temp", "bytes", total="sum", rank=2, person=any(call.temps for call in calls)),
-        Column("target", "target", "name", role="name"),
-        Column("api_version", "api", person=False),
-        Column("category", "category", person=False),
-        Column("description", "description"),
-    )
-    rows = sorted((_target_row(*key, each) for key, each in groups.items()), key=lambda row: (-_int(row[0]), str(row)))
-    several = len(rows) > 1 and len(calls) > len(rows)
-    return Table("targets", columns, tuple(rows), noun="targets", main=False, person=several)
+    columns: tuple[Column[_Target], ...] = (
+        Column("calls", "calls", "count", total="sum", of=lambda target: len(target.calls)),
+        Column("read_bytes", "read", "bytes", total="sum", rank=2, of=lambda target: target.sizes[0]),
+        Column("written_bytes", "written", "bytes", total="sum", rank=2, of=lambda target: target.sizes[1]),
+        Column("temporary_bytes", "temp", "bytes", total="sum", rank=2, person=any(call.temps for call in calls),
+               of=lambda target: target.sizes[2]),
+        Column("target", "target", "name", role="name", of=lambda target: target.name),
+        Column("api_version", "api", person=False, of=lambda target: target.api),
+        Column("category", "category", person=False, of=lambda target: target.calls[0].target.category),
+        Column("description", "description", of=lambda target: target.calls[0].target.description),
+    )  # fmt: skip
+    targets = [
+        _Target(name, api, made, tuple(map(sum, zip(*map(_sizes, made), strict=True))))
+        for (name, api), made in groups.items()
+    ]
+    targets.sort(key=lambda target: (-len(target.calls), str(row_from(columns, target))))
+    several = len(targets) > 1 and len(calls) > len(targets)
+    return Table("targets", columns, rows_from(columns, targets), noun="targets", main=False, person=several)
 
 
-def _target_row(target: str, api: str, calls: Sequence[DecodedCall]) -> Row:
-    known = calls[0].target
-    sums = [sum(each) for each in zip(*map(_sizes, calls), strict=True)]
-    return len(calls), *sums, target, api, known.category, known.description
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """The calls of a target, and the sums of their sizes as `_sizes` has them."""
+
+    name: str
+    api: str
+    calls: Sequence[DecodedCall]
+    sizes: tuple[int, ...]
 
 
 def _sizes(call: DecodedCall) -> tuple[int, int, int]:
@@ -448,63 +462,42 @@ def _sizes(call: DecodedCall) -> tuple[int, int, int]:
 
 def _calls_table(loaded: Loaded, calls: Sequence[DecodedCall]) -> Table:
     plain = all(call.spec.api_version is CustomCallApiVersion.ORIGINAL for call in calls)
-    columns = (
-        Column("instruction", "custom call", "name", role="name"),
-        Column("target", "target"),
-        Column("category", "category", person=False),
-        Column("description", "description", rank=1),
-        Column("api_version", "api", person=not plain, rank=5),
-        Column("config", "config", rank=4),
-        Column("config_bytes", "config", "bytes", person=False),
-        Column("config_sha256", "sha256", person=False),
-        Column("embedded_programs", "programs", "count", person=False),
-        Column("operand_buffers", "inputs", "count"),
-        Column("result_buffers", "outputs", "count"),
-        Column("read_bytes", "read", "bytes", total="sum"),
-        Column("written_bytes", "written", "bytes", total="sum"),
-        Column("temporary_bytes", "temp", "bytes", total="sum", person=any(call.temps for call in calls)),
-        Column(
-            "has_side_effect", "side effects", "flag", person=any(call.spec.has_side_effect for call in calls), rank=2
-        ),
-        Column("aliasing", "aliasing", person=False),
-        Column("schedule", "schedule", person=False),
-        Column("has_layout_constraints", "layout constraints", "flag", person=False),
-        Column("called_computations", "calls", person=False),
-        Column("shape", "shape", "shape", from_width=200),
-        Column("computation", "computation", "name", person=False),
-        Column("op_name", "op_name", "op_name", from_width=120, rank=2),
-        Column("source", "source", "source", from_width=120, rank=4),
-    )
     origins = origins_of(loaded.module)
-    return Table("custom_calls", columns, tuple(_call_row(call, origins) for call in calls), noun="custom calls")
-
-
-def _call_row(call: DecodedCall, origins: Origins) -> Row:
-    spec, instruction = call.spec, call.instruction
-    origin = origins.own(instruction)
-    return (
-        instruction.name,
-        spec.target,
-        call.target.category,
-        call.target.description,
-        spec.api_version.removeprefix("API_VERSION_"),
-        call.config.kind,
-        call.config.bytes,
-        call.config.digest or None,
-        len(call.config.programs),
-        len(call.arguments),
-        len(call.results),
-        *_sizes(call),
-        spec.has_side_effect,
-        alias_text(call) or None,
-        spec.schedule.removeprefix("SCHEDULE_"),
-        spec.operand_layout_constraints is not None,
-        ", ".join(computation.name for computation in instruction.called_computations) or None,
-        str(instruction.shape),
-        instruction.computation.name,
-        origin.op_name or None,
-        origin.source or None,
-    )
+    columns: tuple[Column[DecodedCall], ...] = (
+        Column("instruction", "custom call", "name", role="name", of=lambda call: call.instruction.name),
+        Column("target", "target", of=lambda call: call.spec.target),
+        Column("category", "category", person=False, of=lambda call: call.target.category),
+        Column("description", "description", rank=1, of=lambda call: call.target.description),
+        Column("api_version", "api", person=not plain, rank=5,
+               of=lambda call: call.spec.api_version.removeprefix("API_VERSION_")),
+        Column("config", "config", rank=4, of=lambda call: call.config.kind),
+        Column("config_bytes", "config", "bytes", person=False, of=lambda call: call.config.bytes),
+        Column("config_sha256", "sha256", person=False, of=lambda call: call.config.digest or None),
+        Column("embedded_programs", "programs", "count", person=False, of=lambda call: len(call.config.programs)),
+        Column("operand_buffers", "inputs", "count", of=lambda call: len(call.arguments)),
+        Column("result_buffers", "outputs", "count", of=lambda call: len(call.results)),
+        Column("read_bytes", "read", "bytes", total="sum", of=lambda call: _sizes(call)[0]),
+        Column("written_bytes", "written", "bytes", total="sum", of=lambda call: _sizes(call)[1]),
+        Column("temporary_bytes", "temp", "bytes", total="sum", person=any(call.temps for call in calls),
+               of=lambda call: _sizes(call)[2]),
+        Column("has_side_effect", "side effects", "flag", person=any(call.spec.has_side_effect for call in calls),
+               rank=2,
+               of=lambda call: call.spec.has_side_effect),
+        Column("aliasing", "aliasing", person=False, of=lambda call: alias_text(call) or None),
+        Column("schedule", "schedule", person=False, of=lambda call: call.spec.schedule.removeprefix("SCHEDULE_")),
+        Column("has_layout_constraints", "layout constraints", "flag", person=False,
+               of=lambda call: call.spec.operand_layout_constraints is not None),
+        Column("called_computations", "calls", person=False,
+               of=lambda call: (
+                   ", ".join(computation.name for computation in call.instruction.called_computations) or None)),
+        Column("shape", "shape", "shape", from_width=200, of=lambda call: str(call.instruction.shape)),
+        Column("computation", "computation", "name", person=False, of=lambda call: call.instruction.computation.name),
+        Column("op_name", "op_name", "op_name", from_width=120, rank=2,
+               of=lambda call: origins.own(call.instruction).op_name or None),
+        Column("source", "source", "source", from_width=120, rank=4,
+               of=lambda call: origins.own(call.instruction).source or None),
+    )  # fmt: skip
+    return Table("custom_calls", columns, rows_from(columns, calls), noun="custom calls")
 
 
 def _next_of_calls(calls: Sequence[DecodedCall], argument: str) -> tuple[str, ...]:
@@ -513,7 +506,3 @@ def _next_of_calls(calls: Sequence[DecodedCall], argument: str) -> tuple[str, ..
     first = next((call for call in calls if call.target.is_user_defined), max(calls, key=lambda call: _sizes(call)[:2]))
     code = (f"hlo fuse {argument} --c-signature",) if first.target.is_user_defined else ()
     return (f"hlo fuse {argument} {first.instruction.name} --custom-calls", *code)
-
-
-def _int(cell: object) -> int:
-    return cell if isinstance(cell, int) else 0

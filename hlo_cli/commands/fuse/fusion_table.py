@@ -21,6 +21,8 @@ from hlo_cli.analysis.fusion.kernels import (
 )
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.origin.origins import Origins, origins_of
+from hlo_cli.analysis.origin.scopes_and_moves import Origin
+from hlo_cli.analysis.schedule.kernel_times import Prediction
 from hlo_cli.commands.fuse.kernel_kinds import (
     TimingColumns,
     columns_for,
@@ -64,11 +66,13 @@ from hlo_cli.report.table import (
     Column,
     Fact,
     Facts,
-    Row,
     Share,
     Table,
     Tree,
+    columns_of_part,
     number_of,
+    row_from,
+    rows_from,
 )
 from hlo_cli.report.text import Passage
 from hlo_cli.source import Diagnostic, HloError
@@ -223,40 +227,49 @@ def _table(found: _Found) -> Table:
     origins = origins_of(module)
     cycles = any(estimated_cycles(fusion.instruction) is not None for fusion in found.fusions)
     repeats = any(found.times(fusion.instruction) not in (0, 1) for fusion in found.fusions)
-    columns = (
-        Column("saved_bytes", "saved", "bytes", role="saving", total="sum"),
-        Column("read_bytes", "read", "bytes", total="sum"),
-        Column("written_bytes", "written", "bytes", total="sum"),
-        Column("flops", "flops", "count", total="sum"),
-        Column("transcendentals", "transc.", "count", total="sum", from_width=120, rank=5),
-        Column("intensity", "flops/B", "count", from_width=120, rank=5),
-        *columns_for(found.timing),
-        Column("execution_count", "executions", "count", person=repeats, rank=7),
-        Column("estimated_cycles", "cycles", "count", total="sum", person=cycles, rank=7),
-        Column("kind", "kind", rank=6),
-        Column("operations", "ops", "count", total="sum"),
-        Column("hero", "hero", from_width=120),
-        Column("operands", "in", "count", from_width=120, rank=5),
-        Column("outputs", "out", "count", from_width=120, rank=5),
-        Column("provider", "provider", from_width=120, rank=7),
-        Column("fusion", "fusion", "name", role="name"),
-        Column("details", "details", from_width=120, rank=2),
-        Column("source", "source", "source", rank=4),
-        Column("op_name", "op_name", "op_name", from_width=120, rank=3),
-        Column("fused", "fused operations", from_width=200, rank=1),
-        Column("kernel_kind", "kernel kind", person=False),
-        Column("unknown_costs", "unknown cost", "count", person=False),
-        Column("bytes", "accessed", "bytes", person=False),
-        Column("unfused_bytes", "unfused", "bytes", person=False),
-        Column("called_computation", "body", "name", person=False),
-        Column("computation", "computation", "name", person=False),
-        Column("op_names", "op_names", person=False),
-        Column("sources", "sources", person=False),
-    )
+    columns: tuple[Column[_FusionRow], ...] = (
+        Column("saved_bytes", "saved", "bytes", role="saving", total="sum", of=lambda row: row.fusion.saved_bytes),
+        Column("read_bytes", "read", "bytes", total="sum", of=lambda row: row.fusion.read_bytes),
+        Column("written_bytes", "written", "bytes", total="sum", of=lambda row: row.fusion.written_bytes),
+        Column("flops", "flops", "count", total="sum", of=lambda row: round(row.fusion.cost.flops)),
+        Column("transcendentals", "transc.", "count", total="sum", from_width=120, rank=5,
+               of=lambda row: round(row.fusion.cost.transcendentals)),
+        Column("intensity", "flops/B", "count", from_width=120, rank=5, of=lambda row: row.fusion.cost.intensity),
+        *columns_of_part(columns_for(found.timing), lambda row: row.prediction),
+        Column("execution_count", "executions", "count", person=repeats, rank=7,
+               of=lambda row: UNKNOWN if row.times is None else row.times),
+        Column("estimated_cycles", "cycles", "count", total="sum", person=cycles, rank=7,
+               of=lambda row: estimated_cycles(row.fusion.instruction)),
+        Column("kind", "kind", rank=6, of=lambda row: row.fusion.kind or None),
+        Column("operations", "ops", "count", total="sum", of=lambda row: len(row.fusion.operations)),
+        Column("hero", "hero", from_width=120,
+               of=lambda row: ", ".join(dict.fromkeys(hero.opcode for hero in row.fusion.heroes)) or None),
+        Column("operands", "in", "count", from_width=120, rank=5, of=lambda row: len(row.fusion.instruction.operands)),
+        Column("outputs", "out", "count", from_width=120, rank=5,
+               of=lambda row: sum(1 for _ in row.fusion.instruction.shape.leaves)),
+        Column("provider", "provider", from_width=120, rank=7,
+               of=lambda row: row.kernel.backend.provider if row.kernel is not None else None),
+        Column("fusion", "fusion", "name", role="name", of=lambda row: row.fusion.instruction.name),
+        Column("details", "details", from_width=120, rank=2,
+               of=lambda row: row.kernel.backend.details or None if row.kernel is not None else None),
+        Column("source", "source", "source", rank=4, of=lambda row: row.origin.source or None),
+        Column("op_name", "op_name", "op_name", from_width=120, rank=3, of=lambda row: row.origin.op_name or None),
+        Column("fused", "fused operations", from_width=200, rank=1, of=lambda row: fused_operations(row.fusion)),
+        Column("kernel_kind", "kernel kind", person=False,
+               of=lambda row: row.kernel.backend.kind if row.kernel is not None else None),
+        Column("unknown_costs", "unknown cost", "count", person=False, of=lambda row: row.fusion.cost.unknown),
+        Column("bytes", "accessed", "bytes", person=False, of=lambda row: round(row.fusion.cost.bytes_accessed)),
+        Column("unfused_bytes", "unfused", "bytes", person=False, of=lambda row: row.fusion.unfused_bytes),
+        Column("called_computation", "body", "name", person=False, of=lambda row: row.fusion.body.name),
+        Column("computation", "computation", "name", person=False,
+               of=lambda row: row.fusion.instruction.computation.name),
+        Column("op_names", "op_names", person=False, of=lambda row: row.op_names),
+        Column("sources", "sources", person=False, of=lambda row: row.sources),
+    )  # fmt: skip
     ranked = sorted(
         found.fusions, key=lambda each: (-each.saved_bytes * (found.times(each.instruction) or 1), each.name)
     )
-    rows = tuple(_row(found, fusion, origins) for fusion in ranked)
+    rows = rows_from(columns, (_row(found, fusion, origins) for fusion in ranked))
     return Table("fusions", columns, rows, noun="fusions", footnote=_on_negative(found.fusions))
 
 
@@ -271,39 +284,28 @@ def _on_negative(fusions: Sequence[Fusion]) -> str:
     )
 
 
-def _row(found: _Found, fusion: Fusion, origins: Origins) -> Row:
-    instruction, cost = fusion.instruction, fusion.cost
-    kernel = found.kernels.get(instruction)
+@dataclass(frozen=True, slots=True)
+class _FusionRow:
+    """A fusion as a kernel: its executions, its predicted time on a chip, and where it comes from."""
+
+    fusion: Fusion
+    kernel: Kernel | None
+    times: int | None
+    prediction: Prediction | None
+    origin: Origin
+    op_names: tuple[str, ...]
+    sources: tuple[str, ...]
+
+
+def _row(found: _Found, fusion: Fusion, origins: Origins) -> _FusionRow:
+    instruction = fusion.instruction
     op_names, sources = origins.of_all(fusion.body.instructions)
-    origin = origins.own(instruction)
-    times = found.times(instruction)
-    return (
-        fusion.saved_bytes,
-        fusion.read_bytes,
-        fusion.written_bytes,
-        round(cost.flops),
-        round(cost.transcendentals),
-        cost.intensity,
-        *(found.timing.cells(instruction, cost) if found.timing is not None else ()),
-        UNKNOWN if times is None else times,
-        estimated_cycles(instruction),
-        fusion.kind or None,
-        len(fusion.operations),
-        ", ".join(dict.fromkeys(hero.opcode for hero in fusion.heroes)) or None,
-        len(instruction.operands),
-        sum(1 for _ in instruction.shape.leaves),
-        kernel.backend.provider if kernel is not None else None,
-        instruction.name,
-        (kernel.backend.details or None) if kernel is not None else None,
-        origin.source or None,
-        origin.op_name or None,
-        fused_operations(fusion),
-        kernel.backend.kind if kernel is not None else None,
-        cost.unknown,
-        round(cost.bytes_accessed),
-        fusion.unfused_bytes,
-        fusion.body.name,
-        instruction.computation.name,
+    return _FusionRow(
+        fusion,
+        found.kernels.get(instruction),
+        found.times(instruction),
+        None if found.timing is None else found.timing.prediction(instruction, fusion.cost),
+        origins.own(instruction),
         op_names,
         sources,
     )
@@ -465,19 +467,50 @@ def _type_of(convert: Instruction) -> str:
 # `hlo fuse DUMP NAME`: one fusion, its body as a tree from the result down to its operands.
 
 
-_BODY_COLUMNS: Final = (
-    Column("instruction", "instruction", "name"),
-    Column("type", "shape", "shape", rank=6, machine=False),
-    Column("description", "", rank=7, machine=False),
-    Column("shape", "shape", "shape", person=False),
-    Column("note", "note", person=False),
-    Column("outside", "outside", "name", person=False),
-    Column("bytes", "", "bytes"),
-    Column("opcode", "opcode", from_width=120, rank=3),
-    Column("source", "source", "source", rank=2),
-    Column("op_name", "op_name", "op_name", from_width=120, rank=1),
-)
 _AGAIN: Final = "(shown above)"
+
+
+@dataclass(frozen=True, slots=True)
+class _BodyRow:
+    """An instruction of a body; without an origin, one that is shown further up.
+
+    `outside` is the operand of the fusion that a parameter stands for, and `bytes` what is read or written.
+    """
+
+    instruction: Instruction
+    note: str | None = _AGAIN
+    outside: str | None = None
+    bytes: int | None = None
+    origin: Origin | None = None
+
+    @property
+    def shape(self) -> str | None:
+        """The whole shape, in its first row."""
+        return None if self.origin is None else str(self.instruction.shape)
+
+    @property
+    def type(self) -> str | None:
+        """The shape of an array without its layout."""
+        return (
+            None
+            if isinstance(self.instruction.shape, TupleShape) or self.shape is None
+            else self.shape.partition("{")[0]
+        )
+
+
+_BODY_COLUMNS: Final[tuple[Column[_BodyRow], ...]] = (
+    Column("instruction", "instruction", "name", of=lambda row: row.instruction.name),
+    Column("type", "shape", "shape", rank=6, machine=False, of=lambda row: row.type),
+    Column("description", "", rank=7, machine=False, of=lambda row: row.outside or row.note),
+    Column("shape", "shape", "shape", person=False, of=lambda row: row.shape),
+    Column("note", "note", person=False, of=lambda row: row.note),
+    Column("outside", "outside", "name", person=False, of=lambda row: row.outside),
+    Column("bytes", "", "bytes", of=lambda row: row.bytes),
+    Column("opcode", "opcode", from_width=120, rank=3, of=lambda row: row.instruction.opcode),
+    Column("source", "source", "source", rank=2, of=lambda row: row.origin.source or None if row.origin else None),
+    Column("op_name", "op_name", "op_name", from_width=120, rank=1,
+           of=lambda row: row.origin.op_name or None if row.origin else None),
+)  # fmt: skip
 
 
 def report_of_fusion(loaded: Loaded, name: str, *, timing: TimingColumns | None, argument: str = "") -> Report:
@@ -601,13 +634,13 @@ def _tree(module: Module, fusion: Fusion) -> Tree:
         if top.coming:
             operand = top.coming.pop(0)
             if operand in seen and rows.coming(operand):
-                top.below.append(Branch(rows.again(operand)))
+                top.below.append(Branch(row_from(_BODY_COLUMNS, rows.again(operand))))
             else:
                 seen.add(operand)
                 stack.append(_Pending(operand, [], rows.coming(operand)))
             continue
         stack.pop()
-        done = Branch(rows.row(top.instruction), tuple(top.below))
+        done = Branch(row_from(_BODY_COLUMNS, rows.row(top.instruction)), tuple(top.below))
         (stack[-1].below if stack else roots).append(done)
     return Tree("body", _BODY_COLUMNS, tuple(roots), noun="instructions")
 
@@ -627,28 +660,16 @@ class _Rows:
         """The operands that get rows of their own, each once, without constants of one element."""
         return [operand for operand in dict.fromkeys(instruction.operands) if not is_inline_constant(operand)]
 
-    def again(self, instruction: Instruction) -> Row:
+    def again(self, instruction: Instruction) -> _BodyRow:
         """The row of an instruction that is shown further up."""
-        return (instruction.name, None, _AGAIN, None, _AGAIN, None, None, instruction.opcode, None, None)
+        return _BodyRow(instruction)
 
-    def row(self, instruction: Instruction) -> Row:
+    def row(self, instruction: Instruction) -> _BodyRow:
         """The row of an instruction, with the bytes read or written there."""
-        origin = self._origins.own(instruction)
-        shape, outside = instruction.shape, self._outside(instruction)
         notes = ("output" if instruction in self._written else "", operand_note(instruction))
         note = ", ".join(each for each in notes if each) or None
-        return (
-            instruction.name,
-            None if isinstance(shape, TupleShape) else str(shape).partition("{")[0],
-            outside or note,
-            str(shape),
-            note,
-            outside,
-            self._bytes(instruction),
-            instruction.opcode,
-            origin.source or None,
-            origin.op_name or None,
-        )
+        outside, accessed = self._outside(instruction), self._bytes(instruction)
+        return _BodyRow(instruction, note, outside, accessed, self._origins.own(instruction))
 
     def _outside(self, instruction: Instruction) -> str | None:
         number = instruction.parameter_number
@@ -668,19 +689,25 @@ class _Rows:
 # `hlo fuse` of many dumps: the traffic that fusion avoids in each module, and violations of XLA's fusion rules.
 
 
-_MODULE_COLUMNS: Final = (
-    Column("kernels", "kernels", "count", total="sum"),
-    Column("launches", "launches", "count", total="sum", from_width=120),
-    Column("fusions", "fusions", "count", total="sum"),
-    Column("saved_bytes", "saved", "bytes", role="saving", total="sum"),
-    Column("unfused_bytes", "unfused", "bytes", total="sum", from_width=120),
-    Column("saved_share", "saved", "percent", total=Share("saved_bytes", "unfused_bytes")),
-    Column("flops", "flops", "count", total="sum", from_width=120),
-    Column("bytes", "accessed", "bytes", total="sum", from_width=120),
+_MODULE_COLUMNS: Final[tuple[Column[Seen], ...]] = (
+    Column("kernels", "kernels", "count", total="sum", of=lambda seen: seen.numbers["kernels"]),
+    Column("launches", "launches", "count", total="sum", from_width=120, of=lambda seen: seen.numbers["launches"]),
+    Column("fusions", "fusions", "count", total="sum", of=lambda seen: seen.numbers["fusions"]),
+    Column("saved_bytes", "saved", "bytes", role="saving", total="sum", of=lambda seen: seen.numbers["saved_bytes"]),
+    Column("unfused_bytes", "unfused", "bytes", total="sum", from_width=120,
+           of=lambda seen: seen.numbers["unfused_bytes"]),
+    Column("saved_share", "saved", "percent", total=Share("saved_bytes", "unfused_bytes"),
+           of=lambda seen: seen.numbers["saved_share"]),
+    Column("flops", "flops", "count", total="sum", from_width=120, of=lambda seen: seen.numbers["flops"]),
+    Column("bytes", "accessed", "bytes", total="sum", from_width=120, of=lambda seen: seen.numbers["bytes"]),
+)  # fmt: skip
+_TIMES: Final[tuple[Column[Seen], ...]] = (
+    Column("estimated_seconds", "est.", "seconds", total="sum", of=lambda seen: seen.numbers["estimated_seconds"]),
 )
-_TIMES: Final = (Column("estimated_seconds", "est.", "seconds", total="sum"),)
-_BOUND: Final = Column("upper_bound", "upper bound", "flag")
-_BROKEN: Final = (Column("errors", "errors", "count", total="sum"),)
+_BOUND: Final[Column[Seen]] = Column("upper_bound", "upper bound", "flag", of=lambda seen: not seen.is_program)
+_BROKEN: Final[tuple[Column[Seen], ...]] = (
+    Column("errors", "errors", "count", total="sum", of=lambda seen: seen.errors),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -723,7 +750,6 @@ def fuse_each(
         found,
         Rows(
             columns,
-            lambda seen: _cells(seen, columns),
             by="saved_bytes",
             findings=lambda seen: seen.broken,
             fails=lambda seen: bool(seen.broken),
@@ -739,11 +765,6 @@ def fuse_each(
 def _total_seconds(kinds: Table) -> Cell:
     """The total time of all kernels, each counted once, as in the table of one module."""
     return kinds.total_of(tuple(kinds.rows))[kinds.column_index("estimated_seconds")]
-
-
-def _cells(seen: Seen, columns: Sequence[Column]) -> Row:
-    named: dict[str, Cell] = {**seen.numbers, "errors": seen.errors, "upper_bound": not seen.is_program}
-    return tuple(named[column.name] for column in columns)
 
 
 def _modules_answer(seen: Sequence[Seen]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from hlo_cli.analysis.fusion.gpu_model import LAUNCH, KernelParts, KernelTime, OperandRead
@@ -12,7 +12,7 @@ from hlo_cli.analysis.hardware.chip_specs import gpu_device
 from hlo_cli.dataclass import dataclass
 from hlo_cli.report.numbers import format_bytes, format_count, format_number, format_seconds
 from hlo_cli.report.report import Part
-from hlo_cli.report.table import UNKNOWN, Cell, Column, Row, Table
+from hlo_cli.report.table import UNKNOWN, Cell, Column, Table, rows_from, rows_from_tuples
 from hlo_cli.report.text import Passage
 from hlo_cli.transform.fusion.gpu_decisions import GpuPair, UserTimes
 
@@ -56,54 +56,46 @@ def pairs_table(rows: Sequence[PairRow], *, is_shown: bool = True) -> Table:
     has_reasons = any(row.reason for row in rows)
     is_blocked = any(row.blocker not in (None, row.consumer) for row in rows)
     is_renamed = any(row.name_in_pass not in (None, row.producer) for row in rows)
-    columns = (
-        Column("possible_saving_bytes", "saving", "bytes", role="saving"),
-        Column("unfused_seconds", "separate", "seconds", person=False),
-        Column("fused_seconds", "fused", "seconds", person=False),
-        Column("unfused_time", "separate", align="right", person=has_times, machine=False),
-        Column("fused_time", "fused", align="right", person=has_times, machine=False),
-        Column("producer", "producer", "name", role="name"),
-        Column("consumer", "consumer", "name", role="name"),
-        Column("reason", "XLA's reason", person=has_reasons),
-        Column("because_of", "because of", "name", person=is_blocked),
-        Column("name_in_pass", "in the pass", "name", from_width=120, person=is_renamed),
-        Column("computation", "computation", "name", from_width=120, rank=1),
-        Column("emitter", "emitter", from_width=200),
-        Column("blocks", "blocks", "count", from_width=200),
-        Column("threads", "threads", "count", person=False),
-        Column("cycles", "cycles", "count", from_width=200),
-        Column("read_bytes", "read", "bytes", from_width=200),
-        Column("written_bytes", "written", "bytes", person=False),
-        Column("is_coalesced", "coalesced", "flag", from_width=200),
-        Column("pair_seconds", "kernel time", "seconds", person=False),
-        Column("producer_seconds", "producer time", "seconds", person=False),
-        Column("consumer_seconds", "consumer time", "seconds", person=False),
-    )
-    return Table("pairs", columns, tuple(map(_row, rows)), noun="pairs", person=is_shown, sorted_by="unfused_time")
+    columns: tuple[Column[PairRow], ...] = (
+        Column("possible_saving_bytes", "saving", "bytes", role="saving", of=lambda row: row.saving_bytes),
+        Column("unfused_seconds", "separate", "seconds", person=False, of=lambda row: row.unfused_seconds),
+        Column("fused_seconds", "fused", "seconds", person=False, of=lambda row: row.fused_seconds),
+        Column("unfused_time", "separate", align="right", person=has_times, machine=False,
+               of=lambda row: _time(row.unfused_seconds)),
+        Column("fused_time", "fused", align="right", person=has_times, machine=False,
+               of=lambda row: _time(row.fused_seconds)),
+        Column("producer", "producer", "name", role="name", of=lambda row: row.producer),
+        Column("consumer", "consumer", "name", role="name", of=lambda row: row.consumer),
+        Column("reason", "XLA's reason", person=has_reasons, of=lambda row: row.reason or UNKNOWN),
+        Column("because_of", "because of", "name", person=is_blocked, of=lambda row: row.blocker),
+        Column("name_in_pass", "in the pass", "name", from_width=120, person=is_renamed,
+               of=lambda row: row.name_in_pass),
+        Column("computation", "computation", "name", from_width=120, rank=1, of=lambda row: row.computation),
+        Column("emitter", "emitter", from_width=200, of=lambda row: row.kernels[2].emitter if row.kernels else None),
+        Column("blocks", "blocks", "count", from_width=200,
+               of=lambda row: row.kernels[2].blocks if row.kernels else None),
+        Column("threads", "threads", "count", person=False,
+               of=lambda row: row.kernels[2].threads if row.kernels else None),
+        Column("cycles", "cycles", "count", from_width=200,
+               of=lambda row: row.kernels[2].flops if row.kernels else None),
+        Column("read_bytes", "read", "bytes", from_width=200,
+               of=lambda row: row.kernels[2].bytes_read if row.kernels else None),
+        Column("written_bytes", "written", "bytes", person=False,
+               of=lambda row: row.kernels[2].bytes_written if row.kernels else None),
+        Column("is_coalesced", "coalesced", "flag", from_width=200,
+               of=lambda row: row.kernels[2].is_coalesced if row.kernels else None),
+        Column("pair_seconds", "kernel time", "seconds", person=False,
+               of=lambda row: seconds(row.kernels[2].ticks) if row.kernels else None),
+        Column("producer_seconds", "producer time", "seconds", person=False,
+               of=lambda row: seconds(row.kernels[0].ticks) if row.kernels else None),
+        Column("consumer_seconds", "consumer time", "seconds", person=False,
+               of=lambda row: seconds(row.kernels[1].ticks) if row.kernels else None),
+    )  # fmt: skip
+    return Table("pairs", columns, rows_from(columns, rows), noun="pairs", person=is_shown, sorted_by="unfused_time")
 
 
-def _row(row: PairRow) -> Row:
-    parts: Row = (None,) * 10
-    if row.kernels is not None:
-        one, other, both = row.kernels
-        times = tuple(seconds(each.ticks) for each in (both, one, other))
-        parts = (both.emitter, both.blocks, both.threads, both.flops, both.bytes_read, both.bytes_written)
-        parts = (*parts, both.is_coalesced, *times)
-    fused, unfused = row.fused_seconds, row.unfused_seconds
-    return (
-        row.saving_bytes,
-        unfused,
-        fused,
-        None if unfused is None else format_seconds(unfused),
-        None if fused is None else format_seconds(fused),
-        row.producer,
-        row.consumer,
-        row.reason or UNKNOWN,
-        row.blocker,
-        row.name_in_pass,
-        row.computation,
-        *parts,
-    )
+def _time(time: float | None) -> str | None:
+    return None if time is None else format_seconds(time)
 
 
 def reasons_table(rows: Sequence[PairRow]) -> Table:
@@ -112,12 +104,12 @@ def reasons_table(rows: Sequence[PairRow]) -> Table:
     for row in rows:
         groups.setdefault(row.reason, []).append(row.saving_bytes)
     columns = (
-        Column("pairs", "pairs", "count"),
-        Column("largest_saving_bytes", "largest", "bytes"),
-        Column("reason", "XLA's reason"),
+        Column("pairs", "pairs", "count", of=lambda reason, sizes: len(sizes)),
+        Column("largest_saving_bytes", "largest", "bytes", of=lambda reason, sizes: max(sizes)),
+        Column("reason", "XLA's reason", of=lambda reason, sizes: reason),
     )
     ordered = sorted(groups.items(), key=lambda group: (-max(group[1]), group[0]))
-    made = tuple((len(sizes), max(sizes), reason) for reason, sizes in ordered)
+    made = rows_from_tuples(columns, ordered)
     return Table("reasons", columns, made, noun="reasons", main=False, limit=10)
 
 
@@ -347,19 +339,22 @@ def decision_parts(pair: GpuPair, chip: str) -> Iterator[Part]:
 def _times_table(pair: GpuPair, fused: int, unfused: int) -> Table:
     """How the two times come about: launches, the producer, and all consumers."""
     users = len(pair.users)
-    columns = (
-        Column("choice", ""),
-        Column("launches", "launches", "count"),
-        Column("launch_seconds", "launch", "seconds"),
-        Column("producer_seconds", "producer", "seconds", like="launch_seconds"),
-        Column("consumer_seconds", "consumers" if users > 1 else "consumer", "seconds", like="launch_seconds"),
-        Column("total_seconds", "total", "seconds", like="launch_seconds"),
-    )
-    consumers = sum(user.alone_ticks or 0 for user in pair.users)
-    producer = unfused - consumers - LAUNCH * (users + 1)
-    apart = ("separate", users + 1, seconds(LAUNCH * (users + 1)), seconds(producer), seconds(consumers))
-    together = ("fused", users, seconds(LAUNCH * users), None, seconds(fused - LAUNCH * users))
-    rows: tuple[Row, ...] = ((*apart, seconds(unfused)), (*together, seconds(fused)))
+    launches = {"separate": users + 1, "fused": users}
+    total = {"separate": unfused, "fused": fused}
+    alone = sum(user.alone_ticks or 0 for user in pair.users)
+    producer = unfused - alone - LAUNCH * launches["separate"]
+    consumers = {"separate": alone, "fused": fused - LAUNCH * launches["fused"]}
+    columns: tuple[Column[str], ...] = (
+        Column("choice", "", of=lambda choice: choice),
+        Column("launches", "launches", "count", of=lambda choice: launches[choice]),
+        Column("launch_seconds", "launch", "seconds", of=lambda choice: seconds(LAUNCH * launches[choice])),
+        Column("producer_seconds", "producer", "seconds", like="launch_seconds",
+               of=lambda choice: seconds(producer) if choice == "separate" else None),
+        Column("consumer_seconds", "consumers" if users > 1 else "consumer", "seconds", like="launch_seconds",
+               of=lambda choice: seconds(consumers[choice])),
+        Column("total_seconds", "total", "seconds", like="launch_seconds", of=lambda choice: seconds(total[choice])),
+    )  # fmt: skip
+    rows = rows_from(columns, ("separate", "fused"))
     marked = frozenset((1 if fused <= unfused else 0,))
     return Table("times", columns, rows, noun="rows", main=False, marked=marked)
 
@@ -373,89 +368,76 @@ def _kernels_of(pair: GpuPair) -> Iterator[tuple[str, str, KernelParts]]:
 
 def _kernels_table(pair: GpuPair) -> Table:
     columns = (
-        Column("kernel", "kernel"),
-        Column("name", "name", "name", role="name", from_width=120),
-        Column("read_bytes", "read", "bytes"),
-        Column("written_bytes", "written", "bytes", like="read_bytes"),
-        Column("cycles", "cycles", "count"),
-        Column("memory_seconds", "memory", "seconds"),
-        Column("compute_seconds", "compute", "seconds", like="memory_seconds"),
-        Column("kernel_seconds", "time", "seconds", like="memory_seconds"),
-    )
-    rows = tuple(
-        (
-            role,
-            name,
-            parts.time.bytes_read,
-            parts.time.bytes_written,
-            parts.time.flops,
-            seconds(parts.memory_ticks),
-            seconds(parts.compute_ticks),
-            seconds(parts.time.ticks),
-        )
-        for role, name, parts in _kernels_of(pair)
-    )
+        Column("kernel", "kernel", of=lambda role, name, parts: role),
+        Column("name", "name", "name", role="name", from_width=120, of=lambda role, name, parts: name),
+        Column("read_bytes", "read", "bytes", of=lambda role, name, parts: parts.time.bytes_read),
+        Column("written_bytes", "written", "bytes", like="read_bytes",
+               of=lambda role, name, parts: parts.time.bytes_written),
+        Column("cycles", "cycles", "count", of=lambda role, name, parts: parts.time.flops),
+        Column("memory_seconds", "memory", "seconds", of=lambda role, name, parts: seconds(parts.memory_ticks)),
+        Column("compute_seconds", "compute", "seconds", like="memory_seconds",
+               of=lambda role, name, parts: seconds(parts.compute_ticks)),
+        Column("kernel_seconds", "time", "seconds", like="memory_seconds",
+               of=lambda role, name, parts: seconds(parts.time.ticks)),
+    )  # fmt: skip
+    rows = rows_from_tuples(columns, _kernels_of(pair))
     return Table("fused_kernels", columns, rows, noun="kernels", main=False)
 
 
 def _launches_table(pair: GpuPair) -> Table:
     columns = (
-        Column("kernel", "kernel"),
-        Column("emitter", "emitter"),
-        Column("blocks", "blocks", "count"),
-        Column("threads", "threads", "count"),
-        Column("is_coalesced", "coalesced", "flag"),
+        Column("kernel", "kernel", of=lambda role, _, parts: role),
+        Column("emitter", "emitter", of=lambda role, _, parts: parts.time.emitter),
+        Column("blocks", "blocks", "count", of=lambda role, _, parts: parts.time.blocks),
+        Column("threads", "threads", "count", of=lambda role, _, parts: parts.time.threads),
+        Column("is_coalesced", "coalesced", "flag", of=lambda role, _, parts: parts.time.is_coalesced),
     )
-    rows = tuple(
-        (role, parts.time.emitter, parts.time.blocks, parts.time.threads, parts.time.is_coalesced)
-        for role, _, parts in _kernels_of(pair)
-    )
+    rows = rows_from_tuples(columns, _kernels_of(pair))
     return Table("launches", columns, rows, noun="kernels", main=False)
 
 
 def _reads_table(pair: GpuPair) -> Table:
     """The operands of the kernels, with what each reads of them."""
-    columns = (
-        Column("operand", "operand", "name", role="name"),
-        Column("size_bytes", "size", "bytes"),
-        Column("producer_bytes", "producer", "bytes", like="size_bytes"),
-        Column("consumer_bytes", "consumer", "bytes", like="size_bytes"),
-        Column("fused_bytes", "fused", "bytes", like="size_bytes"),
-        Column("repeats", "repeats", "ratio"),
-        Column("fused_seconds", "time", "seconds"),
+    one, other, both = ({r.operand: r for r in parts.reads} if parts is not None else {} for parts in pair.kernels)
+    columns: tuple[Column[OperandRead], ...] = (
+        Column("operand", "operand", "name", role="name", of=lambda read: read.operand),
+        Column("size_bytes", "size", "bytes", of=lambda read: read.size_bytes),
+        Column("producer_bytes", "producer", "bytes", like="size_bytes", of=lambda read: _bytes_read(read, one)),
+        Column("consumer_bytes", "consumer", "bytes", like="size_bytes", of=lambda read: _bytes_read(read, other)),
+        Column("fused_bytes", "fused", "bytes", like="size_bytes", of=lambda read: _bytes_read(read, both)),
+        Column("repeats", "repeats", "ratio",
+               of=lambda read: (
+                   both[read.operand].bytes_read / read.size_bytes
+                   if read.operand in both and read.size_bytes else None)),
+        Column("fused_seconds", "time", "seconds", of=lambda read: _read_seconds(read, both)),
+    )  # fmt: skip
+    operands = {**one, **other, **both}.values()
+    ranked = sorted(
+        operands,
+        key=lambda read: (read.operand not in both, -(_read_seconds(read, both) or 0), -read.size_bytes, read.operand),
     )
-    reads = [{read.operand: read for read in parts.reads} if parts is not None else {} for parts in pair.kernels]
-    one, other, both = reads
-    sizes = {name: read for each in reads for name, read in each.items()}
-    rows: list[Row] = []
-    for name, read in sizes.items():
-        by = [each[name].bytes_read if name in each else None for each in (one, other, both)]
-        repeats = by[2] / read.size_bytes if by[2] is not None and read.size_bytes else None
-        rows.append((name, read.size_bytes, *by, repeats, seconds(both[name].ticks) if name in both else None))
-    rows.sort(key=lambda row: (-_number(row[-1]), -_number(row[1]), str(row[0])))
-    return Table("reads", columns, tuple(rows), noun="operands", title="reads", main=False, limit=8)
+    rows = rows_from(columns, ranked)
+    return Table("reads", columns, rows, noun="operands", title="reads", main=False, limit=8)
 
 
-def _number(cell: Cell) -> float:
-    return float(cell) if isinstance(cell, int | float) else -1.0
+def _bytes_read(read: OperandRead, by: Mapping[str, OperandRead]) -> int | None:
+    return by[read.operand].bytes_read if read.operand in by else None
+
+
+def _read_seconds(read: OperandRead, by: Mapping[str, OperandRead]) -> float | None:
+    return seconds(by[read.operand].ticks) if read.operand in by else None
 
 
 def _users_table(pair: GpuPair) -> Table:
     columns = (
-        Column("consumer", "consumer", "name", role="name"),
-        Column("separate_seconds", "separate", "seconds"),
-        Column("fused_seconds", "fused", "seconds", like="separate_seconds"),
-        Column("reason", "reason"),
-    )
-    rows = tuple(
-        (
-            user.name,
-            None if user.alone_ticks is None else seconds(user.alone_ticks),
-            None if user.fused_ticks is None else seconds(user.fused_ticks),
-            user.reason,
-        )
-        for user in pair.users
-    )
+        Column("consumer", "consumer", "name", role="name", of=lambda user: user.name),
+        Column("separate_seconds", "separate", "seconds",
+               of=lambda user: None if user.alone_ticks is None else seconds(user.alone_ticks)),
+        Column("fused_seconds", "fused", "seconds", like="separate_seconds",
+               of=lambda user: None if user.fused_ticks is None else seconds(user.fused_ticks)),
+        Column("reason", "reason", of=lambda user: user.reason),
+    )  # fmt: skip
+    rows = rows_from(columns, pair.users)
     return Table("consumers", columns, rows, noun="consumers", title="all consumers", main=False, limit=8)
 
 

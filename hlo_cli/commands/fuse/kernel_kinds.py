@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
-from itertools import compress
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.cost.counting import Cost
@@ -20,7 +19,21 @@ from hlo_cli.ir.attributes.metadata import SourceLocation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.report.numbers import count, format_bytes, format_count, format_rate, format_seconds, format_seconds_range
-from hlo_cli.report.table import UNKNOWN, Cell, Column, DeferredRows, Fact, Row, Table, number_of
+from hlo_cli.report.table import (
+    UNKNOWN,
+    Cell,
+    Column,
+    DeferredRows,
+    Fact,
+    Row,
+    Table,
+    columns_of_part,
+    number_of,
+    row_from,
+    rows_from,
+    unknown_without,
+    with_cell,
+)
 from hlo_cli.source import Diagnostic
 
 if TYPE_CHECKING:
@@ -33,17 +46,17 @@ if TYPE_CHECKING:
 # XLA's own account of a GPU kernel: how it is launched, what it reads, and what makes it slow.
 
 
-MODEL_COLUMNS: Final = (
-    Column("arithmetic_seconds", "arithmetic", "seconds", person=False),
-    Column("memory_seconds", "memory", "seconds", person=False),
-    Column("emitter", "emitter", person=False),
-    Column("blocks", "blocks", "count", person=False),
-    Column("threads", "threads", "count", person=False),
-    Column("busy_cores", "busy cores", "count", person=False),
-    Column("cycles", "cycles", "count", person=False),
-    Column("kernel_read_bytes", "kernel reads", "bytes", person=False),
-    Column("kernel_written_bytes", "kernel writes", "bytes", person=False),
-    Column("is_coalesced", "coalesced", "flag", person=False),
+MODEL_COLUMNS: Final[tuple[Column[GpuKernel], ...]] = (
+    Column("arithmetic_seconds", "arithmetic", "seconds", person=False, of=lambda kernel: kernel.arithmetic_seconds),
+    Column("memory_seconds", "memory", "seconds", person=False, of=lambda kernel: kernel.memory_seconds),
+    Column("emitter", "emitter", person=False, of=lambda kernel: kernel.time.emitter),
+    Column("blocks", "blocks", "count", person=False, of=lambda kernel: kernel.time.blocks),
+    Column("threads", "threads", "count", person=False, of=lambda kernel: kernel.time.threads),
+    Column("busy_cores", "busy cores", "count", person=False, of=lambda kernel: kernel.busy_cores),
+    Column("cycles", "cycles", "count", person=False, of=lambda kernel: kernel.time.flops),
+    Column("kernel_read_bytes", "kernel reads", "bytes", person=False, of=lambda kernel: kernel.time.bytes_read),
+    Column("kernel_written_bytes", "kernel writes", "bytes", person=False, of=lambda kernel: kernel.time.bytes_written),
+    Column("is_coalesced", "coalesced", "flag", person=False, of=lambda kernel: kernel.time.is_coalesced),
 )
 _REPEATED: Final = 1.5
 """From this many reads of an operand on, they are a reason why a kernel is slow."""
@@ -53,31 +66,12 @@ _FULL: Final = 0.9
 """The share of busy cores from which on idle ones matter little."""
 
 
-def model_cells(kernel: GpuKernel | None) -> Row:
-    """The cells of a kernel for `MODEL_COLUMNS`; empty for one that XLA's model does not cover."""
-    if kernel is None:
-        return (None,) * len(MODEL_COLUMNS)
-    time = kernel.time
-    return (
-        kernel.arithmetic_seconds,
-        kernel.memory_seconds,
-        time.emitter,
-        time.blocks,
-        time.threads,
-        kernel.busy_cores,
-        time.flops,
-        time.bytes_read,
-        time.bytes_written,
-        time.is_coalesced,
-    )
-
-
 def model_numbers(found: Prediction | None, instruction: Instruction) -> Mapping[str, Cell]:
     """The account of a kernel, for programs; empty without one."""
     if found is None or found.kernel is None:
         return {}
     names = [operand.name for operand in instruction.operands]
-    named = zip((column.name for column in MODEL_COLUMNS), model_cells(found.kernel), strict=True)
+    named = zip((column.name for column in MODEL_COLUMNS), row_from(MODEL_COLUMNS, found.kernel), strict=True)
     return {
         "kernel": {
             "kernel_seconds": found.kernel_seconds,
@@ -148,16 +142,19 @@ def slow_reasons(found: Prediction, instruction: Instruction) -> Iterator[str]:
 _MODEL: Final = "costs follow XLA's cost analysis"
 TIME_TITLES: Final = {False: "est.", True: "est. unfused"}
 """The titles of estimated times of kernels: of those that run, or of operations that are not fused yet."""
-_COLUMNS = (
-    Column("bottleneck", "bottleneck"),
-    Column("estimated_seconds", "est.", "seconds", total="sum"),
-    Column("low_seconds", "low", "seconds", total="sum", person=False),
-    Column("high_seconds", "high", "seconds", total="sum", person=False),
-    Column("minimum_seconds", "at least", "seconds", total="sum", person=False),
-    Column("kernel_seconds", "kernel", "seconds", total="sum", person=False),
-    Column("launch_seconds", "launch", "seconds", total="sum", person=False),
-    Column("estimate_source", "estimate", person=False),
-)
+_COLUMNS: Final[tuple[Column[Prediction], ...]] = (
+    Column("bottleneck", "bottleneck", of=lambda found: found.roofline.bound),
+    Column("estimated_seconds", "est.", "seconds", total="sum", of=lambda found: found.estimate.seconds),
+    Column("low_seconds", "low", "seconds", total="sum", person=False, of=lambda found: found.estimate.low),
+    Column("high_seconds", "high", "seconds", total="sum", person=False, of=lambda found: found.estimate.high),
+    Column("minimum_seconds", "at least", "seconds", total="sum", person=False,
+           of=lambda found: found.roofline.at_least_seconds),
+    Column("kernel_seconds", "kernel", "seconds", total="sum", person=False, of=lambda found: found.kernel_seconds),
+    Column("launch_seconds", "launch", "seconds", total="sum", person=False,
+           of=lambda found: found.estimate.launch_seconds),
+    Column("estimate_source", "estimate", person=False,
+           of=lambda found: ", ".join(sorted(found.estimate.sources)) or None),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,35 +174,9 @@ class TimingColumns:
 
         object.__setattr__(self, "times", KernelTimes(self.throughput, module=self.module))
 
-    def cells(self, instruction: Instruction, cost: Cost, element_type: str | None = None) -> Row:
-        """The bound of an operation, its predicted time with its band and parts, its minimum time, and the model.
-
-        `element_type` is that of its flops, if at hand.
-        """
-        found = self.times.known(instruction, cost, element_type)
-        if found is None:
-            return (UNKNOWN,) * len(_COLUMNS)
-        bound, estimate, _ = found
-        return (
-            bound.bound,
-            estimate.seconds,
-            estimate.low,
-            estimate.high,
-            bound.at_least_seconds,
-            found.kernel_seconds,
-            estimate.launch_seconds,
-            ", ".join(sorted(estimate.sources)) or None,
-        )
-
-    def prediction(self, instruction: Instruction, cost: Cost) -> Prediction | None:
-        """The prediction of an operation; None if its time is unknown."""
-        return self.times.known(instruction, cost)
-
-    def model_cells(self, instruction: Instruction, cost: Cost) -> Row:
-        """XLA's own account of a kernel, for `MODEL_COLUMNS`."""
-
-        found = self.prediction(instruction, cost)
-        return model_cells(None if found is None else found.kernel)
+    def prediction(self, instruction: Instruction, cost: Cost, element_type: str | None = None) -> Prediction | None:
+        """The prediction of an operation, None if unknown; `element_type` is that of its flops, if at hand."""
+        return self.times.known(instruction, cost, element_type)
 
     def seconds(self, instruction: Instruction, cost: Cost) -> tuple[float, bool]:
         """The predicted time of an operation as far as it is known, and whether it is known."""
@@ -231,13 +202,26 @@ def timing_of(loaded: Loaded, throughput: ChipSpec | None) -> TimingColumns | No
     return TimingColumns(throughput, loaded.module, is_unfused=stage_of(loaded) == "before optimization")
 
 
-def columns_for(timing: TimingColumns | None) -> tuple[Column, ...]:
-    """The columns that a chip adds; empty without a chip."""
+def columns_for(timing: TimingColumns | None) -> tuple[Column[Prediction | None], ...]:
+    """The columns that a chip adds: the bound of an operation, its predicted and its minimum time; else none."""
     if timing is None:
         return ()
-    return tuple(
+    titled = (
         replace(each, title=TIME_TITLES[timing.is_unfused]) if each.title == "est." else each for each in _COLUMNS
     )
+    return unknown_without(tuple(titled))
+
+
+def model_columns_for(timing: TimingColumns | None) -> tuple[Column[Prediction | None], ...]:
+    """XLA's own account of a kernel; empty for one that its model does not cover, and without a chip."""
+    return () if timing is None else tuple(with_cell(column, _of_kernel(column)) for column in MODEL_COLUMNS)
+
+
+def _of_kernel(column: Column[GpuKernel]) -> Callable[[Prediction | None], Cell]:
+    def cell(found: Prediction | None) -> Cell:
+        return None if found is None or found.kernel is None else row_from((column,), found.kernel)[0]
+
+    return cell
 
 
 def model_of(timing: TimingColumns | None) -> Mapping[str, Cell]:
@@ -287,56 +271,76 @@ def kernel_kinds_table(
     for kernel in kernels:
         groups.setdefault((kernel.backend.kind, kernel.backend.provider), []).append(kernel)
     repeats = any(kernel.times != 1 for kernel in kernels)
-    columns = (
-        Column("kernel_kind", "kernel kind"),
-        Column("provider", "provider"),
-        Column("kernels", "kernels", "count", total="sum"),
-        Column("transfers", "transfers", "count", total="sum", person=any(k.is_transfer for k in kernels), rank=6),
-        Column("launches", "launches", "count", total="sum", person=repeats),
-        Column("flops", "flops", "count", total="sum"),
-        Column("bytes", "accessed", "bytes", total="sum"),
-        *(column for column in columns_for(timing) if column.total),
-        Column("unknown_costs", "unknown cost", "count", person=any(costs[k.instruction].unknown for k in kernels)),
-        Column("opcodes", "operations", rank=3),
-    )
-    rows = [_kind_row(kind, provider, made, costs, timing) for (kind, provider), made in groups.items()]
-    rows.sort(key=lambda row: (row[0] == "transfer", -len(groups[str(row[0]), str(row[1])]), str(row[:2])))
+    kinds = [_KernelKind(kind, provider, made) for (kind, provider), made in groups.items()]
+    kinds.sort(key=lambda kind: (kind.name == "transfer", -len(kind.kernels), str((kind.name, kind.provider))))
+    predictions = {} if timing is None else _predictions(kinds, costs, timing)
+    columns: tuple[Column[_KernelKind], ...] = (
+        Column("kernel_kind", "kernel kind", of=lambda kind: kind.name),
+        Column("provider", "provider", of=lambda kind: kind.provider),
+        Column("kernels", "kernels", "count", total="sum",
+               of=lambda kind: None if kind.name == "transfer" else len(kind.kernels)),
+        Column("transfers", "transfers", "count", total="sum", person=any(k.is_transfer for k in kernels), rank=6,
+               of=lambda kind: len(kind.kernels) if kind.name == "transfer" else None),
+        Column("launches", "launches", "count", total="sum", person=repeats, of=lambda kind: kind.launches),
+        Column("flops", "flops", "count", total="sum",
+               of=lambda kind: _of_launches(kind.kernels, lambda kernel: round(costs[kernel.instruction].flops))),
+        Column("bytes", "accessed", "bytes", total="sum",
+               of=lambda kind: (
+                   _of_launches(kind.kernels, lambda kernel: round(costs[kernel.instruction].bytes_accessed)))),
+        *(_of_all_launches(column, predictions) for column in columns_for(timing) if column.total),
+        Column("unknown_costs", "unknown cost", "count", person=any(costs[k.instruction].unknown for k in kernels),
+               of=lambda kind: sum(costs[kernel.instruction].unknown for kernel in kind.kernels)),
+        Column("opcodes", "operations", rank=3, of=lambda kind: kind.opcodes),
+    )  # fmt: skip
+    rows = rows_from(columns, kinds)
     footnote = CUSTOM_CALLS if any(kernel.instruction.opcode == "custom-call" for kernel in kernels) else ""
-    return Table(
-        "kernel_kinds", columns, tuple(rows), noun="kernel kinds", main=False, person=bool(rows), footnote=footnote
-    )
+    return Table("kernel_kinds", columns, rows, noun="kernel kinds", main=False, person=bool(rows), footnote=footnote)
 
 
-def _kind_row(
-    kind: str, provider: str, made: Sequence[Kernel], costs: Mapping[Instruction, Cost], timing: TimingColumns | None
-) -> Row:
-    opcodes = Counter(kernel.instruction.opcode for kernel in made)
-    times = [kernel.times for kernel in made]
-    known = [each for each in times if each is not None]
-    return (
-        kind,
-        provider,
-        None if kind == "transfer" else len(made),
-        len(made) if kind == "transfer" else None,
-        sum(known) if len(known) == len(times) else UNKNOWN,
-        _of_launches(made, lambda kernel: round(costs[kernel.instruction].flops)),
-        _of_launches(made, lambda kernel: round(costs[kernel.instruction].bytes_accessed)),
-        *_seconds(made, costs, timing),
-        sum(costs[kernel.instruction].unknown for kernel in made),
-        ", ".join(f"{opcode} {number:,}" for opcode, number in opcodes.most_common()),
-    )
+@dataclass(frozen=True, slots=True)
+class _KernelKind:
+    """The kernels of one kind and provider."""
+
+    name: str
+    provider: str
+    kernels: Sequence[Kernel]
+
+    @property
+    def launches(self) -> Cell:
+        """How often they are launched together; unknown if that of one is."""
+        known = [kernel.times for kernel in self.kernels if kernel.times is not None]
+        return sum(known) if len(known) == len(self.kernels) else UNKNOWN
+
+    @property
+    def opcodes(self) -> str:
+        """Their operations with numbers, most first."""
+        counts = Counter(kernel.instruction.opcode for kernel in self.kernels)
+        return ", ".join(f"{opcode} {number:,}" for opcode, number in counts.most_common())
 
 
-def _seconds(made: Sequence[Kernel], costs: Mapping[Instruction, Cost], timing: TimingColumns | None) -> Row:
-    """Summed estimates and bounds of kernels: unknown if one is, None for transfers, which others overlap."""
-    if timing is None:
-        return ()
-    is_summed = [bool(column.total) for column in columns_for(timing)]
-    if made[0].is_transfer:
-        return (None,) * sum(is_summed)
-    rows = (timing.cells(kernel.instruction, costs[kernel.instruction]) for kernel in made)
-    columns = compress(zip(*rows, strict=True), is_summed)
-    return tuple(_of_launches(made, dict(zip(made, cells, strict=True)).__getitem__) for cells in columns)
+def _predictions(
+    kinds: Iterable[_KernelKind], costs: Mapping[Instruction, Cost], timing: TimingColumns
+) -> dict[Kernel, Prediction | None]:
+    """Those of all kernels but transfers."""
+    return {
+        kernel: timing.prediction(kernel.instruction, costs[kernel.instruction])
+        for kind in kinds
+        if not kind.kernels[0].is_transfer
+        for kernel in kind.kernels
+    }
+
+
+def _of_all_launches(
+    column: Column[Prediction | None], predictions: Mapping[Kernel, Prediction | None]
+) -> Column[_KernelKind]:
+    """The sum of a column over kernels: unknown if one is, None for transfers, which others overlap."""
+
+    def cell(kind: _KernelKind) -> Cell:
+        if kind.kernels[0].is_transfer:
+            return None
+        return _of_launches(kind.kernels, lambda kernel: row_from((column,), predictions[kernel])[0])
+
+    return with_cell(column, cell)
 
 
 def _of_launches(made: Sequence[Kernel], cost_of: Callable[[Kernel], Cell]) -> Cell:
@@ -359,34 +363,35 @@ def kernels_table(
     module: Module,
 ) -> Table:
     """One row for each kernel and transfer, for programs; computed when it is read."""
-    columns = (
-        Column("instruction", "instruction", "name", role="name"),
-        Column("opcode", "opcode", "opcode"),
-        Column("kernel_kind", "kernel kind"),
-        Column("provider", "provider"),
-        Column("details", "details"),
-        Column("execution_count", "executions", "count"),
-        Column("flops", "flops", "count"),
-        Column("bytes", "accessed", "bytes"),
-        *columns_for(timing),
-        *_model_columns(timing),
-        Column("read_bytes", "read", "bytes"),
-        Column("written_bytes", "written", "bytes"),
-        Column("saved_bytes", "saved", "bytes"),
-        Column("fused", "fused operations"),
-        Column("computation", "computation", "name"),
-        Column("op_name", "op_name", "op_name"),
-        Column("source", "source", "source"),
-        Column("origin", "origin", "source"),
-    )
+    columns: tuple[Column[_KernelRow], ...] = (
+        Column("instruction", "instruction", "name", role="name", of=lambda row: row.kernel.instruction.name),
+        Column("opcode", "opcode", "opcode", of=lambda row: row.kernel.instruction.opcode),
+        Column("kernel_kind", "kernel kind", of=lambda row: row.kernel.backend.kind),
+        Column("provider", "provider", of=lambda row: row.kernel.backend.provider),
+        Column("details", "details", of=lambda row: row.kernel.backend.details or None),
+        Column("execution_count", "executions", "count",
+               of=lambda row: UNKNOWN if row.kernel.times is None else row.kernel.times),
+        Column("flops", "flops", "count", of=lambda row: round(row.cost.flops)),
+        Column("bytes", "accessed", "bytes", of=lambda row: round(row.cost.bytes_accessed)),
+        *columns_of_part((*columns_for(timing), *model_columns_for(timing)), lambda row: row.prediction),
+        Column("read_bytes", "read", "bytes",
+               of=lambda row: (
+                   None
+                   if row.written_bytes is None else round(row.cost.bytes_accessed) - row.written_bytes)),
+        Column("written_bytes", "written", "bytes", of=lambda row: row.written_bytes),
+        Column("saved_bytes", "saved", "bytes",
+               of=lambda row: row.fusion.saved_bytes if row.fusion is not None else None),
+        Column("fused", "fused operations",
+               of=lambda row: fused_operations(row.fusion) if row.fusion is not None else None),
+        Column("computation", "computation", "name", of=lambda row: row.kernel.instruction.computation.name),
+        Column("op_name", "op_name", "op_name", of=lambda row: row.kernel.instruction.metadata.op_name or None),
+        Column("source", "source", "source", of=lambda row: str(row.location) if row.location is not None else None),
+        Column("origin", "origin", "source", of=lambda row: row.origin if row.origin != UNKNOWN_KEY else None),
+    )  # fmt: skip
 
     def rows() -> tuple[Row, ...]:
         keys, fused = keys_of(module, "source"), {fusion.instruction: fusion for fusion in fusions}
-        launched = ((kernel, kernel.instruction) for kernel in kernels)
-        return tuple(
-            _kernel_row(kernel, costs[launch], timing, fused.get(launch), module.location(launch), keys)
-            for kernel, launch in launched
-        )
+        return rows_from(columns, (_kernel_row(kernel, costs, timing, fused, module, keys) for kernel in kernels))
 
     return Table("kernels", columns, DeferredRows(rows), noun="kernels", main=False, person=False)
 
@@ -405,40 +410,33 @@ def fused_operations(fusion: Fusion) -> str | None:
     return ", ".join(f"{opcode} {number}" for opcode, number in opcodes.most_common()) or None
 
 
+@dataclass(frozen=True, slots=True)
+class _KernelRow:
+    """A kernel with all that its row says; `origin` is the source of others that it is computed from."""
+
+    kernel: Kernel
+    cost: Cost
+    prediction: Prediction | None
+    fusion: Fusion | None
+    location: SourceLocation | None
+    origin: str
+
+    @property
+    def written_bytes(self) -> int | None:
+        """The bytes of its results; None if nothing is known of its memory accesses."""
+        return round(self.cost.output_bytes) if self.cost.bytes_accessed or not self.cost.unknown else None
+
+
 def _kernel_row(
     kernel: Kernel,
-    cost: Cost,
+    costs: Mapping[Instruction, Cost],
     timing: TimingColumns | None,
-    fusion: Fusion | None,
-    location: SourceLocation | None,
+    fused: Mapping[Instruction, Fusion],
+    module: Module,
     keys: Keys,
-) -> Row:
+) -> _KernelRow:
     instruction = kernel.instruction
+    cost, location = costs[instruction], module.location(instruction)
+    prediction = None if timing is None else timing.prediction(instruction, cost)
     origin = keys(instruction) if location is None else UNKNOWN_KEY
-    written = round(cost.output_bytes) if cost.bytes_accessed or not cost.unknown else None
-    return (
-        instruction.name,
-        instruction.opcode,
-        kernel.backend.kind,
-        kernel.backend.provider,
-        kernel.backend.details or None,
-        UNKNOWN if kernel.times is None else kernel.times,
-        round(cost.flops),
-        round(cost.bytes_accessed),
-        *((*timing.cells(instruction, cost), *timing.model_cells(instruction, cost)) if timing is not None else ()),
-        None if written is None else round(cost.bytes_accessed) - written,
-        written,
-        fusion.saved_bytes if fusion is not None else None,
-        fused_operations(fusion) if fusion is not None else None,
-        instruction.computation.name,
-        instruction.metadata.op_name or None,
-        str(location) if location is not None else None,
-        origin if origin != UNKNOWN_KEY else None,
-    )
-
-
-def _model_columns(timing: TimingColumns | None) -> tuple[Column, ...]:
-    if timing is None:
-        return ()
-
-    return MODEL_COLUMNS
+    return _KernelRow(kernel, cost, prediction, fused.get(instruction), location, origin)

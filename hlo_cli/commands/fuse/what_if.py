@@ -22,7 +22,7 @@ from hlo_cli.ir import opcodes
 from hlo_cli.ir.module import Module
 from hlo_cli.report.numbers import format_bytes, format_count, format_percent, format_seconds, verb
 from hlo_cli.report.report import Part, Report
-from hlo_cli.report.table import Cell, Column, Row, Table
+from hlo_cli.report.table import Cell, Column, Table, rows_from, rows_from_tuples
 from hlo_cli.report.text import Passage
 from hlo_cli.source import Diagnostic, HloError
 from hlo_cli.transform.fusion.by_request import deciding_rule, fused_pair, unfused
@@ -63,25 +63,23 @@ def fusion_tables(fusion: GpuFusion) -> Iterator[Table]:
         found = members.setdefault(step.fusion, [])
         found += members.get(step.producer, [step.producer])
     columns = (
-        Column("fusion", "fusion", "name", role="name"),
-        Column("certainty", "certainty"),
-        Column("producers", "fused", rank=2),
-        Column("steps", "steps", "count", person=False),
-    )
+        Column("fusion", "fusion", "name", role="name", of=lambda name: name),
+        Column("certainty", "certainty", of=lambda name: fusion.certainty[name]),
+        Column("producers", "fused", rank=2,
+               of=lambda name: ", ".join(dict.fromkeys(members[name])) if name in members else None),
+        Column("steps", "steps", "count", person=False, of=lambda name: len(members.get(name, ()))),
+    )  # fmt: skip
     made = [name for name in members if name in fusion.certainty]
     others = [name for name in fusion.certainty if name not in members]
-    rows = (
-        *((name, fusion.certainty[name], ", ".join(dict.fromkeys(members[name])), len(members[name])) for name in made),
-        *((name, fusion.certainty[name], None, 0) for name in others),
-    )
+    rows = rows_from(columns, (*made, *others))
     yield Table("fusions", columns, rows, noun="fusions", title="fusions", main=False)
     parts = (
-        Column("producer", "producer", "name", role="name"),
-        Column("consumer", "consumer", "name", role="name"),
-        Column("fusion", "fusion", "name", role="name"),
-        Column("pass", "pass"),
+        Column("producer", "producer", "name", role="name", of=lambda step: step.producer),
+        Column("consumer", "consumer", "name", role="name", of=lambda step: step.consumer),
+        Column("fusion", "fusion", "name", role="name", of=lambda step: step.fusion),
+        Column("pass", "pass", of=lambda step: step.by),
     )
-    steps = tuple((each.producer, each.consumer, each.fusion, each.by) for each in fusion.fused)
+    steps = rows_from(parts, fusion.fused)
     yield Table("steps", parts, steps, noun="steps", main=False, person=False)
 
 
@@ -162,17 +160,15 @@ def unknown_note(after: GpuKernelTimes) -> Iterator[str]:
 def touched_table(before: GpuKernelTimes, after: GpuKernelTimes) -> Table:
     """Kernels whose time changes, or that only one of the modules has; those of the old module first."""
     columns = (
-        Column("kernel", "changed kernel", "name", role="name"),
-        Column("before_seconds", "before", "seconds"),
-        Column("after_seconds", "after", "seconds", like="before_seconds"),
-        Column("saved_seconds", "saves", "seconds", like="before_seconds", role="saving"),
-    )
+        Column("kernel", "changed kernel", "name", role="name", of=lambda name, old, new: name),
+        Column("before_seconds", "before", "seconds", of=lambda name, old, new: old),
+        Column("after_seconds", "after", "seconds", like="before_seconds", of=lambda name, old, new: new),
+        Column("saved_seconds", "saves", "seconds", like="before_seconds", role="saving",
+               of=lambda name, old, new: (old or 0.0) - (new or 0.0)),
+    )  # fmt: skip
     names = dict.fromkeys((*before.seconds, *after.seconds))
-    rows = tuple(
-        (name, old, new, (old or 0.0) - (new or 0.0))
-        for name in names
-        if (old := before.seconds.get(name)) != (new := after.seconds.get(name))
-    )
+    times = ((name, before.seconds.get(name), after.seconds.get(name)) for name in names)
+    rows = rows_from_tuples(columns, ((name, old, new) for name, old, new in times if old != new))
     return Table("changed_kernels", columns, rows, noun="kernels", main=False, limit=10)
 
 
@@ -371,12 +367,12 @@ def _bytes(before: int, after: int) -> str:
 
 def _compared(before: _Totals, after: _Totals) -> Table:
     columns = (
-        Column("when", ""),
-        Column("kernels", "kernels", "count"),
-        Column("fusions", "fusions", "count"),
-        Column("bytes", "accessed", "bytes"),
+        Column("when", "", of=lambda when, totals: when),
+        Column("kernels", "kernels", "count", of=lambda when, totals: totals[0]),
+        Column("fusions", "fusions", "count", of=lambda when, totals: totals[2]),
+        Column("bytes", "accessed", "bytes", of=lambda when, totals: totals[1]),
     )
-    rows = (("before", before[0], before[2], before[1]), ("after", after[0], after[2], after[1]))
+    rows = rows_from_tuples(columns, [("before", before), ("after", after)])
     return Table("totals", columns, rows, noun="rows", main=False)
 
 
@@ -386,28 +382,25 @@ def _rules_table(rejected: Iterable[FusionDecision]) -> Table:
     pairs = Counter(decision.rule for decision in kernels)
     example = {decision.rule: decision for decision in reversed(kernels)}
     columns = (
-        Column("pairs", "pairs", "count"),
-        Column("rule", "rule", "name"),
-        Column("example", "example"),
+        Column("pairs", "pairs", "count", of=lambda rule, number: number),
+        Column("rule", "rule", "name", of=lambda rule, number: rule.name),
+        Column("example", "example", of=lambda rule, number: example[rule].words),
     )
-    rows: list[Row] = [(number, rule.name, example[rule].words) for rule, number in pairs.most_common()]
-    return Table("rules", columns, tuple(rows), noun="rules", title="not fused", main=False)
+    rows = rows_from_tuples(columns, pairs.most_common())
+    return Table("rules", columns, rows, noun="rules", title="not fused", main=False)
 
 
 def _decisions_table(decisions: Sequence[FusionDecision]) -> Table:
     """Every decision, for programs."""
-    columns = (
-        Column("producer", "producer", "name", role="name"),
-        Column("consumer", "consumer", "name", role="name"),
-        Column("is_fused", "fused", "flag"),
-        Column("rule", "rule", "name"),
-        Column("reason", "reason"),
-        Column("computation", "computation", "name"),
+    columns: tuple[Column[FusionDecision], ...] = (
+        Column("producer", "producer", "name", role="name", of=lambda decision: decision.producer.name),
+        Column("consumer", "consumer", "name", role="name", of=lambda decision: decision.consumer.name),
+        Column("is_fused", "fused", "flag", of=lambda decision: decision.rule.fuses),
+        Column("rule", "rule", "name", of=lambda decision: decision.rule.name),
+        Column("reason", "reason", of=lambda decision: decision.words),
+        Column("computation", "computation", "name", of=lambda decision: decision.consumer.computation.name),
     )
-    rows = tuple(
-        (d.producer.name, d.consumer.name, d.rule.fuses, d.rule.name, d.words, d.consumer.computation.name)
-        for d in decisions
-    )
+    rows = rows_from(columns, decisions)
     return Table("decisions", columns, rows, noun="decisions", main=False, person=False)
 
 

@@ -55,7 +55,7 @@ from hlo_cli.ir.compiler_messages import FusedStep, FusionProcess
 from hlo_cli.ir.instruction import Computation
 from hlo_cli.report.numbers import format_bytes, format_count, format_seconds, verb
 from hlo_cli.report.report import Part, Report
-from hlo_cli.report.table import Cell, Column, Row, Table
+from hlo_cli.report.table import Cell, Column, Row, Table, rows_from, rows_from_tuples
 from hlo_cli.report.text import Passage
 from hlo_cli.source import Diagnostic
 from hlo_cli.transform.fusion.gpu_decisions import GpuPair, may_be_made, pairs_of, pairs_of_dump
@@ -74,7 +74,7 @@ from hlo_cli.transform.fusion.gpu_fusion import (
 
 FASTER: Final = "fusing would take less time now"
 """The reason if nothing prevents a fusion: the module was different during the pass, or XLA kept an older estimate."""
-_MICRO: Final = 1e-6
+_MICRO: Final = 1e-6  # XLA reports times in microseconds
 
 
 def report_of_computed_why_not(
@@ -422,24 +422,20 @@ def _list(words: Sequence[str]) -> str:
 
 def _decisions_table(found: dict[str, GpuPair]) -> Table:
     columns = (
-        Column("chip", "chip", "name"),
-        Column("is_fused", "fused", "flag"),
-        Column("unfused_seconds", "separate", "seconds"),
-        Column("fused_seconds", "one kernel", "seconds", like="unfused_seconds"),
-        Column("saved_seconds", "saves", "seconds", like="unfused_seconds"),
-        Column("reason", "reason"),
-    )
-    rows = tuple(
-        (
-            chip,
-            pair.is_fused,
-            None if pair.unfused_ticks is None else seconds(pair.unfused_ticks),
-            None if pair.fused_ticks is None else seconds(pair.fused_ticks),
-            None if pair.unfused_ticks is None or pair.fused_ticks is None else seconds(_saved(pair)),
-            pair.reason or (SLOWER if not pair.is_fused and _saved(pair) < 0 else None),
-        )
-        for chip, pair in found.items()
-    )
+        Column("chip", "chip", "name", of=lambda chip, pair: chip),
+        Column("is_fused", "fused", "flag", of=lambda chip, pair: pair.is_fused),
+        Column("unfused_seconds", "separate", "seconds",
+               of=lambda chip, pair: None if pair.unfused_ticks is None else seconds(pair.unfused_ticks)),
+        Column("fused_seconds", "one kernel", "seconds", like="unfused_seconds",
+               of=lambda chip, pair: None if pair.fused_ticks is None else seconds(pair.fused_ticks)),
+        Column("saved_seconds", "saves", "seconds", like="unfused_seconds",
+               of=lambda chip, pair: (
+                   None
+                   if pair.unfused_ticks is None or pair.fused_ticks is None else seconds(_saved(pair)))),
+        Column("reason", "reason",
+               of=lambda chip, pair: pair.reason or (SLOWER if not pair.is_fused and _saved(pair) < 0 else None)),
+    )  # fmt: skip
+    rows = rows_from_tuples(columns, found.items())
     return Table("decisions", columns, rows, noun="decisions", main=False)
 
 
@@ -450,56 +446,35 @@ def _saved(pair: GpuPair) -> int:
 def _parts_table(found: dict[str, GpuPair]) -> Table:
     """The fused kernel on each chip."""
     columns = (
-        Column("chip", "fused kernel", "name"),
-        Column("cycles", "cycles", "count"),
-        Column("blocks", "blocks", "count"),
-        Column("threads", "threads", "count"),
-        Column("emitter", "emitter"),
-        Column("memory_seconds", "memory", "seconds"),
-        Column("compute_seconds", "compute", "seconds", like="memory_seconds"),
-        Column("kernel_seconds", "time", "seconds", like="memory_seconds"),
-    )
-    rows = tuple(
-        (
-            chip,
-            both.time.flops,
-            both.time.blocks,
-            both.time.threads,
-            both.time.emitter,
-            seconds(both.memory_ticks),
-            seconds(both.compute_ticks),
-            seconds(both.time.ticks),
-        )
-        for chip, pair in found.items()
-        if (both := pair.kernels[2]) is not None
-    )
+        Column("chip", "fused kernel", "name", of=lambda chip, kernel: chip),
+        Column("cycles", "cycles", "count", of=lambda chip, kernel: kernel.time.flops),
+        Column("blocks", "blocks", "count", of=lambda chip, kernel: kernel.time.blocks),
+        Column("threads", "threads", "count", of=lambda chip, kernel: kernel.time.threads),
+        Column("emitter", "emitter", of=lambda chip, kernel: kernel.time.emitter),
+        Column("memory_seconds", "memory", "seconds", of=lambda chip, kernel: seconds(kernel.memory_ticks)),
+        Column("compute_seconds", "compute", "seconds", like="memory_seconds",
+               of=lambda chip, kernel: seconds(kernel.compute_ticks)),
+        Column("kernel_seconds", "time", "seconds", like="memory_seconds",
+               of=lambda chip, kernel: seconds(kernel.time.ticks)),
+    )  # fmt: skip
+    kernels = [(chip, kernel) for chip, pair in found.items() if (kernel := pair.kernels[2]) is not None]
+    rows = rows_from_tuples(columns, kernels)
     return Table("fused_kernels", columns, rows, noun="kernels", main=False)
 
 
 def _devices_table(chips: Sequence[str]) -> Table:
     """The figures of the chips that the model uses."""
     columns = (
-        Column("chip", "chip", "name"),
-        Column("cores", "cores", "count"),
-        Column("fpus", "fpus/core", "count"),
-        Column("clock_ghz", "GHz", "number"),
-        Column("memory_rate", "memory", "byte/second"),
-        Column("l2_cache_bytes", "L2", "bytes"),
-        Column("profile", "cycles of", "name"),
+        Column("chip", "chip", "name", of=lambda chip, each: chip),
+        Column("cores", "cores", "count", of=lambda chip, each: each.core_count),
+        Column("fpus", "fpus/core", "count", of=lambda chip, each: each.fpus_per_core),
+        Column("clock_ghz", "GHz", "number", of=lambda chip, each: each.clock_rate_ghz),
+        Column("memory_rate", "memory", "byte/second", of=lambda chip, each: each.memory_bandwidth),
+        Column("l2_cache_bytes", "L2", "bytes", of=lambda chip, each: each.l2_cache_bytes),
+        Column("profile", "cycles of", "name", of=lambda chip, each: each.profile),
     )
     devices = {chip: gpu_device(chip) for chip in chips}
-    rows = tuple(
-        (
-            chip,
-            each.core_count,
-            each.fpus_per_core,
-            each.clock_rate_ghz,
-            each.memory_bandwidth,
-            each.l2_cache_bytes,
-            each.profile,
-        )
-        for chip, each in devices.items()
-    )
+    rows = rows_from_tuples(columns, devices.items())
     return Table("devices", columns, rows, noun="chips", main=False)
 
 
@@ -597,24 +572,18 @@ def report_of_compared_chips(
         each for each in pairs_by_chip(loaded.module, fusions) if within is None or each.consumer.computation is within
     ]
     columns = (
-        Column("possible_saving_bytes", "traffic", "bytes", role="saving"),
-        Column("producer", "producer", "name", role="name"),
-        Column("consumer", "consumer", "name", role="name"),
-        Column("fused_on", "fused on"),
-        Column("apart_on", "separate on"),
-        Column("computation", "computation", "name", from_width=120, rank=1),
+        Column("possible_saving_bytes", "traffic", "bytes", role="saving", of=lambda pair: pair.saving_bytes),
+        Column("producer", "producer", "name", role="name", of=lambda pair: pair.producer.name),
+        Column("consumer", "consumer", "name", role="name", of=lambda pair: pair.consumer.name),
+        Column("fused_on", "fused on", of=lambda pair: ", ".join(chip for chip in chips if chip in pair.fused_on)),
+        Column(
+            "apart_on", "separate on", of=lambda pair: ", ".join(chip for chip in chips if chip not in pair.fused_on)
+        ),
+        Column(
+            "computation", "computation", "name", from_width=120, rank=1, of=lambda pair: pair.consumer.computation.name
+        ),
     )
-    rows = tuple(
-        (
-            pair.saving_bytes,
-            pair.producer.name,
-            pair.consumer.name,
-            ", ".join(chip for chip in chips if chip in pair.fused_on),
-            ", ".join(chip for chip in chips if chip not in pair.fused_on),
-            pair.consumer.computation.name,
-        )
-        for pair in pairs
-    )
+    rows = rows_from(columns, pairs)
     everything = Table("pairs", columns, rows, noun="pairs", title="fused on some chips only")
     table = everything if where is None else rows_where(where, everything)
     first = pairs[0] if pairs else None
@@ -644,16 +613,14 @@ def _chips_answer(pairs: int, chips: Sequence[str], fusions: dict[str, GpuFusion
 def _fusions_table(fusions: dict[str, GpuFusion]) -> Table:
     """Fusions and the predicted time for each chip."""
     columns = (
-        Column("chip", "chip", "name"),
-        Column("fusions", "fusions", "count"),
-        Column("steps", "steps", "count"),
-        Column("before_seconds", "before", "seconds"),
-        Column("after_seconds", "after", "seconds", like="before_seconds"),
-    )
-    rows: tuple[Row, ...] = tuple(
-        (chip, len(fusion.certainty), len(fusion.fused), fusion.times[0] / 1e6, fusion.times[1] / 1e6)
-        for chip, fusion in fusions.items()
-    )
+        Column("chip", "chip", "name", of=lambda chip, fusion: chip),
+        Column("fusions", "fusions", "count", of=lambda chip, fusion: len(fusion.certainty)),
+        Column("steps", "steps", "count", of=lambda chip, fusion: len(fusion.fused)),
+        Column("before_seconds", "before", "seconds", of=lambda chip, fusion: fusion.times[0] / 1000000.0),
+        Column("after_seconds", "after", "seconds", like="before_seconds",
+               of=lambda chip, fusion: fusion.times[1] / 1000000.0),
+    )  # fmt: skip
+    rows: tuple[Row, ...] = rows_from_tuples(columns, fusions.items())
     return Table("chips", columns, rows, noun="chips", main=False)
 
 
@@ -711,14 +678,16 @@ def _computed(
 # `hlo fuse DUMP --why-not`: producer–consumer pairs that are not fused, why, and what fusing them would save.
 
 
-_COLUMNS = (
-    Column("possible_saving_bytes", "saving", "bytes", role="saving"),
-    Column("producer", "producer", "name", role="name"),
-    Column("consumer", "consumer", "name", role="name"),
-    Column("rule", "rule", "name"),
-    Column("reason", "reason", rank=2),
-    Column("is_fusible", "fusible", "flag", person=False),
-    Column("computation", "computation", "name", from_width=120),
+_COLUMNS: Final[tuple[Column[UnfusedPair, str], ...]] = (
+    Column("possible_saving_bytes", "saving", "bytes", role="saving", of=lambda pair, reason: pair.saved_bytes),
+    Column("producer", "producer", "name", role="name", of=lambda pair, reason: pair.producer.name),
+    Column("consumer", "consumer", "name", role="name", of=lambda pair, reason: pair.consumer.name),
+    Column("rule", "rule", "name", of=lambda pair, reason: pair.rule.name),
+    Column("reason", "reason", rank=2, of=lambda pair, reason: reason),
+    Column("is_fusible", "fusible", "flag", person=False, of=lambda pair, reason: pair.rule.fuses),
+    Column(
+        "computation", "computation", "name", from_width=120, of=lambda pair, reason: pair.consumer.computation.name
+    ),
 )
 
 
@@ -762,7 +731,8 @@ def report_of_why_not(
         and is_selected(names, pair.producer.name, pair.consumer.name)
     ]
     pairs.sort(key=lambda pair: (-pair.saved_bytes, pair.producer.name, pair.consumer.name))
-    rows = tuple(_row(pair, _reason(pair, is_compiled=loaded.module.is_scheduled)) for pair in pairs)
+    is_compiled = loaded.module.is_scheduled
+    rows = rows_from_tuples(_COLUMNS, ((pair, _reason(pair, is_compiled=is_compiled)) for pair in pairs))
     everything = Table("pairs", _COLUMNS, rows, noun="pairs")
     table = everything if where is None else rows_where(where, everything)
     parts: tuple[Part, ...] = (table,) if table.rows else (Passage("nothing", (_nothing(everything),)), table)
@@ -779,11 +749,6 @@ def report_of_why_not(
         notes=(*_notes(loaded), *notes_of(loaded)),
         input=input_facts(loaded),
     )
-
-
-def _row(pair: UnfusedPair, reason: str) -> tuple[int, str, str, str, str, bool, str]:
-    names = pair.producer.name, pair.consumer.name
-    return pair.saved_bytes, *names, pair.rule.name, reason, pair.rule.fuses, pair.consumer.computation.name
 
 
 def _reason(pair: UnfusedPair, *, is_compiled: bool) -> str:

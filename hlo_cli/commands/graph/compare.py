@@ -16,16 +16,9 @@ from hlo_cli.commands.modules.loading import Loaded, input_facts, program_notes
 from hlo_cli.commands.options.chips import chosen_throughput
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import Column, Table
+from hlo_cli.report.table import Column, Table, rows_from
 
 _SIGNS: Final = {"changed": "~", "added": "+", "removed": "-", "moved": ">"}
-_COLUMNS: Final = (
-    Column("change", "", "change"),
-    Column("name", "name", "name", role="name"),
-    Column("opcode", "opcode", "opcode"),
-    Column("shape", "shape", "shape"),
-    Column("computation", "computation", "name"),
-)
 
 
 def report_of_comparison(old: Loaded, new: Loaded, options: GraphOptions, arguments: str) -> Report:
@@ -55,15 +48,12 @@ def report_of_comparison(old: Loaded, new: Loaded, options: GraphOptions, argume
 
 def _changes(graph: DataflowGraph, view: View) -> Table:
     """The changed nodes that are shown."""
-    rows = tuple(
-        (
-            _SIGNS[graph.changes[node]],
-            graph.instructions[node].name,
-            graph.instructions[node].opcode,
-            str(graph.instructions[node].shape),
-            graph.computations[graph.computation[node]].name,
-        )
-        for node in view.nodes
-        if node in graph.changes
+    columns = (
+        Column("change", "", "change", of=lambda node: _SIGNS[graph.changes[node]]),
+        Column("name", "name", "name", role="name", of=lambda node: graph.instructions[node].name),
+        Column("opcode", "opcode", "opcode", of=lambda node: graph.instructions[node].opcode),
+        Column("shape", "shape", "shape", of=lambda node: str(graph.instructions[node].shape)),
+        Column("computation", "computation", "name", of=lambda node: graph.computations[graph.computation[node]].name),
     )
-    return Table("changes", _COLUMNS, rows, noun="changes", main=False, title="Changes", limit=8)
+    rows = rows_from(columns, (node for node in view.nodes if node in graph.changes))
+    return Table("changes", columns, rows, noun="changes", main=False, title="Changes", limit=8)

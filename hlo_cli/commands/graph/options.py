@@ -14,6 +14,7 @@ from hlo_cli.source import HloError, joined_by_or
 Heat: TypeAlias = Literal["bytes", "flops", "padding", "live", "time"]
 HEATS: Final[tuple[Heat, ...]] = ("bytes", "flops", "padding", "live", "time")
 ALL: Final = "all"
+# what feeds a node and what feeds that; with three, a picture of a real module is too full to read
 DEFAULT_DEPTH: Final = 2
 _EXPANDED: Final = {"--expand": "the computations on the way are expanded"}
 """What has no effect with the options that select a part by its paths or nodes, and why."""

@@ -27,6 +27,7 @@ from hlo_cli.analysis.graphs.views import (
 )
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.origin.origins import Origins, origins_of
+from hlo_cli.analysis.origin.scopes_and_moves import Origin
 from hlo_cli.commands.graph.options import DEFAULT_DEPTH, GraphOptions, Heat
 from hlo_cli.commands.modules.loading import Loaded, check_running, input_facts, program_notes
 from hlo_cli.commands.options.chips import chosen_throughput, time_model, time_notes
@@ -41,7 +42,7 @@ from hlo_cli.ir.shape import ArrayShape, Shape
 from hlo_cli.report.graph import Drawing, Graph, GraphEdge, GraphNode
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import UNKNOWN, Cell, Column, DeferredRows, Row, Table
+from hlo_cli.report.table import UNKNOWN, Cell, Column, DeferredRows, Row, Table, rows_from, rows_from_tuples
 from hlo_cli.source import Diagnostic, HloError, did_you_mean, nearest
 
 if TYPE_CHECKING:
@@ -167,33 +168,6 @@ def _no_path(graph: DataflowGraph, source: int, target: int) -> HloError:
 # The nodes of a graph: a row for each instruction, with what it costs and how it is drawn.
 
 
-COLUMNS: Final = (
-    Column("name", "name", "name", role="name"),
-    Column("opcode", "opcode", "opcode", person=False),
-    Column("kind", "kind", rank=6),
-    Column("shape", "shape", "shape", rank=5),
-    Column("label", "label", person=False),
-    Column("computation", "computation", "count", person=False),
-    Column("operands", "operands", "index", person=False),
-    Column("control", "control", "index", person=False),
-    Column("calls", "calls", "index", person=False),
-    Column("is_root", "root", "flag", person=False),
-    Column("bytes", "result", "bytes"),
-    Column("logical_bytes", "data", "bytes", person=False),
-    Column("bytes_accessed", "accessed", "bytes"),
-    Column("flops", "flops", "count"),
-    Column("live_bytes", "live", "bytes", person=False),
-    Column("seconds", "est.", "seconds"),
-    Column("step", "step", "step", person=False),
-    Column("literal", "literal", person=False),
-    Column("trips", "trips", "count", person=False),
-    Column("source", "source", "source", rank=4),
-    Column("op_name", "op_name", "op_name", person=False),
-    Column("change", "change", "change", person=False),
-    Column("is_hidden", "hidden", "flag", person=False),
-    Column("is_transfer", "transfer", "flag", person=False),
-    Column("expandable", "expandable", "flag", person=False),
-)
 _MOST_LITERAL: Final = 24
 """The longest constant that is a label."""
 
@@ -205,25 +179,30 @@ class NodeFacts:
         self, loaded: Loaded, graph: DataflowGraph, throughput: ChipSpec | None, old: Module | None = None
     ) -> None:
         """`old` is the module of removed nodes, if the graph compares two."""
-        self._loaded, self._graph, self.throughput, self._old = loaded, graph, throughput, old
+        self._loaded, self.graph, self.throughput, self._old = loaded, graph, throughput, old
         self._target = target_of(loaded.module)
         self._labels: dict[int, tuple[str, str, int, int]] = {}
 
     def kind(self, node: int) -> Kind:
         """The kind of a node, by which it is colored."""
-        return self._kinds[self._graph.instructions[node]]
+        return self._kinds[self.graph.instructions[node]]
 
     def sizes(self, node: int) -> tuple[str, str, int, int]:
         """The shape of a node in full and in short, and its bytes with and without padding."""
-        shape = self._graph.instructions[node].shape
+        shape = self.graph.instructions[node].shape
         if (sized := self._labels.get(id(shape))) is None:
             sized = (str(shape), short_shape(shape, self._target), shape.padded_bytes, shape.logical_bytes)
             self._labels[id(shape)] = sized
         return sized
 
+    def origins_of(self, node: int) -> Origins:
+        """The origins of the module that a node is of."""
+        is_removed = self.graph.changes.get(node) == "removed"
+        return self._old_origins if is_removed and self._old_origins is not None else self._origins
+
     def literal(self, node: int) -> str | None:
         """A constant as text if it is short."""
-        instruction = self._graph.instructions[node]
+        instruction = self.graph.instructions[node]
         if instruction.opcode != opcodes.CONSTANT:
             return None
         text = instruction.raw[0].strip()
@@ -231,7 +210,7 @@ class NodeFacts:
 
     def trips(self, node: int) -> int | None:
         """The trip count of a loop."""
-        instruction = self._graph.instructions[node]
+        instruction = self.graph.instructions[node]
         return trip_count(instruction) if instruction.opcode == opcodes.WHILE else None
 
     def heat(self, nodes: Sequence[int], heat: Heat) -> Sequence[float | None]:
@@ -244,60 +223,27 @@ class NodeFacts:
             case "padding":
                 return [padded - data for _, _, padded, data in map(self.sizes, nodes)]
             case "live":
-                return [self._live(node) for node in nodes]
+                return [self.live(node) for node in nodes]
             case "time":
-                return [self._seconds.get(self._graph.instructions[node]) for node in nodes]
+                return [self.seconds.get(self.graph.instructions[node]) for node in nodes]
 
-    def rows(self, nodes: Sequence[int]) -> tuple[Row, ...]:
-        """The rows of nodes for `COLUMNS`."""
-        return tuple([self._row(node, cost) for node, cost in zip(nodes, self._costs(nodes), strict=True)])
-
-    def _row(self, node: int, cost: Properties) -> Row:
-        graph = self._graph
-        instruction = graph.instructions[node]
-        shape, label, padded, data = self.sizes(node)
-        is_unknown = bool(cost.get(UNKNOWN_COST))
-        change = graph.changes.get(node)
-        origins = self._old_origins if change == "removed" and self._old_origins is not None else self._origins
-        origin = origins.own(instruction)
-        return (
-            instruction.name,
-            instruction.opcode,
-            self._kinds[instruction],
-            shape,
-            label,
-            graph.computation[node],
-            graph.operands[node],
-            graph.control.get(node, ()),
-            graph.calls.get(node, ()),
-            instruction.is_root and change != "removed",
-            padded,
-            data,
-            UNKNOWN if is_unknown else round(cost[BYTES]),
-            UNKNOWN if is_unknown else round(cost[FLOPS]),
-            self._live(node),
-            self._seconds.get(instruction),
-            self._schedule.steps.get(instruction),
-            self.literal(node),
-            self.trips(node),
-            origin.source or None,
-            origin.op_name or None,
-            change,
-            node in graph.hidden,
-            node in graph.transfers,
-            graph.is_expandable(node),
+    def rows(self, nodes: Sequence[int], columns: Sequence[Column[NodeRow]] = ()) -> tuple[Row, ...]:
+        """The rows of nodes for some columns, by default `COLUMNS`."""
+        return rows_from(
+            columns or COLUMNS,
+            (NodeRow(self, node, cost) for node, cost in zip(nodes, self._costs(nodes), strict=True)),
         )
 
     def _costs(self, nodes: Sequence[int]) -> Iterator[Properties]:
-        return main_costs_among([self._graph.instructions[node] for node in nodes], rules=RUN)
+        return main_costs_among([self.graph.instructions[node] for node in nodes], rules=RUN)
 
-    def _live(self, node: int) -> int | None:
-        step = self._schedule.steps.get(self._graph.instructions[node])
-        return None if step is None else self._schedule.live[step]
+    def live(self, node: int) -> int | None:
+        step = self.schedule.steps.get(self.graph.instructions[node])
+        return None if step is None else self.schedule.live[step]
 
     @cached_property
     def _kinds(self) -> Mapping[Instruction, Kind]:
-        return kinds_of((*self._graph.computations, *(self._old.computations if self._old is not None else ())))
+        return kinds_of((*self.graph.computations, *(self._old.computations if self._old is not None else ())))
 
     @cached_property
     def _origins(self) -> Origins:
@@ -308,7 +254,7 @@ class NodeFacts:
         return None if self._old is None else origins_of(self._old)
 
     @cached_property
-    def _schedule(self) -> _Schedule:
+    def schedule(self) -> _Schedule:
         """The memory analysis, which a part of a module or an incomplete text may not have."""
         from hlo_cli.commands.memspace.compiler_files import compiler_memory
 
@@ -321,7 +267,7 @@ class NodeFacts:
         return _Schedule(memory.positions, main.timeline if main is not None else [0] * len(memory.sequence))
 
     @cached_property
-    def _seconds(self) -> Mapping[Instruction, float]:
+    def seconds(self) -> Mapping[Instruction, float]:
         """The estimated time of each instruction on its own; that of a loop includes all that it runs."""
         if self.throughput is None:
             return {}
@@ -367,14 +313,6 @@ def short_shape(shape: Shape, target: str | None) -> str:
 # The drawing of a view: its nodes with their labels, and its edges.
 
 
-_EDGE_COLUMNS: Final = (
-    Column("source", "source", "name", role="name"),
-    Column("target", "target", "name", role="name"),
-    Column("bytes", "read", "bytes", total="sum"),
-    Column("kind", "kind"),
-    Column("source_id", "source id", "count", person=False),
-    Column("target_id", "target id", "count", person=False),
-)
 _MOST_CONSTANTS: Final = 2
 """The number of constants that a label names."""
 
@@ -465,10 +403,18 @@ def _literals(graph: DataflowGraph, facts: NodeFacts, node: int) -> tuple[str, .
 def edge_table(edges: Sequence[Edge], names: Mapping[int, str], *, is_summary: bool) -> Table:
     """The edges as a table, those with most bytes first."""
     ranked = sorted(edges, key=lambda edge: (-edge.bytes, edge.target, edge.source))
-    rows = tuple((names[e.source], names[e.target], e.bytes, e.kind, e.source, e.target) for e in ranked)
+    columns = (
+        Column("source", "source", "name", role="name", of=lambda edge: names[edge.source]),
+        Column("target", "target", "name", role="name", of=lambda edge: names[edge.target]),
+        Column("bytes", "read", "bytes", total="sum", of=lambda edge: edge.bytes),
+        Column("kind", "kind", of=lambda edge: edge.kind),
+        Column("source_id", "source id", "count", person=False, of=lambda edge: edge.source),
+        Column("target_id", "target id", "count", person=False, of=lambda edge: edge.target),
+    )
+    rows = rows_from(columns, ranked)
     return Table(
         "edges",
-        _EDGE_COLUMNS,
+        columns,
         rows,
         noun="edges",
         main=False,
@@ -478,16 +424,73 @@ def edge_table(edges: Sequence[Edge], names: Mapping[int, str], *, is_summary: b
     )
 
 
+@dataclass(frozen=True, slots=True)
+class NodeRow:
+    """A node with its cost."""
+
+    facts: NodeFacts
+    node: int
+    cost: Properties
+
+    @property
+    def instruction(self) -> Instruction:
+        """The instruction that the node stands for."""
+        return self.facts.graph.instructions[self.node]
+
+    @property
+    def change(self) -> str | None:
+        """Whether it changed, if the graph compares two modules."""
+        return self.facts.graph.changes.get(self.node)
+
+    @property
+    def origin(self) -> Origin:
+        """Where the user's program has it; a removed one, where the old program had it."""
+        return self.facts.origins_of(self.node).own(self.instruction)
+
+    def figure(self, name: str) -> Cell:
+        """A part of the cost."""
+        return UNKNOWN if self.cost.get(UNKNOWN_COST) else round(self.cost[name])
+
+
+COLUMNS: Final[tuple[Column[NodeRow], ...]] = (
+    Column("name", "name", "name", role="name", of=lambda row: row.instruction.name),
+    Column("opcode", "opcode", "opcode", person=False, of=lambda row: row.instruction.opcode),
+    Column("kind", "kind", rank=6, of=lambda row: row.facts.kind(row.node)),
+    Column("shape", "shape", "shape", rank=5, of=lambda row: row.facts.sizes(row.node)[0]),
+    Column("label", "label", person=False, of=lambda row: row.facts.sizes(row.node)[1]),
+    Column("computation", "computation", "count", person=False, of=lambda row: row.facts.graph.computation[row.node]),
+    Column("operands", "operands", "index", person=False, of=lambda row: row.facts.graph.operands[row.node]),
+    Column("control", "control", "index", person=False, of=lambda row: row.facts.graph.control.get(row.node, ())),
+    Column("calls", "calls", "index", person=False, of=lambda row: row.facts.graph.calls.get(row.node, ())),
+    Column("is_root", "root", "flag", person=False, of=lambda row: row.instruction.is_root and row.change != "removed"),
+    Column("bytes", "result", "bytes", of=lambda row: row.facts.sizes(row.node)[2]),
+    Column("logical_bytes", "data", "bytes", person=False, of=lambda row: row.facts.sizes(row.node)[3]),
+    Column("bytes_accessed", "accessed", "bytes", of=lambda row: row.figure(BYTES)),
+    Column("flops", "flops", "count", of=lambda row: row.figure(FLOPS)),
+    Column("live_bytes", "live", "bytes", person=False, of=lambda row: row.facts.live(row.node)),
+    Column("seconds", "est.", "seconds", of=lambda row: row.facts.seconds.get(row.instruction)),
+    Column("step", "step", "step", person=False, of=lambda row: row.facts.schedule.steps.get(row.instruction)),
+    Column("literal", "literal", person=False, of=lambda row: row.facts.literal(row.node)),
+    Column("trips", "trips", "count", person=False, of=lambda row: row.facts.trips(row.node)),
+    Column("source", "source", "source", rank=4, of=lambda row: row.origin.source or None),
+    Column("op_name", "op_name", "op_name", person=False, of=lambda row: row.origin.op_name or None),
+    Column("change", "change", "change", person=False, of=lambda row: row.change),
+    Column("is_hidden", "hidden", "flag", person=False, of=lambda row: row.node in row.facts.graph.hidden),
+    Column("is_transfer", "transfer", "flag", person=False, of=lambda row: row.node in row.facts.graph.transfers),
+    Column("expandable", "expandable", "flag", person=False, of=lambda row: row.facts.graph.is_expandable(row.node)),
+)
+
+
 # --- one module ---
 # `hlo graph DUMP`: a module, a computation, or a part of one as nodes and edges.
 
 
-_KIND_COLUMNS: Final = (
-    Column("kind", "kind"),
-    Column("nodes", "nodes", "count", total="sum"),
-    Column("bytes", "result", "bytes", total="sum"),
+_KIND_COLUMNS: Final[tuple[Column[str, int, int], ...]] = (
+    Column("kind", "kind", of=lambda kind, nodes, size: kind),
+    Column("nodes", "nodes", "count", total="sum", of=lambda kind, nodes, size: nodes),
+    Column("bytes", "result", "bytes", total="sum", of=lambda kind, nodes, size: size),
 )
-_NODES_ON_A_SCREEN: Final = 8
+_NODES_ON_A_SCREEN: Final = 8  # the edges and kinds are to fit below them
 _TARGETS: Final = {"tpu": "TPU", "gpu": "GPU", "cpu": "CPU"}
 
 
@@ -530,7 +533,7 @@ def graph_part(
     loaded: Loaded, graph: DataflowGraph, view: View, drawing: Drawing, facts: NodeFacts, options: GraphOptions
 ) -> Graph:
     """The drawing with the rows of its nodes, and of all nodes for pages."""
-    shown = view.nodes
+    shown, columns = view.nodes, _view_columns(has_times=bool(options.chip or options.chip_file))
     everything = range(len(graph.instructions))
     return Graph(
         "graph",
@@ -539,8 +542,8 @@ def graph_part(
         Table("nodes", COLUMNS, DeferredRows(lambda: facts.rows(everything)), noun="instructions"),
         Table(
             "nodes",
-            _view_columns(has_times=bool(options.chip or options.chip_file)),
-            DeferredRows(lambda: tuple([(*row, node) for row, node in zip(facts.rows(shown), shown, strict=True)])),
+            columns,
+            DeferredRows(lambda: facts.rows(shown, columns)),
             title="Nodes with most bytes accessed",
             noun="nodes",
             limit=_NODES_ON_A_SCREEN,
@@ -558,10 +561,10 @@ def graph_part(
     )
 
 
-def _view_columns(*, has_times: bool) -> tuple[Column, ...]:
+def _view_columns(*, has_times: bool) -> tuple[Column[NodeRow], ...]:
     """The columns of the nodes that are shown; people see times only if a chip is given."""
     times = (replace(each, person=has_times) if each.name == "seconds" else each for each in COLUMNS)
-    return (*times, Column("id", "id", "count", person=False))
+    return (*times, Column("id", "id", "count", person=False, of=lambda row: row.node))
 
 
 def _details(loaded: Loaded, graph: DataflowGraph) -> str:
@@ -601,11 +604,11 @@ def _tables(view: View, drawing: Drawing) -> tuple[Table, Table]:
     sizes: Counter[str] = Counter()
     for node in drawing.nodes:
         sizes[node.kind] += node.bytes
-    rows: list[tuple[Cell, ...]] = [(kind, number, sizes[kind]) for kind, number in counted.most_common()]
+    rows = rows_from_tuples(_KIND_COLUMNS, ((kind, number, sizes[kind]) for kind, number in counted.most_common()))
     is_summary = not view.is_limited
     return (
         edge_table(view.edges, names, is_summary=is_summary),
-        Table("kinds", _KIND_COLUMNS, tuple(rows), noun="kinds", main=False, person=is_summary),
+        Table("kinds", _KIND_COLUMNS, rows, noun="kinds", main=False, person=is_summary),
     )
 
 

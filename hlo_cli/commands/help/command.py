@@ -37,7 +37,7 @@ from hlo_cli.source import HloError, joined_by_or
 # A help page as text: wrapped to a width, headings and names in bold and cyan if the output has colors.
 
 
-MAX_WIDTH: Final = 88
+MAX_WIDTH: Final = 88  # prose in longer lines is hard to read
 INDENT: Final = "  "
 
 _BOLD, _CYAN, _DIM, _RESET = "\x1b[1m", "\x1b[36m", "\x1b[2m", "\x1b[0m"

@@ -21,9 +21,9 @@ from hlo_cli.report.numbers import format_bytes, format_rate
 # The generated part of `hlo help chips`: the specifications of every chip with their sources.
 
 
-_WIDTH: Final = 76
-_CELLS_IN_A_LINE: Final = 3
-_CELL: Final = 19
+_WIDTH: Final = 76  # 80 columns, less the indentation of both sides
+_CELLS_IN_A_LINE: Final = 3  # three cells with their sources fit 76 columns
+_CELL: Final = 19  # columns of a name with its amount; the number of the source follows
 
 
 def chips_markdown() -> str:

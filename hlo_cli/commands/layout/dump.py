@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.dataflow.dependencies import Value
 from hlo_cli.analysis.hardware.target import target_of
@@ -19,7 +19,7 @@ from hlo_cli.analysis.layout.padding import (
     footprints,
     orders_of,
 )
-from hlo_cli.commands.modules.instruction_columns import with_costs
+from hlo_cli.commands.modules.instruction_columns import source_of, with_costs
 from hlo_cli.commands.modules.loading import Loaded, input_facts, notes_of, partition_notes
 from hlo_cli.commands.options.filters import chosen as chosen_among
 from hlo_cli.commands.options.filters import values_where
@@ -32,7 +32,7 @@ from hlo_cli.ir.notation import index_text
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.report.numbers import format_bytes, format_count, format_percent
 from hlo_cli.report.report import Part, Report
-from hlo_cli.report.table import Column, Row, Share, Table, Unit
+from hlo_cli.report.table import Column, Share, Table, Unit, columns_of_part, rows_from
 from hlo_cli.report.text import Passage, Run, Text
 
 if TYPE_CHECKING:
@@ -49,9 +49,9 @@ _UNITS: dict[Grouping, Unit] = {
     "op_name": "op_name",
 }
 
-_BEST_ORDER = (
-    Column("best_order", "best order", person=False),
-    Column("best_order_bytes", "in best order", "bytes", person=False),
+_BEST_ORDER: Final[tuple[Column[tuple[str | None, int | None]], ...]] = (
+    Column("best_order", "best order", person=False, of=lambda best: best[0]),
+    Column("best_order_bytes", "in best order", "bytes", person=False, of=lambda best: best[1]),
 )
 
 
@@ -157,43 +157,36 @@ def _table(module: Module, found: Sequence[Footprint], orders: KnownOrders, grou
     target = target_of(module)
     is_shape, is_instruction = grouping == "shape", grouping == "instruction"
     has_saving = any(f.saving_bytes for f in found)
-    columns = (
-        Column("count", "count", "count", total="sum", rank=5, person=not is_instruction),
-        Column("logical_bytes", "data", "bytes", total="sum", from_width=120),
-        Column("padded_bytes", "padded", "bytes", total="sum"),
-        Column("padding_bytes", "padding", "bytes", total="sum", from_width=120, role="waste"),
-        Column("padding", "padding", "percent", role="waste", total=Share("logical_bytes", "padded_bytes", rest=True)),
-        Column("saving_bytes", "saving", "bytes", role="saving", total="sum", person=has_saving),
-        Column("space", "space", "count", from_width=120, person=False),
-        Column("space_name", "space", "text", from_width=120, machine=False, person=is_shape or is_instruction),
-        Column(grouping, grouping.replace("_", " ") if grouping != "op_name" else "op_name", _UNITS[grouping]),
-        Column("shape", "shape", "shape", person=not is_shape)
-        if not is_shape
-        else Column("example", "example", "name", role="name"),
-        Column("example_source", "source", "source", from_width=120, rank=2),
-        *(_BEST_ORDER if is_shape or is_instruction else ()),
+    example: Column[Footprint] = (
+        Column("example", "example", "name", role="name", of=lambda f: str(f.example))
+        if is_shape
+        else Column("shape", "shape", "shape", of=lambda f: str(f.example.shape))
     )
-    rows = tuple(
-        (
-            len(f.values),
-            f.logical_bytes,
-            f.padded_bytes,
-            f.padding_bytes,
-            f.padding,
-            f.saving_bytes,
-            f.example.shape.memory_space,
-            space_name(f.example.shape.memory_space, target),
-            f.key or "(unknown)",
-            str(f.example) if is_shape else str(f.example.shape),
-            _source(module, f.example.instruction),
-            *(_best_order(f, orders) if is_shape or is_instruction else ()),
-        )
-        for f in found
-    )
+    columns: tuple[Column[Footprint], ...] = (
+        Column("count", "count", "count", total="sum", rank=5, person=not is_instruction, of=lambda f: len(f.values)),
+        Column("logical_bytes", "data", "bytes", total="sum", from_width=120, of=lambda f: f.logical_bytes),
+        Column("padded_bytes", "padded", "bytes", total="sum", of=lambda f: f.padded_bytes),
+        Column("padding_bytes", "padding", "bytes", total="sum", from_width=120, role="waste",
+               of=lambda f: f.padding_bytes),
+        Column("padding", "padding", "percent", role="waste", total=Share("logical_bytes", "padded_bytes", rest=True),
+               of=lambda f: f.padding),
+        Column("saving_bytes", "saving", "bytes", role="saving", total="sum", person=has_saving,
+               of=lambda f: f.saving_bytes),
+        Column("space", "space", "count", from_width=120, person=False, of=lambda f: f.example.shape.memory_space),
+        Column("space_name", "space", "text", from_width=120, machine=False, person=is_shape or is_instruction,
+               of=lambda f: space_name(f.example.shape.memory_space, target)),
+        Column(grouping, grouping.replace("_", " ") if grouping != "op_name" else "op_name", _UNITS[grouping],
+               of=lambda f: f.key or "(unknown)"),
+        example,
+        Column("example_source", "source", "source", from_width=120, rank=2,
+               of=lambda f: source_of(module, f.example.instruction)),
+        *(columns_of_part(_BEST_ORDER, lambda f: _best_order(f, orders)) if is_shape or is_instruction else ()),
+    )  # fmt: skip
+    rows = rows_from(columns, found)
     return Table(f"{grouping}s", columns, rows, noun=f"{grouping}s")
 
 
-def _best_order(footprint: Footprint, orders: KnownOrders) -> Row:
+def _best_order(footprint: Footprint, orders: KnownOrders) -> tuple[str | None, int | None]:
     """The best order of values of one shape, with its tiles if they are others, and the bytes of all in that order."""
     now = footprint.example.shape
     if not footprint.saving_bytes or (better := orders.alternative(now)) is None:
@@ -201,11 +194,6 @@ def _best_order(footprint: Footprint, orders: KnownOrders) -> Row:
     tiles = better.layout.tiles if better.layout.tiles != now.layout.tiles else ()
     order = Layout(better.layout.minor_to_major, tiles)
     return str(order), footprint.padded_bytes - footprint.saving_bytes
-
-
-def _source(module: Module, instruction: Instruction) -> str | None:
-    location = module.location(instruction)
-    return str(location) if location is not None else None
 
 
 def _advice(footprint: Footprint, orders: KnownOrders) -> Text | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import factorial
+from typing import Final
 
 from hlo_cli.analysis.hardware.chips import USUAL_TPU, tpu_generation
 from hlo_cli.analysis.layout.default_layout import OrderCost, best_order, default_layout, default_order, order_costs
@@ -21,36 +22,64 @@ from hlo_cli.commands.shape.explained import (
 )
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.notation import index_suffix, index_text
-from hlo_cli.ir.shape import UNBOUNDED, ArrayShape, BufferShape, Leaf, OpaqueShape, Shape, TokenShape, TupleShape
+from hlo_cli.ir.shape import (
+    UNBOUNDED,
+    ArrayShape,
+    BufferShape,
+    Leaf,
+    OpaqueShape,
+    Shape,
+    ShapeIndex,
+    TokenShape,
+    TupleShape,
+)
 from hlo_cli.report.numbers import format_count, format_percent
 from hlo_cli.report.report import Part, Report
-from hlo_cli.report.table import ROWS_FOR_A_PERSON, UNKNOWN, Cell, Column, Share, Table
+from hlo_cli.report.table import (
+    ROWS_FOR_A_PERSON,
+    UNKNOWN,
+    Cell,
+    Column,
+    Share,
+    Table,
+    columns_of_part,
+    rows_from,
+    rows_from_tuples,
+)
 from hlo_cli.source import Diagnostic
 
 # --- several shapes in a table ---
 # Several shapes in a table: the leaves of a tuple, or shapes to compare.
 
 
-_SUMMED = (
-    Column("elements", "elements", "count", rank=6),
-    Column("logical_bytes", "data", "bytes", total="sum", exact=True),
-    Column("padded_bytes", "padded", "bytes", total="sum", exact=True),
-    Column("padding", "padding", "percent", role="waste", total=Share("logical_bytes", "padded_bytes", rest=True)),
-    Column("memory_space", "space", "count", person=False),
-)
-_INDEX = Column("index", "element", "index", align="left")
-_SHAPE = Column("shape", "shape", "shape")
+_SUMMED: Final[tuple[Column[Shape], ...]] = (
+    Column("elements", "elements", "count", rank=6, of=lambda shape: _of_array(shape, _elements_of(shape))),
+    Column("logical_bytes", "data", "bytes", total="sum", exact=True,
+           of=lambda shape: _of_array(shape, shape.logical_bytes)),
+    Column("padded_bytes", "padded", "bytes", total="sum", exact=True,
+           of=lambda shape: _of_array(shape, shape.padded_bytes)),
+    Column("padding", "padding", "percent", role="waste", total=Share("logical_bytes", "padded_bytes", rest=True),
+           of=lambda shape: (
+               _of_array(shape, 1 - shape.logical_bytes / shape.padded_bytes
+               if shape.padded_bytes else 0.0))),
+    Column("memory_space", "space", "count", person=False,
+           of=lambda shape: _of_array(shape, shape.layout.memory_space if shape.layout is not None else None)),
+)  # fmt: skip
+_SHAPE: Final[Column[Shape]] = Column("shape", "shape", "shape", of=str)
 
 
 def leaves_table(shape: Shape) -> Table:
     """The leaves of a tuple with their sizes."""
-    rows = tuple((index, *_cells(leaf), str(leaf)) for index, leaf in shape.leaves)
-    return Table("leaves", (_INDEX, *_SUMMED, _SHAPE), rows, noun="leaves")
+    columns: tuple[Column[ShapeIndex, Shape], ...] = (
+        Column("index", "element", "index", align="left", of=lambda index, leaf: index),
+        *columns_of_part((*_SUMMED, _SHAPE), lambda index, leaf: leaf),
+    )
+    return Table("leaves", columns, rows_from_tuples(columns, shape.leaves), noun="leaves")
 
 
 def shapes_table(shapes: Sequence[Shape]) -> Table:
     """Shapes in the given order; layouts of one array are compared, not summed."""
-    rows = tuple((*_cells(shape), str(shape)) for shape in shapes)
+    rows = rows_from((*_SUMMED, _SHAPE), shapes)
     if not _is_comparison(shapes):
         return Table("shapes", (*_SUMMED, _SHAPE), rows, noun="shapes")
     sizes = [shape.padded_bytes for shape in shapes]
@@ -134,14 +163,13 @@ def _total_size(shapes: Sequence[Shape], noun: str) -> str:
     return f"{padded:,} bytes for {format_count(logical, 'bytes')} of data in {noun} ({share}% padding)"
 
 
-def _cells(shape: Shape) -> tuple[Cell, ...]:
-    logical, padded = shape.logical_bytes, shape.padded_bytes
-    leaf = shape if not isinstance(shape, TupleShape) else None
-    elements = _elements(leaf) if leaf is not None else None
-    space = shape.layout.memory_space if shape.layout is not None else None
-    if elements is None and leaf is not None:
-        return (None, None, None, None, None)
-    return (elements, logical, padded, 1 - logical / padded if padded else 0.0, space)
+def _elements_of(shape: Shape) -> int | None:
+    return None if isinstance(shape, TupleShape) else _elements(shape)
+
+
+def _of_array(shape: Shape, cell: Cell) -> Cell:
+    """A cell of an array or a tuple; None for what has no elements, such as a token."""
+    return None if _elements_of(shape) is None and not isinstance(shape, TupleShape) else cell
 
 
 def _elements(leaf: Leaf) -> int | None:
@@ -151,19 +179,6 @@ def _elements(leaf: Leaf) -> int | None:
 
 # --- --for: every dimension order ---
 # `hlo layout --for TPU SHAPE`: the size in each dimension order, and the order that the compiler chooses.
-
-
-_COLUMNS = (
-    Column("shown_order", "order", machine=False),
-    Column("minor_to_major", "order", person=False),
-    Column("tiles", "tile"),
-    Column("padded_bytes", "padded", "bytes", exact=True),
-    Column("padding", "padding", "percent", role="waste"),
-    Column("remark", "", machine=False),
-    Column("is_default", "default", "flag", person=False),
-    Column("is_given", "given", "flag", person=False),
-    Column("layout", "layout", person=False),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,11 +254,27 @@ def choice_answer(choice: OrderChoice) -> str:
 
 def orders_table(choice: OrderChoice) -> Table:
     """Every order with its size."""
-    rows = tuple(_row(each, choice) for each in choice.every)
+    columns: tuple[Column[OrderCost], ...] = (
+        Column("shown_order", "order", machine=False, of=lambda order: index_text(order.layout.minor_to_major)),
+        Column("minor_to_major", "order", person=False, of=lambda order: order.layout.minor_to_major),
+        Column("tiles", "tile",
+               of=lambda order: "T" + "".join(map(str, order.layout.tiles)) if order.layout.tiles else "none"),
+        Column("padded_bytes", "padded", "bytes", exact=True, of=lambda order: order.padded_bytes),
+        Column("padding", "padding", "percent", role="waste",
+               of=lambda order: (
+                   1 - (choice.array.logical_bytes + choice.array.metadata_bytes) / order.padded_bytes
+                   if order.padded_bytes else 0.0)),
+        Column("remark", "", machine=False, of=lambda order: ", ".join(_remarks(order, choice))),
+        Column("is_default", "default", "flag", person=False,
+               of=lambda order: order == choice.default if choice.default else UNKNOWN),
+        Column("is_given", "given", "flag", person=False, of=lambda order: order == choice.given),
+        Column("layout", "layout", person=False, of=lambda order: str(order.layout)),
+    )  # fmt: skip
+    rows = rows_from(columns, choice.every)
     distinct = sum(each.is_normal or each == choice.given for each in choice.every)
     return Table(
         "orders",
-        _COLUMNS,
+        columns,
         rows,
         noun="orders",
         limit=min(distinct, ROWS_FOR_A_PERSON),
@@ -271,22 +302,6 @@ def choice_notes(choice: OrderChoice) -> tuple[Diagnostic, ...]:
     if not omitted:
         return ()
     return (Diagnostic("note", f"{omitted:,} orders that differ only in major dimensions are not shown"),)
-
-
-def _row(each: OrderCost, choice: OrderChoice) -> tuple[Cell, ...]:
-    array, order = choice.array, each.layout.minor_to_major
-    data = array.logical_bytes + array.metadata_bytes
-    return (
-        index_text(order),
-        order,
-        "T" + "".join(map(str, each.layout.tiles)) if each.layout.tiles else "none",
-        each.padded_bytes,
-        1 - data / each.padded_bytes if each.padded_bytes else 0.0,
-        ", ".join(_remarks(each, choice)),
-        each == choice.default if choice.default else UNKNOWN,
-        each == choice.given,
-        str(each.layout),
-    )
 
 
 def _remarks(each: OrderCost, choice: OrderChoice) -> Iterator[str]:

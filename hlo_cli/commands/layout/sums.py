@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.dataflow.dependencies import Value
 from hlo_cli.analysis.layout.padding import Footprint, KnownOrders, by, data_values, footprints, orders_of
-from hlo_cli.commands.modules.by import IN_BYTES, Group, describe_costs, group_by, key_cells, key_columns
+from hlo_cli.commands.modules.by import IN_BYTES, Group, KeyCost, describe_costs, group_by, key_columns
 from hlo_cli.commands.modules.loading import Many
 from hlo_cli.commands.modules.many import Rows, finish_each, map_inputs
 from hlo_cli.commands.options.io_options import InputOptions, OutputOptions
@@ -15,7 +15,7 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.input import Input
 from hlo_cli.ir.module import Module
 from hlo_cli.report.numbers import format_bytes, format_count, format_percent
-from hlo_cli.report.table import Column, Row, Share, Table
+from hlo_cli.report.table import Column, Share, Table, columns_of_part, rows_from_tuples
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.origin.origins import Keys
@@ -38,38 +38,31 @@ def causes_table(found: Sequence[Footprint], keys: Keys) -> Table:
     """One row for each key: its padding, and what better dimension orders would save."""
     groups = [_group(footprint, keys) for footprint in found]
     has_inferred = any(group.inferred for group in groups)
-    columns = (
-        Column("count", "values", "count", total="sum"),
-        Column("logical_bytes", "data", "bytes", total="sum", from_width=120),
-        Column("padded_bytes", "padded", "bytes", total="sum"),
-        Column("padding_bytes", "padding", "bytes", total="sum", role="waste"),
-        Column("padding", "padding", "percent", role="waste", total=Share("logical_bytes", "padded_bytes", rest=True)),
-        Column(
-            "saving_bytes",
-            "saving",
-            "bytes",
-            role="saving",
-            total="sum",
-            person=any(each.saving_bytes for each in found),
+    columns: tuple[Column[Footprint, KeyCost], ...] = (
+        Column("count", "values", "count", total="sum", of=lambda footprint, key: len(footprint.values)),
+        Column("logical_bytes", "data", "bytes", total="sum", from_width=120,
+               of=lambda footprint, key: footprint.logical_bytes),
+        Column("padded_bytes", "padded", "bytes", total="sum", of=lambda footprint, key: footprint.padded_bytes),
+        Column("padding_bytes", "padding", "bytes", total="sum", role="waste",
+               of=lambda footprint, key: footprint.padding_bytes),
+        Column("padding", "padding", "percent", role="waste", total=Share("logical_bytes", "padded_bytes", rest=True),
+               of=lambda footprint, key: footprint.padding),
+        Column("saving_bytes", "saving", "bytes", role="saving", total="sum",
+               person=any(each.saving_bytes for each in found),
+               of=lambda footprint, key: footprint.saving_bytes),
+        *columns_of_part(
+            key_columns(keys.by, "padded_bytes", groups, has_inferred=has_inferred), lambda footprint, key: key
         ),
-        *key_columns(keys.by, "padded_bytes", groups, has_inferred=has_inferred),
-        Column("example", "most padding", "name", role="name", rank=7),
-        Column("shape", "shape", "shape", from_width=120, rank=6),
+        Column("example", "most padding", "name", role="name", rank=7,
+               of=lambda footprint, key: str(_most_padded(footprint))),
+        Column("shape", "shape", "shape", from_width=120, rank=6,
+               of=lambda footprint, key: str(_most_padded(footprint).shape)),
+    )  # fmt: skip
+    costs = (
+        KeyCost(group, footprint.padded_bytes, sum(value.shape.padded_bytes for value in group.inferred))
+        for footprint, group in zip(found, groups, strict=True)
     )
-    rows = tuple(
-        (
-            len(each.values),
-            each.logical_bytes,
-            each.padded_bytes,
-            each.padding_bytes,
-            each.padding,
-            each.saving_bytes,
-            *key_cells(group, each.padded_bytes, sum(value.shape.padded_bytes for value in group.inferred)),
-            str(example := _most_padded(each)),
-            str(example.shape),
-        )
-        for each, group in zip(found, groups, strict=True)
-    )
+    rows = rows_from_tuples(columns, zip(found, costs, strict=True))
     return Table(f"{keys.by}s" if keys.by != "pass" else "passes", columns, rows, noun="rows")
 
 
@@ -95,17 +88,6 @@ def _most_padded(footprint: Footprint) -> Value:
 # `hlo layout` of many dumps: the cost of padding in each module.
 
 
-_COLUMNS = (
-    Column("values", "values", "count", total="sum", from_width=120),
-    Column("logical_bytes", "data", "bytes", total="sum", from_width=120),
-    Column("padded_bytes", "padded", "bytes", total="sum"),
-    Column("padding_bytes", "padding", "bytes", total="sum", from_width=120, role="waste"),
-    Column("padding", "padding", "percent", role="waste", total=Share("logical_bytes", "padded_bytes", rest=True)),
-    Column("saving_bytes", "saving", "bytes", role="saving", total="sum"),
-    Column("most_padded_value", "most padding", "name"),
-)
-
-
 @dataclass(frozen=True, slots=True)
 class _Padding:
     """Padding of one module in bytes, and the value with the most padding."""
@@ -116,18 +98,23 @@ class _Padding:
     saving_bytes: int
     most_padded_value: str | None
 
-    def cells(self) -> Row:
-        padding = self.padded_bytes - self.logical_bytes
-        share = padding / self.padded_bytes if self.padded_bytes else 0.0
-        return (
-            self.values,
-            self.logical_bytes,
-            self.padded_bytes,
-            padding,
-            share,
-            self.saving_bytes,
-            self.most_padded_value,
-        )
+    @property
+    def padding_bytes(self) -> int:
+        """What is no data."""
+        return self.padded_bytes - self.logical_bytes
+
+
+_COLUMNS: tuple[Column[_Padding], ...] = (
+    Column("values", "values", "count", total="sum", from_width=120, of=lambda module: module.values),
+    Column("logical_bytes", "data", "bytes", total="sum", from_width=120, of=lambda module: module.logical_bytes),
+    Column("padded_bytes", "padded", "bytes", total="sum", of=lambda module: module.padded_bytes),
+    Column("padding_bytes", "padding", "bytes", total="sum", from_width=120, role="waste",
+           of=lambda module: module.padding_bytes),
+    Column("padding", "padding", "percent", role="waste", total=Share("logical_bytes", "padded_bytes", rest=True),
+           of=lambda module: module.padding_bytes / module.padded_bytes if module.padded_bytes else 0.0),
+    Column("saving_bytes", "saving", "bytes", role="saving", total="sum", of=lambda module: module.saving_bytes),
+    Column("most_padded_value", "most padding", "name", of=lambda module: module.most_padded_value),
+)  # fmt: skip
 
 
 def layout_each(many: Many, reading: InputOptions, jobs: int | None, output: OutputOptions) -> int:
@@ -141,7 +128,7 @@ def layout_each(many: Many, reading: InputOptions, jobs: int | None, output: Out
     return finish_each(
         "layout",
         found,
-        Rows(_COLUMNS, _Padding.cells, by="padding_bytes"),
+        Rows(_COLUMNS, by="padding_bytes"),
         answer=f"{format_count(len(answers), 'modules')}: {words}",
         output=output,
     )

@@ -25,7 +25,7 @@ from hlo_cli.ir.module import Module
 from hlo_cli.lint.rules.expectations import failed_assertion, misleading_assertion
 from hlo_cli.report.findings import Check
 from hlo_cli.report.numbers import format_amount, format_count
-from hlo_cli.report.table import Cell, Column, Row, Table
+from hlo_cli.report.table import Cell, Column, Table, rows_from_tuples
 from hlo_cli.source import Diagnostic, HloError, Severity, Source
 from hlo_cli.syntax.attribute_table import ATTRIBUTE_NAMES
 from hlo_cli.syntax.expectations import read_expectations
@@ -43,22 +43,6 @@ _RESULTS: Final[dict[bool | None, str]] = {False: "failed", None: "skipped", Tru
 """The words for results of assertions, in the order of the rows."""
 _HINT: Final = "run `hlo help expect` for an example of an assertions file"
 _UNITS: Final = {"bytes": "bytes", "share": "fraction"}
-_COLUMNS: Final = (
-    Column("result", "result"),
-    Column("actual", "actual", person=False),
-    Column("unit", "unit", person=False),
-    Column("amount", "actual", machine=False, align="right"),
-    Column("limit", "limit", person=False),
-    Column("limit_amount", "limit", machine=False, align="right", rank=1),
-    Column("assertion", "assertion"),
-    Column("section", "section", rank=1, from_width=120),
-    Column("module", "module", "name", rank=2),
-    Column("dump", "dump", "name", rank=3, machine=False),
-    Column("path", "path", "source", person=False),
-    Column("note", "note", rank=1, from_width=120),
-    Column("location", "location", "source", rank=1, from_width=120),
-    Column("why", "why", rank=1, from_width=200),
-)
 NO_MODULE: Final = "no module matches its section"
 """The reason why an assertion was not evaluated."""
 _ALIKE: Final = ("module", "dump")
@@ -132,6 +116,27 @@ def evaluate(
     return found, tuple(outcomes)
 
 
+_COLUMNS: Final[tuple[Column[Expectation, AssertionOutcome, str], ...]] = (
+    Column("result", "result", of=lambda stated, each, dump: _RESULTS[each.is_met]),
+    Column("actual", "actual", person=False, of=lambda stated, each, dump: each.found),
+    Column("unit", "unit", person=False, of=lambda stated, each, dump: _UNITS.get(each.kind, "count")),
+    Column("amount", "actual", machine=False, align="right",
+           of=lambda stated, each, dump: None if each.found is None else format_amount(each.found, each.kind)),
+    Column("limit", "limit", person=False, of=lambda stated, each, dump: _limit_of(stated, each)),
+    Column("limit_amount", "limit", machine=False, align="right", rank=1,
+           of=lambda stated, each, dump: None if each.limit is None else format_amount(each.limit, each.kind)),
+    Column("assertion", "assertion", of=lambda stated, each, dump: str(stated)),
+    Column("section", "section", rank=1, from_width=120,
+           of=lambda stated, each, dump: ", ".join(map(str, stated.sections)) or None),
+    Column("module", "module", "name", rank=2, of=lambda stated, each, dump: each.module or None),
+    Column("dump", "dump", "name", rank=3, machine=False, of=lambda stated, each, dump: dump or None),
+    Column("path", "path", "source", person=False, of=lambda stated, each, dump: each.path or None),
+    Column("note", "note", rank=1, from_width=120, of=lambda stated, each, dump: each.remark or None),
+    Column("location", "location", "source", rank=1, from_width=120, of=lambda stated, each, dump: stated.place),
+    Column("why", "why", rank=1, from_width=200, of=lambda stated, each, dump: stated.why or None),
+)  # fmt: skip
+
+
 def table_of(expectations: Sequence[Expectation], outcomes: Sequence[AssertionOutcome]) -> Table:
     """A row for every assertion and module, failed ones first, and one for each assertion without a module."""
     evaluated = {each.expectation for each in outcomes}
@@ -146,8 +151,8 @@ def table_of(expectations: Sequence[Expectation], outcomes: Sequence[AssertionOu
     hidden = {*(_ALIKE if is_one else ()), *(("limit_amount",) if all(each.limit is None for each in rows) else ())}
     columns = tuple(replace(each, person=False) if each.name in hidden else each for each in _COLUMNS)
     short = short_paths([each.path for each in rows])
-    cells = tuple(_row(expectations[each.expectation], each, dump) for each, dump in zip(rows, short, strict=True))
-    return Table("assertions", columns, cells, noun="assertions", main=False)
+    stated = ((expectations[each.expectation], each, dump) for each, dump in zip(rows, short, strict=True))
+    return Table("assertions", columns, rows_from_tuples(columns, stated), noun="assertions", main=False)
 
 
 def checks_of(expectations: Sequence[Expectation], outcomes: Sequence[AssertionOutcome]) -> tuple[Check, ...]:
@@ -245,25 +250,6 @@ def memory_of(module: Module, given: Input) -> MemoryAnalysis:
 def _limit_of(stated: Expectation, each: AssertionOutcome) -> int | float | None:
     """The limit as a number: as written, or computed."""
     return stated.limit.value if isinstance(stated.limit, Number) else each.limit
-
-
-def _row(stated: Expectation, each: AssertionOutcome, dump: str) -> Row:
-    return (
-        _RESULTS[each.is_met],
-        each.found,
-        _UNITS.get(each.kind, "count"),
-        None if each.found is None else format_amount(each.found, each.kind),
-        _limit_of(stated, each),
-        None if each.limit is None else format_amount(each.limit, each.kind),
-        str(stated),
-        ", ".join(map(str, stated.sections)) or None,
-        each.module or None,
-        dump or None,
-        each.path or None,
-        each.remark or None,
-        stated.place,
-        stated.why or None,
-    )
 
 
 # --- --golden: values of a golden dump ---

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -22,7 +22,7 @@ from hlo_cli.lint.run import lint_module, selected_rules
 from hlo_cli.lint.settings import LintSettings
 from hlo_cli.report.findings import Finding
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import UNKNOWN, Column, Row, Table, number_of
+from hlo_cli.report.table import UNKNOWN, Cell, Column, Table, rows_from
 from hlo_cli.scan_modules import ScanResult, remarks_of
 from hlo_cli.source import Diagnostic, HloError, Severity, Source
 
@@ -288,30 +288,53 @@ _COUNTS: Final[tuple[Severity, ...]] = ("error", "warning", "note")
 
 def by_module(report: Report, result: LintResult, found: Sequence[Finding]) -> Report:
     """The report with a row for each module instead of each finding; modules with most errors first."""
-    columns = (
-        Column("module", "module", "name", role="name"),
-        Column("stage", "stage", from_width=120),
-        *(Column(f"{severity}s", f"{severity}s", "count", total="sum") for severity in _COUNTS),
-        Column("instructions", "instructions", "count", total="sum", from_width=120),
-        Column("dump", "dump", "name", machine=False),
-        Column("path", "file", person=False),
-        Column("problem", "problem", person=bool(result.unread), rank=1),
+    has_unread = bool(result.unread)
+    columns: tuple[Column[_ModuleRow], ...] = (
+        Column("module", "module", "name", role="name", of=lambda row: row.module),
+        Column("stage", "stage", from_width=120, of=lambda row: row.stage),
+        Column("errors", "errors", "count", total="sum", of=lambda row: row.count("error")),
+        Column("warnings", "warnings", "count", total="sum", of=lambda row: row.count("warning")),
+        Column("notes", "notes", "count", total="sum", of=lambda row: row.count("note")),
+        Column("instructions", "instructions", "count", total="sum", from_width=120, of=lambda row: row.instructions),
+        Column("dump", "dump", "name", machine=False, of=lambda row: row.dump),
+        Column("path", "file", person=False, of=lambda row: row.path),
+        Column("problem", "problem", person=has_unread, rank=1, of=lambda row: row.problem),
     )
-    return replace(report, parts=(Table("modules", columns, _rows(result, found), noun="modules"),), next=())
+    table = Table("modules", columns, rows_from(columns, _rows(result, found)), noun="modules")
+    return replace(report, parts=(table,), next=())
 
 
-def _rows(result: LintResult, found: Sequence[Finding]) -> tuple[Row, ...]:
+@dataclass(frozen=True, slots=True)
+class _ModuleRow:
+    """An input: its module with the number of findings by severity, or the problem that prevented reading it."""
+
+    dump: str
+    path: str
+    counts: Mapping[Severity, int] | None = None
+    module: str | None = None
+    stage: str | None = None
+    instructions: Cell = UNKNOWN
+    problem: str | None = None
+
+    def count(self, severity: Severity) -> Cell:
+        """The number of findings; unknown if the input was not read."""
+        return UNKNOWN if self.counts is None else self.counts[severity]
+
+
+def _rows(result: LintResult, found: Sequence[Finding]) -> tuple[_ModuleRow, ...]:
+    """Modules with most findings first, then what could not be read."""
     counts = Counter((each.path, each.severity) for each in found)
     unread = {error.source.name: error.message for error in reversed(result.errors) if error.source is not None}
     short = short_paths([*(each.path for each in result.modules), *unread])
-    read: list[Row] = [
-        (each.module, each.stage, *(counts[each.path, severity] for severity in _COUNTS), each.instructions, dump,
-         each.path, None)
+    read = [
+        _ModuleRow(
+            dump, each.path, {s: counts[each.path, s] for s in _COUNTS}, each.module, each.stage, each.instructions
+        )
         for each, dump in zip(result.modules, short, strict=False)
-    ]  # fmt: skip
-    read.sort(key=lambda row: tuple(-(number_of(cell) or 0) for cell in row[2 : 2 + len(_COUNTS)]))
-    others: list[Row] = [
-        (None, None, *(UNKNOWN for _ in _COUNTS), UNKNOWN, dump, path, problem)
+    ]
+    read.sort(key=lambda row: tuple(-count for count in (row.counts or {}).values()))
+    others = [
+        _ModuleRow(dump, path, problem=problem)
         for (path, problem), dump in zip(unread.items(), short[len(result.modules) :], strict=True)
     ]
     return (*read, *others)

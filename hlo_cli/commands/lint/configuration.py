@@ -21,7 +21,7 @@ from hlo_cli.lint.settings import MEANINGS, Kind, LintSettings
 from hlo_cli.report.figure import Figure
 from hlo_cli.report.numbers import format_amount
 from hlo_cli.report.report import Part, Report
-from hlo_cli.report.table import Cell, Column, Table
+from hlo_cli.report.table import Cell, Column, Table, rows_from, rows_from_tuples
 from hlo_cli.report.text import Line, Passage, Run, line_of
 from hlo_cli.report.unknown_choice import choice_hint
 from hlo_cli.source import SEVERITIES, HloError, Severity
@@ -93,13 +93,14 @@ def nearest_file(folder: str) -> str | None:
 
 def report_of_settings(found: LintConfig) -> Report:
     """Every setting with its value, source, and meaning."""
-    rows = tuple(
-        (name, _value(getattr(found.settings, name)), _text(name, found), found.origins.get(name, "default"), meaning)
-        for name, (_, meaning) in MEANINGS.items()
+    columns = (
+        Column("setting", "setting", "name", of=lambda name, meaning: name),
+        Column("value", "value", person=False, of=lambda name, meaning: _value(getattr(found.settings, name))),
+        Column("text", "value", machine=False, of=lambda name, meaning: _text(name, found)),
+        Column("source", "source", of=lambda name, meaning: found.origins.get(name, "default")),
+        Column("meaning", "meaning", rank=1, of=lambda name, meaning: meaning),
     )
-    columns = (Column("setting", "setting", "name"), Column("value", "value", person=False),
-               Column("text", "value", machine=False), Column("source", "source"),
-               Column("meaning", "meaning", rank=1))  # fmt: skip
+    rows = rows_from_tuples(columns, ((name, meaning) for name, (_, meaning) in MEANINGS.items()))
     number = len(found.origins)
     some = f"{number} of {len(rows)} settings changed"
     answer = some if number else f"All {len(rows)} settings have default values"
@@ -373,11 +374,14 @@ def report_of_rules() -> Report:
     >>> report_of_rules().main_table.rows[0]
     ('HLO001', 'error', True, 'syntax error or unresolved name')
     """
-    rows = tuple((rule.code, rule.severity, rule.is_default, rule.name) for rule in RULES)
+
     columns = (
-        Column("code", "rule", "name"), Column("severity", "severity"), Column("default", "default", "flag"),
-        Column("name", "name"),
-    )  # fmt: skip
+        Column("code", "rule", "name", of=lambda rule: rule.code),
+        Column("severity", "severity", of=lambda rule: rule.severity),
+        Column("default", "default", "flag", of=lambda rule: rule.is_default),
+        Column("name", "name", of=lambda rule: rule.name),
+    )
+    rows = rows_from(columns, RULES)  # fmt: skip
     table = Table("rules", columns, rows, noun="rules", limit=0)
     answer = f"{len(RULES)} rules, {sum(rule.is_default for rule in RULES)} enabled by default"
     return Report("lint-rules", answer, parts=(table,), next=(f"hlo lint --explain {RULES[0].code}",))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hlo_cli.ir.instruction import Computation
 
 
-_MAX_NAMED: Final = 3
+_MAX_NAMED: Final = 3  # the note is one sentence
 
 
 class MeasuredKernels:

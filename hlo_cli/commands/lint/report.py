@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Final
 from hlo_cli.analysis.origin.origins import UNKNOWN_KEY, Key
 from hlo_cli.commands.lint.checking import NOT_IN_BASELINE
 from hlo_cli.commands.lint.options import cause_grouping
-from hlo_cli.commands.modules.by import IN_BYTES, IN_SECONDS, Group, describe_costs, group_by, key_cells, key_columns
+from hlo_cli.commands.modules.by import (
+    IN_BYTES,
+    IN_SECONDS,
+    Group,
+    KeyCost,
+    describe_costs,
+    group_by,
+    key_columns,
+)
+from hlo_cli.dataclass import dataclass
 from hlo_cli.lint.rule import Rule
 from hlo_cli.lint.run import selected_rules
 from hlo_cli.render.formats.screen import statistics_of
@@ -18,7 +27,7 @@ from hlo_cli.report.findings import Finding, Findings, RuleWords
 from hlo_cli.report.findings import Group as Cause
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Part, Report
-from hlo_cli.report.table import Cell, Column, Row, Table, number_of
+from hlo_cli.report.table import Cell, Column, Table, columns_of_part, rows_from
 
 if TYPE_CHECKING:
     from hlo_cli.commands.lint.checking import LintResult
@@ -44,17 +53,20 @@ def by_key(report: Report, grouping: str) -> Report:
     if not findings.found:
         return report
     groups = group_by(findings.found, _key)
-    rows = sorted((_row(group, findings) for group in groups), key=_rank)
+    causes = sorted((_key_findings(group, findings) for group in groups), key=_rank)
     has_times = any(each.seconds is not None for each in findings.found)
-    columns = (
-        Column("cost_bytes", "cost", "bytes", total="sum"),
-        Column("seconds", "est. time", "seconds", person=has_times),
-        Column("groups", "groups", "count", rank=4),
-        Column("count", "findings", "count", total="sum"),
-        *key_columns(by, "cost_bytes", groups, has_inferred=any(group.inferred for group in groups)),
-        Column("rules", "rules", rank=5),
+    columns: tuple[Column[_KeyFindings], ...] = (
+        Column("cost_bytes", "cost", "bytes", total="sum", of=lambda cause: cause.whole.cost_bytes),
+        Column("seconds", "est. time", "seconds", person=has_times, of=lambda cause: cause.whole.seconds),
+        Column("groups", "groups", "count", rank=4, of=lambda cause: cause.groups),
+        Column("count", "findings", "count", total="sum", of=lambda cause: len(cause.whole.found)),
+        *columns_of_part(
+            key_columns(by, "cost_bytes", groups, has_inferred=any(group.inferred for group in groups)),
+            lambda cause: cause.key,
+        ),
+        Column("rules", "rules", rank=5, of=lambda cause: cause.rules),
     )
-    table = Table(f"{by}s", columns, tuple(rows), noun=f"{by}s")
+    table = Table(f"{by}s", columns, rows_from(columns, causes), noun=f"{by}s")
     costs = sorted(((group.key, _cost(group.members, has_times)) for group in groups), key=lambda each: -each[1])
     answer = report.answer
     if costs[0][1]:
@@ -73,19 +85,29 @@ def _cost(found: Sequence[Finding], has_times: bool) -> float:
     return (whole.seconds if has_times else whole.cost_bytes) or 0
 
 
-def _row(group: Group[Finding], findings: Findings) -> Row:
+@dataclass(frozen=True, slots=True)
+class _KeyFindings:
+    """The findings with one key: their costs together, the number of groups that have one of them, and their rules."""
+
+    whole: Cause
+    groups: int
+    key: KeyCost
+    rules: str
+
+
+def _key_findings(group: Group[Finding], findings: Findings) -> _KeyFindings:
     whole, inferred = Cause(group.members), Cause(group.inferred)
     members = {id(each) for each in group.members}
-    causes = sum(any(id(each) in members for each in cause.found) for cause in findings.groups)
+    groups = sum(any(id(each) in members for each in cause.found) for cause in findings.groups)
     rules = [code for code, _ in Counter(each.code for each in group.members).most_common()]
     listed = ", ".join(rules[:_LISTED]) + (", …" if len(rules) > _LISTED else "")
-    cost, part = whole.cost_bytes or 0, (inferred.cost_bytes or 0) if group.inferred else 0
-    return (whole.cost_bytes, whole.seconds, causes, len(group.members), *key_cells(group, cost, part), listed)
+    part = (inferred.cost_bytes or 0) if group.inferred else 0
+    return _KeyFindings(whole, groups, KeyCost(group, whole.cost_bytes or 0, part), listed)
 
 
-def _rank(row: Row) -> tuple[float, ...]:
-    """Rows that cost most first, by time if a chip is known, then by bytes and by findings."""
-    return tuple(-(number_of(row[at]) or 0) for at in (1, 0, 3))
+def _rank(cause: _KeyFindings) -> tuple[float, ...]:
+    """Those that cost most first, by time if a chip is known, then by bytes and by findings."""
+    return -(cause.whole.seconds or 0), -(cause.whole.cost_bytes or 0), -len(cause.whole.found)
 
 
 # --- the report ---

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hlo_cli.commands.memspace.usage import MemspaceOptions
+from hlo_cli.commands.memspace.options import MemspaceOptions
 from hlo_cli.commands.options import completion
 from hlo_cli.commands.options.declaring import Command, with_options
 from hlo_cli.commands.options.io_options import io_of, io_options

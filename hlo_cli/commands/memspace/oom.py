@@ -28,7 +28,18 @@ from hlo_cli.ir.out_of_memory import KernelWindow, MemoryPart, OomAllocation, Ou
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Part, Report
-from hlo_cli.report.table import UNKNOWN, Amount, Cell, Column, Fact, Facts, Row, Share, Table
+from hlo_cli.report.table import (
+    UNKNOWN,
+    Amount,
+    Cell,
+    Column,
+    Fact,
+    Facts,
+    Share,
+    Table,
+    rows_from,
+    rows_from_tuples,
+)
 from hlo_cli.source import Diagnostic, Source
 from hlo_cli.syntax.out_of_memory.allocations import window_of
 from hlo_cli.syntax.out_of_memory.read_logs import newest, parse_out_of_memory
@@ -39,58 +50,57 @@ from hlo_cli.syntax.out_of_memory.read_logs import newest, parse_out_of_memory
 
 def messages_table(source: Source, messages: Sequence[OutOfMemory], *, is_main: bool) -> Table:
     """One row for each message of a text, with its figures."""
-    rows = tuple(_message_row(source, message) for message in messages)
-    columns = (
-        Column("kind", "kind"),
-        Column("space", "space", person=False),
-        Column("stage", "stage", from_width=120),
-        Column("used_bytes", "needed", "bytes"),
-        Column("limit_bytes", "available", "bytes"),
-        Column("exceeded_by_bytes", "over", "bytes"),
-        Column("instruction", "instruction", "name", role="name", person=any(row[6] for row in rows)),
-        Column("shape", "shape", "shape", from_width=120, person=any(row[7] for row in rows)),
-        Column("op_name", "op_name", "op_name", from_width=200, person=any(row[8] for row in rows)),
-        Column("module", "module", "name", rank=5, person=any(row[9] for row in rows)),
-        Column("executable", "executable", "name", rank=4, from_width=120),
-        Column("device", "device", rank=3, from_width=120),
-        Column("repetitions", "times", "count", rank=2, person=any(row[12] != 1 for row in rows)),
-        Column("line", "line", "line"),
-    )
+    culprits = [culprit for message in messages for culprit in message.culprits[:1]]
+    columns: tuple[Column[OutOfMemory], ...] = (
+        Column("kind", "kind", of=lambda message: message.kind),
+        Column("space", "space", person=False, of=lambda message: message.space or None),
+        Column("stage", "stage", from_width=120, of=lambda message: message.stage),
+        Column("used_bytes", "needed", "bytes",
+               of=lambda message: UNKNOWN if message.used_bytes is None else message.used_bytes),
+        Column("limit_bytes", "available", "bytes",
+               of=lambda message: UNKNOWN if message.limit_bytes is None else message.limit_bytes),
+        Column("exceeded_by_bytes", "over", "bytes", of=lambda message: message.exceeded_by_bytes),
+        Column("instruction", "instruction", "name", role="name", person=any(map(_place_of, messages)),
+               of=lambda message: _place_of(message)),
+        Column("shape", "shape", "shape", from_width=120, person=any(map(_shape, culprits)),
+               of=lambda message: _shape(_culprit_of(message))),
+        Column("op_name", "op_name", "op_name", from_width=200, person=any(culprit.op_name for culprit in culprits),
+               of=lambda message: next((each.op_name for each in message.culprits), "") or None),
+        Column("module", "module", "name", rank=5, person=any(message.module for message in messages),
+               of=lambda message: message.module or None),
+        Column("executable", "executable", "name", rank=4, from_width=120,
+               of=lambda message: message.executable or None),
+        Column("device", "device", rank=3, from_width=120, of=lambda message: message.device or None),
+        Column("repetitions", "times", "count", rank=2, person=any(message.repetitions != 1 for message in messages),
+               of=lambda message: message.repetitions),
+        Column("line", "line", "line", of=lambda message: source.position(message.span.start).line),
+    )  # fmt: skip
     return Table(
         "messages",
         columns,
-        rows,
+        rows_from(columns, messages),
         title="Messages in the text",
         noun="messages",
         main=is_main,
-        person=len(rows) > 1,
+        person=len(messages) > 1,
         limit=10,
     )
 
 
-def _message_row(source: Source, message: OutOfMemory) -> Row:
-    culprit = next(iter(message.culprits), None)
+def _culprit_of(message: OutOfMemory) -> OomAllocation | None:
+    return next(iter(message.culprits), None)
+
+
+def _place_of(message: OutOfMemory) -> str | None:
+    """The name of the allocation that failed, else the place where."""
+    culprit = _culprit_of(message)
     place = str(message.cause) if message.cause is not None else ""
-    name = (culprit_name(culprit) if culprit is not None else "") or place
-    return (
-        message.kind,
-        message.space or None,
-        message.stage,
-        UNKNOWN if message.used_bytes is None else message.used_bytes,
-        UNKNOWN if message.limit_bytes is None else message.limit_bytes,
-        message.exceeded_by_bytes,
-        name or None,
-        _shape(culprit) if culprit is not None else None,
-        (culprit.op_name if culprit is not None else "") or None,
-        message.module or None,
-        message.executable or None,
-        message.device or None,
-        message.repetitions,
-        source.position(message.span.start).line,
-    )
+    return (culprit_name(culprit) if culprit is not None else "") or place or None
 
 
-def _shape(culprit: OomAllocation) -> str | None:
+def _shape(culprit: OomAllocation | None) -> str | None:
+    if culprit is None:
+        return None
     if culprit.range is not None:
         return shape_text(culprit.shape) or None
     return str(culprit.shape) if culprit.shape is not None else None
@@ -101,21 +111,34 @@ def allocations_table(
 ) -> Table:
     """The allocation that failed, then the listed ones by size; `matches` are names and places in a dump by row."""
     allocations = message.culprits
-    rows = tuple(_row(each, matches.get(at)) for at, each in enumerate(allocations))
-    columns = (
-        Column("bytes", "", "bytes", total="sum"),
-        Column("logical_bytes", "data", "bytes", total="sum", person=False),
-        Column("padding", "padding", "percent", role="waste", total=Share("logical_bytes", "bytes", rest=True)),
-        Column("kind", "kind", rank=6, person=any(row[3] for row in rows)),
-        Column("tag", "tag", rank=7, person=any(row[4] for row in rows)),
-        Column("instruction", "instruction", "name", role="name"),
-        Column("shape", "shape", "shape"),
-        Column("op_name", "op_name", "op_name", from_width=120, rank=2),
-        Column("source", "source", "source", rank=4),
-        Column("operand", "operand", "count", person=False),
-        Column("kernel", "kernel", person=False),
-        Column("target", "target", person=False),
-    )
+    found = [(each, matches.get(at)) for at, each in enumerate(allocations)]
+    columns: tuple[Column[OomAllocation, tuple[str, str] | None], ...] = (
+        Column("bytes", "", "bytes", total="sum", of=lambda allocation, match: allocation.size_bytes),
+        Column("logical_bytes", "data", "bytes", total="sum", person=False,
+               of=lambda allocation, match: (
+                   None
+                   if allocation.size_bytes is None else allocation.size_bytes - allocation.padding_bytes)),
+        Column("padding", "padding", "percent", role="waste", total=Share("logical_bytes", "bytes", rest=True),
+               of=lambda allocation, match: (
+                   allocation.padding_bytes / allocation.size_bytes
+                   if allocation.size_bytes else None)),
+        Column("kind", "kind", rank=6, person=any(map(_kind_of, allocations)),
+               of=lambda allocation, match: _kind_of(allocation)),
+        Column("tag", "tag", rank=7, person=any(map(tag_of, allocations)),
+               of=lambda allocation, match: tag_of(allocation) or None),
+        Column("instruction", "instruction", "name", role="name",
+               of=lambda allocation, match: (match[0] if match else culprit_name(allocation)) or None),
+        Column("shape", "shape", "shape",
+               of=lambda allocation, match: str(allocation.shape) if allocation.shape is not None else None),
+        Column("op_name", "op_name", "op_name", from_width=120, rank=2,
+               of=lambda allocation, match: allocation.op_name or None),
+        Column("source", "source", "source", rank=4,
+               of=lambda allocation, match: source_of(allocation) or (match[1] if match else "") or None),
+        Column("operand", "operand", "count", person=False, of=lambda allocation, match: allocation.operand_number),
+        Column("kernel", "kernel", person=False, of=lambda allocation, match: allocation.kernel or None),
+        Column("target", "target", person=False, of=lambda allocation, match: allocation.target or None),
+    )  # fmt: skip
+    rows = rows_from_tuples(columns, found)
     return Table(
         "allocations",
         columns,
@@ -128,23 +151,8 @@ def allocations_table(
     )
 
 
-def _row(allocation: OomAllocation, match: tuple[str, str] | None) -> Row:
-    size, padding = allocation.size_bytes, allocation.padding_bytes
-    name, place = match or (culprit_name(allocation), "")
-    return (
-        size,
-        None if size is None else size - padding,
-        padding / size if size else None,
-        allocation.kind or ("argument" if allocation.is_entry_parameter else None),
-        tag_of(allocation) or None,
-        name or None,
-        str(allocation.shape) if allocation.shape is not None else None,
-        allocation.op_name or None,
-        source_of(allocation) or place or None,
-        allocation.operand_number,
-        allocation.kernel or None,
-        allocation.target or None,
-    )
+def _kind_of(allocation: OomAllocation) -> str | None:
+    return allocation.kind or ("argument" if allocation.is_entry_parameter else None)
 
 
 def source_of(allocation: OomAllocation) -> str:
@@ -283,12 +291,12 @@ def _process(message: OutOfMemory) -> tuple[Fact, ...]:
 def _chunks_table(message: OutOfMemory) -> Table:
     """The chunks that were allocated when the allocation failed, grouped by size, the largest total first."""
     columns = (
-        Column("chunks", "chunks", "count", total="sum"),
-        Column("chunk_bytes", "chunk size", "bytes"),
-        Column("bytes", "", "bytes", total="sum"),
+        Column("chunks", "chunks", "count", total="sum", of=lambda group: group.count),
+        Column("chunk_bytes", "chunk size", "bytes", of=lambda group: group.size_bytes),
+        Column("bytes", "", "bytes", total="sum", of=lambda group: group.count * group.size_bytes),
     )
     groups = sorted(message.chunks, key=lambda group: -group.count * group.size_bytes)
-    rows = tuple((group.count, group.size_bytes, group.count * group.size_bytes) for group in groups)
+    rows = rows_from(columns, groups)
     return Table("chunks", columns, rows, title="In use", noun="sizes", main=False, limit=10)
 
 

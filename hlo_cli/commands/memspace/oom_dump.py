@@ -17,8 +17,9 @@ from hlo_cli.analysis.out_of_memory.dump_comparison import (
 from hlo_cli.analysis.query.module_summary import ProgramStage
 from hlo_cli.commands.memspace.oom import layout_commands, notes_on, numbers_of, parts_of, window_of_culprit
 from hlo_cli.commands.memspace.oom_words import answer_of_message, culprit_name
+from hlo_cli.commands.memspace.options import MemspaceOptions
 from hlo_cli.commands.memspace.report import report_of_memory
-from hlo_cli.commands.memspace.usage import MemspaceOptions, step_label
+from hlo_cli.commands.memspace.usage import step_label
 from hlo_cli.commands.modules.loading import Loaded, input_facts, load_one, stage_of
 from hlo_cli.commands.options.io_options import InputOptions
 from hlo_cli.ir.out_of_memory import OutOfMemory

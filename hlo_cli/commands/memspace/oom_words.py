@@ -34,7 +34,7 @@ from hlo_cli.ir.notation import index_text
 from hlo_cli.ir.out_of_memory import LimitMeaning, MemoryRange, OomAllocation, OomKind, OutOfMemory
 from hlo_cli.ir.shape import ArrayShape, Shape
 from hlo_cli.report.numbers import format_bytes, format_count, format_percent
-from hlo_cli.report.table import UNKNOWN, Amount, Cell, Column, Fact, Facts, Row, Table
+from hlo_cli.report.table import UNKNOWN, Amount, Cell, Column, Fact, Facts, Table, rows_from_tuples
 from hlo_cli.report.text import Passage, Run, Text, line_of
 from hlo_cli.source import Diagnostic
 
@@ -61,8 +61,8 @@ _MEMORIES: Final[dict[OomKind, str]] = {
     "process": "host memory",
 }
 _WINDOWS: Final = ("input window", "output window")
-_LONGEST_ABBREVIATION: Final = 5
-_LONGEST_LABEL: Final = 100
+_LONGEST_ABBREVIATION: Final = 5  # `hbm` to `sflag` are abbreviations; longer names are words
+_LONGEST_LABEL: Final = 100  # a label is a short phrase; longer text is the message itself
 SEMAPHORES: Final = "SFLAG (semaphores)"
 """The name of the memory of semaphores."""
 
@@ -150,7 +150,7 @@ def tag_of(allocation: OomAllocation) -> str:
 _MAIN: Final = "default"
 _MISNAMED: Final = {"hbm": "S(3)"}
 """Names of XLA's report that are not those of the memory space on TPUs."""
-_MAX_SHAPES: Final = 8
+_MAX_SHAPES: Final = 8  # two lines of 80 columns
 _OVERLAP: Final = 1.02
 """The sum of listed sizes, as a multiple of the total, above which ranges certainly overlap."""
 
@@ -160,57 +160,55 @@ def ranges_table(message: OutOfMemory, matches: Mapping[int, tuple[str, str]]) -
 
     Sizes have no sum, because ranges overlap.
     """
-    rows = tuple(_row(each, matches.get(at)) for at, each in enumerate(message.culprits))
+    found = [(each, matches.get(at)) for at, each in enumerate(message.culprits)]
     are_whole = all(each.range is not None and each.range.is_one_value for each in message.culprits)
     title = f"{'Allocations in' if are_whole else 'Ranges of'} {memory_name(message)}, the largest first"
-    return _table("ranges", rows, title if len(rows) > 1 else "", is_main=True)
+    return _table("ranges", found, title if len(found) > 1 else "", is_main=True)
 
 
 def other_ranges_table(message: OutOfMemory) -> Table:
     """The ranges in the other memory spaces, for programs."""
-    return _table("other_ranges", tuple(_row(each, None) for each in message.other_ranges), "", is_main=False)
+    return _table("other_ranges", [(each, None) for each in message.other_ranges], "", is_main=False)
 
 
-def _table(name: str, rows: tuple[Row, ...], title: str, *, is_main: bool) -> Table:
-    columns = (
-        Column("bytes", "", "bytes"),
-        Column("padding_bytes", "padding", "bytes", person=False),
-        Column("padding", "padding", "percent", role="waste"),
-        Column("values", "values", "count"),
-        Column("shape", "largest value", "shape"),
-        Column("instruction", "instruction", "name", role="name", person=any(row[5] for row in rows)),
-        Column("source", "source", "source", rank=4, person=any(row[6] for row in rows)),
-        Column("offset", "offset", "bytes", rank=5, from_width=100),
-        Column("allocation", "allocation", "count", person=False),
-        Column("is_one_value", "one value", person=False),
-        Column("shapes", "all shapes", person=False),
-        Column("space", "space", person=False),
-    )
+def _table(
+    name: str, found: Sequence[tuple[OomAllocation, tuple[str, str] | None]], title: str, *, is_main: bool
+) -> Table:
+    ranges = [(allocation, place, match or ("", "")) for allocation, match in found for place in (allocation.range,)]
+    has_names, has_sources = (any(match[at] for _, place, match in ranges if place) for at in (0, 1))
+    columns: tuple[Column[OomAllocation, MemoryRange | None, tuple[str, str]], ...] = (
+        Column("bytes", "", "bytes", of=lambda allocation, place, match: allocation.size_bytes),
+        Column("padding_bytes", "padding", "bytes", person=False,
+               of=lambda allocation, place, match: _padding(allocation, allocation.padding_bytes)),
+        Column("padding", "padding", "percent", role="waste",
+               of=lambda allocation, place, match: (
+                   _padding(allocation, allocation.padding_bytes / allocation.size_bytes
+                   if allocation.size_bytes else UNKNOWN))),
+        Column("values", "values", "count", of=lambda allocation, place, match: place.value_count if place else None),
+        Column("shape", "largest value", "shape",
+               of=lambda allocation, place, match: shape_text(allocation.shape) or None if place else None),
+        Column("instruction", "instruction", "name", role="name", person=has_names,
+               of=lambda allocation, place, match: match[0] or None if place else None),
+        Column("source", "source", "source", rank=4, person=has_sources,
+               of=lambda allocation, place, match: match[1] or None if place else None),
+        Column("offset", "offset", "bytes", rank=5, from_width=100,
+               of=lambda allocation, place, match: place.offset_bytes if place else None),
+        Column("allocation", "allocation", "count", person=False,
+               of=lambda allocation, place, match: place.allocation if place else None),
+        Column("is_one_value", "one value", person=False,
+               of=lambda allocation, place, match: ("yes" if place.is_one_value else "no") if place else None),
+        Column("shapes", "all shapes", person=False,
+               of=lambda allocation, place, match: _shapes(place, len(place.shapes)) if place else None),
+        Column("space", "space", person=False,
+               of=lambda allocation, place, match: place.space or None if place else None),
+    )  # fmt: skip
+    rows = rows_from_tuples(columns, ranges)
     is_shown = is_main and len(rows) > 1
     return Table(name, columns, rows, title=title, noun="ranges", limit=10, main=is_main, person=is_shown)
 
 
-def _row(allocation: OomAllocation, match: tuple[str, str] | None) -> Row:
-    place, size = allocation.range, allocation.size_bytes
-    if place is None:
-        return (size, UNKNOWN, UNKNOWN, None, None, None, None, None, None, None, None, None)
-    padding: Cell = allocation.padding_bytes if allocation.has_padding else UNKNOWN
-    share: Cell = allocation.padding_bytes / size if size and allocation.has_padding else UNKNOWN
-    name, source = match or ("", "")
-    return (
-        size,
-        padding,
-        share,
-        place.value_count,
-        shape_text(allocation.shape) or None,
-        name or None,
-        source or None,
-        place.offset_bytes,
-        place.allocation,
-        "yes" if place.is_one_value else "no",
-        _shapes(place, len(place.shapes)),
-        place.space or None,
-    )
+def _padding(allocation: OomAllocation, padding: Cell) -> Cell:
+    return padding if allocation.range is not None and allocation.has_padding else UNKNOWN
 
 
 def shape_text(shape: Shape | None) -> str:

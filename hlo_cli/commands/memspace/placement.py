@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, TypeAlias
 
 from hlo_cli.analysis.dataflow.flat_schedule import async_chains, places_of
 from hlo_cli.analysis.dataflow.value_sets import Dataflow, dataflow_of, uses_of_value, value_at
@@ -22,13 +22,14 @@ from hlo_cli.analysis.schedule.transfers import Transfer, transfers_of
 from hlo_cli.commands.memspace.compiler_files import compiler_live_ranges
 from hlo_cli.commands.modules.loading import Loaded, input_facts, program_notes
 from hlo_cli.commands.options.filters import rows_where
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.buffer_assignment import BufferAssignment, DumpedLiveRanges
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.memory_space import space_name
 from hlo_cli.ir.shape import ShapeIndex
 from hlo_cli.report.numbers import format_bytes, format_count, verb
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import UNKNOWN, Amount, Cell, Column, Fact, Facts, Row, Table
+from hlo_cli.report.table import UNKNOWN, Amount, Cell, Column, Fact, Facts, Table, rows_from, rows_from_tuples
 from hlo_cli.report.text import Passage
 from hlo_cli.source import HloError
 
@@ -151,32 +152,29 @@ def _facts(memory: MemoryAnalysis, space: MemorySpaceUsage, value: LiveValue) ->
 
 
 def _uses_table(memory: MemoryAnalysis, uses: Sequence[Instruction]) -> Table:
-    columns = (
-        Column("step", "step", "step"),
-        Column("user", "used by", "name", role="name"),
-        Column("opcode", "opcode", "opcode"),
-        Column("computation", "computation", "name", rank=3),
-        Column("op_name", "op_name", "op_name", rank=2),
+    columns: tuple[Column[Instruction], ...] = (
+        Column("step", "step", "step", of=lambda use: memory.positions[use]),
+        Column("user", "used by", "name", role="name", of=lambda use: use.name),
+        Column("opcode", "opcode", "opcode", of=lambda use: use.opcode),
+        Column("computation", "computation", "name", rank=3, of=lambda use: use.computation.name),
+        Column("op_name", "op_name", "op_name", rank=2, of=lambda use: use.metadata.op_name or None),
     )
-    rows = tuple(
-        (memory.positions[use], use.name, use.opcode, use.computation.name, use.metadata.op_name or None)
-        for use in uses
-    )
+    rows = rows_from(columns, uses)
     return Table("uses", columns, rows, noun="uses", limit=10, person=bool(rows))
 
 
-_VALUE_COLUMNS: Final = (
-    Column("start", "start", "step"),
-    Column("end", "end", "step"),
-    Column("bytes", "", "bytes"),
-    Column("kind", "kind"),
-    Column("value", "value", "name", role="name"),
-    Column("shape", "shape", "shape"),
+_VALUE_COLUMNS: Final[tuple[Column[LiveValue], ...]] = (
+    Column("start", "start", "step", of=lambda other: other.start),
+    Column("end", "end", "step", of=lambda other: other.end),
+    Column("bytes", "", "bytes", of=lambda other: other.padded_bytes),
+    Column("kind", "kind", of=lambda other: other.kind),
+    Column("value", "value", "name", role="name", of=lambda other: str(other)),
+    Column("shape", "shape", "shape", of=lambda other: str(other.shape)),
 )
 
 
 def _aliases_table(memory: MemoryAnalysis, value: LiveValue) -> Table:
-    rows = tuple(_sharer_row(other) for other in memory.holders_of(value) if other is not value)
+    rows = rows_from(_VALUE_COLUMNS, (other for other in memory.holders_of(value) if other is not value))
     title = "Aliased values (same buffer)"
     return Table("aliases", _VALUE_COLUMNS, rows, title=title, noun="values", main=False, limit=10, person=bool(rows))
 
@@ -185,7 +183,7 @@ def _same_memory_table(memory: MemoryAnalysis, value: LiveValue) -> Table:
     """Values of other buffers in the same memory at other times."""
     allocation = memory.allocation_of(value)
     others = allocation.values if allocation is not None else ()
-    rows = tuple(_sharer_row(other) for other in others if _overlaps(value, other))
+    rows = rows_from(_VALUE_COLUMNS, (other for other in others if _overlaps(value, other)))
     title = "Same memory at other times"
     return Table(
         "memory_reuses", _VALUE_COLUMNS, rows, title=title, noun="values", main=False, limit=5, person=bool(rows)
@@ -198,15 +196,11 @@ def _overlaps(value: LiveValue, other: LiveValue) -> bool:
     return other.offset < value.offset + value.padded_bytes and value.offset < other.offset + other.padded_bytes
 
 
-def _sharer_row(value: LiveValue) -> Row:
-    return value.start, value.end, value.padded_bytes, value.kind, str(value), str(value.shape)
-
-
 # --- --traffic: transfers ---
 # `hlo memspace DUMP --traffic`: transfers between memory spaces, and their distance from the first use.
 
 
-_ONCE = 2
+_ONCE = 2  # a value that is copied once is in two spaces, which is no surprise
 
 
 def report_of_traffic(loaded: Loaded, memory: MemoryAnalysis, where: str | None) -> Report:
@@ -257,19 +251,15 @@ def _several_table(memory: MemoryAnalysis, transfers: Sequence[Transfer]) -> Tab
         visited = spaces.setdefault(transfer.source, [transfer.from_space])
         visited.append(transfer.to_space)
     columns = (
-        Column("value", "value", "name", role="name"),
-        Column("spaces", "spaces"),
-        Column("copies", "copies", "count"),
+        Column("value", "value", "name", role="name", of=lambda source, visited: source.name),
+        Column(
+            "spaces",
+            "spaces",
+            of=lambda source, visited: " → ".join(space_name(space, memory.target) for space in dict.fromkeys(visited)),
+        ),
+        Column("copies", "copies", "count", of=lambda source, visited: len(visited) - 1),
     )
-    rows = tuple(
-        (
-            source.name,
-            " → ".join(space_name(space, memory.target) for space in dict.fromkeys(visited)),
-            len(visited) - 1,
-        )
-        for source, visited in spaces.items()
-        if len(visited) > _ONCE
-    )
+    rows = rows_from_tuples(columns, ((source, visited) for source, visited in spaces.items() if len(visited) > _ONCE))
     title = "Copied more than once"
     return Table("repeated_copies", columns, rows, title=title, noun="values", main=False, limit=5, person=bool(rows))
 
@@ -278,63 +268,51 @@ def _directions_table(memory: MemoryAnalysis, transfers: Sequence[Transfer]) -> 
     directions: dict[tuple[int, int], list[Transfer]] = {}
     for transfer in transfers:
         directions.setdefault((transfer.from_space, transfer.to_space), []).append(transfer)
-    columns = (
-        Column("from", "from"),
-        Column("to", "to"),
-        Column("transfers", "transfers", "count", total="sum"),
-        Column("values", "values", "count"),
-        Column("bytes", "", "bytes", total="sum"),
-        Column("opcodes", "opcodes"),
-    )
-    rows = [_direction_row(memory, *spaces, moved) for spaces, moved in directions.items()]
-    rows.sort(key=lambda row: (str(row[0]), str(row[1])))
-    return Table("directions", columns, tuple(rows), noun="directions", main=False)
+
+    def names(spaces: tuple[int, int]) -> tuple[str, str]:
+        return space_name(spaces[0], memory.target), space_name(spaces[1], memory.target)
+
+    columns: tuple[Column[tuple[int, int], list[Transfer]], ...] = (
+        Column("from", "from", of=lambda spaces, moved: names(spaces)[0]),
+        Column("to", "to", of=lambda spaces, moved: names(spaces)[1]),
+        Column("transfers", "transfers", "count", total="sum", of=lambda spaces, moved: len(moved)),
+        Column("values", "values", "count", of=lambda spaces, moved: len({transfer.source for transfer in moved})),
+        Column("bytes", "", "bytes", total="sum",
+               of=lambda spaces, moved: sum(transfer.shape.padded_bytes for transfer in moved)),
+        Column("opcodes", "opcodes", of=lambda spaces, moved: _opcodes(moved)),
+    )  # fmt: skip
+    ranked = sorted(directions.items(), key=lambda each: names(each[0]))
+    rows = rows_from_tuples(columns, ranked)
+    return Table("directions", columns, rows, noun="directions", main=False)
 
 
-def _direction_row(memory: MemoryAnalysis, from_space: int, to_space: int, moved: Sequence[Transfer]) -> Row:
-    opcodes = Counter(transfer.instruction.opcode for transfer in moved)
-    return (
-        space_name(from_space, memory.target),
-        space_name(to_space, memory.target),
-        len(moved),
-        len({transfer.source for transfer in moved}),
-        sum(transfer.shape.padded_bytes for transfer in moved),
-        ", ".join(f"{opcode} {number}" for opcode, number in opcodes.most_common()),
-    )
+def _opcodes(moved: Iterable[Transfer]) -> str:
+    counts = Counter(transfer.instruction.opcode for transfer in moved)
+    return ", ".join(f"{opcode} {number}" for opcode, number in counts.most_common())
 
 
 def _transfer_table(memory: MemoryAnalysis, transfers: Sequence[Transfer]) -> Table:
-    columns = (
-        Column("start", "start", "step"),
-        Column("done", "done", "step"),
-        Column("first_use_step", "first use", "step"),
-        Column("prefetch_distance", "distance", "count"),
-        Column("bytes", "", "bytes", total="sum"),
-        Column("from", "from"),
-        Column("to", "to"),
-        Column("instruction", "instruction", "name", role="name"),
-        Column("source_value", "value", "name", role="name"),
-        Column("shape", "shape", "shape", rank=5),
-        Column("source", "source", "source", from_width=120, rank=4),
-    )
-    return Table("transfers", columns, tuple(_transfer_row(memory, each) for each in transfers), noun="transfers")
+    columns: tuple[Column[Transfer], ...] = (
+        Column("start", "start", "step", of=lambda transfer: transfer.start_step),
+        Column("done", "done", "step", of=lambda transfer: transfer.done_step),
+        Column("first_use_step", "first use", "step", of=lambda transfer: transfer.used_step),
+        Column("prefetch_distance", "distance", "count", of=lambda transfer: transfer.prefetch_distance),
+        Column("bytes", "", "bytes", total="sum", of=lambda transfer: transfer.shape.padded_bytes),
+        Column("from", "from", of=lambda transfer: space_name(transfer.from_space, memory.target)),
+        Column("to", "to", of=lambda transfer: space_name(transfer.to_space, memory.target)),
+        Column("instruction", "instruction", "name", role="name", of=lambda transfer: transfer.instruction.name),
+        Column("source_value", "value", "name", role="name",
+               of=lambda transfer: transfer.source.name if transfer.source is not transfer.instruction else None),
+        Column("shape", "shape", "shape", rank=5, of=lambda transfer: str(transfer.shape)),
+        Column("source", "source", "source", from_width=120, rank=4,
+               of=lambda transfer: _location(memory, transfer.instruction)),
+    )  # fmt: skip
+    return Table("transfers", columns, rows_from(columns, transfers), noun="transfers")
 
 
-def _transfer_row(memory: MemoryAnalysis, transfer: Transfer) -> Row:
-    location = memory.module.location(transfer.instruction)
-    return (
-        transfer.start_step,
-        transfer.done_step,
-        transfer.used_step,
-        transfer.prefetch_distance,
-        transfer.shape.padded_bytes,
-        space_name(transfer.from_space, memory.target),
-        space_name(transfer.to_space, memory.target),
-        transfer.instruction.name,
-        transfer.source.name if transfer.source is not transfer.instruction else None,
-        str(transfer.shape),
-        str(location) if location is not None else None,
-    )
+def _location(memory: MemoryAnalysis, instruction: Instruction) -> str | None:
+    location = memory.module.location(instruction)
+    return None if location is None else str(location)
 
 
 # --- --compare: the buffer assignment ---
@@ -354,7 +332,7 @@ def report_of_comparison(loaded: Loaded, memory: MemoryAnalysis, assignment: Buf
         numbers={
             "values": len(memory.values),
             "differing_values": len(differing),
-            "differing_totals": sum(_differs(row) for row in totals),
+            "differing_totals": sum(total.differs for total in totals),
             "differing_live_ranges": UNKNOWN if differing_ranges is None else len(differing_ranges),
             "live_range_peak_step": memory.live_range_peak,
             "compiler_live_range_peak_step": UNKNOWN if ranges is None else ranges.peak_time,
@@ -366,62 +344,90 @@ def report_of_comparison(loaded: Loaded, memory: MemoryAnalysis, assignment: Buf
 
 
 def _comparison_answer(
-    memory: MemoryAnalysis, totals: Sequence[Row], differing: Sequence[Row], differing_ranges: Sequence[Row] | None
+    memory: MemoryAnalysis,
+    totals: Sequence[_Total],
+    differing: Sequence[_Difference],
+    differing_ranges: Sequence[_RangePair] | None,
 ) -> str:
     values = format_count(len(memory.values), "values")
     all_values = f"all {values}" if len(memory.values) != 1 else values
-    all_totals = "all totals" if all(isinstance(row[4], int) for row in totals) else "all known totals"
-    wrong = [row for row in totals if _differs(row)]
+    all_totals = "all totals" if UNKNOWN not in (total.difference_bytes for total in totals) else "all known totals"
+    wrong = [total for total in totals if total.differs]
     if differing_ranges:
         number = f"{len(differing_ranges):,} of {format_count(len(memory.values), 'live ranges')}"
         return f"{number} {verb(len(differing_ranges), 'differs', 'differ')} from the compiler's"
     if not wrong and not differing:
         compared = "sizes" if differing_ranges is None else "live ranges and sizes"
         return f"The computed numbers match the compiler's: {all_totals}, and the {compared} of {all_values}"
-    worst = max(wrong, key=lambda row: abs(_number(row[4])), default=None)
+    worst = max(wrong, key=lambda total: abs(total.known_difference), default=None)
     words = f"{len(differing):,} of {values} {verb(len(differing), 'differs', 'differ')} from the compiler's"
     if worst is None:
         return f"{words}; {all_totals} match"
-    return f"{words}; {worst[0]} {worst[1]} differ by {format_bytes(abs(_number(worst[4])))}"
+    return f"{words}; {worst.space} {worst.name} differ by {format_bytes(abs(worst.known_difference))}"
 
 
-def _totals(ours: MemoryAnalysis, theirs: MemoryAnalysis) -> Iterator[Row]:
+@dataclass(frozen=True, slots=True)
+class _Total:
+    """A total of a memory space: ours and the compiler's."""
+
+    space: str
+    name: str
+    computed_bytes: Cell
+    compiler_bytes: Cell
+
+    @property
+    def difference_bytes(self) -> Cell:
+        """Ours less the compiler's; unknown if either is."""
+        mine, its = self.computed_bytes, self.compiler_bytes
+        return mine - its if isinstance(mine, int) and isinstance(its, int) else UNKNOWN
+
+    @property
+    def differs(self) -> bool:
+        """Whether it does, as far as is known."""
+        return self.known_difference != 0
+
+    @property
+    def known_difference(self) -> int:
+        """The difference, 0 if it is unknown."""
+        difference = self.difference_bytes
+        return difference if isinstance(difference, int) else 0
+
+
+def _totals(ours: MemoryAnalysis, theirs: MemoryAnalysis) -> Iterator[_Total]:
     for our, their in zip(ours.spaces, theirs.spaces, strict=True):
-        known = our.offsets != "unknown"
-        pairs: tuple[tuple[str, Cell, Cell], ...] = (
-            ("temporaries", our.totals.temporaries if known else UNKNOWN, their.totals.temporaries),
-            ("allocations", allocated_bytes(ours, our) if known else UNKNOWN, allocated_bytes(theirs, their)),
-        )
-        for total, mine, its in pairs:
-            difference = mine - its if isinstance(mine, int) and isinstance(its, int) else UNKNOWN
-            yield our.name, total, mine, its, difference
+        is_known = our.offsets != "unknown"
+        mine: Cell = our.totals.temporaries if is_known else UNKNOWN
+        yield _Total(our.name, "temporaries", mine, their.totals.temporaries)
+        mine = allocated_bytes(ours, our) if is_known else UNKNOWN
+        yield _Total(our.name, "allocations", mine, allocated_bytes(theirs, their))
 
 
-def _totals_table(rows: tuple[Row, ...]) -> Table:
-    columns = (
-        Column("space", "space"),
-        Column("total", "total"),
-        Column("computed_bytes", "computed", "bytes", exact=True),
-        Column("compiler_bytes", "compiler", "bytes", exact=True),
-        Column("difference_bytes", "difference", "bytes", role="waste", exact=True),
-    )
-    return Table("totals", columns, rows, noun="totals", limit=0)
+def _totals_table(totals: Sequence[_Total]) -> Table:
+    columns: tuple[Column[_Total], ...] = (
+        Column("space", "space", of=lambda total: total.space),
+        Column("total", "total", of=lambda total: total.name),
+        Column("computed_bytes", "computed", "bytes", exact=True, of=lambda total: total.computed_bytes),
+        Column("compiler_bytes", "compiler", "bytes", exact=True, of=lambda total: total.compiler_bytes),
+        Column("difference_bytes", "difference", "bytes", role="waste", exact=True,
+               of=lambda total: total.difference_bytes),
+    )  # fmt: skip
+    return Table("totals", columns, rows_from(columns, totals), noun="totals", limit=0)
 
 
-def _differing(memory: MemoryAnalysis, assignment: BufferAssignment) -> Iterator[Row]:
+def _differing(memory: MemoryAnalysis, assignment: BufferAssignment) -> Iterator[_Difference]:
     """Values that the assignment lacks, or has with another size or offset."""
     assigned = assigned_values(assignment)
     for value in memory.values:
         place = assigned.get(value_key(value))
         if place is None:
-            yield _difference_row(value, None, None, "not in the buffer assignment")
+            yield _Difference(value, None, None, "not in the buffer assignment")
         elif place.bytes != value.padded_bytes:
-            yield _difference_row(value, place.bytes, place.offset, "size")
+            yield _Difference(value, place.bytes, place.offset, "size")
         elif value.offset is not None and value.offset != place.offset:
-            yield _difference_row(value, place.bytes, place.offset, "offset")
+            yield _Difference(value, place.bytes, place.offset, "offset")
 
 
-def _differing_live_ranges(memory: MemoryAnalysis, ranges: DumpedLiveRanges) -> tuple[Row, ...]:
+def _differing_live_ranges(memory: MemoryAnalysis, ranges: DumpedLiveRanges) -> tuple[_RangePair, ...]:
     """Values whose live range differs from the compiler's, and values that only one side has.
 
     A value of the compiler whose name sugar hides from the text matches any value with the same live range.
@@ -430,51 +436,56 @@ def _differing_live_ranges(memory: MemoryAnalysis, ranges: DumpedLiveRanges) -> 
     ours = {str(value): (value.start, value.end) for value in memory.values}
     hidden = {str(found.place): (found.start, found.end) for found in ranges.ranges if found.place.instruction is None}
     spare = Counter(live_range for name, live_range in ours.items() if name not in theirs)
-    found: list[Row] = []
+    found: list[_RangePair] = []
     for name in dict.fromkeys((*theirs, *ours)):
         our, their = ours.get(name), theirs.get(name)
         if our is None and name in hidden and spare[hidden[name]]:
             spare[hidden[name]] -= 1
         elif our is not None and their is not None and our != their:
-            found.append((name, *our, *their))
+            found.append((name, our, their))
         elif our is None and their is not None:
-            found.append((name, None, None, *their))
-    left = [(name, *own, None, None) for name, own in ours.items() if name not in theirs and spare[own] > 0]
+            found.append((name, None, their))
+    left = [(name, own, None) for name, own in ours.items() if name not in theirs and spare[own] > 0]
     return (*found, *left)
 
 
-def _live_ranges_table(rows: tuple[Row, ...]) -> Table:
-    columns = (
-        Column("value", "value", "name", role="name"),
-        Column("start", "start", "step"),
-        Column("end", "end", "step"),
-        Column("compiler_start", "compiler start", "step"),
-        Column("compiler_end", "compiler end", "step"),
+_Range: TypeAlias = tuple[int, int]
+_RangePair: TypeAlias = tuple[str, _Range | None, _Range | None]
+"""A value with its live range in the text and in the compiler, None where it is not."""
+
+
+def _live_ranges_table(pairs: Sequence[_RangePair]) -> Table:
+    columns: tuple[Column[str, _Range | None, _Range | None], ...] = (
+        Column("value", "value", "name", role="name", of=lambda name, ours, theirs: name),
+        Column("start", "start", "step", of=lambda name, ours, theirs: ours[0] if ours else None),
+        Column("end", "end", "step", of=lambda name, ours, theirs: ours[1] if ours else None),
+        Column("compiler_start", "compiler start", "step", of=lambda name, ours, theirs: theirs[0] if theirs else None),
+        Column("compiler_end", "compiler end", "step", of=lambda name, ours, theirs: theirs[1] if theirs else None),
     )
+    rows = rows_from_tuples(columns, pairs)
     return Table("live_ranges", columns, rows, noun="live ranges", main=False, limit=10, person=bool(rows))
 
 
-def _difference_row(value: LiveValue, bytes_: int | None, offset: int | None, difference: str) -> Row:
-    return difference, value.padded_bytes, bytes_, value.offset, offset, value.kind, str(value), str(value.shape)
+@dataclass(frozen=True, slots=True)
+class _Difference:
+    """A value whose place the compiler has otherwise: its bytes and offset there, None if it has none."""
+
+    value: LiveValue
+    compiler_bytes: int | None
+    compiler_offset: int | None
+    words: str
 
 
-def _values_table(rows: tuple[Row, ...]) -> Table:
-    columns = (
-        Column("difference", "difference"),
-        Column("computed_bytes", "computed", "bytes", exact=True),
-        Column("compiler_bytes", "compiler", "bytes", exact=True),
-        Column("computed_offset", "offset", "address"),
-        Column("compiler_offset", "compiler offset", "address"),
-        Column("kind", "kind", rank=3),
-        Column("value", "value", "name", role="name"),
-        Column("shape", "shape", "shape"),
+def _values_table(differences: Sequence[_Difference]) -> Table:
+    columns: tuple[Column[_Difference], ...] = (
+        Column("difference", "difference", of=lambda found: found.words),
+        Column("computed_bytes", "computed", "bytes", exact=True, of=lambda found: found.value.padded_bytes),
+        Column("compiler_bytes", "compiler", "bytes", exact=True, of=lambda found: found.compiler_bytes),
+        Column("computed_offset", "offset", "address", of=lambda found: found.value.offset),
+        Column("compiler_offset", "compiler offset", "address", of=lambda found: found.compiler_offset),
+        Column("kind", "kind", rank=3, of=lambda found: found.value.kind),
+        Column("value", "value", "name", role="name", of=lambda found: str(found.value)),
+        Column("shape", "shape", "shape", of=lambda found: str(found.value.shape)),
     )
+    rows = rows_from(columns, differences)
     return Table("differences", columns, rows, noun="values", main=False, limit=10, person=bool(rows))
-
-
-def _differs(row: Row) -> bool:
-    return _number(row[4]) != 0
-
-
-def _number(cell: Cell) -> int:
-    return cell if isinstance(cell, int) else 0

@@ -32,8 +32,8 @@ from hlo_cli.analysis.origin.origins import By, Key, Keys, keys_of, origins_of
 from hlo_cli.analysis.origin.scopes_and_moves import generalize
 from hlo_cli.analysis.query.module_summary import ProgramStage
 from hlo_cli.commands.memspace.compiler_files import compiler_memory
+from hlo_cli.commands.memspace.options import MemspaceOptions
 from hlo_cli.commands.memspace.usage import (
-    MemspaceOptions,
     chosen_spaces,
     format_kind,
     live_values_table,
@@ -46,9 +46,9 @@ from hlo_cli.commands.memspace.usage import (
 from hlo_cli.commands.modules.by import (
     IN_BYTES,
     Group,
+    KeyCost,
     describe_costs,
     group_by,
-    key_cells,
     key_columns,
     next_command,
     with_origins,
@@ -81,7 +81,19 @@ from hlo_cli.ir.module import Module
 from hlo_cli.ir.notation import index_text
 from hlo_cli.report.numbers import format_bytes, format_count, format_percent
 from hlo_cli.report.report import Part, Report
-from hlo_cli.report.table import UNKNOWN, Cell, Column, DeferredRows, Row, Share, Table, Unit
+from hlo_cli.report.table import (
+    UNKNOWN,
+    Cell,
+    Column,
+    DeferredRows,
+    Row,
+    Share,
+    Table,
+    Unit,
+    columns_of_part,
+    rows_from,
+    rows_from_tuples,
+)
 from hlo_cli.report.text import Passage, Run, Text, line_of, plain_text
 from hlo_cli.source import Diagnostic, HloError
 
@@ -144,14 +156,15 @@ def totals_table(
     """One row for each key: its live bytes first, then the bytes of all its values; `keys` are those of a cause."""
     groups = _groups(memory, selections, grouping, keys)
     whole = sum(_bytes(selection.live_among(selection.values)) for selection in selections)
-    rows = tuple(_group_row(selection, group, whole, with_key=keys is not None) for selection, group in groups)
+    found = (_LiveGroup(each, group, each.live_among(group.members), whole) for each, group in groups)
     has_inferred = any(selection.live_among(group.inferred) for selection, group in groups)
-    key = (
+    key: tuple[Column[KeyCost], ...] = (
         key_columns(keys.by, "bytes", [group for _, group in groups], has_inferred=has_inferred)
         if keys is not None
-        else (Column(grouping, grouping, _UNITS.get(grouping, "text")),)
+        else (Column(grouping, grouping, _UNITS.get(grouping, "text"), of=lambda key: key.group.key),)
     )
     columns = _group_columns(key, several=len(selections) > 1)
+    rows = rows_from(columns, found)
     return Table(f"by_{grouping}", columns, rows, title=title, noun="rows", limit=10)
 
 
@@ -210,41 +223,55 @@ def _rank(selection: Selection, group: Group[LiveValue]) -> tuple[int, int, str]
     return -_bytes(selection.live_among(group.members)), -_bytes(group.members), group.key
 
 
-def _group_columns(key: Sequence[Column], *, several: bool) -> tuple[Column, ...]:
+def _group_columns(key: Sequence[Column[KeyCost]], *, several: bool) -> tuple[Column[_LiveGroup], ...]:
     return (
-        Column("space", "space", person=several),
-        Column("bytes", "live", "bytes", total="sum"),
-        Column("logical_bytes", "data", "bytes", total="sum", person=False),
-        Column("share", "", "percent", total="sum"),
-        Column("padding_bytes", "padding", "bytes", total="sum", role="waste", from_width=120),
-        Column("padding", "padding", "percent", role="waste", total=Share("logical_bytes", "bytes", rest=True)),
-        Column("values", "values", "count", total="sum"),
-        Column("all_bytes", "all values", "bytes", total="sum", from_width=120),
-        Column("all_values", "all values", "count", total="sum", from_width=120),
-        *key,
-        Column("largest", "largest", "name", role="name", rank=7),
-    )
+        Column("space", "space", person=several, of=lambda found: found.selection.space.name),
+        Column("bytes", "live", "bytes", total="sum", of=lambda found: found.live_bytes),
+        Column("logical_bytes", "data", "bytes", total="sum", person=False, of=lambda found: found.logical_bytes),
+        Column("share", "", "percent", total="sum",
+               of=lambda found: found.live_bytes / found.whole if found.whole else 0.0),
+        Column("padding_bytes", "padding", "bytes", total="sum", role="waste", from_width=120,
+               of=lambda found: found.live_bytes - found.logical_bytes),
+        Column("padding", "padding", "percent", role="waste", total=Share("logical_bytes", "bytes", rest=True),
+               of=lambda found: 1 - found.logical_bytes / found.live_bytes if found.live_bytes else 0.0),
+        Column("values", "values", "count", total="sum", of=lambda found: len(found.live)),
+        Column("all_bytes", "all values", "bytes", total="sum", from_width=120,
+               of=lambda found: _bytes(found.group.members)),
+        Column("all_values", "all values", "count", total="sum", from_width=120,
+               of=lambda found: len(found.group.members)),
+        *columns_of_part(key, lambda found: found.key),
+        Column("largest", "largest", "name", role="name", rank=7, of=lambda found: str(found.largest)),
+    )  # fmt: skip
 
 
-def _group_row(selection: Selection, group: Group[LiveValue], whole: int, *, with_key: bool) -> Row:
-    held = selection.live_among(group.members)
-    padded, logical = _bytes(held), sum(value.logical_bytes for value in held)
-    inferred = _bytes(selection.live_among(group.inferred))
-    largest = max(held or group.members, key=lambda value: value.padded_bytes)
-    key: tuple[Cell, ...] = key_cells(group, padded, inferred) if with_key else (group.key,)
-    return (
-        selection.space.name,
-        padded,
-        logical,
-        padded / whole if whole else 0.0,
-        padded - logical,
-        1 - logical / padded if padded else 0.0,
-        len(held),
-        _bytes(group.members),
-        len(group.members),
-        *key,
-        str(largest),
-    )
+@dataclass(frozen=True, slots=True)
+class _LiveGroup:
+    """The values with a key, and those of them that are live at the step, whose bytes are part of a `whole`."""
+
+    selection: Selection
+    group: Group[LiveValue]
+    live: Sequence[LiveValue]
+    whole: int
+
+    @property
+    def live_bytes(self) -> int:
+        """Those of live values."""
+        return _bytes(self.live)
+
+    @property
+    def logical_bytes(self) -> int:
+        """Those without padding."""
+        return sum(value.logical_bytes for value in self.live)
+
+    @property
+    def largest(self) -> LiveValue:
+        """The largest live value, else the largest one."""
+        return max(self.live or self.group.members, key=lambda value: value.padded_bytes)
+
+    @property
+    def key(self) -> KeyCost:
+        """The key, and the live bytes that are attributed to it by inference."""
+        return KeyCost(self.group, self.live_bytes, _bytes(self.selection.live_among(self.group.inferred)))
 
 
 def _bytes(values: Iterable[LiveValue]) -> int:
@@ -262,14 +289,6 @@ def _number(cell: Cell) -> int:
 _MAX_NAMES_IN_ADVICE: Final = 4
 """The number of arguments named in a sentence."""
 _KINDS: Final[dict[type[Change], str]] = {Donate: "donation", ChangeLayouts: "layout", RecomputeScan: "recomputation"}
-_COLUMNS: Final = (
-    Column("kind", "kind", "text"),
-    Column("subject", "subject", "text"),
-    Column("edit", "edit", "text"),
-    Column("before_bytes", "before", "bytes"),
-    Column("after_bytes", "after", "bytes"),
-    Column("peak_instruction", "at instruction", "name"),
-)
 
 
 def advice_parts(memory: MemoryAnalysis, space: MemorySpaceUsage) -> tuple[Part, ...]:
@@ -278,19 +297,19 @@ def advice_parts(memory: MemoryAnalysis, space: MemorySpaceUsage) -> tuple[Part,
     if not found:
         return ()
     lines = tuple(_in_words(memory, each) for each in found)
-    rows = tuple(
-        (
-            _KINDS[type(each.change)],
-            ", ".join(_subjects(each.change, memory.module)),
-            _edit(each.change),
-            each.before_bytes,
-            each.peak_bytes,
-            step_label(memory, each.peak),
-        )
-        for each in found
+    columns = (
+        Column("kind", "kind", "text", of=lambda suggestion: _KINDS[type(suggestion.change)]),
+        Column(
+            "subject", "subject", "text", of=lambda suggestion: ", ".join(_subjects(suggestion.change, memory.module))
+        ),
+        Column("edit", "edit", "text", of=lambda suggestion: _edit(suggestion.change)),
+        Column("before_bytes", "before", "bytes", of=lambda suggestion: suggestion.before_bytes),
+        Column("after_bytes", "after", "bytes", of=lambda suggestion: suggestion.peak_bytes),
+        Column("peak_instruction", "at instruction", "name", of=lambda suggestion: step_label(memory, suggestion.peak)),
     )
+    rows = rows_from(columns, found)
     title = f"To reduce peak {space.name}"
-    table = Table("suggestions", _COLUMNS, rows, title=title, noun="suggestions", main=False, person=False)
+    table = Table("suggestions", columns, rows, title=title, noun="suggestions", main=False, person=False)
     return Passage("advice", lines, title=title), table
 
 
@@ -414,19 +433,19 @@ def viewer_numbers(memory: MemoryAnalysis, peaks: Sequence[ViewerPeak]) -> dict[
 
 def viewer_tables(memory: MemoryAnalysis, peaks: Sequence[ViewerPeak]) -> tuple[Table, ...]:
     """The numbers of the memory viewer, for programs and `--table memory_viewer`; no table if they are unknown."""
-    columns = (
-        Column("space", "space"),
-        Column("memory_space", "S(n)", "count", person=False),
-        Column("xprof_peak_bytes", "XProf peak", "bytes"),
-        Column("xprof_unpadded_bytes", "unpadded", "bytes"),
-        Column("always_bytes", "always live", "bytes"),
-        Column("argument_bytes", "arguments", "bytes", from_width=120),
-        Column("output_bytes", "outputs", "bytes", from_width=120),
-        Column("xprof_total_bytes", "XProf total", "bytes"),
-        Column("peak_event", "event", "count"),
-        Column("peak_instruction", "at instruction", "name", role="name"),
+    columns: tuple[Column[MemorySpaceUsage, ViewerPeak], ...] = (
+        Column("space", "space", of=lambda space, peak: space.name),
+        Column("memory_space", "S(n)", "count", person=False, of=lambda space, peak: space.number),
+        Column("xprof_peak_bytes", "XProf peak", "bytes", of=lambda space, peak: peak.peak_bytes),
+        Column("xprof_unpadded_bytes", "unpadded", "bytes", of=lambda space, peak: peak.unpadded_bytes),
+        Column("always_bytes", "always live", "bytes", of=lambda space, peak: peak.always_bytes),
+        Column("argument_bytes", "arguments", "bytes", from_width=120, of=lambda space, peak: peak.argument_bytes),
+        Column("output_bytes", "outputs", "bytes", from_width=120, of=lambda space, peak: peak.output_bytes),
+        Column("xprof_total_bytes", "XProf total", "bytes", of=lambda space, peak: peak.total_bytes),
+        Column("peak_event", "event", "count", of=lambda space, peak: peak.position),
+        Column("peak_instruction", "at instruction", "name", role="name", of=lambda space, peak: peak.instruction),
     )
-    rows = tuple(_viewer_row(space, peak) for space, peak in _of_spaces(memory.spaces, peaks))
+    rows = rows_from_tuples(columns, _of_spaces(memory.spaces, peaks))
     if not rows:
         return ()
     return (Table("memory_viewer", columns, rows, noun="spaces", main=False, person=False, limit=0),)
@@ -454,26 +473,11 @@ def _of_spaces(
     return ((space, by_color[space.number]) for space in spaces if space.number in by_color)
 
 
-def _viewer_row(space: MemorySpaceUsage, peak: ViewerPeak) -> Row:
-    return (
-        space.name,
-        space.number,
-        peak.peak_bytes,
-        peak.unpadded_bytes,
-        peak.always_bytes,
-        peak.argument_bytes,
-        peak.output_bytes,
-        peak.total_bytes,
-        peak.position,
-        peak.instruction,
-    )
-
-
 # --- one dump ---
 # `hlo memspace DUMP`: usage of each memory space, the values live at the peak, and how to reduce it.
 
 
-_MOSTLY_PADDING = 0.5
+_MOSTLY_PADDING = 0.5  # from here on, padding is most of the memory, so the answer names it
 _MAX_SPACES = 2
 """The number of memory spaces in the answer."""
 _MAX_NAMES_IN_ANSWER = 2
@@ -837,7 +841,6 @@ def memspace_each(many: Many, reading: InputOptions, options: MemspaceOptions, o
         found,
         Rows(
             _module_columns(has_limit=has_limit, has_bounds=any(usage.stage != "optimized" for usage in usages)),
-            _cells,
             by="limit_share" if has_limit else "peak_bytes",
             fails=lambda usage: usage.fits is False,
             devices=lambda usage: usage.devices,
@@ -849,40 +852,25 @@ def memspace_each(many: Many, reading: InputOptions, options: MemspaceOptions, o
     )
 
 
-def _module_columns(*, has_limit: bool, has_bounds: bool) -> tuple[Column, ...]:
+def _module_columns(*, has_limit: bool, has_bounds: bool) -> tuple[Column[_Usage], ...]:
     return (
-        Column("program_stage", "program", from_width=120, person=has_bounds),
-        Column("upper_bound", "upper bound", "flag", person=has_bounds),
-        Column("space", "space"),
-        Column("logical_bytes", "data", "bytes", person=False),
-        Column("peak_bytes", "live peak", "bytes"),
-        Column("padding", "padding", "percent", role="waste", from_width=120),
-        Column("allocated_bytes", "allocated", "bytes", person=not has_limit),
-        Column("needed_bytes", "needed", "bytes", person=has_limit),
-        Column("limit_bytes", "limit", "bytes", person=has_limit),
-        Column("limit_share", "of limit", "percent", person=has_limit, from_width=120),
-        Column("fits", "fits", "flag", person=has_limit),
-        Column("steps", "steps", "count", from_width=120),
-        Column("peak_instruction", "at instruction", "name", rank=4),
-    )
-
-
-def _cells(usage: _Usage) -> Row:
-    return (
-        usage.stage,
-        usage.stage != "optimized",
-        usage.space,
-        usage.logical_bytes,
-        usage.peak_bytes,
-        1 - usage.logical_bytes / usage.peak_bytes if usage.peak_bytes else 0.0,
-        UNKNOWN if usage.allocated_bytes is None else usage.allocated_bytes,
-        usage.needed_bytes,
-        usage.limit_bytes,
-        usage.share,
-        UNKNOWN if usage.fits is None and usage.limit_bytes is not None else usage.fits,
-        usage.steps,
-        usage.peak_instruction,
-    )
+        Column("program_stage", "program", from_width=120, person=has_bounds, of=lambda usage: usage.stage),
+        Column("upper_bound", "upper bound", "flag", person=has_bounds, of=lambda usage: usage.stage != "optimized"),
+        Column("space", "space", of=lambda usage: usage.space),
+        Column("logical_bytes", "data", "bytes", person=False, of=lambda usage: usage.logical_bytes),
+        Column("peak_bytes", "live peak", "bytes", of=lambda usage: usage.peak_bytes),
+        Column("padding", "padding", "percent", role="waste", from_width=120,
+               of=lambda usage: 1 - usage.logical_bytes / usage.peak_bytes if usage.peak_bytes else 0.0),
+        Column("allocated_bytes", "allocated", "bytes", person=not has_limit,
+               of=lambda usage: UNKNOWN if usage.allocated_bytes is None else usage.allocated_bytes),
+        Column("needed_bytes", "needed", "bytes", person=has_limit, of=lambda usage: usage.needed_bytes),
+        Column("limit_bytes", "limit", "bytes", person=has_limit, of=lambda usage: usage.limit_bytes),
+        Column("limit_share", "of limit", "percent", person=has_limit, from_width=120, of=lambda usage: usage.share),
+        Column("fits", "fits", "flag", person=has_limit,
+               of=lambda usage: UNKNOWN if usage.fits is None and usage.limit_bytes is not None else usage.fits),
+        Column("steps", "steps", "count", from_width=120, of=lambda usage: usage.steps),
+        Column("peak_instruction", "at instruction", "name", rank=4, of=lambda usage: usage.peak_instruction),
+    )  # fmt: skip
 
 
 def _modules_answer(usages: Sequence[_Usage], *, has_limit: bool) -> str:

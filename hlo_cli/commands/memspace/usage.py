@@ -3,45 +3,76 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
-from hlo_cli.commands.options import completion
-from hlo_cli.commands.options.declaring import by_option, each_option, flag, jobs_option, option, timeout_option
-from hlo_cli.commands.options.filters import where_option
-from hlo_cli.commands.options.io_options import check_options, given_about, given_in
+from hlo_cli.analysis.cache import computed_once
+from hlo_cli.analysis.dataflow.value_sets import FirstUsers, first_users, value_at
+from hlo_cli.analysis.memory.memory_analysis import LiveValue, MemoryAnalysis, MemorySpaceUsage, allocated_bytes
+from hlo_cli.commands.memspace.options import EVERY_SPACE
+from hlo_cli.commands.modules.instruction_columns import loops_of
 from hlo_cli.dataclass import dataclass
-from hlo_cli.report.table import UNKNOWN, Column, DeferredRows, LazyRows, Row, Share, Table
+from hlo_cli.ir.memory_space import space_number
+from hlo_cli.report.table import (
+    UNKNOWN,
+    Cell,
+    Column,
+    DeferredRows,
+    LazyRows,
+    Row,
+    Share,
+    Table,
+    rows_from,
+    rows_from_tuples,
+)
 from hlo_cli.report.timeline import Band, Mark, Timeline, Track
 from hlo_cli.report.unknown_choice import unknown_choice_error
-from hlo_cli.source import HloError, joined_by_or
-
-if TYPE_CHECKING:
-    from hlo_cli.analysis.memory.live_ranges import Release
-    from hlo_cli.analysis.memory.memory_analysis import LiveValue, MemoryAnalysis, MemorySpaceUsage
-    from hlo_cli.analysis.query.module_summary import ProgramStage
+from hlo_cli.source import HloError
 
 # --- the chart ---
 # Memory usage at every step by kind of value: the chart of `hlo memspace` and `hlo schedule`.
 
 
-EVERY_SPACE: Final = "all"
 _MAX_USERS: Final = 12
 """The number of users named in a row."""
-_DETAILS: Final = (
-    Column("logical_bytes", "data", "bytes", total="sum"),
-    Column("live_end", "live until", "step"),
-    Column("opcode", "opcode", "opcode"),
-    Column("index", "index", "index"),
-    Column("allocation", "allocation", "count"),
-    Column("offset", "offset", "address"),
-    Column("origin", "origin", "source"),
-    Column("user_count", "users", "count"),
-    Column("users", "used by", "name"),
-)
+
+
+@dataclass(frozen=True, slots=True)
+class _Detail:
+    """A value with the steps in which it occupies memory, the source of what it is computed from, and its users."""
+
+    value: LiveValue
+    first: int
+    last: int
+    origin: str | None
+    users: FirstUsers | None
+
+    @property
+    def known_origin(self) -> str | None:
+        """The origin; None if it is unknown."""
+        from hlo_cli.analysis.origin.origins import UNKNOWN_KEY
+
+        return None if self.origin == UNKNOWN_KEY else self.origin
+
+
+_DETAILS: Final[tuple[Column[_Detail], ...]] = (
+    Column("logical_bytes", "data", "bytes", total="sum",
+           of=lambda detail: detail.value.logical_bytes if detail.first <= detail.last else 0),
+    Column("live_end", "live until", "step",
+           of=lambda detail: detail.value.end if detail.value.end != max(detail.first, detail.last) else None),
+    Column("opcode", "opcode", "opcode", of=lambda detail: detail.value.instruction.opcode),
+    Column("index", "index", "index", of=lambda detail: detail.value.index or None),
+    Column("allocation", "allocation", "count",
+           of=lambda detail: detail.value.allocation if detail.value.allocation >= 0 else None),
+    Column("offset", "offset", "address", of=lambda detail: detail.value.offset),
+    Column("origin", "origin", "source", of=lambda detail: detail.known_origin),
+    Column("user_count", "users", "count", of=lambda detail: detail.users.number if detail.users is not None else 0),
+    Column("users", "used by", "name",
+           of=lambda detail: tuple(user.name for user in detail.users.first) if detail.users is not None else ()),
+)  # fmt: skip
 """The columns of what is known of a value in addition to its band."""
 
 
-_Occupancy: TypeAlias = "tuple[LiveValue, int, int, LiveValue | None]"
+_Occupancy: TypeAlias = tuple[LiveValue, int, int, LiveValue | None]
 """A value, the first and the last step at which it occupies its memory, and the value that takes its place."""
 
 
@@ -59,8 +90,6 @@ def memory_timeline(
     >>> memory_timeline(memory, memory.spaces, limits={}).tracks[0].totals
     (8, 16, 16)
     """
-    from hlo_cli.commands.modules.instruction_columns import loops_of
-
     marks = () if marked is None else (Mark(marked, step_label(memory, marked) or ""),)
     tracks: list[Track] = []
     for space in spaces:
@@ -86,8 +115,6 @@ def chosen_spaces(memory: MemoryAnalysis, wanted: str | None) -> tuple[MemorySpa
 
 def named_space(memory: MemoryAnalysis, wanted: str) -> MemorySpaceUsage | None:
     """The memory space with a name or number; None if it is empty."""
-    from hlo_cli.ir.memory_space import space_number
-
     number = space_number(wanted, memory.target)
     return memory.space(number) if number is not None else None
 
@@ -124,171 +151,19 @@ def band_of(value: LiveValue, first: int, last: int, then: LiveValue | None, *, 
 
 def _details(memory: MemoryAnalysis, occupancies: Sequence[_Occupancy]) -> DeferredRows[Row]:
     """A row of `_DETAILS` for each band; users and origins take time, so all are computed when they are read."""
-    return DeferredRows(lambda: tuple(_detail_rows(memory, occupancies)))
+    return DeferredRows(lambda: rows_from(_DETAILS, _details_of(memory, occupancies)))
 
 
-def _detail_rows(memory: MemoryAnalysis, occupancies: Sequence[_Occupancy]) -> Iterator[Row]:
-    from hlo_cli.analysis.cache import computed_once
-    from hlo_cli.analysis.dataflow.value_sets import first_users, value_at
-    from hlo_cli.analysis.origin.origins import UNKNOWN_KEY, keys_of
+def _details_of(memory: MemoryAnalysis, occupancies: Sequence[_Occupancy]) -> Iterator[_Detail]:
+    from hlo_cli.analysis.origin.origins import keys_of
 
     dataflow, keys = memory.facts.dataflow, keys_of(memory.module, "source")
     users = computed_once(first_users, dataflow, memory.sequence, _MAX_USERS)
     for value, first, last, _ in occupancies:
         instruction, index = value.instruction, value.index
         at = value_at(dataflow, instruction, index)
-        using = users.get(at) if at is not None else None
-        origin = keys(instruction, index) if memory.module.location(instruction) is None else UNKNOWN_KEY
-        yield (
-            value.logical_bytes if first <= last else 0,
-            value.end if value.end != max(first, last) else None,
-            instruction.opcode,
-            index or None,
-            value.allocation if value.allocation >= 0 else None,
-            value.offset,
-            origin if origin != UNKNOWN_KEY else None,
-            using.number if using is not None else 0,
-            tuple(user.name for user in using.first) if using is not None else (),
-        )
-
-
-# --- options ---
-# Options of `hlo memspace`.
-
-
-RELEASES: Final[tuple[Release, ...]] = ("0.10.2", "2026-08")
-_LIMITS: Final = ("--limit", "--chip")
-
-
-@dataclass(frozen=True, slots=True)
-class MemspaceOptions:
-    """The memory space, the step, the rows, and the limit that are selected."""
-
-    grouping: str = by_option("Group by", before=("value",), after=("op_name", "kind", "shape", "opcode"), about="one")
-    at: str | None = option(
-        "--at",
-        "NAME",
-        group="Reports",
-        is_common=True,
-        complete=completion.instructions,
-        help="Show values that are live at this instruction instead of at the peak.",
-        about="one",
-        one_of="report",
-    )
-    value: str | None = option(
-        "--value",
-        "NAME",
-        group="Reports",
-        is_common=True,
-        complete=completion.instructions,
-        help="Show live range, uses, and allocation of a value: NAME, or NAME{1} for a tuple element.",
-        about="one",
-        one_of="report",
-        excludes=(*_LIMITS, "--space", "--where", "--by"),
-    )
-    traffic: bool = flag(
-        "--traffic",
-        group="Reports",
-        is_common=True,
-        help="List transfers between memory spaces and how early each one is issued.",
-        about="one",
-        one_of="report",
-        excludes=(*_LIMITS, "--space", "--by"),
-    )
-    compare: bool = flag(
-        "--compare",
-        group="Reports",
-        help="Compare the computed numbers with the compiler's buffer assignment.",
-        about="one",
-        one_of="report",
-        excludes=("--limit", "--space", "--where", "--by"),
-    )
-    oom: str | None = option(
-        "--oom",
-        "FILE",
-        group="Reports",
-        is_common=True,
-        complete=completion.files,
-        help="Explain an out-of-memory error message (- for stdin).",
-        about="one",
-        one_of="report",
-        excludes=(*_LIMITS, "--space", "--where", "--by"),
-    )
-    space: str | None = option(
-        "--space",
-        "SPACE",
-        group="Filters",
-        is_common=True,
-        default_text="largest peak",
-        complete=completion.memory_spaces,
-        help="Show this memory space, by name (HBM, VMEM) or number, or `all` of them.",
-    )
-    where: str | None = where_option(about="one")
-    limit: str | None = option(
-        "--limit",
-        "SIZE",
-        group="Limits",
-        is_common=True,
-        help="Exit with code 1 if the module needs more than SIZE, such as 16GiB.",
-        one_of="limit",
-    )
-    chip: str | None = option(
-        "--chip",
-        "NAME",
-        group="Limits",
-        is_common=True,
-        complete=completion.chips,
-        help="Exit with code 1 if an optimized module does not fit this chip, such as v5e or h100.",
-        one_of="limit",
-    )
-    gate_unoptimized: bool = flag(
-        "--gate-unoptimized",
-        group="Limits",
-        help="Apply --chip to modules before optimization as well.",
-        needs="--chip NAME",
-        needs_hint="--limit SIZE applies to every module",
-    )
-    release: Release = option(
-        "--xla-release",
-        "NAME",
-        group="Model",
-        choices=RELEASES,
-        default=RELEASES[0],
-        help=f"Follow the buffer assignment rules of this XLA release: {joined_by_or(RELEASES)}.",
-    )
-    each: bool = each_option()
-    jobs: int | None = jobs_option()
-    timeout: int | None = timeout_option()
-
-    @property
-    def limit_bytes(self) -> int | None:
-        """The bytes of --limit; HloError for a text that is not a size."""
-        from hlo_cli.syntax.byte_sizes import parse_size
-
-        return None if self.limit is None else parse_size(self.limit)
-
-    @property
-    def about_one(self) -> tuple[str, ...]:
-        """The given options that require a single module, as typed; rows of many modules support the others."""
-        spaces = ("--space all",) if self.space == EVERY_SPACE else ()
-        if self.space and given_in(self, "limit"):
-            spaces = ("--space",)
-        return (*given_about(self, "one"), *spaces)
-
-    def check(self) -> None:
-        """Raises HloError for options without effect, and for a limit that nothing fits."""
-        check_options(self)
-        if self.limit_bytes == 0:
-            raise HloError("--limit must be greater than 0", hint="for example --limit 16GiB")
-
-    def is_verdict(self, stage: ProgramStage) -> bool:
-        """Whether exceeding the limit fails: always for an optimized program, before that only for an explicit limit.
-
-        >>> on_chip, limited = MemspaceOptions(chip="v5e"), MemspaceOptions(limit="1")
-        >>> on_chip.is_verdict("before optimization"), limited.is_verdict("before optimization")
-        (False, True)
-        """
-        return stage == "optimized" or self.limit_bytes is not None or self.gate_unoptimized
+        origin = keys(instruction, index) if memory.module.location(instruction) is None else None
+        yield _Detail(value, first, last, origin, users.get(at) if at is not None else None)
 
 
 def step_of(memory: MemoryAnalysis, name: str) -> int:
@@ -310,26 +185,31 @@ def step_of(memory: MemoryAnalysis, name: str) -> int:
 def memory_spaces_table(memory: MemoryAnalysis, *, limits: Mapping[int, int]) -> Table:
     """One row for each memory space; `limits` are the bytes of those whose capacity is known, by number."""
     is_estimate = any(space.offsets == "estimated" for space in memory.spaces)
-    columns = (
-        Column("space", "space"),
-        Column("memory_space", "S(n)", "count", person=False),
-        Column("values", "values", "count"),
-        Column("logical_bytes", "data", "bytes", from_width=120),
-        Column("padded_bytes", "padded", "bytes", from_width=120),
-        Column("argument_bytes", "arguments", "bytes", from_width=120),
-        Column("output_bytes", "outputs", "bytes", from_width=120),
-        Column("aliased_bytes", "aliased", "bytes", from_width=120),
-        Column("temporary_bytes", "temporaries", "bytes", from_width=120),
-        Column("constant_bytes", "constants", "bytes", person=False),
-        Column("fragmentation_bytes", "fragmentation", "bytes", person=False),
-        Column("allocated_bytes", "est. allocated" if is_estimate else "allocated", "bytes"),
-        Column("offsets", "offsets", person=False),
-        Column("limit_bytes", "limit", "bytes", person=False),
-        Column("peak_bytes", "live peak", "bytes"),
-        Column("peak_step", "step", "step"),
-        Column("peak_instruction", "at instruction", "name", role="name"),
-    )
-    rows = tuple(_space_row(memory, space, limits.get(space.number)) for space in memory.spaces)
+    columns: tuple[Column[MemorySpaceUsage], ...] = (
+        Column("space", "space", of=lambda space: space.name),
+        Column("memory_space", "S(n)", "count", person=False, of=lambda space: space.number),
+        Column("values", "values", "count", of=lambda space: len(space.values)),
+        Column("logical_bytes", "data", "bytes", from_width=120,
+               of=lambda space: sum(value.logical_bytes for value in space.values)),
+        Column("padded_bytes", "padded", "bytes", from_width=120,
+               of=lambda space: sum(value.padded_bytes for value in space.values)),
+        Column("argument_bytes", "arguments", "bytes", from_width=120, of=lambda space: space.totals.arguments),
+        Column("output_bytes", "outputs", "bytes", from_width=120, of=lambda space: space.totals.outputs),
+        Column("aliased_bytes", "aliased", "bytes", from_width=120, of=lambda space: space.totals.aliased),
+        Column("temporary_bytes", "temporaries", "bytes", from_width=120, of=lambda space: space.totals.temporaries),
+        Column("constant_bytes", "constants", "bytes", person=False, of=lambda space: space.totals.constants),
+        Column("fragmentation_bytes", "fragmentation", "bytes", person=False,
+               of=lambda space: space.totals.fragmentation),
+        Column("allocated_bytes", "est. allocated" if is_estimate else "allocated", "bytes",
+               of=lambda space: _allocated(memory, space)),
+        Column("offsets", "offsets", person=False, of=lambda space: space.offsets),
+        Column("limit_bytes", "limit", "bytes", person=False, of=lambda space: limits.get(space.number)),
+        Column("peak_bytes", "live peak", "bytes", of=lambda space: space.peak_bytes),
+        Column("peak_step", "step", "step", of=lambda space: space.peak),
+        Column("peak_instruction", "at instruction", "name", role="name",
+               of=lambda space: step_label(memory, space.peak)),
+    )  # fmt: skip
+    rows = rows_from(columns, memory.spaces)
     return Table("spaces", columns, rows, noun="spaces", main=False, limit=0)
 
 
@@ -339,74 +219,35 @@ def live_values_table(
     """One row for each live buffer."""
     several = len({space.number for space, _ in live}) > 1
     total = sum(value.padded_bytes for _, value in live)
-    columns = (
-        Column("space", "space", person=several),
-        Column("bytes", "", "bytes", total="sum"),
-        Column("logical_bytes", "data", "bytes", total="sum", person=False),
-        Column("share", "", "percent", total="sum"),
-        Column("padding", "padding", "percent", role="waste", total=Share("logical_bytes", "bytes", rest=True)),
-        Column("steps", "steps", "range", machine=False),
-        Column("start", "start", "step", person=False),
-        Column("end", "end", "step", person=False),
-        Column("kind", "kind"),
-        Column("value", "value", "name", role="name"),
-        Column("shape", "shape", "shape"),
-        Column("opcode", "opcode", "opcode", from_width=120),
-        Column("op_name", "op_name", "op_name", from_width=120, rank=2),
-        Column("source", "source", "source", rank=4),
-        Column("allocation", "allocation", "count", person=False),
-        Column("offset", "offset", "address", person=False),
-    )
-    rows = tuple(_value_row(memory, space, value, total) for space, value in live)
+    columns: tuple[Column[MemorySpaceUsage, LiveValue], ...] = (
+        Column("space", "space", person=several, of=lambda space, value: space.name),
+        Column("bytes", "", "bytes", total="sum", of=lambda space, value: value.padded_bytes),
+        Column("logical_bytes", "data", "bytes", total="sum", person=False,
+               of=lambda space, value: value.logical_bytes),
+        Column("share", "", "percent", total="sum",
+               of=lambda space, value: value.padded_bytes / total if total else 0.0),
+        Column("padding", "padding", "percent", role="waste", total=Share("logical_bytes", "bytes", rest=True),
+               of=lambda space, value: _padding(value)),
+        Column("steps", "steps", "range", machine=False, of=lambda space, value: f"{value.start:,}–{value.end:,}"),
+        Column("start", "start", "step", person=False, of=lambda space, value: value.start),
+        Column("end", "end", "step", person=False, of=lambda space, value: value.end),
+        Column("kind", "kind", of=lambda space, value: format_kind(memory, value)),
+        Column("value", "value", "name", role="name", of=lambda space, value: str(value)),
+        Column("shape", "shape", "shape", of=lambda space, value: str(value.shape)),
+        Column("opcode", "opcode", "opcode", from_width=120, of=lambda space, value: value.instruction.opcode),
+        Column("op_name", "op_name", "op_name", from_width=120, rank=2,
+               of=lambda space, value: value.instruction.metadata.op_name or None),
+        Column("source", "source", "source", rank=4, of=lambda space, value: _source(memory, value)),
+        Column("allocation", "allocation", "count", person=False, of=lambda space, value: value.allocation),
+        Column("offset", "offset", "address", person=False, of=lambda space, value: value.offset),
+    )  # fmt: skip
+    rows = rows_from_tuples(columns, live)
     return Table("live_values", columns, rows, title=title, noun="values", limit=10, marked=marked)
 
 
-def _space_row(memory: MemoryAnalysis, space: MemorySpaceUsage, limit: int | None) -> Row:
-    from hlo_cli.analysis.memory.memory_analysis import allocated_bytes
-
-    totals = space.totals
+def _allocated(memory: MemoryAnalysis, space: MemorySpaceUsage) -> Cell:
     allocated = allocated_bytes(memory, space)
-    return (
-        space.name,
-        space.number,
-        len(space.values),
-        sum(value.logical_bytes for value in space.values),
-        sum(value.padded_bytes for value in space.values),
-        totals.arguments,
-        totals.outputs,
-        totals.aliased,
-        totals.temporaries,
-        totals.constants,
-        totals.fragmentation,
-        UNKNOWN if allocated is None else allocated,
-        space.offsets,
-        limit,
-        space.peak_bytes,
-        space.peak,
-        step_label(memory, space.peak),
-    )
-
-
-def _value_row(memory: MemoryAnalysis, space: MemorySpaceUsage, value: LiveValue, total: int) -> Row:
-    instruction = value.instruction
-    return (
-        space.name,
-        value.padded_bytes,
-        value.logical_bytes,
-        value.padded_bytes / total if total else 0.0,
-        _padding(value),
-        f"{value.start:,}–{value.end:,}",
-        value.start,
-        value.end,
-        format_kind(memory, value),
-        str(value),
-        str(value.shape),
-        instruction.opcode,
-        instruction.metadata.op_name or None,
-        _source(memory, value),
-        value.allocation,
-        value.offset,
-    )
+    return UNKNOWN if allocated is None else allocated
 
 
 def _padding(value: LiveValue) -> float:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 
 from hlo_cli.analysis.origin.origins import (
     ARGUMENTS_KEY,
@@ -24,7 +23,7 @@ from hlo_cli.commands.modules.loading import Loaded, read_one
 from hlo_cli.commands.options.io_options import InputOptions
 from hlo_cli.dataclass import dataclass
 from hlo_cli.report.numbers import format_bytes, format_part, format_percent, format_seconds
-from hlo_cli.report.table import Column, Share, Table, Unit
+from hlo_cli.report.table import Column, Share, Table, Unit, with_cell, with_columns
 from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
@@ -106,9 +105,12 @@ def with_origins(
         return table
     from hlo_cli.analysis.query.fields import ORIGIN_FIELDS
 
-    found = [keys_of(module, ORIGIN_FIELDS[column.name]) for column in added]
-    rows = tuple((*row, *(keys(*place) for keys in found)) for row, place in zip(table.rows, places, strict=True))
-    return replace(table, columns=(*table.columns, *added), rows=rows)
+    columns = [with_cell(column, _of_place(keys_of(module, ORIGIN_FIELDS[column.name]))) for column in added]
+    return with_columns(table, columns, places)
+
+
+def _of_place(keys: Keys) -> Callable[[tuple[Instruction, ShapeIndex]], str]:
+    return lambda place: keys(*place)
 
 
 def next_command(
@@ -187,36 +189,35 @@ def group_by(members: Iterable[T], key_of: Callable[[T], Key]) -> tuple[Group[T]
     return tuple(Group(key, tuple(many), tuple(few), len(names)) for key, (many, few, names) in found.items())
 
 
+@dataclass(frozen=True, slots=True)
+class KeyCost:
+    """A group with its cost, of which the part `inferred` is that of members whose key is inferred."""
+
+    group: Group[Any]
+    cost: int
+    inferred: int
+
+
 def key_columns(
     by: By, cost: str, groups: Sequence[Group[T]], *, has_inferred: bool, inferred_from_width: int = 0
-) -> tuple[Column, ...]:
+) -> tuple[Column[KeyCost], ...]:
     """The columns of the key: layers, the share of the bytes in column `cost` with an inferred key, and the key.
 
     `inferred_from_width` is the narrowest screen that shows the share.
+
+    >>> from hlo_cli.report.table import row_from
+    >>> row_from(key_columns("source", "bytes", (), has_inferred=True), KeyCost(Group("a.py:3", ("x",), (), 1), 8, 2))
+    (1, 2, 0.25, 'a.py:3')
     """
     has_layers = by in ("scope", "argument") and any(group.layers > 1 for group in groups)
     return (
-        Column("layers", "layers", "count", person=has_layers),
-        Column("inferred_bytes", "inferred", "bytes", total="sum", person=False),
-        Column(
-            "inferred_share",
-            "inferred",
-            "percent",
-            total=Share("inferred_bytes", cost),
-            person=has_inferred,
-            from_width=inferred_from_width,
-        ),
-        Column(by, by, _UNITS[by]),
-    )
-
-
-def key_cells(group: Group[T], cost: int, inferred: int) -> tuple[int, int, float | None, str]:
-    """The cells of `key_columns`, of a group with this cost, of which a part has an inferred key.
-
-    >>> key_cells(Group("a.py:3", ("x",), (), 1), 8, 2)
-    (1, 2, 0.25, 'a.py:3')
-    """
-    return group.layers, inferred, inferred / cost if cost else None, group.key
+        Column("layers", "layers", "count", person=has_layers, of=lambda key: key.group.layers),
+        Column("inferred_bytes", "inferred", "bytes", total="sum", person=False, of=lambda key: key.inferred),
+        Column("inferred_share", "inferred", "percent", total=Share("inferred_bytes", cost), person=has_inferred,
+               from_width=inferred_from_width,
+               of=lambda key: key.inferred / key.cost if key.cost else None),
+        Column(by, by, _UNITS[by], of=lambda key: key.group.key),
+    )  # fmt: skip
 
 
 # --- the first line of a report ---

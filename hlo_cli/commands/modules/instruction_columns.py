@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -11,7 +11,7 @@ from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.report.numbers import format_bytes, format_count
-from hlo_cli.report.table import UNKNOWN, Cell, Column, Loop, Row, Table
+from hlo_cli.report.table import UNKNOWN, Cell, Column, Loop, Table, with_cell, with_columns
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.cost.counting import Cost
@@ -23,12 +23,13 @@ if TYPE_CHECKING:
 # Costs of instructions, and mesh axes and bytes of collectives, as columns of tables with a row for each of them.
 
 
-_COLUMNS: Final = (
-    Column("flops", "flops", "count", total="sum"),
-    Column("transcendentals", "transc.", "count", total="sum"),
-    Column("bytes", "accessed", "bytes", total="sum"),
-    Column("intensity", "flops/B", "count"),
-)
+_COLUMNS: Final[tuple[Column[Cost], ...]] = (
+    Column("flops", "flops", "count", total="sum", of=lambda cost: _if_known(cost, round(cost.flops))),
+    Column("transcendentals", "transc.", "count", total="sum",
+           of=lambda cost: _if_known(cost, round(cost.transcendentals))),
+    Column("bytes", "accessed", "bytes", total="sum", of=lambda cost: _if_known(cost, round(cost.bytes_accessed))),
+    Column("intensity", "flops/B", "count", of=lambda cost: _if_known(cost, cost.intensity)),
+)  # fmt: skip
 
 _TRAFFIC: Final = (
     Column("axis", "axis"),
@@ -58,11 +59,10 @@ def with_costs(table: Table, instructions: Iterable[Instruction], module: Module
 
     listed, costs = tuple(instructions), cost_analysis(module)
     is_summed = len({each.computation for each in listed}) == 1 and len(set(listed)) == len(listed)
-    columns = _COLUMNS if is_summed else (replace(column, total=None) for column in _COLUMNS)
+    columns = _COLUMNS if is_summed else tuple(replace(column, total=None) for column in _COLUMNS)
     found = [costs[instruction] for instruction in listed]
-    rows = tuple((*row, *_cells(cost)) for row, cost in zip(table.rows, found, strict=True))
     footnote = _footnote(found) if is_summed else table.footnote
-    return replace(table, columns=(*table.columns, *columns), rows=rows, footnote=footnote)
+    return replace(with_columns(table, columns, found), footnote=footnote)
 
 
 def with_traffic(
@@ -81,22 +81,20 @@ def with_traffic(
     from hlo_cli.analysis.query.fields import CollectiveFacts, ProgramFacts
 
     readers = CollectiveFacts(module).readers() | ProgramFacts(module).readers()
-    read = [readers[column.name][1] for column in _TRAFFIC]
-    rows = tuple(
-        (*row, *(_known(each(instruction)) for each in read))
-        for row, instruction in zip(table.rows, instructions, strict=True)
-    )
-    return replace(table, columns=(*table.columns, *_TRAFFIC), rows=rows)
+    columns = [with_cell(column, _read_by(readers[column.name][1])) for column in _TRAFFIC]
+    return with_columns(table, columns, instructions)
+
+
+def _read_by(reader: Callable[[Instruction], FieldValue]) -> Callable[[Instruction], Cell]:
+    return lambda instruction: _known(reader(instruction))
 
 
 def _known(value: FieldValue) -> Cell:
     return value if isinstance(value, int | str) else None if value is None else UNKNOWN
 
 
-def _cells(cost: Cost) -> Row:
-    if cost.unknown:
-        return (UNKNOWN,) * len(_COLUMNS)
-    return round(cost.flops), round(cost.transcendentals), round(cost.bytes_accessed), cost.intensity
+def _if_known(cost: Cost, figure: Cell) -> Cell:
+    return UNKNOWN if cost.unknown else figure
 
 
 def _footnote(found: Sequence[Cost]) -> str:
@@ -108,6 +106,21 @@ def _footnote(found: Sequence[Cost]) -> str:
     accessed = round(sum(c.bytes_accessed for c in found))
     words = f"at least {flops:,} flops, {transcendentals:,} transcendentals, and {format_bytes(accessed)} accessed"
     return f"{words}; {format_count(unknown, 'operations')} of unknown cost"
+
+
+# --- the source line ---
+
+
+def source_of(module: Module, instruction: Instruction) -> str | None:
+    """The line of the user's program that an instruction comes from, `file:line`; None if its metadata has none.
+
+    >>> from hlo_cli import parse_module
+    >>> module = parse_module('r = f32[2] iota(), iota_dimension=0, metadata={source_file="a.py" source_line=3}')
+    >>> source_of(module, module.entry.root)
+    'a.py:3'
+    """
+    location = module.location(instruction)
+    return None if location is None else str(location)
 
 
 # --- loops, for brackets in charts ---

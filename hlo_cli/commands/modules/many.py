@@ -19,7 +19,7 @@ from hlo_cli.ir.module import Module
 from hlo_cli.render.progress import watched
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import UNKNOWN, Cell, Column, Row, Table
+from hlo_cli.report.table import Cell, Column, Table, columns_of_part, rows_from_tuples, unknown_without
 from hlo_cli.scan_modules import Ask, Reader, ScanResult, map_modules, remarks_of
 from hlo_cli.source import Diagnostic
 
@@ -67,14 +67,13 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Rows(Generic[Answer]):
-    """The table of the answers of many modules: the columns, and a row's cells in them.
+    """The table of the answers of many modules: its columns.
 
     `by` is the sort column, `findings` the violations of the command's rules in each module, `fails` whether an
     answer leads to exit code 1, and `devices` the number of devices whose work its numbers hold together.
     """
 
-    columns: Sequence[Column]
-    cells: Callable[[Answer], Row]
+    columns: Sequence[Column[Answer]]
     by: str
     findings: Callable[[Answer], Sequence[Diagnostic]] = lambda _: ()
     fails: Callable[[Answer], bool] = lambda _: False
@@ -176,27 +175,17 @@ def _next(command: str, table: Table) -> tuple[str, ...]:
 
 def _table(found: Sequence[ScanResult[Answer]], rows: Rows[Answer]) -> Table:
     has_unread = any(each.answer is None for each in found)
-    around = (
-        Column("module", "module", "name", role="name"),
-        Column("stage", "stage", from_width=120),
-        *rows.columns,
-        Column("dump", "dump", "name", machine=False),
-        Column("path", "file", person=False),
-        Column("problem", "problem", person=has_unread, rank=1),
+    answered = unknown_without(rows.columns)
+    columns: tuple[Column[ScanResult[Answer], str], ...] = (
+        Column("module", "module", "name", role="name", of=lambda found, dump: found.module),
+        Column("stage", "stage", from_width=120, of=lambda found, dump: found.stage),
+        *columns_of_part(answered, lambda found, dump: found.answer),
+        Column("dump", "dump", "name", machine=False, of=lambda found, dump: dump),
+        Column("path", "file", person=False, of=lambda found, dump: found.path),
+        Column("problem", "problem", person=has_unread, rank=1, of=lambda found, dump: found.problem or None),
     )
-    unknown = (UNKNOWN,) * len(rows.columns)
-    cells = tuple(
-        (
-            each.module,
-            each.stage,
-            *(unknown if each.answer is None else rows.cells(each.answer)),
-            dump,
-            each.path,
-            each.problem or None,
-        )
-        for each, dump in zip(found, short_paths([each.path for each in found]), strict=True)
-    )
-    return Table("modules", around, cells, noun="modules")
+    dumps = short_paths([each.path for each in found])
+    return Table("modules", columns, rows_from_tuples(columns, zip(found, dumps, strict=True)), noun="modules")
 
 
 def short_paths(paths: Sequence[str]) -> list[str]:

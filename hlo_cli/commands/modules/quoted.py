@@ -23,7 +23,7 @@ _OPERANDS: Final = lazy_regex(r"(?<![\w\-])([a-z][\w\-]*+\()")
 _ARGUMENT: Final = re.compile(r"(?:%?[A-Za-z_][\w.\-]*+[ \t]*+=[ \t]*+)?+")
 _RESULT: Final = lazy_regex(r"%[A-Za-z_][\w.\-]*+[ ]=[ ][a-z][a-z0-9]*+\[[0-9,<=]*+\](?:\{[^{}]*+\})?+")
 _ORIGIN: Final = lazy_regex(r"(op_name|source_file|source_line)=(\"[^\"\n]*+\"|[0-9]++)")
-_LONGEST_CUT: Final = 4000
+_LONGEST_CUT: Final = 4000  # a quotation shows one line, so the rest of a huge constant is not read
 
 
 @dataclass(frozen=True, slots=True)

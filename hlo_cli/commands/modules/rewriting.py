@@ -69,10 +69,11 @@ def _computation(line: str) -> str | None:
 # `--verify`: a rewritten module runs next to the original on made-up arguments, and the report states the verdict.
 
 
-_MAX_BYTES: Final = 2 << 30
-_MAX_OPERATIONS: Final = 2_000_000_000
-_MAX_ITERATIONS: Final = 100_000
-_MAX_SECONDS: Final = 60.0
+# `--verify` is an extra of another command: beyond these limits it says "not verified" instead of going on
+_MAX_BYTES: Final = 2 << 30  # all arrays that are live at once
+_MAX_OPERATIONS: Final = 2_000_000_000  # some seconds, see `_SECONDS_PER_OPERATION` of `hlo run`
+_MAX_ITERATIONS: Final = 100_000  # each has a cost of its own in Python, however small its arrays
+_MAX_SECONDS: Final = 60.0  # if the estimate was wrong
 _LISTED: Final = 3
 """The largest number of names in a sentence, so that it fits a line."""
 

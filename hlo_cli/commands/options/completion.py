@@ -34,8 +34,8 @@ _MESH = lazy_regex(r"#sdy\.mesh<\[([^\[\]]*+)\]")
 _AXIS = lazy_regex(r'"([^"]++)"=([0-9]{1,9})')
 _SIZES = lazy_regex(r"\w++\[([0-9,]++)\]")
 _TILES = lazy_regex(r"\{devices=\[([0-9]{1,9}(?:,[0-9]{1,9})*+)\]")
-_MAXIMUM_RANK: Final = 16
-_MAXIMUM_BYTES: Final = 64 << 20
+_MAXIMUM_RANK: Final = 16  # one choice for each dimension: a longer list helps nobody
+_MAXIMUM_BYTES: Final = 64 << 20  # reading more would take longer than a user waits for Tab
 _MAXIMUM_NAMES: Final = 1_000
 """Limits that keep a shell responsive: larger files are not read, and further names not offered."""
 

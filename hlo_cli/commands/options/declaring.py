@@ -77,8 +77,8 @@ LAST: Final = (INPUT, OUTPUT)
 SCREEN_LINES: Final = 50
 """The most lines of the help for -h."""
 
-_WIDTH = 80
-_MAX_NAMES_WIDTH = 24
+_WIDTH = 80  # the width of the narrowest usual terminal
+_MAX_NAMES_WIDTH = 24  # a longer name has its help below it, so that one name does not narrow all texts
 _NO_BREAK = "\N{NO-BREAK SPACE}"
 
 

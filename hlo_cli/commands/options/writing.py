@@ -16,7 +16,7 @@ import click
 from hlo_cli.commands.options.io_options import OutputOptions, is_terminal
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import Column, Table
+from hlo_cli.report.table import Column, Table, rows_from
 from hlo_cli.report.table_meanings import table_meaning
 from hlo_cli.source import INTERNAL_ERROR, INTERNAL_ERROR_CODE, Diagnostic, HloError
 
@@ -120,9 +120,13 @@ def formula_note(report: Report, output: OutputOptions) -> Sequence[Diagnostic]:
 def _list_of(report: Report) -> Report:
     """The tables of a report, the main one first."""
     main = report.main_table.name if report.tables else ""
-    columns = (Column("table", "table"), Column("rows", "rows", "count"), Column("content", "content"))
+    columns = (
+        Column("table", "table", of=lambda table: table.name),
+        Column("rows", "rows", "count", of=lambda table: len(table.rows)),
+        Column("content", "content", of=lambda table: table_meaning(report.command, table.name)),
+    )
     tables = sorted(report.tables, key=lambda table: table.name != main)
-    rows = tuple((table.name, len(table.rows), table_meaning(report.command, table.name)) for table in tables)
+    rows = rows_from(columns, tables)
     answer = format_count(len(rows), "tables") + (f"; the main table is {main}" if main else "")
     table = Table("tables", columns, rows, noun="tables", limit=0)
     return replace(report, command=f"{report.command}-tables", answer=answer, numbers={}, parts=(table,), next=())

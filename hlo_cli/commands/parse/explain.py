@@ -20,11 +20,11 @@ from hlo_cli.ir.memory_space import space_name
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.notation import index_suffix, index_text
 from hlo_cli.ir.operations import CALLING_ATTRIBUTES, OPERATIONS, wrapped_opcode
-from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, TupleShape, UnknownShape, subshape
+from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, ShapeIndex, TupleShape, UnknownShape, subshape
 from hlo_cli.report.figure import Anatomy, Break, Explanation, Segment
 from hlo_cli.report.numbers import format_bytes, format_count, format_percent
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import Cell, Column, Table
+from hlo_cli.report.table import Cell, Column, Table, rows_from
 from hlo_cli.source import Diagnostic, HloError, Source
 from hlo_cli.syntax.attribute_table import Kind, attribute_named, attributes_of
 from hlo_cli.syntax.scanning.error_help import check_types
@@ -289,9 +289,9 @@ def _bytes_in_words(collective: Collective) -> str:
 
 MANY: Final = 8
 """The most operands, or elements of a tuple, that are quoted; more would leave no room for their meanings."""
-_LONG_VALUE: Final = 48
+_LONG_VALUE: Final = 48  # a value and its meaning are to fit a line of 80
 _ELIDED: Final = frozenset(("metadata", "backend_config"))
-_MIN_INSIDE: Final = 2
+_MIN_INSIDE: Final = 2  # the bodies of a loop or a branch are named; a list of more is no explanation
 
 Segments = list[Segment]
 Rows = list[Explanation]
@@ -472,13 +472,32 @@ _ZERO_SIZE: Final = {
 
 
 _DETAILS: Final = (Column("bytes", "", "bytes"), Column("space", ""))
-_OPERANDS: Final = (
-    Column("operand", "operand", "name"),
-    Column("index", "element", "index"),
-    Column("logical_bytes", "data", "bytes"),
-    Column("padded_bytes", "", "bytes"),
-    Column("space", "space"),
-    Column("shape", "shape", "shape"),
+
+
+@dataclass(frozen=True, slots=True)
+class _Operand:
+    """An operand with its element, its shape, and the name of its memory space."""
+
+    instruction: Instruction
+    index: ShapeIndex
+    shape: Shape
+    space: str | None
+
+    @property
+    def is_known(self) -> bool:
+        """Whether its shape is."""
+        return self.shape != UnknownShape()
+
+
+_OPERANDS: Final[tuple[Column[_Operand], ...]] = (
+    Column("operand", "operand", "name", of=lambda operand: operand.instruction.name),
+    Column("index", "element", "index", of=lambda operand: operand.index or None),
+    Column(
+        "logical_bytes", "data", "bytes", of=lambda operand: operand.shape.logical_bytes if operand.is_known else None
+    ),
+    Column("padded_bytes", "", "bytes", of=lambda operand: operand.shape.padded_bytes if operand.is_known else None),
+    Column("space", "space", of=lambda operand: operand.space),
+    Column("shape", "shape", "shape", of=lambda operand: str(operand.shape) or None),
 )
 
 
@@ -620,14 +639,15 @@ def _users(instruction: Instruction) -> tuple[Instruction, ...]:
 
 def _operand_table(instruction: Instruction, setting: ExplainContext) -> Table:
     """All operands, for programs."""
-    rows: list[tuple[Cell, ...]] = []
-    for at, operand in enumerate(instruction.operands):
-        shape = instruction.operand_shape(at)
-        space = shape.layout.memory_space if shape.layout is not None else None
-        known = None if space is None else setting.space(space) or None
-        sizes = (shape.logical_bytes, shape.padded_bytes) if shape != UnknownShape() else (None, None)
-        rows.append((operand.name, instruction.operand_index(at) or None, *sizes, known, str(shape) or None))
-    return Table("operands", _OPERANDS, tuple(rows), noun="operands", main=False, person=False)
+    operands = (_operand(instruction, at, setting) for at in range(len(instruction.operands)))
+    return Table("operands", _OPERANDS, rows_from(_OPERANDS, operands), noun="operands", main=False, person=False)
+
+
+def _operand(instruction: Instruction, at: int, setting: ExplainContext) -> _Operand:
+    shape = instruction.operand_shape(at)
+    space = shape.layout.memory_space if shape.layout is not None else None
+    known = None if space is None else setting.space(space) or None
+    return _Operand(instruction.operands[at], instruction.operand_index(at), shape, known)
 
 
 def _numbers(instruction: Instruction, users: Sequence[Instruction], setting: ExplainContext) -> dict[str, Cell]:

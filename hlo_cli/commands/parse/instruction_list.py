@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.partly_known import AtLeast
 from hlo_cli.analysis.query.module_summary import SummaryValue, module_summary
-from hlo_cli.commands.modules.instruction_columns import with_costs, with_traffic
+from hlo_cli.commands.modules.instruction_columns import source_of, with_costs, with_traffic
 from hlo_cli.commands.modules.loading import Loaded, Many, input_facts, notes_of, what_was_read
 from hlo_cli.commands.modules.many import Rows, devices_of, finish_each, map_inputs
 from hlo_cli.commands.modules.rewriting import NOT_ASKED, verify_part
@@ -17,6 +17,7 @@ from hlo_cli.commands.options.filters import chosen as chosen_among
 from hlo_cli.commands.options.filters import instructions_where
 from hlo_cli.commands.options.io_options import InputOptions, OutputOptions
 from hlo_cli.commands.options.writing import print_diagnostics, write, write_report
+from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.input import Input
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Computation, Instruction, print_instruction
@@ -24,7 +25,18 @@ from hlo_cli.ir.module import Module
 from hlo_cli.render.style import sanitize
 from hlo_cli.report.numbers import format_bytes, format_count
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import ROWS_FOR_A_PERSON, UNKNOWN, Cell, Column, Row, Table
+from hlo_cli.report.table import (
+    ROWS_FOR_A_PERSON,
+    UNKNOWN,
+    Cell,
+    Column,
+    Row,
+    Table,
+    rows_from,
+    rows_from_tuples,
+    with_cell,
+    with_columns,
+)
 from hlo_cli.scan_modules import ScanResult
 from hlo_cli.source import Diagnostic, HloError, did_you_mean, nearest
 from hlo_cli.syntax.scanning.attributes import one_line
@@ -58,12 +70,12 @@ def with_shardings(table: Table, instructions: Iterable[Instruction], module: Mo
     from hlo_cli.analysis.query.fields import ShardingFacts
 
     readers = ShardingFacts(module).readers()
-    read = [readers[column.name][1] for column in _SHARDING_COLUMNS]
-    rows = tuple(
-        (*row, *(_cell(each(instruction)) for each in read))
-        for row, instruction in zip(table.rows, instructions, strict=True)
-    )
-    return replace(table, columns=(*table.columns, *_SHARDING_COLUMNS), rows=rows)
+    columns = [with_cell(column, _read_by(readers[column.name][1])) for column in _SHARDING_COLUMNS]
+    return with_columns(table, columns, instructions)
+
+
+def _read_by(reader: Callable[[Instruction], FieldValue]) -> Callable[[Instruction], Cell]:
+    return lambda instruction: _cell(reader(instruction))
 
 
 def _cell(value: FieldValue) -> Cell:
@@ -76,20 +88,43 @@ def _cell(value: FieldValue) -> Cell:
 # `hlo parse --instructions`: every instruction with its shape, operands, and source location.
 
 
-_INSTRUCTION_COLUMNS = (
-    Column("name", "instruction", "name", role="name"),
-    Column("opcode", "opcode", "opcode"),
-    Column("padded_bytes", "", "bytes", total="sum"),
-    Column("logical_bytes", "data", "bytes", from_width=200),
-    Column("shape", "shape", "shape"),
-    Column("operands", "operands", "text", rank=3),
-    Column("called_computations", "calls", "text", rank=2, from_width=120),
-    Column("computation", "computation", "name", rank=2, from_width=120),
-    Column("op_name", "op_name", "op_name", rank=2, from_width=120),
-    Column("source", "source", "source", rank=4),
-    Column("line", "line", "line", rank=1, from_width=200),
-    Column("users", "users", "count", person=False),
-)
+@dataclass(frozen=True, slots=True)
+class _ShapeCells:
+    """What a row says of a shape, computed once for equal shapes."""
+
+    padded_bytes: int
+    logical_bytes: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class _InstructionRow:
+    """An instruction with its shape and the names of its users."""
+
+    module: Module
+    instruction: Instruction
+    shape: _ShapeCells
+    users: Sequence[str]
+
+
+_INSTRUCTION_COLUMNS: tuple[Column[_InstructionRow], ...] = (
+    Column("name", "instruction", "name", role="name", of=lambda row: row.instruction.name),
+    Column("opcode", "opcode", "opcode", of=lambda row: row.instruction.opcode),
+    Column("padded_bytes", "", "bytes", total="sum", of=lambda row: row.shape.padded_bytes),
+    Column("logical_bytes", "data", "bytes", from_width=200, of=lambda row: row.shape.logical_bytes),
+    Column("shape", "shape", "shape", of=lambda row: row.shape.text),
+    Column("operands", "operands", "text", rank=3,
+           of=lambda row: ", ".join(operand.name for operand in row.instruction.operands) or None),
+    Column("called_computations", "calls", "text", rank=2, from_width=120,
+           of=lambda row: ", ".join(called.name for called in row.instruction.called_computations) or None),
+    Column("computation", "computation", "name", rank=2, from_width=120,
+           of=lambda row: row.instruction.computation.name),
+    Column("op_name", "op_name", "op_name", rank=2, from_width=120,
+           of=lambda row: row.instruction.metadata.op_name or None),
+    Column("source", "source", "source", rank=4, of=lambda row: source_of(row.module, row.instruction)),
+    Column("line", "line", "line", rank=1, from_width=200, of=lambda row: _line_of(row.module, row.instruction)),
+    Column("users", "users", "count", person=False, of=lambda row: len(row.users)),
+)  # fmt: skip
 
 
 def report_of_instructions(
@@ -133,11 +168,12 @@ def choose_instructions(
 @no_garbage_collection()
 def _rows(module: Module, instructions: Sequence[Instruction], place: Module | Computation) -> tuple[Row, ...]:
     users = _users(place)
-    shapes: dict[int, Row] = {}  # equal shapes of a module are one object
+    shapes: dict[int, _ShapeCells] = {}  # equal shapes of a module are one object
     for each in instructions:
         if id(each.shape) not in shapes:
-            shapes[id(each.shape)] = each.shape.padded_bytes, each.shape.logical_bytes, str(each.shape)
-    return tuple(_row(module, each, users.get(each, ()), shapes[id(each.shape)]) for each in instructions)
+            shapes[id(each.shape)] = _ShapeCells(each.shape.padded_bytes, each.shape.logical_bytes, str(each.shape))
+    rows = (_InstructionRow(module, each, shapes[id(each.shape)], users.get(each, ())) for each in instructions)
+    return rows_from(_INSTRUCTION_COLUMNS, rows)
 
 
 def _users(place: Module | Computation) -> dict[Instruction, list[str]]:
@@ -153,32 +189,20 @@ def _users(place: Module | Computation) -> dict[Instruction, list[str]]:
     return users
 
 
-def _row(module: Module, instruction: Instruction, users: Sequence[str], shape: Row) -> Row:
-    location = module.location(instruction)
-    span = instruction.span
-    return (
-        instruction.name,
-        instruction.opcode,
-        *shape,
-        ", ".join(operand.name for operand in instruction.operands) or None,
-        ", ".join(called.name for called in instruction.called_computations) or None,
-        instruction.computation.name,
-        instruction.metadata.op_name or None,
-        str(location) if location is not None else None,
-        module.source.position(span.start).line if span is not None else None,
-        len(users),
-    )
+def _line_of(module: Module, instruction: Instruction) -> int | None:
+    """The line of the dump; None for an instruction that is not from a text."""
+    return module.source.position(instruction.span.start).line if instruction.span is not None else None
 
 
 # --- --select and --slice: text ---
 # `hlo parse --select` and `--slice`: parts of a dump as HLO text.
 
 
-_PART_COLUMNS = (
-    Column("name", "instruction", "name", role="name"),
-    Column("computation", "computation", "name", rank=2),
-    Column("line", "line", "line", rank=3),
-    Column("text", "text", "text"),
+_PART_COLUMNS: tuple[Column[Module, Instruction], ...] = (
+    Column("name", "instruction", "name", role="name", of=lambda module, instruction: instruction.name),
+    Column("computation", "computation", "name", rank=2, of=lambda module, instruction: instruction.computation.name),
+    Column("line", "line", "line", rank=3, of=lambda module, instruction: _line_of(module, instruction)),
+    Column("text", "text", "text", of=lambda module, instruction: _line(module, instruction)),
 )
 
 
@@ -256,15 +280,7 @@ def _line(module: Module, instruction: Instruction) -> str:
 
 def _report(loaded: Loaded, chosen: tuple[Instruction, ...], answer: str) -> Report:
     module = loaded.module
-    rows = tuple(
-        (
-            instruction.name,
-            instruction.computation.name,
-            module.source.position(span.start).line if (span := instruction.span) is not None else None,
-            _line(module, instruction),
-        )
-        for instruction in chosen
-    )
+    rows = rows_from_tuples(_PART_COLUMNS, ((module, instruction) for instruction in chosen))
     return Report(
         "parse",
         answer,
@@ -290,20 +306,26 @@ def _find(module: Module, name: str, computation: str | None) -> Instruction:
 # `hlo parse` of many dumps: a row of numbers for each module.
 
 
-_MODULE_COLUMNS = (
-    Column("target", "target"),
-    Column("is_scheduled", "scheduled", from_width=160),
-    Column("instructions", "instructions", "count", total="sum"),
-    Column("computations", "computations", "count", total="sum", from_width=160),
-    Column("fusions", "fusions", "count", total="sum"),
-    Column("collectives", "collectives", "count", total="sum", from_width=120),
-    Column("custom_calls", "custom calls", "count", total="sum", from_width=160),
-    Column("argument_bytes", "arguments", "bytes", total="sum"),
-    Column("result_bytes", "results", "bytes", total="sum", from_width=120),
-    Column("values", "values", "count", total="sum", person=False),
-    Column("logical_bytes", "data", "bytes", total="sum", person=False),
-    Column("padded_bytes", "values", "bytes", total="sum", from_width=120),
-    Column("largest_bytes", "largest", "bytes", person=False),
+_MODULE_COLUMNS: tuple[Column[Mapping[str, SummaryValue]], ...] = (
+    Column("target", "target", of=lambda numbers: numbers["target"]),
+    Column("is_scheduled", "scheduled", from_width=160, of=lambda numbers: numbers["is_scheduled"]),
+    Column("instructions", "instructions", "count", total="sum", of=lambda numbers: numbers["instructions"]),
+    Column(
+        "computations", "computations", "count", total="sum", from_width=160, of=lambda numbers: numbers["computations"]
+    ),
+    Column("fusions", "fusions", "count", total="sum", of=lambda numbers: numbers["fusions"]),
+    Column(
+        "collectives", "collectives", "count", total="sum", from_width=120, of=lambda numbers: numbers["collectives"]
+    ),
+    Column(
+        "custom_calls", "custom calls", "count", total="sum", from_width=160, of=lambda numbers: numbers["custom_calls"]
+    ),
+    Column("argument_bytes", "arguments", "bytes", total="sum", of=lambda numbers: numbers["argument_bytes"]),
+    Column("result_bytes", "results", "bytes", total="sum", from_width=120, of=lambda numbers: numbers["result_bytes"]),
+    Column("values", "values", "count", total="sum", person=False, of=lambda numbers: numbers["values"]),
+    Column("logical_bytes", "data", "bytes", total="sum", person=False, of=lambda numbers: numbers["logical_bytes"]),
+    Column("padded_bytes", "values", "bytes", total="sum", from_width=120, of=lambda numbers: numbers["padded_bytes"]),
+    Column("largest_bytes", "largest", "bytes", person=False, of=lambda numbers: numbers["largest_bytes"]),
 )
 
 _DEVICES = "devices_together"
@@ -326,7 +348,6 @@ def parse_each(many: Many, reading: InputOptions, jobs: int | None, output: Outp
         found,
         Rows(
             _MODULE_COLUMNS,
-            lambda numbers: tuple(numbers[column.name] for column in _MODULE_COLUMNS),
             by="padded_bytes",
             devices=_devices,
         ),

@@ -9,7 +9,9 @@ from hlo_cli.analysis.dataflow.dependencies import Value
 from hlo_cli.analysis.dataflow.executions import CallTreeNode, Kind, call_tree, computation_kinds
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.layout.padding import data_values
+from hlo_cli.commands.modules.instruction_columns import source_of
 from hlo_cli.commands.modules.loading import Loaded, input_facts, notes_of
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.garbage import DeepCall, run_deep
 from hlo_cli.ir.instruction import Instruction
@@ -18,10 +20,24 @@ from hlo_cli.ir.module import Module
 from hlo_cli.ir.notation import index_text
 from hlo_cli.ir.opcodes import FUSION, PARAMETER
 from hlo_cli.ir.operations import COLLECTIVES
-from hlo_cli.ir.shape import ArrayShape, Shape
+from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex
 from hlo_cli.report.numbers import format_bytes, format_count
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import UNKNOWN, Amount, Branch, Cell, Column, Fact, Facts, LazyRows, Row, Table, Tree
+from hlo_cli.report.table import (
+    UNKNOWN,
+    Amount,
+    Branch,
+    Cell,
+    Column,
+    Fact,
+    Facts,
+    LazyRows,
+    Table,
+    Tree,
+    row_from,
+    rows_from,
+    rows_from_tuples,
+)
 from hlo_cli.source import Diagnostic
 
 # --- the summary ---
@@ -38,8 +54,8 @@ _KIND_NAMES: dict[Kind, str] = {
     "applied": "applied",
     "unused": "unused",
 }
-_LARGEST = 3
-_OPCODES = 4
+_LARGEST = 3  # the overview is one screen; `hlo layout` has all values
+_OPCODES = 4  # as many as fit a line
 
 
 def report_of_module(loaded: Loaded, argument: str) -> Report:
@@ -174,59 +190,55 @@ def _most_common(opcodes: Counter[str]) -> str:
 
 
 def _largest_values(module: Module) -> Table:
-    columns = (
-        Column("padded_bytes", "", "bytes"),
-        Column("logical_bytes", "data", "bytes", from_width=120),
-        Column("value", "largest values", "name", role="name"),
-        Column("opcode", "opcode", "opcode", from_width=120, rank=3),
-        Column("shape", "shape", "shape"),
-        Column("op_name", "op_name", "op_name", from_width=120, rank=2),
-        Column("source", "source", "source", rank=3),
-    )
+    columns: tuple[Column[Value], ...] = (
+        Column("padded_bytes", "", "bytes", of=lambda value: value.shape.padded_bytes),
+        Column("logical_bytes", "data", "bytes", from_width=120, of=lambda value: value.shape.logical_bytes),
+        Column("value", "largest values", "name", role="name", of=lambda value: str(value)),
+        Column("opcode", "opcode", "opcode", from_width=120, rank=3, of=lambda value: value.instruction.opcode),
+        Column("shape", "shape", "shape", of=lambda value: str(value.shape)),
+        Column("op_name", "op_name", "op_name", from_width=120, rank=2,
+               of=lambda value: value.instruction.metadata.op_name or None),
+        Column("source", "source", "source", rank=3, of=lambda value: source_of(module, value.instruction)),
+    )  # fmt: skip
     values = sorted(data_values(module), key=lambda v: (-v.shape.padded_bytes, str(v)))
-    rows = LazyRows(len(values), lambda: (_value_row(module, value) for value in values))
+    rows = LazyRows(len(values), lambda: (row_from(columns, value) for value in values))
     return Table("values", columns, rows, noun="values", sorted_by="padded_bytes", limit=_LARGEST)
-
-
-def _value_row(module: Module, value: Value) -> Row:
-    instruction = value.instruction
-    location = module.location(instruction)
-    return (
-        value.shape.padded_bytes,
-        value.shape.logical_bytes,
-        str(value),
-        instruction.opcode,
-        str(value.shape),
-        instruction.metadata.op_name or None,
-        str(location) if location else None,
-    )
 
 
 def _signature(module: Module) -> Table:
     """Arguments and results, for programs; the screen shows their sums."""
-    columns = (
-        Column("direction", "direction"),
-        Column("index", "index", "index"),
-        Column("name", "name", "name"),
-        Column("padded_bytes", "bytes", "bytes"),
-        Column("space", "space", "count"),
-        Column("shape", "shape", "shape"),
-        Column("aliased", "aliased", "text"),
+    columns: tuple[Column[_SignatureValue], ...] = (
+        Column("direction", "direction", of=lambda found: found.direction),
+        Column("index", "index", "index", of=lambda found: found.position),
+        Column("name", "name", "name", of=lambda found: found.name),
+        Column("padded_bytes", "bytes", "bytes", of=lambda found: found.leaf.padded_bytes),
+        Column("space", "space", "count", of=lambda found: _space(found.leaf)),
+        Column("shape", "shape", "shape", of=lambda found: str(found.leaf)),
+        Column("aliased", "aliased", "text", of=lambda found: found.aliased),
     )
-    rows = []
     aliased = {(a.parameter_number, a.parameter_index): a.output_index for a in module.input_output_alias}
     outputs = {a.output_index: f"{a.parameter_number}" for a in module.input_output_alias}
+    found: list[_SignatureValue] = []
     for number, parameter in enumerate(module.entry.parameters):
         for index, leaf in parameter.shape.leaves:
             alias = aliased.get((number, index))
             where = None if alias is None else index_text(alias)
-            rows.append(
-                ("argument", (number, *index), parameter.name, leaf.padded_bytes, _space(leaf), str(leaf), where)
-            )
+            found.append(_SignatureValue("argument", (number, *index), parameter.name, leaf, where))
     for index, leaf in module.entry.root.shape.leaves if module.entry.root else ():
         name = module.entry.root.name if module.entry.root else ""
-        rows.append(("result", index, name, leaf.padded_bytes, _space(leaf), str(leaf), outputs.get(index)))
-    return Table("signature", columns, tuple(rows), noun="values", main=False, person=False)
+        found.append(_SignatureValue("result", index, name, leaf, outputs.get(index)))
+    return Table("signature", columns, rows_from(columns, found), noun="values", main=False, person=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _SignatureValue:
+    """An array that is passed or returned; `aliased` is the result or the argument that has the same memory."""
+
+    direction: str
+    position: ShapeIndex
+    name: str
+    leaf: Shape
+    aliased: str | None
 
 
 def _space(leaf: Shape) -> int | None:
@@ -234,8 +246,12 @@ def _space(leaf: Shape) -> int | None:
 
 
 def _opcode_table(opcodes: Counter[str]) -> Table:
-    rows = tuple(sorted(opcodes.items(), key=lambda item: (-item[1], item[0])))
-    columns = (Column("opcode", "opcode", "opcode"), Column("count", "count", "count"))
+    ranked = sorted(opcodes.items(), key=lambda item: (-item[1], item[0]))
+    columns: tuple[Column[str, int], ...] = (
+        Column("opcode", "opcode", "opcode", of=lambda opcode, count: opcode),
+        Column("count", "count", "count", of=lambda opcode, count: count),
+    )
+    rows = rows_from_tuples(columns, ranked)
     return Table("opcodes", columns, rows, noun="opcodes", sorted_by="count", main=False, person=False)
 
 
@@ -243,23 +259,11 @@ def _opcode_table(opcodes: Counter[str]) -> Table:
 # `hlo parse --tree`: nested loops, branches, and calls.
 
 
-_COLUMNS = (
-    Column("name", "computation", "name", role="name"),
-    Column("trip_count", "trips", "count"),
-    Column("instructions", "instr.", "count"),
-    Column("fusions", "fusions", "count"),
-    Column("carried_bytes", "carried", "bytes"),
-    Column("body", "body", "name", from_width=120, rank=2),
-    Column("op_name", "op_name", "op_name", from_width=120, rank=2),
-    Column("source", "source", "source", rank=3),
-)
-
-
 def report_of_tree(loaded: Loaded) -> Report:
     """The call structure below the entry, with the size of each computation and the bytes that loops carry."""
     module = loaded.module
     root = call_tree(module)
-    nodes = list(_walk(root))
+    nodes, columns = list(_walk(root)), _tree_columns(module)
     loops = sum(node.caller is not None and node.caller.opcode == opcodes.WHILE for node in nodes)
     branches = sum(node.caller is not None and node.caller.opcode == opcodes.CONDITIONAL for node in nodes)
     calls = len([node for node in nodes if node.caller is not None]) - loops - branches
@@ -274,10 +278,30 @@ def report_of_tree(loaded: Loaded) -> Report:
             "instructions": module.instruction_count,
             "computations": len(module.computations),
         },
-        parts=(Tree("calls", _COLUMNS, (run_deep(_branch(module, root)),), noun="computations"),),
+        parts=(Tree("calls", columns, (run_deep(_branch(columns, root)),), noun="computations"),),
         notes=notes_of(loaded),
         input=input_facts(loaded),
     )
+
+
+def _tree_columns(module: Module) -> tuple[Column[CallTreeNode], ...]:
+    return (
+        Column("name", "computation", "name", role="name",
+               of=lambda node: f"{node.branch}: {_name(node)}" if node.branch is not None else _name(node)),
+        Column("trip_count", "trips", "count", of=lambda node: _trips(node)),
+        Column("instructions", "instr.", "count",
+               of=lambda node: len(node.computation.instructions) if node.computation is not None else None),
+        Column("fusions", "fusions", "count",
+               of=lambda node: _fusions(node.computation.instructions) if node.computation is not None else None),
+        Column("carried_bytes", "carried", "bytes",
+               of=lambda node: node.caller.shape.padded_bytes if node.caller is not None else None),
+        Column("body", "body", "name", from_width=120, rank=2,
+               of=lambda node: node.computation.name if node.computation is not None else None),
+        Column("op_name", "op_name", "op_name", from_width=120, rank=2,
+               of=lambda node: node.caller.metadata.op_name or None if node.caller is not None else None),
+        Column("source", "source", "source", rank=3,
+               of=lambda node: source_of(module, node.caller) if node.caller is not None else None),
+    )  # fmt: skip
 
 
 def _tree_answer(module: Module, loops: int, branches: int, calls: int) -> str:
@@ -304,28 +328,16 @@ def _walk(node: CallTreeNode) -> Iterator[CallTreeNode]:
         pending.extend(here.children)
 
 
-def _branch(module: Module, node: CallTreeNode) -> DeepCall[Branch]:
+def _branch(columns: Sequence[Column[CallTreeNode]], node: CallTreeNode) -> DeepCall[Branch]:
     children = list[Branch]()
     for child in node.children:
-        children.append((yield _branch(module, child)))
-    return Branch(_cells(module, node), tuple(children))
+        children.append((yield _branch(columns, child)))
+    return Branch(row_from(columns, node), tuple(children))
 
 
-def _cells(module: Module, node: CallTreeNode) -> tuple[Cell, ...]:
-    caller, computation = node.caller, node.computation
-    instructions = computation.instructions if computation is not None else ()
-    name = caller.name if caller is not None else computation.name if computation is not None else ""
-    location = module.location(caller) if caller is not None else None
-    return (
-        f"{node.branch}: {name}" if node.branch is not None else name,
-        _trips(node),
-        len(instructions) if computation is not None else None,
-        _fusions(instructions) if computation is not None else None,
-        caller.shape.padded_bytes if caller is not None else None,
-        computation.name if computation is not None else None,
-        (caller.metadata.op_name or None) if caller is not None else None,
-        str(location) if location is not None else None,
-    )
+def _name(node: CallTreeNode) -> str:
+    named = node.caller if node.caller is not None else node.computation
+    return "" if named is None else named.name
 
 
 def _trips(node: CallTreeNode) -> Cell:

@@ -21,7 +21,7 @@ from hlo_cli.ir.module import Module
 from hlo_cli.ir.notation import index_suffix, read_index
 from hlo_cli.ir.shape import ShapeIndex, subshape
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import Cell, Column, Fact, Facts, Table
+from hlo_cli.report.table import Cell, Column, Fact, Facts, Table, rows_from, rows_from_tuples
 from hlo_cli.source import HloError
 
 _NAME: Final = re.compile(r"%?+([^{}\s]++)(?:\{([0-9, ]*+)\})?+")
@@ -36,20 +36,20 @@ _PASSED: Final = (
     "same value as",
 )
 """Relations of values that are passed on without being moved."""
-_MOST_MOVES: Final = 3
+_MOST_MOVES: Final = 3  # the answer is one sentence; the table has all moves
 _BODIES: Final = (opcodes.FUSION, opcodes.CALL, opcodes.CONDITIONAL, opcodes.WHILE)
 """Opcodes whose result is made in a body: its last move does not say what they are."""
 _STACK: Final = (
-    Column("call", "call", "line"),
-    Column("source", "stack", "source", role="name"),
-    Column("function", "function"),
+    Column("call", "call", "line", of=lambda number, call: number),
+    Column("source", "stack", "source", role="name", of=lambda number, call: str(call)),
+    Column("function", "function", of=lambda number, call: call.function or None),
 )
-_MOVES: Final = (
-    Column("relation", "moves"),
-    Column("name", "value", "name", role="name"),
-    Column("opcode", "opcode", "opcode"),
-    Column("shape", "shape", "shape"),
-    Column("computation", "computation", "name", rank=2),
+_MOVES: Final[tuple[Column[Step], ...]] = (
+    Column("relation", "moves", of=lambda step: step.relation),
+    Column("name", "value", "name", role="name", of=lambda step: step.value[0].name + index_suffix(step.value[1])),
+    Column("opcode", "opcode", "opcode", of=lambda step: step.value[0].opcode),
+    Column("shape", "shape", "shape", of=lambda step: str(subshape(step.value[0].shape, step.value[1]) or "")),
+    Column("computation", "computation", "name", rank=2, of=lambda step: step.value[0].computation.name),
 )
 
 
@@ -155,21 +155,12 @@ def _facts(
 
 
 def _stack(origin: Origin) -> Table:
-    rows = tuple((number, str(call), call.function or None) for number, call in enumerate(origin.stack))
+    rows = rows_from_tuples(_STACK, enumerate(origin.stack))
     return Table("stack", _STACK, rows, noun="calls", limit=0)
 
 
 def _moves_table(moves: Sequence[Step]) -> Table:
-    rows = tuple(
-        (
-            step.relation,
-            step.value[0].name + index_suffix(step.value[1]),
-            step.value[0].opcode,
-            str(subshape(step.value[0].shape, step.value[1]) or ""),
-            step.value[0].computation.name,
-        )
-        for step in moves
-    )
+    rows = rows_from(_MOVES, moves)
     return Table("moves", _MOVES, rows, noun="moves", main=False, person=len(rows) > 1)
 
 

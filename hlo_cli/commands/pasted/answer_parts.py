@@ -19,7 +19,7 @@ from hlo_cli.source import Diagnostic, HloError
 from hlo_cli.syntax.values.sharding_forms import read_given_sharding
 
 _NAMES: Final = ("instruction", "second_instruction", "third_instruction")
-_MOST_OPERANDS = 12
+_MOST_OPERANDS = 12  # a pasted instruction may be a tuple of hundreds; a dozen fit the screen
 
 
 def text_report(

@@ -24,7 +24,7 @@ from hlo_cli.ir.shape import ArrayShape, Shape, UnknownShape
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.report.numbers import format_bytes, format_count, format_seconds
 from hlo_cli.report.report import Part, Report
-from hlo_cli.report.table import Cell, Column, Row, Table
+from hlo_cli.report.table import Cell, Column, Row, Table, rows_from
 from hlo_cli.report.text import Passage
 from hlo_cli.source import Diagnostic, HloError
 from hlo_cli.syntax.compiler_files.compiler_errors import essential_text, parse_compiler_errors
@@ -35,24 +35,11 @@ from hlo_cli.syntax.scanning.shape_reader import parse_shape
 # An error of a compiler in place of a module: the rule in words, what violates it, and the instructions explained.
 
 
-_ERRORS: Final = (
-    Column("status", "status"),
-    Column("rule", "rule"),
-    Column("violation", "violation"),
-    Column("message", "message", person=False),
-    Column("context", "context", person=False),
-    Column("pass", "pass"),
-    Column("raised_at", "raised at", "source"),
-    Column("line", "line", "line"),
-    Column("instruction", "instruction", "name"),
-    Column("op_name", "op_name", "op_name", person=False),
-    Column("source", "source", "source", person=False),
-)
 _NAMED: Final = lazy_regex(
     r"HLO: (?P<hlo>[\w.\-]++); HLO computation: (?P<computation>[\w.\-]++)|tracing scope: (?P<scope>[\w.\-]++)"
     r"|HLO name `(?P<kernel>[^`\n]{1,200})`|Entry function '(?P<entry>[\w.$]++)'|#hlo_module=(?P<module>[\w.\-]++)"
 )
-_LONGEST_MESSAGE: Final = 300
+_LONGEST_MESSAGE: Final = 300  # some messages quote whole modules
 
 
 def compiler_error_report(pasted: PastedText) -> Report:
@@ -111,23 +98,24 @@ def _names_in(text: str) -> dict[str, str]:
 
 def _errors_table(errors: Sequence[CompilerError], found: Sequence[FoundInstruction], *, person: bool) -> Table:
     instruction = found[0] if found else None
-    rows = tuple(
-        (
-            error.status or None,
-            error.rule.key if error.rule else None,
-            answer_to(error, found),
-            error.message[:_LONGEST_MESSAGE],
-            error.context or None,
-            error.failed_after or None,
-            error.raised_at or None,
-            error.line,
-            instruction.name or instruction.instruction.opcode if instruction else None,
-            instruction.op_name or None if instruction else None,
-            instruction.source or None if instruction else None,
-        )
-        for error in errors
-    )
-    return Table("errors", _ERRORS, rows, noun="errors", limit=5, person=person)
+    columns: tuple[Column[CompilerError], ...] = (
+        Column("status", "status", of=lambda error: error.status or None),
+        Column("rule", "rule", of=lambda error: error.rule.key if error.rule else None),
+        Column("violation", "violation", of=lambda error: answer_to(error, found)),
+        Column("message", "message", person=False, of=lambda error: error.message[:_LONGEST_MESSAGE]),
+        Column("context", "context", person=False, of=lambda error: error.context or None),
+        Column("pass", "pass", of=lambda error: error.failed_after or None),
+        Column("raised_at", "raised at", "source", of=lambda error: error.raised_at or None),
+        Column("line", "line", "line", of=lambda error: error.line),
+        Column("instruction", "instruction", "name",
+               of=lambda error: instruction.name or instruction.instruction.opcode if instruction else None),
+        Column("op_name", "op_name", "op_name", person=False,
+               of=lambda error: instruction.op_name or None if instruction else None),
+        Column("source", "source", "source", person=False,
+               of=lambda error: instruction.source or None if instruction else None),
+    )  # fmt: skip
+    rows = rows_from(columns, errors)
+    return Table("errors", columns, rows, noun="errors", limit=5, person=person)
 
 
 def _verifier_notes(found: Sequence[FoundInstruction]) -> list[Diagnostic]:
@@ -169,7 +157,7 @@ _STATUSES: Final = {
 _EXCEPTION: Final = lazy_regex(r"^(?:[A-Za-z_][\w.]{0,100}(?:Error|Exception): )?+(?=\S)")
 _NO_CONTEXT: Final = "during context [Unknown]: "
 _DUMP_FLAGS: Final = "XLA_FLAGS='--xla_dump_to=DIR --xla_dump_hlo_pass_re=.*'"
-_LONGEST_ANSWER: Final = 240
+_LONGEST_ANSWER: Final = 240  # three lines of 80 columns
 _START: Final = "pipeline-start"
 _ROLES: Final = {
     "hlo": "instruction",
@@ -390,7 +378,7 @@ _ELEMENT_COLUMNS: Final = (
     Column("difference", "difference"),
 )
 _SHAPE: Final = lazy_regex(r"(?<![\w.])[a-z][a-z0-9]{0,15}\[[0-9,<=?]{0,400}+\](?:\{[^{}\n]{1,200}+\})?+")
-_MOST_SHAPES: Final = 20
+_MOST_SHAPES: Final = 20  # a message that quotes a module has thousands
 _TITLES: Final = {
     "actual": "text",
     "first": "branch 0",

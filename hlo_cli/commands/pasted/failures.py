@@ -21,7 +21,7 @@ from hlo_cli.ir.shape import ArrayShape, Shape
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.report.numbers import format_count, verb
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import Column, Table
+from hlo_cli.report.table import Column, Table, rows_from
 from hlo_cli.source import HloError, nearest
 from hlo_cli.syntax.scanning.shape_reader import parse_shape
 
@@ -529,28 +529,18 @@ def _product(axes: Sequence[str], mesh: Mapping[str, int], parts: int) -> str:
     return f" = {axes[0]}" if len(axes) == 1 else f" = {' × '.join(f'{axis} {mesh[axis]}' for axis in axes)}"
 
 
-_MAPPED_COLUMNS: Final = (
-    Column("argument", "argument"),
-    Column("name", "name", "name"),
-    Column("shape", "shape", "shape"),
-    Column("axis", "axis", "count"),
-    Column("size", "size", "count"),
-    Column("parts", "parts", "count"),
+_MAPPED_COLUMNS: Final[tuple[Column[re.Match[str]], ...]] = (
+    Column("argument", "argument", of=lambda argument: f"{argument['given']}{argument['path'].rstrip(',')}"),
+    Column("name", "name", "name", of=lambda argument: argument["name"]),
+    Column("shape", "shape", "shape", of=lambda argument: argument["shape"]),
+    Column("axis", "axis", "count", of=lambda argument: int(argument["dimension"])),
+    Column("size", "size", "count", of=lambda argument: int(argument["size"])),
+    Column("parts", "parts", "count", of=lambda argument: int(argument["parts"])),
 )
 
 
 def _mapped_table(found: Sequence[re.Match[str]]) -> Table:
-    rows = tuple(
-        (
-            f"{each['given']}{each['path'].rstrip(',')}",
-            each["name"],
-            each["shape"],
-            int(each["dimension"]),
-            int(each["size"]),
-            int(each["parts"]),
-        )
-        for each in found
-    )
+    rows = rows_from(_MAPPED_COLUMNS, found)
     return Table("named_arguments", _MAPPED_COLUMNS, rows, noun="arguments")
 
 
@@ -707,9 +697,9 @@ _QUOTES: Final = "'\"\u201c\u201d\u2018\u2019`"
 """Before a flag, shells did not remove them: XLA got them. Only after one, they end the sentence around the message."""
 _NO_SPACES: Final = "Write each flag in the form --name=value: spaces separate flags, and none are around the = sign."
 _COLUMNS: Final = (
-    Column("flag", "flag", "name", role="name"),
-    Column("status", "status"),
-    Column("help", "what to do", person=False),
+    Column("flag", "flag", "name", role="name", of=lambda flag: flag.flag),
+    Column("status", "status", of=lambda flag: flag.status),
+    Column("help", "what to do", person=False, of=lambda flag: flag.help),
 )
 
 
@@ -739,7 +729,7 @@ def flag_report(pasted: PastedText) -> Report:
     verdicts = list({each.flag: each for each in (*_values(text), *_unknown(text))}.values())
     if not verdicts:
         raise HloError(f"{pasted.name} names no flag", hint="paste the complete message")
-    rows = tuple((each.flag, each.status, each.help) for each in verdicts)
+    rows = rows_from(_COLUMNS, verdicts)
     notes = []
     if any(each.status in ("removed", "unknown", "not in this release") for each in verdicts):
         notes.append(

@@ -18,14 +18,14 @@ from hlo_cli.ir import opcodes
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.report.numbers import format_bytes, format_count, format_percent
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import Cell, Column, Table
+from hlo_cli.report.table import Cell, Column, Table, rows_from_tuples
 from hlo_cli.source import HloError, Source
 from hlo_cli.syntax.scanning.shape_reader import parse_shape
 
 _SIZE: Final = r"-?\d[\d,]*(?:\.\d{1,18})?(?:[eE]\+?\d{1,18})?[ ]?(?:[KMGTPE]i?B?|B|bytes)?(?![A-Za-z])"
 _UNITS: Final = {"K": 10, "M": 20, "G": 30, "T": 40, "P": 50, "E": 60}
 _SIZE_PARTS: Final = lazy_regex(r"(-?[\d.]+(?:[eE]\+?\d{1,18})?)\s?(?:([KMGTPE])?i?B?|bytes)")
-_MOST_DIGITS: Final = 24
+_MOST_DIGITS: Final = 24  # longer ones are no amounts, and Python refuses to read texts of thousands
 _WITH_MODULE: Final = "with the dump of the same program, `hlo memspace DUMP` names instructions, sources, and the peak"
 
 
@@ -204,7 +204,7 @@ def _space_words(space: _Space, at: int) -> str:
     return words + (f" ({', '.join(inside)})" if inside else "")
 
 
-_MOST_INSIDE: Final = 3
+_MOST_INSIDE: Final = 3  # the sentence is one line
 
 
 def _holders(used: _Used) -> str:
@@ -399,7 +399,7 @@ def _assignment_words(allocations: Sequence[_Allocation]) -> Iterator[str]:
             yield f"{values[0].name} is an argument that is also a result (aliased, {each.size_bytes:,} bytes)."
 
 
-_MOST_NAMED: Final = 5
+_MOST_NAMED: Final = 5  # the largest ones explain the memory; the table has all
 
 
 def _assignment_statistics(pasted: PastedText) -> Report | None:
@@ -526,11 +526,6 @@ _FIELD: Final = lazy_regex(
     r"\b((?:host_)?(?:generated_code|argument|output|alias|temp)_size_in_bytes|peak_memory_in_bytes)['\"]?\s*[=:]\s*(\d{1,18})"
 )
 _PARTS: Final = (("argument", "arguments"), ("output", "results"), ("alias", "aliased"), ("temp", "temporaries"))
-_STATISTICS: Final = (
-    Column("memory", "memory"),
-    Column("bytes", "size", "bytes"),
-    Column("counted", "counted"),
-)
 
 
 def _program_statistics(pasted: PastedText) -> Report | None:
@@ -549,14 +544,14 @@ def _program_statistics(pasted: PastedText) -> Report | None:
     extra = [f"{format_bytes(code)} of code"] if code else []
     extra += [f"{format_bytes(host)} of host memory"] if host else []
     signs = {"alias_size_in_bytes": "minus", "generated_code_size_in_bytes": "no", "peak_memory_in_bytes": "no"}
-    rows = tuple(
-        (
-            name.removesuffix("_size_in_bytes").replace("_", " "),
-            size,
-            "no" if name.startswith("host_") else signs.get(name, "yes"),
-        )
-        for name, size in fields.items()
+    columns = (
+        Column("memory", "memory", of=lambda name, size: name.removesuffix("_size_in_bytes").replace("_", " ")),
+        Column("bytes", "size", "bytes", of=lambda name, size: size),
+        Column(
+            "counted", "counted", of=lambda name, size: "no" if name.startswith("host_") else signs.get(name, "yes")
+        ),
     )
+    rows = rows_from_tuples(columns, fields.items())
     peak = fields.get("peak_memory_in_bytes")
     notes = [f"the text has {len(prints)} statistics; this is the largest"] if len(prints) > 1 else []
     return text_report(
@@ -565,7 +560,7 @@ def _program_statistics(pasted: PastedText) -> Report | None:
         means=(f"A device needs arguments + results − aliased + temporaries; {' and '.join(extra)} are not counted.",)
         if extra
         else (),
-        tables=(Table("program_memory", _STATISTICS, rows, noun="kinds"),),
+        tables=(Table("program_memory", columns, rows, noun="kinds"),),
         advice=("What is in the temporaries: `hlo memspace` on compiled.as_text() lists the values at the peak.",),
         numbers={"total_bytes": total, "peak_bytes": peak, **fields},
         notes=notes,
@@ -619,11 +614,13 @@ def _allocator_statistics(pasted: PastedText) -> Report | None:
     if not devices:
         return None
     fullest = max(devices, key=lambda each: each["in_use"] / (each.get("limit") or 1))
-    rows = tuple(
-        (label, None if name == "allocations" else size, size if name == "allocations" else None)
-        for label, name, size in listed
+
+    columns = (
+        Column("statistic", "statistic", of=lambda label, name, size: label),
+        Column("bytes", "size", "bytes", of=lambda label, name, size: None if name == "allocations" else size),
+        Column("count", "count", "count", of=lambda label, name, size: size if name == "allocations" else None),
     )
-    columns = (Column("statistic", "statistic"), Column("bytes", "size", "bytes"), Column("count", "count", "count"))
+    rows = rows_from_tuples(columns, listed)
     return text_report(
         pasted,
         f"Device memory: {_allocator_words(fullest)}",

@@ -22,11 +22,11 @@ from hlo_cli.ir import opcodes
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.report.numbers import format_bytes, format_count, format_rate, format_seconds
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import Cell, Column, Table
+from hlo_cli.report.table import Cell, Column, Table, rows_from, rows_from_tuples
 from hlo_cli.source import HloError
 from hlo_cli.syntax.scanning.shape_reader import parse_shape
 
-_MOST_NAMED: Final = 3
+_MOST_NAMED: Final = 3  # the answer is one line
 _LARGEST: Final = 1e30
 """Larger numbers are not measured: the text is damaged."""
 
@@ -91,8 +91,12 @@ def _cost_analysis(pasted: PastedText) -> Report | None:
         sentence, more = _roofline(flops, moved, pasted.chip)
         means.append(sentence)
         numbers |= more
-    rows = tuple((key, value) for key, value in sorted(costs.items(), key=lambda each: -each[1]))
-    columns = (Column("cost", "cost"), Column("value", "value", "number"))
+
+    columns = (
+        Column("cost", "cost", of=lambda key, value: key),
+        Column("value", "value", "number", of=lambda key, value: value),
+    )
+    rows = rows_from_tuples(columns, sorted(costs.items(), key=lambda each: -each[1]))
     advice = (
         () if pasted.chip else ("With a chip, such as `hlo fuse FILE --chip v5e`, the times at the peak rates follow.",)
     )
@@ -191,11 +195,11 @@ _PROVIDERS: Final = {
 _WHOLE: Final = 1e13
 """Rates from here on are rounded to whole Tflop/s; a small dot has a part of one."""
 _TUNED: Final = (
-    Column("operation", "operation"),
-    Column("provider", "provider"),
-    Column("config", "config"),
-    Column("seconds", "time", "seconds"),
-    Column("rate", "rate", "flop/second"),
+    Column("operation", "operation", of=lambda result: result.operation),
+    Column("provider", "provider", of=lambda result: result.provider),
+    Column("config", "config", of=lambda result: result.config or None),
+    Column("seconds", "time", "seconds", of=lambda result: result.seconds),
+    Column("rate", "rate", "flop/second", of=lambda result: result.rate),
 )
 
 
@@ -234,7 +238,7 @@ def _autotuning(pasted: PastedText) -> Report | None:
     device = _device(text)
     listed = "; ".join(each.words for each in found[:2])
     more = f"; and {len(found) - 2:,} more" if len(found) > 2 else ""
-    rows = tuple((each.operation, each.provider, each.config or None, each.seconds, each.rate) for each in found)
+    rows = rows_from(_TUNED, found)
     return text_report(
         pasted,
         f"{format_count(len(found), 'autotuning results')}{f' on {device}' if device else ''}: {listed}{more}",
@@ -341,7 +345,7 @@ def _thunks(pasted: PastedText) -> Report | None:
     )
 
 
-_MOST_THUNKS: Final = 6
+_MOST_THUNKS: Final = 6  # more are counted by kind instead of listed
 
 
 def _kind(kind: str) -> str:
@@ -410,10 +414,10 @@ def _execution_profile(pasted: PastedText) -> Report | None:
 _UNIT: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "ps": 1e-12}
 _UNIT_IN: Final = lazy_regex(r"\(\s*(ns|us|µs|ms|s|ps)\s*\)|_(ns|us|ms|ps)$|(Ns)$")
 _TIMES: Final = (
-    Column("total_seconds", "total", "seconds", total="sum"),
-    Column("count", "runs", "count"),
-    Column("mean_seconds", "mean", "seconds"),
-    Column("name", "name", "name", role="name"),
+    Column("total_seconds", "total", "seconds", total="sum", of=lambda each: each.total),
+    Column("count", "runs", "count", of=lambda each: each.count or None),
+    Column("mean_seconds", "mean", "seconds", of=lambda each: each.mean),
+    Column("name", "name", "name", role="name", of=lambda each: each.name),
 )
 
 
@@ -480,7 +484,7 @@ def _times_report(pasted: PastedText, found: Sequence[_Timed], noun: str, one: s
         for each in ordered[:_MOST_NAMED]
     )
     more = f", and {len(ordered) - _MOST_NAMED:,} more" if len(ordered) > _MOST_NAMED else ""
-    rows = tuple((each.total, each.count or None, each.mean, each.name) for each in ordered)
+    rows = rows_from(_TIMES, ordered)
     return text_report(
         pasted,
         f"{format_count(len(ordered), noun)}, {format_seconds(total)}: {listed}{more}",
@@ -695,8 +699,13 @@ def _pallas(pasted: PastedText) -> Report | None:
         for (size, space), count in by_space.items()
     )
     place = f" at {found[0]['place']}" if found[0]["place"] else ""
-    rows = tuple((size, space, shape) for size, space, shape in buffers)
-    columns = (Column("bytes", "size", "bytes"), Column("space", "space"), Column("shape", "shape"))
+
+    columns = (
+        Column("bytes", "size", "bytes", of=lambda size, space, shape: size),
+        Column("space", "space", of=lambda size, space, shape: space),
+        Column("shape", "shape", of=lambda size, space, shape: shape),
+    )
+    rows = rows_from_tuples(columns, buffers)
     subject = f"{'A Pallas kernel' if len(names) == 1 else f'{len(names)} Pallas kernels'} ({' and '.join(parts)})"
     return text_report(
         pasted,

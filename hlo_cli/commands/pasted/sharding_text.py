@@ -35,7 +35,7 @@ from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.report.figure import Anatomy, Break, Explanation, Segment
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Part, Report
-from hlo_cli.report.table import Cell, Column, Row, Table
+from hlo_cli.report.table import Cell, Column, Row, Table, rows_from, rows_from_tuples
 from hlo_cli.source import Diagnostic, HloError
 from hlo_cli.syntax.attribute_table import Kind
 from hlo_cli.syntax.scanning.shape_reader import parse_shape
@@ -46,9 +46,13 @@ from hlo_cli.syntax.values.sharding_forms import GivenSharding, read_given_shard
 # A sharding in place of a module: its parts, its devices, and which device holds what.
 
 
-_MOST_DEVICES = 1 << 16
-_LONGEST_COMMAND = 100
-_DEVICES = (Column("device", "device", "name"), Column("tile", "part", "index"), Column("copy", "copy", "count"))
+_MOST_DEVICES = 1 << 16  # no machine has more; a text with a larger number is not drawn device by device
+_LONGEST_COMMAND = 100  # a command in one line of a screen
+_DEVICES = (
+    Column("device", "device", "name", of=lambda device: str(device.device)),
+    Column("tile", "part", "index", of=lambda device: device.tile),
+    Column("copy", "copy", "count", of=lambda device: device.copy),
+)
 _LEAVES = (
     Column("element", "element", "name"),
     Column("devices", "devices", "count"),
@@ -56,7 +60,10 @@ _LEAVES = (
     Column("copies", "copies", "count"),
     Column("sharding", "sharding"),
 )
-_DIMENSIONS = (Column("dimension", "dimension", "name"), Column("axes", "mesh axes"))
+_DIMENSIONS = (
+    Column("dimension", "dimension", "name", of=lambda at, axes: str(at)),
+    Column("axes", "mesh axes", of=lambda at, axes: ", ".join(axes) or None),
+)
 
 
 def sharding_report(pasted: PastedText) -> Report:
@@ -116,7 +123,7 @@ def _who_holds_what(sharding: Sharding | NamedSharding, placement: Placement) ->
     shape = parse_shape(f"pred[{','.join(map(str, placement.parts))}]")
     tiles = tiles_of(placement)
     figure = grid_figure(sharded_array(array_of(shape), sharding), tiles)
-    rows = tuple((str(each.device), each.tile, each.copy) for each in tiles)
+    rows = rows_from(_DEVICES, tiles)
     table = Table("devices", _DEVICES, rows, noun="devices", limit=16, person=figure is None)
     return [table] if figure is None else [figure, table]
 
@@ -139,7 +146,7 @@ def _leaf(at: int, sharding: Sharding | NamedSharding) -> Row:
 
 def _of_axes(given: GivenSharding, name: str) -> Report:
     """The report on a sharding whose mesh is not in the text."""
-    rows = tuple((str(at), ", ".join(axes) or None) for at, axes in enumerate(given.axes))
+    rows = rows_from_tuples(_DIMENSIONS, enumerate(given.axes))
     divided = [f"dimension {at} along {' and '.join(axes)}" for at, axes in enumerate(given.axes) if axes]
     answer = f"Divides {', '.join(divided)}" if divided else "Divides no dimension: every device holds the whole array"
     return Report(
@@ -226,7 +233,7 @@ def _short(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}\N{HORIZONTAL ELLIPSIS}"
 
 
-_LONGEST = 24
+_LONGEST = 24  # a cell in a figure of several columns
 
 
 # --- replica groups and pairs ---
@@ -237,12 +244,16 @@ _PREFIX = lazy_regex(r"\s*+(replica_groups|source_target_pairs)\s*+=\s*+")
 _NAMED = lazy_regex(r"\b(?:replica_groups|source_target_pairs)\s*+=")
 _ATTRIBUTE = lazy_regex(r",\s*([a-z]\w*)=([^\s,{}]*(?:\{[^{}]*\})?)")
 _GROUPS = (
-    Column("group", "group", "name"),
-    Column("size", "devices", "count"),
-    Column("stride", "stride", "count"),
-    Column("ids", "ids"),
+    Column("group", "group", "name", of=lambda at, group: str(at)),
+    Column("size", "devices", "count", of=lambda at, group: len(group)),
+    Column("stride", "stride", "count", of=lambda at, group: stride_of(group)),
+    Column("ids", "ids", of=lambda at, group: _listed(group)),
 )
-_PAIRS = (Column("source", "source", "name"), Column("target", "target", "name"), Column("distance", "distance"))
+_PAIRS = (
+    Column("source", "source", "name", of=lambda source, target: str(source)),
+    Column("target", "target", "name", of=lambda source, target: str(target)),
+    Column("distance", "distance", of=lambda source, target: f"{target - source:+}"),
+)
 
 Groups = Sequence[Sequence[int]]
 Pairs = tuple[tuple[int, int], ...]
@@ -303,7 +314,7 @@ def _of_groups(text: str, groups: Groups, name: str) -> Report:
     if len(set(devices)) < len(devices):
         twice = next(device for device, times in Counter(devices).items() if times > 1)
         notes.append(Diagnostic("warning", f"device {twice} is in more than one group, which XLA rejects"))
-    rows = tuple((str(at), len(group), stride_of(group), _listed(group)) for at, group in enumerate(groups))
+    rows = rows_from_tuples(_GROUPS, enumerate(groups))
     numbers: dict[str, Cell] = {"replica_groups": text, "groups": len(groups), "devices": len(set(devices))}
     if (found := _axes_of(tuple(map(tuple, groups)), ())) is not None:
         mesh, axes = found
@@ -374,7 +385,7 @@ def _of_pairs(pairs: Groups, name: str) -> Report:
         notes.append(Diagnostic("warning", "a device is the target of more than one pair, which XLA rejects"))
     if pairs and (found := _axes_of((), tuple((source, target) for source, target in pairs))) is not None:
         notes.append(Diagnostic("note", f"in a row-major mesh {found[0]}, data moves along {found[1]}"))
-    rows = tuple((str(source), str(target), f"{target - source:+}") for source, target in pairs)
+    rows = rows_from_tuples(_PAIRS, ((source, target) for source, target in pairs))
     return Report(
         "parse",
         f"{format_count(len(pairs), 'transfers')} between {format_count(len(devices), 'devices')}, {words}",

@@ -19,7 +19,7 @@ from hlo_cli.inputs.pasted.envelopes import PastedText
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.report.numbers import format_count, format_seconds, verb
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import Column, Table
+from hlo_cli.report.table import Column, Table, rows_from, rows_from_tuples
 from hlo_cli.source import HloError
 from hlo_cli.syntax.scanning.shape_reader import parse_shape
 
@@ -45,11 +45,6 @@ def report_of(pasted: PastedText) -> Report:
 _UNUSED: Final = lazy_regex(r"onated buffers were not usable:\s+((?:[^.]|\.(?=\S)){0,20000})", 0)
 _AVAL: Final = lazy_regex(r"(?:ShapedArray\()?\b((?:[a-z]\w*(?:<\w+>)?)\[[\d, ]*\])(?:\{[^{}]*\})?")
 _PLATFORM: Final = lazy_regex(r"onation is not implemented for ([^\n]{1,80}?)\.?(?=\n|$|  )")
-_ARGUMENTS: Final = (
-    Column("bytes", "size", "bytes", total="sum", exact=True),
-    Column("shape", "shape", "shape"),
-    Column("arguments", "arguments", "count"),
-)
 
 
 def _donation(pasted: PastedText) -> Report | None:
@@ -59,10 +54,20 @@ def _donation(pasted: PastedText) -> Report | None:
         return None
     counts = Counter(avals)
     each = {aval: _bytes_of(aval) for aval in counts}
-    rows = tuple(
-        ((each[aval] or 0) * count if each[aval] is not None else None, aval, count) for aval, count in counts.items()
+    columns = (
+        Column(
+            "bytes",
+            "size",
+            "bytes",
+            total="sum",
+            exact=True,
+            of=lambda aval, count: None if (size := each[aval]) is None else size * count,
+        ),
+        Column("shape", "shape", "shape", of=lambda aval, count: aval),
+        Column("arguments", "arguments", "count", of=lambda aval, count: count),
     )
-    known = [size for size, _, _ in rows if size is not None]
+    rows = rows_from_tuples(columns, counts.items())
+    known = [size * count for aval, count in counts.items() if (size := each[aval]) is not None]
     sizes = [size for aval in avals if (size := _bytes_of(aval)) is not None]
     listed = (
         f"{' and '.join(f'{size:,}' for size in sizes)} bytes" if len(sizes) <= 2 else f"{sum(sizes):,} bytes in all"
@@ -94,7 +99,7 @@ def _donation(pasted: PastedText) -> Report | None:
                 "right without that; it needs more memory."
             ),
         ),
-        tables=(Table("named_arguments", _ARGUMENTS, rows, noun="shapes"),),
+        tables=(Table("named_arguments", columns, rows, noun="shapes"),),
         advice=(
             fix,
             "The message names no argument: `hlo memspace DUMP` lists those that are donated and those that are not.",
@@ -122,10 +127,10 @@ _PTXAS: Final = lazy_regex(
     r"|Function properties)[\s\S]){0,400}?"
     r"(?P<stores>\d{1,18})\s+bytes\s+spill\s+stores,\s+(?P<loads>\d{1,18})\s+bytes\s+spill\s+loads"
 )
-_SPILLS: Final = (
-    Column("kernel", "kernel", "name", role="name"),
-    Column("stores", "stores per thread", "bytes", exact=True),
-    Column("loads", "loads per thread", "bytes", exact=True),
+_SPILLS: Final[tuple[Column[str, tuple[int, int]], ...]] = (
+    Column("kernel", "kernel", "name", role="name", of=lambda kernel, spilled: kernel),
+    Column("stores", "stores per thread", "bytes", exact=True, of=lambda kernel, spilled: spilled[0]),
+    Column("loads", "loads per thread", "bytes", exact=True, of=lambda kernel, spilled: spilled[1]),
 )
 _TRITON: Final = ("gemm_fusion", "triton", "nested_gemm", "__triton", "softmax_fusion")
 
@@ -162,7 +167,7 @@ def _spills(pasted: PastedText) -> Report | None:
         pasted,
         f"{format_count(len(found), 'kernels')} {verb(len(found), 'spills', 'spill')} registers: {listed}{more}",
         means=means,
-        tables=(Table("spilling_kernels", _SPILLS, tuple((k, s, ld) for k, (s, ld) in ordered), noun="kernels"),),
+        tables=(Table("spilling_kernels", _SPILLS, rows_from_tuples(_SPILLS, ordered), noun="kernels"),),
         advice=(
             (
                 "If a kernel stays slow, `hlo profile TRACE` shows its time; a smaller fusion or tile needs "
@@ -230,16 +235,14 @@ def _stuck(pasted: PastedText) -> Report | None:
         (each for each in waits if not each.unstuck_after), waits[0]
     )
     columns = (
-        Column("rendezvous", "rendezvous"),
-        Column("arrived", "arrived", "count"),
-        Column("expected", "expected", "count"),
-        Column("seconds", "wait time", "seconds"),
-        Column("outcome", "outcome"),
-    )
-    rows = tuple(
-        (each.name, each.here or None, each.expected, float(each.seconds) if each.seconds else None, _end(each))
-        for each in waits
-    )
+        Column("rendezvous", "rendezvous", of=lambda rendezvous: rendezvous.name),
+        Column("arrived", "arrived", "count", of=lambda rendezvous: rendezvous.here or None),
+        Column("expected", "expected", "count", of=lambda rendezvous: rendezvous.expected),
+        Column("seconds", "wait time", "seconds",
+               of=lambda rendezvous: float(rendezvous.seconds) if rendezvous.seconds else None),
+        Column("outcome", "outcome", of=lambda rendezvous: _end(rendezvous)),
+    )  # fmt: skip
+    rows = rows_from(columns, waits)
     return text_report(
         pasted,
         _stuck_answer(first),
@@ -391,8 +394,11 @@ def _host_compute(pasted: PastedText) -> Report | None:
         if len(names) < 3
         else f"{', '.join(names[:3])}" + (f", and {len(names) - 3} more" if len(names) > 3 else "")
     )
-    rows = tuple(counts.items())
-    columns = (Column("instruction", "instruction", "name", role="name"), Column("warnings", "warnings", "count"))
+    columns = (
+        Column("instruction", "instruction", "name", role="name", of=lambda name, count: name),
+        Column("warnings", "warnings", "count", of=lambda name, count: count),
+    )
+    rows = rows_from_tuples(columns, counts.items())
     return text_report(
         pasted,
         f"{listed} {verb(len(names), 'runs', 'run')} on the host, "
@@ -426,11 +432,13 @@ def _captured_constants(pasted: PastedText) -> Report | None:
     match = _CAPTURED.search(pasted.text)
     if match is None:
         return None
-    rows = tuple(
-        (size_of(each["size"]), each["shape"], (each["place"] or "").strip() or None)
-        for each in _CONSTANT.finditer(pasted.text)
+
+    columns = (
+        Column("bytes", "size", "bytes", of=lambda constant: size_of(constant["size"])),
+        Column("shape", "shape", "shape", of=lambda constant: constant["shape"]),
+        Column("place", "captured at", of=lambda constant: (constant["place"] or "").strip() or None),
     )
-    columns = (Column("bytes", "size", "bytes"), Column("shape", "shape", "shape"), Column("place", "captured at"))
+    rows = rows_from(columns, _CONSTANT.finditer(pasted.text))
     largest = f"; the largest is {rows[0][1]}" if rows else ""
     advice = [
         (
@@ -499,8 +507,13 @@ def _compile_log(pasted: PastedText) -> Report | None:
         functions[name] = functions.get(name, 0.0) + seconds
     longest = max(functions, key=functions.__getitem__)
     listed = ", ".join(f"{stage} {format_seconds(seconds)}" for stage, seconds in stages.items())
-    rows = tuple(sorted(((seconds, stage, name) for (name, stage), seconds in times.items()), reverse=True))
-    columns = (Column("seconds", "time", "seconds"), Column("stage", "stage"), Column("function", "function", "name"))
+    longest_first = sorted(((seconds, stage, name) for (name, stage), seconds in times.items()), reverse=True)
+    columns = (
+        Column("seconds", "time", "seconds", of=lambda seconds, stage, function: seconds),
+        Column("stage", "stage", of=lambda seconds, stage, function: stage),
+        Column("function", "function", "name", of=lambda seconds, stage, function: function),
+    )
+    rows = rows_from_tuples(columns, longest_first)
     return text_report(
         pasted,
         f"Compiling {format_count(len(functions), 'functions')} took {format_seconds(sum(times.values()))} ({listed}); "
@@ -524,7 +537,11 @@ def _cache_misses(pasted: PastedText, misses: Sequence[re.Match[str]]) -> Report
     if not found and "never seen function" in pasted.text:
         words = ": this function object is new"
     count = f" ({len(misses)} misses in the text)" if len(misses) > 1 else ""
-    columns = (Column("argument", "argument"), Column("now", "now", "shape"), Column("before", "before", "shape"))
+    columns = (
+        Column("argument", "argument", of=lambda argument, now, before: argument),
+        Column("now", "now", "shape", of=lambda argument, now, before: now),
+        Column("before", "before", "shape", of=lambda argument, now, before: before),
+    )
     return text_report(
         pasted,
         f"{name} was traced again at {first['place'].rstrip(':')}{words}{count}",
@@ -534,7 +551,9 @@ def _cache_misses(pasted: PastedText, misses: Sequence[re.Match[str]]) -> Report
                 "static arguments."
             ),
         ),
-        tables=(Table("named_arguments", columns, tuple(found), noun="arguments"),) if found else (),
+        tables=(Table("named_arguments", columns, rows_from_tuples(columns, found), noun="arguments"),)
+        if found
+        else (),
         advice=("Pad arrays to few sizes, and create jitted functions once, outside of loops. No dump is needed.",),
         numbers={"misses": len(misses), "function": first["function"]},
     )

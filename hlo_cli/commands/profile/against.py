@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from hlo_cli.analysis.matching.changes import FUSED, PLACE_KINDS
-from hlo_cli.analysis.profile.profile_diff import CHANGED, ComparedKernel, ProfileComparison, compare_profiles
+from hlo_cli.analysis.matching.module_diff import ModuleDiff
+from hlo_cli.analysis.profile.profile_diff import (
+    CHANGED,
+    ComparedKernel,
+    KernelSum,
+    ProfileComparison,
+    compare_profiles,
+)
 from hlo_cli.analysis.statements.operations import tally
+from hlo_cli.dataclass import dataclass
 from hlo_cli.report.numbers import format_count, format_percent, format_seconds, verb
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import Cell, Column, Row, Table
+from hlo_cli.report.table import Cell, Column, Table, Unit, columns_of_part, rows_from, rows_from_tuples
 from hlo_cli.report.text import Passage
 from hlo_cli.source import Diagnostic
 
@@ -27,8 +35,8 @@ if TYPE_CHECKING:
 # The difference in the code of a kernel in a few words, as `hlo diff` names operations and changes.
 
 
-_MAX_OPCODES: Final = 3
-_MAX_TEXT: Final = 40
+_MAX_OPCODES: Final = 3  # they describe a kernel in a cell
+_MAX_TEXT: Final = 40  # a cell beside the times
 _FOLLOWING: Final = frozenset(("metadata", "operands", *PLACE_KINDS))
 """Kinds of changes that are named only if there is no other."""
 
@@ -102,11 +110,12 @@ CODE: Final[Mapping[Body, str]] = {
 }
 """What the code of a kernel is, in words."""
 _SPREAD: Final = (
-    ("calls", "calls"),
-    ("least_seconds", "min"),
-    ("median_seconds", "median"),
-    ("greatest_seconds", "max"),
+    ("calls", "calls", "calls"),
+    ("least_seconds", "min", "least"),
+    ("median_seconds", "median", "median"),
+    ("greatest_seconds", "max", "greatest"),
 )
+"""Columns of a side, their titles, and the figures of a kernel's time that they show."""
 
 
 def unit_words(found: ProfileComparison) -> str:
@@ -118,28 +127,32 @@ def unit_words(found: ProfileComparison) -> str:
 
 def sums_table(found: ProfileComparison, outliers: int) -> Table:
     """One row for each kind of code, with the sums of the times."""
-    rows: list[Row] = []
-    for body, words in CODE.items():
-        total = found.sum_of(body)
-        if body == "same" and total.kernels:
-            few = "; too few calls to compare" if found.has_few_calls else "; no outliers"
-            words += f"; {format_count(outliers, 'outliers')}" if outliers else few
-        if total.kernels:
-            rows.append((total.kernels, total.before, total.after, total.difference, words))
-    columns = (
-        Column("kernels", "kernels", "count", total="sum"),
-        *_time_columns(found),
-        Column("kernel_code", "code"),
+    columns: tuple[Column[KernelSum, str], ...] = (
+        Column("kernels", "kernels", "count", total="sum", of=lambda total, words: total.kernels),
+        *columns_of_part(_time_columns(found), lambda total, words: (total.before, total.after, total.difference)),
+        Column("kernel_code", "code", of=lambda total, words: words),
     )
-    return Table("sums", columns, tuple(rows), noun="kinds of code", main=False)
+    sums = [(total, _code_words(found, body, outliers)) for body in CODE if (total := found.sum_of(body)).kernels]
+    return Table("sums", columns, rows_from_tuples(columns, sums), noun="kinds of code", main=False)
 
 
-def _time_columns(found: ProfileComparison) -> tuple[Column, ...]:
+def _code_words(found: ProfileComparison, body: Body, outliers: int) -> str:
+    if body != "same":
+        return CODE[body]
+    few = "; too few calls to compare" if found.has_few_calls else "; no outliers"
+    return CODE[body] + (f"; {format_count(outliers, 'outliers')}" if outliers else few)
+
+
+_Times: TypeAlias = tuple[float | None, float | None, float | None]
+"""The time before, the time after, and their difference."""
+
+
+def _time_columns(found: ProfileComparison) -> tuple[Column[_Times], ...]:
     group, like = unit_words(found), "before_seconds"
     return (
-        Column("before_seconds", "before", "seconds", group=group, total="sum"),
-        Column("after_seconds", "after", "seconds", group=group, like=like, total="sum"),
-        Column("difference_seconds", "diff", "seconds", group=group, like=like, total="sum"),
+        Column("before_seconds", "before", "seconds", group=group, total="sum", of=lambda times: times[0]),
+        Column("after_seconds", "after", "seconds", group=group, like=like, total="sum", of=lambda times: times[1]),
+        Column("difference_seconds", "diff", "seconds", group=group, like=like, total="sum", of=lambda times: times[2]),
     )
 
 
@@ -153,67 +166,77 @@ def kernels_table(
     person: bool = True,
 ) -> Table:
     """One row for each kernel, with its difference and its times."""
-    columns = (
-        Column("change", "", "change", person=any(each.body in CHANGED for each in kernels)),
-        *_time_columns(found),
-        Column("ranges", "ranges"),
-        Column("kernel", "kernel", "name"),
-        Column("source", "source", "source", rank=5),
-        Column("difference", "difference", from_width=120, rank=7),
-        Column("before", "before", "name", from_width=120, rank=4, person=any(each.is_renamed for each in kernels)),
-        Column("kernel_code", "code", person=False),
-        Column("module", "module", person=False),
-        Column("is_outlier", "outlier", "flag", person=False),
-        *(
-            Column(f"{side}_{field}", title, "number" if field == "calls" else "seconds", person=False)
-            for side in ("before", "after")
-            for field, title in _SPREAD
-        ),
-    )
+    columns: tuple[Column[ComparedKernel], ...] = (
+        Column("change", "", "change", person=any(each.body in CHANGED for each in kernels),
+               of=lambda kernel: _SIGNS[kernel.body]),
+        *columns_of_part(_time_columns(found), _times_of),
+        Column("ranges", "ranges", of=lambda kernel: kernel.ranges or kernel.body),
+        Column("kernel", "kernel", "name", of=lambda kernel: kernel.operation.name),
+        Column("source", "source", "source", rank=5, of=lambda kernel: _source(kernel.operation)),
+        Column("difference", "difference", from_width=120, rank=7, of=lambda kernel: difference_words(kernel)),
+        Column("before", "before", "name", from_width=120, rank=4, person=any(each.is_renamed for each in kernels),
+               of=lambda kernel: None if kernel.before is None else kernel.before.name),
+        Column("kernel_code", "code", person=False, of=lambda kernel: CODE[kernel.body]),
+        Column("module", "module", person=False,
+               of=lambda kernel: None if kernel.operation.program is None else kernel.operation.program.name),
+        Column("is_outlier", "outlier", "flag", person=False, of=lambda kernel: kernel.is_outlier),
+        *_spread_columns("before"),
+        *_spread_columns("after"),
+    )  # fmt: skip
     return Table(
-        name, columns, tuple(map(_row, kernels)), title=title, noun="kernels", main=main, person=person, limit=12
+        name, columns, rows_from(columns, kernels), title=title, noun="kernels", main=main, person=person, limit=12
     )
 
 
-def _row(kernel: ComparedKernel) -> Row:
-    one, two, operation = kernel.time_before, kernel.time_after, kernel.operation
-    return (
-        _SIGNS[kernel.body],
-        None if one is None else one.time,
-        None if two is None else two.time,
-        kernel.difference_seconds,
-        kernel.ranges or kernel.body,
-        operation.name,
-        _source(operation),
-        difference_words(kernel),
-        None if kernel.before is None else kernel.before.name,
-        CODE[kernel.body],
-        None if operation.program is None else operation.program.name,
-        kernel.is_outlier,
-        *(
-            value
-            for each in (one, two)
-            for value in ((None,) * 4 if each is None else (each.calls, each.least, each.median, each.greatest))
-        ),
-    )
+def _times_of(kernel: ComparedKernel) -> _Times:
+    one, two = kernel.time_before, kernel.time_after
+    return None if one is None else one.time, None if two is None else two.time, kernel.difference_seconds
+
+
+def _spread_columns(side: Literal["before", "after"]) -> Iterator[Column[ComparedKernel]]:
+    """Calls and times on one side, for programs."""
+    for field, title, name in _SPREAD:
+        unit: Unit = "number" if field == "calls" else "seconds"
+        yield Column(f"{side}_{field}", title, unit, person=False, of=_figure_of(side, name))
+
+
+def _figure_of(side: Literal["before", "after"], name: str) -> Callable[[ComparedKernel], Cell]:
+    def figure(kernel: ComparedKernel) -> Cell:
+        time = kernel.time_before if side == "before" else kernel.time_after
+        return None if time is None else getattr(time, name)
+
+    return figure
 
 
 def differences_table(kernels: Sequence[ComparedKernel]) -> Table:
     """One row for each instruction inside a kernel that was changed, added, or removed."""
-    columns = (
-        Column("kernel", "kernel", "name"),
-        Column("change", "", "change"),
-        Column("instruction", "instruction", "name"),
-        Column("opcode", "opcode", "opcode"),
-        Column("details", "details"),
+    columns: tuple[Column[_InnerChange], ...] = (
+        Column("kernel", "kernel", "name", of=lambda each: each.kernel),
+        Column("change", "", "change", of=lambda each: each.sign),
+        Column("instruction", "instruction", "name", of=lambda each: each.instruction.name),
+        Column("opcode", "opcode", "opcode", of=lambda each: each.instruction.opcode),
+        Column("details", "details", of=lambda each: each.details),
     )
-    rows: list[Row] = []
-    for kernel in kernels:
-        name, found = kernel.operation.name, kernel.difference
-        rows += [(name, "~", c.after.name, c.after.opcode, "; ".join(map(str, c.changes))) for c in found.changed]
-        for sign, instructions in (("+", found.added), ("-", found.removed)):
-            rows += [(name, sign, each.name, each.opcode, None) for each in instructions]
-    return Table("differences", columns, tuple(rows), noun="instructions", main=False, person=False)
+    rows = rows_from(columns, (change for kernel in kernels for change in _inner_changes(kernel)))
+    return Table("differences", columns, rows, noun="instructions", main=False, person=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _InnerChange:
+    """An instruction inside a kernel that changed (`~`), was added, or was removed."""
+
+    kernel: str
+    sign: str
+    instruction: Instruction
+    details: str | None = None
+
+
+def _inner_changes(kernel: ComparedKernel) -> Iterator[_InnerChange]:
+    name, found = kernel.operation.name, kernel.difference
+    for each in found.changed:
+        yield _InnerChange(name, "~", each.after, "; ".join(map(str, each.changes)))
+    for sign, instructions in (("+", found.added), ("-", found.removed)):
+        yield from (_InnerChange(name, sign, instruction) for instruction in instructions)
 
 
 def _source(operation: Operation) -> str | None:
@@ -226,27 +249,21 @@ def _source(operation: Operation) -> str | None:
 
 def programs_table(programs: Sequence[ProgramPair]) -> Table:
     """One row for each program, with the numbers of `hlo diff`."""
-    columns = (
-        Column("before", "before", "name"),
-        Column("after", "after", "name"),
-        *(Column(name, name, "count") for name in ("matched", "changed", "added", "removed", "moved")),
-        Column("header_changes", "header", "count"),
+    columns: tuple[Column[ProgramPair], ...] = (
+        Column("before", "before", "name", of=lambda pair: None if pair.before is None else pair.before.name),
+        Column("after", "after", "name", of=lambda pair: None if pair.after is None else pair.after.name),
+        Column("matched", "matched", "count", of=_count_of(lambda found: found.matched)),
+        Column("changed", "changed", "count", of=_count_of(lambda found: len(found.changed))),
+        Column("added", "added", "count", of=_count_of(lambda found: len(found.added))),
+        Column("removed", "removed", "count", of=_count_of(lambda found: len(found.removed))),
+        Column("moved", "moved", "count", of=_count_of(lambda found: len(found.moved))),
+        Column("header_changes", "header", "count", of=_count_of(lambda found: len(found.header))),
     )
-    rows = tuple(
-        (
-            None if each.before is None else each.before.name,
-            None if each.after is None else each.after.name,
-            *((None,) * 6 if each.difference is None else _counts(each)),
-        )
-        for each in programs
-    )
-    return Table("programs", columns, rows, noun="programs", main=False, person=False)
+    return Table("programs", columns, rows_from(columns, programs), noun="programs", main=False, person=False)
 
 
-def _counts(pair: ProgramPair) -> Row:
-    found = pair.difference
-    assert found is not None
-    return found.matched, *map(len, (found.changed, found.added, found.removed, found.moved, found.header))
+def _count_of(count: Callable[[ModuleDiff], int]) -> Callable[[ProgramPair], int | None]:
+    return lambda pair: None if pair.difference is None else count(pair.difference)
 
 
 # --- the comparison ---
@@ -254,7 +271,7 @@ def _counts(pair: ProgramPair) -> Row:
 
 
 _CALM: Final[tuple[Body, ...]] = ("same", "unknown")
-_MAX_STATEMENTS: Final = 3
+_MAX_STATEMENTS: Final = 3  # the largest changes; the table has all
 _HALVED: Final = 3
 """From so many steps on, the slowest and the fastest ones do not count: see `unit_times`."""
 _MIN_PACE: Final = 0.005

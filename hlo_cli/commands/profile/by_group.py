@@ -3,32 +3,31 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.origin.origins import COMPUTED_KEY, NO_SCOPE_KEY, OTHER_KEYS, UNKNOWN_KEY, Key, keys_of
 from hlo_cli.analysis.profile.measure import Measure, is_inner, measures
 from hlo_cli.analysis.profile.operation_times import Slot, Window, host_of, median_step, rows_of, sums_by, window_of
-from hlo_cli.analysis.profile.profile import NO_STEP, PS
+from hlo_cli.analysis.profile.profile import NO_STEP, PS, Step
 from hlo_cli.analysis.query.fields import NO_AXES
-from hlo_cli.commands.modules.by import Group, group_by, key_cells, key_columns, where_key
+from hlo_cli.commands.modules.by import Group, KeyCost, group_by, key_columns, where_key
 from hlo_cli.commands.options.declaring import cause_of
 from hlo_cli.commands.options.io_options import format_options
 from hlo_cli.commands.profile.by_operation import (
     facts_of,
     numbers_of,
-    rate_cells,
     rate_columns,
     step_noun,
-    time_cells,
     time_columns,
 )
 from hlo_cli.commands.profile.timed import NO_INSTRUCTION, Sum, Timed, sum_of
+from hlo_cli.dataclass import dataclass
 from hlo_cli.report.figure import Figure
 from hlo_cli.report.numbers import format_count, format_percent, format_seconds, verb
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import Cell, Column, Row, Share, Table
+from hlo_cli.report.table import Cell, Column, Share, Table, Unit, columns_of_part, rows_from, rows_from_tuples
 from hlo_cli.report.text import Line, Passage, Run
 from hlo_cli.report.unknown_choice import unknown_choice_error
 from hlo_cli.source import Diagnostic, HloError
@@ -84,31 +83,24 @@ def report_of_groups(measured: Measured, grouping: str) -> Report:
 def _groups_table(measured: Measured, grouping: str, groups: Sequence[tuple[Sum, Group[Timed]]]) -> Table:
     by = cause_of(grouping)
     trips = _trips(measured) if grouping == "computation" else {}
-    rates = [rate_cells(measured, each) for each, _ in groups]
-    has_inferred = any(group.inferred for _, group in groups)
-    columns: tuple[Column, ...] = (
-        *time_columns(measured),
-        Column("instructions", "instr.", "count", total="sum", rank=6),
-        *rate_columns(measured, rates),
+    columns: tuple[Column[Sum, Group[Timed]], ...] = (
+        *columns_of_part(time_columns(measured), lambda work, group: work),
+        Column("instructions", "instr.", "count", total="sum", rank=6, of=lambda work, group: work.operations),
+        *columns_of_part(rate_columns(measured, [work for work, _ in groups]), lambda work, group: work),
     )
+    if grouping == "computation":
+        has_trips = bool(trips)
+        loops = Column("trips", "trips", "number", person=has_trips, of=lambda work, group: trips.get(group.key))
+        columns = (*columns, loops)
     if by is None:
-        more = (Column("trips", "trips", "number", person=bool(trips)),) if grouping == "computation" else ()
-        columns = (*columns, *more, Column(grouping, grouping, "opcode" if grouping == "opcode" else "text"))
+        unit: Unit = "opcode" if grouping == "opcode" else "text"
+        columns = (*columns, Column(grouping, grouping, unit, of=lambda work, group: group.key))
     else:
-        keys = key_columns(by, "self_seconds", [group for _, group in groups], has_inferred=has_inferred)
-        inferred = Column("inferred_seconds", "inferred", "seconds", total="sum", person=False)
-        share = Column("inferred_share", "inferred", "percent", person=has_inferred, from_width=120, rank=4)
-        columns = (*columns, keys[0], inferred, share, keys[-1])
-    rows = tuple(
-        (
-            *time_cells(measured, each),
-            each.operations,
-            *cells,
-            *((trips.get(group.key),) if grouping == "computation" else ()),
-            *_key_cells(group, by),
+        columns = (
+            *columns,
+            *columns_of_part(_key_columns(by, [group for _, group in groups]), lambda work, group: group),
         )
-        for (each, group), cells in zip(groups, rates, strict=True)
-    )
+    rows = rows_from_tuples(columns, groups)
     return Table(_TABLES[grouping], columns, rows, noun="rows")
 
 
@@ -150,13 +142,36 @@ def _computation_keys(measured: Measured) -> Mapping[tuple[MeasuredProgram, Comp
     }
 
 
-def _key_cells(group: Group[Timed], by: By | None) -> Row:
-    if by is None:
-        return (group.key,)
-    inferred = sum(each.measure.self_time for each in group.inferred)
-    whole = sum(each.measure.self_time for each in group.members)
-    layers, _, _, key = key_cells(group, 0, 0)
-    return layers, inferred, inferred / whole if whole else None, key
+def _key_columns(by: By, groups: Sequence[Group[Timed]]) -> tuple[Column[Group[Timed]], ...]:
+    """Those of any cost, with the inferred part in seconds."""
+    has_inferred = any(group.inferred for group in groups)
+    keys = key_columns(by, "self_seconds", groups, has_inferred=has_inferred)
+    layers, *_, key = columns_of_part(keys, lambda group: KeyCost(group, 0, 0))
+    return (
+        layers,
+        Column(
+            "inferred_seconds",
+            "inferred",
+            "seconds",
+            total="sum",
+            person=False,
+            of=lambda group: _self_seconds(group.inferred),
+        ),
+        Column(
+            "inferred_share",
+            "inferred",
+            "percent",
+            person=has_inferred,
+            from_width=120,
+            rank=4,
+            of=lambda group: _self_seconds(group.inferred) / whole if (whole := _self_seconds(group.members)) else None,
+        ),
+        key,
+    )
+
+
+def _self_seconds(timed: Iterable[Timed]) -> float:
+    return sum(each.measure.self_time for each in timed)
 
 
 def _key_of(measured: Measured, grouping: str) -> Callable[[Timed], Key]:
@@ -278,23 +293,27 @@ def report_of_steps(measured: Measured) -> Report:
     busy = [each * PS for each in measured.profile.step_busy_ps]
     found = _Groups(measured, measured.profile.step_codes, len(steps))
     durations = [step.duration_ps * PS for step in steps]
-    rows = [
-        (
-            *found.cells(at, duration, busy[at]),
-            "whole" if step.is_whole else "partial",
-            step.name,
-        )
+    devices = max(len(measured.profile.devices), 1)
+    rows: list[tuple[_Slice, Step | None]] = [
+        (found.slice(at, duration, busy[at], devices), step)
         for at, (step, duration) in enumerate(zip(steps, durations, strict=True))
     ]
     rest = measured.profile.busy_outside_ps * PS
     if (outside := found.outside()) is not None and (outside.events or (rest and not measured.is_narrowed)):
-        rows.append((*found.cells_of(outside, None, rest), None, "(no step)"))
-    columns = (
-        *found.columns(f"per {measured.device_noun}" if len(measured.profile.devices) > 1 else ""),
-        Column("whole_step", "whole", "flag", person=any(not step.is_whole for step in steps)),
-        Column("trace_step", "step"),
+        rows.append((_Slice(outside, None, rest, devices), None))
+    group = f"per {measured.device_noun}" if len(measured.profile.devices) > 1 else ""
+    columns: tuple[Column[_Slice, Step | None], ...] = (
+        *columns_of_part(found.columns(group), lambda slice, step: slice),
+        Column(
+            "whole_step",
+            "whole",
+            "flag",
+            person=any(not step.is_whole for step in steps),
+            of=lambda slice, step: None if step is None else "whole" if step.is_whole else "partial",
+        ),
+        Column("trace_step", "step", of=lambda slice, step: "(no step)" if step is None else step.name),
     )
-    table = Table("steps", columns, tuple(rows), noun="steps")
+    table = Table("steps", columns, rows_from_tuples(columns, rows), noun="steps")
     whole = [duration for step, duration in zip(steps, durations, strict=True) if step.is_whole]
     return _report(measured, _steps_answer(measured, whole), table)
 
@@ -304,11 +323,12 @@ def report_of_devices(measured: Measured) -> Report:
     profile = measured.profile
     found = _Groups(measured, profile.occurrences.devices, len(profile.devices))
     spans, busy = ([each * PS for each in times] for times in (profile.spans_ps, profile.busy_ps))
-    rows = tuple((*found.cells(at, spans[at], busy[at], 1), name) for at, name in enumerate(profile.devices))
-    columns = (
-        *found.columns(""),
-        Column("device", "device"),
+    columns: tuple[Column[_Slice, str], ...] = (
+        *columns_of_part(found.columns(""), lambda slice, device: slice),
+        Column("device", "device", of=lambda slice, device: device),
     )
+    slices = [found.slice(at, spans[at], busy[at], 1) for at in range(len(profile.devices))]
+    rows = rows_from_tuples(columns, zip(slices, profile.devices, strict=True))
     table = Table("devices", columns, rows, noun="devices")
     busiest = max(range(len(rows)), key=lambda at: busy[at])
     name, seconds = profile.devices[busiest], busy[busiest]
@@ -349,6 +369,30 @@ def _steps_answer(measured: Measured, whole: Sequence[float]) -> str:
     return words
 
 
+@dataclass(frozen=True, slots=True)
+class _Slice:
+    """What ran in a step or on a device: its `time`, the `busy` time of all devices, and its work; None is no amount.
+
+    Busy and idle time are those of the devices, also where only some operations are selected.
+    """
+
+    measure: Measure
+    time: float | None
+    busy: float
+    devices: int
+    flops: float | None = None
+    bytes: float | None = None
+
+    @property
+    def idle(self) -> float | None:
+        """The idle time of a device."""
+        return None if self.time is None else max(self.time - self.busy / self.devices, 0.0)
+
+    def rate(self, amount: float | None) -> float | None:
+        """Work in each second of a device."""
+        return None if amount is None or not self.time else amount / self.time / self.devices
+
+
 class _Groups:
     """Times and work of the selected operations in each of several groups of rows."""
 
@@ -365,44 +409,31 @@ class _Groups:
         flops, accessed = ([(each and getattr(each, name)) or 0.0 for each in counted] for name in ("flops", "bytes"))
         self._flops, self._bytes = (sums_by(profile, groups, count, amounts) for amounts in (flops, accessed))
 
-    def columns(self, group: str) -> tuple[Column, ...]:
-        """The columns of `cells`."""
+    def columns(self, group: str) -> tuple[Column[_Slice], ...]:
+        """The times and the work of a slice, those of a device under a header."""
         return (
-            Column("time_seconds", "time", "seconds", total="sum"),
-            Column("events", "events", "count", total="sum"),
-            Column("seconds", "self", "seconds", total="sum", group=group, person=self._rows is not None),
-            Column("busy_seconds", "busy", "seconds", total="sum", group=group),
-            Column("idle_seconds", "idle", "seconds", total="sum", group=group),
-            Column("idle_share", "idle", "percent", group=group, total=Share("idle_seconds", "time_seconds")),
-            Column("self_seconds", "self", "seconds", total="sum", person=False),
-            Column("flops", "flops", "count", total="sum", person=False),
-            Column("bytes", "bytes", "bytes", total="sum", person=False),
-            Column("flop_rate", "", "flop/second", person=any(self._flops), group=group),
-            Column("byte_rate", "", "byte/second", person=any(self._bytes), group=group),
-        )
+            Column("time_seconds", "time", "seconds", total="sum", of=lambda slice: slice.time),
+            Column("events", "events", "count", total="sum", of=lambda slice: slice.measure.events),
+            Column("seconds", "self", "seconds", total="sum", group=group, person=self._rows is not None,
+                   of=lambda slice: slice.measure.self_time / slice.devices),
+            Column("busy_seconds", "busy", "seconds", total="sum", group=group,
+                   of=lambda slice: slice.busy / slice.devices),
+            Column("idle_seconds", "idle", "seconds", total="sum", group=group, of=lambda slice: slice.idle),
+            Column("idle_share", "idle", "percent", group=group, total=Share("idle_seconds", "time_seconds"),
+                   of=lambda slice: slice.idle / slice.time if slice.time and slice.idle is not None else None),
+            Column("self_seconds", "self", "seconds", total="sum", person=False,
+                   of=lambda slice: slice.measure.self_time),
+            Column("flops", "flops", "count", total="sum", person=False, of=lambda slice: slice.flops),
+            Column("bytes", "bytes", "bytes", total="sum", person=False, of=lambda slice: slice.bytes),
+            Column("flop_rate", "", "flop/second", person=any(self._flops), group=group,
+                   of=lambda slice: slice.rate(slice.flops)),
+            Column("byte_rate", "", "byte/second", person=any(self._bytes), group=group,
+                   of=lambda slice: slice.rate(slice.bytes)),
+        )  # fmt: skip
 
-    def cells(self, at: int, time: float, busy: float, devices: int | None = None) -> Row:
-        """The cells of a group that took this time; `busy` is that of all devices, shown times are those of one."""
-        return self.cells_of(self.measures[at], time, busy, (self._flops[at], self._bytes[at]), devices)
-
-    def cells_of(
-        self,
-        measure: Measure,
-        time: float | None,
-        busy: float,
-        work: tuple[float | None, float | None] = (None, None),
-        devices: int | None = None,
-    ) -> Row:
-        """The cells of a group; None stands for what does not apply.
-
-        Busy and idle time are those of the devices, also where only some operations are selected.
-        """
-        devices = max(len(self._measured.profile.devices), 1) if devices is None else devices
-        idle = None if time is None else max(time - busy / devices, 0.0)
-        share = idle / time if time and idle is not None else None
-        rates = [None if amount is None or not time else amount / time / devices for amount in work]
-        own = measure.self_time
-        return (time, measure.events, own / devices, busy / devices, idle, share, own, *work, *rates)
+    def slice(self, at: int, time: float, busy: float, devices: int) -> _Slice:
+        """A group that took this time; `busy` is that of all devices, shown times are those of one."""
+        return _Slice(self.measures[at], time, busy, devices, self._flops[at], self._bytes[at])
 
     def outside(self) -> Measure | None:
         """The times of the rows in no group."""
@@ -531,34 +562,34 @@ def _lane_names(window: Window) -> list[str]:
 def _timeline_table(window: Window, slots: Sequence[Slot]) -> Table:
     names = _lane_names(window)
     whole = max(window.end_ps - window.begin_ps, 1)
-    columns = (
-        Column("begin_seconds", "begin", "seconds"),
-        Column("seconds", "duration", "seconds"),
-        Column("instruction", "instruction", "name"),
-        Column("category", "category", from_width=120),
-        Column("lane", "line", is_lane=True),
-        Column("device", "device", person=False),
-        Column("line_name", "line", person=False),
-        Column("span", "time", "span", steps=_PARTS, seconds=window.seconds, machine=False, is_measured=True),
+    columns: tuple[Column[Slot], ...] = (
+        Column("begin_seconds", "begin", "seconds", of=lambda slot: slot.begin_ps * PS),
+        Column("seconds", "duration", "seconds", of=lambda slot: slot.duration_ps * PS),
+        Column("instruction", "instruction", "name", of=lambda slot: slot.operation.name),
+        Column("category", "category", from_width=120, of=lambda slot: slot.operation.category or None),
+        Column("lane", "line", is_lane=True, of=lambda slot: names[slot.lane]),
+        Column("device", "device", person=False, of=lambda slot: window.lanes[slot.lane].device),
+        Column("line_name", "line", person=False, of=lambda slot: window.lanes[slot.lane].line),
+        Column(
+            "span",
+            "time",
+            "span",
+            steps=_PARTS,
+            seconds=window.seconds,
+            machine=False,
+            is_measured=True,
+            of=lambda slot: (
+                min(slot.begin_ps * _PARTS // whole, _PARTS - 1),
+                min(
+                    max((slot.begin_ps + slot.duration_ps) * _PARTS // whole - 1, slot.begin_ps * _PARTS // whole),
+                    _PARTS - 1,
+                ),
+                True,
+            ),
+        ),
     )
-    rows = tuple(_row(window, slot, names, whole) for slot in slots)
+    rows = rows_from(columns, slots)
     return Table("timeline", columns, rows, noun="events")
-
-
-def _row(window: Window, slot: Slot, names: Sequence[str], whole: int) -> Row:
-    lane = window.lanes[slot.lane]
-    first = slot.begin_ps * _PARTS // whole
-    last = max((slot.begin_ps + slot.duration_ps) * _PARTS // whole - 1, first)
-    return (
-        slot.begin_ps * PS,
-        slot.duration_ps * PS,
-        slot.operation.name,
-        slot.operation.category or None,
-        names[slot.lane],
-        lane.device,
-        lane.line,
-        (min(first, _PARTS - 1), min(last, _PARTS - 1), True),
-    )
 
 
 def _next_of_timeline(measured: Measured, step: str | None, slots: Sequence[Slot]) -> tuple[str, ...]:

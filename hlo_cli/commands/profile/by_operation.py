@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import median
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from hlo_cli.analysis.profile.measure import MAIN, over_peak, program_rates
 from hlo_cli.analysis.profile.operation_times import TransferTime, touched_tiles, transfer_times
@@ -16,7 +16,7 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.operations import COLLECTIVES, wrapped_opcode
 from hlo_cli.report.numbers import format_count, format_percent, format_seconds
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import KEEP, Cell, Column, Row, Share, Table
+from hlo_cli.report.table import KEEP, Cell, Column, Share, Table, columns_of_part, row_from, rows_from, with_cell
 from hlo_cli.report.text import Passage
 from hlo_cli.source import HloError
 
@@ -189,83 +189,94 @@ def numbers_of(measured: Measured) -> dict[str, Cell]:
 # Columns of measured times: for each device, share, calls, rates, and the part of the roof.
 
 
-EVENT_COLUMNS: Final = (
-    Column("least_seconds", "min", "seconds", from_width=200),
-    Column("median_seconds", "median", "seconds", from_width=200),
-    Column("greatest_seconds", "max", "seconds", from_width=200),
-    Column("deviation_seconds", "deviation", "seconds", person=False),
+EVENT_COLUMNS: Final[tuple[Column[Measure], ...]] = (
+    Column("least_seconds", "min", "seconds", from_width=200, of=lambda measure: measure.least),
+    Column("median_seconds", "median", "seconds", from_width=200, of=lambda measure: measure.median),
+    Column("greatest_seconds", "max", "seconds", from_width=200, of=lambda measure: measure.greatest),
+    Column("deviation_seconds", "deviation", "seconds", person=False, of=lambda measure: measure.deviation),
 )
 """The spread of the events of an instruction."""
 
 
-def time_columns(measured: Measured, *, has_kernels: bool = False) -> tuple[Column, ...]:
-    """The columns of `time_cells`; for people, those of one device. `has_kernels`: some calls are several events."""
+def time_columns(measured: Measured, *, has_kernels: bool = False) -> tuple[Column[Measure | Sum], ...]:
+    """Times and calls; for people, those of one device. `has_kernels`: some calls are several events.
+
+    Shares are parts of the time of all devices, idle time included. Where operations run at the same time, their
+    shares are those of their parts of the busy time.
+    """
+    devices = max(len(measured.profile.devices), 1)
     is_many = len(measured.profile.devices) > 1
     group = f"per {measured.device_noun}" if is_many else ""
     return (
-        Column("seconds", "self", "seconds", total="sum", group=group),
-        Column("busy_seconds", "busy", "seconds", total="sum", group=group, person=measured.overlap > 1),
-        Column("device_calls", "calls", "count", total="sum", group=group, person=is_many, rank=6),
-        Column("calls", "calls", "count", total="sum", person=not is_many, rank=6),
-        Column("device_events", "kernels", "count", total="sum", group=group, person=has_kernels, rank=5),
-        Column("events", "kernels", "count", total="sum", person=False),
-        Column("share", "share", "percent", total="sum"),
-        Column("self_seconds", "self", "seconds", total="sum", person=False),
-        Column("total_seconds", "total", "seconds", total="sum", person=False),
-    )
+        Column("seconds", "self", "seconds", total="sum", group=group, of=lambda spent: spent.self_time / devices),
+        Column("busy_seconds", "busy", "seconds", total="sum", group=group, person=measured.overlap > 1,
+               of=lambda spent: spent.busy_time / devices),
+        Column("device_calls", "calls", "count", total="sum", group=group, person=is_many, rank=6,
+               of=lambda spent: _per_device(spent.calls, devices)),
+        Column("calls", "calls", "count", total="sum", person=not is_many, rank=6, of=lambda spent: spent.calls),
+        Column("device_events", "kernels", "count", total="sum", group=group, person=has_kernels, rank=5,
+               of=lambda spent: _per_device(spent.events, devices)),
+        Column("events", "kernels", "count", total="sum", person=False, of=lambda spent: spent.events),
+        Column("share", "share", "percent", total="sum",
+               of=lambda spent: spent.busy_time / measured.whole if measured.whole else None),
+        Column("self_seconds", "self", "seconds", total="sum", person=False, of=lambda spent: spent.self_time),
+        Column("total_seconds", "total", "seconds", total="sum", person=False, of=lambda spent: spent.total),
+    )  # fmt: skip
 
 
-def time_cells(measured: Measured, each: Measure | Sum) -> Row:
-    """Times and calls; shares are parts of the time of all devices, idle time included.
+def _per_device(amount: float, devices: int) -> float:
+    """An amount of all devices, whole if it can be divided."""
+    return round(amount / devices) if amount % devices == 0 else amount / devices
 
-    Where operations run at the same time, their shares are those of their parts of the busy time.
+
+def rate_columns(measured: Measured, works: Sequence[Timed | Sum]) -> tuple[Column[Timed | Sum], ...]:
+    """The work of all calls, rates, the resource that bounds them, and the part of that resource's peak.
+
+    People see the rates that any of `works` has; the roof is there only if the peaks of the device are known.
     """
-    devices = max(len(measured.profile.devices), 1)
-    calls, events = (
-        round(amount / devices) if amount % devices == 0 else amount / devices for amount in (each.calls, each.events)
+    has_flops, has_bytes = any(map(_flop_rate, works)), any(map(_byte_rate, works))
+    roof: tuple[Column[Timed | Sum], ...] = (
+        Column(
+            "bound",
+            "bound",
+            rank=5,
+            of=lambda work: work.bound if isinstance(work, Sum) else work.rates.bound_by or None,
+        ),
+        Column(
+            "roofline_fraction",
+            "of roof",
+            "percent",
+            rank=7,
+            of=lambda work: work.roof if isinstance(work, Sum) else work.rates.efficiency or None,
+        ),
     )
     return (
-        each.self_time / devices,
-        each.busy_time / devices,
-        calls,
-        each.calls,
-        events,
-        each.events,
-        each.busy_time / measured.whole if measured.whole else None,
-        each.self_time,
-        each.total,
-    )
-
-
-def rate_columns(measured: Measured, rows: Sequence[Row]) -> tuple[Column, ...]:
-    """The columns of `rate_cells`, of which these are the rows; the roof only if the peaks of the device are known."""
-    has_flops, has_bytes = any(row[2] for row in rows), any(row[3] for row in rows)
-    roof = (Column("bound", "bound", rank=5), Column("roofline_fraction", "of roof", "percent", rank=7))
-    return (
-        Column("flops", "flops", "count", person=False),
-        Column("bytes", "bytes", "bytes", person=False),
-        Column("flop_rate", "", "flop/second", rank=7, person=has_flops),
-        Column("byte_rate", "", "byte/second", rank=7, person=has_bytes),
+        Column("flops", "flops", "count", person=False, of=lambda work: _amount_of_work(work, "flops")),
+        Column("bytes", "bytes", "bytes", person=False, of=lambda work: _amount_of_work(work, "bytes")),
+        Column("flop_rate", "", "flop/second", rank=7, person=has_flops, of=lambda work: _flop_rate(work)),
+        Column("byte_rate", "", "byte/second", rank=7, person=has_bytes, of=lambda work: _byte_rate(work)),
         *(roof if measured.roofs.is_known else ()),
     )
 
 
-def rate_cells(measured: Measured, each: Timed | Sum) -> Row:
-    """The work of all calls, rates, the resource that bounds them, and the part of that resource's peak."""
-    if isinstance(each, Sum):
-        cells: Row = (each.flops, each.bytes, each.flop_rate, each.byte_rate)
-        return (*cells, each.bound, each.roof) if measured.roofs.is_known else cells
-    operation, calls, rates = each.operation, each.measure.calls, each.rates
-    work = (None if amount is None else amount * calls for amount in (operation.flops, operation.bytes))
-    flop_rate = None if operation.flops is None else rates.flops
-    byte_rate = None if operation.bytes is None else rates.bytes
-    cells = (*work, flop_rate, byte_rate)
-    return (*cells, rates.bound_by or None, rates.efficiency or None) if measured.roofs.is_known else cells
+def _amount_of_work(work: Timed | Sum, name: Literal["flops", "bytes"]) -> float | None:
+    """The flops or bytes of all calls."""
+    if isinstance(work, Sum):
+        return work.flops if name == "flops" else work.bytes
+    amount = work.operation.flops if name == "flops" else work.operation.bytes
+    return None if amount is None else amount * work.measure.calls
 
 
-def spread_cells(measure: Measure) -> Row:
-    """The cells of `EVENT_COLUMNS`."""
-    return measure.least, measure.median, measure.greatest, measure.deviation
+def _flop_rate(work: Timed | Sum) -> float | None:
+    if isinstance(work, Sum):
+        return work.flop_rate
+    return None if work.operation.flops is None else work.rates.flops
+
+
+def _byte_rate(work: Timed | Sum) -> float | None:
+    if isinstance(work, Sum):
+        return work.byte_rate
+    return None if work.operation.bytes is None else work.rates.bytes
 
 
 # --- one row for each instruction ---
@@ -315,58 +326,84 @@ def operations_table(measured: Measured) -> Table:
     has_named = any(each.is_named for each in measured.every)
     timed = sorted((each for each in measured.selected if each.is_named or not has_named), key=rank)
     others = [each for each in measured.selected if has_named and not each.is_named]
-    rates = [rate_cells(measured, each) for each in timed]
     means = dict(zip(measured.profile.operations, measured.means.times, strict=True))
-    rows = [
-        (
-            *time_cells(measured, each.measure),
-            means[each.operation].seconds,
-            each.measure.mean,
-            *cells,
-            *spread_cells(each.measure),
-            *_named(each),
-        )
-        for each, cells in zip(timed, rates, strict=True)
-    ]
+    rows: list[Timed | Sum] = list(timed)
     if others:
         rest = sum_of(others)
-        at = sum(each.measure.busy_time >= rest.busy_time for each in timed)
-        per_step = sum(means[each.operation].seconds for each in others)
-        cells = (*time_cells(measured, rest), per_step, rest.total / rest.events, *rate_cells(measured, rest))
-        rows.insert(at, (*cells, *(None for _ in EVENT_COLUMNS), NO_INSTRUCTION, None, None, None, None, None))
+        rows.insert(sum(each.measure.busy_time >= rest.busy_time for each in timed), rest)
     has_modules = len({each.operation.program for each in timed}) > 1
     longest = [each.operation.name for each in timed[:_LONGEST]]
     is_unique = len(set(longest)) == len(longest)
-    columns = (
-        *time_columns(measured, has_kernels=_has_kernels(timed)),
-        Column("seconds_per_step", "per step", "seconds", total="sum", person=False),
-        Column("mean_seconds", "avg", "seconds"),
-        *rate_columns(measured, rates),
-        *EVENT_COLUMNS,
-        Column("instruction", "instruction", "name"),
-        Column("opcode", "opcode", "opcode", person=False),
-        Column("category", "category", from_width=120),
-        Column("module", "module", rank=2 if is_unique else KEEP, from_width=120 * is_unique, person=has_modules),
-        Column("source", "source", "source", rank=5),
-        Column("op_name", "op_name", "op_name", rank=4, from_width=120),
+
+    def per_step(work: Timed | Sum) -> float:
+        return sum(means[each.operation].seconds for each in ([work] if isinstance(work, Timed) else others))
+
+    named: tuple[Column[Timed], ...] = (
+        Column("instruction", "instruction", "name", of=lambda each: each.operation.name),
+        Column("opcode", "opcode", "opcode", person=False, of=_opcode_of),
+        Column("category", "category", from_width=120, of=lambda each: each.operation.category),
+        Column("module", "module", rank=2 if is_unique else KEEP, from_width=120 * is_unique, person=has_modules,
+               of=lambda each: None if each.operation.program is None else each.operation.program.name),
+        Column("source", "source", "source", rank=5, of=source_of),
+        Column("op_name", "op_name", "op_name", rank=4, from_width=120, of=lambda each: each.operation.op_name or None),
+    )  # fmt: skip
+    columns: tuple[Column[Timed | Sum], ...] = (
+        *columns_of_part(time_columns(measured, has_kernels=_has_kernels(timed)), _spent),
+        Column("seconds_per_step", "per step", "seconds", total="sum", person=False, of=per_step),
+        Column("mean_seconds", "avg", "seconds", of=_mean_of),
+        *rate_columns(measured, timed),
+        *columns_without(EVENT_COLUMNS, lambda work: None if isinstance(work, Sum) else work.measure),
+        *columns_without(named, lambda work: None if isinstance(work, Sum) else work, name=NO_INSTRUCTION),
     )
-    return Table("operations", columns, tuple(rows), noun="instructions")
+    return Table("operations", columns, rows_from(columns, rows), noun="instructions")
+
+
+Part = TypeVar("Part")
+
+
+def columns_without(
+    columns: Sequence[Column[Part]], part: Callable[[Timed | Sum], Part | None], *, name: str | None = None
+) -> tuple[Column[Timed | Sum], ...]:
+    """The columns of what only instructions have; in a row for all kernels, the first is `name`, the others None."""
+    nothing = (name, *(None for _ in columns[1:]))
+    return tuple(
+        with_cell(column, _unless_missing(column, part, cell)) for column, cell in zip(columns, nothing, strict=True)
+    )
+
+
+def _unless_missing(
+    column: Column[Part], part: Callable[[Timed | Sum], Part | None], otherwise: Cell
+) -> Callable[[Timed | Sum], Cell]:
+    def cell(work: Timed | Sum) -> Cell:
+        found = part(work)
+        return otherwise if found is None else row_from((column,), found)[0]
+
+    return cell
+
+
+def _spent(work: Timed | Sum) -> Measure | Sum:
+    return work if isinstance(work, Sum) else work.measure
+
+
+def _mean_of(work: Timed | Sum) -> float:
+    return work.total / work.events if isinstance(work, Sum) else work.measure.mean
+
+
+def _opcode_of(timed: Timed) -> str | None:
+    return None if timed.operation.instruction is None else timed.operation.instruction.opcode
 
 
 def kernels_table(measured: Measured) -> Table:
     """One row for each kernel without an instruction."""
     has_named = any(each.is_named for each in measured.every)
     timed = sorted((each for each in measured.selected if has_named and not each.is_named), key=rank)
-    columns = (
-        *time_columns(measured),
-        Column("mean_seconds", "avg", "seconds"),
-        *EVENT_COLUMNS,
-        Column("kernel", "kernel"),
+    columns: tuple[Column[Timed], ...] = (
+        *columns_of_part(time_columns(measured), lambda kernel: kernel.measure),
+        Column("mean_seconds", "avg", "seconds", of=lambda kernel: kernel.measure.mean),
+        *columns_of_part(EVENT_COLUMNS, lambda kernel: kernel.measure),
+        Column("kernel", "kernel", of=lambda kernel: kernel.operation.name),
     )
-    rows = tuple(
-        (*time_cells(measured, each.measure), each.measure.mean, *spread_cells(each.measure), each.operation.name)
-        for each in timed
-    )
+    rows = rows_from(columns, timed)
     title = "kernels without an instruction"
     return Table("kernels", columns, rows, title=title, noun="kernels", main=False, limit=5)
 
@@ -384,18 +421,6 @@ def source_of(each: Timed) -> str | None:
 def _has_kernels(timed: Sequence[Timed]) -> bool:
     """Whether calls of some instructions are several events."""
     return any(each.measure.events != each.measure.calls for each in timed)
-
-
-def _named(each: Timed) -> Row:
-    operation = each.operation
-    return (
-        operation.name,
-        None if operation.instruction is None else operation.instruction.opcode,
-        operation.category,
-        None if operation.program is None else operation.program.name,
-        source_of(each),
-        operation.op_name or None,
-    )
 
 
 def _next_of_operations(measured: Measured) -> tuple[str, ...]:
@@ -485,44 +510,31 @@ def _exposed_table(measured: Measured, found: Sequence[_Transfer]) -> Table:
     is_many = len(measured.profile.devices) > 1
     group = f"per {measured.device_noun}" if is_many else ""
     has_overlap = any(each.time.hidden for each in found)
-    columns = (
-        Column("exposed_seconds", "exposed", "seconds", total="sum", group=group, role="waste"),
-        Column("waiting_seconds", "wait time", "seconds", total="sum", group=group, person=_has_waits(found)),
-        Column("overlapped_seconds", "overlapped", "seconds", total="sum", group=group, person=has_overlap),
-        Column("window_seconds", "all", "seconds", total="sum", group=group, person=has_overlap),
-        Column(
-            "exposed_share",
-            "exposed",
-            "percent",
-            total=Share("exposed_seconds", "window_seconds"),
-            rank=7,
-            person=measured.profile.platform != "CPU",
-        ),
-        Column("calls", "calls", "count", total="sum", rank=5),
-        Column("wire_rate", "sent", "byte/second", rank=6, person=any(each.wire_rate for each in found)),
-        Column("axis", "axis", rank=6, person=any(each.collective is not None for each in found)),
-        Column("instruction", "instruction", "name"),
-        Column("done", "done", "name", from_width=120),
-        Column("category", "category", from_width=200),
-        Column("source", "source", "source", rank=4),
-    )
-    rows = tuple(
-        (
-            measured.per_device(each.time.exposed),
-            measured.per_device(each.time.waiting) if measured.profile.platform == "CPU" else None,
-            measured.per_device(each.time.hidden),
-            measured.per_device(each.time.window),
-            each.time.exposed / each.time.window if each.time.window else None,
-            each.time.calls,
-            each.wire_rate,
-            None if each.collective is None else each.collective.axis or "(no axes)",
-            each.timed.operation.name,
-            each.done,
-            each.timed.operation.category or None,
-            source_of(each.timed),
-        )
-        for each in found
-    )
+    columns: tuple[Column[_Transfer], ...] = (
+        Column("exposed_seconds", "exposed", "seconds", total="sum", group=group, role="waste",
+               of=lambda transfer: measured.per_device(transfer.time.exposed)),
+        Column("waiting_seconds", "wait time", "seconds", total="sum", group=group, person=_has_waits(found),
+               of=lambda transfer: (
+                   measured.per_device(transfer.time.waiting)
+                   if measured.profile.platform == "CPU" else None)),
+        Column("overlapped_seconds", "overlapped", "seconds", total="sum", group=group, person=has_overlap,
+               of=lambda transfer: measured.per_device(transfer.time.hidden)),
+        Column("window_seconds", "all", "seconds", total="sum", group=group, person=has_overlap,
+               of=lambda transfer: measured.per_device(transfer.time.window)),
+        Column("exposed_share", "exposed", "percent", total=Share("exposed_seconds", "window_seconds"), rank=7,
+               person=measured.profile.platform != "CPU",
+               of=lambda transfer: transfer.time.exposed / transfer.time.window if transfer.time.window else None),
+        Column("calls", "calls", "count", total="sum", rank=5, of=lambda transfer: transfer.time.calls),
+        Column("wire_rate", "sent", "byte/second", rank=6, person=any(each.wire_rate for each in found),
+               of=lambda transfer: transfer.wire_rate),
+        Column("axis", "axis", rank=6, person=any(each.collective is not None for each in found),
+               of=lambda transfer: None if transfer.collective is None else transfer.collective.axis or "(no axes)"),
+        Column("instruction", "instruction", "name", of=lambda transfer: transfer.timed.operation.name),
+        Column("done", "done", "name", from_width=120, of=lambda transfer: transfer.done),
+        Column("category", "category", from_width=200, of=lambda transfer: transfer.timed.operation.category or None),
+        Column("source", "source", "source", rank=4, of=lambda transfer: source_of(transfer.timed)),
+    )  # fmt: skip
+    rows = rows_from(columns, found)
     return Table("transfers", columns, rows, noun="transfers")
 
 
@@ -575,43 +587,38 @@ def _rank(each: Timed) -> tuple[bool, float, float, str]:
 
 
 def _lost_table(measured: Measured, found: Sequence[Timed]) -> Table:
-    rows = [_row(measured, each) for each in found]
-    has_tiles = any(row[5] is not None for row in rows)
+    has_tiles = any(_touched_bytes(each) is not None for each in found)
     many = len(measured.profile.devices) > 1
-    columns = (
-        Column("lost_seconds", f"lost per {measured.device_noun}" if many else "lost", "seconds", total="sum"),
-        Column("call_seconds", "measured", "seconds"),
-        Column("floor_seconds", "floor", "seconds", like="call_seconds"),
-        Column("factor", "factor", "ratio"),
-        Column("accessed_bytes", "accessed", "bytes", person=has_tiles, rank=5),
-        Column("touched_bytes", "in tiles", "bytes", person=has_tiles, rank=5),
-        Column("roofline_fraction", "of roof", "percent", from_width=120),
-        Column("bound", "bound", from_width=120),
-        Column("calls", "calls", "count", from_width=120),
-        Column("instruction", "instruction", "name"),
-        Column("category", "category", rank=6),
-        Column("source", "source", "source", from_width=120),
-    )
-    return Table("lost", columns, tuple(rows), noun="instructions")
+    columns: tuple[Column[Timed], ...] = (
+        Column("lost_seconds", f"lost per {measured.device_noun}" if many else "lost", "seconds", total="sum",
+               of=lambda each: None if each.lost is None else measured.per_device(each.lost)),
+        Column("call_seconds", "measured", "seconds", of=lambda each: _call_seconds(each)),
+        Column("floor_seconds", "floor", "seconds", like="call_seconds", of=lambda each: _floor_seconds(each)),
+        Column("factor", "factor", "ratio", of=lambda each: _factor(each)),
+        Column("accessed_bytes", "accessed", "bytes", person=has_tiles, rank=5, of=lambda each: each.operation.bytes),
+        Column("touched_bytes", "in tiles", "bytes", person=has_tiles, rank=5, of=lambda each: _touched_bytes(each)),
+        Column("roofline_fraction", "of roof", "percent", from_width=120,
+               of=lambda each: each.rates.efficiency or None),
+        Column("bound", "bound", from_width=120, of=lambda each: each.rates.bound_by or None),
+        Column("calls", "calls", "count", from_width=120, of=lambda each: each.measure.calls),
+        Column("instruction", "instruction", "name", of=lambda each: each.operation.name),
+        Column("category", "category", rank=6, of=lambda each: each.operation.category),
+        Column("source", "source", "source", from_width=120, of=lambda each: source_of(each)),
+    )  # fmt: skip
+    return Table("lost", columns, rows_from(columns, found), noun="instructions")
 
 
-def _row(measured: Measured, each: Timed) -> Row:
-    calls, rates = max(each.measure.calls, 1), each.rates
-    mean, floor = each.measure.total / calls, None if each.floor is None else each.floor / calls
-    return (
-        None if each.lost is None else measured.per_device(each.lost),
-        mean,
-        floor,
-        mean / floor if floor else None,
-        each.operation.bytes,
-        _touched_bytes(each),
-        rates.efficiency or None,
-        rates.bound_by or None,
-        each.measure.calls,
-        each.operation.name,
-        each.operation.category,
-        source_of(each),
-    )
+def _call_seconds(each: Timed) -> float:
+    return each.measure.total / max(each.measure.calls, 1)
+
+
+def _floor_seconds(each: Timed) -> float | None:
+    return None if each.floor is None else each.floor / max(each.measure.calls, 1)
+
+
+def _factor(each: Timed) -> float | None:
+    floor = _floor_seconds(each)
+    return _call_seconds(each) / floor if floor else None
 
 
 def _touched_bytes(each: Timed) -> int | None:

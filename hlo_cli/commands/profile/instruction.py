@@ -32,7 +32,7 @@ from hlo_cli.report.numbers import (
     verb,
 )
 from hlo_cli.report.report import Part, Report
-from hlo_cli.report.table import Cell, Column, Fact, Facts, LazyRows, Row, Table
+from hlo_cli.report.table import Cell, Column, Fact, Facts, LazyRows, Table, row_from, rows_from
 from hlo_cli.report.text import Line, line_of
 from hlo_cli.source import Diagnostic, HloError, did_you_mean, nearest
 
@@ -83,7 +83,7 @@ def _reason(module: Module, name: str) -> str:
 
 
 _BLOCKS: Final = "▁▂▃▄▅▆▇█"
-_MOST_BINS: Final = 60
+_MOST_BINS: Final = 60  # a histogram on a wide terminal is not easier to read with more
 
 
 def histogram_of(calls: Calls) -> Figure:
@@ -344,43 +344,32 @@ def _neighbors(calls: Calls) -> Table | None:
     if not found:
         return None
     columns = (
-        Column("when", "when"),
-        Column("events", "events", "count"),
-        Column("gap_seconds", "gap", "seconds"),
-        Column("instruction", "instruction", "name"),
-        Column("category", "category", from_width=120),
+        Column("when", "when", of=lambda each: "before" if each.is_before else "after"),
+        Column("events", "events", "count", of=lambda each: each.events),
+        Column("gap_seconds", "gap", "seconds", of=lambda each: each.gap),
+        Column("instruction", "instruction", "name", of=lambda each: each.operation.name),
+        Column("category", "category", from_width=120, of=lambda each: each.operation.category or None),
     )
-    rows = tuple(
-        (
-            "before" if each.is_before else "after",
-            each.events,
-            each.gap,
-            each.operation.name,
-            each.operation.category or None,
-        )
+    nearest = (
+        each
         for is_before in (True, False)
         for each in [one for one in found if one.is_before == is_before][:_NEIGHBORS]
     )
+    rows = rows_from(columns, nearest)
     return Table("neighbors", columns, rows, noun="neighbors", main=False, limit=0)
 
 
 def _events(calls: Calls) -> Table:
     columns = (
-        Column("begin_seconds", "begin", "seconds"),
-        Column("seconds", "time", "seconds"),
-        Column("self_seconds", "self", "seconds"),
-        Column("trace_step", "step"),
-        Column("device", "device"),
-        Column("line_name", "line"),
-        Column("kernel", "kernel"),
+        Column("begin_seconds", "begin", "seconds", of=lambda event: event.begin),
+        Column("seconds", "time", "seconds", of=lambda event: event.seconds),
+        Column("self_seconds", "self", "seconds", of=lambda event: event.self_seconds),
+        Column("trace_step", "step", of=lambda event: event.step),
+        Column("device", "device", of=lambda event: event.device),
+        Column("line_name", "line", of=lambda event: event.line),
+        Column("kernel", "kernel", of=lambda event: event.kernel or None),
     )
-    rows = LazyRows(
-        len(calls.rows),
-        lambda: (
-            (each.begin, each.seconds, each.self_seconds, each.step, each.device, each.line, each.kernel or None)
-            for each in calls.events()
-        ),
-    )
+    rows = LazyRows(len(calls.rows), lambda: (row_from(columns, event) for event in calls.events()))
     return Table("events", columns, rows, noun="events", person=False)
 
 
@@ -569,46 +558,34 @@ def _unknown_words(measured: Measured, found: _Predictions) -> str:
 
 def _table(measured: Measured, found: _Predictions) -> Table:
     many = f"per {measured.device_noun}" if len(measured.profile.devices) > 1 else ""
-    columns = (
-        Column("seconds", "measured", "seconds", total="sum", group=many),
-        Column("predicted_total_seconds", "predicted", "seconds", total="sum", group=many),
-        Column("difference_seconds", "difference", "seconds", total="sum", group=many),
-        Column("calls", "calls", "count", from_width=120),
-        Column("call_seconds", "measured", "seconds", group="per call", rank=6),
-        Column("predicted_seconds", "predicted", "seconds", like="call_seconds", group="per call", rank=6),
-        Column("predicted_low_seconds", "low", "seconds", like="call_seconds", from_width=120),
-        Column("predicted_high_seconds", "high", "seconds", like="call_seconds", from_width=120),
-        Column("predicted_launch_seconds", "launch", "seconds", person=False),
-        Column("factor", "factor", "ratio"),
-        Column("within_band", "in range", "flag", from_width=120),
-        Column("prediction_model", "model", from_width=120),
-        Column("instruction", "instruction", "name"),
-        Column("category", "category", from_width=120),
-        Column("source", "source", "source", from_width=120),
-    )
-    rows = tuple(_row(measured, each) for each in found.ranked)
+    columns: tuple[Column[_Prediction], ...] = (
+        Column("seconds", "measured", "seconds", total="sum", group=many,
+               of=lambda each: measured.per_device(each.seconds)),
+        Column("predicted_total_seconds", "predicted", "seconds", total="sum", group=many,
+               of=lambda each: None if each.estimate is None else measured.per_device(each.predicted)),
+        Column("difference_seconds", "difference", "seconds", total="sum", group=many,
+               of=lambda each: None if each.difference is None else measured.per_device(each.difference)),
+        Column("calls", "calls", "count", from_width=120, of=lambda each: each.timed.measure.calls),
+        Column("call_seconds", "measured", "seconds", group="per call", rank=6, of=lambda each: each.mean),
+        Column("predicted_seconds", "predicted", "seconds", like="call_seconds", group="per call", rank=6,
+               of=lambda each: each.estimate.seconds if each.estimate else None),
+        Column("predicted_low_seconds", "low", "seconds", like="call_seconds", from_width=120,
+               of=lambda each: each.estimate.low if each.estimate else None),
+        Column("predicted_high_seconds", "high", "seconds", like="call_seconds", from_width=120,
+               of=lambda each: each.estimate.high if each.estimate else None),
+        Column("predicted_launch_seconds", "launch", "seconds", person=False,
+               of=lambda each: each.estimate.launch_seconds if each.estimate else None),
+        Column("factor", "factor", "ratio",
+               of=lambda each: each.mean / each.estimate.seconds if each.estimate else None),
+        Column("within_band", "in range", "flag", from_width=120, of=lambda each: each.is_within),
+        Column("prediction_model", "model", from_width=120,
+               of=lambda each: ", ".join(sorted(each.estimate.sources)) if each.estimate else None),
+        Column("instruction", "instruction", "name", of=lambda each: each.timed.operation.name),
+        Column("category", "category", from_width=120, of=lambda each: each.timed.operation.category),
+        Column("source", "source", "source", from_width=120, of=lambda each: source_of(each.timed)),
+    )  # fmt: skip
+    rows = rows_from(columns, found.ranked)
     return Table("predictions", columns, rows, noun="instructions")
-
-
-def _row(measured: Measured, each: _Prediction) -> Row:
-    operation, estimate, difference = each.timed.operation, each.estimate, each.difference
-    per_call: Row = (None,) * 4
-    if estimate is not None:
-        per_call = (estimate.seconds, estimate.low, estimate.high, estimate.launch_seconds)
-    return (
-        measured.per_device(each.seconds),
-        None if estimate is None else measured.per_device(each.predicted),
-        None if difference is None else measured.per_device(difference),
-        each.timed.measure.calls,
-        each.mean,
-        *per_call,
-        None if estimate is None else each.mean / estimate.seconds,
-        each.is_within,
-        None if estimate is None else ", ".join(sorted(estimate.sources)),
-        operation.name,
-        operation.category,
-        source_of(each.timed),
-    )
 
 
 def _next_of_predicted(measured: Measured, found: _Predictions, chip: str) -> tuple[str, ...]:

@@ -161,7 +161,7 @@ def given_modules(dump: Sequence[str], reading: InputOptions) -> Sequence[GivenM
 # Measured trip counts for loops whose trip count a module does not determine.
 
 
-_MAX_NAMED: Final = 3
+_MAX_NAMED: Final = 3  # the note is one sentence
 _MEASURED: Final = "trip counts are measured"
 _DIFFERENT: Final = "trip counts differ between runs"
 

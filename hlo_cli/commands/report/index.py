@@ -27,7 +27,7 @@ from hlo_cli.ir.memory_space import MemorySpace
 from hlo_cli.ir.module import Module
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.report.numbers import format_bytes, format_count
-from hlo_cli.report.table import UNKNOWN, Cell, Column, Row, number_of
+from hlo_cli.report.table import UNKNOWN, Cell, Column, number_of
 from hlo_cli.scan_modules import ScanResult
 from hlo_cli.source import HloError
 
@@ -36,7 +36,7 @@ from hlo_cli.source import HloError
 
 
 _UNUSUAL = lazy_regex(r"[^A-Za-z0-9._-]+")
-_LONGEST = 80
+_LONGEST = 80  # file systems take 255 bytes, from which the index's name and the ending are taken
 
 
 def page_names(index: str, modules: Sequence[str]) -> list[str]:
@@ -91,14 +91,6 @@ class ModuleSummary:
     devices: int = 1
     page: str | None = None
 
-    def cells(self, columns: Sequence[Column]) -> Row:
-        """The cells of some columns, which have the names of the fields."""
-        return tuple(self._cell(column.name) for column in columns)
-
-    def _cell(self, name: str) -> Cell:
-        cell: Cell = getattr(self, name)
-        return UNKNOWN if cell is None and name in ("exposed_seconds", "exposed_share", "execution_seconds") else cell
-
 
 def summary_of(sources: Sources, chip: str | None) -> ModuleSummary:
     """The numbers of a module, as its page has them."""
@@ -134,31 +126,38 @@ def summary_of(sources: Sources, chip: str | None) -> ModuleSummary:
     )
 
 
-def columns_of(summaries: Sequence[ModuleSummary], *, has_pages: bool) -> tuple[Column, ...]:
+def columns_of(summaries: Sequence[ModuleSummary], *, has_pages: bool) -> tuple[Column[ModuleSummary], ...]:
     """The columns of the index; those of times need a chip, and those of limits a limit."""
     has_limit = any(each.limit_bytes is not None for each in summaries)
     has_times = any(each.execution_seconds is not None for each in summaries)
-    times = (
-        Column("execution_seconds", "est. time", "seconds"),
-        Column("exposed_seconds", "exposed", "seconds", role="waste"),
-        Column("exposed_share", "exposed", "percent", role="waste"),
+    times: tuple[Column[ModuleSummary], ...] = (
+        Column("execution_seconds", "est. time", "seconds", of=lambda module: _if_known(module.execution_seconds)),
+        Column(
+            "exposed_seconds", "exposed", "seconds", role="waste", of=lambda module: _if_known(module.exposed_seconds)
+        ),
+        Column("exposed_share", "exposed", "percent", role="waste", of=lambda module: _if_known(module.exposed_share)),
     )
     return (
-        Column("page", "page", "page", person=has_pages),
-        Column("chip", "chip"),
-        Column("space", "space"),
-        Column("peak_bytes", "peak", "bytes"),
-        Column("needed_bytes", "needed", "bytes", person=has_limit),
-        Column("limit_bytes", "limit", "bytes", person=has_limit),
-        Column("fits", "fits", "flag", person=has_limit),
+        Column("page", "page", "page", person=has_pages, of=lambda module: module.page),
+        Column("chip", "chip", of=lambda module: module.chip),
+        Column("space", "space", of=lambda module: module.space),
+        Column("peak_bytes", "peak", "bytes", of=lambda module: module.peak_bytes),
+        Column("needed_bytes", "needed", "bytes", person=has_limit, of=lambda module: module.needed_bytes),
+        Column("limit_bytes", "limit", "bytes", person=has_limit, of=lambda module: module.limit_bytes),
+        Column("fits", "fits", "flag", person=has_limit, of=lambda module: module.fits),
         *(times if has_times else ()),
-        Column("exposed_bytes", "exposed", "bytes", role="waste", person=not has_times),
-        Column("padding", "padding", "percent", role="waste"),
-        Column("saving_bytes", "saving", "bytes", role="saving"),
-        Column("errors", "errors", "count"),
-        Column("warnings", "warnings", "count"),
-        Column("notes", "notes", "count", person=False),
-    )
+        Column("exposed_bytes", "exposed", "bytes", role="waste", person=not has_times,
+               of=lambda module: module.exposed_bytes),
+        Column("padding", "padding", "percent", role="waste", of=lambda module: module.padding),
+        Column("saving_bytes", "saving", "bytes", role="saving", of=lambda module: module.saving_bytes),
+        Column("errors", "errors", "count", of=lambda module: module.errors),
+        Column("warnings", "warnings", "count", of=lambda module: module.warnings),
+        Column("notes", "notes", "count", person=False, of=lambda module: module.notes),
+    )  # fmt: skip
+
+
+def _if_known(time: float | None) -> Cell:
+    return UNKNOWN if time is None else time
 
 
 def answer_of(summaries: Sequence[ModuleSummary]) -> str:
@@ -186,7 +185,7 @@ def _count(cell: Cell) -> int:
 # `hlo report` of many dumps: a page for each module, and an index page with a row for each.
 
 
-_VERSION: Final = 1
+_VERSION: Final = 1  # of the schema `hlo.report`; it grows when a field changes its meaning
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +236,6 @@ def report_each(many: Many, reading: InputOptions, options: ReportOptions, outpu
         found,
         Rows(
             columns,
-            lambda summary: summary.cells(columns),
             by="peak_bytes",
             devices=lambda summary: summary.devices,
         ),

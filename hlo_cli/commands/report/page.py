@@ -36,7 +36,7 @@ from hlo_cli.report.numbers import (
 )
 from hlo_cli.report.overview import Gauge, Overview, Section, Tone, Verdict
 from hlo_cli.report.report import Part, Report
-from hlo_cli.report.table import Cell, Column, Table, number_of
+from hlo_cli.report.table import Cell, Column, Table, number_of, rows_from
 from hlo_cli.source import Diagnostic, HloError
 
 # --- title and facts ---
@@ -533,14 +533,14 @@ def _for_machines(part: Part) -> Part:
 
 def _verdicts_table(verdicts: Sequence[Verdict]) -> Table:
     """The verdicts as rows, for pipes."""
-    columns = (
-        Column("key", "key"),
-        Column("tone", "tone"),
-        Column("headline", "headline"),
-        Column("sentence", "sentence"),
-        Column("section", "section"),
+    columns: tuple[Column[Verdict], ...] = (
+        Column("key", "key", of=lambda verdict: verdict.title.lower()),
+        Column("tone", "tone", of=lambda verdict: verdict.tone),
+        Column("headline", "headline", of=lambda verdict: verdict.headline),
+        Column("sentence", "sentence", of=lambda verdict: verdict.sentence),
+        Column("section", "section", of=lambda verdict: verdict.section),
     )
-    rows = tuple((each.title.lower(), each.tone, each.headline, each.sentence, each.section) for each in verdicts)
+    rows = rows_from(columns, verdicts)
     return Table("verdicts", columns, rows, noun="verdicts", person=False)
 
 

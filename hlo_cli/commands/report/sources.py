@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import median
 from typing import TYPE_CHECKING, Final
@@ -25,8 +25,8 @@ from hlo_cli.commands.lint.configuration import chip_setting, load_config
 from hlo_cli.commands.lint.measured import measured_findings
 from hlo_cli.commands.lint.report import in_order, report_of
 from hlo_cli.commands.memspace.compiler_files import compiler_memory
+from hlo_cli.commands.memspace.options import MemspaceOptions
 from hlo_cli.commands.memspace.report import report_of_memory
-from hlo_cli.commands.memspace.usage import MemspaceOptions
 from hlo_cli.commands.modules.by import keys_for
 from hlo_cli.commands.modules.loading import Loaded, bounded_report, stage_of
 from hlo_cli.commands.options.chips import chosen_throughput
@@ -43,7 +43,7 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.input import target_texts
 from hlo_cli.report.numbers import format_bytes, format_count, format_percent, format_seconds, verb
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import Cell, Column, Row, Table, number_of
+from hlo_cli.report.table import Cell, Column, Row, Table, number_of, rows_from, rows_from_tuples, with_cell
 from hlo_cli.source import Diagnostic, HloError
 
 if TYPE_CHECKING:
@@ -115,13 +115,18 @@ def lines_table(costs: LineCosts, space: str | None) -> Table:
 
     `space` is the memory whose peak has a column. A line without a row in a table has none of its costs: 0.
     """
-    taken = _taken(costs, space)
     found = {id(each): _rows_by_line(each, space) for each in _tables(costs)}
-    lines = dict.fromkeys(line for rows in found.values() for line in rows)
-    rows = [(line, *(_cell(each, found[id(each.table)].get(line)) for each in taken)) for line in lines]
-    columns = (Column("source", "source line", "source", role="name"), *(each.column for each in taken))
+    columns: tuple[Column[str], ...] = (
+        Column("source", "source line", "source", role="name", of=lambda line: line),
+        *(with_cell(each.column, _cost_of(each, found[id(each.table)])) for each in _taken(costs, space)),
+    )
+    rows = rows_from(columns, dict.fromkeys(line for by_line in found.values() for line in by_line))
     ranked = sorted(rows, key=lambda row: _rank(columns, row))
     return Table("lines", columns, tuple(ranked), noun="lines", main=False, person=False)
+
+
+def _cost_of(taken: _Taken, rows: Mapping[str, Row]) -> Callable[[str], Cell]:
+    return lambda line: _cell(taken, rows.get(line))
 
 
 def describe_lines(table: Table) -> str:
@@ -319,44 +324,47 @@ def _predictions(kernels: Table | None) -> Mapping[str, float]:
 
 def _table(measured: MeasuredModule, predicted: Mapping[str, float], keys: Keys) -> Table:
     group = measured.per
-    columns = (
-        Column("measured_seconds", "measured", "seconds", total="sum", group=group),
-        Column("share", "share", "percent", total="sum"),
-        Column("calls", "calls", "count", group=group, rank=6),
-        Column("mean_seconds", "avg", "seconds", rank=6),
+
+    def seconds(kernel: TimedKernel) -> float | None:
+        name = kernel.operation.name
+        return predicted[name] * kernel.time.calls if name in predicted else None
+
+    def factor(kernel: TimedKernel) -> float | None:
+        expected = seconds(kernel)
+        return kernel.time.seconds / expected if expected else None
+
+    columns: tuple[Column[TimedKernel], ...] = (
+        Column("measured_seconds", "measured", "seconds", total="sum", group=group,
+               of=lambda kernel: kernel.time.seconds),
+        Column("share", "share", "percent", total="sum", of=lambda kernel: kernel.time.share),
+        Column("calls", "calls", "count", group=group, rank=6, of=lambda kernel: kernel.time.calls),
+        Column("mean_seconds", "avg", "seconds", rank=6,
+               of=lambda kernel: kernel.time.seconds / kernel.time.calls if kernel.time.calls else None),
         *(
             (
                 Column(
-                    "predicted_total_seconds", "predicted", "seconds", total="sum", like="measured_seconds", group=group
+                    "predicted_total_seconds",
+                    "predicted",
+                    "seconds",
+                    total="sum",
+                    like="measured_seconds",
+                    group=group,
+                    of=seconds,
                 ),
-                Column("factor", "factor", "ratio"),
+                Column("factor", "factor", "ratio", of=factor),
             )
             if predicted
             else ()
         ),
-        Column("instruction", "instruction", "name"),
-        Column("category", "category", rank=5),
-        Column("source", "source", "source", rank=5),
-        Column("op_name", "op_name", "op_name", rank=4, from_width=120),
-    )
-    rows = tuple(_row(measured, each, predicted, keys) for each in measured.kernels)
+        Column("instruction", "instruction", "name", of=lambda kernel: kernel.operation.name),
+        Column("category", "category", rank=5, of=lambda kernel: kernel.operation.category or None),
+        Column("source", "source", "source", rank=5,
+               of=lambda kernel: None if kernel.instruction is None else keys(kernel.instruction)),
+        Column("op_name", "op_name", "op_name", rank=4, from_width=120,
+               of=lambda kernel: kernel.operation.op_name or None),
+    )  # fmt: skip
+    rows = rows_from(columns, measured.kernels)
     return Table("measured", columns, rows, noun="kernels", main=False)
-
-
-def _row(measured: MeasuredModule, each: TimedKernel, predicted: Mapping[str, float], keys: Keys) -> Row:
-    operation, time = each.operation, each.time
-    seconds = predicted[operation.name] * time.calls if operation.name in predicted else None
-    return (
-        time.seconds,
-        time.share,
-        time.calls,
-        time.seconds / time.calls if time.calls else None,
-        *((seconds, time.seconds / seconds if seconds else None) if predicted else ()),
-        operation.name,
-        operation.category or None,
-        None if each.instruction is None else keys(each.instruction),
-        operation.op_name or None,
-    )
 
 
 def _numbers(measured: MeasuredModule, predicted: Mapping[str, float]) -> dict[str, Cell]:
@@ -388,8 +396,11 @@ def measured_by_source(measured: MeasuredModule, keys: Keys) -> Table:
     for each in measured.kernels:
         source = UNKNOWN_KEY if each.instruction is None else keys(each.instruction)
         found[source] = found.get(source, 0.0) + each.time.seconds
-    columns = (Column("source", "source", "source"), Column("measured_seconds", "measured", "seconds", total="sum"))
-    return Table("by_source", columns, tuple(found.items()), noun="lines")
+    columns = (
+        Column("source", "source", "source", of=lambda source, seconds: source),
+        Column("measured_seconds", "measured", "seconds", total="sum", of=lambda source, seconds: seconds),
+    )
+    return Table("by_source", columns, rows_from_tuples(columns, found.items()), noun="lines")
 
 
 # --- all reports ---

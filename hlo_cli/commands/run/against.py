@@ -14,7 +14,7 @@ from hlo_cli.analysis.comparison.two_runs import AGREEING, RunComparison, compar
 from hlo_cli.analysis.comparison.verdict import ROUNDING, Distance, Verdict, verdict_of
 from hlo_cli.analysis.evaluate.arguments import Ranges, argument_ranges
 from hlo_cli.analysis.evaluate.host import Stub, check_outfeeds
-from hlo_cli.analysis.evaluate.run import Run, run, summary_of
+from hlo_cli.analysis.evaluate.run import Run, Summary, run, summary_of
 from hlo_cli.analysis.semantics.typed_values import Array, Floats, Value, arrays_of
 from hlo_cli.commands.diff.inputs import pass_dumps
 from hlo_cli.commands.modules.loading import Loaded, input_facts, program_notes
@@ -29,7 +29,8 @@ from hlo_cli.commands.run.report import (
     result_name,
     shown_progress,
 )
-from hlo_cli.inputs.dumps import pass_between
+from hlo_cli.dataclass import dataclass
+from hlo_cli.inputs.dumps import PassName, pass_between
 from hlo_cli.inputs.input import read_inputs
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.sharding import AnySharding
@@ -41,24 +42,13 @@ from hlo_cli.read_input import read_input
 from hlo_cli.render.progress import watched
 from hlo_cli.report.numbers import format_count, verb
 from hlo_cli.report.report import Part, Report
-from hlo_cli.report.table import UNKNOWN, Cell, Column, Fact, Facts, Row, Table
+from hlo_cli.report.table import UNKNOWN, Cell, Column, Fact, Facts, Table, columns_of_part, rows_from
 from hlo_cli.source import Diagnostic, HloError, Span
 
 # --- distances in words ---
 # How distances and verdicts read in tables.
 
 
-EXACT: Final = Column("exact", "exact", "number")
-WIDENED: Final = Column("widened", "widened", "number")
-ULP: Final = Column("ulp", "ulp", "number")
-EXPECTED: Final = Column("rounding_bound", "expected", "number", from_width=120)
-COUNTS: Final = (
-    Column("nan_before", "before", "count", group="NaN"),
-    Column("nan_after", "after", "count", group="NaN", like="nan_before"),
-    Column("inf_before", "before", "count", group="Inf"),
-    Column("inf_after", "after", "count", group="Inf", like="inf_before"),
-)
-VERDICT: Final = Column("verdict", "verdict")
 MEANING: Final[dict[Verdict, str]] = {
     "identical": "identical",
     "rounding": "rounding",
@@ -86,18 +76,44 @@ def distance_cells(distances: Sequence[Distance]) -> tuple[Cell, Cell]:
     return number_cell(exact), number_cell(widened)
 
 
-def detail_cells(each: Distance) -> tuple[Cell, ...]:
-    """The largest difference in ulp, the exact distance that rounding explains, and NaN and Inf on both sides."""
-    if not each.is_known:
-        return (UNKNOWN,) * 6
-    return (number_cell(each.ulp), None if each.expected is None else each.expected.bound, *each.nan, *each.inf)
+def distance_columns() -> tuple[Column[Sequence[Distance]], Column[Sequence[Distance]]]:
+    """The largest distances of some results as both programs compute them, and without rounding."""
+    return (
+        Column("exact", "exact", "number", of=lambda distances: distance_cells(distances)[0]),
+        Column("widened", "widened", "number", of=lambda distances: distance_cells(distances)[1]),
+    )
 
 
-def columns_of(distances: Sequence[Distance]) -> tuple[Column, ...]:
-    """The columns of distances and details; counts of NaN and Inf are for people only where there are some."""
+def columns_of(distances: Sequence[Distance]) -> tuple[Column[Distance], ...]:
+    """The distances of a result, the largest difference in ulp, the exact distance that rounding explains, and counts.
+
+    Counts of NaN and Inf on both sides are for people only where there are some.
+    """
     has_counts = any(any((*each.nan, *each.inf)) for each in distances)
-    counts = COUNTS if has_counts else tuple(replace(each, person=False) for each in COUNTS)
-    return (EXACT, WIDENED, ULP, EXPECTED, *counts, VERDICT)
+    return (
+        *columns_of_part(distance_columns(), lambda each: [each]),
+        Column("ulp", "ulp", "number", of=lambda each: _if_known(each, number_cell(each.ulp))),
+        Column(
+            "rounding_bound",
+            "expected",
+            "number",
+            from_width=120,
+            of=lambda each: _if_known(each, None if each.expected is None else each.expected.bound),
+        ),
+        *(replace(column, person=has_counts) for column in _COUNTS),
+    )
+
+
+def _if_known(each: Distance, cell: Cell) -> Cell:
+    return cell if each.is_known else UNKNOWN
+
+
+_COUNTS: Final[tuple[Column[Distance], ...]] = (
+    Column("nan_before", "before", "count", group="NaN", of=lambda each: _if_known(each, each.nan[0])),
+    Column("nan_after", "after", "count", group="NaN", like="nan_before", of=lambda each: _if_known(each, each.nan[1])),
+    Column("inf_before", "before", "count", group="Inf", of=lambda each: _if_known(each, each.inf[0])),
+    Column("inf_after", "after", "count", group="Inf", like="inf_before", of=lambda each: _if_known(each, each.inf[1])),
+)
 
 
 def number_cell(distance: float) -> Cell:
@@ -109,22 +125,7 @@ def number_cell(distance: float) -> Cell:
 # The parts of a comparison on where two programs begin to differ.
 
 
-_VALUES: Final = (
-    Column("side", "module"),
-    Column("value_role", "role"),
-    Column("value", "value", "name"),
-    Column("shape", "shape", "shape"),
-    Column("least", "least", "number"),
-    Column("most", "most", "number"),
-    Column("mean", "mean", "number"),
-    Column("rms", "rms", "number", from_width=120),
-    Column("nan", "NaN", "count", role="alarm"),
-    Column("inf", "Inf", "count", role="alarm"),
-    Column("first", "first elements", from_width=120),
-)
-
-
-_LONGEST_VALUE: Final = 40
+_LONGEST_VALUE: Final = 40  # a constant in a line with its name and shape
 
 
 def difference_facts(difference: FirstDifference, old: Module, new: Module) -> Part:
@@ -211,31 +212,54 @@ def difference_mark(difference: FirstDifference, new: Module) -> Diagnostic:
 
 def values_table(values: DifferingValues) -> Table:
     """What goes into the instruction and comes out, in both modules, without rounding."""
-    rows = [
-        row
+    found = [
+        value
         for module, each in (("first", values.old), ("second", values.new))
         if each is not None
-        for row in _operand_rows(module, each)
+        for value in _operands_and_result(module, each)
     ]
+    rows = rows_from(_VALUES, found)
     title = "Operands and results, widened"
-    return Table("first_difference_values", _VALUES, tuple(rows), noun="values", title=title, main=False)
+    return Table("first_difference_values", _VALUES, rows, noun="values", title=title, main=False)
 
 
-def _operand_rows(module: str, values: ExecutionValues) -> Iterator[Row]:
+@dataclass(frozen=True, slots=True)
+class _OneValue:
+    """An array that goes into an instruction or comes out, in one of the modules."""
+
+    side: str
+    role: str
+    name: str
+    shape: str
+    summary: Summary
+
+
+_VALUES: Final[tuple[Column[_OneValue], ...]] = (
+    Column("side", "module", of=lambda value: value.side),
+    Column("value_role", "role", of=lambda value: value.role),
+    Column("value", "value", "name", of=lambda value: value.name),
+    Column("shape", "shape", "shape", of=lambda value: value.shape),
+    Column("least", "least", "number", of=lambda value: value.summary.least),
+    Column("most", "most", "number", of=lambda value: value.summary.most),
+    Column("mean", "mean", "number", of=lambda value: value.summary.mean),
+    Column("rms", "rms", "number", from_width=120, of=lambda value: value.summary.rms),
+    Column("nan", "NaN", "count", role="alarm", of=lambda value: value.summary.nan),
+    Column("inf", "Inf", "count", role="alarm", of=lambda value: value.summary.inf),
+    Column("first", "first elements", from_width=120, of=lambda value: value.summary.first_text),
+)
+
+
+def _operands_and_result(module: str, values: ExecutionValues) -> Iterator[_OneValue]:
     instruction = values.place.instruction
     for at, (operand, value) in enumerate(zip(instruction.operands, values.operands, strict=True)):
         if not instruction.operand_index(at):
-            yield from _summaries(module, f"operand {at}", operand.name, value, operand.shape)
-    yield from _summaries(module, "result", instruction.name, values.result, instruction.shape)
+            yield from _values(module, f"operand {at}", operand.name, value, operand.shape)
+    yield from _values(module, "result", instruction.name, values.result, instruction.shape)
 
 
-def _summaries(module: str, role: str, name: str, value: Value, shape: Shape) -> Iterator[Row]:
+def _values(module: str, role: str, name: str, value: Value, shape: Shape) -> Iterator[_OneValue]:
     for index, array, leaf in arrays_of(value, shape):
-        summary = summary_of(array)
-        yield (
-            module, role, f"{name}{index_text(index)}" if index else name, str(leaf), summary.least, summary.most,
-            summary.mean, summary.rms, summary.nan, summary.inf, summary.first_text,
-        )  # fmt: skip
+        yield _OneValue(module, role, f"{name}{index_text(index)}" if index else name, str(leaf), summary_of(array))
 
 
 def _line(instruction: Instruction) -> str:
@@ -265,15 +289,9 @@ def _callers(difference: FirstDifference) -> str:
 # `hlo run OLD --against NEW`: whether two modules compute the same, but for rounding.
 
 
-_SHAPE: Final = Column("shape", "shape", "shape")
-_TINY: Final = 1e-4
+_TINY: Final = 1e-4  # below a hundredth of a percent, an exponent is easier to read
 _LISTED: Final = 3
 """The largest number of names in a sentence, so that it fits a line."""
-_MISSING: Final = (
-    Column("side", "module"),
-    Column("computation", "computation", "name"),
-    Column("caller", "caller", "name"),
-)
 
 
 def report_of_comparison(
@@ -299,7 +317,6 @@ def report_of_comparison(
             allow_uncovered=options.allow_uncovered,
         )
     found, difference = compared.distances, compared.first_difference
-    columns = (Column("result", "result"), *columns_of(found), Column("value", "value", "name"), _SHAPE)
     report = Report(
         "run",
         _against_answer(compared, options.seed),
@@ -308,13 +325,7 @@ def report_of_comparison(
         parts=(
             *(() if difference is None else (difference_facts(difference, old.module, new.module),)),
             *(() if compared.values is None else (values_table(compared.values),)),
-            Table(
-                "distances",
-                columns,
-                _distance_rows(compared, new.module),
-                noun="results",
-                title="Largest difference over magnitude",
-            ),
+            _distances_table(compared, new.module),
             *_missing_table(compared.coverage, (old.module, new.module)),
         ),
         next=() if difference is None else _next(old, new, difference),
@@ -353,22 +364,25 @@ def _numbers(compared: RunComparison, new: Module) -> dict[str, Cell]:
     }
 
 
-def _distance_rows(compared: RunComparison, new: Module) -> tuple[Row, ...]:
+def _distances_table(compared: RunComparison, new: Module) -> Table:
     """A row for each result; one with elements that were never compared is not called identical."""
     root = new.entry.root
     assert root is not None
     leaves, uncompared = dict(root.shape.leaves), compared.coverage.uncompared
-    return tuple(
-        (
-            result_label(each.index),
-            *distance_cells([each]),
-            *detail_cells(each),
-            MEANING["uncovered" if each.verdict in AGREEING and each.index in uncompared else each.verdict],
-            result_name(root, each.index),
-            str(leaves[each.index]),
-        )
-        for each in sorted(compared.distances, key=lambda each: (-each.widened, -each.exact, each.index))
+
+    def verdict(each: Distance) -> str:
+        return MEANING["uncovered" if each.verdict in AGREEING and each.index in uncompared else each.verdict]
+
+    columns: tuple[Column[Distance], ...] = (
+        Column("result", "result", of=lambda each: result_label(each.index)),
+        *columns_of(compared.distances),
+        Column("verdict", "verdict", of=verdict),
+        Column("value", "value", "name", of=lambda each: result_name(root, each.index)),
+        Column("shape", "shape", "shape", of=lambda each: str(leaves[each.index])),
     )
+    ranked = sorted(compared.distances, key=lambda each: (-each.widened, -each.exact, each.index))
+    title = "Largest difference over magnitude"
+    return Table("distances", columns, rows_from(columns, ranked), noun="results", title=title)
 
 
 def _notes_on_tolerance(found: Sequence[Distance]) -> tuple[Diagnostic, ...]:
@@ -430,12 +444,14 @@ def _missing_table(coverage: Coverage, modules: Sequence[Module]) -> tuple[Table
     if not coverage.missing:
         return ()
     sides = [{id(each) for each in module.computations} for module in modules]
-    rows = tuple(
-        ("first" if id(each) in sides[0] else "second", each.name, _caller_of(each, modules))
-        for each in coverage.missing
+    columns = (
+        Column("side", "module", of=lambda computation: "first" if id(computation) in sides[0] else "second"),
+        Column("computation", "computation", "name", of=lambda computation: computation.name),
+        Column("caller", "caller", "name", of=lambda computation: _caller_of(computation, modules)),
     )
+    rows = rows_from(columns, coverage.missing)
     title = "Computations that did not run"
-    return (Table("not_run", _MISSING, rows, noun="computations", title=title, main=False),)
+    return (Table("not_run", columns, rows, noun="computations", title=title, main=False),)
 
 
 def _caller_of(computation: Computation, modules: Sequence[Module]) -> str | None:
@@ -566,15 +582,6 @@ def _against_answer(compared: RunComparison, seed: int) -> str:
 # `hlo run DIR --passes`: which compiler pass changes the numbers, from dumps of each pass.
 
 
-_COLUMNS: Final = (
-    Column("number", "", "line"),
-    Column("pass", "pass", role="name"),
-    EXACT,
-    WIDENED,
-    VERDICT,
-    Column("stage", "stage", person=False),
-)
-
 _SAME: Final = ("rounding", "unknown")
 _WRONG: Final = ("approximation", "different")
 """The verdicts that have a cause to look for."""
@@ -601,15 +608,15 @@ def report_of_passes(
         numbers={
             "dumps": count,
             "skipped": len(found.refused),
-            "changing": sum(verdict != "unknown" for verdict in found.verdicts),
-            "same": all(verdict in ("identical", "rounding") for verdict in found.verdicts)
+            "changing": sum(change.verdict != "unknown" for change in found.passes),
+            "same": all(change.verdict in ("identical", "rounding") for change in found.passes)
             and (options.allow_uncovered or not missing),
             "argument_sets": 1 + len(found.coverage.choices),
             "not_run": found.coverage.missing,
             **(difference_numbers(None, None) if cause is None else difference_numbers(cause.difference, cause.new)),
         },
         parts=(
-            Table("passes", _COLUMNS, tuple(found.rows), noun="passes"),
+            Table("passes", _PASS_COLUMNS, rows_from(_PASS_COLUMNS, found.passes), noun="passes"),
             *(() if cause is None else (difference_facts(cause.difference, cause.old, cause.new),)),
         ),
         notes=(
@@ -621,12 +628,30 @@ def report_of_passes(
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _PassChange:
+    """A pass that changes results, with their distances."""
+
+    name: PassName
+    stage: str
+    distances: Sequence[Distance]
+    verdict: Verdict
+
+
+_PASS_COLUMNS: Final[tuple[Column[_PassChange], ...]] = (
+    Column("number", "", "line", of=lambda change: change.name.number),
+    Column("pass", "pass", role="name", of=lambda change: change.name.name),
+    *columns_of_part(distance_columns(), lambda change: change.distances),
+    Column("verdict", "verdict", of=lambda change: MEANING[change.verdict]),
+    Column("stage", "stage", person=False, of=lambda change: change.stage),
+)
+
+
 class _Changes(NamedTuple):
-    """A row and a verdict for each pass that changes results, the dumps that were refused, and the first cause."""
+    """Each pass that changes results, the dumps that were refused, and the first cause."""
 
     dumps: int
-    rows: Sequence[Row]
-    verdicts: Sequence[Verdict]
+    passes: Sequence[_PassChange]
     refused: Sequence[tuple[str, HloError]]
     cause: _Cause | None
     coverage: _Coverage
@@ -635,8 +660,7 @@ class _Changes(NamedTuple):
 def _changes(folder: str, reading: InputOptions, options: RunOptions, *, quiet: bool) -> _Changes:
     """Runs the dumps of a folder in order; HloError if none can be evaluated."""
     stubs, feed = stubs_from(options.stub), feed_from(options.feed)
-    rows: list[Row] = []
-    verdicts: list[Verdict] = []
+    passes: list[_PassChange] = []
     refused: list[tuple[str, HloError]] = []
     chosen: AnySharding | None = None
     first: Module | None = None
@@ -663,15 +687,13 @@ def _changes(folder: str, reading: InputOptions, options: RunOptions, *, quiet: 
         if before is not None:
             verdict = verdict_of(found)
             if verdict != "identical":
-                number, name, _ = pass_between(before[2], dump.stage)
-                rows.append((number, name, *distance_cells(found), MEANING[verdict], dump.stage))
-                verdicts.append(verdict)
+                passes.append(_PassChange(pass_between(before[2], dump.stage), dump.stage, found, verdict))
             if verdict in _WRONG and cause is None:
                 cause = _cause(before[0], module, options, stubs, feed)
         before = before[0] if before is not None and is_same else module, runs, dump.stage
     if refused and before is None:
         raise refused[0][1]
-    return _Changes(len(dumps), rows, verdicts, refused, cause, coverage)
+    return _Changes(len(dumps), passes, refused, cause, coverage)
 
 
 class _Cause(NamedTuple):
@@ -826,23 +848,30 @@ def _compared(
 
 
 def _passes_answer(count: int, found: _Changes, missing: Sequence[str], *, is_allowed: bool) -> str:
-    dumps, rows, verdicts, cause = format_count(count, "pass dumps"), found.rows, found.verdicts, found.cause
+    dumps, passes, verdicts, cause = (
+        format_count(count, "pass dumps"),
+        found.passes,
+        [each.verdict for each in found.passes],
+        found.cause,
+    )
     if missing and all(verdict in ("identical", "rounding") for verdict in verdicts):
         more = f" and {len(missing) - _LISTED} others" if len(missing) > _LISTED else ""
         never = f"{', '.join(missing[:_LISTED])}{more} never ran"
         if is_allowed:
             return f"{dumps} agree as far as they were compared, but {never}"
         return f"Not fully compared: {dumps} agree, but {never}"
-    if not rows:
+    if not passes:
         return f"{dumps} have identical results"
-    different = next((row for row, verdict in zip(rows, verdicts, strict=True) if verdict not in _SAME), None)
+    different = next((change for change in passes if change.verdict not in _SAME), None)
     if different is None:
         rounding = verdicts.count("rounding")
         changes = f"{format_count(rounding, 'passes')} {'changes' if rounding == 1 else 'change'} results"
         words = f"; {changes}, by rounding only" if rounding else ""
         if rounding == len(verdicts):
             return f"{dumps} are one program{words}"
-        row = rows[verdicts.index("unknown")]
-        return f"No differences in {dumps}, but the place of results on devices is unknown at {row[1]}{words}"
+        unknown = passes[verdicts.index("unknown")]
+        return (
+            f"No differences in {dumps}, but the place of results on devices is unknown at {unknown.name.name}{words}"
+        )
     first = "" if cause is None else f", first at {cause.difference.instruction.name}"
-    return f"{dumps} are not one program: the results change at {different[1]}{first}"
+    return f"{dumps} are not one program: the results change at {different.name.name}{first}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from hlo_cli.analysis.evaluate.run import (
     Execution,
@@ -22,8 +22,10 @@ from hlo_cli.analysis.evaluate.run import (
 from hlo_cli.analysis.evaluate.settings import PROBES
 from hlo_cli.analysis.semantics.elementwise import UNSTATED_DRAWS
 from hlo_cli.analysis.semantics.typed_values import arrays_of
+from hlo_cli.commands.modules.instruction_columns import source_of
 from hlo_cli.commands.modules.loading import Loaded, input_facts, program_notes
 from hlo_cli.commands.run.options import RunOptions
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.notation import index_text
@@ -31,11 +33,10 @@ from hlo_cli.ir.shape import ShapeIndex
 from hlo_cli.render.progress import counted
 from hlo_cli.report.numbers import format_count, verb
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import Cell, Column, Row, Table
+from hlo_cli.report.table import Column, Table, columns_of_part, rows_from, rows_from_tuples
 from hlo_cli.source import Diagnostic
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.semantics.typed_values import Value
     from hlo_cli.ir.module import Module
 
 
@@ -43,9 +44,9 @@ if TYPE_CHECKING:
 # Progress of a run on a terminal: what is expected, said before it starts, and the executed instructions.
 
 
-_SECONDS_PER_PRODUCT: Final = 1e-10
-_SECONDS_PER_OPERATION: Final = 2e-9
-_SECONDS_PER_EXECUTION: Final = 8e-6
+_SECONDS_PER_PRODUCT: Final = 1e-10  # numpy multiplies matrices with BLAS
+_SECONDS_PER_OPERATION: Final = 2e-9  # elementwise, bound by memory
+_SECONDS_PER_EXECUTION: Final = 8e-6  # what an instruction costs in Python, however small its arrays
 _SECONDS_PER_INSTRUCTION: Final = 8e-5
 """Multiplications of dots and convolutions, other scalar operations, executed instructions, and those of the text.
 
@@ -126,29 +127,23 @@ def result_name(root: Instruction, index: ShapeIndex) -> str:
 # The columns of summaries: what is least useful is left to wide screens, so that names and shapes stay readable.
 
 
-def summary_columns(summaries: Sequence[Summary]) -> tuple[Column, ...]:
+def summary_columns(summaries: Sequence[Summary]) -> tuple[Column[Summary], ...]:
     """The columns of some summaries; a screen shows NaN and Inf only if one of them has some.
 
     >>> [column.name for column in summary_columns([]) if column.person and not column.from_width]
     ['least', 'most', 'mean', 'first']
     """
     return (
-        Column("least", "least", "number"),
-        Column("most", "most", "number"),
-        Column("mean", "mean", "number"),
-        Column("rms", "rms", "number", from_width=120),
-        Column("zeros", "zeros", "count", from_width=120),
-        Column("nan", "NaN", "count", role="alarm", person=any(each.nan for each in summaries)),
-        Column("inf", "Inf", "count", role="alarm", person=any(each.inf for each in summaries)),
-        Column("first", "first elements", rank=1),
-    )
-
-
-def summary_cells(summary: Summary) -> tuple[Cell, ...]:
-    """The cells of a summary, in the order of the columns."""
-    return (
-        summary.least, summary.most, summary.mean, summary.rms, summary.zeros, summary.nan, summary.inf,
-        summary.first_text,
+        Column("least", "least", "number", of=lambda summary: summary.least),
+        Column("most", "most", "number", of=lambda summary: summary.most),
+        Column("mean", "mean", "number", of=lambda summary: summary.mean),
+        Column("rms", "rms", "number", from_width=120, of=lambda summary: summary.rms),
+        Column("zeros", "zeros", "count", from_width=120, of=lambda summary: summary.zeros),
+        Column("nan", "NaN", "count", role="alarm", person=any(each.nan for each in summaries),
+               of=lambda summary: summary.nan),
+        Column("inf", "Inf", "count", role="alarm", person=any(each.inf for each in summaries),
+               of=lambda summary: summary.inf),
+        Column("first", "first elements", rank=1, of=lambda summary: summary.first_text),
     )  # fmt: skip
 
 
@@ -243,20 +238,18 @@ def notes_on_devices(run: Run, options: RunOptions) -> tuple[Diagnostic, ...]:
 # `hlo run DUMP`: a summary of every result, of the values of --at, and of what outfeeds wrote.
 
 
-Line = tuple[tuple[Cell, ...], Summary]
-"""The cells that tell a value, and its summary."""
-
-_VALUE: Final = Column("value", "value", "name")
-_SHAPE: Final = Column("shape", "shape", "shape")
-
-
 def report_of_run(loaded: Loaded, run: Run, options: RunOptions, watched: Sequence[Instruction]) -> Report:
     """The results, or the values of the instructions that were asked for."""
     module = loaded.module
     root = module.entry.root
     assert root is not None
     lines = list(_result_lines(run, root))
-    results = _results_table("results", (Column("result", "result"), _VALUE, _SHAPE), lines, main=not watched)
+    columns: tuple[Column[_Result], ...] = (
+        Column("result", "result", of=lambda result: result.label),
+        _value_column(),
+        _shape_column(),
+    )
+    results = _results_table("results", columns, lines, main=not watched)
     parts = [results]
     if run.outfed:
         parts.append(_outfed_table(run))
@@ -287,50 +280,89 @@ def report_of_run(loaded: Loaded, run: Run, options: RunOptions, watched: Sequen
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Result:
+    """An array with the name of its value; `label` is that of a result, `execution` and `index` which of several."""
+
+    value: str
+    shape: str
+    label: str = ""
+    execution: int = 0
+    index: ShapeIndex = ()
+
+
+Line: TypeAlias = tuple[_Result, Summary]
+"""An array in a table, and its summary."""
+
+
+def _value_column() -> Column[_Result]:
+    return Column("value", "value", "name", of=lambda result: result.value)
+
+
+def _shape_column() -> Column[_Result]:
+    return Column("shape", "shape", "shape", of=lambda result: result.shape)
+
+
 def _results_table(
-    name: str, columns: tuple[Column, ...], lines: Sequence[Line], *, noun: str = "results", main: bool = True
+    name: str, columns: tuple[Column[_Result], ...], lines: Sequence[Line], *, noun: str = "results", main: bool = True
 ) -> Table:
-    rows = tuple((*cells, *summary_cells(summary)) for cells, summary in lines)
-    return Table(name, (*columns, *summary_columns([summary for _, summary in lines])), rows, noun=noun, main=main)
+    summaries = summary_columns([summary for _, summary in lines])
+    every: tuple[Column[_Result, Summary], ...] = (
+        *columns_of_part(columns, lambda result, summary: result),
+        *columns_of_part(summaries, lambda result, summary: summary),
+    )
+    return Table(name, every, rows_from_tuples(every, lines), noun=noun, main=main)
 
 
 def _result_lines(run: Run, root: Instruction) -> Iterator[Line]:
     for index, array, shape in arrays_of(run.result, root.shape):
         whole = replace(shape, dimensions=array.shape) if array.ndim == len(shape.dimensions) else shape
-        yield (result_label(index), result_name(root, index), str(whole)), summary_of(array)
+        yield _Result(result_name(root, index), str(whole), result_label(index)), summary_of(array)
 
 
 def _watched_table(run: Run, watched: Sequence[Instruction]) -> Table:
     lines = [
-        ((instruction.name, at, index_text(index) if index else None, str(shape)), summary_of(array))
+        (_Result(instruction.name, str(shape), execution=at, index=index), summary_of(array))
         for instruction in watched
         for at, value in enumerate(run.watched[instruction])
         for index, array, shape in arrays_of(value, instruction.shape)
     ]
-    columns = (
-        _VALUE,
-        Column("execution", "run", "count", person=any(cells[1] for cells, _ in lines)),
-        Column("index", "index", person=any(cells[2] for cells, _ in lines)),
-        _SHAPE,
+    columns: tuple[Column[_Result], ...] = (
+        _value_column(),
+        Column(
+            "execution",
+            "run",
+            "count",
+            person=any(result.execution for result, _ in lines),
+            of=lambda result: result.execution,
+        ),
+        Column(
+            "index",
+            "index",
+            person=any(result.index for result, _ in lines),
+            of=lambda result: index_text(result.index) if result.index else None,
+        ),
+        _shape_column(),
     )
     return _results_table("values", columns, lines, noun="values")
 
 
 def _outfed_table(run: Run) -> Table:
-    def arrays(instruction: Instruction, value: Value) -> Iterator[tuple[str, str, Summary]]:
-        for index, array, shape in arrays_of(value, instruction.operand_shape(0)):
-            yield index_text(index) if index else "", str(shape), summary_of(array)
-
-    lines: list[Line] = [
-        ((at, instruction.name, index or None, shape), summary)
+    lines = [
+        (_Result(instruction.name, str(shape), execution=at, index=index), summary_of(array))
         for at, (instruction, value) in enumerate(run.outfed)
-        for index, shape, summary in arrays(instruction, value)
+        for index, array, shape in arrays_of(value, instruction.operand_shape(0))
     ]
-    columns = (
-        Column("execution", "run", "count"),
-        _VALUE,
-        Column("index", "index", person=any(cells[2] for cells, _ in lines)),
-        _SHAPE,
+    columns: tuple[Column[_Result], ...] = (
+        Column("execution", "run", "count", of=lambda result: result.execution),
+        _value_column(),
+        Column(
+            "index",
+            "index",
+            person=any(result.index for result, _ in lines),
+            of=lambda result: index_text(result.index) if result.index else None,
+        ),
+        _shape_column(),
     )
     return _results_table("outfed", columns, lines, noun="values", main=False)
 
@@ -390,27 +422,21 @@ def _iterations_table(
     name: str, tracks: Sequence[tuple[Track, Sequence[Execution]]], *, main: bool, person: bool, omitted: int = 0
 ) -> Table:
     lines = [(track, each) for track, executions in tracks for each in executions]
-    columns = (
-        Column("value", "value", "name", person=len({track.instruction for track, _ in lines}) > 1),
-        Column("index", "index", person=any(track.index for track, _ in lines)),
-        Column("iteration", "iteration", align="right"),
-        Column("execution", "run", "count", person=not all(each.iterations for _, each in lines)),
-        Column("shape", "shape", "shape", rank=2),
-        *summary_columns([each.summary for _, each in lines]),
-        Column("event", "event", role="alarm", person=any(_event(track, each) for track, each in lines)),
-    )
-    rows = tuple(
-        (
-            track.instruction.name,
-            index_text(track.index) if track.index else None,
-            ".".join(map(str, each.iterations)) or None,
-            each.execution,
-            str(each.shape),
-            *summary_cells(each.summary),
-            _event(track, each) or None,
-        )
-        for track, each in lines
-    )
+    columns: tuple[Column[Track, Execution], ...] = (
+        Column("value", "value", "name", person=len({track.instruction for track, _ in lines}) > 1,
+               of=lambda track, each: track.instruction.name),
+        Column("index", "index", person=any(track.index for track, _ in lines),
+               of=lambda track, each: index_text(track.index) if track.index else None),
+        Column("iteration", "iteration", align="right",
+               of=lambda track, each: ".".join(map(str, each.iterations)) or None),
+        Column("execution", "run", "count", person=not all(each.iterations for _, each in lines),
+               of=lambda track, each: each.execution),
+        Column("shape", "shape", "shape", rank=2, of=lambda track, each: str(each.shape)),
+        *columns_of_part(summary_columns([each.summary for _, each in lines]), lambda track, each: each.summary),
+        Column("event", "event", role="alarm", person=any(_event(track, each) for track, each in lines),
+               of=lambda track, each: _event(track, each) or None),
+    )  # fmt: skip
+    rows = rows_from_tuples(columns, lines)
     footnote = f"{format_count(omitted, 'iterations')} not shown; --json has them" if omitted else ""
     return Table(name, columns, rows, noun="iterations", limit=len(rows), main=main, person=person, footnote=footnote)
 
@@ -462,19 +488,6 @@ def _omissions(tracks: Sequence[Track]) -> tuple[Diagnostic, ...]:
 # `hlo run DUMP --probe nan`: the first instruction that makes such a number, and how it goes on.
 
 
-_DEVICE: Final = Column("device", "device", "count")
-_COLUMNS: Final = (
-    Column("value", "value", "name"),
-    Column("opcode", "opcode", "opcode"),
-    Column("count", "count", "count"),
-    Column("elements", "of", "count"),
-    Column("execution", "run", "count"),
-    _DEVICE,
-    Column("origin", "why"),
-    Column("reaches_result", "in result", "flag"),
-    Column("computation", "computation", "name"),
-    Column("source", "source", "source"),
-)
 _SOURCES: Final = {opcodes.CONSTANT: opcodes.CONSTANT, opcodes.PARAMETER: "argument"}
 """Where elements come from that no operation makes."""
 
@@ -489,9 +502,19 @@ def report_of_probe(loaded: Loaded, run: Run, probe: Probe, notes: Sequence[Diag
     root = loaded.module.entry.root
     reaches = root is not None and count_of(run.result, probe.wanted, root.shape) > 0
     reaches = reaches or any(each.reaches_result for each in seen)
-    rows = tuple(_row(each, loaded) for each in seen)
-    hidden = replace(_DEVICE, person=False)
-    columns = tuple(hidden if each is _DEVICE and run.devices == 1 else each for each in _COLUMNS)
+    columns: tuple[Column[Occurrence], ...] = (
+        Column("value", "value", "name", of=lambda each: each.instruction.name),
+        Column("opcode", "opcode", "opcode", of=lambda each: each.instruction.opcode),
+        Column("count", "count", "count", of=lambda each: each.count),
+        Column("elements", "of", "count", of=lambda each: each.elements),
+        Column("execution", "run", "count", of=lambda each: each.execution),
+        Column("device", "device", "count", person=run.devices != 1, of=lambda each: each.device),
+        Column("origin", "why", of=_why),
+        Column("reaches_result", "in result", "flag", of=lambda each: each.reaches_result),
+        Column("computation", "computation", "name", of=lambda each: each.instruction.computation.name),
+        Column("source", "source", "source", of=lambda each: source_of(loaded.module, each.instruction)),
+    )
+    rows = rows_from(columns, seen)
     return Report(
         "run",
         _probe_answer(probe, first, run, len(rows), reaches=reaches),
@@ -530,23 +553,6 @@ def _probe_answer(probe: Probe, first: Occurrence | None, run: Run, values: int,
     has = "has" if first.instruction.opcode in _SOURCES else "makes" if first.made else "is the first with"
     counted = f"({first.count:,} of {first.elements:,})"
     return f"{first.instruction.name} {has} {what} elements {counted} that reach a result; checked {executed}"
-
-
-def _row(occurrence: Occurrence, loaded: Loaded) -> Row:
-    instruction = occurrence.instruction
-    location = loaded.module.location(instruction)
-    return (
-        instruction.name,
-        instruction.opcode,
-        occurrence.count,
-        occurrence.elements,
-        occurrence.execution,
-        occurrence.device,
-        _why(occurrence),
-        occurrence.reaches_result,
-        instruction.computation.name,
-        str(location) if location is not None else None,
-    )
 
 
 def _why(occurrence: Occurrence) -> str:

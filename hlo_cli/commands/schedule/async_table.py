@@ -16,16 +16,16 @@ from hlo_cli.commands.modules.by import (
     IN_BYTES,
     IN_SECONDS,
     Group,
+    KeyCost,
     Verb,
     describe_costs,
     group_by,
-    key_cells,
     key_columns,
     keys_for,
     next_command,
     with_origins,
 )
-from hlo_cli.commands.modules.instruction_columns import loops_of
+from hlo_cli.commands.modules.instruction_columns import loops_of, source_of
 from hlo_cli.commands.modules.loading import (
     Loaded,
     Many,
@@ -46,7 +46,7 @@ from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.report.numbers import format_count, format_part
 from hlo_cli.report.report import Part, Report
-from hlo_cli.report.table import UNKNOWN, Cell, Column, Row, Table, Unknown, number_of
+from hlo_cli.report.table import UNKNOWN, Cell, Column, Table, Unknown, columns_of_part, number_of, rows_from
 from hlo_cli.report.text import Passage
 from hlo_cli.source import Diagnostic
 
@@ -176,73 +176,56 @@ def pairs_table(overlap: OverlapAnalysis, intervals: Sequence[AsyncInterval], ti
     opcodes = {interval.pair.start.opcode for interval in intervals}
     several = len({interval.pair.operation for interval in intervals}) > 1
     repeated = any(interval.times != 1 for interval in intervals)
-    columns = (
-        Column("start", "start", "step"),
-        Column(
-            "bound_step",
-            "bound",
-            "step",
-            person=any(interval.bound_step != interval.start_step for interval in intervals),
-        ),
-        Column("done", "done", "step"),
-        Column("bytes", "", "bytes", total=None if repeated else "sum"),
-        Column("execution_count", "executions", "count", person=repeated),
-        Column("total_bytes", "total", "bytes", total="sum", person=repeated, from_width=120 if times else 0),
+    columns: tuple[Column[AsyncInterval], ...] = (
+        Column("start", "start", "step", of=lambda interval: interval.start_step),
+        Column("bound_step", "bound", "step",
+               person=any(interval.bound_step != interval.start_step for interval in intervals),
+               of=lambda interval: interval.bound_step),
+        Column("done", "done", "step", of=lambda interval: interval.done_step),
+        Column("bytes", "", "bytes", total=None if repeated else "sum", of=lambda interval: interval.moved_bytes),
+        Column("execution_count", "executions", "count", person=repeated,
+               of=lambda interval: UNKNOWN if interval.times is None else interval.times),
+        Column("total_bytes", "total", "bytes", total="sum", person=repeated, from_width=120 if times else 0,
+               of=lambda interval: interval.total_bytes),
         *(() if times is None else times.columns(repeated=repeated)),
-        Column("overlap", "overlap", align="right", machine=False, from_width=120 if times else 0),
-        Column("kernels", "kernels", "count", person=False),
-        Column("flops", "flops", "count", from_width=120, group="overlap"),
-        Column("bytes_accessed", "accessed", "bytes", from_width=120, group="overlap"),
-        Column("exposed", "exposed", "flag", person=False),
-        Column("is_sync", "is_sync", "flag", person=False),
-        Column("operation", "operation", "opcode", person=several, from_width=120 if times else 0),
-        Column("instruction", opcodes.pop() if len(opcodes) == 1 else "instruction", "name", role="name"),
+        Column("overlap", "overlap", align="right", machine=False, from_width=120 if times else 0,
+               of=lambda interval: _overlap_cell(interval)),
+        Column("kernels", "kernels", "count", person=False, of=lambda interval: interval.between.kernels),
+        Column("flops", "flops", "count", from_width=120, group="overlap",
+               of=lambda interval: UNKNOWN if interval.between.unknown else interval.between.flops),
+        Column("bytes_accessed", "accessed", "bytes", from_width=120, group="overlap",
+               of=lambda interval: interval.between.bytes),
+        Column("exposed", "exposed", "flag", person=False, of=lambda interval: interval.is_exposed),
+        Column("is_sync", "is_sync", "flag", person=False, of=lambda interval: interval.is_sync),
+        Column("operation", "operation", "opcode", person=several, from_width=120 if times else 0,
+               of=lambda interval: (
+                   f"host {interval.pair.operation}"
+                   if interval.pair.is_host_transfer else interval.pair.operation)),
+        Column("instruction", opcodes.pop() if len(opcodes) == 1 else "instruction", "name", role="name",
+               of=lambda interval: interval.pair.start.name),
         times.span_column() if times else _span_column(overlap),
-        Column("done_instruction", "done instruction", "name", from_width=200),
-        Column("form", "form", person=False),
-        Column("updates", "updates", "count", person=False),
-        Column("thread", "thread", person=False),
-        Column("computation", "computation", "name", person=False),
-        Column("op_name", "op_name", "op_name", from_width=120, rank=2),
-        Column("source", "source", "source", from_width=120, rank=4),
-    )
-    return Table("pairs", columns, tuple(_pair_row(overlap, interval, times) for interval in intervals), noun="pairs")
+        Column("done_instruction", "done instruction", "name", from_width=200,
+               of=lambda interval: _done(overlap, interval)),
+        Column("form", "form", person=False, of=lambda interval: interval.pair.form),
+        Column("updates", "updates", "count", person=False, of=lambda interval: len(interval.pair.updates)),
+        Column("thread", "thread", person=False, of=lambda interval: interval.pair.thread),
+        Column("computation", "computation", "name", person=False,
+               of=lambda interval: interval.pair.start.computation.name),
+        Column("op_name", "op_name", "op_name", from_width=120, rank=2,
+               of=lambda interval: interval.pair.start.metadata.op_name or None),
+        Column("source", "source", "source", from_width=120, rank=4,
+               of=lambda interval: source_of(overlap.module, interval.pair.start)),
+    )  # fmt: skip
+    return Table("pairs", columns, rows_from(columns, intervals), noun="pairs")
 
 
-def _span_column(overlap: OverlapAnalysis) -> Column:
+def _span_column(overlap: OverlapAnalysis) -> Column[AsyncInterval]:
     loops = tuple(loops_of(overlap.runs))
-    return Column("span", "steps", "span", steps=len(overlap.sequence), loops=loops, machine=False)
+    return Column("span", "steps", "span", steps=len(overlap.sequence), loops=loops, machine=False, of=_span)
 
 
-def _pair_row(overlap: OverlapAnalysis, interval: AsyncInterval, times: PairTimes | None) -> Row:
-    pair = interval.pair
-    location = overlap.module.location(pair.start)
-    done = overlap.sequence[interval.done_step].name if interval.done_step is not None else None
-    return (
-        interval.start_step,
-        interval.bound_step,
-        interval.done_step,
-        interval.moved_bytes,
-        UNKNOWN if interval.times is None else interval.times,
-        interval.total_bytes,
-        *(() if times is None else times.cells(interval)),
-        _overlap_cell(interval),
-        interval.between.kernels,
-        UNKNOWN if interval.between.unknown else interval.between.flops,
-        interval.between.bytes,
-        interval.is_exposed,
-        interval.is_sync,
-        f"host {pair.operation}" if pair.is_host_transfer else pair.operation,
-        pair.start.name,
-        _span(interval) if times is None else times.span(interval),
-        done,
-        pair.form,
-        len(pair.updates),
-        pair.thread,
-        pair.start.computation.name,
-        pair.start.metadata.op_name or None,
-        str(location) if location is not None else None,
-    )
+def _done(overlap: OverlapAnalysis, interval: AsyncInterval) -> str | None:
+    return None if interval.done_step is None else overlap.sequence[interval.done_step].name
 
 
 def _overlap_cell(interval: AsyncInterval) -> str | Unknown:
@@ -263,37 +246,51 @@ def _kinds_table(
 ) -> Table:
     """One row for each operation, with the number and bytes of its synchronous instructions."""
     has_exposed = times is None and any(interval.is_exposed for interval in intervals)
-    columns = (
-        Column("operation", "operation", "opcode"),
-        Column("pairs", "pairs", "count", total="sum", person=bool(intervals)),
-        Column("bytes", "", "bytes", total="sum", person=bool(intervals)),
-        Column("exposed", "exposed", "count", total="sum", person=has_exposed),
-        Column("exposed_bytes", "exposed", "bytes", total="sum", role="waste", person=has_exposed),
-        Column("synchronous", "sync", "count", total="sum", person=bool(synchronous)),
-        Column("synchronous_bytes", "sync", "bytes", total="sum", role="waste", person=bool(synchronous)),
-        *(() if times is None else times.kind_columns()),
-    )
+    columns: tuple[Column[_Kind], ...] = (
+        Column("operation", "operation", "opcode", of=lambda kind: kind.name),
+        Column("pairs", "pairs", "count", total="sum", person=bool(intervals), of=lambda kind: len(kind.intervals)),
+        Column("bytes", "", "bytes", total="sum", person=bool(intervals),
+               of=lambda kind: sum(interval.total_bytes for interval in kind.intervals)),
+        Column("exposed", "exposed", "count", total="sum", person=has_exposed, of=lambda kind: len(kind.exposed)),
+        Column("exposed_bytes", "exposed", "bytes", total="sum", role="waste", person=has_exposed,
+               of=lambda kind: kind.exposed_bytes),
+        Column("synchronous", "sync", "count", total="sum", person=bool(synchronous),
+               of=lambda kind: len(kind.synchronous)),
+        Column("synchronous_bytes", "sync", "bytes", total="sum", role="waste", person=bool(synchronous),
+               of=lambda kind: sum(kind.synchronous)),
+        *columns_of_part(() if times is None else times.kind_columns(), lambda kind: kind.name),
+    )  # fmt: skip
     names = dict.fromkeys([interval.pair.operation for interval in intervals] + [opcode for opcode, _ in synchronous])
-    rows = [
-        (
-            *_kind_row(
-                name,
-                [interval for interval in intervals if interval.pair.operation == name],
-                [size for opcode, size in synchronous if opcode == name],
-            ),
-            *(() if times is None else times.kind_cells(name)),
+    kinds = [
+        _Kind(
+            name,
+            [interval for interval in intervals if interval.pair.operation == name],
+            [size for opcode, size in synchronous if opcode == name],
         )
         for name in names
     ]
-    rows.sort(key=lambda row: (-sum(cell for cell in (row[4], row[6]) if isinstance(cell, int)), str(row[0])))
-    return Table("operations", columns, tuple(rows), noun="operations", main=False, person=len(rows) > 1)
+    kinds.sort(key=lambda kind: (-kind.exposed_bytes - sum(kind.synchronous), kind.name))
+    rows = rows_from(columns, kinds)
+    return Table("operations", columns, rows, noun="operations", main=False, person=len(rows) > 1)
 
 
-def _kind_row(name: str, intervals: Sequence[AsyncInterval], synchronous: Iterable[int]) -> Row:
-    exposed = [interval for interval in intervals if interval.is_exposed]
-    sizes = list(synchronous)
-    total = sum(interval.total_bytes for interval in intervals)
-    return name, len(intervals), total, len(exposed), sum(f.exposed_bytes for f in exposed), len(sizes), sum(sizes)
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """An operation with its async pairs, and the bytes of each of its synchronous instructions."""
+
+    name: str
+    intervals: Sequence[AsyncInterval]
+    synchronous: Sequence[int]
+
+    @property
+    def exposed(self) -> list[AsyncInterval]:
+        """The pairs that are not overlapped."""
+        return [interval for interval in self.intervals if interval.is_exposed]
+
+    @property
+    def exposed_bytes(self) -> int:
+        """The bytes of all executions of those."""
+        return sum(interval.exposed_bytes for interval in self.exposed)
 
 
 def _likely_chip(module: Module) -> str | None:
@@ -412,63 +409,100 @@ def _transfers(selected: Transfers) -> Iterator[_Transfer]:
 
 def _table(groups: Sequence[Group[_Transfer]], keys: Keys, selected: Transfers) -> Table:
     has_times, has_synchronous = selected.times is not None, bool(selected.synchronous)
-    times = (
-        Column("exposed_seconds", "exposed", "seconds", total="sum", role="waste"),
-        Column("total_seconds", "duration", "seconds", total="sum"),
-    )
-    columns = (
-        *(times if has_times else ()),
-        Column("exposed_bytes", "exposed", "bytes", total="sum", role="waste", from_width=120 if has_times else 0),
+    times: tuple[Column[_Cause], ...] = (
         Column(
-            "synchronous_bytes",
-            "sync",
-            "bytes",
+            "exposed_seconds",
+            "exposed",
+            "seconds",
             total="sum",
             role="waste",
-            person=has_synchronous,
-            from_width=120 if has_times else 0,
+            of=lambda cause: _sum_known(each.exposed_seconds for each in cause.group.members),
         ),
-        Column("bytes", "bytes", "bytes", total="sum"),
-        Column("pairs", "async", "count", total="sum", person=bool(selected.intervals)),
-        Column("exposed", "exposed", "count", total="sum", person=bool(selected.intervals), from_width=120),
-        Column("synchronous", "sync", "count", total="sum", person=has_synchronous),
-        *key_columns(
-            keys.by, "bytes", groups, has_inferred=any(group.inferred for group in groups), inferred_from_width=120
+        Column(
+            "total_seconds",
+            "duration",
+            "seconds",
+            total="sum",
+            of=lambda cause: _sum_known(each.seconds for each in cause.group.members),
         ),
-        Column("largest", "largest", "name", role="name", rank=7),
     )
-    rows = sorted(
-        (_row(group, has_times=has_times) for group in groups), key=lambda row: _rank(row, has_times=has_times)
-    )
-    return Table(f"by_{keys.by}", columns, tuple(rows), noun="rows")
-
-
-def _row(group: Group[_Transfer], *, has_times: bool) -> Row:
-    synchronous = [each for each in group.members if each.is_synchronous]
-    pairs = [each for each in group.members if not each.is_synchronous]
-    total = sum(each.bytes for each in group.members)
-    largest = max(group.members, key=lambda each: (each.exposed, each.bytes, each.instruction.name))
-    exposed_seconds = [each.exposed_seconds for each in group.members if each.exposed_seconds is not None]
-    seconds = [each.seconds for each in group.members if each.seconds is not None]
-    times = (sum(exposed_seconds) if exposed_seconds else None, sum(seconds) if seconds else None)
-    return (
+    columns: tuple[Column[_Cause], ...] = (
         *(times if has_times else ()),
-        sum(each.exposed for each in pairs),
-        sum(each.bytes for each in synchronous),
-        total,
-        len(pairs),
-        sum(each.is_exposed for each in pairs),
-        len(synchronous),
-        *key_cells(group, total, sum(each.bytes for each in group.inferred)),
-        largest.instruction.name,
-    )
+        Column("exposed_bytes", "exposed", "bytes", total="sum", role="waste", from_width=120 if has_times else 0,
+               of=lambda cause: cause.exposed_bytes),
+        Column("synchronous_bytes", "sync", "bytes", total="sum", role="waste", person=has_synchronous,
+               from_width=120 if has_times else 0,
+               of=lambda cause: cause.synchronous_bytes),
+        Column("bytes", "bytes", "bytes", total="sum", of=lambda cause: cause.bytes),
+        Column("pairs", "async", "count", total="sum", person=bool(selected.intervals),
+               of=lambda cause: len(cause.pairs)),
+        Column("exposed", "exposed", "count", total="sum", person=bool(selected.intervals), from_width=120,
+               of=lambda cause: sum(pair.is_exposed for pair in cause.pairs)),
+        Column("synchronous", "sync", "count", total="sum", person=has_synchronous,
+               of=lambda cause: len(cause.synchronous)),
+        *columns_of_part(
+            key_columns(
+                keys.by, "bytes", groups, has_inferred=any(group.inferred for group in groups), inferred_from_width=120
+            ),
+            lambda cause: cause.key,
+        ),
+        Column("largest", "largest", "name", role="name", rank=7, of=lambda cause: cause.largest.instruction.name),
+    )  # fmt: skip
+    causes = sorted(map(_Cause, groups), key=lambda cause: _rank(cause, has_times=has_times))
+    return Table(f"by_{keys.by}", columns, rows_from(columns, causes), noun="rows")
 
 
-def _rank(row: Row, *, has_times: bool) -> tuple[float, float, float, str]:
+@dataclass(frozen=True, slots=True)
+class _Cause:
+    """The transfers with one key."""
+
+    group: Group[_Transfer]
+
+    @property
+    def pairs(self) -> list[_Transfer]:
+        """Those that are async."""
+        return [each for each in self.group.members if not each.is_synchronous]
+
+    @property
+    def synchronous(self) -> list[_Transfer]:
+        """The others."""
+        return [each for each in self.group.members if each.is_synchronous]
+
+    @property
+    def bytes(self) -> int:
+        """Those of all."""
+        return sum(each.bytes for each in self.group.members)
+
+    @property
+    def exposed_bytes(self) -> int:
+        """Those that no compute overlaps, of async transfers."""
+        return sum(each.exposed for each in self.pairs)
+
+    @property
+    def synchronous_bytes(self) -> int:
+        """Those of synchronous transfers."""
+        return sum(each.bytes for each in self.synchronous)
+
+    @property
+    def key(self) -> KeyCost:
+        """The key, and the bytes that are attributed to it by inference."""
+        return KeyCost(self.group, self.bytes, sum(each.bytes for each in self.group.inferred))
+
+    @property
+    def largest(self) -> _Transfer:
+        """The one with most exposed bytes."""
+        return max(self.group.members, key=lambda each: (each.exposed, each.bytes, each.instruction.name))
+
+
+def _sum_known(times: Iterable[float | None]) -> float | None:
+    known = [time for time in times if time is not None]
+    return sum(known) if known else None
+
+
+def _rank(cause: _Cause, *, has_times: bool) -> tuple[float, float, float, str]:
     """Most exposed time first, then most bytes that are exposed or synchronous, then most bytes."""
-    seconds = number_of(row[0]) or 0 if has_times else 0
-    exposed, synchronous, total, *_ = (number_of(cell) or 0 for cell in row[2 * has_times :])
-    return -seconds, -(exposed + synchronous), -total, str(row[-2])
+    seconds = _sum_known(each.exposed_seconds for each in cause.group.members) or 0 if has_times else 0
+    return -seconds, -(cause.exposed_bytes + cause.synchronous_bytes), -cause.bytes, cause.group.key
 
 
 def _causes_answer(table: Table, by: By, selected: Transfers) -> str:
@@ -507,24 +541,31 @@ def _next_of_causes(argument: str, table: Table, by: By) -> tuple[str, ...]:
 # `hlo schedule` of many dumps: the exposed bytes of each module, and its violations of rules for async operations.
 
 
-_COLUMNS: Final = (
-    Column("is_scheduled", "scheduled", "flag", from_width=120),
-    Column("steps", "steps", "count", from_width=120, total="sum"),
-    Column("pairs", "pairs", "count", total="sum"),
-    Column("exposed", "exposed", "count", total="sum"),
-    Column("bytes", "bytes", "bytes", total="sum"),
-    Column("exposed_bytes", "exposed", "bytes", total="sum", role="waste"),
-    Column("synchronous", "sync", "count", total="sum", from_width=120),
-    Column("synchronous_bytes", "sync", "bytes", total="sum", from_width=120),
+_COLUMNS: Final[tuple[Column[Seen], ...]] = (
+    Column("is_scheduled", "scheduled", "flag", from_width=120, of=lambda seen: _number(seen, "is_scheduled")),
+    Column("steps", "steps", "count", from_width=120, total="sum", of=lambda seen: _number(seen, "steps")),
+    Column("pairs", "pairs", "count", total="sum", of=lambda seen: _number(seen, "pairs")),
+    Column("exposed", "exposed", "count", total="sum", of=lambda seen: _number(seen, "exposed")),
+    Column("bytes", "bytes", "bytes", total="sum", of=lambda seen: _number(seen, "bytes")),
+    Column("exposed_bytes", "exposed", "bytes", total="sum", role="waste",
+           of=lambda seen: _number(seen, "exposed_bytes")),
+    Column("synchronous", "sync", "count", total="sum", from_width=120, of=lambda seen: _number(seen, "synchronous")),
+    Column("synchronous_bytes", "sync", "bytes", total="sum", from_width=120,
+           of=lambda seen: _number(seen, "synchronous_bytes")),
+)  # fmt: skip
+_TIMES: Final[tuple[Column[Seen], ...]] = (
+    Column("execution_seconds", "est. time", "seconds", of=lambda seen: _number(seen, "execution_seconds")),
+    Column("execution_low_seconds", "low time", "seconds", person=False,
+           of=lambda seen: _number(seen, "execution_low_seconds")),
+    Column("execution_high_seconds", "high time", "seconds", person=False,
+           of=lambda seen: _number(seen, "execution_high_seconds")),
+    Column("exposed_seconds", "exposed time", "seconds", total="sum", role="waste",
+           of=lambda seen: _number(seen, "exposed_seconds")),
+)  # fmt: skip
+_BOUND: Final[Column[Seen]] = Column("upper_bound", "upper bound", "flag", of=lambda seen: not seen.is_program)
+_BROKEN: Final[tuple[Column[Seen], ...]] = (
+    Column("errors", "errors", "count", total="sum", of=lambda seen: seen.errors),
 )
-_TIMES: Final = (
-    Column("execution_seconds", "est. time", "seconds"),
-    Column("execution_low_seconds", "low time", "seconds", person=False),
-    Column("execution_high_seconds", "high time", "seconds", person=False),
-    Column("exposed_seconds", "exposed time", "seconds", total="sum", role="waste"),
-)
-_BOUND: Final = Column("upper_bound", "upper bound", "flag")
-_BROKEN: Final = (Column("errors", "errors", "count", total="sum"),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -559,7 +600,6 @@ def schedule_each(
         found,
         Rows(
             columns,
-            lambda seen: _cells(seen, columns),
             by="exposed_bytes" if throughput is None else "exposed_seconds",
             findings=lambda seen: seen.broken,
             fails=lambda seen: seen.errors > 0,
@@ -572,10 +612,9 @@ def schedule_each(
     )
 
 
-def _cells(seen: Seen, columns: Sequence[Column]) -> Row:
-    named: dict[str, Cell] = {**seen.numbers, "errors": seen.errors, "upper_bound": not seen.is_program}
-    cells = (named[column.name] for column in columns)
-    return tuple(UNKNOWN if cell is None else cell for cell in cells)  # unknown times are never 0
+def _number(seen: Seen, name: str) -> Cell:
+    cell = seen.numbers[name]
+    return UNKNOWN if cell is None else cell  # an unknown time is not 0
 
 
 def _modules_answer(seen: Sequence[Seen]) -> str:

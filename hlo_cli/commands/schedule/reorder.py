@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Literal
 
 from hlo_cli.analysis.hardware.chip_specs import ChipSpec
@@ -26,7 +25,7 @@ from hlo_cli.ir.memory_space import space_name
 from hlo_cli.ir.module import Module
 from hlo_cli.report.numbers import format_bytes, format_count, format_percent, format_seconds
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import UNKNOWN, Cell, Column, Row, Table
+from hlo_cli.report.table import UNKNOWN, Cell, Column, Table, rows_from, rows_from_tuples
 from hlo_cli.report.text import Passage
 from hlo_cli.source import Diagnostic
 from hlo_cli.syntax.byte_sizes import parse_size
@@ -59,19 +58,29 @@ def new_order(module: Module, goal: Goal, *, limit: str | None, throughput: Chip
 # The table of blocks that moved between two orders: old and new steps, and the reason for each move.
 
 
-_COLUMNS = (
-    Column("from_step", "from", "step"),
-    Column("to_step", "to", "step"),
-    Column("distance", "distance", "count", from_width=120),
-    Column("instructions", "count", "count", rank=4),
-    Column("first", "first", "name", role="name"),
-    Column("last", "last", "name", rank=2),
-    Column("reason", "reason", rank=5),
-    Column("new_predecessor", "now after", "name", rank=3),
-    Column("growth_bytes", "memory change", "bytes", person=False),
-    Column("computation", "computation", "name", from_width=120),
-    Column("op_name", "op_name", "op_name", from_width=200, rank=1),
-)
+@dataclass(frozen=True, slots=True)
+class _Move:
+    """A block with the steps of its first instruction in both orders, and the memory that it allocates or frees."""
+
+    block: MovedBlock
+    from_step: int | None
+    to_step: int | None
+    growth_bytes: int
+
+    @property
+    def distance(self) -> int | None:
+        """The steps by which it is later."""
+        return None if self.from_step is None or self.to_step is None else self.to_step - self.from_step
+
+    @property
+    def first(self) -> Instruction:
+        """Its first instruction."""
+        return self.block.instructions[0]
+
+    @property
+    def last(self) -> Instruction:
+        """Its last instruction."""
+        return self.block.instructions[-1]
 
 
 def moved_table(old: Module, new: Module, blocks: Sequence[MovedBlock]) -> Table:
@@ -81,34 +90,40 @@ def moved_table(old: Module, new: Module, blocks: Sequence[MovedBlock]) -> Table
     for user in new.instructions:
         for operand in user.operands:
             users.setdefault(operand, user)
-
-    def row(block: MovedBlock) -> Row:
-        start, end = before.get(block.before[0]), after.positions.get(block.instructions[0])
-        distance = None if start is None or end is None else end - start
-        first, last = block.instructions[0], block.instructions[-1]
-        growth = sum(after.bytes.get(instruction, 0) for instruction in block.instructions)
-        cells: tuple[Cell, ...] = (
-            start,
-            end,
-            distance,
-            len(block.instructions),
-            first.name,
-            last.name if last is not first else None,
-            None if not distance else _reason(block, growth, users, is_sooner=distance < 0),
-            block.follows.name if block.follows is not None else None,
-            growth,
-            first.computation.name,
-            first.metadata.op_name or None,
-        )
-        return cells
-
     several = any(len(block.instructions) > 1 for block in blocks)
-    columns = tuple(replace(each, person=several) if each.name == "last" else each for each in _COLUMNS)
-    return Table("moved_blocks", columns, tuple(map(row, blocks)), noun="blocks", title="Moved blocks")
+    moves = (
+        _Move(
+            block,
+            before.get(block.before[0]),
+            after.positions.get(block.instructions[0]),
+            sum(after.bytes.get(instruction, 0) for instruction in block.instructions),
+        )
+        for block in blocks
+    )
+    columns: tuple[Column[_Move], ...] = (
+        Column("from_step", "from", "step", of=lambda move: move.from_step),
+        Column("to_step", "to", "step", of=lambda move: move.to_step),
+        Column("distance", "distance", "count", from_width=120, of=lambda move: move.distance),
+        Column("instructions", "count", "count", rank=4, of=lambda move: len(move.block.instructions)),
+        Column("first", "first", "name", role="name", of=lambda move: move.first.name),
+        Column("last", "last", "name", rank=2, person=several,
+               of=lambda move: move.last.name if move.last is not move.first else None),
+        Column("reason", "reason", rank=5, of=lambda move: _reason(move, users)),
+        Column("new_predecessor", "now after", "name", rank=3,
+               of=lambda move: move.block.follows.name if move.block.follows is not None else None),
+        Column("growth_bytes", "memory change", "bytes", person=False, of=lambda move: move.growth_bytes),
+        Column("computation", "computation", "name", from_width=120, of=lambda move: move.first.computation.name),
+        Column("op_name", "op_name", "op_name", from_width=200, rank=1,
+               of=lambda move: move.first.metadata.op_name or None),
+    )  # fmt: skip
+    return Table("moved_blocks", columns, rows_from(columns, moves), noun="blocks", title="Moved blocks")
 
 
-def _reason(block: MovedBlock, growth: int, users: Mapping[Instruction, Instruction], *, is_sooner: bool) -> str | None:
-    """The likely reason for a move, judged by the block alone."""
+def _reason(move: _Move, users: Mapping[Instruction, Instruction]) -> str | None:
+    """The likely reason for a move, judged by the block alone; None for a block that stays at its step."""
+    if not move.distance:
+        return None
+    block, growth, is_sooner = move.block, move.growth_bytes, move.distance < 0
     when = "sooner" if is_sooner else "later"
     if any(map(is_start, block.instructions)):
         return f"starts {when}"
@@ -340,39 +355,51 @@ def _why_unchanged(goal: Goal, exposure: _Exposure, *, has_limit: bool) -> str:
 def _memory_table(peaks: Sequence[_Change], totals: Sequence[_Change]) -> Table:
     """One row for each memory space: the total of its allocations and the peak of live bytes, before and after."""
     total_of, peak_of = ({each.name: each for each in changes} for changes in (totals, peaks))
-    columns = (
-        Column("space", "space"),
-        Column("total_before_bytes", "total", "bytes"),
-        Column("total_after_bytes", "after", "bytes", like="total_before_bytes"),
-        Column("total_change_bytes", "change", "bytes"),
-        Column("before_bytes", "live peak", "bytes"),
-        Column("after_bytes", "after", "bytes", like="before_bytes"),
-        Column("change_bytes", "change", "bytes"),
-    )
-    rows: list[Row] = []
-    for name in dict.fromkeys((*peak_of, *total_of)):
-        both = (total_of.get(name), peak_of.get(name))
-        cells = [(each.before, each.after, each.after - each.before) if each else (UNKNOWN,) * 3 for each in both]
-        rows.append((name, *cells[0], *cells[1]))
-    return Table("memory", columns, tuple(rows), noun="spaces", main=False)
+    columns: tuple[Column[str, _Change | None, _Change | None], ...] = (
+        Column("space", "space", of=lambda name, total, peak: name),
+        Column("total_before_bytes", "total", "bytes", of=lambda name, total, peak: total.before if total else UNKNOWN),
+        Column("total_after_bytes", "after", "bytes", like="total_before_bytes",
+               of=lambda name, total, peak: total.after if total else UNKNOWN),
+        Column("total_change_bytes", "change", "bytes",
+               of=lambda name, total, peak: total.after - total.before if total else UNKNOWN),
+        Column("before_bytes", "live peak", "bytes", of=lambda name, total, peak: peak.before if peak else UNKNOWN),
+        Column("after_bytes", "after", "bytes", like="before_bytes",
+               of=lambda name, total, peak: peak.after if peak else UNKNOWN),
+        Column("change_bytes", "change", "bytes",
+               of=lambda name, total, peak: peak.after - peak.before if peak else UNKNOWN),
+    )  # fmt: skip
+    names = dict.fromkeys((*peak_of, *total_of))
+    rows = rows_from_tuples(columns, ((name, total_of.get(name), peak_of.get(name)) for name in names))
+    return Table("memory", columns, rows, noun="spaces", main=False)
 
 
 def _overlap_tables(exposures: tuple[_Exposure, _Exposure]) -> tuple[Table, ...]:
     """The table of exposed pairs, before and after; none without pairs."""
-    tables: list[Table] = []
-    if exposures[0].pairs:
-        columns = (Column("order", "order"), Column("pairs", "pairs", "count"), Column("exposed", "exposed", "count"))
-        timed = (
-            Column("exposed_seconds", "exposed time", "seconds"),
-            Column("execution_seconds", "total time", "seconds"),
-        )
-        exposed: list[Row] = []
-        for name, each in zip(("before", "after"), exposures, strict=True):
-            times = () if each.step is None else tuple(map(_or_unknown, (_exposed(each.step), each.step.least_seconds)))
-            exposed.append((name, each.pairs, each.exposed, each.exposed_bytes, *times))
-        columns = (*columns, Column("exposed_bytes", "exposed", "bytes"), *(timed if exposures[0].step else ()))
-        tables.append(Table("overlaps", columns, tuple(exposed), noun="orders", main=False))
-    return tuple(tables)
+    if not exposures[0].pairs:
+        return ()
+    timed: tuple[Column[str, _Exposure], ...] = (
+        Column(
+            "exposed_seconds",
+            "exposed time",
+            "seconds",
+            of=lambda order, found: _or_unknown(_exposed(found.step) if found.step else None),
+        ),
+        Column(
+            "execution_seconds",
+            "total time",
+            "seconds",
+            of=lambda order, found: _or_unknown(found.step.least_seconds if found.step else None),
+        ),
+    )
+    columns: tuple[Column[str, _Exposure], ...] = (
+        Column("order", "order", of=lambda order, found: order),
+        Column("pairs", "pairs", "count", of=lambda order, found: found.pairs),
+        Column("exposed", "exposed", "count", of=lambda order, found: found.exposed),
+        Column("exposed_bytes", "exposed", "bytes", of=lambda order, found: found.exposed_bytes),
+        *(timed if exposures[0].step else ()),
+    )
+    rows = rows_from_tuples(columns, zip(("before", "after"), exposures, strict=True))
+    return (Table("overlaps", columns, rows, noun="orders", main=False),)
 
 
 def _or_unknown(seconds: float | None) -> Cell:

@@ -9,23 +9,24 @@ from itertools import accumulate, pairwise
 from typing import Final, Literal
 
 from hlo_cli.analysis.cost.cost_analysis import KernelCost, inclusive_costs
-from hlo_cli.analysis.hardware.chip_specs import NO_TIME, ChipSpec
+from hlo_cli.analysis.hardware.chip_specs import NO_TIME, ChipSpec, Estimate
 from hlo_cli.analysis.memory.memory_analysis import MemoryAnalysis, MemorySpaceUsage
 from hlo_cli.analysis.schedule.async_overlap import AsyncInterval, OverlapAnalysis
 from hlo_cli.analysis.schedule.step_time import CriticalPath, TimeEstimate, critical_path
 from hlo_cli.commands.memspace.compiler_files import compiler_memory
 from hlo_cli.commands.memspace.usage import chosen_spaces, memory_timeline
 from hlo_cli.commands.modules.by import with_origins
-from hlo_cli.commands.modules.instruction_columns import with_costs, with_traffic
+from hlo_cli.commands.modules.instruction_columns import source_of, with_costs, with_traffic
 from hlo_cli.commands.modules.loading import Loaded, input_facts, program_notes
 from hlo_cli.commands.options.chips import time_model, time_notes
 from hlo_cli.commands.options.filters import rows_where
 from hlo_cli.commands.schedule.async_table import order_notes
 from hlo_cli.commands.schedule.time import band_notes, execution_in_words, step_numbers, whole_time
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.report.numbers import format_bytes, format_count, format_percent, format_seconds
 from hlo_cli.report.report import Part, Report
-from hlo_cli.report.table import UNKNOWN, Cell, Column, Row, Table
+from hlo_cli.report.table import UNKNOWN, Cell, Column, Table, columns_of_part, rows_from
 from hlo_cli.report.text import Passage
 from hlo_cli.source import Diagnostic
 
@@ -33,13 +34,6 @@ from hlo_cli.source import Diagnostic
 # `hlo schedule DUMP --sequence`: every step with live bytes, async starts and dones, and bytes in flight.
 
 
-_TIME_COLUMNS: Final = (
-    Column("start_seconds", "time", "seconds"),
-    Column("compute_seconds", "compute", "seconds"),
-    Column("wait_seconds", "wait", "seconds", role="waste"),
-    Column("launch_seconds", "launch", "seconds", person=False),
-    Column("estimate_source", "estimate", person=False),
-)
 _WORD = re.compile(r"\w+")
 _NOT_WORD = re.compile(r"[^a-z0-9]+")
 
@@ -130,6 +124,17 @@ class _InFlight:
         self.number = list(accumulate(number))[:-1]
         self.bytes = list(accumulate(size))[:-1]
 
+    def event(self, step: int) -> str | None:
+        """Whether an operation starts or ends."""
+        return "start" if step in self.starts else "done" if step in self.ends else None
+
+    def paired(self, step: int, sequence: Sequence[Instruction]) -> Cell:
+        """The name of the done of what starts, or of the start of what ends; unknown for a done that is never run."""
+        started, ended = self.starts.get(step), self.ends.get(step)
+        if started is not None:
+            return UNKNOWN if started.done_step is None else sequence[started.done_step].name
+        return None if ended is None else ended.pair.start.name
+
 
 def _sequence_answer(
     overlap: OverlapAnalysis,
@@ -149,6 +154,25 @@ def _sequence_answer(
     return f"{words}: {'; '.join((*peaks, most))}"
 
 
+@dataclass(frozen=True, slots=True)
+class _StepTime:
+    """The start, the compute, and the wait time of a step, and the estimate that they come from."""
+
+    start_seconds: float
+    compute_seconds: Cell
+    wait_seconds: Cell
+    estimate: Estimate
+
+
+_TIME_COLUMNS: Final[tuple[Column[_StepTime], ...]] = (
+    Column("start_seconds", "time", "seconds", of=lambda row: row.start_seconds),
+    Column("compute_seconds", "compute", "seconds", of=lambda row: row.compute_seconds),
+    Column("wait_seconds", "wait", "seconds", role="waste", of=lambda row: row.wait_seconds),
+    Column("launch_seconds", "launch", "seconds", person=False, of=lambda row: row.estimate.launch_seconds),
+    Column("estimate_source", "estimate", person=False, of=lambda row: ", ".join(sorted(row.estimate.sources)) or None),
+)
+
+
 def _steps_table(
     overlap: OverlapAnalysis,
     spaces: Sequence[MemorySpaceUsage],
@@ -156,26 +180,32 @@ def _steps_table(
     within: Computation | None,
     times: TimeEstimate | None,
 ) -> Table:
-    columns = (
-        Column("step", "step", "step"),
-        *(_TIME_COLUMNS if times else ()),
-        *(Column(_column_name(space), space.name, "bytes") for space in spaces),
-        Column("change", "change", "bytes", from_width=120),
-        Column("in_flight", "ops", "count", group="in flight"),
-        Column("in_flight_bytes", "", "bytes", group="in flight"),
-        Column("event", "event"),
-        Column("instruction", "instruction", "name", role="name"),
-        Column("opcode", "opcode", "opcode", rank=3),
-        Column("paired_instruction", "pair", "name"),
-        Column("computation", "computation", "name", from_width=120),
-        Column("shape", "shape", "shape", from_width=120),
-        Column("op_name", "op_name", "op_name", from_width=200, rank=2),
-        Column("source", "source", "source", person=False),
-    )
-    changes = _changes(spaces)
+    sequence, changes = overlap.sequence, _changes(spaces)
+    columns: tuple[Column[int], ...] = (
+        Column("step", "step", "step", of=lambda step: step),
+        *(
+            ()
+            if times is None
+            else columns_of_part(_TIME_COLUMNS, lambda step: _step_time(times, sequence[step], step))
+        ),
+        *(Column(_column_name(space), space.name, "bytes", of=_live_bytes(space)) for space in spaces),
+        Column("change", "change", "bytes", from_width=120,
+               of=lambda step: changes[step] if step < len(changes) else 0),
+        Column("in_flight", "ops", "count", group="in flight", of=lambda step: in_flight.number[step]),
+        Column("in_flight_bytes", "", "bytes", group="in flight", of=lambda step: in_flight.bytes[step]),
+        Column("event", "event", of=lambda step: in_flight.event(step)),
+        Column("instruction", "instruction", "name", role="name", of=lambda step: sequence[step].name),
+        Column("opcode", "opcode", "opcode", rank=3, of=lambda step: sequence[step].opcode),
+        Column("paired_instruction", "pair", "name", of=lambda step: in_flight.paired(step, sequence)),
+        Column("computation", "computation", "name", from_width=120, of=lambda step: sequence[step].computation.name),
+        Column("shape", "shape", "shape", from_width=120, of=lambda step: str(sequence[step].shape)),
+        Column("op_name", "op_name", "op_name", from_width=200, rank=2,
+               of=lambda step: sequence[step].metadata.op_name or None),
+        Column("source", "source", "source", person=False, of=lambda step: source_of(overlap.module, sequence[step])),
+    )  # fmt: skip
     steps = [n for n, (i, after) in enumerate(_followed(overlap.sequence)) if i is not after]
     steps = [n for n in steps if within is None or overlap.sequence[n].computation is within]
-    rows = tuple(_step_row(overlap, spaces, changes, in_flight, step, times) for step in steps)
+    rows = rows_from(columns, steps)
     peaks = {at for at, step in enumerate(steps) if any(space.peak == step for space in spaces)}
     return Table("steps", columns, rows, noun="steps", marked=frozenset(peaks))
 
@@ -186,56 +216,22 @@ def _followed(sequence: Sequence[Instruction]) -> Iterator[tuple[Instruction, In
     yield from ((last, None) for last in sequence[-1:])
 
 
-def _step_row(
-    overlap: OverlapAnalysis,
-    spaces: Sequence[MemorySpaceUsage],
-    changes: Sequence[int],
-    in_flight: _InFlight,
-    step: int,
-    times: TimeEstimate | None,
-) -> Row:
-    sequence, instruction = overlap.sequence, overlap.sequence[step]
-    location = overlap.module.location(instruction)
-    started, ended = in_flight.starts.get(step), in_flight.ends.get(step)
-    event, other = None, None
-    if started is not None:
-        event = "start"
-        other = sequence[started.done_step].name if started.done_step is not None else UNKNOWN
-    elif ended is not None:
-        event, other = "done", ended.pair.start.name
-    live: list[Cell] = [space.timeline[step] for space in spaces]
-    return (
-        step,
-        *(() if times is None else _time_cells(times, sequence[step], step)),
-        *live,
-        changes[step] if step < len(changes) else 0,
-        in_flight.number[step],
-        in_flight.bytes[step],
-        event,
-        instruction.name,
-        instruction.opcode,
-        other,
-        instruction.computation.name,
-        str(instruction.shape),
-        instruction.metadata.op_name or None,
-        str(location) if location is not None else None,
-    )
-
-
-def _time_cells(times: TimeEstimate, instruction: Instruction, step: int) -> Row:
-    """The start, compute, and wait times of a step, the part of launches, and the model of the estimate."""
+def _step_time(times: TimeEstimate, instruction: Instruction, step: int) -> _StepTime:
     kernel, played = times.kernels.get(instruction), times.simulation
     estimate = times.predicted.get(instruction, NO_TIME)
     compute = UNKNOWN if kernel is not None and kernel.bound == "unknown" else estimate.seconds
     wait = UNKNOWN if instruction in times.unknown_waits else played.wait_seconds.get(step, 0.0)
-    source = ", ".join(sorted(estimate.sources)) or None
-    return played.start_seconds[step], compute, wait, estimate.launch_seconds, source
+    return _StepTime(played.start_seconds[step], compute, wait, estimate)
 
 
 def _changes(spaces: Sequence[MemorySpaceUsage]) -> list[int]:
     """The change of live bytes at each step from the step before, over all spaces shown."""
     totals = [sum(live) for live in zip(*(space.timeline for space in spaces), strict=True)]
     return [after - before for before, after in pairwise([0, *totals])]
+
+
+def _live_bytes(space: MemorySpaceUsage) -> Callable[[int], int]:
+    return lambda step: space.timeline[step]
 
 
 def _column_name(space: MemorySpaceUsage) -> str:
@@ -347,37 +343,34 @@ def _table(
     model: Model,
     unknown: frozenset[Instruction],
 ) -> Table:
-    columns = (
-        Column("step", "step", "step"),
-        Column("share", "", "percent", total="sum"),
-        *((Column("seconds", "", "seconds", total="sum"),) if model == "time" else ()),
-        Column("bytes", "", "bytes", total="sum"),
-        Column("flops", "flops", "count", total="sum"),
-        Column("kernels", "kernels", "count", total="sum", person=model == "kernels"),
-        Column("instruction", "instruction", "name", role="name"),
-        Column("opcode", "opcode", "opcode"),
-        Column("shape", "shape", "shape", rank=5),
-        Column("op_name", "op_name", "op_name", from_width=120, rank=2),
-        Column("source", "source", "source", rank=4),
-    )
-
-    def row(instruction: Instruction) -> Row:
-        cost = costs[instruction]
-        location = loaded.module.location(instruction)
-        return (
-            overlap.positions.get(instruction),
-            UNKNOWN if unknown else weights[instruction] / path.length,
-            *((UNKNOWN if instruction in unknown else weights[instruction],) if model == "time" else ()),
-            cost.bytes,
-            cost.flops,
-            cost.kernels,
-            instruction.name,
-            instruction.opcode,
-            str(instruction.shape),
-            instruction.metadata.op_name or None,
-            str(location) if location is not None else None,
-        )
-
+    columns: tuple[Column[Instruction], ...] = (
+        Column("step", "step", "step", of=lambda instruction: overlap.positions.get(instruction)),
+        Column("share", "", "percent", total="sum",
+               of=lambda instruction: UNKNOWN if unknown else weights[instruction] / path.length),
+        *(
+            (
+                Column(
+                    "seconds",
+                    "",
+                    "seconds",
+                    total="sum",
+                    of=lambda instruction: UNKNOWN if instruction in unknown else weights[instruction],
+                ),
+            )
+            if model == "time"
+            else ()
+        ),
+        Column("bytes", "", "bytes", total="sum", of=lambda instruction: costs[instruction].bytes),
+        Column("flops", "flops", "count", total="sum", of=lambda instruction: costs[instruction].flops),
+        Column("kernels", "kernels", "count", total="sum", person=model == "kernels",
+               of=lambda instruction: costs[instruction].kernels),
+        Column("instruction", "instruction", "name", role="name", of=lambda instruction: instruction.name),
+        Column("opcode", "opcode", "opcode", of=lambda instruction: instruction.opcode),
+        Column("shape", "shape", "shape", rank=5, of=lambda instruction: str(instruction.shape)),
+        Column("op_name", "op_name", "op_name", from_width=120, rank=2,
+               of=lambda instruction: instruction.metadata.op_name or None),
+        Column("source", "source", "source", rank=4, of=lambda instruction: source_of(loaded.module, instruction)),
+    )  # fmt: skip
     return Table(
-        "critical_path", columns, tuple(map(row, path.instructions)), noun="instructions", footnote=_MEANING[model]
+        "critical_path", columns, rows_from(columns, path.instructions), noun="instructions", footnote=_MEANING[model]
     )

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
 from hlo_cli.analysis.cache import computed_once
 from hlo_cli.analysis.hardware.chip_specs import ChipSpec
 from hlo_cli.analysis.schedule.async_overlap import AsyncInterval, OverlapAnalysis
-from hlo_cli.analysis.schedule.step_time import IntervalTime, Link, TimeEstimate, sum_if_known, sum_known
+from hlo_cli.analysis.schedule.step_time import IntervalTime, Link, TimeEstimate, TransferTime, sum_if_known, sum_known
 from hlo_cli.commands.modules.instruction_columns import loops_of
 from hlo_cli.commands.modules.loading import Loaded, stage_of
 from hlo_cli.commands.options.chips import kernel_times_in_words, time_model, time_notes
 from hlo_cli.commands.schedule.messages import count_synchronous, is_or_are, pair_noun, quantified_noun
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.report.numbers import format_count, format_percent, format_seconds, format_seconds_range
-from hlo_cli.report.table import UNKNOWN, Cell, Column, Row
+from hlo_cli.report.table import UNKNOWN, Cell, Column
 from hlo_cli.source import Diagnostic
 from hlo_cli.transform.module_time import ModuleTime, module_time
 
@@ -80,46 +80,54 @@ class PairTimes:
         starts = (interval.pair.start for interval in overlap.intervals)
         self.times: Mapping[Instruction, IntervalTime] = dict(zip(starts, step.intervals, strict=True))
 
-    def columns(self, *, repeated: bool) -> tuple[Column, ...]:
+    def columns(self, *, repeated: bool) -> tuple[Column[AsyncInterval], ...]:
         """Columns for the times of a pair; `repeated` if some pairs run more than once."""
         return (
-            Column("link", "link", from_width=120),
-            Column("link_bytes", "link bytes", "bytes", from_width=200),
-            Column("devices", "devices", "count", from_width=200),
-            Column("seconds_per_transfer", "per transfer", "seconds", person=repeated, from_width=120),
-            Column("low_seconds", "low", "seconds", person=False),
-            Column("high_seconds", "high", "seconds", person=False),
-            Column("total_seconds", "duration", "seconds", total="sum"),
-            Column("compute_seconds", "compute", "seconds", from_width=120),
-            Column("overlapped_seconds", "overlapped", "seconds", total="sum", from_width=120),
-            Column("exposed_seconds", "exposed", "seconds", total="sum", role="waste"),
-        )
+            Column("link", "link", from_width=120, of=lambda interval: self._transfer(interval).link or UNKNOWN),
+            Column("link_bytes", "link bytes", "bytes", from_width=200,
+                   of=lambda interval: self._transfer(interval).link_bytes),
+            Column("devices", "devices", "count", from_width=200, of=lambda interval: self._transfer(interval).devices),
+            Column("seconds_per_transfer", "per transfer", "seconds", person=repeated, from_width=120,
+                   of=lambda interval: self._if_known(interval, self._transfer(interval).seconds)),
+            Column("low_seconds", "low", "seconds", person=False,
+                   of=lambda interval: self._if_known(interval, self._transfer(interval).least_seconds)),
+            Column("high_seconds", "high", "seconds", person=False,
+                   of=lambda interval: self._if_known(interval, self._transfer(interval).most_seconds)),
+            Column("total_seconds", "duration", "seconds", total="sum",
+                   of=lambda interval: self._if_known(interval, self._time(interval).total_seconds)),
+            Column("compute_seconds", "compute", "seconds", from_width=120,
+                   of=lambda interval: (
+                       UNKNOWN if interval.done_step is None or interval.between.unknown
+                       else self._time(interval).compute_seconds)),
+            Column("overlapped_seconds", "overlapped", "seconds", total="sum", from_width=120,
+                   of=lambda interval: (
+                       UNKNOWN if interval.done_step is None
+                       else self._if_known(interval, self._time(interval).overlapped_seconds))),
+            Column("exposed_seconds", "exposed", "seconds", total="sum", role="waste",
+                   of=lambda interval: (
+                       UNKNOWN if interval.done_step is None
+                       else self._if_known(interval, self._time(interval).exposed_seconds))),
+        )  # fmt: skip
 
-    def cells(self, interval: AsyncInterval) -> Row:
-        """The cells of a pair for these columns."""
-        time = self.times[interval.pair.start]
-        transfer = time.transfer
-        is_known = time.total_seconds is not None
-        has_done = interval.done_step is not None
-        return (
-            transfer.link or UNKNOWN,
-            transfer.link_bytes,
-            transfer.devices,
-            *((transfer.seconds, transfer.least_seconds, transfer.most_seconds) if is_known else (UNKNOWN,) * 3),
-            time.total_seconds if is_known else UNKNOWN,
-            time.compute_seconds if has_done and not interval.between.unknown else UNKNOWN,
-            time.overlapped_seconds if is_known and has_done else UNKNOWN,
-            time.exposed_seconds if is_known and has_done else UNKNOWN,
-        )
+    def _time(self, interval: AsyncInterval) -> IntervalTime:
+        return self.times[interval.pair.start]
 
-    def span_column(self) -> Column:
+    def _transfer(self, interval: AsyncInterval) -> TransferTime:
+        return self._time(interval).transfer
+
+    def _if_known(self, interval: AsyncInterval, seconds: Cell) -> Cell:
+        return UNKNOWN if self._time(interval).total_seconds is None else seconds
+
+    def span_column(self) -> Column[AsyncInterval]:
         """The column of bars, on a time axis where every loop runs one iteration."""
         loops = tuple(
             replace(loop, start=self._part(loop.start), end=self._part(loop.end + 1))
             for loop in loops_of(self.overlap.runs)
             if 0 < self._axis < math.inf
         )
-        return Column("span", "time", "span", steps=_PARTS, seconds=self._axis, loops=loops, machine=False)
+        return Column(
+            "span", "time", "span", steps=_PARTS, seconds=self._axis, loops=loops, machine=False, of=self.span
+        )
 
     def _part(self, step: int) -> int:
         starts = self.step.simulation.start_seconds
@@ -144,21 +152,43 @@ class PairTimes:
             waiting = first
         return first, max(last - 1, first), True, waiting if last > waiting else max(last, first + 1)
 
-    def kind_columns(self) -> tuple[Column, ...]:
-        """Columns for the total and exposed times of an operation, and its share of the execution."""
+    def kind_columns(self) -> tuple[Column[str], ...]:
+        """Columns for the total and exposed times of an operation by its name, and its share of the execution.
+
+        Synchronous instructions count as exposed.
+        """
         return (
-            Column("total_seconds", "duration", "seconds", total="sum"),
-            Column("exposed_seconds", "exposed", "seconds", total="sum", role="waste"),
-            Column("execution_share", "of total", "percent", total="sum"),
+            Column(
+                "total_seconds",
+                "duration",
+                "seconds",
+                total="sum",
+                of=lambda name: _or_unknown(self._sum_of(name, lambda time: time.total_seconds)),
+            ),
+            Column(
+                "exposed_seconds",
+                "exposed",
+                "seconds",
+                total="sum",
+                role="waste",
+                of=lambda name: _or_unknown(self._exposed_of(name)),
+            ),
+            Column(
+                "execution_share",
+                "of total",
+                "percent",
+                total="sum",
+                of=lambda name: _or_unknown(self._share(self._exposed_of(name))),
+            ),
         )
 
-    def kind_cells(self, name: str) -> Row:
-        """Total time of an operation's pairs and of its synchronous instructions, which count as exposed."""
+    def _exposed_of(self, name: str) -> float | None:
+        return self._sum_of(name, lambda time: time.exposed_seconds)
+
+    def _sum_of(self, name: str, part: Callable[[IntervalTime], float | None]) -> float | None:
         times = [self.times[interval.pair.start] for interval in self.intervals if interval.pair.operation == name]
         synchronous = [seconds for each, seconds in self.synchronous.items() if each.opcode == name]
-        total = sum_if_known((*(time.total_seconds for time in times), *synchronous))
-        exposed = sum_if_known((*(time.exposed_seconds for time in times), *synchronous))
-        return _or_unknown(total), _or_unknown(exposed), _or_unknown(self._share(exposed))
+        return sum_if_known((*map(part, times), *synchronous))
 
     @property
     def exposed_seconds(self) -> float:

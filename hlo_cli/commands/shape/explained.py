@@ -28,7 +28,7 @@ from hlo_cli.ir.shape import UNBOUNDED, ArrayShape, BufferShape, Shape, TupleSha
 from hlo_cli.report.figure import Anatomy, Explanation, Figure, Grid, GridCell, Segment, Side
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Part
-from hlo_cli.report.table import UNKNOWN, Cell, Column, Table
+from hlo_cli.report.table import UNKNOWN, Cell, Column, Table, rows_from
 from hlo_cli.report.text import Line, Passage, Run
 from hlo_cli.source import Diagnostic, HloError, Source, Span, did_you_mean
 from hlo_cli.syntax.scanning.scanner import Scanner
@@ -381,9 +381,9 @@ def _size(size: int) -> str:
 
 MAX_LINES = 24
 """The most lines of a drawing; with its answer it fits one screen."""
-FEW_ROWS = 7
-_MIN_COLUMN_WIDTH = 3
-_MACHINE_WIDTH = 80
+FEW_ROWS = 7  # of an axis that does not fit: the ends and a gap
+_MIN_COLUMN_WIDTH = 3  # a digit and a space on each side
+_MACHINE_WIDTH = 80  # a picture in a pipe is as wide as on a small terminal
 
 Place = tuple[int, int]
 
@@ -547,21 +547,7 @@ def _data(shape: ArrayShape, plane: Plane, marked: frozenset[Place]) -> dict[str
 # The parts of the report on one array: its underlined text, its layout steps, its numbers, its drawing.
 
 
-_STEPS = (
-    Column("step", "step"),
-    Column("shown_sizes", "sizes", "index", machine=False, align="left"),
-    Column("elements", "elements", "count"),
-    Column("bytes", "bytes", "bytes", exact=True),
-    Column("note", ""),
-    Column("kind", "kind", person=False),
-    Column("sizes", "sizes", person=False),
-    Column("padding", "padding", person=False),
-    Column("reshape", "reshape", person=False),
-    Column("transpose", "transpose", person=False),
-)
-
-
-MAX_DRAWN = 4
+MAX_DRAWN = 4  # more pictures than these do not fit a screen
 
 
 @dataclass(frozen=True, slots=True)
@@ -687,22 +673,21 @@ def _anatomy(explained: Explained, array: ArrayShape) -> Anatomy:
 
 def _steps_table(array: ArrayShape, steps: Sequence[LayoutStep]) -> Table:
     names = dimension_names(array.rank)
-    rows = tuple(
-        (
-            _step_name(step, array),
-            f"[{', '.join(map(str, step.sizes))}]",
-            step.elements,
-            step.bytes,
-            _note(step, array, names),
-            step.kind,
-            step.sizes,
-            step.padding or None,
-            step.reshape or None,
-            step.transpose or None,
-        )
-        for step in steps
-    )
-    return Table("steps", _STEPS, rows, noun="steps", limit=0, main=False)
+    columns: tuple[Column[LayoutStep], ...] = (
+        Column("step", "step", of=lambda step: _step_name(step, array)),
+        Column("shown_sizes", "sizes", "index", machine=False, align="left",
+               of=lambda step: f"[{', '.join(map(str, step.sizes))}]"),
+        Column("elements", "elements", "count", of=lambda step: step.elements),
+        Column("bytes", "bytes", "bytes", exact=True, of=lambda step: step.bytes),
+        Column("note", "", of=lambda step: _note(step, array, names)),
+        Column("kind", "kind", person=False, of=lambda step: step.kind),
+        Column("sizes", "sizes", person=False, of=lambda step: step.sizes),
+        Column("padding", "padding", person=False, of=lambda step: step.padding or None),
+        Column("reshape", "reshape", person=False, of=lambda step: step.reshape or None),
+        Column("transpose", "transpose", person=False, of=lambda step: step.transpose or None),
+    )  # fmt: skip
+    rows = rows_from(columns, steps)
+    return Table("steps", columns, rows, noun="steps", limit=0, main=False)
 
 
 def _step_name(step: LayoutStep, shape: ArrayShape) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from math import prod
@@ -25,12 +25,12 @@ from hlo_cli.analysis.sharding.placement import (
 )
 from hlo_cli.commands.shape.explained import dimension_names
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.attributes.sharding import Mesh, ShardingType, TupleSharding
-from hlo_cli.ir.shape import UNBOUNDED, TupleShape
+from hlo_cli.ir.attributes.sharding import AnySharding, Mesh, ShardingType, TupleSharding
+from hlo_cli.ir.shape import UNBOUNDED, ShapeIndex, TupleShape
 from hlo_cli.report.figure import Figure, Grid, GridCell, Joint, Side
 from hlo_cli.report.numbers import format_bytes, format_count, format_percent
 from hlo_cli.report.report import Part, Report
-from hlo_cli.report.table import UNKNOWN, Amount, Cell, Column, Fact, Facts, Table
+from hlo_cli.report.table import UNKNOWN, Amount, Cell, Column, Fact, Facts, Table, rows_from
 from hlo_cli.report.text import Line, Run
 from hlo_cli.source import Diagnostic, HloError
 
@@ -247,78 +247,72 @@ def _omitted(plane: _Plane, grid: Grid) -> Iterator[str]:
 # Tables of an array on devices: its dimensions, its devices, and the facts on its bytes, copies, and axes.
 
 
-_LABEL = Column("label", "dimension", machine=False)
-_NUMBER = Column("dimension", "dimension", "count", person=False)
-_SIZE = Column("size", "size", "count")
-_DIMENSIONS: Final = (
-    _NUMBER,
-    _LABEL,
-    _SIZE,
-    Column("tiles", "tiles", "count"),
-    Column("tile_size", "tile size", "count"),
-    Column("padding_elements", "padding", "count", role="waste"),
-    Column("axes", "mesh axes"),
-    Column("remark", "", machine=False),
-)
-_SLICE: Final = (
-    _NUMBER,
-    _LABEL,
-    _SIZE,
-    Column("tile", "tile", "count"),
-    Column("start", "start", "count"),
-    Column("limit", "limit", "count"),
-    Column("tile_size", "tile size", "count"),
-    Column("axes", "mesh axes"),
-    Column("remark", "", machine=False),
-)
-_DEVICE_TABLE_COLUMNS: Final = (
-    Column("device", "device", "count"),
-    Column("coordinates", "coordinates", "index"),
-    Column("tile", "tile", "index"),
-    Column("copy", "copy", "count"),
-    Column("start", "start", "index"),
-    Column("limit", "limit", "index"),
-)
-_MOST_LISTED: Final = 12
+_MOST_LISTED: Final = 12  # a line of 80 columns
 _LONGEST_CELL: Final = 140
 """Letters of a sharding, of which those with listed devices can be long."""
 
 
 def dimensions_table(array: ShardedArray) -> Table:
     """The dimensions with their tiles and axes."""
-    rows = list[tuple[Cell, ...]]()
-    tile_sizes = array.shard.sizes
+    tile_sizes, sizes = array.shard.sizes, array.shape.sizes
     parts = array.placement.parts or (1,) * array.shape.rank
-    for d, size in enumerate(array.shape.sizes):
-        if array.shape.dimensions[d] == UNBOUNDED:
-            rows.append((d, _label(d, array), UNKNOWN, parts[d], UNKNOWN, UNKNOWN, _axes(array, d), ""))
-            continue
-        padding = parts[d] * tile_sizes[d] - size
-        remark = _uneven(size, tile_sizes[d], parts[d])
-        rows.append((d, _label(d, array), size, parts[d], tile_sizes[d], padding, _axes(array, d), remark))
+
+    def if_bounded(d: int, cell: Callable[[int], Cell], otherwise: Cell = UNKNOWN) -> Cell:
+        return otherwise if array.shape.dimensions[d] == UNBOUNDED else cell(d)
+
+    columns: tuple[Column[int], ...] = (
+        Column("dimension", "dimension", "count", person=False, of=lambda d: d),
+        Column("label", "dimension", machine=False, of=lambda d: _label(d, array)),
+        Column("size", "size", "count", of=lambda d: if_bounded(d, lambda d: sizes[d])),
+        Column("tiles", "tiles", "count", of=lambda d: parts[d]),
+        Column("tile_size", "tile size", "count", of=lambda d: if_bounded(d, lambda d: tile_sizes[d])),
+        Column("padding_elements", "padding", "count", role="waste",
+               of=lambda d: if_bounded(d, lambda d: parts[d] * tile_sizes[d] - sizes[d])),
+        Column("axes", "mesh axes", of=lambda d: _axes(array, d)),
+        Column("remark", "", machine=False,
+               of=lambda d: if_bounded(d, lambda d: _uneven(sizes[d], tile_sizes[d], parts[d]), "")),
+    )  # fmt: skip
     is_cut = max(parts, default=1) > 1
-    return Table("dimensions", _DIMENSIONS, tuple(rows), noun="dimensions", main=False, person=is_cut)
+    rows = rows_from(columns, range(len(sizes)))
+    return Table("dimensions", columns, rows, noun="dimensions", main=False, person=is_cut)
 
 
 def slice_table(array: ShardedArray, shard: Shard) -> Table:
     """The part of each dimension on one device."""
-    rows = list[tuple[Cell, ...]]()
-    for d, size in enumerate(array.shape.sizes):
-        held, tile_size = shard.limits[d] - shard.starts[d], array.shard.sizes[d]
-        remark = f"{tile_size - held:,} of {tile_size:,} are padding" if held < tile_size else ""
-        row = (shard.tile[d], shard.starts[d], shard.limits[d], tile_size)
-        rows.append((d, _label(d, array), size, *row, _axes(array, d), remark))
-    return Table("dimensions", _SLICE, tuple(rows), noun="dimensions", main=False)
+    sizes, tile_sizes = array.shape.sizes, array.shard.sizes
+    columns: tuple[Column[int], ...] = (
+        Column("dimension", "dimension", "count", person=False, of=lambda d: d),
+        Column("label", "dimension", machine=False, of=lambda d: _label(d, array)),
+        Column("size", "size", "count", of=lambda d: sizes[d]),
+        Column("tile", "tile", "count", of=lambda d: shard.tile[d]),
+        Column("start", "start", "count", of=lambda d: shard.starts[d]),
+        Column("limit", "limit", "count", of=lambda d: shard.limits[d]),
+        Column("tile_size", "tile size", "count", of=lambda d: tile_sizes[d]),
+        Column("axes", "mesh axes", of=lambda d: _axes(array, d)),
+        Column("remark", "", machine=False, of=lambda d: _padded(shard.limits[d] - shard.starts[d], tile_sizes[d])),
+    )
+    rows = rows_from(columns, range(len(sizes)))
+    return Table("dimensions", columns, rows, noun="dimensions", main=False)
+
+
+def _padded(held: int, tile_size: int) -> str:
+    return f"{tile_size - held:,} of {tile_size:,} are padding" if held < tile_size else ""
 
 
 def devices_table(array: ShardedArray, shards: Sequence[Shard]) -> Table:
     """What each device holds, for machines."""
     mesh = array.mesh
     places = {} if mesh is None else coordinates_by_device(mesh)
-    rows = tuple(
-        (each.device, places.get(each.device), each.tile, each.copy, each.starts, each.limits) for each in shards
+    columns: tuple[Column[Shard], ...] = (
+        Column("device", "device", "count", of=lambda device: device.device),
+        Column("coordinates", "coordinates", "index", of=lambda device: places.get(device.device)),
+        Column("tile", "tile", "index", of=lambda device: device.tile),
+        Column("copy", "copy", "count", of=lambda device: device.copy),
+        Column("start", "start", "index", of=lambda device: device.starts),
+        Column("limit", "limit", "index", of=lambda device: device.limits),
     )
-    return Table("devices", _DEVICE_TABLE_COLUMNS, rows, noun="devices", person=False)
+    rows = rows_from(columns, shards)
+    return Table("devices", columns, rows, noun="devices", person=False)
 
 
 def placement_facts(array: ShardedArray, origin: str, *, has_layout: bool, is_estimated: bool) -> Facts:
@@ -432,54 +426,73 @@ def _forms(array: ShardedArray, origin: str) -> list[tuple[str, str]]:
 # `hlo shard SHAPE SHARDING` of a tuple: one row for each leaf.
 
 
-_COLUMNS: Final = (
-    Column("index", "element", "index", align="left"),
-    Column("shape", "shape", "shape"),
-    Column("division", "divided along"),
-    Column("shard", "shard", "shape"),
-    Column("slice", "slice", person=False),
-    Column("shard_bytes", "on a device", "bytes", total="sum", exact=True),
-    Column("logical_bytes", "data in all", "bytes", total="sum", exact=True, from_width=120),
-    Column("padding", "padding", "percent", role="waste", from_width=120),
-    Column("copies", "copies", "count"),
-    Column("devices", "devices", "count", from_width=120),
-    Column("sharding", "sharding", rank=2, from_width=120),
-)
+@dataclass(frozen=True, slots=True)
+class _Leaf:
+    """An element of a tuple with its sharding: without `array`, one that needs no memory, such as a token.
+
+    `slice` is the part that the device of the question holds, whose bytes are `shard_bytes`.
+    """
+
+    index: ShapeIndex
+    shape: Shape
+    sharding: AnySharding
+    has_layout: bool
+    array: ShardedArray | None = None
+    slice: str | None = None
+    shard_bytes: int | None = None
+
+
+_COLUMNS: Final[tuple[Column[_Leaf], ...]] = (
+    Column("index", "element", "index", align="left", of=lambda leaf: leaf.index),
+    Column("shape", "shape", "shape",
+           of=lambda leaf: leaf.array.shape.to_string(layout=leaf.has_layout) if leaf.array else str(leaf.shape)),
+    Column("division", "divided along", of=lambda leaf: division_text(leaf.array) if leaf.array else None),
+    Column("shard", "shard", "shape",
+           of=lambda leaf: leaf.array.shard.to_string(layout=leaf.has_layout) if leaf.array else None),
+    Column("slice", "slice", person=False, of=lambda leaf: leaf.slice),
+    Column("shard_bytes", "on a device", "bytes", total="sum", exact=True, of=lambda leaf: leaf.shard_bytes),
+    Column("logical_bytes", "data in all", "bytes", total="sum", exact=True, from_width=120,
+           of=lambda leaf: leaf.array.shape.logical_bytes if leaf.array else None),
+    Column("padding", "padding", "percent", role="waste", from_width=120,
+           of=lambda leaf: leaf.array.padding if leaf.array else None),
+    Column("copies", "copies", "count", of=lambda leaf: leaf.array.copies if leaf.array else None),
+    Column("devices", "devices", "count", from_width=120, of=lambda leaf: leaf.array.devices if leaf.array else None),
+    Column("sharding", "sharding", rank=2, from_width=120, of=lambda leaf: str(leaf.sharding)),
+)  # fmt: skip
 _OMITTED: Final = frozenset(("division", "shard"))
 _DEVICE_COLUMNS: Final = tuple(
-    Column("slice", "slice", "range") if column.name == "slice" else replace(column, person=column.name not in _OMITTED)
+    replace(column, unit="range", person=True)
+    if column.name == "slice"
+    else replace(column, person=column.name not in _OMITTED)
     for column in _COLUMNS
 )
 
 
 def report_of_leaves(given: GivenArray, options: ShardOptions) -> Report:
     """The leaves of a tuple with their shards, or what one device holds of them."""
-    rows, held, whole, is_on_one = list[tuple[Cell, ...]](), 0, 0, False
+    leaves, held, whole, is_on_one = list[_Leaf](), 0, 0, False
     for index, leaf, sharding in leaf_shardings(given.shape, given.sharding):
         if _is_weightless(leaf):
-            rows.append((index, str(leaf), *(None,) * 8, str(sharding)))
+            leaves.append(_Leaf(index, leaf, sharding, given.has_layout))
             continue
         array = sharded_array(array_of(leaf), sharding, given.mesh, device_count=given.device_count)
         part = _slice_of(array, options.device)
         size = 0 if part == "" else array.shard.padded_bytes
         is_on_one |= array.placement.kind is ShardingType.MAXIMAL
         held, whole = held + size, whole + array.shape.padded_bytes
-        shard = array.shard.to_string(layout=given.has_layout)
-        cells = (size, array.shape.logical_bytes, array.padding, array.copies, array.devices)
-        shape = array.shape.to_string(layout=given.has_layout)
-        rows.append((index, shape, division_text(array), shard, part, *cells, str(sharding)))
+        leaves.append(_Leaf(index, leaf, sharding, given.has_layout, array, part, size))
     holder = "Each device holds" if options.device is None else f"Device {options.device} holds"
     if options.device is None and is_on_one:
         holder = "A device holds at most"
     estimated = "est. " if given.is_estimated else ""
-    answer = f"{holder} {estimated}{size_part(held, whole)} in {_leaves(len(rows))}"
+    answer = f"{holder} {estimated}{size_part(held, whole)} in {_leaves(len(leaves))}"
     columns = _COLUMNS if options.device is None else _DEVICE_COLUMNS
     return Report(
         "shard",
         answer,
         version=1,
-        numbers={"leaves": len(rows), "shard_bytes": held, "padded_bytes": whole, "device": options.device},
-        parts=(Table("leaves", columns, tuple(rows), noun="leaves"),),
+        numbers={"leaves": len(leaves), "shard_bytes": held, "padded_bytes": whole, "device": options.device},
+        parts=(Table("leaves", columns, rows_from(columns, leaves), noun="leaves"),),
         notes=given.notes,
     )
 
@@ -709,7 +722,7 @@ def _next(given: GivenArray, array: ShardedArray) -> tuple[str, ...]:
 
 _MOST_DEVICES = 1 << 17
 """The most devices that are listed one by one."""
-_LONGEST_ANSWER = 100
+_LONGEST_ANSWER = 100  # a sharding with listed devices would hide the answer
 _NAMES = "abcdefgh"
 
 

@@ -11,6 +11,7 @@ from hlo_cli.analysis.query.fields import NO_AXES, axis_of, payload_bytes_of, ro
 from hlo_cli.analysis.sharding.collectives import NOTHING, collectives_of, groups_text, malformed_collectives, mesh_of
 from hlo_cli.analysis.sharding.entry_arrays import is_partitioned
 from hlo_cli.analysis.sharding.meshes import axes_text, devices_of, mesh_text
+from hlo_cli.commands.modules.by import Group
 from hlo_cli.commands.modules.loading import input_facts, program_notes
 from hlo_cli.commands.options.chips import chosen_throughput, time_model
 from hlo_cli.commands.options.filters import chosen as chosen_among
@@ -18,7 +19,7 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.report.numbers import format_bytes, format_count, format_seconds_range
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import UNKNOWN, Cell, Column, Row, Table
+from hlo_cli.report.table import UNKNOWN, Cell, Column, Table, columns_of_part, rows_from_tuples
 from hlo_cli.source import Diagnostic
 
 if TYPE_CHECKING:
@@ -167,14 +168,20 @@ def kinds_table(collectives: Sequence[Collective], pricing: Pricing) -> Table:
         (traffic_of(members, pricing), axis, kind, groups) for (axis, kind, _, _, groups), members in rows_of.items()
     ]
     found.sort(key=lambda row: (*_rank(row[0]), row[1], row[2]))
-    columns = (
-        Column("axis", "axis"),
-        Column("kind", "collective", "opcode"),
-        *_columns([traffic for traffic, *_ in found], pricing),
-        Column("groups", "groups", person=any(groups is not None for *_, groups in found), machine=False),
+    has_groups = any(groups is not None for *_, groups in found)
+    columns: tuple[Column[Traffic, str, str, str | None], ...] = (
+        Column("axis", "axis", of=lambda traffic, axis, kind, groups: axis),
+        Column("kind", "collective", "opcode", of=lambda traffic, axis, kind, groups: kind),
+        *columns_of_part(_columns([row[0] for row in found], pricing), lambda traffic, axis, kind, groups: traffic),
+        Column(
+            "groups",
+            "groups",
+            person=has_groups,
+            machine=False,
+            of=lambda traffic, axis, kind, groups: groups,
+        ),
     )
-    rows = tuple((axis, kind, *_cells(traffic, pricing), groups) for traffic, axis, kind, groups in found)
-    return Table("collectives", columns, rows, noun="groups of collectives")
+    return Table("collectives", columns, rows_from_tuples(columns, found), noun="groups of collectives")
 
 
 def axes_table(collectives: Sequence[Collective], pricing: Pricing) -> Table:
@@ -184,33 +191,32 @@ def axes_table(collectives: Sequence[Collective], pricing: Pricing) -> Table:
         groups.setdefault(axis_of(each), []).append(each)
     found = [(traffic_of(members, pricing), axis) for axis, members in groups.items()]
     found.sort(key=lambda row: (*_rank(row[0]), row[1]))
-    columns = (Column("axis", "axis"), *_columns([t for t, *_ in found], pricing))
-    rows = tuple((axis, *_cells(traffic, pricing)) for traffic, axis in found)
-    return Table("axes", columns, rows, noun="axes")
+    columns: tuple[Column[Traffic, str], ...] = (
+        Column("axis", "axis", of=lambda traffic, axis: axis),
+        *columns_of_part(_columns([traffic for traffic, _ in found], pricing), lambda traffic, axis: traffic),
+    )
+    return Table("axes", columns, rows_from_tuples(columns, found), noun="axes")
 
 
 def causes_table(collectives: Sequence[Collective], keys: Keys, pricing: Pricing) -> Table:
     """One row for each source line, scope, argument, or pass."""
-    from hlo_cli.commands.modules.by import group_by, key_cells, key_columns
+    from hlo_cli.commands.modules.by import KeyCost, group_by, key_columns
 
     groups = group_by(collectives, lambda each: keys.of(each.caller))
     found = [(traffic_of(group.members, pricing), group) for group in groups]
     found.sort(key=lambda row: (*_rank(row[0]), row[1].key))
-    columns = (
-        *_columns([t for t, _ in found], pricing),
-        Column("axes", "axes"),
-        *key_columns(keys.by, "wire_bytes", groups, has_inferred=any(group.inferred for group in groups)),
+
+    def key(traffic: Traffic, group: Group[Collective]) -> KeyCost:
+        inferred = traffic_of(group.inferred, pricing)
+        return KeyCost(group, rounded(traffic.known_wire_bytes), rounded(inferred.known_wire_bytes))
+
+    has_inferred = any(group.inferred for group in groups)
+    columns: tuple[Column[Traffic, Group[Collective]], ...] = (
+        *columns_of_part(_columns([traffic for traffic, _ in found], pricing), lambda traffic, group: traffic),
+        Column("axes", "axes", of=lambda traffic, group: ", ".join(sorted({axis_of(each) for each in group.members}))),
+        *columns_of_part(key_columns(keys.by, "wire_bytes", groups, has_inferred=has_inferred), key),
     )
-    rows = tuple(
-        (
-            *_cells(traffic, pricing),
-            ", ".join(sorted({axis_of(each) for each in group.members})),
-            *key_cells(
-                group, rounded(traffic.known_wire_bytes), rounded(traffic_of(group.inferred, pricing).known_wire_bytes)
-            ),
-        )
-        for traffic, group in found
-    )
+    rows = rows_from_tuples(columns, found)
     return Table(f"{keys.by}s" if keys.by != "pass" else "passes", columns, rows, noun="rows")
 
 
@@ -219,35 +225,26 @@ def instructions_table(collectives: Sequence[Collective], module: Module, pricin
     found = [(traffic_of((each,), pricing), each) for each in collectives]
     found.sort(key=lambda row: (*_rank(row[0]), row[1].instruction.name))
     has_branch = any(each.runs.in_branch for each in collectives)
-    columns = (
-        Column("axis", "axis"),
-        Column("kind", "collective", "opcode"),
-        *(each for each in _columns([t for t, _ in found], pricing) if each.name not in ("sites", "async_sites")),
-        Column("async", "async", "flag", from_width=120),
-        Column("branch", "branch", "flag", person=has_branch, from_width=120),
-        Column("shift", "shift", from_width=120, person=any(each.shifts for each in collectives)),
-        Column("name", "name", "name", role="name"),
-        Column("caller", "caller", "name", person=False),
-        Column("source", "source", "source", rank=5),
-        Column("op_name", "op_name", "op_name"),
-        Column("groups", "groups", from_width=200),
-    )
-    rows = tuple(
-        (
-            axis_of(each),
-            each.kind,
-            *_cells(traffic, pricing)[2:],
-            each.is_async,
-            each.runs.in_branch,
-            ", ".join(map(str, each.shifts)) or None,
-            each.instruction.name,
-            each.caller.name,
-            _source(each, module),
-            each.instruction.metadata.op_name or each.caller.metadata.op_name or None,
-            groups_text(each),
-        )
-        for traffic, each in found
-    )
+    columns: tuple[Column[Traffic, Collective], ...] = (
+        Column("axis", "axis", of=lambda traffic, each: axis_of(each)),
+        Column("kind", "collective", "opcode", of=lambda traffic, each: each.kind),
+        *columns_of_part(
+            [each for each in _columns([t for t, _ in found], pricing) if each.name not in ("sites", "async_sites")],
+            lambda traffic, each: traffic,
+        ),
+        Column("async", "async", "flag", from_width=120, of=lambda traffic, each: each.is_async),
+        Column("branch", "branch", "flag", person=has_branch, from_width=120,
+               of=lambda traffic, each: each.runs.in_branch),
+        Column("shift", "shift", from_width=120, person=any(each.shifts for each in collectives),
+               of=lambda traffic, each: ", ".join(map(str, each.shifts)) or None),
+        Column("name", "name", "name", role="name", of=lambda traffic, each: each.instruction.name),
+        Column("caller", "caller", "name", person=False, of=lambda traffic, each: each.caller.name),
+        Column("source", "source", "source", rank=5, of=lambda traffic, each: _source(each, module)),
+        Column("op_name", "op_name", "op_name",
+               of=lambda traffic, each: each.instruction.metadata.op_name or each.caller.metadata.op_name or None),
+        Column("groups", "groups", from_width=200, of=lambda traffic, each: groups_text(each)),
+    )  # fmt: skip
+    rows = rows_from_tuples(columns, found)
     return Table("instructions", columns, rows, noun="collectives")
 
 
@@ -256,39 +253,32 @@ def _source(collective: Collective, module: Module) -> str | None:
     return None if location is None else str(location)
 
 
-def _columns(found: Sequence[Traffic], pricing: Pricing) -> tuple[Column, ...]:
-    """The columns of `_cells`; bytes of a single run are shown if trip counts are unknown."""
+def _columns(found: Sequence[Traffic], pricing: Pricing) -> tuple[Column[Traffic], ...]:
+    """Numbers, bytes, and times; bytes of a single run are shown if trip counts are unknown."""
     has_unknown = any(each.wire_bytes is None for each in found)
     has_async = any(each.async_sites for each in found)
-    times = (
-        Column("seconds", "est.", "seconds", total="sum"),
-        Column("low_seconds", "low", "seconds", total="sum", person=False),
-        Column("high_seconds", "high", "seconds", total="sum", person=False),
-        Column("at_least_seconds", "at least", "seconds", total="sum", person=False),
-    )
+    times: tuple[Column[Traffic], ...] = (
+        Column("seconds", "est.", "seconds", total="sum", of=lambda traffic: _known(traffic.times[0])),
+        Column("low_seconds", "low", "seconds", total="sum", person=False, of=lambda traffic: _known(traffic.times[1])),
+        Column("high_seconds", "high", "seconds", total="sum", person=False,
+               of=lambda traffic: _known(traffic.times[2])),
+        Column("at_least_seconds", "at least", "seconds", total="sum", person=False,
+               of=lambda traffic: _known(traffic.times[3])),
+    )  # fmt: skip
     return (
-        Column("sites", "sites", "count", total="sum"),
-        Column("async_sites", "async", "count", total="sum", person=has_async, from_width=120),
-        Column("runs", "runs", "count", total="sum"),
-        Column("payload_bytes", "payload", "bytes", total="sum", rank=4),
-        Column("wire_bytes", "sent", "bytes", total="sum"),
-        Column("run_wire_bytes", "sent per run", "bytes", total="sum", person=has_unknown),
+        Column("sites", "sites", "count", total="sum", of=lambda traffic: traffic.sites),
+        Column("async_sites", "async", "count", total="sum", person=has_async, from_width=120,
+               of=lambda traffic: traffic.async_sites),
+        Column("runs", "runs", "count", total="sum", of=lambda traffic: _known(traffic.runs)),
+        Column("payload_bytes", "payload", "bytes", total="sum", rank=4,
+               of=lambda traffic: _known(traffic.payload_bytes)),
+        Column("wire_bytes", "sent", "bytes", total="sum",
+               of=lambda traffic: UNKNOWN if traffic.wire_bytes is None else rounded(traffic.wire_bytes)),
+        Column("run_wire_bytes", "sent per run", "bytes", total="sum", person=has_unknown,
+               of=lambda traffic: rounded(traffic.run_wire_bytes)),
         *(times if pricing.chip is not None else ()),
-        Column("devices", "n", "count"),
-    )
-
-
-def _cells(traffic: Traffic, pricing: Pricing) -> Row:
-    return (
-        traffic.sites,
-        traffic.async_sites,
-        _known(traffic.runs),
-        _known(traffic.payload_bytes),
-        UNKNOWN if traffic.wire_bytes is None else rounded(traffic.wire_bytes),
-        rounded(traffic.run_wire_bytes),
-        *(map(_known, traffic.times) if pricing.chip is not None else ()),
-        traffic.devices,
-    )
+        Column("devices", "n", "count", of=lambda traffic: traffic.devices),
+    )  # fmt: skip
 
 
 def _known(value: float | None) -> Cell:

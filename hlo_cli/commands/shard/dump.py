@@ -27,7 +27,17 @@ from hlo_cli.ir.attributes.sharding import ShardingType
 from hlo_cli.ir.operations import COLLECTIVES
 from hlo_cli.report.numbers import format_bytes, format_count, format_part
 from hlo_cli.report.report import Part, Report
-from hlo_cli.report.table import KEEP, UNKNOWN, Cell, Column, Row, Share, Table
+from hlo_cli.report.table import (
+    KEEP,
+    UNKNOWN,
+    Cell,
+    Column,
+    Share,
+    Table,
+    columns_of_part,
+    rows_from,
+    rows_from_tuples,
+)
 from hlo_cli.report.text import Passage
 from hlo_cli.source import Diagnostic, HloError
 
@@ -40,7 +50,7 @@ if TYPE_CHECKING:
     from hlo_cli.commands.shape.argument import NamedShape
     from hlo_cli.commands.shard.options import ShardOptions
     from hlo_cli.inputs.input import Input
-    from hlo_cli.ir.attributes.sharding import AxisRef, Mesh, NamedSharding, Sharding
+    from hlo_cli.ir.attributes.sharding import AxisRef, Mesh, MeshAxis, NamedSharding, Sharding
     from hlo_cli.ir.instruction import Instruction
     from hlo_cli.ir.module import Module
     from hlo_cli.ir.shape import ArrayShape
@@ -222,17 +232,20 @@ def totals_of(arrays: Iterable[EntryArray]) -> Totals:
     )
 
 
-def size_cells(totals: Totals) -> tuple[Cell, ...]:
-    """Bytes of data and in all on each device, the share of padding, and what dividing copies would save."""
-    if totals.unknown:
-        return (UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN)
-    share = 1 - totals.data_bytes / totals.shard_bytes if totals.shard_bytes else 0.0
-    return (
-        totals.data_bytes,
-        totals.shard_bytes,
-        share,
-        UNKNOWN if totals.copies_unknown else totals.saving_bytes,
-    )
+def _if_known(totals: Totals, figure: Cell) -> Cell:
+    return UNKNOWN if totals.unknown else figure
+
+
+@dataclass(frozen=True, slots=True)
+class _EqualArrays:
+    """Arrays of one whole shape that are divided in the same way; shapes are empty texts if they are unknown."""
+
+    whole: str
+    spec: str
+    shard: str
+    copies: int | None
+    totals: Totals
+    example: EntryArray
 
 
 def shapes_table(name: str, arrays: Sequence[EntryArray], mesh: Mesh | None, *, person: bool = True) -> Table:
@@ -241,34 +254,25 @@ def shapes_table(name: str, arrays: Sequence[EntryArray], mesh: Mesh | None, *, 
     for each in arrays:
         key = (_text(each.whole), spec_cell(each, mesh), _text(each.shard), each.replication)
         groups.setdefault(key, []).append(each)
-    rows = [(totals_of(members), *key, members[0]) for key, members in groups.items()]
+    found = [_EqualArrays(*key, totals_of(members), members[0]) for key, members in groups.items()]
     by_saving = totals_of(arrays).is_replicated
-    rows.sort(key=lambda row: (by_saving * -row[0].saving_bytes, -row[0].shard_bytes, row[1], row[2]))
-    is_estimated = any(row[0].is_estimated for row in rows)
+    found.sort(key=lambda row: (by_saving * -row.totals.saving_bytes, -row.totals.shard_bytes, row.whole, row.spec))
+    is_estimated = any(row.totals.is_estimated for row in found)
+    has_saving = any(row.totals.saving_bytes for row in found)
     is_known = any(each.whole is not None for each in arrays)
-    columns = (
-        Column("count", "count", "count", total="sum", rank=5),
-        *_size_columns(is_estimated=is_estimated, has_saving=any(row[0].saving_bytes for row in rows)),
-        Column("shape", "shape", "shape", person=is_known),
-        Column("spec", "sharding", person=is_known),
-        Column("shard", "shard", "shape"),
-        Column("replication", "copies", "count", person=is_known),
-        Column("example", "example", "name", role="name", from_width=120, rank=3),
-        Column("annotation", "annotation", from_width=200, rank=2),
-    )
-    cells = tuple(
-        (
-            totals.arrays,
-            *size_cells(totals),
-            whole or UNKNOWN,
-            spec,
-            shard or UNKNOWN,
-            UNKNOWN if copies is None else copies,
-            name_of(example),
-            None if example.sharding is None else str(example.sharding),
-        )
-        for totals, whole, spec, shard, copies, example in rows
-    )
+    columns: tuple[Column[_EqualArrays], ...] = (
+        Column("count", "count", "count", total="sum", rank=5, of=lambda row: row.totals.arrays),
+        *columns_of_part(_size_columns(is_estimated=is_estimated, has_saving=has_saving), lambda row: row.totals),
+        Column("shape", "shape", "shape", person=is_known, of=lambda row: row.whole or UNKNOWN),
+        Column("spec", "sharding", person=is_known, of=lambda row: row.spec),
+        Column("shard", "shard", "shape", of=lambda row: row.shard or UNKNOWN),
+        Column("replication", "copies", "count", person=is_known,
+               of=lambda row: UNKNOWN if row.copies is None else row.copies),
+        Column("example", "example", "name", role="name", from_width=120, rank=3, of=lambda row: name_of(row.example)),
+        Column("annotation", "annotation", from_width=200, rank=2,
+               of=lambda row: None if row.example.sharding is None else str(row.example.sharding)),
+    )  # fmt: skip
+    cells = rows_from(columns, found)
     return Table(name, columns, cells, noun="shapes", person=person)
 
 
@@ -278,35 +282,25 @@ def instructions_table(name: str, arrays: Sequence[EntryArray], mesh: Mesh | Non
     rows = sorted(
         arrays, key=lambda each: (by_saving * -(each.saving_bytes or 0), -(each.shard_bytes or 0), each.number)
     )
-    is_estimated = any(each.is_estimated for each in rows)
+    is_estimated, has_saving = any(each.is_estimated for each in rows), any(each.saving_bytes for each in rows)
     is_known = any(each.whole is not None for each in rows)
-    columns = (
-        *_size_columns(is_estimated=is_estimated, has_saving=any(each.saving_bytes for each in rows)),
-        Column("instruction", "instruction", "name", person=False),
-        Column("role", "role", person=False),
-        Column("number", "number", "count", person=False),
-        Column("op_name", "name", "op_name"),
-        Column("shape", "shape", "shape", person=is_known),
-        Column("spec", "sharding", person=is_known),
-        Column("shard", "shard", "shape", rank=6 if is_known else KEEP),
-        Column("replication", "copies", "count", person=is_known),
-        Column("annotation", "annotation", from_width=200, rank=2),
-    )
-    cells = tuple(
-        (
-            *size_cells(totals_of([each])),
-            definer_of(each)[0].name,
-            each.role,
-            each.number,
-            name_of(each),
-            _text(each.whole) or UNKNOWN,
-            spec_cell(each, mesh),
-            _text(each.shard) or UNKNOWN,
-            UNKNOWN if each.replication is None else each.replication,
-            None if each.sharding is None else str(each.sharding),
-        )
-        for each in rows
-    )
+    columns: tuple[Column[EntryArray], ...] = (
+        *columns_of_part(
+            _size_columns(is_estimated=is_estimated, has_saving=has_saving), lambda array: totals_of([array])
+        ),
+        Column("instruction", "instruction", "name", person=False, of=lambda array: definer_of(array)[0].name),
+        Column("role", "role", person=False, of=lambda array: array.role),
+        Column("number", "number", "count", person=False, of=lambda array: array.number),
+        Column("op_name", "name", "op_name", of=lambda array: name_of(array)),
+        Column("shape", "shape", "shape", person=is_known, of=lambda array: _text(array.whole) or UNKNOWN),
+        Column("spec", "sharding", person=is_known, of=lambda array: spec_cell(array, mesh)),
+        Column("shard", "shard", "shape", rank=6 if is_known else KEEP, of=lambda array: _text(array.shard) or UNKNOWN),
+        Column("replication", "copies", "count", person=is_known,
+               of=lambda array: UNKNOWN if array.replication is None else array.replication),
+        Column("annotation", "annotation", from_width=200, rank=2,
+               of=lambda array: None if array.sharding is None else str(array.sharding)),
+    )  # fmt: skip
+    cells = rows_from(columns, rows)
     return Table(name, columns, cells, noun="arrays", person=person)
 
 
@@ -315,72 +309,81 @@ def causes_table(arrays: Sequence[EntryArray], keys: Keys) -> Table:
 
     Parameters have the source line and the scope of the nearest instructions that use them.
     """
-    from hlo_cli.commands.modules.by import group_by, key_cells, key_columns
+    from hlo_cli.commands.modules.by import KeyCost, group_by, key_columns
 
     groups = group_by(arrays, lambda each: keys.of_use(*definer_of(each)))
-    rows = [(totals_of(group.members), totals_of(group.inferred), group) for group in groups]
-    rows.sort(key=lambda row: (-row[0].saving_bytes, -row[0].shard_bytes, row[2].key))
-    is_estimated = any(row[0].is_estimated for row in rows)
-    columns = (
-        Column("count", "count", "count", total="sum"),
-        *_size_columns(is_estimated=is_estimated, has_saving=any(row[0].saving_bytes for row in rows)),
-        *key_columns(keys.by, "shard_bytes", groups, has_inferred=any(group.inferred for group in groups)),
+    found = [(totals_of(group.members), totals_of(group.inferred), group) for group in groups]
+    found.sort(key=lambda row: (-row[0].saving_bytes, -row[0].shard_bytes, row[2].key))
+    rows = [(totals, KeyCost(group, totals.shard_bytes, inferred.shard_bytes)) for totals, inferred, group in found]
+    is_estimated = any(totals.is_estimated for totals, _ in rows)
+    sizes = _size_columns(is_estimated=is_estimated, has_saving=any(totals.saving_bytes for totals, _ in rows))
+    key = key_columns(keys.by, "shard_bytes", groups, has_inferred=any(group.inferred for group in groups))
+    columns: tuple[Column[Totals, KeyCost], ...] = (
+        Column("count", "count", "count", total="sum", of=lambda totals, key: totals.arrays),
+        *columns_of_part(sizes, lambda totals, key: totals),
+        *columns_of_part(key, lambda totals, key: key),
     )
-    cells = tuple(
-        (totals.arrays, *size_cells(totals), *key_cells(group, totals.shard_bytes, inferred.shard_bytes))
-        for totals, inferred, group in rows
-    )
+    cells = rows_from_tuples(columns, rows)
     return Table(f"{keys.by}s" if keys.by != "pass" else "passes", columns, cells, noun="rows")
 
 
 def axes_table(arrays: Sequence[EntryArray], mesh: Mesh) -> Table:
     """One row for each axis: the arrays that are divided along it, and those with a copy at each of its positions."""
-    columns = (
-        Column("axis", "axis", "name", role="name"),
-        Column("size", "size", "count"),
-        Column("divided_count", "arrays", "count", group="divided"),
-        Column("divided_bytes", "per device", "bytes", group="divided"),
-        Column("replicated_count", "arrays", "count", group="replicated"),
-        Column("replicated_bytes", "per device", "bytes", group="replicated", like="divided_bytes", role="waste"),
-        Column("saving_bytes", "saving", "bytes", role="saving", like="divided_bytes"),
-    )
-    rows = tuple(_axis_row(axis.name, axis.size, arrays, mesh) for axis in mesh.axes if axis.size > 1)
+    columns: tuple[Column[_AlongAxis], ...] = (
+        Column("axis", "axis", "name", role="name", of=lambda row: row.axis.name),
+        Column("size", "size", "count", of=lambda row: row.axis.size),
+        Column("divided_count", "arrays", "count", group="divided", of=lambda row: len(row.divided)),
+        Column("divided_bytes", "per device", "bytes", group="divided",
+               of=lambda row: sum(array.shard_bytes or 0 for array in row.divided)),
+        Column("replicated_count", "arrays", "count", group="replicated", of=lambda row: len(row.replicated)),
+        Column("replicated_bytes", "per device", "bytes", group="replicated", like="divided_bytes", role="waste",
+               of=lambda row: sum(array.shard_bytes or 0 for array in row.replicated)),
+        Column("saving_bytes", "saving", "bytes", role="saving", like="divided_bytes", of=lambda row: row.saving_bytes),
+    )  # fmt: skip
+    rows = rows_from(columns, (_along(axis, arrays, mesh) for axis in mesh.axes if axis.size > 1))
     return Table("axes", columns, rows, noun="axes")
 
 
-def _axis_row(name: str, size: int, arrays: Sequence[EntryArray], mesh: Mesh) -> tuple[Cell, ...]:
-    along: list[EntryArray] = []
-    over: list[EntryArray] = []
-    for each in arrays:
-        spec = spec_of(each, mesh)
-        if spec is not None and each.shard is not None:
-            is_divided = any(axis.name == name for axes in spec for axis in axes)
-            (along if is_divided else over).append(each)
-    saved = [
-        max(0, each.shard.padded_bytes - divided(each.shard, size).padded_bytes)
-        for each in over
-        if each.shard is not None
-    ]
-    return (
-        name,
-        size,
-        len(along),
-        sum(each.shard_bytes or 0 for each in along),
-        len(over),
-        sum(each.shard_bytes or 0 for each in over),
-        sum(saved),
-    )
+@dataclass(frozen=True, slots=True)
+class _AlongAxis:
+    """The arrays that are divided along an axis, and those that have a copy at each of its positions."""
+
+    axis: MeshAxis
+    divided: list[EntryArray]
+    replicated: list[EntryArray]
+
+    @property
+    def saving_bytes(self) -> int:
+        """What dividing the copies along the axis, too, would save on each device."""
+        shards = [array.shard for array in self.replicated if array.shard is not None]
+        return sum(max(0, s.padded_bytes - divided(s, self.axis.size).padded_bytes) for s in shards)
 
 
-def _size_columns(*, is_estimated: bool, has_saving: bool) -> tuple[Column, ...]:
+def _along(axis: MeshAxis, arrays: Sequence[EntryArray], mesh: Mesh) -> _AlongAxis:
+    found = _AlongAxis(axis, [], [])
+    for array in arrays:
+        spec = spec_of(array, mesh)
+        if spec is not None and array.shard is not None:
+            is_divided = any(each.name == axis.name for axes in spec for each in axes)
+            (found.divided if is_divided else found.replicated).append(array)
+    return found
+
+
+def _size_columns(*, is_estimated: bool, has_saving: bool) -> tuple[Column[Totals], ...]:
     title, width = "per device", 120 if has_saving else 0
     whole = Share("data_bytes", "shard_bytes", rest=True)
     return (
-        Column("data_bytes", "data", "bytes", total="sum", person=False),
-        Column("shard_bytes", "est. size" if is_estimated else "size", "bytes", total="sum", group=title),
-        Column("padding", "padding", "percent", role="waste", total=whole, group=title, from_width=width),
-        Column("saving_bytes", "saving", "bytes", role="saving", total="sum", person=has_saving, group=title),
-    )
+        Column("data_bytes", "data", "bytes", total="sum", person=False,
+               of=lambda totals: _if_known(totals, totals.data_bytes)),
+        Column("shard_bytes", "est. size" if is_estimated else "size", "bytes", total="sum", group=title,
+               of=lambda totals: _if_known(totals, totals.shard_bytes)),
+        Column("padding", "padding", "percent", role="waste", total=whole, group=title, from_width=width,
+               of=lambda totals: (
+                   _if_known(totals, 1 - totals.data_bytes / totals.shard_bytes
+                   if totals.shard_bytes else 0.0))),
+        Column("saving_bytes", "saving", "bytes", role="saving", total="sum", person=has_saving, group=title,
+               of=lambda totals: UNKNOWN if totals.unknown or totals.copies_unknown else totals.saving_bytes),
+    )  # fmt: skip
 
 
 def _text(shape: ArrayShape | None) -> str:
@@ -599,17 +602,6 @@ def _hint(named: NamedShape) -> str:
 # `hlo shard` on several modules: a row for each.
 
 
-_COLUMNS = (
-    Column("devices", "devices", "count"),
-    Column("mesh", "mesh", rank=6),
-    Column("parameters", "parameters", "count", total="sum", from_width=120),
-    Column("data_bytes", "data", "bytes", total="sum", person=False),
-    Column("shard_bytes", "per device", "bytes", total="sum"),
-    Column("padding", "padding", "percent", role="waste", total=Share("data_bytes", "shard_bytes", rest=True), rank=5),
-    Column("saving_bytes", "saving", "bytes", role="saving", total="sum"),
-)
-
-
 @dataclass(frozen=True, slots=True)
 class _Sharded:
     """The devices of one module, and its parameters on each of them."""
@@ -618,8 +610,20 @@ class _Sharded:
     mesh: str | None
     totals: Totals
 
-    def cells(self) -> Row:
-        return (self.devices, self.mesh, self.totals.arrays, *size_cells(self.totals))
+
+def _module_columns() -> tuple[Column[_Sharded], ...]:
+    """As for one module, with titles that say of what."""
+    data, shard, padding, saving = _size_columns(is_estimated=False, has_saving=True)
+    padding = replace(padding, group="", from_width=0, rank=5)
+    sizes = (data, replace(shard, title="per device", group=""), padding, replace(saving, group=""))
+    return (
+        Column("devices", "devices", "count", of=lambda module: module.devices),
+        Column("mesh", "mesh", rank=6, of=lambda module: module.mesh),
+        Column(
+            "parameters", "parameters", "count", total="sum", from_width=120, of=lambda module: module.totals.arrays
+        ),
+        *columns_of_part(sizes, lambda module: module.totals),
+    )
 
 
 def shard_each(many: Many, reading: InputOptions, options: ShardOptions, output: OutputOptions) -> int:
@@ -632,7 +636,7 @@ def shard_each(many: Many, reading: InputOptions, options: ShardOptions, output:
     return finish_each(
         "shard",
         found,
-        Rows(_COLUMNS, _Sharded.cells, by="saving_bytes"),
+        Rows(_module_columns(), by="saving_bytes"),
         answer=f"{format_count(len(answers), 'modules')}: {words}",
         output=output,
     )

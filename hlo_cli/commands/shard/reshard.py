@@ -42,7 +42,7 @@ from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.report.figure import Figure
 from hlo_cli.report.numbers import format_bytes, format_count
 from hlo_cli.report.report import Part, Report
-from hlo_cli.report.table import UNKNOWN, Amount, Cell, Column, Fact, Facts, Row, Table
+from hlo_cli.report.table import UNKNOWN, Amount, Cell, Column, Fact, Facts, Table, rows_from, rows_from_tuples
 from hlo_cli.report.text import Passage, Run, Text
 from hlo_cli.source import Diagnostic, HloError
 from hlo_cli.syntax.compiler_files.compiler_warnings import parse_resharding_warnings
@@ -58,18 +58,20 @@ if TYPE_CHECKING:
 # Reshards in tables and sentences: both shardings, the steps, and the sharding that avoids full rematerialization.
 
 
-_LONGEST = 60
-_STEPS = (
-    Column("operation", "step", "opcode"),
-    Column("axis", "axis", rank=7),
-    Column("group_size", "n", "count"),
-    Column("operand_bytes", "operand", "bytes"),
-    Column("wire_bytes", "sends", "bytes", total="sum"),
-    Column("remark", "", "text", rank=5),
-    Column("operand_shape", "operand", "shape", rank=3, from_width=120),
-    Column("dimensions", "dimensions", "index", person=False),
-    Column("moving_devices", "senders", "count", person=False),
-)
+_LONGEST = 60  # a sharding beside the words of a sentence; iota forms with `<=` are short anyway
+_STEPS: Final[tuple[Column[ReshardStep, Mesh | None], ...]] = (
+    Column("operation", "step", "opcode", of=lambda step, mesh: step.operation),
+    Column("axis", "axis", rank=7, of=lambda step, mesh: _axis(step, mesh) if mesh is not None else None),
+    Column("group_size", "n", "count", of=lambda step, mesh: step.group_size if step.is_collective else None),
+    Column("operand_bytes", "operand", "bytes", of=lambda step, mesh: step.operand_bytes),
+    Column("wire_bytes", "sends", "bytes", total="sum", of=lambda step, mesh: step.sent_bytes),
+    Column("remark", "", "text", rank=5, of=lambda step, mesh: _remark(step)),
+    Column("operand_shape", "operand", "shape", rank=3, from_width=120,
+           of=lambda step, mesh: step.operand.to_string(layout=False)),
+    Column("dimensions", "dimensions", "index", person=False, of=lambda step, mesh: step.dimensions),
+    Column("moving_devices", "senders", "count", person=False,
+           of=lambda step, mesh: step.moving_devices if step.is_collective else None),
+)  # fmt: skip
 
 
 def steps_table(
@@ -77,19 +79,8 @@ def steps_table(
 ) -> Table:
     """One row for each step, with its group size, its bytes, and what it does; axes are those of the mesh."""
     columns = _STEPS if mesh is not None else tuple(column for column in _STEPS if column.name != "axis")
-    rows = [_step_row(step, mesh) for step in steps]
-    if mesh is None:
-        rows = [(*row[:1], *row[2:]) for row in rows]
-    return Table(name, columns, tuple(rows), title=title, noun="steps", main=main)
-
-
-def _step_row(step: ReshardStep, mesh: Mesh | None) -> Row:
-    operand = step.operand.to_string(layout=False)
-    group = step.group_size if step.is_collective else None
-    senders = step.moving_devices if step.is_collective else None
-    axis = _axis(step, mesh) if mesh is not None else None
-    sizes = (step.operand_bytes, step.sent_bytes)
-    return (step.operation, axis, group, *sizes, _remark(step), operand, step.dimensions, senders)
+    rows = rows_from_tuples(columns, ((step, mesh) for step in steps))
+    return Table(name, columns, rows, title=title, noun="steps", main=main)
 
 
 def _axis(step: ReshardStep, mesh: Mesh) -> Cell:
@@ -303,7 +294,7 @@ def _next(given: GivenArray) -> tuple[str, ...]:
 AnySharding = Sharding | NamedSharding
 
 _ELISIONS: Final = ("...", "\N{HORIZONTAL ELLIPSIS}")
-_MOST_ELEMENTS: Final = 1 << 40
+_MOST_ELEMENTS: Final = 1 << 40  # a TiB of u8: beyond that, sizes need only be multiples of the parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -457,26 +448,20 @@ def is_maximal(sharding: Sharding | NamedSharding | None) -> bool:
 # The tables of a resharding warning: bytes on a device, the sizes of each dimension, and all warnings.
 
 
-_DIMENSIONS = (
-    Column("dimension", "dimension", "name"),
-    Column("size", "size", "count"),
-    Column("parts_before", "parts", "count", group="from"),
-    Column("part_before", "size", "count", group="from"),
-    Column("parts_after", "parts", "count", group="to"),
-    Column("part_after", "size", "count", group="to"),
-)
-_WARNINGS = (
-    Column("warnings", "warnings", "count", total="sum"),
-    Column("whole_bytes", "whole", "bytes"),
-    Column("part_bytes_before", "part from", "bytes"),
-    Column("part_bytes_after", "part to", "bytes"),
-    Column("instruction", "instruction", "name", role="name"),
-    Column("shape", "whole shape", "shape"),
-    Column("before", "from", rank=5),
-    Column("after", "to", rank=5),
-    Column("op_name", "op_name", "op_name", rank=3),
-    Column("source", "source", "source", rank=4),
-)
+_WARNINGS: Final[tuple[Column[WarnedReshard], ...]] = (
+    Column("warnings", "warnings", "count", total="sum", of=lambda group: group.count),
+    Column("whole_bytes", "whole", "bytes", of=lambda group: _data_bytes(group.whole)),
+    Column("part_bytes_before", "part from", "bytes", of=lambda group: _data_bytes(group.part)),
+    Column("part_bytes_after", "part to", "bytes", of=lambda group: _data_bytes(group.part_after)),
+    Column("instruction", "instruction", "name", role="name",
+           of=lambda group: group.found.name or group.found.instruction.opcode if group.found else None),
+    Column("shape", "whole shape", "shape", of=lambda group: _whole_shape(group)),
+    Column("before", "from", rank=5, of=lambda group: group.warning.before or None),
+    Column("after", "to", rank=5, of=lambda group: group.warning.after or None),
+    Column("op_name", "op_name", "op_name", rank=3,
+           of=lambda group: group.found.op_name or None if group.found else None),
+    Column("source", "source", "source", rank=4, of=lambda group: group.found.source or None if group.found else None),
+)  # fmt: skip
 
 
 def cost_facts(first: WarnedReshard) -> Facts:
@@ -524,18 +509,16 @@ def drawings(first: WarnedReshard, mesh: Mesh | None) -> list[Figure]:
 def dimensions_table(first: WarnedReshard) -> Table:
     """The size and the number of parts of each dimension before and after."""
     sizes = first.whole.sizes if first.whole is not None else ()
-    rows = tuple(
-        (
-            str(d),
-            size,
-            _parts_of_dimension(first.before, d),
-            _size_of_dimension(first.part, d),
-            _parts_of_dimension(first.after, d),
-            _size_of_dimension(first.part_after, d),
-        )
-        for d, size in enumerate(sizes)
+    columns = (
+        Column("dimension", "dimension", "name", of=lambda d, size: str(d)),
+        Column("size", "size", "count", of=lambda d, size: size),
+        Column("parts_before", "parts", "count", group="from", of=lambda d, size: _parts_of_dimension(first.before, d)),
+        Column("part_before", "size", "count", group="from", of=lambda d, size: _size_of_dimension(first.part, d)),
+        Column("parts_after", "parts", "count", group="to", of=lambda d, size: _parts_of_dimension(first.after, d)),
+        Column("part_after", "size", "count", group="to", of=lambda d, size: _size_of_dimension(first.part_after, d)),
     )
-    return Table("dimensions", _DIMENSIONS, rows, noun="dimensions", main=False, person=False)
+    rows = rows_from_tuples(columns, enumerate(sizes))
+    return Table("dimensions", columns, rows, noun="dimensions", main=False, person=False)
 
 
 def _parts_of_dimension(sharding: Sharding | NamedSharding | None, dimension: int) -> Cell:
@@ -551,24 +534,16 @@ def _size_of_dimension(part: ArrayShape | None, dimension: int) -> Cell:
 
 def warnings_table(groups: Sequence[WarnedReshard], *, person: bool) -> Table:
     """One row for equal warnings."""
-    return Table("warnings", _WARNINGS, tuple(map(_warning_row, groups)), noun="kinds", limit=10, person=person)
+    return Table("warnings", _WARNINGS, rows_from(_WARNINGS, groups), noun="kinds", limit=10, person=person)
 
 
-def _warning_row(group: WarnedReshard) -> Row:
-    found, shape = group.found, group.whole or (group.found.array if group.found is not None else None)
-    after = group.part_after
-    return (
-        group.count,
-        group.whole.logical_bytes if group.whole is not None else UNKNOWN,
-        group.part.logical_bytes if group.part is not None else UNKNOWN,
-        after.logical_bytes if after is not None else UNKNOWN,
-        found.name or found.instruction.opcode if found is not None else None,
-        shape.to_string(layout=False) if shape is not None else None,
-        group.warning.before or None,
-        group.warning.after or None,
-        found.op_name or None if found is not None else None,
-        found.source or None if found is not None else None,
-    )
+def _data_bytes(shape: ArrayShape | None) -> Cell:
+    return UNKNOWN if shape is None else shape.logical_bytes
+
+
+def _whole_shape(group: WarnedReshard) -> str | None:
+    shape = group.whole or (group.found.array if group.found is not None else None)
+    return shape.to_string(layout=False) if shape is not None else None
 
 
 # --- --warning ---

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from hlo_cli.analysis.layout.addresses import ElementPosition, element_at, position_of
+from hlo_cli.analysis.layout.addresses import ElementPosition, TilePosition, element_at, position_of
 from hlo_cli.commands.tile_index.options import read_queries
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.layout import Combine, Extend, Permute, Split, split_sizes
@@ -14,7 +14,7 @@ from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.report.figure import Figure, fixed
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Part, Report
-from hlo_cli.report.table import Cell, Column, LazyRows, Row, Table
+from hlo_cli.report.table import Cell, Column, LazyRows, Table, row_from, rows_from
 from hlo_cli.report.text import Passage
 from hlo_cli.source import HloError
 from hlo_cli.syntax.scanning.shape_reader import Selection, read_selection, read_slots
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 # `hlo tile-index SHAPE INDEX…`: tables of elements with their addresses, and of addresses with their elements.
 
 
-_FEW = 1000
+_FEW = 1000  # below that, rows are made at once, so that they can be sorted and counted
 
 
 def addresses_table(shape: ArrayShape, requested: Sequence[Selection], *, bits: int, base: int) -> Table:
@@ -35,51 +35,81 @@ def addresses_table(shape: ArrayShape, requested: Sequence[Selection], *, bits: 
     tiles = [split_sizes(tile) for tile in shape.layout.tiles]
     groups = [f"tile {' × '.join(map(str, sizes))}" for sizes in tiles]
     columns = (
-        Column("index", "element", "index", align="left"),
-        Column("linear_index", "linear index", "count"),
-        Column("byte_offset", "byte", "count"),
-        Column("bit_offset", "bit", "count", person=False),
-        Column("bit", "bit", "count", person=bits % 8 != 0, machine=False),
-        Column("hex", "hex", "text", align="right", machine=False),
-        Column("address", "address", "address", person=bool(base), machine=bool(base)),
-        *(
-            Column(f"{name}{level}", title, "index", group=group, machine=False)
-            for level, group in enumerate(groups)
-            for name, title in (("tile_index", "tile"), ("index_in_tile", "in tile"))
-        ),
-        Column("tiles", "tiles", "text", person=False),
-    )
+        Column("index", "element", "index", align="left", of=lambda place: place.index),
+        Column("linear_index", "linear index", "count", of=lambda place: place.linear_index),
+        Column("byte_offset", "byte", "count", of=lambda place: place.byte_offset),
+        Column("bit_offset", "bit", "count", person=False, of=lambda place: place.bit_offset),
+        Column("bit", "bit", "count", person=bits % 8 != 0, machine=False, of=lambda place: place.bit_offset % 8),
+        Column("hex", "hex", "text", align="right", machine=False, of=lambda place: hex(place.byte_offset)),
+        Column("address", "address", "address", person=bool(base), machine=bool(base),
+               of=lambda place: place.byte_offset + base),
+        *(column for level, group in enumerate(groups) for column in _tile_columns(level, group)),
+        Column("tiles", "tiles", "text", person=False, of=lambda place: tuple(map(_tile_record, place.tiles))),
+    )  # fmt: skip
 
-    def rows() -> Iterator[Row]:
-        for index in _indices(requested):
-            yield _row(position_of(shape, index), base)
+    def places() -> Iterator[ElementPosition]:
+        return (position_of(shape, index) for index in _indices(requested))
 
     count = sum(selection.count for selection in requested)
-    made = LazyRows(count, rows) if count > _FEW else tuple(rows())
+    is_lazy = count > _FEW
+    made = (
+        LazyRows(count, lambda: (row_from(columns, place) for place in places()))
+        if is_lazy
+        else rows_from(columns, places())
+    )
     return Table("addresses", columns, made, noun="elements")
+
+
+def _tile_columns(level: int, group: str) -> Iterator[Column[ElementPosition]]:
+    """The indices of a level of tiles, for people."""
+    yield Column(
+        f"tile_index{level}",
+        "tile",
+        "index",
+        group=group,
+        machine=False,
+        of=lambda place: place.tiles[level].tile_index,
+    )
+    yield Column(
+        f"index_in_tile{level}",
+        "in tile",
+        "index",
+        group=group,
+        machine=False,
+        of=lambda place: place.tiles[level].index_in_tile,
+    )
 
 
 def positions_table(shape: ArrayShape, requested: Sequence[range], *, as_bytes: bool, bits: int, base: int) -> Table:
     """One row for each position: its element, or why it is padding."""
     columns = (
-        Column("byte", "byte", "count", person=as_bytes, machine=as_bytes),
-        Column("hex", "hex", "text", align="right", person=as_bytes, machine=False),
-        Column("linear_index", "linear index", "count"),
-        Column("byte_offset", "byte offset", "count", person=False),
-        Column("element", "element", "index", person=False),
-        Column("padding", "padding", "text", person=False),
-        Column("content", "element", "text", machine=False),
-    )
+        Column("byte", "byte", "count", person=as_bytes, machine=as_bytes, of=lambda place: place.number),
+        Column("hex", "hex", "text", align="right", person=as_bytes, machine=False, of=lambda place: hex(place.number)),
+        Column("linear_index", "linear index", "count",
+               of=lambda place: place.position if place.position >= 0 else None),
+        Column("byte_offset", "byte offset", "count", person=False,
+               of=lambda place: place.byte if place.position >= 0 else None),
+        Column("element", "element", "index", person=False, of=lambda place: place.element),
+        Column("padding", "padding", "text", person=False, of=lambda place: place.reason),
+        Column("content", "element", "text", machine=False, of=lambda place: place.content),
+    )  # fmt: skip
     prefix = 8 * shape.layout.dynamic_shape_metadata_prefix_bytes
 
-    def rows() -> Iterator[Row]:
+    def places() -> Iterator[_Place]:
         for numbers in requested:
             for number in numbers:
                 for position in _positions_in_byte(number - base, bits, prefix) if as_bytes else (number,):
-                    yield _position_row(shape, number, position, (position * bits + prefix) // 8)
+                    yield _Place(
+                        shape, number, position, (position * bits + prefix) // 8, padding_reason(shape, position)
+                    )
 
     count = sum(map(len, requested))
-    made = LazyRows(count, rows) if count > _FEW and (not as_bytes or bits >= 8) else tuple(rows())
+    is_lazy = count > _FEW and (not as_bytes or bits >= 8)
+    made = (
+        LazyRows(count, lambda: (row_from(columns, place) for place in places()))
+        if is_lazy
+        else rows_from(columns, places())
+    )
     return Table("positions", columns, made, noun="positions")
 
 
@@ -117,19 +147,25 @@ def _positions_in_byte(byte: int, bits: int, prefix: int) -> range:
     return range((8 * byte - prefix) // bits, (8 * byte - prefix + 7) // bits + 1)
 
 
-def _position_row(shape: ArrayShape, number: int, position: int, byte: int) -> Row:
-    reason = padding_reason(shape, position)
-    element = element_at(shape, position) if reason is None else None
-    content = tuple_text(element) if element is not None else f"padding: {reason}"
-    return (
-        number,
-        hex(number),
-        position if position >= 0 else None,
-        byte if position >= 0 else None,
-        element,
-        reason,
-        content,
-    )
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A position that was asked for by its number, which is negative in what precedes the elements; and its byte."""
+
+    shape: ArrayShape
+    number: int
+    position: int
+    byte: int
+    reason: str | None  # why it is padding
+
+    @property
+    def element(self) -> tuple[int, ...] | None:
+        """The index of the element, if it is none."""
+        return element_at(self.shape, self.position) if self.reason is None else None
+
+    @property
+    def content(self) -> str:
+        """The element or the reason, for people."""
+        return tuple_text(self.element) if self.element is not None else f"padding: {self.reason}"
 
 
 def _indices(requested: Sequence[Selection]) -> Iterator[tuple[int, ...]]:
@@ -137,26 +173,15 @@ def _indices(requested: Sequence[Selection]) -> Iterator[tuple[int, ...]]:
         yield from selection.indices
 
 
-def _row(place: ElementPosition, base: int) -> Row:
-    levels: list[Cell] = []
-    records: list[Cell] = []
-    for tile in place.tiles:
-        levels += [tile.tile_index, tile.index_in_tile]
-        records.append(
-            {
-                "tile": tile.sizes,
-                "tile_index": tile.tile_index,
-                "tile_grid": tile.tile_grid,
-                "index_in_tile": tile.index_in_tile,
-                "tile_number": tile.number,
-                "position_in_tile": tile.position,
-            }
-        )
-    byte = place.byte_offset
-    return (
-        place.index, place.linear_index, byte, place.bit_offset, place.bit_offset % 8, hex(byte), byte + base,
-        *levels, tuple(records),
-    )  # fmt: skip
+def _tile_record(tile: TilePosition) -> dict[str, Cell]:
+    return {
+        "tile": tile.sizes,
+        "tile_index": tile.tile_index,
+        "tile_grid": tile.tile_grid,
+        "index_in_tile": tile.index_in_tile,
+        "tile_number": tile.number,
+        "position_in_tile": tile.position,
+    }
 
 
 # --- --explain: the formula ---
@@ -295,9 +320,9 @@ def _list(parts: Iterator[str]) -> str:
 # The reports of `hlo tile-index` on one array: elements, positions, and the check of the arithmetic.
 
 
-_MAX_EXPLAINED = 20
-_MAX_DRAWN = 200
-_MAX_VERIFIED = 1 << 27
+_MAX_EXPLAINED = 20  # each takes a screen
+_MAX_DRAWN = 200  # elements that a picture can mark and still be read
+_MAX_VERIFIED = 1 << 27  # an int64 for each position: a GiB
 
 
 def selections_of(array: ArrayShape, requested: Sequence[str], options: TileIndexOptions) -> list[Selection]:

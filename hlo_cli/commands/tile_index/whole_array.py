@@ -25,6 +25,7 @@ from hlo_cli.analysis.layout.relayout import (
 from hlo_cli.commands.options.writing import write_bytes
 from hlo_cli.commands.tile_index.options import read_queries
 from hlo_cli.commands.tile_index.report import buffer_bytes
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.memory_space import space_name
@@ -32,7 +33,7 @@ from hlo_cli.ir.notation import index_text, tuple_text
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Part, Report
-from hlo_cli.report.table import Cell, Column, LazyRows, Row, Table
+from hlo_cli.report.table import Cell, Column, LazyRows, Row, Table, row_from, rows_from, rows_from_tuples
 from hlo_cli.report.text import Passage
 from hlo_cli.source import HloError
 from hlo_cli.syntax.scanning.shape_reader import Selection, read_selection
@@ -148,59 +149,67 @@ def _equivalent(found: BitcastSteps) -> str:
 
 
 def _layouts(before: ArrayShape, after: ArrayShape, *, main: bool) -> Table:
-    columns = (
-        Column("array", "", "text"),
-        Column("order", "order", "text"),
-        Column("tile", "tile", "text"),
-        Column("space", "space", "count", person=False),
-        Column("space_name", "space", "text", machine=False, person=before.memory_space != after.memory_space),
-        Column("padded_bytes", "padded", "bytes"),
-        Column("shown_dimensions", "physical dimensions", "text", machine=False),
-        Column("physical_dimensions", "physical", "index", person=False),
-        Column("shape", "shape", "shape", person=False),
-    )
-    return Table("layouts", columns, tuple(_layout(*each) for each in (("from", before), ("to", after))), main=main)
-
-
-def _layout(name: str, shape: ArrayShape) -> Row:
-    order = index_text(shape.layout.minor_to_major)
-    tiles = "".join(map(str, shape.layout.tiles))
-    physical = shape.tiling.physical
-    space = space_name(shape.memory_space, "tpu") if shape.layout.tiles else f"S({shape.memory_space})"
-    return (
-        name, order, f"T{tiles}" if tiles else "none", shape.memory_space, space, shape.padded_bytes,
-        str(list(physical)), physical, str(shape),
+    columns: tuple[Column[str, ArrayShape], ...] = (
+        Column("array", "", "text", of=lambda name, shape: name),
+        Column("order", "order", "text", of=lambda name, shape: index_text(shape.layout.minor_to_major)),
+        Column("tile", "tile", "text",
+               of=lambda name, shape: "T" + "".join(map(str, shape.layout.tiles)) if shape.layout.tiles else "none"),
+        Column("space", "space", "count", person=False, of=lambda name, shape: shape.memory_space),
+        Column("space_name", "space", "text", machine=False, person=before.memory_space != after.memory_space,
+               of=lambda name, shape: (
+                   space_name(shape.memory_space, "tpu")
+                   if shape.layout.tiles else f"S({shape.memory_space})")),
+        Column("padded_bytes", "padded", "bytes", of=lambda name, shape: shape.padded_bytes),
+        Column("shown_dimensions", "physical dimensions", "text", machine=False,
+               of=lambda name, shape: str(list(shape.tiling.physical))),
+        Column("physical_dimensions", "physical", "index", person=False, of=lambda name, shape: shape.tiling.physical),
+        Column("shape", "shape", "shape", person=False, of=lambda name, shape: str(shape)),
     )  # fmt: skip
+    return Table("layouts", columns, rows_from_tuples(columns, [("from", before), ("to", after)]), main=main)
 
 
 def _steps(steps: Sequence[RelayoutStep]) -> list[Part]:
     if not steps:
         return []
-    columns = (Column("step", "step", "text"), Column("order", "order", "index", align="left"))
-    sizes = Column("sizes", "physical sizes", "text", machine=False)
-    raw = Column("physical_sizes", "physical", "index", person=False)
-    rows = tuple((step.kind, step.order or None, str(list(step.sizes)), step.sizes) for step in steps)
-    return [Table("steps", (*columns, sizes, raw), rows, main=False, noun="steps")]
+    columns: tuple[Column[RelayoutStep], ...] = (
+        Column("step", "step", "text", of=lambda step: step.kind),
+        Column("order", "order", "index", align="left", of=lambda step: step.order or None),
+        Column("sizes", "physical sizes", "text", machine=False, of=lambda step: str(list(step.sizes))),
+        Column("physical_sizes", "physical", "index", person=False, of=lambda step: step.sizes),
+    )
+    return [Table("steps", columns, rows_from(columns, steps), main=False, noun="steps")]
+
+
+@dataclass(frozen=True, slots=True)
+class _Moved:
+    """An element with its index, its position, and its byte in both layouts."""
+
+    index: tuple[int, ...]
+    to_index: tuple[int, ...]
+    linear_index: int
+    to_linear_index: int
+    byte_offset: int
+    to_byte_offset: int
 
 
 def _positions(before: ArrayShape, after: ArrayShape, by: IndexCorrespondence, requested: Sequence[Selection]) -> Table:
-    columns = (
-        Column("index", "element", "index", align="left"),
-        Column("to_index", "new index", "index", align="left"),
-        Column("from_linear_index", "from", "count"),
-        Column("to_linear_index", "to", "count"),
-        Column("from_byte_offset", "from byte", "count"),
-        Column("to_byte_offset", "to byte", "count"),
-        Column("moves", "moves", "flag"),
+    columns: tuple[Column[_Moved], ...] = (
+        Column("index", "element", "index", align="left", of=lambda moved: moved.index),
+        Column("to_index", "new index", "index", align="left", of=lambda moved: moved.to_index),
+        Column("from_linear_index", "from", "count", of=lambda moved: moved.linear_index),
+        Column("to_linear_index", "to", "count", of=lambda moved: moved.to_linear_index),
+        Column("from_byte_offset", "from byte", "count", of=lambda moved: moved.byte_offset),
+        Column("to_byte_offset", "to byte", "count", of=lambda moved: moved.to_byte_offset),
+        Column("moves", "moves", "flag", of=lambda moved: moved.byte_offset != moved.to_byte_offset),
     )
 
+    def moved(index: tuple[int, ...]) -> _Moved:
+        there = by.index_of(index, before, after)
+        old, new = linear_index(before, index), linear_index(after, there)
+        return _Moved(index, there, old, new, old * before.element_bits // 8, new * after.element_bits // 8)
+
     def rows() -> Iterator[Row]:
-        for selection in requested:
-            for index in selection.indices:
-                there = by.index_of(index, before, after)
-                old, new = linear_index(before, index), linear_index(after, there)
-                old_byte, new_byte = old * before.element_bits // 8, new * after.element_bits // 8
-                yield (index, there, old, new, old_byte, new_byte, old_byte != new_byte)
+        return (row_from(columns, moved(index)) for selection in requested for index in selection.indices)
 
     count = sum(selection.count for selection in requested)
     return Table("elements", columns, LazyRows(count, rows), noun="elements")
