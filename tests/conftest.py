@@ -12,14 +12,17 @@ import os
 import signal
 import sys
 import threading
+from collections import defaultdict
 from collections.abc import Iterator
 from functools import _lru_cache_wrapper
+from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any, Final
 
 import pytest
 from hypothesis import settings
 
+from dumps import FIXTURES, Dump
 from parsed import forget_trees
 from share import long_first
 
@@ -41,6 +44,11 @@ MOST_ON_THE_WALL: Final = 7200
 _TRIM: Final = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
 """Returns free memory to the system, which glibc keeps otherwise."""
 
+MANY_DUMPS: Final = 30
+"""Dumps to which a law is held, of which `make test` takes a third; a law on few dumps chose them for a reason."""
+
+GOLDEN: Final = FIXTURES / "golden"
+
 LIMIT: Final = pytest.StashKey[float]()
 """The processor time of a test in seconds."""
 
@@ -57,6 +65,35 @@ settings.register_profile("thorough", max_examples=100, deadline=None, derandomi
 settings.load_profile("quick")  # --hypothesis-profile says otherwise
 
 gc.disable()  # until all tests are collected: they stay to the end
+
+
+class _EveryThirdDump:
+    """Makes laws that are held to all dumps slow for two thirds of these; which ones, differs from law to law."""
+
+    @pytest.hookimpl(tryfirst=True)  # before tests are selected by their marks
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Marks the tests."""
+        cases: dict[str, list[pytest.Item]] = defaultdict(list)
+        for item in items:
+            params = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+            if any(map(_is_dump, params.values())):
+                others = [repr(value) for value in params.values() if not _is_dump(value)]
+                cases[" ".join((item.nodeid.partition("[")[0], *others))].append(item)
+        for number, several in enumerate(cases.values()):
+            for at, item in enumerate(several if len(several) >= MANY_DUMPS else ()):
+                if (at + number) % 3:
+                    item.add_marker(pytest.mark.slow)
+
+
+def _is_dump(value: object) -> bool:
+    return isinstance(value, Dump) or (
+        isinstance(value, Path) and FIXTURES in value.parents and GOLDEN not in value.parents
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Adds a part with a hook of its own."""
+    config.pluginmanager.register(_EveryThirdDump())
 
 
 @pytest.hookimpl(trylast=True)  # of the tests that are selected
