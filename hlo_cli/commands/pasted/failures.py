@@ -50,7 +50,7 @@ def failure_report(pasted: PastedText) -> Report:
     return report
 
 
-_BEFORE: Final = 1 << 12
+_BEFORE: Final = 1 << 12  # a message may begin with what failed, a few lines above its mark
 _AFTER: Final = 1 << 15
 """Characters around the first message that are read: a message with its traceback is shorter."""
 
