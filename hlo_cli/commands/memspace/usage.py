@@ -1,4 +1,4 @@
-"""How much memory is used at every step, and by what? The options that select, the chart, and the tables."""
+"""How much memory is used at every step, and by what? The chart, and the tables."""
 
 from __future__ import annotations
 
