@@ -8,11 +8,9 @@ where nothing is shown.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from typing import TYPE_CHECKING, Generic, Protocol, SupportsIndex, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Generic, Protocol, Self, SupportsIndex, TypeAlias, TypeVar, cast, overload
 
 if TYPE_CHECKING:
-    from typing import Self, TypeAlias
-
     Record: TypeAlias = dict[str, bool | int | float | str | None]
 
 _T = TypeVar("_T")

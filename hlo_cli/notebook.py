@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any, Final
 import hlo_cli
 from hlo_cli.commands.memspace.usage import band_of
 from hlo_cli.displayed import Tabular
-from hlo_cli.ir.layout import PRIMITIVE_TYPES
-from hlo_cli.ir.shape import ArrayShape
+from hlo_cli.ir.layout import PRIMITIVE_TYPES, Layout
+from hlo_cli.ir.shape import ArrayShape, Shape
 from hlo_cli.render.draw.diagnostics import render_diagnostics
 from hlo_cli.render.machine import columns_of, field_of
 from hlo_cli.render.style import Style, sanitize
 from hlo_cli.report.numbers import format_bytes, format_count, format_shown
 from hlo_cli.report.report import Part, Report
-from hlo_cli.report.table import Cell, Column, Share, Table, is_missing
+from hlo_cli.report.table import Cell, Column, Row, Share, Table, is_missing
 from hlo_cli.report.timeline import Timeline, Track
 from hlo_cli.source import HloError
 
@@ -35,16 +35,13 @@ if TYPE_CHECKING:
     from hlo_cli.commands.modules.loading import Loaded
     from hlo_cli.commands.profile.measured import LoadedProfile
     from hlo_cli.displayed import Record
-    from hlo_cli.ir.layout import Layout
     from hlo_cli.ir.module import Module
-    from hlo_cli.ir.shape import Shape
     from hlo_cli.lint.run import FindingList
     from hlo_cli.report.findings import Finding
-    from hlo_cli.report.table import Row
 
 
 # --- an example of a layout ---
-# An example of a layout: an array that shows its order and its tiles.
+# An array that shows its order and its tiles.
 
 
 _TYPES: Final = {4: "s4", 8: "s8", 16: "bf16", 32: "f32", 64: "s64"}
@@ -147,7 +144,7 @@ def _row(value: LiveValue) -> Row:
 
 
 # --- the report of a value ---
-# The report of a value: that of the command which answers the same question about a dump.
+# That of the command which answers the same question about a dump.
 
 
 def report_of(value: object) -> Report:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Final
 
 from hlo_cli.analysis.shapes.omitted_shape import omitted_shape
-from hlo_cli.inputs.input import Input
+from hlo_cli.inputs.input import Input, read_inputs
 from hlo_cli.ir.module import Module
 from hlo_cli.source import HloError, Source
 from hlo_cli.syntax.text.build import Infer
@@ -83,7 +83,6 @@ def read_input(given: Input, *, strict: bool = False) -> Module:
 def _read_program(given: Input) -> Module | None:
     """The module in the first dump of the same program; None without one, or if it cannot be read."""
     from hlo_cli.inputs.dumps import first_dump
-    from hlo_cli.inputs.input import read_inputs
 
     assert given.path is not None
     assert given.dump is not None
@@ -97,7 +96,6 @@ def _read_program(given: Input) -> Module | None:
 def _read_proto(path: str) -> Module | None:
     """The module in the proto next to a text; None without one, or if it cannot be read."""
     from hlo_cli.inputs.dumps import proto_of
-    from hlo_cli.inputs.input import read_inputs
 
     with suppress(HloError, OSError):
         found = proto_of(path)

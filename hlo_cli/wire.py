@@ -11,13 +11,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
     from mmap import mmap
-    from typing import TypeAlias
 
     Buffer: TypeAlias = bytes | mmap
 

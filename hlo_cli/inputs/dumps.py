@@ -273,7 +273,7 @@ def _choice(chosen: DumpName, names: Iterable[DumpName], place: str) -> str | No
 
 
 # --- directories of dumps ---
-# Directories of dumps: the modules in one, those of its subdirectories, and the error if there are none.
+# The modules in one, those of its subdirectories, and the error if there are none.
 #
 # A directory with dumps, as `--xla_dump_to` writes it, stands for these alone; any other for all of its
 # subdirectories.
@@ -493,7 +493,6 @@ def _shown(folder: str) -> str:
 _PASS_STAGE: Final = lazy_regex(
     r"(?P<number>\d+)\.(?P<pipeline>.*?)(?:\.after_(?P<after>.+?))?(?:\.before_(?P<before>.+))?"
 )
-_FOLDER: Final = "passes"
 _FIRST_STAGE: Final = "before_optimizations"
 
 
@@ -540,7 +539,7 @@ def earlier_dumps(path: str, dump: DumpName) -> list[tuple[str, str]]:
     if not os.path.isfile(path):
         return []
     here = os.path.dirname(path)
-    for folder in (here, os.path.join(here, _FOLDER)):
+    for folder in (here, os.path.join(here, _PASSES)):
         if not os.path.isdir(folder):
             continue
         dumps = [(name, each) for name, each in read_directory(folder).dumps if each.group == dump.group]
@@ -564,7 +563,7 @@ def first_dump(path: str, dump: DumpName) -> str | None:
     if dump.stage == _FIRST_STAGE or not os.path.isfile(path):
         return None
     here = os.path.dirname(path)
-    folders = (here, os.path.join(here, os.pardir)) if os.path.basename(os.path.abspath(here)) == _FOLDER else (here,)
+    folders = (here, os.path.join(here, os.pardir)) if os.path.basename(os.path.abspath(here)) == _PASSES else (here,)
     for folder in folders:
         dumps = [
             name

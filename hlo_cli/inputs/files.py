@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, Final
 from hlo_cli.source import HloError, did_you_mean, nearest
 
 # --- decompression ---
-# Decompression: the format is detected from the first bytes, and the size of the result is bounded.
+# The format is detected from the first bytes, and the size of the result is bounded.
 
 
 # Above dumps of the largest models; gzip packs this into 1 MB (1,032 : 1), so a small file may be a bomb.

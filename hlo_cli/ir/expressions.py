@@ -12,7 +12,7 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.source import HloError, Source, Span
 
 # --- conditions ---
-# Conditions: a `--where` expression as a tree. The language is this tool's own, not XLA's.
+# A `--where` expression as a tree. The language is this tool's own, not XLA's.
 
 
 Operator = Literal["==", "!=", "<", "<=", ">", ">=", "~", "!~", "in", "not in"]

@@ -12,16 +12,14 @@ from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeAlias, TypeVar
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.enumerations import CustomCallApiVersion, CustomCallSchedule
-from hlo_cli.ir.attributes.metadata import NO_METADATA, Metadata
-from hlo_cli.ir.attributes.value_types import OutputOperandAlias
+from hlo_cli.ir.attributes.metadata import NO_METADATA, BackendConfig, FrontendAttributes, Metadata
+from hlo_cli.ir.attributes.value_types import AttributeValue, Literal, Name, OutputOperandAlias, Window
 from hlo_cli.ir.notation import UnparsedText, dictionary_or_quoted
 from hlo_cli.ir.shape import Shape, ShapeIndex, UnknownShape, annotate_indices, subshape
 from hlo_cli.source import HloError, Span
 
 if TYPE_CHECKING:
-    from hlo_cli.ir.attributes.metadata import BackendConfig, FrontendAttributes
     from hlo_cli.ir.attributes.sharding import AnySharding, ReplicaGroups
-    from hlo_cli.ir.attributes.value_types import AttributeValue, Literal, Window
 
 
 # --- text that is read on demand ---
@@ -269,7 +267,6 @@ class Instruction:
     @property
     def window(self) -> Window | None:
         """The window of a convolution, reduce-window, or select-and-scatter."""
-        from hlo_cli.ir.attributes.value_types import Window
 
         return self.value_of("window", Window)
 
@@ -299,21 +296,18 @@ class Instruction:
     @property
     def backend_config(self) -> BackendConfig | None:
         """The configuration that the backend gave the instruction."""
-        from hlo_cli.ir.attributes.metadata import BackendConfig
 
         return self.value_of("backend_config", BackendConfig)
 
     @property
     def frontend_attributes(self) -> FrontendAttributes:
         """Texts that XLA passes on for frontends; empty if the text has none."""
-        from hlo_cli.ir.attributes.metadata import FrontendAttributes
 
         return self.value_of("frontend_attributes", FrontendAttributes) or FrontendAttributes()
 
     @property
     def control_predecessors(self) -> tuple[str, ...]:
         """The names of instructions that must run before."""
-        from hlo_cli.ir.attributes.value_types import Name
 
         return tuple(name.name for name in self.items_of("control-predecessors", Name))
 

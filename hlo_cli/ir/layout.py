@@ -159,7 +159,7 @@ FLOAT_FORMATS: Final = {
 
 
 # --- layouts ---
-# Layouts: the order, the tiles, and the memory space of an array's elements.
+# The order, the tiles, and the memory space of an array's elements.
 #
 # Mirrors xla/layout.h; the text is what `Layout::ToString` prints.
 
@@ -325,7 +325,7 @@ def split_sizes(tile: Tile) -> tuple[int, ...]:
 
 
 # --- layout arithmetic ---
-# Layout arithmetic: a layout as a short list of steps from a logical index to a position in memory.
+# A layout as a short list of steps from a logical index to a position in memory.
 #
 # Each step maps an index and its bounds. The steps work for Python ints and for numpy
 # arrays alike: they only add, multiply, divide, and take remainders. Mirrors

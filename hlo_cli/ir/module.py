@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from hlo_cli.dataclass import dataclass
 from hlo_cli.displayed import Tabular
-from hlo_cli.ir.attributes.metadata import SourceLocation, StackFrames
-from hlo_cli.ir.instruction import Attribute, Computation, Instruction
+from hlo_cli.ir.attributes.metadata import DebuggedArray, FrontendAttributes, RecoveryTable, SourceLocation, StackFrames
+from hlo_cli.ir.instruction import Attribute, Computation, Instruction, print_computation
 from hlo_cli.ir.notation import UnparsedText
 from hlo_cli.ir.shape import ShapeIndex, subshape
 from hlo_cli.source import Diagnostic, HloError, Source, did_you_mean, nearest
 
 if TYPE_CHECKING:
-    from hlo_cli.ir.attributes.metadata import DebuggedArray, FrontendAttributes, RecoveryTable
     from hlo_cli.ir.attributes.sharding import AnySharding
     from hlo_cli.ir.attributes.value_types import Alias, AttributeValue, BufferDonor, ComputationLayout
     from hlo_cli.ir.buffer_assignment import BufferAssignment
@@ -186,7 +185,6 @@ class Module(Tabular):
     @property
     def frontend_attributes(self) -> FrontendAttributes:
         """Texts that XLA passes on for frontends; empty if the header has none."""
-        from hlo_cli.ir.attributes.metadata import FrontendAttributes
 
         return self._header_value_of("frontend_attributes", FrontendAttributes) or FrontendAttributes()
 
@@ -203,14 +201,12 @@ class Module(Tabular):
     @property
     def origin_recovery_table(self) -> RecoveryTable | None:
         """The recovery of lost arrays of the original program."""
-        from hlo_cli.ir.attributes.metadata import RecoveryTable
 
         return self._header_value_of("origin_recovery_table", RecoveryTable)
 
     @property
     def debug_attributes(self) -> tuple[DebuggedArray, ...]:
         """The log settings of arrays while the program runs."""
-        from hlo_cli.ir.attributes.metadata import DebuggedArray
 
         return self.header_items("debug_attributes", DebuggedArray)
 
@@ -263,7 +259,6 @@ class Module(Tabular):
 
     def chunks(self) -> Iterator[str]:
         """The module's text in chunks, for writing without holding it all in memory."""
-        from hlo_cli.ir.instruction import print_computation
 
         mark = f"{PART_MARK}\n\n" if self.is_part else ""
         yield ", ".join((f"HloModule {self.name}", *map(str, self.header))) + "\n\n" + mark

@@ -150,7 +150,7 @@ def takes(opcode: str, count: int) -> bool:
 
 
 # --- traits of attributes ---
-# Traits of attributes: which name computations, which only annotate, and where they are allowed.
+# Which name computations, which only annotate, and where they are allowed.
 #
 # Analyses and rewrites use these; all other data on an attribute is in its row, `syntax/attributes/`. The traits of
 # asynchronous operations mirror `CreateInstruction` of xla/hlo/parser/hlo_parser.cc.

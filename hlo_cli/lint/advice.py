@@ -13,7 +13,7 @@ from typing import Final
 from hlo_cli.analysis.dataflow.dependencies import producer_of, uses_of
 from hlo_cli.analysis.hardware.chips import USUAL_TPU
 from hlo_cli.analysis.layout.default_layout import LayoutAlternative, default_layout, default_order
-from hlo_cli.analysis.memory.memory_analysis import MemoryAnalysis, allocated_bytes
+from hlo_cli.analysis.memory.memory_analysis import MemoryAnalysis, allocated_bytes, memory_analysis
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.value_types import Alias
@@ -87,7 +87,6 @@ def donations_of(memory: MemoryAnalysis, min_bytes: int) -> Donations:
     found = tuple(_candidates(memory, min_bytes)) if has_kept_argument(module, min_bytes) else ()
     if not found:
         return Donations()
-    from hlo_cli.analysis.memory.memory_analysis import memory_analysis  # a large import, as in analyses.py
 
     # The memory of the module is computed again, since what donating saves depends on what is live at the peak.
     after = memory_analysis(_donated(module, found), target=memory.target, generation=memory.generation)
@@ -127,7 +126,7 @@ def has_kept_argument(module: Module, min_bytes: int) -> bool:
 
 def _candidates(memory: MemoryAnalysis, min_bytes: int) -> Iterator[Donation]:
     """The arguments that results update and that the memory of a result could be."""
-    from hlo_cli.analysis.memory import donation  # large imports, as in analyses.py
+    from hlo_cli.analysis.memory import donation  # large imports, as in rule.py
     from hlo_cli.analysis.memory.donation import MemoryScenarios, arguments_of, results_of
 
     scenarios = MemoryScenarios(memory)

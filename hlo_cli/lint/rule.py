@@ -26,7 +26,7 @@ from hlo_cli.analysis.fusion.fusion_bodies import all_fused, fusion_problems
 from hlo_cli.analysis.fusion.kernels import is_launched
 from hlo_cli.analysis.hardware.chip_table import ChipSpec
 from hlo_cli.analysis.hardware.target import Target, target_of
-from hlo_cli.analysis.memory.memory_analysis import MemoryAnalysis
+from hlo_cli.analysis.memory.memory_analysis import MemoryAnalysis, memory_analysis
 from hlo_cli.analysis.origin.scopes_and_moves import UNKNOWN, Origin
 from hlo_cli.analysis.problem import Problem
 from hlo_cli.analysis.schedule.async_overlap import AsyncPairs, OverlapAnalysis, analyze_overlap, async_pairs
@@ -304,9 +304,6 @@ class Analyses:
     @cached_property
     def memory(self) -> MemoryAnalysis:
         """The memory usage of the module."""
-        from hlo_cli.analysis.memory.memory_analysis import (
-            memory_analysis,  # a large import that pages and lists of rules do not need
-        )
 
         return memory_analysis(self.module)
 

@@ -156,7 +156,7 @@ def round_trips(context: LintContext, min_bytes: int) -> Iterator[RoundTrip]:
 
 
 # --- loop invariants ---
-# Loop invariants: values that are the same in every iteration.
+# Values that are the same in every iteration.
 
 
 # Sends, receives, and host transfers happen in each iteration, whatever their operands.

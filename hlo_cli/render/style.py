@@ -112,7 +112,7 @@ def _replaced(text: str) -> str:
 
 
 # --- the style of a report ---
-# The style of a report: properties of its reader for all renderers.
+# Properties of its reader for all renderers.
 
 
 PROSE_WIDTH = 80  # longer lines of prose are hard to read, however wide the terminal is

@@ -12,7 +12,7 @@ from hlo_cli.report.table import Cell, Column, Table
 from hlo_cli.report.text import Line, Role, Run, Text, line_of, plain_text
 
 # --- figures ---
-# Figures: lines of glyphs for people, and their data for machines.
+# Lines of glyphs for people, and their data for machines.
 
 
 Draw: TypeAlias = Callable[[int], tuple[Line, ...]]
@@ -50,7 +50,7 @@ def fixed(*lines: Text) -> Draw:
 
 
 # --- grids ---
-# Grids: an array drawn as cells in boxes, like the figures of XLA's page on tiled layout.
+# An array drawn as cells in boxes, like the figures of XLA's page on tiled layout.
 #
 # A grid has the content of each cell and the separators between cells; this file draws its lines.
 
@@ -217,7 +217,7 @@ def _dashed(line: str) -> str:
 
 
 # --- anatomies ---
-# Anatomies: a quoted text in parts, each with a letter under it and a line that explains it.
+# A quoted text in parts, each with a letter under it and a line that explains it.
 
 
 _LETTERS: Final = "abcdefghijklmnopqrstuvwxyz"

@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from hlo_cli.dataclass import dataclass
-from hlo_cli.report.table import Cell
+from hlo_cli.report.table import Cell, Facts, Table, Tree
 from hlo_cli.report.table_meanings import table_names
 from hlo_cli.report.unknown_choice import unknown_choice_error
 from hlo_cli.source import Diagnostic, HloError
@@ -18,7 +18,6 @@ if TYPE_CHECKING:  # each part names its kind, so that kinds that a report does 
     from hlo_cli.report.findings import Findings
     from hlo_cli.report.graph import Graph
     from hlo_cli.report.overview import Overview
-    from hlo_cli.report.table import Facts, Table, Tree
     from hlo_cli.report.text import Passage
     from hlo_cli.report.timeline import Timeline
 

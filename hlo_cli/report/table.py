@@ -114,7 +114,7 @@ class Loop:
 
 
 # --- columns ---
-# Columns: their names, units, and priorities when the screen is narrow.
+# Their names, units, and priorities when the screen is narrow.
 
 
 Unit = Literal[
@@ -390,7 +390,7 @@ class DeferredRows(Sequence[Item]):
 
 
 # --- tables ---
-# Tables: columns, rows of raw cells, and sums for omitted rows.
+# Columns, rows of raw cells, and sums for omitted rows.
 
 
 ROWS_FOR_A_PERSON = 20  # with answer and totals, a table fits a terminal of 30 lines; --top shows more
@@ -545,7 +545,7 @@ def with_columns(
 
 
 # --- trees ---
-# Trees: tables whose first column is indented by depth.
+# Tables whose first column is indented by depth.
 
 
 DEPTH = Column("depth", "depth", "count", person=False)
@@ -606,7 +606,7 @@ def walk(roots: tuple[Branch, ...]) -> Iterator[tuple[int, Branch]]:
 
 
 # --- facts ---
-# Facts: labeled lines with amounts.
+# Labeled lines with amounts.
 
 
 @dataclass(frozen=True, slots=True)

@@ -516,7 +516,7 @@ class _TomlReader:
 
 
 # --- a file of expectations ---
-# A file of expectations: TOML with `expect`, `max_peak`, and sections for some modules or targets.
+# TOML with `expect`, `max_peak`, and sections for some modules or targets.
 
 
 Check: TypeAlias = "Callable[[Expectation], None]"

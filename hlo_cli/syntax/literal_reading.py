@@ -17,7 +17,7 @@ from hlo_cli.ir.layout import FLOAT_FORMATS, PRIMITIVE_TYPES, PrimitiveType
 from hlo_cli.ir.shape import UNBOUNDED, ArrayShape, Shape, TupleShape, UnknownShape
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import HloError, Source, Span, counted
-from hlo_cli.syntax.literal_printing import encode
+from hlo_cli.syntax.literal_printing import array_text, decode, encode
 from hlo_cli.syntax.scanning import tokens as tk
 from hlo_cli.syntax.scanning.shape_reader import MAX_NESTING
 from hlo_cli.syntax.scanning.tokens import END, Tokens, layout_problem, read_number, take_shape
@@ -488,7 +488,6 @@ class StoredValues(LiteralValues):
 
     def array(self, shape: ArrayShape) -> npt.NDArray[np.generic]:
         """The values as numbers."""
-        from hlo_cli.syntax.literal_printing import decode
 
         stored, element_type = self.stored(shape), shape.element_type
         is_code = element_type.kind == "float" and stored.dtype.kind == "u"
@@ -496,7 +495,6 @@ class StoredValues(LiteralValues):
 
     def to_string(self, shape: ArrayShape) -> str:
         """The text that XLA prints for the values."""
-        from hlo_cli.syntax.literal_printing import array_text
 
         return array_text(self.stored(shape), shape)
 

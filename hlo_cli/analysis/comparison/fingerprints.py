@@ -18,7 +18,7 @@ from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 
 # --- fingerprints of arrays ---
-# Fingerprints of arrays: numbers that layouts, reshapes, and transposes leave alone, and others that they do not.
+# Numbers that layouts, reshapes, and transposes leave alone, and others that they do not.
 #
 # Names do not survive compilers, values do: with floats widened, two compilations of a program have arrays with the
 # same fingerprints.

@@ -32,7 +32,7 @@ from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
 from hlo_cli.source import HloError
 
 # --- other forms of an instruction ---
-# Other forms of an instruction: another opcode, direction, order of operands, constant, element, or dimension.
+# Another opcode, direction, order of operands, constant, element, or dimension.
 
 
 _DIRECTIONS: Final[Mapping[str, Callable[..., Array]]] = {

@@ -389,7 +389,7 @@ def depth_first(starts: Iterable[_T], below: Callable[[_T], Iterable[_T]]) -> It
 
 
 # --- orders in which costs are summed ---
-# Orders in which costs are summed: callees before callers, and operands before users.
+# Callees before callers, and operands before users.
 #
 # Mirrors `HloComputation::Accept` of xla/hlo/ir/hlo_computation.cc.
 

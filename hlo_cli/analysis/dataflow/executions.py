@@ -17,7 +17,7 @@ from hlo_cli.ir.shape import ShapeIndex
 from hlo_cli.lazy_regex import lazy_regex
 
 # --- contexts of computations ---
-# Contexts of computations: executed as control flow, embedded (applied per element), or fused.
+# Executed as control flow, embedded (applied per element), or fused.
 #
 # Mirrors xla/service/call_graph.cc and `GatherComputationsByAllocationType` of xla/service/buffer_assignment.cc.
 

@@ -75,7 +75,7 @@ def subshapes_of(shape: Shape) -> Subshapes:
 
 
 # --- places ---
-# Places: each instruction with each index of its shape (XLA's `HloPosition`), numbered from 0 over the module.
+# Each instruction with each index of its shape (XLA's `HloPosition`), numbered from 0 over the module.
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,7 +299,7 @@ def _collective_permute_pairs(instruction: Instruction) -> Iterator[InPlacePair]
 
 
 # --- async chains ---
-# Async chains: async-start, async-updates, and async-done with the operands that each binds.
+# Async-start, async-updates, and async-done with the operands that each binds.
 #
 # Mirrors `HloAsyncInstruction` of xla/hlo/ir/hlo_instructions.h. An update may bind operands later than the start.
 # Sugared syntax (such as `slice-start`) omits the computation; a sugared call refers to the computation that it calls.
@@ -434,7 +434,7 @@ def has_same_arrays(first: Shape, second: Shape) -> bool:
 
 
 # --- the flattened schedule ---
-# The flattened schedule: all executed instructions as one sequence, callees inlined before their callers.
+# All executed instructions as one sequence, callees inlined before their callers.
 #
 # Mirrors `HloLiveRange::FlattenSchedule` of xla/hlo/utils/hlo_live_range.cc. Loop bodies appear once.
 

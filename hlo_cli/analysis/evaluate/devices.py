@@ -11,7 +11,7 @@ import numpy as np
 
 from hlo_cli.analysis.evaluate.arguments import crossing, is_boundary
 from hlo_cli.analysis.evaluate.host import fused_part, inputs_of
-from hlo_cli.analysis.evaluate.program import MISFITS, Program, misfit
+from hlo_cli.analysis.evaluate.program import MISFITS, Program, element_of, misfit
 from hlo_cli.analysis.semantics.rules import called, iterations_error, start_of
 from hlo_cli.analysis.semantics.scatter_and_reduce import plain_reducer
 from hlo_cli.analysis.semantics.typed_values import (
@@ -668,7 +668,6 @@ def _start_of(instruction: Instruction) -> Instruction | None:
 
 def _selecting(instruction: Instruction, run: Lockstep) -> Lockstep:
     """The same for operands that are elements of tuples."""
-    from hlo_cli.analysis.evaluate.program import element_of
 
     indices = [instruction.operand_index(at) for at in range(len(instruction.operands))]
     if not any(indices):

@@ -360,7 +360,7 @@ def _numbers_of(array: Array) -> tuple[float, float, float]:
 
 
 # --- the host of a run ---
-# The host of a run: stubs for custom calls, the data of infeeds, the values of outfeeds, and iterations of loops.
+# Stubs for custom calls, the data of infeeds, the values of outfeeds, and iterations of loops.
 
 
 Stub: TypeAlias = Callable[..., object]

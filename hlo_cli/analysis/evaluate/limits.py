@@ -522,7 +522,7 @@ def _sizes(instruction: Instruction, floats: Floats) -> Iterator[int]:
 
 
 # --- limits while a module runs ---
-# Limits while a module runs: time, which is checked before long kernels, and work in loops of unknown trip count.
+# Time, which is checked before long kernels, and work in loops of unknown trip count.
 
 
 _DRAW_SECONDS: Final = 6e-9

@@ -525,7 +525,7 @@ _TESTS: Final[dict[str, Callable[[Array], Array]]] = {"nan": np.isnan, "inf": np
 
 
 # --- summaries of arrays ---
-# Summaries of arrays: extremes, mean, and what is not finite.
+# Extremes, mean, and what is not finite.
 
 
 MAX_FIRST = 4  # the numbers that fit next to a name on a line; all others are summed up

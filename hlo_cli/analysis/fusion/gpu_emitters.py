@@ -102,7 +102,7 @@ def bits_of(shape: Shape) -> int:
 
 
 # --- one part of a kernel ---
-# One part of a kernel: an operation, or a fusion with its current body, whatever it is fused with.
+# An operation, or a fusion with its current body, whatever it is fused with.
 
 
 HEROES: Final = frozenset((opcodes.REDUCE, opcodes.TRANSPOSE, opcodes.CONCATENATE))

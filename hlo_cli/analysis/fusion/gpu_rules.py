@@ -506,7 +506,7 @@ def can_be_kept(producer: Node) -> bool:
     if producer.has_several_results or next(in_place_operands(producer), None) is not None:
         return False
     # A copy or transpose as a result would be written uncoalesced.
-    return _is_loop(producer) and not any(map(_transposes_in_memory, _operations_in(producer)))
+    return _is_loop(producer) and not any(map(_transposes_in_memory, _operations(producer)))
 
 
 def are_updates(one: Node, other: Node) -> bool:
@@ -593,10 +593,6 @@ def _is_loop(node: Node) -> bool:
     if (is_elementwise(node) and node.operands) or node.opcode in _LOOPS or is_fusible_bitcast(node):
         return True
     return node.body is not None and node.kind == "kLoop"
-
-
-def _operations_in(node: Node) -> list[Node]:
-    return [node] if node.body is None else list(node.body.operations)
 
 
 def _transposes_in_memory(node: Node) -> bool:

@@ -338,7 +338,7 @@ def _is_fused_done(fusion: Instruction) -> bool:
 
 
 # --- fusions of a module ---
-# Fusions of a module: their fused operations, and the memory traffic that fusion avoids.
+# Their fused operations, and the memory traffic that fusion avoids.
 
 
 @dataclass(frozen=True, slots=True)

@@ -453,7 +453,7 @@ def dataflow_graph(module: Module) -> DataflowGraph:
 
 
 # --- folded graphs ---
-# Folded graphs: the visible instructions of a computation, with edges through what is seen through.
+# The visible instructions of a computation, with edges through what is seen through.
 #
 # `render/web/js/folding.js` folds by the same rules on the page.
 
@@ -687,7 +687,7 @@ def enclosing(graph: DataflowGraph, node: int, callers: Mapping[int, int]) -> Se
 
 
 # --- views ---
-# Views: which nodes of a module a graph shows, and which of them as clusters.
+# Which nodes of a module a graph shows, and which of them as clusters.
 
 
 @dataclass(frozen=True, slots=True)

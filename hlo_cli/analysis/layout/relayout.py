@@ -241,7 +241,7 @@ def _keeps_memory(sizes: Bounds, order: tuple[int, ...]) -> bool:
 
 
 # --- bitcasts as transposes and reshapes ---
-# Bitcasts as transposes and reshapes: the logical index change when the same bytes get another shape or layout.
+# The logical index change when the same bytes get another shape or layout.
 #
 # `ShapeUtil::TransposeIsBitcast` and `ReshapeIsBitcast` of xla/shape_util.h ignore tiles; here tiles count.
 

@@ -25,7 +25,7 @@ from hlo_cli.ir.operations import ARGUMENT_OPCODES, DONES
 from hlo_cli.ir.shape import Shape, TupleShape, subshape
 
 # --- instructions that only carry values ---
-# Instructions that only carry values: tuples, their elements, loops, calls, parameters, and ends of async operations.
+# Tuples, their elements, loops, calls, parameters, and ends of async operations.
 #
 # A carrier has the shape of what it carries. If an element of a loop becomes bf16, the change is that of the
 # instruction that makes the element; the loop, its parameters, and its tuples follow.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from itertools import combinations
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from hlo_cli.analysis.dataflow.flat_schedule import (
     AsyncChain,
@@ -19,7 +19,7 @@ from hlo_cli.analysis.dataflow.value_sets import AliasSets, Dataflow, alias_sets
 from hlo_cli.analysis.hardware.chips import USUAL_TPU, tpu_generation
 from hlo_cli.analysis.hardware.target import Target, target_of
 from hlo_cli.analysis.layout.padding import buffer_bytes, generation_of, prefetched_space
-from hlo_cli.analysis.memory.live_ranges import OperandSharing
+from hlo_cli.analysis.memory.live_ranges import Interference, OperandSharing
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.value_types import OutputOperandAlias
@@ -30,12 +30,8 @@ from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import ARGUMENT_OPCODES, FORWARDING, wrapped_opcode
 from hlo_cli.ir.shape import ArrayShape, BufferShape, TupleShape
 
-if TYPE_CHECKING:
-    from hlo_cli.analysis.memory.live_ranges import Interference
-
-
 # --- buffers ---
-# Buffers: alias sets with size, memory space, and kind.
+# Alias sets with size, memory space, and kind.
 #
 # Mirrors `HloBuffer` of xla/service/hlo_buffer.h and the coloring of xla/service/buffer_assignment.cc. On TPU and GPU,
 # the layout of an array in the buffer gives its memory space; tuple tables and all CPU buffers are in main memory.

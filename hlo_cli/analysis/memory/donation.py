@@ -404,7 +404,7 @@ def _changed(ranges: LiveRanges, scenario: Scenario) -> LiveRanges:
 
 
 # --- donation ---
-# Donation: which results the memory of an argument could hold, if callers gave it up.
+# Which results the memory of an argument could hold, if callers gave it up.
 #
 # jax pairs donated arguments with results of equal shape and type, both in their order, as `_set_up_aliases` of
 # jax/_src/interpreters/mlir.py does. A pair saves memory if the argument is no longer read when the result is made;

@@ -689,7 +689,7 @@ class _Replay:
 
 
 # --- heaps ---
-# Heaps: one allocation per memory space for all buffers without an allocation of their own.
+# One allocation per memory space for all buffers without an allocation of their own.
 #
 # Mirrors `BufferAssigner::AssignBuffersWithSequentialOrdering` of xla/service/buffer_assignment.cc.
 

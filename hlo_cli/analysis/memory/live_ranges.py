@@ -25,7 +25,7 @@ from hlo_cli.ir.operations import FORWARDING, UNARY
 from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex
 
 # --- live ranges ---
-# Live ranges: from which to which position of the flattened schedule each value is live.
+# From which to which position of the flattened schedule each value is live.
 #
 # Mirrors xla/hlo/utils/hlo_live_range.cc and reproduces the dump file `-live-range.txt`.
 
@@ -476,7 +476,7 @@ def _hero(root: Instruction, opcodes: tuple[str, ...]) -> Instruction | None:
 
 
 # --- operand sharing ---
-# Operand sharing: whether an instruction may write its result over an operand whose live range ends there.
+# Whether an instruction may write its result over an operand whose live range ends there.
 #
 # Mirrors `CanShareOperandBufferWithUser` of xla/hlo/analysis/hlo_dataflow_analysis.cc and the hint for fusions in
 # xla/service/gpu/alias_info.cc. On TPU, `aliasing_operands` of the dump lists further pairs.
@@ -689,7 +689,7 @@ def _all_elementwise(users: Users, parameter: Instruction) -> bool:
 
 
 # --- interference ---
-# Interference: whether the live ranges of two values overlap.
+# Whether the live ranges of two values overlap.
 #
 # Mirrors `BufferAssigner::LiveRangeInterferes` and `MaybeAssignBuffer` of xla/service/buffer_assignment.cc.
 

@@ -7,20 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, field, replace
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 from hlo_cli.analysis.cache import computed_once, known_result
-from hlo_cli.analysis.dataflow.flat_schedule import flat_schedule, subshapes_of
+from hlo_cli.analysis.dataflow.flat_schedule import Run, flat_schedule, subshapes_of
 from hlo_cli.analysis.dataflow.value_sets import Dataflow
 from hlo_cli.analysis.hardware.chip_table import Chip, TpuGeneration
 from hlo_cli.analysis.hardware.chips import USUAL_TPU, tpu_generations
 from hlo_cli.analysis.hardware.target import Target
 from hlo_cli.analysis.layout.padding import buffer_bytes, logical_bytes, prefetched_space, table_bytes
 from hlo_cli.analysis.memory.assignment import assign
-from hlo_cli.analysis.memory.buffers import Buffer, order_independent_facts, told_generation
-from hlo_cli.analysis.memory.heaps import DEFAULT_STRATEGY, TPU_STRATEGIES, AssignedAllocation
+from hlo_cli.analysis.memory.buffers import Buffer, OrderIndependentFacts, order_independent_facts, told_generation
+from hlo_cli.analysis.memory.heaps import DEFAULT_STRATEGY, TPU_STRATEGIES, AssignedAllocation, StrategyName
 from hlo_cli.analysis.memory.live_ranges import LiveRanges, Release, live_ranges, peak_position
-from hlo_cli.analysis.memory.occupancy import timeline
+from hlo_cli.analysis.memory.occupancy import occupancies, timeline
 from hlo_cli.dataclass import dataclass
 from hlo_cli.displayed import Tabular
 from hlo_cli.ir.buffer_assignment import (
@@ -36,12 +36,6 @@ from hlo_cli.ir.memory_space import space_name
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.notation import index_suffix
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, ShapeIndex, TupleShape, subshape
-
-if TYPE_CHECKING:
-    from hlo_cli.analysis.dataflow.flat_schedule import Run
-    from hlo_cli.analysis.memory.buffers import OrderIndependentFacts
-    from hlo_cli.analysis.memory.heaps import StrategyName
-
 
 # --- the result ---
 # The result of memory analysis: values with live ranges, allocations, peaks, and totals.
@@ -160,7 +154,6 @@ class MemorySpaceUsage(Tabular):
         Sorted by first position. `last` is `first - 1` if the value is overwritten at once. At every position, the
         bytes of the occupying values add up to the timeline.
         """
-        from hlo_cli.analysis.memory.occupancy import occupancies
 
         values = self.values
         found = occupancies((value.start, value.last, value.padded_bytes, value.slot) for value in values)

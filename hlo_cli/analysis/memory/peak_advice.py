@@ -325,7 +325,7 @@ def _bytes(shape: ArrayShape, layout: Layout, scenarios: MemoryScenarios) -> int
 
 
 # --- recomputation ---
-# Recomputation: what the gradient of a scan keeps of each iteration, and the peak if the body is computed again.
+# What the gradient of a scan keeps of each iteration, and the peak if the body is computed again.
 #
 # The forward loop of a gradient stores values of its body in arrays with one row for each iteration, which the backward
 # loop reads. With `jax.checkpoint` around the body, only the carried values are stored, and the backward loop computes

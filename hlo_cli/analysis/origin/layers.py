@@ -13,7 +13,7 @@ from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 
 # --- likeness ---
-# Likeness: instructions of one operation of the user's program, which compilers repeat by the hundred.
+# Instructions of one operation of the user's program, which compilers repeat by the hundred.
 #
 # Unrolled layers, clones in several fusions, and rematerialization repeat an operation. Two instructions are alike if
 # their opcodes and the stems of their names are equal, and their operands and users come from the same places.

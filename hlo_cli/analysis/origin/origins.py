@@ -13,7 +13,16 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 from weakref import ref
 
 from hlo_cli.analysis.cache import cached_per_module, computed_once
-from hlo_cli.analysis.origin.scopes_and_moves import UNKNOWN, Origin, Value, generalize, scope_of, with_scope
+from hlo_cli.analysis.origin.scopes_and_moves import (
+    UNKNOWN,
+    Moves,
+    Origin,
+    Step,
+    Value,
+    generalize,
+    scope_of,
+    with_scope,
+)
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.metadata import NO_METADATA, Metadata, SourceLocation
@@ -26,7 +35,6 @@ from hlo_cli.ir.shape import ShapeIndex, subshape
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.origin.inferred_origins import Arguments, Inference
-    from hlo_cli.analysis.origin.scopes_and_moves import Moves, Step
 
 
 # --- origins of a module ---
@@ -162,7 +170,6 @@ class Origins:
         module = self._module()
         assert module is not None, "origins are asked for while their module exists"
         from hlo_cli.analysis.origin.inferred_origins import Arguments
-        from hlo_cli.analysis.origin.scopes_and_moves import Moves
 
         return Arguments(Moves(module))
 
@@ -461,7 +468,7 @@ def _general_arguments(module: Module) -> dict[Instruction, str]:
 
 
 # --- the pass that made an instruction ---
-# The pass that made an instruction: the first of a module's dumps, one after each pass, that has it.
+# The first of a module's dumps, one after each pass, that has it.
 
 
 def first_dumps(

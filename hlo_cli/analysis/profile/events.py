@@ -146,7 +146,7 @@ def joint_codes(columns: list[Integers]) -> tuple[Integers, list[tuple[int, ...]
 
 
 # --- self time ---
-# Self time: the duration of an event less those of the events directly inside it.
+# The duration of an event less those of the events directly inside it.
 #
 # Mirrors the nesting of xprof/convert/xplane_to_op_metrics_db.cc.
 

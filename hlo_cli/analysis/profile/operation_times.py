@@ -295,7 +295,7 @@ def _log_ratio(before: Integers, after: Integers) -> float:
 
 
 # --- times of transfers ---
-# Times of transfers: how much of each ran next to computation, and how much of it the device waited.
+# How much of each ran next to computation, and how much of it the device waited.
 #
 # On TPUs a transfer lasts from the begin of its start to the end of its done, which the device spends on other
 # operations except for the start and the done themselves; a collective without a start is synchronous. On GPUs it is a

@@ -21,7 +21,7 @@ from hlo_cli.analysis.dataflow.executions import (
 )
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.layout.padding import data_values, orders_of
-from hlo_cli.analysis.origin.origins import By, Keys, keys_of
+from hlo_cli.analysis.origin.origins import By, Keys, keys_of, origins_of
 from hlo_cli.analysis.partly_known import AtLeast
 from hlo_cli.analysis.query.patterns import EXACT, call_matcher, is_exact, opcode_check, opcodes_of
 from hlo_cli.analysis.query.where import Fields, FieldValue, Kind, Predicate, Reader
@@ -349,7 +349,6 @@ class ProgramFacts:
         return {"of_argument": self._of_argument}
 
     def _of_argument(self, where: Where, call: Call) -> Predicate[Instruction]:
-        from hlo_cli.analysis.origin.origins import origins_of
 
         test = call_matcher(where, call)
         names = {parameter: _argument_names(parameter) for parameter in self._module.entry.parameters}

@@ -33,9 +33,12 @@ from hlo_cli.analysis.hardware.chip_specs import (
     ChipSpec,
     Estimate,
     EstimateSource,
+    GpuDevice,
     MatmulModel,
     MatmulTimes,
     around,
+    chip_spec,
+    device_of,
     longest,
     matmul_times,
     total,
@@ -58,7 +61,6 @@ from hlo_cli.ir.shape import ArrayShape
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.fusion.gpu_kernels import GpuKernel
-    from hlo_cli.analysis.hardware.chip_specs import GpuDevice
 
 
 # --- bytes that a fusion needs ---
@@ -231,7 +233,7 @@ def _bound(cost: Cost, compute: float | None, memory: float) -> Bound:
 
 
 # --- time of a matmul on a GPU ---
-# Time of a matmul on a GPU: a model of tiles and waves, corrected by measured times of similar shapes.
+# A model of tiles and waves, corrected by measured times of similar shapes.
 #
 # Libraries and autotuning choose the best tile, so the model takes the fastest of several tile sizes. If the result has
 # fewer tiles than the chip has cores, k is split among several cores; if it is a vector, scalar units compute it.
@@ -362,7 +364,6 @@ def measured_unit(chip: str, kind: str) -> Unit:
     >>> measured_unit("h100", "f32").flops_per_second
     494700000000000.0
     """
-    from hlo_cli.analysis.hardware.chip_specs import chip_spec
 
     spec = chip_spec(chip)
     rate = spec.flops_of("tf32" if kind == "f32" else kind)
@@ -421,7 +422,7 @@ def element_bytes(kind: str) -> tuple[float, float]:
 # --- estimated time of a kernel ---
 # Estimated time of a kernel from its roofline, or from XLA's own model, with a band.
 #
-# On a GPU, a kernel that XLA generates takes the time of XLA's model (`gpu_kernels.py`); other kernels take the larger
+# On a GPU, a kernel that XLA generates takes the time of XLA's model (`gpu_kernels` of fusion); others take the larger
 # of their compute time and their memory time at the share of the peak rates that is usually reached; a matmul takes the
 # time of its shape, if that is longer. All take the time of their launch in addition. On other chips, no kernels were
 # measured: the estimate is the roofline. The constants are in `hardware/chip_specs.py`.
@@ -564,7 +565,7 @@ def moves_nothing(instruction: Instruction) -> bool:
 
 
 # --- predicted times, which commands ask ---
-# Predicted times of kernels on a chip: the one place that commands ask, by `kernel_times.py`.
+# Predicted times of kernels on a chip: the one place that commands ask.
 
 
 _OTHER_LINKS: Final = COLLECTIVES | HOST_FEEDS | CHANNEL_STARTS
@@ -689,6 +690,5 @@ def predicted_times(instructions: Iterable[Instruction], chip: ChipSpec) -> Mapp
 
 
 def _device_of(chip: ChipSpec) -> GpuDevice | None:
-    from hlo_cli.analysis.hardware.chip_specs import device_of  # only GPUs need it
 
     return device_of(chip)

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 # --- duration of a transfer ---
-# Duration of a transfer: its bytes divided by the bandwidth of the link that carries them.
+# Its bytes divided by the bandwidth of the link that carries them.
 #
 # Collectives and device sends use the interconnect of the chip as rings over all links in one direction. Transfers on
 # the chip use main memory. Transfers with one end in host memory use the host link. These durations are lower bounds.
@@ -211,7 +211,7 @@ def _devices(pair: AsyncPair, module: Module) -> int | None:
 
 
 # --- simulation of a schedule ---
-# Simulation of a schedule: a clock advances with each kernel, and with the wait time for transfers.
+# A clock advances with each kernel, and with the wait time for transfers.
 #
 # A loop is simulated in two passes, one for its first iteration and one for all others, which find transfers of the
 # previous iteration in flight. If loops are nested deeply, or nothing is in flight, one pass stands for all iterations.

@@ -462,11 +462,11 @@ ELEMENTWISE_RULES: Final[dict[str, Rule]] = {
     "tanh": unary(np.tanh),
     "xor": binary(np.bitwise_xor),
 }
-"""The rule of each elementwise opcode; conversions are in conversions.py."""
+"""The rule of each elementwise opcode; conversions are in the next section."""
 
 
 # --- conversions between element types ---
-# Conversions between element types: of numbers, of bits, and of the number of bits of a float.
+# Of numbers, of bits, and of the number of bits of a float.
 #
 # Mirrors `HandleConvert`, `HandleBitcastConvert`, `HandleReducePrecision`, and
 # `HandleStochasticConvert` of the evaluator.

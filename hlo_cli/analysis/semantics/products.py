@@ -40,7 +40,7 @@ from hlo_cli.ir.shape import TupleShape
 from hlo_cli.source import HloError
 
 # --- dots ---
-# Dots: sums of products, made in f64 and rounded once; and operands that hold only a part of each block.
+# Sums of products, made in f64 and rounded once; and operands that hold only a part of each block.
 #
 # Mirrors `HandleDot`, `HandleScaledDot`, and `MaterializeSparseOperand` of the evaluator.
 
@@ -178,7 +178,7 @@ DOT_RULES: Final[dict[str, Rule]] = {
 
 
 # --- dots in groups ---
-# Dots in groups: the ragged dimension of the left side is cut into groups, whose sizes are an operand.
+# The ragged dimension of the left side is cut into groups, whose sizes are an operand.
 #
 # Mirrors `HandleRaggedDot` of xla/hlo/evaluator/hlo_evaluator_typed_visitor.h.
 
@@ -336,7 +336,7 @@ RAGGED_DOT_RULES: Final[dict[str, Rule]] = {"ragged-dot": ragged_dot}
 
 
 # --- convolutions ---
-# Convolutions: sums of products under a window, made in f64 and rounded once.
+# Sums of products under a window, made in f64 and rounded once.
 #
 # Mirrors `HandleConvolution` of xla/hlo/evaluator/hlo_evaluator_typed_visitor.h.
 

@@ -219,7 +219,7 @@ CONTROL_RULES: Final[dict[str, Rule]] = {
 
 
 # --- asynchronous operations ---
-# Asynchronous operations: they run at their start, or with the update that brings the last operand; done unpacks.
+# They run at their start, or with the update that brings the last operand; done unpacks.
 #
 # Mirrors `HandleAsyncStart`, `HandleAsyncUpdate`, and `HandleAsyncDone` of xla/hlo/evaluator/hlo_evaluator.cc, and the
 # sugar of xla/hlo/parser/hlo_parser.cc: `slice-start` is an async-start of a computation with one slice.

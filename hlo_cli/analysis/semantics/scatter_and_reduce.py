@@ -442,7 +442,7 @@ INDEXING_RULES: Final[dict[str, Rule]] = {
 
 
 # --- reductions ---
-# Reductions: over dimensions, over windows, and the selection within windows.
+# Over dimensions, over windows, and the selection within windows.
 #
 # Mirrors `HandleReduce`, `HandleReduceWindow`, and `HandleSelectAndScatter` of the evaluator. A reduction may be
 # grouped in any way; here it is a tree over each dimension, one vectorized call a level, and sums are made in f64.

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 # --- element types as numpy arrays ---
-# Element types as numpy arrays: which array holds them, and how results become values of the type.
+# Which array holds them, and how results become values of the type.
 #
 # Integers narrower than a byte are held one a byte; floats that numpy lacks as float32 arrays whose values the type
 # represents. Mirrors `primitive_util::NativeTypeOf` and the conversions of xla/types.h.

@@ -697,7 +697,7 @@ def _joined(parts: Sequence[_Part], mesh: Mesh) -> tuple[AxisRef, ...]:
 
 
 # --- an array on devices ---
-# An array on devices: its placement, the shape of a shard, the bytes, and the axes that divide it.
+# Its placement, the shape of a shard, the bytes, and the axes that divide it.
 
 
 @dataclass(frozen=True, slots=True)
@@ -785,7 +785,7 @@ def sharded_array(
 
 
 # --- shardings in words ---
-# Shardings in words: how the dimensions are divided, and which device holds which part.
+# How the dimensions are divided, and which device holds which part.
 
 
 WHOLE: Final[Mapping[str, str]] = {

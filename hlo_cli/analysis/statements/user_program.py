@@ -28,7 +28,7 @@ from hlo_cli.ir.shape import ArrayShape, Shape
 from hlo_cli.lazy_regex import lazy_regex
 
 # --- whether two modules compute the same ---
-# Whether two modules compute the same: by the values of their results, or by the operations behind each op_name.
+# By the values of their results, or by the operations behind each op_name.
 
 
 _IGNORED: Final = frozenset((*NAMING_ATTRIBUTES, *attributes_with("annotates")))

@@ -44,7 +44,7 @@ from hlo_cli.report.table import Cell, Column, Table, rows_from, with_columns
 from hlo_cli.report.text import Passage, line_of, plain_text
 
 # --- many names in a few words ---
-# Many names in a few words: the first of a list, runs of layers, labels of arguments, and the outermost scopes.
+# The first of a list, runs of layers, labels of arguments, and the outermost scopes.
 
 
 MAX_LISTED: Final = 3

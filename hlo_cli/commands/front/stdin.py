@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 
-TYPE_CHECKING = False  # importing typing would cost as much as starting Python
-
 _PATIENCE: Final = 1.0
 """Seconds before a note is shown."""
 _INTERVAL: Final = 0.1

@@ -15,14 +15,13 @@ from hlo_cli.commands.options.declaring import (
     cause_of,
     with_options,
 )
-from hlo_cli.commands.options.io_options import io_of, io_options
+from hlo_cli.commands.options.io_options import OutputOptions, io_of, io_options
 from hlo_cli.commands.options.writing import print_diagnostics, write, write_report
 from hlo_cli.source import Diagnostic, HloError
 
 if TYPE_CHECKING:
     from hlo_cli.commands.fuse.kernel_kinds import TimingColumns
     from hlo_cli.commands.modules.loading import Loaded
-    from hlo_cli.commands.options.io_options import OutputOptions
     from hlo_cli.ir.instruction import Computation
     from hlo_cli.report.report import Report
 

@@ -16,7 +16,9 @@ from hlo_cli.analysis.custom_calls.call import (
     c_signature,
     cpu_place,
     custom_calls_of,
+    escape_comment,
     gpu_place,
+    source_of,
 )
 from hlo_cli.analysis.custom_calls.config import ConfigField, describe_library_call
 from hlo_cli.analysis.custom_calls.targets import Category
@@ -358,7 +360,6 @@ def write_c(loaded: Loaded, output: OutputOptions, *, name: str | None, within: 
     }
     if option := next((option for option, given in tabular.items() if given), None):
         raise HloError(f"{option} cannot be used with --c-signature", hint=f"remove {option}; --c-signature prints C")
-    from hlo_cli.analysis.custom_calls.call import escape_comment, source_of
 
     calls = _within(custom_calls_of(loaded.module), within)
     chosen = calls if name is None else (_named(loaded, calls, name),)

@@ -173,11 +173,6 @@ def _module_after(loaded: Loaded) -> Module | None:
     return None
 
 
-def is_gpu_by_text(loaded: Loaded) -> bool:
-    """Whether a module was compiled for a GPU, by its text or by the name of its file."""
-    return target_of(loaded.module) == "gpu" or (loaded.input.target or "").endswith("gpu")
-
-
 # --- the pass that fused ---
 # Which compiler pass fused an instruction, by the per-pass dumps next to a dump.
 

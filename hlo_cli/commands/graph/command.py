@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from hlo_cli.commands.graph.options import GraphOptions
 from hlo_cli.commands.options import completion
 from hlo_cli.commands.options.declaring import Command, with_options
-from hlo_cli.commands.options.io_options import format_options, io_of, io_options_of
-from hlo_cli.commands.options.writing import write_report
-
-if TYPE_CHECKING:
-    from hlo_cli.commands.options.io_options import InputOptions, OutputOptions
+from hlo_cli.commands.options.io_options import InputOptions, OutputOptions, format_options, io_of, io_options_of
+from hlo_cli.commands.options.writing import write_and_open, write_report
 
 HELP = """\
 Draw the dataflow of a module, a computation, or a neighborhood.
@@ -54,7 +51,6 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
     options.check(output, len(inputs))
     if not options.open:
         return _write(inputs, options, output, reading)
-    from hlo_cli.commands.options.writing import write_and_open
 
     return write_and_open(output, "graph.html", lambda page: _write(inputs, options, page, reading))
 

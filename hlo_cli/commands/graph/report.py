@@ -20,7 +20,9 @@ from hlo_cli.analysis.graphs.views import (
     View,
     around,
     between,
+    callers_of,
     dataflow_graph,
+    enclosing,
     kinds_of,
     matching,
     whole,
@@ -121,7 +123,6 @@ def _opened(graph: DataflowGraph, options: GraphOptions, within: Computation | N
 
 
 def _with_callers(graph: DataflowGraph, node: int) -> Sequence[int]:
-    from hlo_cli.analysis.graphs.views import callers_of, enclosing
 
     return enclosing(graph, node, callers_of(graph))
 

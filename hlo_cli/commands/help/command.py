@@ -19,8 +19,10 @@ from hlo_cli.commands.help.catalog import (
     Paragraph,
     Span,
     Spans,
+    entry_page,
     manual_source,
     plain,
+    read_page,
     source_of,
 )
 from hlo_cli.commands.options.declaring import OUTPUT, Command, flag, option, taken, with_options
@@ -307,7 +309,6 @@ def _shown(context: click.Context, topic: str, term: str, form: str, output: Out
         return text if form == "text" else _formatted(f"hlo-{topic}", _command_source(topic, text), form, output)
     if not term:
         return _formatted(topic, source_of(topic), form, output)
-    from hlo_cli.commands.help.catalog import entry_page, read_page
 
     return _rendered(entry_page(read_page(topic, source_of(topic)), term), "text", output)
 
@@ -316,7 +317,6 @@ def _formatted(name: str, source: str, form: str, output: OutputOptions) -> str:
     """A page with this Markdown in a format."""
     if form == "md":
         return source
-    from hlo_cli.commands.help.catalog import read_page
 
     return _rendered(read_page(name, source), form, output)
 
@@ -347,7 +347,6 @@ def _manual(context: click.Context, form: str, output: OutputOptions) -> str:
     groups[_COMMANDS] = commands
     if form == "md":
         return manual_source({name: text for group in groups.values() for name, text in group.items()})
-    from hlo_cli.commands.help.catalog import read_page
 
     pages = tuple(
         (group, tuple(read_page(name, text) for name, text in sources.items())) for group, sources in groups.items()

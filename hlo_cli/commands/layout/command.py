@@ -20,7 +20,7 @@ from hlo_cli.commands.options.declaring import (
     with_options,
 )
 from hlo_cli.commands.options.filters import where_option
-from hlo_cli.commands.options.io_options import given_about, io_of, io_options
+from hlo_cli.commands.options.io_options import OutputOptions, given_about, io_of, io_options
 from hlo_cli.commands.options.writing import write_report
 from hlo_cli.commands.shape.argument import shape_text
 from hlo_cli.dataclass import dataclass
@@ -28,7 +28,6 @@ from hlo_cli.source import HloError, joined_by_or
 
 if TYPE_CHECKING:
     from hlo_cli.commands.modules.loading import Loaded
-    from hlo_cli.commands.options.io_options import OutputOptions
     from hlo_cli.report.report import Report
 
 
@@ -96,7 +95,6 @@ class LayoutOptions:
 
 
 # --- the command ---
-# `hlo layout`: explained layouts, and the cost of padding.
 
 
 HELP = """\

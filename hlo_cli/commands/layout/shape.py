@@ -49,7 +49,7 @@ from hlo_cli.report.table import (
 from hlo_cli.source import Diagnostic
 
 # --- several shapes in a table ---
-# Several shapes in a table: the leaves of a tuple, or shapes to compare.
+# The leaves of a tuple, or shapes to compare.
 
 
 _SUMMED: Final[tuple[Column[Shape], ...]] = (

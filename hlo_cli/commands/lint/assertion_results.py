@@ -14,7 +14,7 @@ from hlo_cli.analysis.query.assertions import (
     check_expectation,
     golden_values,
 )
-from hlo_cli.commands.modules.loading import every_module
+from hlo_cli.commands.modules.loading import Loaded, every_module
 from hlo_cli.commands.modules.many import map_inputs, short_paths
 from hlo_cli.commands.options.io_options import InputOptions, requirement_error
 from hlo_cli.dataclass import dataclass
@@ -242,7 +242,6 @@ def _expectations_in(path: str) -> tuple[Expectation, ...]:
 def memory_of(module: Module, given: Input) -> MemoryAnalysis:
     """Memory analysis by the compiler's buffer assignment, if it is next to the dump."""
     from hlo_cli.commands.memspace.compiler_files import compiler_memory
-    from hlo_cli.commands.modules.loading import Loaded
 
     return compiler_memory(Loaded(module, given))
 

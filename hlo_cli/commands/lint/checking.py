@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.commands.memspace.compiler_files import attach_compiler_assignment
-from hlo_cli.commands.modules.loading import Many
+from hlo_cli.commands.modules.loading import Loaded, Many
 from hlo_cli.commands.modules.many import devices_of, map_inputs, notes_on_devices, short_paths
 from hlo_cli.commands.options.chips import time_notes
 from hlo_cli.commands.options.io_options import InputOptions
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from hlo_cli.analysis.origin.origins import By
     from hlo_cli.analysis.query.assertions import AssertionResult
     from hlo_cli.commands.lint.assertion_results import AssertionOutcome, GoldenModules
-    from hlo_cli.commands.modules.loading import Loaded
     from hlo_cli.ir.expressions import Expectation
 
 

@@ -13,14 +13,13 @@ from hlo_cli.commands.lint.options import ORDERS, LintOptions, cause_grouping
 from hlo_cli.commands.options import completion
 from hlo_cli.commands.options.chips import chosen_throughput
 from hlo_cli.commands.options.declaring import Command, with_options
-from hlo_cli.commands.options.io_options import io_of, io_options_of, requirement_error
+from hlo_cli.commands.options.io_options import InputOptions, OutputOptions, io_of, io_options_of, requirement_error
 from hlo_cli.commands.options.writing import write, write_report
 
 if TYPE_CHECKING:
     from hlo_cli.commands.lint.assertion_results import GoldenModules
     from hlo_cli.commands.lint.checking import LintResult
     from hlo_cli.commands.lint.measured import MeasuredFindings
-    from hlo_cli.commands.options.io_options import InputOptions, OutputOptions
     from hlo_cli.ir.expressions import Expectation
     from hlo_cli.lint.settings import LintSettings
     from hlo_cli.report.findings import Finding

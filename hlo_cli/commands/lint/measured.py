@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.dataflow.executions import CONTROL_FLOW
 from hlo_cli.analysis.profile.operation_times import mean_times
-from hlo_cli.analysis.profile.profile import MIN_SHARE, module_name, program_of
+from hlo_cli.analysis.profile.profile import MIN_SHARE, MeasuredProgram, Operation, Profile, module_name, program_of
 from hlo_cli.commands.profile.timed import per_words
 from hlo_cli.dataclass import dataclass
 from hlo_cli.report.findings import Finding, MeasuredKernel
@@ -17,7 +17,6 @@ from hlo_cli.report.table import Cell
 from hlo_cli.source import Diagnostic, HloError
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.profile.profile import MeasuredProgram, Operation, Profile
     from hlo_cli.commands.lint.checking import LintResult
     from hlo_cli.commands.modules.loading import Loaded as LoadedModule
     from hlo_cli.commands.profile.measured import LoadedProfile

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.origin.origins import UNKNOWN_KEY, Key
-from hlo_cli.commands.lint.checking import NOT_IN_BASELINE
+from hlo_cli.commands.lint.checking import NOT_IN_BASELINE, LintResult
 from hlo_cli.commands.lint.options import cause_grouping
 from hlo_cli.commands.modules.by import (
     IN_BYTES,
@@ -30,7 +30,6 @@ from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Cell, Column, Table, columns_of_part, rows_from
 
 if TYPE_CHECKING:
-    from hlo_cli.commands.lint.checking import LintResult
     from hlo_cli.commands.lint.measured import MeasuredFindings
     from hlo_cli.ir.expressions import Expectation
     from hlo_cli.lint.settings import LintSettings

@@ -9,13 +9,12 @@ import click
 from hlo_cli.commands.memspace.options import MemspaceOptions
 from hlo_cli.commands.options import completion
 from hlo_cli.commands.options.declaring import Command, with_options
-from hlo_cli.commands.options.io_options import io_of, io_options
+from hlo_cli.commands.options.io_options import InputOptions, OutputOptions, io_of, io_options
 from hlo_cli.commands.options.writing import write_report
 from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
     from hlo_cli.commands.modules.loading import Loaded
-    from hlo_cli.commands.options.io_options import InputOptions, OutputOptions
     from hlo_cli.report.report import Report
 
 HELP = """\

@@ -6,14 +6,13 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.inputs.input import read_plain, read_sibling
+from hlo_cli.inputs.input import Input, read_plain, read_sibling
 from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.memory.live_ranges import Release
     from hlo_cli.analysis.memory.memory_analysis import MemoryAnalysis, ViewerPeak
     from hlo_cli.commands.modules.loading import Loaded
-    from hlo_cli.inputs.input import Input
     from hlo_cli.ir.buffer_assignment import BufferAssignment, DumpedLiveRanges
     from hlo_cli.ir.module import Module
 

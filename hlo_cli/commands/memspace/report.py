@@ -50,6 +50,7 @@ from hlo_cli.commands.modules.by import (
     describe_costs,
     group_by,
     key_columns,
+    keys_for,
     next_command,
     with_origins,
 )
@@ -507,8 +508,6 @@ def report_of_memory(
     cause = cause_of(options.grouping)
     keys: Keys | None = None
     if cause is not None:
-        from hlo_cli.commands.modules.by import keys_for
-
         keys = keys_for(loaded, cause)
     limits = {each.space: each.limit_bytes for each in fits}
     parts = _parts(memory, spaces, fit, options, step, keys, limits=limits, is_verdict=is_verdict)

@@ -16,7 +16,9 @@ from hlo_cli.analysis.origin.origins import (
     PROGRAM_KEY,
     UNKNOWN_KEY,
     By,
+    Key,
     Keys,
+    first_dumps,
     keys_of,
 )
 from hlo_cli.commands.modules.loading import Loaded, read_one
@@ -27,7 +29,6 @@ from hlo_cli.report.table import Column, Share, Table, Unit, with_cell, with_col
 from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.origin.origins import Key
     from hlo_cli.ir.instruction import Instruction
     from hlo_cli.ir.module import Module
     from hlo_cli.ir.shape import ShapeIndex
@@ -44,7 +45,6 @@ def keys_for(loaded: Loaded, by: By) -> Keys:
 
 def _passes(loaded: Loaded) -> Mapping[Instruction, str]:
     """The pass that made each instruction: the one before the first dump from which on it is in all dumps."""
-    from hlo_cli.analysis.origin.origins import first_dumps
     from hlo_cli.inputs.dumps import earlier_dumps, pass_between
 
     read = loaded.input

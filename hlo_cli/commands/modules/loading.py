@@ -29,7 +29,7 @@ from hlo_cli.report.table import Cell
 from hlo_cli.source import Diagnostic, HloError
 
 # --- one module or many ---
-# One module or many: the selection that all commands share.
+# The selection that all commands share.
 #
 # The rule: inputs that hold one module get the full report on it; inputs that hold several, or `--each`, get a row
 # for each, and every module is checked. An option that requires one module is an error if there are several, so that

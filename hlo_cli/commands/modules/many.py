@@ -8,7 +8,7 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Generic, TypeVar
 
-from hlo_cli.commands.modules.loading import Many, no_module
+from hlo_cli.commands.modules.loading import Loaded, Many, devices_together, no_module, partition_notes_on
 from hlo_cli.commands.options.declaring import processes, timeout_given
 from hlo_cli.commands.options.io_options import InputOptions, OutputOptions
 from hlo_cli.commands.options.writing import write_report
@@ -137,10 +137,6 @@ def devices_of(module: Module, given: Input) -> int:
     """
     if module.is_scheduled:
         return 1
-    from hlo_cli.commands.modules.loading import (
-        Loaded,  # neither is needed by the dumps that most people have
-        devices_together,
-    )
 
     return devices_together(Loaded(module, given))
 
@@ -149,7 +145,6 @@ def notes_on_devices(devices: Sequence[int]) -> tuple[Diagnostic, ...]:
     """The notes on modules that are not partitioned yet; `devices` are those of each module."""
     if max(devices, default=1) == 1:
         return ()
-    from hlo_cli.commands.modules.loading import partition_notes_on
 
     return partition_notes_on(devices)
 

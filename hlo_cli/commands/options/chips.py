@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from hlo_cli.commands.options import completion
 from hlo_cli.commands.options.declaring import option
@@ -13,8 +13,6 @@ from hlo_cli.report.table import Cell
 from hlo_cli.source import Diagnostic, HloError
 
 if TYPE_CHECKING:
-    from typing import Unpack
-
     from hlo_cli.analysis.hardware.chip_specs import ChipSpec, Rate
     from hlo_cli.analysis.hardware.chip_table import Chip
     from hlo_cli.commands.options.declaring import Rules

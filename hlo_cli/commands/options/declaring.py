@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar, Unpack
 
 import click
 
@@ -20,8 +20,6 @@ from hlo_cli.report.unknown_choice import choice_hint
 from hlo_cli.source import HloError, joined_by_or
 
 if TYPE_CHECKING:
-    from typing import TypedDict, Unpack
-
     from hlo_cli.analysis.origin.origins import By
     from hlo_cli.commands.options.completion import Completer
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack
 
 from hlo_cli.commands.options.declaring import option
 from hlo_cli.ir.notation import tuple_text
@@ -13,8 +13,6 @@ from hlo_cli.report.table import UNKNOWN, Cell, Table
 from hlo_cli.source import Diagnostic
 
 if TYPE_CHECKING:
-    from typing import Unpack
-
     from hlo_cli.analysis.dataflow.dependencies import Value
     from hlo_cli.analysis.query.where import FieldValue, Kind, Predicate
     from hlo_cli.commands.options.declaring import Rules

@@ -11,12 +11,21 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from hlo_cli.commands.options import completion
-from hlo_cli.commands.options.declaring import INPUT, OUTPUT, declarations, flag, option, taken, with_options
+from hlo_cli.commands.options.declaring import (
+    INPUT,
+    OUTPUT,
+    Declaration,
+    declarations,
+    flag,
+    option,
+    taken,
+    with_options,
+)
 from hlo_cli.dataclass import dataclass
 from hlo_cli.source import HloError, joined_by_or
 
 if TYPE_CHECKING:
-    from hlo_cli.commands.options.declaring import Declaration, Rules
+    from hlo_cli.commands.options.declaring import Rules
     from hlo_cli.render.registry import Kind
     from hlo_cli.render.style import Style
 

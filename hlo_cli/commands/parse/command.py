@@ -22,6 +22,8 @@ from hlo_cli.commands.options.declaring import (
 )
 from hlo_cli.commands.options.filters import where_option
 from hlo_cli.commands.options.io_options import (
+    InputOptions,
+    OutputOptions,
     check_options,
     conflict_error,
     given_about,
@@ -36,7 +38,6 @@ from hlo_cli.source import Diagnostic, HloError
 
 if TYPE_CHECKING:
     from hlo_cli.commands.modules.loading import Loaded
-    from hlo_cli.commands.options.io_options import InputOptions, OutputOptions
     from hlo_cli.report.report import Report
 
 
@@ -205,7 +206,6 @@ class ParseOptions:
 
 
 # --- the command ---
-# `hlo parse`: summary, instructions, and loops of a dump, its canonical text, and explained instructions.
 
 
 HELP = """\

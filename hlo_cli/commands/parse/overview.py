@@ -10,7 +10,7 @@ from hlo_cli.analysis.dataflow.executions import CallTreeNode, Kind, call_tree, 
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.layout.padding import data_values
 from hlo_cli.commands.modules.instruction_columns import source_of
-from hlo_cli.commands.modules.loading import Loaded, input_facts, notes_of
+from hlo_cli.commands.modules.loading import Loaded, input_facts, notes_of, partition_notes
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.garbage import DeepCall, run_deep
@@ -98,7 +98,6 @@ def _partition_notes(loaded: Loaded) -> tuple[Diagnostic, ...]:
     """The note on a module that is not partitioned yet; one with a schedule is."""
     if loaded.module.is_scheduled:
         return ()
-    from hlo_cli.commands.modules.loading import partition_notes  # not needed by the dumps that most people have
 
     return partition_notes(loaded)
 

@@ -6,13 +6,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from hlo_cli.analysis.matching.changes import FUSED, PLACE_KINDS
+from hlo_cli.analysis.matching.changes import FUSED, PLACE_KINDS, Change
 from hlo_cli.analysis.matching.module_diff import ModuleDiff
 from hlo_cli.analysis.profile.profile_diff import (
     CHANGED,
+    Body,
+    BodyDifference,
     ComparedKernel,
     KernelSum,
     ProfileComparison,
+    ProgramPair,
     compare_profiles,
 )
 from hlo_cli.analysis.statements.operations import tally
@@ -24,9 +27,7 @@ from hlo_cli.report.text import Passage
 from hlo_cli.source import Diagnostic
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.matching.changes import Change
     from hlo_cli.analysis.profile.profile import Operation
-    from hlo_cli.analysis.profile.profile_diff import Body, BodyDifference, ProgramPair
     from hlo_cli.commands.profile.measured import LoadedProfile
     from hlo_cli.ir.instruction import Instruction
 
@@ -97,7 +98,7 @@ def _place(kernel: ComparedKernel, when: str) -> str | None:
 
 
 # --- tables of two profiles ---
-# Tables of two profiles: sums of changed and unchanged code, kernels, and programs.
+# Sums of changed and unchanged code, kernels, and programs.
 
 
 _SIGNS: Final[Mapping[Body, str | None]] = {"changed": "~", "new": "+", "gone": "-", "same": None, "unknown": None}

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.analysis.origin.origins import COMPUTED_KEY, NO_SCOPE_KEY, OTHER_KEYS, UNKNOWN_KEY, Key, keys_of
-from hlo_cli.analysis.profile.measure import Measure, is_inner, measures
+from hlo_cli.analysis.origin.origins import COMPUTED_KEY, NO_SCOPE_KEY, OTHER_KEYS, UNKNOWN_KEY, By, Key, Keys, keys_of
+from hlo_cli.analysis.profile.measure import Measure, is_inner, measured_trips, measures
 from hlo_cli.analysis.profile.operation_times import Slot, Window, host_of, median_step, rows_of, sums_by, window_of
-from hlo_cli.analysis.profile.profile import NO_STEP, PS, Step
+from hlo_cli.analysis.profile.profile import NO_STEP, PS, MeasuredProgram, Step
 from hlo_cli.analysis.query.fields import NO_AXES
 from hlo_cli.commands.modules.by import Group, KeyCost, group_by, key_columns, where_key
 from hlo_cli.commands.options.declaring import cause_of
@@ -33,8 +33,6 @@ from hlo_cli.report.unknown_choice import unknown_choice_error
 from hlo_cli.source import Diagnostic, HloError
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.origin.origins import By, Keys
-    from hlo_cli.analysis.profile.profile import MeasuredProgram
     from hlo_cli.analysis.sharding.collectives import Collective
     from hlo_cli.commands.profile.measured import Measured
     from hlo_cli.ir.instruction import Computation, Instruction
@@ -106,7 +104,6 @@ def _groups_table(measured: Measured, grouping: str, groups: Sequence[tuple[Sum,
 
 def _trips(measured: Measured) -> Mapping[str, float]:
     """The measured trip counts of loops by the keys of their bodies."""
-    from hlo_cli.analysis.profile.measure import measured_trips
 
     calls = [each.measure.calls for each in measured.every]
     found = measured_trips(measured.profile, calls)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from statistics import median
 from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
-from hlo_cli.analysis.profile.measure import MAIN, over_peak, program_rates
+from hlo_cli.analysis.profile.measure import MAIN, Measure, over_peak, program_rates
 from hlo_cli.analysis.profile.operation_times import TransferTime, touched_tiles, transfer_times
 from hlo_cli.analysis.profile.profile import PS
 from hlo_cli.commands.profile.measured import Measured
@@ -21,7 +21,6 @@ from hlo_cli.report.text import Passage
 from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.profile.measure import Measure
     from hlo_cli.analysis.sharding.collectives import Collective
     from hlo_cli.ir.instruction import Instruction
 

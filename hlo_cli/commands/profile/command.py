@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from hlo_cli.commands.options import completion
-from hlo_cli.commands.options.chips import chip_file_option, chip_option
+from hlo_cli.commands.options.chips import chip_file_option, chip_option, chosen_throughput
 from hlo_cli.commands.options.declaring import Command, flag, option, with_options
 from hlo_cli.commands.options.filters import where_option
-from hlo_cli.commands.options.io_options import check_options, conflict_error, io_of, io_options
+from hlo_cli.commands.options.io_options import InputOptions, check_options, conflict_error, io_of, io_options
 from hlo_cli.commands.options.writing import write_report
 from hlo_cli.dataclass import dataclass
 from hlo_cli.source import HloError
@@ -58,9 +58,6 @@ def _paths(ctx: click.Context) -> tuple[str, ...]:
 
 def _profiles(ctx: click.Context) -> Iterator[Profile]:
     """The profile of the trace on the command line, if it can be read."""
-    import os
-
-    from hlo_cli.commands.options.io_options import InputOptions
     from hlo_cli.commands.profile.measured import load_profile
     from hlo_cli.read_traces import find_traces
 
@@ -159,7 +156,6 @@ class ProfileOptions:
 
 
 # --- the command ---
-# `hlo profile`: measured times of a profiler's trace, joined to the instructions of its programs.
 
 
 HELP = """\
@@ -200,7 +196,6 @@ def command(arguments: tuple[str, ...], **given: Any) -> int:
     path, dump, name = _inputs_and_name(arguments)
     options = ProfileOptions(name=name, **given)
     options.check()
-    from hlo_cli.commands.options.chips import chosen_throughput
     from hlo_cli.commands.profile.measured import Measured, load_profile
 
     loaded = load_profile(path, dump, reading)

@@ -8,13 +8,13 @@ from dataclasses import replace
 from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.analysis.profile.measure import operation_measures, rates_of
+from hlo_cli.analysis.profile.measure import measure, measured_trips, operation_measures, rates_of
 from hlo_cli.analysis.profile.operation_times import MeanTimes, mean_times
-from hlo_cli.analysis.profile.profile import PS, module_name
+from hlo_cli.analysis.profile.profile import PS, GivenModule, Profile, module_name, program_of
 from hlo_cli.commands.options.io_options import InputOptions, format_options
 from hlo_cli.commands.profile.timed import Roofs, Sum, Timed, counted_words, sum_of
 from hlo_cli.dataclass import dataclass
-from hlo_cli.inputs.input import Input
+from hlo_cli.inputs.input import Input, read_inputs
 from hlo_cli.report.numbers import ROUNDING, format_number, format_seconds
 from hlo_cli.report.table import Cell
 from hlo_cli.report.unknown_choice import unknown_choice_error
@@ -22,7 +22,6 @@ from hlo_cli.source import Diagnostic, HloError, Source
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.hardware.chip_specs import ChipSpec
-    from hlo_cli.analysis.profile.profile import GivenModule, Profile
     from hlo_cli.commands.modules.loading import Loaded
     from hlo_cli.ir.module import Module
     from hlo_cli.ir.traces.trace import Trace, TracedProgram
@@ -76,7 +75,6 @@ class LoadedProfile:
 
 def load_profile(path: str, dump: Sequence[str], reading: InputOptions) -> LoadedProfile:
     """The profile of a trace; `dump` are inputs whose modules are used for programs that the trace does not contain."""
-    from hlo_cli.analysis.profile.measure import measure
 
     traces = _traces(path)
     read = partial(read_program, strict=reading.strict)
@@ -129,7 +127,6 @@ def _refuse_dump(path: str) -> None:
 
 def _is_dump(path: str) -> bool:
     """Whether a path has modules, which are not those of a trace; the beginning of a trace may look like a proto."""
-    from hlo_cli.inputs.input import read_inputs
     from hlo_cli.read_input import read_input
 
     with suppress(HloError, OSError):
@@ -149,8 +146,6 @@ def given_modules(dump: Sequence[str], reading: InputOptions) -> Sequence[GivenM
     """The modules of a dump, each with the id of its program: the number in the name of its file."""
     if not dump:
         return ()
-    from hlo_cli.analysis.profile.profile import GivenModule
-    from hlo_cli.inputs.input import read_inputs
     from hlo_cli.read_input import read_input
 
     found = read_inputs(dump, stage=reading.stage, module=reading.module)
@@ -171,8 +166,6 @@ def with_measured_trips(loaded: Loaded, profile: Profile) -> tuple[Loaded, tuple
 
     A count that differs from run to run is only noted. HloError if several programs of the profile fit the module.
     """
-    from hlo_cli.analysis.profile.measure import measured_trips
-    from hlo_cli.analysis.profile.profile import program_of
     from hlo_cli.transform.module_time import unknown_loops
 
     unknown = unknown_loops(loaded.module)

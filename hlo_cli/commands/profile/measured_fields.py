@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hlo_cli.analysis.profile.profile import PS
+from hlo_cli.analysis.profile.profile import PS, Profile
 from hlo_cli.analysis.query.fields import fields_of
 from hlo_cli.analysis.query.where import Fields, FieldValue, Kind, Predicate, Reader, predicate
 from hlo_cli.commands.profile.timed import Timed
@@ -21,7 +21,6 @@ from hlo_cli.syntax.attribute_table import ATTRIBUTE_NAMES
 from hlo_cli.syntax.conditions import parse_where
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.profile.profile import Profile
     from hlo_cli.ir.expressions import Call, Where
 
 

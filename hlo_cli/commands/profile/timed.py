@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.analysis.profile.measure import MAIN, is_inner
-from hlo_cli.analysis.profile.profile import Peaks
+from hlo_cli.analysis.profile.measure import MAIN, Measure, Rates, is_inner
+from hlo_cli.analysis.profile.profile import MeasuredProgram, Operation, Peaks, Profile
 from hlo_cli.dataclass import dataclass
 from hlo_cli.report.numbers import format_count, format_percent, format_rate
 from hlo_cli.report.table import Cell
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.hardware.chip_specs import ChipSpec
-    from hlo_cli.analysis.profile.measure import Measure, Rates
     from hlo_cli.analysis.profile.operation_times import MeanTimes
-    from hlo_cli.analysis.profile.profile import MeasuredProgram, Operation, Profile
 
 
 # --- peak rates ---

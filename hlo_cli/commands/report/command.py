@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from hlo_cli.commands.options import completion
 from hlo_cli.commands.options.declaring import Command, with_options
-from hlo_cli.commands.options.io_options import io_of, io_options, requirement_error
-from hlo_cli.commands.options.writing import write_report
+from hlo_cli.commands.options.io_options import InputOptions, OutputOptions, io_of, io_options, requirement_error
+from hlo_cli.commands.options.writing import write_and_open, write_report
 from hlo_cli.commands.report.options import ReportOptions
 from hlo_cli.source import HloError
-
-if TYPE_CHECKING:
-    from hlo_cli.commands.options.io_options import InputOptions, OutputOptions
 
 HELP = """\
 Write one page that answers the usual questions about a dump.
@@ -70,7 +67,6 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
         inputs, reading = (options.profile,), _of_longest(options, reading)
     if not options.open:
         return _write(inputs, options, output, reading)
-    from hlo_cli.commands.options.writing import write_and_open
 
     return write_and_open(output, "report.html", lambda page: _write(inputs, options, page, reading))
 
@@ -79,7 +75,6 @@ def _has_times(path: str) -> bool:
     """Whether a file is a profiler's trace, by its name, with timed operations."""
     if not path.removesuffix(".gz").endswith(".xplane.pb"):
         return False
-    from hlo_cli.commands.options.io_options import InputOptions
     from hlo_cli.commands.profile.measured import read_profile
 
     with suppress(HloError):

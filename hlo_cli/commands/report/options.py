@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hlo_cli.commands.options import completion
-from hlo_cli.commands.options.chips import chip_file_option, chip_option
+from hlo_cli.commands.options.chips import chip_file_option, chip_option, chosen_throughput
 from hlo_cli.commands.options.declaring import OUTPUT, each_option, flag, jobs_option, option, timeout_option
 from hlo_cli.dataclass import dataclass
 
@@ -29,6 +29,5 @@ class ReportOptions:
 
     def check_chip(self) -> None:
         """Raises HloError for an unknown chip or an unreadable file, before any module is read."""
-        from hlo_cli.commands.options.chips import chosen_throughput
 
         chosen_throughput(self.chip, self.chip_file)

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final
 from hlo_cli.analysis.hardware.chip_specs import chip_in
 from hlo_cli.analysis.hardware.chips import find_chip
 from hlo_cli.analysis.layout.padding import data_values, orders_of
-from hlo_cli.analysis.origin.origins import UNKNOWN_KEY
+from hlo_cli.analysis.origin.origins import UNKNOWN_KEY, Keys
 from hlo_cli.analysis.profile.operation_times import MeanTime, MeanTimes, has_steps, mean_times
-from hlo_cli.analysis.profile.profile import MIN_SHARE, PS, program_of
+from hlo_cli.analysis.profile.profile import MIN_SHARE, PS, Operation, program_of
 from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
 from hlo_cli.commands.fuse.costs import report_of_causes as kernels_by_cause
 from hlo_cli.commands.fuse.fusion_table import report_of_fusions
@@ -31,7 +31,7 @@ from hlo_cli.commands.modules.by import keys_for
 from hlo_cli.commands.modules.loading import Loaded, bounded_report, stage_of
 from hlo_cli.commands.options.chips import chosen_throughput
 from hlo_cli.commands.options.io_options import InputOptions
-from hlo_cli.commands.profile.measured import Measured, read_profile, with_measured_trips
+from hlo_cli.commands.profile.measured import LoadedProfile, Measured, program_id, read_profile, with_measured_trips
 from hlo_cli.commands.profile.timed import longest_program, mean_words, per_words
 from hlo_cli.commands.report.options import ReportOptions
 from hlo_cli.commands.schedule.async_table import report_of_pairs, transfers_by_cause, transfers_of
@@ -49,10 +49,7 @@ from hlo_cli.source import Diagnostic, HloError
 if TYPE_CHECKING:
     from hlo_cli.analysis.hardware.chip_table import Chip, ChipSpec
     from hlo_cli.analysis.memory.memory_analysis import MemoryAnalysis
-    from hlo_cli.analysis.origin.origins import Keys
-    from hlo_cli.analysis.profile.profile import Operation
     from hlo_cli.analysis.query.module_summary import ProgramStage
-    from hlo_cli.commands.profile.measured import LoadedProfile
     from hlo_cli.ir.instruction import Instruction
 
 
@@ -256,7 +253,6 @@ def longest_module(profile: LoadedProfile) -> str | None:
 
 def measured_module(profile: LoadedProfile, loaded: Loaded, notes: tuple[Diagnostic, ...] = ()) -> MeasuredModule:
     """The times of a module in a profile; HloError if it did not run, or if another compilation of it did."""
-    from hlo_cli.commands.profile.measured import program_id
 
     found, module = profile.profile, loaded.module
     names = {instruction.name: instruction for instruction in module.instructions}

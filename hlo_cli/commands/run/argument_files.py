@@ -12,9 +12,16 @@ from functools import wraps
 from math import prod
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.analysis.evaluate.arguments import npz_bytes
+from hlo_cli.analysis.evaluate.arguments import (
+    Check,
+    array_of_numbers,
+    arrays_in,
+    made_up_arguments,
+    npz_bytes,
+    whole_arguments,
+)
 from hlo_cli.analysis.evaluate.run import Run
-from hlo_cli.analysis.semantics.typed_values import arrays_of
+from hlo_cli.analysis.semantics.typed_values import Array, Value, arrays_of
 from hlo_cli.commands.run.options import RunOptions
 from hlo_cli.inputs.files import MAX_FILE_BYTES, read_bytes
 from hlo_cli.ir.instruction import Instruction
@@ -24,9 +31,7 @@ from hlo_cli.report.numbers import format_count
 from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.evaluate.arguments import Check
     from hlo_cli.analysis.evaluate.host import Stub
-    from hlo_cli.analysis.semantics.typed_values import Array, Value
 
 
 # --- raw bytes ---
@@ -126,7 +131,6 @@ def arguments_from(
             found[place] = array
     missing = [parameter.name for at, parameter in enumerate(parameters) if at not in found]
     if seed is not None and missing and max(found, default=0) < len(parameters):
-        from hlo_cli.analysis.evaluate.arguments import made_up_arguments, whole_arguments
         from hlo_cli.analysis.evaluate.devices import runs_on_devices
 
         others = (whole_arguments if runs_on_devices(module) else made_up_arguments)(module, seed=seed)
@@ -163,7 +167,6 @@ def arrays_in_file(
 
     Names and shapes in an archive are given to `check` before the arrays are read.
     """
-    from hlo_cli.analysis.evaluate.arguments import array_of_numbers, arrays_in
 
     try:
         data = read_bytes(path, limit=max_bytes)

@@ -11,7 +11,7 @@ import click
 
 from hlo_cli.commands.options import completion
 from hlo_cli.commands.options.declaring import Command, with_options
-from hlo_cli.commands.options.io_options import conflict_error, io_of, io_options
+from hlo_cli.commands.options.io_options import InputOptions, OutputOptions, conflict_error, io_of, io_options
 from hlo_cli.commands.options.writing import (
     print_diagnostics,
     print_quoted,
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from hlo_cli.analysis.evaluate.program import Observer
     from hlo_cli.analysis.evaluate.run import Run
     from hlo_cli.commands.modules.loading import Loaded
-    from hlo_cli.commands.options.io_options import InputOptions, OutputOptions
     from hlo_cli.ir.instruction import Instruction
     from hlo_cli.ir.module import Module
 
@@ -189,7 +188,6 @@ def _stage_of_directories(stage: str | None, *sides: Sequence[str]) -> tuple[str
 
 
 # --- the command ---
-# `hlo run`: evaluates a module without XLA, or shows that two modules compute the same.
 
 
 HELP = """\

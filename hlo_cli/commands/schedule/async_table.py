@@ -25,7 +25,7 @@ from hlo_cli.commands.modules.by import (
     next_command,
     with_origins,
 )
-from hlo_cli.commands.modules.instruction_columns import loops_of, source_of
+from hlo_cli.commands.modules.instruction_columns import loops_of, source_of, with_traffic
 from hlo_cli.commands.modules.loading import (
     Loaded,
     Many,
@@ -99,8 +99,6 @@ def report_of_pairs(
     starts = [each.pair.start for each in intervals]
     everything = pairs_table(overlap, intervals, times)
     if columns or where is not None:
-        from hlo_cli.commands.modules.instruction_columns import with_traffic
-
         everything = with_traffic(everything, starts, loaded.module, columns, where)
         everything = with_origins(everything, [(start, ()) for start in starts], loaded.module, (*columns, where or ""))
     table = everything if where is None else rows_where(where, everything)

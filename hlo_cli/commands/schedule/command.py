@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from hlo_cli.commands.options import completion
-from hlo_cli.commands.options.chips import chip_file_option, chip_option
+from hlo_cli.commands.options.chips import chip_file_option, chip_option, chosen_throughput
 from hlo_cli.commands.options.declaring import (
     Command,
     by_option,
@@ -21,6 +21,7 @@ from hlo_cli.commands.options.declaring import (
 )
 from hlo_cli.commands.options.filters import where_option
 from hlo_cli.commands.options.io_options import (
+    OutputOptions,
     check_options,
     conflict_error,
     format_options,
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from hlo_cli.analysis.hardware.chip_specs import ChipSpec
     from hlo_cli.analysis.schedule.async_overlap import OverlapAnalysis
     from hlo_cli.commands.modules.loading import Loaded
-    from hlo_cli.commands.options.io_options import OutputOptions
     from hlo_cli.commands.schedule.reorder import Direction
     from hlo_cli.commands.schedule.sequence import Model
     from hlo_cli.ir.instruction import Computation
@@ -179,7 +179,6 @@ class ScheduleOptions:
 
 
 # --- the command ---
-# `hlo schedule`: asynchronous operations, their overlap with compute, and their exposed bytes.
 
 
 HELP = """\
@@ -236,7 +235,6 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
     from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
     from hlo_cli.analysis.schedule.async_verifier import verify_async
     from hlo_cli.commands.modules.loading import Many, check_running, load, what_was_read
-    from hlo_cli.commands.options.chips import chosen_throughput
 
     throughput = chosen_throughput(options.chip, options.chip_file)
     loaded = load(inputs, reading, each=options.each, jobs=options.jobs, about_one=options.about_one)

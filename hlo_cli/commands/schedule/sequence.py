@@ -12,7 +12,7 @@ from hlo_cli.analysis.cost.cost_analysis import KernelCost, inclusive_costs
 from hlo_cli.analysis.hardware.chip_specs import NO_TIME, ChipSpec, Estimate
 from hlo_cli.analysis.memory.memory_analysis import MemoryAnalysis, MemorySpaceUsage
 from hlo_cli.analysis.schedule.async_overlap import AsyncInterval, OverlapAnalysis
-from hlo_cli.analysis.schedule.step_time import CriticalPath, TimeEstimate, critical_path
+from hlo_cli.analysis.schedule.step_time import CriticalPath, TimeEstimate, critical_path, estimate_time, path_seconds
 from hlo_cli.commands.memspace.compiler_files import compiler_memory
 from hlo_cli.commands.memspace.usage import chosen_spaces, memory_timeline
 from hlo_cli.commands.modules.by import with_origins
@@ -94,7 +94,6 @@ def report_of_steps(
 def _times_of(overlap: OverlapAnalysis, throughput: ChipSpec | None) -> TimeEstimate | None:
     if throughput is None:
         return None
-    from hlo_cli.analysis.schedule.step_time import estimate_time
 
     return estimate_time(overlap, throughput)
 
@@ -295,7 +294,6 @@ def report_of_path(
 
 
 def _step(overlap: OverlapAnalysis, throughput: ChipSpec) -> TimeEstimate:
-    from hlo_cli.analysis.schedule.step_time import estimate_time
 
     return estimate_time(overlap, throughput)
 
@@ -303,7 +301,6 @@ def _step(overlap: OverlapAnalysis, throughput: ChipSpec) -> TimeEstimate:
 def _seconds(
     overlap: OverlapAnalysis, costs: Mapping[Instruction, KernelCost], step: TimeEstimate
 ) -> Mapping[Instruction, float]:
-    from hlo_cli.analysis.schedule.step_time import path_seconds
 
     found = path_seconds(step, overlap)
     return {instruction: found.get(instruction, 0.0) for instruction in costs}

@@ -26,7 +26,7 @@ from hlo_cli.analysis.sharding.placement import (
 from hlo_cli.commands.shape.explained import dimension_names
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.attributes.sharding import AnySharding, Mesh, ShardingType, TupleSharding
-from hlo_cli.ir.shape import UNBOUNDED, ShapeIndex, TupleShape
+from hlo_cli.ir.shape import UNBOUNDED, Shape, ShapeIndex, TupleShape
 from hlo_cli.report.figure import Figure, Grid, GridCell, Joint, Side
 from hlo_cli.report.numbers import format_bytes, format_count, format_percent
 from hlo_cli.report.report import Part, Report
@@ -37,7 +37,6 @@ from hlo_cli.source import Diagnostic, HloError
 if TYPE_CHECKING:
     from hlo_cli.commands.shard.given import GivenArray
     from hlo_cli.commands.shard.options import ShardOptions
-    from hlo_cli.ir.shape import Shape
 
 
 # --- sizes in sentences ---

@@ -10,14 +10,13 @@ import click
 
 from hlo_cli.commands.options import completion
 from hlo_cli.commands.options.declaring import Command, with_options
-from hlo_cli.commands.options.io_options import io_of, io_options
+from hlo_cli.commands.options.io_options import InputOptions, OutputOptions, io_of, io_options
 from hlo_cli.commands.options.writing import write_report
 from hlo_cli.commands.shape.argument import is_hlo_text, is_sharding_text, resolve_name
 from hlo_cli.commands.shard.options import ShardOptions
 from hlo_cli.source import Diagnostic, HloError
 
 if TYPE_CHECKING:
-    from hlo_cli.commands.options.io_options import InputOptions, OutputOptions
     from hlo_cli.report.report import Report
 
 HELP = """\

@@ -7,13 +7,25 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from hlo_cli.analysis.query.fields import NO_AXES, axis_of, payload_bytes_of, rounded, wire_bytes_of
-from hlo_cli.analysis.sharding.collectives import NOTHING, collectives_of, groups_text, malformed_collectives, mesh_of
+from hlo_cli.analysis.query.fields import NO_AXES, axis_of, fields_of, payload_bytes_of, rounded, wire_bytes_of
+from hlo_cli.analysis.sharding.collectives import (
+    NOTHING,
+    Algorithm,
+    Collective,
+    CollectiveTime,
+    collective_time,
+    collectives_of,
+    groups_text,
+    is_measured,
+    malformed_collectives,
+    mesh_of,
+    torus_dimensions,
+)
 from hlo_cli.analysis.sharding.entry_arrays import is_partitioned
-from hlo_cli.analysis.sharding.meshes import axes_text, devices_of, mesh_text
-from hlo_cli.commands.modules.by import Group
-from hlo_cli.commands.modules.loading import input_facts, program_notes
-from hlo_cli.commands.options.chips import chosen_throughput, time_model
+from hlo_cli.analysis.sharding.meshes import KnownMesh, axes_text, devices_of, mesh_text
+from hlo_cli.commands.modules.by import Group, KeyCost, group_by, key_columns, keys_for
+from hlo_cli.commands.modules.loading import Loaded, input_facts, program_notes
+from hlo_cli.commands.options.chips import chosen_throughput, time_model, time_notes
 from hlo_cli.commands.options.filters import chosen as chosen_among
 from hlo_cli.dataclass import dataclass
 from hlo_cli.lazy_regex import lazy_regex
@@ -26,9 +38,6 @@ if TYPE_CHECKING:
     from hlo_cli.analysis.hardware.chip_specs import ChipSpec, Estimate
     from hlo_cli.analysis.origin.origins import Keys
     from hlo_cli.analysis.query.where import Predicate, Reader
-    from hlo_cli.analysis.sharding.collectives import Algorithm, Collective, CollectiveTime
-    from hlo_cli.analysis.sharding.meshes import KnownMesh
-    from hlo_cli.commands.modules.loading import Loaded
     from hlo_cli.commands.shard.options import ShardOptions
     from hlo_cli.ir.attributes.sharding import AxisRef, Mesh
     from hlo_cli.ir.instruction import Instruction
@@ -53,7 +62,6 @@ class Pricing:
         """The duration of one run; None without a chip, or if it is unknown."""
         if self.chip is None:
             return None
-        from hlo_cli.analysis.sharding.collectives import collective_time
 
         return collective_time(collective, self.chip)
 
@@ -130,8 +138,6 @@ def _total(values: Sequence[_Number | None], runs: Sequence[int | None]) -> _Num
 
 def time_remarks(chip: ChipSpec, module: Module) -> Iterator[Diagnostic]:
     """How times are estimated on a chip."""
-    from hlo_cli.analysis.sharding.collectives import is_measured, torus_dimensions
-    from hlo_cli.commands.options.chips import time_notes
 
     dimensions = torus_dimensions(chip)
     if chip.links is None:
@@ -200,7 +206,6 @@ def axes_table(collectives: Sequence[Collective], pricing: Pricing) -> Table:
 
 def causes_table(collectives: Sequence[Collective], keys: Keys, pricing: Pricing) -> Table:
     """One row for each source line, scope, argument, or pass."""
-    from hlo_cli.commands.modules.by import KeyCost, group_by, key_columns
 
     groups = group_by(collectives, lambda each: keys.of(each.caller))
     found = [(traffic_of(group.members, pricing), group) for group in groups]
@@ -357,7 +362,6 @@ def report_of_comms(loaded: Loaded, options: ShardOptions, argument: str) -> Rep
 def collectives_where(expression: str, module: Module) -> Predicate[Collective]:
     """Whether an expression matches a collective: its instruction, its axes, and its bytes."""
     from hlo_cli.analysis.partly_known import AtLeast
-    from hlo_cli.analysis.query.fields import fields_of
     from hlo_cli.analysis.query.where import Reader, predicate
     from hlo_cli.syntax.attribute_table import ATTRIBUTE_NAMES
     from hlo_cli.syntax.conditions import parse_where
@@ -385,7 +389,6 @@ def _table(loaded: Loaded, options: ShardOptions, found: Sequence[Collective], p
             return axes_table(found, pricing)
         case "instruction":
             return instructions_table(found, loaded.module, pricing)
-    from hlo_cli.commands.modules.by import keys_for
     from hlo_cli.commands.options.declaring import cause_of
 
     cause = cause_of(options.grouping)

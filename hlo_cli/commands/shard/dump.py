@@ -17,13 +17,13 @@ from hlo_cli.analysis.sharding.entry_arrays import (
     partitions_of,
 )
 from hlo_cli.analysis.sharding.meshes import KnownMesh, axes_text, header_meshes, known_mesh, mesh_text
-from hlo_cli.analysis.sharding.placement import Spec, partition_spec
-from hlo_cli.commands.modules.loading import input_facts, notes_of
+from hlo_cli.analysis.sharding.placement import Placement, Spec, partition_spec
+from hlo_cli.commands.modules.loading import Loaded, Many, input_facts, notes_of
 from hlo_cli.commands.modules.many import Rows, finish_each, map_inputs
 from hlo_cli.commands.options.filters import chosen
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.attributes.sharding import ShardingType
+from hlo_cli.ir.attributes.sharding import AxisRef, Mesh, MeshAxis, NamedSharding, Sharding, ShardingType
 from hlo_cli.ir.operations import COLLECTIVES
 from hlo_cli.report.numbers import format_bytes, format_count, format_part
 from hlo_cli.report.report import Part, Report
@@ -44,13 +44,10 @@ from hlo_cli.source import Diagnostic, HloError
 if TYPE_CHECKING:
     from hlo_cli.analysis.origin.origins import Keys
     from hlo_cli.analysis.query.where import Predicate
-    from hlo_cli.analysis.sharding.placement import Placement
-    from hlo_cli.commands.modules.loading import Loaded, Many
     from hlo_cli.commands.options.io_options import InputOptions, OutputOptions
     from hlo_cli.commands.shape.argument import NamedShape
     from hlo_cli.commands.shard.options import ShardOptions
     from hlo_cli.inputs.input import Input
-    from hlo_cli.ir.attributes.sharding import AxisRef, Mesh, MeshAxis, NamedSharding, Sharding
     from hlo_cli.ir.instruction import Instruction
     from hlo_cli.ir.module import Module
     from hlo_cli.ir.shape import ArrayShape

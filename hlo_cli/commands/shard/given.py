@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.attributes.sharding import TupleSharding
-from hlo_cli.ir.shape import ArrayShape, TupleShape
+from hlo_cli.ir.attributes.sharding import AnySharding, Mesh, NamedSharding, TupleSharding
+from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import Diagnostic, HloError, Source, Span, counted
 
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from hlo_cli.commands.options.io_options import InputOptions
     from hlo_cli.commands.shape.argument import NamedShape
     from hlo_cli.commands.shard.options import ShardOptions
-    from hlo_cli.ir.attributes.sharding import AnySharding, Mesh
-    from hlo_cli.ir.shape import Shape
 
 
 _SHARDING_STARTS = lazy_regex(
@@ -228,7 +226,6 @@ def _span_of_tiles(text: str) -> Span:
 
 def _mesh_in(sharding: AnySharding, options: ShardOptions) -> tuple[Mesh | None, str]:
     """The mesh of --mesh, or that of the sharding, and where it is from."""
-    from hlo_cli.ir.attributes.sharding import Mesh, NamedSharding
 
     if (given := options.given_mesh) is not None:
         return given, "--mesh"

@@ -26,6 +26,7 @@ from hlo_cli.analysis.sharding.reshard import (
     VERSION,
     Detour,
     Resharding,
+    ReshardStep,
     find_detour,
     mesh_for,
     nearest_without_collectives,
@@ -49,7 +50,6 @@ from hlo_cli.syntax.compiler_files.compiler_warnings import parse_resharding_war
 from hlo_cli.syntax.values.sharding_forms import read_given_sharding
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.sharding.reshard import ReshardStep
     from hlo_cli.commands.shard.given import GivenArray
     from hlo_cli.commands.shard.options import ShardOptions
 

@@ -14,18 +14,15 @@ import click
 
 from hlo_cli.commands.options import completion
 from hlo_cli.commands.options.declaring import Command, with_options
-from hlo_cli.commands.options.io_options import conflict_error, io_of, io_options
+from hlo_cli.commands.options.io_options import InputOptions, OutputOptions, conflict_error, io_of, io_options
 from hlo_cli.commands.options.writing import write_report
-from hlo_cli.commands.shape.argument import is_hlo_text, resolve_name
+from hlo_cli.commands.shape.argument import NamedShape, is_hlo_text, resolve_name
 from hlo_cli.commands.tile_index.options import TileIndexOptions
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.shape import ArrayShape, BufferShape, UnknownShape
+from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, UnknownShape
 from hlo_cli.source import Diagnostic, HloError, did_you_mean
 
 if TYPE_CHECKING:
-    from hlo_cli.commands.options.io_options import InputOptions, OutputOptions
-    from hlo_cli.commands.shape.argument import NamedShape
-    from hlo_cli.ir.shape import Shape
     from hlo_cli.report.report import Report
 
 _INDEX = re.compile(r"(?:0[xX][0-9a-fA-F_]++|[\s0-9,:.…_+()\[\]-])*+")

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from hlo_cli.analysis.layout.addresses import ElementPosition, TilePosition, element_at, position_of
-from hlo_cli.commands.tile_index.options import read_queries
+from hlo_cli.commands.tile_index.options import TileIndexOptions, read_queries
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.layout import Combine, Extend, Permute, Split, split_sizes
 from hlo_cli.ir.notation import tuple_text
@@ -18,10 +17,6 @@ from hlo_cli.report.table import Cell, Column, LazyRows, Table, row_from, rows_f
 from hlo_cli.report.text import Passage
 from hlo_cli.source import HloError
 from hlo_cli.syntax.scanning.shape_reader import Selection, read_selection, read_slots
-
-if TYPE_CHECKING:
-    from hlo_cli.commands.tile_index.options import TileIndexOptions
-
 
 # --- tables ---
 # `hlo tile-index SHAPE INDEX…`: tables of elements with their addresses, and of addresses with their elements.

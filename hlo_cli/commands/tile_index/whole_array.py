@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from hlo_cli.analysis.layout.address_map import IntArray
 from hlo_cli.analysis.layout.addresses import linear_index
@@ -23,7 +22,7 @@ from hlo_cli.analysis.layout.relayout import (
     relayout_steps,
 )
 from hlo_cli.commands.options.writing import write_bytes
-from hlo_cli.commands.tile_index.options import read_queries
+from hlo_cli.commands.tile_index.options import TileIndexOptions, read_queries
 from hlo_cli.commands.tile_index.report import buffer_bytes
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
@@ -37,10 +36,6 @@ from hlo_cli.report.table import Cell, Column, LazyRows, Row, Table, row_from, r
 from hlo_cli.report.text import Passage
 from hlo_cli.source import HloError
 from hlo_cli.syntax.scanning.shape_reader import Selection, read_selection
-
-if TYPE_CHECKING:
-    from hlo_cli.commands.tile_index.options import TileIndexOptions
-
 
 # --- two layouts ---
 # `hlo tile-index SHAPE SHAPE`: elements that move between two layouts, or in an instruction that changes a layout.

@@ -386,7 +386,7 @@ def _listed(items: list[str] | tuple[AxisRef, ...]) -> str:
 
 
 # --- shardings ---
-# Shardings: the part of a value on each device.
+# The part of a value on each device.
 #
 # Mirrors xla/hlo/ir/hlo_sharding.h. A sharding over the named axes of a mesh is a `NamedSharding`.
 

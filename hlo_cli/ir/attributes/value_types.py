@@ -10,7 +10,17 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.enumerations import ResultAccuracyMode
 from hlo_cli.ir.notation import UnparsedText, index_text, quoted
-from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex, TupleShape, annotate_indices
+from hlo_cli.ir.shape import (
+    ArrayShape,
+    BufferShape,
+    OpaqueShape,
+    Shape,
+    ShapeIndex,
+    TokenShape,
+    TupleShape,
+    UnknownShape,
+    annotate_indices,
+)
 from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
@@ -35,7 +45,6 @@ if TYPE_CHECKING:
         Sharding,
         TupleSharding,
     )
-    from hlo_cli.ir.shape import BufferShape, OpaqueShape, TokenShape, UnknownShape
 
 
 # --- dimension numbers ---
@@ -280,7 +289,7 @@ def _printed(dims: dict[str, Dimensions], batching: dict[str, Dimensions], index
 
 
 # --- windows, paddings, and slices ---
-# Windows, paddings, and slices: the elements selected in each dimension of an array.
+# The elements selected in each dimension of an array.
 #
 # Mirrors `Window` and `PaddingConfig` of xla/xla_data.proto, xla/window_util.cc and `HloSliceInstruction`.
 

@@ -401,7 +401,6 @@ def _independent(members: Sequence[Instruction]) -> Iterator[list[Instruction]]:
 
 _PARTS: Final = frozenset((opcodes.SLICE, opcodes.CONCATENATE, opcodes.GET_TUPLE_ELEMENT, opcodes.TUPLE))
 _THROUGH: Final = MOVES | ELEMENTWISE | _PARTS
-_KINDS: Final = (opcodes.ALL_TO_ALL, opcodes.COLLECTIVE_PERMUTE)
 # Elementwise chains between two reshardings are short; a bound on the search. Chosen.
 _MOST_STEPS: Final = 100
 
@@ -427,7 +426,7 @@ def resharding_back_and_forth(context: LintContext) -> Iterator[Finding]:
     Reference: xla/service/spmd/spmd_partitioner.cc; `hlo shard DUMP --comms`
     """
     devices = devices_of(context.module)
-    for last in context.of(*_KINDS, opcodes.COLLECTIVE_PERMUTE_START):
+    for last in context.of(*_RESHARDING, opcodes.COLLECTIVE_PERMUTE_START):
         kind = collective_kind(last.opcode) or last.opcode
         moved = sum(last.operand_shape(at).padded_bytes for at in range(len(last.operands)))
         if moved < context.settings.min_transfer_bytes:

@@ -10,7 +10,7 @@ from typing import Final
 
 from hlo_cli.analysis.schedule.async_verifier import deadlocks
 from hlo_cli.analysis.shapes.replica_groups import collective_op_group_mode, has_unreadable_groups, lists_groups
-from hlo_cli.analysis.sharding.meshes import device_groups, devices_of
+from hlo_cli.analysis.sharding.meshes import axes_of_groups, device_groups, devices_of, known_mesh, mesh_text
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.enumerations import CollectiveOpGroupMode
 from hlo_cli.ir.attributes.sharding import AnySharding, Groups, MaximalMesh, NamedSharding, Sharding, TupleSharding
@@ -385,7 +385,6 @@ def _content(transfer: Instruction) -> tuple[str, frozenset[str]]:
 
 
 # --- HLO08x: shardings ---
-# HLO08x: shardings.
 
 
 _OF_DATA: Final = HOST_FEEDS | CHANNEL_OPCODES
@@ -567,11 +566,6 @@ def groups_off_axes(context: LintContext) -> Iterator[Finding]:
     collectives = list(context.of(*_GROUPED)) if devices.count > 1 else []
     if not collectives:
         return
-    from hlo_cli.analysis.sharding.meshes import (
-        axes_of_groups,  # for the few modules that have collectives
-        known_mesh,
-        mesh_text,
-    )
 
     known = known_mesh(module, None, () if module.program is None else (module.program,))
     if known is None:

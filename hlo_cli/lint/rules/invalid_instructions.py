@@ -375,7 +375,6 @@ def _thread_mismatches(context: LintContext, opcodes: tuple[str, ...]) -> Iterat
 
 
 # --- HLO03x: fusions and custom calls ---
-# HLO03x: fusions and custom calls.
 
 
 _ALIASING: Final = "output_to_operand_aliasing"
@@ -723,7 +722,7 @@ def _conversion_problem(
     if len(aliases) != 1:
         return f"{target} must alias its operand exactly once, got {format_count(len(aliases), 'aliases')}"
     is_alike = same_layout if context.is_layout_sensitive else compatible
-    fits = is_alike(_bare(operand), _bare(result))
+    fits = is_alike(_of_buffer(operand), _of_buffer(result))
     return None if fits else f"{target} cannot turn {operand} into {result}"
 
 
@@ -746,7 +745,3 @@ def _buffer_alias_problem(call: Instruction, aliases: tuple[OutputOperandAlias, 
 def _result_of(call: Instruction) -> Shape | None:
     """The result shape of a call; for an async-start, the result of its done, None if it has no such shape."""
     return call.shape if call.opcode == opcodes.CUSTOM_CALL else subshape(call.shape, (1,))
-
-
-def _bare(shape: Shape) -> Shape:
-    return shape.array if isinstance(shape, BufferShape) else shape

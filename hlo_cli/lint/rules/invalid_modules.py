@@ -286,7 +286,6 @@ def _has_same_structure(tree: OriginalArray | OriginalTuple, shape: Shape) -> bo
 
 
 # --- HLO09x: layouts and memory spaces ---
-# HLO09x: layouts and memory spaces.
 
 
 # The list of LayoutAssignment::InstructionCanChangeLayout in xla/service/layout_assignment.cc, which the verifier uses.

@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Final
 from hlo_cli.analysis.cost.cost_analysis import costs_among
 from hlo_cli.analysis.dataflow.dependencies import uses_of
 from hlo_cli.analysis.hardware.chips import find_chip
-from hlo_cli.analysis.memory.memory_analysis import MemoryAnalysis, MemorySpaceUsage, memory_fits
+from hlo_cli.analysis.memory.memory_analysis import (
+    MemoryAnalysis,
+    MemorySpaceUsage,
+    memory_fits,
+    memory_from_assignment,
+)
 from hlo_cli.analysis.origin.scopes_and_moves import UNKNOWN
 from hlo_cli.analysis.schedule.transfers import Transfer
 from hlo_cli.ir import opcodes
@@ -40,7 +45,6 @@ if TYPE_CHECKING:
 
 
 # --- HLO2xx: memory usage ---
-# HLO2xx: memory usage.
 
 
 # Offsets in fast memory are unknown: memory-space assignment decides them, and no text has it.
@@ -215,7 +219,6 @@ def unused_argument(context: LintContext) -> Iterator[Finding]:
 
 
 def _as_assigned(module: Module, assignment: BufferAssignment) -> MemoryAnalysis:
-    from hlo_cli.analysis.memory.memory_analysis import memory_from_assignment
 
     return memory_from_assignment(module, assignment)
 

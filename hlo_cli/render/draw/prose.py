@@ -13,7 +13,7 @@ from hlo_cli.render.width import cell_width, take
 from hlo_cli.report.text import Line, Passage, Role, Run, Text, line_of, plain_text
 
 # --- colors ---
-# Colors: the style of each role on a terminal, in its own eight colors and without backgrounds.
+# The style of each role on a terminal, in its own eight colors and without backgrounds.
 
 
 LOOKS: Mapping[Role, str] = MappingProxyType({

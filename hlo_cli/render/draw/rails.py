@@ -17,7 +17,7 @@ from hlo_cli.report.table import Column
 from hlo_cli.report.text import Line
 
 # --- rails ---
-# Rails: the lines beside a list of nodes, one for each value on its way from its node to its last user.
+# The lines beside a list of nodes, one for each value on its way from its node to its last user.
 
 
 NODE: Final = "●"

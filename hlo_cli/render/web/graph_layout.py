@@ -192,7 +192,7 @@ LONG_EDGE: Final = 8
 """An edge over more ranks is drawn as a stub at each end; a point in each rank would make the layout quadratic."""
 RANK_LIMIT: Final = 24
 """More nodes without operands (or without users) in one rank go to further ranks."""
-SWEEPS: Final = 10  # as in js/layers.js; crossings hardly fall after the first few
+SWEEPS: Final = 10  # as in js/layered.js; crossings hardly fall after the first few
 POINT: Final = 6.0
 """The width that a line takes where it passes a rank."""
 LEAST_GAP: Final = 30.0  # px between ranks: an edge and its arrow

@@ -159,7 +159,7 @@ def _text(facts: Mapping[str, Cell], name: str) -> str:
 
 
 # --- static pages ---
-# Static pages: complete without a script; the script sorts, filters, and links charts with tables.
+# Complete without a script; the script sorts, filters, and links charts with tables.
 
 
 SCRIPT: Final = "static"  # the module in `js/` that enhances pages

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import cache
-from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
@@ -13,7 +13,7 @@ from hlo_cli.ir.attributes.enumerations import Precision, ShuffleMode
 from hlo_cli.ir.attributes.metadata import BackendConfig, Metadata
 from hlo_cli.ir.attributes.sharding import Domain
 from hlo_cli.ir.attributes.value_types import AttributeValue, Literal, value_text
-from hlo_cli.ir.instruction import Attribute, Instruction, InstructionText, Pairs
+from hlo_cli.ir.instruction import Attribute, Computation, Instruction, InstructionText, Pairs
 from hlo_cli.ir.notation import UnparsedText
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
 from hlo_cli.source import HloError, Source, Span
@@ -46,10 +46,6 @@ from hlo_cli.syntax.scanning.attributes import readable_attributes, split_attrib
 from hlo_cli.syntax.scanning.scanner import Scanner
 from hlo_cli.syntax.values.attribute_values import typed_value
 from hlo_cli.wire import Field, bytes_in, packed_field, read_fields, read_numbers
-
-if TYPE_CHECKING:
-    from hlo_cli.ir.instruction import Computation
-
 
 # --- attributes as XLA prints them ---
 # The attributes of instructions in protos, as XLA prints them: the rows of an opcode, each from its field.

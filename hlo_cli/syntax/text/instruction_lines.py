@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.attributes.metadata import NO_METADATA, Metadata
-from hlo_cli.ir.attributes.value_types import Literal
+from hlo_cli.ir.attributes.value_types import AttributeValue, Literal
 from hlo_cli.ir.instruction import Attribute, Instruction, InstructionText, Pairs
 from hlo_cli.ir.operations import ARGUMENT_OPCODES, CALLING_ATTRIBUTES, is_known
 from hlo_cli.ir.shape import Shape, UnknownShape
@@ -31,12 +31,11 @@ from hlo_cli.syntax.scanning.shape_reader import MAX_NESTING, listed, read_shape
 from hlo_cli.syntax.values.attribute_values import parse_metadata, typed_value
 
 if TYPE_CHECKING:
-    from hlo_cli.ir.attributes.value_types import AttributeValue
     from hlo_cli.ir.module import Module
 
 
 # --- notes on a text ---
-# Notes on a text: one for each distinct problem, with its count and its first span, up to a limit.
+# One for each distinct problem, with its count and its first span, up to a limit.
 
 
 MAX_NOTES: Final = 1000
@@ -102,7 +101,7 @@ def _times(message: str, times: int) -> str:
 
 
 # --- the fast path ---
-# The fast path: all instructions of a computation matched by one regular expression.
+# All instructions of a computation matched by one regular expression.
 #
 # The expression matches whole lines whose strings and operands close on the line. If there are as many matches as
 # lines, the body has been read without a gap; if not, the exact path reads it.
@@ -315,7 +314,7 @@ def _is_outside(text: str, start: int, at: int) -> bool:
 
 
 # --- the exact path ---
-# The exact path: one instruction read token by token, with any spacing, comments, and nesting.
+# One instruction read token by token, with any spacing, comments, and nesting.
 #
 # Mirrors `ParseInstruction` and `ParseOperands` of xla/hlo/parser/hlo_parser.cc.
 

@@ -9,11 +9,22 @@ import re
 from collections.abc import Callable, Mapping
 from functools import cache, lru_cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.attributes.metadata import NO_METADATA, FileLocation, Metadata, StackFrame, StackFrames
+from hlo_cli.ir.attributes.metadata import (
+    NO_METADATA,
+    DebuggedArray,
+    FileLocation,
+    Metadata,
+    OriginalValue,
+    RecoveryTable,
+    StackFrame,
+    StackFrames,
+    StatisticsViz,
+)
 from hlo_cli.ir.attributes.sharding import (
+    AnySharding,
     AxisRef,
     Domain,
     IotaReplicaGroupList,
@@ -21,11 +32,12 @@ from hlo_cli.ir.attributes.sharding import (
     Mesh,
     MeshAxesReplicaGroupList,
     MeshAxis,
+    ReplicaGroups,
     Sharding,
     ShardingType,
     TileAssignment,
 )
-from hlo_cli.ir.attributes.value_types import AttributeValue, Literal, Name
+from hlo_cli.ir.attributes.value_types import AttributeValue, Literal, Name, ResultAccuracy
 from hlo_cli.ir.instruction import Attribute, Instruction, NoText
 from hlo_cli.ir.notation import UnparsedText, read_index, unquote
 from hlo_cli.lazy_regex import lazy_regex
@@ -39,12 +51,6 @@ from hlo_cli.syntax.scanning.scanner import STRING, Scanner
 from hlo_cli.syntax.scanning.tokens import Tokens, read_list, read_name
 from hlo_cli.syntax.values import operation_values
 from hlo_cli.syntax.values import operation_values as metadata
-
-if TYPE_CHECKING:
-    from hlo_cli.ir.attributes.metadata import DebuggedArray, OriginalValue, RecoveryTable, StatisticsViz
-    from hlo_cli.ir.attributes.sharding import AnySharding, ReplicaGroups
-    from hlo_cli.ir.attributes.value_types import ResultAccuracy
-
 
 # --- a grammar for each kind ---
 # The reader function for each kind of attribute whose value can be read on its own.

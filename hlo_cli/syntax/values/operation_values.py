@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields as fields_of
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from hlo_cli.ir.attributes import enumerations
 from hlo_cli.ir.attributes.metadata import BackendConfig, FrontendAttributes, Metadata
 from hlo_cli.ir.attributes.sharding import CollectiveDeviceList
 from hlo_cli.ir.attributes.value_types import (
     Alias,
+    BlockScalingConfig,
     BufferDonor,
     ComputationLayout,
     ConvolutionDimensionNumbers,
@@ -19,6 +20,9 @@ from hlo_cli.ir.attributes.value_types import (
     PaddingDimension,
     Slice,
     SliceDimension,
+    SparsityConfig,
+    TensorBlockScaling,
+    TensorSparsity,
     Window,
     WindowDimension,
 )
@@ -40,10 +44,6 @@ from hlo_cli.syntax.scanning.tokens import (
     read_string_or_json,
     take_shape,
 )
-
-if TYPE_CHECKING:
-    from hlo_cli.ir.attributes.value_types import BlockScalingConfig, SparsityConfig, TensorBlockScaling, TensorSparsity
-
 
 # --- metadata and configurations ---
 # Metadata, configurations and other attributes that any instruction or a module may have.
@@ -320,7 +320,6 @@ def _read_place(tokens: Tokens, kinds: tuple[str, ...]) -> tuple[int, ShapeIndex
 
 def read_sparsity(tokens: Tokens) -> SparsityConfig:
     """`{lhs={sparsity=2x4 dimension=1 stride=1 idx=2}}`."""
-    from hlo_cli.ir.attributes.value_types import SparsityConfig, TensorSparsity
 
     sides = _SPARSITY(tokens)
     return SparsityConfig(
@@ -330,7 +329,6 @@ def read_sparsity(tokens: Tokens) -> SparsityConfig:
 
 def read_block_scaling(tokens: Tokens) -> BlockScalingConfig:
     """`{lhs={scale_idx=2 zero_idx=3 strides=1x32 steps=1x1}}`."""
-    from hlo_cli.ir.attributes.value_types import BlockScalingConfig, TensorBlockScaling
 
     sides = _BLOCK_SCALING(tokens)
     return BlockScalingConfig(
@@ -339,13 +337,11 @@ def read_block_scaling(tokens: Tokens) -> BlockScalingConfig:
 
 
 def _read_tensor_block_scaling(tokens: Tokens) -> TensorBlockScaling:
-    from hlo_cli.ir.attributes.value_types import TensorBlockScaling
 
     return TensorBlockScaling(**_TENSOR_BLOCK_SCALING(tokens))  # type: ignore[arg-type]
 
 
 def _read_tensor_sparsity(tokens: Tokens) -> TensorSparsity:
-    from hlo_cli.ir.attributes.value_types import TensorSparsity
 
     found = _TENSOR_SPARSITY(tokens)
     block = found.pop("sparsity", (0, 0))

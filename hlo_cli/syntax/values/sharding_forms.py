@@ -206,7 +206,7 @@ def _product(sizes: Sequence[int] | map[int]) -> int:
 
 
 # --- shardings as arguments ---
-# Shardings as arguments: complete, over a mesh that is in the text or given, with the place of an error.
+# Complete, over a mesh that is in the text or given, with the place of an error.
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-// The data of a page, as render/web/page_data.py writes it: gzip in base64, texts once, columns in place of rows.
+// The data of a page, as render/web/interactive.py writes it: gzip in base64, texts once, columns in place of rows.
 
 import {byId} from "./dom.js";
 
