@@ -20,7 +20,7 @@ from hlo_cli.source import HloError, Source, Span, counted
 from hlo_cli.syntax.literal_printing import array_text, decode, encode
 from hlo_cli.syntax.scanning import tokens as tk
 from hlo_cli.syntax.scanning.shape_reader import MAX_NESTING
-from hlo_cli.syntax.scanning.tokens import END, Tokens, layout_problem, read_number, take_shape
+from hlo_cli.syntax.scanning.tokens import END, LARGEST_FLOAT, PAYLOAD, Tokens, layout_problem, read_number, take_shape
 
 if TYPE_CHECKING:
     import numpy as np
@@ -55,8 +55,6 @@ LIMITS: Final = {
 """The smallest magnitude that rounds to more than the type's largest value; infinity if there is none."""
 _TIES_DOWN: Final = "f8e4m3fn"
 """The type whose largest value is even, so that a value halfway to the next rounds down to it."""
-LARGEST_FLOAT: Final = float.fromhex("0x1.fffffep127")  # FLT_MAX, with which parts of c64 are compared unrounded
-_PAYLOAD: Final = re.compile(r"\(0x([0-9a-fA-F]++)\)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +219,7 @@ class DenseReader:
             tokens.fail("expected a complex number, such as (1, 2)", tokens.start, tokens.end)
         if kind != "float":
             return _read_integer(tokens, self.type)
-        if (payload := _PAYLOAD.search(tokens.text)) is not None:
+        if (payload := PAYLOAD.search(tokens.text)) is not None:
             self.payloads[self.index - 1] = int(payload[1], 16)
         return _read_float(tokens, self.type)
 
@@ -267,7 +265,7 @@ def _read_float(tokens: Tokens, element_type: PrimitiveType, *, rounds: bool = T
     magnitude = abs(value := read_number(tokens))
     name, limit = element_type.name, LIMITS[element_type.name]
     if value != value:
-        if (payload := _PAYLOAD.search(text)) and int(payload[1], 16) >= 2 ** FLOAT_FORMATS[name].payload_bits:
+        if (payload := PAYLOAD.search(text)) and int(payload[1], 16) >= 2 ** FLOAT_FORMATS[name].payload_bits:
             tokens.fail(f"NaN payload {payload[0]} does not fit {name}", start, end)
         return value
     if not rounds and limit != _SATURATES:

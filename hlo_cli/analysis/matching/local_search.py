@@ -507,7 +507,7 @@ _COMPARISONS_PER_DIFFERENCE: Final = 50
 _MAX_STEPS: Final = 24  # exchanges two chains of up to 24 nodes; chosen, not measured
 _MAX_STEP_COST: Final = 3 * PER_INSTRUCTION
 """Maximum cost of a step after the first; a costlier one is no part of an exchange."""
-_MAX_IDENTICAL_CANDIDATES: Final = 8  # among more equal nodes a partner is chance; shared users decide there
+_MAX_EQUAL_PARTNERS: Final = 8  # among more equal nodes a partner is chance; shared users decide there
 
 
 def improve_matching(pairs: Pairs, cost: IncrementalDiffCost) -> None:
@@ -685,5 +685,5 @@ class _LocalSearch:
         pairs = self._pairs
         for level in range(LEVELS):
             group = self._differing_by_key.get((level, pairs.one.keys[level][a]), ())
-            if len(group) <= _MAX_IDENTICAL_CANDIDATES:
+            if len(group) <= _MAX_EQUAL_PARTNERS:
                 yield from (b for b in group if pairs.after[a] != b)

@@ -9,6 +9,7 @@ from typing import Final
 
 from hlo_cli.analysis.cost.cost_analysis import NO_KERNELS, costs_among
 from hlo_cli.analysis.fusion.cpu_rules import FusionRules
+from hlo_cli.analysis.fusion.gpu_rules import TRITON
 from hlo_cli.analysis.fusion.kernels import kernels_of
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.commands.fuse.gpu_dump import check_target, chip_note, gpu_of_dump, is_for_gpu, state_notes
@@ -28,15 +29,7 @@ from hlo_cli.source import Diagnostic, HloError
 from hlo_cli.transform.fusion.by_request import deciding_rule, fused_pair, unfused
 from hlo_cli.transform.fusion.cpu_fusion import FusionDecision, fuse
 from hlo_cli.transform.fusion.gpu_decisions import pairs_of
-from hlo_cli.transform.fusion.gpu_fusion import (
-    EXACT,
-    TIE,
-    TRITON,
-    GpuFusion,
-    GpuKernelTimes,
-    gpu_fuse,
-    gpu_kernel_times,
-)
+from hlo_cli.transform.fusion.gpu_fusion import EXACT, TIE, GpuFusion, GpuKernelTimes, gpu_fuse, gpu_kernel_times
 from hlo_cli.transform.in_place_hazards import copies_note
 
 # --- fusions of XLA:GPU ---

@@ -436,8 +436,8 @@ _ALLOCATED_SIZE = re.compile(BYTES)
 _ASSIGNED = re.compile(r"\w{1,30}=")
 _EXPANSION = re.compile(r"\([0-9.]{1,20}xexpansion\)")
 _BLANK_LINE = re.compile(r"\n[ \t]*\n|={8,}")
-_OP_NAME = re.compile(r'\bop_name="((?:[^"\\]++|\\.)*+)')
-_SOURCE_FILE = re.compile(r'\bsource_file="((?:[^"\\]++|\\.)*+)')
+OP_NAME = re.compile(r'\bop_name="((?:[^"\\]++|\\.)*+)')
+SOURCE_FILE = re.compile(r'\bsource_file="((?:[^"\\]++|\\.)*+)')
 _SOURCE_LINE = re.compile(rf"\bsource_line=({NUMBER})")
 _OPEN, _CLOSED = re.compile(r"[\[({]"), re.compile(r"[\])}]")
 
@@ -610,7 +610,7 @@ def _listed(squeezed: Squeezed, entry: dict[str, _Field], places: Places, shapes
     shape = entry.get("shape", parameter)
     shape_text = shape.text if shape is not None and shape.text else label_shape
     label_text = label.text if label is not None else ""
-    op_name = _quoted(_OP_NAME, operator) or _quoted(_OP_NAME, label_text)
+    op_name = _quoted(OP_NAME, operator) or _quoted(OP_NAME, label_text)
     line = _SOURCE_LINE.search(operator) or _SOURCE_LINE.search(label_text)
     tag_text = entry["tag"].text if "tag" in entry else ""
     tag, operand = purpose_of(tag_text)
@@ -623,7 +623,7 @@ def _listed(squeezed: Squeezed, entry: dict[str, _Field], places: Places, shapes
         place,
         "parameter" if parameter else opcode,
         op_name,
-        _quoted(_SOURCE_FILE, operator) or _quoted(_SOURCE_FILE, label_text),
+        _quoted(SOURCE_FILE, operator) or _quoted(SOURCE_FILE, label_text),
         int(line[1]) if line else None,
         entry["allocationtype"].text if "allocationtype" in entry else "",
         tag,

@@ -24,6 +24,8 @@ from hlo_cli.source import Span
 from hlo_cli.syntax.compiler_files.memory_files import Places, Shapes
 from hlo_cli.syntax.compiler_files.usage_report import byte_number
 from hlo_cli.syntax.out_of_memory.allocations import (
+    OP_NAME,
+    SOURCE_FILE,
     Details,
     allocations_of,
     allocator_stats,
@@ -73,8 +75,6 @@ _RETOLD_NAME = re.compile(r"label(?:l?ed)? [`'\"]?%?([a-zA-Z][\w.\-]{0,200})")
 _RETOLD_OP_NAME = re.compile(r"\b((?:jit|pjit|pmap)\([\w\-<>.]{0,100}\)/[\w()/.\-\[\]=,]{1,600})")
 _ANY_SHAPE = re.compile(r"\b[a-z][a-z0-9]{1,20}\[[0-9]{1,12}(?:, ?[0-9]{1,12}){0,12}\](?:\{[^{}\n]{0,200}\})?")
 _RETOLD_WITHIN: Final = 1500  # what belongs to a sign is in its paragraph, some lines of a terminal
-_OP_NAME = re.compile(r'\bop_name="((?:[^"\\]++|\\.)*+)')
-_SOURCE_FILE = re.compile(r'\bsource_file="((?:[^"\\]++|\\.)*+)')
 _SOURCE_LINE = re.compile(r"\bsource_line=([0-9]{1,9})")
 
 
@@ -145,8 +145,8 @@ def stack_allocation(label: str, size_bytes: int | None, places: Places, shapes:
     if label.count('"') % 2 or sum(map(label.count, "([{")) != sum(map(label.count, ")]}")):
         label = _END_OF_STRING.sub("", label)
     name, opcode, shape, target = label_parts("".join(label.split()))
-    op_name = found[1] if (found := _OP_NAME.search(label)) else ""
-    file = _SOURCE_FILE.search(label)
+    op_name = found[1] if (found := OP_NAME.search(label)) else ""
+    file = SOURCE_FILE.search(label)
     line = _SOURCE_LINE.search(label)
     return OomAllocation(
         size_bytes,

@@ -69,7 +69,7 @@ _TOKEN: Final = re.compile(
 )
 _KINDS: Final = (ERROR, IDENT, IDENT, NAME, STRING, DECIMAL, DIM_LABELS, DXD, PAD, INT, ERROR, DECIMAL)
 _DIM_LABELS: Final = re.compile(_LABELS)
-_PAYLOAD: Final = re.compile(r"\(0x([0-9a-fA-F]++)\)")
+PAYLOAD: Final = re.compile(r"\(0x([0-9a-fA-F]++)\)")
 # The mantissa of a float64; whether a narrower type holds it is known with the shape.
 _LARGEST_PAYLOAD: Final = 2**52 - 1
 _ESCAPED: Final = lazy_regex(
@@ -222,7 +222,7 @@ class Tokens:
 
     def _payload(self) -> None:
         if self._scanner.text.startswith("(", self.end, self._scanner.end):
-            match = _PAYLOAD.match(self._scanner.text, self.end, self._scanner.end)
+            match = PAYLOAD.match(self._scanner.text, self.end, self._scanner.end)
             # 52 bits are 13 hex digits, and some leading zeros
             if match is None or len(match[1]) > 20 or not 0 < int(match[1], 16) <= _LARGEST_PAYLOAD:
                 self.kind = ERROR
@@ -239,7 +239,7 @@ class Tokens:
 Reader = Callable[[Tokens], object]
 _T = TypeVar("_T")
 _Word = TypeVar("_Word", bound=StrEnum)
-_LARGEST_FLOAT: Final = float.fromhex("0x1.fffffep127")
+LARGEST_FLOAT: Final = float.fromhex("0x1.fffffep127")  # FLT_MAX; parts of c64 are compared with it unrounded
 
 
 def read_bool(tokens: Tokens) -> bool:
@@ -435,7 +435,7 @@ def read_float(tokens: Tokens) -> float:
     """A number in the range of 32-bit floats."""
     start, end = tokens.start, tokens.end
     value = read_number(tokens)
-    if abs(value) > _LARGEST_FLOAT:
+    if abs(value) > LARGEST_FLOAT:
         tokens.fail(f"{value} does not fit in 32 bits", start, end)
     return value
 

@@ -404,11 +404,11 @@ _VALUE: Final = r"[ \t]*+(?:\(|[a-z][a-z0-9]*+\[|[a-z][a-z0-9\-]*+\()"
 _LINE = lazy_regex(rf"[ \t]*+(?:{_NAMED_TEXT}{_VALUE}|\}}{_THREAD}[ \t]*+(?:\n|\Z))")
 """A line that begins an instruction or ends a computation."""
 _NEXT_LINE = lazy_regex(rf"\n{_LINE.pattern}")
-_HEAD: Final = r"ENTRY\b|%?[A-Za-z_][A-Za-z0-9_.\-]*+[ \t]*+(?:\{|\((?:\)[ \t]*+->|[%\w.\-]++[ \t]*+:))"
+_STARTS_COMPUTATION: Final = r"ENTRY\b|%?[A-Za-z_][A-Za-z0-9_.\-]*+[ \t]*+(?:\{|\((?:\)[ \t]*+->|[%\w.\-]++[ \t]*+:))"
 # `FileNames` and the other tables of stack frames, and their rows
 _TABLE: Final = rf"(?:{'|'.join(SECTIONS)})[ \t]*+\n|[0-9]++[ \t]++[{{\"]"
 _READABLE = lazy_regex(
-    rf"[ \t]*+(?:/[/*]|{STARTS_HEADER.pattern}|{_TABLE}|(?:\}}[ \t]*+)?+(?:{_HEAD}))|{_LINE.pattern}"
+    rf"[ \t]*+(?:/[/*]|{STARTS_HEADER.pattern}|{_TABLE}|(?:\}}[ \t]*+)?+(?:{_STARTS_COMPUTATION}))|{_LINE.pattern}"
 )
 """A line that may begin a part."""
 _AFTER_CUT = lazy_regex(rf"\n(?:[ \t]*+\n)*+(?:[ \t]*+(?:{_TABLE})|{_LINE.pattern})")

@@ -8,7 +8,7 @@ from typing import Final, Literal, NamedTuple
 from hlo_cli.analysis.cost.cost_analysis import NO_KERNELS
 from hlo_cli.analysis.fusion.gpu_emitters import bytes_of
 from hlo_cli.analysis.fusion.gpu_model import LAUNCH, KernelModel, KernelTime
-from hlo_cli.analysis.fusion.gpu_rules import GpuFusionRules, can_be_fused, is_fusible_bitcast, is_triton
+from hlo_cli.analysis.fusion.gpu_rules import TRITON, GpuFusionRules, can_be_fused, is_fusible_bitcast, is_triton
 from hlo_cli.analysis.fusion.gpu_work import TICKS_PER_SECOND, microseconds
 from hlo_cli.analysis.fusion.mutable_graph import Graph, Node, graph_of
 from hlo_cli.analysis.hardware.chip_specs import gpu_device
@@ -35,7 +35,6 @@ BOTH: Final[tuple[Pass, ...]] = ("priority", "multi-output")
 
 EXACT: Final = "exact"
 TIE: Final = "tie by names and order of the file"
-TRITON: Final = "touches Triton: not modeled"
 
 # JAX's compute_on("gpu_stream:1") writes it: such a call only marks a stream, and its callee has kernels of its own.
 _STREAM_ANNOTATION: Final = "_xla_stream_annotation"
