@@ -18,8 +18,8 @@ from hlo_cli.ir.operations import OPERATIONS, wrapped_opcode
 #
 # Analyses cannot import this; the traits that they need are in `ir/operations.py`. A row is for some opcodes; an
 # attribute whose meaning depends on the opcode has several rows of one name. Data that depends on the kind of value is
-# kept where that kind is read: grammars in `values/grammars.py`, messages in `proto/attributes.py`, so that no row
-# imports either.
+# kept where that kind is read: grammars in `values/prose_grammars.py`, messages in `proto/read_attributes.py`, so that
+# no row imports either.
 
 
 class Kind(Enum):
