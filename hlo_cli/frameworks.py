@@ -65,42 +65,42 @@ class HasTensorFlowIr(Protocol):
         """A function that returns the module of a stage, as text or as the bytes of a proto."""
 
 
-def has_proto(x: object) -> TypeGuard[HasProto]:
+def _has_proto(x: object) -> TypeGuard[HasProto]:
     """Whether it is a module or a computation of jaxlib."""
     return _has(x, "as_serialized_hlo_module_proto")
 
 
-def has_modules(x: object) -> TypeGuard[HasModules]:
+def _has_modules(x: object) -> TypeGuard[HasModules]:
     """Whether it is an executable of jaxlib."""
     return _has(x, "hlo_modules")
 
 
-def has_compiler_ir(x: object) -> TypeGuard[HasCompilerIr]:
+def _has_compiler_ir(x: object) -> TypeGuard[HasCompilerIr]:
     """Whether it is a `Lowered`."""
     return _has(x, "compile") and _has(x, "compiler_ir")
 
 
-def has_text(x: object) -> TypeGuard[HasText]:
+def _has_text(x: object) -> TypeGuard[HasText]:
     """Whether it is a `Compiled`, or else has the text of a program."""
     return _has(x, "as_text")
 
 
-def is_lowerable(x: object) -> TypeGuard[Lowerable]:
+def _is_lowerable(x: object) -> TypeGuard[Lowerable]:
     """Whether it is a jitted function or a `Traced`; texts have a `lower` of another meaning."""
     return not isinstance(x, str | bytes | bytearray) and _has(x, "lower")
 
 
-def has_tensorflow_ir(x: object) -> TypeGuard[HasTensorFlowIr]:
+def _has_tensorflow_ir(x: object) -> TypeGuard[HasTensorFlowIr]:
     """Whether it is a `tf.function`."""
     return _has(x, "experimental_get_compiler_ir")
 
 
-def executable_of(compiled: object) -> object:
+def _executable_of(compiled: object) -> object:
     """The `LoadedExecutable` of a `Compiled`; None for any other object."""
     return _result(compiled, "runtime_executable")
 
 
-def buffer_assignment_proto(executable: object) -> bytes:
+def _buffer_assignment_proto(executable: object) -> bytes:
     """The compiler's `BufferAssignmentProto`; empty if the runtime does not keep it."""
     try:
         stats = _result(executable, "get_compiled_memory_stats")
@@ -168,12 +168,12 @@ def from_jax(x: object, /, *args: object, stage: Stage = "optimized", **kwargs: 
         raise HloError(f"unknown stage '{stage}'", hint=f"available: {', '.join(_STAGES)}")
     if isinstance(x, partial):
         return from_jax(x.func, *x.args, *args, stage=stage, **{**x.keywords, **kwargs})
-    if isinstance(x, MethodType) and is_lowerable(x.__func__):
+    if isinstance(x, MethodType) and _is_lowerable(x.__func__):
         return from_jax(x.__func__, x.__self__, *args, stage=stage, **kwargs)
     given = (args, kwargs)
-    if is_lowerable(x):
+    if _is_lowerable(x):
         return _of_lowered(_lowered(x, given), stage)
-    if has_tensorflow_ir(x):
+    if _has_tensorflow_ir(x):
         return _of_tensorflow(x, given, stage)
     if args or kwargs:
         raise HloError(
@@ -192,11 +192,11 @@ def _of_program(x: object, stage: Stage) -> Module:
             return read_input(read_content(x))
         case bytearray() | memoryview():
             return read_input(read_content(bytes(x)))
-    if has_compiler_ir(x):
+    if _has_compiler_ir(x):
         return _of_lowered(x, stage)
-    if has_proto(x):
+    if _has_proto(x):
         return _of_proto(x.as_serialized_hlo_module_proto())
-    if has_modules(x) or has_text(x):
+    if _has_modules(x) or _has_text(x):
         return _of_compiled(x, stage)
     if callable(x) and getattr(x, "__name__", "") == _GENERATOR:
         return _of_answer(cast("Callable[..., object]", x)(stage=_TENSORFLOW_STAGES[stage]))
@@ -241,7 +241,7 @@ def _lowered(x: Lowerable, given: _Arguments) -> object:
 
 def _of_lowered(x: object, stage: Stage) -> Module:
     """The module of a `Lowered`, which is compiled for the optimized one."""
-    if not has_compiler_ir(x):
+    if not _has_compiler_ir(x):
         raise HloError(f"{_described(x)} has no HLO", hint=_ACCEPTED)
     return _of_answer(x.compiler_ir("hlo")) if stage == "lowered" else _of_compiled(_compiled(x), stage)
 
@@ -259,14 +259,14 @@ def _of_compiled(x: object, stage: Stage) -> Module:
     if stage == "lowered":
         hint = "pass the Lowered that it was compiled from, or the jitted function with its arguments"
         raise HloError(f"{_described(x)} has only the optimized module", hint=hint)
-    executable = x if has_modules(x) else executable_of(x)
-    protos = _protos(executable) if has_modules(executable) else []
+    executable = x if _has_modules(x) else _executable_of(x)
+    protos = _protos(executable) if _has_modules(executable) else []
     if not protos:
-        text = x.as_text() if has_text(x) else None
+        text = x.as_text() if _has_text(x) else None
         if not text:
             raise HloError(f"the runtime does not keep the HLO of {_described(x)}", hint='use stage="lowered"')
         return read_input(read_content(text))
-    assignment = buffer_assignment_proto(executable) if len(protos) == 1 else b""
+    assignment = _buffer_assignment_proto(executable) if len(protos) == 1 else b""
     return _of_proto(max(protos, key=len), assignment)
 
 
@@ -295,6 +295,6 @@ def _of_answer(answer: object) -> Module:
     """The module in what a framework returned: an `XlaComputation`, a text, or the bytes of a proto."""
     if isinstance(answer, str | bytes):
         return read_input(read_content(answer))
-    if has_proto(answer):
+    if _has_proto(answer):
         return _of_proto(answer.as_serialized_hlo_module_proto())
     raise HloError(f"{_described(answer)} is not HLO", hint=_ACCEPTED)

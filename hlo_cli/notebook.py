@@ -53,13 +53,13 @@ _UNTILED: Final = (2, 3)
 """The sizes of the two minor dimensions of an array without tiles."""
 
 
-def example_of(layout: Layout) -> ArrayShape:
+def _example_of(layout: Layout) -> ArrayShape:
     """An array with this layout: a tile or two in each of the minor dimensions, and 2 elements in the others.
 
     >>> from hlo_cli import parse_shape
-    >>> print(example_of(parse_shape("bf16[300,70]{1,0:T(8,128)(2,1)}").layout))
+    >>> print(_example_of(parse_shape("bf16[300,70]{1,0:T(8,128)(2,1)}").layout))
     bf16[16,128]{1,0:T(8,128)(2,1)}
-    >>> print(example_of(parse_shape("f32[9,9,9]{0,2,1}").layout))
+    >>> print(_example_of(parse_shape("f32[9,9,9]{0,2,1}").layout))
     f32[3,2,2]{0,2,1}
     """
     minor_to_major = layout.minor_to_major
@@ -100,12 +100,12 @@ _COLUMNS = (
 )
 
 
-def report_of_space(space: MemorySpaceUsage) -> Report:
+def _report_of_space(space: MemorySpaceUsage) -> Report:
     """The chart of a memory space, and the values live at its peak.
 
     >>> from hlo_cli import memory_analysis, parse_module
     >>> text = "HloModule m  ENTRY e { p = f32[256] parameter(0)  ROOT n = f32[256] negate(p) }"
-    >>> report_of_space(memory_analysis(parse_module(text)).spaces[0]).answer
+    >>> _report_of_space(memory_analysis(parse_module(text)).spaces[0]).answer
     'main memory: 2 KiB live at the peak, step 1; 2 values'
     """
     live = space.live_at(space.peak)
@@ -157,11 +157,11 @@ def report_of(value: object) -> Report:
     return _found(_REPORTS, value)(value)
 
 
-def data_report_of(value: object) -> Report:
+def _data_report_of(value: object) -> Report:
     """The report with the tables of a value; for some values they are more than what is shown.
 
     >>> from hlo_cli import parse_shape
-    >>> data_report_of(parse_shape("f32[3,5]{1,0:T(2,2)}")).main_table.rows
+    >>> _data_report_of(parse_shape("f32[3,5]{1,0:T(2,2)}")).main_table.rows
     (((), 15, 60, 96, 0.375, 0, 'f32[3,5]{1,0:T(2,2)}'),)
     """
     return _found({**_REPORTS, **_DATA}, value)(value)
@@ -218,7 +218,7 @@ def _rows_of_shape(shape: Shape) -> Report:
 
 def _of_layout(layout: Layout) -> Report:
 
-    shape = example_of(layout)
+    shape = _example_of(layout)
     report = _of_shape(shape)
     return replace(report, answer=f"Layout {layout}, shown for {shape}")
 
@@ -241,7 +241,7 @@ def _memory_report(memory: MemoryAnalysis, space: str | None) -> Report:
 
 def _of_space(space: MemorySpaceUsage) -> Report:
 
-    return report_of_space(space)
+    return _report_of_space(space)
 
 
 def _of_overlap(overlap: OverlapAnalysis) -> Report:
@@ -486,7 +486,7 @@ def records(value: object, table: str | None) -> list[Record]:
     >>> records(parse_shape("(f32[8], s8[2])"), None)[1]["padded_bytes"]
     2
     """
-    report = data_report_of(value)
+    report = _data_report_of(value)
     chosen = report.main_table if table is None else report.only(table, as_rows=True).main_table
     return records_of(chosen)
 

@@ -224,7 +224,7 @@ def format_of(head: bytes, name: str) -> Format:
     raise HloError(f"{name} is not a profiler trace", hint=_EXPORT.format(quote(name)) if is_report else _HINT)
 
 
-def read_database(path: str) -> Trace:
+def _read_database(path: str) -> Trace:
     """The trace in a database that is a file, without reading all of it; HloError if it is of no known format."""
     from hlo_cli.syntax.traces.nsys_sqlite import read_sqlite_file
 
@@ -293,7 +293,7 @@ def _read(path: str, stdin: BinaryIO | None, maximum_bytes: int) -> Trace:
         with open_bounded(path, limit=_ANY_SIZE if os.path.isfile(path) else maximum_bytes) as file:
             head = file.read(HEAD)
             if os.path.isfile(path) and compression_of(head) is None and format_of(head, path) == "database":
-                return read_database(path)
+                return _read_database(path)
             data = head if os.path.isfile(path) else head + file.read()
         if os.path.isfile(path):
             data = read_bytes(path, limit=MAX_FILE_BYTES)

@@ -100,7 +100,7 @@ def parse_dump_name(file_name: str) -> DumpName | None:
     >>> parse_dump_name("1624.module_0065.pmap.186875.before_optimizations.hlo.pb").module
     'pmap.186875'
     """
-    stem, extension = split_extension(file_name)
+    stem, extension = _split_extension(file_name)
     if not extension or _SIBLING.fullmatch(stem):
         return None
     module = _MODULE.match(stem)
@@ -116,10 +116,10 @@ def parse_dump_name(file_name: str) -> DumpName | None:
     return DumpName(group, label, name, parts.get("target"), stage, order, extension != "pb")
 
 
-def split_extension(file_name: str) -> tuple[str, str]:
+def _split_extension(file_name: str) -> tuple[str, str]:
     """A file's name without its extension, and `txt`, `hlo`, or `pb`; extensions of compression are ignored.
 
-    >>> split_extension("after_optimizations.hlo.pb.gz"), split_extension("a.ptx")
+    >>> _split_extension("after_optimizations.hlo.pb.gz"), _split_extension("a.ptx")
     (('after_optimizations', 'pb'), ('a.ptx', ''))
     """
     name = _COMPRESSED.sub("", file_name)
@@ -175,7 +175,7 @@ def is_auxiliary_file(file_name: str) -> bool:
     >>> is_auxiliary_file("module_0004.jit_f.before_optimizations.txt")
     False
     """
-    stem, extension = split_extension(file_name)
+    stem, extension = _split_extension(file_name)
     if extension:
         return bool(_SIBLING.fullmatch(stem) or _ASIDE.search(stem))
     return bool(_OTHER.search(stem) or _MODULE_FOLDER.fullmatch(stem))
@@ -187,12 +187,12 @@ def skip_auxiliary(paths: Sequence[str]) -> list[str]:
     >>> skip_auxiliary(["m.txt", "m.pb", "m-buffer-assignment.txt"])
     ['m.txt']
     """
-    texts = {split_extension(path)[0] for path in paths if split_extension(path)[1] != "pb"}
+    texts = {_split_extension(path)[0] for path in paths if _split_extension(path)[1] != "pb"}
     kept = [
         path
         for path in paths
         if not is_auxiliary_file(os.path.basename(path))
-        and not (split_extension(path)[1] == "pb" and split_extension(path)[0] in texts)
+        and not (_split_extension(path)[1] == "pb" and _split_extension(path)[0] in texts)
     ]
     return kept or list(paths)
 
@@ -203,7 +203,7 @@ def siblings_of(folder: str, file_name: str) -> Mapping[str, str]:
     >>> dict(siblings_of("/nowhere", "after_optimizations.txt"))
     {}
     """
-    stem, _ = split_extension(file_name)
+    stem, _ = _split_extension(file_name)
     # TPU compilers dump the module that the buffers are assigned a second time, without such files.
     stem = stem.removesuffix("_after_buffer_assignment")
     paths = {kind: present_file(os.path.join(folder, f"{stem}-{kind}.txt")) for kind in SIBLING_KINDS}
@@ -239,7 +239,7 @@ def proto_of(path: str) -> str | None:
     >>> proto_of("/no/such/after_optimizations.txt") is None
     True
     """
-    stem, extension = split_extension(path)
+    stem, extension = _split_extension(path)
     if extension == "pb":
         return None
     return next(filter(os.path.isfile, (f"{stem}.hlo.pb{ending}" for ending in _ENDINGS)), None)
@@ -313,10 +313,10 @@ def read_directory(path: str) -> Directory:
     """Lists a directory: text is preferred to protos; links to directories and hidden directories are left out."""
     files, folders = _entries(path)
     parsed = [(name, dump) for name in files if (dump := parse_dump_name(name)) is not None]
-    texts = {split_extension(name)[0] for name, dump in parsed if dump.is_text}
-    dumps = tuple((name, dump) for name, dump in parsed if dump.is_text or split_extension(name)[0] not in texts)
-    loose = [name for name in files if split_extension(name)[1] and not is_auxiliary_file(name)]
-    others = tuple(name for name in loose if split_extension(name)[1] != "pb") or tuple(loose)
+    texts = {_split_extension(name)[0] for name, dump in parsed if dump.is_text}
+    dumps = tuple((name, dump) for name, dump in parsed if dump.is_text or _split_extension(name)[0] not in texts)
+    loose = [name for name in files if _split_extension(name)[1] and not is_auxiliary_file(name)]
+    others = tuple(name for name in loose if _split_extension(name)[1] != "pb") or tuple(loose)
     inside = tuple(
         name for name in folders if not name.startswith(".") and not os.path.islink(os.path.join(path, name))
     )

@@ -245,7 +245,7 @@ def open_bounded(path: str, *, limit: int = MAX_FILE_BYTES, stream_bytes: int | 
         status = os.fstat(file.fileno())
         is_regular = stat.S_ISREG(status.st_mode)
         if is_regular and status.st_size > limit:
-            raise too_large(path, limit, f"{status.st_size:,} bytes")
+            raise _too_large(path, limit, f"{status.st_size:,} bytes")
         yield BoundedFile(file, path, limit if is_regular or stream_bytes is None else min(limit, stream_bytes))
 
 
@@ -263,7 +263,7 @@ class BoundedFile:
             data = self._collect(self._left + 1 if count < 0 else count)
         self._left -= len(data)
         if self._left < 0:
-            raise too_large(self._path, self._limit)
+            raise _too_large(self._path, self._limit)
         return data
 
     def _collect(self, count: int) -> bytes:
@@ -298,7 +298,7 @@ def _check_begin(data: bytes, name: str) -> None:
         raise HloError(f"{name} begins with {len(data):,} zero bytes", hint="pass a regular file")
 
 
-def too_large(name: str, limit: int, found: str = "") -> HloError:
+def _too_large(name: str, limit: int, found: str = "") -> HloError:
     """The error for a file with more bytes than are read of such files."""
     if found:
         return HloError(f"{name} has {found}; the limit is {limit:,}", hint="pass a smaller file")

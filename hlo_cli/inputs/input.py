@@ -64,12 +64,12 @@ _STARTS: Final = ("", "/", "E")
 """How a line after a complete line begins, besides spaces."""
 
 
-def modules_in_text(text: str, name: str) -> tuple[EmbeddedModule, ...]:
+def _modules_in_text(text: str, name: str) -> tuple[EmbeddedModule, ...]:
     """The modules and parts of modules in a text; `name` is that of its file.
 
     PastedTextError for a text that is not a module and can be explained, HloError for one without HLO.
 
-    >>> [found] = modules_in_text("It fails at a = f32[] add(b, c) today.", "-")
+    >>> [found] = _modules_in_text("It fails at a = f32[] add(b, c) today.", "-")
     >>> found.text.strip()
     'a = f32[] add(b, c)'
     """
@@ -322,7 +322,7 @@ def _modules(
         module = own.module if own else None
         yield Input(Source(name, ""), path, module, own, siblings, argument=argument, proto=content)
         return
-    found = modules_in_text(content, name)
+    found = _modules_in_text(content, name)
     dumps = [parse_dump_name(each.file_name) if each.file_name else None for each in found]
     marked = [dump for dump in dumps if dump is not None]
     kept: list[tuple[int, str | None]] = [(index, None) for index in range(len(found))]

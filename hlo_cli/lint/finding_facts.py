@@ -106,14 +106,14 @@ def place_of(origin: Origin) -> str:
     >>> place_of(Origin(stack=(SourceLocation("/home/me/model.py", 92),))), place_of(Origin())
     (' (model.py:92)', '')
     """
-    frame = frame_of(origin)
+    frame = _frame_of(origin)
     return f" ({str(frame).replace(_WINDOWS, '/').rpartition('/')[2]})" if frame is not None else ""
 
 
-def frame_of(origin: Origin) -> SourceLocation | None:
+def _frame_of(origin: Origin) -> SourceLocation | None:
     """The innermost place outside of libraries; None if unknown.
 
-    >>> frame_of(Origin()) is None
+    >>> _frame_of(Origin()) is None
     True
     """
     if not origin.stack:
@@ -326,8 +326,8 @@ def cause_of(
     """
     about, other = named
     if other is not None:
-        message = _renamed(message, other.name, general_name(other.name, other.origin))
-    general = _renamed(message, about.name, general_name(about.name, about.origin))
+        message = _renamed(message, other.name, _general_name(other.name, other.origin))
+    general = _renamed(message, about.name, _general_name(about.name, about.origin))
     shared = ""
     if waste is not None and waste.link is not None:
         # In memory, all rules about one value share its cost; over links, each transfer has its own.
@@ -362,7 +362,7 @@ def _common_cause(common: Common | None, general: str, about: Named, shared: str
         return Cause(f"{wide}\n{key}", shared, general, (similar, wide), _short_place(about))
     if common.reach == "function":  # without functions in the metadata, equal lines have equal messages
         return None
-    wide = _renamed(common.message, about.name, general_name(about.name, about.origin))
+    wide = _renamed(common.message, about.name, _general_name(about.name, about.origin))
     return Cause(wide, shared, general, (wide,))
 
 
@@ -375,7 +375,7 @@ def _function_of(origin: Origin) -> tuple[str, str] | None:
     (('m.py train.<locals>.step\\nlayers_*/mlp', 'step in layers_*/mlp'), 'step')
     """
     scope = "/".join(part for part in generalize(origin.scope).split("/") if _EQUATION not in part)
-    frame = frame_of(origin)
+    frame = _frame_of(origin)
     function = (frame.function or "") if frame is not None else ""
     while (shorter := reduce(str.removesuffix, _UNNAMED, function)) != function:
         function = shorter
@@ -409,11 +409,11 @@ def is_known(origin: Origin) -> bool:
     return bool(origin.argument_name or origin.op_name or origin.source)
 
 
-def general_name(name: str, origin: Origin) -> str:
+def _general_name(name: str, origin: Origin) -> str:
     """The name of a value for all layers; the place in the source stays as it is.
 
     >>> from hlo_cli.ir.attributes.metadata import SourceLocation
-    >>> general_name("layers_3/mlp/add (m.py:4)", Origin("layers_3/mlp/add", (SourceLocation("m.py", 4),)))
+    >>> _general_name("layers_3/mlp/add (m.py:4)", Origin("layers_3/mlp/add", (SourceLocation("m.py", 4),)))
     'layers_*/mlp/add (m.py:4)'
     """
     place = place_of(origin)

@@ -112,12 +112,12 @@ def header_span(module: Module, name: str) -> Span | None:
 # that of the start, overriding the computation's own (`HloAsyncInstruction` of xla/hlo/ir/hlo_instructions.cc).
 
 
-def threads_of(module: Module, starts: Iterable[Instruction]) -> Mapping[Computation, str]:
+def _threads_of(module: Module, starts: Iterable[Instruction]) -> Mapping[Computation, str]:
     """The thread of every computation; `starts` are the module's async-starts.
 
     >>> from hlo_cli import parse_module
     >>> text = 'HloModule m  ENTRY e { ROOT p = f32[] parameter(0) }, execution_thread="host"'
-    >>> list(threads_of(parse_module(text), ()).values())
+    >>> list(_threads_of(parse_module(text), ()).values())
     ['host']
     """
     threads = {computation: computation.execution_thread for computation in module.computations}
@@ -517,7 +517,7 @@ class LintContext:
     @cached_property
     def threads(self) -> Mapping[Computation, str]:
         """The execution thread of each computation."""
-        return threads_of(self.module, self.of("async-start"))
+        return _threads_of(self.module, self.of("async-start"))
 
     def with_attribute_text(self, text: str, *opcodes: str) -> Iterator[Instruction]:
         """The instructions, of the given opcodes if any, whose attributes contain a text."""

@@ -95,10 +95,10 @@ def shorten_text(text: str, room: int, dots: str = ELLIPSIS) -> str:
     return take(text, room - len(dots)) + dots if room > len(dots) else take(dots, room)
 
 
-def shorten_start(text: str, room: int, dots: str = ELLIPSIS) -> str:
+def _shorten_start(text: str, room: int, dots: str = ELLIPSIS) -> str:
     """Text loses its beginning.
 
-    >>> shorten_start("a/long/path", 6)
+    >>> _shorten_start("a/long/path", 6)
     '…/path'
     """
     if cell_width(text) <= room:
@@ -153,26 +153,26 @@ def shorten_shape(shape: str, room: int, dots: str = ELLIPSIS) -> str:
     return shorten_text(shape, room, dots)
 
 
-def shorten_op_name(op_name: str, room: int, dots: str = ELLIPSIS) -> str:
+def _shorten_op_name(op_name: str, room: int, dots: str = ELLIPSIS) -> str:
     """An op_name loses its head, at a slash if there is one.
 
-    >>> shorten_op_name("jit(step)/transpose/jvp(jit(log_softmax))/sub", 30)
+    >>> _shorten_op_name("jit(step)/transpose/jvp(jit(log_softmax))/sub", 30)
     '…/jvp(jit(log_softmax))/sub'
     """
     if cell_width(op_name) <= room:
         return op_name
     rest = take_last(op_name, room - len(dots))
     slash = rest.find("/")
-    return dots + rest[slash:] if slash >= 0 and room > len(dots) else shorten_start(op_name, room, dots)
+    return dots + rest[slash:] if slash >= 0 and room > len(dots) else _shorten_start(op_name, room, dots)
 
 
-def shorten_source(source: str, room: int, dots: str = ELLIPSIS) -> str:
+def _shorten_source(source: str, room: int, dots: str = ELLIPSIS) -> str:
     """A source loses its directory, then its beginning.
 
-    >>> shorten_source("/home/me/gen_corpus.py:303", 20)
+    >>> _shorten_source("/home/me/gen_corpus.py:303", 20)
     'gen_corpus.py:303'
     """
-    return source if cell_width(source) <= room else shorten_start(source.rpartition("/")[2], room, dots)
+    return source if cell_width(source) <= room else _shorten_start(source.rpartition("/")[2], room, dots)
 
 
 def elements_of(shape: str) -> list[str]:
@@ -212,6 +212,6 @@ def _shorten_tuple(shape: str, room: int, dots: str) -> str:
 
 
 SHORTENERS: Mapping[str, Callable[[str, int, str], str]] = MappingProxyType(
-    {"name": shorten_name, "shape": shorten_shape, "op_name": shorten_op_name, "source": shorten_source}
+    {"name": shorten_name, "shape": shorten_shape, "op_name": _shorten_op_name, "source": _shorten_source}
 )
 """By the unit of a column; other texts lose their end."""

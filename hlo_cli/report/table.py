@@ -65,7 +65,7 @@ def number_of(cell: Cell) -> int | float | None:
     return cell if isinstance(cell, int) or math.isfinite(cell) else None
 
 
-def order_of(cell: Cell) -> tuple[int, object]:
+def _order_of(cell: Cell) -> tuple[int, object]:
     """A sort key under which cells of any types compare: booleans and numbers, texts, tuples, records.
 
     >>> sorted(["b", (2, 10), 3, (2, 9), "a"], key=order_of)
@@ -77,9 +77,9 @@ def order_of(cell: Cell) -> tuple[int, object]:
         case str():
             return 1, cell
         case tuple():
-            return 2, tuple(order_of(part) for part in cell)
+            return 2, tuple(_order_of(part) for part in cell)
         case Mapping():
-            return 3, tuple((key, order_of(part)) for key, part in cell.items())
+            return 3, tuple((key, _order_of(part)) for key, part in cell.items())
         case _:
             return 4, ""
 
@@ -502,7 +502,7 @@ class Table:
 
 
 def _order(rows: Sequence[Row], at: int) -> Callable[[int], tuple[int, object]]:
-    return lambda row: order_of(rows[row][at])
+    return lambda row: _order_of(rows[row][at])
 
 
 def _total(column: Column, sum_of: Callable[[str], Cell]) -> Cell:

@@ -46,10 +46,10 @@ NAME: Final = r"[A-Za-z_][A-Za-z0-9_.\-]*+"
 FIELD: Final = rf"(?!{JOINS})({NAME})(?:\[([^\[\]\s]*+)\])?"
 
 
-def regex(pattern: str, read: Callable[[re.Match[str], Span], object], name: str) -> pp.ParserElement:
+def _regex(pattern: str, read: Callable[[re.Match[str], Span], object], name: str) -> pp.ParserElement:
     """Element for a token, named `name` in errors; `read` returns its value for the match and its span.
 
-    >>> regex("[0-9]+", lambda match, span: int(match[0]), "a number").parse_string("12")[0]
+    >>> _regex("[0-9]+", lambda match, span: int(match[0]), "a number").parse_string("12")[0]
     12
     """
     expression = re.compile(pattern)
@@ -92,23 +92,23 @@ def read_number(match: re.Match[str], span: Span) -> Number:
     if unit and unit not in UNITS:
         units = f"units: {', '.join(UNITS)}, %, {', '.join(TIMES)}; quote text that starts with a digit"
         hint = did_you_mean(unit_meant(unit)) or units
-        raise token_error(match, f"unknown unit '{unit}'", Span(*match.span(2)), hint)
+        raise _token_error(match, f"unknown unit '{unit}'", Span(*match.span(2)), hint)
     return Number(value * UNITS[unit] if unit else value, "bytes" if unit else "", match[0], span)
 
 
-def read_field(match: re.Match[str], span: Span) -> Field:
+def _read_field(match: re.Match[str], span: Span) -> Field:
     """Returns a field, with the place in brackets if there is one.
 
-    >>> str(read_field(re.match(FIELD, "dims[0]"), Span(0, 7)))
+    >>> str(_read_field(re.match(FIELD, "dims[0]"), Span(0, 7)))
     'dims[0]'
     """
     return Field(match[1], span, match[2])
 
 
-def token_error(match: re.Match[str], message: str, span: Span, hint: str) -> HloError:
+def _token_error(match: re.Match[str], message: str, span: Span, hint: str) -> HloError:
     """Error at a span of the text of a match.
 
-    >>> token_error(re.match("a", "a"), "no", Span(0, 1), "use b").diagnostic.hint
+    >>> _token_error(re.match("a", "a"), "no", Span(0, 1), "use b").diagnostic.hint
     'use b'
     """
     return HloError(message, span, source=Source("", match.string), hint=hint)
@@ -142,13 +142,13 @@ def elements() -> Elements:
     >>> elements().number.parse_string("bytes * (trips + 2)")[0].operator
     '*'
     """
-    plain = regex(_NUMBER, read_number, "a number")
-    field = regex(FIELD, read_field, "a field")
+    plain = _regex(_NUMBER, read_number, "a number")
+    field = _regex(FIELD, _read_field, "a field")
     number = pp.Forward()
     left, right = pp.Suppress("("), pp.Suppress(")")
     atom = (plain | field | left - number + right).set_name("a field or a number")
     number <<= chain(atom, atom)
-    before_operator = regex(rf"{_NUMBER}(?=\s*+[-+*/])", read_number, "a number")
+    before_operator = _regex(rf"{_NUMBER}(?=\s*+[-+*/])", read_number, "a number")
     opening = pp.Literal("(").add_condition(_opens_arithmetic).suppress()
     first = (field | before_operator | opening - number + right).set_name("a field")
     return Elements(number, chain(first, atom), atom)
@@ -158,7 +158,7 @@ def chain(first: pp.ParserElement, following: pp.ParserElement) -> pp.ParserElem
     """Element for operands joined by operators, the first of which can be of another form.
 
     >>> from hlo_cli.ir.expressions import Number
-    >>> number = regex("[0-9]", lambda match, span: Number(int(match[0]), "", match[0], span), "a number")
+    >>> number = _regex("[0-9]", lambda match, span: Number(int(match[0]), "", match[0], span), "a number")
     >>> chain(number, number).parse_string("1 + 2 * 3")[0].right.operator
     '*'
     """
@@ -211,7 +211,7 @@ def _number() -> pp.ParserElement:
 
 
 def _operator_of(symbols: str) -> pp.ParserElement:
-    return regex(rf"{symbols}(?!=)", lambda match, _: _SYMBOLS[match[0]], "an operator")
+    return _regex(rf"{symbols}(?!=)", lambda match, _: _SYMBOLS[match[0]], "an operator")
 
 
 def _folded(text: str, at: int, tokens: pp.ParseResults) -> Operand | Text:
@@ -322,23 +322,23 @@ def _error(source: Source, error: pp.ParseBaseException) -> HloError:
 def _grammar() -> pp.ParserElement:
     condition = pp.Forward()
     left, right, comma = (pp.Suppress(mark) for mark in "(),")
-    text = regex(rf"(?s){QUOTED}|{_WORD}", read_text, "a name")
-    value = (regex(f"({DIGITS}){UNIT}{_END}", read_number, "a number") | text).set_name("a value")
-    single = (regex(f"({GROUPED}){UNIT}{_END}", read_number, "a number") | value).set_name("a value")
+    text = _regex(rf"(?s){QUOTED}|{_WORD}", read_text, "a name")
+    value = (_regex(f"({DIGITS}){UNIT}{_END}", read_number, "a number") | text).set_name("a value")
+    single = (_regex(f"({GROUPED}){UNIT}{_END}", read_number, "a number") | value).set_name("a value")
     number, computed, atom = elements()
-    order = regex(r"==|!=|<=|>=|<(?!>)|>|=(?![=~])", _read_comparison, "an operator")
-    match = regex(r"!~|~", _read_comparison, "an operator")
-    among = regex(r"(?:(not)\s++)?in\b", lambda match, _: "not in" if match[1] else "in", "in")
+    order = _regex(r"==|!=|<=|>=|<(?!>)|>|=(?![=~])", _read_comparison, "an operator")
+    match = _regex(r"!~|~", _read_comparison, "an operator")
+    among = _regex(r"(?:(not)\s++)?in\b", lambda match, _: "not in" if match[1] else "in", "in")
     listed = left - value + pp.ZeroOrMore(comma - value) + right
     measured = chain((single | left + number + right).set_name("a value"), atom)
     compared = (order - measured | match - single | among - listed).set_name("an operator")
     following = pp.FollowedBy(pp.Regex(r"\)|(?:and|or)\b") | pp.StringEnd())
-    function = regex(rf"(?!{JOINS})({NAME})\s*+(?=\()", _function, "a function")
-    similar = pp.Optional(regex("~", lambda match, _: "~", "a name"))
+    function = _regex(rf"(?!{JOINS})({NAME})\s*+(?=\()", _function, "a function")
+    similar = pp.Optional(_regex("~", lambda match, _: "~", "a name"))
     call = (function - left - similar + text + right).set_parse_action(_call)
     comparison = (computed + (compared | following).set_name("an operator")).set_parse_action(_comparison)
     parenthesized = left - condition - right
-    negation = regex(r"not\b", lambda match, _: "not", "not")
+    negation = _regex(r"not\b", lambda match, _: "not", "not")
     stated = (call | comparison | parenthesized).set_name("a condition")
     negated = (pp.ZeroOrMore(negation) + stated).add_parse_action(_negated)
     both = (negated + pp.ZeroOrMore(_keyword("and") - negated)).add_parse_action(_joined(Both))
@@ -352,7 +352,7 @@ def _keyword(word: str) -> pp.ParserElement:
 
 def _read_comparison(match: re.Match[str], span: Span) -> str:
     if match[0] == "=":
-        raise token_error(match, "expected an operator, found '='", span, "use ==")
+        raise _token_error(match, "expected an operator, found '='", span, "use ==")
     return match[0]
 
 
@@ -360,7 +360,7 @@ def _function(match: re.Match[str], span: Span) -> Field:
     name = match[1]
     if name not in _FUNCTIONS:
         hint = did_you_mean(nearest(name, _FUNCTIONS)) or f"available: {', '.join(_FUNCTIONS)}"
-        raise token_error(match, f"unknown function '{name}'", Span(*match.span(1)), hint)
+        raise _token_error(match, f"unknown function '{name}'", Span(*match.span(1)), hint)
     return Field(name, Span(*match.span(1)))
 
 

@@ -55,10 +55,10 @@ _WHERE: Final = re.compile(r"\s*+where\b")
 _COUNT: Final = re.compile(r"-?[0-9]{1,30}(?:\.[0-9]{0,30})?(?:[eE][+-]?[0-9]{1,2})?|\.[0-9]{1,30}")
 
 
-def parse_limit(text: str) -> Number:
+def _parse_limit(text: str) -> Number:
     """A number with its unit: bytes, percent, or none.
 
-    >>> parse_limit("14GiB").value == 14 * 2**30, parse_limit("50%").value, parse_limit("1_000").value
+    >>> _parse_limit("14GiB").value == 14 * 2**30, _parse_limit("50%").value, _parse_limit("1_000").value
     (True, 0.5, 1000)
     """
     bare = text.replace("_", "").replace(",", "")
@@ -258,7 +258,7 @@ def number_at(source: Source, span: Span) -> Number:
     """
     text = source.slice(span)
     try:
-        number = parse_limit(text)
+        number = _parse_limit(text)
     except HloError as error:
         raise HloError(error.diagnostic.message, span, source=source, hint=error.diagnostic.hint) from None
     return Number(number.value, number.unit, text, span)
@@ -300,10 +300,10 @@ def parse_expectation(text: str) -> tuple[Term, Limit, Term]:
     return quantity, operator, limit
 
 
-def parse_computed_limit(text: str) -> Term:
+def _parse_computed_limit(text: str) -> Term:
     """A limit that can be computed from `golden` and other quantities.
 
-    >>> parse_computed_limit("golden * 1.02").operator
+    >>> _parse_computed_limit("golden * 1.02").operator
     '*'
     """
     return _limit_at(Source("", text), Span(0, len(text)))
@@ -654,7 +654,7 @@ class _FileReader:
 def _peak_limit(text: str, place: Span) -> Term:
     """The limit of a peak: a size, or computed from `golden`."""
     if GOLDEN in text:
-        return parse_computed_limit(text)
+        return _parse_computed_limit(text)
     return Number(parse_size(text), "bytes", text, place)
 
 

@@ -241,7 +241,7 @@ def _read_integer(tokens: Tokens, element_type: PrimitiveType) -> int:
     value = tokens.integer(f"as {element_type}")
     if element_type.kind == "pred":
         return bool(value)
-    low, high = integer_range(element_type)
+    low, high = _integer_range(element_type)
     if element_type.kind == "unsigned":
         value %= 2**64  # the lexer has wrapped it to int64
     if not low <= value <= high:
@@ -249,10 +249,10 @@ def _read_integer(tokens: Tokens, element_type: PrimitiveType) -> int:
     return value
 
 
-def integer_range(element_type: PrimitiveType) -> tuple[int, int]:
+def _integer_range(element_type: PrimitiveType) -> tuple[int, int]:
     """The smallest and the largest value of an integer type.
 
-    >>> integer_range(PRIMITIVE_TYPES["s4"])
+    >>> _integer_range(PRIMITIVE_TYPES["s4"])
     (-8, 7)
     """
     if element_type.kind == "unsigned":
@@ -304,11 +304,11 @@ _LONG_INTEGER: Final = re.compile(rb"(?<![0-9.])[0-9]{19,}+(?![0-9.eE])")
 """Maybe an integer of more than 63 bits, which XLA reads as a negative number, even for floats."""
 
 
-def storage_type(element_type: PrimitiveType) -> np.dtype[np.generic]:
+def _storage_type(element_type: PrimitiveType) -> np.dtype[np.generic]:
     """The numpy type for the bits of an element: codes for floats that numpy lacks.
 
     >>> from hlo_cli.ir.layout import PRIMITIVE_TYPES
-    >>> storage_type(PRIMITIVE_TYPES["bf16"]), storage_type(PRIMITIVE_TYPES["s4"])
+    >>> _storage_type(PRIMITIVE_TYPES["bf16"]), _storage_type(PRIMITIVE_TYPES["s4"])
     (dtype('uint16'), dtype('int8'))
     """
     import numpy as np
@@ -320,18 +320,18 @@ def storage_type(element_type: PrimitiveType) -> np.dtype[np.generic]:
     return np.dtype("?" if letter == "b" else f"<{letter}{element_type.byte_width}")
 
 
-def read_array(source: Source, start: int, end: int, shape: ArrayShape) -> npt.NDArray[np.generic]:
+def _read_array(source: Source, start: int, end: int, shape: ArrayShape) -> npt.NDArray[np.generic]:
     """The elements between two offsets, as stored bits in logical order.
 
     >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
-    >>> read_array(Source("", "{1.5, -inf}"), 0, 11, parse_shape("bf16[2]")).tolist()
+    >>> _read_array(Source("", "{1.5, -inf}"), 0, 11, parse_shape("bf16[2]")).tolist()
     [16320, 65408]
     """
     import numpy as np
 
     values = _read_printed(source.text[start:end], shape)
     if values is not None:
-        return in_shape(_stored(values, shape.element_type), shape.dimensions, source, Span(start, end))
+        return _in_shape(_stored(values, shape.element_type), shape.dimensions, source, Span(start, end))
     tokens = Tokens(source, start, end)
     reader = DenseReader(tokens, shape)
     reader.read()
@@ -341,20 +341,20 @@ def read_array(source: Source, start: int, end: int, shape: ArrayShape) -> npt.N
         _set_payloads(stored, shape.element_type.name, reader.payloads)
     if len(reader.values) == 1 and 1 < shape.elements <= _MAX_FILLED:  # XLA sets the first, and the others are 0
         stored = np.concatenate((stored, np.zeros(shape.elements - 1, stored.dtype)))
-    return in_shape(stored, shape.dimensions, source, Span(start, end))
+    return _in_shape(stored, shape.dimensions, source, Span(start, end))
 
 
 _MAX_FILLED: Final = 1 << 28
 """The most elements that may be written as one; more are taken for a mistake."""
 
 
-def in_shape(
+def _in_shape(
     elements: npt.NDArray[np.generic], sizes: Sequence[int], source: Source | None = None, span: Span | None = None
 ) -> npt.NDArray[np.generic]:
     """Elements as an array of these sizes; HloError if numpy has no such array, such as one of a hundred dimensions.
 
     >>> import numpy as np
-    >>> in_shape(np.arange(4), (2, 2)).tolist()
+    >>> _in_shape(np.arange(4), (2, 2)).tolist()
     [[0, 1], [2, 3]]
     """
     try:
@@ -376,7 +376,7 @@ def _stored(values: npt.NDArray[np.generic], element_type: PrimitiveType) -> npt
     """Numbers within the range of a type, as stored. As in XLA, 16 bits are rounded by way of 32."""
     import numpy as np
 
-    name, storage = element_type.name, storage_type(element_type)
+    name, storage = element_type.name, _storage_type(element_type)
     if element_type.kind == "float" and storage.kind == "u":
         return encode(name, values.astype(np.float64, copy=False))
     with np.errstate(under="ignore", over="ignore"):
@@ -438,7 +438,7 @@ def _integers(parts: list[bytes], element_type: PrimitiveType) -> npt.NDArray[np
         numbers = list(map(int, parts))
     except ValueError:
         return None
-    low, high = integer_range(PRIMITIVE_TYPES["s64"] if element_type.kind == "pred" else element_type)
+    low, high = _integer_range(PRIMITIVE_TYPES["s64"] if element_type.kind == "pred" else element_type)
     if min(numbers) < low or max(numbers) > high:
         return None
     return np.array(numbers, _reading_type(element_type))
@@ -508,7 +508,7 @@ class WrittenValues(StoredValues):
     def stored(self, shape: ArrayShape) -> npt.NDArray[np.generic]:
         """The values as stored bits, read again each time."""
 
-        return read_array(self.source, self.start, self.start + len(self.text), shape)
+        return _read_array(self.source, self.start, self.start + len(self.text), shape)
 
 
 def read_shaped_literal(tokens: Tokens) -> Literal:
@@ -645,11 +645,11 @@ class PackedValues(StoredValues):
         import numpy as np
 
         element_type, order = shape.element_type, shape.layout.minor_to_major[::-1]
-        values = np.frombuffer(self.data, storage_type(element_type))
+        values = np.frombuffer(self.data, _storage_type(element_type))
         if element_type.is_sub_byte:
             unused = values.dtype.type(8 - element_type.bits)
             values = (values << unused) >> unused
-        return in_shape(values, [shape.dimensions[d] for d in order]).transpose(np.argsort(order))
+        return _in_shape(values, [shape.dimensions[d] for d in order]).transpose(np.argsort(order))
 
 
 def _read_varints(data: bytes, element_type: PrimitiveType) -> bytes:
@@ -667,7 +667,7 @@ def _read_varints(data: bytes, element_type: PrimitiveType) -> bytes:
         longer = lengths > place
         septets = (octets[starts[longer] + place] & 0x7F).astype(np.uint64)
         numbers[longer] |= septets << np.uint64(7 * place)
-    return numbers.astype(storage_type(element_type)).tobytes()
+    return numbers.astype(_storage_type(element_type)).tobytes()
 
 
 def _write_varints(numbers: npt.NDArray[np.uint64]) -> bytes:

@@ -102,14 +102,14 @@ class OperationChecker:
         return self.operands[position].shape if position < len(self.operands) else None
 
 
-def rank_of(shape: Shape | None) -> int | None:
+def _rank_of(shape: Shape | None) -> int | None:
     """The number of dimensions, 0 if not an array, None if unknown."""
     if shape is None:
         return None
     return shape.rank if isinstance(shape, ArrayShape) else 0
 
 
-def is_scalar(shape: Shape, *types: str) -> bool:
+def _is_scalar(shape: Shape, *types: str) -> bool:
     """Whether the shape is a scalar, of one of these types if any are given."""
     if not isinstance(shape, ArrayShape) or shape.rank:
         return False
@@ -224,7 +224,7 @@ def _same_channel(operation: OperationChecker) -> None:
 
 
 def _scalar_u32(operation: OperationChecker) -> None:
-    if operation.shape is not None and not is_scalar(operation.shape, "u32"):
+    if operation.shape is not None and not _is_scalar(operation.shape, "u32"):
         operation.fail(f"{operation.opcode} returns u32[]")
 
 
@@ -271,7 +271,7 @@ def _dynamic_indices(operation: OperationChecker) -> None:
     """Checks for one scalar for each dimension, or all of them in one array of rank 1."""
     before = 1 if operation.opcode == opcodes.DYNAMIC_SLICE else 2
     count = len(operation.operands) - before
-    rank, first = rank_of(operation.operand_shape(0)), rank_of(operation.operand_shape(before))
+    rank, first = _rank_of(operation.operand_shape(0)), _rank_of(operation.operand_shape(before))
     if rank is None or (count == 1 and first in (1, None)) or count == rank:
         return
     operation.fail(f"{operation.opcode} needs one start index per dimension ({rank}), found {count}")
@@ -281,9 +281,9 @@ def _conditional(operation: OperationChecker) -> None:
     shape, branches = operation.operand_shape(0), operation.attributes.get("branch_computations")
     if shape is None:
         return
-    if not is_scalar(shape, "pred", "s32"):
+    if not _is_scalar(shape, "pred", "s32"):
         operation.fail(f"expected a pred[] or s32[] first operand, found {shape}")
-    chosen_by_pred = is_scalar(shape, "pred")
+    chosen_by_pred = _is_scalar(shape, "pred")
     wanted = ("true_computation", "false_computation") if chosen_by_pred else ("branch_computations",)
     for name in ("true_computation", "false_computation", "branch_computations"):
         if (name in wanted) != (name in operation.attributes):
@@ -296,7 +296,7 @@ def _conditional(operation: OperationChecker) -> None:
 
 def _broadcast(operation: OperationChecker) -> None:
     shape = operation.operand_shape(0)
-    if "dimensions" not in operation.attributes and shape is not None and not is_scalar(shape):
+    if "dimensions" not in operation.attributes and shape is not None and not _is_scalar(shape):
         operation.fail("missing dimensions (optional only for scalars)")
 
 

@@ -62,7 +62,7 @@ from hlo_cli.syntax.values.attribute_values import GRAMMARS, read_recovery_table
 # Errors of strict reading for the most common mistakes, with suggestions.
 
 
-def no_opcode(tokens: Tokens, *, after_shape: bool) -> NoReturn:
+def _no_opcode(tokens: Tokens, *, after_shape: bool) -> NoReturn:
     """Fails if the current token is not an opcode; in place of a shape it may be a misspelled element type."""
     word, after = tokens.text, tokens.peek()
     if tokens.kind == tk.IDENT and after == "(":
@@ -74,25 +74,25 @@ def no_opcode(tokens: Tokens, *, after_shape: bool) -> NoReturn:
     tokens.fail("expected an opcode", hint=FORM)
 
 
-def no_instruction(tokens: Tokens, name: str, span: Span, above: Iterable[str]) -> NoReturn:
+def _no_instruction(tokens: Tokens, name: str, span: Span, above: Iterable[str]) -> NoReturn:
     """Fails for an undefined instruction name; it may be defined below, or be misspelled."""
     hint = defined_below(tokens.source, name, span.end) or like(name, above)
     tokens.fail(f"undefined instruction '{name}'", span.start, span.end, hint=hint)
 
 
-def no_computation(tokens: Tokens, name: str, span: Span, above: Iterable[str]) -> NoReturn:
+def _no_computation(tokens: Tokens, name: str, span: Span, above: Iterable[str]) -> NoReturn:
     """Fails for an undefined computation name; it may be defined below, or be misspelled."""
     hint = computed_below(tokens.source, name, span.end) or like(name, above)
     tokens.fail(f"undefined computation '{name}'", span.start, span.end, hint=hint)
 
 
-def check_comma(tokens: Tokens, known: Mapping[str, object]) -> None:
+def _check_comma(tokens: Tokens, known: Mapping[str, object]) -> None:
     """Fails if the current token is one of the known attributes: the comma before it is missing."""
     if tokens.kind == tk.ATTRIBUTE and tokens.text in known and "\n" not in tokens.gap:
         tokens.fail(f"expected a comma before attribute {tokens.text}", tokens.start, tokens.end)
 
 
-def check_stray(tokens: Tokens, closing: str) -> None:
+def _check_stray(tokens: Tokens, closing: str) -> None:
     """Fails if the current token is an unmatched closing bracket."""
     if tokens.kind and tokens.kind in closing:
         tokens.fail(f"unmatched '{tokens.kind}'", tokens.start, tokens.end)
@@ -108,7 +108,7 @@ Values = tuple[dict[str, object], dict[str, Span]]
 """The values of the attributes, and their spans."""
 
 
-def read_rules(tokens: Tokens, rules: Rules, grammars: Mapping[Kind, Reader], of: str) -> Values:
+def _read_rules(tokens: Tokens, rules: Rules, grammars: Mapping[Kind, Reader], of: str) -> Values:
     """The attributes that come next, each after a comma."""
     values: dict[str, object] = {}
     spans: dict[str, Span] = {}
@@ -128,7 +128,7 @@ def read_rules(tokens: Tokens, rules: Rules, grammars: Mapping[Kind, Reader], of
     return values, spans
 
 
-def check_required(tokens: Tokens, rules: Rules, values: Mapping[str, object], of: str, span: Span) -> None:
+def _check_required(tokens: Tokens, rules: Rules, values: Mapping[str, object], of: str, span: Span) -> None:
     """Fails at `span` if an attribute is missing."""
     for name, rule in rules.items():
         if rule.required and name not in values:
@@ -154,7 +154,7 @@ _BINARY: Final = BINARY - OTHER_TYPE | {opcodes.COMPARE}
 _U32: Final = ArrayShape(PRIMITIVE_TYPES["u32"], (), (), default_layout(0))
 
 
-def fixed_shape(operation: OperationChecker) -> Shape | None:
+def _fixed_shape(operation: OperationChecker) -> Shape | None:
     """The shape that XLA gives the instruction regardless of the text, else the one in the text, else None."""
     shape, first = operation.shape, operation.operand_shape(0)
     match operation.opcode:
@@ -274,7 +274,7 @@ class InstructionReader:
         """One instruction, preceded by `name =`."""
         tokens, start = self.tokens, self.tokens.start
         is_root = tokens.accept("ROOT")
-        check_stray(tokens, ")]")
+        _check_stray(tokens, ")]")
         at, end = tokens.start, tokens.end
         name = read_name(tokens, "the name of an instruction")
         tokens.expect("=", f"after '{name}'", hint=FORM)
@@ -299,7 +299,7 @@ class InstructionReader:
         shape = take_shape(tokens) if at_shape(tokens) else None
         span, opcode = Span(tokens.start, tokens.end), tokens.text
         if tokens.kind != tk.IDENT or not is_known(opcode):
-            no_opcode(tokens, after_shape=shape is not None)
+            _no_opcode(tokens, after_shape=shape is not None)
         wrapped = wrapped_opcode(opcode)
         # `all-reduce-start` has an opcode, `custom-call-start` is sugar for async-start
         generic = opcode if wrapped is None else f"async{opcode[opcode.rindex('-') :]}"
@@ -310,9 +310,9 @@ class InstructionReader:
         self._read_arguments(operation)
         rules = attributes_of(opcode)
         if not nested:  # a nested operand is only its operands in XLA's grammar
-            operation.attributes, operation.spans = read_rules(tokens, rules, self._grammars, opcode)
-            check_comma(tokens, rules)
-        check_required(tokens, rules, operation.attributes, opcode, span)
+            operation.attributes, operation.spans = _read_rules(tokens, rules, self._grammars, opcode)
+            _check_comma(tokens, rules)
+        _check_required(tokens, rules, operation.attributes, opcode, span)
         self._check(operation, wrapped or "")
         self.depth -= 1
         return self._known(operation, wrapped or "")
@@ -383,7 +383,7 @@ class InstructionReader:
         if not is_name and known is None:
             tokens.fail("expected an operand")
         if known is None:
-            no_instruction(tokens, name, Span(at, end), self.scope.named)
+            _no_instruction(tokens, name, Span(at, end), self.scope.named)
         elif shape is not None and known.shape is not None and not compatible(known.shape, shape):
             tokens.fail(f"{name} has shape {known.shape}, not {shape}", start, end)
         assert known is not None
@@ -438,7 +438,7 @@ class InstructionReader:
 
     def _known(self, operation: OperationChecker, wrapped: str) -> KnownInstruction:
         known = KnownInstruction(
-            operation.opcode, fixed_shape(operation), wrapped, channel_id=operation.integer("channel_id")
+            operation.opcode, _fixed_shape(operation), wrapped, channel_id=operation.integer("channel_id")
         )
         if operation.opcode == opcodes.ASYNC_START:
             thread, called = operation.attributes.get("async_execution_thread"), operation.body("calls")
@@ -470,7 +470,7 @@ class InstructionReader:
         start, end = tokens.start, tokens.end
         name = read_name(tokens, "a computation")
         if name not in self.bodies:
-            no_computation(tokens, name, Span(start, end), self.bodies)
+            _no_computation(tokens, name, Span(start, end), self.bodies)
         return self.bodies[name]
 
     def _read_instructions(self, tokens: Tokens) -> object:
@@ -480,7 +480,7 @@ class InstructionReader:
             start, end = tokens.start, tokens.end
             name = read_name(tokens, "an instruction")
             if name not in self.scope.named:
-                no_instruction(tokens, name, Span(start, end), self.scope.named)
+                _no_instruction(tokens, name, Span(start, end), self.scope.named)
             if not tokens.accept(","):
                 break
         tokens.expect("}", "or a comma after a name")
@@ -568,8 +568,8 @@ class _Checker:
             if self.tokens.accept("HloModule"):
                 read_name(self.tokens, "the name of the module")
                 grammars = {**GRAMMARS, Kind.RECOVERY_TABLE: _read_recovery_table}
-                header = read_rules(self.tokens, HEADER_ATTRIBUTES, grammars, "HloModule")
-                check_comma(self.tokens, HEADER_ATTRIBUTES)
+                header = _read_rules(self.tokens, HEADER_ATTRIBUTES, grammars, "HloModule")
+                _check_comma(self.tokens, HEADER_ATTRIBUTES)
             self._read_stack_tables()
         except HloError as error:
             self._resume(error, start)
@@ -612,7 +612,7 @@ class _Checker:
     def _read_computation(self) -> None:
         tokens, start = self.tokens, self.tokens.start
         is_entry = tokens.accept("ENTRY")
-        check_stray(tokens, ")]}")
+        _check_stray(tokens, ")]}")
         at, end = tokens.start, tokens.end
         name = read_name(tokens, "the name of a computation")
         result, shape_span = self._read_signature()
@@ -626,7 +626,7 @@ class _Checker:
         actual = body.result.shape
         if result is not None and actual is not None and not failed and not compatible(actual, result):
             self._fail(f"root shape {actual} does not match the signature ({result})", shape_span)
-        read_rules(tokens, _COMPUTATION_ATTRIBUTES, GRAMMARS, "a computation")
+        _read_rules(tokens, _COMPUTATION_ATTRIBUTES, GRAMMARS, "a computation")
         if is_entry and self.entry is not None:
             self._fail("duplicate ENTRY", Span(start, start + 5))
         if name in self.reader.bodies:

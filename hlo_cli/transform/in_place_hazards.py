@@ -39,7 +39,7 @@ from hlo_cli.transform.sugar import desugar
 # Mirrors the edges that `HloScheduleGraph` of xla/service/latency_hiding_scheduler.cc has for in-place updates.
 
 
-def with_readers_first(facts: OrderIndependentFacts, walk: Walk) -> Module | None:
+def _with_readers_first(facts: OrderIndependentFacts, walk: Walk) -> Module | None:
     """Module with readers before in-place updates of what they read; None if no order changes.
 
     >>> from hlo_cli import parse_module
@@ -49,7 +49,7 @@ def with_readers_first(facts: OrderIndependentFacts, walk: Walk) -> Module | Non
     ... b = f32[9] negate(a)  u = f32[2] constant({1, 2})  d = f32[9] dynamic-update-slice(b, u, i)
     ... n = f32[9] negate(b)  ROOT r = (f32[9], f32[9]) tuple(n, d) }'''
     >>> facts = order_independent_facts(parse_module(text))
-    >>> [i.name for i in with_readers_first(facts, overwritten_values(facts)).entry.instructions]
+    >>> [i.name for i in _with_readers_first(facts, overwritten_values(facts)).entry.instructions]
     ['a', 'i', 'b', 'u', 'n', 'd', 'r']
     """
     late = dict.fromkeys(
@@ -206,7 +206,7 @@ class _Plan:
     root: dict[ShapeIndex, _Source] = field(default_factory=dict)
 
 
-def with_copies(module: Module, facts: OrderIndependentFacts, fixes: Iterable[Fix]) -> tuple[Module, list[str]]:
+def _with_copies(module: Module, facts: OrderIndependentFacts, fixes: Iterable[Fix]) -> tuple[Module, list[str]]:
     """Module with copies inserted, and their names."""
     plans: dict[Computation, _Plan] = {}
     for fix in fixes:
@@ -449,7 +449,7 @@ def fix_in_place_hazards(module: Module, given: Module) -> RewrittenModule:
             facts = order_independent_facts(module)
             walk = overwritten_values(facts)
             continue
-        moved = with_readers_first(facts, new)
+        moved = _with_readers_first(facts, new)
         if moved is not None:
             moved_facts = order_independent_facts(moved)
             moved_walk = overwritten_values(moved_facts)
@@ -457,7 +457,7 @@ def fix_in_place_hazards(module: Module, given: Module) -> RewrittenModule:
             if _new_hazards(moved_facts, moved_walk, known).count < new.count:
                 module, facts, walk = moved, moved_facts, moved_walk
                 continue
-        module, names = with_copies(module, facts, list(_fixes(facts, new)))
+        module, names = _with_copies(module, facts, list(_fixes(facts, new)))
         copies += names
         facts = order_independent_facts(module)
         walk = overwritten_values(facts)

@@ -42,7 +42,7 @@ def is_start(opcode: str) -> bool:
     return opcode.endswith("-start") and wrapped_opcode(opcode) is not None
 
 
-def chain_of(start: Instruction, users: Users) -> list[Instruction]:
+def _chain_of(start: Instruction, users: Users) -> list[Instruction]:
     """Start, updates, and done of an async operation, in the order of the text."""
     found = reached([start], lambda i: [user for user in users[i] if user.operands[0] is i and _continues(user, start)])
     return sorted(found, key=lambda instruction: instruction.index)
@@ -56,7 +56,7 @@ def _continues(user: Instruction, start: Instruction) -> bool:
     return user.opcode in (f"{wrapped}-update", f"{wrapped}-done")
 
 
-def shared_attributes(chain: list[Instruction]) -> dict[str, tuple[str, Instruction]]:
+def _shared_attributes(chain: list[Instruction]) -> dict[str, tuple[str, Instruction]]:
     """Shared attributes of the wrapped operation: value, and the operation of the chain that has it."""
     attributes_by_name = {
         attribute.name: (attribute.value, instruction) for instruction in chain for attribute in instruction.attributes
@@ -64,7 +64,7 @@ def shared_attributes(chain: list[Instruction]) -> dict[str, tuple[str, Instruct
     return {name: attributes_by_name[name] for name in SHARED_ATTRIBUTES if name in attributes_by_name}
 
 
-def wrapped_shapes(
+def _wrapped_shapes(
     start: Shape, opcode: str, called: tuple[Computation, ...]
 ) -> tuple[tuple[Shape, ...], Shape] | None:
     """Parameter and result shapes of the operation that a start of this shape wraps; None for another shape.
@@ -81,13 +81,13 @@ def wrapped_shapes(
     return (*bound, *(parameter.shape for parameter in later)), called[0].root.shape if later else result
 
 
-def late_output(result: Shape, chain: list[Instruction]) -> Shape:
+def _late_output(result: Shape, chain: list[Instruction]) -> Shape:
     """Output of a chain whose start has the output `result`: that of the done, if the start's is empty.
 
     XLA before mid-2026 does not support late outputs, and reads an empty output.
 
     >>> from hlo_cli import parse_shape
-    >>> print(late_output(parse_shape("f32[2]"), []))
+    >>> print(_late_output(parse_shape("f32[2]"), []))
     f32[2]{0}
     """
     ends = chain[-1:] if chain[-1:] and chain[-1].opcode.endswith("-done") else []
@@ -169,13 +169,13 @@ class _Desugarer:
     ) -> None:
         """Expands a start, with a new wrapped computation; copies it unchanged if its shape is invalid."""
         called = copied_calls(start, self.copies)
-        shapes = wrapped_shapes(start.shape, wrapped, start.called_computations)
+        shapes = _wrapped_shapes(start.shape, wrapped, start.called_computations)
         if shapes is None:
             copy.copy(start, operands, called)
             return
         thread = next((a.value for a in start.attributes if a.name == THREAD), None)
-        chain = chain_of(start, users)
-        computation = self._wrapped(start, wrapped, (shapes[0], late_output(shapes[1], chain)), chain)
+        chain = _chain_of(start, users)
+        computation = self._wrapped(start, wrapped, (shapes[0], _late_output(shapes[1], chain)), chain)
         # main is XLA's default (HloInstruction::kMainExecutionThread).
         computation.execution_thread = "main" if thread is None else thread.strip("\"'")
         assert computation.root is not None
@@ -197,7 +197,7 @@ class _Desugarer:
             text = InstructionText((), str(number), start.span)
             wanted = "async_param" + (f".{number}" if number else "")
             operands.append((body.add(wanted, shape, opcodes.PARAMETER, (), source=start, text=text), ()))
-        shared = shared_attributes(chain)
+        shared = _shared_attributes(chain)
         # The last one of the chain with metadata is the source, as the parser overwrites it each time.
         source = shared["metadata"][1] if "metadata" in shared else start
         own = [
@@ -356,7 +356,7 @@ class _Sugarer:
 
     def _find_start(self, start: Instruction, users: Users) -> None:
         wrapped = _single_operation(start)
-        chain = chain_of(start, users)
+        chain = _chain_of(start, users)
         # A chain that others read from outside cannot be written in short.
         if wrapped is None or any(user not in chain for each in chain[:-1] for user in users[each]):
             return
@@ -419,9 +419,9 @@ def _single_operation(start: Instruction) -> Instruction | None:
 def _is_lossless(start: Instruction, wrapped: Instruction, chain: list[Instruction]) -> bool:
     """Whether the sugared start determines the wrapped operation."""
     parameters = tuple(operand.shape for operand in wrapped.operands)
-    if wrapped_shapes(start.shape, wrapped.opcode, wrapped.called_computations) != (parameters, wrapped.shape):
+    if _wrapped_shapes(start.shape, wrapped.opcode, wrapped.called_computations) != (parameters, wrapped.shape):
         return False
-    shared = shared_attributes(chain).get(_SEMANTIC_ATTRIBUTE)
+    shared = _shared_attributes(chain).get(_SEMANTIC_ATTRIBUTE)
     # Frontend attributes can change what is computed, so a difference must not be lost.
     if wrapped.attribute(_SEMANTIC_ATTRIBUTE) != (shared[0] if shared is not None else None):
         return False

@@ -125,7 +125,7 @@ def _signature(computation: Computation) -> str:
     return " ".join(leaf.element_type.name for leaf in leaves)
 
 
-def variants(
+def _variants(
     instruction: Instruction, computed: Computed, material: Material, on: OnDevices | None = None
 ) -> Iterator[Variant]:
     """The other forms of an instruction; on several devices, also of what they exchange."""
@@ -469,7 +469,7 @@ def _starting(
 # --- the values of another program ---
 
 
-def graft_of(values: Mapping[tuple[int, int], Value], current: Callable[[], int]) -> Variant:
+def _graft_of(values: Mapping[tuple[int, int], Value], current: Callable[[], int]) -> Variant:
     """The values of the other program in place of those of an instruction, by device and execution."""
     executions: dict[int, int] = {}
 
@@ -645,7 +645,7 @@ def is_healed(
     If they do not, something else is wrong too, or instead. None if it cannot be tried.
     """
     program = _Varied(Limits(max_seconds=_MAX_SECONDS))
-    program.varied, program.variant = suspect, graft_of(values, program.current)
+    program.varied, program.variant = suspect, _graft_of(values, program.current)
     with np.errstate(all="ignore"):
         try:
             results = list(runner(program)())
@@ -657,7 +657,7 @@ def is_healed(
 def _variants_of(suspect: Instruction, program: _Varied, material: Material) -> Sequence[Variant]:
     on = None if program.devices is None else OnDevices(program.devices, program.current)
     try:
-        found = variants(suspect, program, material, on)
+        found = _variants(suspect, program, material, on)
         return [each for each in found if each.exchange is None or suspect in program.together]
     except (HloError, *MISFITS):
         return ()

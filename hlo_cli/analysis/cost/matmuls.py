@@ -80,10 +80,10 @@ def convolution(instruction: Instruction, properties: Properties, counter: CostC
     400
     """
     inputs, kernel = counter.operand(instruction, 0), counter.operand(instruction, 1)
-    properties[FLOPS] = convolution_flops(instruction, inputs, kernel, counter.measure(instruction.shape))
+    properties[FLOPS] = _convolution_flops(instruction, inputs, kernel, counter.measure(instruction.shape))
 
 
-def convolution_flops(instruction: Instruction, inputs: ShapeSize, kernel: ShapeSize, result: ShapeSize) -> int:
+def _convolution_flops(instruction: Instruction, inputs: ShapeSize, kernel: ShapeSize, result: ShapeSize) -> int:
     """Flops of a convolution, or of a custom call for one; 0 without dim_labels."""
     numbers = convolution_dimension_numbers(instruction)
     if numbers is None:
@@ -326,7 +326,7 @@ def _convolution(instruction: Instruction, fusion: Instruction | None) -> Matmul
     n = outputs.size(numbers.output_feature_dimension) // groups
     taps = prod(kernel.size(d) for d in numbers.kernel_spatial_dimensions)
     k = kernel.size(numbers.kernel_input_feature_dimension) * taps
-    flops = convolution_flops(instruction, inputs, kernel, outputs)
+    flops = _convolution_flops(instruction, inputs, kernel, outputs)
     kind: Kind = "convolution" if instruction.opcode == opcodes.CONVOLUTION else "cuDNN"
     return Matmul(instruction, kind, groups, m, n, k, lhs, rhs, result, numbers, flops, fusion)
 

@@ -48,7 +48,7 @@ from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex, TupleShape
 FLOP_OPCODES: Final = ELEMENTWISE - TRANSCENDENTAL - {opcodes.COPY}
 
 
-def one_flop_an_element(instruction: Instruction, properties: Properties, counter: CostCounter) -> None:
+def _one_flop_an_element(instruction: Instruction, properties: Properties, counter: CostCounter) -> None:
     """Counts one flop per element of the result.
 
     >>> from hlo_cli import parse_module
@@ -59,7 +59,7 @@ def one_flop_an_element(instruction: Instruction, properties: Properties, counte
     properties[FLOPS] = counter.measure(instruction.shape).elements
 
 
-def one_transcendental_an_element(instruction: Instruction, properties: Properties, counter: CostCounter) -> None:
+def _one_transcendental_an_element(instruction: Instruction, properties: Properties, counter: CostCounter) -> None:
     """Counts one transcendental per element of the result, in all leaves of a tuple.
 
     Random number generators count as such, with the elements of their state.
@@ -75,9 +75,9 @@ def one_transcendental_an_element(instruction: Instruction, properties: Properti
 
 
 ELEMENTWISE_HANDLERS: Final[dict[str, Handler]] = {
-    **dict.fromkeys(FLOP_OPCODES, one_flop_an_element),
+    **dict.fromkeys(FLOP_OPCODES, _one_flop_an_element),
     # HandleRng and HandleRngBitGenerator count elements as transcendentals, as there is no key for random numbers.
-    **dict.fromkeys((*TRANSCENDENTAL, "rng", "rng-bit-generator"), one_transcendental_an_element),
+    **dict.fromkeys((*TRANSCENDENTAL, "rng", "rng-bit-generator"), _one_transcendental_an_element),
 }
 """What counts the cost of each opcode of this family."""
 
@@ -96,7 +96,7 @@ def free(instruction: Instruction, properties: Properties, counter: CostCounter)
         properties[operand_key(number)] = 0
 
 
-def tuple_(instruction: Instruction, properties: Properties, counter: CostCounter) -> None:
+def _tuple(instruction: Instruction, properties: Properties, counter: CostCounter) -> None:
     """Counts the pointer table, eight bytes per element."""
     free(instruction, properties, counter)
     properties[BYTES] = properties[OUTPUT_BYTES] = counter.measure(instruction.shape).bytes
@@ -168,7 +168,7 @@ MOVE_HANDLERS: Final[dict[str, Handler]] = {
     "infeed": infeed,
     "outfeed": outfeed,
     "transpose": transpose,
-    "tuple": tuple_,
+    "tuple": _tuple,
 }
 """What counts the cost of each opcode of this family."""
 
@@ -180,7 +180,7 @@ MOVE_HANDLERS: Final[dict[str, Handler]] = {
 # `HandleSort` of xla/service/hlo_cost_analysis.cc.
 
 
-def apply_body(
+def _apply_body(
     instruction: Instruction, properties: Properties, counter: CostCounter, times: int, *, callee: int = 0
 ) -> None:
     """Adds the flops and transcendentals of a called computation, multiplied by `times`."""
@@ -204,7 +204,7 @@ def reduce(instruction: Instruction, properties: Properties, counter: CostCounte
     >>> cost_of(parse_module(text).entry.root).flops
     32
     """
-    apply_body(
+    _apply_body(
         instruction,
         properties,
         counter,
@@ -213,14 +213,14 @@ def reduce(instruction: Instruction, properties: Properties, counter: CostCounte
     )
 
 
-def map_(instruction: Instruction, properties: Properties, counter: CostCounter) -> None:
+def _map(instruction: Instruction, properties: Properties, counter: CostCounter) -> None:
     """Counts the body once for every element of the result."""
-    apply_body(instruction, properties, counter, _result(instruction, counter).elements)
+    _apply_body(instruction, properties, counter, _result(instruction, counter).elements)
 
 
 def scan(instruction: Instruction, properties: Properties, counter: CostCounter) -> None:
     """Counts the body once for every element of operand 1."""
-    apply_body(instruction, properties, counter, counter.operand(instruction, 1).elements)
+    _apply_body(instruction, properties, counter, counter.operand(instruction, 1).elements)
 
 
 def reduce_window(instruction: Instruction, properties: Properties, counter: CostCounter) -> None:
@@ -235,7 +235,7 @@ def reduce_window(instruction: Instruction, properties: Properties, counter: Cos
     if (whole := _cumulative_dimension(instruction, dimensions, result)) is not None:
         # HandleReduceWindow expects the rewritten form, which reduces once and broadcasts.
         times = result.elements // whole + whole - 1
-    apply_body(instruction, properties, counter, times)
+    _apply_body(instruction, properties, counter, times)
 
 
 def select_and_scatter(instruction: Instruction, properties: Properties, counter: CostCounter) -> None:
@@ -244,8 +244,8 @@ def select_and_scatter(instruction: Instruction, properties: Properties, counter
     window = instruction.window
     places = prod(d.size for d in window.dimensions) if window is not None else 1
     # The first element of a window is selected without a comparison.
-    apply_body(instruction, properties, counter, source * (places - 1))
-    apply_body(instruction, properties, counter, source, callee=1)
+    _apply_body(instruction, properties, counter, source * (places - 1))
+    _apply_body(instruction, properties, counter, source, callee=1)
 
 
 def sort(instruction: Instruction, properties: Properties, counter: CostCounter) -> None:
@@ -284,7 +284,7 @@ def _cumulative_dimension(
 
 
 APPLY_HANDLERS: Final[dict[str, Handler]] = {
-    "map": map_,
+    "map": _map,
     "reduce": reduce,
     "reduce-window": reduce_window,
     "scan": scan,
@@ -301,7 +301,7 @@ APPLY_HANDLERS: Final[dict[str, Handler]] = {
 # xla/service/hlo_cost_analysis.cc.
 
 
-def slice_(instruction: Instruction, properties: Properties, counter: CostCounter) -> None:
+def _slice(instruction: Instruction, properties: Properties, counter: CostCounter) -> None:
     """Counts the bytes of the result twice: read and written.
 
     >>> from hlo_cli import parse_module
@@ -317,7 +317,7 @@ def slice_(instruction: Instruction, properties: Properties, counter: CostCounte
 
 def dynamic_slice(instruction: Instruction, properties: Properties, counter: CostCounter) -> None:
     """Counts the bytes of the result twice, and those of the first start index."""
-    slice_(instruction, properties, counter)
+    _slice(instruction, properties, counter)
     # HandleDynamicSlice adds one start index, as if all were in one operand.
     start = counter.operand(instruction, 1).bytes
     properties |= {BYTES: 2 * counter.measure(instruction.shape).bytes + start, operand_key(1): start}
@@ -347,7 +347,7 @@ def dynamic_update_slice(instruction: Instruction, properties: Properties, count
 
 def gather(instruction: Instruction, properties: Properties, counter: CostCounter) -> None:
     """Counts the bytes of the result twice, and those of the indices."""
-    slice_(instruction, properties, counter)
+    _slice(instruction, properties, counter)
     indices = counter.operand(instruction, 1).bytes
     properties |= {BYTES: 2 * counter.measure(instruction.shape).bytes + indices, operand_key(1): indices}
 
@@ -362,7 +362,7 @@ def scatter(instruction: Instruction, properties: Properties, counter: CostCount
     properties |= {operand_key(i): update.bytes for i, update in enumerate(updates)}
     properties |= {operand_key(inputs + 1 + i): update.bytes for i, update in enumerate(updates)}
     properties |= {operand_key(inputs): indices, BYTES: 3 * total + indices, OUTPUT_BYTES: total}
-    apply_body(instruction, properties, counter, updates[0].elements if updates else 0)
+    _apply_body(instruction, properties, counter, updates[0].elements if updates else 0)
 
 
 def _utilization(elements: int, of: int) -> Number:
@@ -378,7 +378,7 @@ SLICE_HANDLERS: Final[dict[str, Handler]] = {
     "dynamic-update-slice": dynamic_update_slice,
     "gather": gather,
     "scatter": scatter,
-    "slice": slice_,
+    "slice": _slice,
 }
 """What counts the cost of each opcode of this family."""
 
@@ -389,7 +389,7 @@ SLICE_HANDLERS: Final[dict[str, Handler]] = {
 # Not part of XLA's public source; derived by comparison with libtpu 0.0.51.
 
 
-def gather_in_tiles(inner: Instruction, properties: Properties, counter: CostCounter) -> None:
+def _gather_in_tiles(inner: Instruction, properties: Properties, counter: CostCounter) -> None:
     """Corrects the bytes read by a fusion with a gather: a slice for every index of its result.
 
     >>> from hlo_cli import parse_module
@@ -411,7 +411,7 @@ def gather_in_tiles(inner: Instruction, properties: Properties, counter: CostCou
     properties |= {operand_key(0): read, utilization_key(0): 1}
 
 
-def scatter_in_tiles(inner: Instruction, properties: Properties, counter: CostCounter) -> None:
+def _scatter_in_tiles(inner: Instruction, properties: Properties, counter: CostCounter) -> None:
     """Corrects the bytes of a fusion with a scatter: a slice is read and written for every index of the updates.
 
     The utilizations of the applied computation count once per element.
@@ -458,7 +458,7 @@ def _slice_bytes(source: Shape | None, sizes: tuple[int, ...]) -> int:
 
 
 _SLICING: Final = BLOCK_MOVES - {opcodes.COPY}
-_SLICING_HANDLERS: Final = {opcodes.GATHER: (gather, gather_in_tiles), opcodes.SCATTER: (scatter, scatter_in_tiles)}
+_SLICING_HANDLERS: Final = {opcodes.GATHER: (gather, _gather_in_tiles), opcodes.SCATTER: (scatter, _scatter_in_tiles)}
 
 
 def fusion(instruction: Instruction, properties: Properties, counter: CostCounter) -> None:
@@ -649,7 +649,7 @@ _MOSAIC_KERNEL: Final = "tpu_custom_call"  # the TPU compiler does not look into
 _FREE: Final = frozenset(("AllocateBuffer", "ConcatBitcast", "AssumeGatherIndicesInBound"))
 
 
-def custom_call_properties(call: Instruction, counter: CostCounter) -> Properties | None:
+def _custom_call_properties(call: Instruction, counter: CostCounter) -> Properties | None:
     """Properties that differ from the defaults; None if the cost is unknown.
 
     Scratch memory, which follows the result of a library call, is not written. The TPU compiler counts no bytes for a
@@ -717,7 +717,7 @@ def async_start(instruction: Instruction, properties: Properties, counter: CostC
     properties[OPTIMAL_SECONDS] = 0
 
 
-def while_(instruction: Instruction, properties: Properties, counter: CostCounter) -> None:
+def _while(instruction: Instruction, properties: Properties, counter: CostCounter) -> None:
     """Counts body and condition once or, with `trip_counts`, as often as they run.
 
     With `trip_counts`, a loop of unknown trip count counts once and adds one operation of unknown cost.
@@ -776,7 +776,7 @@ def custom_call(instruction: Instruction, properties: Properties, counter: CostC
     rules = counter.rules
     if rules.call_markers_are_free and instruction.string("custom_call_target") in _CALL_MARKER_TARGETS:
         free(instruction, properties, counter)
-    elif rules.known_calls and (known := custom_call_properties(instruction, counter)) is not None:
+    elif rules.known_calls and (known := _custom_call_properties(instruction, counter)) is not None:
         properties |= known
     elif rules.minus_one:
         properties |= {FLOPS: -1, BYTES: -1, OUTPUT_BYTES: -1, OPTIMAL_SECONDS: -1, UNKNOWN: 1}
@@ -797,6 +797,6 @@ CONTROL_FLOW_HANDLERS: Final[dict[str, Handler]] = {
     "call": call,
     "conditional": conditional,
     "custom-call": custom_call,
-    "while": while_,
+    "while": _while,
 }
 """What counts the cost of each opcode of this family."""

@@ -78,7 +78,7 @@ class CustomCallBuffer:
         return not isinstance(self.shape, TokenShape | OpaqueShape)
 
 
-def call_buffers(
+def _call_buffers(
     operands: tuple[Shape, ...],
     result: Shape,
     aliasing: Collection[OutputOperandAlias] = (),
@@ -88,7 +88,7 @@ def call_buffers(
     """Buffers of a call: the leaves of each operand, then of the result, in pre-order.
 
     >>> from hlo_cli import parse_shape
-    >>> found = call_buffers((parse_shape("(f32[2], (s8[4], token[]))"),), parse_shape("(f32[], u8[9])"), (), {(1,)})
+    >>> found = _call_buffers((parse_shape("(f32[2], (s8[4], token[]))"),), parse_shape("(f32[], u8[9])"), (), {(1,)})
     >>> [(b.gpu, b.cpu_path, b.use) for b in found[1:]]
     [(1, (0, 1, 0), 'in'), (2, (0, 1, 1), 'in'), (3, (0,), 'out'), (4, (1,), 'temp')]
     """
@@ -122,7 +122,7 @@ def call_buffers(
 def gpu_place(buffer: CustomCallBuffer) -> str | None:
     """Expression for a buffer in a GPU function.
 
-    >>> gpu_place(call_buffers((), TokenShape())[0])
+    >>> gpu_place(_call_buffers((), TokenShape())[0])
     'buffers[0] = NULL'
     """
     if buffer.gpu is None:
@@ -136,7 +136,7 @@ def cpu_place(buffer: CustomCallBuffer, *, nested: bool, is_tuple: bool) -> str:
     If the result is not a tuple (`is_tuple`), `out` itself is its buffer.
 
     >>> from hlo_cli import parse_shape
-    >>> buffer = call_buffers((parse_shape("(f32[2], (s8[4]))"),), parse_shape("f32[]"))[1]
+    >>> buffer = _call_buffers((parse_shape("(f32[2], (s8[4]))"),), parse_shape("f32[]"))[1]
     >>> cpu_place(buffer, nested=True, is_tuple=False), cpu_place(buffer, nested=False, is_tuple=False)
     ('ins[0][1][0]', 'ins[1]')
     """
@@ -277,9 +277,9 @@ def _decoded(
     # The function returns the same, called or started; the start's tuple is XLA's.
     result = _result(instruction.shape) if is_start else instruction.shape
     # Who reads the result of a start is behind its done.
-    unread = () if is_start else unused_elements(instruction, users, [index for index, _ in result.leaves])
+    unread = () if is_start else _unused_elements(instruction, users, [index for index, _ in result.leaves])
     aliasing = tuple(_each_leaf(spec.output_to_operand_aliasing, result))
-    buffers = call_buffers(operands, result, aliasing, unread, bytes_of)
+    buffers = _call_buffers(operands, result, aliasing, unread, bytes_of)
     return DecodedCall(instruction, spec, known_target(spec.target), config, operands, result, buffers)
 
 
@@ -302,7 +302,7 @@ def _dimension_orders(shape: Shape) -> tuple[tuple[int, ...] | None, ...]:
     return tuple(leaf.layout.minor_to_major if isinstance(leaf, ArrayShape) else None for _, leaf in shape.leaves)
 
 
-def unused_elements(made: Instruction, users: Users, leaves: Iterable[ShapeIndex]) -> frozenset[ShapeIndex]:
+def _unused_elements(made: Instruction, users: Users, leaves: Iterable[ShapeIndex]) -> frozenset[ShapeIndex]:
     """Leaves of a result that no instruction uses through get-tuple-element.
 
     A value that is passed on as a whole counts as used, and so does the root.
@@ -312,7 +312,7 @@ def unused_elements(made: Instruction, users: Users, leaves: Iterable[ShapeIndex
     >>> text = '''ENTRY e { c = (f32[2], f32[4]) custom-call(), custom_call_target="f"
     ... ROOT g = f32[2] get-tuple-element(c), index=0 }'''
     >>> entry = parse_module(text).entry
-    >>> unused_elements(entry.instructions[0], users_of(entry), ((0,), (1,)))
+    >>> _unused_elements(entry.instructions[0], users_of(entry), ((0,), (1,)))
     frozenset({(1,)})
     """
     read = set(_read_parts(made, users))
@@ -409,10 +409,10 @@ def escape_comment(text: str) -> str:
     return "".join(letter if letter.isprintable() else "?" for letter in spaced)
 
 
-def c_string(text: str) -> str:
+def _c_string(text: str) -> str:
     r"""C string literal.
 
-    >>> print(c_string('a"\n'))
+    >>> print(_c_string('a"\n'))
     "a\"\012"
     """
     data = text.encode("utf-8", "surrogateescape")
@@ -434,10 +434,10 @@ def element_type(shape: Leaf) -> str:
     return _TYPES.get(kind.name) or f"uint{8 * kind.byte_width}_t"
 
 
-def element_name(stem: str, index: ShapeIndex) -> str:
+def _element_name(stem: str, index: ShapeIndex) -> str:
     """Identifier for a tuple element.
 
-    >>> element_name("in0", (1, 0))
+    >>> _element_name("in0", (1, 0))
     'in0_1_0'
     """
     return "_".join((stem, *map(str, index)))
@@ -486,7 +486,7 @@ def c_signature(call: DecodedCall, name: str, platform: str) -> str | None:
     return None if parameters is None else f"void {name}({', '.join(parameters)})"
 
 
-def c_prelude(calls: tuple[DecodedCall, ...]) -> Iterator[str]:
+def _c_prelude(calls: tuple[DecodedCall, ...]) -> Iterator[str]:
     """Yields the lines before the functions: headers, and types of XLA and CUDA."""
     # No header of XLA or CUDA is needed, so that the file compiles where it is written.
     yield "#include <stdbool.h>"
@@ -505,13 +505,13 @@ def c_prelude(calls: tuple[DecodedCall, ...]) -> Iterator[str]:
         yield "#define ELEMENT(tuple, i) (((void *const *)(tuple))[i])"
 
 
-def c_function(call: DecodedCall, name: str) -> Iterator[str]:
+def _c_function(call: DecodedCall, name: str) -> Iterator[str]:
     """Yields the lines of the CPU and GPU function, with a variable for each buffer.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.custom_calls.call import custom_calls_of
     >>> call, = custom_calls_of(parse_module('r = f32[2] custom-call(f32[2] a), custom_call_target="f"'))
-    >>> print(*c_function(call, "f"), sep="\\n")
+    >>> print(*_c_function(call, "f"), sep="\\n")
     #ifndef FOR_GPU
     void f(void *out, const void **ins) {
       const float *in0 = (const float *)ins[0];  /* a: f32[2]{0}, 8 bytes */
@@ -536,33 +536,33 @@ def c_function(call: DecodedCall, name: str) -> Iterator[str]:
     yield f"{c_signature(call, name, 'gpu')} {{"
     passed = [buffer for buffer in call.buffers if buffer.gpu is not None and buffer.is_array]
     yield from (_local(call, buffer, f"buffers[{buffer.gpu}]") for buffer in passed)
-    yield mark_used(["stream", "buffers", "opaque", "opaque_len", *_status(call), *map(local_name, passed)])
+    yield _mark_used(["stream", "buffers", "opaque", "opaque_len", *_status(call), *map(_local_name, passed)])
     yield YOUR_CODE
     yield "}"
     yield "#endif"
 
 
-def local_name(buffer: CustomCallBuffer) -> str:
+def _local_name(buffer: CustomCallBuffer) -> str:
     """Variable of a buffer: `in1_0` for element 0 of operand 1, `result` for the whole result."""
     if buffer.operand is None:
-        return element_name("out", buffer.index) if buffer.index else "result"
-    return element_name(f"in{buffer.operand}", buffer.index)
+        return _element_name("out", buffer.index) if buffer.index else "result"
+    return _element_name(f"in{buffer.operand}", buffer.index)
 
 
-def describe_buffer(call: DecodedCall, buffer: CustomCallBuffer) -> str:
+def _describe_buffer(call: DecodedCall, buffer: CustomCallBuffer) -> str:
     """Comment that describes a buffer."""
     index = index_suffix(buffer.index)
     use = ", temporary" if buffer.use == "temp" else ""
     if buffer.alias_of is not None:
-        use = f", aliases {local_name(call.buffers[buffer.alias_of])}"
+        use = f", aliases {_local_name(call.buffers[buffer.alias_of])}"
     size = "1 byte" if buffer.bytes == 1 else f"{buffer.bytes:,} bytes"
     return escape_comment(f"{call.value(buffer)}{index}: {buffer.shape}, {size}{use}")
 
 
-def mark_used(names: Iterable[str]) -> str:
+def _mark_used(names: Iterable[str]) -> str:
     """Line that suppresses compiler warnings for unused variables.
 
-    >>> mark_used(("a", "b"))
+    >>> _mark_used(("a", "b"))
     '  (void)a; (void)b;'
     """
     return "  " + " ".join(f"(void){name};" for name in names)
@@ -578,8 +578,8 @@ def _on_cpu(call: DecodedCall) -> Iterator[str]:
     if call.has_nested_tuples:
         yield "#endif"
     unified = call.spec.api_version is CustomCallApiVersion.STATUS_RETURNING_UNIFIED
-    yield mark_used(
-        ["out", "ins", *(("opaque", "opaque_len") if unified else ()), *_status(call), *map(local_name, arrays)]
+    yield _mark_used(
+        ["out", "ins", *(("opaque", "opaque_len") if unified else ()), *_status(call), *map(_local_name, arrays)]
     )
     yield YOUR_CODE
 
@@ -603,7 +603,7 @@ def _nested(call: DecodedCall, buffer: CustomCallBuffer) -> str:
 def _local(call: DecodedCall, buffer: CustomCallBuffer, place: str) -> str:
     constant = "const " if buffer.use == "in" else ""
     kind = f"{constant}{element_type(buffer.shape)} *"
-    return f"  {kind}{local_name(buffer)} = ({kind}){place};  /* {describe_buffer(call, buffer)} */"
+    return f"  {kind}{_local_name(buffer)} = ({kind}){place};  /* {_describe_buffer(call, buffer)} */"
 
 
 def _status(call: DecodedCall) -> list[str]:
@@ -669,7 +669,7 @@ def attribute_type(attribute: MlirAttribute) -> str | None:
 # Mirrors the requirements of xla/ffi/api/ffi.h: arguments, results, and attributes in the order of the call.
 
 
-def ffi_prelude() -> Iterator[str]:
+def _ffi_prelude() -> Iterator[str]:
     """Yields the lines before the handlers: headers, among them that of jaxlib."""
     yield "/* C++17; jax.ffi.include_dir() returns the include directory of this header. */"
     yield "#include <cstdint>"
@@ -683,14 +683,14 @@ def ffi_prelude() -> Iterator[str]:
     yield "#endif"
 
 
-def ffi_handler(call: DecodedCall, name: str, names: Identifiers) -> Iterator[str]:
+def _ffi_handler(call: DecodedCall, name: str, names: Identifiers) -> Iterator[str]:
     """Yields the lines of the implementation and of the handler that calls it; `names` are the identifiers in use.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.custom_calls.call import custom_calls_of
     >>> text = 'custom-call(f32[2] a), custom_call_target="f", api_version=API_VERSION_TYPED_FFI'
     >>> call, = custom_calls_of(parse_module(f"r = f32[2] {text}, backend_config={{n = 3}}"))
-    >>> print(*ffi_handler(call, "f", Identifiers()), sep="\\n")
+    >>> print(*_ffi_handler(call, "f", Identifiers()), sep="\\n")
     static ffi::Error f_impl(
     #ifdef FOR_GPU
         CUstream stream,
@@ -725,9 +725,9 @@ def ffi_handler(call: DecodedCall, name: str, names: Identifiers) -> Iterator[st
     for place, (declared, comment) in enumerate(parameters):
         yield f"    {declared}{',' if place < len(parameters) - 1 else ''}  /* {comment} */"
     yield ") {"
-    yield from _on_gpu(mark_used(("stream",)))
+    yield from _on_gpu(_mark_used(("stream",)))
     if parameters:
-        yield mark_used(declared.rpartition(" ")[2] for declared, _ in parameters)
+        yield _mark_used(declared.rpartition(" ")[2] for declared, _ in parameters)
     yield YOUR_CODE
     yield "  return ffi::Error::Success();"
     yield "}"
@@ -739,7 +739,7 @@ def _binding(call: DecodedCall, name: str) -> Iterator[str]:
     """Yields the binding of a handler as a function, since `#ifdef` is not possible in macro arguments."""
     bound = [f"    .Arg<{buffer_type(b.shape)}>()" for b in call.arguments if b.ffi is not None]
     bound += [f"    .Ret<{buffer_type(b.shape)}>()" for b in call.results if b.ffi is not None]
-    bound += [f"    .Attr<{kind}>({c_string(key)})" for key, kind, _ in _attributes(call)]
+    bound += [f"    .Attr<{kind}>({_c_string(key)})" for key, kind, _ in _attributes(call)]
     yield f"static auto {name}() {{"
     yield "  return ffi::Ffi::Bind()"
     yield from _on_gpu("    .Ctx<ffi::PlatformStream<CUstream>>()")
@@ -757,17 +757,17 @@ def _on_gpu(line: str) -> Iterator[str]:
 def _parameters(call: DecodedCall) -> list[tuple[str, str]]:
     """Parameters of the implementation, each with a comment."""
     found = [
-        (f"{buffer_type(b.shape)} {local_name(b)}", describe_buffer(call, b))
+        (f"{buffer_type(b.shape)} {_local_name(b)}", _describe_buffer(call, b))
         for b in call.arguments
         if b.ffi is not None
     ]
     found += [
-        (f"ffi::Result<{buffer_type(b.shape)}> {local_name(b)}", describe_buffer(call, b))
+        (f"ffi::Result<{buffer_type(b.shape)}> {_local_name(b)}", _describe_buffer(call, b))
         for b in call.results
         if b.ffi is not None
     ]
     # Attributes are named by users, and must not hide a buffer.
-    names = Identifiers(("stream", "ffi", *map(local_name, call.buffers)))
+    names = Identifiers(("stream", "ffi", *map(_local_name, call.buffers)))
     found += [
         (f"{kind} {names.unique_name(key)}", escape_comment(f"such as {text}")) for key, kind, text in _attributes(call)
     ]
@@ -808,7 +808,7 @@ def source_of(calls: Sequence[DecodedCall]) -> Iterator[str]:
         yield f"/* {escape_comment(target)} needs no user-defined function: {words}. */"
     names = Identifiers(_RESERVED)
     if plain:
-        yield from c_prelude(tuple(group[0] for group in plain))
+        yield from _c_prelude(tuple(group[0] for group in plain))
         yield ""
         yield from ("#ifdef __cplusplus", 'extern "C" {', "#endif")
         yield from _functions(plain, names)
@@ -816,7 +816,7 @@ def source_of(calls: Sequence[DecodedCall]) -> Iterator[str]:
     if typed:
         if plain:
             yield from ("", "#ifdef __cplusplus")
-        yield from ffi_prelude()
+        yield from _ffi_prelude()
         yield from _functions(typed, names)
         if plain:
             yield "#endif"
@@ -831,7 +831,7 @@ def _functions(groups: Sequence[Sequence[DecodedCall]], names: Identifiers) -> I
         yield ""
         target = escape_comment(call.spec.target)
         yield f"/* {target}, {call.spec.api_version}; called by {escape_comment(callers)}{more}. */"
-        yield from ffi_handler(call, name, names) if call.is_typed else c_function(call, name)
+        yield from _ffi_handler(call, name, names) if call.is_typed else _c_function(call, name)
 
 
 def _distinct(calls: Sequence[DecodedCall]) -> Iterator[list[DecodedCall]]:

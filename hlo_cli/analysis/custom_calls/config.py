@@ -408,7 +408,7 @@ def embedded_program(text: str) -> EmbeddedProgram | None:
         return None
 
 
-def digest_of(data: bytes) -> str:
+def _digest_of(data: bytes) -> str:
     """SHA-256 of `data` in hexadecimal."""
     return sha256(data).hexdigest()
 
@@ -416,13 +416,13 @@ def digest_of(data: bytes) -> str:
 def _unpacked(data: bytes, packing: str) -> EmbeddedProgram | None:
     if (inflated := _inflated(data)) is not None:
         packed = f"{packing}, zlib".removeprefix(", ")
-        return _recognized(inflated, packed) or EmbeddedProgram("unknown", len(inflated), digest_of(inflated), packed)
+        return _recognized(inflated, packed) or EmbeddedProgram("unknown", len(inflated), _digest_of(inflated), packed)
     return _recognized(data, packing)
 
 
 def _recognized(data: bytes, packing: str) -> EmbeddedProgram | None:
     """Program recognized by its first bytes, or None."""
-    size, digest = len(data), digest_of(data)
+    size, digest = len(data), _digest_of(data)
     if data.startswith(MAGIC):
         read = read_bytecode(data) or MlirBytecode(-1, "")
         version = read.version if read.version >= 0 else None
@@ -525,7 +525,7 @@ def read_config(config: BackendConfig | None) -> CustomCallConfig:
 def _read(text: str) -> CustomCallConfig:
     config = BackendConfig(text)
     data = text.encode("utf-8", "surrogateescape")
-    size, digest = len(data), digest_of(data)
+    size, digest = len(data), _digest_of(data)
     # An empty dictionary is empty in JSON and MLIR alike; it says nothing of the kind.
     if not config.json and text.strip() == "{}":
         return CustomCallConfig("none", size, digest, attributes=MlirDictionary(()))

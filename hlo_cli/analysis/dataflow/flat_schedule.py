@@ -373,7 +373,7 @@ def is_async_end(opcode: str) -> bool:
     return opcode in ASYNC_CONTINUATIONS or wrapped_opcode(opcode) is not None
 
 
-def is_done(instruction: Instruction) -> bool:
+def _is_done(instruction: Instruction) -> bool:
     """Returns whether a member ends its chain."""
     return instruction.opcode.endswith("-done")
 
@@ -388,7 +388,7 @@ def _chain(members: tuple[Instruction, ...]) -> AsyncChain:
     buffers: list[BoundOperand] = []
     for member in members:
         given = [(member, n) for n in range(int(member is not members[0]), len(member.operands))]
-        bound = subshape(member.shape, (0,)) if member is not members[0] and not is_done(member) else None
+        bound = subshape(member.shape, (0,)) if member is not members[0] and not _is_done(member) else None
         # Operands of an update beyond those that its shape binds are buffers for the output (late binding).
         count = len(bound.elements) - len(operands) if isinstance(bound, TupleShape) else len(given)
         operands += given[: max(count, 0)]
@@ -402,7 +402,7 @@ def _binding(members: tuple[Instruction, ...], computation: Computation | None) 
     If no member has the output, which then first appears at the done, all operands are sufficient. Without a
     computation, the last member before the done defines all operands.
     """
-    parts = {m: (subshape(m.shape, (0,)), subshape(m.shape, (1,))) for m in members if not is_done(m)}
+    parts = {m: (subshape(m.shape, (0,)), subshape(m.shape, (1,))) for m in members if not _is_done(m)}
     root = computation.root if computation is not None else None
     given, output = list(parts.values())[-1]
     wanted = given.elements if isinstance(given, TupleShape) else ()

@@ -633,7 +633,7 @@ def _arrays(shape: Shape) -> list[ArrayShape]:
     return [leaf for leaf in leaves if isinstance(leaf, ArrayShape)]
 
 
-def stated_placement(value: Instruction, at: int, module: Module) -> Placement | None:
+def _stated_placement(value: Instruction, at: int, module: Module) -> Placement | None:
     """The placement that the text states for a value, or for element `at` of one: by its sharding, or by the boundary
     of a manual computation that it comes out of; None if neither says so."""
     # Both spellings name no mesh: with one in the header it is that one.
@@ -815,7 +815,7 @@ def _stated(module: Module) -> dict[ShapeIndex, tuple[ArrayShape, Placement]]:
     for index, leaf in root.shape.leaves:
         # Only elements of the root tuple have an origin of their own.
         value = root.operands[index[0]] if root.opcode == opcodes.TUPLE and len(index) == 1 else root
-        placement = stated_placement(value, index[0] if value is root and index else 0, program) or chosen.get(index)
+        placement = _stated_placement(value, index[0] if value is root and index else 0, program) or chosen.get(index)
         if placement is not None and isinstance(leaf, ArrayShape):
             found[index] = leaf, placement
     return found

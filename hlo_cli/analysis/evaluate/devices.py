@@ -267,7 +267,7 @@ def _zeros_like(value: Value) -> Value:
     return None if value is None else np.zeros_like(value)
 
 
-def done_value(start: Instruction, value: Value) -> Value:
+def _done_value(start: Instruction, value: Value) -> Value:
     """What the done of a start returns."""
     if start.opcode == opcodes.ALL_REDUCE_START:
         return value
@@ -305,7 +305,7 @@ def transfer_problem(instruction: Instruction) -> str:
     return "" if is_stated else f"{instruction.opcode} does not state its source_target_pairs"
 
 
-def transfer_of(
+def _transfer_of(
     instruction: Instruction, computed: Computed, sent: dict[int | None, list[Value]], count: int
 ) -> Exchange:
     """What a send, a receive, or the end of one does on all devices; `sent` holds what is on its way, by channel."""
@@ -368,7 +368,7 @@ class _Step:
     form: Form
 
 
-def needs_devices(computation: Computation) -> bool:
+def _needs_devices(computation: Computation) -> bool:
     """Whether a computation, or one that it calls, has a collective or asks which device it runs on."""
     seen, pending = {computation}, [computation]
     while pending:
@@ -395,7 +395,7 @@ def _meets(computation: Computation) -> bool:
 
 def _meets_in(start: Instruction) -> bool:
     """Whether devices meet in an asynchronous operation."""
-    return collective_kind(start.opcode) is not None or any(map(needs_devices, start.called_computations))
+    return collective_kind(start.opcode) is not None or any(map(_needs_devices, start.called_computations))
 
 
 class DeviceProgram:
@@ -416,7 +416,7 @@ class DeviceProgram:
 
     def is_lockstep(self, computation: Computation) -> bool:
         """Whether all devices run a computation together; else one after another, which may go different ways."""
-        return needs_devices(computation)
+        return _needs_devices(computation)
 
     def _compiled(self, computation: Computation) -> Lockstep:
         if not self.is_lockstep(computation):
@@ -486,7 +486,7 @@ class DeviceProgram:
             return self._ids(instruction)
         # Transfers between devices, before the host: both have the same opcodes.
         if opcode in CHANNEL_OPCODES and not self.program.host.has_meaning(instruction):
-            return _selecting(instruction, transfer_of(instruction, self.program, self._sent, self.devices.count))
+            return _selecting(instruction, _transfer_of(instruction, self.program, self._sent, self.devices.count))
         if is_boundary(instruction):
             return _selecting(instruction, crossing(instruction, self.module, self.devices.count))
         if (part := fused_part(instruction, self.program)) is not None:
@@ -496,7 +496,7 @@ class DeviceProgram:
             # An observer tells values apart by identity, so shared arrays become views of their own.
             return _selecting(instruction, _renewed(run) if self.program.is_seen(instruction.computation) else run)
         if (start := _start_of(instruction)) is not None:
-            return lambda given: [done_value(start, each[0]) for each in given]
+            return lambda given: [_done_value(start, each[0]) for each in given]
         if opcode.endswith("-update") and _meets_in(begin := start_of(instruction)):
             return _selecting(instruction, self._updating(begin))
         if any(map(self.is_lockstep, instruction.called_computations)):
@@ -691,7 +691,7 @@ def runs_on_devices(module: Module) -> bool:
     True
     """
     # Partitioned modules run on devices even without collectives: parts are no whole arrays.
-    return needs_devices(module.entry) or (module.replica_count * module.num_partitions > 1 and is_partitioned(module))
+    return _needs_devices(module.entry) or (module.replica_count * module.num_partitions > 1 and is_partitioned(module))
 
 
 def chosen_devices(module: Module, wanted: int | None) -> Devices:

@@ -45,7 +45,7 @@ def omitted_constants(module: Module, other: Module | None = None) -> dict[Instr
     >>> print(literal)
     f32[2]{0} {1, 2}
     """
-    missing = {each.name: each for each in _constants(module) if is_omitted(each)}
+    missing = {each.name: each for each in _constants(module) if _is_omitted(each)}
     found: dict[Instruction, Literal] = {}
     # The name is not enough: passes number constants anew, hence the shape as well, and the nearest source first.
     for source in _sources(module, other) if missing else ():
@@ -58,7 +58,7 @@ def omitted_constants(module: Module, other: Module | None = None) -> dict[Instr
     return found
 
 
-def is_omitted(instruction: Instruction) -> bool:
+def _is_omitted(instruction: Instruction) -> bool:
     """Whether an instruction is a constant whose values the text omits."""
     if instruction.opcode != opcodes.CONSTANT:
         return False
@@ -180,11 +180,11 @@ _SEND_DONE: Final = "send-done"
 _RENDEZVOUS: Final = "_xla_host_transfer_rendezvous"
 
 
-def functions_of(module: Module) -> frozenset[Function]:
+def _functions_of(module: Module) -> frozenset[Function]:
     """The functions of unknown meaning that a module calls.
 
     >>> from hlo_cli import parse_module
-    >>> functions_of(parse_module('r = f32[8] custom-call(f32[8] a), custom_call_target="my_op"'))
+    >>> _functions_of(parse_module('r = f32[8] custom-call(f32[8] a), custom_call_target="my_op"'))
     frozenset({('my_op', '', ('f32[8]', 'f32[8]'))})
     """
     return frozenset(
@@ -333,7 +333,7 @@ def shared_by(old: Module, new: Module) -> Shared:
     ('my_op',)
     """
     constants = omitted_constants(old, new), omitted_constants(new, old)
-    return Shared(functions_of(old) & functions_of(new), constants)
+    return Shared(_functions_of(old) & _functions_of(new), constants)
 
 
 def _sample(operands: Sequence[Value]) -> Array:

@@ -363,8 +363,8 @@ def check(module: Module, floats: Floats, limits: Limits, devices: int = 1) -> E
         )
     if found.operations > limits.max_operations:
         raise error(
-            f"evaluation needs {count_text(found.operations)} scalar operations, "
-            f"above the limit of {count_text(limits.max_operations)}",
+            f"evaluation needs {_count_text(found.operations)} scalar operations, "
+            f"above the limit of {_count_text(limits.max_operations)}",
             _innermost(module.entry, totals, "heaviest"),
             "use --max-operations N to raise the limit",
         )
@@ -406,10 +406,10 @@ def _gibibytes(size: int) -> str:
     return f"{size / 2**30:,.0f}" if size >= 100 << 30 else f"{size / 2**30:.3g}"
 
 
-def count_text(operations: int) -> str:
+def _count_text(operations: int) -> str:
     """A number of operations, short if it is long.
 
-    >>> count_text(16), count_text(40_000_000_000), count_text(10**400)
+    >>> _count_text(16), _count_text(40_000_000_000), _count_text(10**400)
     ('16', '4e+10', '1e+400')
     """
     if operations < 1_000_000:
@@ -572,7 +572,7 @@ def operations_error(limits: Limits, place: Instruction | None) -> HloError:
     """The error for a loop of unknown trip count whose iterations take more operations than the limit."""
     where = "" if place is None else f", in the computation {place.computation.name}"
     return HloError(
-        f"evaluation exceeds the limit of {count_text(limits.max_operations)} scalar operations{where}",
+        f"evaluation exceeds the limit of {_count_text(limits.max_operations)} scalar operations{where}",
         None if place is None else place.span,
         hint="use --max-operations N to raise the limit",
     )

@@ -164,7 +164,7 @@ def misfit(instruction: Instruction, error: Exception) -> HloError:
     )
 
 
-def check_value(instruction: Instruction, value: Value, floats: Floats) -> None:
+def _check_value(instruction: Instruction, value: Value, floats: Floats) -> None:
     """HloError if a value does not have the shape of its instruction: nothing that follows would be true."""
     problem = shape_problem(value, instruction.shape, floats, is_pending=_is_pending(instruction))
     if problem:
@@ -312,7 +312,7 @@ class Program:
     def check(self, instruction: Instruction, value: Value) -> None:
         """HloError if the value of an instruction that ran does not have its shape."""
         if instruction not in self.host.skipped:
-            check_value(instruction, value, self.floats)
+            _check_value(instruction, value, self.floats)
 
     def is_seen(self, computation: Computation) -> bool:
         """Whether values of a computation are observed or watched."""

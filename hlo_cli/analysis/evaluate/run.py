@@ -77,14 +77,14 @@ def refusals(
     )
 
 
-def unneeded(module: Module) -> frozenset[Instruction]:
+def _unneeded(module: Module) -> frozenset[Instruction]:
     """The instructions whose values no result depends on, and that exchange nothing with a host or other devices.
 
     Compilers leave them behind between passes, also ones that break rules.
 
     >>> from hlo_cli import parse_module
     >>> module = parse_module("ENTRY e { p = f32[2] parameter(0)  d = f32[2] negate(p)  ROOT r = f32[2] copy(p) }")
-    >>> unneeded(module)
+    >>> _unneeded(module)
     frozenset({<negate d>})
     """
     needed: set[Instruction] = set()
@@ -138,7 +138,7 @@ def _reason(instruction: Instruction, has_devices: bool, host: Host | None) -> s
     return "" if opcode == opcodes.PARAMETER or has_rule(opcode) else f"{opcode} is not supported"
 
 
-def hint_of(instruction: Instruction) -> str | None:
+def _hint_of(instruction: Instruction) -> str | None:
     """The option of `hlo run` that gives an instruction a meaning."""
     if instruction.opcode == opcodes.CUSTOM_CALL:
         return f"use --stub {target_of_call(instruction)}=FILE.py to define it in Python"
@@ -332,7 +332,7 @@ def _check_module(module: Module, *, has_devices: bool = False, host: Host | Non
     refused = refusals(module, has_devices=has_devices, host=host)
     # Only if something is refused, as the search visits the whole module.
     if refused and host is not None:
-        host.skipped = unneeded(module)
+        host.skipped = _unneeded(module)
     for instruction, reason in refused:
         if host is not None and instruction in host.skipped:
             continue
@@ -340,7 +340,7 @@ def _check_module(module: Module, *, has_devices: bool = False, host: Host | Non
             f"cannot evaluate {instruction.name}: {reason}",
             instruction.span,
             source=module.source,
-            hint=hint_of(instruction),
+            hint=_hint_of(instruction),
         )
 
 

@@ -703,7 +703,7 @@ def is_worth_sharing(operand: Node) -> bool:
     return len(operand.users) > 1 and not (operand.opcode == opcodes.CONSTANT and is_effective_scalar(operand.shape))
 
 
-def share_in_place_operand(one: Node, other: Node) -> bool:
+def _share_in_place_operand(one: Node, other: Node) -> bool:
     """Whether both update the same operand in place."""
     written = {one.operands[number] for number, _ in in_place_operands(one)}
     return any(other.operands[number] in written for number, _ in in_place_operands(other))
@@ -724,5 +724,5 @@ def can_fuse_siblings(fusion: Node, other: Node) -> bool:
         and are_elements_used(other)
         and not other.aliasing
         and result_shape(fusion) == result_shape(other)
-        and not share_in_place_operand(fusion, other)
+        and not _share_in_place_operand(fusion, other)
     )

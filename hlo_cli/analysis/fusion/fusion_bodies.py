@@ -41,11 +41,11 @@ _PACKED_BITS: Final = 32  # width of a bank of shared memory, which narrower typ
 _MIN_PACKED: Final = 10  # `GetPackedTransposeTileSizes`: filled lines, in elements of a bank
 
 
-def is_tiled_transpose(transpose: Instruction) -> bool:
+def _is_tiled_transpose(transpose: Instruction) -> bool:
     """Whether XLA's GPU emitter computes a transpose by tiles.
 
     >>> from hlo_cli import parse_module
-    >>> def asked(text): return is_tiled_transpose(parse_module(text).entry.root)
+    >>> def asked(text): return _is_tiled_transpose(parse_module(text).entry.root)
     >>> asked("r = f32[64,32] transpose(f32[32,64] a), dimensions={1,0}")
     True
     >>> asked("r = f32[64,3] transpose(f32[3,64] a), dimensions={1,0}")
@@ -194,7 +194,7 @@ def _sources(body: Computation) -> dict[Instruction, _Sources]:
     for each in body.instructions:
         if each.opcode == opcodes.REDUCE:
             found[each] = _Sources(each, ())
-        elif each.opcode == "concatenate" or (each.opcode == opcodes.TRANSPOSE and is_tiled_transpose(each)):
+        elif each.opcode == "concatenate" or (each.opcode == opcodes.TRANSPOSE and _is_tiled_transpose(each)):
             found[each] = _Sources(None, (each,))
         elif each.opcode in _ELEMENTWISE:
             before = [found.get(operand, _NO_SOURCES) for operand in each.operands]

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from hlo_cli.analysis.fusion.mutable_graph import Node, is_elementwise
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.layout import Layout, default_layout
+from hlo_cli.ir.layout import default_layout
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
 
 # --- sizes of shapes ---
@@ -81,11 +81,6 @@ def first_array(shape: Shape) -> Shape:
 def sizes_of(node: Node) -> tuple[int, ...]:
     """Dimensions of the array that a node computes; empty for others."""
     return node.shape.sizes if isinstance(node.shape, ArrayShape) else ()
-
-
-def layout_of(node: Node) -> Layout | None:
-    """Layout of the array that a node computes."""
-    return node.shape.layout if isinstance(node.shape, ArrayShape) else None
 
 
 def type_of(node: Node) -> str:
@@ -278,7 +273,7 @@ class Reduction(NamedTuple):
     sizes: tuple[int, int, int]
 
 
-def reduction_of(node: Node) -> Reduction | None:
+def _reduction_of(node: Node) -> Reduction | None:
     """Kind and sizes of a reduce whose kept or reduced dimensions are contiguous, else None.
 
     >>> from hlo_cli import parse_module
@@ -286,7 +281,7 @@ def reduction_of(node: Node) -> Reduction | None:
     >>> text = '''s { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }
     ... ENTRY e { p = f32[8,9,5] parameter(0)  z = f32[] constant(0)
     ...   ROOT r = f32[8,5] reduce(p, z), dimensions={1}, to_apply=s }'''
-    >>> reduction_of(graph_of(parse_module(text).entry).root)
+    >>> _reduction_of(graph_of(parse_module(text).entry).root)
     Reduction(is_row=False, sizes=(8, 9, 5))
     """
     return _reduction(node.instruction) if node.opcode == opcodes.REDUCE else None
@@ -324,7 +319,7 @@ def fast_reduction(node: Node, warp: int) -> Reduction | None:
 
     Mirrors `IsReductionFromOrToContiguousDimensions` and `IsUnnestedReductionFasterThanElemental`.
     """
-    found = reduction_of(node) if node.opcode == opcodes.REDUCE else None
+    found = _reduction_of(node) if node.opcode == opcodes.REDUCE else None
     if found is None:
         return None
     _, middle, minor = found.sizes
@@ -341,7 +336,7 @@ def fast_reduction(node: Node, warp: int) -> Reduction | None:
     return None if is_small else found
 
 
-def is_race_free(found: Reduction, warp: int) -> bool:
+def _is_race_free(found: Reduction, warp: int) -> bool:
     """Whether one block computes each result (`ReductionIsRaceFree`)."""
     if found.is_row:
         # Longer ones are computed by several blocks with atomics, which is only allowed for the root.
@@ -602,7 +597,7 @@ def _hero_of(view: View, root: Node) -> Node:
 def is_real_reduction(root: Node, hero: Node, warp: int) -> Reduction | None:
     """Reduction of a hero that the reduction emitter can compute below this root, else None (`IsRealReductionHero`)."""
     found = fast_reduction(hero, warp)
-    return found if found is not None and (root is hero or is_race_free(found, warp)) else None
+    return found if found is not None and (root is hero or _is_race_free(found, warp)) else None
 
 
 def is_intermediate(node: Node, most_operands: int) -> bool:

@@ -43,7 +43,7 @@ from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
 # Mirrors `CanEmitFusedDynamicUpdateSliceInPlace` of xla/codegen/ir_emission_utils.cc, without buffers.
 
 
-def updates_in_place(view: View, roots: tuple[Node, ...]) -> Node | None:
+def _updates_in_place(view: View, roots: tuple[Node, ...]) -> Node | None:
     """The first dynamic-update-slice of a fusion all of whose results are updated in place, else None.
 
     >>> from hlo_cli import parse_module
@@ -51,7 +51,7 @@ def updates_in_place(view: View, roots: tuple[Node, ...]) -> Node | None:
     >>> text = "r = f32[9] dynamic-update-slice(f32[9] a, f32[2] b, s32[] i)"
     >>> from hlo_cli.analysis.fusion.gpu_emitters import Part
     >>> view = View(Part(graph_of(parse_module(text).entry).root))
-    >>> updates_in_place(view, tuple(view.roots))
+    >>> _updates_in_place(view, tuple(view.roots))
     <node dynamic-update-slice r>
     """
     updates: list[Node] = []
@@ -152,18 +152,18 @@ class Launches:
         self._loops: dict[int, tuple[Shape, Launch]] = {}
 
     def of(self, view: View, analysis: Analysis) -> Launch:
-        """The same as `launch_of`."""
+        """The same as `_launch_of`."""
         root = analysis.roots[0]
         # Only the plain loop depends on the result alone; every hero and update in place adds a shape of its own.
         if not view.is_plain or analysis.emitter != LOOP or len(analysis.roots) > 1 or root.opcode == opcodes.BITCAST:
-            return launch_of(view, analysis, self._device)
+            return _launch_of(view, analysis, self._device)
         if not self.is_by_result(analysis.roots):
-            return launch_of(view, analysis, self._device)
+            return _launch_of(view, analysis, self._device)
         # By identity: shapes are shared within a module, and hashing one costs more than the launch. The value keeps
         # it.
         found = self._loops.get(id(root.shape))
         if found is None:
-            found = self._loops[id(root.shape)] = root.shape, launch_of(view, analysis, self._device)
+            found = self._loops[id(root.shape)] = root.shape, _launch_of(view, analysis, self._device)
         return found[1]
 
     def is_by_result(self, roots: tuple[Node, ...]) -> bool:
@@ -171,7 +171,7 @@ class Launches:
         return not self._device.is_blackwell or _least_bits(roots) > _NARROW_BITS
 
 
-def launch_of(view: View, analysis: Analysis, device: GpuDevice) -> Launch:
+def _launch_of(view: View, analysis: Analysis, device: GpuDevice) -> Launch:
     """Launch dimensions of the kernel of a fusion.
 
     >>> from hlo_cli import parse_module
@@ -180,7 +180,7 @@ def launch_of(view: View, analysis: Analysis, device: GpuDevice) -> Launch:
     >>> from hlo_cli.analysis.hardware.chip_specs import gpu_device
     >>> from hlo_cli.analysis.fusion.gpu_emitters import Part
     >>> view = View(Part(graph_of(parse_module("r = f32[1000,1000] sine(f32[1000,1000] a)").entry).root))
-    >>> launch_of(view, analyze(view, 32), gpu_device("h100"))
+    >>> _launch_of(view, analyze(view, 32), gpu_device("h100"))
     Launch(blocks=1954, threads=128)
     """
     root, hero = analysis.roots[0], analysis.heroes[0]
@@ -198,7 +198,7 @@ def launch_of(view: View, analysis: Analysis, device: GpuDevice) -> Launch:
         for operand in hero.operands:
             unroll = gcd(unroll, sizes_of(operand)[dimension])
         return _loop(elements_of(largest.shape), unroll, device)
-    if (update := updates_in_place(view, analysis.roots)) is not None:
+    if (update := _updates_in_place(view, analysis.roots)) is not None:
         # Only the update is written; its size, not that of the result, gives the number of threads.
         elements = elements_of(update.operands[1].shape)
     else:

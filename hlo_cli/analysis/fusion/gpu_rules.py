@@ -123,7 +123,7 @@ def meaning_of(reason: str) -> str:
 _TRANSPARENT: Final = frozenset((opcodes.FUSION, opcodes.BITCAST, opcodes.PARAMETER))
 
 
-def in_place_reason(producer: Node, consumer: Node) -> str | None:
+def _in_place_reason(producer: Node, consumer: Node) -> str | None:
     """Reason against the fusion because the consumer updates an operand in place; None if there is none.
 
     >>> from hlo_cli import parse_module
@@ -131,7 +131,7 @@ def in_place_reason(producer: Node, consumer: Node) -> str | None:
     >>> text = '''ENTRY e { a = f32[9] parameter(0)  i = s32[] parameter(1)  u = f32[9] reverse(a), dimensions={0}
     ... ROOT r = f32[9] dynamic-update-slice(a, u, i) }'''
     >>> root = graph_of(parse_module(text).entry).root
-    >>> in_place_reason(root.operands[1], root)
+    >>> _in_place_reason(root.operands[1], root)
     'unrecognized inplace update non-elementwise output pair'
     """
     # instruction_fusion.cc returns at the first pair that concerns the producer, whatever the later ones would say.
@@ -285,7 +285,7 @@ def can_be_fused(node: Node) -> bool:
     return node.opcode in _GENERATED or is_elementwise(node) or is_fusible_bitcast(node) or is_triton(node)
 
 
-def is_scatter_fusion(node: Node) -> bool:
+def _is_scatter_fusion(node: Node) -> bool:
     """Whether a node is a scatter, or an input fusion of one."""
     if node.body is not None:
         return node.kind == "kInput" and node.body.root.opcode == opcodes.SCATTER
@@ -350,7 +350,7 @@ class GpuFusionRules:
             return reason
         if self.is_too_large(producer, consumer):
             return CODE_SIZE
-        return in_place_reason(producer, consumer)
+        return _in_place_reason(producer, consumer)
 
     def budget_reason(self, producer: Node, consumer: Node, *, is_merged: bool) -> str | None:
         """Reason against one kernel of both: shared memory, reductions, or operands (`FusionFitsInBudget`)."""
@@ -402,9 +402,9 @@ class GpuFusionRules:
 
 def scatter_reason(producer: Node, consumer: Node) -> str | None:
     """Reason against a fusion with a scatter (`CanEmitInputFusedScatter`)."""
-    if is_scatter_fusion(producer):
+    if _is_scatter_fusion(producer):
         return SCATTER_OUTPUT
-    if not is_scatter_fusion(consumer):
+    if not _is_scatter_fusion(consumer):
         return None
     # Only the first input, as `CanEmitInputFusedScatter` has it.
     overwritten = consumer.operands[0]
@@ -468,7 +468,7 @@ def can_be_result(node: Node, warp: int) -> bool:
         return False
     return (
         is_reduction_like(Part(node), warp)
-        or is_transpose_like(node)
+        or _is_transpose_like(node)
         or (node.body is not None and node.kind == "kLoop")
         or is_elementwise(node)
     )
@@ -482,7 +482,7 @@ def is_sibling_candidate(node: Node, warp: int) -> bool:
     return not node.has_several_results or all(user.opcode == opcodes.GET_TUPLE_ELEMENT for user in node.users)
 
 
-def is_transpose_like(node: Node) -> bool:
+def _is_transpose_like(node: Node) -> bool:
     """Whether a node is a tiled transpose, or a fusion with one as hero (`IsInputFusibleTranspose`)."""
     # gpu_fusible.cc: a bitcast launches nothing, and a custom fusion has its own emitter.
     if node.opcode == opcodes.BITCAST or node.kind == "kCustom":
@@ -496,7 +496,7 @@ def is_transpose_like(node: Node) -> bool:
 def is_input_fusion_part(node: Node, warp: int) -> bool:
     """Whether a fusion of a node is an input fusion (`IsInputFusible`)."""
     return is_fusible(node) and (
-        is_reduction_like(Part(node), warp) or is_scatter_fusion(node) or is_transpose_like(node)
+        is_reduction_like(Part(node), warp) or _is_scatter_fusion(node) or _is_transpose_like(node)
     )
 
 

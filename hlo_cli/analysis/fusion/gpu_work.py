@@ -101,10 +101,10 @@ DEFAULT_PROFILE: Final = "sm_86"  # `HloOpProfiles::GetProfile` takes it for dev
 
 
 @cache
-def op_cycles(profile: str) -> Mapping[tuple[str, str], int]:
+def _op_cycles(profile: str) -> Mapping[tuple[str, str], int]:
     """Returns the cycles per element by opcode and element type of the result.
 
-    >>> op_cycles("sm_90")["add", "f32"], op_cycles("gfx942") == op_cycles("sm_86")
+    >>> _op_cycles("sm_90")["add", "f32"], _op_cycles("gfx942") == _op_cycles("sm_86")
     (7, True)
     """
     found: dict[tuple[str, str], int] = {}
@@ -238,7 +238,7 @@ class OperationWork:
     __slots__ = ("_applied", "_cycles", "_known")
 
     def __init__(self, profile: str) -> None:
-        self._cycles = op_cycles(profile)
+        self._cycles = _op_cycles(profile)
         self._known: dict[Node | Instruction, Basic] = {}
         self._applied: dict[Computation, float] = {}
 

@@ -40,27 +40,27 @@ _NESTED: Final = "fusion_backend_config"
 _NO_ESTIMATE: Final = (1 << 63) - 1
 
 
-def gpu_fusion_path(config: BackendConfig) -> tuple[str, ...]:
+def _gpu_fusion_path(config: BackendConfig) -> tuple[str, ...]:
     """Path of the fusion configuration in a GPU backend configuration; empty in older dumps, which have no outer
     message.
 
-    >>> gpu_fusion_path(BackendConfig('{"kind":"__triton_gemm"}'))
+    >>> _gpu_fusion_path(BackendConfig('{"kind":"__triton_gemm"}'))
     ()
     """
     # Dumps from before GpuBackendConfig, and XLA's documents, have the fields of the fusion at the top.
     return (_NESTED,) if config.get(_NESTED) is not None or config.get("kind") is None else ()
 
 
-def format_tiles(config: BackendConfig) -> str:
+def _format_tiles(config: BackendConfig) -> str:
     """Formats output tiles, warps, and stages, or the partitions of a parallel CPU loop.
 
     >>> block = '{"num_warps":"2","output_tiles":[{"sizes":["16","8"]}],"num_ctas":1,"num_stages":1}'
-    >>> format_tiles(BackendConfig('{"fusion_backend_config":{"block_level_fusion_config":' + block + '}}'))
+    >>> _format_tiles(BackendConfig('{"fusion_backend_config":{"block_level_fusion_config":' + block + '}}'))
     'tiles 16×8, 2 warps, 1 stage'
-    >>> format_tiles(BackendConfig('{"outer_dimension_partitions":["4"]}'))
+    >>> _format_tiles(BackendConfig('{"outer_dimension_partitions":["4"]}'))
     '4 partitions'
     """
-    block = (*gpu_fusion_path(config), "block_level_fusion_config")
+    block = (*_gpu_fusion_path(config), "block_level_fusion_config")
     tiles = config.get(*block, "output_tiles")
     if isinstance(tiles, tuple):
         shown = " ".join(_sizes(tile.get("sizes")) for tile in tiles if isinstance(tile, Mapping))
@@ -70,14 +70,14 @@ def format_tiles(config: BackendConfig) -> str:
     return f"{_sizes(partitions)} partitions" if isinstance(partitions, tuple) and partitions else ""
 
 
-def format_triton_gemm(config: BackendConfig) -> str:
+def _format_triton_gemm(config: BackendConfig) -> str:
     """Formats the tile sizes, split, warps, and stages of a Triton matmul.
 
     >>> gemm = '{"block_m":"64","block_n":"32","block_k":"128","split_k":"2","num_stages":"3","num_warps":"4"}'
-    >>> format_triton_gemm(BackendConfig('{"fusion_backend_config":{"triton_gemm_config":' + gemm + '}}'))
+    >>> _format_triton_gemm(BackendConfig('{"fusion_backend_config":{"triton_gemm_config":' + gemm + '}}'))
     'm×n×k 64×32×128, split k 2, 4 warps, 3 stages'
     """
-    path = (*gpu_fusion_path(config), "triton_gemm_config")
+    path = (*_gpu_fusion_path(config), "triton_gemm_config")
     if config.get(*path) is None:
         return ""
     blocks = tuple(config.get(*path, f"block_{letter}") for letter in "mnk")
@@ -86,12 +86,12 @@ def format_triton_gemm(config: BackendConfig) -> str:
     return ", ".join(word for word in words if word)
 
 
-def format_cycles(instruction: Instruction) -> str:
+def _format_cycles(instruction: Instruction) -> str:
     """Formats the cycles and windows that a TPU compiler estimates; empty if there is no estimate.
 
     >>> from hlo_cli import parse_module
     >>> window = '{"window_config":{"estimated_cycles":"820","iteration_bounds":["4","1"]}}'
-    >>> format_cycles(parse_module("r = f32[2] negate(f32[2] a), backend_config=" + window).entry.root)
+    >>> _format_cycles(parse_module("r = f32[2] negate(f32[2] a), backend_config=" + window).entry.root)
     '820 cycles, 4×1 windows'
     """
     cycles = estimated_cycles(instruction)
@@ -203,7 +203,9 @@ def backend_of(instruction: Instruction, target: Target | None, *, is_asynchrono
         case opcodes.CUSTOM_CALL:
             return _custom_call(instruction, target)
     library = _OPCODE_LIBRARIES.get(target, {}).get(opcode)
-    return KernelBackend("library", library) if library else KernelBackend("codegen", "XLA", format_cycles(instruction))
+    return (
+        KernelBackend("library", library) if library else KernelBackend("codegen", "XLA", _format_cycles(instruction))
+    )
 
 
 def _collective(instruction: Instruction, target: Target) -> KernelBackend:
@@ -222,13 +224,13 @@ def _backend_of_fusion(fusion: Instruction, target: Target) -> KernelBackend:
     if target == "cpu":
         kind = str(config.get("fusion_config", "kind") or "")
         library = _CPU_FUSIONS.get(kind)
-        return KernelBackend("library", library) if library else KernelBackend("codegen", "XLA", format_tiles(config))
+        return KernelBackend("library", library) if library else KernelBackend("codegen", "XLA", _format_tiles(config))
     if target == "tpu":
-        return KernelBackend("codegen", "XLA", format_cycles(fusion))
-    path = gpu_fusion_path(config)
+        return KernelBackend("codegen", "XLA", _format_cycles(fusion))
+    path = _gpu_fusion_path(config)
     kind = str(config.get(*path, "kind") or "")
     if kind.startswith("__triton"):
-        return KernelBackend("Triton", "Triton", format_triton_gemm(config) or format_tiles(config))
+        return KernelBackend("Triton", "Triton", _format_triton_gemm(config) or _format_tiles(config))
     if kind == "__cudnn$fusion":
         return KernelBackend("library", "cuDNN")
     # Custom kernels are CUTLASS's; the others, such as dynamic-slice fusions, XLA emits itself.
@@ -237,7 +239,7 @@ def _backend_of_fusion(fusion: Instruction, target: Target) -> KernelBackend:
         return (
             KernelBackend("library", "CUTLASS") if name.startswith("cutlass") else KernelBackend("codegen", "XLA", name)
         )
-    return KernelBackend("codegen", "XLA", format_tiles(config))
+    return KernelBackend("codegen", "XLA", _format_tiles(config))
 
 
 def _custom_call(call: Instruction, target: Target) -> KernelBackend:

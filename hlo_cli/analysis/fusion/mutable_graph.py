@@ -428,7 +428,7 @@ def is_elementwise(node: Node) -> bool:
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.fusion.mutable_graph import graph_of
     >>> root = graph_of(parse_module("r = f32[9] dynamic-update-slice(f32[9] a, f32[2] b, s32[] i)").entry).root
-    >>> is_elementwise(root), reuses_operand(root, 1), reuses_operand(root, 2)
+    >>> is_elementwise(root), _reuses_operand(root, 1), _reuses_operand(root, 2)
     (False, False, True)
     """
     match node.opcode:
@@ -448,7 +448,7 @@ def is_elementwise(node: Node) -> bool:
     return node.opcode in ELEMENTWISE_WHEN_FUSED
 
 
-def reuses_operand(node: Node, position: int) -> bool:
+def _reuses_operand(node: Node, position: int) -> bool:
     """Whether an element of the operand can be used for more than one element of the result."""
     match node.opcode:
         case opcodes.PAD:
@@ -472,7 +472,7 @@ def reused_operands(node: Node) -> set[Node]:
     if node.opcode == opcodes.FUSION and node.body is not None:
         reused = _reused_parameters(node.body)
         return {operand for position, operand in enumerate(node.operands) if position in reused}
-    return {operand for position, operand in enumerate(node.operands) if reuses_operand(node, position)}
+    return {operand for position, operand in enumerate(node.operands) if _reuses_operand(node, position)}
 
 
 def _reused_parameters(body: FusionBody) -> set[int]:
@@ -482,7 +482,7 @@ def _reused_parameters(body: FusionBody) -> set[int]:
     while waiting:
         node = waiting.pop()
         for position, operand in enumerate(node.operands):
-            again = reused[node] or reuses_operand(node, position)
+            again = reused[node] or _reuses_operand(node, position)
             # A parameter that is reused on any path is; a second visit is needed only if that is news.
             if operand not in reused or (again and not reused[operand]):
                 reused[operand] = again

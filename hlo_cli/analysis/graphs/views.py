@@ -125,21 +125,21 @@ def kinds_of(computations: Iterable[Computation]) -> Mapping[Instruction, Kind]:
     return found
 
 
-def is_free_call(instruction: Instruction) -> bool:
+def _is_free_call(instruction: Instruction) -> bool:
     """Whether an instruction is a custom call that launches nothing, such as the joining of adjacent buffers.
 
     >>> from hlo_cli import parse_module
-    >>> is_free_call(parse_module('r = f32[8] custom-call(a, b), custom_call_target="ConcatBitcast"').entry.root)
+    >>> _is_free_call(parse_module('r = f32[8] custom-call(a, b), custom_call_target="ConcatBitcast"').entry.root)
     True
     """
     return instruction.opcode == opcodes.CUSTOM_CALL and instruction.string(_TARGET) in NO_KERNEL_TARGETS
 
 
-def is_scalar(shape: Shape) -> bool:
+def _is_scalar(shape: Shape) -> bool:
     """Whether a shape is an array of one element (`ShapeUtil::IsEffectiveScalar`).
 
     >>> from hlo_cli import parse_module
-    >>> [is_scalar(parse_module(f"r = {shape} negate(p)").entry.root.shape) for shape in ("s32[1,1]", "s32[2]")]
+    >>> [_is_scalar(parse_module(f"r = {shape} negate(p)").entry.root.shape) for shape in ("s32[1,1]", "s32[2]")]
     [True, False]
     """
     return isinstance(shape, ArrayShape) and all(size == 1 for size in shape.dimensions)
@@ -168,7 +168,7 @@ def _kind(
         kinds = [dominant[called] for called in instruction.called_computations if called in dominant]
         return kinds[0] if kinds and kinds[0] in (*_IN_FUSIONS, "data movement") else opcodes.FUSION
     # Arithmetic on scalars is of loop counters and indices; graphs show it pale, as XLA does.
-    if kind in ("elementwise", "slicing or sorting", "data movement") and is_scalar(shape):
+    if kind in ("elementwise", "slicing or sorting", "data movement") and _is_scalar(shape):
         return "scalar"
     # Within a fusion a reshape or broadcast only changes the index at which elements are read.
     if kind == "data movement" and is_fused and opcode not in (opcodes.COPY, opcodes.DYNAMIC_UPDATE_SLICE):
@@ -240,7 +240,7 @@ class Hidden:
     transfers: frozenset[Instruction]
 
 
-def hidden_instructions(computations: Sequence[Computation]) -> Hidden:
+def _hidden_instructions(computations: Sequence[Computation]) -> Hidden:
     """What is seen through in a folded graph: constants, scalar parameters, tuples, their elements, and bitcasts.
 
     Custom calls that launch nothing are seen through too. Roots stay. Transfers are copies and slices from one memory
@@ -252,7 +252,7 @@ def hidden_instructions(computations: Sequence[Computation]) -> Hidden:
     ...   d = f32[8]{0:S(1)} copy-done(s)
     ...   b = f32[2,4] bitcast(d)
     ...   ROOT r = f32[2,4] negate(b) }'''
-    >>> found = hidden_instructions(parse_module(text).computations)
+    >>> found = _hidden_instructions(parse_module(text).computations)
     >>> sorted(each.name for each in found.always), sorted(each.name for each in found.transfers)
     (['b', 'c'], ['d', 's'])
     """
@@ -311,7 +311,7 @@ def _is_seen_through(instruction: Instruction, users: Sequence[Instruction]) -> 
         # Scalar parameters are loop counters and learning rates; they would draw edges to everything.
         return isinstance(shape, ArrayShape) and not shape.dimensions
     if opcode == opcodes.CUSTOM_CALL:
-        return is_free_call(instruction)
+        return _is_free_call(instruction)
     return opcode == opcodes.TUPLE and bool(users)
 
 
@@ -410,7 +410,7 @@ def dataflow_graph(module: Module) -> DataflowGraph:
     instructions = tuple(module.instructions)
     numbers = {instruction: at for at, instruction in enumerate(instructions)}
     indices = {computation: at for at, computation in enumerate(module.computations)}
-    hidden = hidden_instructions(module.computations)
+    hidden = _hidden_instructions(module.computations)
     sizes: dict[int, int] = {}
     bytes_: list[int] = []
     for instruction in instructions:

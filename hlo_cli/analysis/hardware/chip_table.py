@@ -133,7 +133,7 @@ def rate_from(source: str, number: float) -> Rate:
     return Rate(float(round(number * 1e12)), source)
 
 
-def spec_from(
+def _spec_from(
     flops: Mapping[str, Rate], memory: Published, links: Published | None = None, host: Published | None = None
 ) -> ChipSpec:
     """Returns peak rates without a chip name, which the caller adds."""
@@ -269,7 +269,7 @@ def gpu(
     `memory` is in GiB with its source, `usable` in bytes with the name of XLA's target file. Rates are those of all
     `parts`, of which a device is one; `cores` are those of a device.
     """
-    whole = spec_from(flops, bandwidth, links, host)
+    whole = _spec_from(flops, bandwidth, links, host)
     return Chip(
         name,
         tuple(aliases.split(", ")),
@@ -336,7 +336,7 @@ def _tpu(
 _V4: Final = TpuGeneration(
     "v4", table_granule=512, heap_limit=13_688_631_296, prefetched=TpuMemorySpace.CMEM, torus_dimensions=3
 )
-_V4_RATES: Final = spec_from(
+_V4_RATES: Final = _spec_from(
     rates_from(f"{_CLOUD}v4", {"bf16": 275, "s8": 275}),
     memory=(f"{_CLOUD}v4", 1.2),
     # Six links of a 3D torus, 45 GB/s each way.
@@ -351,7 +351,7 @@ TPUS: Final = (
         TpuGeneration("v2", 1024, heap_limit=5_349_826_560, prefetched=None, has_large_tiles=True),
         Capacity(8 * GIB, f"{_CLOUD}v2"),
         7.48,
-        part_of(spec_from(rates_from(_JAX, {"bf16": 46}), memory=(_JAX, 0.716))),
+        part_of(_spec_from(rates_from(_JAX, {"bf16": 46}), memory=(_JAX, 0.716))),
         vmem=16 * MIB,
         smem=16 * KIB,
     ),
@@ -361,7 +361,7 @@ TPUS: Final = (
         TpuGeneration("v3", 1024, heap_limit=13_939_761_152, prefetched=None, has_large_tiles=True),
         Capacity(16 * GIB, f"{_CLOUD}v3"),
         15.48,
-        part_of(spec_from(rates_from(f"{_CLOUD}v3", {"bf16": 123}), (f"{_CLOUD}v3", 0.9), links=(_BOOK, 0.1 * 4))),
+        part_of(_spec_from(rates_from(f"{_CLOUD}v3", {"bf16": 123}), (f"{_CLOUD}v3", 0.9), links=(_BOOK, 0.1 * 4))),
         vmem=16 * MIB,
         smem=16 * KIB,
     ),
@@ -392,7 +392,7 @@ TPUS: Final = (
         TpuGeneration("v5e", 512, heap_limit=14_224_979_968),
         Capacity(16 * GIB, f"{_CLOUD}v5e"),
         15.75,
-        spec_from(
+        _spec_from(
             rates_from(f"{_CLOUD}v5e", {"bf16": 197, "s8": 393}) | rates_from(_JAX, {"s4": 788}),
             memory=(f"{_CLOUD}v5e", 0.819),
             links=(f"{_CLOUD}v5e", 0.2),
@@ -406,7 +406,7 @@ TPUS: Final = (
         TpuGeneration("v5p", 32, heap_limit=100_102_305_792, torus_dimensions=3),
         Capacity(103_000_000_000, _PALLAS),
         95.73,
-        spec_from(
+        _spec_from(
             rates_from(f"{_CLOUD}v5p", {"bf16": 459, "f8": 459}) | rates_from(_JAX, {"s8": 918, "s4": 1840}),
             memory=(f"{_CLOUD}v5p", 2.765),
             links=(f"{_CLOUD}v5p", 0.6),
@@ -420,7 +420,7 @@ TPUS: Final = (
         TpuGeneration("v6e", 32, heap_limit=30_861_686_784, has_sparse_core=True),
         Capacity(32 * GIB, f"{_CLOUD}v6e"),
         31.24,
-        spec_from(
+        _spec_from(
             rates_from(f"{_CLOUD}v6e", {"bf16": 918, "s8": 1836})
             | rates_from(f"{_CLOUD}tpu7x", {"f8": 918})
             | rates_from(_JAX, {"s4": 3680}),
@@ -437,7 +437,7 @@ TPUS: Final = (
         Capacity(96 * GIB, f"{_CLOUD}tpu7x"),
         94.74,
         part_of(
-            spec_from(
+            _spec_from(
                 rates_from(f"{_CLOUD}tpu7x", {"bf16": 2307, "f8": 4614}),
                 memory=(_JAX, 7.4),
                 links=(f"{_CLOUD}tpu7x", 0.6),

@@ -197,14 +197,14 @@ def values(
                     part += values(over_tiles, tile, tile + 1, dtype)
             if head < tail:
                 tiles = values(over_tiles, head // size, tail // size, dtype)
-                broadcast_add(tiles, values(within_tile, 0, size, dtype), out[head - start : tail - start])
+                _broadcast_add(tiles, values(within_tile, 0, size, dtype), out[head - start : tail - start])
     return out
 
 
-def broadcast_add(major: IntArray, minor: IntArray, out: IntArray | None = None) -> IntArray:
+def _broadcast_add(major: IntArray, minor: IntArray, out: IntArray | None = None) -> IntArray:
     """All sums of one element of `major` and one of `minor`, as one row; written to `out` if given.
 
-    >>> broadcast_add(np.array([0, 10]), np.array([1, 2, 3])).tolist()
+    >>> _broadcast_add(np.array([0, 10]), np.array([1, 2, 3])).tolist()
     [1, 2, 3, 11, 12, 13]
     """
     if out is None:
@@ -233,7 +233,7 @@ def all_sums(vectors: Sequence[IntArray], dtype: np.dtype[Any], out: IntArray | 
     while at > 1 and room < 1024:
         at -= 1
         room *= len(vectors[at])
-    return broadcast_add(all_sums(vectors[:at], dtype), all_sums(vectors[at:], dtype), out)
+    return _broadcast_add(all_sums(vectors[:at], dtype), all_sums(vectors[at:], dtype), out)
 
 
 # --- linear indices of all elements ---
@@ -262,7 +262,7 @@ def address_map(shape: Shape, out: IntArray | None = None) -> IntArray:
     """
     shape = addressable(shape)
     tiling = shape.tiling
-    out = allocate_output(shape.sizes, tiling.slots, out)
+    out = _allocate_output(shape.sizes, tiling.slots, out)
     if not out.size:
         return out
     if not out.flags.c_contiguous:
@@ -288,7 +288,7 @@ def address_blocks(shape: ArrayShape, size: int = 1 << 20) -> Iterator[IntArray]
     [[0, 1, 4, 5, 8], [2, 3, 6, 7, 10], [12, 13, 16, 17, 20]]
     """
     tiling, sizes = shape.tiling, shape.sizes
-    check_int64(tiling.slots, INT64)
+    _check_int64(tiling.slots, INT64)
     functions = index_functions_of(tiling)
     # Rare layouts with `*`: by steps, whose divisions take about a hundred times as long as sums.
     if functions is None or functions.combined or not sizes:
@@ -309,7 +309,7 @@ def address_blocks(shape: ArrayShape, size: int = 1 << 20) -> Iterator[IntArray]
         base = tiling.linear_index((*unravel(number, sizes[:at]), *(0,) * (len(sizes) - at)))
         for start in range(0, sizes[at], rows):
             major = values(functions.single[at], start, min(start + rows, sizes[at]), INT64)
-            yield broadcast_add(major + base, within)
+            yield _broadcast_add(major + base, within)
 
 
 def linear_indices(shape: ArrayShape, indices: IntArray) -> IntArray:
@@ -326,7 +326,7 @@ def linear_indices(shape: ArrayShape, indices: IntArray) -> IntArray:
         raise HloError(f"indices must be integers, not {rows.dtype}")
     if rows.ndim < 1 or rows.shape[-1] != shape.rank:
         raise HloError(f"expected indices of shape (n, {shape.rank}) for {shape}, found {rows.shape}")
-    check_int64(shape.tiling.slots, INT64)
+    _check_int64(shape.tiling.slots, INT64)
     lookup = AddressLookup(shape, rows.size)
     flat = rows.reshape(prod(rows.shape[:-1]), shape.rank)
     found = np.empty(len(flat), np.int64)
@@ -402,18 +402,18 @@ class AddressLookup:
         return out_of_range(self._shape, dimension, int(column[np.argmax((column >= size) | (column < -size))]))
 
 
-def allocate_output(sizes: tuple[int, ...], positions: int, out: IntArray | None) -> IntArray:
+def _allocate_output(sizes: tuple[int, ...], positions: int, out: IntArray | None) -> IntArray:
     """Array for integers below `positions`: `out` if it fits, else a new one."""
     if out is None:
-        check_int64(positions, INT64)
+        _check_int64(positions, INT64)
         return np.empty(sizes, np.int64)
     if out.shape != sizes:
         raise HloError(f"out has shape {out.shape}, expected {sizes}")
-    check_int64(positions, out.dtype)
+    _check_int64(positions, out.dtype)
     return out
 
 
-def check_int64(positions: int, dtype: np.dtype[Any]) -> None:
+def _check_int64(positions: int, dtype: np.dtype[Any]) -> None:
     """Raises HloError if `dtype` cannot hold the largest linear index below `positions`."""
     if not np.issubdtype(dtype, np.integer):
         raise HloError(f"dtype {dtype} cannot hold linear indices")
@@ -508,8 +508,8 @@ def digits_of(shape: ArrayShape) -> tuple[Digit, ...] | None:
     ((1, 4, 1), (4, 2, 4), (8, 2, 8))
     """
     tiling = shape.tiling
-    coordinates = coordinates_of(tiling)
-    steps = element_steps(coordinates, shape.sizes) if coordinates is not None else None
+    coordinates = _coordinates_of(tiling)
+    steps = _element_steps(coordinates, shape.sizes) if coordinates is not None else None
     if coordinates is None or steps is None or shape.slots != shape.elements:
         return None
     digits, place = [], 1
@@ -522,11 +522,11 @@ def digits_of(shape: ArrayShape) -> tuple[Digit, ...] | None:
     return tuple(digits)
 
 
-def coordinates_of(tiling: Tiling) -> tuple[Coordinate, ...] | None:
+def _coordinates_of(tiling: Tiling) -> tuple[Coordinate, ...] | None:
     """Coordinates of positions; None if a `*` combines dimensions that are tiled already.
 
     >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
-    >>> coordinates_of(parse_shape("f32[3,5]{1,0:T(2,2)}").tiling)
+    >>> _coordinates_of(parse_shape("f32[3,5]{1,0:T(2,2)}").tiling)
     (Coordinate(limit=3, steps=(2, 0, 1, 0), dimensions=(0,)), Coordinate(limit=5, steps=(0, 2, 0, 1), dimensions=(1,)))
     """
     limits = list(tiling.bounds[0])
@@ -576,7 +576,7 @@ def coordinates_of(tiling: Tiling) -> tuple[Coordinate, ...] | None:
     )
 
 
-def element_steps(coordinates: Sequence[Coordinate], sizes: tuple[int, ...]) -> list[int] | None:
+def _element_steps(coordinates: Sequence[Coordinate], sizes: tuple[int, ...]) -> list[int] | None:
     """Row-major stride of each coordinate; None if it is not constant."""
     strides = [prod(sizes[d + 1 :]) for d in range(len(sizes))]
     steps = []
@@ -611,14 +611,14 @@ def inverse_map(shape: Shape, out: IntArray | None = None) -> IntArray:
     """
     shape = addressable(shape)
     tiling, sizes = shape.tiling, shape.sizes
-    check_int64(shape.slots, INT64)
-    out = allocate_output((shape.slots,), max(shape.slots, shape.elements), out)
+    _check_int64(shape.slots, INT64)
+    out = _allocate_output((shape.slots,), max(shape.slots, shape.elements), out)
     out[tiling.slots :] = PADDING
     is_element = out[: tiling.slots]
     if not is_element.size:
         return out
-    coordinates = coordinates_of(tiling)
-    step_of = element_steps(coordinates, sizes) if coordinates is not None else None
+    coordinates = _coordinates_of(tiling)
+    step_of = _element_steps(coordinates, sizes) if coordinates is not None else None
     if coordinates is None or step_of is None or not is_element.flags.c_contiguous:
         for start in range(0, len(is_element), BLOCK):
             is_element[start : start + BLOCK] = _by_steps(tiling, np.arange(start, min(start + BLOCK, len(is_element))))
@@ -630,7 +630,7 @@ def inverse_map(shape: Shape, out: IntArray | None = None) -> IntArray:
         for d in range(len(physical))
     )
     major, minor = (_index_sums(physical[part], steps[part], out.dtype) for part in (slice(at), slice(at, None)))
-    broadcast_add(major, minor, is_element)
+    _broadcast_add(major, minor, is_element)
     for coordinate in coordinates:
         if coordinate.can_overflow(physical):
             _mark_padding(is_element.reshape(len(major), len(minor)), coordinate, physical, at)
@@ -706,7 +706,7 @@ class InverseLookup:
         physical = self._tiling.physical
         at = _split_position(physical)
         self._tile = prod(physical[at:])
-        self._coordinates = coordinates_of(self._tiling)
+        self._coordinates = _coordinates_of(self._tiling)
         if max(self._tile, prod(physical[:at])) > max(count, _MAX_ELEMENT_TABLE):
             self._coordinates = None
         self._tables = [

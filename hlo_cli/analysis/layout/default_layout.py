@@ -40,17 +40,17 @@ def default_layout(
     """
     is_old = has_large_tiles(generation)
     order = shape.layout.minor_to_major if minor_to_major is None else minor_to_major
-    bits = width_of(shape.element_type)
+    bits = _width_of(shape.element_type)
     tiles = _tiles([shape.sizes[d] for d in order], bits, is_old=is_old)
     element_size = bits if bits < 8 and not is_old else 0
     return replace(shape.layout, minor_to_major=order, tiles=tiles, element_size_in_bits=element_size)
 
 
-def width_of(element_type: PrimitiveType) -> int:
+def _width_of(element_type: PrimitiveType) -> int:
     """Returns the bits that an element occupies when packed, a power of two; pred and 6-bit types take a byte.
 
     >>> from hlo_cli.ir.layout import PRIMITIVE_TYPES
-    >>> [width_of(PRIMITIVE_TYPES[name]) for name in ("pred", "s2", "f6e2m3fn", "c64")]
+    >>> [_width_of(PRIMITIVE_TYPES[name]) for name in ("pred", "s2", "f6e2m3fn", "c64")]
     [8, 2, 8, 64]
     """
     # Types of 6 bits do not fill a byte evenly, and pred is a byte in memory; neither is packed.
@@ -58,19 +58,19 @@ def width_of(element_type: PrimitiveType) -> int:
     return element_type.bits if packs else 8 * element_type.byte_width
 
 
-def least_rows(bits: int, *, is_old: bool) -> int:
+def _least_rows(bits: int, *, is_old: bool) -> int:
     """Returns the minimum number of rows of a tile: as many as a 32-bit word packs, twice that on v2 and v3.
 
-    >>> least_rows(16, is_old=False), least_rows(16, is_old=True), least_rows(2, is_old=True)
+    >>> _least_rows(16, is_old=False), _least_rows(16, is_old=True), _least_rows(2, is_old=True)
     (2, 4, 8)
     """
     return 2 * _packed(max(bits, 8)) if is_old else _packed(bits)
 
 
-def power_of_two(size: int) -> int:
+def _power_of_two(size: int) -> int:
     """Returns the smallest power of two that is at least `size`.
 
-    >>> power_of_two(1), power_of_two(5)
+    >>> _power_of_two(1), _power_of_two(5)
     (1, 8)
     """
     return 1 << max(size - 1, 0).bit_length()
@@ -82,28 +82,28 @@ def _tiles(sizes: list[int], bits: int, *, is_old: bool) -> tuple[Tile, ...]:
     if 0 in sizes:
         return ()
     packed = _packed(max(bits, 8) if is_old else bits)
-    smallest = LANES * least_rows(bits, is_old=is_old)
+    smallest = LANES * _least_rows(bits, is_old=is_old)
     inner = (Tile((packed, 1)),) if packed > 1 else ()
     if not sizes:
         return (Tile((smallest,)),)
     if len(sizes) == 1:
         # Seen on every generation: one dimension has tiles of at most 1,024 elements, or 2,048 of 2 bits.
         largest = max(LANES * max(SUBLANES, _packed(bits)), smallest)
-        first = min(max(power_of_two(sizes[0]), smallest), largest)
+        first = min(max(_power_of_two(sizes[0]), smallest), largest)
         return (Tile((first,)), *((Tile((LANES,)), *inner) if packed > 1 else ()))
     return (Tile((_rows(sizes[1], bits, is_old=is_old), LANES)), *inner)
 
 
 def _rows(size: int, bits: int, *, is_old: bool) -> int:
     """Returns the number of rows of a tile; `size` is that of the second most minor dimension."""
-    packed, least = _packed(bits), least_rows(bits, is_old=is_old)
+    packed, least = _packed(bits), _least_rows(bits, is_old=is_old)
     # v2 and v3 always have eight rows of bytes, whatever the size.
     if is_old and bits <= 8:
         return max(SUBLANES, packed)
     # Whole registers of packed rows, if the rows fill them; bf16 never gets these 16 rows by default.
     if packed >= 4 and size % (SUBLANES * packed) == 0:
         return SUBLANES * packed
-    return min(max(power_of_two(size), least), max(SUBLANES, least))
+    return min(max(_power_of_two(size), least), max(SUBLANES, least))
 
 
 def _packed(bits: int) -> int:
@@ -165,15 +165,15 @@ def default_order(shape: ArrayShape, *, generation: str = USUAL_TPU) -> Order | 
     row_major = tuple(range(shape.rank))[::-1]
     if shape.rank < 2 or not shape.elements:
         return row_major
-    bits = width_of(shape.element_type)
-    least = min(least_rows(bits, is_old=has_large_tiles(generation)), SUBLANES)
+    bits = _width_of(shape.element_type)
+    least = min(_least_rows(bits, is_old=has_large_tiles(generation)), SUBLANES)
     word = WORD_BITS // bits
 
     def cost(pair: Order) -> tuple[int, bool]:
         """Padded elements; on ties, if a word holds more rows than assumed, an order with whole words is better."""
         minor, second = (shape.sizes[d] for d in pair)
         # The oddity of the compiler that the section names: it plans with at most eight rows, even for tiles of 32.
-        rows = min(max(power_of_two(second), least), SUBLANES)
+        rows = min(max(_power_of_two(second), least), SUBLANES)
         padded = _round_up(minor, LANES) * _round_up(second, rows) * (shape.elements // (minor * second))
         return padded, word > SUBLANES and bool(minor % LANES or second % word)
 

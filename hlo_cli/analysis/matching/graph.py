@@ -81,10 +81,10 @@ def content_of(instruction: Instruction) -> InstructionContent:
     return InstructionContent(argument, attributes, metadata, is_controlled)
 
 
-def essential_attributes(attributes: str) -> str:
+def _essential_attributes(attributes: str) -> str:
     """Attributes up to the first annotation, such as sharding: XLA prints those of the operation itself first.
 
-    >>> essential_attributes(", dimensions={0}, sharding={replicated}")
+    >>> _essential_attributes(", dimensions={0}, sharding={replicated}")
     ', dimensions={0}'
     """
     # PrintExtraAttributes of xla/hlo/ir/hlo_instruction.cc writes an opcode's own attributes before the common ones.
@@ -530,7 +530,7 @@ class _KeyBuilder:
         # Frame ids are numbers in a table of one module: without equal tables only the op_name is compared.
         is_own = not self._same_frames and "stack_frame_id" in metadata
         origin = op_name_in(metadata) if is_own else metadata
-        return Text(of(attributes), of(essential_attributes(attributes)), metadata, origin, is_controlled)
+        return Text(of(attributes), of(_essential_attributes(attributes)), metadata, origin, is_controlled)
 
 
 # --- computations inlined into their caller ---

@@ -507,7 +507,7 @@ def _is_likely(similarity: Similarity) -> bool:
 # Fusions are paired by the pairs in their fused computations.
 
 
-def pair_wrappers(pairs: Pairs, computations: Mapping[Computation, Computation]) -> dict[Computation, Computation]:
+def _pair_wrappers(pairs: Pairs, computations: Mapping[Computation, Computation]) -> dict[Computation, Computation]:
     """Pairs forwarding instructions and inlined computations; returns all pairs of computations."""
     wrappers = _Wrappers(pairs, dict(computations), set(computations.values()))
     wrappers.pair_bodies()
@@ -747,7 +747,7 @@ class _ComputationPairs:
 
     def pair_wrappers(self) -> None:
         """Pairs fusions and calls by the pairs in their computations."""
-        self.computations = pair_wrappers(self._pairs, self.computations)
+        self.computations = _pair_wrappers(self._pairs, self.computations)
         self._taken = set(self.computations.values())
 
     def pair_moved(self) -> None:

@@ -162,7 +162,7 @@ class ValueOrder:
         """Returns the computation of a value; the value itself if its computation is omitted, as in short forms."""
         places = self._dataflow.places
         instruction = places.instructions[places.owner[value]]
-        return value if omits_computation(instruction) else instruction.computation
+        return value if _omits_computation(instruction) else instruction.computation
 
     def are_ordered(self, one: Computation | int, other: Computation | int) -> bool:
         """Returns whether two owners are the same, or one reaches the other by calls."""
@@ -248,16 +248,16 @@ def _callers_first(module: Module, contexts: Mapping[Computation, str]) -> list[
     for computation in module.computations:
         if contexts.get(computation) == "global":
             # An omitted computation is in front of its caller; the order of several is not in the text.
-            order.extend(i for i in computation.instructions if omits_computation(i))
+            order.extend(i for i in computation.instructions if _omits_computation(i))
             order.append(computation)
     return order[::-1]
 
 
-def omits_computation(instruction: Instruction) -> bool:
+def _omits_computation(instruction: Instruction) -> bool:
     """Returns whether an instruction is an async start in the short form, which has no computation in the text.
 
     >>> from hlo_cli import parse_module
-    >>> omits_computation(parse_module("r = f32[2] negate(f32[2] p)").entry.root)
+    >>> _omits_computation(parse_module("r = f32[2] negate(f32[2] p)").entry.root)
     False
     """
     return instruction.opcode.endswith("-start") and wrapped_opcode(instruction.opcode) is not None

@@ -626,7 +626,7 @@ class Donations:
         return owner.opcode == opcodes.PARAMETER and owner.computation is self._facts.module.entry
 
     def _is_copied_argument(self, instruction: Instruction) -> bool:
-        place = copied_place(instruction, self._facts)
+        place = _copied_place(instruction, self._facts)
         return place is not None and self._owner(place).opcode == opcodes.PARAMETER
 
     def _has_others(self, argument: Argument, members: tuple[int, ...]) -> bool:
@@ -634,7 +634,7 @@ class Donations:
         return any(value != argument.place and self._is_fixed(value) for value in members)
 
     def _copied(self, value: int) -> int | None:
-        return copied_place(self._owner(value), self._facts)
+        return _copied_place(self._owner(value), self._facts)
 
     def _overlaps(self, value: int, other: int) -> bool:
         ranges = self._interference.ranges
@@ -647,7 +647,7 @@ class Donations:
         return self._interference.interferes(value, other)
 
 
-def copied_place(instruction: Instruction, facts: OrderIndependentFacts) -> int | None:
+def _copied_place(instruction: Instruction, facts: OrderIndependentFacts) -> int | None:
     """Returns the place of the value that an instruction copies without changes, None if it does something else."""
     if instruction.opcode != opcodes.COPY or instruction.shape != instruction.operand_shape(0):
         return None

@@ -77,10 +77,10 @@ class Heap:
         return self.size - self.live_bytes
 
 
-def is_addressable(groups: Sequence[HeapGroup], alignment: int) -> bool:
+def _is_addressable(groups: Sequence[HeapGroup], alignment: int) -> bool:
     """Returns whether every offset is below 2^63 in any placement.
 
-    >>> is_addressable((HeapGroup(8, 8, ((0, 3),)),), 4), is_addressable((HeapGroup(2**63, 2**63, ((0, 3),)),), 4)
+    >>> _is_addressable((HeapGroup(8, 8, ((0, 3),)),), 4), _is_addressable((HeapGroup(2**63, 2**63, ((0, 3),)),), 4)
     (True, False)
     """
     return sum(group.largest + alignment for group in groups) <= _UNLIMITED
@@ -94,33 +94,33 @@ def place_best(groups: Sequence[HeapGroup], alignment: int) -> Heap:
     >>> place_best((HeapGroup(8, 8, ((0, 3),)), HeapGroup(4, 4, ((1, 2),)), HeapGroup(4, 4, ((5, 6),))), 4)
     Heap(offsets=(0, 8, 0), size=12, live_bytes=12)
     """
-    heap = Heap((), _UNLIMITED, peak_live_bytes(groups))
+    heap = Heap((), _UNLIMITED, _peak_live_bytes(groups))
     # heap_simulator.cc, ChooseBestHeapAlgorithm::Finish: only a smaller heap replaces an earlier one.
-    for order in (by_size, _by_duration):
+    for order in (_by_size, _by_duration):
         if heap.size > heap.live_bytes:
             heap = _place_in_order(groups, alignment, order, heap)
     return heap
 
 
-def place_spatial(groups: Sequence[HeapGroup], alignment: int) -> Heap:
+def _place_spatial(groups: Sequence[HeapGroup], alignment: int) -> Heap:
     """Places groups in spatial order: by size, descending.
 
-    >>> place_spatial((HeapGroup(4, 4, ((1, 2),)), HeapGroup(8, 8, ((0, 3),))), 4)
+    >>> _place_spatial((HeapGroup(4, 4, ((1, 2),)), HeapGroup(8, 8, ((0, 3),))), 4)
     Heap(offsets=(8, 0), size=12, live_bytes=12)
     """
-    return _place_in_order(groups, alignment, by_size, Heap((), _UNLIMITED, peak_live_bytes(groups)))
+    return _place_in_order(groups, alignment, _by_size, Heap((), _UNLIMITED, _peak_live_bytes(groups)))
 
 
-def place_temporal(groups: Sequence[HeapGroup], alignment: int) -> Heap:
+def _place_temporal(groups: Sequence[HeapGroup], alignment: int) -> Heap:
     """Places groups in temporal order: by duration, descending.
 
-    >>> place_temporal((HeapGroup(4, 4, ((0, 3),)), HeapGroup(8, 8, ((1, 2),))), 4)
+    >>> _place_temporal((HeapGroup(4, 4, ((0, 3),)), HeapGroup(8, 8, ((1, 2),))), 4)
     Heap(offsets=(0, 4), size=12, live_bytes=12)
     """
-    return _place_in_order(groups, alignment, _by_duration, Heap((), _UNLIMITED, peak_live_bytes(groups)))
+    return _place_in_order(groups, alignment, _by_duration, Heap((), _UNLIMITED, _peak_live_bytes(groups)))
 
 
-def depends_on_ties(
+def _depends_on_ties(
     groups: Sequence[HeapGroup],
     owners: Sequence[_Owner],
     are_ordered: Callable[[_Owner, _Owner], bool],
@@ -133,12 +133,12 @@ def depends_on_ties(
     memory.
 
     >>> groups = (HeapGroup(8, 8, ((0, 3),)), HeapGroup(8, 8, ((2, 5),)), HeapGroup(8, 8, ((8, 11),)))
-    >>> depends_on_ties(groups, "abc", lambda a, b: False, Heap((), 16, 16))
+    >>> _depends_on_ties(groups, "abc", lambda a, b: False, Heap((), 16, 16))
     True
-    >>> depends_on_ties(groups, "aab", lambda a, b: False, Heap((), 16, 16))
+    >>> _depends_on_ties(groups, "aab", lambda a, b: False, Heap((), 16, 16))
     False
     """
-    orders = (by_size,) if best is not None and best.size == best.live_bytes else (by_size, _by_duration)
+    orders = (_by_size,) if best is not None and best.size == best.live_bytes else (_by_size, _by_duration)
     return any(_has_loose_tie(groups, owners, order, are_ordered) for order in orders)
 
 
@@ -169,10 +169,10 @@ def _has_loose_tie(
     return False
 
 
-def by_size(group: HeapGroup) -> tuple[int, int]:
+def _by_size(group: HeapGroup) -> tuple[int, int]:
     """Returns the key of the spatial order: size of the leader, then its duration, both descending.
 
-    >>> by_size(HeapGroup(8, 8, ((0, 3),)))
+    >>> _by_size(HeapGroup(8, 8, ((0, 3),)))
     (-8, -3)
     """
     start, end = group.intervals[0]
@@ -237,7 +237,7 @@ def merge_intervals(intervals: Sequence[tuple[int, int]]) -> Sequence[tuple[int,
     return merged
 
 
-def peak_live_bytes(groups: Sequence[HeapGroup]) -> int:
+def _peak_live_bytes(groups: Sequence[HeapGroup]) -> int:
     """Returns the largest number of bytes live at one time."""
     return max((live_bytes for _, live_bytes in _live_bytes(groups)), default=0)
 
@@ -296,7 +296,7 @@ def fast_merge(groups: Sequence[HeapGroup], alignment: int) -> Heap:
             offsets[number] = free.aligned(taken[number][0])
         else:
             free.give(*taken.pop(number))
-    return Heap(tuple(offsets), free.highest, peak_live_bytes(groups))
+    return Heap(tuple(offsets), free.highest, _peak_live_bytes(groups))
 
 
 def fast_split(groups: Sequence[HeapGroup], alignment: int) -> Heap:
@@ -306,17 +306,17 @@ def fast_split(groups: Sequence[HeapGroup], alignment: int) -> Heap:
     Heap(offsets=(8, 0), size=12, live_bytes=12)
     """
     unshared = [n for n, group in enumerate(groups) if len(group.intervals) == 1]
-    unshared.sort(key=lambda n: by_size(groups[n]))
+    unshared.sort(key=lambda n: _by_size(groups[n]))
     late = sorted(unshared[_MAX_PLACED_BY_SIZE:])
     if not late:
-        return place_spatial(groups, alignment)
+        return _place_spatial(groups, alignment)
     early = sorted(set(range(len(groups))).difference(late))
-    below = place_spatial([groups[n] for n in early], alignment)
+    below = _place_spatial([groups[n] for n in early], alignment)
     above = fast_merge([groups[n] for n in late], alignment)
     base = -(-below.size // alignment) * alignment
     offsets = dict(zip(early, below.offsets, strict=True))
     offsets.update(zip(late, (base + offset for offset in above.offsets), strict=True))
-    return Heap(tuple(offsets[n] for n in range(len(groups))), base + above.size, peak_live_bytes(groups))
+    return Heap(tuple(offsets[n] for n in range(len(groups))), base + above.size, _peak_live_bytes(groups))
 
 
 class _FreeChunks:
@@ -414,8 +414,8 @@ DEFAULT_STRATEGY: Final = Strategy("BEST_OF_SPATIAL_TEMPORAL", place_best, by_ti
 TPU_STRATEGIES: Final = (
     Strategy("FAST_MERGE", fast_merge, by_time=True),
     Strategy("FAST_SPLIT", fast_split, by_time=True),
-    Strategy("SPATIAL", place_spatial, by_time=False),
-    Strategy("TEMPORAL", place_temporal, by_time=False),
+    Strategy("SPATIAL", _place_spatial, by_time=False),
+    Strategy("TEMPORAL", _place_temporal, by_time=False),
 )
 """The strategies that TPU compilers try for main memory, in this order; if all exceed the limit, the last is kept."""
 
@@ -559,7 +559,7 @@ class HeapRequest:
     values: tuple[tuple[int, ...], ...]
 
 
-def heap_request(
+def _heap_request(
     values: Iterable[int],
     size: Mapping[int, int],
     dataflow: Dataflow,
@@ -724,7 +724,7 @@ def _heap(
     made = Heap((0,) * len(request.values), 0, 0)
     if placing is not None:
         # Offsets beyond 2^63 fail in every compiler; FAST_MERGE still gives a size to report.
-        made = (placing if is_addressable(request.groups, unit) else fast_merge)(request.groups, unit)
+        made = (placing if _is_addressable(request.groups, unit) else fast_merge)(request.groups, unit)
     offset: dict[int, int | None] = dict.fromkeys(inside, 0)
     slot = {number: number for number in inside}
     for values, at in zip(request.values, made.offsets, strict=True):
@@ -740,7 +740,7 @@ def _heap(
         best = made if placing is place_best else None
         order = ValueOrder(interference.dataflow)
         owners = [order.owner(leader) for leader in leaders]
-        builder.is_certain = not depends_on_ties(request.groups, owners, order.are_ordered, best)
+        builder.is_certain = not _depends_on_ties(request.groups, owners, order.are_ordered, best)
     return builder
 
 
@@ -752,7 +752,7 @@ def _request(
     size = {v: buffers[n].size for n in inside for v in buffers[n].values if v in ranges.start}
     heap_of = {v: n for n in inside for v in buffers[n].values}
     dataflow, aliases, sharing = interference.dataflow, interference.aliases, interference.sharing
-    return heap_request(size, size, dataflow, aliases, ranges, sharing, with_groups=with_groups), heap_of
+    return _heap_request(size, size, dataflow, aliases, ranges, sharing, with_groups=with_groups), heap_of
 
 
 def preset(buffers: tuple[Buffer, ...], inside: list[int], space: int, interference: Interference) -> AllocationBuilder:

@@ -381,7 +381,7 @@ def _arrays(shape: Shape) -> dict[ShapeIndex, int]:
 # approximated.
 
 
-def gpu_fusion_shares(
+def _gpu_fusion_shares(
     fusion: Instruction, position: int, output_index: ShapeIndex, users: Users, given: Shape, made: Shape
 ) -> bool:
     """Returns whether the result of a fusion at `output_index` may overwrite the operand at `position`."""
@@ -512,7 +512,7 @@ class OperandSharing:
             return False
         user_place = places.first_of(user) + places.parts(user).ordinals[user_index]
         equal = places.shape(operand_place) == places.shape(user_place) and not (
-            self._target == "tpu" and is_copied_to_smem(operand)
+            self._target == "tpu" and _is_copied_to_smem(operand)
         )
         if equal and self._overwrites(operand_place, user, user_index):
             return True
@@ -571,7 +571,7 @@ class OperandSharing:
         key = (called, position, user_index)
         if key not in self._fused:
             operand_shape, user_shape = places.shape(operand_place), places.shape(user_place)
-            self._fused[key] = gpu_fusion_shares(
+            self._fused[key] = _gpu_fusion_shares(
                 user, position, user_index, self.users(called), operand_shape, user_shape
             )
         return self._fused[key]
@@ -641,12 +641,12 @@ class OperandSharing:
         return self._uses.get(value, [])
 
 
-def is_copied_to_smem(instruction: Instruction) -> bool:
+def _is_copied_to_smem(instruction: Instruction) -> bool:
     """Returns whether an instruction copies a scalar parameter to scalar memory (SMEM) of a TPU.
 
     >>> from hlo_cli import parse_module
     >>> text = "p = f32[]{:T(128)} parameter(0)  c = f32[]{:T(128)S(6)} copy(p)  ROOT r = f32[]{:T(128)S(6)} negate(c)"
-    >>> [i.name for i in parse_module(f"ENTRY e {{ {text} }}").instructions if is_copied_to_smem(i)]
+    >>> [i.name for i in parse_module(f"ENTRY e {{ {text} }}").instructions if _is_copied_to_smem(i)]
     ['c']
     """
     # When libtpu assigns buffers, only the copies that it inserted for parameters have S(6) in their layouts; all other

@@ -67,13 +67,13 @@ class Relayout:
         return tuple(inverse[d] for d in source.layout.minor_to_major)
 
 
-def relayout_of(instruction: Instruction) -> Relayout | None:
+def _relayout_of(instruction: Instruction) -> Relayout | None:
     """Returns what an instruction reorders, None if it does something else.
 
     >>> from hlo_cli import parse_module
     >>> text = '''ENTRY e { p = f32[2,3]{1,0} parameter(0)  b = f32[3,2]{0,1} bitcast(p)
     ...   ROOT c = f32[3,2]{1,0} copy(b) }'''
-    >>> found = relayout_of(parse_module(text).entry.root)
+    >>> found = _relayout_of(parse_module(text).entry.root)
     >>> found.source.name, found.permutation, found.source_order, found.result_order(found.source.shape)
     ('p', (1, 0), (0, 1), (0, 1))
     """
@@ -196,12 +196,12 @@ def entry_layouts(scenarios: MemoryScenarios) -> tuple[EntryLayout, ...]:
     return (*search.arguments(), *search.results())
 
 
-def relayout_bytes(memory: MemoryAnalysis) -> int:
+def _relayout_bytes(memory: MemoryAnalysis) -> int:
     """Returns the bytes of instructions that only reorder an argument, or make a result in another order.
 
     >>> from hlo_cli import memory_analysis, parse_module
     >>> text = "ENTRY e { p = f32[8,4]{1,0} parameter(0)  ROOT c = f32[8,4]{0,1} copy(p) }"
-    >>> relayout_bytes(memory_analysis(parse_module(text)))
+    >>> _relayout_bytes(memory_analysis(parse_module(text)))
     128
     """
     root = memory.module.entry.root
@@ -213,7 +213,7 @@ def relayout_bytes(memory: MemoryAnalysis) -> int:
             while source.opcode == opcodes.BITCAST and source.operands:
                 source = source.operands[0]
             is_entry = source.opcode == opcodes.PARAMETER or instruction in results
-            total += instruction.shape.padded_bytes if is_entry and relayout_of(instruction) is not None else 0
+            total += instruction.shape.padded_bytes if is_entry and _relayout_of(instruction) is not None else 0
     return total
 
 
@@ -250,7 +250,7 @@ class _LayoutSearch:
             # ends.
             if argument.index or (argument.number, argument.index) in aliased or argument.place in returned:
                 continue
-            found = [relayout_of(user) for user in self._readers(argument.place)]
+            found = [_relayout_of(user) for user in self._readers(argument.place)]
             copies = [each for each in found if each is not None and each.source is argument.parameter]
             orders = {each.source_order for each in copies}
             # Readers in two orders need a copy in any layout.
@@ -271,7 +271,7 @@ class _LayoutSearch:
         for result in results:
             owner = self._facts.places.instructions[self._facts.places.owner[result.value]]
             is_plain = owner.computation is self._facts.module.entry and not self._users.get(result.value)
-            found = relayout_of(owner) if is_plain and times.count(result.value) == 1 else None
+            found = _relayout_of(owner) if is_plain and times.count(result.value) == 1 else None
             # A reshape after the copy changes which layouts the result can have.
             if found is None or found.is_reshaped or not self._is_alone(result.value):
                 continue
@@ -358,11 +358,11 @@ class StoredValues:
     shared: tuple[int, ...]
 
 
-def has_scan_gradient(memory: MemoryAnalysis) -> bool:
+def _has_scan_gradient(memory: MemoryAnalysis) -> bool:
     """Returns whether the entry has a loop of a gradient's forward pass, and one of its backward pass.
 
     >>> from hlo_cli import memory_analysis, parse_module
-    >>> has_scan_gradient(memory_analysis(parse_module("ENTRY e { ROOT p = f32[8] parameter(0) }")))
+    >>> _has_scan_gradient(memory_analysis(parse_module("ENTRY e { ROOT p = f32[8] parameter(0) }")))
     False
     """
     loops = [each for each in memory.module.entry.instructions if each.opcode == opcodes.WHILE]
@@ -379,7 +379,7 @@ def stored_values(scenarios: MemoryScenarios) -> Iterator[StoredValues]:
                 yield found
 
 
-def with_recomputation(scenarios: MemoryScenarios, change: StoredValues, base: Scenario) -> Scenario:
+def _with_recomputation(scenarios: MemoryScenarios, change: StoredValues, base: Scenario) -> Scenario:
     """Returns the scenario in which the body is computed again; half of an iteration's values are live at once."""
     facts, schedule = scenarios.facts, scenarios.schedule
     places = facts.places
@@ -388,12 +388,12 @@ def with_recomputation(scenarios: MemoryScenarios, change: StoredValues, base: S
     ends = {**base.ends, **{v: max(scenarios.ranges.end[v], last) for v in change.shared}}
     members = {value: size for kept, size in change.kept for value in _members(scenarios, kept)}
     removed = base.removed.union(m for value in change.removed for m in _members(scenarios, value))
-    # Half, as values of an iteration are made and consumed along the way; `is_sure` bounds the mistake.
+    # Half, as values of an iteration are made and consumed along the way; `_is_sure` bounds the mistake.
     extra = (*base.extra, (first, last, change.iteration_bytes // 2))
     return replace(base, removed=removed, sizes={**base.sizes, **members}, ends=ends, extra=extra)
 
 
-def is_sure(change: StoredValues, peak_bytes: int) -> bool:
+def _is_sure(change: StoredValues, peak_bytes: int) -> bool:
     """Returns whether the values of one iteration are so small that it does not matter how many are live at once."""
     return change.iteration_bytes <= _MAX_UNSURE * peak_bytes
 
@@ -636,8 +636,8 @@ def suggestions(memory: MemoryAnalysis, *, most: int = 3) -> tuple[Suggestion, .
     least = _MIN_SAVING * space.peak_bytes
     can_donate = donatable_bytes(memory) >= least
     # Only TPU programs may have other entry layouts; other compilers copy arguments into row-major order.
-    can_reorder = memory.target == "tpu" and relayout_bytes(memory) >= least
-    if (not can_donate and not can_reorder and not has_scan_gradient(memory)) or memory.module.errors:
+    can_reorder = memory.target == "tpu" and _relayout_bytes(memory) >= least
+    if (not can_donate and not can_reorder and not _has_scan_gradient(memory)) or memory.module.errors:
         return ()
     return tuple(_SuggestionSearch(memory, space.peak_bytes).found(most, can_donate=can_donate))
 
@@ -717,7 +717,7 @@ class _SuggestionSearch:
             case ChangeLayouts(layouts=layouts):
                 return with_entry_layouts(self._scenarios, layouts, base)
             case RecomputeScan(stored=stored):
-                return with_recomputation(self._scenarios, stored, base)
+                return _with_recomputation(self._scenarios, stored, base)
             case Donate(pairs=pairs):
                 free = (pair.alias for pair in pairs if pair.kind == "free")
                 return replace(
@@ -764,10 +764,10 @@ class _SuggestionSearch:
 
     def _scans(self) -> list[Change]:
         """Returns the scans whose values of one iteration are small."""
-        if self._memory.target == "gpu" or not has_scan_gradient(self._memory):
+        if self._memory.target == "gpu" or not _has_scan_gradient(self._memory):
             return []
         found = stored_values(self._scenarios)
-        return [RecomputeScan(each) for each in found if is_sure(each, self._peak_bytes)]
+        return [RecomputeScan(each) for each in found if _is_sure(each, self._peak_bytes)]
 
     def _saved_bytes(self, change: EntryLayout) -> int:
         """Returns at most how many bytes a layout saves."""

@@ -107,7 +107,7 @@ class FusionSources:
 # The nearest users of values: for each value, the first instruction with a source location that reads it.
 
 
-def nearest_users(module: Module, moves: Moves, sourced: Container[Instruction]) -> dict[Value, Instruction]:
+def _nearest_users(module: Module, moves: Moves, sourced: Container[Instruction]) -> dict[Value, Instruction]:
     """Returns the nearest sourced user of each value, through moves; the first in the text of equally near ones.
 
     The bodies of fusions tell which of their instructions uses an operand; a fusion itself is asked last. Each value
@@ -115,7 +115,7 @@ def nearest_users(module: Module, moves: Moves, sourced: Container[Instruction])
 
     >>> from hlo_cli import parse_module
     >>> module = parse_module("HloModule m ENTRY e { p = f32[2] parameter(0) c = f32[2] copy(p) n = f32[2] negate(c) }")
-    >>> nearest_users(module, Moves(module), {module.instruction("n")})
+    >>> _nearest_users(module, Moves(module), {module.instruction("n")})
     {(<copy c>, ()): <negate n>, (<parameter p>, ()): <negate n>}
     """
     found: dict[Value, Instruction] = {}
@@ -125,7 +125,7 @@ def nearest_users(module: Module, moves: Moves, sourced: Container[Instruction])
         near: list[Value] = []
         for user in users:
             if (user.opcode == opcodes.FUSION) is is_fusion:
-                near += [value for value in operand_values(user) if found.setdefault(value, user) is user]
+                near += [value for value in _operand_values(user) if found.setdefault(value, user) is user]
         while near:
             further: list[Value] = []
             for value in near:
@@ -133,7 +133,7 @@ def nearest_users(module: Module, moves: Moves, sourced: Container[Instruction])
                 # A sourced instruction tells about itself; the walk would give its user's source to what it computes.
                 if step is None and value[0] in sourced:
                     continue  # its own operands have it as their user
-                for before in operand_values(value[0]) if step is None else (step.value,):
+                for before in _operand_values(value[0]) if step is None else (step.value,):
                     if before not in found:
                         found[before] = found[value]
                         further.append(before)
@@ -141,21 +141,21 @@ def nearest_users(module: Module, moves: Moves, sourced: Container[Instruction])
     return found
 
 
-def operand_values(instruction: Instruction) -> list[Value]:
+def _operand_values(instruction: Instruction) -> list[Value]:
     """The values that an instruction reads: its operands, or elements of them.
 
     >>> from hlo_cli import parse_module
-    >>> operand_values(parse_module("r = f32[2] add(a, b)").entry.root)
+    >>> _operand_values(parse_module("r = f32[2] add(a, b)").entry.root)
     [(<parameter a>, ()), (<parameter b>, ())]
     """
     return [(operand, instruction.operand_index(at)) for at, operand in enumerate(instruction.operands)]
 
 
-def is_filler(instruction: Instruction) -> bool:
+def _is_filler(instruction: Instruction) -> bool:
     """Whether a value is a constant or filled with one, which passes share among the places that use it.
 
     >>> from hlo_cli import parse_module
-    >>> is_filler(parse_module("r = s32[2] iota(), iota_dimension=0").entry.root)
+    >>> _is_filler(parse_module("r = s32[2] iota(), iota_dimension=0").entry.root)
     True
     """
     # Simplification and CSE make one constant of many, so its metadata is that of any of them.
@@ -250,13 +250,13 @@ class Tellers:
             if teller is None and instruction.opcode == opcodes.FUSION:
                 teller = self._fusions.of(instruction)
             if teller is not None:
-                return None, None if is_filler(teller) else teller
+                return None, None if _is_filler(teller) else teller
         step = self._moves.step(value)
         return (step.value if step is not None else None), None
 
     def _passed(self, value: Value) -> Instruction | None:
         instruction = value[0]
-        return instruction if instruction in self._sourced and not is_filler(instruction) else None
+        return instruction if instruction in self._sourced and not _is_filler(instruction) else None
 
 
 def _walk(
@@ -306,7 +306,7 @@ class Nearby:
         self._place = place
         self._users: dict[Computation, Users] = {}
         self._found: dict[Instruction, Surroundings] = {}
-        self.down = nearest_users(module, arguments.moves, place)
+        self.down = _nearest_users(module, arguments.moves, place)
 
     def surroundings(self, instruction: Instruction) -> Surroundings:
         """The places of operands and users, with their scopes."""
@@ -335,12 +335,12 @@ class Nearby:
         """The scopes of operands, users, and caller, and the names of arguments that are moved or read."""
         near = self.surroundings(instruction)
         operands = [(at, each) for at, each in enumerate(near.operands) if each is not None and each[0]]
-        found = [Neighbor(at, scope_at(each)) for at, each in operands]
-        found += [Neighbor(("user", each[0]), scope_at(each)) for each in sorted(near.users)]
+        found = [Neighbor(at, _scope_at(each)) for at, each in operands]
+        found += [Neighbor(("user", each[0]), _scope_at(each)) for each in sorted(near.users)]
         caller = self._moves.first_caller.get(instruction.computation)
         if caller is not None and caller[0] in self._place:
-            found.append(Neighbor("caller", scope_at(self._place[caller[0]])))
-        for value in ((instruction, ()), *operand_values(instruction)):
+            found.append(Neighbor("caller", _scope_at(self._place[caller[0]])))
+        for value in ((instruction, ()), *_operand_values(instruction)):
             if label := self._label(value):
                 found.append(Neighbor(("argument", all_general(label)), label, is_label=True))
         return found
@@ -359,7 +359,7 @@ class Nearby:
             and (step := self._moves.step((instruction, ()))) is not None
         ):
             return [step.value]
-        return operand_values(instruction)
+        return _operand_values(instruction)
 
     def _from(self, teller: Instruction | None, value: Value) -> Place | None:
         """The place of an operand; for a constant or an array filled with one, its value; else its argument."""
@@ -378,10 +378,10 @@ class Nearby:
         return argument.metadata.op_name if argument is not None else ""
 
 
-def scope_at(place: Place) -> str:
+def _scope_at(place: Place) -> str:
     """The scope of a source and a path of scopes.
 
-    >>> scope_at(("model.py:92", "jit(f)/jvp(layers_3)/mlp"))
+    >>> _scope_at(("model.py:92", "jit(f)/jvp(layers_3)/mlp"))
     'layers_3/mlp'
     """
     return scope_of(f"{place[1]}/")
@@ -523,7 +523,7 @@ class Inference:
         return None
 
     def _computed(self, instruction: Instruction) -> Told | None:
-        for operand in operand_values(instruction):
+        for operand in _operand_values(instruction):
             if (teller := self._tellers.upward(operand)) is not None:
                 return Told(teller, "computed from")
         caller = self.moves.first_caller.get(instruction.computation)
@@ -564,12 +564,12 @@ class Inference:
         caller = self.moves.first_caller.get(instruction.computation)
         if instruction.opcode == opcodes.PARAMETER and caller is not None:
             return iter([(caller[0], ())])
-        return iter(operand_values(instruction))
+        return iter(_operand_values(instruction))
 
     def _common(self, instruction: Instruction) -> Told | None:
         """A user from the same place as an operand: what is between them is from there too."""
         operands = {
-            self._place[each][0] for each in map(self._tellers.upward, operand_values(instruction)) if each is not None
+            self._place[each][0] for each in map(self._tellers.upward, _operand_values(instruction)) if each is not None
         }
         users = [each for each in self._near.users_of(instruction) if each in self._place]
         found = next((each for each in users if self._place[each][0] in operands), None)

@@ -40,23 +40,23 @@ class Surroundings(NamedTuple):
     users: frozenset[Place]
 
 
-def copied_name(name: str) -> str:
+def _copied_name(name: str) -> str:
     """The name of the instruction that was cloned.
 
-    >>> copied_name("add.12.clone.3"), copied_name("constant.1064..sunk.5"), copied_name("add.12")
+    >>> _copied_name("add.12.clone.3"), _copied_name("constant.1064..sunk.5"), _copied_name("add.12")
     ('add.12', 'constant.1064', 'add.12')
     """
     found = _COPIED.search(name)
     return name[: found.start()] if found else name
 
 
-def stem_of(name: str) -> str:
+def _stem_of(name: str) -> str:
     """The name without the number that makes it unique: what the compiler named it after.
 
-    >>> stem_of("convert_element_type.818.clone.1"), stem_of("fusion")
+    >>> _stem_of("convert_element_type.818.clone.1"), _stem_of("fusion")
     ('convert_element_type', 'fusion')
     """
-    return copied_name(name).rstrip(_NUMBER)
+    return _copied_name(name).rstrip(_NUMBER)
 
 
 class Likeness:
@@ -81,7 +81,7 @@ class Likeness:
 
     def find(self, instruction: Instruction, keys: Sequence[int] = range(_KEYS)) -> Sequence[Instruction]:
         """The known instructions like this one by the first of some keys, if all that are come from one place."""
-        stem = instruction.opcode, stem_of(instruction.name)
+        stem = instruction.opcode, _stem_of(instruction.name)
         known = self._of_stem(stem)
         for number in keys if known else ():
             if (key := self._key(number, instruction)) is not None:
@@ -108,7 +108,7 @@ class Likeness:
 
     def _key(self, number: int, instruction: Instruction) -> Hashable | None:
         if number == 0:
-            return copied_name(instruction.name)
+            return _copied_name(instruction.name)
         if (signature := self._signatures.get(instruction)) is None:
             shape = instruction.shape.to_string(layout=False)
             argument = instruction.raw[0] if instruction.opcode == opcodes.CONSTANT else ""
@@ -125,7 +125,7 @@ class Likeness:
     def _of_stem(self, stem: tuple[str, str]) -> list[Instruction]:
         """The known instructions with an opcode and a stem, compared when they are first asked for."""
         for each in self._known.pop(stem[0], ()):
-            self._stems.setdefault((each.opcode, stem_of(each.name)), []).append(each)
+            self._stems.setdefault((each.opcode, _stem_of(each.name)), []).append(each)
         return self._stems.get(stem, [])
 
 
@@ -274,7 +274,7 @@ class Layers:
         for neighbor in self._neighbors(instruction):
             for scope, weight in roles[neighbor.role].votes(neighbor) if neighbor.role in roles else ():
                 # A pattern may lead beyond the last layer, or to a scope that this line never has.
-                if all_general(scope) in there and numbered_part(scope) in self._numbered:
+                if all_general(scope) in there and _numbered_part(scope) in self._numbered:
                     votes[scope] = votes.get(scope, 0.0) + weight
         most = _NEARLY * max(votes.values(), default=0.0)
         return tuple(sorted(scope for scope, weight in votes.items() if weight >= most))
@@ -291,7 +291,7 @@ class Layers:
     @cached_property
     def _numbered(self) -> set[str]:
         """The known layers: scopes up to the last part with a number."""
-        return {numbered_part(scope_of(f"{path}/")) for path in {path for _, path in self._place.values()}}
+        return {_numbered_part(scope_of(f"{path}/")) for path in {path for _, path in self._place.values()}}
 
     @cached_property
     def _at(self) -> dict[str, dict[str, Instruction]]:
@@ -306,10 +306,10 @@ class Layers:
 
 
 @cache
-def numbered_part(scope: str) -> str:
+def _numbered_part(scope: str) -> str:
     """A scope up to its last part with a number; empty if there is none.
 
-    >>> numbered_part("decoder/layer_3/mlp"), numbered_part("decoder")
+    >>> _numbered_part("decoder/layer_3/mlp"), _numbered_part("decoder")
     ('decoder/layer_3', '')
     """
     parts = scope.split("/")

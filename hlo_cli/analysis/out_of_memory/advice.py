@@ -419,7 +419,7 @@ def is_shared(allocation: OomAllocation) -> bool:
     return allocation.range is not None and not allocation.range.is_one_value
 
 
-def range_advice(message: OutOfMemory, generation: str) -> Iterator[Shard | ShardValues | ShrinkRange]:
+def _range_advice(message: OutOfMemory, generation: str) -> Iterator[Shard | ShardValues | ShrinkRange]:
     """Sharding of what exceeds the memory by itself, else what makes the largest range smaller.
 
     Allocations with one value each are disjoint, so their sizes have a sum; those of ranges have none.
@@ -485,7 +485,7 @@ def needed_bytes(message: OutOfMemory) -> int:
     return max(message.used_bytes or 0, message.stats.total_bytes if message.stats is not None else 0)
 
 
-def reorder_advice(message: OutOfMemory, generation: str) -> Iterator[Reorder]:
+def _reorder_advice(message: OutOfMemory, generation: str) -> Iterator[Reorder]:
     """Other dimension orders for listed arguments with padding, those of one shape together, the most saving first.
 
     Besides arguments, users control scratch operands of their kernels. Compilers choose the layouts of temporary values
@@ -506,7 +506,7 @@ def reorder_advice(message: OutOfMemory, generation: str) -> Iterator[Reorder]:
     yield from sorted((each for each in found if each.saved_bytes >= least), key=lambda each: -each.saved_bytes)
 
 
-def narrow_advice(message: OutOfMemory) -> Iterator[Narrow]:
+def _narrow_advice(message: OutOfMemory) -> Iterator[Narrow]:
     """A narrower type for the largest allocation, if it has 64-bit numbers or was asked for in f32."""
     largest = next(iter(message.culprits), None)
     if largest is None or not isinstance(largest.shape, ArrayShape) or not largest.size_bytes or is_shared(largest):
@@ -522,7 +522,7 @@ def narrow_advice(message: OutOfMemory) -> Iterator[Narrow]:
             yield Narrow(largest.size_bytes, after, largest, other)
 
 
-def donate_advice(message: OutOfMemory) -> Iterator[Donate]:
+def _donate_advice(message: OutOfMemory) -> Iterator[Donate]:
     """Donation of arguments, if results of a relevant size have memory of their own."""
     arguments, output, shared = _arguments_and_output(message)
     if arguments is None or output is None or shared is None:
@@ -533,7 +533,7 @@ def donate_advice(message: OutOfMemory) -> Iterator[Donate]:
         yield Donate(arguments, output, shared, saved)
 
 
-def shard_advice(message: OutOfMemory) -> Iterator[Shard]:
+def _shard_advice(message: OutOfMemory) -> Iterator[Shard]:
     """Sharding of arguments that do not fit even without a program, or of a result that no device can hold."""
     arguments = message.used_bytes if message.kind == "arguments" else _part(message, "arguments")
     limit, failed = message.limit_bytes, message.failed
@@ -549,7 +549,7 @@ def shard_advice(message: OutOfMemory) -> Iterator[Shard]:
         yield from (Shard(used, limit, -(-used // limit), OomAllocation(used)),) if used > limit else ()
 
 
-def shrink_advice(message: OutOfMemory) -> Iterator[Shrink]:
+def _shrink_advice(message: OutOfMemory) -> Iterator[Shrink]:
     """The share by which temporary values, or the program as rematerialization left it, must shrink."""
     over = message.exceeded_by_bytes
     if not over or over < 0:
@@ -572,7 +572,7 @@ def _is_of_program(message: OutOfMemory) -> bool:
     return is_total and arguments <= (message.limit_bytes or 0)
 
 
-def recompute_advice(message: OutOfMemory) -> Iterator[Recompute]:
+def _recompute_advice(message: OutOfMemory) -> Iterator[Recompute]:
     """Recomputation of values that a gradient keeps, if they are a relevant part of the listed allocations."""
     kept = tuple(each for each in message.allocations if _FORWARD in each.op_name and _BACKWARD not in each.op_name)
     size = sum(each.size_bytes or 0 for each in kept)
@@ -640,7 +640,7 @@ _ROUNDING_BYTES: Final = _MIB // 200
 _WORD_BYTES: Final = WORD_BITS // 8
 
 
-def block_advice(message: OutOfMemory, window: KernelWindow) -> Iterator[SmallerBlock | SingleBuffer | Shrink]:
+def _block_advice(message: OutOfMemory, window: KernelWindow) -> Iterator[SmallerBlock | SingleBuffer | Shrink]:
     """The block of a window that does not fit with one buffer, if that fits, and a smaller block.
 
     If no halved block has full tiles, the share by which it must shrink.
@@ -650,20 +650,20 @@ def block_advice(message: OutOfMemory, window: KernelWindow) -> Iterator[Smaller
         return
     if window.buffers > 1 and size // window.buffers < limit:
         yield SingleBuffer(window, size // window.buffers)
-    if (found := smaller_block(window.block, size, limit)) is not None:
+    if (found := _smaller_block(window.block, size, limit)) is not None:
         yield SmallerBlock(window, window.block, *found)
     elif size > limit:
         yield Shrink("blocks and scratch", size, size - limit)
 
 
-def smaller_block(block: ArrayShape, size_bytes: int, limit_bytes: int) -> tuple[ArrayShape, int] | None:
+def _smaller_block(block: ArrayShape, size_bytes: int, limit_bytes: int) -> tuple[ArrayShape, int] | None:
     """The block after as few halvings as make it smaller than the limit, and its size; None if none is known.
 
     Major dimensions are halved first, then rows and lanes as long as tiles stay full, so that every halving halves
     the size as well.
 
     >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
-    >>> block, size_bytes = smaller_block(parse_shape("f32[8192,8192]"), 512 << 20, 128 << 20)
+    >>> block, size_bytes = _smaller_block(parse_shape("f32[8192,8192]"), 512 << 20, 128 << 20)
     >>> str(block), size_bytes >> 20
     ('f32[1024,8192]{1,0}', 64)
     """
@@ -681,19 +681,19 @@ def smaller_block(block: ArrayShape, size_bytes: int, limit_bytes: int) -> tuple
     return replace(block, dimensions=tuple(sizes)), size_bytes
 
 
-def scratch_advice(message: OutOfMemory, failed: OomAllocation | None) -> Iterator[SmallerBlock | Shrink]:
+def _scratch_advice(message: OutOfMemory, failed: OomAllocation | None) -> Iterator[SmallerBlock | Shrink]:
     """A smaller scratch operand, or the share by which the allocations of a kernel must shrink."""
     used, limit = message.used_bytes, message.limit_bytes
     if not used or not limit or used <= limit:
         return
     shape = failed.shape if failed is not None and failed.tag == SCRATCH else None
-    if isinstance(shape, ArrayShape) and (found := smaller_block(shape, used, limit)) is not None:
+    if isinstance(shape, ArrayShape) and (found := _smaller_block(shape, used, limit)) is not None:
         yield SmallerBlock(None, shape, *found)
     else:
         yield Shrink("blocks and scratch", used, used - limit)
 
 
-def scoped_advice(message: OutOfMemory) -> Iterator[RaiseScopedLimit | Shrink]:
+def _scoped_advice(message: OutOfMemory) -> Iterator[RaiseScopedLimit | Shrink]:
     """A higher limit of scoped VMEM, if a chip has that much, and the share by which blocks must shrink."""
     used, limit = message.used_bytes, message.limit_bytes
     if not used or not limit or used <= limit:
@@ -710,7 +710,7 @@ def scoped_advice(message: OutOfMemory) -> Iterator[RaiseScopedLimit | Shrink]:
     yield Shrink("blocks and scratch", used, used - limit)
 
 
-def element_advice(
+def _element_advice(
     message: OutOfMemory, failed: OomAllocation | None, window: KernelWindow | None
 ) -> Iterator[FewerElements | Shrink]:
     """The number of 32-bit words that a small memory holds beside what else is there, or the share to shrink by."""
@@ -772,7 +772,7 @@ def free_bytes(message: OutOfMemory) -> int | None:
     return max(stats.limit_bytes - stats.in_use_bytes, 0)
 
 
-def defragment_advice(message: OutOfMemory) -> Iterator[Defragment]:
+def _defragment_advice(message: OutOfMemory) -> Iterator[Defragment]:
     """That enough memory is free, but not in one piece."""
     free, requested = free_bytes(message), message.used_bytes
     if free is None or requested is None or free < requested:
@@ -784,19 +784,19 @@ def defragment_advice(message: OutOfMemory) -> Iterator[Defragment]:
     yield Defragment(free, requested, largest or None, is_tpu=message.target == "tpu")
 
 
-def free_advice(message: OutOfMemory) -> Iterator[FreeBuffers]:
+def _free_advice(message: OutOfMemory) -> Iterator[FreeBuffers]:
     """The size of arrays to delete: the program compiled, so it fits a device without them."""
     if message.exceeded_by_bytes and message.exceeded_by_bytes > 0:
         yield FreeBuffers(message.exceeded_by_bytes, message.kind == "tpu-load")
 
 
-def other_advice(message: OutOfMemory) -> Iterator[FreeOthers]:
+def _other_advice(message: OutOfMemory) -> Iterator[FreeOthers]:
     """Whatever else fills a device on which even a small program does not fit."""
     if message.stats is not None and 0 < message.stats.total_bytes < _SMALL_PROGRAM:
         yield FreeOthers(message.stats.total_bytes)
 
 
-def chunk_advice(message: OutOfMemory) -> Iterator[FreeChunks]:
+def _chunk_advice(message: OutOfMemory) -> Iterator[FreeChunks]:
     """The size that an allocator lacks, and the chunks that hold the most."""
     free, requested = free_bytes(message), message.used_bytes
     if free is None or requested is None or free >= requested:
@@ -805,19 +805,19 @@ def chunk_advice(message: OutOfMemory) -> Iterator[FreeChunks]:
     yield FreeChunks(requested - free, largest)
 
 
-def driver_advice(message: OutOfMemory) -> Iterator[ListProcesses]:
+def _driver_advice(message: OutOfMemory) -> Iterator[ListProcesses]:
     """Other processes on the GPU, whose driver has less free memory than was requested."""
     if message.used_bytes:
         yield ListProcesses(message.used_bytes)
 
 
-def shared_memory_advice(message: OutOfMemory) -> Iterator[Shrink]:
+def _shared_memory_advice(message: OutOfMemory) -> Iterator[Shrink]:
     """The share by which the blocks of a GPU kernel must shrink."""
     if message.used_bytes and message.limit_bytes and message.used_bytes > message.limit_bytes:
         yield Shrink("shared memory", message.used_bytes, message.used_bytes - message.limit_bytes)
 
 
-def host_advice(message: OutOfMemory) -> Iterator[RaiseHostLimit]:
+def _host_advice(message: OutOfMemory) -> Iterator[RaiseHostLimit]:
     """The limit of host memory that a process exceeded."""
     process = message.process
     used = message.used_bytes if message.used_bytes is not None else process.resident_bytes if process else None
@@ -874,7 +874,7 @@ def advice_of(
     has_figures = bool(message.exceeded_by_bytes) and not message.is_warning
     if message.is_xla and message.kind not in _KERNELS:
         for warning in warnings:
-            found += [*shard_advice(warning), *(() if has_figures else shrink_advice(warning))]
+            found += [*_shard_advice(warning), *(() if has_figures else _shrink_advice(warning))]
     chosen = list(dict.fromkeys(found))[:_MOST_ADVICE]
     # What others hold is in no dump of this program.
     has_dump = has_dump or any(isinstance(each, FreeOthers) for each in chosen)
@@ -887,45 +887,45 @@ def advice_of(
 def _advice(message: OutOfMemory, window: KernelWindow | None, generation: str) -> Iterator[Advice]:
     kind = message.kind
     if kind in _HOST:
-        yield from host_advice(message)
+        yield from _host_advice(message)
     elif not message.is_xla:
-        yield from defragment_advice(message)
-        yield from chunk_advice(message)
+        yield from _defragment_advice(message)
+        yield from _chunk_advice(message)
     elif kind == "tpu-vmem-scoped":
-        yield from scoped_advice(message)
+        yield from _scoped_advice(message)
     elif window is not None and kind not in _SMALL_MEMORIES:
-        yield from block_advice(message, window)
+        yield from _block_advice(message, window)
     elif kind in _SMALL_MEMORIES and (kind != "tpu-other" or message.space):
-        yield from element_advice(message, message.failed, window)
+        yield from _element_advice(message, message.failed, window)
     elif kind == "tpu-vmem":
-        yield from list(reorder_advice(message, generation))[:_MOST_REORDERED]
-        yield from scratch_advice(message, message.failed)
+        yield from list(_reorder_advice(message, generation))[:_MOST_REORDERED]
+        yield from _scratch_advice(message, message.failed)
     elif kind == "gpu-shared-memory":
-        yield from shared_memory_advice(message)
+        yield from _shared_memory_advice(message)
     elif kind == "gpu-driver" and message.space != "host":
-        yield from driver_advice(message)
+        yield from _driver_advice(message)
     elif kind in ("tpu-load", "tpu-buffer"):
         # Fragmentation first: deleting arrays would help as well, but more than needed.
-        fragmented = list(defragment_advice(message))
-        yield from fragmented or free_advice(message)
-    elif others := list(other_advice(message)):
+        fragmented = list(_defragment_advice(message))
+        yield from fragmented or _free_advice(message)
+    elif others := list(_other_advice(message)):
         yield from others
     else:
-        yield from defragment_advice(message)
+        yield from _defragment_advice(message)
         yield from _program_advice(message, generation)
         if kind == "gpu-allocator":
-            yield from chunk_advice(message)
+            yield from _chunk_advice(message)
 
 
 def _program_advice(message: OutOfMemory, generation: str) -> Iterator[Advice]:
     """Changes of the program, those that certainly save bytes first, the most bytes first."""
-    reordered = list(reorder_advice(message, generation))[:_MOST_REORDERED]
-    sure: list[Reorder | Narrow | Donate] = [*reordered, *narrow_advice(message), *donate_advice(message)]
-    yield from shard_advice(message)
-    yield from range_advice(message, generation)
+    reordered = list(_reorder_advice(message, generation))[:_MOST_REORDERED]
+    sure: list[Reorder | Narrow | Donate] = [*reordered, *_narrow_advice(message), *_donate_advice(message)]
+    yield from _shard_advice(message)
+    yield from _range_advice(message, generation)
     yield from sorted(sure, key=lambda each: -each.saved_bytes)
-    yield from recompute_advice(message)
+    yield from _recompute_advice(message)
     over = message.exceeded_by_bytes or 0
     # Reordering alone may be enough, and is exact.
     if sum(each.saved_bytes for each in sure if isinstance(each, Reorder)) < over or not over:
-        yield from shrink_advice(message)
+        yield from _shrink_advice(message)

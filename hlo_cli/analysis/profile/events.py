@@ -113,14 +113,14 @@ def integers(column: Coded, chosen: Integers, default: int) -> Integers:
 
 
 def line_times(line: Line) -> tuple[Integers, Integers]:
-    """When the events of a line begin, and how long they take: see `bounded_times`."""
-    return bounded_times(line.begins_ps, line.events.durations_ps)
+    """When the events of a line begin, and how long they take: see `_bounded_times`."""
+    return _bounded_times(line.begins_ps, line.events.durations_ps)
 
 
-def bounded_times(begins_ps: Integers, durations_ps: Integers) -> tuple[Integers, Integers]:
+def _bounded_times(begins_ps: Integers, durations_ps: Integers) -> tuple[Integers, Integers]:
     """Begins and durations whose sums fit 64 bits; only corrupt files have negative durations or such of weeks.
 
-    >>> [times.tolist() for times in bounded_times(np.array([5, -7]), np.array([-1, 3]))]
+    >>> [times.tolist() for times in _bounded_times(np.array([5, -7]), np.array([-1, 3]))]
     [[5, -7], [0, 3]]
     """
     # Twice, so that begin and end of a clipped event still differ.
@@ -155,12 +155,12 @@ _MOST: Final = 1 << 62
 """A bound on the sum of nested times, which only corrupt files exceed."""
 
 
-def self_times(begins_ps: Integers, durations_ps: Integers) -> Integers:
-    """The self time of each event of one line, whose events are in the order of `nested_order`.
+def _self_times(begins_ps: Integers, durations_ps: Integers) -> Integers:
+    """The self time of each event of one line, whose events are in the order of `_nested_order`.
 
     The parent of an event is the nearest earlier one, among those not yet left, that includes it.
 
-    >>> self_times(np.array([0, 0, 4, 20]), np.array([10, 3, 4, 5])).tolist()
+    >>> _self_times(np.array([0, 0, 4, 20]), np.array([10, 3, 4, 5])).tolist()
     [3, 3, 4, 5]
     """
     result = durations_ps.copy()
@@ -182,10 +182,10 @@ def self_times(begins_ps: Integers, durations_ps: Integers) -> Integers:
     return result - np.array([min(each, _MOST) for each in inside], np.int64)
 
 
-def nested_order(begins_ps: Integers, durations_ps: Integers) -> Integers:
+def _nested_order(begins_ps: Integers, durations_ps: Integers) -> Integers:
     """The order in which events that begin together are nested: the longest first.
 
-    >>> nested_order(np.array([5, 0, 0]), np.array([1, 3, 10])).tolist()
+    >>> _nested_order(np.array([5, 0, 0]), np.array([1, 3, 10])).tolist()
     [2, 1, 0]
     """
     return np.lexsort((-durations_ps, begins_ps)).astype(np.int64)
@@ -228,7 +228,7 @@ class Stepped:
     source: StepSource = "annotation"
 
 
-def host_steps(plane: Plane) -> tuple[Step, ...]:
+def _host_steps(plane: Plane) -> tuple[Step, ...]:
     """The annotated steps of a host, by time; an annotation inside another one is left out."""
     found = sorted(chain.from_iterable(map(_annotated, plane.lines)), key=lambda step: (step.begin_ps, -step.end_ps))
     outer: list[Step] = []
@@ -260,7 +260,7 @@ def launches(plane: Plane) -> Mapping[int, int]:
     return found
 
 
-def steps_of_runs(rows: Occurrences, steps: tuple[Step, ...], launched: Mapping[int, int]) -> Stepped:
+def _steps_of_runs(rows: Occurrences, steps: tuple[Step, ...], launched: Mapping[int, int]) -> Stepped:
     """The step of each row: that in which its run was launched, or in which the run, or the row itself, begins."""
     begins = rows.begins_ps.copy()
     runs, inverse = np.unique(rows.runs, return_inverse=True)
@@ -271,10 +271,10 @@ def steps_of_runs(rows: Occurrences, steps: tuple[Step, ...], launched: Mapping[
         first[at] = launched.get(run, first[at])
     known = rows.runs != NO_RUN
     begins[known] = first[inverse][known]
-    return host_stepped(rows, steps, begins)
+    return _host_stepped(rows, steps, begins)
 
 
-def host_stepped(rows: Occurrences, steps: tuple[Step, ...], times: Integers) -> Stepped:
+def _host_stepped(rows: Occurrences, steps: tuple[Step, ...], times: Integers) -> Stepped:
     """The annotated steps of a host, where `times` place its rows in them; they are the same on all of its devices."""
     devices = np.unique(rows.devices)
     begins, ends = (np.array([getattr(step, name) for step in steps], np.int64) for name in ("begin_ps", "end_ps"))
@@ -284,10 +284,10 @@ def host_stepped(rows: Occurrences, steps: tuple[Step, ...], times: Integers) ->
         np.tile(begins, len(devices)),
         np.tile(ends, len(devices)),
     )
-    return Stepped(steps, step_at(times, steps), windows)
+    return Stepped(steps, _step_at(times, steps), windows)
 
 
-def steps_of_lines(devices: Sequence[DeviceSteps], rows: Occurrences, first: int) -> Stepped:
+def _steps_of_lines(devices: Sequence[DeviceSteps], rows: Occurrences, first: int) -> Stepped:
     """The steps of rows, of which the first one has the number `first`: each by the line of its core.
 
     Equal names are one step.
@@ -315,7 +315,7 @@ def steps_of_lines(devices: Sequence[DeviceSteps], rows: Occurrences, first: int
             on[at] += 1
             own.append(at)
             listed.append((at, device.device, step.begin_ps + ahead, step.end_ps + ahead))
-        found = step_at(device.begins, steps)
+        found = _step_at(device.begins, steps)
         codes[row : row + len(found)] = np.array([*own, NO_STEP], np.int64)[found]
     with_steps = sum(bool(device.steps) for device in devices)
     steps = [
@@ -348,7 +348,7 @@ def steps_of_executions(rows: Occurrences) -> Stepped:
     order = np.argsort(begins, kind="stable")
     steps = tuple(Step(str(at), int(begins[run]), int(ends[run])) for at, run in enumerate(order.tolist()))
     # Rows of other programs are in the step that is under way.
-    codes = step_at(rows.begins_ps, steps)
+    codes = _step_at(rows.begins_ps, steps)
     codes[chosen] = np.argsort(order)[inverse]
     windows = _windows_of(rows, chosen, codes[chosen])
     return Stepped(steps, codes, windows, "executions")
@@ -456,10 +456,10 @@ def _edges(groups: Integers, operations: Integers, times: Integers) -> Mapping[i
     return dict(zip(distinct.tolist(), operations[order[first]].tolist(), strict=True))
 
 
-def step_at(times: Integers, steps: Sequence[Step]) -> Integers:
+def _step_at(times: Integers, steps: Sequence[Step]) -> Integers:
     """The index of the step that each time lies in, `NO_STEP` if in none; steps are in order and do not overlap.
 
-    >>> step_at(np.array([5, 15, 25]), (Step("0", 0, 10), Step("1", 20, 30))).tolist()
+    >>> _step_at(np.array([5, 15, 25]), (Step("0", 0, 10), Step("1", 20, 30))).tolist()
     [0, -1, 1]
     """
     if not steps:
@@ -479,7 +479,7 @@ def step_at(times: Integers, steps: Sequence[Step]) -> Integers:
 HOST: Final = "/host:CPU"
 
 
-def add_cpu_events(plane: Plane, rows: OccurrenceList, host: str = "") -> None:
+def _add_cpu_events(plane: Plane, rows: OccurrenceList, host: str = "") -> None:
     """Adds the operations that ran on the threads of a host; the names of its devices begin with `host`."""
     for line in plane.lines:
         ops = line.statistic("hlo_op")
@@ -490,7 +490,7 @@ def add_cpu_events(plane: Plane, rows: OccurrenceList, host: str = "") -> None:
 
 def _add_thread(line: Line, chosen: Integers, ops: Coded, rows: OccurrenceList, host: str) -> None:
     begins, durations = line_times(line)
-    chosen = chosen[nested_order(begins[chosen], durations[chosen])]
+    chosen = chosen[_nested_order(begins[chosen], durations[chosen])]
     modules, programs = line.statistic("hlo_module"), line.statistic("program_id")
     ordinals, runs = line.statistic("device_ordinal"), line.statistic("run_id")
     codes, distinct = joint_codes([each.codes[chosen] for each in (programs, modules, ops)])
@@ -509,7 +509,7 @@ def _add_thread(line: Line, chosen: Integers, ops: Coded, rows: OccurrenceList, 
         integers(runs, chosen, NO_RUN),
         begins,
         durations,
-        self_times(begins, durations),
+        _self_times(begins, durations),
     )
 
 
@@ -537,16 +537,16 @@ _USUAL: Final = 1e15, 3e12
 """The FLOP/s and bytes/s by which kernels share the time of a graph, where the trace states none."""
 
 
-def gpu_of(plane: Plane) -> str | None:
+def _gpu_of(plane: Plane) -> str | None:
     """The GPU that a plane belongs to, such as `GPU:0`; None for other planes.
 
-    >>> gpu_of(Plane(1, "/device:GPU:3", (), dict)), gpu_of(Plane(1, "/host:CPU", (), dict))
+    >>> _gpu_of(Plane(1, "/device:GPU:3", (), dict)), _gpu_of(Plane(1, "/host:CPU", (), dict))
     ('GPU:3', None)
     """
     return f"GPU:{plane.name.removeprefix(_GPU_PREFIX)}" if plane.name.startswith(_GPU_PREFIX) else None
 
 
-def kernel_lines(plane: Plane) -> Iterable[Line]:
+def _kernel_lines(plane: Plane) -> Iterable[Line]:
     """The lines of a GPU that the profiler recorded; derived ones, which repeat their events, are left out."""
     for line in plane.lines:
         # In the file the ids are 32-bit numbers, signed or not.
@@ -554,9 +554,9 @@ def kernel_lines(plane: Plane) -> Iterable[Line]:
             yield line
 
 
-def add_gpu(plane: Plane, name: str, rows: OccurrenceList) -> Integers:
+def _add_gpu(plane: Plane, name: str, rows: OccurrenceList) -> Integers:
     """Adds the kernels and copies of a GPU; returns the ids that correlate them with their launches on the host."""
-    lines = [line for line in kernel_lines(plane) if len(line.events)]
+    lines = [line for line in _kernel_lines(plane) if len(line.events)]
     correlations = [_add_stream(line, rows.device(name), rows) for line in lines]
     return np.concatenate([np.zeros(0, np.int64), *correlations])
 
@@ -604,7 +604,7 @@ def innermost(annotation: str) -> str:
     return annotation.rpartition(_INNER)[2]
 
 
-def launch_times(planes: Iterable[Plane], correlations: Integers, begins_ps: Integers) -> Integers:
+def _launch_times(planes: Iterable[Plane], correlations: Integers, begins_ps: Integers) -> Integers:
     """When the host launched each of the kernels that begin at `begins_ps`; their own begin if that is unknown."""
     found: dict[int, int] = {}
     for line in chain.from_iterable(plane.lines for plane in planes):
@@ -702,17 +702,17 @@ _NOT_AN_OP: Final = 0
 """The symbol of events that are no operations."""
 
 
-def core_of(plane: Plane) -> str | None:
+def _core_of(plane: Plane) -> str | None:
     """The TensorCore that a plane belongs to, such as `TPU:0`; None for other planes.
 
-    >>> core_of(Plane(1, "/device:TPU:3", (), dict)), core_of(Plane(1, "/device:TPU:3 SparseCore 1", (), dict))
+    >>> _core_of(Plane(1, "/device:TPU:3", (), dict)), _core_of(Plane(1, "/device:TPU:3 SparseCore 1", (), dict))
     ('TPU:3', None)
     """
     number = plane.name.removeprefix(_TPU_PREFIX)
     return f"TPU:{number}" if plane.name.startswith(_TPU_PREFIX) and number.isascii() and number.isdigit() else None
 
 
-def sparse_core_of(plane: Plane) -> str | None:
+def _sparse_core_of(plane: Plane) -> str | None:
     """The SparseCore that a plane belongs to, such as `TPU:0 SparseCore 1`; None for other planes."""
     core, _, rest = plane.name.removeprefix(_TPU_PREFIX).partition(" SparseCore ")
     return f"TPU:{core} SparseCore {rest}" if rest and plane.name.startswith(_TPU_PREFIX) else None
@@ -733,7 +733,7 @@ class Clock:
         return self.begins + self.durations
 
 
-def clock_of(line: Line) -> Clock:
+def _clock_of(line: Line) -> Clock:
     """The times of the events of a line, as `GetDeviceEventTimespan` has them."""
     offsets, durations = line.statistic("device_offset_ps"), line.statistic("device_duration_ps")
     host, host_durations = line_times(line)
@@ -742,12 +742,12 @@ def clock_of(line: Line) -> Clock:
     every = np.arange(len(host))
     begins = np.where(on_device, integers(offsets, every, 0), host)
     lengths = np.where(on_device, integers(durations, every, 0), host_durations)
-    return Clock(*bounded_times(begins, lengths), host, bool(len(host)) and bool(on_device.all()))
+    return Clock(*_bounded_times(begins, lengths), host, bool(len(host)) and bool(on_device.all()))
 
 
-def add_core(plane: Plane, name: str, rows: OccurrenceList, ops_line: str = OPS) -> DeviceSteps | None:
+def _add_core(plane: Plane, name: str, rows: OccurrenceList, ops_line: str = OPS) -> DeviceSteps | None:
     """Adds the operations of a core; returns its steps and the time of its operations. None if it has no operations."""
-    lines = [(line, clock_of(line)) for line in plane.lines if line.name == ops_line and len(line.events)]
+    lines = [(line, _clock_of(line)) for line in plane.lines if line.name == ops_line and len(line.events)]
     if not lines:
         return None
     first_row, device = len(rows), rows.device(name)
@@ -755,7 +755,7 @@ def add_core(plane: Plane, name: str, rows: OccurrenceList, ops_line: str = OPS)
     kept = [_add_core_line(line, clock, device, executions, rows) for line, clock in lines]
     clocks = [clock for _, clock in lines]
     others = [
-        (line, clock_of(line)) for line in plane.lines if line.name in (*STEPS, FRAMEWORK_OPS) and len(line.events)
+        (line, _clock_of(line)) for line in plane.lines if line.name in (*STEPS, FRAMEWORK_OPS) and len(line.events)
     ]
     on_device = all(clock.is_device for clock in clocks)
     timed = [*clocks, *(clock for _, clock in others if clock.is_device == on_device)]
@@ -809,7 +809,7 @@ def _executions_of(plane: Plane) -> _Executions | None:
     line = next((line for line in plane.lines if line.name in MODULES and len(line.events)), None)
     if line is None:
         return None
-    clock, every = clock_of(line), np.arange(len(line.events))
+    clock, every = _clock_of(line), np.arange(len(line.events))
     runs = integers(line.statistic("run_id"), every, NO_RUN)
     kinds, codes = np.unique(line.events.kinds, return_inverse=True)
     programs = [program_of(_kind(line, kind).short_name) for kind in kinds.tolist()]
@@ -852,11 +852,11 @@ def _add_core_line(
         if known is not None and id is not None and known != id:
             module = ""
         metadata = _with_own(_kind(line, kind), events.statistics_of(event))
-        keys.append(rows.key(OperationKey(id if known is None else known, module, op_of(metadata)), metadata))
+        keys.append(rows.key(OperationKey(id if known is None else known, module, _op_of(metadata)), metadata))
     of_event = np.array(keys, np.int64)[codes] if keys else np.zeros(0, np.int64)
-    order = nested_order(*line_times(line))
+    order = _nested_order(*line_times(line))
     own = np.zeros(len(events), np.int64)
-    own[order] = self_times(clock.begins[order], clock.durations[order])
+    own[order] = _self_times(clock.begins[order], clock.durations[order])
     chosen = np.flatnonzero(of_event != ABSENT)
     runs = integers(line.statistic("run_id"), chosen, NO_RUN)
     if executions:
@@ -879,10 +879,10 @@ def _with_own(metadata: EventMetadata, own: Sequence[tuple[str, Value]]) -> Even
     return replace(metadata, statistics={**dict(own), **metadata.statistics})
 
 
-def op_of(metadata: EventMetadata) -> str:
+def _op_of(metadata: EventMetadata) -> str:
     """The name of the instruction: the display name, else the name in the text of the instruction.
 
-    >>> op_of(EventMetadata(1, "%add.1 = f32[2] add(%p, %p)"))
+    >>> _op_of(EventMetadata(1, "%add.1 = f32[2] add(%p, %p)"))
     'add.1'
     """
     return (metadata.display_name or metadata.name.partition(" = ")[0]).removeprefix("%")
@@ -922,15 +922,15 @@ class Capture:
     def steps(self, rows: Occurrences) -> Stepped:
         """The step of each of its rows: by the lines of cores, by annotations on the host, or by executions."""
         if any(core.steps for core in self.cores):
-            return steps_of_lines(self.cores, rows, self.first)
+            return _steps_of_lines(self.cores, rows, self.first)
         host = self.trace.plane(HOST)
         hosts = [plane for plane in self.trace.planes if plane.name in _HOSTS]
-        steps = host_steps(host) if host else ()
+        steps = _host_steps(host) if host else ()
         if host and steps:
             found = (
-                host_stepped(rows, steps, launch_times(hosts, self.correlations, rows.begins_ps))
+                _host_stepped(rows, steps, _launch_times(hosts, self.correlations, rows.begins_ps))
                 if len(self.correlations)
-                else steps_of_runs(rows, steps, launches(host))
+                else _steps_of_runs(rows, steps, launches(host))
             )
             # Annotations may be of another thread's work, in which nothing was launched.
             if (found.codes >= 0).any():
@@ -942,9 +942,9 @@ def platform_of(traces: Sequence[Trace]) -> Platform:
     """The platform of traces: that of the devices with operations, else the CPU."""
     planes = [plane for trace in traces for plane in trace.planes]
     # Devices without events do not make a platform: traces of GPUs have a plane of CPUs.
-    if any(core_of(plane) and any(line.name == OPS and len(line.events) for line in plane.lines) for plane in planes):
+    if any(_core_of(plane) and any(line.name == OPS and len(line.events) for line in plane.lines) for plane in planes):
         return "TPU"
-    if any(gpu_of(plane) and any(len(line.events) for line in kernel_lines(plane)) for plane in planes):
+    if any(_gpu_of(plane) and any(len(line.events) for line in _kernel_lines(plane)) for plane in planes):
         return "GPU"
     return "CPU"
 
@@ -955,13 +955,13 @@ def capture(trace: Trace, platform: Platform, rows: OccurrenceList, host: str, *
     cores = []
     correlations = [np.zeros(0, np.int64)]
     for plane in trace.planes:
-        if platform == "TPU" and (name := sparse_core_of(plane) if is_sparse else core_of(plane)):
-            found = add_core(plane, host + name, rows, SPARSE_OPS if is_sparse else OPS)
+        if platform == "TPU" and (name := _sparse_core_of(plane) if is_sparse else _core_of(plane)):
+            found = _add_core(plane, host + name, rows, SPARSE_OPS if is_sparse else OPS)
             cores += [found] if found else []
         elif platform == "CPU" and plane.name == HOST:
-            add_cpu_events(plane, rows, host)
-        elif platform == "GPU" and (name := gpu_of(plane)):
-            correlations.append(add_gpu(plane, host + name, rows))
+            _add_cpu_events(plane, rows, host)
+        elif platform == "GPU" and (name := _gpu_of(plane)):
+            correlations.append(_add_gpu(plane, host + name, rows))
     return Capture(trace, first, len(rows), cores, np.concatenate(correlations))
 
 
@@ -969,7 +969,7 @@ def device_planes(trace: Trace, platform: Platform) -> Sequence[Plane]:
     """The planes of the devices of a trace."""
     if platform == "CPU":
         return [plane for plane in trace.planes if plane.name == HOST]
-    name_of = core_of if platform == "TPU" else gpu_of
+    name_of = _core_of if platform == "TPU" else _gpu_of
     return [plane for plane in trace.planes if name_of(plane) is not None]
 
 

@@ -207,7 +207,7 @@ def executions(rows: Occurrences, operations: Sequence[Operation], codes: Intege
     return {program: counts[at] for program, at in programs.items() if at in counts}
 
 
-def with_executions(rows: Occurrences, operations: Sequence[Operation], codes: Integers) -> Integers:
+def _with_executions(rows: Occurrences, operations: Sequence[Operation], codes: Integers) -> Integers:
     """The executions that rows belong to, where GPUs do not name them: each begins with the program's first kernel.
 
     The first kernel is the earliest of those that run once an execution and have as many events as most of these.
@@ -330,7 +330,7 @@ class Facts:
 NO_FACTS: Final = Facts()
 
 
-def facts_among(keys: Iterable[OperationKey], declared: Mapping[OperationKey, EventMetadata]) -> Facts:
+def _facts_among(keys: Iterable[OperationKey], declared: Mapping[OperationKey, EventMetadata]) -> Facts:
     """The facts of the first key that has some."""
     found = next((declared[key] for key in keys if key in declared), None)
     return NO_FACTS if found is None else facts_of(found)
@@ -373,11 +373,11 @@ def facts_of(metadata: EventMetadata) -> Facts:
     )
 
 
-def category_of(instruction: Instruction) -> str:
+def _category_of(instruction: Instruction) -> str:
     """The category from HLO alone, such as `loop fusion` or `data formatting`, as `xla::HloCategory` has it.
 
     >>> from hlo_cli import parse_module
-    >>> category_of(parse_module("r = f32[4] copy(f32[4] a)").entry.root)
+    >>> _category_of(parse_module("r = f32[4] copy(f32[4] a)").entry.root)
     'data formatting'
     """
     if instruction.opcode in _FORMATTING:
@@ -735,7 +735,7 @@ def _measured(
     operations, codes = _operations(occurrences, programs)
     if platform == "GPU":
         # After the operations are known: the first kernel of a program begins an execution.
-        occurrences = replace(occurrences, runs=with_executions(occurrences, operations, codes))
+        occurrences = replace(occurrences, runs=_with_executions(occurrences, operations, codes))
     stepped = join_hosts([each.steps(part_of(occurrences, each.first, each.end)) for each in captures])
     for trace in traces:
         trace.forget()  # of a large trace, the events take more memory than all that follows
@@ -799,7 +799,7 @@ def _operations(occurrences: Occurrences, programs: Programs) -> tuple[tuple[Ope
     keys_of: list[list[OperationKey]] = [[] for _ in distinct]
     for key, each in zip(occurrences.keys, of_key, strict=True):
         keys_of[distinct[each]].append(key)
-    facts = [facts_among(keys, occurrences.facts) for keys in keys_of]
+    facts = [_facts_among(keys, occurrences.facts) for keys in keys_of]
     unknown = [
         each for (_, each, _), known in zip(distinct, facts, strict=True) if each is not None and not known.has_costs
     ]
@@ -827,7 +827,7 @@ def _operation(
         name,
         program,
         instruction,
-        facts.category or (category_of(instruction) if instruction is not None else ""),
+        facts.category or (_category_of(instruction) if instruction is not None else ""),
         facts.op_name,
         facts.source,
         # XLA's own costs first, but for what it does not know.

@@ -351,7 +351,7 @@ def _of_pairs(profile: Profile) -> Iterator[TransferTime]:
     rows, ends = profile.occurrences, profile.occurrences.ends_ps
     by_operation = _rows_by_operation(profile)
     for at, each in enumerate(profile.operations):
-        if opcode_of(each) in COLLECTIVES:
+        if _opcode_of(each) in COLLECTIVES:
             own = rows.durations_ps[by_operation[at]]
             # A collective without start and done keeps the device busy for all of its time.
             yield TransferTime(at, at, int(rows.counts[by_operation[at]].sum()), _seconds(own), _seconds(own))
@@ -527,14 +527,14 @@ def _waits(profile: Profile) -> Mapping[int, tuple[Integers, Integers]]:
 
 def is_transfer(operation: Operation) -> bool:
     """Whether an operation is a collective or starts an asynchronous operation."""
-    opcode = opcode_of(operation)
+    opcode = _opcode_of(operation)
     return opcode in COLLECTIVES or opcode.endswith(_STARTS)
 
 
-def opcode_of(operation: Operation) -> str:
+def _opcode_of(operation: Operation) -> str:
     """The opcode of an operation, which its name tells if its instruction is unknown.
 
-    >>> opcode_of(Operation("all-reduce-start.3", None, None))
+    >>> _opcode_of(Operation("all-reduce-start.3", None, None))
     'all-reduce-start'
     """
     return operation.name.partition(".")[0] if operation.instruction is None else operation.instruction.opcode

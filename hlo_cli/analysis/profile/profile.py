@@ -577,11 +577,11 @@ def module_name(program: str) -> str:
     return program.partition("(")[0]
 
 
-def with_distinct_names(programs: Iterable[MeasuredProgram]) -> Mapping[MeasuredProgram, MeasuredProgram]:
+def _with_distinct_names(programs: Iterable[MeasuredProgram]) -> Mapping[MeasuredProgram, MeasuredProgram]:
     """Each program with its id in its name if another one has the same name.
 
     >>> first, second, third = (MeasuredProgram(id, name, None) for id, name in ((8, "f"), (9, "f"), (10, "g")))
-    >>> [each.name for each in with_distinct_names([first, second, third]).values()]
+    >>> [each.name for each in _with_distinct_names([first, second, third]).values()]
     ['f(8)', 'f(9)', 'g']
     """
     distinct = list(dict.fromkeys(programs))
@@ -720,7 +720,7 @@ def programs_of(
             chosen = None
         found[id, name] = MeasuredProgram(id, name, chosen)
     found |= {pair: found[named] for pair, named in unnamed.items()}
-    labeled = with_distinct_names(found.values())
+    labeled = _with_distinct_names(found.values())
     return Programs({pair: labeled[program] for pair, program in found.items()}, tuple(notes))
 
 

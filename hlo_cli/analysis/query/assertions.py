@@ -112,22 +112,22 @@ T = TypeVar("T")
 _VERBS: Final[dict[ArithmeticOperator, str]] = {"+": "add", "-": "subtract", "*": "multiply", "/": "divide"}
 
 
-def check_units_of(expectation: Expectation, fields: Fields[T]) -> None:
+def _check_units_of(expectation: Expectation, fields: Fields[T]) -> None:
     """Raises HloError for unknown fields, and for units that differ.
 
     >>> from hlo_cli.analysis.query.where import Reader
     >>> from hlo_cli.source import Source
     >>> from hlo_cli.syntax.expectations import read_expectations
     >>> [stated] = read_expectations(Source("e.toml", 'expect = ["sum(n) <= 2 * peak.hbm"]'))
-    >>> check_units_of(stated, Fields({"n": Reader("count", len)}))
+    >>> _check_units_of(stated, Fields({"n": Reader("count", len)}))
     Traceback (most recent call last):
         ...
     hlo_cli.source.HloError: 1:1: error: cannot compare sum(n) (a number) and 2 * peak.hbm (a size in bytes)
     """
     quantity, limit = expectation.quantity, expectation.limit
-    left = unit_of_term(quantity, fields)
+    left = _unit_of_term(quantity, fields)
     # Golden takes the unit of the other side, so it fits whatever is measured.
-    right = unit_of_term(limit, fields, golden=left)
+    right = _unit_of_term(limit, fields, golden=left)
     if common(left, right) is not None:
         return
     where = _place(quantity)
@@ -139,12 +139,12 @@ def check_units_of(expectation: Expectation, fields: Fields[T]) -> None:
     raise _unit_error(where, "compare", (quantity, left), (limit, right))
 
 
-def unit_of_term(term: Term, fields: Fields[T], *, golden: Unit = COUNT) -> Unit:
+def _unit_of_term(term: Term, fields: Fields[T], *, golden: Unit = COUNT) -> Unit:
     """Unit of a term; HloError for unknown fields, and for units that differ. `golden` is the unit of `golden`.
 
     >>> from hlo_cli.source import Source
     >>> from hlo_cli.syntax.expectations import parse_expectation
-    >>> unit_of_term(parse_expectation("2 * peak.hbm <= golden")[0], Fields({})).words
+    >>> _unit_of_term(parse_expectation("2 * peak.hbm <= golden")[0], Fields({})).words
     'a size in bytes'
     """
     match term:
@@ -158,8 +158,8 @@ def unit_of_term(term: Term, fields: Fields[T], *, golden: Unit = COUNT) -> Unit
             predicate(term.where, fields)
             return COUNT if term.field is None else computed(term.where, term.field, fields).unit
         case Calculation():
-            left = unit_of_term(term.left, fields, golden=golden)
-            right = unit_of_term(term.right, fields, golden=golden)
+            left = _unit_of_term(term.left, fields, golden=golden)
+            right = _unit_of_term(term.right, fields, golden=golden)
             unit = combined(term.operator, left, right)
             if unit is None:
                 raise _unit_error(_place(term), _VERBS[term.operator], (term.left, left), (term.right, right))
@@ -276,7 +276,7 @@ class Measurer:
                     raise SkippedError("no value in a golden module")
                 return golden
             case Calculation():
-                unit = unit_of_term(term, self.fields, golden=COUNT if golden is None else golden.unit)
+                unit = _unit_of_term(term, self.fields, golden=COUNT if golden is None else golden.unit)
                 left, right = self.measure(term.left, golden), self.measure(term.right, golden)
                 return _calculated(term.operator, left, right, unit)
             case Quantity():
@@ -435,7 +435,7 @@ class Caution:
     cannot_fail: bool = False
 
 
-def cautions_of(module: Module, expectation: Expectation, fields: Fields[T]) -> tuple[Caution, ...]:
+def _cautions_of(module: Module, expectation: Expectation, fields: Fields[T]) -> tuple[Caution, ...]:
     """Reasons why an assertion cannot fail on a module, and parts of its conditions that are always or never true.
 
     >>> from hlo_cli import parse_module
@@ -444,7 +444,7 @@ def cautions_of(module: Module, expectation: Expectation, fields: Fields[T]) -> 
     >>> from hlo_cli.syntax.expectations import read_expectations
     >>> module = parse_module("r = f32[2] negate(f32[2] p)")
     >>> [stated] = read_expectations(Source("e.toml", 'expect = ["none(bytes < 0 and opcode == copy)"]'))
-    >>> [(each.message, each.cannot_fail) for each in cautions_of(module, stated, operation_fields(module))]
+    >>> [(each.message, each.cannot_fail) for each in _cautions_of(module, stated, operation_fields(module))]
     [('bytes < 0 is never true', True)]
     """
     ranges = _Ranges(module, fields)
@@ -656,7 +656,7 @@ _OF_PROGRAM: Final = ("op_name", "op_type", "source")
 _POSITIVE: Final = ("==", "~", "in")
 
 
-def unmatched_conditions(expectation: Expectation, measurer: Measurer) -> tuple[str, ...]:
+def _unmatched_conditions(expectation: Expectation, measurer: Measurer) -> tuple[str, ...]:
     """Parts of the conditions of an assertion that no operation meets, as written.
 
     A part that is all of a condition is what the assertion is about: it counts only if the module has no such metadata
@@ -667,7 +667,7 @@ def unmatched_conditions(expectation: Expectation, measurer: Measurer) -> tuple[
     >>> from hlo_cli.syntax.expectations import read_expectations
     >>> module = parse_module('r = f32[2] negate(f32[2] p), metadata={op_name="f/mlp/neg"}')
     >>> [stated] = read_expectations(Source("e.toml", 'expect = ["none(op_name ~ mpl and opcode == copy)"]'))
-    >>> unmatched_conditions(stated, Measurer(module, (), lambda: memory_analysis(module)))
+    >>> _unmatched_conditions(stated, Measurer(module, (), lambda: memory_analysis(module)))
     ('op_name ~ mpl',)
     """
     found: dict[str, None] = {}
@@ -832,7 +832,7 @@ def check_expectation(expectation: Expectation, attributes: Collection[str]) -> 
         raise HloError("no quantity to measure", span, source=source, hint="for example, count(opcode == copy) <= 3")
     nothing = Computation("", is_entry=True)
     fields = operation_fields(Module("", (nothing,), nothing, Source("", "")), attributes)
-    check_units_of(expectation, replace(fields, functions=dict.fromkeys(fields.functions, _match_nothing)))
+    _check_units_of(expectation, replace(fields, functions=dict.fromkeys(fields.functions, _match_nothing)))
 
 
 def _match_nothing(where: Where, call: Call) -> Predicate[LogicalOperation]:
@@ -865,9 +865,9 @@ class _Evaluator:
             result = self._evaluate(expectation, golden)
             wheres = [each.where for term in _sides(expectation) for each in quantities_in(term)]
             lowered = dict.fromkeys(form for where in wheres for form in lowered_forms(self._module, where))
-            cautions = cautions_of(self._module, expectation, self._measurer.fields)
+            cautions = _cautions_of(self._module, expectation, self._measurer.fields)
             # A passing assertion is the one that may pass for the wrong reason.
-            unmatched = unmatched_conditions(expectation, self._measurer) if result.is_met else ()
+            unmatched = _unmatched_conditions(expectation, self._measurer) if result.is_met else ()
             return replace(result, lowered_forms=tuple(lowered), cautions=cautions, unmatched=unmatched)
         except SkippedError as skipped:
             return AssertionResult(expectation, None, remark=str(skipped))

@@ -172,7 +172,7 @@ def _as_bound(cost: Cost, value: Number) -> FieldValue:
     return AtLeast(round(value)) if cost.unknown else round(value)
 
 
-def attribute_reader(name: str) -> Callable[[Instruction], str | None]:
+def _attribute_reader(name: str) -> Callable[[Instruction], str | None]:
     """Reader of an attribute as text without quotes; parses only instructions whose text contains its name."""
     written = f"{name}="
 
@@ -340,7 +340,7 @@ class ProgramFacts:
             "exposed": ("flag", lambda i: i in self._exposed),
             "exposed_bytes": ("bytes", self._exposed_bytes),
             "host_transfer": ("flag", is_host_transfer),
-            "rematerialized": ("flag", is_rematerialized),
+            "rematerialized": ("flag", _is_rematerialized),
             "trips": ("count", self._trips),
         }
 
@@ -473,7 +473,7 @@ def is_host_transfer(instruction: Instruction) -> bool:
         target = instruction.string("custom_call_target") or ""
         if target in _HOST_CALLS or backend_of(instruction, "cpu").provider == "Python":
             return True
-    if not any(has_host_memory(each.shape) for each in (instruction, *instruction.operands)):
+    if not any(_has_host_memory(each.shape) for each in (instruction, *instruction.operands)):
         return False
     from hlo_cli.analysis.fusion.kernels import is_launched
 
@@ -482,11 +482,11 @@ def is_host_transfer(instruction: Instruction) -> bool:
     return is_launched(instruction) and len(spaces) > 1
 
 
-def is_rematerialized(instruction: Instruction) -> bool:
+def _is_rematerialized(instruction: Instruction) -> bool:
     """Whether an instruction computes something again to save memory: by jax.checkpoint, or by XLA.
 
     >>> from hlo_cli import parse_module
-    >>> is_rematerialized(parse_module("fusion.3.remat2 = f32[2] negate(f32[2] p)").entry.root)
+    >>> _is_rematerialized(parse_module("fusion.3.remat2 = f32[2] negate(f32[2] p)").entry.root)
     True
     """
     if _REMATERIALIZED.search(instruction.name):
@@ -495,11 +495,11 @@ def is_rematerialized(instruction: Instruction) -> bool:
     return "remat" in op_name and _RECOMPUTED.search(op_name) is not None
 
 
-def has_host_memory(shape: Shape) -> bool:
+def _has_host_memory(shape: Shape) -> bool:
     """Whether an array of a shape is in host memory.
 
     >>> from hlo_cli import parse_module
-    >>> has_host_memory(parse_module("r = f32[8]{0:S(5)} copy(f32[8]{0} a)").entry.root.shape)
+    >>> _has_host_memory(parse_module("r = f32[8]{0:S(5)} copy(f32[8]{0} a)").entry.root.shape)
     True
     """
     return MemorySpace.HOST in _spaces(shape)
@@ -592,20 +592,20 @@ class ShardingFacts:
 T = TypeVar("T")
 
 
-def shape_fields(instruction_of: Callable[[T], Instruction], shape_of: Callable[[T], Shape]) -> dict[str, Reader[T]]:
+def _shape_fields(instruction_of: Callable[[T], Instruction], shape_of: Callable[[T], Shape]) -> dict[str, Reader[T]]:
     """Fields of an object's shape by name.
 
     >>> from hlo_cli import parse_module
     >>> call = parse_module('c = (f32[8,8], s8[64]) custom-call(), custom_call_target="__cublas$gemm"').entry.root
-    >>> fields = shape_fields(lambda each: each, lambda each: each.shape)
+    >>> fields = _shape_fields(lambda each: each, lambda each: each.shape)
     >>> fields["dtype"].read(call), fields["logical_bytes"].read(call)
     ('f32', 320)
     """
 
     result_of = result_shape(instruction_of, shape_of)
-    arrays = {name: Reader(kind, of_shape(read, result_of)) for name, (kind, read) in _ARRAY_FIELDS.items()}
+    arrays = {name: Reader(kind, _of_shape(read, result_of)) for name, (kind, read) in _ARRAY_FIELDS.items()}
     arrays["dtype"] = replace(arrays["dtype"], check=_check_type)
-    shapes = {name: Reader(kind, of_shape(read, shape_of)) for name, (kind, read) in _SHAPE_FIELDS.items()}
+    shapes = {name: Reader(kind, _of_shape(read, shape_of)) for name, (kind, read) in _SHAPE_FIELDS.items()}
     shapes["shape"] = replace(shapes["shape"], check=_check_shape)
     return arrays | shapes
 
@@ -660,7 +660,7 @@ _SHAPE_FIELDS: Final[dict[str, tuple[Kind, Callable[[Shape], FieldValue]]]] = {
 }
 
 
-def of_shape(read: Callable[[Shape], FieldValue], shape_of: Callable[[T], Shape]) -> Callable[[T], FieldValue]:
+def _of_shape(read: Callable[[Shape], FieldValue], shape_of: Callable[[T], Shape]) -> Callable[[T], FieldValue]:
     """Reader of a shape field, cached by shape object, as equal shapes of a module mostly are one object."""
     known: dict[int, FieldValue] = {}
 
@@ -674,7 +674,7 @@ def of_shape(read: Callable[[Shape], FieldValue], shape_of: Callable[[T], Shape]
     return read_once
 
 
-def dimension_reader(place: str, shape_of: Callable[[T], Shape]) -> Reader[T] | None:
+def _dimension_reader(place: str, shape_of: Callable[[T], Shape]) -> Reader[T] | None:
     """Reader of the size of dimension `place`, which can be negative; None if `place` is not an integer."""
     try:
         # Ten digits are enough for any place, and keep `int` from reading megabytes.
@@ -685,7 +685,7 @@ def dimension_reader(place: str, shape_of: Callable[[T], Shape]) -> Reader[T] | 
     def size(shape: ArrayShape) -> int | None:
         return shape.sizes[at] if -shape.rank <= at < shape.rank else None
 
-    return Reader("count", of_shape(_of_array(size), shape_of))
+    return Reader("count", _of_shape(_of_array(size), shape_of))
 
 
 # --- all fields ---
@@ -728,7 +728,7 @@ def value_fields(module: Module, attributes: Collection[str] = ()) -> Fields[Val
 
     own: dict[str, Reader[Value]] = {
         "instruction": Reader("name", str),
-        "saving_bytes": Reader("bytes", of_shape(saving, lambda value: value.shape)),
+        "saving_bytes": Reader("bytes", _of_shape(saving, lambda value: value.shape)),
         "space": Reader("count", lambda value: value.shape.memory_space),
         "space_name": Reader("text", lambda value: space_name(value.shape.memory_space, target)),
     }
@@ -774,7 +774,7 @@ def fields_of(
     def attribute(name: str) -> Reader[T] | None:
         # Any attribute of the text may be named, even if no table knows it.
         known = name in attributes or f", {name}=" in module.source.text
-        return lifted("attribute", attribute_reader(name)) if known else None
+        return lifted("attribute", _attribute_reader(name)) if known else None
 
     def function(holds: Function) -> Callable[[Where, Call], Predicate[T]]:
         def lift(where: Where, call: Call) -> Predicate[T]:
@@ -787,10 +787,10 @@ def fields_of(
     readers = {name: lifted(kind, read) for name, (kind, read) in found.items()}
     readers["opcode"] = replace(readers["opcode"], check=opcode_check(lambda: opcodes_of(module)))
     return Fields(
-        {**readers, **shape_fields(instruction_of, shape_of)},
+        {**readers, **_shape_fields(instruction_of, shape_of)},
         places={
-            "dims": lambda place: dimension_reader(place, result_shape(instruction_of, shape_of)),
-            "attributes": lambda name: lifted("attribute", attribute_reader(name)),
+            "dims": lambda place: _dimension_reader(place, result_shape(instruction_of, shape_of)),
+            "attributes": lambda name: lifted("attribute", _attribute_reader(name)),
         },
         attribute=attribute,
         others=tuple(attributes),

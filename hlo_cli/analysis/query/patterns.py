@@ -57,12 +57,12 @@ def matcher(where: Where, text: Text) -> Matcher:
             return _expression(where, text)
 
 
-def name_matcher(where: Where, text: Text) -> Matcher:
+def _name_matcher(where: Where, text: Text) -> Matcher:
     """Function that tests whether a name equals a text, or matches a glob or regular expression.
 
     >>> from hlo_cli.source import Source
     >>> nowhere = Where(Source("", ""), None)
-    >>> [name_matcher(nowhere, Text(text, Span(0, 0)))("add.1") for text in ("%add.1", "add", "add*")]
+    >>> [_name_matcher(nowhere, Text(text, Span(0, 0)))("add.1") for text in ("%add.1", "add", "add*")]
     [True, False, True]
     """
     if text.pattern == "part":
@@ -79,7 +79,7 @@ def call_matcher(where: Where, call: Call) -> Matcher:
     >>> [call_matcher(where, where.condition)("add.1") for where in calls]
     [False, True, True]
     """
-    return (matcher if call.is_pattern else name_matcher)(where, call.argument)
+    return (matcher if call.is_pattern else _name_matcher)(where, call.argument)
 
 
 def is_exact(call: Call) -> bool:
@@ -592,21 +592,21 @@ def opcodes_of(module: Module) -> tuple[str, ...]:
     return tuple(dict.fromkeys(instruction.opcode for instruction in module.instructions))
 
 
-def comparisons_in(condition: Condition) -> Iterator[Comparison]:
+def _comparisons_in(condition: Condition) -> Iterator[Comparison]:
     """Yields all comparisons of a condition.
 
     >>> from hlo_cli.syntax.conditions import parse_where
-    >>> [str(each.field) for each in comparisons_in(parse_where("a == 1 and not (b == 2 or c)").condition)]
+    >>> [str(each.field) for each in _comparisons_in(parse_where("a == 1 and not (b == 2 or c)").condition)]
     ['a', 'b']
     """
     match condition:
         case Comparison():
             yield condition
         case Not(part):
-            yield from comparisons_in(part)
+            yield from _comparisons_in(part)
         case Both(parts) | Either(parts):
             for part in parts:
-                yield from comparisons_in(part)
+                yield from _comparisons_in(part)
 
 
 # --- lowered forms of opcodes ---
@@ -657,7 +657,7 @@ def lowered_forms(module: Module, where: Where) -> tuple[LoweredForm, ...]:
     >>> [each.opcode for each in lowered_forms(module, parse_where("opcode ~ dot"))]
     ['dot', 'scaled-dot', 'ragged-dot']
     """
-    compared = [each for each in comparisons_in(where.condition) if each.field.name == "opcode"]
+    compared = [each for each in _comparisons_in(where.condition) if each.field.name == "opcode"]
     named = [opcode for each in compared for opcode in _opcodes_named(where, each)]
     found = (_lowered_form(module, opcode, named) for opcode in dict.fromkeys(named) if opcode in _LIBRARY_TARGETS)
     return tuple(lowered for lowered in found if lowered is not None)

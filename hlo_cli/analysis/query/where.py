@@ -150,10 +150,10 @@ SHARE: Final = Unit(is_share=True)
 _BY_KIND: Final = {"count": COUNT, "names": COUNT, "bytes": BYTES, "share": SHARE, "seconds": COUNT}
 
 
-def unit_of_kind(kind: str) -> Unit | None:
+def _unit_of_kind(kind: str) -> Unit | None:
     """Unit of a field of a kind; None if its values are not numbers. A list counts as its length.
 
-    >>> unit_of_kind("names") == COUNT, unit_of_kind("text")
+    >>> _unit_of_kind("names") == COUNT, _unit_of_kind("text")
     (True, None)
     """
     return _BY_KIND.get(kind)
@@ -246,7 +246,7 @@ def computed(where: Where, operand: Operand, fields: Fields[T]) -> Computed[T]:
             return Computed(unit_of_number(operand), lambda thing: value)
         case Field():
             reader = fields.find(where, operand)
-            unit = unit_of_kind(reader.kind)
+            unit = _unit_of_kind(reader.kind)
             if unit is None:
                 raise where.error(f"'{operand}' is not numeric", operand.span, _NUMERIC_FIELDS)
             read = reader.read
@@ -266,14 +266,14 @@ def number_of(value: FieldValue) -> Value | None:
     return value if isinstance(value, int | float | AtLeast) else None
 
 
-def check_units(where: Where, relation: Relation, left: Unit, right: Unit) -> None:
+def _check_units(where: Where, relation: Relation, left: Unit, right: Unit) -> None:
     """Raises HloError for a comparison of different units.
 
     >>> from hlo_cli.analysis.query.where import BYTES, COUNT
     >>> from hlo_cli.source import Source
     >>> from hlo_cli.syntax.conditions import parse_where
     >>> where = parse_where("bytes * 2 > trips + 1")
-    >>> check_units(where, where.condition, BYTES, COUNT)
+    >>> _check_units(where, where.condition, BYTES, COUNT)
     Traceback (most recent call last):
         ...
     hlo_cli.source.HloError: 1:1: error: cannot compare bytes * 2 (a size in bytes) and trips + 1 (a number)
@@ -282,10 +282,10 @@ def check_units(where: Where, relation: Relation, left: Unit, right: Unit) -> No
         raise _unit_error(where, "compare", relation.left, left, relation.right, right, relation.span)
 
 
-def calculated(symbol: ArithmeticOperator, left: Value, right: Value) -> Value | None:
+def _calculated(symbol: ArithmeticOperator, left: Value, right: Value) -> Value | None:
     """Result of an operator for numbers that may be lower bounds; None for a division by zero.
 
-    >>> calculated("*", AtLeast(2), 3), calculated("-", 5, 3), calculated("/", 1, 0)
+    >>> _calculated("*", AtLeast(2), 3), _calculated("-", 5, 3), _calculated("/", 1, 0)
     (AtLeast(number=6), 2, None)
     """
     a, b = (each.number if isinstance(each, AtLeast) else each for each in (left, right))
@@ -308,7 +308,7 @@ def _arithmetic(where: Where, operand: Arithmetic, fields: Fields[T]) -> Compute
 
     def read(thing: T) -> Value | None:
         a, b = first(thing), second(thing)
-        return None if a is None or b is None else calculated(symbol, a, b)
+        return None if a is None or b is None else _calculated(symbol, a, b)
 
     return Computed(unit, read)
 
@@ -424,7 +424,7 @@ def _call(where: Where, call: Call, fields: Fields[T]) -> Predicate[T]:
 
 def _relation(where: Where, relation: Relation, fields: Fields[T]) -> Predicate[T]:
     one, other = computed(where, relation.left, fields), computed(where, relation.right, fields)
-    check_units(where, relation, one.unit, other.unit)
+    _check_units(where, relation, one.unit, other.unit)
     return _compare_readers(one.read, relation.operator, other.read)
 
 

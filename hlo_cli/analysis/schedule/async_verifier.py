@@ -63,11 +63,11 @@ Rule: TypeAlias = Callable[[AsyncPair, AsyncContext], Iterator[Problem]]
 """A verifier rule: yields the violations of one pair."""
 
 
-def done_of(start: Instruction) -> str:
+def _done_of(start: Instruction) -> str:
     """Returns the opcode of the done that matches a start.
 
     >>> from hlo_cli import parse_module
-    >>> done_of(parse_module("s = ((f32[4]), f32[4], u32[]) negate-start(f32[4] p)").entry.root)
+    >>> _done_of(parse_module("s = ((f32[4]), f32[4], u32[]) negate-start(f32[4] p)").entry.root)
     'negate-done'
     """
     return NATIVE_DONES.get(start.opcode) or f"{start.opcode.removesuffix('-start')}-done"
@@ -85,7 +85,7 @@ _WITH_COMPUTATION: Final = (opcodes.CALL, opcodes.FUSION)
 """Operations whose sugared start refers to a computation."""
 
 
-def check_async_shape(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
+def _check_async_shape(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
     """Reports starts and updates whose shape is not ((operands), output, contexts…)."""
     for member in _members_with_binding(pair):
         # Only the first: the parts of later members repeat the same mistake.
@@ -96,7 +96,7 @@ def check_async_shape(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem
             return
 
 
-def check_bound_operands(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
+def _check_bound_operands(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
     """Reports operands that differ from the bound part of the shape or from the computation's parameters."""
     wrapped = _wrapped(pair)
     for member, (bound_operands, output) in _bound_parts(pair):
@@ -114,7 +114,7 @@ def check_bound_operands(pair: AsyncPair, within: AsyncContext) -> Iterator[Prob
             yield from _check_operand_shapes(member, added, 1, output_buffers(earlier[1], output))
 
 
-def check_output(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
+def _check_output(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
     """Reports outputs of starts, updates, and dones that differ from the root of the computation."""
     if pair.form == "native":
         of_its_kind = (done for done in pair.dones if done.opcode == NATIVE_DONES[pair.start.opcode])
@@ -135,7 +135,7 @@ def check_output(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
             yield Problem(done, f"{done.name}: {words}")
 
 
-def check_bound_prefix(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
+def _check_bound_prefix(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
     """Reports updates that do not extend the bound part of the member before."""
     for member, parts in _bound_parts(pair):
         earlier = _earlier(member, within)
@@ -144,7 +144,7 @@ def check_bound_prefix(pair: AsyncPair, within: AsyncContext) -> Iterator[Proble
             yield Problem(member, f"{member.name}: {words}")
 
 
-def check_all_bound(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
+def _check_all_bound(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
     """Reports dones before which not all parameters are bound; the output need not be."""
     wrapped = _wrapped(pair)
     for done, (bound_operands, _) in _dones_with_parts(pair, within):
@@ -250,7 +250,7 @@ ALIASING_THEMSELVES: Final = taking("output_to_operand_aliasing") - ASYNCHRONOUS
 """Sugared operations that may overwrite operands themselves: the index is one in their result."""
 
 
-def check_aliasing(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
+def _check_aliasing(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
     """Reports alias pairs of unequal or missing parts: parameters of a start, contexts of an update."""
     for member in (pair.start, *pair.updates) if pair.form in ("generic", "sugared") else ():
         for alias in member.items_of("output_to_operand_aliasing", OutputOperandAlias):
@@ -338,12 +338,12 @@ _IN_PAIRS: Final = ("channel_id", "is_host_transfer")
 """Attributes that must be equal in a send or recv and its done."""
 
 
-def check_has_done(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
+def _check_has_done(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
     """Reports starts without a done and updates without a successor, unless they may escape their computation."""
     start = pair.start
     if not pair.dones and not _escapes(pair, within.users):
         carried = any(_is_carried(member, within.users) for member in (start, *pair.updates))
-        message = f"{start.name} has no {done_of(start)}"
+        message = f"{start.name} has no {_done_of(start)}"
         # Newer releases of XLA accept a start that a loop carries out and nobody waits for.
         hint = "older XLA versions require a done after the loop" if carried else None
         yield Problem(start, message, "note" if carried else "error", hint)
@@ -352,10 +352,10 @@ def check_has_done(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
         siblings = (end for before in within.found.continues.get(update, ()) for end in successors[before])
         is_one_of_two = any(end is not update and end.computation is update.computation for end in siblings)
         if update not in successors and not is_one_of_two and not _is_forwarded(update, within.users):
-            yield Problem(update, f"{update.name} has no {done_of(start)}")
+            yield Problem(update, f"{update.name} has no {_done_of(start)}")
 
 
-def check_single_use(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
+def _check_single_use(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
     """Reports members with several successors; a loop-carried one may have one inside and one after the loop."""
     all_following = _successors(pair, within)
     for member in (pair.start, *pair.updates) if not pair.is_fused else ():
@@ -380,7 +380,7 @@ def _successors(pair: AsyncPair, within: AsyncContext) -> dict[Instruction, list
     return found
 
 
-def check_in_flight_use(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
+def _check_in_flight_use(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
     """Reports users of a start or update other than updates, dones, and forwarding instructions."""
     for member in (pair.start, *pair.updates) if not pair.is_fused else ():
         for user in within.users.get(member, ()):
@@ -393,10 +393,10 @@ def check_in_flight_use(pair: AsyncPair, within: AsyncContext) -> Iterator[Probl
             )
             if (user.opcode not in _MAY_USE or is_call) and not is_successor:
                 message = f"{user.name} uses {member.name} while it is in flight"
-                yield Problem(user, message, hint=f"use the result of the {done_of(pair.start)}")
+                yield Problem(user, message, hint=f"use the result of the {_done_of(pair.start)}")
 
 
-def check_use_after_done(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
+def _check_use_after_done(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
     """Reports updates and dones that continue a done."""
     for done in pair.dones:
         for user in within.users.get(done, ()):
@@ -404,15 +404,15 @@ def check_use_after_done(pair: AsyncPair, within: AsyncContext) -> Iterator[Prob
                 yield Problem(user, f"{user.name} continues {done.name}, but {pair.start.name} is already complete")
 
 
-def check_kind(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
+def _check_kind(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
     """Reports updates and dones of another kind than the start: copy-start requires copy-done."""
     for end in (*pair.updates, *pair.dones):
         if not _is_same_kind(pair, end):
-            expected = f"{pair.start.name} ({pair.start.opcode}) requires {done_of(pair.start)}"
+            expected = f"{pair.start.name} ({pair.start.opcode}) requires {_done_of(pair.start)}"
             yield Problem(end, f"{end.name} is {end.opcode}, but {expected}")
 
 
-def check_operands(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
+def _check_operands(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
     """Reports dones with more than one operand; only updates bind further operands."""
     for done in pair.dones if not pair.is_fused else ():
         if len(done.operands) > 1:
@@ -421,7 +421,7 @@ def check_operands(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
             yield Problem(done, f"{done.name} has {operands}, {others}; only an update can bind operands")
 
 
-def check_channel(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
+def _check_channel(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
     """Reports sends and recvs whose done has another channel_id or is_host_transfer."""
     for done in pair.dones if pair.operation in CHANNEL_STARTS else ():
         for name in _IN_PAIRS:
@@ -485,7 +485,7 @@ _THREAD: Final = "async_execution_thread"
 _GROUP: Final = "_collectives_group"  # attribute with which XLA:GPU marks several collectives that run as one
 
 
-def check_same_computation(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
+def _check_same_computation(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
     """Reports starts without a computation, and members whose computation is not structurally equal to the start's."""
     own = pair.computation
     if pair.form != "generic":
@@ -501,7 +501,7 @@ def check_same_computation(pair: AsyncPair, within: AsyncContext) -> Iterator[Pr
                 yield Problem(member, message)
 
 
-def check_exclusive_computation(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
+def _check_exclusive_computation(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
     """Reports callers other than async starts, and, as a note for jaxlib 0.10.2, further async starts."""
     own = pair.computation
     callers = within.callers.get(own, ()) if own is not None and pair.form == "generic" else ()
@@ -517,7 +517,7 @@ def check_exclusive_computation(pair: AsyncPair, within: AsyncContext) -> Iterat
         yield Problem(start, message, "note", f"jaxlib 0.10.2 requires a separate copy of {own.name} for each start")
 
 
-def check_thread(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
+def _check_thread(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
     """Reports members and computations with another execution thread than the start."""
     if pair.form == "native" or pair.is_fused:
         return
@@ -535,7 +535,7 @@ def check_thread(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
         yield Problem(pair.start, message, "warning", f"XLA uses the thread of {pair.start.name}")
 
 
-def check_single_operation(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
+def _check_single_operation(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
     """Reports computations on the main thread that contain several operations and are not a group of collectives.
 
     Sends and recvs form such a group without an attribute in older releases.
@@ -843,23 +843,23 @@ def _format_pairs(pairs: SourceTargetPairs) -> str:
 
 RULES: Final[Mapping[str, Rule]] = MappingProxyType(
     {
-        "async-no-done": check_has_done,
-        "async-duplicate-use": check_single_use,
-        "async-in-flight": check_in_flight_use,
-        "async-after-done": check_use_after_done,
-        "async-kind": check_kind,
-        "async-done-operands": check_operands,
-        "async-channel": check_channel,
-        "async-computation": check_same_computation,
-        "async-shared-computation": check_exclusive_computation,
-        "async-thread": check_thread,
-        "async-group": check_single_operation,
-        "async-shape": check_async_shape,
-        "async-bound-prefix": check_bound_prefix,
-        "async-operands": check_bound_operands,
-        "async-output": check_output,
-        "async-unbound": check_all_bound,
-        "async-aliasing": check_aliasing,
+        "async-no-done": _check_has_done,
+        "async-duplicate-use": _check_single_use,
+        "async-in-flight": _check_in_flight_use,
+        "async-after-done": _check_use_after_done,
+        "async-kind": _check_kind,
+        "async-done-operands": _check_operands,
+        "async-channel": _check_channel,
+        "async-computation": _check_same_computation,
+        "async-shared-computation": _check_exclusive_computation,
+        "async-thread": _check_thread,
+        "async-group": _check_single_operation,
+        "async-shape": _check_async_shape,
+        "async-bound-prefix": _check_bound_prefix,
+        "async-operands": _check_bound_operands,
+        "async-output": _check_output,
+        "async-unbound": _check_all_bound,
+        "async-aliasing": _check_aliasing,
     }
 )
 """The rules for pairs, by code."""

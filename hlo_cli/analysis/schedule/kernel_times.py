@@ -195,7 +195,7 @@ def compute_type(instruction: Instruction) -> str:
 
 
 def _compute_type(instruction: Instruction) -> str:
-    return type_among(instruction, matmuls_within(instruction))
+    return _type_among(instruction, matmuls_within(instruction))
 
 
 def matmuls_within(instruction: Instruction) -> Sequence[Matmul]:
@@ -210,11 +210,11 @@ def matmuls_within(instruction: Instruction) -> Sequence[Matmul]:
     return [matmul for matmul in found if matmul is not None]
 
 
-def type_among(instruction: Instruction, matmuls: Sequence[Matmul]) -> str:
+def _type_among(instruction: Instruction, matmuls: Sequence[Matmul]) -> str:
     """`compute_type` of an operation with these matmuls.
 
     >>> from hlo_cli import parse_module
-    >>> type_among(parse_module("r = s8[2] negate(s8[2] a)").entry.root, ())
+    >>> _type_among(parse_module("r = s8[2] negate(s8[2] a)").entry.root, ())
     's8'
     """
     if matmuls:
@@ -439,7 +439,7 @@ _GPU_SOURCES: Final[frozenset[EstimateSource]] = frozenset(("roofline", "launch 
 _XLA_SOURCES: Final[frozenset[EstimateSource]] = frozenset(("XLA model", "launch floor"))
 
 
-def kernel_roofline(
+def _kernel_roofline(
     instruction: Instruction, cost: Cost, chip: ChipSpec, element_type: str | None = None
 ) -> tuple[Roofline, Sequence[Matmul]]:
     """The roofline of a kernel and its matmuls; on a GPU, without operands that it does not read.
@@ -448,15 +448,15 @@ def kernel_roofline(
 
     >>> from hlo_cli import chip_spec, parse_module
     >>> add = parse_module("r = f32[9] add(f32[9] a, f32[9] b)").entry.root
-    >>> kernel_roofline(add, Cost({"bytes accessed": 3.35232e12}), chip_spec("h100"))[0].seconds
+    >>> _kernel_roofline(add, Cost({"bytes accessed": 3.35232e12}), chip_spec("h100"))[0].seconds
     1.0
     """
     matmuls = matmuls_within(instruction)
     needed = needed_cost(instruction, cost) if chip.cores else cost
-    return roofline(needed, chip, element_type or type_among(instruction, matmuls)), matmuls
+    return roofline(needed, chip, element_type or _type_among(instruction, matmuls)), matmuls
 
 
-def kernel_estimate(
+def _kernel_estimate(
     instruction: Instruction,
     found: Roofline,
     matmuls: Sequence[Matmul],
@@ -469,7 +469,7 @@ def kernel_estimate(
     >>> text = "r = f32[512,512] dot(f32[512,9] a, f32[9,512] b), lhs_contracting_dims={1}, rhs_contracting_dims={0}"
     >>> dot = parse_module(text).entry.root
     >>> long = Roofline("memory", 1.0, 2.0, 1.0)
-    >>> kernel_estimate(dot, long, matmuls_within(dot), chip_spec("v5e"))
+    >>> _kernel_estimate(dot, long, matmuls_within(dot), chip_spec("v5e"))
     Estimate(low=1.0, seconds=2.0, high=3.84, sources=frozenset({'roofline'}))
     """
     if not chip.cores:
@@ -482,7 +482,7 @@ def kernel_estimate(
     if instruction.opcode in NO_KERNELS:
         launches = _kernels_of(instruction)
     elif instruction.opcode == opcodes.SORT:
-        launches = sort_kernels(instruction)
+        launches = _sort_kernels(instruction)
         work *= launches
     estimate = _launched(instruction, work, launches, _GPU_SOURCES)
     if kernel is not None:
@@ -517,7 +517,7 @@ def _time_of_matmul(matmul: Matmul, chip: ChipSpec) -> Estimate | None:
     return matmul_time(shape, matmul_type(matmul), chip, moved_bytes=matmul.logical_bytes if is_convolution else None)
 
 
-def sort_kernels(sort: Instruction) -> int:
+def _sort_kernels(sort: Instruction) -> int:
     """The number of kernels of a sort, each of which reads and writes all operands.
 
     Compares at distances below a tile of 2,048 elements share a kernel; each larger distance of the bitonic network
@@ -525,7 +525,7 @@ def sort_kernels(sort: Instruction) -> int:
 
     >>> from hlo_cli import parse_module
     >>> text = "r = f32[{}] sort(f32[{}] a), dimensions={{0}}, to_apply=f"
-    >>> [sort_kernels(parse_module(text.format(size, size)).entry.root) for size in (1000, 2048, 2049, 65536)]
+    >>> [_sort_kernels(parse_module(text.format(size, size)).entry.root) for size in (1000, 2048, 2049, 65536)]
     [1, 1, 3, 21]
     """
     array = next((leaf for _, leaf in sort.shape.leaves if isinstance(leaf, ArrayShape)), None)
@@ -610,21 +610,21 @@ class KernelTimes:
         """Prepares the times; with `module`, kernels in it that the chip never launches take no time."""
         self.chip = chip
         has_counters = module is not None and bool(chip.cores)
-        self._uncomputed = conditions_of_counted_loops(module) if module is not None and has_counters else frozenset()
+        self._uncomputed = _conditions_of_counted_loops(module) if module is not None and has_counters else frozenset()
         self._device: GpuDevice | None = None
         self._is_asked = by_roofline
         self._kernels: dict[Computation, Mapping[Instruction, GpuKernel]] = {}
 
     def predict(self, instruction: Instruction, cost: Cost, element_type: str | None = None) -> Prediction:
         """The prediction of a kernel; `element_type` is that of its flops, if at hand."""
-        found, matmuls = kernel_roofline(instruction, cost, self.chip, element_type)
+        found, matmuls = _kernel_roofline(instruction, cost, self.chip, element_type)
         is_no_call = instruction.opcode == opcodes.CUSTOM_CALL and not is_launched(instruction)
         if is_no_call or instruction.computation in self._uncomputed:
             return Prediction(replace(found, bound="free"), NO_TIME)
         kernel = None if matmuls else self.generated(instruction)
         if kernel is not None:
             found = replace(found, bound="compute" if kernel.is_compute_bound else "memory")
-        return Prediction(found, kernel_estimate(instruction, found, matmuls, self.chip, kernel), kernel)
+        return Prediction(found, _kernel_estimate(instruction, found, matmuls, self.chip, kernel), kernel)
 
     def generated(self, instruction: Instruction) -> GpuKernel | None:
         """A kernel that XLA generates, by its own model; None for others, and on chips without figures."""
@@ -665,11 +665,11 @@ def _is_part_of_transfer(instruction: Instruction) -> bool:
     return target in ("AsyncCollectiveStart", "AsyncCollectiveDone")
 
 
-def conditions_of_counted_loops(module: Module) -> frozenset[Computation]:
+def _conditions_of_counted_loops(module: Module) -> frozenset[Computation]:
     """The conditions of loops that GPUs do not compute, as in xla/backends/gpu/runtime/while_thunk.cc.
 
     >>> from hlo_cli import parse_module
-    >>> conditions_of_counted_loops(parse_module("r = f32[2] negate(f32[2] p)"))
+    >>> _conditions_of_counted_loops(parse_module("r = f32[2] negate(f32[2] p)"))
     frozenset()
     """
     loops = (each for each in module.instructions if each.opcode == opcodes.WHILE and trip_count(each) is not None)

@@ -123,7 +123,7 @@ def transfer_time(pair: AsyncPair, moved_bytes: int, chip: ChipSpec, module: Mod
     return TransferTime(link, link_bytes, devices, seconds, seconds * LINKS_BAND[0], seconds * LINKS_BAND[1])
 
 
-def estimated_transfer_time(pair: AsyncPair, moved_bytes: int, chip: ChipSpec, module: Module) -> TransferTime:
+def _estimated_transfer_time(pair: AsyncPair, moved_bytes: int, chip: ChipSpec, module: Module) -> TransferTime:
     """Returns the bound of `transfer_time`, for a collective with the estimate of `collective_time`, if there is one.
 
     >>> from hlo_cli import parse_module
@@ -134,7 +134,7 @@ def estimated_transfer_time(pair: AsyncPair, moved_bytes: int, chip: ChipSpec, m
     ...   s = (f32[256], f32[1024]) all-gather-start(p), dimensions={0}, replica_groups={{0,1,2,3}}
     ...   ROOT d = f32[1024] all-gather-done(s) }''')
     >>> pair, v5e = async_pairs(module).pairs[0], chip_spec("v5e")
-    >>> [f"{found(pair, 4096, v5e, module).seconds:.2e}" for found in (transfer_time, estimated_transfer_time)]
+    >>> [f"{found(pair, 4096, v5e, module).seconds:.2e}" for found in (transfer_time, _estimated_transfer_time)]
     ['1.54e-08', '3.07e-08']
     """
     bound = transfer_time(pair, moved_bytes, chip, module)
@@ -628,7 +628,7 @@ def estimate_time(overlap: OverlapAnalysis, throughput: ChipSpec, *, by_roofline
     return computed_once(_estimate, overlap, throughput, by_roofline=by_roofline)
 
 
-def events_of(
+def _events_of(
     overlap: OverlapAnalysis,
     kernels: Mapping[Instruction, Estimate],
     transfers: list[TransferTime],
@@ -658,13 +658,13 @@ def _estimate(overlap: OverlapAnalysis, throughput: ChipSpec, *, by_roofline: bo
     executions = {run.computation: found.get(run.computation, NO_EXECUTIONS) for run in overlap.runs}
     kernels, predicted = _kernels(overlap, throughput, by_roofline=by_roofline)
     unknown = sum(each.bound == "unknown" for each in kernels.values())
-    seconds_of = partial(estimated_transfer_time, chip=throughput, module=module)
+    seconds_of = partial(_estimated_transfer_time, chip=throughput, module=module)
     transfers = [seconds_of(interval.pair, interval.moved_bytes) for interval in overlap.intervals]
     synchronous = {
         each: seconds_of(synchronous_pair(each), size // (executions[each.computation].count or 1))
         for each, size in overlap.synchronous.items()
     }
-    simulated = simulate(overlap, events_of(overlap, predicted, transfers, synchronous))
+    simulated = simulate(overlap, _events_of(overlap, predicted, transfers, synchronous))
     intervals = tuple(
         _interval_time(transfer, interval.executions.count, simulated, at)
         for at, (interval, transfer) in enumerate(zip(overlap.intervals, transfers, strict=True))
@@ -763,7 +763,7 @@ def _events_at(overlap: OverlapAnalysis, step: TimeEstimate, end: Literal["low",
     kernels = step.predicted.items()
     predicted = {kernel: replace(each, seconds=each.low if end == "low" else each.high) for kernel, each in kernels}
     transfers = [at_end(interval.transfer) for interval in step.intervals]
-    return events_of(overlap, predicted, transfers, {each: at_end(time) for each, time in step.synchronous.items()})
+    return _events_of(overlap, predicted, transfers, {each: at_end(time) for each, time in step.synchronous.items()})
 
 
 # --- its lower bound ---

@@ -41,25 +41,25 @@ from hlo_cli.source import HloError
 Function = Callable[..., Array]
 
 
-def add_integers(x: Array, y: Array, kind: PrimitiveType) -> Array:
+def _add_integers(x: Array, y: Array, kind: PrimitiveType) -> Array:
     """Wrapping; or of booleans."""
     return np.asarray(x | y if kind.kind == "pred" else x + y)
 
 
-def subtract_integers(x: Array, y: Array, kind: PrimitiveType) -> Array:
+def _subtract_integers(x: Array, y: Array, kind: PrimitiveType) -> Array:
     """Wrapping; exclusive or of booleans."""
     return np.asarray(x ^ y if kind.kind == "pred" else x - y)
 
 
-def multiply_integers(x: Array, y: Array, kind: PrimitiveType) -> Array:
+def _multiply_integers(x: Array, y: Array, kind: PrimitiveType) -> Array:
     """Wrapping; and of booleans."""
     return np.asarray(x & y if kind.kind == "pred" else x * y)
 
 
-def divide_integers(x: Array, y: Array, kind: PrimitiveType) -> Array:
+def _divide_integers(x: Array, y: Array, kind: PrimitiveType) -> Array:
     """Toward zero; by zero: all bits set; the minimum by -1: the minimum."""
     if kind.kind == "pred":
-        return np.asarray(divide_integers(x.astype(np.uint8), y.astype(np.uint8), _U8) != 0)
+        return np.asarray(_divide_integers(x.astype(np.uint8), y.astype(np.uint8), _U8) != 0)
     by_zero = y == 0
     safe = np.where(by_zero, np.ones_like(y), y)
     if kind.kind == "unsigned":
@@ -81,10 +81,10 @@ def _all_bits(kind: PrimitiveType, x: Array) -> Array:
     return np.full_like(x, (1 << kind.bits) - 1)
 
 
-def remainder_of_integers(x: Array, y: Array, kind: PrimitiveType) -> Array:
+def _remainder_of_integers(x: Array, y: Array, kind: PrimitiveType) -> Array:
     """The sign of the dividend; by zero: the dividend."""
     if kind.kind == "pred":
-        return np.asarray(remainder_of_integers(x.astype(np.uint8), y.astype(np.uint8), _U8) != 0)
+        return np.asarray(_remainder_of_integers(x.astype(np.uint8), y.astype(np.uint8), _U8) != 0)
     keeps = y == 0
     vanishes = (y == -1) if kind.kind == "signed" else np.zeros_like(keeps)
     safe = np.where(keeps | vanishes, np.ones_like(y), y)
@@ -95,7 +95,7 @@ _POWER_BITS: Final = 6
 """The bits of an integer exponent that XLA looks at: larger powers of all but 0 and 1 overflow, mostly to 0."""
 
 
-def power_of_integers(x: Array, y: Array, kind: PrimitiveType) -> Array:
+def _power_of_integers(x: Array, y: Array, kind: PrimitiveType) -> Array:
     """By squaring, which wraps, six times as XLA does; a negative exponent leaves 1 and -1, and makes all else 0."""
     if kind.kind == "pred":
         # x^y of booleans: 0^0 = 1, 0^1 = 0, 1^y = 1.
@@ -115,22 +115,22 @@ def power_of_integers(x: Array, y: Array, kind: PrimitiveType) -> Array:
     return np.where(signed < 0, of_negative, result)
 
 
-def absolute_integers(x: Array, kind: PrimitiveType) -> Array:
+def _absolute_integers(x: Array, kind: PrimitiveType) -> Array:
     """The minimum stays the minimum."""
     return x if kind.kind != "signed" else np.abs(x)
 
 
-def negate_integers(x: Array, kind: PrimitiveType) -> Array:
+def _negate_integers(x: Array, kind: PrimitiveType) -> Array:
     """The minimum stays the minimum."""
     return np.negative(x)
 
 
-def sign_of_integers(x: Array, kind: PrimitiveType) -> Array:
+def _sign_of_integers(x: Array, kind: PrimitiveType) -> Array:
     """-1, 0, or 1."""
     return np.sign(x)
 
 
-def invert_bits(x: Array, kind: PrimitiveType) -> Array:
+def _invert_bits(x: Array, kind: PrimitiveType) -> Array:
     """All bits turned; booleans negated."""
     return ~x
 
@@ -145,7 +145,7 @@ def popcnt(x: Array, kind: PrimitiveType) -> Array:
     return np.asarray(np.unpackbits(whole, axis=-1).sum(axis=-1)).astype(x.dtype)
 
 
-def count_leading_zeros(x: Array, kind: PrimitiveType) -> Array:
+def _count_leading_zeros(x: Array, kind: PrimitiveType) -> Array:
     """Zeros above the highest bit that is set, within the width of the type."""
     bits = x.view(f"u{x.dtype.itemsize}").astype(np.uint64)
     if kind.bits < 8:
@@ -159,7 +159,7 @@ def count_leading_zeros(x: Array, kind: PrimitiveType) -> Array:
     return np.asarray(left - (bits != 0)).astype(x.dtype)
 
 
-def shift_function(direction: str) -> Function:
+def _shift_function(direction: str) -> Function:
     """A shift: `left`, `logical`, or `arithmetic`; by less than 0 or by the width and more, all bits leave."""
 
     def shift(x: Array, y: Array, kind: PrimitiveType) -> Array:
@@ -183,7 +183,7 @@ def shift_function(direction: str) -> Function:
     return shift
 
 
-def multiply_high(x: Array, y: Array, kind: PrimitiveType) -> Array:
+def _multiply_high(x: Array, y: Array, kind: PrimitiveType) -> Array:
     """The upper half of the product of twice the width."""
     if kind.bits < 64:
         wide = x.astype(np.int64 if kind.kind == "signed" else np.uint64)
@@ -389,7 +389,7 @@ def ordered(x: Array) -> Array:
     return np.where(bits < 0, bits ^ np.iinfo(bits.dtype).max, bits)
 
 
-def complex_number(instruction: Instruction, computed: Computed) -> Kernel:
+def _complex_number(instruction: Instruction, computed: Computed) -> Kernel:
     """A complex number of its two parts, which may be infinite."""
 
     return lambda real, imaginary: _complex(*np.broadcast_arrays(real, imaginary))
@@ -408,10 +408,10 @@ def _is_finite(x: Array) -> Array:
 
 
 ELEMENTWISE_RULES: Final[dict[str, Rule]] = {
-    "abs": unary(np.abs, absolute_integers),
+    "abs": unary(np.abs, _absolute_integers),
     "acos": unary(np.arccos),
     "acosh": unary(np.arccosh),
-    "add": binary(np.add, add_integers),
+    "add": binary(np.add, _add_integers),
     "and": binary(np.bitwise_and),
     "asin": unary(np.arcsin),
     "asinh": unary(np.arcsinh),
@@ -421,11 +421,11 @@ ELEMENTWISE_RULES: Final[dict[str, Rule]] = {
     "ceil": unary(np.ceil),
     "clamp": clamp,
     "compare": compare,
-    opcodes.COMPLEX: complex_number,
+    opcodes.COMPLEX: _complex_number,
     "cosine": unary(np.cos),
     "cosh": unary(np.cosh),
-    "count-leading-zeros": unary(np.abs, count_leading_zeros),
-    "divide": binary(_divide_floats, divide_integers),
+    "count-leading-zeros": unary(np.abs, _count_leading_zeros),
+    "divide": binary(_divide_floats, _divide_integers),
     "erf": unary(_erf),
     "exponential": unary(np.exp),
     "exponential-minus-one": unary(np.expm1),
@@ -437,27 +437,27 @@ ELEMENTWISE_RULES: Final[dict[str, Rule]] = {
     "logistic": unary(_logistic),
     "maximum": binary(_complex_or(_maximum, np.maximum), lambda x, y, kind: np.maximum(x, y)),
     "minimum": binary(_complex_or(_minimum, np.minimum), lambda x, y, kind: np.minimum(x, y)),
-    "mulhi": binary(np.multiply, multiply_high),
-    "multiply": binary(np.multiply, multiply_integers),
-    "negate": unary(np.negative, negate_integers),
-    "not": unary(np.invert, invert_bits),
+    "mulhi": binary(np.multiply, _multiply_high),
+    "multiply": binary(np.multiply, _multiply_integers),
+    "negate": unary(np.negative, _negate_integers),
+    "not": unary(np.invert, _invert_bits),
     "or": binary(np.bitwise_or),
     "popcnt": unary(np.abs, popcnt),
-    "power": binary(_complex_or(np.power, _complex_power), power_of_integers),
+    "power": binary(_complex_or(np.power, _complex_power), _power_of_integers),
     "real": unary(_real),
-    "remainder": binary(_fmod, remainder_of_integers),
+    "remainder": binary(_fmod, _remainder_of_integers),
     "round-nearest-afz": unary(_half_away),
     "round-nearest-even": unary(np.rint),
     "rsqrt": unary(_reciprocal_root),
     "select": select,
-    "shift-left": binary(np.left_shift, shift_function("left")),
-    "shift-right-arithmetic": binary(np.right_shift, shift_function("arithmetic")),
-    "shift-right-logical": binary(np.right_shift, shift_function("logical")),
-    "sign": unary(_complex_or(_float_sign, _complex_sign), sign_of_integers),
+    "shift-left": binary(np.left_shift, _shift_function("left")),
+    "shift-right-arithmetic": binary(np.right_shift, _shift_function("arithmetic")),
+    "shift-right-logical": binary(np.right_shift, _shift_function("logical")),
+    "sign": unary(_complex_or(_float_sign, _complex_sign), _sign_of_integers),
     "sine": unary(np.sin),
     "sinh": unary(np.sinh),
     "sqrt": unary(np.sqrt),
-    "subtract": binary(np.subtract, subtract_integers),
+    "subtract": binary(np.subtract, _subtract_integers),
     "tan": unary(np.tan),
     "tanh": unary(np.tanh),
     "xor": binary(np.bitwise_xor),
@@ -662,7 +662,7 @@ _PARITY: Final = 0x1BD11BDA  # the parity of ThreeFry's keys for 32-bit words, i
 _LOW: Final = np.uint64(0xFFFFFFFF)
 
 
-def threefry(key: int, counters: U64) -> tuple[U32, U32]:
+def _threefry(key: int, counters: U64) -> tuple[U32, U32]:
     """The two words of each counter: 20 rounds of ThreeFry 2x32."""
     keys = [key & 0xFFFFFFFF, key >> 32]
     keys.append(keys[0] ^ keys[1] ^ _PARITY)
@@ -680,7 +680,7 @@ def threefry(key: int, counters: U64) -> tuple[U32, U32]:
     return x, y
 
 
-def philox(key: int, counter: int, blocks: int) -> U32:
+def _philox(key: int, counter: int, blocks: int) -> U32:
     """Four words of each block of a counter of 128 bits: 10 rounds of Philox 4x32."""
     numbers = np.arange(blocks, dtype=np.uint64)
     low = numbers + np.uint64(counter & (2**64 - 1))
@@ -722,12 +722,12 @@ def _threefry_bits(state: list[int], shape: ArrayShape) -> tuple[Array, list[int
     if shape.element_type.bits == 64:
         count = prod(sizes)
         counters = np.uint64(state[1]) + np.arange(count, dtype=np.uint64)
-        x, y = threefry(state[0], counters)
+        x, y = _threefry(state[0], counters)
         bits = x.astype(np.uint64) | (y.astype(np.uint64) << np.uint64(32))
         return bits.reshape(sizes), [state[0], (state[1] + count) & mask, *state[2:]]
     # A scalar takes the first word of one counter.
     if not sizes:
-        x, _ = threefry(state[0], np.array([state[1]], np.uint64))
+        x, _ = _threefry(state[0], np.array([state[1]], np.uint64))
         return x.reshape(()), [state[0], (state[1] + 1) & mask, *state[2:]]
     # prng.cc splits the first even dimension; without one, the largest is rounded up.
     even = [at for at, size in enumerate(sizes) if size % 2 == 0]
@@ -735,7 +735,7 @@ def _threefry_bits(state: list[int], shape: ArrayShape) -> tuple[Array, list[int
     half = [(size + 1) // 2 if place == at else size for place, size in enumerate(sizes)]
     count = prod(half)
     counters = np.uint64(state[1]) + np.arange(count, dtype=np.uint64)
-    x, y = (word.reshape(half) for word in threefry(state[0], counters))
+    x, y = (word.reshape(half) for word in _threefry(state[0], counters))
     # The two words of a counter become neighbors along the split dimension.
     joined = np.stack((x, y), axis=at + 1).reshape(
         [2 * size if place == at else size for place, size in enumerate(half)]
@@ -750,7 +750,7 @@ def _philox_bits(state: list[int], shape: ArrayShape) -> tuple[Array, list[int]]
     counter = state[1] + ((state[2] << 64) if len(state) > 2 else (state[0] << 64))
     wide = shape.element_type.bits == 64
     blocks = -(-count // (2 if wide else 4))
-    words = philox(state[0], counter, blocks)
+    words = _philox(state[0], counter, blocks)
     after = (counter + blocks) & (2**128 - 1)
     new = [state[0], after & (2**64 - 1), *([after >> 64] if len(state) > 2 else [])]
     if wide:
@@ -788,7 +788,7 @@ _FIRST_STATE: Final = 0x7012395
 """The state that XLA:CPU starts with."""
 
 
-def rng_get_and_update_state(instruction: Instruction, computed: Computed) -> Kernel:
+def _rng_get_and_update_state(instruction: Instruction, computed: Computed) -> Kernel:
     """A counter of the module, which then moves on by a step; it begins like that of XLA:CPU."""
     shape = array_shape(instruction)
     step = instruction.integer("delta") or 0
@@ -805,6 +805,6 @@ def rng_get_and_update_state(instruction: Instruction, computed: Computed) -> Ke
 RANDOM_RULES: Final[dict[str, Rule]] = {
     "rng": rng,
     "rng-bit-generator": rng_bit_generator,
-    "rng-get-and-update-state": rng_get_and_update_state,
+    "rng-get-and-update-state": _rng_get_and_update_state,
 }
 """The rule of each opcode with random bits."""

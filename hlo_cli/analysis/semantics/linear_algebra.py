@@ -138,10 +138,10 @@ def cholesky(instruction: Instruction, computed: Computed) -> Kernel:
     is_lower = instruction.flag("lower")
     settle_ = settled(instruction, computed.floats)
 
-    return lambda x: settle_(lower_factor(x, is_lower))
+    return lambda x: settle_(_lower_factor(x, is_lower))
 
 
-def lower_factor(x: Array, is_lower: bool) -> Array:
+def _lower_factor(x: Array, is_lower: bool) -> Array:
     """The Cholesky factors of matrices, of which one triangle is read: the lower ones, or else their adjoints."""
     wide = x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
     if not x.size:
@@ -194,14 +194,14 @@ def triangular_solve(instruction: Instruction, computed: Computed) -> Kernel:
         lower = is_lower == (transposes == "NO_TRANSPOSE")
         right = b.astype(wide)
         if not is_left:
-            found = substituted(np.swapaxes(matrix, -1, -2), np.swapaxes(right, -1, -2), not lower)
+            found = _substituted(np.swapaxes(matrix, -1, -2), np.swapaxes(right, -1, -2), not lower)
             return settle_(np.swapaxes(found, -1, -2))
-        return settle_(substituted(matrix, right, lower))
+        return settle_(_substituted(matrix, right, lower))
 
     return kernel
 
 
-def substituted(matrix: Array, right: Array, lower: bool) -> Array:
+def _substituted(matrix: Array, right: Array, lower: bool) -> Array:
     """Solves `matrix x = right` row by row, for all batches at once."""
     result = right.copy()
     size = matrix.shape[-1]
@@ -232,7 +232,7 @@ def _cholesky(instruction: Instruction, computed: Computed) -> Kernel:
     is_lower = _option(instruction, "uplo", "L") == "L"
 
     def kernel(x: Array) -> Value:
-        factor = lower_factor(x, is_lower)
+        factor = _lower_factor(x, is_lower)
         info = np.asarray(np.isnan(factor).any(axis=(-1, -2))).astype(np.int32)
         return settle(factor), info
 
@@ -270,8 +270,8 @@ def _trsm(instruction: Instruction, computed: Computed) -> Kernel:
             matrix = np.conj(matrix) if transposes == "C" else matrix
         right = b.astype(wide.dtype)
         if side == "L":
-            return settle(substituted(matrix, right, lower))
-        found = substituted(np.swapaxes(matrix, -1, -2), np.swapaxes(right, -1, -2), not lower)
+            return settle(_substituted(matrix, right, lower))
+        found = _substituted(np.swapaxes(matrix, -1, -2), np.swapaxes(right, -1, -2), not lower)
         return settle(np.swapaxes(found, -1, -2))
 
     return kernel
@@ -281,7 +281,7 @@ def _wide(x: Array) -> Array:
     return x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
 
 
-def of_each_matrix(function: Callable[[Array], tuple[Array, ...]]) -> Callable[[Array], tuple[Array, ...]]:
+def _of_each_matrix(function: Callable[[Array], tuple[Array, ...]]) -> Callable[[Array], tuple[Array, ...]]:
     """A function of one matrix as one of all matrices of an array."""
 
     def run(x: Array) -> tuple[Array, ...]:
@@ -300,17 +300,17 @@ def _factoring(function: Callable[[Array], tuple[Array, ...]]) -> Rule:
     """The rule of a factorization that returns floats and integers, as many as the instruction has results."""
 
     def rule(instruction: Instruction, computed: Computed) -> Kernel:
-        run = of_each_matrix(function)
+        run = _of_each_matrix(function)
         settles = settled_all(instruction, computed.floats)
         return lambda x, *others: tuple(settle(part) for settle, part in zip(settles, run(x), strict=False))
 
     return rule
 
 
-def packed_reflectors(x: Array) -> tuple[Array, Array, Array]:
+def _packed_reflectors(x: Array) -> tuple[Array, Array, Array]:
     """The result of geqrf for a matrix: R above the diagonal, reflectors below, their factors, and 0 for success.
 
-    >>> packed, factors, _ = packed_reflectors(np.array([[3.0, 1.0], [4.0, 2.0]]))
+    >>> packed, factors, _ = _packed_reflectors(np.array([[3.0, 1.0], [4.0, 2.0]]))
     >>> packed.round(6).tolist(), factors.round(6).tolist()
     ([[-5.0, -2.2], [0.5, 0.4]], [1.6, 0.0])
     """
@@ -321,10 +321,10 @@ def packed_reflectors(x: Array) -> tuple[Array, Array, Array]:
     return packed.T, factors, np.array(0, np.int32)
 
 
-def product_of_reflectors(packed: Array, factors: Array) -> Array:
+def _product_of_reflectors(packed: Array, factors: Array) -> Array:
     """The result of orgqr for a matrix: the first columns of the product of reflectors `I - factor v v^H`.
 
-    >>> product_of_reflectors(np.array([[-5.0], [0.5]]), np.array([1.6])).round(6).tolist()
+    >>> _product_of_reflectors(np.array([[-5.0], [0.5]]), np.array([1.6])).round(6).tolist()
     [[-0.6], [-0.8]]
     """
     rows, columns = packed.shape
@@ -345,17 +345,17 @@ def _orgqr(instruction: Instruction, computed: Computed) -> Kernel:
         wide = _wide(packed)
         result = np.empty_like(wide)
         for at in np.ndindex(packed.shape[:-2]):
-            result[at] = product_of_reflectors(wide[at], factors[at].astype(wide.dtype))
+            result[at] = _product_of_reflectors(wide[at], factors[at].astype(wide.dtype))
         return settle(result)
 
     return kernel
 
 
-def factored_with_pivots(x: Array) -> tuple[Array, Array, Array]:
+def _factored_with_pivots(x: Array) -> tuple[Array, Array, Array]:
     """The result of getrf for a matrix: L and U in one, the row that each row was exchanged with, from 1, and 0, or
     the number of the first pivot that is zero.
 
-    >>> factors, pivots, info = factored_with_pivots(np.array([[1.0, 2.0], [4.0, 4.0]]))
+    >>> factors, pivots, info = _factored_with_pivots(np.array([[1.0, 2.0], [4.0, 4.0]]))
     >>> factors.tolist(), pivots.tolist(), int(info)
     ([[4.0, 4.0], [0.25, 1.0]], [2, 2], 0)
     """
@@ -379,13 +379,13 @@ def factored_with_pivots(x: Array) -> tuple[Array, Array, Array]:
     return result, pivots, np.array(info, np.int32)
 
 
-def factored_with_row_order(x: Array) -> tuple[Array, Array, Array]:
+def _factored_with_row_order(x: Array) -> tuple[Array, Array, Array]:
     """The same with pivots from 0, and the order of rows in place of success, as TPU programs ask for.
 
-    >>> [part.tolist() for part in factored_with_row_order(np.array([[1.0, 2.0], [4.0, 4.0]]))]
+    >>> [part.tolist() for part in _factored_with_row_order(np.array([[1.0, 2.0], [4.0, 4.0]]))]
     [[[4.0, 4.0], [0.25, 1.0]], [1, 1], [1, 0]]
     """
-    factors, pivots, _ = factored_with_pivots(x)
+    factors, pivots, _ = _factored_with_pivots(x)
     order = np.arange(x.shape[0], dtype=np.int32)
     # Pivots are exchanges one after another; TPU programs want the order that results.
     for at, other in enumerate(pivots - 1):
@@ -405,20 +405,20 @@ def _syevd(instruction: Instruction, computed: Computed) -> Kernel:
             return np.full_like(x, np.nan), np.full(x.shape[-1], np.nan), np.array(1, np.int32)
         return vectors, values, np.array(0, np.int32)
 
-    run = of_each_matrix(function)
+    run = _of_each_matrix(function)
     return lambda x, *others: tuple(settle(part) for settle, part in zip(settles, run(x), strict=True))
 
 
 LAPACK_CALLS: Final[dict[str, Rule]] = {
     **{f"lapack_{letter}potrf_ffi": _cholesky for letter in "sdcz"},
     **{f"lapack_{letter}trsm_ffi": _trsm for letter in "sdcz"},
-    **{f"lapack_{letter}geqrf_ffi": _factoring(packed_reflectors) for letter in "sdcz"},
-    **{f"lapack_{letter}getrf_ffi": _factoring(factored_with_pivots) for letter in "sdcz"},
+    **{f"lapack_{letter}geqrf_ffi": _factoring(_packed_reflectors) for letter in "sdcz"},
+    **{f"lapack_{letter}getrf_ffi": _factoring(_factored_with_pivots) for letter in "sdcz"},
     **{f"lapack_{name}_ffi": _orgqr for name in ("sorgqr", "dorgqr", "cungqr", "zungqr")},
     **{f"lapack_{name}_ffi": _syevd for name in ("ssyevd", "dsyevd", "cheevd", "zheevd")},
-    "LuDecomposition": _factoring(factored_with_row_order),
+    "LuDecomposition": _factoring(_factored_with_row_order),
     "ProductOfElementaryHouseholderReflectors": _orgqr,
-    "Qr": _factoring(packed_reflectors),
+    "Qr": _factoring(_packed_reflectors),
 }
 """The rule of each target of LAPACK's kind."""
 
@@ -459,24 +459,24 @@ def _complex(real: Array, imaginary: Array) -> Array:
     return result
 
 
-def inverted_triangles(x: Array, *, is_lower: bool) -> Array:
+def _inverted_triangles(x: Array, *, is_lower: bool) -> Array:
     """The inverses of triangular matrices; the other triangle is not read.
 
-    >>> inverted_triangles(np.array([[2.0, 9.0], [1.0, 1.0]]), is_lower=True).tolist()
+    >>> _inverted_triangles(np.array([[2.0, 9.0], [1.0, 1.0]]), is_lower=True).tolist()
     [[0.5, 0.0], [-0.5, 1.0]]
     """
     matrix = np.tril(x) if is_lower else np.triu(x)
     identity = np.broadcast_to(np.eye(x.shape[-1], dtype=x.dtype), x.shape)
-    return substituted(matrix, identity, is_lower)
+    return _substituted(matrix, identity, is_lower)
 
 
-def compact_reflectors(x: Array) -> Array:
+def _compact_reflectors(x: Array) -> Array:
     """The triangular matrix T of the product `I + V T V^H` of reflectors, from `-(V^H V + I)` above the diagonal.
 
     Column `j` is what the columns before it make of column `j` of the operand, whose diagonal holds the negative
     factors of the reflectors.
 
-    >>> compact_reflectors(np.array([[-1.0, 2.0], [0.0, -3.0]])).tolist()
+    >>> _compact_reflectors(np.array([[-1.0, 2.0], [0.0, -3.0]])).tolist()
     [[-1.0, -2.0], [0.0, -3.0]]
     """
     result = np.zeros_like(x)
@@ -488,7 +488,7 @@ def compact_reflectors(x: Array) -> Array:
 
 
 def _factors(x: Array) -> tuple[Array, ...]:
-    packed, factors, _ = packed_reflectors(x)
+    packed, factors, _ = _packed_reflectors(x)
     return packed, factors
 
 
@@ -511,7 +511,7 @@ def _eigenvectors_of_lower_triangle(x: Array) -> tuple[Array, ...]:
 def _eigenvectors_of_quadrants(instruction: Instruction, computed: Computed) -> Kernel:
     """The same of a matrix in quadrants: both halves of the eigenvalues, and the quadrants of the vectors as rows."""
     settles = settled_all(instruction, computed.floats)
-    run = of_each_matrix(_eigenvectors_of_lower_triangle)
+    run = _of_each_matrix(_eigenvectors_of_lower_triangle)
 
     def kernel(*quadrants: Array) -> Value:
         whole = np.block([list(quadrants[:2]), list(quadrants[2:])])
@@ -526,17 +526,17 @@ def _eigenvectors_of_quadrants(instruction: Instruction, computed: Computed) -> 
     return kernel
 
 
-_LU: Final = _rule(of_each_matrix(factored_with_row_order))
+_LU: Final = _rule(_of_each_matrix(_factored_with_row_order))
 
 TPU_FACTORIZATIONS: Final[dict[str, Rule]] = {
-    "Cholesky": _rule(lambda x: (lower_factor(x, True),)),
-    "CompactWyHelper": _rule(lambda x: (compact_reflectors(x),)),
-    "Eigh": _rule(of_each_matrix(_eigenvectors_of_lower_triangle)),
+    "Cholesky": _rule(lambda x: (_lower_factor(x, True),)),
+    "CompactWyHelper": _rule(lambda x: (_compact_reflectors(x),)),
+    "Eigh": _rule(_of_each_matrix(_eigenvectors_of_lower_triangle)),
     "EighTpu": _eigenvectors_of_quadrants,
-    "InvertDiagBlocksLowerTriangular": _rule(lambda x: (inverted_triangles(x, is_lower=True),)),
-    "InvertDiagBlocksUpperTriangular": _rule(lambda x: (inverted_triangles(x, is_lower=False),)),
+    "InvertDiagBlocksLowerTriangular": _rule(lambda x: (_inverted_triangles(x, is_lower=True),)),
+    "InvertDiagBlocksUpperTriangular": _rule(lambda x: (_inverted_triangles(x, is_lower=False),)),
     "LuComplexDecompositionBlock": _LU,
     "LuRealDecompositionBlock": _LU,
-    "QrDecompositionBlock": _rule(of_each_matrix(_factors)),
+    "QrDecompositionBlock": _rule(_of_each_matrix(_factors)),
 }
 """The rule of each target."""

@@ -61,7 +61,7 @@ def dot(instruction: Instruction, computed: Computed) -> Kernel:
             return np.asarray(contracted(x.astype(np.int64), y.astype(np.int64), numbers) != 0)
         return settle_(contracted(x, y, numbers))
 
-    return of_dense_operands(instruction, kernel)
+    return _of_dense_operands(instruction, kernel)
 
 
 def contracted(x: Array, y: Array, numbers: DotDimensionNumbers) -> Array:
@@ -134,7 +134,7 @@ def _scaled(x: Array, scale: Array) -> Array:
     return x.astype(np.float64) * wide
 
 
-def of_dense_operands(instruction: Instruction, kernel: Kernel) -> Kernel:
+def _of_dense_operands(instruction: Instruction, kernel: Kernel) -> Kernel:
     """The kernel of an instruction of two operands, given them as the `sparsity_config` packs them."""
     if instruction.value_of("block_scaling_config", BlockScalingConfig) is not None:
         # no public source says how scales are applied
@@ -148,15 +148,15 @@ def of_dense_operands(instruction: Instruction, kernel: Kernel) -> Kernel:
 
     def dense(*operands: Array) -> Value:
         pairs = zip(operands[:2], (config.lhs, config.rhs), strict=True)
-        return kernel(*(x if side is None else unpacked(x, operands[side.idx], side) for x, side in pairs))
+        return kernel(*(x if side is None else _unpacked(x, operands[side.idx], side) for x, side in pairs))
 
     return dense
 
 
-def unpacked(x: Array, positions: Array, sparsity: TensorSparsity) -> Array:
+def _unpacked(x: Array, positions: Array, sparsity: TensorSparsity) -> Array:
     """The array with all elements of each block, of which `x` holds those at the given positions; the others are 0.
 
-    >>> unpacked(np.array([7, 8]), np.array([1, 0]), TensorSparsity(1, 3, 0)).tolist()
+    >>> _unpacked(np.array([7, 8]), np.array([1, 0]), TensorSparsity(1, 3, 0)).tolist()
     [0, 7, 0, 8, 0, 0]
     """
     at, count = sparsity.dimension, sparsity.num_non_zero
@@ -353,10 +353,10 @@ class Places(NamedTuple):
     output: tuple[int, ...]
 
 
-def features_first(numbers: ConvolutionDimensionNumbers) -> Places:
+def _features_first(numbers: ConvolutionDimensionNumbers) -> Places:
     """The order in which `convolved` takes dimensions.
 
-    >>> features_first(ConvolutionDimensionNumbers(0, 2, (1,), 1, 2, (0,), 0, 2, (1,)))
+    >>> _features_first(ConvolutionDimensionNumbers(0, 2, (1,), 1, 2, (0,), 0, 2, (1,)))
     Places(input=(0, 2, 1), kernel=(2, 1, 0), output=(0, 2, 1))
     """
     return Places(
@@ -375,7 +375,7 @@ def convolution(instruction: Instruction, computed: Computed) -> Kernel:
     numbers = convolution_dimension_numbers(instruction)
     if numbers is None:
         raise HloError(f"cannot evaluate {instruction.name}: it has no dim_labels", instruction.span)
-    places = features_first(numbers)
+    places = _features_first(numbers)
     window = instruction.window.dimensions if instruction.window is not None else ()
     features = instruction.integer("feature_group_count") or 1
     batches = instruction.integer("batch_group_count") or 1
@@ -387,7 +387,7 @@ def convolution(instruction: Instruction, computed: Computed) -> Kernel:
         found = convolved(x.transpose(places.input), w.transpose(places.kernel), window, features, batches)
         return settle_(found.transpose(back))
 
-    return of_dense_operands(instruction, kernel)
+    return _of_dense_operands(instruction, kernel)
 
 
 def convolved(x: Array, w: Array, window: Sequence[WindowDimension], features: int = 1, batches: int = 1) -> Array:
@@ -720,7 +720,7 @@ def _convolution(instruction: Instruction, computed: Computed) -> Kernel:
     scale, side_scale = _number(config, "conv_result_scale", 1), _number(config, "side_input_scale", 0)
     activation = _activation(config, instruction)
     settle = settled_shape(first_array(instruction), computed.floats)
-    places = features_first(numbers)
+    places = _features_first(numbers)
 
     def kernel(x: Array, w: Array, *others: Array) -> Value:
         result = convolved(x.transpose(places.input), w.transpose(places.kernel), window, groups)
@@ -742,7 +742,7 @@ def _filter_gradient(instruction: Instruction, computed: Computed) -> Kernel:
     groups = instruction.integer("feature_group_count") or 1
     settle = settled_shape(first_array(instruction), computed.floats)
     scale = _number(_configuration(instruction, "cudnn_conv_backend_config"), "conv_result_scale", 1)
-    places = features_first(_labels(instruction))
+    places = _features_first(_labels(instruction))
 
     def kernel(x: Array, gradient: Array, *others: Array) -> Value:
         found = filter_gradient(x.transpose(places.input), gradient.transpose(places.output), window, groups)
@@ -758,7 +758,7 @@ def _input_gradient(instruction: Instruction, computed: Computed) -> Kernel:
     shape = first_array(instruction)
     settle = settled_shape(shape, computed.floats)
     scale = _number(_configuration(instruction, "cudnn_conv_backend_config"), "conv_result_scale", 1)
-    places = features_first(_labels(instruction))
+    places = _features_first(_labels(instruction))
     sizes = [shape.dimensions[at] for at in places.input[2:]]
 
     def kernel(gradient: Array, w: Array, *others: Array) -> Value:

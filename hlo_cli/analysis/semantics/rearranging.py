@@ -54,7 +54,7 @@ def bytes_in_memory(values: Array, shape: ArrayShape) -> bytes:
     >>> bytes_in_memory(np.array([1, 2, 3]), parse_shape("s4[3]{0:E(4)}")).hex()
     '2103'
     """
-    check_shape(shape)
+    _check_shape(shape)
     if values.shape != shape.dimensions:
         raise HloError(f"the value has sizes {list(values.shape)}, but the layout is that of {shape}")
     kind = shape.element_type
@@ -76,7 +76,7 @@ def array_in_memory(data: bytes, shape: ArrayShape, floats: Floats = "exact") ->
     >>> array_in_memory(bytes([1, 4, 2, 5, 3, 6]), parse_shape("s8[2,3]{0,1:T(2)}")).tolist()
     [[1, 2, 3], [4, 5, 6]]
     """
-    check_shape(shape)
+    _check_shape(shape)
     if len(data) != shape.padded_bytes:
         raise HloError(f"{shape} takes {shape.padded_bytes:,} bytes, found {len(data):,}")
     kind = shape.element_type
@@ -94,7 +94,7 @@ def array_in_memory(data: bytes, shape: ArrayShape, floats: Floats = "exact") ->
     return from_bits(bytes_.view(f"u{kind.byte_width}").reshape(shape.dimensions), kind, floats)
 
 
-def check_shape(shape: ArrayShape) -> None:
+def _check_shape(shape: ArrayShape) -> None:
     """HloError for dynamic arrays, and for elements of other sizes than whole bytes or a part of one."""
     bits = shape.element_bits
     if shape.is_dynamic:
@@ -215,7 +215,7 @@ def concatenate(instruction: Instruction, computed: Computed) -> Kernel:
     return lambda *parts: np.concatenate(parts, at)
 
 
-def slice_(instruction: Instruction, computed: Computed) -> Kernel:
+def _slice_(instruction: Instruction, computed: Computed) -> Kernel:
     """Every stride-th element of a range of each dimension."""
     given = instruction.value_of(opcodes.SLICE, Slice)
     assert given is not None
@@ -286,7 +286,7 @@ def bitcast(instruction: Instruction, computed: Computed) -> Kernel:
     """Another shape for the same bytes of memory."""
     old, new = operand_array_shape(instruction, 0), array_shape(instruction)
     types = old.element_type, new.element_type
-    if is_row_major(old) and is_row_major(new):
+    if _is_row_major(old) and _is_row_major(new):
         if types[0] is types[1]:
             return lambda x: x.reshape(new.dimensions)
         return lambda x: reinterpreted(x, *types, new.dimensions, computed.floats)
@@ -313,7 +313,7 @@ def bitcast(instruction: Instruction, computed: Computed) -> Kernel:
 
 def keeps_order(old: ArrayShape, new: ArrayShape) -> bool:
     """Whether a bitcast is a view or a reshape; others have two maps of addresses, which take 8 bytes an element."""
-    return (is_row_major(old) and is_row_major(new)) or (
+    return (_is_row_major(old) and _is_row_major(new)) or (
         old.element_type.bits == new.element_type.bits and _view_of_memory(old, new) is not None
     )
 
@@ -341,7 +341,7 @@ def get_dimension_size(instruction: Instruction, computed: Computed) -> Kernel:
     return lambda x: np.array(x.shape[at], np.int32)
 
 
-def is_row_major(shape: ArrayShape) -> bool:
+def _is_row_major(shape: ArrayShape) -> bool:
     """Whether elements are stored in logical order, without tiles; dimensions of one element do not matter."""
     layout = shape.layout
     # A dimension of one element has the same address in any place.
@@ -366,7 +366,7 @@ SHAPING_RULES: Final[dict[str, Rule]] = {
     "reverse": reverse,
     "set-dimension-size": set_dimension_size,
     "shuffle": shuffle,
-    opcodes.SLICE: slice_,
+    opcodes.SLICE: _slice_,
     opcodes.TRANSPOSE: transpose,
 }
 """The rule of each opcode that moves elements by fixed rules."""
@@ -503,7 +503,7 @@ def _made_of(value: Instruction) -> set[Instruction]:
     return seen
 
 
-def key_function(key: SortKey, computation: Computation, computed: Computed) -> Callable[[Sequence[Array]], Array]:
+def _key_function(key: SortKey, computation: Computation, computed: Computed) -> Callable[[Sequence[Array]], Array]:
     """Computes a key of all elements from the operands of the sort, element by element."""
     needed = _made_of(key.value)
     steps = [
@@ -522,13 +522,13 @@ def key_function(key: SortKey, computation: Computation, computed: Computed) -> 
     return run
 
 
-def order_by(keys: Sequence[tuple[SortKey, Array]]) -> Order | None:
+def _order_by(keys: Sequence[tuple[SortKey, Array]]) -> Order | None:
     """The stable order of the last dimension by keys and their values; None for values without order, such as NaN.
 
     >>> from hlo_cli import parse_module
     >>> text = "ENTRY f { a = s8[] parameter(0)  b = s8[] parameter(1)  ROOT c = pred[] compare(a, b), direction=GT }"
     >>> [key] = sort_keys(parse_module(text).entry)
-    >>> order_by([(key, np.array([1, 3, 3, 2]))]).tolist()
+    >>> _order_by([(key, np.array([1, 3, 3, 2]))]).tolist()
     [1, 2, 3, 0]
     """
     order: Order | None = None
@@ -590,13 +590,13 @@ def sort(instruction: Instruction, computed: Computed) -> Kernel:
     """Sorts the operands along a dimension by a comparison of their elements."""
     dimension = instruction.integers("dimensions")[0]
     computation = instruction.called_computations[0]
-    keys = [(key, key_function(key, computation, computed)) for key in sort_keys(computation) or ()]
+    keys = [(key, _key_function(key, computation, computed)) for key in sort_keys(computation) or ()]
     less = computed.vectorized(computation)
 
     def kernel(*operands: Value) -> Value:
         moved = [np.moveaxis(array_of(each), dimension, -1) for each in operands]
         sizes = moved[0].shape
-        order = order_by([(key, np.broadcast_to(value(moved), sizes)) for key, value in keys]) if keys else None
+        order = _order_by([(key, np.broadcast_to(value(moved), sizes)) for key, value in keys]) if keys else None
         if order is None:
             order = sorted_order(moved, less)
         taken = tuple(np.moveaxis(np.take_along_axis(x, order, -1), -1, dimension) for x in moved)

@@ -51,7 +51,7 @@ def called(instruction: Instruction, attribute: str) -> Computation:
     raise HloError(f"{instruction.opcode} {instruction.name} has no {attribute}", instruction.span)
 
 
-def tuple_(instruction: Instruction, computed: Computed) -> Kernel:
+def _tuple_(instruction: Instruction, computed: Computed) -> Kernel:
     """The operands as one value."""
     return lambda *parts: parts
 
@@ -81,13 +81,13 @@ def call(instruction: Instruction, computed: Computed) -> Kernel:
     return Taking(function)
 
 
-def map_(instruction: Instruction, computed: Computed) -> Kernel:
+def _map_(instruction: Instruction, computed: Computed) -> Kernel:
     """Runs a computation of scalars on all elements at once."""
     function = computed.vectorized(instruction.called_computations[0])
     return lambda *operands: function(operands)[0]
 
 
-def while_(instruction: Instruction, computed: Computed) -> Kernel:
+def _while_(instruction: Instruction, computed: Computed) -> Kernel:
     """Runs the body while the condition holds."""
     condition = computed.function(called(instruction, "condition"))
     body = computed.function(called(instruction, "body"))
@@ -209,11 +209,11 @@ CONTROL_RULES: Final[dict[str, Rule]] = {
     "domain": identity,
     opcodes.FUSION: call,
     "get-tuple-element": get_tuple_element,
-    "map": map_,
+    "map": _map_,
     "scan": scan,
     "opt-barrier": lambda instruction, computed: lambda *values: values[0] if len(values) == 1 else values,
-    opcodes.TUPLE: tuple_,
-    "while": while_,
+    opcodes.TUPLE: _tuple_,
+    "while": _while_,
 }
 """The rule of each opcode that calls or passes on."""
 

@@ -89,10 +89,10 @@ def plain_reducer(computation: Computation) -> np.ufunc | None:
     return _KNOWN[root.opcode] if numbers == {0, 1} else None
 
 
-def identity_of(name: str, kind: np.dtype[Any]) -> Array:
+def _identity_of(name: str, kind: np.dtype[Any]) -> Array:
     """What a function of numpy leaves as it is; -0 for sums, which +0 would change.
 
-    >>> identity_of("maximum", np.dtype(np.int8)).tolist(), identity_of("minimum", np.dtype(np.float32)).tolist()
+    >>> _identity_of("maximum", np.dtype(np.int8)).tolist(), _identity_of("minimum", np.dtype(np.float32)).tolist()
     (-128, inf)
     """
     # -0 is neutral in sums: +0 would turn a sum of -0 into +0.
@@ -105,20 +105,20 @@ def identity_of(name: str, kind: np.dtype[Any]) -> Array:
     return np.array(np.iinfo(kind).max if name == "minimum" else np.iinfo(kind).min, kind)
 
 
-def paddings(window: Sequence[WindowDimension]) -> list[tuple[int, int, int]]:
+def _paddings(window: Sequence[WindowDimension]) -> list[tuple[int, int, int]]:
     """The padding of each dimension, and between its elements, as `padded` takes it.
 
-    >>> paddings([WindowDimension(3, padding_low=1, base_dilation=2)])
+    >>> _paddings([WindowDimension(3, padding_low=1, base_dilation=2)])
     [(1, 0, 1)]
     """
     return [(each.padding_low, each.padding_high, each.base_dilation - 1) for each in window]
 
 
-def combined_windows(x: Array, window: Sequence[WindowDimension], function: np.ufunc, identity: object) -> Array:
+def _combined_windows(x: Array, window: Sequence[WindowDimension], function: np.ufunc, identity: object) -> Array:
     """The elements of each window combined by a function; padding and holes are its identity.
 
     >>> x, window = np.arange(5.0), [WindowDimension(5, padding_low=4)]
-    >>> combined_windows(x, window, np.add, 0.0).tolist()
+    >>> _combined_windows(x, window, np.add, 0.0).tolist()
     [0.0, 1.0, 3.0, 6.0, 10.0]
     """
 
@@ -126,10 +126,10 @@ def combined_windows(x: Array, window: Sequence[WindowDimension], function: np.u
         return (np.asarray(function(left[0], right[0])),)
 
     def block(part: Array) -> Array:
-        config = paddings(window)
+        config = _paddings(window)
         # Holes and padding hold the identity, so they combine without being looked at.
         spread = padded(part, np.array(identity, part.dtype), config) if any(map(any, config)) else part
-        return merged_windows((spread,), window, merge)[0]
+        return _merged_windows((spread,), window, merge)[0]
 
     lines = max(1, _BLOCK // max(1, prod(x.shape[1:])))
     # Blocks of the first dimension stay in the cache, if it has no window.
@@ -138,10 +138,10 @@ def combined_windows(x: Array, window: Sequence[WindowDimension], function: np.u
     return np.concatenate([block(x[at : at + lines]) for at in range(0, x.shape[0], lines)])
 
 
-def merged_windows(arrays: Arrays, window: Sequence[WindowDimension], merge: Merge) -> Arrays:
+def _merged_windows(arrays: Arrays, window: Sequence[WindowDimension], merge: Merge) -> Arrays:
     """The elements of each window of arrays that are padded already, in their order, one dimension after another.
 
-    >>> merged_windows((np.arange(6),), [WindowDimension(5)], lambda x, y: (x[0] + y[0],))
+    >>> _merged_windows((np.arange(6),), [WindowDimension(5)], lambda x, y: (x[0] + y[0],))
     (array([10, 15]),)
     """
     for axis, each in enumerate(window):
@@ -410,14 +410,14 @@ def _combine(
     if are_rows:  # the lines are those of the array, if it is cut into lines of this length
         results, first = [result.reshape(-1, width) for result in results], first // width
     # Updates of one target follow each other in rounds, so their order stays.
-    for chosen in rounds_of(first):
+    for chosen in _rounds_of(first):
         places = first[chosen] if are_rows else first[chosen, np.newaxis] + offsets
         new = combine([*(result[places] for result in results), *(update[chosen] for update in updates)])
         for result, values in zip(results, new, strict=True):
             result[places] = values
 
 
-def rounds_of(targets: Integers) -> list[Integers]:
+def _rounds_of(targets: Integers) -> list[Integers]:
     """Groups of updates with distinct targets: the first update of every target, then the second of each, and so on."""
     if not targets.size:
         return []
@@ -538,14 +538,14 @@ def reduce_window(instruction: Instruction, computed: Computed) -> Kernel:
     def kernel(*given: Value) -> Value:
         arrays, initial = [array_of(each) for each in given[:count]], [array_of(each) for each in given[count:]]
         counts = [each.positions(size) for each, size in zip(window, arrays[0].shape, strict=True)]
-        present = padded(np.ones(arrays[0].shape, bool), np.array(False), paddings(window))
-        spread = [padded(x, np.zeros((), x.dtype), paddings(window)) for x in arrays]
+        present = padded(np.ones(arrays[0].shape, bool), np.array(False), _paddings(window))
+        spread = [padded(x, np.zeros((), x.dtype), _paddings(window)) for x in arrays]
         results = tuple(np.broadcast_to(each, counts) for each in initial)
         if 0 in counts:
             return results[0] if count == 1 else results
         # A large window takes too many calls one by one.
         if prod(each.size for each in window) > _FEW:
-            *found, here = merged_windows((*spread, present), window, _present_merge(combine))
+            *found, here = _merged_windows((*spread, present), window, _present_merge(combine))
             new = combine([*results, *found])
             results = tuple(np.where(here, n, old) for n, old in zip(new, results, strict=True))
             return results[0] if count == 1 else results
@@ -591,10 +591,10 @@ def _plain_windows(
         # numpy's maximum does not tell zeros apart, the rule of the opcode does.
         elif has_negative_zero(x) or has_negative_zero(initial):
             combine = computed.vectorized(instruction.called_computations[0])
-            spread = padded(x, identity_of(name, x.dtype), paddings(window))
-            [found] = merged_windows((spread,), window, lambda a, b: combine((*a, *b)))
+            spread = padded(x, _identity_of(name, x.dtype), _paddings(window))
+            [found] = _merged_windows((spread,), window, lambda a, b: combine((*a, *b)))
             return combine([initial, found])[0]
-        found = combined_windows(x, window, function, identity_of(name, x.dtype))
+        found = _combined_windows(x, window, function, _identity_of(name, x.dtype))
         return settle(np.asarray(function(initial.astype(x.dtype), found)), kind, computed.floats)
 
     return kernel
@@ -630,7 +630,7 @@ def select_and_scatter(instruction: Instruction, computed: Computed) -> Kernel:
         places, given = chosen.reshape(-1), source.reshape(-1)
         sources = np.flatnonzero(places >= 0)
         # Several windows may select one element.
-        for chosen_round in rounds_of(places[sources]):
+        for chosen_round in _rounds_of(places[sources]):
             updates = sources[chosen_round]
             result[places[updates]] = combine([given[updates], result[places[updates]]])[0]
         return result.reshape(x.shape)

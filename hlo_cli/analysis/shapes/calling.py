@@ -87,7 +87,7 @@ def fusion(instruction: Instruction) -> Shape:
     if len(computation.parameters) > len(instruction.operands):
         found = f"{len(computation.parameters)} of {computation.name}, {counted(len(instruction.operands), 'operands')}"
         fail(instruction, f"expected at most as many parameters as operands, found {found}")
-    check_arguments(instruction, computation)
+    _check_arguments(instruction, computation)
     return result
 
 
@@ -95,7 +95,7 @@ def call(instruction: Instruction) -> Shape:
     """Returns the result of the called computation; its parameters must match the operands."""
     computation, result = callee(instruction)
     parameters_of(instruction, computation, len(instruction.operands))
-    check_arguments(instruction, computation)
+    _check_arguments(instruction, computation)
     return result
 
 
@@ -105,7 +105,7 @@ def while_loop(instruction: Instruction) -> Shape:
     condition, decision = callee(instruction, 1)
     for computation in (body, condition):
         parameters_of(instruction, computation, 1)
-        check_arguments(instruction, computation)
+        _check_arguments(instruction, computation)
     if not compatible(decision, array_of(PRED, ())):
         fail(instruction, f"expected pred[] as the result of {condition.name}, found {sizes_of(decision)}")
     if not compatible(result, instruction.operand_shape(0)):
@@ -132,7 +132,7 @@ def conditional(instruction: Instruction) -> Shape:
     results = [callee(instruction, position)[1] for position in range(len(branches))]
     for position, branch in enumerate(branches):
         parameters_of(instruction, branch, 1)
-        check_arguments(instruction, branch, position + 1)
+        _check_arguments(instruction, branch, position + 1)
         if not compatible(results[position], results[0]):
             found = f"{sizes_of(results[position])} of {branch.name}"
             fail(
@@ -141,7 +141,7 @@ def conditional(instruction: Instruction) -> Shape:
     return results[0]
 
 
-def check_arguments(instruction: Instruction, computation: Computation, first: int = 0) -> None:
+def _check_arguments(instruction: Instruction, computation: Computation, first: int = 0) -> None:
     """Checks that the operands from `first` on match the parameters of a computation."""
     for position, parameter in enumerate(computation.parameters, first):
         if not compatible(parameter.shape, instruction.operand_shape(position)):
@@ -339,19 +339,19 @@ def token(instruction: Instruction) -> TokenShape:
 
 def add_dependency(instruction: Instruction) -> Shape:
     """Returns operand 0, which depends on the token in operand 1."""
-    need_token(instruction, 1)
+    _need_token(instruction, 1)
     return instruction.operand_shape(0)
 
 
 def infeed(instruction: Instruction) -> TupleShape:
     """Returns the declared data and a token."""
-    need_token(instruction, 0)
+    _need_token(instruction, 0)
     return TupleShape((declared_tuple(instruction, 1)[0], TOKEN))
 
 
 def outfeed(instruction: Instruction) -> TokenShape:
     """Returns a token; `outfeed_shape` must match the operand."""
-    need_token(instruction, 1)
+    _need_token(instruction, 1)
     sent = instruction.value("outfeed_shape")
     shape = instruction.operand_shape(0)
     kinds = (ArrayShape, BufferShape, OpaqueShape, TokenShape, TupleShape)
@@ -381,7 +381,7 @@ def recv_done(instruction: Instruction) -> TupleShape:
     return TupleShape((shape.elements[0], TOKEN))
 
 
-def need_token(instruction: Instruction, position: int) -> None:
+def _need_token(instruction: Instruction, position: int) -> None:
     """Checks that an operand is a token."""
     need_at_least(instruction, position + 1)
     if instruction.operand_shape(position) != TOKEN:

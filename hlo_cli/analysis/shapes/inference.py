@@ -196,7 +196,7 @@ def infer_shape(instruction: Instruction, module: Module | None = None) -> Shape
     return _sugared(instruction, module)
 
 
-def check_elements(instruction: Instruction) -> None:
+def _check_elements(instruction: Instruction) -> None:
     """Raises HloError if an operand refers to a missing element of a tuple (`t#7`)."""
     for operand, index in zip(
         instruction.operands, instruction.computation.operand_indices.get(instruction.index, ()), strict=False
@@ -275,7 +275,7 @@ def shape_difference(
     ('expected the shape f32[4], found bf16[4]', None)
     """
     written = instruction.shape
-    check_elements(instruction)
+    _check_elements(instruction)
     if not is_known(instruction.written_opcode) or not _are_known(instruction):
         return None
     expected = infer_shape(instruction, module)

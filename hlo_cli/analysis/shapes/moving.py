@@ -269,13 +269,13 @@ def reduce(instruction: Instruction) -> Shape:
     >>> print(reduce(parse_module(text).entry.root))
     f32[3]{0}
     """
-    shapes, inputs = arrays(instruction), input_count(instruction)
+    shapes, inputs = arrays(instruction), _input_count(instruction)
     first = shapes[0]
-    need_same_sizes(instruction, range(inputs))
+    _need_same_sizes(instruction, range(inputs))
     reduced = instruction.integers("dimensions")
     need_dimensions(instruction, reduced, first.rank, "dimensions")
     kept = [d for d in range(first.rank) if d not in reduced]
-    types, is_tuple = reducer_types(instruction, shapes[:inputs], shapes[inputs:])
+    types, is_tuple = _reducer_types(instruction, shapes[:inputs], shapes[inputs:])
     dimensions, dynamic = [first.dimensions[d] for d in kept], [first.dynamic_dimensions[d] for d in kept]
     results = [array_of(element_type, dimensions, dynamic) for element_type in types]
     return TupleShape(tuple(results)) if is_tuple else results[0]
@@ -288,7 +288,7 @@ def map_shape(instruction: Instruction) -> ArrayShape:
     """
     need_at_least(instruction, 1)
     shapes = arrays(instruction)
-    need_same_sizes(instruction, [position for position, shape in enumerate(shapes) if shape.rank])
+    _need_same_sizes(instruction, [position for position, shape in enumerate(shapes) if shape.rank])
     # InferMapShape lets scalars go along with arrays, as constants of the applied computation.
     first, mapped = max(shapes, key=lambda shape: shape.rank), instruction.integers("dimensions")
     if mapped != tuple(range(first.rank)) and isinstance(instruction.shape, UnknownShape):
@@ -311,7 +311,7 @@ def sort(instruction: Instruction) -> Shape:
     """Returns the operands; the comparator has two scalars of each as parameters."""
     need_at_least(instruction, 1)
     shapes = arrays(instruction)
-    need_same_sizes(instruction, range(len(shapes)))
+    _need_same_sizes(instruction, range(len(shapes)))
     along = instruction.integers("dimensions")
     if len(along) != 1 or along[0] >= 0:  # XLA rejects only dimensions that are too large
         only_dimension(instruction, shapes[0].rank)
@@ -325,7 +325,7 @@ def sort(instruction: Instruction) -> Shape:
     return one_or_tuple(shapes)
 
 
-def reducer_types(
+def _reducer_types(
     instruction: Instruction, inputs: Sequence[ArrayShape], inits: Sequence[Shape], position: int = 0
 ) -> tuple[list[PrimitiveType], bool]:
     """Returns the element types of a reducer's results, and whether it returns a tuple.
@@ -355,7 +355,7 @@ def reducer_types(
     return [scalar.element_type for scalar in scalars], isinstance(result, TupleShape)
 
 
-def input_count(instruction: Instruction) -> int:
+def _input_count(instruction: Instruction) -> int:
     """Returns the number of inputs, each of which has an initial value."""
     count = len(instruction.operands)
     if count == 0 or count % 2:
@@ -363,7 +363,7 @@ def input_count(instruction: Instruction) -> int:
     return count // 2
 
 
-def need_same_sizes(instruction: Instruction, positions: Sequence[int]) -> None:
+def _need_same_sizes(instruction: Instruction, positions: Sequence[int]) -> None:
     """Checks that the operands at `positions` have the same sizes."""
     for position in positions[1:]:
         if not same_sizes(array(instruction, position).dimensions, array(instruction, positions[0]).dimensions):
@@ -461,11 +461,11 @@ def reduce_window(instruction: Instruction) -> Shape:
     >>> print(reduce_window(parse_module(text).entry.root))
     f32[4]{0}
     """
-    shapes, inputs = arrays(instruction), input_count(instruction)
-    need_same_sizes(instruction, range(inputs))
-    _, is_tuple = reducer_types(instruction, shapes[:inputs], shapes[inputs:])
+    shapes, inputs = arrays(instruction), _input_count(instruction)
+    _need_same_sizes(instruction, range(inputs))
+    _, is_tuple = _reducer_types(instruction, shapes[:inputs], shapes[inputs:])
     window = instruction.window or Window(())
-    dimensions = window_positions(instruction, shapes[0].dimensions, window.dimensions)
+    dimensions = _window_positions(instruction, shapes[0].dimensions, window.dimensions)
     dynamic = shapes[0].dynamic_dimensions
     # InferReduceWindowShape takes the types of the initial values, InferReduceShape those of the reducer: XLA's oddity.
     results = tuple(array_of(init.element_type, dimensions, dynamic) for init in shapes[inputs:])
@@ -484,9 +484,9 @@ def select_and_scatter(instruction: Instruction) -> ArrayShape:
             name = f"parameter {i} of {computation.name} is {sizes_of(parameter)}"
             fail(instruction, f"expected a scalar of the operand's type; {name}, {described(instruction, 0)}")
     # Of the two called computations, select is the first and scatter the second.
-    reducer_types(instruction, (source,), (init,), 1)
+    _reducer_types(instruction, (source,), (init,), 1)
     window = instruction.window or Window(())
-    expected = window_positions(instruction, operand.dimensions, window.dimensions)
+    expected = _window_positions(instruction, operand.dimensions, window.dimensions)
     if not same_sizes(source.dimensions, expected):
         sizes = ",".join(map(str, expected))
         fail(instruction, f"expected a source of shape [{sizes}], one value per window; {described(instruction, 1)}")
@@ -517,7 +517,7 @@ def convolution(instruction: Instruction) -> ArrayShape:
     sizes = {
         numbers.output_batch_dimension: batch if batch == UNBOUNDED else batch // _group_count(instruction, "batch"),
         numbers.output_feature_dimension: rhs.dimensions[numbers.kernel_output_feature_dimension],
-        **dict(zip(numbers.output_spatial_dimensions, window_positions(instruction, spatial, window), strict=True)),
+        **dict(zip(numbers.output_spatial_dimensions, _window_positions(instruction, spatial, window), strict=True)),
     }
     dynamic = dict.fromkeys(sizes, False)
     dynamic[numbers.output_batch_dimension] = lhs.dynamic_dimensions[numbers.input_batch_dimension]
@@ -531,7 +531,7 @@ def convolution(instruction: Instruction) -> ArrayShape:
     return array_of(element_type, [sizes[d] for d in range(lhs.rank)], [dynamic[d] for d in range(lhs.rank)])
 
 
-def window_positions(
+def _window_positions(
     instruction: Instruction, sizes: Sequence[int], window: Sequence[WindowDimension]
 ) -> tuple[int, ...]:
     """Returns the number of window positions in each dimension."""
@@ -696,7 +696,7 @@ def scatter(instruction: Instruction) -> Shape:
         fail(instruction, f"expected N operands, indices, and N updates, found {counted(count, 'operands')}")
     shapes, inputs = arrays(instruction), count // 2
     indices = need_kind(instruction, inputs, INTEGERS)
-    need_same_sizes(instruction, range(inputs))
+    _need_same_sizes(instruction, range(inputs))
     numbers = scatter_dimension_numbers(instruction)
     assert numbers is not None, "the rule applies only to scatters"
     into = numbers.scatter_dims_to_operand_dims
@@ -707,7 +707,7 @@ def scatter(instruction: Instruction) -> Shape:
     for position in range(inputs + 1, count):
         _check_update(instruction, numbers, indices, batch, position)
     scalars = [array_of(shape.element_type, ()) for shape in shapes[inputs + 1 :]]
-    reducer_types(instruction, shapes[:inputs], scalars)
+    _reducer_types(instruction, shapes[:inputs], scalars)
     return one_or_tuple(shapes[:inputs])
 
 

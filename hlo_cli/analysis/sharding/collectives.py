@@ -92,11 +92,11 @@ class CollectiveSite:
     is_bound: bool = False
 
 
-def collective_sites(module: Module) -> tuple[CollectiveSite, ...]:
+def _collective_sites(module: Module) -> tuple[CollectiveSite, ...]:
     """The collectives that a module runs, in the order of the text.
 
     >>> from hlo_cli import parse_module
-    >>> [site] = collective_sites(parse_module("r = f32[8] all-gather(f32[2] a), dimensions={0}"))
+    >>> [site] = _collective_sites(parse_module("r = f32[8] all-gather(f32[2] a), dimensions={0}"))
     >>> site.kind, site.operand_bytes, site.is_async, site.runs.known
     ('all-gather', 8, False, 1)
     """
@@ -120,7 +120,7 @@ def _sites(module: Module) -> tuple[CollectiveSite, ...]:
         callers = _callers(module, executions) if callers is None else callers
         for instruction in collectives:
             site = _site(instruction, callers, runs or _UNKNOWN, module)
-            if is_fused_async(instruction) and site.caller is not instruction:
+            if _is_fused_async(instruction) and site.caller is not instruction:
                 # channel_id alone is no key: all collectives of a shard_map share one (24 of 24 chains agree with this
                 # pair of keys).
                 key = instruction.frontend_attributes.get("chain_id"), instruction.attribute("channel_id")
@@ -145,16 +145,16 @@ def malformed_collectives(module: Module) -> int:
 
 def _repeats(parts: Sequence[tuple[int, CollectiveSite]]) -> Iterator[int]:
     """The places of sites that print the same transfer again: all but those in the fusions that start it."""
-    starts = [at for at, site in parts if starts_async_collective(site.caller)] or [parts[0][0]]
+    starts = [at for at, site in parts if _starts_async_collective(site.caller)] or [parts[0][0]]
     return (at for at, _ in parts if at not in starts)
 
 
-def is_fused_async(instruction: Instruction) -> bool:
+def _is_fused_async(instruction: Instruction) -> bool:
     """Whether an instruction is part of a collective that several fusions of a TPU program carry out."""
     return _ASYNC_FUSION in (instruction.attribute("backend_config") or "")
 
 
-def starts_async_collective(instruction: Instruction) -> bool:
+def _starts_async_collective(instruction: Instruction) -> bool:
     """Whether an instruction is the fusion that starts an async collective of a TPU program."""
     if instruction.opcode != opcodes.FUSION or not instruction.called_computations:
         return False
@@ -184,8 +184,8 @@ def _site(
     while (caller := callers.get((around[-1] if around else instruction).computation)) is not None:
         around.append(caller)
     starts = [each for each in around if is_async_start(each.opcode)]
-    is_async = kind != instruction.opcode or bool(starts) or is_fused_async(instruction)
-    is_async = is_async or any(map(starts_async_collective, around))
+    is_async = kind != instruction.opcode or bool(starts) or _is_fused_async(instruction)
+    is_async = is_async or any(map(_starts_async_collective, around))
     # A start that is synchronous is printed as async by XLA:GPU and only marked in its backend_config.
     if any(_IS_SYNC in (each.attribute("backend_config") or "").replace(" ", "") for each in (instruction, *starts)):
         is_async = False
@@ -483,7 +483,7 @@ class _Communication:
 
 def _communications(module: Module) -> tuple[tuple[CollectiveSite, _Communication], ...]:
     devices = devices_of(module)
-    return tuple((site, _communication(site.instruction, devices)) for site in collective_sites(module))
+    return tuple((site, _communication(site.instruction, devices)) for site in _collective_sites(module))
 
 
 def _communication(instruction: Instruction, devices: Devices) -> _Communication:

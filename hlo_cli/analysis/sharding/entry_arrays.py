@@ -193,11 +193,11 @@ class OwnLayouts:
         return replace(shard, layout=layout)
 
 
-def own_layouts(module: Module) -> OwnLayouts:
+def _own_layouts(module: Module) -> OwnLayouts:
     """The layouts of shards of a module that is not partitioned; on TPU, its header has layouts with tiles.
 
     >>> from hlo_cli import parse_module
-    >>> own_layouts(parse_module("HloModule m  ENTRY e { ROOT p = f32[8] parameter(0) }")).generation is None
+    >>> _own_layouts(parse_module("HloModule m  ENTRY e { ROOT p = f32[8] parameter(0) }")).generation is None
     True
     """
     layout = module.entry_computation_layout
@@ -409,7 +409,7 @@ class _Reader:
     def __init__(self, module: Module) -> None:
         self._is_partitioned = is_partitioned(module)
         self._partitions = partitions_of(module)
-        self._layouts = None if self._is_partitioned else own_layouts(module)
+        self._layouts = None if self._is_partitioned else _own_layouts(module)
         self._values = dict[Instruction, dict[ShapeIndex, EntryArray]]()
 
     def of_value(self, module: Module, instruction: Instruction) -> dict[ShapeIndex, EntryArray]:

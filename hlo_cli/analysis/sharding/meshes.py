@@ -292,7 +292,7 @@ def axes_of_groups(groups: Groups, mesh: Mesh) -> tuple[AxisRef, ...] | None:
     axes = list[AxisRef]()
     for at, axis in enumerate(mesh.axes):
         places = {coordinates[id][at] for id in origin}
-        found = progressions_of(places)
+        found = _progressions_of(places)
         if found is None or any(axis.size % (each.stride * each.count) for each in found):
             return None
         for each in reversed(found):
@@ -329,12 +329,12 @@ def axes_of_pairs(pairs: Pairs, mesh: Mesh) -> tuple[AxisShift, ...] | None:
     return tuple(found)
 
 
-def progressions_of(numbers: Iterable[int]) -> tuple[Progression, ...] | None:
+def _progressions_of(numbers: Iterable[int]) -> tuple[Progression, ...] | None:
     """The progressions whose sums are these numbers, smallest stride first; None if there are none.
 
     The numbers have to begin with 0. Progressions that continue each other are joined.
 
-    >>> progressions_of({0, 1, 4, 5}), progressions_of({0, 3, 4})
+    >>> _progressions_of({0, 1, 4, 5}), _progressions_of({0, 3, 4})
     ((Progression(stride=1, count=2), Progression(stride=4, count=2)), None)
     """
     rest = sorted(set(numbers))
@@ -472,9 +472,9 @@ def _places(module: Module, siblings: Sequence[Module]) -> Iterator[tuple[str, I
     yield "the header", header_meshes(module)
     for sibling in siblings:
         yield "before_optimizations", header_meshes(sibling)
-    yield "the shardings", named_meshes(module)
+    yield "the shardings", _named_meshes(module)
     for sibling in siblings:
-        yield "shardings of before_optimizations", named_meshes(sibling)
+        yield "shardings of before_optimizations", _named_meshes(sibling)
 
 
 def header_meshes(module: Module) -> tuple[Mesh, ...]:
@@ -496,11 +496,11 @@ def header_meshes(module: Module) -> tuple[Mesh, ...]:
     return tuple(found)
 
 
-def named_meshes(module: Module) -> tuple[Mesh, ...]:
+def _named_meshes(module: Module) -> tuple[Mesh, ...]:
     """The meshes of shardings and device groups in the text of a module, without those that the partitioner made.
 
     >>> from hlo_cli import parse_module
-    >>> print(*named_meshes(parse_module("r = f32[4] negate(f32[4] p), sharding={mesh['x'=2,'y'=4], [{'x'}]}")))
+    >>> print(*_named_meshes(parse_module("r = f32[4] negate(f32[4] p), sharding={mesh['x'=2,'y'=4], [{'x'}]}")))
     mesh['x'=2,'y'=4]
     """
     text = module.source.text
@@ -584,7 +584,7 @@ def inferred_mesh(groups: Iterable[Groups], pairs: Iterable[Pairs], device_count
 def _with_borders(borders: set[int] | None, groups: Groups) -> set[int] | None:
     """The borders with those of one set of groups; None if the group of device 0 is not a sum of progressions."""
     origin = next((group for group in groups if 0 in group), ())
-    found = progressions_of(origin)
+    found = _progressions_of(origin)
     if borders is None or found is None:
         return None
     return borders.union(*((each.stride, each.stride * each.count) for each in found))

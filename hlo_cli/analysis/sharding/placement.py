@@ -444,7 +444,7 @@ def iota_of(devices: Sequence[int]) -> IotaTransform | None:
     >>> print(iota_of((0, 4, 1, 5, 2, 6, 3, 7)), iota_of((0, 1, 2, 3)), iota_of((0, 2, 3, 1)))
     [2,4]T(1,0) [4] None
     """
-    strides = strides_of(devices)
+    strides = _strides_of(devices)
     if strides is None:
         return None
     placed = sorted(strides, key=lambda each: -each[0])
@@ -457,12 +457,12 @@ def iota_of(devices: Sequence[int]) -> IotaTransform | None:
     return IotaTransform(tuple(size for _, size in placed) or (1,), tuple(map(placed.index, strides)) or (0,))
 
 
-def strides_of(devices: Sequence[int]) -> list[tuple[int, int]] | None:
+def _strides_of(devices: Sequence[int]) -> list[tuple[int, int]] | None:
     """The stride and the size of each dimension of an array of devices in row-major order, as few as possible.
 
     None if the devices are no such array.
 
-    >>> strides_of((0, 4, 1, 5)), strides_of((0, 1, 2, 3)), strides_of((0, 2, 3, 1))
+    >>> _strides_of((0, 4, 1, 5)), _strides_of((0, 1, 2, 3)), _strides_of((0, 2, 3, 1))
     ([(1, 2), (4, 2)], [(1, 4)], None)
     """
     found, length = list[tuple[int, int]](), 1
@@ -590,7 +590,7 @@ def mesh_of_tiles(placement: Placement) -> Mesh | None:
     borders = {1, len(devices)}
     for d, size in enumerate(sizes):
         stride = prod(sizes[d + 1 :])
-        along = strides_of([devices[at * stride] - devices[0] for at in range(size)])
+        along = _strides_of([devices[at * stride] - devices[0] for at in range(size)])
         if along is None:
             return None
         borders |= {border for step, count in along for border in (step, step * count)}
@@ -640,7 +640,7 @@ def _cut(mesh: Mesh, tiles: Sequence[int], sizes: Sequence[int]) -> list[_Part] 
         borders = {1, size}
         for d, count in enumerate(sizes):
             weight = prod(sizes[d + 1 :])
-            steps = strides_of([tile // weight % count for tile in along])
+            steps = _strides_of([tile // weight % count for tile in along])
             if steps is None:
                 return None
             borders.update(accumulate((count for _, count in reversed(steps)), mul))

@@ -91,10 +91,10 @@ def is_permutation(source: Placement, target: Placement) -> bool:
     return alike and source.devices != target.devices
 
 
-def swapped_dimensions(source: Placement, target: Placement) -> Pairs | None:
+def _swapped_dimensions(source: Placement, target: Placement) -> Pairs | None:
     """The dimensions, from and to, between which all-to-alls move cuts; None if they cannot take one to the other.
 
-    >>> swapped_dimensions(tiled((4, 1), 1, range(4)), tiled((1, 4), 1, range(4)))
+    >>> _swapped_dimensions(tiled((4, 1), 1, range(4)), tiled((1, 4), 1, range(4)))
     ((0, 1),)
     """
     if not (source.is_tiled and target.is_tiled) or source.tiles != target.tiles:
@@ -135,12 +135,12 @@ def _remove(at_size: dict[int, list[int]], size: int, at: int) -> None:
         del at_size[size]
 
 
-def sliced_sharding(partial: Placement, target: Placement) -> Placement | None:
+def _sliced_sharding(partial: Placement, target: Placement) -> Placement | None:
     """The sharding that cuts like the target and is within a partly replicated one: devices slice what they hold.
 
     None if the target cuts a dimension differently. If the target itself is within it, that is the answer.
 
-    >>> sliced_sharding(tiled((2, 1), 2, range(4)), tiled((2, 2), 1, range(4))).devices
+    >>> _sliced_sharding(tiled((2, 1), 2, range(4)), tiled((2, 2), 1, range(4))).devices
     (0, 1, 2, 3)
     """
     if partial.copies == 1 or not target.is_tiled or len(partial.parts) != len(target.parts):
@@ -186,7 +186,7 @@ def is_within(inner: Placement, outer: Placement) -> bool:
     return all(coarse.get(device) == tiles[at // copies] for at, device in enumerate(inner.devices))
 
 
-def shifted_by_copies(tile: Placement, partial: Placement) -> Placement | None:
+def _shifted_by_copies(tile: Placement, partial: Placement) -> Placement | None:
     """The partly replicated sharding between two whose dimensions are the same, shifted by one; None if they are not.
 
     `[2,3]` and `[1,2,3 replicated]` are, with the same devices: the answer is `[2,1,3 replicated]`.
@@ -201,12 +201,12 @@ def shifted_by_copies(tile: Placement, partial: Placement) -> Placement | None:
     return tiled(parts, dims[last], tile.devices)
 
 
-def split_of_both(
+def _split_of_both(
     sizes: Sequence[int], source: Placement, target: Placement
 ) -> tuple[Placement, Placement, int] | None:
     """Both shardings with a dimension split where one number of parts divides the other, and that dimension.
 
-    >>> [each.parts for each in split_of_both((8, 8), tiled((4, 2), 1, range(8)), tiled((2, 4), 1, range(8)))[:2]]
+    >>> [each.parts for each in _split_of_both((8, 8), tiled((4, 2), 1, range(8)), tiled((2, 4), 1, range(8)))[:2]]
     [(2, 2, 2), (2, 1, 4)]
     """
     if source.copies != target.copies or len(source.parts) != len(target.parts):
@@ -240,7 +240,7 @@ def _split_both(source: Placement, target: Placement, at: int) -> tuple[Placemen
 # sent is dropped, as XLA removes dead code, but the warnings of it stay.
 
 
-def plan_steps(plan: Plan, value: Value, target: Placement, *, is_last_resort: bool = True) -> Value | None:
+def _plan_steps(plan: Plan, value: Value, target: Placement, *, is_last_resort: bool = True) -> Value | None:
     """The value in the target sharding; None if only full rematerialization would do and that is not allowed."""
     source = value.placement
     if source == target:
@@ -248,7 +248,7 @@ def plan_steps(plan: Plan, value: Value, target: Placement, *, is_last_resort: b
     # The order of rules is that of ReshardNoCache; an earlier rule hides the later ones, even where those send less.
     if is_permutation(source, target):
         return permute(plan, value, target)
-    if (pairs := swapped_dimensions(source, target)) is not None:
+    if (pairs := _swapped_dimensions(source, target)) is not None:
         return _all_to_all(plan, value, target, pairs)
     if target.is_tiled and source.copies > 1 and (found := _from_copies(plan, value, target)) is not None:
         return found
@@ -266,7 +266,7 @@ def plan_steps(plan: Plan, value: Value, target: Placement, *, is_last_resort: b
                 return None
             # The message `Involuntary full rematerialization` of spmd_partitioner.cc, one for each reshard.
             plan.warnings.append(Warned(source, target, value.local))
-        return plan_steps(plan, replicate(plan, value), target)
+        return _plan_steps(plan, replicate(plan, value), target)
     if not target.is_tiled:
         return value._replace(placement=target)  # one device keeps what all have
     padded = value._replace(local=padded_sizes(value.whole, target))
@@ -309,22 +309,22 @@ def _cut(before: Placement, after: Placement) -> list[int]:
 
 def _from_copies(plan: Plan, value: Value, target: Placement) -> Value | None:
     """Devices slice what they have copies of."""
-    sliced = sliced_sharding(value.placement, target)
+    sliced = _sliced_sharding(value.placement, target)
     if sliced is not None:
         padded = pad_for_slice(value.local, value.whole, value.placement, sliced)
         add_exchanges(plan, value, padded.exchanges)
         plan.add(opcodes.DYNAMIC_SLICE, value._replace(local=padded.local), 1, _cut(value.placement, sliced))
         found = value._replace(local=sliced.shard_sizes(value.whole), placement=sliced)
         return permute(plan, found, target) if is_permutation(sliced, target) else found
-    middle = shifted_by_copies(target, value.placement)
-    if middle is None or (pairs := swapped_dimensions(value.placement, middle)) is None:
+    middle = _shifted_by_copies(target, value.placement)
+    if middle is None or (pairs := _swapped_dimensions(value.placement, middle)) is None:
         return None
-    return plan_steps(plan, _all_to_all(plan, value, middle, pairs), target)
+    return _plan_steps(plan, _all_to_all(plan, value, middle, pairs), target)
 
 
 def _to_copies(plan: Plan, value: Value, target: Placement) -> Value | None:
     """Devices gather the parts that make up a larger one."""
-    start = sliced_sharding(target, value.placement)
+    start = _sliced_sharding(target, value.placement)
     if start is not None:
         if is_permutation(value.placement, start):
             value = permute(plan, value, start)
@@ -332,11 +332,11 @@ def _to_copies(plan: Plan, value: Value, target: Placement) -> Value | None:
         factors = [a // b for a, b in zip(start.parts, target.parts, strict=True)]
         gathered = gather(plan, value, factors, target.shard_sizes(value.whole))
         return gathered._replace(placement=target)
-    middle = shifted_by_copies(value.placement, target)
+    middle = _shifted_by_copies(value.placement, target)
     if middle is None:
         return None
-    found = plan_steps(plan, value, middle)
-    pairs = None if found is None else swapped_dimensions(found.placement, target)
+    found = _plan_steps(plan, value, middle)
+    pairs = None if found is None else _swapped_dimensions(found.placement, target)
     return None if found is None or pairs is None else _all_to_all(plan, found, target, pairs)
 
 
@@ -352,21 +352,21 @@ def _attempt(plan: Plan, value: Value, target: Placement) -> Value | None:
 
 def _by_detour(plan: Plan, value: Value, target: Placement) -> Value | None:
     source = value.placement
-    if (split := split_of_both(value.whole, source, target)) is not None:
+    if (split := _split_of_both(value.whole, source, target)) is not None:
         return _split(plan, value, target, split)
     if target.copies > 1:
         for at, parts in enumerate(source.parts):
             if parts > 1 and parts * source.copies == target.copies:
-                found = plan_steps(plan, value, replicate_dimension(source, at))
+                found = _plan_steps(plan, value, replicate_dimension(source, at))
                 # XLA passes allow_full_replication=false here: a detour that replicates all would be no gain.
-                return None if found is None else plan_steps(plan, found, target, is_last_resort=False)
+                return None if found is None else _plan_steps(plan, found, target, is_last_resort=False)
         return None
     if source.copies == 1:
         return None
     for at, (before, after) in enumerate(zip(source.parts, target.parts, strict=True)):
         if before == 1 != after and not after % source.copies:
-            found = plan_steps(plan, value, cut_copies(source, at))
-            return None if found is None else plan_steps(plan, found, target, is_last_resort=False)
+            found = _plan_steps(plan, value, cut_copies(source, at))
+            return None if found is None else _plan_steps(plan, found, target, is_last_resort=False)
     return None
 
 
@@ -380,7 +380,7 @@ def _split(plan: Plan, value: Value, target: Placement, split: tuple[Placement, 
     whole[at : at + 1] = [whole[at] // rows, rows]
     origin[at : at + 1] = [origin[at]] * 2
     divided = Value(tuple(local), tuple(whole), before, tuple(origin))
-    found = plan_steps(plan, divided, after, is_last_resort=False)
+    found = _plan_steps(plan, divided, after, is_last_resort=False)
     if found is None:
         return None
     local = list(found.local)
@@ -388,7 +388,7 @@ def _split(plan: Plan, value: Value, target: Placement, split: tuple[Placement, 
     whole = list(found.whole)
     whole[at : at + 2] = [whole[at] * whole[at + 1]]
     merged = Value(tuple(local), tuple(whole), merge_dimension(found.placement, at), value.origin)
-    done = plan_steps(plan, merged, target, is_last_resort=False)
+    done = _plan_steps(plan, merged, target, is_last_resort=False)
     return None if done is None else done._replace(whole=value.whole)
 
 
@@ -404,11 +404,11 @@ def _in_groups(plan: Plan, value: Value, target: Placement) -> Value | None:
     devices, count, outer = plan.devices, plan.groups, plan.outer
     plan.devices, plan.groups = len(groups.devices[0]), count * len(groups.devices)
     plan.outer = (*outer, groups.devices)
-    found = plan_steps(plan, Value(value.local, whole, groups.inner, value.origin), aligned.inner)
+    found = _plan_steps(plan, Value(value.local, whole, groups.inner, value.origin), aligned.inner)
     plan.devices, plan.groups, plan.outer = devices, count, outer
     if found is None:
         return None
-    return plan_steps(plan, Value(found.local, value.whole, ungroup(aligned, len(source.parts)), value.origin), target)
+    return _plan_steps(plan, Value(found.local, value.whole, ungroup(aligned, len(source.parts)), value.origin), target)
 
 
 # --- a reshard ---
@@ -551,7 +551,7 @@ def reshard(shape: Shape, source: AnyPlacement, target: AnyPlacement, *, device_
     plan = Plan(devices)
     value = Value(before.shard_sizes(array.sizes), array.sizes, before, tuple(range(array.rank)))
     try:
-        plan_steps(plan, value, after)
+        _plan_steps(plan, value, after)
     except PartitionerCrashError:
         problem = f"the partitioner of {VERSION} divides by zero on this pair of shardings"
         return Resharding(array, before, after, devices, (), problem=problem)

@@ -73,12 +73,12 @@ def merge_dimension(placement: Placement, dimension: int) -> Placement:
     return tiled(new, placement.copies, placement.devices)
 
 
-def move_cuts(placement: Placement, pairs: Sequence[tuple[int, int]]) -> Placement:
+def _move_cuts(placement: Placement, pairs: Sequence[tuple[int, int]]) -> Placement:
     """The sharding after an all-to-all that moves the cut of each pair from its first dimension to its second.
 
     Dimensions count replicas as the last one, as XLA does.
 
-    >>> move_cuts(tiled((4, 1), 1, range(4)), [(0, 1)]).parts
+    >>> _move_cuts(tiled((4, 1), 1, range(4)), [(0, 1)]).parts
     (1, 4)
     """
     dims, devices = list(dimensions_of(placement)), placement.devices
@@ -295,7 +295,7 @@ def candidates(grid: Grid, sizes: Sequence[int], near: Sequence[Placement] = ())
     seen = set[Candidate]()
     # Order of preference: whole axes, then those that keep most of source or target, then all others.
     singles = tuple((part,) for part in range(len(grid.sizes)))
-    alike = [found for placement in near if (found := candidate_of(grid, placement, len(sizes))) is not None]
+    alike = [found for placement in near if (found := _candidate_of(grid, placement, len(sizes))) is not None]
     whole = islice(_placements(grid, grid.axes, sizes), _MOST_OF_AXES)
     for found in chain(whole, _like(grid, alike, sizes), _placements(grid, singles, sizes)):
         if found not in seen:
@@ -303,11 +303,11 @@ def candidates(grid: Grid, sizes: Sequence[int], near: Sequence[Placement] = ())
             yield found
 
 
-def candidate_of(grid: Grid, placement: Placement, rank: int) -> Candidate | None:
+def _candidate_of(grid: Grid, placement: Placement, rank: int) -> Candidate | None:
     """The parts of the grid along which a sharding divides each dimension; None if it is not along them.
 
     >>> grid = Grid((0, 1, 2, 3), (2, 2), ((0, 1),))
-    >>> candidate_of(grid, tiled((1, 4), 1, (0, 2, 1, 3)), 2)
+    >>> _candidate_of(grid, tiled((1, 4), 1, (0, 2, 1, 3)), 2)
     ((), (1, 0))
     """
     if not placement.is_tiled:
@@ -443,10 +443,10 @@ class _Piece(NamedTuple):
     offset: int
 
 
-def exchanged_halos(size: int, count: int, left: HaloSize, right: HaloSize) -> tuple[Halo, ...] | None:
+def _exchanged_halos(size: int, count: int, left: HaloSize, right: HaloSize) -> tuple[Halo, ...] | None:
     """The exchanges between neighbors, `size` elements in each of `count` parts; None if halos reach too far.
 
-    >>> exchanged_halos(22, 2, lambda part: part, lambda part: -part - 1)
+    >>> _exchanged_halos(22, 2, lambda part: part, lambda part: -part - 1)
     (Halo(size=1, pairs=1),)
     """
     most_left = max(map(left, range(1, count)), default=0)
@@ -471,10 +471,10 @@ def exchanged_halos(size: int, count: int, left: HaloSize, right: HaloSize) -> t
     return tuple(halo for halo in found if halo.pairs > 0)
 
 
-def compact_halos(size: int, count: int, whole: int, left: HaloSize, right: HaloSize) -> tuple[Halo, ...]:
+def _compact_halos(size: int, count: int, whole: int, left: HaloSize, right: HaloSize) -> tuple[Halo, ...]:
     """The exchanges between any parts of a dimension of `whole` elements.
 
-    >>> compact_halos(3, 2, 6, lambda part: -part, lambda part: part + 1)
+    >>> _compact_halos(3, 2, 6, lambda part: -part, lambda part: part + 1)
     (Halo(size=1, pairs=1),)
     """
     # The order of pieces decides which permutes XLA joins, so all parts are queued at once.
@@ -611,7 +611,7 @@ def pad_for_slice(local: Sizes, whole: Sizes, source: Placement, target: Placeme
             padded[at] = wanted  # after all exchanges, in one go
             continue
         more = wanted - size
-        halos = compact_halos(local[at], before, whole[at], _line(-more, 0), _line(more, more))
+        halos = _compact_halos(local[at], before, whole[at], _line(-more, 0), _line(more, more))
         found += _exchanges(sizes, at, halos, source)
         sizes[at] += more
     sizes = [padded.get(at, size) for at, size in enumerate(sizes)]
@@ -630,11 +630,11 @@ def pad_for_gather(local: Sizes, whole: Sizes, source: Placement, target: Placem
             continue
         factor = before // after
         left, right = _steps(more, factor), _steps(-more, factor)
-        found += _exchanges(local, at, compact_halos(local[at], before, whole[at], left, right), source)
+        found += _exchanges(local, at, _compact_halos(local[at], before, whole[at], left, right), source)
     return tuple(found)
 
 
-def pad_dimension(local: Sizes, whole: Sizes, placement: Placement, at: int, more: int) -> Padded | None:
+def _pad_dimension(local: Sizes, whole: Sizes, placement: Placement, at: int, more: int) -> Padded | None:
     """A dimension with `more` elements at its end, or fewer, cut anew in equal parts; None if edges reach too far."""
     parts, size = placement.parts[at], local[at]
     if not more:
@@ -661,9 +661,9 @@ def pad_dimension(local: Sizes, whole: Sizes, placement: Placement, at: int, mor
     if reach > 2 * wanted:
         if wanted * 2 >= used * size:
             return None
-        halos = compact_halos(size, used, size * used if used < parts else whole[at], left, right)
+        halos = _compact_halos(size, used, size * used if used < parts else whole[at], left, right)
     else:
-        halos = exchanged_halos(size, used, left, right)
+        halos = _exchanged_halos(size, used, left, right)
     if halos is None:
         return None
     return Padded(tuple(_exchanges(local, at, halos, placement)), _with(local, at, wanted))
@@ -836,7 +836,7 @@ def exchange(plan: Plan, value: Value, pairs: Sequence[tuple[int, int]]) -> Valu
     formation = Formation(value.placement, factors)
     size = prod(factor for _, factor in factors)
     plan.add(opcodes.ALL_TO_ALL, value, size, [at for pair in pairs for at in pair], formation=formation)
-    return value._replace(local=tuple(local), placement=move_cuts(value.placement, pairs))
+    return value._replace(local=tuple(local), placement=_move_cuts(value.placement, pairs))
 
 
 def swap(plan: Plan, value: Value, source: int, at: int) -> Value:
@@ -904,7 +904,7 @@ def add_exchanges(plan: Plan, value: Value, exchanges: Sequence[Exchange]) -> No
 
 def _recut(plan: Plan, value: Value, at: int, more: int) -> Value:
     """The value with more elements, or fewer, at the end of a dimension, whose parts are equal then."""
-    if (padded := pad_dimension(value.local, value.whole, value.placement, at, more)) is not None:
+    if (padded := _pad_dimension(value.local, value.whole, value.placement, at, more)) is not None:
         add_exchanges(plan, value, padded.exchanges)
         return value._replace(local=padded.local)
     plan.is_estimate = True  # no pair of the judge came here

@@ -262,14 +262,14 @@ def _form(
             is_of_arguments = all(g is not None and changes.sizes.is_of_arguments(g) for g in groups)
             if is_of_arguments and delta.types <= types.keys():
                 return None
-        return form_of_shapes(one.shape, two.shape)
+        return _form_of_shapes(one.shape, two.shape)
     chain = list(_only_used_by(evidence, two.value, is_added=True)) + list(
         _only_used_by(evidence, one.value, is_added=False)
     )
     # Only movements on both sides: a square matrix that is transposed keeps its shape, so shapes cannot show it.
     if any(each.opcode == opcodes.TRANSPOSE for each in chain) and all(each.opcode in _MOVEMENT for each in chain):
         return "transposed", Substitution(str(one.shape), str(two.shape))  # a square one keeps its shape
-    return form_of_layouts(one.shape, two.shape)
+    return _form_of_layouts(one.shape, two.shape)
 
 
 def _is_made_elsewhere(evidence: Evidence, form: InterfaceForm, one: _Result, two: _Result) -> bool:
@@ -289,13 +289,13 @@ def _innermost(value: Instruction) -> Instruction:
 _MOVEMENT: Final = frozenset((opcodes.TRANSPOSE, opcodes.COPY, opcodes.BITCAST, opcodes.RESHAPE))
 
 
-def form_of_shapes(before: Shape, after: Shape) -> tuple[InterfaceForm, Substitution]:
+def _form_of_shapes(before: Shape, after: Shape) -> tuple[InterfaceForm, Substitution]:
     """What happened to an argument or a result whose shape is another one.
 
     >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
-    >>> [form_of_shapes(parse_shape("f32[4,6]"), parse_shape(text))[0] for text in ("f32[6,4]", "f32[24]", "f32[4]")]
+    >>> [_form_of_shapes(parse_shape("f32[4,6]"), parse_shape(text))[0] for text in ("f32[6,4]", "f32[24]", "f32[4]")]
     ['transposed', 'reshaped', 'shape']
-    >>> print(form_of_shapes(parse_shape("f32[4,6]"), parse_shape("bf16[4,6]"))[1])
+    >>> print(_form_of_shapes(parse_shape("f32[4,6]"), parse_shape("bf16[4,6]"))[1])
     f32 → bf16
     """
     change = Substitution(before.to_string(layout=False), after.to_string(layout=False))
@@ -312,11 +312,11 @@ def form_of_shapes(before: Shape, after: Shape) -> tuple[InterfaceForm, Substitu
     return ("reshaped" if before.elements == after.elements else "shape"), change
 
 
-def form_of_layouts(before: Shape, after: Shape) -> tuple[InterfaceForm, Substitution] | None:
+def _form_of_layouts(before: Shape, after: Shape) -> tuple[InterfaceForm, Substitution] | None:
     """The other layout of an argument or a result of the same shape; None if it is the same one.
 
     >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
-    >>> print(form_of_layouts(parse_shape("f32[4,6]{1,0}"), parse_shape("f32[4,6]{0,1}"))[1])
+    >>> print(_form_of_layouts(parse_shape("f32[4,6]{1,0}"), parse_shape("f32[4,6]{0,1}"))[1])
     {1,0} → {0,1}
     """
     found = list(shape_changes(before, after))
@@ -354,7 +354,7 @@ def find_interface(evidence: Evidence) -> None:
         shapes = layouts[0].get(one, one.shape), layouts[1].get(two, two.shape)
         given = evidence.diff.changed[row].changes if row is not None else ()
         is_other = any(change.kind == "shape" for change in given)
-        if not is_other and (found := form_of_layouts(*shapes)) is not None:
+        if not is_other and (found := _form_of_layouts(*shapes)) is not None:
             # Layouts of arguments are in both texts, header and parameter; the row is claimed so that it is told once.
             open_layouts = [(row, at) for at, c in enumerate(given) if row is not None and c.kind in _SHAPE_KINDS[1:4]]
             add(found[0], number, label, found[1], *open_layouts)
@@ -362,7 +362,7 @@ def find_interface(evidence: Evidence) -> None:
             if row is None or evidence.claims[row][at] is not None:
                 continue
             if change.kind == "shape":
-                form, both = form_of_shapes(one.shape, two.shape)
+                form, both = _form_of_shapes(one.shape, two.shape)
                 add(form, number, label, both, (row, at))
             elif change.name == "argument number":
                 add("reordered", number, label, Substitution(change.before, change.after), (row, at))

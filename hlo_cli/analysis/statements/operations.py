@@ -71,7 +71,7 @@ def find_metadata(evidence: Evidence) -> None:
         for row, at, _, _ in names:
             evidence.claim_change(draft, row, at)
     elif names:
-        change = common_rename(evidence)
+        change = _common_rename(evidence)
         rows = len({row for row, _, _, _ in names})
         draft = evidence.draft(NAMES, MetadataChange("names", rows, is_whole=False, change=change))
         for row, at, _, _ in names:
@@ -84,7 +84,7 @@ def find_metadata(evidence: Evidence) -> None:
             evidence.claim_change(draft, row, at)
 
 
-def common_rename(evidence: Evidence) -> Substitution | None:
+def _common_rename(evidence: Evidence) -> Substitution | None:
     """What changed in the op_names of much of the module, as another version of a framework does."""
     found = [
         _difference(change.before, change.after)
@@ -267,7 +267,7 @@ def find_details(evidence: Evidence) -> None:
     """
     # First causes in instructions themselves, then what is left: shapes that follow are claimed in between.
     for kinds in (_OWN, _FOLLOWING_VALUE):
-        claim_following(evidence)
+        _claim_following(evidence)
         groups: dict[tuple[str, str, str, str], list[Place]] = {}
         for each in evidence.open_changes(*kinds):
             change = each[3]
@@ -279,7 +279,7 @@ def find_details(evidence: Evidence) -> None:
             free = [each for each in places if evidence.claims[each[0]][each[1]] is None]
             if free and sum(draft.rank == DETAILS for draft in evidence.drafts) < _MOST_DETAILS:
                 _draft_detail(evidence, kind, label, free)
-    claim_following(evidence)
+    _claim_following(evidence)
 
 
 def _draft_detail(evidence: Evidence, kind: str, label: str, places: list[Place]) -> None:
@@ -300,7 +300,7 @@ def _draft_detail(evidence: Evidence, kind: str, label: str, places: list[Place]
                 evidence.claim_change(draft, row, at)
 
 
-def claim_following(evidence: Evidence) -> None:
+def _claim_following(evidence: Evidence) -> None:
     """Shapes of results follow from other shapes of operands, and from operands that were added or removed."""
     owners: dict[Instruction, Draft] = dict(evidence.owner)
     for each, claims in zip(evidence.diff.changed, evidence.claims, strict=True):
@@ -370,7 +370,7 @@ def find_operations(evidence: Evidence, old: Program, new: Program, *, has_types
     is_first = not any(draft.rank < ARGUMENTS for draft in evidence.drafts)
     groups = _groups(evidence, old, new, has_types=has_types)
     # After a rename of scopes, scopes do not tell what was added.
-    if is_compiled and is_first and common_rename(evidence) is None:
+    if is_compiled and is_first and _common_rename(evidence) is None:
         _add_scopes(evidence, groups, old, new)
     _claim_users_of_arguments(evidence, groups)
     least = (

@@ -87,10 +87,10 @@ def argument_of(parameter: Instruction) -> Argument:
     return Argument(parameter, label)
 
 
-def shared_label(labels: Iterable[str]) -> str:
+def _shared_label(labels: Iterable[str]) -> str:
     """What the labels begin with, up to a whole part: `params` of `params['a']` and `params['b']`.
 
-    >>> shared_label(["state['params']['wq']", "state['params']['wo']"]), shared_label(["a", "b"])
+    >>> _shared_label(["state['params']['wq']", "state['params']['wo']"]), _shared_label(["a", "b"])
     ("state['params']", '')
     """
     given = list(dict.fromkeys(labels))
@@ -384,7 +384,7 @@ def _by_ratio(counts: Iterable[SizePair]) -> list[list[SizePair]]:
 # What users call a dimension: only where the labels of the arguments leave no doubt.
 
 
-def dimension_name(
+def _dimension_name(
     sizes: Sizes, group: SizeGroup, changed: Sequence[tuple[Argument, ShapeDelta]], arguments: Sequence[Argument]
 ) -> str:
     """The name of a size that changed: `batch size`, `sequence length`, `vocabulary size`, `hidden size`, or empty.
@@ -576,7 +576,7 @@ def _arguments(evidence: Evidence, changes: ShapeChanges, pair: TypePair) -> str
         for row, (_, delta) in changes.rows.items()
         if pair in delta.types and is_argument(evidence.diff.changed[row])
     ]
-    return shared_label(labels)
+    return _shared_label(labels)
 
 
 def find_products(evidence: Evidence, types: Mapping[TypePair, Draft], *, is_compiled: bool) -> None:
@@ -840,7 +840,7 @@ def _statement(
         for _, delta in changes.rows.values()
     )
     return DimensionChange(
-        dimension_name(changes.sizes, group, arguments, rest) if not others else "",
+        _dimension_name(changes.sizes, group, arguments, rest) if not others else "",
         substitution(group.base),
         tuple(map(substitution, group.also)),
         tuple(substitution(other.base) for other in others),
@@ -921,14 +921,14 @@ def _claim_types(evidence: Evidence, types: Mapping[TypePair, Draft]) -> None:
     draft = next(iter(types.values()))
     narrow = {name for pair in types for name in pair if name in _ROUNDING}
     for row, at, _, change in evidence.open_changes("constants"):
-        if any(is_rounded(change.before, change.after, name) for name in narrow):
+        if any(_is_rounded(change.before, change.after, name) for name in narrow):
             evidence.claim_change(draft, row, at)
 
 
-def is_rounded(before: str, after: str, element_type: str) -> bool:
+def _is_rounded(before: str, after: str, element_type: str) -> bool:
     """Whether two constants are one number, in one of the modules rounded to an element type.
 
-    >>> is_rounded("0.01", "0.0100097656", "bf16"), is_rounded("0.01", "0.02", "bf16")
+    >>> _is_rounded("0.01", "0.0100097656", "bf16"), _is_rounded("0.01", "0.02", "bf16")
     (True, False)
     """
     try:

@@ -363,7 +363,7 @@ class Neighbors:
         self._operands: dict[Instruction, list[Instruction]] = {}
         self._inside: dict[Computation, list[Instruction]] = {}
         self._callers: dict[Computation, list[Instruction]] = {}
-        fusions = fusion_callers(module)
+        fusions = _fusion_callers(module)
         for each in instructions:
             self._inside.setdefault(each.computation, []).append(each)
             for operand in each.operands:
@@ -401,7 +401,7 @@ class Neighbors:
         return [each for each in self.order if each in found]
 
 
-def fusion_callers(module: Module) -> dict[Computation, Instruction]:
+def _fusion_callers(module: Module) -> dict[Computation, Instruction]:
     """The only caller of each computation that a fusion or a call runs."""
     found: dict[Computation, list[Instruction]] = {}
     for each in module.instructions:
@@ -498,7 +498,7 @@ class Evidence:
     def caller(self, computation: Computation, *, is_added: bool) -> Instruction | None:
         """The only fusion or call that runs a computation of the new or the old module."""
         if is_added not in self._callers:
-            self._callers[is_added] = fusion_callers(self.diff.after if is_added else self.diff.before)
+            self._callers[is_added] = _fusion_callers(self.diff.after if is_added else self.diff.before)
         return self._callers[is_added].get(computation)
 
     def connected(

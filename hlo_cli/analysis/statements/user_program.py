@@ -278,10 +278,10 @@ class Layer:
     text: str
 
 
-def layer_of(name: str) -> Layer | None:
+def _layer_of(name: str) -> Layer | None:
     """The outermost numbered part in a scope or a label.
 
-    >>> layer_of("layers_7/attention"), layer_of("params['layers'][3]['w1']").text, layer_of("embed/dot")
+    >>> _layer_of("layers_7/attention"), _layer_of("params['layers'][3]['w1']").text, _layer_of("embed/dot")
     (Layer(family='layers', number=7, text='layers_7'), 'layers[3]', None)
     """
     found = _LAYER.search(name)
@@ -316,7 +316,7 @@ class LayersOfModule:
     def named(self, op_name: str) -> Layer | None:
         """The layer in an op_name: of an argument its label, else a scope."""
         if op_name not in self._known:
-            self._known[op_name] = layer_of(scope_of(op_name) if "/" in op_name else op_name)
+            self._known[op_name] = _layer_of(scope_of(op_name) if "/" in op_name else op_name)
         return self._known[op_name]
 
 
@@ -352,7 +352,7 @@ def _numbers_in_text(module: Module) -> frozenset[tuple[str, int]] | None:
     if not written:
         return None
     names = (unquote(f'"{name}"') if "\\" in name else name for name in written)
-    layers = (layer_of(scope_of(name) if "/" in name else name) for name in names)
+    layers = (_layer_of(scope_of(name) if "/" in name else name) for name in names)
     return frozenset((layer.family, layer.number) for layer in layers if layer is not None)
 
 
@@ -412,7 +412,7 @@ def _claim_renumbered(evidence: Evidence, draft: Draft, family: str) -> None:
     """Metadata that differ only in the number of the layer."""
     for row, at, _, change in evidence.open_changes("metadata"):
         if change.name == "op_name" and generalize(change.before) == generalize(change.after):
-            layer = layer_of(scope_of(change.after) if "/" in change.after else change.after)
+            layer = _layer_of(scope_of(change.after) if "/" in change.after else change.after)
             if layer is not None and layer.family == family:
                 evidence.claim_change(draft, row, at)
 
@@ -429,10 +429,10 @@ _NUMBER: Final = lazy_regex(r"\.[0-9]+$")
 _EMPTY: Final = frozenset(("", "*"))
 
 
-def scope_in_program(op_name: str) -> str:
+def _scope_in_program(op_name: str) -> str:
     """The scope of an operation as the layers share it: without numbers and einsums.
 
-    >>> scope_in_program("jit(f)/transpose(jvp(layers_2))/jvp(layers_2)/checkpoint/attention/dot_general")
+    >>> _scope_in_program("jit(f)/transpose(jvp(layers_2))/jvp(layers_2)/checkpoint/attention/dot_general")
     'layers_*/attention'
     """
     scope = generalize(scope_of(op_name))
@@ -442,14 +442,14 @@ def scope_in_program(op_name: str) -> str:
     return "/".join(part for at, part in enumerate(parts) if at == 0 or part != parts[at - 1])
 
 
-def operation_key(op_name: str) -> OperationKey:
+def _operation_key(op_name: str) -> OperationKey:
     """The key of an operation, equal in both passes and all layers.
 
-    >>> operation_key("jit(f)/layers_0/mlp/dot_general")
+    >>> _operation_key("jit(f)/layers_0/mlp/dot_general")
     ('layers_*/mlp', 'dot_general')
     """
     name = op_name.rpartition("/")[2]
-    return scope_in_program(op_name), "" if "(" in name else _NUMBER.sub("", name)
+    return _scope_in_program(op_name), "" if "(" in name else _NUMBER.sub("", name)
 
 
 class Program:
@@ -473,14 +473,14 @@ class Program:
     def key(self, op_name: str) -> OperationKey:
         """The key of an op_name."""
         if op_name not in self._known:
-            self._known[op_name] = operation_key(op_name)
+            self._known[op_name] = _operation_key(op_name)
         return self._known[op_name]
 
 
-def scopes_of(instructions: Iterable[Instruction]) -> tuple[str, ...]:
+def _scopes_of(instructions: Iterable[Instruction]) -> tuple[str, ...]:
     """The distinct scopes of some instructions, in their order."""
     names = dict.fromkeys(filter(None, map(op_name_of, instructions)))
-    return tuple(dict.fromkeys(scope for name in names if (scope := scope_in_program(name))))
+    return tuple(dict.fromkeys(scope for name in names if (scope := _scope_in_program(name))))
 
 
 # --- loops ---
@@ -624,7 +624,7 @@ def find_rematerialization(evidence: Evidence) -> None:
     seeds = [each for each in alone if any(word in op_name_of(each) for word in _AGAIN)]
     if not seeds:
         return
-    statement = RematerializationChange(is_added, sum(map(_is_again, alone)), scopes_of(filter(_is_again, alone)))
+    statement = RematerializationChange(is_added, sum(map(_is_again, alone)), _scopes_of(filter(_is_again, alone)))
     draft = evidence.draft(REMATERIALIZATION, statement)
     evidence.claim(draft, evidence.connected(seeds, lambda each: not op_name_of(each), is_added=is_added))
     for row, at, _, change in evidence.open_changes("metadata"):

@@ -110,12 +110,12 @@ def numbers_between(old: ModuleNumbers, new: ModuleNumbers, target: Target | Non
     yield Number("flops", "flops", "work", old.flops, new.flops)
     yield Number("bytes accessed", "bytes", "bytes", old.bytes_accessed, new.bytes_accessed)
     yield Number("padding", "padding", "bytes", one.padding_bytes, two.padding_bytes)
-    yield from collectives_between(old, new)
+    yield from _collectives_between(old, new)
     yield Number("kernels", "kernels", "count", one.kernels, two.kernels)
     yield Number("arguments", "arguments", "bytes", one.argument_bytes, two.argument_bytes)
 
 
-def collectives_between(old: ModuleNumbers, new: ModuleNumbers) -> Iterator[Number]:
+def _collectives_between(old: ModuleNumbers, new: ModuleNumbers) -> Iterator[Number]:
     """Yields the number of collectives of each kind, and the bytes of their results."""
     kinds = sorted({*old.collectives, *new.collectives})
     if not kinds:
@@ -319,10 +319,10 @@ def _arguments(condition: Condition, comparison: ModuleDiff) -> Iterator[Failure
         yield Failure(condition, f"{format_count(added, 'arguments')} added, {removed:,} removed")
 
 
-def limit_text(condition: Condition) -> str:
+def _limit_text(condition: Condition) -> str:
     """A condition in words, for the report.
 
-    >>> limit_text(Condition("memory", share=0.02)), limit_text(Condition("layouts"))
+    >>> _limit_text(Condition("memory", share=0.02)), _limit_text(Condition("layouts"))
     ('memory may grow by 2%', 'layouts must not change')
     """
     name = f"{condition.kind}.{condition.space}" if condition.space else condition.kind
@@ -381,7 +381,7 @@ _COLUMNS: Final[tuple[Column[Condition, Failure | None], ...]] = (
     Column("before", "before", "count", of=lambda condition, failure: failure.before if failure else None),
     Column("after", "after", "count", of=lambda condition, failure: failure.after if failure else None),
     Column("difference", "difference",
-           of=lambda condition, failure: failure.text if failure else limit_text(condition)),
+           of=lambda condition, failure: failure.text if failure else _limit_text(condition)),
 )  # fmt: skip
 
 

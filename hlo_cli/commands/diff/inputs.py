@@ -102,7 +102,7 @@ _MODULE_COLUMNS: tuple[Column[Compared], ...] = (
 )
 
 
-def side_of_many(many: Many | Input, argument: str) -> Side:
+def _side_of_many(many: Many | Input, argument: str) -> Side:
     """The modules of one side: of a directory by folder and module, of a file by module.
 
     Modules of one name are numbered as by XLA; files without a dump name go by their file names.
@@ -128,7 +128,7 @@ def _shared_folder(many: Many) -> str:
     return os.path.commonpath(folders) if len(set(map(os.path.isabs, folders))) == 1 else ""
 
 
-def report_of_many(
+def _report_of_many(
     ones: Side, twos: Side, view: View, *, jobs: int | None, reading: InputOptions, arguments: Sequence[str]
 ) -> tuple[Report, bool, tuple[Diagnostic, ...]]:
     """One row for each module that differs; HloError if no module is on both sides."""
@@ -370,10 +370,10 @@ def report_of_inputs(
             return _of_two(old, new, reading, view, arguments)
         return _of_other_stages(old, new, reading, view, names)
 
-    ones, twos = (side_of_many(side, name) for side, name in zip(sides, names, strict=True))
+    ones, twos = (_side_of_many(side, name) for side, name in zip(sides, names, strict=True))
     if len(ones) == 1 == len(twos):
         twos = dict(zip(ones, twos.values(), strict=True))
-    return report_of_many(ones, twos, view, jobs=jobs, reading=reading, arguments=arguments)
+    return _report_of_many(ones, twos, view, jobs=jobs, reading=reading, arguments=arguments)
 
 
 def _of_other_stages(old: Input, new: Input, reading: InputOptions, view: View, names: tuple[str, str]) -> Found:
@@ -421,7 +421,7 @@ def _namesakes(sides: Sequence[Input | Many], names: Sequence[str]) -> list[Inpu
 
 def _namesake(many: Many, wanted: str | None, place: str) -> Input:
 
-    named = side_of_many(many, place)
+    named = _side_of_many(many, place)
     found = [given for name, given in named.items() if wanted is not None and os.path.basename(name) == wanted]
     read = [each for given in found for each in _read(given)]
     if not found and wanted is not None:
@@ -448,7 +448,7 @@ def _read_if_whole(given: Input | ModuleRef) -> Sequence[Input]:
         return ()
 
 
-def side_of(each: Input, reading: InputOptions) -> DiffSide:
+def _side_of(each: Input, reading: InputOptions) -> DiffSide:
     """Reads a module; the result has the name of its file and its stage."""
     module = read_module(each.source, each.proto, strict=reading.strict, infer=omitted_shape)
     return DiffSide(module, each.source.name, each.stage)
@@ -474,7 +474,7 @@ def _stages(arguments: Sequence[str], reading: InputOptions) -> tuple[str | None
 
 
 def _of_two(old: Input, new: Input, reading: InputOptions, view: View, arguments: Sequence[str]) -> Found:
-    before, after = side_of(old, reading), side_of(new, reading)
+    before, after = _side_of(old, reading), _side_of(new, reading)
     comparison = view.compare(before.module, after.module)
     notes = tuple(Diagnostic("note", note) for each in (old, new) for note in each.notes)
     if before.module.is_part or after.module.is_part:
@@ -539,7 +539,7 @@ def report_of_passes(arguments: Sequence[str], reading: InputOptions, view: View
     last = None
     for file_name, dump in pass_dumps(arguments[0], reading):
         (each,) = read_inputs([os.path.join(arguments[0], file_name)])[:1]
-        side = side_of(each, reading)
+        side = _side_of(each, reading)
         errors += side.module.errors
         if last is not None:
             steps.append(_Step(dump.stage, last[1], view.compare(last[0], side.module), view.with_schedule))

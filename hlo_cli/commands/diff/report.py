@@ -46,7 +46,7 @@ from hlo_cli.source import Diagnostic, HloError
 # `hlo diff` of dumps that end too early: only what both texts have is compared, and no cause is reported.
 
 
-def truncated_sides(comparison: ModuleDiff) -> tuple[str, ...]:
+def _truncated_sides(comparison: ModuleDiff) -> tuple[str, ...]:
     """The sides whose text is truncated: OLD, NEW, or both."""
     sides = (("OLD", comparison.before), ("NEW", comparison.after))
     return tuple(name for name, module in sides if module.is_truncated)
@@ -61,7 +61,7 @@ def answer_of_parts(comparison: ModuleDiff, *, checks_conditions: bool = False) 
     >>> answer_of_parts(diff(parse_module(text), parse_module(text[: text.index("  ROOT")])))
     'NEW is truncated; no differences in the 1 instruction that both have'
     """
-    sides = truncated_sides(comparison)
+    sides = _truncated_sides(comparison)
     if not sides:
         return ""
     start = f"{' and '.join(sides)} {'are' if len(sides) > 1 else 'is'} truncated"
@@ -78,13 +78,13 @@ def answer_of_parts(comparison: ModuleDiff, *, checks_conditions: bool = False) 
 # Tables that compare the metrics of two modules: bytes and counts.
 
 
-def summary_tables(old: ModuleNumbers, new: ModuleNumbers, target: Target | None) -> tuple[Table, Table]:
+def _summary_tables(old: ModuleNumbers, new: ModuleNumbers, target: Target | None) -> tuple[Table, Table]:
     """Tables of memory and of counts, with the rows that differ; costs are those of all iterations of loops."""
     memory = (*_byte_metrics(old, new), *_peak_metrics(old.metrics, new.metrics, target))
     return _table("memory", "bytes", memory), _table("costs", "count", _count_metrics(old, new))
 
 
-def collective_table(old: ModuleNumbers, new: ModuleNumbers) -> Table:
+def _collective_table(old: ModuleNumbers, new: ModuleNumbers) -> Table:
     """The collectives by kind: how many, and the bytes of their results."""
 
     def of(side: ModuleNumbers, kind: str) -> Collectives:
@@ -101,7 +101,7 @@ def collective_table(old: ModuleNumbers, new: ModuleNumbers) -> Table:
     return Table("collectives", columns, rows, noun="kinds", main=False)
 
 
-def record_of(given: ModuleNumbers, target: Target | None) -> Mapping[str, Cell]:
+def _record_of(given: ModuleNumbers, target: Target | None) -> Mapping[str, Cell]:
     """All numbers of a module, for programs."""
     metrics = given.metrics
     numbers: dict[str, Cell] = {f.name: getattr(metrics, f.name) for f in fields(metrics) if f.name != "peak_bytes"}
@@ -245,7 +245,7 @@ _COLUMNS: tuple[Column[_ChangeRow], ...] = (
 )
 
 
-def change_table(comparison: ModuleDiff, view: View) -> Table:
+def _change_table(comparison: ModuleDiff, view: View) -> Table:
     """One row for each instruction that changed, was added or removed, or moved if that counts.
 
     The most bytes written or no longer written come first, then instructions without memory: fused, or applied to
@@ -312,7 +312,7 @@ def _word(change: Change) -> str:
     return _SHORT_KINDS.get(change.kind, change.kind)
 
 
-def header_table(comparison: ModuleDiff) -> Table:
+def _header_table(comparison: ModuleDiff) -> Table:
     """The fields of the header that differ."""
     columns = (
         Column("field", "header field", role="name", of=lambda field: field.name),
@@ -323,7 +323,7 @@ def header_table(comparison: ModuleDiff) -> Table:
     return Table("header_fields", columns, rows, noun="fields", main=False, limit=8)
 
 
-def stat_table(comparison: ModuleDiff) -> Table:
+def _stat_table(comparison: ModuleDiff) -> Table:
     """The number of changes in each computation, most first, without computations that are equal."""
     counts: dict[Computation, Counter[str]] = {}
 
@@ -363,7 +363,7 @@ def stat_table(comparison: ModuleDiff) -> Table:
 _AROUND = 1  # unchanged lines around a change: one on each side says where it is
 
 
-def text_diff(comparison: ModuleDiff, before: str, after: str, *, with_schedule: bool = False) -> Diff:
+def _text_diff(comparison: ModuleDiff, before: str, after: str, *, with_schedule: bool = False) -> Diff:
     """One hunk for each computation that differs: its new lines, each preceded by the lines removed there.
 
     With `with_schedule`, lines that moved in the schedule are shown in both places.
@@ -627,18 +627,18 @@ def report_of_diff(
     parts: tuple[Part, ...] = () if differs else _nothing_changed(comparison, view)
     metrics: Mapping[str, Cell] = {}
     answer = answer_of(comparison) if differs else answer_of_same(comparison, view)
-    is_partial = bool(truncated_sides(comparison))
+    is_partial = bool(_truncated_sides(comparison))
     if is_partial:
         answer = answer_of_parts(comparison, checks_conditions=bool(view.conditions))
     if is_partial and differs and view.name in ("statements", "rows"):
-        parts = (change_table(comparison, view),)
+        parts = (_change_table(comparison, view),)
     elif differs and view.name in ("statements", "rows"):
         told = statements_of(comparison)
         numbers = numbers_against(comparison, view)
         parts, metrics = _in_full(comparison, told, numbers, view)
         answer = headline(told) or answer
         if comparison.is_same_program:
-            answer = _of_same_program(answer, caveats_of(comparison, view))
+            answer = _of_same_program(answer, _caveats_of(comparison, view))
         if view.conditions:
             found = failures_of(view.conditions, comparison, told, numbers)
             answer, fails = answer_of_failures(view.conditions, found), bool(found)
@@ -674,7 +674,7 @@ def _facts(side: DiffSide) -> Mapping[str, str | None]:
 
 def _nothing_changed(comparison: ModuleDiff, view: View) -> tuple[Part, ...]:
     """The tables of a view without rows, so that a pipe has the same columns as with differences."""
-    changes = change_table(comparison, view)
+    changes = _change_table(comparison, view)
     if view.name not in ("statements", "rows"):
         return (changes,)
     told = Statements((), Fold())
@@ -692,17 +692,17 @@ def _in_full(
     """Statements, the numbers, and every change, which people see in their own view; and all numbers."""
     old, new = numbers
     target = target_of(comparison.after) or target_of(comparison.before)
-    changes = with_statements(told, change_table(comparison, view))
+    changes = with_statements(told, _change_table(comparison, view))
     tables = (
-        *summary_tables(old, new, target),
-        collective_table(old, new),
+        *_summary_tables(old, new, target),
+        _collective_table(old, new),
         _kind_table(comparison),
-        *((header_table(comparison),) if comparison.header else ()),
+        *((_header_table(comparison),) if comparison.header else ()),
     )
     metrics: Mapping[str, Cell] = {
         "statements": records_of(told),
-        "before": record_of(old, target),
-        "after": record_of(new, target),
+        "before": _record_of(old, target),
+        "after": _record_of(new, target),
     }
     statements = statement_table(told, changes)
     if view.name == "rows":
@@ -723,11 +723,11 @@ _MIN_FOLD = 3
 def _in_brief(comparison: ModuleDiff, before: DiffSide, after: DiffSide, view: View) -> Part:
     match view.name:
         case "stat":
-            return stat_table(comparison)
+            return _stat_table(comparison)
         case "name-only":
-            return change_table(comparison, view).select(["name"])
+            return _change_table(comparison, view).select(["name"])
 
-    return text_diff(comparison, before.path, after.path, with_schedule=view.with_schedule)
+    return _text_diff(comparison, before.path, after.path, with_schedule=view.with_schedule)
 
 
 def answer_of(comparison: ModuleDiff) -> str:
@@ -770,7 +770,7 @@ def answer_of_same(comparison: ModuleDiff, view: View) -> str:
     """
     instructions = format_count(comparison.matched, "instructions")
     renaming = renaming_of(comparison)
-    caveats = caveats_of(comparison, view)
+    caveats = _caveats_of(comparison, view)
     if renaming.count:
         words = f"{'No differences' if caveats else 'Same program'}, but not the same text: {_names_of(renaming)}"
         words = f"{words} ({instructions})"
@@ -783,7 +783,7 @@ def answer_of_same(comparison: ModuleDiff, view: View) -> str:
     return words + caveats
 
 
-def caveats_of(comparison: ModuleDiff, view: View) -> str:
+def _caveats_of(comparison: ModuleDiff, view: View) -> str:
     """What was not compared, in the words that an answer ends with; empty if everything was."""
     found = [f"ignoring {', '.join(view.ignored).replace('_', ' ')}"] if view.ignored else []
     if number := omitted_constants(comparison):

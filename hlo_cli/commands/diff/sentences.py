@@ -64,10 +64,10 @@ def listed(items: Iterable[str], last: str = ", ") -> str:
     return ", ".join([*given[:-2], last.join(given[-2:])])
 
 
-def shorten_run(names: Sequence[str]) -> str:
+def _shorten_run(names: Sequence[str]) -> str:
     """Names with consecutive numbers by their first and last one.
 
-    >>> shorten_run(["layers_4", "layers_5", "layers_6", "layers_7"]), shorten_run(["layers_4", "layers_5"])
+    >>> _shorten_run(["layers_4", "layers_5", "layers_6", "layers_7"]), _shorten_run(["layers_4", "layers_5"])
     ('layers_4 to layers_7', 'layers_4, layers_5')
     """
     found = [match for match in map(_NUMBERED.fullmatch, names) if match is not None]
@@ -89,12 +89,12 @@ def outermost(scopes: Iterable[str]) -> tuple[str, ...]:
     return tuple(each for each in given if each not in inner)
 
 
-def shorten_labels(labels: Sequence[str]) -> str:
+def _shorten_labels(labels: Sequence[str]) -> str:
     """A few names for many labels: the parts that they share, with how many share each.
 
-    >>> shorten_labels(["m['a']", "m['b']", "v['a']", "v['b']"])
+    >>> _shorten_labels(["m['a']", "m['b']", "v['a']", "v['b']"])
     'm[…] ×2 and v[…] ×2'
-    >>> shorten_labels(["layers[0]['b']", "layers[1]['b']"])
+    >>> _shorten_labels(["layers[0]['b']", "layers[1]['b']"])
     "layers[*]['b'] ×2"
     """
     general = Counter(generalize(label) for label in labels)
@@ -227,7 +227,7 @@ def _type(statement: TypeChange) -> str:
 
 
 def _layers(statement: LayerChange) -> str:
-    number, names = len(statement.layers), shorten_run(statement.layers)
+    number, names = len(statement.layers), _shorten_run(statement.layers)
     rows = len(statement.fold.added if statement.is_added else statement.fold.removed)
     like = f", like {statement.like}" if statement.like else ""
     subject = "one layer" if number == 1 else f"{number:,} layers"
@@ -257,7 +257,7 @@ def _arguments(statement: ArgumentChange) -> str:
     used = f", used by {format_count(users, 'other instructions')}" if users > 0 else ""
     if number == 1:
         return f"argument {verb}: {statement.labels[0]} {statement.shape} ({size}){used}"
-    return f"{number:,} arguments {verb}: {shorten_labels(statement.labels)} ({size}){used}"
+    return f"{number:,} arguments {verb}: {_shorten_labels(statement.labels)} ({size}){used}"
 
 
 def _results(statement: ResultChange) -> str:
@@ -314,7 +314,7 @@ def _donation(statement: DonationChange) -> str:
     verb = "donated" if statement.after > statement.before else "no longer donated"
     if statement.after == statement.before:
         verb = "donated differently"
-    labels = shorten_labels(statement.labels)
+    labels = _shorten_labels(statement.labels)
     return f"{format_count(number, 'arguments')} {verb}: {labels} ({format_bytes(statement.bytes)})"
 
 
@@ -562,7 +562,7 @@ def _left(told: Statements, changes: Table) -> Iterator[_StatementRow]:
     """Yields the rows of changes that no statement explains, in the order of the table of changes."""
     words = {"~": "changed", "+": "added", "-": "removed", ">": "moved"}
     at = {column.name: position for position, column in enumerate(changes.columns)}
-    for row in left_over(told, changes).rows:
+    for row in _left_over(told, changes).rows:
         text = row[at["details"]] or f"{row[at['opcode']]} {row[at['shape']]}"
         sign, name = str(row[at["change"]]), row[at["name"]]
         yield _StatementRow(
@@ -576,7 +576,7 @@ def _left(told: Statements, changes: Table) -> Iterator[_StatementRow]:
         )
 
 
-def numbers_of_rows(told: Statements) -> Mapping[RowKey, int]:
+def _numbers_of_rows(told: Statements) -> Mapping[RowKey, int]:
     """The number of the statement that explains each row of changes, from 1."""
     found: dict[RowKey, int] = {}
     for number, each in enumerate(told.told, 1):
@@ -597,14 +597,14 @@ def _keys(changes: Table) -> list[RowKey]:
 
 def with_statements(told: Statements, changes: Table) -> Table:
     """The table of changes with a column for the number of the statement that explains each."""
-    numbers = numbers_of_rows(told)
+    numbers = _numbers_of_rows(told)
     number = Column("statement", "#", "line", person=bool(told.told), of=numbers.get)
     return with_columns(changes, (number,), _keys(changes), first=True)
 
 
-def left_over(told: Statements, changes: Table) -> Table:
+def _left_over(told: Statements, changes: Table) -> Table:
     """The table of changes with only those that no statement explains."""
-    numbers = numbers_of_rows(told)
+    numbers = _numbers_of_rows(told)
     rows = tuple(row for key, row in zip(_keys(changes), changes.rows, strict=True) if key not in numbers)
     return replace(changes, rows=rows)
 

@@ -57,7 +57,7 @@ _SCHEDULES: Final = {
 _DIGITS: Final = 12  # of a sha256: enough to tell the payloads of a module apart
 
 
-def report_of_call(loaded: Loaded, call: DecodedCall, argument: str) -> Report:
+def _report_of_call(loaded: Loaded, call: DecodedCall, argument: str) -> Report:
     """The report of one decoded custom call."""
     spec, layouts = call.spec, call.spec.operand_layout_constraints
     name = Identifiers().unique_name(spec.target)
@@ -93,7 +93,7 @@ def report_of_call(loaded: Loaded, call: DecodedCall, argument: str) -> Report:
     )
 
 
-def alias_text(call: DecodedCall) -> str:
+def _alias_text(call: DecodedCall) -> str:
     """The outputs that alias operands, and the operands."""
     pairs = call.spec.output_to_operand_aliasing
     return ", ".join(
@@ -224,7 +224,7 @@ def _facts(loaded: Loaded, call: DecodedCall) -> Iterator[Fact]:
         yield from _program_facts(field)
     yield Fact("layouts", remark=_describe_layouts(call))
     if spec.output_to_operand_aliasing:
-        yield Fact("aliasing", remark=alias_text(call))
+        yield Fact("aliasing", remark=_alias_text(call))
     if spec.has_side_effect:
         yield Fact("side effects", remark="has side effects: kept even if unused")
     if (when := _SCHEDULES.get(spec.schedule)) is not None:
@@ -328,9 +328,9 @@ def report_of_custom_calls(
     """The call of this name, or the only one; otherwise every call, with totals by target."""
     calls = _within(custom_calls_of(loaded.module), within)
     if name is not None:
-        return report_of_call(loaded, _named(loaded, calls, name), argument)
+        return _report_of_call(loaded, _named(loaded, calls, name), argument)
     if len(calls) == 1 and where is None:
-        return report_of_call(loaded, calls[0], argument)
+        return _report_of_call(loaded, calls[0], argument)
     everything = _calls_table(loaded, calls)
     table = everything if where is None else rows_where(where, everything)
     categories = Counter(call.target.category for call in calls)
@@ -484,7 +484,7 @@ def _calls_table(loaded: Loaded, calls: Sequence[DecodedCall]) -> Table:
         Column("has_side_effect", "side effects", "flag", person=any(call.spec.has_side_effect for call in calls),
                rank=2,
                of=lambda call: call.spec.has_side_effect),
-        Column("aliasing", "aliasing", person=False, of=lambda call: alias_text(call) or None),
+        Column("aliasing", "aliasing", person=False, of=lambda call: _alias_text(call) or None),
         Column("schedule", "schedule", person=False, of=lambda call: call.spec.schedule.removeprefix("SCHEDULE_")),
         Column("has_layout_constraints", "layout constraints", "flag", person=False,
                of=lambda call: call.spec.operand_layout_constraints is not None),

@@ -177,15 +177,15 @@ def _table_answer(found: _Found) -> str:
         return f"{words}; no fusions"
     saved = sum(fusion.saved_bytes for fusion in found.fusions)
     whole = sum(fusion.unfused_bytes for fusion in found.fusions)
-    return f"{words}; {avoided_traffic(saved, whole)}"
+    return f"{words}; {_avoided_traffic(saved, whole)}"
 
 
-def avoided_traffic(saved: int, unfused: int) -> str:
+def _avoided_traffic(saved: int, unfused: int) -> str:
     """The memory traffic that fusion avoids, out of that of the unfused operations.
 
-    >>> avoided_traffic(1024, 4096), avoided_traffic(0, 4096)
+    >>> _avoided_traffic(1024, 4096), _avoided_traffic(0, 4096)
     ('fusion avoids 1 KiB (25%) of memory traffic', 'fusion avoids no memory traffic')
-    >>> avoided_traffic(-1024, 4096)
+    >>> _avoided_traffic(-1024, 4096)
     "by XLA's cost analysis, fusion adds 1 KiB of memory traffic"
     """
     if saved < 0:
@@ -342,13 +342,13 @@ _MAX_INLINE_LENGTH: Final = 12
 """The longest constant that is quoted."""
 
 
-def operand_note(instruction: Instruction) -> str:
+def _operand_note(instruction: Instruction) -> str:
     """A short note on an operation beyond its name and shape; often empty.
 
     >>> from hlo_cli import parse_module
-    >>> operand_note(parse_module("r = f32[32,8] broadcast(f32[8] a), dimensions={1}").entry.root)
+    >>> _operand_note(parse_module("r = f32[32,8] broadcast(f32[8] a), dimensions={1}").entry.root)
     'broadcast × 32'
-    >>> operand_note(parse_module("r = f32[32,8]{0,1} copy(f32[32,8]{1,0} a)").entry.root)
+    >>> _operand_note(parse_module("r = f32[32,8]{0,1} copy(f32[32,8]{1,0} a)").entry.root)
     'layout {1,0} → {0,1}'
     """
     match instruction.opcode:
@@ -360,7 +360,7 @@ def operand_note(instruction: Instruction) -> str:
         case opcodes.CONVERT:
             return f"from {_type_of(instruction)}"
         case opcodes.CONSTANT:
-            return f"constant {instruction.raw[0]}" if is_inline_constant(instruction) else "constant"
+            return f"constant {instruction.raw[0]}" if _is_inline_constant(instruction) else "constant"
         case opcodes.FUSION:
             return f"fusion, {instruction.attribute('kind') or ''}"
         case opcodes.REDUCE:
@@ -372,7 +372,7 @@ def operand_note(instruction: Instruction) -> str:
     return _layout_change(instruction) or _with_constant(instruction, _IN_SIGNS.get(instruction.opcode, ""))
 
 
-def is_inline_constant(operand: Instruction) -> bool:
+def _is_inline_constant(operand: Instruction) -> bool:
     """Whether an operand is a short constant, which the note of its user quotes."""
     if operand.opcode != opcodes.CONSTANT:
         return False
@@ -380,12 +380,12 @@ def is_inline_constant(operand: Instruction) -> bool:
     return len(literal) <= _MAX_INLINE_LENGTH and "{" not in literal
 
 
-def repeated_operations(instructions: Iterable[Instruction]) -> str:
+def _repeated_operations(instructions: Iterable[Instruction]) -> str:
     """How many operations repeat values or change layouts, and the first to check; empty if there are none.
 
     >>> from hlo_cli import parse_module
     >>> text = "ENTRY e { a = f32[8] parameter(0)  b = f32[32,8] broadcast(a), dimensions={1}  ROOT n = negate(b) }"
-    >>> repeated_operations(parse_module(text).entry.instructions)
+    >>> _repeated_operations(parse_module(text).entry.instructions)
     '1 broadcast, × 32 (b)'
     """
     found = tuple(instructions)
@@ -408,7 +408,7 @@ def _repeats(instruction: Instruction) -> int:
     if (
         instruction.opcode != opcodes.BROADCAST
         or not instruction.operands
-        or is_inline_constant(instruction.operands[0])
+        or _is_inline_constant(instruction.operands[0])
     ):
         return 1
     given, shape = instruction.operand_shape(0), instruction.shape
@@ -421,7 +421,7 @@ def _broadcast(broadcast: Instruction) -> str:
     if not broadcast.operands:
         return "broadcast"
     operand = broadcast.operands[0]
-    if is_inline_constant(operand):
+    if _is_inline_constant(operand):
         return f"constant {operand.raw[0]}"
     return f"broadcast × {_repeats(broadcast):,}"
 
@@ -437,7 +437,7 @@ def _with_constant(instruction: Instruction, sign: str) -> str:
 
 def _constant_of(operand: Instruction) -> str:
     found = operand.operands[0] if operand.opcode == opcodes.BROADCAST and operand.operands else operand
-    return found.raw[0] if is_inline_constant(found) else ""
+    return found.raw[0] if _is_inline_constant(found) else ""
 
 
 def _layout_change(instruction: Instruction) -> str:
@@ -590,7 +590,7 @@ def _facts(module: Module, fusion: Fusion, timing: TimingColumns | None) -> tupl
     if len(fusion.body.instructions) > ROWS_FOR_A_PERSON:
         summary = (
             Fact("reads", remark=_read(fusion)),
-            Fact("contains", remark=repeated_operations(fusion.body.instructions)),
+            Fact("contains", remark=_repeated_operations(fusion.body.instructions)),
         )
         facts += [fact for fact in summary if fact.remark]
     return tuple(facts)
@@ -658,7 +658,7 @@ class _Rows:
 
     def coming(self, instruction: Instruction) -> list[Instruction]:
         """The operands that get rows of their own, each once, without constants of one element."""
-        return [operand for operand in dict.fromkeys(instruction.operands) if not is_inline_constant(operand)]
+        return [operand for operand in dict.fromkeys(instruction.operands) if not _is_inline_constant(operand)]
 
     def again(self, instruction: Instruction) -> _BodyRow:
         """The row of an instruction that is shown further up."""
@@ -666,7 +666,7 @@ class _Rows:
 
     def row(self, instruction: Instruction) -> _BodyRow:
         """The row of an instruction, with the bytes read or written there."""
-        notes = ("output" if instruction in self._written else "", operand_note(instruction))
+        notes = ("output" if instruction in self._written else "", _operand_note(instruction))
         note = ", ".join(each for each in notes if each) or None
         outside, accessed = self._outside(instruction), self._bytes(instruction)
         return _BodyRow(instruction, note, outside, accessed, self._origins.own(instruction))
@@ -776,7 +776,7 @@ def _modules_answer(seen: Sequence[Seen]) -> str:
         f"{format_count(len(seen), 'modules')}: {format_count(kernels, 'kernels')}, {format_count(fusions, 'fusions')}"
     )
     if fusions and unfused:
-        words += f"; {avoided_traffic(saved, unfused)}"
+        words += f"; {_avoided_traffic(saved, unfused)}"
     if failing := sum(bool(each.broken) for each in seen):
         words += f"; {failing:,} with malformed fusions"
     return words

@@ -185,7 +185,7 @@ class FusingPass:
     fusion: str
 
 
-def fusing_pass(loaded: Loaded, name: str) -> FusingPass | None:
+def _fusing_pass(loaded: Loaded, name: str) -> FusingPass | None:
     """The pass that fused an instruction, None if no dump of a pass has the instruction as a kernel.
 
     Reads the dumps of the latest passes first, and only those that have the name.
@@ -349,7 +349,7 @@ def _place(name: str, fates: _Fates | None, loaded: Loaded) -> _Place:
         return _Place(kernel, (note,), then)
     if (fusion := fusion_with(name, loaded.module)) is not None:
         return _Place(fusion, (Diagnostic("note", f"{name} is part of {fusion}"),))
-    if (found := fusing_pass(loaded, name)) is not None:
+    if (found := _fusing_pass(loaded, name)) is not None:
         words = f"{found.name} fused {name}" + (f" into {found.fusion}" if found.fusion else "")
         return _Place(found.fusion or name, (Diagnostic("note", words),))
     loaded.module.instruction(name)
@@ -411,7 +411,7 @@ def report_of_dumped_why_not(
     """
     found = decisions_of(loaded, dump, names=names, within=within)
     if dump is not None:
-        found = replace(found, rows=with_kernels(found, dump, gpu_of_dump(loaded, dump.process)))
+        found = replace(found, rows=_with_kernels(found, dump, gpu_of_dump(loaded, dump.process)))
     rows, chosen = found.rows, found.kernels
     is_earlier = dump is not None and found.fused > 0 and not loaded.module.is_scheduled and not (rows or chosen)
     everything = pairs_table(rows)
@@ -438,7 +438,7 @@ def report_of_dumped_why_not(
     )
 
 
-def with_kernels(found: Decisions, dump: FusionDump, chip: str | None) -> list[PairRow]:
+def _with_kernels(found: Decisions, dump: FusionDump, chip: str | None) -> list[PairRow]:
     """The rows with the times of their kernels, where these are what XLA estimated for the chip."""
     timed = {row.name_in_pass: row for row in found.rows if row.name_in_pass and row.fused_seconds is not None}
     names = timed.keys() - found.opaque
@@ -484,14 +484,14 @@ def _answer(rows: Sequence[PairRow], names: Sequence[str], *, has_reasons: bool)
     if not has_reasons:
         return f"{words}; XLA's reasons are not in the dump"
     if len(rows) == 1:
-        return one_answer(rows[0])
+        return _one_answer(rows[0])
     (reason, number), *_ = Counter(row.reason for row in rows).most_common(1)
     words += f". Most common reason: {reason} ({number:,})"
     largest = max(row.saving_bytes for row in rows)
     return words + (f". Largest possible saving: {format_bytes(largest)}" if largest > 0 else "")
 
 
-def one_answer(row: PairRow) -> str:
+def _one_answer(row: PairRow) -> str:
     """The answer about a single pair."""
     words = f"{row.producer} is not fused into {row.consumer}: {row.reason}"
     if row.fused_seconds is None or row.unfused_seconds is None:

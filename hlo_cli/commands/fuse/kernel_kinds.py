@@ -83,7 +83,7 @@ def model_numbers(found: Prediction | None, instruction: Instruction) -> Mapping
                 {"operand": name, "bytes": size, "read_bytes": read}
                 for name, size, read in zip(names, found.kernel.operand_bytes, found.kernel.reads, strict=False)
             ),
-            "slow_because": tuple(slow_reasons(found, instruction)),
+            "slow_because": tuple(_slow_reasons(found, instruction)),
         }
     }
 
@@ -106,11 +106,11 @@ def model_facts(found: Prediction | None, instruction: Instruction) -> Iterator[
         remark=f"reads {format_bytes(time.bytes_read)}, {coalesced}; writes {format_bytes(time.bytes_written)}",
         is_whole=True,
     )
-    if reasons := list(slow_reasons(found, instruction)):
+    if reasons := list(_slow_reasons(found, instruction)):
         yield Fact("slow because", remark="; ".join(reasons), is_whole=True)
 
 
-def slow_reasons(found: Prediction, instruction: Instruction) -> Iterator[str]:
+def _slow_reasons(found: Prediction, instruction: Instruction) -> Iterator[str]:
     """What keeps a kernel below the memory bandwidth, most important first."""
     kernel = found.kernel
     if kernel is None:
@@ -212,7 +212,7 @@ def columns_for(timing: TimingColumns | None) -> tuple[Column[Prediction | None]
     return unknown_without(tuple(titled))
 
 
-def model_columns_for(timing: TimingColumns | None) -> tuple[Column[Prediction | None], ...]:
+def _model_columns_for(timing: TimingColumns | None) -> tuple[Column[Prediction | None], ...]:
     """XLA's own account of a kernel; empty for one that its model does not cover, and without a chip."""
     return () if timing is None else tuple(with_cell(column, _of_kernel(column)) for column in MODEL_COLUMNS)
 
@@ -373,7 +373,7 @@ def kernels_table(
                of=lambda row: UNKNOWN if row.kernel.times is None else row.kernel.times),
         Column("flops", "flops", "count", of=lambda row: round(row.cost.flops)),
         Column("bytes", "accessed", "bytes", of=lambda row: round(row.cost.bytes_accessed)),
-        *columns_of_part((*columns_for(timing), *model_columns_for(timing)), lambda row: row.prediction),
+        *columns_of_part((*columns_for(timing), *_model_columns_for(timing)), lambda row: row.prediction),
         Column("read_bytes", "read", "bytes",
                of=lambda row: (
                    None

@@ -49,7 +49,7 @@ _WORDS: Final = {
 }
 
 
-def fusion_tables(fusion: GpuFusion) -> Iterator[Table]:
+def _fusion_tables(fusion: GpuFusion) -> Iterator[Table]:
     """Each fusion with what was fused, and how certain it is, those of constants alone last; the steps for programs."""
     members: dict[str, list[str]] = {}
     for step in fusion.fused:
@@ -76,7 +76,7 @@ def fusion_tables(fusion: GpuFusion) -> Iterator[Table]:
     yield Table("steps", parts, steps, noun="steps", main=False, person=False)
 
 
-def certainty_notes(fusion: GpuFusion, chip: str) -> Iterator[str]:
+def _certainty_notes(fusion: GpuFusion, chip: str) -> Iterator[str]:
     """Notes on how certain the fusions are."""
     yield f"fusions are those of XLA:GPU in jaxlib 0.10.2 for {chip}: priority fusion, then multi-output fusion"
     counts = Counter(fusion.certainty.values())
@@ -86,7 +86,7 @@ def certainty_notes(fusion: GpuFusion, chip: str) -> Iterator[str]:
             yield f"{counts[certainty]:,} of {format_count(total, 'fusions')} {verb(counts[certainty], *words)}"
 
 
-def decision_note(module: Module, chip: str, producer: str, consumer: str) -> str:
+def _decision_note(module: Module, chip: str, producer: str, consumer: str) -> str:
     """Whether XLA would fuse a pair of a module as it is, and why not."""
     found = [pair for pair in pairs_of(module, chip, (producer, consumer), as_is=True) if pair.producer == producer]
     if not found:
@@ -109,12 +109,12 @@ def _time(ticks: int) -> str:
     return format_seconds(seconds(ticks))
 
 
-def time_answer(before: GpuKernelTimes, after: GpuKernelTimes, chip: str) -> str:
+def _time_answer(before: GpuKernelTimes, after: GpuKernelTimes, chip: str) -> str:
     """The predicted times of both modules, for the answer.
 
-    >>> time_answer(GpuKernelTimes({"a": 3e-6}, 0), GpuKernelTimes({"b": 1.5e-6}, 0), "h100")
+    >>> _time_answer(GpuKernelTimes({"a": 3e-6}, 0), GpuKernelTimes({"b": 1.5e-6}, 0), "h100")
     'predicted time on h100: 3.0 µs → 1.5 µs (50% less)'
-    >>> time_answer(GpuKernelTimes({}, 1), GpuKernelTimes({}, 1), "h100")
+    >>> _time_answer(GpuKernelTimes({}, 1), GpuKernelTimes({}, 1), "h100")
     'predicted time on h100 unknown, as no kernel is modeled'
     """
     if _is_unknown(before) or _is_unknown(after):
@@ -128,7 +128,7 @@ def time_answer(before: GpuKernelTimes, after: GpuKernelTimes, chip: str) -> str
     return f"predicted time on {chip}: {format_seconds(old)} → {format_seconds(new)} ({change})"
 
 
-def time_numbers(before: GpuKernelTimes, after: GpuKernelTimes, chip: str) -> dict[str, Cell]:
+def _time_numbers(before: GpuKernelTimes, after: GpuKernelTimes, chip: str) -> dict[str, Cell]:
     """The predicted times for programs."""
     return {
         "chip": chip,
@@ -143,14 +143,14 @@ def _is_unknown(times: GpuKernelTimes) -> bool:
     return times.unknown > 0 and not times.total
 
 
-def unknown_note(after: GpuKernelTimes) -> Iterator[str]:
+def _unknown_note(after: GpuKernelTimes) -> Iterator[str]:
     """Notes on what the predicted times have, and what not."""
     words = "times are predicted by XLA's model for GPU fusion; each kernel runs once and adds 1 µs for its launch"
     left = f"; {format_count(after.unknown, 'kernels')} {verb(after.unknown, 'is', 'are')} not modeled"
     yield words + (left if after.unknown else "")
 
 
-def touched_table(before: GpuKernelTimes, after: GpuKernelTimes) -> Table:
+def _touched_table(before: GpuKernelTimes, after: GpuKernelTimes) -> Table:
     """Kernels whose time changes, or that only one of the modules has; those of the old module first."""
     columns = (
         Column("kernel", "changed kernel", "name", role="name", of=lambda name, old, new: name),
@@ -165,10 +165,10 @@ def touched_table(before: GpuKernelTimes, after: GpuKernelTimes) -> Table:
     return Table("changed_kernels", columns, rows, noun="kernels", main=False, limit=10)
 
 
-def several_chips_error(chips: Sequence[str]) -> str:
+def _several_chips_error(chips: Sequence[str]) -> str:
     """The error for a module of several chips.
 
-    >>> several_chips_error(("h100", "b200"))
+    >>> _several_chips_error(("h100", "b200"))
     'a module is for one chip, found h100, b200'
     """
     return f"a module is for one chip, found {', '.join(chips)}"
@@ -184,7 +184,7 @@ def options_for_gpu(options: FuseOptions, loaded: Loaded, output: OutputOptions)
     for chip in changes.gpus if changes.apply else ():
         check_target(loaded, chip)
     if len(changes.gpus) > 1 and output.is_module:
-        raise HloError(several_chips_error(changes.gpus), hint="select one chip with --chip NAME")
+        raise HloError(_several_chips_error(changes.gpus), hint="select one chip with --chip NAME")
     if options.chip or options.chip_file or changes.switches or not is_for_gpu(loaded):
         return options
     found = gpu_of_dump(loaded)
@@ -236,7 +236,7 @@ def what_if(module: Module, options: RefusionOptions) -> Result:
     for producer in producers:
         rule = deciding_rule(module, producer, consumer)
         if options.gpu is not None and not options.apply:
-            notes.append(decision_note(module, options.gpu, producer, consumer))
+            notes.append(_decision_note(module, options.gpu, producer, consumer))
         elif not rule.fuses and target_of(module) != "gpu":
             notes.append(f"the CPU compiler would not fuse these: {rule.explain(producer, consumer)}")
         before = {instruction.name for instruction in module.instructions}
@@ -250,7 +250,7 @@ def what_if(module: Module, options: RefusionOptions) -> Result:
         return Result(module, notes=tuple(notes), copies=tuple(copies))
     if options.gpu is not None:
         made = gpu_fuse(module, options.gpu)
-        notes += certainty_notes(made, options.gpu)
+        notes += _certainty_notes(made, options.gpu)
         return Result(made.module, notes=tuple(notes), copies=tuple(copies), gpu=made)
     if target_of(module) == "gpu" and not options.switches:
         hint = "add --chip h100 or another GPU, or --fusion-rules cpu for the rules of the CPU compiler"
@@ -281,11 +281,11 @@ def report_of_what_if(loaded: Loaded, result: Result, options: RefusionOptions, 
     times: tuple[GpuKernelTimes, GpuKernelTimes] | None = None
     if options.gpu is not None:
         times = gpu_kernel_times(old, options.gpu), gpu_kernel_times(new, options.gpu)
-        answer += f"; {time_answer(*times, options.gpu)}"
+        answer += f"; {_time_answer(*times, options.gpu)}"
         if result.gpu is None:
-            parts.append(touched_table(*times))
+            parts.append(_touched_table(*times))
     if result.gpu is not None:
-        parts += fusion_tables(result.gpu)
+        parts += _fusion_tables(result.gpu)
     elif options.apply:
         parts += [_rules_table(result.rejected), _decisions_table((*result.fused, *result.rejected))]
     if not diff.hunks:
@@ -302,7 +302,7 @@ def report_of_what_if(loaded: Loaded, result: Result, options: RefusionOptions, 
             "fusions_before": before[2],
             "fusions_after": after[2],
             "is_input_of_cpu_fusion": options.apply and options.gpu is None and _is_before_the_pass(loaded),
-            **({} if times is None or options.gpu is None else time_numbers(*times, options.gpu)),
+            **({} if times is None or options.gpu is None else _time_numbers(*times, options.gpu)),
         },
         parts=(*parts, diff),
         next=_next(argument, options) if diff.hunks else (),
@@ -319,7 +319,7 @@ def _notes(
         gpu = (
             *((chip_note(options.gpu),) if options.is_chip_of_dump else ()),
             *(state_notes(loaded, options.gpu) if options.apply else ()),
-            *unknown_note(times[1]),
+            *_unknown_note(times[1]),
         )
     first, second = tuple(_label(loaded, options)), result.notes
     if gpu:

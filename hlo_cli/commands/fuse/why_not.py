@@ -77,7 +77,7 @@ FASTER: Final = "fusing would take less time now"
 _MICRO: Final = 1e-6  # XLA reports times in microseconds
 
 
-def report_of_computed_why_not(
+def _report_of_computed_why_not(
     loaded: Loaded, chip: str, *, within: Computation | None, where: str | None, argument: str
 ) -> Report:
     """One row for each pair, those with most at stake first."""
@@ -96,7 +96,7 @@ def report_of_computed_why_not(
         numbers={"pairs": len(rows), "decided_by": chip, "decided_pairs": len(rows)},
         parts=(*reasons, *((table,) if table.rows else (Passage("nothing", (nothing,)), table))),
         next=next_pair(argument, rows, f" --chip {chip}"),
-        notes=(*(Diagnostic("note", words) for words in computed_notes(loaded, chip)), *notes_of(loaded)),
+        notes=(*(Diagnostic("note", words) for words in _computed_notes(loaded, chip)), *notes_of(loaded)),
         input=input_facts(loaded),
     )
 
@@ -132,7 +132,7 @@ def _computed_answer(rows: Sequence[PairRow], chip: str, *, is_scheduled: bool) 
     return f"{words}. Most common reason: {reason} ({number:,}). Largest possible saving: {format_bytes(largest)}"
 
 
-def computed_notes(loaded: Loaded, chip: str) -> Iterator[str]:
+def _computed_notes(loaded: Loaded, chip: str) -> Iterator[str]:
     """Notes on whose reasons and times these are, and of which module."""
     state = "as it is" if loaded.module.is_scheduled else "after priority fusion"
     yield f"reasons and times are computed as XLA of jaxlib 0.10.2 does for {chip}, of the module {state}"
@@ -149,7 +149,7 @@ _NO_PARTS: Final = Diagnostic(
 )
 
 
-def report_of_computed_pair(
+def _report_of_computed_pair(
     loaded: Loaded, chip: str, *, names: Sequence[str], within: Computation | None, where: str | None, argument: str
 ) -> Report:
     """One decision as XLA would make it for a chip."""
@@ -161,11 +161,11 @@ def report_of_computed_pair(
     computation = {each.name: each.computation.name for each in loaded.module.instructions}
     rows = [_row_of(pair, computation) for pair in pairs if not pair.is_fused and pair.emitted_in is None]
     notes = (*notes, *_homes(pairs, kernels))
-    said = (*notes, *(Diagnostic("note", words) for words in computed_notes(loaded, chip)), *notes_of(loaded))
+    said = (*notes, *(Diagnostic("note", words) for words in _computed_notes(loaded, chip)), *notes_of(loaded))
     return _report(loaded, pairs, rows, kernels, chip, decided_by=chip, notes=said, where=where, argument=argument)
 
 
-def report_of_dumped_pair(
+def _report_of_dumped_pair(
     loaded: Loaded,
     dump: FusionDump,
     *,
@@ -367,7 +367,7 @@ def _verdict(pair: GpuPair, process: FusionProcess) -> FusionVerdict | None:
 # One decision of XLA:GPU on several chips: the times on each, and the part that differs.
 
 
-def report_of_decision_by_chip(loaded: Loaded, chips: Sequence[str], names: Sequence[str]) -> Report:
+def _report_of_decision_by_chip(loaded: Loaded, chips: Sequence[str], names: Sequence[str]) -> Report:
     """The decision on each chip, side by side, and what differs."""
     kernels, notes = kernels_of(loaded, names)
     found: dict[str, GpuPair] = {}
@@ -375,7 +375,7 @@ def report_of_decision_by_chip(loaded: Loaded, chips: Sequence[str], names: Sequ
         pairs = pairs_of(loaded.module, chip, kernels)
         if pairs:
             found[chip] = pairs[0] if len(kernels) > 1 else chosen_pair(pairs, kernels[0])
-    said = (*notes, *chips_notes(loaded, chips), *notes_of(loaded))
+    said = (*notes, *_chips_notes(loaded, chips), *notes_of(loaded))
     numbers: dict[str, Cell] = {"chips": tuple(chips)}
     if not found:
         return Report("fuse", no_pair(kernels), numbers=numbers, notes=said, input=input_facts(loaded))
@@ -417,7 +417,7 @@ def _essence(pair: GpuPair) -> tuple[bool, str | None, bool]:
 
 
 def _list(words: Sequence[str]) -> str:
-    return and_list(words) if len(words) > 1 else words[0]
+    return _and_list(words) if len(words) > 1 else words[0]
 
 
 def _decisions_table(found: dict[str, GpuPair]) -> Table:
@@ -535,18 +535,18 @@ def _memory(chip: str) -> str:
     return f"{chip} reads {bandwidth:,.0f} GB/s and has {cache:g} MiB of L2 cache"
 
 
-def and_list(words: Sequence[str]) -> str:
+def _and_list(words: Sequence[str]) -> str:
     """Words in a sentence.
 
-    >>> and_list(("a", "b", "c"))
+    >>> _and_list(("a", "b", "c"))
     'a, b and c'
     """
     return f"{', '.join(words[:-1])} and {words[-1]}"
 
 
-def chips_notes(loaded: Loaded, chips: Sequence[str]) -> tuple[Diagnostic, ...]:
+def _chips_notes(loaded: Loaded, chips: Sequence[str]) -> tuple[Diagnostic, ...]:
     """Notes on the chips and on the module."""
-    words = f"fusions are those of XLA:GPU in jaxlib 0.10.2, computed for {and_list(chips)}"
+    words = f"fusions are those of XLA:GPU in jaxlib 0.10.2, computed for {_and_list(chips)}"
     state = dict.fromkeys(each for chip in chips[:1] for each in state_notes(loaded, chip))
     return (Diagnostic("note", words), *(Diagnostic("note", each) for each in state))
 
@@ -566,7 +566,7 @@ def report_of_compared_chips(
 ) -> Report:
     """The pairs that are fused on some of the chips, or with `names` one decision on each of them."""
     if names:
-        return report_of_decision_by_chip(loaded, chips, names)
+        return _report_of_decision_by_chip(loaded, chips, names)
     fusions = fusions_by_chip(loaded.module, chips)
     pairs = [
         each for each in pairs_by_chip(loaded.module, fusions) if within is None or each.consumer.computation is within
@@ -596,13 +596,13 @@ def report_of_compared_chips(
         numbers={"pairs": len(pairs), "chips": tuple(chips)},
         parts=(_fusions_table(fusions), *nothing, table),
         next=(command,) if first is not None and argument and argument != "-" else (),
-        notes=(*chips_notes(loaded, chips), *notes_of(loaded)),
+        notes=(*_chips_notes(loaded, chips), *notes_of(loaded)),
         input=input_facts(loaded),
     )
 
 
 def _chips_answer(pairs: int, chips: Sequence[str], fusions: dict[str, GpuFusion]) -> str:
-    listed = and_list(chips)
+    listed = _and_list(chips)
     if not pairs:
         return f"XLA fuses the same pairs on {listed}"
     counts = ", ".join(f"{len(fusion.certainty):,} on {chip}" for chip, fusion in fusions.items())
@@ -628,7 +628,7 @@ def _fusions_table(fusions: dict[str, GpuFusion]) -> Table:
 # `hlo fuse DUMP --why-not` for a GPU: from XLA's own dump where there is one, else computed for a chip.
 
 
-def report_of_gpu_why_not(
+def _report_of_gpu_why_not(
     loaded: Loaded,
     chips: tuple[str, ...],
     *,
@@ -648,7 +648,7 @@ def report_of_gpu_why_not(
     dump = fusion_dump(loaded)
     if dump is not None and (not chips or is_dump_of(dump.process, chips[0])):
         if names:
-            return report_of_dumped_pair(loaded, dump, names=names, within=within, where=where, argument=argument)
+            return _report_of_dumped_pair(loaded, dump, names=names, within=within, where=where, argument=argument)
 
         report = report_of_dumped_why_not(loaded, dump, names=names, within=within, where=where, argument=argument)
         gpu = gpu_of_dump(loaded, dump.process)
@@ -669,9 +669,9 @@ def _computed(
     loaded: Loaded, chip: str, *, names: Sequence[str], within: Computation | None, where: str | None, argument: str
 ) -> Report:
     if names:
-        return report_of_computed_pair(loaded, chip, names=names, within=within, where=where, argument=argument)
+        return _report_of_computed_pair(loaded, chip, names=names, within=within, where=where, argument=argument)
 
-    return report_of_computed_why_not(loaded, chip, within=within, where=where, argument=argument)
+    return _report_of_computed_why_not(loaded, chip, within=within, where=where, argument=argument)
 
 
 # --- all pairs ---
@@ -694,7 +694,7 @@ _COLUMNS: Final[tuple[Column[UnfusedPair, str], ...]] = (
 def report_of_reasons(loaded: Loaded, options: FuseOptions, *, within: Computation | None, argument: str) -> Report:
     """Reasons of XLA:GPU, unless the rules of the CPU compiler are named, or the module is for another target."""
     if not options.changes.switches:
-        found = report_of_gpu_why_not(
+        found = _report_of_gpu_why_not(
             loaded,
             options.changes.gpus,
             names=options.pair_names,
@@ -707,12 +707,12 @@ def report_of_reasons(loaded: Loaded, options: FuseOptions, *, within: Computati
     from hlo_cli.commands.fuse.what_if import rules_of
 
     rules = rules_of(options.changes.switches)
-    return report_of_why_not(
+    return _report_of_why_not(
         loaded, rules, names=options.pair_names, within=within, where=options.where, argument=argument
     )
 
 
-def report_of_why_not(
+def _report_of_why_not(
     loaded: Loaded,
     rules: FusionRules,
     *,

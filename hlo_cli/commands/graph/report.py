@@ -192,7 +192,7 @@ class NodeFacts:
         """The shape of a node in full and in short, and its bytes with and without padding."""
         shape = self.graph.instructions[node].shape
         if (sized := self._labels.get(id(shape))) is None:
-            sized = (str(shape), short_shape(shape, self._target), shape.padded_bytes, shape.logical_bytes)
+            sized = (str(shape), _short_shape(shape, self._target), shape.padded_bytes, shape.logical_bytes)
             self._labels[id(shape)] = sized
         return sized
 
@@ -291,12 +291,12 @@ class _Schedule:
     live: Sequence[int]
 
 
-def short_shape(shape: Shape, target: str | None) -> str:
+def _short_shape(shape: Shape, target: str | None) -> str:
     """A shape without its layout but for the memory space, if it is not the main one.
 
     >>> from hlo_cli import parse_module
     >>> texts = ("f32[8,128]{1,0:T(8,128)S(1)}", "(f32[2], f32[3], f32[4])")
-    >>> [short_shape(parse_module(f"r = {text} negate(p)").entry.root.shape, "tpu") for text in texts]
+    >>> [_short_shape(parse_module(f"r = {text} negate(p)").entry.root.shape, "tpu") for text in texts]
     ['f32[8,128] VMEM', '(f32[2], … 2 more)']
     """
     if isinstance(shape, ArrayShape):
@@ -306,7 +306,7 @@ def short_shape(shape: Shape, target: str | None) -> str:
     leaves = [leaf for _, leaf in shape.leaves]
     if not leaves:
         return "()"
-    first = short_shape(leaves[0], target) if isinstance(leaves[0], ArrayShape) else str(leaves[0])
+    first = _short_shape(leaves[0], target) if isinstance(leaves[0], ArrayShape) else str(leaves[0])
     return f"({first}, … {len(leaves) - 1:,} more)" if len(leaves) > 1 else first
 
 
@@ -318,7 +318,7 @@ _MOST_CONSTANTS: Final = 2
 """The number of constants that a label names."""
 
 
-def drawing_of(graph: DataflowGraph, view: View, facts: NodeFacts, heat: Heat | None) -> Drawing:
+def _drawing_of(graph: DataflowGraph, view: View, facts: NodeFacts, heat: Heat | None) -> Drawing:
     """The nodes of a view, clusters before their contents, and all edges."""
     order = list(_in_order(view))
     places = {node: at for at, (node, _, _) in enumerate(order)}
@@ -401,7 +401,7 @@ def _literals(graph: DataflowGraph, facts: NodeFacts, node: int) -> tuple[str, .
     return tuple(islice(found, _MOST_CONSTANTS))
 
 
-def edge_table(edges: Sequence[Edge], names: Mapping[int, str], *, is_summary: bool) -> Table:
+def _edge_table(edges: Sequence[Edge], names: Mapping[int, str], *, is_summary: bool) -> Table:
     """The edges as a table, those with most bytes first."""
     ranked = sorted(edges, key=lambda edge: (-edge.bytes, edge.target, edge.source))
     columns = (
@@ -511,7 +511,7 @@ def report_of_graph(loaded: Loaded, options: GraphOptions, argument: str) -> Rep
 def report_of_view(loaded: Loaded, graph: DataflowGraph, view: View, facts: NodeFacts, options: GraphOptions) -> Report:
     """The report on a view, with notes on its times alone, and without next commands."""
     throughput = facts.throughput
-    drawing = drawing_of(graph, view, facts, options.heat)
+    drawing = _drawing_of(graph, view, facts, options.heat)
     edges, kinds = _tables(view, drawing)
     return Report(
         "graph",
@@ -524,13 +524,13 @@ def report_of_view(loaded: Loaded, graph: DataflowGraph, view: View, facts: Node
             "instructions": len(graph.instructions),
             **({"model": time_model(throughput)} if throughput is not None else {}),
         },
-        parts=(kinds, graph_part(loaded, graph, view, drawing, facts, options), edges),
+        parts=(kinds, _graph_part(loaded, graph, view, drawing, facts, options), edges),
         notes=time_notes(throughput, loaded.module) if throughput is not None else (),
         input=input_facts(loaded),
     )
 
 
-def graph_part(
+def _graph_part(
     loaded: Loaded, graph: DataflowGraph, view: View, drawing: Drawing, facts: NodeFacts, options: GraphOptions
 ) -> Graph:
     """The drawing with the rows of its nodes, and of all nodes for pages."""
@@ -608,7 +608,7 @@ def _tables(view: View, drawing: Drawing) -> tuple[Table, Table]:
     rows = rows_from_tuples(_KIND_COLUMNS, ((kind, number, sizes[kind]) for kind, number in counted.most_common()))
     is_summary = not view.is_limited
     return (
-        edge_table(view.edges, names, is_summary=is_summary),
+        _edge_table(view.edges, names, is_summary=is_summary),
         Table("kinds", _KIND_COLUMNS, rows, noun="kinds", main=False, person=is_summary),
     )
 

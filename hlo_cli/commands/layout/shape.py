@@ -87,7 +87,7 @@ def shapes_table(shapes: Sequence[Shape]) -> Table:
     return Table("shapes", (*columns, _SHAPE), rows, noun="shapes", marked=frozenset((sizes.index(min(sizes)),)))
 
 
-def leaves_numbers(shapes: Sequence[Shape]) -> dict[str, Cell]:
+def _leaves_numbers(shapes: Sequence[Shape]) -> dict[str, Cell]:
     """Totals over shapes."""
     leaves = [leaf for shape in shapes for _, leaf in shape.leaves]
     logical, padded = sum(s.logical_bytes for s in shapes), sum(s.padded_bytes for s in shapes)
@@ -119,7 +119,7 @@ def leaves_answer(shape: Shape) -> str:
             return f"Unknown type in {shape}: its size is unknown"
 
 
-def shapes_answer(shapes: Sequence[Shape]) -> str:
+def _shapes_answer(shapes: Sequence[Shape]) -> str:
     """A sentence about several shapes: the smallest layout of an array, or the total size."""
     sizes = [shape.padded_bytes for shape in shapes]
     if _is_comparison(shapes):
@@ -128,11 +128,11 @@ def shapes_answer(shapes: Sequence[Shape]) -> str:
     return _total_size(shapes, format_count(len(shapes), "shapes"))
 
 
-def stored_size_text(array: ArrayShape) -> str:
+def _stored_size_text(array: ArrayShape) -> str:
     """The size of an array, and the share of its padding.
 
     >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
-    >>> stored_size_text(parse_shape("u32[]{:T(128)}"))
+    >>> _stored_size_text(parse_shape("u32[]{:T(128)}"))
     '512 bytes for 4 bytes of data (99% padding)'
     """
     padded, data = array.padded_bytes, array.logical_bytes + array.metadata_bytes
@@ -153,7 +153,7 @@ def _is_comparison(shapes: Sequence[Shape]) -> bool:
 
 
 def _total_size(shapes: Sequence[Shape], noun: str) -> str:
-    numbers = leaves_numbers(shapes)
+    numbers = _leaves_numbers(shapes)
     logical, padded = numbers["logical_bytes"], numbers["padded_bytes"]
     assert isinstance(logical, int)
     assert isinstance(padded, int)
@@ -208,11 +208,11 @@ def tiled_for(array: ArrayShape, generation: str, *, is_given: bool) -> ArraySha
     return replace(array, layout=default_layout(array, generation=generation, minor_to_major=order))
 
 
-def choice_of(array: ArrayShape, generation: str, *, is_given: bool) -> OrderChoice:
+def _choice_of(array: ArrayShape, generation: str, *, is_given: bool) -> OrderChoice:
     """The orders of an array with their sizes; `is_given` if its order was given explicitly.
 
     >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
-    >>> choice = choice_of(parse_shape("f32[64,10]"), "v4", is_given=False)
+    >>> choice = _choice_of(parse_shape("f32[64,10]"), "v4", is_given=False)
     >>> str(choice.array), [each.padded_bytes for each in choice.every]
     ('f32[64,10]{0,1:T(8,128)}', [8192, 32768])
     """
@@ -231,18 +231,18 @@ def choice_of(array: ArrayShape, generation: str, *, is_given: bool) -> OrderCho
     return OrderChoice(tiled, tpu_generation(generation).name, default, given, best, every)
 
 
-def choice_answer(choice: OrderChoice) -> str:
+def _choice_answer(choice: OrderChoice) -> str:
     """The compiler's order and its size, and the best order if it is another.
 
     >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
-    >>> print(choice_answer(choice_of(parse_shape("bf16[300,70]"), "v5e", is_given=False)))
+    >>> print(_choice_answer(_choice_of(parse_shape("bf16[300,70]"), "v5e", is_given=False)))
     v5e uses {0,1:T(8,128)(2,1)}: 55,296 bytes for 42,000 bytes of data (24% padding)
-    >>> print(choice_answer(choice_of(parse_shape("bf16[300,70]{1,0}"), "v5e", is_given=True)))
+    >>> print(_choice_answer(_choice_of(parse_shape("bf16[300,70]{1,0}"), "v5e", is_given=True)))
     {1,0:T(8,128)(2,1)}: 77,824 bytes for 42,000 bytes of data (46% padding); v5e would use {0,1} (55,296 bytes)
     """
     array, default, best = choice.array, choice.default, choice.best
     uses = f"{choice.generation} uses " if default and not choice.given else ""
-    parts = [f"{uses}{array.layout}: {stored_size_text(array)}"]
+    parts = [f"{uses}{array.layout}: {_stored_size_text(array)}"]
     if default is None:
         parts.append(f"the order that {choice.generation} uses is unknown")
     elif choice.given:
@@ -252,7 +252,7 @@ def choice_answer(choice: OrderChoice) -> str:
     return "; ".join(parts)
 
 
-def orders_table(choice: OrderChoice) -> Table:
+def _orders_table(choice: OrderChoice) -> Table:
     """Every order with its size."""
     columns: tuple[Column[OrderCost], ...] = (
         Column("shown_order", "order", machine=False, of=lambda order: index_text(order.layout.minor_to_major)),
@@ -284,7 +284,7 @@ def orders_table(choice: OrderChoice) -> Table:
     )
 
 
-def choice_numbers(choice: OrderChoice) -> dict[str, Cell]:
+def _choice_numbers(choice: OrderChoice) -> dict[str, Cell]:
     """The numbers of the answer, for programs."""
     default, best = choice.default, choice.best
     return {
@@ -296,7 +296,7 @@ def choice_numbers(choice: OrderChoice) -> dict[str, Cell]:
     }
 
 
-def choice_notes(choice: OrderChoice) -> tuple[Diagnostic, ...]:
+def _choice_notes(choice: OrderChoice) -> tuple[Diagnostic, ...]:
     """A note that not all orders are listed, if there are too many."""
     omitted = factorial(choice.array.rank) - len(choice.every)
     if not omitted:
@@ -340,8 +340,8 @@ def report_of_shapes(texts: Sequence[str], *, draw: bool = False, generation: st
     arrays = [("", array) for shape in shapes for array in arrays_of(shape)]
     return Report(
         "layout",
-        shapes_answer(shapes),
-        numbers=leaves_numbers(shapes),
+        _shapes_answer(shapes),
+        numbers=_leaves_numbers(shapes),
         parts=tuple(drawing_parts(arrays)) if draw else (shapes_table(shapes),),
         notes=tuple(note for each in explained for note in each.notes),
     )
@@ -367,9 +367,9 @@ def report_of_shape(text: str, *, draw: bool = False, generation: str | None = N
     else:
         answer, parts = _answer(array), explaining_parts(explained, array)
     if generation is not None and not draw:
-        choice = choice_of(array, generation, is_given=explained.is_layout_given)
-        answer, parts = choice_answer(choice), [orders_table(choice), *parts]
-        numbers, notes = numbers | choice_numbers(choice), (*notes, *choice_notes(choice))
+        choice = _choice_of(array, generation, is_given=explained.is_layout_given)
+        answer, parts = _choice_answer(choice), [_orders_table(choice), *parts]
+        numbers, notes = numbers | _choice_numbers(choice), (*notes, *_choice_notes(choice))
     return Report(
         "layout",
         answer,
@@ -403,7 +403,7 @@ def _of_leaves(explained: Explained, *, draw: bool) -> Report:
     if draw and arrays:
         parts = drawing_parts(arrays)
     return Report(
-        "layout", leaves_answer(shape), numbers=leaves_numbers([shape]), parts=tuple(parts), notes=explained.notes
+        "layout", leaves_answer(shape), numbers=_leaves_numbers([shape]), parts=tuple(parts), notes=explained.notes
     )
 
 
@@ -425,11 +425,11 @@ def _answer(shape: ArrayShape) -> str:
     better = best_order(shape)
     if better is None or UNBOUNDED in shape.dimensions:
         unknown = "; ? is unknown and assumed to be 1" if UNBOUNDED in shape.dimensions else ""
-        return f"Needs {stored_size_text(shape)}{unknown}"
+        return f"Needs {_stored_size_text(shape)}{unknown}"
     what = f"dimension order {index_text(better.layout.minor_to_major)}"
     if better.layout.minor_to_major == shape.layout.minor_to_major:
         what = "the default tile T" + "".join(map(str, better.layout.tiles))
-    return f"Needs {stored_size_text(shape)}; {what} would need {better.padded_bytes:,}"
+    return f"Needs {_stored_size_text(shape)}; {what} would need {better.padded_bytes:,}"
 
 
 def _next(explained: Explained, array: ArrayShape, *, draw: bool) -> tuple[str, ...]:

@@ -96,7 +96,7 @@ def evaluate(
 ) -> tuple[tuple[AssertionResult, ...], tuple[AssertionOutcome, ...]]:
     """The results for a module, as verdicts for the rules and as rows; `golden` are the values to compare with."""
     found = check_assertions(
-        module, expectations, attributes=ATTRIBUTE_NAMES, memory=lambda: memory_of(module, given), golden=golden
+        module, expectations, attributes=ATTRIBUTE_NAMES, memory=lambda: _memory_of(module, given), golden=golden
     )
     places = {id(each): number for number, each in enumerate(expectations)}
     outcomes = (
@@ -239,7 +239,7 @@ def _expectations_in(path: str) -> tuple[Expectation, ...]:
     return read_expectations(source, check=partial(check_expectation, attributes=ATTRIBUTE_NAMES))
 
 
-def memory_of(module: Module, given: Input) -> MemoryAnalysis:
+def _memory_of(module: Module, given: Input) -> MemoryAnalysis:
     """Memory analysis by the compiler's buffer assignment, if it is next to the dump."""
     from hlo_cli.commands.memspace.compiler_files import compiler_memory
 
@@ -308,7 +308,7 @@ class _Measure:
 
     def __call__(self, module: Module, given: Input) -> tuple[str, GoldenValues]:
         def memory() -> MemoryAnalysis:
-            return memory_of(module, given)
+            return _memory_of(module, given)
 
         return module.name, golden_values(module, self.expectations, attributes=ATTRIBUTE_NAMES, memory=memory)
 

@@ -53,7 +53,7 @@ class LintConfig:
 
 def load_config(given: Mapping[str, Value], assignments: Sequence[str], *, isolated: bool) -> LintConfig:
     """The settings of a run: from the nearest file, unless `isolated`, then assignments, then options."""
-    path = None if isolated else nearest_file(os.getcwd())
+    path = None if isolated else _nearest_file(os.getcwd())
     table = dict(_lint_table(path)) if path is not None else {}
     baseline, expect, golden = (_file_named(path, table, name) for name in ("baseline", "expect", "golden"))
     values: dict[str, Value] = {}
@@ -74,10 +74,10 @@ def load_config(given: Mapping[str, Value], assignments: Sequence[str], *, isola
     return LintConfig(settings, MappingProxyType(origins), baseline, expect, golden)
 
 
-def nearest_file(folder: str) -> str | None:
+def _nearest_file(folder: str) -> str | None:
     """The settings file in the folder or the nearest one above; None if there is none.
 
-    >>> nearest_file("/no/such/folder") is None
+    >>> _nearest_file("/no/such/folder") is None
     True
     """
     while True:

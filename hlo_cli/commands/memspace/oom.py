@@ -48,7 +48,7 @@ from hlo_cli.syntax.out_of_memory.read_logs import newest, parse_out_of_memory
 # Tables of an out-of-memory message: the messages of the text, the allocations, and what fills the memory.
 
 
-def messages_table(source: Source, messages: Sequence[OutOfMemory], *, is_main: bool) -> Table:
+def _messages_table(source: Source, messages: Sequence[OutOfMemory], *, is_main: bool) -> Table:
     """One row for each message of a text, with its figures."""
     culprits = [culprit for message in messages for culprit in message.culprits[:1]]
     columns: tuple[Column[OutOfMemory], ...] = (
@@ -106,7 +106,7 @@ def _shape(culprit: OomAllocation | None) -> str | None:
     return str(culprit.shape) if culprit.shape is not None else None
 
 
-def allocations_table(
+def _allocations_table(
     message: OutOfMemory, matches: Mapping[int, tuple[str, str]], *, title: str, is_for_people: bool
 ) -> Table:
     """The allocation that failed, then the listed ones by size; `matches` are names and places in a dump by row."""
@@ -208,7 +208,7 @@ def _culprit_facts(
     yield from (Fact(label, remark=text, is_whole=True) for label, text in labeled.items() if text)
 
 
-def fill_facts(message: OutOfMemory) -> Iterator[Facts | Table]:
+def _fill_facts(message: OutOfMemory) -> Iterator[Facts | Table]:
     """What else fills the memory: the tables of TPU compilers, of a buffer assignment, and of an allocator."""
     output = [MemoryPart("output", message.output_bytes)] if message.output_bytes is not None else []
     shared = [MemoryPart("shared", message.output_shared_bytes)] if message.output_shared_bytes else []
@@ -319,7 +319,7 @@ def report_of_message(source: Source) -> Report:
         answer_of_message(message),
         numbers=numbers_of(message, messages),
         parts=parts_of(source, messages, message, advice, {}),
-        next=(*dump_commands(source, advice), *layout_commands(advice), "hlo help memory"),
+        next=(*_dump_commands(source, advice), *layout_commands(advice), "hlo help memory"),
         notes=notes_on(message),
         input={"path": source.name, "line": source.position(message.span.start).line},
     )
@@ -352,17 +352,17 @@ def parts_of(
     if message.has_ranges:
         allocations = ranges_table(message, matches)
     else:
-        allocations = allocations_table(message, matches, title=title, is_for_people=True)
+        allocations = _allocations_table(message, matches, title=title, is_for_people=True)
     others = (other_ranges_table(message),) if message.other_ranges else ()
     return (
         *culprit_facts(message, window_of_culprit(message), matches.get(0)),
         allocations,
         *advice_passage(advice, memory_name(message)),
         *_names(message),
-        *fill_facts(message),
+        *_fill_facts(message),
         *space_facts(message),
         *others,
-        messages_table(source, messages, is_main=not allocations.rows),
+        _messages_table(source, messages, is_main=not allocations.rows),
     )
 
 
@@ -396,7 +396,7 @@ def notes_on(message: OutOfMemory) -> tuple[Diagnostic, ...]:
     return ranges_note(message)
 
 
-def dump_commands(source: Source, advice: Sequence[Advice]) -> tuple[str, ...]:
+def _dump_commands(source: Source, advice: Sequence[Advice]) -> tuple[str, ...]:
     """The command that explains the text with the dump that is advised."""
     if not any(isinstance(each, Dump) for each in advice):
         return ()

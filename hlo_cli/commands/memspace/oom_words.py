@@ -107,10 +107,10 @@ def kernel_name(allocation: OomAllocation) -> str:
     return str(allocation.place) if allocation.place is not None else _label(allocation) or allocation.opcode
 
 
-def operation_name(allocation: OomAllocation) -> str:
+def _operation_name(allocation: OomAllocation) -> str:
     """The last part of an op_name, without parameters; empty if the message has none or its end is missing.
 
-    >>> operation_name(OomAllocation(8, op_name="jit(f)/layer/dot_general[precision=None]"))
+    >>> _operation_name(OomAllocation(8, op_name="jit(f)/layer/dot_general[precision=None]"))
     'dot_general'
     """
     name = allocation.op_name.partition("[")[0].rpartition("/")[2]
@@ -123,10 +123,10 @@ def _label(allocation: OomAllocation) -> str:
     return label if label and "(" not in label and "<" not in label and len(label) <= _LONGEST_LABEL else ""
 
 
-def tag_words(allocation: OomAllocation) -> str:
+def _tag_words(allocation: OomAllocation) -> str:
     """The purpose of an allocation in words, with the number of the operand.
 
-    >>> tag_words(OomAllocation(8, tag="input window", operand_number=2)), tag_words(OomAllocation(8))
+    >>> _tag_words(OomAllocation(8, tag="input window", operand_number=2)), _tag_words(OomAllocation(8))
     ('the input window of operand 2', '')
     """
     if not (tag := tag_of(allocation)):
@@ -228,11 +228,11 @@ def _shapes(place: MemoryRange, most: int) -> str:
     return ", ".join(texts[:most]) + more
 
 
-def largest_range(allocation: OomAllocation, place: MemoryRange) -> str:
+def _largest_range(allocation: OomAllocation, place: MemoryRange) -> str:
     """What the largest range is, for a sentence.
 
     >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
-    >>> largest_range(OomAllocation(64, parse_shape("f32[16]")), MemoryRange("default", 1, 0, 3))
+    >>> _largest_range(OomAllocation(64, parse_shape("f32[16]")), MemoryRange("default", 1, 0, 3))
     'the largest range of memory holds f32[16] and 2 other values one after another'
     """
     shape, others = shape_text(allocation.shape), place.value_count - 1
@@ -258,7 +258,7 @@ def range_facts(allocation: OomAllocation, place: MemoryRange, match: tuple[str,
             yield Fact("source", remark=match[1], is_whole=True)
 
 
-def range_words(advice: ShardValues | ShrinkRange, memory: str) -> Text:
+def _range_words(advice: ShardValues | ShrinkRange, memory: str) -> Text:
     """Advice on ranges, in words; `memory` is the name of the memory that ran out."""
     size = format_bytes(advice.size_bytes)
     if isinstance(advice, ShardValues):
@@ -331,13 +331,13 @@ def is_host_only(message: OutOfMemory) -> bool:
     return message.kind in _HOST or message.space == "host" or message.kind == "cpu"
 
 
-def answer_of_other(message: OutOfMemory) -> str:
+def _answer_of_other(message: OutOfMemory) -> str:
     """One sentence with the figures that the message has.
 
     >>> from hlo_cli.ir.out_of_memory import OomProcess
     >>> from hlo_cli.source import Span
     >>> process = OomProcess("python3", 12, resident_bytes=3 << 30)
-    >>> answer_of_other(OutOfMemory("run", Span(0, 0), kind="linux-oom-killer", process=process))
+    >>> _answer_of_other(OutOfMemory("run", Span(0, 0), kind="linux-oom-killer", process=process))
     'Not an XLA message: Linux killed python3 (pid 12, 3 GiB) because host memory ran out'
     """
     return f"{_NOT_XLA}: {_ANSWERS.get(message.kind, _allocation)(message)}"
@@ -446,7 +446,7 @@ def answer_of_message(message: OutOfMemory) -> str:
     if message.kind == "arguments":
         return _figures(message, "Arguments and results need")
     if not message.is_xla:
-        return answer_of_other(message)
+        return _answer_of_other(message)
     words = f"Out of {memory_name(message)} {_when(message)}"
     if message.used_bytes is not None:
         words += f": {_figures(message, _subject(message))}"
@@ -476,7 +476,7 @@ def _subject(message: OutOfMemory) -> str:
     if message.kind == "tpu-sparse-core":
         return f"{kernel or 'the kernel'} needs"
     if failed is not None:
-        purpose = tag_words(failed)
+        purpose = _tag_words(failed)
         of = f" of {kernel}" if kernel and kernel not in purpose.split() else ""
         return f"{purpose}{of} needs" if purpose else f"{kernel or 'one allocation'} needs"
     if message.kind in ("tpu-vmem-scoped", "tpu-vmem-stack"):
@@ -541,7 +541,7 @@ def _culprit(message: OutOfMemory) -> str:
     if message.kind in ("tpu-vmem-scoped", "tpu-vmem-stack"):
         return ""
     if (place := largest.range) is not None:
-        return f"; {largest_range(largest, place)} ({_size(largest)})"
+        return f"; {_largest_range(largest, place)} ({_size(largest)})"
     name = _named(largest)
     return f"; the largest allocation is {name} ({_size(largest)})" if name else f"; the largest has {_size(largest)}"
 
@@ -552,10 +552,10 @@ def _named(allocation: OomAllocation) -> str:
     shape = allocation.shape.to_string(layout=False) if allocation.shape is not None else ""
     if allocation.is_entry_parameter or not name:
         kind = "argument " if allocation.is_entry_parameter else ""
-        return f"{kind}{shape}".strip() or operation_name(allocation)
+        return f"{kind}{shape}".strip() or _operation_name(allocation)
     if allocation.place is not None:
         return name
-    operation = operation_name(allocation)
+    operation = _operation_name(allocation)
     return f"{name} {shape}".strip() + (f" of {operation}" if operation and operation != name else "")
 
 
@@ -612,7 +612,7 @@ def _words(advice: Advice, memory: str) -> Text:
         case Shard():
             return _shard(advice, memory)
         case ShardValues() | ShrinkRange():
-            return range_words(advice, memory)
+            return _range_words(advice, memory)
         case Shrink():
             return _shrink(advice, memory)
         case Recompute(allocations=kept, size_bytes=size):
@@ -644,7 +644,7 @@ def _smaller_array(advice: Reorder | Narrow) -> Text:
     before, after = format_bytes(advice.before_bytes), format_bytes(advice.after_bytes)
     saved = format_bytes(advice.saved_bytes)
     if isinstance(advice, Narrow):
-        name = operation_name(advice.allocation) or culprit_name(advice.allocation)
+        name = _operation_name(advice.allocation) or culprit_name(advice.allocation)
         return ("Compute ", Run(name, "name"), f" in {advice.element_type}: {after} instead of {before}.")
     first = advice.allocations[0]
     order = index_text(advice.layout.minor_to_major)

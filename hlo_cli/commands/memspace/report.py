@@ -124,7 +124,7 @@ class Selection:
         return [value for value in values if id(value) in self.live]
 
 
-def select_values(
+def _select_values(
     memory: MemoryAnalysis, spaces: Sequence[MemorySpaceUsage], step: int | None, where: str | None
 ) -> tuple[tuple[Selection, ...], tuple[Diagnostic, ...]]:
     """The values of memory spaces that match an expression; those that are live at a step, by default at the peak."""
@@ -146,7 +146,7 @@ def select_values(
     )
 
 
-def totals_table(
+def _totals_table(
     memory: MemoryAnalysis,
     selections: Sequence[Selection],
     grouping: str,
@@ -169,11 +169,11 @@ def totals_table(
     return Table(f"by_{grouping}", columns, rows, title=title, noun="rows", limit=10)
 
 
-def deferred_totals(memory: MemoryAnalysis, selections: Sequence[Selection], cause: By) -> Table:
+def _deferred_totals(memory: MemoryAnalysis, selections: Sequence[Selection], cause: By) -> Table:
     """The same table for programs, whose rows are computed when they are read."""
 
     def rows() -> Sequence[Row]:
-        return totals_table(memory, selections, cause, keys=keys_of(memory.module, cause)).rows
+        return _totals_table(memory, selections, cause, keys=keys_of(memory.module, cause)).rows
 
     return Table(
         f"by_{cause}",
@@ -186,7 +186,7 @@ def deferred_totals(memory: MemoryAnalysis, selections: Sequence[Selection], cau
     )
 
 
-def describe_totals(memory: MemoryAnalysis, spaces: Sequence[MemorySpaceUsage], table: Table, step: int | None) -> str:
+def _describe_totals(memory: MemoryAnalysis, spaces: Sequence[MemorySpaceUsage], table: Table, step: int | None) -> str:
     """Which key holds most of the memory space with the highest peak; empty for groupings by a property."""
     grouping = table.name.removeprefix("by_")
     cause = cause_of(grouping)
@@ -292,7 +292,7 @@ _MAX_NAMES_IN_ADVICE: Final = 4
 _KINDS: Final[dict[type[Change], str]] = {Donate: "donation", ChangeLayouts: "layout", RecomputeScan: "recomputation"}
 
 
-def advice_parts(memory: MemoryAnalysis, space: MemorySpaceUsage) -> tuple[Part, ...]:
+def _advice_parts(memory: MemoryAnalysis, space: MemorySpaceUsage) -> tuple[Part, ...]:
     """The suggestions for the main memory as a passage for people and a table for machines; nothing without any."""
     found = () if space.number else suggestions(memory)
     if not found:
@@ -314,7 +314,7 @@ def advice_parts(memory: MemoryAnalysis, space: MemorySpaceUsage) -> tuple[Part,
     return Passage("advice", lines, title=title), table
 
 
-def change_in_words(change: Change, module: Module) -> Text:
+def _change_in_words(change: Change, module: Module) -> Text:
     """What to change, as an instruction to the reader."""
     match change:
         case Donate():
@@ -331,7 +331,7 @@ def _in_words(memory: MemoryAnalysis, suggestion: Suggestion) -> Text:
     edit = _edit(suggestion.change)
     what = "allocated memory" if suggestion.is_allocated else "peak"
     return (
-        *line_of(change_in_words(suggestion.change, memory.module)),
+        *line_of(_change_in_words(suggestion.change, memory.module)),
         f" with {edit}" if edit else "",
         f": {what} drops from {before} to {after}",
         f" at {at}" if at is not None and not suggestion.is_allocated else "",
@@ -417,14 +417,14 @@ def _edit(change: Change) -> str:
 # The peak of XProf's memory viewer next to that of `hlo memspace`, which counts live values only.
 
 
-def viewer_numbers(memory: MemoryAnalysis, peaks: Sequence[ViewerPeak]) -> dict[str, Cell]:
+def _viewer_numbers(memory: MemoryAnalysis, peaks: Sequence[ViewerPeak]) -> dict[str, Cell]:
     """Which values the peaks count, and the peaks of the memory viewer by memory space, if known.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.memory.memory_analysis import memory_analysis
     >>> memory = memory_analysis(parse_module("HloModule m  ENTRY e { ROOT p = f32[8] parameter(0) }"))
     >>> peak = ViewerPeak(0, 48, 32, 0, 32, 48, 40, 0, None, ())
-    >>> viewer_numbers(memory, ()), viewer_numbers(memory, (peak,))["xprof_peak_bytes"]
+    >>> _viewer_numbers(memory, ()), _viewer_numbers(memory, (peak,))["xprof_peak_bytes"]
     ({'peak_counts': 'live values'}, {'main memory': 48})
     """
     numbers: dict[str, Cell] = {"peak_counts": "live values"}
@@ -432,7 +432,7 @@ def viewer_numbers(memory: MemoryAnalysis, peaks: Sequence[ViewerPeak]) -> dict[
     return {**numbers, "xprof_peak_bytes": found} if found else numbers
 
 
-def viewer_tables(memory: MemoryAnalysis, peaks: Sequence[ViewerPeak]) -> tuple[Table, ...]:
+def _viewer_tables(memory: MemoryAnalysis, peaks: Sequence[ViewerPeak]) -> tuple[Table, ...]:
     """The numbers of the memory viewer, for programs and `--table memory_viewer`; no table if they are unknown."""
     columns: tuple[Column[MemorySpaceUsage, ViewerPeak], ...] = (
         Column("space", "space", of=lambda space, peak: space.name),
@@ -452,7 +452,7 @@ def viewer_tables(memory: MemoryAnalysis, peaks: Sequence[ViewerPeak]) -> tuple[
     return (Table("memory_viewer", columns, rows, noun="spaces", main=False, person=False, limit=0),)
 
 
-def viewer_notes(spaces: Sequence[MemorySpaceUsage], peaks: Sequence[ViewerPeak]) -> Iterator[Diagnostic]:
+def _viewer_notes(spaces: Sequence[MemorySpaceUsage], peaks: Sequence[ViewerPeak]) -> Iterator[Diagnostic]:
     """The difference between the two peaks, for the memory spaces of the report in which they differ."""
     differing = [
         f"{format_bytes(peak.peak_bytes)} of {space.name} ({format_bytes(abs(more))} {'more' if more > 0 else 'less'})"
@@ -519,15 +519,15 @@ def report_of_memory(
         bounded(answer, stage, devices=devices),
         numbers={
             **_module_numbers(memory, fit, chip, is_verdict=is_verdict),
-            **viewer_numbers(memory, viewer),
+            **_viewer_numbers(memory, viewer),
             **stage_numbers(stage, devices),
         },
-        parts=(*parts, *viewer_tables(memory, viewer)),
+        parts=(*parts, *_viewer_tables(memory, viewer)),
         next=_next_of_cause(parts, cause, argument, options) if cause is not None else _next(memory, spaces, argument),
         notes=(
             *partition_notes(loaded),
             *_notes(memory, chip),
-            *(viewer_notes(spaces, viewer) if step is None else ()),
+            *(_viewer_notes(spaces, viewer) if step is None else ()),
             *program_notes(loaded),
         ),
         input=input_facts(loaded),
@@ -620,11 +620,11 @@ def _parts(
     if options.where is not None:
         places = [(value.instruction, value.index) for _, value in live]
         table = _narrowed(with_origins(table, places, memory.module, options.where), options.where)
-    selections, skipped = select_values(memory, spaces, step, options.where if options.grouping != "value" else None)
+    selections, skipped = _select_values(memory, spaces, step, options.where if options.grouping != "value" else None)
     if options.grouping == "value":
-        sums = [deferred_totals(memory, selections, "scope"), deferred_totals(memory, selections, "source")]
+        sums = [_deferred_totals(memory, selections, "scope"), _deferred_totals(memory, selections, "source")]
     else:
-        summed = totals_table(memory, selections, options.grouping, keys=keys, title=table.title)
+        summed = _totals_table(memory, selections, options.grouping, keys=keys, title=table.title)
         sums = [replace(summed, notes=skipped)]
         table = replace(table, main=False, person=False, notes=())
     nothing = [Passage("nothing", (table.title,))] if not table.rows else []
@@ -639,7 +639,7 @@ def _parts(
     ]
     if step is None and len(spaces) == 1:
         main = memory.space(MemorySpace.MAIN) if options.space is None else None
-        parts += advice_parts(memory, main or spaces[0])
+        parts += _advice_parts(memory, main or spaces[0])
     return tuple(parts) if memory.spaces else (table,)
 
 
@@ -652,7 +652,7 @@ def _totals_in_words(
 ) -> str:
     """Which key has most of the memory, for `--by` a cause; else empty."""
     tables = (part for part in parts if part.kind == "table" and part.name == f"by_{options.grouping}")
-    return describe_totals(memory, spaces, next(tables), step) if options.grouping != "value" and memory.spaces else ""
+    return _describe_totals(memory, spaces, next(tables), step) if options.grouping != "value" and memory.spaces else ""
 
 
 def _narrowed(table: Table, where: str) -> Table:

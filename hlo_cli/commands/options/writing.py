@@ -35,34 +35,34 @@ _SHEETS: Final = ("csv", "tsv")
 _ROW_FORMATS: Final = ("csv", "tsv", "jsonl")
 
 
-def with_table(report: Report, output: OutputOptions) -> Report:
+def _with_table(report: Report, output: OutputOptions) -> Report:
     """The report reduced to the table that `--table` names, or to a list of its tables; itself without the option.
 
     >>> report = Report("lint", "", parts=(Table("rules", (Column("code", "rule"),), (("HLO101",),)),))
-    >>> with_table(report, OutputOptions(table="help")).main_table.rows
+    >>> _with_table(report, OutputOptions(table="help")).main_table.rows
     (('rules', 1, 'rules'),)
     """
     if output.table is None:
         return report
     if output.table == LIST:
         return _list_of(report)
-    return report.only(output.table, as_rows=writes_rows(output) or bool(output.columns or output.sort))
+    return report.only(output.table, as_rows=_writes_rows(output) or bool(output.columns or output.sort))
 
 
-def writes_rows(output: OutputOptions) -> bool:
+def _writes_rows(output: OutputOptions) -> bool:
     """Whether the output has only rows: one record a line, of one table."""
     return output.format in _ROW_FORMATS or (output.format == "table" and not output.is_for_person)
 
 
-def check_table_options(output: OutputOptions, *, has_findings: bool) -> None:
+def _check_table_options(output: OutputOptions, *, has_findings: bool) -> None:
     """Raises HloError for `--no-header`, `--spreadsheet`, and `--table` in a format without headers or tables.
 
-    >>> check_table_options(OutputOptions(format="json", header=False), has_findings=False)
+    >>> _check_table_options(OutputOptions(format="json", header=False), has_findings=False)
     Traceback (most recent call last):
         ...
     hlo_cli.source.HloError: error: --no-header cannot be used with --format json
     """
-    if not output.header and (not writes_rows(output) or output.format == "jsonl"):
+    if not output.header and (not _writes_rows(output) or output.format == "jsonl"):
         if output.format == "table":
             raise HloError("--no-header requires output to a pipe or a file", hint="use --format tsv or --format csv")
         raise HloError(f"--no-header cannot be used with --format {output.format}")
@@ -75,17 +75,17 @@ def check_table_options(output: OutputOptions, *, has_findings: bool) -> None:
             raise HloError(f"--table cannot be used with --format {output.format}")
 
 
-def other_tables(report: Report, output: OutputOptions) -> Sequence[Diagnostic]:
+def _other_tables(report: Report, output: OutputOptions) -> Sequence[Diagnostic]:
     """A note that names the tables with rows that a pipe or a row format omits.
 
     It is for people: written if standard error is a terminal, or with `--verbose`, never into the log of a script.
 
     >>> tables = tuple(Table(name, (Column("code", "rule"),), (("HLO101",),)) for name in ("findings", "rules"))
-    >>> note, = other_tables(Report("lint", "", parts=tables), OutputOptions(format="csv", verbose=True))
+    >>> note, = _other_tables(Report("lint", "", parts=tables), OutputOptions(format="csv", verbose=True))
     >>> note.message
     'showing table findings; use --table NAME for 1 other table: rules'
     """
-    if output.table is not None or not writes_rows(output) or not (is_terminal(2) or output.verbose):
+    if output.table is not None or not _writes_rows(output) or not (is_terminal(2) or output.verbose):
         return ()
     if len(report.parts_with_rows) < 2:
         return ()
@@ -97,11 +97,11 @@ def other_tables(report: Report, output: OutputOptions) -> Sequence[Diagnostic]:
     return (Diagnostic("note", f"showing table {main}; use --table NAME for {counted}: {', '.join(others)}"),)
 
 
-def formula_note(report: Report, output: OutputOptions) -> Sequence[Diagnostic]:
+def _formula_note(report: Report, output: OutputOptions) -> Sequence[Diagnostic]:
     """A note on the texts in a csv or tsv file that a spreadsheet would run; a program reads them as they are.
 
     >>> report = Report("parse", "", parts=(Table("rows", (Column("op_name", "op_name"),), (("=1+1",), ("add",))),))
-    >>> formula_note(report, OutputOptions(format="csv", path="x.csv"))[0].message
+    >>> _formula_note(report, OutputOptions(format="csv", path="x.csv"))[0].message
     '1 text in x.csv begins like a formula, which a spreadsheet runs'
     """
     if output.format not in _SHEETS or output.path is None or output.spreadsheet:
@@ -152,12 +152,12 @@ def write_report(report: Report, output: OutputOptions, errors: Sequence[Diagnos
 
     notes = (*(note for part in report.parts if part.kind == "table" for note in part.notes), *report.notes)
     whole = replace(report, notes=notes, errors=tuple(errors))
-    check_table_options(output, has_findings=whole.has_findings)
-    arranged = with_table(whole, output).arrange(columns=output.columns, sort=output.sort)
-    lists_findings = whole.has_findings and (output.table is None or not writes_rows(output))
+    _check_table_options(output, has_findings=whole.has_findings)
+    arranged = _with_table(whole, output).arrange(columns=output.columns, sort=output.sort)
+    lists_findings = whole.has_findings and (output.table is None or not _writes_rows(output))
     render = renderer(output.format, person=output.is_for_person, findings=lists_findings, graph=whole.has_graph)
     write(render(arranged, output.style(1)), output.path)
-    notes = (*other_tables(whole, output), *_extension_note(output), *formula_note(arranged, output), *notes)
+    notes = (*_other_tables(whole, output), *_extension_note(output), *_formula_note(arranged, output), *notes)
     return print_diagnostics(notes, errors, output, read=read)
 
 
@@ -351,21 +351,21 @@ def _blocks(chunks: Iterable[str], size: int = 1 << 16) -> Iterator[str]:
 
 def write_and_open(output: OutputOptions, name: str, write: Callable[[OutputOptions], int]) -> int:
     """Writes a page and shows it; returns the exit code of writing. The page has this name unless -o is given."""
-    page = page_to_open(output, name)
+    page = _page_to_open(output, name)
     code = write(page)
     assert page.path is not None
     if page.path != output.path and not output.quiet:
         click.echo(f"note: wrote {page.path}", err=True)
-    open_page(page.path)
+    _open_page(page.path)
     return code
 
 
-def page_to_open(output: OutputOptions, name: str) -> OutputOptions:
+def _page_to_open(output: OutputOptions, name: str) -> OutputOptions:
     """The output as a page that a browser can show: the file of -o, else one of this name in a new directory.
 
-    >>> page_to_open(OutputOptions(path="memory.html", format="html"), "report.html").path
+    >>> _page_to_open(OutputOptions(path="memory.html", format="html"), "report.html").path
     'memory.html'
-    >>> page_to_open(OutputOptions(path="memory.json", format="json"), "report.html")
+    >>> _page_to_open(OutputOptions(path="memory.json", format="json"), "report.html")
     Traceback (most recent call last):
         ...
     hlo_cli.source.HloError: error: --open requires an HTML page
@@ -380,7 +380,7 @@ def page_to_open(output: OutputOptions, name: str) -> OutputOptions:
     return replace(output, format="html", path=os.path.join(tempfile.mkdtemp(prefix="hlo-"), name))
 
 
-def open_page(path: str) -> None:
+def _open_page(path: str) -> None:
     """Shows a page in the web browser; HloError that names the page if there is none, as without a display."""
     import webbrowser
     from pathlib import Path

@@ -64,12 +64,12 @@ def describe_opcode(opcode: str) -> OpcodeDescription:
     return OpcodeDescription(f"Starts an async {wrapped}", OPERATIONS[wrapped].about)
 
 
-def describe_operation(instruction: Instruction) -> OpcodeDescription:
+def _describe_operation(instruction: Instruction) -> OpcodeDescription:
     """Describes what an instruction does: its opcode, or the annotation that a custom call is.
 
     >>> from hlo_cli import parse_module
     >>> text = 'r = f32[4] custom-call(f32[4] p), custom_call_target="{}"'
-    >>> [describe_operation(parse_module(text.format(name)).entry.root).does for name in ("Sharding", "my_op")]
+    >>> [_describe_operation(parse_module(text.format(name)).entry.root).does for name in ("Sharding", "my_op")]
     ['Sharding annotation', 'Calls external code']
     """
     if instruction.opcode == opcodes.CUSTOM_CALL:
@@ -175,7 +175,7 @@ _COMPUTED: Final[dict[Kind, Callable[[str], str]]] = {
 # `hlo parse --explain` of an instruction with a sharding: which device holds what.
 
 
-def sharding_meaning(instruction: Instruction, module: Module | None) -> str:
+def _sharding_meaning(instruction: Instruction, module: Module | None) -> str:
     """The shard of an instruction and who holds what, in one sentence; empty without a sharding that can be read.
 
     Without a `module`, it is unknown whether the shape is that of the whole array or of a shard.
@@ -183,9 +183,9 @@ def sharding_meaning(instruction: Instruction, module: Module | None) -> str:
     >>> from hlo_cli import parse_module
     >>> module = parse_module("HloModule m, num_partitions=2  ENTRY e { p = f32[8] parameter(0)  ROOT r = f32[8] "
     ...     "negate(p), sharding={devices=[2]<=[2]} }")
-    >>> sharding_meaning(module.entry.root, module)
+    >>> _sharding_meaning(module.entry.root, module)
     'each of 2 devices holds f32[4]: device 0 [0:4], device 1 [4:8]'
-    >>> sharding_meaning(module.entry.root, None)
+    >>> _sharding_meaning(module.entry.root, None)
     'dimension 0 in 2 parts; each of 2 devices holds its own part'
     """
     sharding = instruction.sharding
@@ -219,7 +219,7 @@ def _of_value(instruction: Instruction, module: Module, sharding: Sharding | Nam
 # What a collective does, in the explanation of an instruction: its mesh axes, its groups, and its bytes.
 
 
-def collective_at(instruction: Instruction, module: Module) -> Collective | None:
+def _collective_at(instruction: Instruction, module: Module) -> Collective | None:
     """The collective of an instruction, or of an async-start or fusion around one; None for others."""
     from hlo_cli.analysis.sharding.meshes import is_collective
 
@@ -232,7 +232,7 @@ def collective_at(instruction: Instruction, module: Module) -> Collective | None
     return found[0] if len(found) == 1 else None
 
 
-def collective_rows(collective: Collective, module: Module) -> Iterator[Explanation]:
+def _collective_rows(collective: Collective, module: Module) -> Iterator[Explanation]:
     """Rows on the axes, the groups, and the bytes of a collective."""
     if (axes := _axes_in_words(collective, module)) is not None:
         yield Explanation(None, "axes", "", axes)
@@ -246,7 +246,7 @@ def collective_rows(collective: Collective, module: Module) -> Iterator[Explanat
     yield Explanation(None, "sends", "", _bytes_in_words(collective))
 
 
-def collective_numbers(collective: Collective) -> dict[str, Cell]:
+def _collective_numbers(collective: Collective) -> dict[str, Cell]:
     """The axes and bytes of a collective, for programs."""
     return {
         "collective": collective.kind,
@@ -312,7 +312,7 @@ class ExplainContext:
         return space_name(space, self.target) if self.is_in_memory else ""
 
 
-def shape_parts_of(shape: Shape, setting: ExplainContext, segments: Segments, rows: Rows) -> None:
+def _shape_parts_of(shape: Shape, setting: ExplainContext, segments: Segments, rows: Rows) -> None:
     """Adds the parts of the shape; those of a tuple by leaf, each with its size."""
     first = _next_part(rows)
     array = shape.array if isinstance(shape, BufferShape) else shape
@@ -331,7 +331,7 @@ def shape_parts_of(shape: Shape, setting: ExplainContext, segments: Segments, ro
         segments.append(Segment(" "))
 
 
-def operand_parts(instruction: Instruction, setting: ExplainContext, segments: Segments, rows: Rows) -> None:
+def _operand_parts(instruction: Instruction, setting: ExplainContext, segments: Segments, rows: Rows) -> None:
     """Adds the parts between the parentheses: operands, a parameter number, or a constant."""
     segments.append(Segment("("))
     argument = instruction.text.argument
@@ -354,7 +354,7 @@ def operand_parts(instruction: Instruction, setting: ExplainContext, segments: S
     segments.append(Segment(")"))
 
 
-def attribute_parts(instruction: Instruction, setting: ExplainContext, segments: Segments, rows: Rows) -> None:
+def _attribute_parts(instruction: Instruction, setting: ExplainContext, segments: Segments, rows: Rows) -> None:
     """Adds each attribute with its meaning; for metadata, the location in the user's program."""
     for attribute in instruction.attributes:
         segments.append(Segment(", "))
@@ -368,7 +368,7 @@ def attribute_parts(instruction: Instruction, setting: ExplainContext, segments:
         if attribute.name in CALLING_ATTRIBUTES:
             meaning = _called(instruction, attribute.value, meaning)
         if attribute.name == "sharding":
-            meaning = sharding_meaning(instruction, None if setting.is_alone else setting.module) or meaning
+            meaning = _sharding_meaning(instruction, None if setting.is_alone else setting.module) or meaning
         meaning = meaning or "unknown attribute"
         rows.append(Explanation(part, attribute_label(attribute.name), value, meaning))
 
@@ -561,14 +561,14 @@ def _anatomy(
         segments += [Segment(instruction.name, 0), Segment(" = ")]
         label = "instruction name; the leading % is optional" if setting.is_alone else ""
         rows.append(Explanation(0, "name", instruction.name, label))
-    shape_parts_of(instruction.shape, setting, segments, rows)
+    _shape_parts_of(instruction.shape, setting, segments, rows)
     part = sum(row.part is not None for row in rows)
     segments.append(Segment(instruction.opcode, part, Break.SHOULD))
-    rows.append(Explanation(part, "opcode", instruction.opcode, describe_operation(instruction).about))
-    operand_parts(instruction, setting, segments, rows)
-    attribute_parts(instruction, setting, segments, rows)
-    if (collective := collective_at(instruction, setting.module)) is not None:
-        rows += collective_rows(collective, setting.module)
+    rows.append(Explanation(part, "opcode", instruction.opcode, _describe_operation(instruction).about))
+    _operand_parts(instruction, setting, segments, rows)
+    _attribute_parts(instruction, setting, segments, rows)
+    if (collective := _collective_at(instruction, setting.module)) is not None:
+        rows += _collective_rows(collective, setting.module)
     if not setting.is_alone:
         rows.append(Explanation(None, "in", "", _place(instruction)))
     if users:
@@ -600,7 +600,7 @@ def _does(instruction: Instruction) -> str:
         case opcodes.WHILE if (trips := trip_count(instruction)) is not None:
             return f"Loop with trip count {trips:,}"
         case _:
-            return describe_operation(instruction).does
+            return _describe_operation(instruction).does
 
 
 def _size(shape: Shape, setting: ExplainContext) -> str:
@@ -653,7 +653,7 @@ def _operand(instruction: Instruction, at: int, setting: ExplainContext) -> _Ope
 def _numbers(instruction: Instruction, users: Sequence[Instruction], setting: ExplainContext) -> dict[str, Cell]:
     location = setting.module.location(instruction)
     shape = instruction.shape
-    collective = collective_at(instruction, setting.module)
+    collective = _collective_at(instruction, setting.module)
     fits = isinstance(shape, ArrayShape) and shape.problem is None
     return {
         "name": instruction.name,
@@ -672,7 +672,7 @@ def _numbers(instruction: Instruction, users: Sequence[Instruction], setting: Ex
         "users": tuple(user.name for user in users),
         "op_name": instruction.metadata.op_name or None,
         "source": str(location) if location is not None else None,
-        **({} if collective is None else {"collective": collective_numbers(collective)}),
+        **({} if collective is None else {"collective": _collective_numbers(collective)}),
     }
 
 

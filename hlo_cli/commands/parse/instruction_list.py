@@ -55,14 +55,14 @@ _SHARDING_COLUMNS: Final = (
 )
 
 
-def with_shardings(table: Table, instructions: Iterable[Instruction], module: Module, asked: Collection[str]) -> Table:
+def _with_shardings(table: Table, instructions: Iterable[Instruction], module: Module, asked: Collection[str]) -> Table:
     """Adds the copies and the bytes per device of the instructions to a table, if `asked` names any of these columns.
 
     >>> from hlo_cli import parse_module
     >>> module = parse_module("HloModule m, num_partitions=2  ENTRY e { ROOT p = f32[8] parameter(0), "
     ...     "sharding={replicated} }")
     >>> table = Table("instructions", (Column("name", "name"),), (("p",),))
-    >>> with_shardings(table, [module.entry.root], module, ["replication"]).rows
+    >>> _with_shardings(table, [module.entry.root], module, ["replication"]).rows
     (('p', 2, 32),)
     """
     if {column.name for column in _SHARDING_COLUMNS}.isdisjoint(asked):
@@ -135,10 +135,10 @@ def report_of_instructions(
     `columns` are those that the user names; they may be cost columns.
     """
     module = loaded.module
-    instructions, answer, skipped = choose_instructions(module, computation, where)
+    instructions, answer, skipped = _choose_instructions(module, computation, where)
     rows = _rows(module, instructions, module if computation is None else module.computation(computation))
     table = Table("instructions", _INSTRUCTION_COLUMNS, rows, noun="instructions")
-    table = with_shardings(with_costs(table, instructions, module, columns), instructions, module, columns)
+    table = _with_shardings(with_costs(table, instructions, module, columns), instructions, module, columns)
     table = with_traffic(table, instructions, module, columns)
     return Report(
         "parse",
@@ -150,7 +150,7 @@ def report_of_instructions(
     )
 
 
-def choose_instructions(
+def _choose_instructions(
     module: Module, computation: str | None, where: str | None
 ) -> tuple[tuple[Instruction, ...], str, tuple[Diagnostic, ...]]:
     """Instructions that match, a description of the choice, and notes."""
@@ -209,7 +209,7 @@ _PART_COLUMNS: tuple[Column[Module, Instruction], ...] = (
 def print_instructions(loaded: Loaded, where: str, output: OutputOptions, *, computation: str | None = None) -> int:
     """Writes the instructions that match an expression, one per line, as in the dump."""
     module = loaded.module
-    chosen, answer, skipped = choose_instructions(module, computation, where)
+    chosen, answer, skipped = _choose_instructions(module, computation, where)
     if output.format not in ("table", "hlo"):
         report = _report(loaded, chosen, answer)
         report = replace(report, notes=(*skipped, *report.notes))

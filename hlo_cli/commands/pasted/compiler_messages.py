@@ -51,19 +51,19 @@ def compiler_error_report(pasted: PastedText) -> Report:
         raise HloError(f"{pasted.name} is empty", hint="paste the complete message")
     first = errors[0]
     named = _names_in(text)
-    paragraphs = paragraphs_on(first, named)
+    paragraphs = _paragraphs_on(first, named)
     parts: list[Part] = [Passage("error", paragraphs)] if paragraphs else []
-    if (table := differences_table(first)) is not None:
+    if (table := _differences_table(first)) is not None:
         parts.append(table)
-    elif not found and (shapes := shapes_in(first.message)):
+    elif not found and (shapes := _shapes_in(first.message)):
         parts.append(replace(shapes_table(shapes), main=False))
     parts += explained_parts(found)
     parts.append(_errors_table(errors, found, person=len(errors) > 1))
-    parts.append(Passage("advice", advice_on(first, found, named)))
+    parts.append(Passage("advice", _advice_on(first, found, named)))
     instruction = found[0] if found else None
     return Report(
         "parse",
-        answer_to(first, found),
+        _answer_to(first, found),
         numbers={
             "status": first.status or None,
             "rule": first.rule.key if first.rule else None,
@@ -101,7 +101,7 @@ def _errors_table(errors: Sequence[CompilerError], found: Sequence[FoundInstruct
     columns: tuple[Column[CompilerError], ...] = (
         Column("status", "status", of=lambda error: error.status or None),
         Column("rule", "rule", of=lambda error: error.rule.key if error.rule else None),
-        Column("violation", "violation", of=lambda error: answer_to(error, found)),
+        Column("violation", "violation", of=lambda error: _answer_to(error, found)),
         Column("message", "message", person=False, of=lambda error: error.message[:_LONGEST_MESSAGE]),
         Column("context", "context", person=False, of=lambda error: error.context or None),
         Column("pass", "pass", of=lambda error: error.failed_after or None),
@@ -169,12 +169,12 @@ _ROLES: Final = {
 }
 
 
-def answer_to(error: CompilerError, found: Sequence[FoundInstruction]) -> str:
+def _answer_to(error: CompilerError, found: Sequence[FoundInstruction]) -> str:
     """The violation in one sentence."""
     if error.rule is None:
         return _shortened(_EXCEPTION.sub("", error.message).replace(_NO_CONTEXT, ""))
     name = found[0].name or found[0].instruction.opcode if found else ""
-    shapes = shapes_of(error)
+    shapes = _shapes_of(error)
     title = error.rule.key[0].upper() + error.rule.key[1:]
     if error.rule.key == "result shape" and len(shapes) == 2:
         of = f"the result of {name}" if name else "the result of an instruction"
@@ -234,8 +234,8 @@ def _is_sentence(words: str) -> bool:
 
 
 def _first_difference(error: CompilerError) -> str:
-    shapes = shapes_of(error)
-    expected = expected_of(shapes)
+    shapes = _shapes_of(error)
+    expected = _expected_of(shapes)
     for label, shape in shapes.items():
         for index, _, _, words in shape_differences(shapes[expected], shape) if label != expected else ():
             place = (
@@ -277,7 +277,7 @@ def _violated(error: CompilerError) -> str:
 def _element_counts(fields: Mapping[str, str]) -> list[str]:
     """The numbers of elements of the operand and the result of a reshape, as clauses."""
     counts = list[str]()
-    for shape in (shapes_in(fields["operand"]), shapes_in(fields["result"])):
+    for shape in (_shapes_in(fields["operand"]), _shapes_in(fields["result"])):
         for each in shape:
             if isinstance(each, ArrayShape):
                 noun = " elements" if not counts else ""
@@ -285,7 +285,7 @@ def _element_counts(fields: Mapping[str, str]) -> list[str]:
     return counts
 
 
-def paragraphs_on(error: CompilerError, named: Mapping[str, str]) -> tuple[str, ...]:
+def _paragraphs_on(error: CompilerError, named: Mapping[str, str]) -> tuple[str, ...]:
     """The rule, the violation, the meaning of the status, and the places that the message names."""
     paragraphs = list[str]()
     if error.rule is not None:
@@ -311,7 +311,7 @@ def paragraphs_on(error: CompilerError, named: Mapping[str, str]) -> tuple[str, 
     return tuple(paragraphs)
 
 
-def advice_on(error: CompilerError, found: Sequence[FoundInstruction], named: Mapping[str, str]) -> tuple[str, ...]:
+def _advice_on(error: CompilerError, found: Sequence[FoundInstruction], named: Mapping[str, str]) -> tuple[str, ...]:
     """Who can fix it, how, and how to see more."""
     advice = list[str]()
     if error.rule is not None and error.rule.fix:
@@ -392,12 +392,12 @@ _TITLES: Final = {
 }
 
 
-def differences_table(error: CompilerError) -> Table | None:
+def _differences_table(error: CompilerError) -> Table | None:
     """The elements that differ from the first shape, or from that which most of several have; None if none do."""
-    shapes = shapes_of(error)
+    shapes = _shapes_of(error)
     if len(shapes) < 2:
         return None
-    expected = expected_of(shapes)
+    expected = _expected_of(shapes)
     rows = list[Row]()
     for label, shape in shapes.items():
         for index, one, other, words in shape_differences(shapes[expected], shape) if label != expected else ():
@@ -406,7 +406,7 @@ def differences_table(error: CompilerError) -> Table | None:
     return Table("shape_differences", _ELEMENT_COLUMNS, tuple(rows), noun="differences", main=False) if rows else None
 
 
-def shapes_of(error: CompilerError) -> dict[str, Shape]:
+def _shapes_of(error: CompilerError) -> dict[str, Shape]:
     """The shapes of an error that can be read, by the names of their fields."""
     found = dict[str, Shape]()
     for field in error.rule.shapes if error.rule is not None else ():
@@ -419,10 +419,10 @@ def shapes_of(error: CompilerError) -> dict[str, Shape]:
     return found
 
 
-def shapes_in(message: str) -> list[Shape]:
+def _shapes_in(message: str) -> list[Shape]:
     """The distinct array shapes in a message, in order.
 
-    >>> [str(shape) for shape in shapes_in("got f32[2,3] and bf16[<=8]{0}, not f32[2,3] or x[1]")]
+    >>> [str(shape) for shape in _shapes_in("got f32[2,3] and bf16[<=8]{0}, not f32[2,3] or x[1]")]
     ['f32[2,3]{1,0}', 'bf16[<=8]{0}']
     """
     found = dict[str, Shape]()
@@ -436,7 +436,7 @@ def shapes_in(message: str) -> list[Shape]:
     return list(found.values())
 
 
-def expected_of(shapes: dict[str, Shape]) -> str:
+def _expected_of(shapes: dict[str, Shape]) -> str:
     """The field of the shape that most fields have; the first of equals."""
     counts = Counter(
         {

@@ -83,7 +83,7 @@ def _of_one(sharding: Sharding | NamedSharding) -> Report:
     except HloError as error:
         answer = f"Invalid sharding: {error.diagnostic.message}"
         numbers: dict[str, Cell] = {"sharding": str(sharding), "devices": devices_of(sharding)}
-        return Report("parse", answer, numbers=numbers, parts=(sharding_anatomy(sharding, None),))
+        return Report("parse", answer, numbers=numbers, parts=(_sharding_anatomy(sharding, None),))
     notes = list[Diagnostic]()
     if isinstance(sharding, NamedSharding):
         tiled = sharding_of_placement(placement)
@@ -92,7 +92,7 @@ def _of_one(sharding: Sharding | NamedSharding) -> Report:
         "parse",
         _sentence(describe_sharding(sharding)),
         numbers={"sharding": str(sharding), **_numbers(sharding, placement)},
-        parts=(sharding_anatomy(sharding, placement), *_who_holds_what(sharding, placement)),
+        parts=(_sharding_anatomy(sharding, placement), *_who_holds_what(sharding, placement)),
         next=_next(sharding, placement),
         notes=tuple(notes),
     )
@@ -170,7 +170,7 @@ _TOKENS: Final = lazy_regex(
 )
 
 
-def sharding_anatomy(sharding: Sharding | NamedSharding, placement: Placement | None) -> Anatomy:
+def _sharding_anatomy(sharding: Sharding | NamedSharding, placement: Placement | None) -> Anatomy:
     """The text of a sharding, each part underlined and explained; without a placement if it is invalid."""
     text = str(sharding)
     segments, rows, at = list[Segment](), list[Explanation](), 0
@@ -246,7 +246,7 @@ _ATTRIBUTE = lazy_regex(r",\s*([a-z]\w*)=([^\s,{}]*(?:\{[^{}]*\})?)")
 _GROUPS = (
     Column("group", "group", "name", of=lambda at, group: str(at)),
     Column("size", "devices", "count", of=lambda at, group: len(group)),
-    Column("stride", "stride", "count", of=lambda at, group: stride_of(group)),
+    Column("stride", "stride", "count", of=lambda at, group: _stride_of(group)),
     Column("ids", "ids", of=lambda at, group: _listed(group)),
 )
 _PAIRS = (
@@ -307,7 +307,7 @@ def _read(text: str) -> Groups:
 def _of_groups(text: str, groups: Groups, name: str) -> Report:
     sizes = sorted({len(group) for group in groups})
     devices = [device for group in groups for device in group]
-    strides = {stride_of(group) for group in groups if len(group) > 1}
+    strides = {_stride_of(group) for group in groups if len(group) > 1}
     size = format_count(sizes[0], "devices") if len(sizes) == 1 else f"{sizes[0]:,} to {sizes[-1]:,} devices"
     answer = f"{format_count(len(groups), 'groups')} of {size}, {_arrangement(strides)}"
     notes = []
@@ -331,10 +331,10 @@ def _of_groups(text: str, groups: Groups, name: str) -> Report:
     )
 
 
-def stride_of(group: Sequence[int]) -> int | None:
+def _stride_of(group: Sequence[int]) -> int | None:
     """The constant distance of neighbors in a group; None if it is not constant.
 
-    >>> stride_of((0, 4, 8)), stride_of((0, 1, 4, 5))
+    >>> _stride_of((0, 4, 8)), _stride_of((0, 1, 4, 5))
     (4, None)
     """
     steps = {after - before for before, after in pairwise(group)}

@@ -42,7 +42,7 @@ _FOLLOWING: Final = frozenset(("metadata", "operands", *PLACE_KINDS))
 """Kinds of changes that are named only if there is no other."""
 
 
-def difference_words(kernel: ComparedKernel) -> str | None:
+def _difference_words(kernel: ComparedKernel) -> str | None:
     """What differs in the code of a kernel, or where the other program has a new or gone one; None if nothing does."""
     match kernel.body:
         case "changed":
@@ -119,14 +119,14 @@ _SPREAD: Final = (
 """Columns of a side, their titles, and the figures of a kernel's time that they show."""
 
 
-def unit_words(found: ProfileComparison) -> str:
+def _unit_words(found: ProfileComparison) -> str:
     """The unit in words: `per step`; per device, if there are several."""
     unit = f"per {found.unit}" if found.unit != "trace" else "in the trace"
     many = max(len(found.before.devices), len(found.after.devices)) > 1
     return f"{unit} and device" if many else unit
 
 
-def sums_table(found: ProfileComparison, outliers: int) -> Table:
+def _sums_table(found: ProfileComparison, outliers: int) -> Table:
     """One row for each kind of code, with the sums of the times."""
     columns: tuple[Column[KernelSum, str], ...] = (
         Column("kernels", "kernels", "count", total="sum", of=lambda total, words: total.kernels),
@@ -149,7 +149,7 @@ _Times: TypeAlias = tuple[float | None, float | None, float | None]
 
 
 def _time_columns(found: ProfileComparison) -> tuple[Column[_Times], ...]:
-    group, like = unit_words(found), "before_seconds"
+    group, like = _unit_words(found), "before_seconds"
     return (
         Column("before_seconds", "before", "seconds", group=group, total="sum", of=lambda times: times[0]),
         Column("after_seconds", "after", "seconds", group=group, like=like, total="sum", of=lambda times: times[1]),
@@ -174,7 +174,7 @@ def kernels_table(
         Column("ranges", "ranges", of=lambda kernel: kernel.ranges or kernel.body),
         Column("kernel", "kernel", "name", of=lambda kernel: kernel.operation.name),
         Column("source", "source", "source", rank=5, of=lambda kernel: _source(kernel.operation)),
-        Column("difference", "difference", from_width=120, rank=7, of=lambda kernel: difference_words(kernel)),
+        Column("difference", "difference", from_width=120, rank=7, of=lambda kernel: _difference_words(kernel)),
         Column("before", "before", "name", from_width=120, rank=4, person=any(each.is_renamed for each in kernels),
                of=lambda kernel: None if kernel.before is None else kernel.before.name),
         Column("kernel_code", "code", person=False, of=lambda kernel: CODE[kernel.body]),
@@ -209,7 +209,7 @@ def _figure_of(side: Literal["before", "after"], name: str) -> Callable[[Compare
     return figure
 
 
-def differences_table(kernels: Sequence[ComparedKernel]) -> Table:
+def _differences_table(kernels: Sequence[ComparedKernel]) -> Table:
     """One row for each instruction inside a kernel that was changed, added, or removed."""
     columns: tuple[Column[_InnerChange], ...] = (
         Column("kernel", "kernel", "name", of=lambda each: each.kernel),
@@ -248,7 +248,7 @@ def _source(operation: Operation) -> str | None:
     return None if location is None else str(location)
 
 
-def programs_table(programs: Sequence[ProgramPair]) -> Table:
+def _programs_table(programs: Sequence[ProgramPair]) -> Table:
     """One row for each program, with the numbers of `hlo diff`."""
     columns: tuple[Column[ProgramPair], ...] = (
         Column("before", "before", "name", of=lambda pair: None if pair.before is None else pair.before.name),
@@ -298,12 +298,12 @@ def report_of_comparison(found: ProfileComparison, new: LoadedProfile, old: Load
         numbers=_numbers(found, sentences),
         parts=(
             *((Passage("difference", sentences[:_MAX_STATEMENTS]),) if sentences else ()),
-            sums_table(found, len(outliers)),
+            _sums_table(found, len(outliers)),
             kernels_table("changes", found, changed),
             kernels_table("outliers", found, outliers, title=title, main=False, person=bool(outliers)),
             kernels_table("unchanged", found, [k for k in kernels if k.body in _CALM], main=False, person=False),
-            differences_table(changed),
-            programs_table(found.programs),
+            _differences_table(changed),
+            _programs_table(found.programs),
             Passage("matching", (_facts(found),)),
         ),
         next=_next(found, new, old),
@@ -317,7 +317,7 @@ def _rank(kernel: ComparedKernel) -> tuple[float, str]:
 
 
 def _answer(found: ProfileComparison, outliers: int) -> str:
-    changed, rest, per = found.sum_of_changed_code(), found.sum_of(*_CALM), unit_words(found)
+    changed, rest, per = found.sum_of_changed_code(), found.sum_of(*_CALM), _unit_words(found)
     unknown = found.sum_of("unknown").kernels
     alone = [words for words, _ in _programs(found)]
     if not changed.kernels and not rest.kernels and alone:
@@ -342,7 +342,7 @@ def _answer(found: ProfileComparison, outliers: int) -> str:
 
 def _programs(found: ProfileComparison) -> Iterator[tuple[str, str]]:
     """The programs that only one of the profiles has, in words, and in words with their time."""
-    per = unit_words(found)
+    per = _unit_words(found)
     for pair in found.programs:
         if pair.before is None and pair.after is not None:
             total = found.sum_of_program(pair.after)

@@ -100,7 +100,7 @@ def _roof(longest: Timed) -> str:
     return f", at {format_percent(rates.efficiency)}% of the peak {limit}{f': {reason}' if reason else ''}"
 
 
-def over_peak_words(found: Sequence[Timed]) -> Iterator[str]:
+def _over_peak_words(found: Sequence[Timed]) -> Iterator[str]:
     """A sentence for each reason why instructions exceed the roof."""
     reasons: dict[str, list[str]] = {}
     for each in found:
@@ -295,7 +295,7 @@ def report_of_operations(measured: Measured) -> Report:
         numbers=numbers_of(measured),
         parts=(
             facts_of(measured),
-            operations_table(measured),
+            _operations_table(measured),
             kernels_table(measured),
             *_sparse_core(measured),
             *_operations_remarks(measured),
@@ -307,7 +307,7 @@ def report_of_operations(measured: Measured) -> Report:
 
 
 def _operations_remarks(measured: Measured) -> Iterator[Passage]:
-    if texts := tuple(over_peak_words(sorted(measured.selected, key=rank))):
+    if texts := tuple(_over_peak_words(sorted(measured.selected, key=rank))):
         yield Passage("remarks", texts)
 
 
@@ -316,11 +316,11 @@ def _sparse_core(measured: Measured) -> Iterator[Table]:
     profile = measured.profile.sparse_core
     if profile is not None:
         inner = Measured(replace(measured.loaded, profile=profile), chip=measured.roofs.chip, where=measured.where)
-        table = operations_table(inner)
+        table = _operations_table(inner)
         yield replace(table, name="sparse_core", title="on SparseCores", main=False, limit=5)
 
 
-def operations_table(measured: Measured) -> Table:
+def _operations_table(measured: Measured) -> Table:
     """One row for each instruction, and one for all kernels without one; of a trace of kernels only, one for each."""
     has_named = any(each.is_named for each in measured.every)
     timed = sorted((each for each in measured.selected if each.is_named or not has_named), key=rank)
@@ -351,8 +351,8 @@ def operations_table(measured: Measured) -> Table:
         Column("seconds_per_step", "per step", "seconds", total="sum", person=False, of=per_step),
         Column("mean_seconds", "avg", "seconds", of=_mean_of),
         *rate_columns(measured, timed),
-        *columns_without(EVENT_COLUMNS, lambda work: None if isinstance(work, Sum) else work.measure),
-        *columns_without(named, lambda work: None if isinstance(work, Sum) else work, name=NO_INSTRUCTION),
+        *_columns_without(EVENT_COLUMNS, lambda work: None if isinstance(work, Sum) else work.measure),
+        *_columns_without(named, lambda work: None if isinstance(work, Sum) else work, name=NO_INSTRUCTION),
     )
     return Table("operations", columns, rows_from(columns, rows), noun="instructions")
 
@@ -360,7 +360,7 @@ def operations_table(measured: Measured) -> Table:
 Part = TypeVar("Part")
 
 
-def columns_without(
+def _columns_without(
     columns: Sequence[Column[Part]], part: Callable[[Timed | Sum], Part | None], *, name: str | None = None
 ) -> tuple[Column[Timed | Sum], ...]:
     """The columns of what only instructions have; in a row for all kernels, the first is `name`, the others None."""
@@ -647,7 +647,7 @@ def _lost_answer(measured: Measured, found: Sequence[Timed], lost: float) -> str
 
 
 def _lost_remarks(found: Sequence[Timed]) -> Iterator[Passage]:
-    texts = [*over_peak_words(found)]
+    texts = [*_over_peak_words(found)]
     collectives = [each for each in found if each.lost and _is_collective(each)]
     if collectives:
         names = format_count(len(collectives), "collectives")

@@ -34,7 +34,7 @@ _MAX_BYTES: Final = 32 << 20
 """Limit that keeps a shell responsive: larger traces are not read."""
 
 
-def trace_and_name(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+def _trace_and_name(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """The trace, then the instructions that ran, or a dump if the word is not the beginning of one of these."""
     if not _paths(ctx):
         return completion.files(ctx, param, incomplete)
@@ -187,7 +187,7 @@ loop. Shares are parts of the time of all devices, idle time included. See
 
 
 @click.command(cls=Command, help=HELP, examples=EXAMPLES, details=DETAILS)
-@click.argument("arguments", nargs=-1, metavar="TRACE [DUMP] [NAME]", shell_complete=trace_and_name)
+@click.argument("arguments", nargs=-1, metavar="TRACE [DUMP] [NAME]", shell_complete=_trace_and_name)
 @with_options(ProfileOptions)
 @io_options
 def command(arguments: tuple[str, ...], **given: Any) -> int:

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 # The operation that a name means, and the error for a name that the trace does not have.
 
 
-def find_timed(measured: Measured, name: str) -> Timed:
+def _find_timed(measured: Measured, name: str) -> Timed:
     """The operation of a name, with or without %; of several programs, that which took most time. HloError if none."""
     plain = name.removeprefix("%")
     found = [each for each in measured.selected if each.operation.name == plain]
@@ -84,7 +84,7 @@ _BLOCKS: Final = "▁▂▃▄▅▆▇█"
 _MOST_BINS: Final = 60  # a histogram on a wide terminal is not easier to read with more
 
 
-def histogram_of(calls: Calls) -> Figure:
+def _histogram_of(calls: Calls) -> Figure:
     """How many events took how long, from the least to the greatest time."""
     seconds = calls.seconds
     least, greatest = format_seconds(min(seconds)), format_seconds(max(seconds))
@@ -104,7 +104,7 @@ def histogram_of(calls: Calls) -> Figure:
     return Figure("histogram", draw, data=data)
 
 
-def bars_of(measured: Measured, timed: Timed, tiles: Sequence[TouchedTiles]) -> Figure | None:
+def _bars_of(measured: Measured, timed: Timed, tiles: Sequence[TouchedTiles]) -> Figure | None:
     """The measured time of a call next to the times that its bytes and its tiles take at the peak bandwidth."""
     peaks = measured.roofs.peaks(timed.operation)
     if not tiles or peaks is None or not peaks.main_bytes or not timed.measure.calls:
@@ -136,17 +136,17 @@ def bars_of(measured: Measured, timed: Timed, tiles: Sequence[TouchedTiles]) -> 
 # Predicted times of instructions on a chip, next to the measured ones.
 
 
-def prediction_of(measured: Measured, timed: Timed) -> Estimate | None:
+def _prediction_of(measured: Measured, timed: Timed) -> Estimate | None:
     """The predicted time of one call; None without a chip, and for what the time model does not cover."""
     return _estimates(measured, [timed]).get(timed)
 
 
-def predictions_of(measured: Measured) -> Mapping[Timed, Estimate]:
+def _predictions_of(measured: Measured) -> Mapping[Timed, Estimate]:
     """The predicted times of a call of the selected operations, without those that the time model does not cover."""
     return _estimates(measured, measured.selected)
 
 
-def prediction_words(found: Estimate, timed: Timed, chip: str) -> str:
+def _prediction_words(found: Estimate, timed: Timed, chip: str) -> str:
     """A prediction with its band, and where the measured time is."""
     mean = timed.measure.total / max(timed.measure.calls, 1)
     band = f"{format_seconds(found.seconds)} ({format_seconds(found.low)} to {format_seconds(found.high)}) on {chip}"
@@ -197,13 +197,15 @@ _NEIGHBORS: Final = 3
 
 def report_of_instruction(measured: Measured, name: str) -> Report:
     """Everything about one operation; HloError if the trace has none of that name."""
-    timed = find_timed(measured, name)
+    timed = _find_timed(measured, name)
     calls = calls_of(measured.profile, timed.operation)
     tiles = () if timed.operation.instruction is None else touched_tiles(timed.operation.instruction)
     parts: list[Part] = [Facts("operation", tuple(_facts(measured, timed, calls, tiles)))]
     if timed.measure.least is not None and timed.measure.least != timed.measure.greatest:
-        parts.append(histogram_of(calls))
-    parts += [part for part in (bars_of(measured, timed, tiles), _neighbors(calls), _events(calls)) if part is not None]
+        parts.append(_histogram_of(calls))
+    parts += [
+        part for part in (_bars_of(measured, timed, tiles), _neighbors(calls), _events(calls)) if part is not None
+    ]
     return Report(
         "profile",
         _instruction_answer(timed, calls, tiles),
@@ -267,8 +269,8 @@ def _facts(measured: Measured, timed: Timed, calls: Calls, tiles: Sequence[Touch
         yield Fact("writes" if each.is_written else "reads", remark=f"{each.slice}  {format_bytes(each.data_bytes)}")
         yield Fact("into" if each.is_written else "of", remark=str(each.array))
         yield Fact("tiles", remark=_tiles(each), is_whole=True)
-    if (found := prediction_of(measured, timed)) is not None and measured.chip is not None:
-        yield Fact("predicted", remark=prediction_words(found, timed, measured.chip.chip), is_whole=True)
+    if (found := _prediction_of(measured, timed)) is not None and measured.chip is not None:
+        yield Fact("predicted", remark=_prediction_words(found, timed, measured.chip.chip), is_whole=True)
     if operation.instruction is not None and not tiles:
         yield Fact("result", remark=operation.instruction.shape.to_string(layout=True))
     kernels = [name for name in operation.kernels if name != operation.name]
@@ -373,7 +375,7 @@ def _events(calls: Calls) -> Table:
 def _numbers(measured: Measured, timed: Timed, calls: Calls) -> dict[str, Cell]:
     operation, measure, rates = timed.operation, timed.measure, timed.rates
     modes = two_modes(calls.seconds) if measure.least is not None else None
-    predicted = prediction_of(measured, timed)
+    predicted = _prediction_of(measured, timed)
     return {
         "instruction": operation.name,
         "module": None if operation.program is None else operation.program.name,
@@ -516,7 +518,7 @@ def report_of_predictions(measured: Measured) -> Report:
 
 
 def _all_predictions(measured: Measured) -> _Predictions:
-    estimates = predictions_of(measured)
+    estimates = _predictions_of(measured)
     found = [_Prediction(each, estimates.get(each)) for each in measured.selected]
     found.sort(key=lambda each: (-each.unexplained, each.timed.operation.name))
     known = [each for each in found if each.estimate is not None]

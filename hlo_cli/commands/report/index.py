@@ -39,10 +39,10 @@ _UNUSUAL = lazy_regex(r"[^A-Za-z0-9._-]+")
 _LONGEST = 80  # file systems take 255 bytes, from which the index's name and the ending are taken
 
 
-def page_names(index: str, modules: Sequence[str]) -> list[str]:
+def _page_names(index: str, modules: Sequence[str]) -> list[str]:
     """A file name for each module: that of the index with the module's name, unlike all others in any case of letters.
 
-    >>> page_names("out/all.html", ["jit_step", "Jit_Step", "../../x y<é>", "", "jit_step-2"])
+    >>> _page_names("out/all.html", ["jit_step", "Jit_Step", "../../x y<é>", "", "jit_step-2"])
     ['all.jit_step.html', 'all.Jit_Step-2.html', 'all.x_y.html', 'all.module.html', 'all.jit_step-2-2.html']
     """
     stem, ending = os.path.splitext(os.path.basename(index))
@@ -282,7 +282,7 @@ def _unfinished_pages(output: OutputOptions) -> Iterator[str | None]:
 
 def _with_pages(found: Sequence[ScanResult[_Answer]], index: str | None) -> list[ScanResult[ModuleSummary]]:
     """The summaries with the names of their pages, to which the unfinished ones are moved."""
-    names = iter(page_names(index or "", [each.module or "" for each in found if each.answer is not None]))
+    names = iter(_page_names(index or "", [each.module or "" for each in found if each.answer is not None]))
     results = list[ScanResult[ModuleSummary]]()
     for each in found:
         summary = None

@@ -96,7 +96,7 @@ def _details(loaded: Loaded, steps: int) -> Iterator[str]:
     yield dump_name(loaded.input.path)
     if loaded.input.stage and loaded.input.stage not in dump_name(loaded.input.path):
         yield loaded.input.stage
-    if date := date_of(loaded.input.path):
+    if date := _date_of(loaded.input.path):
         yield date
     count = format_count(module.instruction_count, "instructions")
     yield f"{count} in {format_count(len(module.computations), 'computations')}"
@@ -131,12 +131,12 @@ def dump_name(path: str | None) -> str:
     return f"{parent}/{name}" if parent else name
 
 
-def date_of(path: str | None) -> str:
+def _date_of(path: str | None) -> str:
     """The day on which a dump was written, in UTC; empty if it is not a file.
 
     The environment variable SOURCE_DATE_EPOCH replaces it, as in reproducible builds.
 
-    >>> date_of("/no/such/file"), date_of(None)
+    >>> _date_of("/no/such/file"), _date_of(None)
     ('', '')
     """
     epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
@@ -212,7 +212,7 @@ MUCH_SAVED: Final = 0.01
 """The share of the bytes of all values that better orders have to save for a warning."""
 
 
-def verdicts_of(sources: Sources) -> tuple[Verdict, ...]:
+def _verdicts_of(sources: Sources) -> tuple[Verdict, ...]:
     """Memory, exposed transfers, padding, findings, and time; first, whether the dump is a complete, final program."""
     return tuple(
         verdict
@@ -415,7 +415,7 @@ def _first_upper(text: str) -> str:
 # The sections of a page: each has a sentence that answers its question, and the tables that show why.
 
 
-def sections_of(sources: Sources, lines: Table) -> tuple[Section, ...]:
+def _sections_of(sources: Sources, lines: Table) -> tuple[Section, ...]:
     """All sections in the order of the page; one without rows has only its sentence."""
     return (
         *_of_profile(sources),
@@ -472,8 +472,8 @@ def report_of(sources: Sources, options: ReportOptions, argument: str) -> Report
     """The same for results of analyses; tables are computed when they are read, best within `sharing`."""
     loaded = sources.loaded
     lines = lines_table(sources.costs_by_line, _highest_space(sources))
-    sections = sections_of(sources, lines)
-    verdicts = verdicts_of(sources)
+    sections = _sections_of(sources, lines)
+    verdicts = _verdicts_of(sources)
     overview = Overview(
         "overview",
         title_of(loaded, options.chip),

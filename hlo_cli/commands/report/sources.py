@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 _BY_COST = "cost"
 
 
-def report_of_findings(
+def _report_of_findings(
     loaded: Loaded, options: ReportOptions, argument: str, profile: LoadedProfile | None = None
 ) -> Report:
     """What `hlo lint` reports: errors first, then the findings that cost most; those of a baseline are only counted.
@@ -251,7 +251,7 @@ def longest_module(profile: LoadedProfile) -> str | None:
     return None if program is None else program.name
 
 
-def measured_module(profile: LoadedProfile, loaded: Loaded, notes: tuple[Diagnostic, ...] = ()) -> MeasuredModule:
+def _measured_module(profile: LoadedProfile, loaded: Loaded, notes: tuple[Diagnostic, ...] = ()) -> MeasuredModule:
     """The times of a module in a profile; HloError if it did not run, or if another compilation of it did."""
 
     found, module = profile.profile, loaded.module
@@ -284,7 +284,7 @@ def measured_module(profile: LoadedProfile, loaded: Loaded, notes: tuple[Diagnos
     )
 
 
-def report_of_measured(measured: MeasuredModule, kernels: Table | None, keys: Keys) -> Report:
+def _report_of_measured(measured: MeasuredModule, kernels: Table | None, keys: Keys) -> Report:
     """The kernels with their measured times; `kernels` has predictions, if a chip is given, and `keys` source lines."""
     predicted, found = _predictions(kernels), measured.measured
     table = _table(measured, predicted, keys)
@@ -386,7 +386,7 @@ def _notes(measured: MeasuredModule) -> Iterator[Diagnostic]:
         yield Diagnostic("note", f"{subject} not in the module")
 
 
-def measured_by_source(measured: MeasuredModule, keys: Keys) -> Table:
+def _measured_by_source(measured: MeasuredModule, keys: Keys) -> Table:
     """Measured seconds by source line."""
     found: dict[str, float] = {}
     for each in measured.kernels:
@@ -480,15 +480,15 @@ def sources_of(loaded: Loaded, options: ReportOptions, argument: str) -> Sources
         collectives=report_of_comms(loaded, sharding, argument),
         arguments=report_of_arguments(loaded, ShardOptions(), argument),
         padding=report_of_padding(loaded, argument=argument),
-        findings=report_of_findings(loaded, options, argument, profile),
+        findings=_report_of_findings(loaded, options, argument, profile),
         costs_by_line=LineCosts(
             kernels=_table_by_source(kernels),
             memory=_table_by_source(of_memory),
             transfers=transfers_by_cause(loaded, transfers, "source"),
             padding=_padding_by_source(loaded),
-            measured=None if measured is None else measured_by_source(measured, keys),
+            measured=None if measured is None else _measured_by_source(measured, keys),
         ),
-        measured=None if measured is None else report_of_measured(measured, _kernels_of(fusions), keys),
+        measured=None if measured is None else _report_of_measured(measured, _kernels_of(fusions), keys),
     )
 
 
@@ -502,7 +502,7 @@ def _measured(loaded: Loaded, options: ReportOptions) -> tuple[Loaded, LoadedPro
     profile = read_profile(options.profile, (loaded.input.path,) if loaded.input.path else (), InputOptions())
     try:
         loaded, notes = with_measured_trips(loaded, profile.profile)
-        return loaded, profile, measured_module(profile, loaded, notes)
+        return loaded, profile, _measured_module(profile, loaded, notes)
     except HloError:
         if not options.each:
             raise

@@ -61,10 +61,10 @@ MEANING: Final[dict[Verdict, str]] = {
 }
 
 
-def distance_cells(distances: Sequence[Distance]) -> tuple[Cell, Cell]:
+def _distance_cells(distances: Sequence[Distance]) -> tuple[Cell, Cell]:
     """The largest exact and widened distance of those that are known; infinite ones as text, as JSON has no infinity.
 
-    >>> distance_cells([Distance((0,), 0.5, 0.25), Distance((1,), 0.0, float("inf"))])
+    >>> _distance_cells([Distance((0,), 0.5, 0.25), Distance((1,), 0.0, float("inf"))])
     (0.5, 'inf')
     """
     known = [each for each in distances if each.is_known]
@@ -73,14 +73,14 @@ def distance_cells(distances: Sequence[Distance]) -> tuple[Cell, Cell]:
     exact, widened = (
         max(values, default=0.0) for values in ([each.exact for each in known], [each.widened for each in known])
     )
-    return number_cell(exact), number_cell(widened)
+    return _number_cell(exact), _number_cell(widened)
 
 
-def distance_columns() -> tuple[Column[Sequence[Distance]], Column[Sequence[Distance]]]:
+def _distance_columns() -> tuple[Column[Sequence[Distance]], Column[Sequence[Distance]]]:
     """The largest distances of some results as both programs compute them, and without rounding."""
     return (
-        Column("exact", "exact", "number", of=lambda distances: distance_cells(distances)[0]),
-        Column("widened", "widened", "number", of=lambda distances: distance_cells(distances)[1]),
+        Column("exact", "exact", "number", of=lambda distances: _distance_cells(distances)[0]),
+        Column("widened", "widened", "number", of=lambda distances: _distance_cells(distances)[1]),
     )
 
 
@@ -91,8 +91,8 @@ def columns_of(distances: Sequence[Distance]) -> tuple[Column[Distance], ...]:
     """
     has_counts = any(any((*each.nan, *each.inf)) for each in distances)
     return (
-        *columns_of_part(distance_columns(), lambda each: [each]),
-        Column("ulp", "ulp", "number", of=lambda each: _if_known(each, number_cell(each.ulp))),
+        *columns_of_part(_distance_columns(), lambda each: [each]),
+        Column("ulp", "ulp", "number", of=lambda each: _if_known(each, _number_cell(each.ulp))),
         Column(
             "rounding_bound",
             "expected",
@@ -116,7 +116,7 @@ _COUNTS: Final[tuple[Column[Distance], ...]] = (
 )
 
 
-def number_cell(distance: float) -> Cell:
+def _number_cell(distance: float) -> Cell:
     """A number; infinity as text, as JSON has none."""
     return distance if distance < float("inf") else "inf"
 
@@ -128,7 +128,7 @@ def number_cell(distance: float) -> Cell:
 _LONGEST_VALUE: Final = 40  # a constant in a line with its name and shape
 
 
-def difference_facts(difference: FirstDifference, old: Module, new: Module) -> Part:
+def _difference_facts(difference: FirstDifference, old: Module, new: Module) -> Part:
     """The instruction, where it is, what it is called by, and why it is named."""
     instruction = difference.instruction
     location = new.location(instruction)
@@ -138,7 +138,7 @@ def difference_facts(difference: FirstDifference, old: Module, new: Module) -> P
         *([Fact("in", (), _callers(difference), is_whole=True)] if difference.callers else []),
         *([Fact("device", (), str(difference.place.device))] if difference.place.device else []),
         *([Fact("execution", (), f"{difference.execution:,}, from 0")] if difference.execution else []),
-        Fact("evidence", (), evidence_of(difference), is_whole=True),
+        Fact("evidence", (), _evidence_of(difference), is_whole=True),
         *([Fact("counterpart", (), _line(difference.counterpart), is_whole=True)] if difference.counterpart else []),
         *(_place_fact("its place", difference.counterpart, old) if difference.counterpart is not None else []),
         *([Fact("op_name", (), instruction.metadata.op_name)] if instruction.metadata.op_name else []),
@@ -147,7 +147,7 @@ def difference_facts(difference: FirstDifference, old: Module, new: Module) -> P
     return Facts("first_difference", tuple(facts), title="First instruction that differs")
 
 
-def evidence_of(difference: FirstDifference) -> str:
+def _evidence_of(difference: FirstDifference) -> str:
     """Why the instruction is named, and how certain that is."""
     match difference.evidence:
         case "operands":
@@ -161,7 +161,7 @@ def evidence_of(difference: FirstDifference) -> str:
             return "the operands are right, and the first module does not have its value; one of its users may be wrong"
 
 
-def difference_numbers(difference: FirstDifference | None, new: Module | None) -> dict[str, Cell]:
+def _difference_numbers(difference: FirstDifference | None, new: Module | None) -> dict[str, Cell]:
     """The same for programs."""
     if difference is None or new is None:
         return {"first_difference": None}
@@ -191,7 +191,7 @@ def difference_numbers(difference: FirstDifference | None, new: Module | None) -
     }
 
 
-def difference_mark(difference: FirstDifference, new: Module) -> Diagnostic:
+def _difference_mark(difference: FirstDifference, new: Module) -> Diagnostic:
     """The line of the instruction with its opcode marked, and the reason."""
     instruction = difference.instruction
     span = instruction.span
@@ -202,7 +202,7 @@ def difference_mark(difference: FirstDifference, new: Module) -> Diagnostic:
             span = Span(found, found + len(instruction.opcode))
     return Diagnostic(
         "warning",
-        f"{instruction.name} is the first instruction that differs: {evidence_of(difference)}",
+        f"{instruction.name} is the first instruction that differs: {_evidence_of(difference)}",
         new.source,
         span,
         instruction=instruction.name,
@@ -210,7 +210,7 @@ def difference_mark(difference: FirstDifference, new: Module) -> Diagnostic:
     )
 
 
-def values_table(values: DifferingValues) -> Table:
+def _values_table(values: DifferingValues) -> Table:
     """What goes into the instruction and comes out, in both modules, without rounding."""
     found = [
         value
@@ -323,8 +323,8 @@ def report_of_comparison(
         version=1,
         numbers=_numbers(compared, new.module),
         parts=(
-            *(() if difference is None else (difference_facts(difference, old.module, new.module),)),
-            *(() if compared.values is None else (values_table(compared.values),)),
+            *(() if difference is None else (_difference_facts(difference, old.module, new.module),)),
+            *(() if compared.values is None else (_values_table(compared.values),)),
             _distances_table(compared, new.module),
             *_missing_table(compared.coverage, (old.module, new.module)),
         ),
@@ -342,25 +342,25 @@ def report_of_comparison(
         ),
         input={"before": input_facts(old), "after": input_facts(new)},
     )
-    return report, None if difference is None else difference_mark(difference, new.module)
+    return report, None if difference is None else _difference_mark(difference, new.module)
 
 
 def _numbers(compared: RunComparison, new: Module) -> dict[str, Cell]:
     found = compared.distances
-    exact, widened = distance_cells(found)
+    exact, widened = _distance_cells(found)
     return {
         "same": compared.is_same,
         "verdict": compared.verdict,
         "results": len(found),
         "largest_exact": exact,
         "largest_widened": widened,
-        "largest_ulp": number_cell(max((each.ulp for each in found), default=0.0)),
+        "largest_ulp": _number_cell(max((each.ulp for each in found), default=0.0)),
         "nan": tuple(sum(each.nan[side] for each in found) for side in (0, 1)),
         "inf": tuple(sum(each.inf[side] for each in found) for side in (0, 1)),
         "tolerance": ROUNDING,
-        **coverage_numbers(compared.coverage),
-        "other_seeds": {str(seed): number_cell(apart) for seed, apart in (compared.other_seeds or {}).items()},
-        **difference_numbers(compared.first_difference, new),
+        **_coverage_numbers(compared.coverage),
+        "other_seeds": {str(seed): _number_cell(apart) for seed, apart in (compared.other_seeds or {}).items()},
+        **_difference_numbers(compared.first_difference, new),
     }
 
 
@@ -466,7 +466,7 @@ def _caller_of(computation: Computation, modules: Sequence[Module]) -> str | Non
     return None if caller is None else f"{caller.opcode} {caller.name}"
 
 
-def coverage_numbers(coverage: Coverage) -> dict[str, Cell]:
+def _coverage_numbers(coverage: Coverage) -> dict[str, Cell]:
     """The coverage for programs."""
     return {
         "computations": coverage.computations,
@@ -480,10 +480,10 @@ def coverage_numbers(coverage: Coverage) -> dict[str, Cell]:
     }
 
 
-def coverage_words(coverage: Coverage) -> str:
+def _coverage_words(coverage: Coverage) -> str:
     """The coverage in a few words; each set of made-up arguments has a seed.
 
-    >>> coverage_words(Coverage(6, 6, 2)), coverage_words(Coverage(1, 1, 1))
+    >>> _coverage_words(Coverage(6, 6, 2)), _coverage_words(Coverage(1, 1, 1))
     ('6 of 6 computations ran, 2 seeds', '1 of 1 computation ran, 1 seed')
     """
     ran = f"{coverage.ran:,} of {format_count(coverage.computations, 'computations')} ran"
@@ -514,21 +514,21 @@ def _uncovered(compared: RunComparison) -> str:
     coverage = compared.coverage
     names = list(dict.fromkeys(each.name for each in coverage.missing))
     if names:
-        return f"{_listed(names)} never ran ({coverage_words(coverage)})"
+        return f"{_listed(names)} never ran ({_coverage_words(coverage)})"
     if coverage.uncompared:
         count = len(coverage.uncompared)
         verb_ = verb(count, "has", "have")
         return (
-            f"{format_count(count, 'results')} {verb_} elements that were never compared ({coverage_words(coverage)})"
+            f"{format_count(count, 'results')} {verb_} elements that were never compared ({_coverage_words(coverage)})"
         )
     if coverage.endless:
         side, choice = coverage.endless
-        return f"the {side} module alone does not finish with {choice.words} ({coverage_words(coverage)})"
+        return f"the {side} module alone does not finish with {choice.words} ({_coverage_words(coverage)})"
     old, new = coverage.undecided[0]
     directions = f"{new.attribute('direction')} in place of {old.attribute('direction')}"
     others = len(coverage.undecided) - 1
     more = f" (and {format_count(others, 'comparisons')} like it)" if others else ""
-    return f"{new.name} is {directions}{more} and never met equal operands ({coverage_words(coverage)})"
+    return f"{new.name} is {directions}{more} and never met equal operands ({_coverage_words(coverage)})"
 
 
 def _same(compared: RunComparison) -> str:
@@ -537,7 +537,7 @@ def _same(compared: RunComparison) -> str:
 
 def _covered(compared: RunComparison) -> str:
     """The end of an answer: the coverage, and what was not compared even if `--allow-uncovered` accepts that."""
-    return f" ({coverage_words(compared.coverage)})" if compared.coverage.is_whole else f", but {_uncovered(compared)}"
+    return f" ({_coverage_words(compared.coverage)})" if compared.coverage.is_whole else f", but {_uncovered(compared)}"
 
 
 def _against_answer(compared: RunComparison, seed: int) -> str:
@@ -613,11 +613,11 @@ def report_of_passes(
             and (options.allow_uncovered or not missing),
             "argument_sets": 1 + len(found.coverage.choices),
             "not_run": found.coverage.missing,
-            **(difference_numbers(None, None) if cause is None else difference_numbers(cause.difference, cause.new)),
+            **(_difference_numbers(None, None) if cause is None else _difference_numbers(cause.difference, cause.new)),
         },
         parts=(
             Table("passes", _PASS_COLUMNS, rows_from(_PASS_COLUMNS, found.passes), noun="passes"),
-            *(() if cause is None else (difference_facts(cause.difference, cause.old, cause.new),)),
+            *(() if cause is None else (_difference_facts(cause.difference, cause.old, cause.new),)),
         ),
         notes=(
             Diagnostic("note", "widened: every float is an f64 that is never rounded"),
@@ -641,7 +641,7 @@ class _PassChange:
 _PASS_COLUMNS: Final[tuple[Column[_PassChange], ...]] = (
     Column("number", "", "line", of=lambda change: change.name.number),
     Column("pass", "pass", role="name", of=lambda change: change.name.name),
-    *columns_of_part(distance_columns(), lambda change: change.distances),
+    *columns_of_part(_distance_columns(), lambda change: change.distances),
     Column("verdict", "verdict", of=lambda change: MEANING[change.verdict]),
     Column("stage", "stage", person=False, of=lambda change: change.stage),
 )

@@ -42,7 +42,7 @@ RAW: Final = "raw:"
 """What --args begins with if the file has bytes in memory."""
 
 
-def raw_argument(given: str, module: Module, number: int, *, max_bytes: int = MAX_FILE_BYTES) -> Array:
+def _raw_argument(given: str, module: Module, number: int, *, max_bytes: int = MAX_FILE_BYTES) -> Array:
     """The argument `number`, whose bytes are in a file, in the layout that is given, or else in that of the parameter.
 
     HloError for files that cannot be read, other numbers of bytes, and other types than that of the parameter.
@@ -96,10 +96,10 @@ def arguments_of(options: RunOptions, module: Module) -> tuple[Value, ...] | Non
     if not options.args:
         return None
     seed = options.seed if options.fills else None
-    return arguments_from(options.args, module, seed=seed, max_bytes=options.limits.max_bytes)
+    return _arguments_from(options.args, module, seed=seed, max_bytes=options.limits.max_bytes)
 
 
-def arguments_from(
+def _arguments_from(
     paths: Sequence[str], module: Module, *, seed: int | None = None, max_bytes: int = MAX_FILE_BYTES
 ) -> tuple[Value, ...]:
     """The arguments of the entry: by parameter name or number in archives and JSON objects, else in their order.
@@ -118,10 +118,10 @@ def arguments_from(
     following = 0
     for path in paths:
         if path.startswith(RAW):
-            found[following] = raw_argument(path, module, following, max_bytes=max_bytes)
+            found[following] = _raw_argument(path, module, following, max_bytes=max_bytes)
             following += 1
             continue
-        for name, array in arrays_in_file(path, check=check, max_bytes=max_bytes):
+        for name, array in _arrays_in_file(path, check=check, max_bytes=max_bytes):
             if name is None:
                 place, following = following, following + 1
             else:
@@ -160,7 +160,7 @@ def _place(name: str, module: Module, path: str) -> int:
     raise HloError(f"unknown parameter '{name}' in {path}", hint=f"parameters: {names}; or use arg_0, arg_1, …")
 
 
-def arrays_in_file(
+def _arrays_in_file(
     path: str, *, check: Check | None = None, max_bytes: int = MAX_FILE_BYTES
 ) -> Iterator[tuple[str | None, Array]]:
     """The arrays of a `.npz`, `.npy`, or `.json` file with their names; HloError if it cannot be read.
@@ -225,7 +225,7 @@ def feed_from(paths: Sequence[str]) -> list[Array] | None:
     if not paths:
         return None
 
-    return [array for path in paths for _, array in arrays_in_file(path)]
+    return [array for path in paths for _, array in _arrays_in_file(path)]
 
 
 def _function(given: str) -> Stub:

@@ -86,7 +86,7 @@ def _limited_memory(more: int) -> Iterator[None]:
 # Runs of `hlo run`: of one module, of a module whose values are watched, and of two modules that are compared.
 
 
-def check_writable(path: str | None) -> None:
+def _check_writable(path: str | None) -> None:
     """HloError, before anything runs, for a file in a folder that does not exist or cannot be written to."""
     if path is None or os.path.exists(path):
         return
@@ -97,7 +97,7 @@ def check_writable(path: str | None) -> None:
         raise HloError(f"cannot write {path}: the directory is read-only")
 
 
-def run_module(
+def _run_module(
     module: Module,
     options: RunOptions,
     output: OutputOptions,
@@ -130,7 +130,7 @@ def run_module(
         )
 
 
-def watch_values(loaded: Loaded, options: RunOptions, output: OutputOptions) -> int:
+def _watch_values(loaded: Loaded, options: RunOptions, output: OutputOptions) -> int:
     """Follows values through loops."""
     from hlo_cli.analysis.evaluate.run import Watch
     from hlo_cli.commands.modules.loading import what_was_read
@@ -141,7 +141,7 @@ def watch_values(loaded: Loaded, options: RunOptions, output: OutputOptions) -> 
     instructions = tuple(dict.fromkeys(module.instruction(name) for name in options.watch))
     is_saved = output.format == "npz"
     watch = Watch(instructions, options.limits.max_bytes if is_saved else None)
-    run = run_module(module, options, output, observe=watch, iterations=watch.iterations)
+    run = _run_module(module, options, output, observe=watch, iterations=watch.iterations)
     report = report_of_watch(loaded, run, watch, instructions, options)
     if is_saved:
         write_bytes(watch_archive(watch), output.path)
@@ -250,7 +250,7 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
     options.check()
 
     for path in (output.path, options.save_raw):
-        check_writable(path)
+        _check_writable(path)
     with bounded(options.limits.max_bytes):
         return _run(inputs, options, reading, output)
 
@@ -278,13 +278,13 @@ def _run(inputs: tuple[str, ...], options: RunOptions, reading: InputOptions, ou
         from hlo_cli.commands.run.report import notes_on_run, report_of_probe
 
         probe = Probe(options.probe)
-        run = run_module(module, options, output, observe=probe)
+        run = _run_module(module, options, output, observe=probe)
         found = report_of_probe(loaded, run, probe, notes_on_run(module, options))
         return write_report(found, output, module.errors, read=read) or int(bool(found.numbers["reaches_result"]))
     if options.watch:
-        return watch_values(loaded, options, output)
+        return _watch_values(loaded, options, output)
     watched = tuple(dict.fromkeys(module.instruction(name) for name in options.at))
-    run = run_module(module, options, output, watch=watched)
+    run = _run_module(module, options, output, watch=watched)
     if options.save_raw is not None:
         from hlo_cli.commands.run.argument_files import raw_value
 

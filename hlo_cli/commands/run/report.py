@@ -127,10 +127,10 @@ def result_name(root: Instruction, index: ShapeIndex) -> str:
 # The columns of summaries: what is least useful is left to wide screens, so that names and shapes stay readable.
 
 
-def summary_columns(summaries: Sequence[Summary]) -> tuple[Column[Summary], ...]:
+def _summary_columns(summaries: Sequence[Summary]) -> tuple[Column[Summary], ...]:
     """The columns of some summaries; a screen shows NaN and Inf only if one of them has some.
 
-    >>> [column.name for column in summary_columns([]) if column.person and not column.from_width]
+    >>> [column.name for column in _summary_columns([]) if column.person and not column.from_width]
     ['least', 'most', 'mean', 'first']
     """
     return (
@@ -154,10 +154,10 @@ def summary_columns(summaries: Sequence[Summary]) -> tuple[Column[Summary], ...]
 def notes_on_run(module: Module, options: RunOptions) -> tuple[Diagnostic, ...]:
     """Notes on the arguments and the arithmetic of a run."""
     floats = (Diagnostic("note", "every float is an f64 that is never rounded"),) if options.floats == "widen" else ()
-    return (*notes_on_arguments(options), *notes_on_ranges(module, options), *floats, *notes_on_draws(module))
+    return (*notes_on_arguments(options), *_notes_on_ranges(module, options), *floats, *notes_on_draws(module))
 
 
-def notes_on_ranges(module: Module, options: RunOptions) -> tuple[Diagnostic, ...]:
+def _notes_on_ranges(module: Module, options: RunOptions) -> tuple[Diagnostic, ...]:
     """A note on made-up arguments that are not any numbers: the program takes their root, or uses them as indices."""
     from hlo_cli.analysis.evaluate.arguments import argument_ranges
 
@@ -206,7 +206,7 @@ def notes_on_assumed(targets: Sequence[str]) -> tuple[Diagnostic, ...]:
     return (Diagnostic("note", words),)
 
 
-def notes_on_missing(instructions: Iterable[Instruction], seen: Container[Instruction]) -> tuple[Diagnostic, ...]:
+def _notes_on_missing(instructions: Iterable[Instruction], seen: Container[Instruction]) -> tuple[Diagnostic, ...]:
     """Notes on instructions without values."""
     return tuple(
         Diagnostic("note", f"{each.name} has no value: it does not run, or runs on whole arrays inside of another")
@@ -271,7 +271,7 @@ def report_of_run(loaded: Loaded, run: Run, options: RunOptions, watched: Sequen
         },
         parts=tuple(parts),
         notes=(
-            *notes_on_missing(watched, {each for each in watched if run.watched[each]}),
+            *_notes_on_missing(watched, {each for each in watched if run.watched[each]}),
             *notes_on_devices(run, options),
             *notes_on_run(module, options),
             *program_notes(loaded),
@@ -306,7 +306,7 @@ def _shape_column() -> Column[_Result]:
 def _results_table(
     name: str, columns: tuple[Column[_Result], ...], lines: Sequence[Line], *, noun: str = "results", main: bool = True
 ) -> Table:
-    summaries = summary_columns([summary for _, summary in lines])
+    summaries = _summary_columns([summary for _, summary in lines])
     every: tuple[Column[_Result, Summary], ...] = (
         *columns_of_part(columns, lambda result, summary: result),
         *columns_of_part(summaries, lambda result, summary: summary),
@@ -402,7 +402,7 @@ def report_of_watch(
         parts=tuple(parts),
         notes=(
             *_omissions(tracks),
-            *notes_on_missing(instructions, {track.instruction for track in tracks}),
+            *_notes_on_missing(instructions, {track.instruction for track in tracks}),
             *notes_on_devices(run, options),
             *notes_on_run(loaded.module, options),
             *program_notes(loaded),
@@ -432,7 +432,7 @@ def _iterations_table(
         Column("execution", "run", "count", person=not all(each.iterations for _, each in lines),
                of=lambda track, each: each.execution),
         Column("shape", "shape", "shape", rank=2, of=lambda track, each: str(each.shape)),
-        *columns_of_part(summary_columns([each.summary for _, each in lines]), lambda track, each: each.summary),
+        *columns_of_part(_summary_columns([each.summary for _, each in lines]), lambda track, each: each.summary),
         Column("event", "event", role="alarm", person=any(_event(track, each) for track, each in lines),
                of=lambda track, each: _event(track, each) or None),
     )  # fmt: skip

@@ -83,7 +83,7 @@ class _Move:
         return self.block.instructions[-1]
 
 
-def moved_table(old: Module, new: Module, blocks: Sequence[MovedBlock]) -> Table:
+def _moved_table(old: Module, new: Module, blocks: Sequence[MovedBlock]) -> Table:
     """One row for each block, with the steps of its first instruction in both orders."""
     before, after = memory_delta(order_independent_facts(old)).positions, memory_delta(order_independent_facts(new))
     users: dict[Instruction, Instruction] = {}
@@ -160,7 +160,7 @@ def report_of_reordering(
         for block in moved_blocks(loaded.module, new.module)
         if within is None or block.before[0].computation is within
     ]
-    everything = moved_table(loaded.module, new.module, blocks)
+    everything = _moved_table(loaded.module, new.module, blocks)
     table = everything if where is None else rows_where(where, everything)
     exposures = _Exposure(overlap, throughput), _Exposure(new_overlap, throughput)
     peaks = _spaces(new)

@@ -251,11 +251,11 @@ def default_space(target: str | None) -> str:
     return f"S({MemorySpace.MAIN}), main memory; {where}"
 
 
-def stride_meaning(shape: ArrayShape) -> str:
+def _stride_meaning(shape: ArrayShape) -> str:
     """The stride in bytes along each dimension where it is constant.
 
     >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
-    >>> stride_meaning(parse_shape("f32[300,70]{1,0}"))
+    >>> _stride_meaning(parse_shape("f32[300,70]{1,0}"))
     'stride of y: 280 bytes; of x: 4 bytes'
     """
     strides = zip(dimension_names(shape.rank), logical_strides(shape), strict=True)
@@ -755,7 +755,7 @@ def _stride_sentences(shape: ArrayShape) -> list[str]:
         return []
     strides = ", ".join("-" if stride is None else str(stride) for stride in physical_strides(shape))
     physical = f"physical strides: [{strides}] bytes" if shape.layout.tiles else ""
-    return [sentence for sentence in (physical, stride_meaning(shape)) if sentence]
+    return [sentence for sentence in (physical, _stride_meaning(shape)) if sentence]
 
 
 def _format_tile(tile: Tile) -> str:

@@ -47,19 +47,19 @@ _EXACT: Final = 10_000_000
 """Bytes below which a size is given in full."""
 
 
-def format_size(count: int) -> str:
+def _format_size(count: int) -> str:
     """Bytes, in full unless they are many.
 
-    >>> format_size(258_048), format_size(1 << 30)
+    >>> _format_size(258_048), _format_size(1 << 30)
     ('258,048 bytes', '1 GiB')
     """
     return format_count(count, "bytes") if count < _EXACT else format_bytes(count)
 
 
-def size_part(part: int, whole: int) -> str:
+def _size_part(part: int, whole: int) -> str:
     """Bytes out of others, in full unless they are many.
 
-    >>> size_part(96, 384), size_part(1 << 21, 1 << 24), size_part(1 << 26, 1 << 33)
+    >>> _size_part(96, 384), _size_part(1 << 21, 1 << 24), _size_part(1 << 26, 1 << 33)
     ('96 of 384 bytes', '2 of 16 MiB', '64 MiB of 8 GiB')
     """
     if whole < _EXACT:
@@ -123,10 +123,10 @@ def grid_figure(array: ShardedArray, shards: Sequence[Shard], marked: Shard | No
     return Figure("grid", lambda room: tuple(_lines(plane, room, marked)))
 
 
-def tile_range(size: int, tile_size: int, at: int) -> str:
+def _tile_range(size: int, tile_size: int, at: int) -> str:
     """The positions of a tile along a dimension, and the padding at its end.
 
-    >>> tile_range(10, 3, 0), tile_range(10, 3, 3), tile_range(4, 3, 2)
+    >>> _tile_range(10, 3, 0), _tile_range(10, 3, 3), _tile_range(4, 3, 2)
     ('0–2', '9 ·2', '·3')
     """
     start, limit = min(at * tile_size, size), min((at + 1) * tile_size, size)
@@ -208,7 +208,7 @@ def _side(plane: _Plane, dimension: int | None, shown: Sequence[int], names: Seq
         return Side("", ("",), ())
     size, tile_size = plane.array.shape.sizes[dimension], plane.array.shard.sizes[dimension]
     joints: tuple[Joint, ...] = tuple("tile" if b == a + 1 else "gap" for a, b in pairwise(shown))
-    return Side(names[dimension], tuple(tile_range(size, tile_size, at) for at in shown), joints)
+    return Side(names[dimension], tuple(_tile_range(size, tile_size, at) for at in shown), joints)
 
 
 def _padding_remarks(plane: _Plane) -> Iterator[str]:
@@ -234,7 +234,7 @@ def _omitted(plane: _Plane, grid: Grid) -> Iterator[str]:
     others = [d for d, part in enumerate(array.placement.parts) if part > 1 and d not in (plane.rows, plane.columns)]
     if others:
         where = ", ".join(
-            f"{names[d]} {tile_range(array.shape.sizes[d], array.shard.sizes[d], plane.tile[d])}" for d in others
+            f"{names[d]} {_tile_range(array.shape.sizes[d], array.shard.sizes[d], plane.tile[d])}" for d in others
         )
         planes = prod(array.placement.parts[d] for d in others)
         yield f"drawn for {where}: 1 of {format_count(planes, 'planes')}"
@@ -251,7 +251,7 @@ _LONGEST_CELL: Final = 140
 """Letters of a sharding, of which those with listed devices can be long."""
 
 
-def dimensions_table(array: ShardedArray) -> Table:
+def _dimensions_table(array: ShardedArray) -> Table:
     """The dimensions with their tiles and axes."""
     tile_sizes, sizes = array.shard.sizes, array.shape.sizes
     parts = array.placement.parts or (1,) * array.shape.rank
@@ -276,7 +276,7 @@ def dimensions_table(array: ShardedArray) -> Table:
     return Table("dimensions", columns, rows, noun="dimensions", main=False, person=is_cut)
 
 
-def slice_table(array: ShardedArray, shard: Shard) -> Table:
+def _slice_table(array: ShardedArray, shard: Shard) -> Table:
     """The part of each dimension on one device."""
     sizes, tile_sizes = array.shape.sizes, array.shard.sizes
     columns: tuple[Column[int], ...] = (
@@ -298,7 +298,7 @@ def _padded(held: int, tile_size: int) -> str:
     return f"{tile_size - held:,} of {tile_size:,} are padding" if held < tile_size else ""
 
 
-def devices_table(array: ShardedArray, shards: Sequence[Shard]) -> Table:
+def _devices_table(array: ShardedArray, shards: Sequence[Shard]) -> Table:
     """What each device holds, for machines."""
     mesh = array.mesh
     places = {} if mesh is None else coordinates_by_device(mesh)
@@ -314,7 +314,7 @@ def devices_table(array: ShardedArray, shards: Sequence[Shard]) -> Table:
     return Table("devices", columns, rows, noun="devices", person=False)
 
 
-def placement_facts(array: ShardedArray, origin: str, *, has_layout: bool, is_estimated: bool) -> Facts:
+def _placement_facts(array: ShardedArray, origin: str, *, has_layout: bool, is_estimated: bool) -> Facts:
     """Bytes on a device and on all, copies, mesh, and the sharding in other forms."""
     if UNBOUNDED in array.shape.dimensions:
         return Facts(
@@ -330,11 +330,11 @@ def placement_facts(array: ShardedArray, origin: str, *, has_layout: bool, is_es
     return Facts("placement", tuple(facts))
 
 
-def coordinates_text(device: int, mesh: Mesh) -> str | None:
+def _coordinates_text(device: int, mesh: Mesh) -> str | None:
     """The place of a device on a mesh; None if it is not on it.
 
     >>> from hlo_cli.ir.attributes.sharding import MeshAxis
-    >>> coordinates_text(5, Mesh((MeshAxis("x", 2), MeshAxis("y", 4))))
+    >>> _coordinates_text(5, Mesh((MeshAxis("x", 2), MeshAxis("y", 4))))
     'x=1, y=1'
     """
     found = coordinates_by_device(mesh).get(device)
@@ -343,10 +343,10 @@ def coordinates_text(device: int, mesh: Mesh) -> str | None:
     return ", ".join(f"{axis.name}={at}" for axis, at in zip(mesh.axes, found, strict=True))
 
 
-def listed_devices(devices: Sequence[int]) -> str:
+def _listed_devices(devices: Sequence[int]) -> str:
     """Devices in a sentence, the first ones of many.
 
-    >>> listed_devices((1,)), listed_devices((1, 5)), listed_devices(range(20))
+    >>> _listed_devices((1,)), _listed_devices((1, 5)), _listed_devices(range(20))
     ('device 1', 'devices 1 and 5', 'devices 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, and 8 more')
     """
     if len(devices) == 1:
@@ -445,7 +445,7 @@ _COLUMNS: Final[tuple[Column[_Leaf], ...]] = (
     Column("index", "element", "index", align="left", of=lambda leaf: leaf.index),
     Column("shape", "shape", "shape",
            of=lambda leaf: leaf.array.shape.to_string(layout=leaf.has_layout) if leaf.array else str(leaf.shape)),
-    Column("division", "divided along", of=lambda leaf: division_text(leaf.array) if leaf.array else None),
+    Column("division", "divided along", of=lambda leaf: _division_text(leaf.array) if leaf.array else None),
     Column("shard", "shard", "shape",
            of=lambda leaf: leaf.array.shard.to_string(layout=leaf.has_layout) if leaf.array else None),
     Column("slice", "slice", person=False, of=lambda leaf: leaf.slice),
@@ -467,7 +467,7 @@ _DEVICE_COLUMNS: Final = tuple(
 )
 
 
-def report_of_leaves(given: GivenArray, options: ShardOptions) -> Report:
+def _report_of_leaves(given: GivenArray, options: ShardOptions) -> Report:
     """The leaves of a tuple with their shards, or what one device holds of them."""
     leaves, held, whole, is_on_one = list[_Leaf](), 0, 0, False
     for index, leaf, sharding in leaf_shardings(given.shape, given.sharding):
@@ -484,7 +484,7 @@ def report_of_leaves(given: GivenArray, options: ShardOptions) -> Report:
     if options.device is None and is_on_one:
         holder = "A device holds at most"
     estimated = "est. " if given.is_estimated else ""
-    answer = f"{holder} {estimated}{size_part(held, whole)} in {_leaves(len(leaves))}"
+    answer = f"{holder} {estimated}{_size_part(held, whole)} in {_leaves(len(leaves))}"
     columns = _COLUMNS if options.device is None else _DEVICE_COLUMNS
     return Report(
         "shard",
@@ -500,11 +500,11 @@ def _leaves(count: int) -> str:
     return "1 leaf" if count == 1 else f"{count:,} leaves"
 
 
-def division_text(array: ShardedArray) -> str:
+def _division_text(array: ShardedArray) -> str:
     """The axes that divide each dimension, or the kind of the sharding.
 
     >>> from hlo_cli import parse_shape, sharding_of
-    >>> division_text(sharded_array(parse_shape("f32[8,8]"), sharding_of("{mesh['x'=2], [{}, {'x'}]}")))
+    >>> _division_text(sharded_array(parse_shape("f32[8,8]"), sharding_of("{mesh['x'=2], [{}, {'x'}]}")))
     '-, x'
     """
     if not array.placement.is_tiled:
@@ -543,7 +543,7 @@ def _is_weightless(leaf: Shape) -> bool:
 def report_of_shape(given: GivenArray, options: ShardOptions) -> Report:
     """What each device holds of an array, or one device of it; one row for each leaf of a tuple."""
     if isinstance(given.shape, TupleShape) or isinstance(given.sharding, TupleSharding):
-        return report_of_leaves(given, options)
+        return _report_of_leaves(given, options)
     sharding = given.sharding
     array = sharded_array(array_of(given.shape), sharding, given.mesh, device_count=given.device_count)
     notes = [*given.notes, *_notes(array, given)]
@@ -554,9 +554,9 @@ def report_of_shape(given: GivenArray, options: ShardOptions) -> Report:
         shards = array.shards()
         figure = grid_figure(array, shards)
         parts += [figure] if figure is not None else []
-        parts.append(devices_table(array, shards))
-    parts.append(dimensions_table(array))
-    parts.append(placement_facts(array, given.mesh_origin, **_layout_of(given)))
+        parts.append(_devices_table(array, shards))
+    parts.append(_dimensions_table(array))
+    parts.append(_placement_facts(array, given.mesh_origin, **_layout_of(given)))
     return Report(
         "shard",
         _answer(array, is_estimated=given.is_estimated),
@@ -586,11 +586,11 @@ def _of_device(given: GivenArray, array: ShardedArray, device: int, notes: list[
     figure = grid_figure(array, shards, shard)
     others = [each.device for each in shards if each.tile == shard.tile and each is not shard]
     facts = [Fact("holds", (), slice_text(shard), is_whole=True)]
-    if array.mesh is not None and (place := coordinates_text(device, array.mesh)) is not None:
+    if array.mesh is not None and (place := _coordinates_text(device, array.mesh)) is not None:
         facts.append(Fact("coordinates", (), place, is_whole=True))
     if others:
-        facts.append(Fact(_sharing(array), (), listed_devices(others), is_whole=True))
-    parts: list[Part] = [slice_table(array, shard), Facts("place", tuple(facts))]
+        facts.append(Fact(_sharing(array), (), _listed_devices(others), is_whole=True))
+    parts: list[Part] = [_slice_table(array, shard), Facts("place", tuple(facts))]
     numbers |= {"start": shard.starts, "limit": shard.limits, "same_tile": tuple(others)}
     return Report(
         "shard",
@@ -604,7 +604,7 @@ def _of_device(given: GivenArray, array: ShardedArray, device: int, notes: list[
 
 
 def _device_answer(array: ShardedArray, shard: Shard) -> str:
-    shape, size = array.shape.to_string(layout=False), format_size(array.shard.padded_bytes)
+    shape, size = array.shape.to_string(layout=False), _format_size(array.shard.padded_bytes)
     if shard.is_empty and array.shape.elements:
         return f"Device {shard.device} holds no element of {shape}, only {size} of padding"
     held = f"{slice_text(shard)} of {shape}" if shape and array.placement.is_tiled else f"all of {shape}"
@@ -633,7 +633,7 @@ def _layout_of(given: GivenArray) -> dict[str, bool]:
 
 def _answer(array: ShardedArray, *, is_estimated: bool) -> str:
     placement, shape = array.placement, array.shape.to_string(layout=False)
-    size = format_size(array.shard.padded_bytes)
+    size = _format_size(array.shard.padded_bytes)
     devices = f"Each of {format_count(array.devices, 'devices')}" if array.devices else "Every device"
     estimated = "est. " if is_estimated else ""
     match placement.kind:
@@ -650,7 +650,7 @@ def _answer(array: ShardedArray, *, is_estimated: bool) -> str:
             return f"Not decided: the sharding of {shape} is unknown"
     if UNBOUNDED in array.shape.dimensions:
         return f"{devices} holds {array.shard.to_string(layout=False)}, whose size is unknown"
-    part = size_part(array.shard.padded_bytes, array.shape.padded_bytes)
+    part = _size_part(array.shard.padded_bytes, array.shape.padded_bytes)
     answer = f"{devices} holds {array.shard.to_string(layout=False)}, {estimated}{part}"
     return "; ".join([answer, *_array_remarks(array)])
 

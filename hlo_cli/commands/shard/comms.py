@@ -102,7 +102,7 @@ class Traffic:
         return dict(zip(("seconds", "low_seconds", "high_seconds", "at_least_seconds"), self.times, strict=True))
 
 
-def traffic_of(collectives: Iterable[Collective], pricing: Pricing) -> Traffic:
+def _traffic_of(collectives: Iterable[Collective], pricing: Pricing) -> Traffic:
     """The sums over collectives, each with its runs."""
     found = tuple(collectives)
     runs = [each.runs.known for each in found]
@@ -136,7 +136,7 @@ def _total(values: Sequence[_Number | None], runs: Sequence[int | None]) -> _Num
     return total
 
 
-def time_remarks(chip: ChipSpec, module: Module) -> Iterator[Diagnostic]:
+def _time_remarks(chip: ChipSpec, module: Module) -> Iterator[Diagnostic]:
     """How times are estimated on a chip."""
 
     dimensions = torus_dimensions(chip)
@@ -160,7 +160,7 @@ def time_remarks(chip: ChipSpec, module: Module) -> Iterator[Diagnostic]:
 # Tables of collectives: a row for each axis and kind, each axis, each cause, or each collective.
 
 
-def kinds_table(collectives: Sequence[Collective], pricing: Pricing) -> Table:
+def _kinds_table(collectives: Sequence[Collective], pricing: Pricing) -> Table:
     """One row for each axis, kind, and group size; those of unknown trip count apart, and most bytes first.
 
     Groups that no axes make have a row each.
@@ -171,7 +171,7 @@ def kinds_table(collectives: Sequence[Collective], pricing: Pricing) -> Table:
         groups = groups_text(each) if each.axis is None else None
         rows_of.setdefault((axis_of(each), each.kind, each.devices, is_known, groups), []).append(each)
     found = [
-        (traffic_of(members, pricing), axis, kind, groups) for (axis, kind, _, _, groups), members in rows_of.items()
+        (_traffic_of(members, pricing), axis, kind, groups) for (axis, kind, _, _, groups), members in rows_of.items()
     ]
     found.sort(key=lambda row: (*_rank(row[0]), row[1], row[2]))
     has_groups = any(groups is not None for *_, groups in found)
@@ -190,12 +190,12 @@ def kinds_table(collectives: Sequence[Collective], pricing: Pricing) -> Table:
     return Table("collectives", columns, rows_from_tuples(columns, found), noun="groups of collectives")
 
 
-def axes_table(collectives: Sequence[Collective], pricing: Pricing) -> Table:
+def _axes_table(collectives: Sequence[Collective], pricing: Pricing) -> Table:
     """One row for each axis, or set of axes."""
     groups: dict[str, list[Collective]] = {}
     for each in collectives:
         groups.setdefault(axis_of(each), []).append(each)
-    found = [(traffic_of(members, pricing), axis) for axis, members in groups.items()]
+    found = [(_traffic_of(members, pricing), axis) for axis, members in groups.items()]
     found.sort(key=lambda row: (*_rank(row[0]), row[1]))
     columns: tuple[Column[Traffic, str], ...] = (
         Column("axis", "axis", of=lambda traffic, axis: axis),
@@ -208,11 +208,11 @@ def causes_table(collectives: Sequence[Collective], keys: Keys, pricing: Pricing
     """One row for each source line, scope, argument, or pass."""
 
     groups = group_by(collectives, lambda each: keys.of(each.caller))
-    found = [(traffic_of(group.members, pricing), group) for group in groups]
+    found = [(_traffic_of(group.members, pricing), group) for group in groups]
     found.sort(key=lambda row: (*_rank(row[0]), row[1].key))
 
     def key(traffic: Traffic, group: Group[Collective]) -> KeyCost:
-        inferred = traffic_of(group.inferred, pricing)
+        inferred = _traffic_of(group.inferred, pricing)
         return KeyCost(group, rounded(traffic.known_wire_bytes), rounded(inferred.known_wire_bytes))
 
     has_inferred = any(group.inferred for group in groups)
@@ -225,9 +225,9 @@ def causes_table(collectives: Sequence[Collective], keys: Keys, pricing: Pricing
     return Table(f"{keys.by}s" if keys.by != "pass" else "passes", columns, rows, noun="rows")
 
 
-def instructions_table(collectives: Sequence[Collective], module: Module, pricing: Pricing) -> Table:
+def _instructions_table(collectives: Sequence[Collective], module: Module, pricing: Pricing) -> Table:
     """One row for each collective, with its groups, its op_name, and its source line."""
-    found = [(traffic_of((each,), pricing), each) for each in collectives]
+    found = [(_traffic_of((each,), pricing), each) for each in collectives]
     found.sort(key=lambda row: (*_rank(row[0]), row[1].instruction.name))
     has_branch = any(each.runs.in_branch for each in collectives)
     columns: tuple[Column[Traffic, Collective], ...] = (
@@ -317,11 +317,11 @@ def report_of_comms(loaded: Loaded, options: ShardOptions, argument: str) -> Rep
     module = loaded.module
     known = mesh_of(module, options.given_mesh)
     every = collectives_of(module, None if known is None else known.mesh)
-    test = None if options.where is None else collectives_where(options.where, module)
+    test = None if options.where is None else _collectives_where(options.where, module)
     found, skipped = chosen_among(test, every, "collectives")
     chip = chosen_throughput(options.chip, options.chip_file)
     pricing = Pricing(options.algorithm, chip)
-    total = traffic_of(found, pricing)
+    total = _traffic_of(found, pricing)
     table = replace(_table(loaded, options, found, pricing), footnote=_ALGORITHMS[options.algorithm])
     devices = devices_of(module)
     report = Report(
@@ -344,7 +344,7 @@ def report_of_comms(loaded: Loaded, options: ShardOptions, argument: str) -> Rep
         next=_next(argument, found, options),
         notes=(
             *_notes(module, found, known),
-            *(() if chip is None or not found else time_remarks(chip, module)),
+            *(() if chip is None or not found else _time_remarks(chip, module)),
             *skipped,
             *program_notes(loaded),
         ),
@@ -359,7 +359,7 @@ def report_of_comms(loaded: Loaded, options: ShardOptions, argument: str) -> Rep
     return replace(report, answer=answer, parts=(replace(table, person=False),), next=())
 
 
-def collectives_where(expression: str, module: Module) -> Predicate[Collective]:
+def _collectives_where(expression: str, module: Module) -> Predicate[Collective]:
     """Whether an expression matches a collective: its instruction, its axes, and its bytes."""
     from hlo_cli.analysis.partly_known import AtLeast
     from hlo_cli.analysis.query.where import Reader, predicate
@@ -384,11 +384,11 @@ def collectives_where(expression: str, module: Module) -> Predicate[Collective]:
 def _table(loaded: Loaded, options: ShardOptions, found: Sequence[Collective], pricing: Pricing) -> Table:
     match options.grouping:
         case None:
-            return kinds_table(found, pricing)
+            return _kinds_table(found, pricing)
         case "axis":
-            return axes_table(found, pricing)
+            return _axes_table(found, pricing)
         case "instruction":
-            return instructions_table(found, loaded.module, pricing)
+            return _instructions_table(found, loaded.module, pricing)
     from hlo_cli.commands.options.declaring import cause_of
 
     cause = cause_of(options.grouping)
@@ -398,11 +398,11 @@ def _table(loaded: Loaded, options: ShardOptions, found: Sequence[Collective], p
 
 def _answer(found: Sequence[Collective], pricing: Pricing) -> str:
     """The bytes that a device sends in one execution, and over which axes."""
-    total = traffic_of(found, pricing)
+    total = _traffic_of(found, pricing)
     axes: dict[str, list[Collective]] = {}
     for each in found:
         axes.setdefault(axis_of(each), []).append(each)
-    sums = {axis: traffic_of(members, pricing).known_wire_bytes for axis, members in axes.items()}
+    sums = {axis: _traffic_of(members, pricing).known_wire_bytes for axis, members in axes.items()}
     ranked = sorted(((axis, sent) for axis, sent in sums.items() if sent), key=lambda each: (-each[1], each[0]))
     if total.wire_bytes is None and not total.known_wire_bytes:
         return f"The bytes that a device sends are unknown ({format_count(len(found), 'collectives')})"

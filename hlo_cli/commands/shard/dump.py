@@ -87,7 +87,7 @@ def _mesh_of(module: Module) -> KnownMesh | None:
     return inferred(module)
 
 
-def spec_of(array: EntryArray, mesh: Mesh | None) -> Spec | None:
+def _spec_of(array: EntryArray, mesh: Mesh | None) -> Spec | None:
     """The axes along which each dimension is divided; None if the mesh does not explain the sharding.
 
     >>> from hlo_cli import parse_module
@@ -95,7 +95,7 @@ def spec_of(array: EntryArray, mesh: Mesh | None) -> Spec | None:
     >>> from hlo_cli.ir.attributes.sharding import MeshAxis, Mesh
     >>> module = parse_module("HloModule m, num_partitions=4  ENTRY e { ROOT p = f32[8,8] parameter(0), "
     ...     "sharding={devices=[1,4]<=[4]} }")
-    >>> spec_of(entry_arrays(module).parameters[0], Mesh((MeshAxis("x", 4),)))
+    >>> _spec_of(entry_arrays(module).parameters[0], Mesh((MeshAxis("x", 4),)))
     ((), (AxisRef(name='x', pre_size=None, size=None),))
     """
     if array.placement is None or mesh is None:
@@ -119,7 +119,7 @@ def spec_cell(array: EntryArray, mesh: Mesh | None) -> str:
         return f"device {placement.devices[0]}" if placement.devices else "maximal"
     if placement is not None and not placement.is_tiled:
         return str(placement.kind)
-    if (spec := spec_of(array, mesh)) is not None:
+    if (spec := _spec_of(array, mesh)) is not None:
         return ", ".join(map(_axes_cell, spec)) if any(spec) else "replicated"
     if parts is None:
         return UNKNOWN_SPEC
@@ -134,11 +134,11 @@ def name_of(array: EntryArray) -> str:
 
     if array.role == "argument":
         return (array.instruction.metadata.op_name or array.instruction.name) + index_suffix(array.index)
-    made, index = definer_of(array)
+    made, index = _definer_of(array)
     return made.name + index_suffix(index)
 
 
-def definer_of(array: EntryArray) -> tuple[Instruction, tuple[int, ...]]:
+def _definer_of(array: EntryArray) -> tuple[Instruction, tuple[int, ...]]:
     """The instruction that makes an array, and the index in its result: of a tuple, the operand."""
     made, index = array.instruction, array.index
     if array.role == "result" and made.opcode == "tuple" and index and index[0] < len(made.operands):
@@ -146,7 +146,7 @@ def definer_of(array: EntryArray) -> tuple[Instruction, tuple[int, ...]]:
     return made, index
 
 
-def arrays_where(expression: str, module: Module) -> Predicate[EntryArray]:
+def _arrays_where(expression: str, module: Module) -> Predicate[EntryArray]:
     """Whether an expression matches a parameter or result: its shard, and the instruction that makes it."""
 
     from hlo_cli.analysis.partly_known import AtLeast
@@ -156,7 +156,7 @@ def arrays_where(expression: str, module: Module) -> Predicate[EntryArray]:
     from hlo_cli.syntax.conditions import parse_where
 
     def instruction_of(array: EntryArray) -> Instruction:
-        return definer_of(array)[0]
+        return _definer_of(array)[0]
 
     def shape_of(array: EntryArray) -> ArrayShape:
         return array.shape if array.shard is None else array.shard
@@ -273,7 +273,7 @@ def shapes_table(name: str, arrays: Sequence[EntryArray], mesh: Mesh | None, *, 
     return Table(name, columns, cells, noun="shapes", person=person)
 
 
-def instructions_table(name: str, arrays: Sequence[EntryArray], mesh: Mesh | None, *, person: bool = True) -> Table:
+def _instructions_table(name: str, arrays: Sequence[EntryArray], mesh: Mesh | None, *, person: bool = True) -> Table:
     """One row for each array, with its name in the program; what saves most is first."""
     by_saving = totals_of(arrays).is_replicated
     rows = sorted(
@@ -285,7 +285,7 @@ def instructions_table(name: str, arrays: Sequence[EntryArray], mesh: Mesh | Non
         *columns_of_part(
             _size_columns(is_estimated=is_estimated, has_saving=has_saving), lambda array: totals_of([array])
         ),
-        Column("instruction", "instruction", "name", person=False, of=lambda array: definer_of(array)[0].name),
+        Column("instruction", "instruction", "name", person=False, of=lambda array: _definer_of(array)[0].name),
         Column("role", "role", person=False, of=lambda array: array.role),
         Column("number", "number", "count", person=False, of=lambda array: array.number),
         Column("op_name", "name", "op_name", of=lambda array: name_of(array)),
@@ -308,7 +308,7 @@ def causes_table(arrays: Sequence[EntryArray], keys: Keys) -> Table:
     """
     from hlo_cli.commands.modules.by import KeyCost, group_by, key_columns
 
-    groups = group_by(arrays, lambda each: keys.of_use(*definer_of(each)))
+    groups = group_by(arrays, lambda each: keys.of_use(*_definer_of(each)))
     found = [(totals_of(group.members), totals_of(group.inferred), group) for group in groups]
     found.sort(key=lambda row: (-row[0].saving_bytes, -row[0].shard_bytes, row[2].key))
     rows = [(totals, KeyCost(group, totals.shard_bytes, inferred.shard_bytes)) for totals, inferred, group in found]
@@ -324,7 +324,7 @@ def causes_table(arrays: Sequence[EntryArray], keys: Keys) -> Table:
     return Table(f"{keys.by}s" if keys.by != "pass" else "passes", columns, cells, noun="rows")
 
 
-def axes_table(arrays: Sequence[EntryArray], mesh: Mesh) -> Table:
+def _axes_table(arrays: Sequence[EntryArray], mesh: Mesh) -> Table:
     """One row for each axis: the arrays that are divided along it, and those with a copy at each of its positions."""
     columns: tuple[Column[_AlongAxis], ...] = (
         Column("axis", "axis", "name", role="name", of=lambda row: row.axis.name),
@@ -359,7 +359,7 @@ class _AlongAxis:
 def _along(axis: MeshAxis, arrays: Sequence[EntryArray], mesh: Mesh) -> _AlongAxis:
     found = _AlongAxis(axis, [], [])
     for array in arrays:
-        spec = spec_of(array, mesh)
+        spec = _spec_of(array, mesh)
         if spec is not None and array.shard is not None:
             is_divided = any(each.name == axis.name for axes in spec for each in axes)
             (found.divided if is_divided else found.replicated).append(array)
@@ -397,7 +397,7 @@ def report_of_dump(loaded: Loaded, options: ShardOptions, argument: str) -> Repo
     options.check_without_comms()
     found = entry_arrays(module)
     known = mesh_of(module, options.given_mesh)
-    test = None if options.where is None else arrays_where(options.where, module)
+    test = None if options.where is None else _arrays_where(options.where, module)
     parameters, skipped = chosen(test, found.parameters, "parameters")
     results, also = chosen(test, found.results, "results")
     totals, of_results = totals_of(parameters), totals_of(results)
@@ -422,7 +422,7 @@ def report_of_dump(loaded: Loaded, options: ShardOptions, argument: str) -> Repo
     )
 
 
-def devices_words(found: EntryArrays, known: KnownMesh | None) -> str:
+def _devices_words(found: EntryArrays, known: KnownMesh | None) -> str:
     """The devices and the mesh that they are in, such as `8 devices, data=4 × model=2`."""
     words = format_count(found.partitions, "devices")
     return words if known is None else f"{words}, {_mesh_words(known.mesh)}"
@@ -447,7 +447,7 @@ def _answer(
     if found.partitions < 2:
         runs = "the module runs" if replicas < 2 else f"each of {replicas:,} replicas runs"
         return f"No shardings: {runs} on 1 device ({count}, {format_bytes(totals.shard_bytes)})"
-    devices = devices_words(found, known)
+    devices = _devices_words(found, known)
     if replicas > 1:
         devices = f"{replicas:,} replicas of {devices}"
     if totals.unknown == totals.arrays:
@@ -481,10 +481,10 @@ def _parts(
                 return (shapes_table("parameters", parameters, mesh, person=is_seen), others)
             return (shapes_table("parameters", parameters, mesh), others, _results_passage(results))
         case "instruction":
-            each = instructions_table("results", results, mesh, person=False)
-            return (instructions_table("instructions", parameters, mesh), each)
+            each = _instructions_table("results", results, mesh, person=False)
+            return (_instructions_table("instructions", parameters, mesh), each)
         case "axis":
-            return (axes_table(parameters, _required(mesh)), others)
+            return (_axes_table(parameters, _required(mesh)), others)
         case grouping:
             from hlo_cli.commands.modules.by import keys_for
             from hlo_cli.commands.options.declaring import cause_of
@@ -641,7 +641,7 @@ def shard_each(many: Many, reading: InputOptions, options: ShardOptions, output:
 
 def _sharded(options: ShardOptions, module: Module, _input: Input) -> _Sharded:
     found, known = entry_arrays(module), mesh_of(module, options.given_mesh)
-    test = None if options.where is None else arrays_where(options.where, module)
+    test = None if options.where is None else _arrays_where(options.where, module)
     parameters, _ = chosen(test, found.parameters, "parameters")
     mesh = None if known is None else mesh_text(known.mesh)
     return _Sharded(found.partitions, mesh, totals_of(parameters))

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 _AXIS = lazy_regex(r"\s*+['\"]?([\w.\-]++)['\"]?\s*+[=:]\s*+([0-9]{1,9})\s*+")
 
 
-def read_mesh(text: str) -> Mesh:
+def _read_mesh(text: str) -> Mesh:
     """The mesh in a text such as data=2,fsdp=4, major axis first; HloError if it is none.
 
-    >>> print(read_mesh("data=2, fsdp=4"))
+    >>> print(_read_mesh("data=2, fsdp=4"))
     mesh['data'=2,'fsdp'=4]
     """
     axes = list[MeshAxis]()
@@ -151,4 +151,4 @@ class ShardOptions:
         if self.mesh is None:
             return None
 
-        return read_mesh(self.mesh)
+        return _read_mesh(self.mesh)

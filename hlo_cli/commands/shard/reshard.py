@@ -74,7 +74,7 @@ _STEPS: Final[tuple[Column[ReshardStep, Mesh | None], ...]] = (
 )  # fmt: skip
 
 
-def steps_table(
+def _steps_table(
     steps: Sequence[ReshardStep], mesh: Mesh | None = None, *, name: str = "steps", title: str = "", main: bool = True
 ) -> Table:
     """One row for each step, with its group size, its bytes, and what it does; axes are those of the mesh."""
@@ -109,7 +109,7 @@ def _remark(step: ReshardStep) -> str:
     return ("dimensions " if len(step.dimensions) > 1 else "dimension ") + ", ".join(map(str, step.dimensions))
 
 
-def ends_facts(direct: Resharding, mesh: Mesh | None) -> Facts:
+def _ends_facts(direct: Resharding, mesh: Mesh | None) -> Facts:
     """Both shardings, with what a device holds in each."""
     return Facts(
         "shardings",
@@ -123,23 +123,23 @@ def ends_facts(direct: Resharding, mesh: Mesh | None) -> Facts:
 def _end(label: str, shard: ArrayShape, placement: Placement, mesh: Mesh | None) -> Fact:
     shape = shard.to_string(layout=False)
     copies = f" in {placement.copies:,} copies" if placement.copies > 1 else ""
-    remark = f"{shape}{copies}  {placement_text(placement, mesh, shard.rank)}"
+    remark = f"{shape}{copies}  {_placement_text(placement, mesh, shard.rank)}"
     return Fact(label, (Amount("bytes", shard.logical_bytes, "bytes"),), remark, is_whole=True)
 
 
-def placement_text(placement: Placement, mesh: Mesh | None, rank: int) -> str:
+def _placement_text(placement: Placement, mesh: Mesh | None, rank: int) -> str:
     """A sharding as a PartitionSpec if the mesh explains it, else as XLA prints it, shortened if it is long."""
     if mesh is not None and (placement.is_tiled or placement.copies > 1):
         spec = partition_spec(placement, mesh)
         if spec is not None:
             return spec_text(spec, rank=rank)
-    return short_text(str(sharding_of_placement(placement)))
+    return _short_text(str(sharding_of_placement(placement)))
 
 
-def short_text(text: str) -> str:
+def _short_text(text: str) -> str:
     """A sharding without most of a long list of devices.
 
-    >>> short_text("{devices=[4]0,1,2,3}")
+    >>> _short_text("{devices=[4]0,1,2,3}")
     '{devices=[4]0,1,2,3}'
     """
     if len(text) <= _LONGEST or "<=" in text:
@@ -149,7 +149,7 @@ def short_text(text: str) -> str:
     return f"{head}]{','.join(devices.split(',')[:4])},…{space}{rest}{'' if space else '}'}"
 
 
-def detour_parts(direct: Resharding, detour: Detour, mesh: Mesh | None, *, value: str = "x") -> list[Part]:
+def _detour_parts(direct: Resharding, detour: Detour, mesh: Mesh | None, *, value: str = "x") -> list[Part]:
     """The way through another sharding: its bytes, its steps, and the line of code that takes it."""
     rank = direct.shape.rank
     named = mesh or mesh_for((detour.by, direct.source, direct.target), direct.devices)
@@ -158,10 +158,10 @@ def detour_parts(direct: Resharding, detour: Detour, mesh: Mesh | None, *, value
         saves = format_bytes(detour.sent_bytes)
     elif detour.sent_bytes >= direct.sent_bytes:
         saves = f"{format_bytes(detour.sent_bytes)} as well, but without the warning"
-    title = f"through {placement_text(detour.by, mesh, rank)}: a device sends {saves}"
+    title = f"through {_placement_text(detour.by, mesh, rank)}: a device sends {saves}"
     steps = (*detour.first.steps, *detour.second.steps)
     return [
-        steps_table(steps, mesh, name="detour", title=title, main=False),
+        _steps_table(steps, mesh, name="detour", title=title, main=False),
         Passage("constraint", (_constraint(detour.by, named, rank, value, is_given=mesh is not None),)),
     ]
 
@@ -192,11 +192,11 @@ def report_of_steps(given: GivenArray) -> Report:
     direct = reshard(array_of(given.shape), given.sharding, given.target, device_count=count)
     detour = find_detour(direct, given.mesh)
     near = nearest_without_collectives(direct)
-    parts: list[Part] = [ends_facts(direct, given.mesh)]
+    parts: list[Part] = [_ends_facts(direct, given.mesh)]
     if direct.steps:
-        parts.append(steps_table(direct.steps, given.mesh))
+        parts.append(_steps_table(direct.steps, given.mesh))
     if detour is not None:
-        parts += detour_parts(direct, detour, given.mesh)
+        parts += _detour_parts(direct, detour, given.mesh)
     if direct.collectives:
         parts.append(Passage("nearest", (_nearest(direct, near, given),)))
     return Report(
@@ -277,7 +277,7 @@ def _nearest(direct: Resharding, near: Resharding | None, given: GivenArray) -> 
     if near is None:
         reason = "no slice of the copies is nearer" if direct.source.copies > 1 else "devices have no copies to slice"
         return f"Without a collective, the sharding stays as it is: {reason}."
-    text = placement_text(near.source, given.mesh, direct.shape.rank)
+    text = _placement_text(near.source, given.mesh, direct.shape.rank)
     rest = format_bytes(near.sent_bytes) if near.collectives else "nothing"
     return f"The nearest sharding without a collective is {text}; from it, a device sends {rest}."
 
@@ -341,7 +341,7 @@ class WarnedReshard:
         )
 
 
-def warned_reshards(warnings: Sequence[ReshardingWarning]) -> list[WarnedReshard]:
+def _warned_reshards(warnings: Sequence[ReshardingWarning]) -> list[WarnedReshard]:
     """Warnings with the same shardings and shape once, the largest array first."""
     groups = defaultdict[tuple[str, ...], list[ReshardingWarning]](list)
     read = dict[str, FoundInstruction | None]()
@@ -358,7 +358,7 @@ def warned_reshards(warnings: Sequence[ReshardingWarning]) -> list[WarnedReshard
 
 def first_warned(text: str) -> WarnedReshard | None:
     """The warning about the largest array of a text, None without one."""
-    groups = warned_reshards(parse_resharding_warnings(text))
+    groups = _warned_reshards(parse_resharding_warnings(text))
     return groups[0] if groups else None
 
 
@@ -464,13 +464,13 @@ _WARNINGS: Final[tuple[Column[WarnedReshard], ...]] = (
 )  # fmt: skip
 
 
-def cost_facts(first: WarnedReshard) -> Facts:
+def _cost_facts(first: WarnedReshard) -> Facts:
     """The bytes on each device before, between, and after, with both shardings."""
     where = f"device {_device(first.before)} only" if is_maximal(first.before) else ""
     facts = [
-        _fact("from", first.part, short_text(first.warning.before), where),
+        _fact("from", first.part, _short_text(first.warning.before), where),
         _fact("gathered", first.whole, "", "every device"),
-        _fact("to", first.part_after, short_text(first.warning.after)),
+        _fact("to", first.part_after, _short_text(first.warning.after)),
     ]
     if received := first.received_bytes:
         facts.append(Fact("received", (Amount("bytes", received, "bytes"),), "by every device"))
@@ -488,7 +488,7 @@ def _fact(label: str, part: ArrayShape | None, sharding: str, where: str = "") -
     return Fact(label, (Amount("bytes", part.logical_bytes, "bytes"),), remark, is_whole=True)
 
 
-def drawings(first: WarnedReshard, mesh: Mesh | None) -> list[Figure]:
+def _drawings(first: WarnedReshard, mesh: Mesh | None) -> list[Figure]:
     """Both shardings, drawn as grids of devices."""
     found = list[Figure]()
     if first.whole is None:
@@ -506,7 +506,7 @@ def drawings(first: WarnedReshard, mesh: Mesh | None) -> list[Figure]:
     return found
 
 
-def dimensions_table(first: WarnedReshard) -> Table:
+def _dimensions_table(first: WarnedReshard) -> Table:
     """The size and the number of parts of each dimension before and after."""
     sizes = first.whole.sizes if first.whole is not None else ()
     columns = (
@@ -532,7 +532,7 @@ def _size_of_dimension(part: ArrayShape | None, dimension: int) -> Cell:
     return UNKNOWN if part is None else part.sizes[dimension]
 
 
-def warnings_table(groups: Sequence[WarnedReshard], *, person: bool) -> Table:
+def _warnings_table(groups: Sequence[WarnedReshard], *, person: bool) -> Table:
     """One row for equal warnings."""
     return Table("warnings", _WARNINGS, rows_from(_WARNINGS, groups), noun="kinds", limit=10, person=person)
 
@@ -584,7 +584,7 @@ def warning_report(text: str, name: str, *, mesh: Mesh | None = None, command: s
     warnings = parse_resharding_warnings(text)
     if not warnings:
         return None
-    groups = warned_reshards(warnings)
+    groups = _warned_reshards(warnings)
     first = groups[0]
     in_group = _group_note(first, mesh)
     mesh = _named_mesh(first) if in_group or mesh is None else mesh
@@ -615,13 +615,13 @@ def _warning_parts(groups: Sequence[WarnedReshard], detour: Detour | None, mesh:
     first = groups[0]
     parts: list[Part] = []
     if first.whole is not None:
-        parts += [cost_facts(first), *drawings(first, mesh), dimensions_table(first)]
+        parts += [_cost_facts(first), *_drawings(first, mesh), _dimensions_table(first)]
     if first.direct is not None and first.direct.steps:
         title = "" if first.direct.is_full_rematerialization else f"steps of {VERSION}, which does not warn"
-        parts.append(_known(steps_table(first.direct.steps, mesh, title=title, main=False), first))
-    parts.append(warnings_table(groups, person=len(groups) > 1))
+        parts.append(_known(_steps_table(first.direct.steps, mesh, title=title, main=False), first))
+    parts.append(_warnings_table(groups, person=len(groups) > 1))
     if first.direct is not None and detour is not None and _is_better(first.direct, detour):
-        steps, constraint = detour_parts(first.direct, detour, mesh)
+        steps, constraint = _detour_parts(first.direct, detour, mesh)
         parts += [_known(steps, first) if isinstance(steps, Table) else steps, constraint]
         if first.is_in_group:
             parts.append(Passage("group", (_IN_GROUP,)))

@@ -75,7 +75,7 @@ def _tile_columns(level: int, group: str) -> Iterator[Column[ElementPosition]]:
     )
 
 
-def positions_table(shape: ArrayShape, requested: Sequence[range], *, as_bytes: bool, bits: int, base: int) -> Table:
+def _positions_table(shape: ArrayShape, requested: Sequence[range], *, as_bytes: bool, bits: int, base: int) -> Table:
     """One row for each position: its element, or why it is padding."""
     columns = (
         Column("byte", "byte", "count", person=as_bytes, machine=as_bytes, of=lambda place: place.number),
@@ -95,7 +95,7 @@ def positions_table(shape: ArrayShape, requested: Sequence[range], *, as_bytes: 
             for number in numbers:
                 for position in _positions_in_byte(number - base, bits, prefix) if as_bytes else (number,):
                     yield _Place(
-                        shape, number, position, (position * bits + prefix) // 8, padding_reason(shape, position)
+                        shape, number, position, (position * bits + prefix) // 8, _padding_reason(shape, position)
                     )
 
     count = sum(map(len, requested))
@@ -108,11 +108,11 @@ def positions_table(shape: ArrayShape, requested: Sequence[range], *, as_bytes: 
     return Table("positions", columns, made, noun="positions")
 
 
-def padding_reason(shape: ArrayShape, position: int) -> str | None:
+def _padding_reason(shape: ArrayShape, position: int) -> str | None:
     """The reason why a position is padding; None if it has an element.
 
     >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
-    >>> padding_reason(parse_shape("bf16[300,70]{1,0:T(8,128)(2,1)}"), 140)
+    >>> _padding_reason(parse_shape("bf16[300,70]{1,0:T(8,128)(2,1)}"), 140)
     '(0,70), beyond the end of x (69)'
     """
     if position < 0:
@@ -398,13 +398,13 @@ def report_of_elements(
 def report_of_positions(array: ArrayShape, requested: Sequence[range], options: TileIndexOptions) -> Report:
     """The elements at positions or bytes."""
     bits = array.element_bits
-    table = positions_table(array, requested, as_bytes=options.as_bytes, bits=bits, base=options.address)
+    table = _positions_table(array, requested, as_bytes=options.as_bytes, bits=bits, base=options.address)
     noun = "bytes" if options.as_bytes else "positions"
     answer = f"{format_count(sum(map(len, requested)), noun)} of {array}"
     if len(table.rows) == 1 and not options.as_bytes:
         position = requested[0][0]
         element = element_at(array, position)
-        holds = f"element ({_bare(element)})" if element is not None else f"padding: {padding_reason(array, position)}"
+        holds = f"element ({_bare(element)})" if element is not None else f"padding: {_padding_reason(array, position)}"
         answer = f"Linear index {position} is {holds}"
     return Report(
         "tile-index", answer, numbers={"positions": len(table.rows)}, parts=(table,), input={"shape": str(array)}

@@ -125,12 +125,12 @@ _MENTIONED: Final[tuple[tuple[PastedKind, re.Pattern[str]], ...]] = (
 """Values as they are written inside of sentences, which are named in messages only."""
 
 
-def mentioned_value(text: str) -> tuple[PastedKind, str] | None:
+def _mentioned_value(text: str) -> tuple[PastedKind, str] | None:
     """The first sharding, list of replica groups, or shape that a text mentions, with its kind; None if none.
 
     A text that only mentions a value is not about it, so this is for messages.
 
-    >>> mentioned_value("loss at step 3 was f32[8]"), mentioned_value("x[3] is small.")
+    >>> _mentioned_value("loss at step 3 was f32[8]"), _mentioned_value("x[3] is small.")
     (('shape', 'f32[8]'), None)
     """
     head = text[:_LONGEST_VALUE]
@@ -228,10 +228,10 @@ def kinds_of(text: str) -> tuple[PastedKind, ...]:
     return () if (value := _value_of(text)) is None else (value,)
 
 
-def document_of(text: str) -> PastedKind | None:
+def _document_of(text: str) -> PastedKind | None:
     """The kind of a text that begins as a file or a print of XLA, in which instructions are not a program; else None.
 
-    >>> document_of("HloLiveRange (max 2):\\n  InstructionSequence:\\n    0:p\\n"), document_of("a = f32[] add(b, c)")
+    >>> _document_of("HloLiveRange (max 2):\\n  InstructionSequence:\\n    0:p\\n"), _document_of("a = f32[] add(b, c)")
     ('live-range', None)
     """
     return next((each.kind for each in ENVELOPES if each.is_document and each.is_in(text)), None)
@@ -257,11 +257,11 @@ _WEAK: Final = ("INTERNAL: ", "Internal: ", "NOT_FOUND: ", "Binary op ", "was pa
 """Marks that other logs have too."""
 
 
-def remark_on_messages(text: str, name: str, modules: Iterable[EmbeddedModule]) -> str | None:
+def _remark_on_messages(text: str, name: str, modules: Iterable[EmbeddedModule]) -> str | None:
     r"""The note on the first message outside of the modules in a text, with the command that explains it; None if none.
 
     >>> log = "HloModule m\n}\nRESOURCE_EXHAUSTED: Out of memory allocating 64 bytes.\n"
-    >>> remark_on_messages(log, "a.log", [EmbeddedModule("HloModule m\n}\n")])
+    >>> _remark_on_messages(log, "a.log", [EmbeddedModule("HloModule m\n}\n")])
     'line 3 has an out-of-memory error; to explain it, run `hlo memspace a.log --oom a.log`'
     """
     if len(text) > _LONGEST_LOG:
@@ -291,10 +291,10 @@ _HUNK = lazy_regex(r"^(?:diff --git |@@ -\d|\+\+\+ )", re.MULTILINE)
 _HEADER = lazy_regex(r"(?:diff |index |--- |\+\+\+ |@@ |\\ No newline|(?:old|new|deleted|similarity|rename) )")
 
 
-def is_diff(text: str) -> bool:
+def _is_diff(text: str) -> bool:
     r"""Whether a text is a unified diff, with headers or only with marked lines.
 
-    >>> is_diff("-a = f32[] add(b, c)\n+a = f32[] multiply(b, c)"), is_diff("- one\n- two"), is_diff("@@ -1 +1 @@")
+    >>> _is_diff("-a = f32[] add(b, c)\n+a = f32[] multiply(b, c)"), _is_diff("- one\n- two"), _is_diff("@@ -1 +1 @@")
     (True, False, True)
     """
     if _HUNK.search(text):
@@ -400,11 +400,11 @@ def hlo_fragments(text: str) -> list[Fragment]:
     return sorted((*found, *lines), key=lambda each: each.start)
 
 
-def only_hlo(text: str, fragments: Iterable[Fragment]) -> str:
+def _only_hlo(text: str, fragments: Iterable[Fragment]) -> str:
     """The text with everything outside of the fragments blanked; places stay.
 
     >>> text = "see\\n  a = f32[] add(b, c) here"
-    >>> only_hlo(text, hlo_fragments(text))
+    >>> _only_hlo(text, hlo_fragments(text))
     '\\n  a = f32[] add(b, c)'
     """
     parts, at = list[str](), 0
@@ -605,7 +605,7 @@ def read_text(text: str, name: str) -> tuple[EmbeddedModule, ...]:
 
 def _with_message(found: tuple[EmbeddedModule, ...], text: str, name: str) -> tuple[EmbeddedModule, ...]:
     """The modules, the first with a note on a message of XLA around them."""
-    message = remark_on_messages(text, name, found)
+    message = _remark_on_messages(text, name, found)
     return (replace(found[0], remark="; ".join(filter(None, (found[0].remark, message))) or None), *found[1:])
 
 
@@ -636,7 +636,7 @@ def _as_copied(text: str) -> str:
 
 
 def _read_pasted(text: str, name: str) -> tuple[EmbeddedModule, ...]:
-    document = document_of(text[:_LOOKED_AT])
+    document = _document_of(text[:_LOOKED_AT])
     text = text if document is not None and len(text) <= _LONGEST_COPIED else relevant_parts(text)
     plain = plain_lines(text)
     is_source = is_source_code(text)
@@ -648,7 +648,7 @@ def _read_pasted(text: str, name: str) -> tuple[EmbeddedModule, ...]:
             plain = value_text(plain) if kind in _ARE_VALUES else plain
             raise PastedTextError(PastedText(kind, name, plain, others=others, given=text))
         kind = None
-    if kind is None and not is_source and is_diff(plain):
+    if kind is None and not is_source and _is_diff(plain):
         old, new = sides_of(plain)
         raise PastedTextError(PastedText("diff", name, plain, versions=(old, new)))
     if kind is None and _PROTO.search(plain):
@@ -668,12 +668,12 @@ def _read_pasted(text: str, name: str) -> tuple[EmbeddedModule, ...]:
     if kind == "out-of-memory" and fragments and len(kinds) == 1 and not _AMOUNT.search(plain):
         kind = None
     if kind is not None:
-        hlo = only_hlo(plain, fragments) if fragments else ""
+        hlo = _only_hlo(plain, fragments) if fragments else ""
         raise PastedTextError(PastedText(kind, name, plain, hlo, others=tuple(each for each in kinds if each != kind)))
     is_program = _ENTRY.search(plain) is not None and any(" = " in plain[each.start : each.end] for each in fragments)
     if not is_program and (error := language_error(plain, name)) is not None:
         raise error
-    if not _INSTRUCTION.search(only_hlo(plain, fragments)):
+    if not _INSTRUCTION.search(_only_hlo(plain, fragments)):
         raise source_code_error(text, name) if is_source else _without_hlo(plain, name, text)
     return (_part(EmbeddedModule(plain), fragments),)
 
@@ -681,7 +681,7 @@ def _read_pasted(text: str, name: str) -> tuple[EmbeddedModule, ...]:
 def _without_hlo(plain: str, name: str, given: str) -> HloError:
     """The error for a text without instructions: what the text is, or what it mentions; a mention is no answer."""
     known = no_hlo_error(plain, name, given)
-    value = mentioned_value(plain)
+    value = _mentioned_value(plain)
     if value is None or known_text_error(plain, name) or known_text_error(given, name):
         return known
     kind, words = value
@@ -714,7 +714,7 @@ def _part(module: EmbeddedModule, fragments: list[Fragment]) -> EmbeddedModule:
     text = module.text
     own = list(_of_hlo(text, fragments))
     kept = sorted((*own, *_statements_between(text, own)), key=lambda each: each.start)
-    hlo = only_hlo(text, kept)
+    hlo = _only_hlo(text, kept)
     remarks = (module.remark, _remark_on_skipped(text, hlo, module.first_line))
     return replace(module, text=hlo, remark="; ".join(filter(None, remarks)) or None)
 
@@ -728,7 +728,7 @@ def _without_foreign_tail(module: EmbeddedModule) -> EmbeddedModule:
     start = text.find("\n", match.start() + 1) + 1
     rest = text[start:]
     kept = list(_of_hlo(rest, hlo_fragments(rest), has_loose=False))
-    hlo = only_hlo(rest, kept)
+    hlo = _only_hlo(rest, kept)
     remark = _remark_on_skipped(rest, hlo, module.first_line + text.count("\n", 0, start))
     return replace(module, text=text[:start] + hlo, remark=remark)
 

@@ -114,22 +114,22 @@ def writing_of(column: Column, cells: Sequence[Cell], sums: Sequence[Cell] = ())
         case "span":
             return Writing("", _span)
         case _:
-            return Writing("", plain_value)
+            return Writing("", _plain_value)
 
 
-def plain_value(cell: Cell) -> str:
+def _plain_value(cell: Cell) -> str:
     """The text of a value without a unit: a text, a boolean, an index.
 
-    >>> plain_value((0, 5)), plain_value(True), plain_value(126), plain_value("add")
+    >>> _plain_value((0, 5)), _plain_value(True), _plain_value(126), _plain_value("add")
     ('(0,5)', 'yes', '126', 'add')
     """
     match cell:
         case bool():
             return "yes" if cell else "no"
         case tuple():
-            return f"({','.join(map(plain_value, cell))})"
+            return f"({','.join(map(_plain_value, cell))})"
         case Mapping():
-            return " ".join(f"{key} {plain_value(value)}" for key, value in cell.items())
+            return " ".join(f"{key} {_plain_value(value)}" for key, value in cell.items())
         case None:
             return "-"
         case str() | int() | float():
@@ -143,7 +143,7 @@ def _span(cell: Cell) -> str:
         case (int(start), int(end), *_):
             return f"{start:,}–{end:,}"
         case _:
-            return plain_value(cell)
+            return _plain_value(cell)
 
 
 def _time_span(column: Column) -> Callable[[Cell], str]:
@@ -153,7 +153,7 @@ def _time_span(column: Column) -> Callable[[Cell], str]:
                 times = (each * column.seconds / column.steps for each in (start, end + 1))
                 return "–".join(map(numbers.format_seconds, times))
             case _:
-                return plain_value(cell)
+                return _plain_value(cell)
 
     return write
 
@@ -171,7 +171,7 @@ def _rates(values: Sequence[float], noun: str) -> Writing:
 def _number(text_of: Callable[[int | float], str]) -> Callable[[Cell], str]:
     def write(cell: Cell) -> str:
         number = number_of(cell)
-        return plain_value(cell) if number is None else text_of(number)
+        return _plain_value(cell) if number is None else text_of(number)
 
     return write
 

@@ -229,7 +229,7 @@ MAX_LINES: Final = 4  # loops are seldom nested deeper, and the chart above them
 MIN_NAME_WIDTH: Final = 6  # cut to fewer characters, names of loops look alike
 
 
-def loop_lines(loops: Sequence[Loop], axis: Axis, style: Style) -> Iterator[Line]:
+def _loop_lines(loops: Sequence[Loop], axis: Axis, style: Style) -> Iterator[Line]:
     """A line for each depth, and the number of loops not shown; if loops compete for cells, the longest is shown."""
     omitted = 0
     for depth, level in enumerate(loop_levels(loops, axis.steps)):
@@ -362,7 +362,7 @@ def lines_of_timeline(timeline: Timeline, style: Style) -> Iterator[Line]:
         yield from text_lines(track.name, style) if len(tracks) > 1 else ()
         yield from _chart(track, scale, axis, style)
     if tracks:
-        yield from loop_lines(timeline.loops, axis, style)
+        yield from _loop_lines(timeline.loops, axis, style)
 
 
 def _axis_of(scales: Sequence[Scale], steps: int, style: Style) -> Axis:

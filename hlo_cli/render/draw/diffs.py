@@ -21,14 +21,14 @@ _KEPT: Final = (80, 64, 48, 40, 32, 24, 16, 12)  # cells of a piece, as a line g
 _NAME: Final = 20
 
 
-def changed_line(pieces: tuple[Piece, ...], room: int, style: Style) -> Line:
+def _changed_line(pieces: tuple[Piece, ...], room: int, style: Style) -> Line:
     """The line of the pieces in `room` cells: unchanged pieces are cut in the middle, the first at its end.
 
     >>> pieces = (Piece("%a = f32[", "%a = f32["), Piece("8", "16"), Piece("] copy(%p)", "] copy(%p)"))
-    >>> plain_text(changed_line(pieces, 80, Style()))
+    >>> plain_text(_changed_line(pieces, 80, Style()))
     '%a = f32[8 → 16] copy(%p)'
     """
-    shown = [tuple(Run(style.show(run.text), run.role) for run in runs_of(piece)) for piece in pieces]
+    shown = [tuple(Run(style.show(run.text), run.role) for run in _runs_of(piece)) for piece in pieces]
     line = tuple(run for runs in shown for run in runs)
     for kept in _KEPT:
         if cell_width(plain_text(line)) <= room:
@@ -37,10 +37,10 @@ def changed_line(pieces: tuple[Piece, ...], room: int, style: Style) -> Line:
     return cut_line(line, room, style.dots)
 
 
-def runs_of(piece: Piece) -> Line:
+def _runs_of(piece: Piece) -> Line:
     """The runs of a piece: `old → new` for one word, else removed and added text in brackets.
 
-    >>> plain_text(runs_of(Piece("0,1", "1,0"))), plain_text(runs_of(Piece("", ", calls=%b")))
+    >>> plain_text(_runs_of(Piece("0,1", "1,0"))), plain_text(_runs_of(Piece("", ", calls=%b")))
     ('0,1 → 1,0', '{+, calls=%b+}')
     """
     if not piece.is_changed:
@@ -77,14 +77,14 @@ class Shown(NamedTuple):
     omitted: str = ""
 
 
-def shown_lines(diff: Diff, style: Style) -> list[Shown]:
+def _shown_lines(diff: Diff, style: Style) -> list[Shown]:
     """The shown lines of a diff: as many changes as the style allows, with one line of context.
 
     If the user gives the number of changes, every line up to the last of them is shown.
 
     >>> from hlo_cli.report.diff import Hunk
     >>> lines = [DiffLine("-" if 3 < n < 13 else " ", "x", "x", n, n) for n in range(1, 20)]
-    >>> for shown in shown_lines(Diff("text", (Hunk(tuple(lines), "main"),)), Style()):
+    >>> for shown in _shown_lines(Diff("text", (Hunk(tuple(lines), "main"),)), Style()):
     ...     print(shown.line.old_line if shown.line else shown.omitted)
     2 lines
     3
@@ -162,7 +162,7 @@ def lines_of_diff(diff: Diff, style: Style) -> Iterator[Line]:
     """
     if diff.title:
         yield from text_lines(diff.title, style)
-    shown = shown_lines(diff, style)
+    shown = _shown_lines(diff, style)
     digits = len(str(max((_number(each.line) for each in shown if each.line), default=0)))
     heading = ""
     for each in shown:
@@ -184,7 +184,7 @@ def footer_of_diff(diff: Diff, style: Style) -> tuple[str, ...]:
     >>> footer_of_diff(Diff("text", (Hunk((DiffLine("~", "a", "b", 1, 1), DiffLine("+", None, "b", 1, 2))),)), Style())
     ('~ 1 changed · + 1 added',)
     """
-    shown = sum(each.line is not None and each.line.sign in SIGNS for each in shown_lines(diff, style))
+    shown = sum(each.line is not None and each.line.sign in SIGNS for each in _shown_lines(diff, style))
     counts = diff.counts
     part = (format_shown(shown, diff.changes, diff.noun),) if shown < diff.changes else ()
     by_sign = BETWEEN.join(f"{sign} {counts[word]:,} {word}" for sign, word in SIGNS.items() if counts[word])
@@ -201,7 +201,7 @@ def _line(line: DiffLine, digits: int, style: Style) -> Line:
     origin = f"  from line {line.old_line:,}" if line.sign == ">" else ""
     room = style.room - digits - 3 - len(origin)
     if line.old != line.new and line.old is not None and line.new is not None:
-        return (*lead, *changed_line(line.pieces, room, style), Run(origin, "quiet"))
+        return (*lead, *_changed_line(line.pieces, room, style), Run(origin, "quiet"))
     text = cut_line((Run(style.show(line.text), "plain" if line.sign == ">" else role),), room, style.dots)
     return (*lead, *text, Run(origin, "quiet"))
 

@@ -54,7 +54,7 @@ def lines_of_anatomy(anatomy: Anatomy, style: Style) -> Iterator[Line]:
     a type   f32  4 bytes an element
     c order  1 0  row-major
     """
-    for quoted in quoted_lines(anatomy.segments, style):
+    for quoted in _quoted_lines(anatomy.segments, style):
         yield tuple(Run(segment.text, _role(segment.part)) for segment in quoted)
         if any(segment.part is not None for segment in quoted):
             yield from _underlines(quoted, style)
@@ -63,7 +63,7 @@ def lines_of_anatomy(anatomy: Anatomy, style: Style) -> Iterator[Line]:
         yield from _explanations(anatomy, style)
 
 
-def quoted_lines(segments: Iterable[Segment], style: Style) -> list[Quoted]:
+def _quoted_lines(segments: Iterable[Segment], style: Style) -> list[Quoted]:
     """The segments in lines: one if they fit, else broken where the segments allow it or it is needed."""
     shown = [replace(each, text=shorten_name(style.show(each.text), style.room, style.dots)) for each in segments]
     shown = [segment for segment in shown if segment.text]

@@ -185,7 +185,7 @@ def lines_of_tree(tree: Tree, style: Style) -> Iterator[Line]:
     """
     if tree.title:
         yield from text_lines(tree.title, style)
-    drawn = drawn_rows(tree, style)
+    drawn = _drawn_rows(tree, style)
     seen = [at for at, column in enumerate(tree.columns) if column.person and style.room >= column.from_width]
     lanes = [_lane_of_tree(tree, at, drawn, style) for at in seen]
     fitted = fit(lanes, style.room, label=tree.columns[0].name)
@@ -201,7 +201,7 @@ def footer_of_tree(tree: Tree, style: Style) -> tuple[str, ...]:
     return (format_shown(shown, size, tree.noun),) if shown < size else ()
 
 
-def drawn_rows(tree: Tree, style: Style) -> list[Drawn]:
+def _drawn_rows(tree: Tree, style: Style) -> list[Drawn]:
     """The shown rows, those nearest to the roots, and the numbers of other rows in their places."""
     size = sum(1 for _ in walk(tree.roots))
     roots = _nearest(tree.roots, style.rows_shown(tree.limit, size))
@@ -324,10 +324,10 @@ def _whole(fact: Fact, before: str, style: Style) -> Iterator[Line]:
         yield (Run(" " * indent if at else lead), *part)
 
 
-def shorten_list(text: str, room: int, dots: str) -> str:
+def _shorten_list(text: str, room: int, dots: str) -> str:
     """A comma-separated list without its last items, or another text without its end.
 
-    >>> shorten_list("parameter 822, convert 468", 20, "…")
+    >>> _shorten_list("parameter 822, convert 468", 20, "…")
     'parameter 822 …'
     """
     if cell_width(text) <= room:
@@ -345,4 +345,4 @@ def _remark(fact: Fact, before: str, style: Style) -> str:
     if not fact.remark:
         return ""
     lead = AFTER_AMOUNT if fact.amounts else ""
-    return lead + shorten_list(style.show(fact.remark), style.room - cell_width(before + lead), style.dots)
+    return lead + _shorten_list(style.show(fact.remark), style.room - cell_width(before + lead), style.dots)

@@ -194,7 +194,7 @@ def _cluster(
     yield f"{indent}subgraph cluster_{node.number} {{\n", indent
     yield (
         (
-            f'{indent + _TAB}label={_text(label_lines(node))}; style="rounded,filled"; fillcolor="#f5f7f9";'
+            f'{indent + _TAB}label={_text(_label_lines(node))}; style="rounded,filled"; fillcolor="#f5f7f9";'
             f' color="{paint.line}"; penwidth=1.5;\n'
         ),
         indent,
@@ -215,7 +215,7 @@ def _cluster(
 def _node_line(node: GraphNode, paint: Paint, indent: str) -> str:
     tip = node.name, node.shape, format_bytes(node.bytes)
     attributes = [
-        f"label={_text(label_lines(node))}",
+        f"label={_text(_label_lines(node))}",
         f'fillcolor="{paint.fill}"',
         f'color="{CHANGES[node.change][1] if node.change else paint.line}"',
         f"tooltip={_text([shorten_text(each, _TIP_ROOM) for each in tip])}",
@@ -233,10 +233,10 @@ def _node_line(node: GraphNode, paint: Paint, indent: str) -> str:
     return f"{indent}n{node.number} [{', '.join(attributes)}];\n"
 
 
-def label_lines(node: GraphNode) -> list[str]:
+def _label_lines(node: GraphNode) -> list[str]:
     """The name with the sign of its change; below it the operation, small constants, and the shape.
 
-    >>> label_lines(GraphNode(0, "add.1", "add", "scalar", "f32[]", "f32[]", 4, literals=("2",), change="added"))
+    >>> _label_lines(GraphNode(0, "add.1", "add", "scalar", "f32[]", "f32[]", 4, literals=("2",), change="added"))
     ['+ add.1', 'add  2  f32[]']
     """
     sign = f"{CHANGES[node.change][0]} " if node.change else ""

@@ -65,14 +65,14 @@ def screen_lines(report: Report, style: Style) -> Iterator[Line]:
             yield ()
         begun = True
         yield from part_lines(part, style)
-        footer = part_footer(part, style)
+        footer = _part_footer(part, style)
     if has_findings:
         yield from items_in_lines(footer, style)
         yield ()
         yield from text_lines(report.answer, style, "strong")
         footer = ()
     yield from items_in_lines(footer, style)
-    yield from next_lines(report.next, style)
+    yield from _next_lines(report.next, style)
 
 
 def part_lines(part: Part, style: Style) -> Iterator[Line]:
@@ -81,7 +81,7 @@ def part_lines(part: Part, style: Style) -> Iterator[Line]:
     return drawn
 
 
-def part_footer(part: Part, style: Style) -> tuple[str, ...]:
+def _part_footer(part: Part, style: Style) -> tuple[str, ...]:
     """The footer of a part: the number of shown rows."""
     footer_of = getattr(_drawer(part), f"footer_of_{part.kind}", None)
     footer: tuple[str, ...] = footer_of(part, style) if footer_of is not None else ()
@@ -92,12 +92,12 @@ def _drawer(part: Part) -> ModuleType:
     return import_module(f"hlo_cli.render.draw.{_DRAWERS[part.kind]}")
 
 
-def next_lines(commands: Sequence[str], style: Style) -> Iterator[Line]:
+def _next_lines(commands: Sequence[str], style: Style) -> Iterator[Line]:
     """The next commands, one per line, never broken or shortened, so that a line can be pasted.
 
     >>> from hlo_cli.report.text import plain_text
     >>> commands = "hlo layout DUMP --by source", "hlo parse DUMP"
-    >>> for line in next_lines(commands, Style(width=20)): print(plain_text(line))
+    >>> for line in _next_lines(commands, Style(width=20)): print(plain_text(line))
     next: hlo layout DUMP --by source
           hlo parse DUMP
     """

@@ -229,15 +229,15 @@ def areas(stack: Stack, frame: Frame, key: str) -> Iterator[str]:
             looks += " thin"
         linked = f' data-b="{key}b{layer.rank}"' if layer.rank is not None else ""
         linked += f' data-v="{safe(layer.band.label)}"' if layer.band else ""
-        words = [rest_words(stack)] if layer.band is None else band_words(layer.band, stack.scale.peak)
+        words = [_rest_words(stack)] if layer.band is None else _band_words(layer.band, stack.scale.peak)
         title = safe_lines(words[:1] if frame.room.is_narrow else words)  # details are in the wide form and the table
-        yield f'<path class="{looks}"{linked} d="{outline(layer, frame)}"><title>{title}</title></path>'
+        yield f'<path class="{looks}"{linked} d="{_outline(layer, frame)}"><title>{title}</title></path>'
     yield f'<path class="total" d="{_edge(stack.totals, frame)}"/>'
     for layer in stack.layers:
         yield from _buffer_label(layer, frame)
 
 
-def outline(layer: Layer, frame: Frame) -> str:
+def _outline(layer: Layer, frame: Frame) -> str:
     """The path around a layer: along its upper edge to the right, and back along the lower one."""
     runs = list(layer.runs)
     first = runs[0][0]
@@ -252,21 +252,21 @@ def outline(layer: Layer, frame: Frame) -> str:
     return f"{there}{back}Z"
 
 
-def rest_words(stack: Stack) -> str:
+def _rest_words(stack: Stack) -> str:
     """The name of the layer of all buffers that are not drawn separately.
 
     >>> from hlo_cli.render.web.charts import stack_of
     >>> from hlo_cli.report.timeline import Track
-    >>> rest_words(stack_of(Track("HBM", (9,), (Band("a", 0, 0, 0),))))
+    >>> _rest_words(stack_of(Track("HBM", (9,), (Band("a", 0, 0, 0),))))
     '1 smaller buffer'
     """
     return format_count(stack.smaller, "smaller buffers") if stack.smaller else "other memory"
 
 
-def band_words(band: Band, peak: int) -> list[str]:
+def _band_words(band: Band, peak: int) -> list[str]:
     """The properties of a buffer, one per line.
 
-    >>> band_words(Band("copy.10", 15, 17, 661504, kind="temp", source="model.py:3"), 3676160)
+    >>> _band_words(Band("copy.10", 15, 17, 661504, kind="temp", source="model.py:3"), 3676160)
     ['copy.10', '646 KiB, 18% of the peak', 'steps 15–17, temp', 'model.py:3']
     """
     size = format_bytes(band.bytes)
@@ -298,7 +298,7 @@ def legend(stack: Stack, frame: Frame, key: str, top: float) -> tuple[list[str],
         name = shortened(band.label, length)
         drawn.append(
             f'<g data-b="{key}b{rank}" data-v="{safe(band.label)}">'
-            f"<title>{safe_lines(band_words(band, stack.scale.peak))}</title>"
+            f"<title>{safe_lines(_band_words(band, stack.scale.peak))}</title>"
             f'<rect class="b{rank}" x="{left}" y="{short(at - 10)}" width="11" height="11"/>'
             f'<text class="code" x="{left + LEGEND_INDENT}" y="{short(at)}">{safe(name)}</text>'
             f"{_size(band.bytes, room, at)}</g>"
@@ -312,7 +312,7 @@ def legend(stack: Stack, frame: Frame, key: str, top: float) -> tuple[list[str],
     return drawn, at + 8
 
 
-def limit_line(limit: int | None, frame: Frame) -> Iterator[str]:
+def _limit_line(limit: int | None, frame: Frame) -> Iterator[str]:
     """The line of the limit, if it is within the picture."""
     if limit is None:
         return
@@ -383,10 +383,10 @@ MIN_BRACKET: Final = 2  # px: narrower, both ends are one line
 MIN_NAME: Final = 12  # characters: shorter, names of loops look alike
 
 
-def byte_axis(frame: Frame) -> Iterator[str]:
+def _byte_axis(frame: Frame) -> Iterator[str]:
     """Horizontal lines at round numbers of bytes, with the numbers on the left; all in one unit.
 
-    >>> [line.partition(">")[2] for line in byte_axis(Frame(0, 9, 3594 * 1024)) if "text" in line]
+    >>> [line.partition(">")[2] for line in _byte_axis(Frame(0, 9, 3594 * 1024)) if "text" in line]
     ['0</text>', '1</text>', '2</text>', '3 MiB</text>']
     """
     room = frame.room
@@ -402,7 +402,7 @@ def byte_axis(frame: Frame) -> Iterator[str]:
         yield f'<text class="quiet end" x="{room.left - 6}" y="{short(y + 4)}">{words}{sign}</text>'
 
 
-def step_axis(frame: Frame, steps: int, y: float) -> Iterator[str]:
+def _step_axis(frame: Frame, steps: int, y: float) -> Iterator[str]:
     """Ticks at round steps, and the number of steps at the end."""
     room = frame.room
     axis = Axis(0, frame.columns, steps)
@@ -415,10 +415,10 @@ def step_axis(frame: Frame, steps: int, y: float) -> Iterator[str]:
     yield f'<text class="quiet end" x="{room.right}" y="{short(y + 17)}">{last}</text>'
 
 
-def time_axis(frame: Frame, seconds: float, y: float) -> Iterator[str]:
+def _time_axis(frame: Frame, seconds: float, y: float) -> Iterator[str]:
     """Ticks at round times, all in one unit, and the total time at the end.
 
-    >>> [line.partition(">")[2] for line in time_axis(Frame(0, 9, 0), 25e-6, 0) if "text" in line]
+    >>> [line.partition(">")[2] for line in _time_axis(Frame(0, 9, 0), 25e-6, 0) if "text" in line]
     ['0</text>', '5</text>', '10</text>', '15</text>', '20</text>', '25.0 µs</text>']
     """
     room = frame.room
@@ -548,10 +548,10 @@ def figure_of_timeline(timeline: Timeline, key: str) -> Iterator[str]:
 
 def _track(track: Track, stack: Stack, frame: Frame, timeline: Timeline, key: str) -> Iterator[str]:
     yield from _heading(track, stack, frame, timeline)
-    yield from byte_axis(frame)
+    yield from _byte_axis(frame)
     yield f'<g class="areas">{"".join(areas(stack, frame, key))}</g>'
-    yield from limit_line(stack.scale.limit, frame)
-    yield from step_axis(frame, timeline.steps, frame.top + HEIGHT)
+    yield from _limit_line(stack.scale.limit, frame)
+    yield from _step_axis(frame, timeline.steps, frame.top + HEIGHT)
     y = frame.top - 5
     if stack.scale.step is not None:
         yield from pointer(Mark(stack.scale.step, "peak"), "alarm", frame, timeline.steps, y)
@@ -685,7 +685,7 @@ def gantt(table: Table, style: Style, top: float, room: Room = WIDE_SPANS) -> tu
     else:
         drawn, bottom = _lanes(table, rows, at, frame)
         elements += drawn
-    elements += time_axis(frame, column.seconds, bottom) if column.seconds else step_axis(frame, steps, bottom)
+    elements += _time_axis(frame, column.seconds, bottom) if column.seconds else _step_axis(frame, steps, bottom)
     bottom += AXIS_HEIGHT
     loops, height = brackets(column.loops, frame, steps, bottom, counts_steps=not column.seconds)
     return [*elements, *loops], bottom + height + 12

@@ -113,7 +113,7 @@ def picture_css(*, variables: bool = False) -> str:
     """
     fills = "".join(f"svg.hlo .b{at}{{fill:{color}}}\n" for at, color in enumerate(BANDS))
     rules = _PICTURE + roles("svg.hlo ")
-    return FIXED + (in_variables(rules) if variables else in_both(rules)) + fills
+    return FIXED + (in_variables(rules) if variables else _in_both(rules)) + fills
 
 
 def in_variables(css: str) -> str:
@@ -163,10 +163,10 @@ def roles(before: str = "") -> str:
     return "".join(f"{before}.{role}{{{{{look}}}}}\n" for role, look in _LOOKS.items())
 
 
-def in_both(css: str) -> str:
+def _in_both(css: str) -> str:
     """Rules with the colors of the light scheme, and again with those of the dark one for readers who prefer it.
 
-    >>> print(in_both("p{{color:{ink}}}"))
+    >>> print(_in_both("p{{color:{ink}}}"))
     p{color:#1f2328}@media(prefers-color-scheme:dark){p{color:#e6edf3}}
     """
     light, dark = css.format_map(LIGHT._asdict()), css.format_map(DARK._asdict())

@@ -57,10 +57,10 @@ def columns_of(layers: Rows, up: Rows, down: Rows, count: int) -> tuple[Columns,
     return tuple(found)
 
 
-def horizontal(columns: Sequence[Columns], widths: Sequence[float], count: int) -> list[float]:
+def _horizontal(columns: Sequence[Columns], widths: Sequence[float], count: int) -> list[float]:
     """The centers of all nodes.
 
-    >>> horizontal(columns_of([[0, 1]], [[], []], [[], []], 2), [10.0, 10.0], 2)
+    >>> _horizontal(columns_of([[0, 1]], [[], []], [[], []], 2), [10.0, 10.0], 2)
     [0.0, 26.0]
     """
     candidates = []
@@ -392,7 +392,7 @@ def place(arrangement: Arrangement, widths: Sequence[float], heights: Sequence[f
     """
     count, ranks = arrangement.count, arrangement.ranks
     sizes = [widths[node] if node < count else POINT for node in range(len(ranks))]
-    x = horizontal(arrangement.columns, sizes, count)
+    x = _horizontal(arrangement.columns, sizes, count)
     tops = _tops(arrangement, x, heights)
     left, right = math.inf, -math.inf
     for at, size in zip(x, sizes, strict=True):

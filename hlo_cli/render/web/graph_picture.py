@@ -43,10 +43,10 @@ _LABEL: Final = 30  # characters of a shape, about as many as of a name above it
 _LITERALS: Final = 16  # constants that are a number or two say what an operation does; longer ones do not
 
 
-def without_middle(text: str, most: int) -> str:
+def _without_middle(text: str, most: int) -> str:
     """A text without its middle, so that it has at most `most` characters.
 
-    >>> without_middle("multiply_add_fusion.12", 12)
+    >>> _without_middle("multiply_add_fusion.12", 12)
     'multi…ion.12'
     """
     if len(text) <= most:
@@ -57,19 +57,19 @@ def without_middle(text: str, most: int) -> str:
 def first_line(node: GraphNode) -> str:
     """The name, with the sign of its change."""
     sign = f"{CHANGES[node.change][0]} " if node.change else ""
-    return sign + without_middle(sanitize(node.name), _NAME)
+    return sign + _without_middle(sanitize(node.name), _NAME)
 
 
-def second_line(node: GraphNode) -> str:
+def _second_line(node: GraphNode) -> str:
     """The operation, the short shape, and small constants.
 
-    >>> second_line(GraphNode(0, "a", "add", "elementwise", "f32[8]", "f32[8]{0}", 32, literals=("1",)))
+    >>> _second_line(GraphNode(0, "a", "add", "elementwise", "f32[8]", "f32[8]{0}", 32, literals=("1",)))
     'add  f32[8]  1'
     """
     literals = sanitize(", ".join(node.literals))
     parts = (
         node.operation,
-        without_middle(_short(sanitize(node.label)), _LABEL),
+        _without_middle(_short(sanitize(node.label)), _LABEL),
         literals if len(literals) <= _LITERALS else "",
     )
     return "  ".join(part for part in parts if part)
@@ -81,10 +81,10 @@ def _short(label: str) -> str:
     return f"{first[1:]} +{more.removesuffix(' more)')}" if found and label.endswith(" more)") else label
 
 
-def node_width(node: GraphNode) -> float:
+def _node_width(node: GraphNode) -> float:
     """The width of the box of a node."""
     first = len(first_line(node)) + (MARK if node.is_expandable else 0)
-    return max(first, len(second_line(node))) * CHARACTER + TEXT_MARGIN
+    return max(first, len(_second_line(node))) * CHARACTER + TEXT_MARGIN
 
 
 # --- the scene with coordinates ---
@@ -192,7 +192,7 @@ def scene_of(drawing: Drawing) -> Scene:
     for at, edge in enumerate(drawing.edges):
         node = drawing.nodes[edge.target]
         edges.setdefault((node.parent, node.part if node.parent is not None else 0), []).append(at)
-    sizes = [(node_width(node), NODE_HEIGHT) for node in drawing.nodes]
+    sizes = [(_node_width(node), NODE_HEIGHT) for node in drawing.nodes]
     parts: dict[int, list[_Part]] = {}
     for at in reversed(range(len(drawing.nodes))):  # boxes precede their contents
         node = drawing.nodes[at]
@@ -444,7 +444,7 @@ def _node(node: GraphNode, box: Box, look: str) -> str:
         f'<rect x="{short(box.left)}" y="{short(box.top)}" width="{short(box.width)}" height="{short(box.height)}"'
         f' rx="{5 if node.is_expandable else 1.5}"/>'
         f'<text class="code name" x="{x}" y="{short(box.top + 14)}">{mark}{safe(first_line(node))}</text>'
-        f'<text class="code" x="{x}" y="{short(box.top + 27)}">{safe(second_line(node))}</text></g>\n'
+        f'<text class="code" x="{x}" y="{short(box.top + 27)}">{safe(_second_line(node))}</text></g>\n'
     )
 
 
@@ -455,7 +455,7 @@ def _box(node: GraphNode, box: Box, look: str) -> str:
         f'<rect class="box" x="{short(box.left)}" y="{short(box.top)}" width="{short(box.width)}"'
         f' height="{short(box.height)}" rx="6"/></g>'
         f'<text class="code name" x="{x}" y="{short(box.top + 15)}">▾ {safe(first_line(node))}</text>'
-        f'<text class="code quiet" x="{x}" y="{short(box.top + 28)}">{safe(second_line(node))}</text>\n'
+        f'<text class="code quiet" x="{x}" y="{short(box.top + 28)}">{safe(_second_line(node))}</text>\n'
     )
 
 

@@ -41,13 +41,13 @@ LONG_TEXT: Final = 48  # length from which any text may be
 FOLDED: Final = 90  # length from which only the first lines are shown
 
 
-def table_lines(table: Table, style: Style, key: str, most: int = MAX_ROWS) -> Iterator[str]:
+def _table_lines(table: Table, style: Style, key: str, most: int = MAX_ROWS) -> Iterator[str]:
     """The table in a box in which it scrolls, one line for each row; its sums are in the footer, which is not sorted.
 
-    `key` is the class of the table, which `column_css` refers to; `most` is the number of rows shown by default.
+    `key` is the class of the table, which `_column_css` refers to; `most` is the number of rows shown by default.
 
     >>> columns = (Column("bytes", "size", "bytes", total="sum"), Column("value", "value", "name"))
-    >>> for line in table_lines(Table("sizes", columns, ((64, "a"), (32, "<b>"))), Style(), "t0"): print(line)
+    >>> for line in _table_lines(Table("sizes", columns, ((64, "a"), (32, "<b>"))), Style(), "t0"): print(line)
     <div class="box" tabindex="0" role="region" aria-label="sizes"><table class="sort t0 named" data-name="0">
     <thead><tr><th scope="col" data-c="value">value</th><th scope="col" data-c="bytes">size <i>B</i></th></tr></thead>
     <tbody>
@@ -62,7 +62,7 @@ def table_lines(table: Table, style: Style, key: str, most: int = MAX_ROWS) -> I
     visible = _in_order(table)
     sums = sums_of(table, shown)
     label = table.label_index(visible)
-    measured = bar_column(table)
+    measured = _bar_column(table)
     lanes = []
     titles = []
     for at in visible:
@@ -92,12 +92,12 @@ def table_lines(table: Table, style: Style, key: str, most: int = MAX_ROWS) -> I
         yield from [f'<p class="quiet">{safe(words)}</p>'] if words else []
 
 
-def tree_lines(tree: Tree, style: Style, key: str) -> Iterator[str]:
+def _tree_lines(tree: Tree, style: Style, key: str) -> Iterator[str]:
     """The rows of a tree, indented by depth.
 
     >>> from hlo_cli.report.table import Branch
     >>> tree = Tree("calls", (Column("name", "computation", "name"),), (Branch(("main",), (Branch(("body",)),)),))
-    >>> list(tree_lines(tree, Style(), "t0"))[4]
+    >>> list(_tree_lines(tree, Style(), "t0"))[4]
     '<tr><td><span style="padding-left:2em">body</span></td></tr>'
     """
     found = list(walk(tree.roots))
@@ -123,11 +123,11 @@ def tree_lines(tree: Tree, style: Style, key: str) -> Iterator[str]:
     yield "</tbody></table></div>"
 
 
-def column_css(table: Table | Tree, key: str) -> str:
+def _column_css(table: Table | Tree, key: str) -> str:
     """The style of the cells of each column, shared by all rows; the least important ones leave a small screen.
 
     >>> columns = (Column("bytes", "", "bytes"), Column("value", "value", "name"), Column("form", "form", rank=2))
-    >>> for rule in column_css(Table("sizes", columns, ()), "t0").replace("}", "}\\n").splitlines(): print(rule)
+    >>> for rule in _column_css(Table("sizes", columns, ()), "t0").replace("}", "}\\n").splitlines(): print(rule)
     .hlo .t0 td:nth-child(1){font-family:var(--code);color:var(--name)}
     .hlo .t0 tr>:nth-child(2){text-align:right}
     @media print,(max-width:640px){.hlo .t0 tr>:nth-child(3){display:none}
@@ -153,10 +153,10 @@ def column_css(table: Table | Tree, key: str) -> str:
     return "".join(rules) + (f"@media print,(max-width:640px){{{','.join(small)}{{display:none}}}}" if small else "")
 
 
-def bar_column(table: Table) -> int | None:
+def _bar_column(table: Table) -> int | None:
     """The index of the column whose numbers have bars: the first of bytes or seconds by which the rows fall, if any.
 
-    >>> bar_column(Table("sizes", (Column("value", "", "name"), Column("bytes", "", "bytes")), (("a", 1),) * 3))
+    >>> _bar_column(Table("sizes", (Column("value", "", "name"), Column("bytes", "", "bytes")), (("a", 1),) * 3))
     1
     """
     visible = table.visible(person=True)
@@ -190,7 +190,7 @@ def _kept(table: Table | Tree) -> tuple[str, ...]:
     """The names of the columns that stay on small screens, whatever their rank."""
     if isinstance(table, Tree):
         return (table.columns[0].name,)
-    kept = [table.label_index(table.visible(person=True)), bar_column(table)]
+    kept = [table.label_index(table.visible(person=True)), _bar_column(table)]
     return (table.sorted_by, *(table.columns[at].name for at in kept if at is not None))
 
 
@@ -271,12 +271,12 @@ MAX_LINES: Final = 10_000  # a page of more lines is slow to open and to search;
 KINDS: Final = {"+": ' class="added"', "-": ' class="removed"', "~": ' class="changed"'}
 
 
-def diff_lines(diff: Diff, style: Style, most: int = MAX_LINES) -> Iterator[str]:
+def _diff_lines(diff: Diff, style: Style, most: int = MAX_LINES) -> Iterator[str]:
     """The diff, one row for each line; moved lines are shown at their new position.
 
     >>> from hlo_cli.report.diff import Hunk
     >>> changed = DiffLine("~", "a = f32[8]", "a = f32[<9]", 3, 4)
-    >>> for line in diff_lines(Diff("text", (Hunk((changed,), "main", 1),)), Style()): print(line)
+    >>> for line in _diff_lines(Diff("text", (Hunk((changed,), "main", 1),)), Style()): print(line)
     <div class="box" tabindex="0" role="region" aria-label="changed lines"><table class="diff">
     <tr><th colspan="4">main</th></tr>
     <tr class="quiet"><td colspan="3"></td><td>… 1 line</td></tr>
@@ -486,11 +486,11 @@ def part_lines(part: Part, style: Style, key: str, most: int = MAX_ROWS) -> Iter
         yield f"<h2>{spans(line_of(part.title))}</h2>"
     match part:
         case Table():
-            yield from table_lines(part, style, key, most)
+            yield from _table_lines(part, style, key, most)
         case Findings():
-            yield from table_lines(part.groups_table(person=True), style, key, most)
+            yield from _table_lines(part.groups_table(person=True), style, key, most)
         case Tree():
-            yield from tree_lines(part, style, key)
+            yield from _tree_lines(part, style, key)
         case Facts():
             yield '<table class="facts">'
             amounts = max((len(fact.amounts) for fact in part.facts), default=0)
@@ -503,7 +503,7 @@ def part_lines(part: Part, style: Style, key: str, most: int = MAX_ROWS) -> Iter
         case Passage():
             yield from (f"<p>{spans(line_of(each))}</p>" for each in part.paragraphs)
         case Diff():
-            yield from diff_lines(part, style, most)
+            yield from _diff_lines(part, style, most)
 
 
 def part_css(part: Part, key: str) -> str:
@@ -512,9 +512,9 @@ def part_css(part: Part, key: str) -> str:
         case Findings():
             return part_css(part.groups_table(person=True), key)
         case Table():
-            return column_css(part, key)
+            return _column_css(part, key)
         case Tree():
-            return column_css(part, key)
+            return _column_css(part, key)
         case _:
             return ""
 

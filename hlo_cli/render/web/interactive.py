@@ -37,12 +37,12 @@ _COMMANDS: Final = {
 }
 
 
-def verdict_list(overview: Overview) -> str:
+def _verdict_list(overview: Overview) -> str:
     """The verdicts as a list of links to their sections.
 
     >>> import re
     >>> verdict = Verdict("Memory", "good", "Fits v5e", section="memory", gauges=(Gauge("HBM", 1 << 30, 4 << 30),))
-    >>> markup = verdict_list(Overview("overview", "", "", (verdict,), ()))
+    >>> markup = _verdict_list(Overview("overview", "", "", (verdict,), ()))
     >>> print(re.sub("<[^>]*>", "", markup))
     <BLANKLINE>
     Memory ✓ Fits v5e
@@ -56,16 +56,16 @@ def verdict_list(overview: Overview) -> str:
     return "\n".join(('<ul class="verdicts">', *map(_verdict, overview.verdicts), "</ul>"))
 
 
-def navigation(sections: tuple[Section, ...]) -> str:
+def _navigation(sections: tuple[Section, ...]) -> str:
     """The links to the sections, in a bar to which scripts add their controls."""
     links = "".join(f'<a href="#{safe(section.key)}">{safe(section.title)}</a>' for section in sections)
     return f'<nav id="nav" aria-label="Sections"><div><div class="links">{links}</div></div></nav>'
 
 
-def section_skeleton(section: Section) -> str:
+def _section_skeleton(section: Section) -> str:
     """A section with its title and sentence; scripts add its controls and what it shows.
 
-    >>> print(section_skeleton(Section("padding", "Padding", "No padding.")))
+    >>> print(_section_skeleton(Section("padding", "Padding", "No padding.")))
     <section id="padding" aria-labelledby="padding-title">
     <div class="lead"><h2 id="padding-title">Padding</h2><p>No padding.</p></div></section>
     """
@@ -75,10 +75,10 @@ def section_skeleton(section: Section) -> str:
     return f'<section id="{key}" aria-labelledby="{key}-title">\n{lead}</section>'
 
 
-def script_notice(kind: str) -> str:
+def _script_notice(kind: str) -> str:
     """For readers without scripts: the commands that print what the page would draw.
 
-    >>> script_notice("graph")[:60]
+    >>> _script_notice("graph")[:60]
     '<noscript><p>Charts and tables on this page need JavaScript.'
     """
     commands = ", ".join(f"<code>{command}</code>" for command in _COMMANDS[kind])
@@ -131,17 +131,17 @@ TEXTS: Final = "texts"
 PLAIN: Final = "plain"
 
 
-def encoded_page(report: Report) -> tuple[str, Callable[[str], str]]:
+def _encoded_page(report: Report) -> tuple[str, Callable[[str], str]]:
     """The data as ASCII that cannot end its element: gzip in base64, the same for the same report.
 
     With it comes the function that removes directories from the other texts of the page.
 
     >>> table = Table("sizes", (Column("value", "value", "name"), Column("bytes", "", "bytes")), (("b", 4),))
-    >>> text, _ = encoded_page(Report("memspace", "It fits", parts=(table,)))
+    >>> text, _ = _encoded_page(Report("memspace", "It fits", parts=(table,)))
     >>> data = json.loads(gzip.decompress(base64.b64decode(text)))
     >>> data["strings"], [column["cells"] for column in data["tables"]["sizes"]["columns"]]
     (['b'], [[0], [4]])
-    >>> encoded_page(Report("report", "", input={"path": "/home/ada/step/m.txt"}))[1]("found in /home/ada/step/")
+    >>> _encoded_page(Report("report", "", input={"path": "/home/ada/step/m.txt"}))[1]("found in /home/ada/step/")
     'found in step/'
     """
     tables = _tables_of(report)
@@ -205,7 +205,7 @@ class _Page:
 
     def limited(self, timeline: Timeline, table: Table) -> dict[str, Json]:
         """The rows of a timeline that occupy most bytes for most steps, and what the others sum up to."""
-        kept, omitted = largest_rows(table, timeline.page_limit)
+        kept, omitted = _largest_rows(table, timeline.page_limit)
         described = self.table(table, kept)
         return {**described, "omitted": omitted} if omitted else described
 
@@ -257,11 +257,11 @@ class _Page:
                 return value
 
 
-def largest_rows(table: Table, most: int) -> tuple[Sequence[Row], dict[str, Json]]:
+def _largest_rows(table: Table, most: int) -> tuple[Sequence[Row], dict[str, Json]]:
     """The rows of at most `most` buffers of each memory, by bytes times steps; the number and bytes of the others.
 
     >>> columns = tuple(Column(name, name) for name in ("space", "start", "end", "bytes"))
-    >>> largest_rows(Table("buffers", columns, (("HBM", 0, 9, 4), ("HBM", 0, 0, 8), ("VMEM", 1, 1, 2))), 1)
+    >>> _largest_rows(Table("buffers", columns, (("HBM", 0, 9, 4), ("HBM", 0, 0, 8), ("VMEM", 1, 1, 2))), 1)
     ([('HBM', 0, 9, 4), ('VMEM', 1, 1, 2)], {'HBM': {'rows': 1, 'bytes': 8}})
     """
     space, start, end, size = (table.column_index(name) for name in ("space", "start", "end", "bytes"))
@@ -307,7 +307,7 @@ def interactive_page(report: Report, kind: Literal["report", "graph"], title: st
     True
     """
     code = script(kind)
-    data, shorten = encoded_page(report)
+    data, shorten = _encoded_page(report)
     overview = next((part for part in report.parts if isinstance(part, Overview)), None)
     yield '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"/>\n'
     yield f'<meta http-equiv="Content-Security-Policy" content="{policy(code)}"/>\n'
@@ -316,10 +316,10 @@ def interactive_page(report: Report, kind: Literal["report", "graph"], title: st
     yield f"<title>{safe(title)} · hlo {kind}</title>\n"
     yield f"<style>\n{page_variables()}{style_sheets(*STYLES[kind])}</style></head><body>\n"
     yield f'<header id="head"><h1>{safe(title)}</h1><p class="details">{safe(details)}</p>\n'
-    yield f"{verdict_list(overview)}</header>\n{navigation(overview.sections)}\n" if overview else "</header>\n"
-    yield f'<main id="main">{script_notice(kind)}\n'
+    yield f"{_verdict_list(overview)}</header>\n{_navigation(overview.sections)}\n" if overview else "</header>\n"
+    yield f'<main id="main">{_script_notice(kind)}\n'
     for section in overview.sections if overview else ():
-        yield section_skeleton(section) + "\n"
+        yield _section_skeleton(section) + "\n"
     yield "</main>\n"
     yield from ending(_with_texts(report, shorten))
     yield f'<script type="text/plain" id="data">{data}</script>\n'

@@ -179,18 +179,18 @@ def page(report: Report, style: Style) -> Iterator[str]:
     yield '<meta name="viewport" content="width=device-width,initial-scale=1"/>\n'
     yield '<meta name="referrer" content="no-referrer"/>\n'
     title = " · ".join(part for part in (subject.title, subject.details) if part)
-    yield f"<title>{safe(title)}</title>\n<style>{page_css()}{style_sheets('static')}{report_css(report, 'part')}"
+    yield f"<title>{safe(title)}</title>\n<style>{page_css()}{style_sheets('static')}{_report_css(report, 'part')}"
     yield "</style></head>\n"
     yield '<body class="hlo"><header>\n'
     yield f"<h1>{safe(subject.title or report.answer)}</h1>\n" if subject.title or report.answer else ""
     yield f'<p class="details">{safe(subject.details)}</p>\n</header>\n<main>\n'
     yield f'<p class="answer">{safe(report.answer)}</p>\n' if subject.title and report.answer else ""
-    for line in body_lines(report, style, "part"):
+    for line in _body_lines(report, style, "part"):
         yield line + "\n"
     yield f"</main>\n<script>{code}</script></body></html>\n"
 
 
-def body_lines(report: Report, style: Style, key: str, most: int = MAX_ROWS) -> Iterator[str]:
+def _body_lines(report: Report, style: Style, key: str, most: int = MAX_ROWS) -> Iterator[str]:
     """The parts of a report, the charts first, then the commands to run next and the notes."""
     parts = [(f"{key}{at}", part) for at, part in enumerate(report.seen_parts)]
     for name, part in parts:
@@ -205,7 +205,7 @@ def body_lines(report: Report, style: Style, key: str, most: int = MAX_ROWS) -> 
         yield f'<p class="quiet">{safe(note.severity)}: {safe(shorten(note.message))}</p>'
 
 
-def report_css(report: Report, key: str) -> str:
+def _report_css(report: Report, key: str) -> str:
     """The style of the columns of all parts; `key` begins the classes of their tables."""
     return "".join(part_css(part, f"{key}{at}") for at, part in enumerate(report.seen_parts))
 
@@ -221,10 +221,10 @@ def page_css() -> str:
         f".hlo{{{light}}}@media(prefers-color-scheme:dark){{.hlo{{{dark}}}}}"
         f"[data-theme=light] .hlo{{{light}}}[data-theme=dark] .hlo{{{dark}}}\n"
     )
-    return schemes + part_style()
+    return schemes + _part_style()
 
 
-def part_style() -> str:
+def _part_style() -> str:
     """The style of parts and pictures, with the colors of variables."""
     return style_sheets("parts") + in_variables(roles(".hlo ")) + picture_css(variables=True)
 
@@ -259,10 +259,10 @@ def fragment(report: Report, *, top: int | None = None) -> str:
     """
     style = Style(width=WHOLE, top=top)
     # the classes of columns are those of a digest of the content, so the content is written with a placeholder first
-    body = "\n".join(body_lines(report, style, _PLACEHOLDER, FRAGMENT_ROWS))
+    body = "\n".join(_body_lines(report, style, _PLACEHOLDER, FRAGMENT_ROWS))
     key = "k" + hashlib.sha256(body.encode()).hexdigest()[:10]
     answer = [f'<p class="answer">{safe(report.answer)}</p>'] if report.answer else []
-    css = f"{scheme_css()}{part_style()}{_RESET}{report_css(report, key)}"
+    css = f"{_scheme_css()}{_part_style()}{_RESET}{_report_css(report, key)}"
     lines = (
         f'<div class="hlo fragment">\n<style>\n{css}</style>',
         *answer,
@@ -272,10 +272,10 @@ def fragment(report: Report, *, top: int | None = None) -> str:
     return "\n".join(lines)
 
 
-def scheme_css() -> str:
+def _scheme_css() -> str:
     """The colors of a fragment: those of the notebook if it names its scheme, else those of the system.
 
-    >>> "prefers-color-scheme:dark" in scheme_css()
+    >>> "prefers-color-scheme:dark" in _scheme_css()
     True
     """
     light, dark = variables()

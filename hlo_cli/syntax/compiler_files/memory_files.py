@@ -128,7 +128,7 @@ def cut_short(source: Source, what: str) -> HloError:
     return HloError(f"unexpected end of {what}", Span(start, end), source=source, hint=_COPY_AGAIN)
 
 
-def refuse_other(source: Source, first: re.Pattern[str], what: str) -> int:
+def _refuse_other(source: Source, first: re.Pattern[str], what: str) -> int:
     """The offset after the first line of such a file; HloError if the file begins otherwise."""
     if match := first.match(source.text):
         return match.end()
@@ -175,7 +175,7 @@ def parse_buffer_assignment(source: Source, module: Module | None = None) -> Buf
     >>> assignment.allocation(0).size_bytes, str(assignment.logical_buffer(3).defined_at)
     (64, 'dot{0}')
     """
-    start = refuse_other(source, _FIRST_OF_ASSIGNMENT, f"{_ASSIGNMENT} that starts with BufferAssignment:")
+    start = _refuse_other(source, _FIRST_OF_ASSIGNMENT, f"{_ASSIGNMENT} that starts with BufferAssignment:")
     following = _AFTER.search(source.text, start)
     reader = _AssignmentReader(source, module)
     allocations = tuple(reader.allocations(start, following.start() if following else len(source.text)))
@@ -428,7 +428,7 @@ def parse_live_ranges(source: Source, module: Module | None = None) -> DumpedLiv
     >>> ranges.ranges[0].end, ranges.peak_time, ranges.peak[0].size_bytes
     (2, 0, 4)
     """
-    start = refuse_other(source, _FIRST_OF_LIVE_RANGES, "live ranges that start with HloLiveRange")
+    start = _refuse_other(source, _FIRST_OF_LIVE_RANGES, "live ranges that start with HloLiveRange")
     reader = _LiveRangeReader(source, module, start)
     if not source.text.endswith("\n") or "BufferLiveRange" not in reader.sections:
         raise cut_short(source, _LIVE_RANGES)

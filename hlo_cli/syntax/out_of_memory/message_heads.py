@@ -23,12 +23,12 @@ _NAMES: Final = {"BYTES": BYTES, "NUMBER": NUMBER, "MANY": rf"(?:[0-9]{{1,3}}(?:
 _NAME = re.compile(r"<(BYTES|NUMBER|MANY)>")
 
 
-def squeezed_pattern(text: str) -> str:
+def _squeezed_pattern(text: str) -> str:
     """A regular expression for texts without whitespace, from one that is written with blanks for reading.
 
     `<BYTES>` is a size, `<NUMBER>` digits, `<MANY>` a size or digits with thousands separators.
 
-    >>> re.fullmatch(squeezed_pattern("out of (<BYTES>) left"), "outof1.5Gleft")[1]
+    >>> re.fullmatch(_squeezed_pattern("out of (<BYTES>) left"), "outof1.5Gleft")[1]
     '1.5G'
     """
     return _NAME.sub(lambda found: _NAMES[found[1]], text.replace(" ", ""))
@@ -628,9 +628,9 @@ def _patterns(heads: tuple[Head, ...]) -> tuple[tuple[re.Pattern[str], re.Patter
     """For each head its pattern, the one for the text before it, and the plain text with which it begins."""
     return tuple(
         (
-            re.compile(squeezed_pattern(head.pattern)),
-            re.compile(f"(?:{squeezed_pattern(head.before)})\\Z") if head.before else None,
-            _plain_start(squeezed_pattern(head.pattern)),
+            re.compile(_squeezed_pattern(head.pattern)),
+            re.compile(f"(?:{_squeezed_pattern(head.before)})\\Z") if head.before else None,
+            _plain_start(_squeezed_pattern(head.pattern)),
         )
         for head in heads
     )

@@ -86,12 +86,12 @@ class Record:
     space: str = ""
 
 
-def record_after(details: Details, size_bytes: int | None, places: Places, shapes: Shapes) -> Record | None:
+def _record_after(details: Details, size_bytes: int | None, places: Places, shapes: Shapes) -> Record | None:
     """The failed allocation of a message, from the brackets after it.
 
     >>> from hlo_cli.syntax.out_of_memory.allocations import details_of
     >>> text = " :: #allocation7 [shape = 'f32[8]{0}', space=hbm, size = 0x20, tag = 'output of add.3@{1}'] :: <none>"
-    >>> record = record_after(details_of(text), 32, Places(None), Shapes())
+    >>> record = _record_after(details_of(text), 32, Places(None), Shapes())
     >>> record.space, str(record.allocation.place), record.allocation.tag
     ('hbm', 'add.3{1}', 'output of add.3{1}')
     """
@@ -134,11 +134,11 @@ def record_after(details: Details, size_bytes: int | None, places: Places, shape
     return Record(allocation, space_name)
 
 
-def stack_allocation(label: str, size_bytes: int | None, places: Places, shapes: Shapes) -> OomAllocation:
+def _stack_allocation(label: str, size_bytes: int | None, places: Places, shapes: Shapes) -> OomAllocation:
     """The allocation on the stack of an instruction, whose text is the label.
 
     >>> label = '%k.1 = f32[8]{0} custom-call(%p), custom_call_target="tpu_custom_call", metadata={op_name="f/k"}'
-    >>> allocation = stack_allocation(label, 64, Places(None), Shapes())
+    >>> allocation = _stack_allocation(label, 64, Places(None), Shapes())
     >>> str(allocation.place), str(allocation.shape), allocation.opcode, allocation.kernel
     ('k.1', 'f32[8]{0}', 'custom-call', 'k')
     """
@@ -182,10 +182,10 @@ def _paragraph_end(details: Details) -> int:
     return end if blank is None else max(details.start, min(end, details.squeezed.index_of(blank.start())))
 
 
-def tensor_allocation(dimensions: str, type_name: str, shapes: Shapes) -> OomAllocation:
+def _tensor_allocation(dimensions: str, type_name: str, shapes: Shapes) -> OomAllocation:
     """The tensor that TensorFlow could not allocate.
 
-    >>> tensor_allocation("4,8", "float", Shapes()).size_bytes
+    >>> _tensor_allocation("4,8", "float", Shapes()).size_bytes
     128
     """
     element = xla_type(type_name) or type_name
@@ -196,7 +196,7 @@ def tensor_allocation(dimensions: str, type_name: str, shapes: Shapes) -> OomAll
     return OomAllocation(shape.logical_bytes if isinstance(shape, ArrayShape) else None, shape)
 
 
-def sparse_core_allocation(found: FoundHead, details: Details, places: Places, shapes: Shapes) -> OomAllocation | None:
+def _sparse_core_allocation(found: FoundHead, details: Details, places: Places, shapes: Shapes) -> OomAllocation | None:
     """The allocation on a SparseCore that did not fit: its size in words and its type in the compiler's dialect."""
     text, end = details.squeezed.text, min(details.end, details.start + _LONGEST)
     size = found.size("request")
@@ -210,11 +210,11 @@ def sparse_core_allocation(found: FoundHead, details: Details, places: Places, s
     return OomAllocation(size, shapes.of(shape) if shape else None, label=label, place=place)
 
 
-def retold_kernel(details: Details, size_bytes: int | None, places: Places) -> OomAllocation | None:
+def _retold_kernel(details: Details, size_bytes: int | None, places: Places) -> OomAllocation | None:
     """The kernel that a person names as the one that requests too much.
 
     >>> from hlo_cli.syntax.out_of_memory.allocations import details_of
-    >>> retold_kernel(details_of("CompileTimeScopedVmemOom; `my_kernel` requested 17M"), None, Places(None)).label
+    >>> _retold_kernel(details_of("CompileTimeScopedVmemOom; `my_kernel` requested 17M"), None, Places(None)).label
     'my_kernel'
     """
     source = details.squeezed.source
@@ -225,12 +225,12 @@ def retold_kernel(details: Details, size_bytes: int | None, places: Places) -> O
     return OomAllocation(size_bytes, label=found[1], place=places.of(found[1]), kind="scoped", kernel=found[1])
 
 
-def retold_allocation(details: Details, places: Places, shapes: Shapes) -> OomAllocation | None:
+def _retold_allocation(details: Details, places: Places, shapes: Shapes) -> OomAllocation | None:
     """The largest allocation as a person wrote it down; None if a shape is not given.
 
     >>> from hlo_cli.syntax.out_of_memory.allocations import details_of
     >>> text = "The largest allocation is the temp `bf16[5,8]`, **1.00 GiB**, labeled `fusion.4`."
-    >>> str(retold_allocation(details_of(text), Places(None), Shapes()).shape)
+    >>> str(_retold_allocation(details_of(text), Places(None), Shapes()).shape)
     'bf16[5,8]{1,0}'
     """
     text, end = details.squeezed.text, min(details.end, details.start + _RETOLD_WITHIN)
@@ -274,13 +274,13 @@ _PROCESS_REACH: Final = 3000  # the kernel prints its tables of memory before th
 _LONGEST_REASON: Final = 60  # a sign that is a sentence is no word for a reason
 
 
-def process_of(found: FoundHead, squeezed: Squeezed) -> OomProcess | None:
+def _process_of(found: FoundHead, squeezed: Squeezed) -> OomProcess | None:
     """The process in a message; None for messages of other kinds.
 
     >>> from hlo_cli.syntax.out_of_memory.message_heads import found_heads
     >>> from hlo_cli.syntax.out_of_memory.message_heads import squeeze
     >>> text = squeeze("Out of memory: Killed process 7 (python3) total-vm:4kB, anon-rss:2kB, file-rss:1kB")
-    >>> process = process_of(found_heads(text)[0], text)
+    >>> process = _process_of(found_heads(text)[0], text)
     >>> process.name, process.pid, process.virtual_bytes, process.resident_bytes
     ('python3', 7, 4096, 3072)
     """
@@ -328,7 +328,7 @@ def _reason(found: FoundHead, squeezed: Squeezed) -> str:
     return words if len(words) <= _LONGEST_REASON else ""
 
 
-def process_limit(found: FoundHead, squeezed: Squeezed) -> int | None:
+def _process_limit(found: FoundHead, squeezed: Squeezed) -> int | None:
     """The limit of the control group in bytes, from the kernel's lines before the message."""
     if found.head.kind != "linux-oom-killer":
         return None
@@ -336,7 +336,7 @@ def process_limit(found: FoundHead, squeezed: Squeezed) -> int | None:
     return int(limits[2]) * 1024 if limits else None
 
 
-def memory_users(found: FoundHead, details: Details) -> tuple[OomAllocation, ...]:
+def _memory_users(found: FoundHead, details: Details) -> tuple[OomAllocation, ...]:
     """The processes that Ray lists as the largest users of a node's memory, as allocations of kind `process`."""
     if found.head.kind != "ray" or (table := _USERS.search(details.source)) is None:
         return ()
@@ -386,17 +386,17 @@ def message_of(
     """
     head, groups = found.head, found.groups
     failed, space = _failed(found, stack_end, details, places, shapes)
-    listed = tuple(allocations_of(details, places, shapes)) or memory_users(found, details)
-    if not listed and failed is None and (retold := retold_allocation(details, places, shapes)):
+    listed = tuple(allocations_of(details, places, shapes)) or _memory_users(found, details)
+    if not listed and failed is None and (retold := _retold_allocation(details, places, shapes)):
         listed = (retold,)
     output, shared = output_bytes(details)
     stats = assignment_stats(details)
-    process = process_of(found, details.squeezed)
+    process = _process_of(found, details.squeezed)
     used, limit, over = _figures(found, failed)
     meaning: LimitMeaning = head.meaning if limit is not None else ""
     if process is not None:
         used = process.resident_bytes if used is None else used
-        if limit is None and (limit := process_limit(found, details.squeezed)) is not None:
+        if limit is None and (limit := _process_limit(found, details.squeezed)) is not None:
             meaning = "limit"
     if over is None and used is not None and limit is not None and used > limit:
         over = used - limit
@@ -476,17 +476,17 @@ def _failed(
     space, groups = _space(found), found.groups
     if "stack" in groups:
         label = _stack_label(found, stack_end, details)
-        return stack_allocation(label, found.size("used"), places, shapes), space
-    if "record" in groups and (record := record_after(details, found.size("used"), places, shapes)):
+        return _stack_allocation(label, found.size("used"), places, shapes), space
+    if "record" in groups and (record := _record_after(details, found.size("used"), places, shapes)):
         return record.allocation, record.space or space
     if found.head.kind == "tensorflow":
-        tensor = tensor_allocation(groups.get("dimensions", ""), groups.get("type", ""), shapes)
+        tensor = _tensor_allocation(groups.get("dimensions", ""), groups.get("type", ""), shapes)
         kernel = _REQUIRED.search(details.squeezed.text, max(0, found.start - _KERNEL_REACH), found.start)
         return (replace(tensor, label=kernel[1]) if kernel else tensor), space
-    if found.head.kind == "tpu-sparse-core" and (allocation := sparse_core_allocation(found, details, places, shapes)):
+    if found.head.kind == "tpu-sparse-core" and (allocation := _sparse_core_allocation(found, details, places, shapes)):
         return allocation, space
     if found.head.is_weak and found.head.kind == "tpu-vmem-scoped":
-        return retold_kernel(details, found.size("used"), places), space
+        return _retold_kernel(details, found.size("used"), places), space
     if found.head.kind in _ONLY_CULPRIT:
         return OomAllocation(found.size("used"), label=_ONLY_CULPRIT[found.head.kind]), space
     return None, space

@@ -109,10 +109,10 @@ class _Line:
     width: int = 0
 
 
-def without_prefixes(text: str, start: int = 0, end: int | None = None) -> LogText:
+def _without_prefixes(text: str, start: int = 0, end: int | None = None) -> LogText:
     r"""Lines without log prefixes, quoting, and markup; wrapped lines are joined, a line break written as `\n` is one.
 
-    >>> log = without_prefixes("E0528 07:02:44.350251   27487 a.cc:28] no memory\\nleft [repeated 3x across cluster]")
+    >>> log = _without_prefixes("E0528 07:02:44.350251   27487 a.cc:28] no memory\\nleft [repeated 3x across cluster]")
     >>> log.text, log.span(0, 9)
     ('no memory\nleft\n', Span(start=39, end=48))
     """
@@ -310,12 +310,12 @@ _AFTER: Final = 150_000  # the longest part of a message: lists of the largest a
 _LEAST: Final = 20_000  # what a part counts at least, so that a text full of signs does not give thousands of parts
 
 
-def extracts(text: str) -> tuple[tuple[int, int], ...]:
+def _extracts(text: str) -> tuple[tuple[int, int], ...]:
     """The offsets of the parts to read: all of a text of usual size, else the parts around signs of a message.
 
     Of many signs the first and the last parts are read.
 
-    >>> extracts("out of memory")
+    >>> _extracts("out of memory")
     ((0, 13),)
     """
     if len(text) <= MOST_CHARACTERS and text.count("\n") <= _MOST_EXTRACT_LINES:
@@ -389,10 +389,10 @@ _EXCEPTION = re.compile(
 _EXHAUSTED = re.compile(r"RESOURCE_EXHAUSTED|[Rr]esource exhausted|ResourceExhausted")
 
 
-def refusal(source: Source) -> HloError:
+def _refusal(source: Source) -> HloError:
     """The error for a text without an out-of-memory message; it names what the text is.
 
-    >>> refusal(Source("", "RESOURCE_EXHAUSTED: Quota exceeded for requests")).diagnostics[0].message
+    >>> _refusal(Source("", "RESOURCE_EXHAUSTED: Quota exceeded for requests")).diagnostics[0].message
     'no XLA out-of-memory message found; the text reports a quota or rate limit of a service'
     """
     text = source.text
@@ -442,11 +442,11 @@ def parse_out_of_memory(source: Source, module: Module | None = None) -> tuple[O
     places, shapes = Places(module), Shapes()
     found = [
         message
-        for start, end in extracts(source.text)
-        for message in _messages(without_prefixes(source.text, start, end), places, shapes)
+        for start, end in _extracts(source.text)
+        for message in _messages(_without_prefixes(source.text, start, end), places, shapes)
     ]
     if not found:
-        raise refusal(source)
+        raise _refusal(source)
     return join_messages(found)
 
 

@@ -290,10 +290,10 @@ def word_of(enum: str, number: int) -> str:
     return words[number]
 
 
-def number_of_word(enum: str, word: str) -> int:
+def _number_of_word(enum: str, word: str) -> int:
     """The value of a word, ignoring case.
 
-    >>> number_of_word("CustomCallSchedule", "SCHEDULE_LATEST")
+    >>> _number_of_word("CustomCallSchedule", "SCHEDULE_LATEST")
     1
     """
     words = _enums()[enum]
@@ -554,7 +554,7 @@ def _one(place: _Place, value: Value) -> bytes:
 
 def _as_number(place: _Place, value: object) -> int:
     if isinstance(value, str):
-        return number_of_word(place.type, value)
+        return _number_of_word(place.type, value)
     assert isinstance(value, int)
     return value
 

@@ -61,22 +61,22 @@ Reader = Callable[[Message, str, "Shape | None"], "AttributeValue | None"]
 """Reads a field of a message, given the shape of the instruction's first operand; None if there is no value."""
 
 
-def attribute_texts(opcode: str, message: Message, operand: Shape | None) -> Iterator[str]:
+def _attribute_texts(opcode: str, message: Message, operand: Shape | None) -> Iterator[str]:
     """The opcode-specific attributes as text, in XLA's order; some depend on the shape of the first operand.
 
     >>> message = Message("HloInstructionProto", bytes.fromhex("680372020001"))
-    >>> list(attribute_texts("get-tuple-element", message, None)), list(attribute_texts("broadcast", message, None))
+    >>> list(_attribute_texts("get-tuple-element", message, None)), list(_attribute_texts("broadcast", message, None))
     (['index=3'], ['dimensions={0,1}'])
     """
     return _texts(_printed(opcode), message, operand)
 
 
-def common_texts(message: Message) -> Iterator[str]:
+def _common_texts(message: Message) -> Iterator[str]:
     """The attributes of any opcode between the called computations and the control predecessors."""
     return _texts(_printed_at(Place.BEFORE_CONTROL), message)
 
 
-def last_texts(message: Message) -> Iterator[str]:
+def _last_texts(message: Message) -> Iterator[str]:
     """The attributes of any opcode between the control predecessors and the metadata."""
     return _texts(_printed_at(Place.BEHIND_CONTROL), message)
 
@@ -388,8 +388,8 @@ class Texts:
         key = (opcode, operand, *rest)
         if (tail := self.tails.get(key)) is None:
             message = Message(KIND, data)
-            own = "" if opcode == opcodes.CONSTANT else _listed(attribute_texts(opcode, message, operand))
-            tail = _Tail(own, _listed(common_texts(message)), _listed(last_texts(message)))
+            own = "" if opcode == opcodes.CONSTANT else _listed(_attribute_texts(opcode, message, operand))
+            tail = _Tail(own, _listed(_common_texts(message)), _listed(_last_texts(message)))
             self.tails[key] = tail
         return tail
 

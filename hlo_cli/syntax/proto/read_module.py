@@ -177,7 +177,7 @@ def link_calls(built: Mapping[int, Built], *, is_partial: bool = False) -> froze
     return frozenset(incomplete)
 
 
-def print_order(built: Mapping[int, Built]) -> tuple[Computation, ...]:
+def _print_order(built: Mapping[int, Built]) -> tuple[Computation, ...]:
     """Callees before callers, depth first from each computation without callers; HloError for cycles of calls."""
     ordered = tuple(_post_order(built))
     if len(ordered) < len(built):
@@ -250,7 +250,7 @@ def module_of(
     with no_garbage_collection():
         built = {each.id: each for each in map(builder.build, message.all_data("computations"))}
         incomplete = link_calls(built, is_partial=is_partial)
-        computations = print_order(built)
+        computations = _print_order(built)
     callers = [c.instruction for each in built.values() for c in each.callers if c.instruction not in incomplete]
     suspects = (i for i in builder.suspects if i not in incomplete or not takes(i.opcode, len(i.operands)))
     opaque = set_aside(suspects, callers, computations)

@@ -62,10 +62,10 @@ def looks_like_proto_text(text: str) -> bool:
     return find_proto_text(text) is not None
 
 
-def unwrapped(text: str) -> str:
+def _unwrapped(text: str) -> str:
     """A message on one line that was broken into lines of equal length, as one line; other texts unchanged.
 
-    >>> unwrapped("x" * 80 + "\\n" + "y" * 7) == "x" * 80 + "y" * 7
+    >>> _unwrapped("x" * 80 + "\\n" + "y" * 7) == "x" * 80 + "y" * 7
     True
     """
     width = text.find("\n")
@@ -173,7 +173,7 @@ def read_proto_text(source: Source) -> Module:
     >>> read_proto_text(Source("m.pbtxt", text)).entry.root.name
     'p'
     """
-    source = Source(source.name, unwrapped(source.text), source.first_line)
+    source = Source(source.name, _unwrapped(source.text), source.first_line)
     encoded = encode_text(source, find_proto_text(source.text) or 0)
     is_partial = encoded.is_partial or not _has_entry(encoded)
     try:

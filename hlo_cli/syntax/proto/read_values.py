@@ -164,10 +164,10 @@ def shape_of(message: Message) -> Shape:
 
 @lru_cache(maxsize=8192)
 def _layout(data: bytes) -> Layout:
-    return layout_of(Message("LayoutProto", data))
+    return _layout_of(Message("LayoutProto", data))
 
 
-def layout_of(message: Message) -> Layout:
+def _layout_of(message: Message) -> Layout:
     """The layout in a `LayoutProto`."""
     return Layout(
         message.integers("minor_to_major"),
@@ -198,7 +198,7 @@ def shape_draft(shape: Shape) -> MessageBuilder:
         case ArrayShape():
             draft.add("element_type", shape.element_type.name).add("dimensions", shape.dimensions)
             draft.add("is_dynamic_dimension", shape.dynamic_dimensions)
-            draft.add("layout", layout_draft(shape.layout))
+            draft.add("layout", _layout_draft(shape.layout))
         case TupleShape():
             draft.add("element_type", "tuple").add("tuple_shapes", map(shape_draft, shape.elements))
         case BufferShape():
@@ -212,7 +212,7 @@ def shape_draft(shape: Shape) -> MessageBuilder:
     return draft
 
 
-def layout_draft(layout: Layout) -> MessageBuilder:
+def _layout_draft(layout: Layout) -> MessageBuilder:
     """The `LayoutProto` of a layout."""
     return (
         MessageBuilder("LayoutProto")
@@ -471,7 +471,7 @@ def sharding_of(message: Message) -> AnySharding:
 
 def _of_leaf(message: Message) -> Sharding | NamedSharding:
     if message.has("named_sharding"):
-        return named_sharding_of(message.message("named_sharding"))
+        return _named_sharding_of(message.message("named_sharding"))
     kind = message.word("type")
     metadata = tuple(map(metadata_of, message.messages("metadata")))
     if kind == "maximal":
@@ -503,7 +503,7 @@ def _group(message: Message) -> ShardGroup | None:
     return ShardGroup(message.integer("shard_group_id"), is_like=message.word("shard_group_type") == "like")
 
 
-def named_sharding_of(message: Message) -> NamedSharding:
+def _named_sharding_of(message: Message) -> NamedSharding:
     """A sharding over the axes of a mesh."""
     mesh = _mesh(message.message("mesh"))
     metadata: tuple[Metadata, ...] = tuple(map(metadata_of, message.messages("metadata")))

@@ -187,15 +187,15 @@ def slots_of(kind: str) -> Mapping[str, Slot]:
         tag = varint(declared.number << 3 | (BYTES if is_packed else wire))
         is_map = declared.is_message and set(fields_of(declared.type)) == {"key", "value"}
         slot = Slot(name, declared, declared.is_message, is_packed, is_map, tag, {})
-        found |= {name: slot, json_name(name): slot, str(declared.number): slot}
+        found |= {name: slot, _json_name(name): slot, str(declared.number): slot}
     older = RENAMED_FIELDS.get(kind, {})
     return found | {name: found[today] for name, today in older.items()}
 
 
-def json_name(name: str) -> str:
+def _json_name(name: str) -> str:
     """The name of a field in JSON.
 
-    >>> json_name("entry_computation_id")
+    >>> _json_name("entry_computation_id")
     'entryComputationId'
     """
     first, *others = name.split("_")
@@ -474,10 +474,10 @@ _LONG: Final = 128
 """The length from which a field's length has two bytes."""
 
 
-def outermost_kind(text: str, at: int) -> str:
+def _outermost_kind(text: str, at: int) -> str:
     """The kind of the outermost message that begins at an offset, from its first fields.
 
-    >>> outermost_kind('name: "a" opcode: "add"', 0), outermost_kind('name: "m" entry_computation_name: "e"', 0)
+    >>> _outermost_kind('name: "a" opcode: "add"', 0), _outermost_kind('name: "m" entry_computation_name: "e"', 0)
     ('HloInstructionProto', 'HloModuleProto')
     """
     kinds: Sequence[str] = _OUTERMOST
@@ -489,7 +489,7 @@ def outermost_kind(text: str, at: int) -> str:
     return kinds[0] if kinds else WRAPPER
 
 
-def parent_of(frame: Frame) -> Frame | None:
+def _parent_of(frame: Frame) -> Frame | None:
     """The message around a complete one, of which the text has no more; None if nothing is worth keeping."""
     if not frame.is_worth_keeping:
         return None
@@ -500,13 +500,13 @@ def parent_of(frame: Frame) -> Frame | None:
     return Frame(None, kind, "", [slots_of(kind)[name].tag + varint(len(data)) + data])
 
 
-def innermost_of(stack: Sequence[Frame]) -> str:
+def _innermost_of(stack: Sequence[Frame]) -> str:
     """Where reading is: the words after an error, such as ` in instruction n of computation e`, or nothing."""
     labels = [label for frame in reversed(stack) if (label := frame.label)]
     return f" in {' of '.join(labels)}" if labels else ""
 
 
-def unknown_message(frame: Frame, closer: str) -> Frame:
+def _unknown_message(frame: Frame, closer: str) -> Frame:
     """The frame of a message in an unknown field."""
     if frame.kind == WRAPPER:
         return Frame(None, WRAPPER, closer, frame.parts, is_inner=True)
@@ -564,7 +564,7 @@ class _Encoder:
         closer = CLOSERS.get(tokens.mark, "")
         self.is_json = closer == "}"
         tokens.at += len(closer)
-        self.stack.append(Frame(None, outermost_kind(self.text, tokens.at), closer))
+        self.stack.append(Frame(None, _outermost_kind(self.text, tokens.at), closer))
         try:
             self._read()
         except Stop as stop:
@@ -635,7 +635,7 @@ class _Encoder:
         errors = [each for each in self.tokens.errors if each.span is None or each.span.end < end]
         if self.tokens.last == len(self.text):  # the last value may be truncated too
             del self.stack[-1].parts[-1:]
-        message = f"unexpected end of input{innermost_of(self.stack)}"
+        message = f"unexpected end of input{_innermost_of(self.stack)}"
         self.tokens.errors = [*errors, Diagnostic("error", message, self.source, Span(max(end - 1, 0), end))]
 
     def _close_all(self) -> None:
@@ -674,7 +674,7 @@ class _Encoder:
         if slot is None:
             if frame.kind:
                 self.unknown.add(frame.kind, name, at)
-            self.stack.append(unknown_message(frame, CLOSERS[opener]))
+            self.stack.append(_unknown_message(frame, CLOSERS[opener]))
             return
         if not slot.is_message and slot.field.type != "bytes":  # the type of messages that nothing reads
             tokens.report(f"expected a value for {slot.name}, found '{opener}'", tokens.at - 1, tokens.at)
@@ -711,8 +711,8 @@ class _Encoder:
             self.unmatched += 1
             if self.unmatched > _MOST_NESTED:
                 raise Stop
-            kind = outermost_kind(self.text, tokens.at)
-            self.stack[0] = parent_of(frame) or Frame(None, kind, "")
+            kind = _outermost_kind(self.text, tokens.at)
+            self.stack[0] = _parent_of(frame) or Frame(None, kind, "")
 
     def _read_field(self, frame: Frame) -> None:
         """A field in a form that printers seldom write: strings with escapes, lists, comments before the value."""

@@ -91,14 +91,14 @@ def fieldwise_draft(kind: str, value: Fieldwise) -> MessageBuilder:
     return draft
 
 
-def window_draft(window: Window) -> MessageBuilder:
+def _window_draft(window: Window) -> MessageBuilder:
     """A window."""
     return MessageBuilder("Window").add(
         "dimensions", [fieldwise_draft("WindowDimension", d) for d in window.dimensions]
     )
 
 
-def padding_config_draft(padding: PaddingConfig) -> MessageBuilder:
+def _padding_config_draft(padding: PaddingConfig) -> MessageBuilder:
     """A padding."""
     dimensions = [
         MessageBuilder("PaddingConfigDimension")
@@ -110,7 +110,7 @@ def padding_config_draft(padding: PaddingConfig) -> MessageBuilder:
     return MessageBuilder("PaddingConfig").add("dimensions", dimensions)
 
 
-def slice_drafts(taken: Slice) -> list[MessageBuilder]:
+def _slice_drafts(taken: Slice) -> list[MessageBuilder]:
     """The part of each dimension in a slice."""
     return [
         MessageBuilder("SliceDimensions").add("start", d.start).add("limit", d.limit).add("stride", d.stride)
@@ -118,7 +118,7 @@ def slice_drafts(taken: Slice) -> list[MessageBuilder]:
     ]
 
 
-def sparsity_config_draft(config: SparsityConfig) -> MessageBuilder:
+def _sparsity_config_draft(config: SparsityConfig) -> MessageBuilder:
     """How sparse the operands of a dot or a convolution are."""
     draft = MessageBuilder("SparsityConfig")
     for side, sparsity in (("lhs", config.lhs), ("rhs", config.rhs)):
@@ -126,7 +126,7 @@ def sparsity_config_draft(config: SparsityConfig) -> MessageBuilder:
     return draft
 
 
-def block_scaling_config_draft(config: BlockScalingConfig) -> MessageBuilder:
+def _block_scaling_config_draft(config: BlockScalingConfig) -> MessageBuilder:
     """The operands that hold the scales of others."""
     draft = MessageBuilder("BlockScalingConfig")
     for side, scaling in (("lhs", config.lhs), ("rhs", config.rhs)):
@@ -137,7 +137,7 @@ def block_scaling_config_draft(config: BlockScalingConfig) -> MessageBuilder:
     return draft
 
 
-def output_operand_alias_draft(alias: OutputOperandAlias) -> MessageBuilder:
+def _output_operand_alias_draft(alias: OutputOperandAlias) -> MessageBuilder:
     """One element of the result that shares the buffer of an operand."""
     return (
         MessageBuilder("OutputOperandAliasing")
@@ -147,7 +147,7 @@ def output_operand_alias_draft(alias: OutputOperandAlias) -> MessageBuilder:
     )
 
 
-def frontend_attributes_draft(attributes: FrontendAttributes) -> MessageBuilder:
+def _frontend_attributes_draft(attributes: FrontendAttributes) -> MessageBuilder:
     """Texts by name."""
     entries = [
         MessageBuilder("MapEntry").add("key", key).add("value", text) for key, text in sorted(attributes.entries)
@@ -155,7 +155,7 @@ def frontend_attributes_draft(attributes: FrontendAttributes) -> MessageBuilder:
     return MessageBuilder("FrontendAttributes").add("map", entries)
 
 
-def statistics_draft(statistics: StatisticsViz) -> MessageBuilder:
+def _statistics_draft(statistics: StatisticsViz) -> MessageBuilder:
     """What tools measured."""
     listed = [
         MessageBuilder("Statistic").add("stat_name", s.name).add("stat_val", s.value) for s in statistics.statistics
@@ -164,7 +164,7 @@ def statistics_draft(statistics: StatisticsViz) -> MessageBuilder:
     return draft.add("statistics", listed)
 
 
-def result_accuracy_draft(accuracy: ResultAccuracy) -> MessageBuilder:
+def _result_accuracy_draft(accuracy: ResultAccuracy) -> MessageBuilder:
     """How exact a result is to be."""
     if isinstance(accuracy.required, Tolerance):
         return MessageBuilder("ResultAccuracy").add("tolerance", fieldwise_draft("Tolerance", accuracy.required))
@@ -180,7 +180,7 @@ def original_array_draft(array: OriginalArray) -> MessageBuilder:
     )
 
 
-def original_value_draft(value: OriginalValue) -> MessageBuilder:
+def _original_value_draft(value: OriginalValue) -> MessageBuilder:
     """What a value is of the original program, leaf by leaf."""
     draft = MessageBuilder("OriginalValueProto").add("call_hierarchy", value.call_hierarchy, always=True)
     if value.tree is None:
@@ -202,7 +202,7 @@ def _leaves(tree: OriginalArray | OriginalTuple, at: ShapeIndex) -> Iterator[tup
         yield from _leaves(element, (*at, i))
 
 
-def alias_draft(alias: Alias) -> MessageBuilder:
+def _alias_draft(alias: Alias) -> MessageBuilder:
     """An element of the result that shares the buffer of a parameter."""
     return (
         MessageBuilder("AliasEntryProto")
@@ -213,7 +213,7 @@ def alias_draft(alias: Alias) -> MessageBuilder:
     )
 
 
-def buffer_donor_draft(donor: BufferDonor) -> MessageBuilder:
+def _buffer_donor_draft(donor: BufferDonor) -> MessageBuilder:
     """A parameter whose buffer may be taken."""
     return (
         MessageBuilder("BufferDonorEntryProto")
@@ -222,7 +222,7 @@ def buffer_donor_draft(donor: BufferDonor) -> MessageBuilder:
     )
 
 
-def debugged_array_draft(entry: DebuggedArray) -> MessageBuilder:
+def _debugged_array_draft(entry: DebuggedArray) -> MessageBuilder:
     """What is logged of an array of the original program."""
     draft = MessageBuilder("DebugAttributeTableEntryProto").add("original_array", original_array_draft(entry.array))
     return draft.add("debug_attributes", [fieldwise_draft("DebugAttributesProto", a) for a in entry.attributes])
@@ -246,7 +246,7 @@ def sharding_draft(sharding: AnySharding) -> MessageBuilder:
         case TupleSharding():
             return draft.add("type", "tuple").add("tuple_shardings", map(sharding_draft, sharding.elements))
         case NamedSharding():
-            return draft.add("named_sharding", named_sharding_draft(sharding))
+            return draft.add("named_sharding", _named_sharding_draft(sharding))
     draft.add("type", "other" if sharding.type is ShardingType.TILED else str(sharding.type))
     draft.add("replicate_on_last_tile_dim", sharding.replicate_on_last_tile_dim)
     draft.add("last_tile_dims", map(str, sharding.last_tile_dims))
@@ -266,7 +266,7 @@ def sharding_draft(sharding: AnySharding) -> MessageBuilder:
     return draft
 
 
-def named_sharding_draft(sharding: NamedSharding) -> MessageBuilder:
+def _named_sharding_draft(sharding: NamedSharding) -> MessageBuilder:
     """The `NamedShardingProto` of a sharding over the axes of a mesh."""
     draft = MessageBuilder("NamedShardingProto")
     draft.add("metadata", [fieldwise_draft("OpMetadata", metadata) for metadata in sharding.metadata])
@@ -286,7 +286,7 @@ def named_sharding_draft(sharding: NamedSharding) -> MessageBuilder:
     return draft.add("reduction_op", str(sharding.reduction) if sharding.reduction is not None else None)
 
 
-def add_replica_groups(draft: MessageBuilder, groups: ReplicaGroups) -> None:
+def _add_replica_groups(draft: MessageBuilder, groups: ReplicaGroups) -> None:
     """Add the groups of a collective to its instruction, in the field for their kind."""
     match groups:
         case CollectiveDeviceList():
@@ -396,7 +396,7 @@ class _Holders:
             case ShuffleMode():
                 self._at(row.path)
             case CollectiveDeviceList() | IotaReplicaGroupList() | MeshAxesReplicaGroupList():
-                add_replica_groups(draft, value)
+                _add_replica_groups(draft, value)
             case Domain():
                 draft.add("domain_entry_sharding", sharding_draft(value.exit))
                 draft.add("domain_exit_sharding", sharding_draft(value.entry))
@@ -437,29 +437,29 @@ def _message(value: AttributeValue) -> MessageBuilder | list[MessageBuilder] | s
         case BackendConfig():
             return value.text
         case BlockScalingConfig():
-            return block_scaling_config_draft(value)
+            return _block_scaling_config_draft(value)
         case ConvolutionDimensionNumbers():
             return fieldwise_draft("ConvolutionDimensionNumbers", value)
         case FrontendAttributes():
-            return frontend_attributes_draft(value)
+            return _frontend_attributes_draft(value)
         case OriginalValue():
-            return original_value_draft(value)
+            return _original_value_draft(value)
         case PaddingConfig():
-            return padding_config_draft(value)
+            return _padding_config_draft(value)
         case ResultAccuracy():
-            return result_accuracy_draft(value)
+            return _result_accuracy_draft(value)
         case Sharding() | NamedSharding() | TupleSharding():
             return sharding_draft(value)
         case Slice():
-            return slice_drafts(value)
+            return _slice_drafts(value)
         case ArrayLiteral() | TupleLiteral():
             return literal_draft(value)
         case SparsityConfig():
-            return sparsity_config_draft(value)
+            return _sparsity_config_draft(value)
         case StatisticsViz():
-            return statistics_draft(value)
+            return _statistics_draft(value)
         case Window():
-            return window_draft(value)
+            return _window_draft(value)
     return shape_draft(value) if isinstance(value, Shape) else None
 
 
@@ -485,13 +485,13 @@ def _element(place: FieldType, value: AttributeValue) -> MessageBuilder | None:
     """A message in a repeated field."""
     match value:
         case Alias():
-            return alias_draft(value)
+            return _alias_draft(value)
         case BufferDonor():
-            return buffer_donor_draft(value)
+            return _buffer_donor_draft(value)
         case DebuggedArray():
-            return debugged_array_draft(value)
+            return _debugged_array_draft(value)
         case OutputOperandAlias():
-            return output_operand_alias_draft(value)
+            return _output_operand_alias_draft(value)
         case (int(source), int(target)):
             return MessageBuilder(place.type).add("source", source).add("target", target)
     return shape_draft(value) if isinstance(value, Shape) else None

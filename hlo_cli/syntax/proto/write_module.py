@@ -55,7 +55,7 @@ class Numbers:
 def numbers_of(module: Module) -> Numbers:
     """Assigns ids to all computations and instructions, as XLA prints callees and unscheduled instructions by id."""
     computations = {computation: number for number, computation in enumerate(module.computations, 1)}
-    fused = fusion_computations(module) if module.is_scheduled else computations
+    fused = _fusion_computations(module) if module.is_scheduled else computations
     instructions = {
         instruction: number << _LOCAL_BITS | local
         for computation, number in computations.items()
@@ -63,20 +63,20 @@ def numbers_of(module: Module) -> Numbers:
     }
     listed = list(module.instructions)
     names: dict[Computation | Instruction, str] = {}
-    names.update(zip(module.computations, unique_names(c.name for c in module.computations), strict=True))
-    names.update(zip(listed, unique_names(i.name for i in listed), strict=True))
+    names.update(zip(module.computations, _unique_names(c.name for c in module.computations), strict=True))
+    names.update(zip(listed, _unique_names(i.name for i in listed), strict=True))
     return Numbers(computations, instructions, names)
 
 
-def fusion_computations(module: Module) -> frozenset[Computation]:
+def _fusion_computations(module: Module) -> frozenset[Computation]:
     """The bodies of fusions, which have no schedule."""
     return frozenset(c for i in module.instructions if i.opcode == opcodes.FUSION for c in i.called_computations)
 
 
-def unique_names(names: Iterable[str]) -> list[str]:
+def _unique_names(names: Iterable[str]) -> list[str]:
     """The names in order; repeated ones get a free number after a dot.
 
-    >>> unique_names(["p", "p", "p.1", "p", "q.3", "q.3"])
+    >>> _unique_names(["p", "p", "p.1", "p", "q.3", "q.3"])
     ['p', 'p.1', 'p.2', 'p.3', 'q.3', 'q.0']
     """
     used: defaultdict[str, set[int]] = defaultdict(set)
@@ -214,7 +214,7 @@ class Writing:
         return [self.numbers.instructions[named[name]] for name in instruction.control_predecessors]
 
 
-def instruction_draft(instruction: Instruction, writing: Writing) -> MessageBuilder:
+def _instruction_draft(instruction: Instruction, writing: Writing) -> MessageBuilder:
     """An instruction; HloError if it has contents that no proto can hold, or that are unknown."""
     if (
         wrapped_opcode(instruction.written_opcode) is not None
@@ -328,7 +328,7 @@ def _computation(computation: Computation, writing: Writing) -> MessageBuilder:
     program.add("result", writing.shape(computation.root), always=True)
     program.add("parameter_names", [numbers.names[parameter] for parameter in computation.parameters])
     draft = MessageBuilder("HloComputationProto").add("name", numbers.names[computation])
-    draft.add("instructions", [instruction_draft(each, writing) for each in computation.instructions])
+    draft.add("instructions", [_instruction_draft(each, writing) for each in computation.instructions])
     draft.add("program_shape", program)
     draft.add("id", numbers.computations[computation])
     draft.add("root_id", numbers.instructions[computation.root])
@@ -352,7 +352,7 @@ def _host_program_shape(module: Module, numbers: Numbers) -> MessageBuilder:
 
 def _sequences(module: Module, numbers: Numbers) -> Iterator[MessageBuilder]:
     """The order of every computation except the bodies of fusions, which have none."""
-    fused = fusion_computations(module)
+    fused = _fusion_computations(module)
     for computation in module.computations:
         if computation not in fused:
             ids = [numbers.instructions[instruction] for instruction in computation.instructions]

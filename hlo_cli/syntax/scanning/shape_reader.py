@@ -43,12 +43,12 @@ _PLAIN_LAYOUT = lazy_regex(
 )
 
 
-def follows_layout(scanner: Scanner) -> bool:
+def _follows_layout(scanner: Scanner) -> bool:
     """Whether the brace that comes next opens a layout, not a body or a literal."""
     return _LAYOUT_FOLLOWS.match(scanner.text, scanner.skip(), scanner.end) is not None
 
 
-def read_layout(scanner: Scanner) -> Layout:
+def _read_layout(scanner: Scanner) -> Layout:
     """The layout between braces that comes next, such as `{1,0:T(8,128)S(1)}`."""
     scanner.expect("{", "before the layout")
     closed = scanner.at(":") or scanner.at("}")
@@ -59,7 +59,7 @@ def read_layout(scanner: Scanner) -> Layout:
 
 
 @lru_cache(maxsize=8192)
-def plain_layout(text: str) -> Layout:
+def _plain_layout(text: str) -> Layout:
     """The layout of a text, usually in the form that XLA prints; each distinct text is read once."""
     if (match := _PLAIN_LAYOUT.fullmatch(text)) is not None:
         order, tiles, bits, space = match.groups("")
@@ -70,7 +70,7 @@ def plain_layout(text: str) -> Layout:
             memory_space=int(space or 0),
         )
     scanner = Scanner(Source("layout", text))
-    layout = read_layout(scanner)
+    layout = _read_layout(scanner)
     if scanner.pos != len(text):
         raise scanner.error("expected end of layout")
     return layout
@@ -111,7 +111,7 @@ def _read_tiles(scanner: Scanner) -> tuple[Tile, ...]:
 
 def _read_tile_sizes(scanner: Scanner) -> tuple[int, ...]:
     def size() -> int:
-        return COMBINE if scanner.accept("*") else read_size(scanner)
+        return COMBINE if scanner.accept("*") else _read_size(scanner)
 
     sizes = () if scanner.at(")") else listed(scanner, size)
     scanner.expect(")", "after the sizes of the tile")
@@ -155,7 +155,7 @@ def _read_splits(scanner: Scanner) -> tuple[SplitConfig, ...]:
     return tuple(splits)
 
 
-def read_size(scanner: Scanner) -> int:
+def _read_size(scanner: Scanner) -> int:
     """The size of a dimension or of a tile: a nonnegative integer of at most 64 bits."""
     size = scanner.integer("a size")
     if not 0 <= size <= INT64_MAX:
@@ -258,7 +258,7 @@ def read_shape(scanner: Scanner, depth: int = 0) -> Shape:
         return _read_special(scanner, word, start)
     dimensions, dynamic = _read_dimensions(scanner)
     rank = len(dimensions)
-    layout = _read_layout_of(scanner, rank) if follows_layout(scanner) else default_layout(rank)
+    layout = _read_layout_of(scanner, rank) if _follows_layout(scanner) else default_layout(rank)
     return ArrayShape(element_type, dimensions, dynamic, layout)
 
 
@@ -270,7 +270,7 @@ def _plain_array(text: str) -> ArrayShape | None:
     element_type = PRIMITIVE_TYPES.get(name)
     try:
         dimensions = read_index(sizes)
-        layout = plain_layout(layout_text) if layout_text else default_layout(len(dimensions))
+        layout = _plain_layout(layout_text) if layout_text else default_layout(len(dimensions))
     except (ValueError, HloError):  # the scanner reads it again and says what is wrong
         return None
     if element_type is None or len(layout.minor_to_major) != len(dimensions):
@@ -316,8 +316,8 @@ def _read_special(scanner: Scanner, word: str, start: int) -> Shape:
     dimensions, _ = _read_dimensions(scanner)
     if word in ("token", "opaque") and not dimensions:
         return TokenShape() if word == "token" else OpaqueShape()
-    if follows_layout(scanner):
-        read_layout(scanner)
+    if _follows_layout(scanner):
+        _read_layout(scanner)
     return UnknownShape(scanner.text[start : scanner.pos])
 
 
@@ -332,12 +332,12 @@ def _read_dimension(scanner: Scanner) -> tuple[int, bool]:
     if scanner.accept("?"):
         return UNBOUNDED, True
     dynamic = scanner.accept("<=")
-    return read_size(scanner), dynamic
+    return _read_size(scanner), dynamic
 
 
 def _read_layout_of(scanner: Scanner, rank: int) -> Layout:
     start = scanner.skip()
-    layout = read_layout(scanner)
+    layout = _read_layout(scanner)
     if (given := len(layout.minor_to_major)) != rank:
         default = ",".join(map(str, range(rank - 1, -1, -1)))
         message = f"layout has {counted(given, 'dimensions')}, but the shape has {rank}"

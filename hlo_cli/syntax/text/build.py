@@ -443,7 +443,7 @@ def infer_shapes(builder: Builder, infer: Infer) -> None:
             continue
         try:
             shape = infer(instruction)
-            taken += leaf_count(shape, most - taken + 1)
+            taken += _leaf_count(shape, most - taken + 1)
             if taken > most:
                 span = instruction.span or Span(0, 0)
                 problem = "the omitted shapes are too large to infer"
@@ -499,12 +499,12 @@ def _are_same_arrays(first: Shape, second: Shape) -> bool:
     return first.element_type is second.element_type and first.dimensions == second.dimensions
 
 
-def leaf_count(shape: Shape, most: int) -> int:
+def _leaf_count(shape: Shape, most: int) -> int:
     """The number of leaves of a shape, or `most` if there are more.
 
     >>> from hlo_cli.ir.shape import TokenShape, TupleShape
     >>> pair = TupleShape((TokenShape(), TokenShape()))
-    >>> leaf_count(TupleShape((pair, pair)), 9), leaf_count(TupleShape((pair, pair)), 3)
+    >>> _leaf_count(TupleShape((pair, pair)), 9), _leaf_count(TupleShape((pair, pair)), 3)
     (4, 3)
     """
     return sum(1 for _ in islice(shape.leaves, most))

@@ -39,7 +39,7 @@ _NAMED: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0
 _WAITS: Final = "control-predecessors="
 
 
-def note_instructions(module: Module, notes: Notes) -> None:
+def _note_instructions(module: Module, notes: Notes) -> None:
     """Notes problems in all computations. A line or a body with an error gets no further notes."""
     if not module.is_part:
         _note_entry(module, notes)
@@ -224,7 +224,7 @@ def check_module(module: Module, noted: Notes | None = None) -> Findings:
             for instruction in computation.instructions:
                 _note_one(instruction, [(a.name, a.value) for a in instruction.attributes], notes)
     _note_shapes(module, notes)
-    note_instructions(module, notes)
+    _note_instructions(module, notes)
     found = _not_blamed((*(noted.diagnostics() if noted else ()), *notes.diagnostics()), module, errors)
     return Findings(tuple(errors), tuple(sorted(found, key=lambda note: note.span.start if note.span else 0)))
 

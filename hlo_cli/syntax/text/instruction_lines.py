@@ -386,7 +386,7 @@ def read_statement(scanner: Scanner) -> ParsedInstruction:
 
 def read_operation(scanner: Scanner, statement: ParsedInstruction) -> None:
     """Reads the text after `name =`: shape, opcode, operands, attributes."""
-    read_shaped_operation(scanner, statement, 0)
+    _read_shaped_operation(scanner, statement, 0)
     while scanner.accept(","):
         attribute = read_attribute(scanner)
         statement.attributes.append(attribute)
@@ -396,7 +396,7 @@ def read_operation(scanner: Scanner, statement: ParsedInstruction) -> None:
     expect_no_attribute(scanner)
 
 
-def read_shaped_operation(scanner: Scanner, statement: ParsedInstruction, depth: int) -> None:
+def _read_shaped_operation(scanner: Scanner, statement: ParsedInstruction, depth: int) -> None:
     """Reads shape, opcode, and operands; the shape may be omitted."""
     if _SHAPE_STARTS.match(scanner.text, scanner.skip(), scanner.end):
         statement.shape = read_shape(scanner)
@@ -459,7 +459,7 @@ def _read_operand(scanner: Scanner, depth: int) -> ParsedOperand:
         return ParsedOperand(Span(start, scanner.pos), shape=shape)
     if _OPCODE.match(scanner.text, scanner.skip(), scanner.end):
         nested = ParsedInstruction(start, shape=shape or UnknownShape())
-        read_shaped_operation(scanner, nested, depth + 1)
+        _read_shaped_operation(scanner, nested, depth + 1)
         return ParsedOperand(Span(start, scanner.pos), shape=shape, nested=nested)
     name_start = scanner.skip()
     name = scanner.name("an operand")

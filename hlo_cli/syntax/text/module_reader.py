@@ -55,7 +55,7 @@ STARTS_MODULE = re.compile(
 )
 
 
-def read_head(scanner: Scanner) -> tuple[bool, str]:
+def _read_head(scanner: Scanner) -> tuple[bool, str]:
     """Reads `ENTRY? name? (signature)? {` with any spacing."""
     is_entry = scanner.accept_word("ENTRY")
     if scanner.text[scanner.skip() : scanner.pos + 1] in (")", "]", "}"):
@@ -78,7 +78,7 @@ def read_head(scanner: Scanner) -> tuple[bool, str]:
 _NAMED_INSTRUCTION = lazy_regex(r"(?:ROOT[ \t\n\r]++)?%?[A-Za-z_][A-Za-z0-9_.\-]*+[ \t\n\r]*+=")
 
 
-def read_single_instruction(scanner: Scanner) -> list[ParsedInstruction]:
+def _read_single_instruction(scanner: Scanner) -> list[ParsedInstruction]:
     """The instruction, as the root after one parameter for each operand that it names; a comma after it is ignored."""
     scanner.end = len(scanner.text.rstrip().removesuffix(","))
     statement = ParsedInstruction(scanner.skip(), is_root=True)
@@ -218,7 +218,7 @@ class ModuleReader:
         computation = Computation("entry_computation", is_entry=True)
         self.computations.append(computation)
         try:
-            statements = read_single_instruction(scanner)
+            statements = _read_single_instruction(scanner)
         except HloError as error:
             self._note(error.diagnostics)
             return
@@ -251,7 +251,7 @@ class ModuleReader:
             return
         else:
             start = scanner.skip()
-            is_entry, name = read_head(scanner)
+            is_entry, name = _read_head(scanner)
         if not name or name in self.names:
             self._note_name(name, Span(start, scanner.pos))
         computation = Computation(self._free(name or "computation"), is_entry=is_entry)

@@ -32,7 +32,7 @@ _SAME_POSITIONS: Final = {"clamp": (1,), opcodes.DYNAMIC_UPDATE_SLICE: (0,), opc
 """The operands that have the shape of the result."""
 
 
-def infer_missing(missing: Iterable[Instruction]) -> int:
+def _infer_missing(missing: Iterable[Instruction]) -> int:
     """Sets the unknown shapes of parameters that stand for missing operands; returns the number that stay unknown.
 
     >>> from hlo_cli import parse_module
@@ -291,7 +291,7 @@ class PartReader(ModuleReader):
         part = self._part
         part.shapeless = [each for each in part.shapeless if each.opcode != opcodes.PARAMETER]
         if part.missing:
-            unknown = infer_missing(part.missing)
+            unknown = _infer_missing(part.missing)
             count = len(part.missing)
             words = (
                 "is not in this text; read as a parameter" if count == 1 else "are not in this text; read as parameters"

@@ -65,7 +65,7 @@ def _kind_of(line: str) -> Literal["nsys", "rocprof"] | None:
     return next((kind for kind, columns in _HEADERS if columns <= names), None)
 
 
-def read_table(data: Buffer) -> tuple[Header, Iterator[Sequence[str]]]:
+def _read_table(data: Buffer) -> tuple[Header, Iterator[Sequence[str]]]:
     """The header of a table, and its rows; rows that are too short have empty cells at their end.
 
     Lines before the header are skipped; ValueError if there is no header.
@@ -227,7 +227,7 @@ def read_nsys_csv(data: Buffer, name: str) -> Trace:
     trace = KernelTrace(name, "Nsight Systems")
     ranges: list[_Range] = []
     try:
-        header, rows = read_table(data)
+        header, rows = _read_table(data)
         if "projected start" in header.columns:
             _read_ranges(trace, header, rows, ranges)
         else:
@@ -370,7 +370,7 @@ def read_rocprof(data: Buffer, name: str) -> Trace:
     """Reads a table; HloError if it has no kernels."""
     trace = KernelTrace(name, "rocprof")
     try:
-        header, rows = read_table(data)
+        header, rows = _read_table(data)
         read = _Kernels(trace, header)
         for row in rows:
             read.add(row)

@@ -35,7 +35,7 @@ _KEY, _VALUE = 0x08, 0x12
 _EVENT_NAME, _METADATA, _EVENT_DISPLAY_NAME, _EVENT_STATISTIC, _CHILD, _CHILDREN = 0x12, 0x1A, 0x22, 0x2A, 0x30, 0x32
 
 
-def read_names(reader: Reader, spans: array[int]) -> Names:
+def _read_names(reader: Reader, spans: array[int]) -> Names:
     """The names of statistics by id, from the entries of their map; of several with the same id, the last."""
     names = Names()
     for entries in _entries(reader, spans):
@@ -47,7 +47,7 @@ def read_names(reader: Reader, spans: array[int]) -> Names:
     return names
 
 
-def read_kinds(reader: Reader, spans: array[int], names: Mapping[int, str]) -> Mapping[int, EventMetadata]:
+def _read_kinds(reader: Reader, spans: array[int], names: Mapping[int, str]) -> Mapping[int, EventMetadata]:
     """The metadata of events by id, from the entries of their map; of several with the same id, the last."""
     known: dict[int, EventMetadata] = {}
     for entries in _entries(reader, spans):
@@ -132,7 +132,7 @@ _EVENT: Final = 0x22  # `events` of XLine: field 4 with bytes
 _EVENT_KIND, _OFFSET, _DURATION, _OCCURRENCES, _OWN_STATISTIC = 0x08, 0x10, 0x18, 0x28, 0x22
 
 
-def find_events(data: Buffer, at: int, end: int, others: dict[int, wire.FieldSpan]) -> array[int]:
+def _find_events(data: Buffer, at: int, end: int, others: dict[int, wire.FieldSpan]) -> array[int]:
     """Where the events of a line have their tags; of its other fields, the last of each tag is added to `others`.
 
     WireError where the line cannot be read, or if it has too many events.
@@ -179,7 +179,7 @@ _OWN: Final = OwnStatistics(b"", np.zeros(1, np.int64), Statistics.joined([]), N
 EMPTY: Final = Events(_NONE, _NONE, _NONE, _NONE, _OWN.of, _OWN.at)
 
 
-def read_events(reader: Reader, tags_at: array[int], names: Names) -> Events:
+def _read_events(reader: Reader, tags_at: array[int], names: Names) -> Events:
     """The events with tags at some offsets; `names` are those of statistics. WireError if one cannot be read."""
     if not tags_at:
         return EMPTY
@@ -409,10 +409,10 @@ class _PlaneSpans:
 
     @cached_property
     def _names(self) -> Names:
-        return read_names(self.reading.reader, self.statistic_names)
+        return _read_names(self.reading.reader, self.statistic_names)
 
     def _event_metadata(self) -> Mapping[int, EventMetadata]:
-        return self._guard(lambda: read_kinds(self.reading.reader, self.kinds, self._names))
+        return self._guard(lambda: _read_kinds(self.reading.reader, self.kinds, self._names))
 
     def _own_statistics(self) -> Mapping[str, Value]:
         def read() -> Mapping[str, Value]:
@@ -427,7 +427,7 @@ class _PlaneSpans:
         return self._guard(read)
 
     def _events(self, line: _LineSpans) -> Events:
-        return self._guard(lambda: read_events(self.reading.reader, line.events, self._names))
+        return self._guard(lambda: _read_events(self.reading.reader, line.events, self._names))
 
 
 class _LineSpans:
@@ -437,7 +437,7 @@ class _LineSpans:
         self.numbers = {_ID: 0, _TIMESTAMP: 0, _LINE_DURATION: 0, _DISPLAY_ID: 0}
         self.texts = {_NAME: "", _DISPLAY_NAME: ""}
         others: dict[int, wire.FieldSpan] = {}
-        self.events = find_events(data, start, end, others)
+        self.events = _find_events(data, start, end, others)
         for tag, value, stop in others.values():
             if tag in self.numbers:
                 self.numbers[tag] = value

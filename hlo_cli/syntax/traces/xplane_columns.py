@@ -417,7 +417,7 @@ class OwnStatistics:
             if tag in (TEXT, BYTES):
                 found, own = self._coded_text(at[here], tag)
             else:
-                distinct, found = distinct_of(self._found.bits(at[here]))
+                distinct, found = _distinct_of(self._found.bits(at[here]))
                 nothing = np.zeros(len(distinct), np.int64)
                 part = Statistics(nothing, np.full(len(distinct), tag, np.uint8), distinct.view(np.int64), nothing)
                 own = [value for value in values_of(self._data, part, self._names) if value is not None]
@@ -434,7 +434,7 @@ class OwnStatistics:
         return codes, [each.decode("utf-8", "replace") if tag == TEXT else each for each in known]
 
 
-def distinct_of(values: Words) -> tuple[Words, Integers]:
+def _distinct_of(values: Words) -> tuple[Words, Integers]:
     """The distinct values in order, and the index of each value among them; no sort if they are close together."""
     low, high = values.min(), values.max()
     width = int(high) - int(low)

@@ -77,7 +77,7 @@ def read_replica_groups(tokens: Tokens) -> ReplicaGroups:
     return prose_grammars.read_group_list(tokens)
 
 
-def read_origin(tokens: Tokens) -> OriginalValue:
+def _read_origin(tokens: Tokens) -> OriginalValue:
     """`{{"a" {0}}}`."""
     from hlo_cli.syntax.values import prose_grammars
 
@@ -91,7 +91,7 @@ def read_recovery_table(tokens: Tokens) -> RecoveryTable:
     return prose_grammars.read_recovery_table(tokens)
 
 
-def read_debug_attributes(tokens: Tokens) -> tuple[DebuggedArray, ...]:
+def _read_debug_attributes(tokens: Tokens) -> tuple[DebuggedArray, ...]:
     """`{ {"a" {0}}:({log_mode=default}) }`."""
     from hlo_cli.syntax.values import prose_grammars
 
@@ -105,14 +105,14 @@ def read_statistics(tokens: Tokens) -> StatisticsViz:
     return prose_grammars.read_statistics(tokens)
 
 
-def read_result_accuracy(tokens: Tokens) -> ResultAccuracy:
+def _read_result_accuracy(tokens: Tokens) -> ResultAccuracy:
     """`{mode=highest}`."""
     from hlo_cli.syntax.values import prose_grammars
 
     return prose_grammars.read_result_accuracy(tokens)
 
 
-def read_domain(tokens: Tokens) -> Domain:
+def _read_domain(tokens: Tokens) -> Domain:
     """`{kind="sharding", entry={…}, exit={…}}`."""
     found = _DOMAIN(tokens)
     return Domain(found["entry"], found["exit"])  # type: ignore[arg-type]
@@ -152,11 +152,11 @@ GRAMMARS: Final = MappingProxyType[Kind, ValueReader](
         Kind.BUFFER_DONORS: operation_values.read_buffer_donors,
         Kind.COMPUTATION_LAYOUT: metadata.read_computation_layout,
         Kind.CONVOLUTION_KIND: operation_values.CONVOLUTION_KIND,
-        Kind.DEBUG_ATTRIBUTES: read_debug_attributes,
+        Kind.DEBUG_ATTRIBUTES: _read_debug_attributes,
         Kind.DIM_LABELS: operation_values.read_dim_labels,
         Kind.DIRECTION: operation_values.DIRECTION,
         Kind.DISTRIBUTION: operation_values.DISTRIBUTION,
-        Kind.DOMAIN: read_domain,
+        Kind.DOMAIN: _read_domain,
         Kind.FFT_TYPE: operation_values.FFT_TYPE,
         Kind.FRONTEND_ATTRIBUTES: metadata.read_frontend_attributes,
         Kind.FUSION_KIND: operation_values.FUSION_KIND,
@@ -164,14 +164,14 @@ GRAMMARS: Final = MappingProxyType[Kind, ValueReader](
         Kind.METADATA: metadata.read_metadata,
         Kind.OPERAND_ALIASING: operation_values.read_operand_aliasing,
         Kind.ORDER: operation_values.ORDER,
-        Kind.ORIGIN: read_origin,
+        Kind.ORIGIN: _read_origin,
         Kind.PADDING: operation_values.read_padding,
         Kind.PADDING_TYPE: operation_values.PADDING_TYPE,
         Kind.PRECISIONS: operation_values.read_precisions,
         Kind.RANDOM_ALGORITHM: operation_values.RANDOM_ALGORITHM,
         Kind.RECOVERY_TABLE: read_recovery_table,
         Kind.REPLICA_GROUPS: read_replica_groups,
-        Kind.RESULT_ACCURACY: read_result_accuracy,
+        Kind.RESULT_ACCURACY: _read_result_accuracy,
         Kind.SCHEDULE: operation_values.SCHEDULE,
         Kind.SHARDING: read_sharding,
         Kind.SHUFFLE_MODE: operation_values.SHUFFLE_MODE,

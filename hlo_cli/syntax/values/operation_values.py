@@ -154,7 +154,7 @@ def read_precisions(tokens: Tokens) -> tuple[enumerations.Precision, ...]:
     return read_list(tokens, _PRECISION)
 
 
-def read_sizes(tokens: Tokens) -> tuple[int, ...]:
+def _read_sizes(tokens: Tokens) -> tuple[int, ...]:
     """`3` or `3x4`."""
     if tokens.kind == tk.INT:
         return (read_int(tokens),)
@@ -186,7 +186,7 @@ def read_window(tokens: Tokens) -> Window:
         if name in found:
             tokens.fail(f"duplicate window field {name}", at, end)
         is_pad = name == "pad"
-        found[name] = _read_pad(tokens, parts=(2,)) if is_pad else tuple((size,) for size in read_sizes(tokens))
+        found[name] = _read_pad(tokens, parts=(2,)) if is_pad else tuple((size,) for size in _read_sizes(tokens))
     rank = len(found.get("size", ()))
     for name, numbers in found.items():
         if len(numbers) != rank and not (name == "rhs_reversal" and len(numbers) > rank):
@@ -351,7 +351,7 @@ def _read_tensor_sparsity(tokens: Tokens) -> TensorSparsity:
 
 def _read_block(tokens: Tokens) -> tuple[int, ...]:
     start, end = tokens.start, tokens.end
-    sizes = read_sizes(tokens)
+    sizes = _read_sizes(tokens)
     if len(sizes) != 2:
         tokens.fail("expected two sizes, such as 2x4", start, end)
     return sizes
@@ -361,7 +361,7 @@ _TENSOR_SPARSITY: Final = fields(
     {"sparsity": _read_block, "dimension": read_int, "stride": read_int, "idx": read_int}, loose=True
 )
 _TENSOR_BLOCK_SCALING: Final = fields(
-    {"scale_idx": read_int, "zero_idx": read_int, "strides": read_sizes, "steps": read_sizes}, loose=True
+    {"scale_idx": read_int, "zero_idx": read_int, "strides": _read_sizes, "steps": _read_sizes}, loose=True
 )
 _BLOCK_SCALING: Final = fields({"lhs": _read_tensor_block_scaling, "rhs": _read_tensor_block_scaling}, loose=True)
 _SPARSITY: Final = fields({"lhs": _read_tensor_sparsity, "rhs": _read_tensor_sparsity}, loose=True)

@@ -76,14 +76,14 @@ def named(name: str) -> pp.ParserElement:
     return pp.Literal(f"{name}=").set_name(f"'{name}='").suppress()
 
 
-def suppress_literal(text: str, name: str = "") -> pp.ParserElement:
+def _suppress_literal(text: str, name: str = "") -> pp.ParserElement:
     """A sign that is omitted from the results."""
     return pp.Literal(text).set_name(name or f"'{text}'").suppress()
 
 
 def listed(item: pp.ParserElement) -> pp.ParserElement:
     """Items separated by commas; the list may be empty."""
-    return pp.Opt(item + pp.ZeroOrMore(suppress_literal(",") - item))
+    return pp.Opt(item + pp.ZeroOrMore(_suppress_literal(",") - item))
 
 
 def one_of(kind: type[StrEnum]) -> pp.ParserElement:
@@ -199,7 +199,7 @@ def _transform(text: str, at: int, found: pp.ParseResults) -> IotaTransform:
 
 
 _ORDER: Final = (
-    symbol(r"T[ \t\n\r]*+(?=\()", "T(permutation)").suppress() - suppress_literal("(") - INTS - suppress_literal(")")
+    symbol(r"T[ \t\n\r]*+(?=\()", "T(permutation)").suppress() - _suppress_literal("(") - INTS - _suppress_literal(")")
 )
 _ONE: Final = symbol(r"(?=\[[ \t\n\r]*+[0-9\-]++[ \t\n\r]*+\])", "one number in brackets").suppress()
 IOTA: Final = (_ONE + SIZES | SIZES - _ORDER).set_parse_action(_transform)
@@ -221,39 +221,45 @@ def _mesh(text: str, at: int, found: pp.ParseResults) -> Mesh:
     return mesh
 
 
-_MESH_AXIS: Final = ((STRING - suppress_literal("=") | ATTRIBUTE) - INT).set_parse_action(
+_MESH_AXIS: Final = ((STRING - _suppress_literal("=") | ATTRIBUTE) - INT).set_parse_action(
     lambda found: MeshAxis(found[0], found[1])
 )
 _DEVICE_IDS: Final = (
     symbol(r",[ \t\n\r]*+device_ids=", ", device_ids=").suppress()
-    - suppress_literal("(")
+    - _suppress_literal("(")
     - (IOTA | INTS)
-    - suppress_literal(")")
+    - _suppress_literal(")")
 )
 MESH: Final = (
-    (word("mesh").suppress() - suppress_literal("[") - listed(_MESH_AXIS) - suppress_literal("]") + pp.Opt(_DEVICE_IDS))
+    (
+        word("mesh").suppress()
+        - _suppress_literal("[")
+        - listed(_MESH_AXIS)
+        - _suppress_literal("]")
+        + pp.Opt(_DEVICE_IDS)
+    )
     .set_parse_action(_mesh)
     .set_name("a mesh")
 )
 _MAXIMAL_MESH: Final = (
     (word("maximal_mesh") | word("single_device"))
-    - suppress_literal("[")
+    - _suppress_literal("[")
     - named("device_id")
     - INT
-    - suppress_literal("]")
+    - _suppress_literal("]")
 ).set_parse_action(lambda found: MaximalMesh(found[1], found[0]))
 
 _AXIS_NAME: Final = symbol(r"%?+[A-Za-z_][A-Za-z0-9_.\-]*+", "an axis name")
 _AXIS: Final = (
     (STRING | _AXIS_NAME)
-    + pp.Opt(suppress_literal(":"))
-    + pp.Opt(suppress_literal("(") - INT - suppress_literal(")") - INT)
+    + pp.Opt(_suppress_literal(":"))
+    + pp.Opt(_suppress_literal("(") - INT - _suppress_literal(")") - INT)
 ).set_parse_action(lambda text, at, found: _Axis(at, found[0].removeprefix("%"), tuple(found[1:])))
-_AXES: Final = (suppress_literal("{") - listed(_AXIS) - suppress_literal("}", "'}' or an axis")).set_parse_action(
+_AXES: Final = (_suppress_literal("{") - listed(_AXIS) - _suppress_literal("}", "'}' or an axis")).set_parse_action(
     lambda found: [tuple(found)]
 )
 _DIMENSION: Final = (
-    suppress_literal("{") - listed(_AXIS | pp.Literal(_OPEN)) - suppress_literal("}", "'}' or an axis")
+    _suppress_literal("{") - listed(_AXIS | pp.Literal(_OPEN)) - _suppress_literal("}", "'}' or an axis")
 ).set_parse_action(lambda found: [tuple(found)])
 
 
@@ -291,11 +297,13 @@ _WITH_AXES: Final = (
     | (symbol("unreduced=", "unreduced=") - pp.Opt(_REDUCTION) - _AXES)
 ).set_parse_action(lambda found: _named_axes(found))
 _REST: Final = pp.ZeroOrMore(
-    suppress_literal(",") - (_WITH_METADATA | _WITH_AXES).set_name("replicated=, unreduced=, manual=, or metadata=")
+    _suppress_literal(",") - (_WITH_METADATA | _WITH_AXES).set_name("replicated=, unreduced=, manual=, or metadata=")
 )
 _WHOLE_AXES: Final = symbol(r"unreduced=", "unreduced=") - _REDUCTION | word("(?:replicated|unreduced|manual)")
 _DIMENSIONS: Final = (
-    suppress_literal("[", "'[' or one of replicated, unreduced, or manual") - listed(_DIMENSION) - suppress_literal("]")
+    _suppress_literal("[", "'[' or one of replicated, unreduced, or manual")
+    - listed(_DIMENSION)
+    - _suppress_literal("]")
 ).set_parse_action(lambda found: [list(found)])
 
 
@@ -329,9 +337,9 @@ def _sharding(text: str, at: int, found: pp.ParseResults) -> NamedSharding:
 
 NAMED_SHARDING: Final = (
     MESH
-    + pp.Opt(suppress_literal(","))
-    - ((_WHOLE_AXES + pp.Opt(suppress_literal(",") - _WITH_METADATA)) | (_DIMENSIONS + _REST))
-    | _MAXIMAL_MESH + pp.Opt(suppress_literal(",") - _WITH_METADATA)
+    + pp.Opt(_suppress_literal(","))
+    - ((_WHOLE_AXES + pp.Opt(_suppress_literal(",") - _WITH_METADATA)) | (_DIMENSIONS + _REST))
+    | _MAXIMAL_MESH + pp.Opt(_suppress_literal(",") - _WITH_METADATA)
 ).set_parse_action(_sharding)
 """The contents of the braces of a sharding with a mesh."""
 
@@ -352,8 +360,8 @@ def _iota_groups(text: str, at: int, found: pp.ParseResults) -> IotaReplicaGroup
 
 
 _PAIR: Final = symbol(r"(?=\[[^\[\],]*+,[^\[\],]*+\])", "the number of groups and their size").suppress() + SIZES
-_GROUPS: Final = (MESH + pp.Opt(suppress_literal(",")) - _AXES).set_parse_action(_mesh_groups) | (
-    _PAIR - suppress_literal("<=") - IOTA
+_GROUPS: Final = (MESH + pp.Opt(_suppress_literal(",")) - _AXES).set_parse_action(_mesh_groups) | (
+    _PAIR - _suppress_literal("<=") - IOTA
 ).set_parse_action(_iota_groups)
 read_group_list: Final[Callable[[Tokens], IotaReplicaGroupList | MeshAxesReplicaGroupList]] = reader(
     _GROUPS, "replica_groups"
@@ -404,12 +412,12 @@ def _type(kinds: tuple[ir.ShardingType, ...]) -> pp.ParserElement:
 
 _TYPE: Final = _type(_WHOLE_KINDS)
 _LAST_TILE: Final = _type(tuple(kind for kind in _WHOLE_KINDS if kind is not ir.ShardingType.UNKNOWN))
-_TILES: Final = (named("devices") - SIZES - (suppress_literal("<=") - IOTA | INTS)).set_parse_action(_tiles)
+_TILES: Final = (named("devices") - SIZES - (_suppress_literal("<=") - IOTA | INTS)).set_parse_action(_tiles)
 _SHARD_GROUP: Final = (
     symbol("shard_(?:as|like)(?![A-Za-z0-9_.:=-])", "shard_as or shard_like") - INT
 ).set_parse_action(lambda found: ir.ShardGroup(found[1], is_like=found[0] == "shard_like"))
 _LAST_TILE_DIMS: Final = (
-    named("last_tile_dims") - suppress_literal("{") - listed(_LAST_TILE) - suppress_literal("}")
+    named("last_tile_dims") - _suppress_literal("{") - listed(_LAST_TILE) - _suppress_literal("}")
 ).set_parse_action(lambda found: _LastTileDims(tuple(found)))
 _ITEM: Final = (
     _TYPE
@@ -445,10 +453,10 @@ def _single(text: str, at: int, found: pp.ParseResults) -> ir.Sharding:
 
 
 _SINGLE: Final = pp.OneOrMore(_ITEM).set_parse_action(_single)
-_CLOSE: Final = suppress_literal("}", "a sharding item or '}'")
-_BRACED_ITEM: Final = suppress_literal("{") - (NAMED_SHARDING | _SINGLE).set_name("a sharding item") - _CLOSE
+_CLOSE: Final = _suppress_literal("}", "a sharding item or '}'")
+_BRACED_ITEM: Final = _suppress_literal("{") - (NAMED_SHARDING | _SINGLE).set_name("a sharding item") - _CLOSE
 _TUPLE: Final = listed(_BRACED_ITEM).set_parse_action(lambda found: ir.TupleSharding(tuple(found)))
-_SHARDING: Final = suppress_literal("{") - (NAMED_SHARDING | _SINGLE | _TUPLE) - _CLOSE
+_SHARDING: Final = _suppress_literal("{") - (NAMED_SHARDING | _SINGLE | _TUPLE) - _CLOSE
 read_sharding: Final[Callable[[Tokens], ir.AnySharding]] = reader(_SHARDING, "sharding")
 """One sharding, or one for each leaf of a tuple between further braces."""
 
@@ -460,16 +468,16 @@ read_sharding: Final[Callable[[Tokens], ir.AnySharding]] = reader(_SHARDING, "sh
 
 
 _ARRAY: Final = (
-    suppress_literal("{") + pp.Opt(STRING - pp.Opt(INDEX)) - suppress_literal("}", "an original instruction or '}'")
+    _suppress_literal("{") + pp.Opt(STRING - pp.Opt(INDEX)) - _suppress_literal("}", "an original instruction or '}'")
 ).set_parse_action(lambda found: OriginalArray(*found))
 _TREE = pp.Forward()
 _TREE.set_name("a tree of original instructions")
-_TREES: Final = pp.ZeroOrMore(_TREE + pp.Opt(suppress_literal(",")))
-_TREE <<= _ARRAY | (suppress_literal("(") - _TREES - suppress_literal(")")).set_parse_action(
+_TREES: Final = pp.ZeroOrMore(_TREE + pp.Opt(_suppress_literal(",")))
+_TREE <<= _ARRAY | (_suppress_literal("(") - _TREES - _suppress_literal(")")).set_parse_action(
     lambda found: OriginalTuple(tuple(found))
 )
-_SYNTHETIC: Final = suppress_literal("[") - word("synthetic_call").suppress() - suppress_literal("]")
-_HIERARCHY: Final = suppress_literal(",") - suppress_literal("[") - STRING - suppress_literal("]")
+_SYNTHETIC: Final = _suppress_literal("[") - word("synthetic_call").suppress() - _suppress_literal("]")
+_HIERARCHY: Final = _suppress_literal(",") - _suppress_literal("[") - STRING - _suppress_literal("]")
 
 
 def _original_value(found: pp.ParseResults) -> OriginalValue:
@@ -478,15 +486,15 @@ def _original_value(found: pp.ParseResults) -> OriginalValue:
 
 
 _ORIGIN: Final = (
-    suppress_literal("{")
+    _suppress_literal("{")
     - (_SYNTHETIC.set_parse_action(lambda: [None]) | pp.Opt(_TREE, OriginalArray()) + pp.Opt(_HIERARCHY))
-    - suppress_literal("}", "a tree of original instructions")
+    - _suppress_literal("}", "a tree of original instructions")
 ).set_parse_action(_original_value)
 
-_RECOVERY: Final = (_ARRAY - suppress_literal(":") - _ARRAY + pp.Opt(suppress_literal(",") - STRING)).set_parse_action(
-    lambda found: Recovery(*found)
-)
-_RECOVERIES: Final = (suppress_literal("{") - pp.ZeroOrMore(_RECOVERY) - suppress_literal("}")).set_parse_action(
+_RECOVERY: Final = (
+    _ARRAY - _suppress_literal(":") - _ARRAY + pp.Opt(_suppress_literal(",") - STRING)
+).set_parse_action(lambda found: Recovery(*found))
+_RECOVERIES: Final = (_suppress_literal("{") - pp.ZeroOrMore(_RECOVERY) - _suppress_literal("}")).set_parse_action(
     lambda found: RecoveryTable(tuple(found))
 )
 
@@ -506,14 +514,14 @@ _DEBUG_FIELD: Final = (
     | _field("op_id", INT)
 )
 _DEBUG: Final = (
-    suppress_literal("{")
-    - pp.ZeroOrMore(pp.Opt(suppress_literal(",")) + _DEBUG_FIELD)
-    - suppress_literal("}", "a debug attribute or '}'")
+    _suppress_literal("{")
+    - pp.ZeroOrMore(pp.Opt(_suppress_literal(",")) + _DEBUG_FIELD)
+    - _suppress_literal("}", "a debug attribute or '}'")
 ).set_parse_action(lambda found: DebugAttributes(**dict(list(found))))
 _DEBUGGED: Final = (
-    _ARRAY - suppress_literal(":") - (suppress_literal("(") - listed(_DEBUG) - suppress_literal(")") | _DEBUG)
+    _ARRAY - _suppress_literal(":") - (_suppress_literal("(") - listed(_DEBUG) - _suppress_literal(")") | _DEBUG)
 ).set_parse_action(lambda found: DebuggedArray(found[0], tuple(found[1:])))
-_DEBUG_TABLE: Final = (suppress_literal("{") - listed(_DEBUGGED) - suppress_literal("}")).set_parse_action(
+_DEBUG_TABLE: Final = (_suppress_literal("{") - listed(_DEBUGGED) - _suppress_literal("}")).set_parse_action(
     lambda found: [tuple(found)]
 )
 
@@ -522,9 +530,9 @@ _DECIMAL: Final = symbol(
 ).set_parse_action(lambda found: float(found[0]))
 _STATISTIC: Final = (ATTRIBUTE - _DECIMAL).set_parse_action(lambda found: Statistic(found[0], found[1]))
 _STATISTICS: Final = (
-    suppress_literal("{")
-    - pp.Opt(ATTRIBUTE.copy().suppress() - INT + pp.ZeroOrMore(suppress_literal(",") - _STATISTIC))
-    - suppress_literal("}")
+    _suppress_literal("{")
+    - pp.Opt(ATTRIBUTE.copy().suppress() - INT + pp.ZeroOrMore(_suppress_literal(",") - _STATISTIC))
+    - _suppress_literal("}")
 ).set_parse_action(lambda found: StatisticsViz(found[0], tuple(found[1:])) if found else StatisticsViz(0, ()))
 
 
@@ -535,14 +543,14 @@ def _not_negative(text: str, at: int, found: pp.ParseResults) -> None:
 
 _AMOUNT: Final = _DECIMAL.copy().add_parse_action(_not_negative)
 _TOLERANCE: Final = (
-    suppress_literal("{")
+    _suppress_literal("{")
     - listed(_field("atol", _AMOUNT) | _field("rtol", _AMOUNT) | _field("ulps", _AMOUNT))
-    - suppress_literal("}")
+    - _suppress_literal("}")
 ).set_parse_action(lambda found: Tolerance(**{name: int(n) if name == "ulps" else n for name, n in found}))
 _ACCURACY: Final = (
-    suppress_literal("{")
+    _suppress_literal("{")
     - (named("mode") - one_of(ResultAccuracyMode) | named("tolerance") - _TOLERANCE)
-    - suppress_literal("}")
+    - _suppress_literal("}")
 ).set_parse_action(lambda found: ResultAccuracy(found[0]))
 
 read_origin: Final[Callable[[Tokens], OriginalValue]] = reader(_ORIGIN, "origin")

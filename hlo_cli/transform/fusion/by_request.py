@@ -244,9 +244,9 @@ def fused_pair(module: Module, producer: str, consumer: str, *, keep: bool = Fal
         checker.check_producer_consumer(one, other, keep=is_kept)
     names = ModuleNames(module)
     if is_kept:
-        fuse_siblings(graph, one, other, names)
+        _fuse_siblings(graph, one, other, names)
     else:
-        fuse_nodes(graph, one, other, names)
+        _fuse_nodes(graph, one, other, names)
     graph.sort_topologically()
     return fix_in_place_hazards(rebuild(module, {first.computation: graph}), module)
 
@@ -269,7 +269,7 @@ def deciding_rule(module: Module, producer: str, consumer: str) -> Rule:
     return FusionDecider(SHIPPED, graph.root).rule(nodes[first], nodes[second])
 
 
-def fuse_nodes(graph: Graph, producer: Node, consumer: Node, names: ModuleNames) -> Node:
+def _fuse_nodes(graph: Graph, producer: Node, consumer: Node, names: ModuleNames) -> Node:
     """Fusion of two nodes, which replaces the consumer."""
     is_output = FusionDecider(SHIPPED, None).rule(producer, consumer) is by.OUTPUT_FUSION
     kind = "kOutput" if is_output else max(producer.kind, consumer.kind, key=_KIND_ORDER.index)
@@ -287,7 +287,7 @@ def fuse_nodes(graph: Graph, producer: Node, consumer: Node, names: ModuleNames)
     return fusion
 
 
-def fuse_siblings(graph: Graph, other: Node, into: Node, names: ModuleNames) -> Node:
+def _fuse_siblings(graph: Graph, other: Node, into: Node, names: ModuleNames) -> Node:
     """Multi-output fusion of two nodes that replaces `into`; call `graph.sort_topologically` afterwards."""
     kind = max(other.kind, into.kind, key=_KIND_ORDER.index) or "kLoop"
     fusion = _fusion_of(graph, other, into, names)

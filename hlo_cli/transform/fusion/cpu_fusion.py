@@ -147,7 +147,7 @@ class InstructionFusion:
             self._kept = must_materialize(order, self.graph.control_predecessors, self._decider)
             # In the source tree only: applied to jaxlib 0.10.2 it makes 21 of 2,285 fusions wrong.
             if self.rules.guard_softmax:
-                self._kept |= set(before_softmax(order))
+                self._kept |= set(_before_softmax(order))
         for node in order:
             self._push(node)
         while (consumer := self._pop()) is not None:
@@ -218,7 +218,7 @@ class InstructionFusion:
             self._queue[self._place.pop(producer)] = None
 
 
-def before_softmax(order: list[Node]) -> Iterator[Node]:
+def _before_softmax(order: list[Node]) -> Iterator[Node]:
     """Yields operations that newer releases materialize before a softmax: they feed a maximum and its subtraction."""
     for exponential in order:
         if exponential.opcode != "exponential" or exponential.operands[0].opcode != "subtract":
@@ -417,7 +417,7 @@ _COPIED_IN_LOOPS: Final = frozenset("pred s8 s16 s32 s64 f16 bf16 f32 f64".split
 """Element types for which a layout-changing copy is a loop; jaxlib 0.10.2 does not wrap copies of others."""
 
 
-def wrap_lone_operations(graph: Graph, rules: FusionRules, names: ModuleNames) -> None:
+def _wrap_lone_operations(graph: Graph, rules: FusionRules, names: ModuleNames) -> None:
     """Replaces each lone operation of a computation with a fusion of it.
 
     >>> from hlo_cli import parse_module
@@ -425,7 +425,7 @@ def wrap_lone_operations(graph: Graph, rules: FusionRules, names: ModuleNames) -
     >>> from hlo_cli.analysis.fusion.cpu_rules import SHIPPED
     >>> module = parse_module("HloModule m  ENTRY e { p = f32[9] parameter(0)  ROOT t = f32[9] tanh(p) }")
     >>> graph = graph_of(module.entry)
-    >>> wrap_lone_operations(graph, SHIPPED, ModuleNames(module))
+    >>> _wrap_lone_operations(graph, SHIPPED, ModuleNames(module))
     >>> graph.root, graph.root.body.name
     (<node fusion wrapped_tanh>, 'wrapped_tanh_computation')
     """
@@ -515,7 +515,7 @@ def _fused(module: Module, rules: FusionRules) -> FusionResult:
         executed = contexts_of(module).context_of
         for computation, graph in graphs.items():
             if executed.get(computation) == "global":
-                wrap_lone_operations(graph, rules, names)
+                _wrap_lone_operations(graph, rules, names)
     together = _make_together(module, graphs, names, hazards) if rules.multi_output else ()
     made = rebuild(module, graphs)
     kept = fix_in_place_hazards(without_uncalled(made) if rules.multi_output else made, module)

@@ -47,7 +47,7 @@ def merge_producer(graph: Graph, fusion: Node, producer: Node, names: ModuleName
 
     The producer is removed from the graph if it has no other users; the fusion takes over its control predecessors.
     """
-    clone = clone_into_fusion(fusion, producer, names)
+    clone = _clone_into_fusion(fusion, producer, names)
     # The root has no users in its computation but is used by the caller.
     if not producer.users and producer is not graph.root:
         graph.add_control_dependencies(fusion, graph.control_predecessors.get(producer, ()))
@@ -75,7 +75,7 @@ def merge_fusion(graph: Graph, fusion: Node, producer: Node, names: ModuleNames)
         if operand is producer:
             fusion.replace_operand(position, result)
     for node in order:
-        clone_into_fusion(fusion, outside[node], names)
+        _clone_into_fusion(fusion, outside[node], names)
     for node in order:
         outside[node].detach()
     if not producer.users and producer is not graph.root:
@@ -83,7 +83,7 @@ def merge_fusion(graph: Graph, fusion: Node, producer: Node, names: ModuleNames)
         graph.remove(producer)
 
 
-def clone_into_fusion(fusion: Node, producer: Node, names: ModuleNames) -> Node:
+def _clone_into_fusion(fusion: Node, producer: Node, names: ModuleNames) -> Node:
     """Adds a clone of `producer` to a fusion, and replaces the operand if it is one; the producer itself stays."""
     body = fusion.body
     assert body is not None
@@ -191,7 +191,7 @@ def make_multi_output(graph: Graph, fusion: Node, other: Node, names: ModuleName
 
 def _add_result(graph: Graph, fusion: Node, producer: Node, names: ModuleNames) -> None:
     """Adds a clone of the producer as a result; the producer stays without users."""
-    clone = clone_into_fusion(fusion, producer, names)
+    clone = _clone_into_fusion(fusion, producer, names)
     if producer.users or producer is graph.root:
         _add_output(graph, fusion, clone, producer, names)
 
@@ -259,7 +259,7 @@ def _merge(graph: Graph, fusion: Node, merged: Node, names: ModuleNames) -> None
         if copy in results:
             _add_result(graph, fusion, copy, names)
         elif copy in fusion.operands:
-            clone_into_fusion(fusion, copy, names)
+            _clone_into_fusion(fusion, copy, names)
         copy.detach()
 
 

@@ -347,7 +347,7 @@ class Unfused(NamedTuple):
     origins: dict[Node, Node]
 
 
-def restore_users(graph: Graph, model: KernelModel, names: ModuleNames) -> None:
+def _restore_users(graph: Graph, model: KernelModel, names: ModuleNames) -> None:
     """Puts the users of each node in the order that priority fusion leaves, as far as it makes the same fusions again.
 
     >>> from hlo_cli import parse_module
@@ -358,7 +358,7 @@ def restore_users(graph: Graph, model: KernelModel, names: ModuleNames) -> None:
     ... x = f32[9] fusion(p), kind=kLoop, calls=f  ROOT r = (f32[9], f32[9]) tuple(c, x) }'''
     >>> module = parse_module(text)
     >>> graph = graph_of(module.entry)
-    >>> restore_users(graph, KernelModel(gpu_device("h100")), ModuleNames(module))
+    >>> _restore_users(graph, KernelModel(gpu_device("h100")), ModuleNames(module))
     >>> [user.name for user in next(graph.nodes).users]
     ['c', 'x']
     """
@@ -451,13 +451,13 @@ def _graph_of(graph: Graph, origins: dict[Node, Node], all_nodes: Iterable[Node]
 # Copies a graph, so that a pass can be tried on it.
 
 
-def copy_graph(graph: Graph) -> Graph:
+def _copy_graph(graph: Graph) -> Graph:
     """Copies a graph with the bodies of its fusions and the order of users.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.fusion.mutable_graph import graph_of
     >>> graph = graph_of(parse_module("ENTRY e { p = s8[] parameter(0)  ROOT n = s8[] not(p) }").entry)
-    >>> copy = copy_graph(graph)
+    >>> copy = _copy_graph(graph)
     >>> copy.root, copy.root is graph.root, [user.name for user in next(copy.nodes).users]
     (<node not n>, False, ['n'])
     """
@@ -506,13 +506,13 @@ def _copy_body(body: FusionBody) -> FusionBody:
 Reorder = Callable[[list[Node]], list[Node]]
 
 
-def identity_orders(graph: Graph) -> tuple[dict[Node, int], ...]:
+def _identity_orders(graph: Graph) -> tuple[dict[Node, int], ...]:
     """Other orders of the nodes of a graph than `identities_of`: that one backward, and that of the text.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.fusion.mutable_graph import graph_of
     >>> module = parse_module("ENTRY e { p = s8[] parameter(0)  ROOT n = s8[] not(p) }")
-    >>> backward, text = identity_orders(graph_of(module.entry))
+    >>> backward, text = _identity_orders(graph_of(module.entry))
     >>> list(backward.values()), list(text.values())
     ([0, -1], [0, 1])
     """
@@ -520,12 +520,12 @@ def identity_orders(graph: Graph) -> tuple[dict[Node, int], ...]:
     return backward, {node: place for place, node in enumerate(graph.nodes)}
 
 
-def with_other_users(graph: Graph) -> Iterator[Graph]:
+def _with_other_users(graph: Graph) -> Iterator[Graph]:
     """Yields copies of a graph with the users of each node in other orders: backward, rotated, shuffled, or by kind."""
     # Chosen, not measured: no number of orders can prove that another one changes nothing.
     orders: tuple[Reorder, ...] = (_backward, _rotated, _shuffled(1), _shuffled(2), _loops_first, _loops_last)
     for order in orders:
-        copy = copy_graph(graph)
+        copy = _copy_graph(graph)
         for node in copy.nodes:
             if len(node.users) > 1:
                 users = order(list(node.users))
@@ -535,7 +535,7 @@ def with_other_users(graph: Graph) -> Iterator[Graph]:
         yield copy
 
 
-def uncertain_fusions(graph: Graph, others: Iterable[Graph]) -> set[Node]:
+def _uncertain_fusions(graph: Graph, others: Iterable[Graph]) -> set[Node]:
     """Fusions of a graph that some of the others, made from the same instructions, do not have.
 
     >>> from hlo_cli import parse_module
@@ -544,10 +544,10 @@ def uncertain_fusions(graph: Graph, others: Iterable[Graph]) -> set[Node]:
     ... ENTRY e { p = s8[9] parameter(0)  ROOT r = s8[9] fusion(p), kind=kLoop, calls=f }'''
     >>> entry = parse_module(text).entry
     >>> other = graph_of(entry)
-    >>> uncertain_fusions(graph_of(entry), [other])
+    >>> _uncertain_fusions(graph_of(entry), [other])
     set()
     >>> other.root.kind = "kInput"
-    >>> uncertain_fusions(graph_of(entry), [other])
+    >>> _uncertain_fusions(graph_of(entry), [other])
     {<node fusion r>}
     """
     found: set[Node] = set()
@@ -677,8 +677,8 @@ class GpuPasses:
             self._merge_equal(graph)
         else:
             # The order of users after priority fusion is in no text, so it is made by running the pass again.
-            restore_users(graph, KernelModel(self._model.device), self._other_names)
-        self._before[graph] = copy_graph(graph) if _is_small(graph) else None
+            _restore_users(graph, KernelModel(self._model.device), self._other_names)
+        self._before[graph] = _copy_graph(graph) if _is_small(graph) else None
         fusion = GpuMultiOutputFusion(graph, self._model, self._names)
         fusion.run()
         self._merged[graph] = [into for _, into in fusion.fused]
@@ -690,7 +690,7 @@ class GpuPasses:
         tied = self._tied.get(graph, set())
         merged = self._merged.get(graph, [])
         if _is_small(graph):
-            return uncertain_fusions(graph, self._made_again(graph, is_tied=bool(tied), is_merged=bool(merged)))
+            return _uncertain_fusions(graph, self._made_again(graph, is_tied=bool(tied), is_merged=bool(merged)))
         # Without a run, all near a tie are uncertain, too.
         nearby = {other for node in tied for other in (*node.operands, *node.users)}
         if merged:
@@ -702,14 +702,14 @@ class GpuPasses:
         """Graphs of the same computation that the passes make with other orders."""
         before = self._before.get(graph)
         if is_merged and before is not None:
-            for other in with_other_users(before):
+            for other in _with_other_users(before):
                 yield self._merge_again(other)
         if is_tied:
             text = self._module.source.text
-            # Two orders: see `identity_orders`.
+            # Two orders: see `_identity_orders`.
             for number in range(2):
                 other = graph_of(graph.computation, text)
-                order = identity_orders(other)[number]
+                order = _identity_orders(other)[number]
                 PriorityFusion(other, KernelModel(self._model.device), self._other_names, order).run()
                 without_dead(other, self._effects)
                 if self._is_multi_output:

@@ -65,7 +65,7 @@ def identities_of(graph: Graph) -> tuple[dict[Node, int], bool]:
     return {node: place for place, node in enumerate(ordered)}, False
 
 
-def order_users(graph: Graph) -> None:
+def _order_users(graph: Graph) -> None:
     """Puts the users of each node in the order that XLA has before fusion, where it is not that of the text.
 
     A module arrives in the order of the text; then passes inline functions, such as `jit(_var)` in an op_name. Their
@@ -78,7 +78,7 @@ def order_users(graph: Graph) -> None:
     >>> text = f'''ENTRY e {{ p = f32[] parameter(0)  a = f32[] negate(p), {inside}  b = f32[] multiply(p, a), {inside}
     ... c = f32[] exponential(p)  ROOT r = f32[] add(b, c) }}'''
     >>> graph = graph_of(parse_module(text).entry)
-    >>> order_users(graph)
+    >>> _order_users(graph)
     >>> [user.name for user in next(graph.nodes).users]
     ['b', 'c', 'a']
     """
@@ -203,7 +203,7 @@ class PriorityFusion:
 
     def start(self) -> None:
         """Computes the priorities of all producers."""
-        order_users(self.graph)
+        _order_users(self.graph)
         for node in self.graph.sorted_nodes():
             if can_be_fused(node):
                 self.model.time(node)

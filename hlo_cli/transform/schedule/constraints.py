@@ -65,14 +65,14 @@ class Flow:
         return len(self.operands)
 
 
-def flow_of(computation: Computation, dataflow: Dataflow, bytes_of: Size) -> Flow:
+def _flow_of(computation: Computation, dataflow: Dataflow, bytes_of: Size) -> Flow:
     """Dependencies and values of a computation.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.transform.schedule.constraints import buffer_uses
     >>> text = "HloModule m  ENTRY e { a = f32[8] parameter(0) b = f32[8] negate(a) ROOT c = f32[8] add(b, b) }"
     >>> uses = buffer_uses(parse_module(text))
-    >>> flow = flow_of(uses.runs[0].computation, uses.dataflow, uses.bytes_of)
+    >>> flow = _flow_of(uses.runs[0].computation, uses.dataflow, uses.bytes_of)
     >>> flow.operands, flow.users, flow.defined_bytes
     (((), (0,), (1,)), ((1,), (2,), ()), (0, 32, 32))
     """
@@ -172,7 +172,7 @@ class BufferUses:
     def flows(self) -> Iterator[Flow]:
         """Yields the executed computations in the form of XLA's schedulers, callees first."""
         for run in reversed(self.runs):
-            yield flow_of(run.computation, self.dataflow, self.bytes_of)
+            yield _flow_of(run.computation, self.dataflow, self.bytes_of)
 
     def bytes_of(self, shape: Shape) -> int:
         """Buffer size of a shape in bytes."""

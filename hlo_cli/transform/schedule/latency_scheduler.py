@@ -80,12 +80,12 @@ class LatencyModel:
     exposed: Callable[[Module], float] = exposed_bytes
 
 
-def times_by_bytes(computation: Computation, size: Callable[[Shape], int]) -> LatencyModel:
+def _times_by_bytes(computation: Computation, size: Callable[[Shape], int]) -> LatencyModel:
     """Latency model of a computation with durations in bytes.
 
     >>> from hlo_cli import parse_module
     >>> entry = parse_module("HloModule m  ENTRY e { a = f32[8] parameter(0) ROOT b = f32[8] negate(a) }").entry
-    >>> times_by_bytes(entry, len).of_instruction(entry.root)
+    >>> _times_by_bytes(entry, len).of_instruction(entry.root)
     64
     """
     costs = inclusive_costs(computation.instructions)
@@ -100,7 +100,7 @@ def times_by_bytes(computation: Computation, size: Callable[[Shape], int]) -> La
     return LatencyModel(of_instruction, of_pair, BY_BYTES)
 
 
-def async_latencies(graph: Graph, pairs: Sequence[AsyncPair], latency_model: LatencyModel) -> AsyncLatencies:
+def _async_latencies(graph: Graph, pairs: Sequence[AsyncPair], latency_model: LatencyModel) -> AsyncLatencies:
     """Async operations that start and end in a computation, with their durations."""
     nodes = {member: node for node, members in enumerate(graph.members) for member in members}
     durations: dict[int, float] = {}
@@ -169,7 +169,7 @@ Limits = Mapping[int, int]
 """Maximum live bytes of each memory space."""
 
 
-def schedule_by_latency(
+def _schedule_by_latency(
     graph: Graph, latencies: AsyncLatencies, space: Mapping[int, int], limits: Limits, reserved: Limits | None = None
 ) -> list[int]:
     """Orders starts first, then nodes that lead to starts, then the rest; a done that would wait comes last.
@@ -178,7 +178,7 @@ def schedule_by_latency(
 
     >>> before = ((), (), (1,), ())
     >>> graph = Graph(((),) * 4, before, ((), (2,), (), ()), ((),) * 4, {}, frozenset(), (0,) * 4)
-    >>> schedule_by_latency(graph, AsyncLatencies((9, 0, 0, 9), {1: 18}, {2: (1,)}), {}, {})
+    >>> _schedule_by_latency(graph, AsyncLatencies((9, 0, 0, 9), {1: 18}, {2: (1,)}), {}, {})
     [1, 0, 3, 2]
     """
     return _Scheduler(graph, latencies, _MemoryLimits(graph, space, limits, reserved or {})).order()
@@ -335,11 +335,11 @@ def latency_schedules(
         computation = flow.computation
         if computation not in pairs:
             continue
-        latencies = async_latencies(
-            graph, pairs[computation], latency_model or times_by_bytes(computation, uses.bytes_of)
+        latencies = _async_latencies(
+            graph, pairs[computation], latency_model or _times_by_bytes(computation, uses.bytes_of)
         )
         if latencies.durations:
-            nodes = schedule_by_latency(graph, latencies, uses.space, limits, reserved)
+            nodes = _schedule_by_latency(graph, latencies, uses.space, limits, reserved)
             orders[computation] = scheduled_first(opcodes.CONSTANT, graph.instructions(nodes))
             executed.peaks[computation] = peak_of_order(graph, nodes)
     return orders

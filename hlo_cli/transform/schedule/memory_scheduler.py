@@ -143,7 +143,7 @@ _MOST, _LEAST = (1 << 31) - 1, -(1 << 31)
 Priority = tuple[int, int]
 
 
-def schedule_by_memory(flow: Flow) -> list[int]:
+def _schedule_by_memory(flow: Flow) -> list[int]:
     """Orders ready instructions by bytes freed minus bytes defined, then by number of users; on ties, the last to be
     ready.
 
@@ -154,7 +154,7 @@ def schedule_by_memory(flow: Flow) -> list[int]:
     >>> from hlo_cli.transform.schedule.constraints import buffer_uses
     >>> text = '''HloModule m  ENTRY e { p = f32[8] parameter(0)  a = f32[64] broadcast(p)  b = f32[16] broadcast(p)
     ...   c = f32[8] slice(a)  d = f32[8] slice(b)  ROOT e = f32[8] add(c, d) }'''
-    >>> schedule_by_memory(next(buffer_uses(parse_module(text)).flows()))
+    >>> _schedule_by_memory(next(buffer_uses(parse_module(text)).flows()))
     [0, 2, 4, 1, 3, 5]
     """
     return _List(flow).order()
@@ -269,14 +269,14 @@ def _feed_priority(instruction: Instruction) -> int | None:
 # Mirrors `ListScheduler` of xla/hlo/transforms/simplifiers/hlo_memory_scheduler.cc.
 
 
-def schedule_by_buffers(graph: Graph) -> list[int]:
+def _schedule_by_buffers(graph: Graph) -> list[int]:
     """Orders ready nodes by net bytes freed, then by number of successors, then by their present order.
 
     >>> small, large = (0, 2), (1, 3)
     >>> size = {0: 8, 1: 800}
     >>> held = ((0,), (1,), (0,), (1,))
     >>> graph = Graph(((),) * 4, ((), (), (0,), (1,)), ((2,), (3,), (), ()), held, size, frozenset(), (0,) * 4)
-    >>> schedule_by_buffers(graph)
+    >>> _schedule_by_buffers(graph)
     [0, 2, 1, 3]
     """
     live_memory = LiveMemory(graph)
@@ -314,7 +314,7 @@ def schedule_by_buffers(graph: Graph) -> list[int]:
 # No counterpart in XLA, whose schedulers decide on each instruction once.
 
 
-def tighten(graph: Graph, measure: PeakMeasure, order: Sequence[int], growth: Sequence[int]) -> list[int]:
+def _tighten(graph: Graph, measure: PeakMeasure, order: Sequence[int], growth: Sequence[int]) -> list[int]:
     """Order with allocating nodes right before their first users, then freeing nodes right after their dependencies.
 
     `growth` are the bytes that each node allocates minus those that it frees.
@@ -322,7 +322,7 @@ def tighten(graph: Graph, measure: PeakMeasure, order: Sequence[int], growth: Se
     >>> held, size = ((0,), (1,), (0,), (1,)), {0: 8, 1: 800}
     >>> graph = Graph(((),) * 4, ((), (), (0,), (1,)), ((2,), (3,), (), ()), held, size, frozenset(), (0,) * 4)
     >>> measure = PeakMeasure(graph)
-    >>> tighten(graph, measure, (0, 1, 2, 3), measure.peak_of((0, 1, 2, 3))[1])
+    >>> _tighten(graph, measure, (0, 1, 2, 3), measure.peak_of((0, 1, 2, 3))[1])
     [0, 2, 1, 3]
     """
     late = _pull(order, graph.after, growth, sign=1)
@@ -363,7 +363,7 @@ _PAID_ON_TPU: Final = (MemorySpace.MAIN, MemorySpace.HOST)
 
 Rank = tuple[int, int, int]
 
-_SCHEDULERS: Final = (heaviest_first, schedule_by_memory, post_order, breadth_first)
+_SCHEDULERS: Final = (heaviest_first, _schedule_by_memory, post_order, breadth_first)
 
 
 def memory_schedules(executed: ExecutedComputations, before: Peaks) -> Iterator[Orders]:
@@ -456,7 +456,7 @@ def _trial_orders(flow: Flow, graph: Graph, most: int | None) -> Iterator[tuple[
     """Yields XLA's orders, then tightened ones, each with its peak; at most `most` are tightened."""
     measure = PeakMeasure(graph)
     orders: list[Sequence[int]] = [graph.nodes(scheduler(flow)) for scheduler in _SCHEDULERS]
-    orders.append(schedule_by_buffers(graph))
+    orders.append(_schedule_by_buffers(graph))
     measure_peaks = [measure.peak_of(order) for order in orders]
     yield from zip(orders, [peak for peak, _ in measure_peaks], strict=True)
     orders.append(range(len(graph)))
@@ -465,5 +465,5 @@ def _trial_orders(flow: Flow, graph: Graph, most: int | None) -> Iterator[tuple[
     if most is not None:
         numbers = sorted(numbers, key=lambda number: measure_peaks[number][0])[:most]
     for number in numbers:
-        tight = tighten(graph, measure, orders[number], measure_peaks[number][1])
+        tight = _tighten(graph, measure, orders[number], measure_peaks[number][1])
         yield tight, measure.peak_of(tight)[0]
