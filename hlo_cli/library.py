@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from hlo_cli.analysis.shapes.omitted_shape import omitted_shape
+from hlo_cli.inputs.input import read_content, read_inputs, select_module
+from hlo_cli.ir.attributes.sharding import AnySharding, Mesh, MeshAxis
 from hlo_cli.ir.module import Module
 from hlo_cli.read_input import read_input, read_module
 from hlo_cli.source import HloError, Source
@@ -14,7 +16,6 @@ from hlo_cli.syntax.text import parser
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.profile.profile import Profile
-    from hlo_cli.ir.attributes.sharding import AnySharding
     from hlo_cli.ir.traces.trace import Trace
 
 
@@ -37,12 +38,8 @@ def load(path: object, *, stage: str | None = None, module: str | None = None) -
     if isinstance(path, Module):
         return path
     if isinstance(path, bytes) or (isinstance(path, str) and _is_text(path)):
-        from hlo_cli.inputs.input import read_content
-
         return read_input(read_content(path, stage=stage, module=module))
     if isinstance(path, str | os.PathLike):
-        from hlo_cli.inputs.input import read_inputs, select_module  # not needed by callers that already have the text
-
         return read_input(select_module(read_inputs([os.fsdecode(path)], stage=stage, module=module)))
     return _of_object(path, stage, module)
 
@@ -124,7 +121,6 @@ def sharding_of(text: str, *, mesh: Mapping[str, int] | None = None, rank: int |
     >>> print(sharding_of("P('model')", mesh={"data": 2, "model": 4}, rank=2))
     {mesh['data'=2,'model'=4], [{'model'}, {}]}
     """
-    from hlo_cli.ir.attributes.sharding import Mesh, MeshAxis
     from hlo_cli.syntax.values.sharding_forms import read_sharding_text
 
     axes = tuple(MeshAxis(name, size) for name, size in mesh.items()) if mesh is not None else None

@@ -12,9 +12,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import hlo_cli
+from hlo_cli.analysis.memory.memory_analysis import LiveValue, MemoryAnalysis, MemorySpaceUsage
+from hlo_cli.commands.memspace.options import MemspaceOptions
 from hlo_cli.commands.memspace.usage import band_of
 from hlo_cli.displayed import Tabular
 from hlo_cli.ir.layout import PRIMITIVE_TYPES, Layout
+from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape, Shape
 from hlo_cli.render.draw.diagnostics import render_diagnostics
 from hlo_cli.render.machine import columns_of, field_of
@@ -28,14 +31,12 @@ from hlo_cli.source import HloError
 if TYPE_CHECKING:
     from hlo_cli.analysis.fusion.kernels import FusionList, KernelList
     from hlo_cli.analysis.matching.module_diff import ModuleDiff
-    from hlo_cli.analysis.memory.memory_analysis import LiveValue, MemoryAnalysis, MemorySpaceUsage
     from hlo_cli.analysis.profile.profile import Profile
     from hlo_cli.analysis.profile.profile_diff import ProfileComparison
     from hlo_cli.analysis.schedule.async_overlap import OverlapAnalysis
     from hlo_cli.commands.modules.loading import Loaded
     from hlo_cli.commands.profile.measured import LoadedProfile
     from hlo_cli.displayed import Record
-    from hlo_cli.ir.module import Module
     from hlo_cli.lint.run import FindingList
     from hlo_cli.report.findings import Finding
 
@@ -233,7 +234,6 @@ def _rows_of_memory(memory: MemoryAnalysis) -> Report:
 
 
 def _memory_report(memory: MemoryAnalysis, space: str | None) -> Report:
-    from hlo_cli.commands.memspace.options import MemspaceOptions
     from hlo_cli.commands.memspace.report import report_of_memory
 
     return report_of_memory(loaded(memory.module), memory, MemspaceOptions(space=space), "")

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Final
 
 from hlo_cli.analysis.shapes.omitted_shape import omitted_shape
+from hlo_cli.inputs.dumps import first_dump, proto_of
 from hlo_cli.inputs.input import Input, read_inputs
 from hlo_cli.ir.module import Module
 from hlo_cli.source import HloError, Source
@@ -82,8 +83,6 @@ def read_input(given: Input, *, strict: bool = False) -> Module:
 
 def _read_program(given: Input) -> Module | None:
     """The module in the first dump of the same program; None without one, or if it cannot be read."""
-    from hlo_cli.inputs.dumps import first_dump
-
     assert given.path is not None
     assert given.dump is not None
     with suppress(HloError, OSError):
@@ -95,8 +94,6 @@ def _read_program(given: Input) -> Module | None:
 
 def _read_proto(path: str) -> Module | None:
     """The module in the proto next to a text; None without one, or if it cannot be read."""
-    from hlo_cli.inputs.dumps import proto_of
-
     with suppress(HloError, OSError):
         found = proto_of(path)
         for each in [] if found is None else read_inputs([found])[:1]:

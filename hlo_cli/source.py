@@ -8,6 +8,7 @@ from dataclasses import KW_ONLY, field, replace
 from itertools import islice
 from typing import Final, Literal, NamedTuple, Self
 
+from hlo_cli._version import __version__
 from hlo_cli.dataclass import dataclass
 
 _MOST_COMPARED: Final = 2000  # difflib takes 3 to 9 µs a word (measured), and a module may have 100,000 names
@@ -278,8 +279,6 @@ def internal_error(error: BaseException) -> str:
     >>> internal_error(ValueError("negative shift count")).split("(")[1]
     'ValueError: negative shift count)'
     """
-    from hlo_cli._version import __version__
-
     frame, place = error.__traceback__, ""
     while frame is not None:
         name = frame.tb_frame.f_code.co_filename.replace("\\", "/")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from hlo_cli.dataclass import dataclass
 from hlo_cli.displayed import Tabular
 from hlo_cli.ir.attributes.metadata import DebuggedArray, FrontendAttributes, RecoveryTable, SourceLocation, StackFrames
+from hlo_cli.ir.attributes.value_types import Alias, AttributeValue, BufferDonor, ComputationLayout
 from hlo_cli.ir.instruction import Attribute, Computation, Instruction, print_computation
 from hlo_cli.ir.notation import UnparsedText
 from hlo_cli.ir.shape import ShapeIndex, subshape
@@ -16,7 +17,6 @@ from hlo_cli.source import Diagnostic, HloError, Source, did_you_mean, nearest
 
 if TYPE_CHECKING:
     from hlo_cli.ir.attributes.sharding import AnySharding
-    from hlo_cli.ir.attributes.value_types import Alias, AttributeValue, BufferDonor, ComputationLayout
     from hlo_cli.ir.buffer_assignment import BufferAssignment
 
 _T = TypeVar("_T")
@@ -132,8 +132,6 @@ class Module(Tabular):
     @cached_property
     def input_output_alias(self) -> tuple[Alias, ...]:
         """The elements of the result that overwrite elements of parameters; entries of the header that exist."""
-        from hlo_cli.ir.attributes.value_types import Alias
-
         aliases, root = self.header_items("input_output_alias", Alias), self.entry.root
         return tuple(
             [
@@ -147,8 +145,6 @@ class Module(Tabular):
     @cached_property
     def buffer_donor(self) -> tuple[BufferDonor, ...]:
         """Elements of parameters whose buffers any result may use; entries of the header that exist."""
-        from hlo_cli.ir.attributes.value_types import BufferDonor
-
         donors = self.header_items("buffer_donor", BufferDonor)
         return tuple([each for each in donors if self._is_argument(each.parameter_number, each.parameter_index)])
 
@@ -178,8 +174,6 @@ class Module(Tabular):
         >>> str(parse_module(header + " ENTRY e { ROOT p = f32[2] parameter(0) }").entry_computation_layout.result)
         'f32[2]{0}'
         """
-        from hlo_cli.ir.attributes.value_types import ComputationLayout
-
         return self._header_value_of("entry_computation_layout", ComputationLayout)
 
     @property

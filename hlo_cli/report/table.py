@@ -68,7 +68,7 @@ def number_of(cell: Cell) -> int | float | None:
 def _order_of(cell: Cell) -> tuple[int, object]:
     """A sort key under which cells of any types compare: booleans and numbers, texts, tuples, records.
 
-    >>> sorted(["b", (2, 10), 3, (2, 9), "a"], key=order_of)
+    >>> sorted(["b", (2, 10), 3, (2, 9), "a"], key=_order_of)
     [3, 'a', 'b', (2, 9), (2, 10)]
     """
     match cell:

@@ -9,21 +9,19 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from hlo_cli.analysis.dataflow.dependencies import Users, reached, users_of
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.metadata import NO_METADATA, Metadata
+from hlo_cli.ir.attributes.value_types import AttributeValue, Literal
 from hlo_cli.ir.instruction import Attribute, Computation, Instruction, InstructionText, NoText, TextReader
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import CHANNEL_STARTS, attributes_with, header_attributes_with
 from hlo_cli.ir.shape import ShapeIndex, TupleShape
 from hlo_cli.source import HloError
 from hlo_cli.transform.in_place_hazards import RewrittenModule, fix_in_place_hazards
-
-if TYPE_CHECKING:
-    from hlo_cli.ir.attributes.value_types import AttributeValue, Literal
 
 KEPT_OF_OPERANDS: Final = attributes_with("of a value")
 """Attributes of an instruction that stay on the parameter that replaces it."""

@@ -8,21 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
-from typing import TYPE_CHECKING
 
 from hlo_cli.analysis.dataflow.dependencies import control_predecessors
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
+from hlo_cli.ir.attributes.metadata import Metadata
+from hlo_cli.ir.attributes.value_types import AttributeValue, Literal
 from hlo_cli.ir.instruction import Attribute, Computation, Instruction, InstructionText, Pairs, free_name
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import OPCODE_ARITY
 from hlo_cli.ir.shape import Shape, ShapeIndex, TupleShape
 from hlo_cli.source import Diagnostic, HloError, Span, counted
-
-if TYPE_CHECKING:
-    from hlo_cli.ir.attributes.metadata import Metadata
-    from hlo_cli.ir.attributes.value_types import AttributeValue, Literal
-
 
 # --- what is well formed ---
 # Checks that a module is well formed enough to be rewritten, as lenient parsing accepts more.

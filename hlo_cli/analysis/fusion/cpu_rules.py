@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from hlo_cli.analysis.fusion.mutable_graph import (
     ELEMENTWISE_WHEN_FUSED,
@@ -19,6 +19,7 @@ from hlo_cli.analysis.fusion.mutable_graph import (
 )
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
+from hlo_cli.ir.attributes.value_types import Slice, SliceDimension
 from hlo_cli.ir.operations import (
     BLOCK_MOVES,
     COLLECTIVES,
@@ -30,10 +31,6 @@ from hlo_cli.ir.operations import (
     RANDOM_STATE,
 )
 from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex
-
-if TYPE_CHECKING:
-    from hlo_cli.ir.attributes.value_types import SliceDimension
-
 
 # --- the rules ---
 # Rules that decide whether a producer–consumer pair is fused.
@@ -299,8 +296,6 @@ def _constant_value(node: Node) -> int | None:
 
 def slice_bounds(node: Node) -> tuple[SliceDimension, ...]:
     """Start, limit, and stride of each dimension of a slice."""
-    from hlo_cli.ir.attributes.value_types import Slice
-
     sliced = node.instruction.value_of("slice", Slice)
     return () if sliced is None else sliced.dimensions
 

@@ -10,6 +10,7 @@ import click
 
 from hlo_cli.commands.fuse.options import FuseOptions
 from hlo_cli.commands.options import completion
+from hlo_cli.commands.options.chips import chosen_throughput
 from hlo_cli.commands.options.declaring import (
     Command,
     cause_of,
@@ -17,14 +18,13 @@ from hlo_cli.commands.options.declaring import (
 )
 from hlo_cli.commands.options.io_options import OutputOptions, io_of, io_options
 from hlo_cli.commands.options.writing import print_diagnostics, write, write_report
+from hlo_cli.report.report import Report
 from hlo_cli.source import Diagnostic, HloError
 
 if TYPE_CHECKING:
     from hlo_cli.commands.fuse.kernel_kinds import TimingColumns
     from hlo_cli.commands.modules.loading import Loaded
     from hlo_cli.ir.instruction import Computation
-    from hlo_cli.report.report import Report
-
 HELP = """\
 List fusions, kernels, and costs, or try other fusions.
 
@@ -87,7 +87,6 @@ def command(arguments: tuple[str, ...], **given: Any) -> int:
     from hlo_cli.analysis.fusion.fusion_bodies import verify_fusions
     from hlo_cli.commands.fuse.kernel_kinds import TimingColumns, timing_of
     from hlo_cli.commands.modules.loading import Many, check_running, load, what_was_read
-    from hlo_cli.commands.options.chips import chosen_throughput
 
     is_of_gpus = (options.why_not or options.changes.is_requested) and bool(options.changes.gpus)
     throughput = None if is_of_gpus else chosen_throughput(options.chip, options.chip_file)

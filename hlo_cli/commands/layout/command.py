@@ -24,12 +24,11 @@ from hlo_cli.commands.options.io_options import OutputOptions, given_about, io_o
 from hlo_cli.commands.options.writing import write_report
 from hlo_cli.commands.shape.argument import shape_text
 from hlo_cli.dataclass import dataclass
+from hlo_cli.report.report import Report
 from hlo_cli.source import HloError, joined_by_or
 
 if TYPE_CHECKING:
     from hlo_cli.commands.modules.loading import Loaded
-    from hlo_cli.report.report import Report
-
 
 # --- options ---
 # Options of `hlo layout`.

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from hlo_cli.analysis.dataflow.dependencies import Value
 from hlo_cli.analysis.layout.padding import Footprint, KnownOrders, by, data_values, footprints, orders_of
+from hlo_cli.analysis.origin.origins import Keys
 from hlo_cli.commands.modules.by import IN_BYTES, Group, KeyCost, describe_costs, group_by, key_columns
 from hlo_cli.commands.modules.loading import Many
 from hlo_cli.commands.modules.many import Rows, finish_each, map_inputs
@@ -16,10 +17,6 @@ from hlo_cli.inputs.input import Input
 from hlo_cli.ir.module import Module
 from hlo_cli.report.numbers import format_bytes, format_count, format_percent
 from hlo_cli.report.table import Column, Share, Table, columns_of_part, rows_from_tuples
-
-if TYPE_CHECKING:
-    from hlo_cli.analysis.origin.origins import Keys
-
 
 # --- --by: padding by cause ---
 # `hlo layout DUMP --by source|scope|argument|pass`: the padding of values, summed up by what makes them.

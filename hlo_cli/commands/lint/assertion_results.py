@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from hlo_cli.analysis.memory.memory_analysis import MemoryAnalysis
 from hlo_cli.analysis.query.assertions import (
     AssertionResult,
     GoldenValues,
@@ -23,17 +24,13 @@ from hlo_cli.inputs.input import Input
 from hlo_cli.ir.expressions import Expectation, Number
 from hlo_cli.ir.module import Module
 from hlo_cli.lint.rules.expectations import failed_assertion, misleading_assertion
+from hlo_cli.lint.settings import LintSettings
 from hlo_cli.report.findings import Check
 from hlo_cli.report.numbers import format_amount, format_count
 from hlo_cli.report.table import Cell, Column, Table, rows_from_tuples
 from hlo_cli.source import Diagnostic, HloError, Severity, Source
 from hlo_cli.syntax.attribute_table import ATTRIBUTE_NAMES
 from hlo_cli.syntax.expectations import read_expectations
-
-if TYPE_CHECKING:
-    from hlo_cli.analysis.memory.memory_analysis import MemoryAnalysis
-    from hlo_cli.lint.settings import LintSettings
-
 
 # --- reading and evaluating ---
 # `hlo lint --expect FILE`: reads assertions, evaluates them on modules, and reports the results.

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from hlo_cli.analysis.hardware.chip_table import ChipSpec
 from hlo_cli.commands.memspace.compiler_files import attach_compiler_assignment
 from hlo_cli.commands.modules.loading import Loaded, Many
 from hlo_cli.commands.modules.many import devices_of, map_inputs, notes_on_devices, short_paths
@@ -17,6 +18,7 @@ from hlo_cli.commands.options.io_options import InputOptions
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.files import STDIN, read_utf8
 from hlo_cli.inputs.input import Input
+from hlo_cli.ir.expressions import Expectation
 from hlo_cli.ir.module import Module
 from hlo_cli.lint.run import lint_module, selected_rules
 from hlo_cli.lint.settings import LintSettings
@@ -27,12 +29,9 @@ from hlo_cli.scan_modules import ScanResult, remarks_of
 from hlo_cli.source import Diagnostic, HloError, Severity, Source
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.hardware.chip_table import ChipSpec
     from hlo_cli.analysis.origin.origins import By
     from hlo_cli.analysis.query.assertions import AssertionResult
     from hlo_cli.commands.lint.assertion_results import AssertionOutcome, GoldenModules
-    from hlo_cli.ir.expressions import Expectation
-
 
 # --- the rules run ---
 # `hlo lint`: reads every input, runs the rules on it, and collects the findings.

@@ -15,6 +15,7 @@ from hlo_cli.commands.options.chips import chosen_throughput
 from hlo_cli.commands.options.declaring import Command, with_options
 from hlo_cli.commands.options.io_options import InputOptions, OutputOptions, io_of, io_options_of, requirement_error
 from hlo_cli.commands.options.writing import write, write_report
+from hlo_cli.report.report import Report
 
 if TYPE_CHECKING:
     from hlo_cli.commands.lint.assertion_results import GoldenModules
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from hlo_cli.ir.expressions import Expectation
     from hlo_cli.lint.settings import LintSettings
     from hlo_cli.report.findings import Finding
-    from hlo_cli.report.report import Report
-
 HELP = """\
 Check modules for errors and inefficiencies.
 

@@ -11,6 +11,7 @@ from hlo_cli.analysis.profile.operation_times import mean_times
 from hlo_cli.analysis.profile.profile import MIN_SHARE, MeasuredProgram, Operation, Profile, module_name, program_of
 from hlo_cli.commands.profile.timed import per_words
 from hlo_cli.dataclass import dataclass
+from hlo_cli.ir.instruction import Computation
 from hlo_cli.report.findings import Finding, MeasuredKernel
 from hlo_cli.report.numbers import format_count, format_seconds, verb
 from hlo_cli.report.table import Cell
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from hlo_cli.commands.lint.checking import LintResult
     from hlo_cli.commands.modules.loading import Loaded as LoadedModule
     from hlo_cli.commands.profile.measured import LoadedProfile
-    from hlo_cli.ir.instruction import Computation
-
 
 _MAX_NAMED: Final = 3  # the note is one sentence
 

@@ -20,8 +20,10 @@ from hlo_cli.commands.modules.by import (
     key_columns,
 )
 from hlo_cli.dataclass import dataclass
+from hlo_cli.ir.expressions import Expectation
 from hlo_cli.lint.rule import Rule
 from hlo_cli.lint.run import selected_rules
+from hlo_cli.lint.settings import LintSettings
 from hlo_cli.render.formats.screen import statistics_of
 from hlo_cli.report.findings import Finding, Findings, RuleWords
 from hlo_cli.report.findings import Group as Cause
@@ -31,10 +33,6 @@ from hlo_cli.report.table import Cell, Column, Table, columns_of_part, rows_from
 
 if TYPE_CHECKING:
     from hlo_cli.commands.lint.measured import MeasuredFindings
-    from hlo_cli.ir.expressions import Expectation
-    from hlo_cli.lint.settings import LintSettings
-
-
 # --- --by: costs by cause ---
 # `hlo lint --by`: what the findings cost together, by line of the program, named scope, argument, or rule.
 

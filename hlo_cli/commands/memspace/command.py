@@ -11,12 +11,11 @@ from hlo_cli.commands.options import completion
 from hlo_cli.commands.options.declaring import Command, with_options
 from hlo_cli.commands.options.io_options import InputOptions, OutputOptions, io_of, io_options
 from hlo_cli.commands.options.writing import write_report
+from hlo_cli.report.report import Report
 from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
     from hlo_cli.commands.modules.loading import Loaded
-    from hlo_cli.report.report import Report
-
 HELP = """\
 Show memory use, live ranges, and the peak of each memory space.
 

@@ -6,6 +6,8 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from hlo_cli.inputs.dumps import proto_of
+from hlo_cli.inputs.files import read_file
 from hlo_cli.inputs.input import Input, read_plain, read_sibling
 from hlo_cli.source import HloError
 
@@ -84,9 +86,6 @@ def compiler_live_ranges(loaded: Loaded) -> DumpedLiveRanges | None:
 
 def _assignment_in_proto(path: str) -> BufferAssignment | None:
     """The buffer assignment in the proto next to a text; None without one, or if it cannot be read."""
-    from hlo_cli.inputs.dumps import proto_of
-    from hlo_cli.inputs.files import read_file
-
     with suppress(HloError):
         found = proto_of(path)
         data = read_file(found) if found is not None else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from hlo_cli.analysis.origin.origins import (
     ARGUMENTS_KEY,
@@ -24,15 +24,14 @@ from hlo_cli.analysis.origin.origins import (
 from hlo_cli.commands.modules.loading import Loaded, read_one
 from hlo_cli.commands.options.io_options import InputOptions
 from hlo_cli.dataclass import dataclass
+from hlo_cli.inputs.dumps import earlier_dumps, pass_between
+from hlo_cli.inputs.input import read_inputs
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.module import Module
+from hlo_cli.ir.shape import ShapeIndex
 from hlo_cli.report.numbers import format_bytes, format_part, format_percent, format_seconds
 from hlo_cli.report.table import Column, Share, Table, Unit, with_cell, with_columns
 from hlo_cli.source import HloError
-
-if TYPE_CHECKING:
-    from hlo_cli.ir.instruction import Instruction
-    from hlo_cli.ir.module import Module
-    from hlo_cli.ir.shape import ShapeIndex
-
 
 # --- the keys of a module ---
 # The keys of `--by`: those of a module or, for `pass`, those that its per-pass dumps give.
@@ -45,8 +44,6 @@ def keys_for(loaded: Loaded, by: By) -> Keys:
 
 def _passes(loaded: Loaded) -> Mapping[Instruction, str]:
     """The pass that made each instruction: the one before the first dump from which on it is in all dumps."""
-    from hlo_cli.inputs.dumps import earlier_dumps, pass_between
-
     read = loaded.input
     dumps = [] if read.path is None or read.dump is None else earlier_dumps(read.path, read.dump)
     if read.dump is None or not dumps:
@@ -66,8 +63,6 @@ def _passes(loaded: Loaded) -> Mapping[Instruction, str]:
 
 
 def _modules(dumps: Iterable[tuple[str, str]]) -> Iterator[Module]:
-    from hlo_cli.inputs.input import read_inputs
-
     for path, _ in dumps:
         for each in read_inputs([path])[:1]:
             yield read_one(each, InputOptions()).module

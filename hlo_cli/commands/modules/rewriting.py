@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.dataclass import dataclass
+from hlo_cli.ir.instruction import Computation
 from hlo_cli.ir.module import Module
 from hlo_cli.report.diff import Diff, line_diff
 from hlo_cli.report.numbers import format_count, verb
@@ -16,7 +17,6 @@ from hlo_cli.source import Diagnostic, HloError, Severity
 if TYPE_CHECKING:
     from hlo_cli.analysis.comparison.two_runs import RunComparison
     from hlo_cli.analysis.evaluate.settings import Limits
-    from hlo_cli.ir.instruction import Computation
     from hlo_cli.report.report import Report
 
 

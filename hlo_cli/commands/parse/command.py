@@ -34,12 +34,11 @@ from hlo_cli.commands.options.io_options import (
 )
 from hlo_cli.commands.options.writing import print_diagnostics, write, write_bytes, write_report
 from hlo_cli.dataclass import dataclass
+from hlo_cli.report.report import Report
 from hlo_cli.source import Diagnostic, HloError
 
 if TYPE_CHECKING:
     from hlo_cli.commands.modules.loading import Loaded
-    from hlo_cli.report.report import Report
-
 
 # --- options ---
 # Options of `hlo parse`.

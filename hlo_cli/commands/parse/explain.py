@@ -15,6 +15,7 @@ from hlo_cli.analysis.shapes.omitted_shape import omitted_shape
 from hlo_cli.commands.shape.explained import NAMED, default_space, shape_numbers, shape_segments
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
+from hlo_cli.ir.attributes.sharding import NamedSharding, Sharding, TupleSharding
 from hlo_cli.ir.instruction import Attribute, Computation, Instruction
 from hlo_cli.ir.memory_space import space_name
 from hlo_cli.ir.module import Module
@@ -32,8 +33,6 @@ from hlo_cli.syntax.text.parser import parse_module
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.sharding.collectives import Collective
-    from hlo_cli.ir.attributes.sharding import NamedSharding, Sharding
-
 
 # --- opcodes ---
 # Descriptions of opcodes: the first sentence of an explanation, and details.
@@ -192,7 +191,6 @@ def _sharding_meaning(instruction: Instruction, module: Module | None) -> str:
     if sharding is None:
         return ""
     from hlo_cli.analysis.sharding.placement import describe_sharding
-    from hlo_cli.ir.attributes.sharding import TupleSharding
 
     if module is None or isinstance(sharding, TupleSharding):
         return describe_sharding(sharding)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Final
 
+from hlo_cli.analysis.sharding.meshes import axes_of_groups, axes_of_pairs, axes_text, inferred_mesh, mesh_text
 from hlo_cli.analysis.sharding.placement import (
     WHOLE,
     Placement,
@@ -352,8 +353,6 @@ def _arrangement(strides: set[int | None]) -> str:
 
 def _axes_of(groups: tuple[tuple[int, ...], ...], pairs: Pairs) -> tuple[str, str] | None:
     """The coarsest mesh of several axes that explains groups or pairs, and their axes; None if there is none."""
-    from hlo_cli.analysis.sharding.meshes import axes_of_groups, axes_of_pairs, axes_text, inferred_mesh, mesh_text
-
     count = 1 + max((device for group in (*groups, *pairs) for device in group), default=0)
     known = inferred_mesh([groups] if groups else [], [pairs] if pairs else [], count)
     if known is None or len(known.mesh.axes) < 2:

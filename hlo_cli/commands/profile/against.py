@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from hlo_cli.analysis.matching.changes import FUSED, PLACE_KINDS, Change
 from hlo_cli.analysis.matching.module_diff import ModuleDiff
+from hlo_cli.analysis.profile.profile import Operation
 from hlo_cli.analysis.profile.profile_diff import (
     CHANGED,
     Body,
@@ -19,7 +20,9 @@ from hlo_cli.analysis.profile.profile_diff import (
     compare_profiles,
 )
 from hlo_cli.analysis.statements.operations import tally
+from hlo_cli.analysis.statements.statement import CompilationChange
 from hlo_cli.dataclass import dataclass
+from hlo_cli.ir.instruction import Instruction
 from hlo_cli.report.numbers import format_count, format_percent, format_seconds, verb
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Cell, Column, Table, Unit, columns_of_part, rows_from, rows_from_tuples
@@ -27,10 +30,7 @@ from hlo_cli.report.text import Passage
 from hlo_cli.source import Diagnostic
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.profile.profile import Operation
     from hlo_cli.commands.profile.measured import LoadedProfile
-    from hlo_cli.ir.instruction import Instruction
-
 
 # --- the difference of a kernel ---
 # The difference in the code of a kernel in a few words, as `hlo diff` names operations and changes.
@@ -357,7 +357,6 @@ def _programs(found: ProfileComparison) -> Iterator[tuple[str, str]]:
 
 def _sentences(found: ProfileComparison) -> Iterator[str]:
     """New and gone programs, then what happened to the others, in the sentences of `hlo diff`."""
-    from hlo_cli.analysis.statements.statement import CompilationChange
     from hlo_cli.analysis.statements.statements import statements_of
     from hlo_cli.commands.diff.sentences import sentence_of
 

@@ -22,8 +22,12 @@ from hlo_cli.commands.profile.by_operation import (
     step_noun,
     time_columns,
 )
+from hlo_cli.commands.profile.measured import Measured
 from hlo_cli.commands.profile.timed import NO_INSTRUCTION, Sum, Timed, sum_of
 from hlo_cli.dataclass import dataclass
+from hlo_cli.ir.instruction import Computation, Instruction
+from hlo_cli.ir.module import Module
+from hlo_cli.ir.traces.trace import Integers
 from hlo_cli.report.figure import Figure
 from hlo_cli.report.numbers import format_count, format_percent, format_seconds, verb
 from hlo_cli.report.report import Report
@@ -34,12 +38,6 @@ from hlo_cli.source import Diagnostic, HloError
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.sharding.collectives import Collective
-    from hlo_cli.commands.profile.measured import Measured
-    from hlo_cli.ir.instruction import Computation, Instruction
-    from hlo_cli.ir.module import Module
-    from hlo_cli.ir.traces.trace import Integers
-
-
 # --- --by: groups of instructions ---
 # `hlo profile TRACE --by GROUP`: measured times, summed up by what the instructions have in common.
 

@@ -13,6 +13,7 @@ from hlo_cli.analysis.profile.profile import PS
 from hlo_cli.commands.profile.measured import Measured
 from hlo_cli.commands.profile.timed import NO_INSTRUCTION, Sum, Timed, longest_of, longest_program, rank, sum_of
 from hlo_cli.dataclass import dataclass
+from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.operations import COLLECTIVES, wrapped_opcode
 from hlo_cli.report.numbers import format_count, format_percent, format_seconds
 from hlo_cli.report.report import Report
@@ -22,8 +23,6 @@ from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.sharding.collectives import Collective
-    from hlo_cli.ir.instruction import Instruction
-
 
 # --- the first line ---
 # The first line of a profile, and the facts below it.

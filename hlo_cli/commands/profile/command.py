@@ -16,6 +16,7 @@ from hlo_cli.commands.options.filters import where_option
 from hlo_cli.commands.options.io_options import InputOptions, check_options, conflict_error, io_of, io_options
 from hlo_cli.commands.options.writing import write_report
 from hlo_cli.dataclass import dataclass
+from hlo_cli.report.report import Report
 from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 
     from hlo_cli.analysis.profile.profile import Profile
     from hlo_cli.commands.profile.measured import Measured
-    from hlo_cli.report.report import Report
-
 
 # --- completion of names in a trace ---
 # Shell completion of the names in a trace: its instructions and its steps.

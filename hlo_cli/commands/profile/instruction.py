@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from hlo_cli.analysis.dataflow.executions import trip_count
 from hlo_cli.analysis.profile.measure import Measure, is_inner, measured_trips, over_peak
 from hlo_cli.analysis.profile.operation_times import (
     Calls,
@@ -17,9 +18,12 @@ from hlo_cli.analysis.profile.operation_times import (
 )
 from hlo_cli.commands.options.io_options import format_options, requirement_error
 from hlo_cli.commands.profile.by_operation import facts_of, numbers_of, source_of
+from hlo_cli.commands.profile.measured import Measured
 from hlo_cli.commands.profile.timed import Timed, longest_of
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.module import Module
 from hlo_cli.report.figure import Figure
 from hlo_cli.report.numbers import (
     format_bytes,
@@ -39,11 +43,6 @@ from hlo_cli.source import Diagnostic, HloError, did_you_mean, nearest
 if TYPE_CHECKING:
     from hlo_cli.analysis.hardware.chip_specs import Estimate
     from hlo_cli.analysis.sharding.collectives import Collective
-    from hlo_cli.commands.profile.measured import Measured
-    from hlo_cli.ir.instruction import Instruction
-    from hlo_cli.ir.module import Module
-
-
 # --- the operation of a name ---
 # The operation that a name means, and the error for a name that the trace does not have.
 
@@ -309,8 +308,6 @@ def _calls(measured: Measured, timed: Timed, calls: Calls) -> str:
 
 def _trips(measured: Measured, loop: Instruction) -> Iterator[Fact]:
     """The trip count of a loop: the measured one, and that of the text."""
-    from hlo_cli.analysis.dataflow.executions import trip_count
-
     trips = measured_trips(measured.profile, [each.measure.calls for each in measured.every]).get(loop)
     if trips is None:
         return

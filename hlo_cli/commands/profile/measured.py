@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Final
 
+from hlo_cli.analysis.hardware.chips import known_chips
 from hlo_cli.analysis.profile.measure import measure, measured_trips, operation_measures, rates_of
 from hlo_cli.analysis.profile.operation_times import MeanTimes, mean_times
 from hlo_cli.analysis.profile.profile import PS, GivenModule, Profile, module_name, program_of
@@ -15,6 +16,8 @@ from hlo_cli.commands.options.io_options import InputOptions, format_options
 from hlo_cli.commands.profile.timed import Roofs, Sum, Timed, counted_words, sum_of
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.input import Input, read_inputs
+from hlo_cli.ir.module import Module
+from hlo_cli.ir.traces.trace import Trace, TracedProgram
 from hlo_cli.report.numbers import ROUNDING, format_number, format_seconds
 from hlo_cli.report.table import Cell
 from hlo_cli.report.unknown_choice import unknown_choice_error
@@ -23,10 +26,6 @@ from hlo_cli.source import Diagnostic, HloError, Source
 if TYPE_CHECKING:
     from hlo_cli.analysis.hardware.chip_specs import ChipSpec
     from hlo_cli.commands.modules.loading import Loaded
-    from hlo_cli.ir.module import Module
-    from hlo_cli.ir.traces.trace import Trace, TracedProgram
-
-
 # --- the profile of a command line ---
 # The profile that a command line names: its traces, and the modules of a dump for programs that they lack.
 
@@ -299,8 +298,6 @@ class Measured:
     @property
     def _other_chip(self) -> str:
         """A note if the chip is of another kind than the devices of the trace; empty if not."""
-        from hlo_cli.analysis.hardware.chips import known_chips
-
         name, platform = self.roofs.chip.chip if self.roofs.chip else "", self.profile.platform
         chip = next((each for each in known_chips() if each.name == name), None)
         if chip is None or chip.target.upper() == platform:

@@ -6,14 +6,17 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import median
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from hlo_cli.analysis.hardware.chip_specs import chip_in
+from hlo_cli.analysis.hardware.chip_table import Chip, ChipSpec
 from hlo_cli.analysis.hardware.chips import find_chip
 from hlo_cli.analysis.layout.padding import data_values, orders_of
+from hlo_cli.analysis.memory.memory_analysis import MemoryAnalysis
 from hlo_cli.analysis.origin.origins import UNKNOWN_KEY, Keys
 from hlo_cli.analysis.profile.operation_times import MeanTime, MeanTimes, has_steps, mean_times
 from hlo_cli.analysis.profile.profile import MIN_SHARE, PS, Operation, program_of
+from hlo_cli.analysis.query.module_summary import ProgramStage
 from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
 from hlo_cli.commands.fuse.costs import report_of_causes as kernels_by_cause
 from hlo_cli.commands.fuse.fusion_table import report_of_fusions
@@ -41,17 +44,11 @@ from hlo_cli.commands.shard.dump import report_of_dump as report_of_arguments
 from hlo_cli.commands.shard.options import ShardOptions
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.input import target_texts
+from hlo_cli.ir.instruction import Instruction
 from hlo_cli.report.numbers import format_bytes, format_count, format_percent, format_seconds, verb
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Cell, Column, Row, Table, number_of, rows_from, rows_from_tuples, with_cell
 from hlo_cli.source import Diagnostic, HloError
-
-if TYPE_CHECKING:
-    from hlo_cli.analysis.hardware.chip_table import Chip, ChipSpec
-    from hlo_cli.analysis.memory.memory_analysis import MemoryAnalysis
-    from hlo_cli.analysis.query.module_summary import ProgramStage
-    from hlo_cli.ir.instruction import Instruction
-
 
 # --- findings ---
 # The findings of `hlo lint` on a module that is read already, with the settings of the working directory.

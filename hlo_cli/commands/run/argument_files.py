@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
 from functools import wraps
 from math import prod
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from hlo_cli.analysis.evaluate.arguments import (
     Check,
@@ -20,7 +20,10 @@ from hlo_cli.analysis.evaluate.arguments import (
     npz_bytes,
     whole_arguments,
 )
+from hlo_cli.analysis.evaluate.devices import runs_on_devices
+from hlo_cli.analysis.evaluate.host import Stub, check_host
 from hlo_cli.analysis.evaluate.run import Run
+from hlo_cli.analysis.semantics.rearranging import array_in_memory, bytes_in_memory
 from hlo_cli.analysis.semantics.typed_values import Array, Value, arrays_of
 from hlo_cli.commands.run.options import RunOptions
 from hlo_cli.inputs.files import MAX_FILE_BYTES, read_bytes
@@ -29,10 +32,6 @@ from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape, Shape
 from hlo_cli.report.numbers import format_count
 from hlo_cli.source import HloError
-
-if TYPE_CHECKING:
-    from hlo_cli.analysis.evaluate.host import Stub
-
 
 # --- raw bytes ---
 # `--args raw:FILE@SHAPE` and `--save-raw FILE`: values as the bytes that they have in the memory of a device.
@@ -47,7 +46,6 @@ def _raw_argument(given: str, module: Module, number: int, *, max_bytes: int = M
 
     HloError for files that cannot be read, other numbers of bytes, and other types than that of the parameter.
     """
-    from hlo_cli.analysis.semantics.rearranging import array_in_memory
     from hlo_cli.syntax.scanning.shape_reader import parse_shape
 
     path, at, text = given.removeprefix(RAW).rpartition("@")
@@ -71,8 +69,6 @@ def _raw_argument(given: str, module: Module, number: int, *, max_bytes: int = M
 
 def raw_value(run: Run, module: Module, watched: tuple[Instruction, ...]) -> bytes:
     """The bytes in memory of the instruction of --at, when it runs for the first time, or else of result 0."""
-    from hlo_cli.analysis.semantics.rearranging import bytes_in_memory
-
     if len(watched) > 1:
         raise HloError("--save-raw writes one value", hint="use --at once, or -o FILE.npz for several values")
     instruction = watched[0] if watched else module.entry.root
@@ -131,8 +127,6 @@ def _arguments_from(
             found[place] = array
     missing = [parameter.name for at, parameter in enumerate(parameters) if at not in found]
     if seed is not None and missing and max(found, default=0) < len(parameters):
-        from hlo_cli.analysis.evaluate.devices import runs_on_devices
-
         others = (whole_arguments if runs_on_devices(module) else made_up_arguments)(module, seed=seed)
         return tuple(found[at] if at in found else others[at] for at in range(len(parameters)))
     if missing or len(found) != len(parameters):
@@ -213,8 +207,6 @@ def checked_stubs(given: Sequence[str], *modules: Module) -> dict[str, Stub]:
     """The same; HloError if none of the modules calls a target."""
     if not given:
         return {}
-    from hlo_cli.analysis.evaluate.host import check_host
-
     stubs = stubs_from(given)
     check_host(modules, stubs)
     return stubs

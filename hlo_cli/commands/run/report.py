@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
+from hlo_cli.analysis.dataflow.executions import executions_of
+from hlo_cli.analysis.evaluate.arguments import MAX_INTEGER, argument_ranges, npz_bytes
+from hlo_cli.analysis.evaluate.devices import runs_on_devices
+from hlo_cli.analysis.evaluate.limits import estimate, work_of
 from hlo_cli.analysis.evaluate.run import (
     Execution,
     Occurrence,
@@ -22,23 +26,22 @@ from hlo_cli.analysis.evaluate.run import (
 from hlo_cli.analysis.evaluate.settings import PROBES
 from hlo_cli.analysis.semantics.elementwise import UNSTATED_DRAWS
 from hlo_cli.analysis.semantics.typed_values import arrays_of
+from hlo_cli.analysis.sharding.meshes import devices_of
 from hlo_cli.commands.modules.instruction_columns import source_of
 from hlo_cli.commands.modules.loading import Loaded, input_facts, program_notes
 from hlo_cli.commands.run.options import RunOptions
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.module import Module
 from hlo_cli.ir.notation import index_text
+from hlo_cli.ir.operations import MATMULS, NO_KERNELS
 from hlo_cli.ir.shape import ShapeIndex
 from hlo_cli.render.progress import counted
 from hlo_cli.report.numbers import format_count, verb
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Column, Table, columns_of_part, rows_from, rows_from_tuples
 from hlo_cli.source import Diagnostic
-
-if TYPE_CHECKING:
-    from hlo_cli.ir.module import Module
-
 
 # --- progress ---
 # Progress of a run on a terminal: what is expected, said before it starts, and the executed instructions.
@@ -71,8 +74,6 @@ def expectation(modules: Sequence[Module], runs: int = 1) -> str:
     >>> expectation([parse_module("r = f32[8] negate(f32[8] a)")])
     ''
     """
-    from hlo_cli.analysis.evaluate.limits import estimate
-
     sound = [module for module in modules if not module.errors]
     seconds = runs * sum(map(_seconds, sound))
     if seconds <= 1:
@@ -85,12 +86,6 @@ def expectation(modules: Sequence[Module], runs: int = 1) -> str:
 
 def _seconds(module: Module) -> float:
     """The processor time that a run of a module takes on all of its devices."""
-    from hlo_cli.analysis.dataflow.executions import executions_of
-    from hlo_cli.analysis.evaluate.devices import runs_on_devices
-    from hlo_cli.analysis.evaluate.limits import work_of
-    from hlo_cli.analysis.sharding.meshes import devices_of
-    from hlo_cli.ir.operations import MATMULS, NO_KERNELS
-
     seconds, instructions = 0.0, 0
     for computation, found in executions_of(module).items():
         for instruction in computation.instructions:
@@ -159,8 +154,6 @@ def notes_on_run(module: Module, options: RunOptions) -> tuple[Diagnostic, ...]:
 
 def _notes_on_ranges(module: Module, options: RunOptions) -> tuple[Diagnostic, ...]:
     """A note on made-up arguments that are not any numbers: the program takes their root, or uses them as indices."""
-    from hlo_cli.analysis.evaluate.arguments import argument_ranges
-
     count = 0 if options.args and not options.fills else sum(map(len, argument_ranges(module).values()))
     if not count:
         return ()
@@ -190,8 +183,6 @@ def notes_on_arguments(options: RunOptions, *, sets: int = 1) -> tuple[Diagnosti
     """
     if options.args and not options.fills:
         return ()
-    from hlo_cli.analysis.evaluate.arguments import MAX_INTEGER
-
     which = "arguments that --args does not have" if options.fills and options.args else "arguments"
     words = f"{which} are made up with seed {options.seed}: floats standard normal, integers 0 to {MAX_INTEGER}"
     words += f", and in {format_count(sets - 1, 'more sets')} other numbers" if sets > 1 else ""
@@ -413,8 +404,6 @@ def report_of_watch(
 
 def watch_archive(watch: Watch) -> Iterator[bytes]:
     """The values of all executions, stacked, and their iterations."""
-    from hlo_cli.analysis.evaluate.arguments import npz_bytes
-
     yield npz_bytes(stacked(watch))
 
 

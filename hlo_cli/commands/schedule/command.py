@@ -31,6 +31,7 @@ from hlo_cli.commands.options.io_options import (
 )
 from hlo_cli.commands.options.writing import print_diagnostics, write, write_report
 from hlo_cli.dataclass import dataclass
+from hlo_cli.report.report import Report
 from hlo_cli.source import Diagnostic, joined_by_or
 
 if TYPE_CHECKING:
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from hlo_cli.commands.schedule.sequence import Model
     from hlo_cli.ir.instruction import Computation
     from hlo_cli.ir.module import Module
-    from hlo_cli.report.report import Report
     from hlo_cli.transform.reorder import Goal, ReorderedModule
 
 

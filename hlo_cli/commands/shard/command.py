@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -14,10 +14,8 @@ from hlo_cli.commands.options.io_options import InputOptions, OutputOptions, io_
 from hlo_cli.commands.options.writing import write_report
 from hlo_cli.commands.shape.argument import is_hlo_text, is_sharding_text, resolve_name
 from hlo_cli.commands.shard.options import ShardOptions
+from hlo_cli.report.report import Report
 from hlo_cli.source import Diagnostic, HloError
-
-if TYPE_CHECKING:
-    from hlo_cli.report.report import Report
 
 HELP = """\
 Show shards, replication, and collectives by mesh axis.

@@ -7,7 +7,11 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from hlo_cli.analysis.hardware.chip_specs import ChipSpec, Estimate
+from hlo_cli.analysis.origin.origins import Keys
+from hlo_cli.analysis.partly_known import AtLeast
 from hlo_cli.analysis.query.fields import NO_AXES, axis_of, fields_of, payload_bytes_of, rounded, wire_bytes_of
+from hlo_cli.analysis.query.where import Predicate, Reader, predicate
 from hlo_cli.analysis.sharding.collectives import (
     NOTHING,
     Algorithm,
@@ -26,24 +30,21 @@ from hlo_cli.analysis.sharding.meshes import KnownMesh, axes_text, devices_of, m
 from hlo_cli.commands.modules.by import Group, KeyCost, group_by, key_columns, keys_for
 from hlo_cli.commands.modules.loading import Loaded, input_facts, program_notes
 from hlo_cli.commands.options.chips import chosen_throughput, time_model, time_notes
+from hlo_cli.commands.options.declaring import cause_of
 from hlo_cli.commands.options.filters import chosen as chosen_among
 from hlo_cli.dataclass import dataclass
+from hlo_cli.ir.attributes.sharding import AxisRef, Mesh
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.module import Module
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.report.numbers import format_bytes, format_count, format_seconds_range
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import UNKNOWN, Cell, Column, Table, columns_of_part, rows_from_tuples
 from hlo_cli.source import Diagnostic
+from hlo_cli.syntax.attribute_table import ATTRIBUTE_NAMES
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.hardware.chip_specs import ChipSpec, Estimate
-    from hlo_cli.analysis.origin.origins import Keys
-    from hlo_cli.analysis.query.where import Predicate, Reader
     from hlo_cli.commands.shard.options import ShardOptions
-    from hlo_cli.ir.attributes.sharding import AxisRef, Mesh
-    from hlo_cli.ir.instruction import Instruction
-    from hlo_cli.ir.module import Module
-
-
 # --- bytes and seconds ---
 # Sums over collectives: bytes by an algorithm, and seconds on a chip.
 
@@ -361,9 +362,6 @@ def report_of_comms(loaded: Loaded, options: ShardOptions, argument: str) -> Rep
 
 def _collectives_where(expression: str, module: Module) -> Predicate[Collective]:
     """Whether an expression matches a collective: its instruction, its axes, and its bytes."""
-    from hlo_cli.analysis.partly_known import AtLeast
-    from hlo_cli.analysis.query.where import Reader, predicate
-    from hlo_cli.syntax.attribute_table import ATTRIBUTE_NAMES
     from hlo_cli.syntax.conditions import parse_where
 
     def instruction_of(collective: Collective) -> Instruction:
@@ -389,8 +387,6 @@ def _table(loaded: Loaded, options: ShardOptions, found: Sequence[Collective], p
             return _axes_table(found, pricing)
         case "instruction":
             return _instructions_table(found, loaded.module, pricing)
-    from hlo_cli.commands.options.declaring import cause_of
-
     cause = cause_of(options.grouping)
     assert cause is not None
     return causes_table(found, keys_for(loaded, cause), pricing)

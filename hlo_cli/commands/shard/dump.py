@@ -20,11 +20,18 @@ from hlo_cli.analysis.sharding.meshes import KnownMesh, axes_text, header_meshes
 from hlo_cli.analysis.sharding.placement import Placement, Spec, partition_spec
 from hlo_cli.commands.modules.loading import Loaded, Many, input_facts, notes_of
 from hlo_cli.commands.modules.many import Rows, finish_each, map_inputs
+from hlo_cli.commands.options.declaring import cause_of
 from hlo_cli.commands.options.filters import chosen
+from hlo_cli.commands.options.io_options import InputOptions, OutputOptions
 from hlo_cli.dataclass import dataclass
+from hlo_cli.inputs.input import Input
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.sharding import AxisRef, Mesh, MeshAxis, NamedSharding, Sharding, ShardingType
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.module import Module
+from hlo_cli.ir.notation import index_suffix
 from hlo_cli.ir.operations import COLLECTIVES
+from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.report.numbers import format_bytes, format_count, format_part
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import (
@@ -40,19 +47,13 @@ from hlo_cli.report.table import (
 )
 from hlo_cli.report.text import Passage
 from hlo_cli.source import Diagnostic, HloError
+from hlo_cli.syntax.attribute_table import ATTRIBUTE_NAMES
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.origin.origins import Keys
     from hlo_cli.analysis.query.where import Predicate
-    from hlo_cli.commands.options.io_options import InputOptions, OutputOptions
     from hlo_cli.commands.shape.argument import NamedShape
     from hlo_cli.commands.shard.options import ShardOptions
-    from hlo_cli.inputs.input import Input
-    from hlo_cli.ir.instruction import Instruction
-    from hlo_cli.ir.module import Module
-    from hlo_cli.ir.shape import ArrayShape
-
-
 # --- parameters and results ---
 # Parameters and results in tables: how each is divided along the axes of the mesh, and which of them match --where.
 
@@ -130,8 +131,6 @@ def spec_cell(array: EntryArray, mesh: Mesh | None) -> str:
 
 def name_of(array: EntryArray) -> str:
     """The name of a parameter in the program or the text; of a result, the name of the instruction that makes it."""
-    from hlo_cli.ir.notation import index_suffix
-
     if array.role == "argument":
         return (array.instruction.metadata.op_name or array.instruction.name) + index_suffix(array.index)
     made, index = _definer_of(array)
@@ -152,7 +151,6 @@ def _arrays_where(expression: str, module: Module) -> Predicate[EntryArray]:
     from hlo_cli.analysis.partly_known import AtLeast
     from hlo_cli.analysis.query.fields import fields_of
     from hlo_cli.analysis.query.where import Reader, predicate
-    from hlo_cli.syntax.attribute_table import ATTRIBUTE_NAMES
     from hlo_cli.syntax.conditions import parse_where
 
     def instruction_of(array: EntryArray) -> Instruction:
@@ -487,7 +485,6 @@ def _parts(
             return (_axes_table(parameters, _required(mesh)), others)
         case grouping:
             from hlo_cli.commands.modules.by import keys_for
-            from hlo_cli.commands.options.declaring import cause_of
 
             cause = cause_of(grouping)
             if cause is None:

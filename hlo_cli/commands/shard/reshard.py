@@ -35,6 +35,7 @@ from hlo_cli.analysis.sharding.reshard import (
 from hlo_cli.commands.modules.quoted import FoundInstruction, instructions_in, read_cut_instruction
 from hlo_cli.commands.shard.array import grid_figure, quoted_argument
 from hlo_cli.dataclass import dataclass
+from hlo_cli.inputs.pasted.unwrapping import plain_lines
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.sharding import Mesh, NamedSharding, Sharding, ShardingType
 from hlo_cli.ir.compiler_messages import ReshardingWarning
@@ -555,8 +556,6 @@ _SIGNS: Final = ("nvoluntary", "\n", "{devices=", "[spmd]", "[SPMD]")
 
 def report_of_warning(options: ShardOptions) -> Report:
     """The answer to the warnings in a text, in a file, or on standard input."""
-    from hlo_cli.inputs.pasted.unwrapping import plain_lines
-
     text, name = _text_of(options.warning or "")
     report = warning_report(plain_lines(text), name, mesh=options.given_mesh)
     if report is None:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -20,10 +20,8 @@ from hlo_cli.commands.shape.argument import NamedShape, is_hlo_text, resolve_nam
 from hlo_cli.commands.tile_index.options import TileIndexOptions
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, UnknownShape
+from hlo_cli.report.report import Report
 from hlo_cli.source import Diagnostic, HloError, did_you_mean
-
-if TYPE_CHECKING:
-    from hlo_cli.report.report import Report
 
 _INDEX = re.compile(r"(?:0[xX][0-9a-fA-F_]++|[\s0-9,:.…_+()\[\]-])*+")
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from hlo_cli.analysis.shapes.inference import same_layout
 from hlo_cli.ir import opcodes
+from hlo_cli.ir.attributes.metadata import OriginalArray, OriginalTuple, OriginalValue
 from hlo_cli.ir.attributes.value_types import Alias, BufferDonor
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.memory_space import MemorySpace, TpuMemorySpace
@@ -18,10 +19,6 @@ from hlo_cli.lint.rule import LintContext, attribute_span, header_span, rule, sh
 from hlo_cli.lint.rules import invalid_instructions
 from hlo_cli.report.findings import Finding
 from hlo_cli.report.numbers import format_count
-
-if TYPE_CHECKING:
-    from hlo_cli.ir.attributes.metadata import OriginalArray, OriginalTuple
-
 
 # --- HLO07x: header, aliasing, order ---
 # HLO07x: the module header, buffer aliasing, and the order of instructions.
@@ -267,8 +264,6 @@ def _must_alias_problem(context: LintContext, output_index: ShapeIndex, number: 
 
 def _original_tree(instruction: Instruction) -> OriginalArray | OriginalTuple | None:
     """The original values in the text, or None if they cannot be read."""
-    from hlo_cli.ir.attributes.metadata import OriginalTuple, OriginalValue  # which few dumps have
-
     value = instruction.value_of("origin", OriginalValue)
     # `origin={}` is an empty tuple, which the reader does not tell from absence.
     is_empty = (instruction.attribute("origin") or "").split() in (["{}"], ["{", "}"])
@@ -276,8 +271,6 @@ def _original_tree(instruction: Instruction) -> OriginalArray | OriginalTuple | 
 
 
 def _has_same_structure(tree: OriginalArray | OriginalTuple, shape: Shape) -> bool:
-    from hlo_cli.ir.attributes.metadata import OriginalArray
-
     if isinstance(tree, OriginalArray):
         return not isinstance(shape, TupleShape)
     if not isinstance(shape, TupleShape) or len(tree.elements) != len(shape.elements):

@@ -18,6 +18,7 @@ from hlo_cli.analysis.memory.memory_analysis import (
 from hlo_cli.analysis.origin.scopes_and_moves import UNKNOWN
 from hlo_cli.analysis.schedule.transfers import Transfer
 from hlo_cli.ir import opcodes
+from hlo_cli.ir.buffer_assignment import BufferAssignment
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.memory_space import MemorySpace, TpuMemorySpace, space_name
 from hlo_cli.ir.module import Module
@@ -41,8 +42,6 @@ from hlo_cli.report.numbers import format_bytes
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.memory.peak_advice import Change
-    from hlo_cli.ir.buffer_assignment import BufferAssignment
-
 
 # --- HLO2xx: memory usage ---
 
