@@ -1,4 +1,4 @@
-"""Fits the constants of `hlo_cli/analysis/hardware/chip_specs.py`; prints them and the quantiles on held-out shapes.
+"""Fits the constants of `hlo_cli/analysis/hardware/time_model.py`; prints them and the quantiles on held-out shapes.
 
     python tests/fit_time_model.py
 
@@ -14,7 +14,8 @@ from math import exp, log
 from random import Random
 from statistics import median
 
-from hlo_cli.analysis.hardware.chip_specs import MatmulModel, MatmulTimes, chip_spec, collective_times, matmul_times
+from hlo_cli.analysis.hardware.chip_specs import chip_spec
+from hlo_cli.analysis.hardware.time_model import MatmulModel, MatmulTimes, collective_times, matmul_times
 from hlo_cli.analysis.schedule.kernel_times import (
     Shape,
     correction_near,

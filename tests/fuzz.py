@@ -22,7 +22,7 @@ from damaging import PROTO_MARK, Damager
 from damaging_traces import damaged_trace, look_at_all
 from hlo_cli.analysis.memory.memory_analysis import memory_analysis
 from hlo_cli.analysis.memory.peak_advice import suggestions
-from hlo_cli.analysis.schedule.transfers import transfers_of
+from hlo_cli.analysis.schedule.async_overlap import transfers_of
 from hlo_cli.analysis.shapes.inference import infer_shape
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module

@@ -18,7 +18,7 @@ from hlo_cli import parse_module
 from hlo_cli.analysis.fusion.gpu_model import KernelModel
 from hlo_cli.analysis.fusion.gpu_rules import is_triton
 from hlo_cli.analysis.fusion.mutable_graph import Node, graph_of
-from hlo_cli.analysis.hardware.chip_specs import gpu_device, gpu_devices
+from hlo_cli.analysis.hardware.gpu_devices import gpu_device, gpu_devices
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation
 from hlo_cli.ir.module import Module

@@ -14,8 +14,8 @@ from dumps import Dump, compiled_dumps
 from hlo_cli.analysis.dataflow.dependencies import Value, passes_on, sequentially_executed, values_of
 from hlo_cli.analysis.dataflow.executions import CallTreeNode, call_tree, computation_kinds, trip_count
 from hlo_cli.analysis.hardware.target import target_of
-from hlo_cli.analysis.layout.default_layout import best_order, default_layout
-from hlo_cli.analysis.layout.padding import Grouping, by, data_values, footprints, orders_of
+from hlo_cli.analysis.layout.buffer_sizes import Grouping, by, data_values, footprints, orders_of
+from hlo_cli.analysis.layout.tpu_layout import best_order, default_tpu_layout
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.syntax.scanning.shape_reader import parse_shape
 from hlo_cli.syntax.text.parser import parse_module
@@ -111,7 +111,7 @@ def test_arguments_have_default_tiles(dump: Dump) -> None:
     for parameter in parse_module(dump.text).entry.parameters:
         for _, leaf in parameter.shape.leaves:
             if isinstance(leaf, ArrayShape) and not leaf.is_dynamic:
-                assert replace(leaf, layout=default_layout(leaf, generation=generation)) == leaf
+                assert replace(leaf, layout=default_tpu_layout(leaf, generation=generation)) == leaf
 
 
 @given(
@@ -123,9 +123,9 @@ def test_no_order_beats_the_better_order(sizes: list[int], kind: str, data: st.D
     order = tuple(data.draw(st.permutations(range(len(sizes)))))
     plain = parse_shape(f"{kind}[{','.join(map(str, sizes))}]")
     assert isinstance(plain, ArrayShape)
-    shape = replace(plain, layout=default_layout(plain, minor_to_major=order))
+    shape = replace(plain, layout=default_tpu_layout(plain, minor_to_major=order))
     every = [
-        replace(shape, layout=default_layout(shape, minor_to_major=tuple(other))).padded_bytes
+        replace(shape, layout=default_tpu_layout(shape, minor_to_major=tuple(other))).padded_bytes
         for other in permutations(range(len(sizes)))
     ]
     better = best_order(shape)

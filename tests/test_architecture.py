@@ -85,7 +85,6 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "sharding": {"dataflow", "hardware", "layout", "shapes"},
         "graphs": {"dataflow", "fusion", "matching"},
         "origin": {"dataflow", "fusion"},
-        "out_of_memory": {"hardware", "layout", "memory"},
         "evaluate": {"cost", "dataflow", "layout", "semantics", "shapes", "sharding"},
         "schedule": {"cost", "dataflow", "fusion", "hardware", "layout", "shapes", "sharding"},
         "comparison": {"cost", "dataflow", "evaluate", "matching", "semantics", "sharding"},

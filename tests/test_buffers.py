@@ -12,7 +12,7 @@ import pytest
 from compiler_memory import Assignment, Key, compiler_assignment
 from dumps import Dump, compiled_dumps
 from hlo_cli.analysis.hardware.chips import USUAL_TPU
-from hlo_cli.analysis.layout.padding import buffer_bytes, prefetched_space
+from hlo_cli.analysis.layout.buffer_sizes import buffer_bytes, prefetched_space
 from hlo_cli.analysis.memory.memory_analysis import Allocation, MemoryAnalysis, memory_analysis
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from compiler_memory import Assignment, compiler_assignment, compiler_ranges
-from hlo_cli.analysis.layout.padding import buffer_bytes
+from hlo_cli.analysis.layout.buffer_sizes import buffer_bytes
 from hlo_cli.analysis.memory.memory_analysis import MemoryAnalysis, memory_analysis
 from hlo_cli.ir.module import Module
 from hlo_cli.syntax.text.parser import parse_module

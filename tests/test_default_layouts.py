@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from dumps import FIXTURES
 from hlo_cli.analysis.hardware.chips import tpu_generations
-from hlo_cli.analysis.layout.default_layout import best_order, default_layout, default_order, order_costs
+from hlo_cli.analysis.layout.tpu_layout import best_order, default_order, default_tpu_layout, order_costs
 from hlo_cli.ir.layout import PRIMITIVE_TYPES
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.syntax.scanning.shape_reader import parse_shape
@@ -46,7 +46,7 @@ def differences(shape: str, layout: str, generation: str) -> Iterator[str]:
     plain = array_of(shape)
     theirs = array_of(shape + layout)
     order = theirs.layout.minor_to_major
-    ours = replace(plain, layout=default_layout(plain, generation=generation, minor_to_major=order))
+    ours = replace(plain, layout=default_tpu_layout(plain, generation=generation, minor_to_major=order))
     if default_order(plain, generation=generation) != (order if plain.elements < 2**47 else None):
         yield f"{generation} {shape}: order {order}"
     if ours != theirs or ours.padded_bytes != theirs.padded_bytes:
@@ -68,7 +68,7 @@ def test_the_order_is_one_of_the_priced(array: ArrayShape, generation: str) -> N
     assert sorted(each.layout.minor_to_major for each in priced) == sorted(permutations(range(array.rank)))
     for each in priced:
         order = each.layout.minor_to_major
-        assert each.layout == default_layout(array, generation=generation, minor_to_major=order)
+        assert each.layout == default_tpu_layout(array, generation=generation, minor_to_major=order)
         assert each.padded_bytes == replace(array, layout=each.layout).padded_bytes
     assert array.elements >= 2**47 or default_order(array, generation=generation) in [
         each.layout.minor_to_major for each in priced if each.is_normal

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from gpu_fusion_dumps import HOME, programs
-from hlo_cli.analysis.hardware.chip_specs import GpuDevice, gpu_device, gpu_devices
+from hlo_cli.analysis.hardware.gpu_devices import GpuDevice, gpu_device, gpu_devices
 from hlo_cli.source import HloError
 
 FIELDS = {

@@ -12,7 +12,7 @@ from hlo_cli import parse_module
 from hlo_cli.analysis.fusion.gpu_kernels import gpu_kernels
 from hlo_cli.analysis.fusion.gpu_model import LAUNCH
 from hlo_cli.analysis.fusion.gpu_work import microseconds
-from hlo_cli.analysis.hardware.chip_specs import gpu_device
+from hlo_cli.analysis.hardware.gpu_devices import gpu_device
 from hlo_cli.ir.module import Module
 from hlo_cli.transform.fusion.gpu_fusion import BOTH, TIE, GpuFusion, Pass, gpu_decisions, gpu_fuse
 from in_process import Answer, run

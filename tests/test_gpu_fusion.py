@@ -15,7 +15,7 @@ from hlo_cli import parse_module
 from hlo_cli.analysis.fusion.gpu_model import KernelModel
 from hlo_cli.analysis.fusion.gpu_work import f32, microseconds
 from hlo_cli.analysis.fusion.mutable_graph import Node, graph_of
-from hlo_cli.analysis.hardware.chip_specs import gpu_device
+from hlo_cli.analysis.hardware.gpu_devices import gpu_device
 from hlo_cli.transform.fusion.gpu_priority_fusion import PriorityFusion, Update
 
 PROGRAMS = programs()

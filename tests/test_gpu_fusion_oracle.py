@@ -18,7 +18,7 @@ import pytest
 from gpu_fusion_dumps import CHIPS, Step, follow, kernels_of, named_kernels, programs
 from hlo_cli import parse_module
 from hlo_cli.analysis.fusion.gpu_work import f32, microseconds
-from hlo_cli.analysis.hardware.chip_specs import GpuDevice, gpu_device
+from hlo_cli.analysis.hardware.gpu_devices import GpuDevice, gpu_device
 from hlo_cli.ir.module import Module
 from hlo_cli.library import module_from_bytes
 from hlo_cli.transform.fusion.gpu_fusion import EXACT, GpuFusion, gpu_fuse

@@ -23,13 +23,9 @@ from hlo_cli.analysis.fusion.gpu_kernels import GpuKernel, gpu_kernels
 from hlo_cli.analysis.fusion.gpu_model import KernelModel
 from hlo_cli.analysis.fusion.gpu_work import TICKS_PER_SECOND
 from hlo_cli.analysis.fusion.mutable_graph import graph_of
-from hlo_cli.analysis.hardware.chip_specs import (
-    KERNEL_SLOWDOWN,
-    LAUNCH_SECONDS,
-    device_of,
-    gpu_device,
-    read_throughputs,
-)
+from hlo_cli.analysis.hardware.chip_specs import read_throughputs
+from hlo_cli.analysis.hardware.gpu_devices import device_of, gpu_device
+from hlo_cli.analysis.hardware.time_model import KERNEL_SLOWDOWN, LAUNCH_SECONDS
 from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
 from hlo_cli.analysis.schedule.kernel_times import KernelTimes, moves_nothing, predicted_times
 from hlo_cli.analysis.schedule.step_time import estimate_time

@@ -16,7 +16,7 @@ import oom_messages
 from dumps import FIXTURES
 from hlo_cli.analysis.dataflow.value_sets import uses_of_value, value_at
 from hlo_cli.analysis.hardware.chips import find_chip
-from hlo_cli.analysis.layout.padding import table_bytes
+from hlo_cli.analysis.layout.buffer_sizes import table_bytes
 from hlo_cli.analysis.memory.buffers import order_independent_facts
 from hlo_cli.analysis.memory.memory_analysis import (
     MemoryAnalysis,
@@ -27,7 +27,7 @@ from hlo_cli.analysis.memory.memory_analysis import (
     memory_fits,
 )
 from hlo_cli.analysis.memory.occupancy import occupancies, timeline
-from hlo_cli.analysis.schedule.transfers import transfers_of
+from hlo_cli.analysis.schedule.async_overlap import transfers_of
 from hlo_cli.cli import main
 from hlo_cli.commands.memspace.compiler_files import compiler_assignment
 from hlo_cli.commands.memspace.usage import memory_timeline

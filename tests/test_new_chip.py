@@ -11,7 +11,7 @@ from dumps import FIXTURES
 from hlo_cli.analysis.hardware import chip_table
 from hlo_cli.analysis.hardware.chip_table import Capacity, Chip, TpuGeneration, rate_from
 from hlo_cli.analysis.hardware.chips import USUAL_TPU, find_chip, tpu_generation, tpu_generations
-from hlo_cli.analysis.layout.padding import table_bytes
+from hlo_cli.analysis.layout.buffer_sizes import table_bytes
 from hlo_cli.cli import main
 from hlo_cli.ir.memory_space import TpuMemorySpace
 from parsed import files, nodes_of, text_of

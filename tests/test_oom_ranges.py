@@ -11,8 +11,8 @@ import pytest
 
 from hlo_cli import parse_module
 from hlo_cli.analysis.memory.memory_analysis import memory_analysis
-from hlo_cli.analysis.out_of_memory.advice import explaining_shape, is_shown, with_range_shapes
-from hlo_cli.analysis.out_of_memory.dump_comparison import compare
+from hlo_cli.analysis.memory.oom_advice import explaining_shape, is_shown, with_range_shapes
+from hlo_cli.analysis.memory.oom_dump_comparison import compare
 from hlo_cli.commands.memspace.oom import report_of_message
 from hlo_cli.ir.out_of_memory import MemoryPart, OomAllocation, OutOfMemory
 from hlo_cli.report.table import UNKNOWN

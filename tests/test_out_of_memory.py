@@ -11,7 +11,7 @@ import pytest
 
 import oom_messages as messages
 from hlo_cli import parse_module
-from hlo_cli.analysis.out_of_memory.dump_comparison import candidate_instructions
+from hlo_cli.analysis.memory.oom_dump_comparison import candidate_instructions
 from hlo_cli.ir.out_of_memory import AllocatorStats, MemoryPart, OomAllocation, OutOfMemory
 from hlo_cli.source import HloError, Source
 from hlo_cli.syntax.out_of_memory.read_logs import parse_out_of_memory

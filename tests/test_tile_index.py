@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hlo_cli
+from hlo_cli.analysis.layout.buffer_sizes import buffer_bytes
 from hlo_cli.analysis.layout.layout_steps import addressable
-from hlo_cli.analysis.layout.padding import buffer_bytes
 from hlo_cli.cli import main
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.source import HloError

@@ -11,7 +11,8 @@ from dumps import Dump, compiled_dumps
 from fit_time_model import collective_errors, errors, fitted, is_held_out, part
 from hlo_cli import chip_spec, parse_module
 from hlo_cli.analysis.cost.cost_analysis import costs_of_kernels
-from hlo_cli.analysis.hardware.chip_specs import (
+from hlo_cli.analysis.hardware.chips import known_chips
+from hlo_cli.analysis.hardware.time_model import (
     COLLECTIVE_BANDS,
     MATMUL_MODELS,
     MEASURED_AS,
@@ -21,7 +22,6 @@ from hlo_cli.analysis.hardware.chip_specs import (
     matmul_times,
     total,
 )
-from hlo_cli.analysis.hardware.chips import known_chips
 from hlo_cli.analysis.schedule.kernel_times import (
     compute_type,
     matmul_time,

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dumps import FIXTURES, Dump, compiled_dumps
-from hlo_cli.analysis.layout.padding import data_values
+from hlo_cli.analysis.layout.buffer_sizes import data_values
 from hlo_cli.analysis.query.fields import instruction_fields, value_fields
 from hlo_cli.analysis.query.where import predicate
 from hlo_cli.commands.help.catalog import source_of

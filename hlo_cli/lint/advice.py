@@ -12,7 +12,7 @@ from typing import Final
 
 from hlo_cli.analysis.dataflow.dependencies import producer_of, uses_of
 from hlo_cli.analysis.hardware.chips import USUAL_TPU
-from hlo_cli.analysis.layout.default_layout import LayoutAlternative, default_layout, default_order
+from hlo_cli.analysis.layout.tpu_layout import LayoutAlternative, default_order, default_tpu_layout
 from hlo_cli.analysis.memory.memory_analysis import MemoryAnalysis, allocated_bytes, memory_analysis
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
@@ -414,7 +414,7 @@ def _in_default_layout(shape: ArrayShape, sizes: tuple[int, ...], generation: st
     order = default_order(bare, generation=generation)
     if order is None:
         return None
-    return replace(bare, layout=default_layout(bare, generation=generation, minor_to_major=order))
+    return replace(bare, layout=default_tpu_layout(bare, generation=generation, minor_to_major=order))
 
 
 def _order_in_jax(layout: Layout, keyword: str) -> str:

@@ -29,9 +29,15 @@ from hlo_cli.analysis.hardware.target import Target, target_of
 from hlo_cli.analysis.memory.memory_analysis import MemoryAnalysis, memory_analysis
 from hlo_cli.analysis.origin.scopes_and_moves import UNKNOWN, Origin
 from hlo_cli.analysis.problem import Problem
-from hlo_cli.analysis.schedule.async_overlap import AsyncPairs, OverlapAnalysis, analyze_overlap, async_pairs
+from hlo_cli.analysis.schedule.async_overlap import (
+    AsyncPairs,
+    OverlapAnalysis,
+    Transfer,
+    analyze_overlap,
+    async_pairs,
+    transfers_of,
+)
 from hlo_cli.analysis.schedule.async_verifier import async_problems
-from hlo_cli.analysis.schedule.transfers import Transfer, transfers_of
 from hlo_cli.analysis.shapes.inference import shape_difference, shape_difference_key
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from hlo_cli.analysis.dataflow.executions import trip_count
-from hlo_cli.analysis.hardware.chip_specs import ChipSpec, Estimate
+from hlo_cli.analysis.hardware.chip_specs import ChipSpec
+from hlo_cli.analysis.hardware.time_model import Estimate
 from hlo_cli.analysis.schedule.async_overlap import OverlapAnalysis, analyze_overlap
 from hlo_cli.analysis.schedule.step_time import TimeEstimate, estimate_time, time_band, time_bound
 from hlo_cli.dataclass import dataclass

@@ -18,7 +18,7 @@ from hlo_cli.analysis.custom_calls.config import (
 from hlo_cli.analysis.custom_calls.targets import KnownTarget, known_target
 from hlo_cli.analysis.dataflow.dependencies import Users, users_of
 from hlo_cli.analysis.hardware.target import target_of
-from hlo_cli.analysis.layout.padding import buffer_bytes, generation_of
+from hlo_cli.analysis.layout.buffer_sizes import buffer_bytes, generation_of
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.enumerations import CustomCallApiVersion

@@ -1,7 +1,7 @@
 """How long do the kernels take that XLA:GPU generates, by its own model, as its fusion passes compute it?
 
 Mirrors `EstimateRunTimeForInstruction` of xla/service/gpu/model/gpu_performance_model.cc. Kernels of libraries and of
-Triton, matmuls, and collectives are not modeled; neither are chips without figures in `hardware/chip_specs.py`.
+Triton, matmuls, and collectives are not modeled; neither are chips without figures in `hardware/gpu_devices.py`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from hlo_cli.analysis.fusion.gpu_model import KernelModel, KernelTime
 from hlo_cli.analysis.fusion.gpu_rules import can_be_fused, is_triton
 from hlo_cli.analysis.fusion.gpu_work import TICKS_PER_SECOND
 from hlo_cli.analysis.fusion.mutable_graph import Node, body_of
-from hlo_cli.analysis.hardware.chip_specs import GpuDevice
+from hlo_cli.analysis.hardware.gpu_devices import GpuDevice
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.garbage import no_garbage_collection
@@ -72,7 +72,7 @@ def gpu_kernels(computation: Computation, device: GpuDevice) -> Mapping[Instruct
     """The generated kernels of a computation, in the order of the text.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.hardware.chip_specs import gpu_device
+    >>> from hlo_cli.analysis.hardware.gpu_devices import gpu_device
     >>> entry = parse_module("r = f32[1000,1000] sine(f32[1000,1000] a)").entry
     >>> kernel, = gpu_kernels(entry, gpu_device("h100")).values()
     >>> f"{kernel.seconds * 1e6:.2f} µs", kernel.time.blocks, kernel.reads, kernel.is_compute_bound

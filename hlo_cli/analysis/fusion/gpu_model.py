@@ -32,7 +32,7 @@ from hlo_cli.analysis.fusion.gpu_emitters import (
 )
 from hlo_cli.analysis.fusion.gpu_work import TICKS_PER_MICROSECOND, Work, WorkCounter, f32, nanoseconds, scale, seconds
 from hlo_cli.analysis.fusion.mutable_graph import ELEMENTWISE_WHEN_FUSED, Node, is_elementwise
-from hlo_cli.analysis.hardware.chip_specs import GpuDevice
+from hlo_cli.analysis.hardware.gpu_devices import GpuDevice
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
@@ -177,7 +177,7 @@ def _launch_of(view: View, analysis: Analysis, device: GpuDevice) -> Launch:
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.fusion.mutable_graph import graph_of
     >>> from hlo_cli.analysis.fusion.gpu_emitters import analyze
-    >>> from hlo_cli.analysis.hardware.chip_specs import gpu_device
+    >>> from hlo_cli.analysis.hardware.gpu_devices import gpu_device
     >>> from hlo_cli.analysis.fusion.gpu_emitters import Part
     >>> view = View(Part(graph_of(parse_module("r = f32[1000,1000] sine(f32[1000,1000] a)").entry).root))
     >>> _launch_of(view, analyze(view, 32), gpu_device("h100"))
@@ -419,7 +419,7 @@ _PARALLELISM: Final = 0.95
 class DeviceTime:
     """Durations on one device, in ticks of a quarter nanosecond; those computed are remembered, as few are distinct.
 
-    >>> from hlo_cli.analysis.hardware.chip_specs import gpu_device
+    >>> from hlo_cli.analysis.hardware.gpu_devices import gpu_device
     >>> time = DeviceTime(gpu_device("h100"))
     >>> time.write(4_000_000), time.read(4_000_000, 4_000_000, blocks=1954, rate=1.0)
     (4773, 4773)
@@ -550,7 +550,7 @@ class KernelModel:
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.fusion.mutable_graph import graph_of
-    >>> from hlo_cli.analysis.hardware.chip_specs import gpu_device
+    >>> from hlo_cli.analysis.hardware.gpu_devices import gpu_device
     >>> root = graph_of(parse_module("r = f32[1000,1000] sine(f32[1000,1000] a)").entry).root
     >>> time = KernelModel(gpu_device("h100")).time(root)
     >>> time.ticks, time.blocks, time.bytes_read, time.emitter
@@ -790,7 +790,7 @@ class KernelBreakdown(KernelModel):
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.fusion.mutable_graph import graph_of
-    >>> from hlo_cli.analysis.hardware.chip_specs import gpu_device
+    >>> from hlo_cli.analysis.hardware.gpu_devices import gpu_device
     >>> root = graph_of(parse_module("r = f32[1000,1000] sine(f32[1000,1000] a)").entry).root
     >>> parts = KernelBreakdown(gpu_device("h100")).parts_of(root)
     >>> parts.compute_ticks, parts.memory_ticks, parts.reads[0].bytes_read

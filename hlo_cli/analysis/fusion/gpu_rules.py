@@ -306,7 +306,7 @@ class GpuFusionRules:
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.fusion.mutable_graph import graph_of
-    >>> from hlo_cli.analysis.hardware.chip_specs import gpu_device
+    >>> from hlo_cli.analysis.hardware.gpu_devices import gpu_device
     >>> text = "ENTRY e { p = s8[2] parameter(0)  a = s8[2] not(p)  ROOT b = s8[2] not(a) }"
     >>> graph = graph_of(parse_module(text).entry)
     >>> rules = GpuFusionRules(KernelModel(gpu_device("h100")), graph.root)

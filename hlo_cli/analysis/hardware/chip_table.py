@@ -170,6 +170,7 @@ KIB: Final = 1 << 10  # capacities are powers of two, whatever vendors call them
 MIB: Final = 1 << 20  # the same
 GIB: Final = 1 << 30  # the same
 _SPECS: Final = "https://github.com/openxla/xla/blob/main/xla/backends/gpu/target_config/specs/"
+AMD_PAGES: Final = "https://www.amd.com/en/products/accelerators/instinct/"
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from hlo_cli.analysis.hardware.chip_table import GIB, Chip, Published, gpu, matmul_rates, rates_from, xla_spec
+from hlo_cli.analysis.hardware.chip_table import (
+    AMD_PAGES,
+    GIB,
+    Chip,
+    Published,
+    gpu,
+    matmul_rates,
+    rates_from,
+    xla_spec,
+)
 
 # --- GPUs of NVIDIA ---
 # GPUs of NVIDIA, one row each, with the public source of every number: the vendor, or XLA's target files.
@@ -263,7 +272,6 @@ NVIDIA_GPUS: Final = (
 # GPUs of AMD and Intel, one row each, with the public source of every number; as above.
 
 
-_AMD: Final = "https://www.amd.com/en/products/accelerators/instinct/"
 _HIP: Final = "https://github.com/ROCm/hipBLASLt/releases/tag/rocm-7.0.0"
 _INTEL: Final = "https://www.intel.com/content/www/us/en/products/sku/"
 _MAX1100: Final = f"{_INTEL}232876/intel-data-center-gpu-max-1100/specifications.html"
@@ -275,7 +283,7 @@ _XE: Final = (
 
 def _mi300(name: str, aliases: str, memory_gib: int, bandwidth: float) -> Chip:
     """Returns the row of a chip of the MI300 series."""
-    page = f"{_AMD}mi300/{name}.html"
+    page = f"{AMD_PAGES}mi300/{name}.html"
     flops = matmul_rates(page, 1307.4, f8=2614.9, s8=2614.9, tf32=653.7, f32=163.4, f64=163.4)
     links, host = (page, 0.448), (page, 0.064)
     memory = (memory_gib, page)
@@ -294,7 +302,7 @@ def _mi350(
     f64: float,
 ) -> Chip:
     """Returns the row of a chip of the MI350 series."""
-    page = f"{_AMD}mi350/{name}.html"
+    page = f"{AMD_PAGES}mi350/{name}.html"
     flops = matmul_rates(page, bf16, f8=2 * bf16, f6=f4, f4=f4, s8=2 * bf16, f32=f32, f64=f64)
     flops |= rates_from(_HIP, {"tf32": bf16 / 3})  # emulated, by three matmuls
     memory, links, host = (288e9 / GIB, page), (page, 0.5376), (page, 0.064)
@@ -305,9 +313,9 @@ AMD_AND_INTEL_GPUS: Final = (
     gpu(
         "mi250",
         "mi200",
-        (64, f"{_AMD}mi200/mi250.html"),
+        (64, f"{AMD_PAGES}mi200/mi250.html"),
         (67_628_957_696, "mi200"),
-        matmul_rates(f"{_AMD}mi200/mi250.html", 362.1, s8=362.1, f32=90.5, f64=90.5),
+        matmul_rates(f"{AMD_PAGES}mi200/mi250.html", 362.1, s8=362.1, f32=90.5, f64=90.5),
         (xla_spec("mi200"), 1.6384 * 2),
         l2_mib=8,
         cores=104,
@@ -316,9 +324,9 @@ AMD_AND_INTEL_GPUS: Final = (
     gpu(
         "mi250x",
         "instinct mi250x",
-        (64, f"{_AMD}mi200/mi250x.html"),
+        (64, f"{AMD_PAGES}mi200/mi250x.html"),
         (67_628_957_696, "mi200"),
-        matmul_rates(f"{_AMD}mi200/mi250x.html", 383, s8=383, f32=95.7, f64=95.7),
+        matmul_rates(f"{AMD_PAGES}mi200/mi250x.html", 383, s8=383, f32=95.7, f64=95.7),
         (xla_spec("mi200"), 1.6384 * 2),
         l2_mib=8,
         cores=110,
@@ -330,7 +338,7 @@ AMD_AND_INTEL_GPUS: Final = (
     _mi350(
         "mi350x", "mi350", (270_566_162_432, "mi350"), (xla_spec("mi350"), 6.81), 2306.9, f4=9227.5, f32=144.2, f64=72.1
     ),
-    _mi350("mi355x", "mi355", None, (f"{_AMD}mi350/mi355x.html", 8), 2516.6, f4=10066.3, f32=157.3, f64=78.6),
+    _mi350("mi355x", "mi355", None, (f"{AMD_PAGES}mi350/mi355x.html", 8), 2516.6, f4=10066.3, f32=157.3, f64=78.6),
     gpu(
         "gpu-max-1100",
         "pvc, intel(r) data center gpu max 1100, max 1100",

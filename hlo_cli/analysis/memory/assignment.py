@@ -14,7 +14,7 @@ from typing import Final
 from hlo_cli.analysis.dataflow.flat_schedule import Positions, flat_schedule
 from hlo_cli.analysis.dataflow.value_sets import Dataflow
 from hlo_cli.analysis.hardware.chips import tpu_generation
-from hlo_cli.analysis.layout.padding import buffer_bytes, prefetched_space
+from hlo_cli.analysis.layout.buffer_sizes import buffer_bytes, prefetched_space
 from hlo_cli.analysis.memory.buffers import (
     Buffer,
     OrderIndependentFacts,

@@ -18,7 +18,7 @@ from hlo_cli.analysis.dataflow.flat_schedule import (
 from hlo_cli.analysis.dataflow.value_sets import AliasSets, Dataflow, alias_sets, dataflow_of
 from hlo_cli.analysis.hardware.chips import USUAL_TPU, tpu_generation
 from hlo_cli.analysis.hardware.target import Target, target_of
-from hlo_cli.analysis.layout.padding import buffer_bytes, generation_of, prefetched_space
+from hlo_cli.analysis.layout.buffer_sizes import buffer_bytes, generation_of, prefetched_space
 from hlo_cli.analysis.memory.live_ranges import Interference, OperandSharing
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes

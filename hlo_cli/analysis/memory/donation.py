@@ -13,7 +13,7 @@ from typing import Final, Literal
 from hlo_cli.analysis.dataflow.dependencies import is_elementwise_on, users_of
 from hlo_cli.analysis.dataflow.flat_schedule import FlatSchedule, Positions, flat_schedule, subshapes_of
 from hlo_cli.analysis.dataflow.value_sets import alias_sets
-from hlo_cli.analysis.layout.padding import buffer_bytes
+from hlo_cli.analysis.layout.buffer_sizes import buffer_bytes
 from hlo_cli.analysis.memory.assignment import assign
 from hlo_cli.analysis.memory.buffers import Buffer, OrderIndependentFacts, buffers_of
 from hlo_cli.analysis.memory.live_ranges import Interference, LiveRanges, OperandSharing, Release, live_ranges

@@ -13,7 +13,7 @@ from hlo_cli.analysis.dataflow.dependencies import Users, is_elementwise_on, use
 from hlo_cli.analysis.dataflow.flat_schedule import AsyncChain, FlatSchedule, InPlace, Positions, Run
 from hlo_cli.analysis.dataflow.value_sets import NO_USE, TOP_ONLY, AliasSets, Dataflow
 from hlo_cli.analysis.hardware.target import Target
-from hlo_cli.analysis.layout.padding import logical_bytes
+from hlo_cli.analysis.layout.buffer_sizes import logical_bytes
 from hlo_cli.analysis.memory.occupancy import FreeIntervals
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes

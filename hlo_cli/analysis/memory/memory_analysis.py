@@ -15,7 +15,7 @@ from hlo_cli.analysis.dataflow.value_sets import Dataflow
 from hlo_cli.analysis.hardware.chip_table import Chip, TpuGeneration
 from hlo_cli.analysis.hardware.chips import USUAL_TPU, tpu_generations
 from hlo_cli.analysis.hardware.target import Target
-from hlo_cli.analysis.layout.padding import buffer_bytes, logical_bytes, prefetched_space, table_bytes
+from hlo_cli.analysis.layout.buffer_sizes import buffer_bytes, logical_bytes, prefetched_space, table_bytes
 from hlo_cli.analysis.memory.assignment import assign
 from hlo_cli.analysis.memory.buffers import Buffer, OrderIndependentFacts, order_independent_facts, told_generation
 from hlo_cli.analysis.memory.heaps import DEFAULT_STRATEGY, TPU_STRATEGIES, AssignedAllocation, StrategyName

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 from hlo_cli.analysis.dataflow.executions import trip_count
 from hlo_cli.analysis.dataflow.flat_schedule import FlatSchedule
-from hlo_cli.analysis.layout.default_layout import default_layout
+from hlo_cli.analysis.layout.tpu_layout import default_tpu_layout
 from hlo_cli.analysis.memory.buffers import OrderIndependentFacts
 from hlo_cli.analysis.memory.donation import (
     Argument,
@@ -314,7 +314,7 @@ class _LayoutSearch:
         """Returns the layout of an entry array in a dimension order; None if it would have other tiles than `given`."""
         if self._facts.target != "tpu":
             return None if given.tiles else replace(shape.layout, minor_to_major=order)
-        layout = default_layout(shape, generation=self._facts.generation, minor_to_major=order)
+        layout = default_tpu_layout(shape, generation=self._facts.generation, minor_to_major=order)
         # With other tiles the compiler would still insert a copy.
         return layout if layout.tiles == given.tiles else None
 
@@ -522,7 +522,7 @@ class _Scan:
         )
         if self._scenarios.facts.target == "tpu":
             order = whole.layout.minor_to_major
-            tiled = default_layout(whole, generation=self._scenarios.facts.generation, minor_to_major=order)
+            tiled = default_tpu_layout(whole, generation=self._scenarios.facts.generation, minor_to_major=order)
             whole = replace(whole, layout=tiled)
         return self._scenarios.bytes_of_shape(whole)
 

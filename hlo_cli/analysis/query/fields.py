@@ -20,7 +20,7 @@ from hlo_cli.analysis.dataflow.executions import (
     loop_computations,
 )
 from hlo_cli.analysis.hardware.target import target_of
-from hlo_cli.analysis.layout.padding import data_values, orders_of
+from hlo_cli.analysis.layout.buffer_sizes import data_values, orders_of
 from hlo_cli.analysis.origin.origins import By, Keys, keys_of, origins_of
 from hlo_cli.analysis.partly_known import AtLeast
 from hlo_cli.analysis.query.patterns import EXACT, call_matcher, is_exact, opcode_check, opcodes_of

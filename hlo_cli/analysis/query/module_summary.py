@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, Literal
 
 from hlo_cli.analysis.hardware.target import target_of
-from hlo_cli.analysis.layout.padding import data_values
+from hlo_cli.analysis.layout.buffer_sizes import data_values
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module

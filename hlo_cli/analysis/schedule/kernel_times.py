@@ -18,7 +18,9 @@ from hlo_cli.analysis.cost.matmuls import Matmul, matmul_of, matmul_type
 from hlo_cli.analysis.dataflow.dependencies import callees_first, instruction_post_order
 from hlo_cli.analysis.dataflow.executions import CONTROL_FLOW, trip_count
 from hlo_cli.analysis.fusion.kernels import is_launched
-from hlo_cli.analysis.hardware.chip_specs import (
+from hlo_cli.analysis.hardware.chip_specs import ChipSpec, chip_spec
+from hlo_cli.analysis.hardware.gpu_devices import GpuDevice, device_of
+from hlo_cli.analysis.hardware.time_model import (
     KERNEL_BAND,
     KERNEL_SLOWDOWN,
     LAUNCH_SECONDS,
@@ -30,15 +32,11 @@ from hlo_cli.analysis.hardware.chip_specs import (
     TABLE_BANDS,
     TF32_ON_REQUEST,
     TPU_BAND,
-    ChipSpec,
     Estimate,
     EstimateSource,
-    GpuDevice,
     MatmulModel,
     MatmulTimes,
     around,
-    chip_spec,
-    device_of,
     longest,
     matmul_times,
     total,
@@ -383,7 +381,7 @@ def residuals(
 def correction_near(shape: Shape, places: Sequence[_Point], logs: Sequence[float]) -> tuple[float, float]:
     """Distance of the nearest place, and the mean of the logarithms there, weighted by distance.
 
-    >>> from hlo_cli.analysis.hardware.chip_specs import OTHER_MATMULS
+    >>> from hlo_cli.analysis.hardware.time_model import OTHER_MATMULS
     >>> unit, shape = Unit(132, 9.9e14, 6.7e13, 3.35e12), (1, 512, 512, 512)
     >>> double = {shape: 2 * modeled_seconds(shape, (2, 2), unit, OTHER_MATMULS)}
     >>> near = residuals(double, "bf16", unit, OTHER_MATMULS)
@@ -425,7 +423,7 @@ def element_bytes(kind: str) -> tuple[float, float]:
 # On a GPU, a kernel that XLA generates takes the time of XLA's model (`gpu_kernels` of fusion); others take the larger
 # of their compute time and their memory time at the share of the peak rates that is usually reached; a matmul takes the
 # time of its shape, if that is longer. All take the time of their launch in addition. On other chips, no kernels were
-# measured: the estimate is the roofline. The constants are in `hardware/chip_specs.py`.
+# measured: the estimate is the roofline. The constants are in `hardware/time_model.py`.
 
 
 # Kernels of a graph launch faster by an amount that no table has, so that only their lower end changes.

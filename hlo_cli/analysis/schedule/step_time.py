@@ -15,7 +15,8 @@ from hlo_cli.analysis.cost.matmuls import Matmul, matmul_type
 from hlo_cli.analysis.dataflow.dependencies import instruction_post_order
 from hlo_cli.analysis.dataflow.executions import NO_EXECUTIONS, executions_of
 from hlo_cli.analysis.dataflow.flat_schedule import Run
-from hlo_cli.analysis.hardware.chip_specs import LINKS_BAND, NO_TIME, ChipSpec, Estimate, Rate
+from hlo_cli.analysis.hardware.chip_specs import ChipSpec, Rate
+from hlo_cli.analysis.hardware.time_model import LINKS_BAND, NO_TIME, Estimate
 from hlo_cli.analysis.schedule.async_overlap import (
     UPDATE_AT,
     AsyncPair,

@@ -14,7 +14,10 @@ from hlo_cli.analysis.cache import cached_per_module
 from hlo_cli.analysis.dataflow.dependencies import users_of
 from hlo_cli.analysis.dataflow.executions import Executions, executions_of
 from hlo_cli.analysis.dataflow.flat_schedule import is_async_start
-from hlo_cli.analysis.hardware.chip_specs import (
+from hlo_cli.analysis.hardware.chip_specs import chip_spec
+from hlo_cli.analysis.hardware.chip_table import ChipSpec
+from hlo_cli.analysis.hardware.chips import known_chips
+from hlo_cli.analysis.hardware.time_model import (
     COLLECTIVE_BANDS,
     LINKS_BAND,
     LINKS_MEASURED_AS,
@@ -23,11 +26,8 @@ from hlo_cli.analysis.hardware.chip_specs import (
     CollectiveTimes,
     Estimate,
     around,
-    chip_spec,
     collective_times,
 )
-from hlo_cli.analysis.hardware.chip_table import ChipSpec
-from hlo_cli.analysis.hardware.chips import known_chips
 from hlo_cli.analysis.shapes.replica_groups import subgroup_size
 from hlo_cli.analysis.sharding.meshes import (
     AxisShift,
@@ -683,7 +683,7 @@ def _between(at: float, low: float, high: float, first: float, last: float) -> f
 # dimension that is, or whether the ring is closed, is not in a dump. No latency is published.
 
 
-# 1 MiB: the bands of `chip_specs` were measured below and above this border.
+# 1 MiB: the bands of `time_model` were measured below and above this border.
 _LATENCY_BYTES: Final = 1 << 20
 """Payload bytes below which latency dominates."""
 # The only measured chip that is not Blackwell, so the nearest to the older GPUs that were not measured.

@@ -11,8 +11,8 @@ from typing import Final, Literal
 from hlo_cli.analysis.cache import cached_per_module
 from hlo_cli.analysis.hardware.chips import USUAL_TPU, tpu_generations
 from hlo_cli.analysis.hardware.target import target_of
-from hlo_cli.analysis.layout.default_layout import default_layout, default_order
-from hlo_cli.analysis.layout.padding import generation_of
+from hlo_cli.analysis.layout.buffer_sizes import generation_of
+from hlo_cli.analysis.layout.tpu_layout import default_order, default_tpu_layout
 from hlo_cli.analysis.sharding.placement import (
     Placement,
     devices_of,
@@ -189,7 +189,7 @@ class OwnLayouts:
             return replace(shard, layout=Layout(row_major if order is None else order))
         if is_default or order is None:
             order = default_order(_bare(shard), generation=self.generation) or tuple(range(shard.rank))[::-1]
-        layout = default_layout(_bare(shard), generation=self.generation, minor_to_major=order)
+        layout = default_tpu_layout(_bare(shard), generation=self.generation, minor_to_major=order)
         return replace(shard, layout=layout)
 
 
@@ -250,7 +250,9 @@ def _with_size(shape: ArrayShape, dimension: int, size: int) -> ArrayShape:
     sizes = (*shape.dimensions[:dimension], size, *shape.dimensions[dimension + 1 :])
     smaller = replace(shape, dimensions=sizes, layout=replace(shape.layout, split_configs=()))
     generation = _generation_of_tiles(shape)
-    return smaller if generation is None else replace(smaller, layout=default_layout(smaller, generation=generation))
+    return (
+        smaller if generation is None else replace(smaller, layout=default_tpu_layout(smaller, generation=generation))
+    )
 
 
 @lru_cache(maxsize=4096)
@@ -261,7 +263,7 @@ def _generation_of_tiles(shape: ArrayShape) -> str | None:
     with_large_tiles = next(each.name for each in tpu_generations() if each.has_large_tiles)
     generations = (USUAL_TPU, with_large_tiles)
     # Only the size of large tiles tells the generations apart in a layout.
-    return next((each for each in generations if default_layout(shape, generation=each) == shape.layout), None)
+    return next((each for each in generations if default_tpu_layout(shape, generation=each) == shape.layout), None)
 
 
 def _bare(shape: ArrayShape) -> ArrayShape:

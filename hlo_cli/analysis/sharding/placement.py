@@ -14,7 +14,7 @@ from operator import mul
 from typing import Final, NamedTuple
 
 from hlo_cli.analysis.hardware.chips import USUAL_TPU
-from hlo_cli.analysis.layout.default_layout import default_layout, default_order
+from hlo_cli.analysis.layout.tpu_layout import default_order, default_tpu_layout
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.attributes.enumerations import ReductionKind
 from hlo_cli.ir.attributes.metadata import Metadata
@@ -754,7 +754,7 @@ class ShardedArray:
         order = default_order(self.shard, generation=generation)
         if order is None:
             return None
-        layout = default_layout(self.shard, generation=generation, minor_to_major=order)
+        layout = default_tpu_layout(self.shard, generation=generation, minor_to_major=order)
         return replace(self.shard, layout=layout)
 
 

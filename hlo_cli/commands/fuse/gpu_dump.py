@@ -17,8 +17,9 @@ from hlo_cli.analysis.fusion.unfused_pairs import (
     kernel_pairs,
     names_in_the_pass,
 )
-from hlo_cli.analysis.hardware.chip_specs import chip_in, gpu_device, gpu_with
+from hlo_cli.analysis.hardware.chip_specs import chip_in
 from hlo_cli.analysis.hardware.chips import find_chip
+from hlo_cli.analysis.hardware.gpu_devices import gpu_device, gpu_with
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.commands.fuse.gpu_pairs import (
     ALL_CONSUMERS,

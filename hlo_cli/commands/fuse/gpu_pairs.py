@@ -8,7 +8,7 @@ from typing import Final
 from hlo_cli.analysis.fusion.gpu_model import LAUNCH, KernelParts, KernelTime, OperandRead
 from hlo_cli.analysis.fusion.gpu_rules import meaning_of
 from hlo_cli.analysis.fusion.gpu_work import TICKS_PER_SECOND
-from hlo_cli.analysis.hardware.chip_specs import gpu_device
+from hlo_cli.analysis.hardware.gpu_devices import gpu_device
 from hlo_cli.dataclass import dataclass
 from hlo_cli.report.numbers import format_bytes, format_count, format_number, format_seconds
 from hlo_cli.report.report import Part

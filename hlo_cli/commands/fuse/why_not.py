@@ -12,7 +12,7 @@ from hlo_cli.analysis.fusion.gpu_model import LAUNCH, KernelParts
 from hlo_cli.analysis.fusion.gpu_work import TICKS_PER_SECOND
 from hlo_cli.analysis.fusion.mutable_graph import fusible_computations
 from hlo_cli.analysis.fusion.unfused_pairs import FusionVerdict, UnfusedPair, fusion_outcome, unfused_pairs
-from hlo_cli.analysis.hardware.chip_specs import gpu_device
+from hlo_cli.analysis.hardware.gpu_devices import gpu_device
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.commands.fuse.gpu_dump import (
     FusionDump,

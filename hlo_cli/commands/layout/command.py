@@ -152,7 +152,7 @@ def _explain(texts: Sequence[str], options: LayoutOptions, output: OutputOptions
 
 
 def _summarize(loaded: Loaded, options: LayoutOptions, argument: str, output: OutputOptions) -> Report:
-    from hlo_cli.analysis.layout.padding import Grouping
+    from hlo_cli.analysis.layout.buffer_sizes import Grouping
     from hlo_cli.commands.layout.dump import report_of_dump
 
     by: Grouping = next((known for known in get_args(Grouping) if known == options.grouping), "shape")

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.dataflow.dependencies import Value
 from hlo_cli.analysis.hardware.target import target_of
-from hlo_cli.analysis.layout.default_layout import LayoutAlternative
-from hlo_cli.analysis.layout.padding import (
+from hlo_cli.analysis.layout.buffer_sizes import (
     Footprint,
     Grouping,
     KnownOrders,
@@ -19,6 +18,7 @@ from hlo_cli.analysis.layout.padding import (
     footprints,
     orders_of,
 )
+from hlo_cli.analysis.layout.tpu_layout import LayoutAlternative
 from hlo_cli.commands.modules.instruction_columns import source_of, with_costs
 from hlo_cli.commands.modules.loading import Loaded, input_facts, notes_of, partition_notes
 from hlo_cli.commands.options.filters import chosen as chosen_among

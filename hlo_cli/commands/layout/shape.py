@@ -8,8 +8,8 @@ from math import factorial
 from typing import Final
 
 from hlo_cli.analysis.hardware.chips import USUAL_TPU, tpu_generation
-from hlo_cli.analysis.layout.default_layout import OrderCost, best_order, default_layout, default_order, order_costs
 from hlo_cli.analysis.layout.layout_steps import overflows
+from hlo_cli.analysis.layout.tpu_layout import OrderCost, best_order, default_order, default_tpu_layout, order_costs
 from hlo_cli.commands.shape.explained import (
     Explained,
     arrays_of,
@@ -205,7 +205,7 @@ def tiled_for(array: ArrayShape, generation: str, *, is_given: bool) -> ArraySha
     bf16[300,70]{0,1:T(8,128)(2,1)}
     """
     order = None if is_given else default_order(array, generation=generation)
-    return replace(array, layout=default_layout(array, generation=generation, minor_to_major=order))
+    return replace(array, layout=default_tpu_layout(array, generation=generation, minor_to_major=order))
 
 
 def _choice_of(array: ArrayShape, generation: str, *, is_given: bool) -> OrderChoice:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from hlo_cli.analysis.dataflow.dependencies import Value
-from hlo_cli.analysis.layout.padding import Footprint, KnownOrders, by, data_values, footprints, orders_of
+from hlo_cli.analysis.layout.buffer_sizes import Footprint, KnownOrders, by, data_values, footprints, orders_of
 from hlo_cli.analysis.origin.origins import Keys
 from hlo_cli.commands.modules.by import IN_BYTES, Group, KeyCost, describe_costs, group_by, key_columns
 from hlo_cli.commands.modules.loading import Many

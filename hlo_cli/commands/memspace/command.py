@@ -95,7 +95,7 @@ def _report(loaded: Loaded, options: MemspaceOptions, argument: str) -> Report:
     from hlo_cli.commands.memspace.compiler_files import compiler_memory, compiler_viewer_peaks, estimate_and_assignment
 
     if options.compare:
-        from hlo_cli.commands.memspace.placement import report_of_comparison
+        from hlo_cli.commands.memspace.values import report_of_comparison
 
         estimate, assignment = estimate_and_assignment(loaded, chip=options.chip, release=options.release)
         if assignment is None:
@@ -106,11 +106,11 @@ def _report(loaded: Loaded, options: MemspaceOptions, argument: str) -> Report:
         return report_of_comparison(loaded, estimate, assignment)
     memory = compiler_memory(loaded, chip=options.chip, release=options.release)
     if options.value is not None:
-        from hlo_cli.commands.memspace.placement import report_of_value
+        from hlo_cli.commands.memspace.values import report_of_value
 
         return report_of_value(loaded, memory, options.value)
     if options.traffic:
-        from hlo_cli.commands.memspace.placement import report_of_traffic
+        from hlo_cli.commands.memspace.values import report_of_traffic
 
         return report_of_traffic(loaded, memory, options.where)
     from hlo_cli.commands.memspace.report import report_of_memory

@@ -7,7 +7,7 @@ from shlex import quote
 from typing import Final, Literal
 
 from hlo_cli.analysis.hardware.chips import USUAL_TPU
-from hlo_cli.analysis.out_of_memory.advice import Advice, Dump, Reorder, advice_of, with_range_shapes
+from hlo_cli.analysis.memory.oom_advice import Advice, Dump, Reorder, advice_of, with_range_shapes
 from hlo_cli.commands.memspace.oom_words import (
     advice_passage,
     answer_of_message,

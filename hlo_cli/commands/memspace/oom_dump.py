@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from hlo_cli.analysis.memory.memory_analysis import MemoryAnalysis, MemorySpaceUsage
-from hlo_cli.analysis.out_of_memory.advice import Advice, Donate, Reorder, advice_of, with_range_shapes
-from hlo_cli.analysis.out_of_memory.dump_comparison import (
+from hlo_cli.analysis.memory.oom_advice import Advice, Donate, Reorder, advice_of, with_range_shapes
+from hlo_cli.analysis.memory.oom_dump_comparison import (
     DumpComparison,
     MatchedAllocation,
     compare,

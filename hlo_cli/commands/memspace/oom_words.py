@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from hlo_cli.analysis.out_of_memory.advice import (
+from hlo_cli.analysis.memory.oom_advice import (
     SCRATCH,
     Advice,
     Defragment,

@@ -80,7 +80,8 @@ def time_model(throughput: ChipSpec) -> Mapping[str, Cell]:
 
 
 def _generated_kernels(throughput: ChipSpec) -> Mapping[str, Cell]:
-    from hlo_cli.analysis.hardware.chip_specs import LAUNCH_SECONDS, device_of
+    from hlo_cli.analysis.hardware.gpu_devices import device_of
+    from hlo_cli.analysis.hardware.time_model import LAUNCH_SECONDS
 
     device = device_of(throughput)
     if device is None:
@@ -133,7 +134,8 @@ def kernel_times_in_words(chip: ChipSpec, *, is_optimized: bool = True) -> str:
     >>> kernel_times_in_words(chip_spec("h100"))
     "generated kernels have the times of XLA's own model; each launch adds 2.95 µs; ranges aim at 80% of measured times"
     """
-    from hlo_cli.analysis.hardware.chip_specs import LAUNCH_SECONDS, TPU_BAND, device_of
+    from hlo_cli.analysis.hardware.gpu_devices import device_of
+    from hlo_cli.analysis.hardware.time_model import LAUNCH_SECONDS, TPU_BAND
 
     launch = f"{LAUNCH_SECONDS * 1e6:.2f} µs"
     if is_optimized and device_of(chip) is not None:

@@ -41,7 +41,7 @@ from hlo_cli.report.text import Line, line_of
 from hlo_cli.source import Diagnostic, HloError, did_you_mean, nearest
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.hardware.chip_specs import Estimate
+    from hlo_cli.analysis.hardware.time_model import Estimate
     from hlo_cli.analysis.sharding.collectives import Collective
 # --- the operation of a name ---
 # The operation that a name means, and the error for a name that the trace does not have.

@@ -11,7 +11,7 @@ from typing import Final
 from hlo_cli.analysis.hardware.chip_specs import chip_in
 from hlo_cli.analysis.hardware.chip_table import Chip, ChipSpec
 from hlo_cli.analysis.hardware.chips import find_chip
-from hlo_cli.analysis.layout.padding import data_values, orders_of
+from hlo_cli.analysis.layout.buffer_sizes import data_values, orders_of
 from hlo_cli.analysis.memory.memory_analysis import MemoryAnalysis
 from hlo_cli.analysis.origin.origins import UNKNOWN_KEY, Keys
 from hlo_cli.analysis.profile.operation_times import MeanTime, MeanTimes, has_steps, mean_times

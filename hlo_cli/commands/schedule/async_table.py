@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.hardware.chip_specs import ChipSpec
 from hlo_cli.analysis.hardware.target import target_of
-from hlo_cli.analysis.layout.padding import generation_of
+from hlo_cli.analysis.layout.buffer_sizes import generation_of
 from hlo_cli.analysis.origin.origins import By, Keys
 from hlo_cli.analysis.schedule.async_overlap import AsyncInterval, OverlapAnalysis, analyze_overlap
 from hlo_cli.analysis.schedule.async_verifier import verify_async

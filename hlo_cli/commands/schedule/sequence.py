@@ -9,7 +9,8 @@ from itertools import accumulate, pairwise
 from typing import Final, Literal
 
 from hlo_cli.analysis.cost.cost_analysis import KernelCost, inclusive_costs
-from hlo_cli.analysis.hardware.chip_specs import NO_TIME, ChipSpec, Estimate
+from hlo_cli.analysis.hardware.chip_specs import ChipSpec
+from hlo_cli.analysis.hardware.time_model import NO_TIME, Estimate
 from hlo_cli.analysis.memory.memory_analysis import MemoryAnalysis, MemorySpaceUsage
 from hlo_cli.analysis.schedule.async_overlap import AsyncInterval, OverlapAnalysis
 from hlo_cli.analysis.schedule.step_time import CriticalPath, TimeEstimate, critical_path, estimate_time, path_seconds

@@ -7,7 +7,8 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from hlo_cli.analysis.hardware.chip_specs import ChipSpec, Estimate
+from hlo_cli.analysis.hardware.chip_specs import ChipSpec
+from hlo_cli.analysis.hardware.time_model import Estimate
 from hlo_cli.analysis.origin.origins import Keys
 from hlo_cli.analysis.partly_known import AtLeast
 from hlo_cli.analysis.query.fields import NO_AXES, axis_of, fields_of, payload_bytes_of, rounded, wire_bytes_of

@@ -16,7 +16,7 @@ from hlo_cli.analysis.memory.memory_analysis import (
     memory_from_assignment,
 )
 from hlo_cli.analysis.origin.scopes_and_moves import UNKNOWN
-from hlo_cli.analysis.schedule.transfers import Transfer
+from hlo_cli.analysis.schedule.async_overlap import Transfer
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.buffer_assignment import BufferAssignment
 from hlo_cli.ir.instruction import Computation, Instruction

@@ -8,8 +8,8 @@ from typing import Final
 
 from hlo_cli.analysis.dataflow.dependencies import is_elementwise_on, producer_of, uses_of
 from hlo_cli.analysis.hardware.chips import find_chip
-from hlo_cli.analysis.layout.default_layout import default_layout, default_order
-from hlo_cli.analysis.layout.padding import data_values, orders_of
+from hlo_cli.analysis.layout.buffer_sizes import data_values, orders_of
+from hlo_cli.analysis.layout.tpu_layout import default_order, default_tpu_layout
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.layout import COMBINE, Layout, PrimitiveType
@@ -249,7 +249,7 @@ def small_dimensions(context: LintContext) -> Iterator[Finding]:
             order = default_order(leaf, generation=generation) if isinstance(leaf, ArrayShape) else None
             if not isinstance(leaf, ArrayShape) or order is None:
                 continue
-            layout = default_layout(leaf, generation=generation, minor_to_major=order)
+            layout = default_tpu_layout(leaf, generation=generation, minor_to_major=order)
             padded = replace(leaf, layout=layout)
             taken = padded.padded_bytes
             padding = taken - leaf.logical_bytes

@@ -11,7 +11,7 @@ from hlo_cli.analysis.fusion.gpu_model import LAUNCH, KernelModel, KernelTime
 from hlo_cli.analysis.fusion.gpu_rules import TRITON, GpuFusionRules, can_be_fused, is_fusible_bitcast, is_triton
 from hlo_cli.analysis.fusion.gpu_work import TICKS_PER_SECOND, microseconds
 from hlo_cli.analysis.fusion.mutable_graph import Graph, Node, graph_of
-from hlo_cli.analysis.hardware.chip_specs import gpu_device
+from hlo_cli.analysis.hardware.gpu_devices import gpu_device
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.garbage import no_garbage_collection

@@ -352,7 +352,7 @@ def _restore_users(graph: Graph, model: KernelModel, names: ModuleNames) -> None
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.fusion.mutable_graph import graph_of
-    >>> from hlo_cli.analysis.hardware.chip_specs import gpu_device
+    >>> from hlo_cli.analysis.hardware.gpu_devices import gpu_device
     >>> text = '''f { a = f32[9] parameter(0)  n = f32[9] negate(a)  ROOT e = f32[9] exponential(n) }
     ... ENTRY e { p = f32[9] parameter(0)  c = f32[9] custom-call(p), custom_call_target="c"
     ... x = f32[9] fusion(p), kind=kLoop, calls=f  ROOT r = (f32[9], f32[9]) tuple(c, x) }'''
@@ -623,7 +623,7 @@ class GpuPasses:
     """Fusion passes over the graphs of a module; `names` are those of the module.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.hardware.chip_specs import gpu_device
+    >>> from hlo_cli.analysis.hardware.gpu_devices import gpu_device
     >>> text = "ENTRY e { p = f32[9] parameter(0)  n = f32[9] negate(p)  ROOT s = f32[9] add(n, p) }"
     >>> module = parse_module(text)
     >>> graph = graph_of(module.entry)

@@ -405,7 +405,7 @@ class Replay:
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.fusion.mutable_graph import graph_of
-    >>> from hlo_cli.analysis.hardware.chip_specs import gpu_device
+    >>> from hlo_cli.analysis.hardware.gpu_devices import gpu_device
     >>> module = parse_module("ENTRY e { p = s8[2] parameter(0)  a = s8[2] not(p)  ROOT b = s8[2] not(a) }")
     >>> replay = Replay([graph_of(module.entry)], KernelModel(gpu_device("h100")), ModuleNames(module))
     >>> replay.fuse(FusedStep("fusion", "a", "b"))

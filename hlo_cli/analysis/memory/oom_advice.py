@@ -9,14 +9,14 @@ from itertools import permutations
 from typing import Final, Literal, TypeAlias
 
 from hlo_cli.analysis.hardware.chips import USUAL_TPU, known_chips
-from hlo_cli.analysis.layout.default_layout import (
+from hlo_cli.analysis.layout.tpu_layout import (
     LANES,
     SUBLANES,
     WORD_BITS,
     Order,
     best_order,
-    default_layout,
     default_order,
+    default_tpu_layout,
 )
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.layout import PRIMITIVE_TYPES, Layout
@@ -109,7 +109,7 @@ def explaining_shape(shape: ArrayShape, size_bytes: int, *, generation: str = US
     if not shape.elements or shape.logical_bytes > size_bytes * (1 + _ROUNDING_SHARE):
         return None
     for order in dict.fromkeys(_orders(shape, generation)):
-        found = replace(shape, layout=default_layout(shape, generation=generation, minor_to_major=order))
+        found = replace(shape, layout=default_tpu_layout(shape, generation=generation, minor_to_major=order))
         if is_shown_as(found.padded_bytes, size_bytes):
             return found
     return None

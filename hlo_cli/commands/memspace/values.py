@@ -18,7 +18,7 @@ from hlo_cli.analysis.memory.memory_analysis import (
     compiled_memory,
     value_key,
 )
-from hlo_cli.analysis.schedule.transfers import Transfer, transfers_of
+from hlo_cli.analysis.schedule.async_overlap import Transfer, transfers_of
 from hlo_cli.commands.memspace.compiler_files import compiler_live_ranges
 from hlo_cli.commands.modules.loading import Loaded, input_facts, program_notes
 from hlo_cli.commands.options.filters import rows_where

@@ -27,7 +27,7 @@ SUBLANES: Final = 8  # the same
 WORD_BITS: Final = 32  # the same; narrower types are packed into a word
 
 
-def default_layout(
+def default_tpu_layout(
     shape: ArrayShape, *, generation: str = USUAL_TPU, minor_to_major: tuple[int, ...] | None = None
 ) -> Layout:
     """Returns the layout with the default tiles of a TPU generation; `minor_to_major` replaces the shape's own order.
@@ -35,8 +35,10 @@ def default_layout(
     Memory space and padding of the layout are kept. Raises HloError for an unknown generation.
 
     >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
-    >>> str(default_layout(parse_shape("bf16[300,70]"))), str(default_layout(parse_shape("s8[3]"), generation="v3"))
-    ('{1,0:T(8,128)(2,1)}', '{0:T(1024)(128)(4,1)}')
+    >>> str(default_tpu_layout(parse_shape("bf16[300,70]")))
+    '{1,0:T(8,128)(2,1)}'
+    >>> str(default_tpu_layout(parse_shape("s8[3]"), generation="v3"))
+    '{0:T(1024)(128)(4,1)}'
     """
     is_old = has_large_tiles(generation)
     order = shape.layout.minor_to_major if minor_to_major is None else minor_to_major
@@ -209,14 +211,14 @@ def best_order(
         return None
     best: tuple[int, bool, Order] | None = None
     for order in dict.fromkeys((*known, *_orders(shape.layout.minor_to_major))):
-        layout = default_layout(shape, generation=generation, minor_to_major=order)
+        layout = default_tpu_layout(shape, generation=generation, minor_to_major=order)
         # Of equal orders one that the module uses already: changing to it may save a copy, too.
         candidate = (replace(shape, layout=layout).padded_bytes, order not in known, order)
         if best is None or candidate[:2] < best[:2]:
             best = candidate
     if best is None or best[0] >= shape.padded_bytes:
         return None
-    layout = default_layout(shape, generation=generation, minor_to_major=best[2])
+    layout = default_tpu_layout(shape, generation=generation, minor_to_major=best[2])
     return LayoutAlternative(layout, best[0], best[2] in known)
 
 
@@ -224,7 +226,7 @@ def _order_costs(shape: ArrayShape, generation: str) -> Iterator[OrderCost]:
     row_major = tuple(range(shape.rank))[::-1]
     for pair in permutations(row_major, min(shape.rank, 2)):
         normal = _normal_order(pair, row_major)
-        layout = default_layout(shape, generation=generation, minor_to_major=normal)
+        layout = default_tpu_layout(shape, generation=generation, minor_to_major=normal)
         padded_bytes = replace(shape, layout=layout).padded_bytes
         rest = normal[2:]
         for major in permutations(rest) if shape.rank <= _MAX_PERMUTED_RANK else (rest,):

@@ -11,7 +11,7 @@ from hlo_cli.analysis.cache import computed_once
 from hlo_cli.analysis.dataflow.dependencies import Value, values_made_by, values_of
 from hlo_cli.analysis.hardware.chips import USUAL_TPU, tpu_generation, tpu_generations
 from hlo_cli.analysis.hardware.target import Target, is_old_tpu
-from hlo_cli.analysis.layout.default_layout import LayoutAlternative, Order, best_order
+from hlo_cli.analysis.layout.tpu_layout import LayoutAlternative, Order, best_order
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.instruction import Computation
 from hlo_cli.ir.layout import Tile
