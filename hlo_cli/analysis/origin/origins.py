@@ -435,11 +435,16 @@ def program_frame(stack: Sequence[SourceLocation]) -> SourceLocation | None:
     ('/home/me/model.py:92', '/x/site-packages/flax/linen/linear.py:7', None)
     """
     innermost = stack[0] if stack else None
-    return next((frame for frame in stack if not _is_of_library(frame.file)), innermost)
+    return next((frame for frame in stack if not is_library_file(frame.file)), innermost)
 
 
 @lru_cache(maxsize=4096)
-def _is_of_library(path: str) -> bool:
+def is_library_file(path: str) -> bool:
+    """Whether a source file belongs to a library, not to the user's program.
+
+    >>> is_library_file("/x/site-packages/jax/_src/random.py"), is_library_file("/home/me/train.py")
+    (True, False)
+    """
     return path.startswith("<") or any(part in path for part in _LIBRARIES)
 
 
