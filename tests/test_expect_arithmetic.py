@@ -20,7 +20,7 @@ from hlo_cli import load
 from hlo_cli.analysis.fusion.kernels import kernels_of
 from hlo_cli.analysis.query.assertions import interval_of, result_of
 from hlo_cli.analysis.schedule.async_overlap import async_pairs
-from hlo_cli.commands.options.filters import instructions_where
+from hlo_cli.commands.modules.instruction_tables import instructions_where
 from hlo_cli.ir.expressions import Arithmetic, Calculation, Field, Golden, Number, Operand, Quantity, Term
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module

@@ -14,7 +14,7 @@ from hlo_cli import load, parse_module
 from hlo_cli.analysis.fusion.kernels import kernels_of
 from hlo_cli.analysis.query.fields import is_convolution
 from hlo_cli.analysis.schedule.async_overlap import analyze_overlap, async_pairs
-from hlo_cli.commands.options.filters import instructions_where
+from hlo_cli.commands.modules.instruction_tables import instructions_where
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 

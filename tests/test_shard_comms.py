@@ -14,7 +14,7 @@ from expecting import judged
 from hlo_cli import chip_spec, collectives_of, parse_module
 from hlo_cli.analysis.sharding.collectives import collective_time
 from hlo_cli.cli import main
-from hlo_cli.commands.options.filters import instructions_where
+from hlo_cli.commands.modules.instruction_tables import instructions_where
 
 MESH = 'frontend_attributes={xla.sdy.meshes={mesh = #sdy.mesh<["data"=4, "model"=2]>}}'
 FLAGS = "use_global_device_ids=true"

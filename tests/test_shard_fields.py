@@ -12,7 +12,7 @@ from dumps import FIXTURES
 from expecting import judged
 from hlo_cli import parse_module
 from hlo_cli.cli import main
-from hlo_cli.commands.options.filters import instructions_where
+from hlo_cli.commands.modules.instruction_tables import instructions_where
 
 LEAD = "HloModule m, num_partitions=4"
 BEFORE = """ENTRY e {

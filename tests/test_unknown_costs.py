@@ -10,7 +10,7 @@ import pytest
 from hlo_cli import Source, memory_analysis, parse_module
 from hlo_cli.analysis.query.assertions import check_assertions
 from hlo_cli.cli import main
-from hlo_cli.commands.options.filters import chosen, instructions_where
+from hlo_cli.commands.modules.instruction_tables import chosen, instructions_where
 from hlo_cli.syntax.expectations import read_expectations
 
 _CALLS = """HloModule m, is_scheduled=true

@@ -18,8 +18,8 @@ from hlo_cli.analysis.layout.buffer_sizes import data_values
 from hlo_cli.analysis.query.fields import instruction_fields, value_fields
 from hlo_cli.analysis.query.where import predicate
 from hlo_cli.commands.help.catalog import source_of
+from hlo_cli.commands.modules.instruction_tables import instructions_where, rows_where, values_where
 from hlo_cli.commands.modules.loading import load_one
-from hlo_cli.commands.options.filters import instructions_where, rows_where, values_where
 from hlo_cli.commands.options.io_options import InputOptions
 from hlo_cli.commands.parse.instruction_list import report_of_instructions
 from hlo_cli.ir.expressions import Both, Comparison, Condition, Either, Flag, Not, Text

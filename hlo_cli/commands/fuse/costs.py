@@ -39,10 +39,9 @@ from hlo_cli.commands.modules.by import (
     keys_for,
     next_command,
 )
-from hlo_cli.commands.modules.instruction_columns import with_traffic
+from hlo_cli.commands.modules.instruction_tables import chosen as chosen_among
+from hlo_cli.commands.modules.instruction_tables import instructions_where, rows_where, with_traffic
 from hlo_cli.commands.modules.loading import Loaded, input_facts, notes_of, program_notes
-from hlo_cli.commands.options.filters import chosen as chosen_among
-from hlo_cli.commands.options.filters import instructions_where, rows_where
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction

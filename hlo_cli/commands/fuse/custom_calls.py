@@ -24,8 +24,8 @@ from hlo_cli.analysis.custom_calls.config import ConfigField, describe_library_c
 from hlo_cli.analysis.custom_calls.targets import Category
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.origin.origins import origins_of
+from hlo_cli.commands.modules.instruction_tables import rows_where
 from hlo_cli.commands.modules.loading import Loaded, input_facts, notes_of, what_was_read
-from hlo_cli.commands.options.filters import rows_where
 from hlo_cli.commands.options.io_options import OutputOptions
 from hlo_cli.commands.options.writing import print_diagnostics, write
 from hlo_cli.dataclass import dataclass

@@ -36,6 +36,7 @@ from hlo_cli.commands.fuse.kernel_kinds import (
     timing_of,
 )
 from hlo_cli.commands.modules.by import with_origins
+from hlo_cli.commands.modules.instruction_tables import rows_where
 from hlo_cli.commands.modules.loading import (
     Loaded,
     Many,
@@ -47,7 +48,6 @@ from hlo_cli.commands.modules.loading import (
     stage_of,
 )
 from hlo_cli.commands.modules.many import Rows, Seen, finish_each, map_inputs
-from hlo_cli.commands.options.filters import rows_where
 from hlo_cli.commands.options.io_options import InputOptions, OutputOptions
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.input import Input

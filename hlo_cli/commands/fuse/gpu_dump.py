@@ -33,8 +33,8 @@ from hlo_cli.commands.fuse.gpu_pairs import (
     seconds,
     sorted_rows,
 )
+from hlo_cli.commands.modules.instruction_tables import rows_where
 from hlo_cli.commands.modules.loading import Loaded, input_facts, notes_of, partition_notes
-from hlo_cli.commands.options.filters import rows_where
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.dumps import earlier_dumps, fusion_dump_of, pass_between
 from hlo_cli.inputs.input import read_inputs, read_plain, target_texts

@@ -6,8 +6,15 @@ from typing import Final
 
 from hlo_cli.commands.options import completion
 from hlo_cli.commands.options.chips import chip_file_option, chip_option
-from hlo_cli.commands.options.declaring import by_option, each_option, flag, jobs_option, option, timeout_option
-from hlo_cli.commands.options.filters import where_option
+from hlo_cli.commands.options.declaring import (
+    by_option,
+    each_option,
+    flag,
+    jobs_option,
+    option,
+    timeout_option,
+    where_option,
+)
 from hlo_cli.commands.options.io_options import check_options, conflict_error
 from hlo_cli.dataclass import dataclass
 from hlo_cli.report.unknown_choice import unknown_choice_error

@@ -48,8 +48,8 @@ from hlo_cli.commands.fuse.gpu_pairs import (
     sorted_rows,
 )
 from hlo_cli.commands.fuse.options import FuseOptions
+from hlo_cli.commands.modules.instruction_tables import rows_where
 from hlo_cli.commands.modules.loading import Loaded, input_facts, notes_of
-from hlo_cli.commands.options.filters import rows_where
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.compiler_messages import FusedStep, FusionProcess
 from hlo_cli.ir.instruction import Computation

@@ -31,9 +31,9 @@ from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.origin.origins import Origins, origins_of
 from hlo_cli.analysis.origin.scopes_and_moves import Origin
 from hlo_cli.commands.graph.options import DEFAULT_DEPTH, GraphOptions, Heat
+from hlo_cli.commands.modules.instruction_tables import chosen, instructions_where
 from hlo_cli.commands.modules.loading import Loaded, check_running, input_facts, program_notes
 from hlo_cli.commands.options.chips import chosen_throughput, time_model, time_notes
-from hlo_cli.commands.options.filters import chosen, instructions_where
 from hlo_cli.commands.options.io_options import format_options
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes

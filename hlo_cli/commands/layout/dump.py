@@ -19,10 +19,9 @@ from hlo_cli.analysis.layout.buffer_sizes import (
     orders_of,
 )
 from hlo_cli.analysis.layout.tpu_layout import LayoutAlternative
-from hlo_cli.commands.modules.instruction_columns import source_of, with_costs
+from hlo_cli.commands.modules.instruction_tables import chosen as chosen_among
+from hlo_cli.commands.modules.instruction_tables import source_of, values_where, with_costs
 from hlo_cli.commands.modules.loading import Loaded, input_facts, notes_of, partition_notes
-from hlo_cli.commands.options.filters import chosen as chosen_among
-from hlo_cli.commands.options.filters import values_where
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.layout import Layout

@@ -5,8 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.commands.options import completion
-from hlo_cli.commands.options.declaring import by_option, each_option, flag, jobs_option, option, timeout_option
-from hlo_cli.commands.options.filters import where_option
+from hlo_cli.commands.options.declaring import (
+    by_option,
+    each_option,
+    flag,
+    jobs_option,
+    option,
+    timeout_option,
+    where_option,
+)
 from hlo_cli.commands.options.io_options import check_options, given_about, given_in
 from hlo_cli.dataclass import dataclass
 from hlo_cli.source import HloError, joined_by_or

@@ -54,6 +54,7 @@ from hlo_cli.commands.modules.by import (
     next_command,
     with_origins,
 )
+from hlo_cli.commands.modules.instruction_tables import matching_rows, rows_where
 from hlo_cli.commands.modules.loading import (
     Loaded,
     Many,
@@ -71,7 +72,6 @@ from hlo_cli.commands.modules.loading import (
 from hlo_cli.commands.modules.many import Rows, finish_each, map_inputs
 from hlo_cli.commands.options.chips import mismatch
 from hlo_cli.commands.options.declaring import cause_of
-from hlo_cli.commands.options.filters import matching_rows, rows_where
 from hlo_cli.commands.options.io_options import InputOptions, OutputOptions, format_options
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.files import STDIN

@@ -9,7 +9,7 @@ from hlo_cli.analysis.cache import computed_once
 from hlo_cli.analysis.dataflow.value_sets import FirstUsers, first_users, value_at
 from hlo_cli.analysis.memory.memory_analysis import LiveValue, MemoryAnalysis, MemorySpaceUsage, allocated_bytes
 from hlo_cli.commands.memspace.options import EVERY_SPACE
-from hlo_cli.commands.modules.instruction_columns import loops_of
+from hlo_cli.commands.modules.instruction_tables import loops_of
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.memory_space import space_number
 from hlo_cli.report.table import (

@@ -20,8 +20,8 @@ from hlo_cli.analysis.memory.memory_analysis import (
 )
 from hlo_cli.analysis.schedule.async_overlap import Transfer, transfers_of
 from hlo_cli.commands.memspace.compiler_files import compiler_live_ranges
+from hlo_cli.commands.modules.instruction_tables import rows_where
 from hlo_cli.commands.modules.loading import Loaded, input_facts, program_notes
-from hlo_cli.commands.options.filters import rows_where
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.buffer_assignment import BufferAssignment, DumpedLiveRanges
 from hlo_cli.ir.instruction import Instruction

@@ -2,8 +2,8 @@
 
 An option is a field of a frozen class of options, see `option`: click's parameter, the value that the command gets, and
 the errors for conflicts are all made from that field. An option names its group; the groups are shown in the order of
-the first options that name them, then those of LAST. -h shows one screen, --help everything. `--by` and `--each` are
-here too: most commands have them.
+the first options that name them, then those of LAST. -h shows one screen, --help everything. `--by`, `--where`, and
+`--each` are here too: most commands have them.
 """
 
 from __future__ import annotations
@@ -419,6 +419,21 @@ def cause_of(grouping: str | None) -> By | None:
     ('scope', None, None)
     """
     return next((cause for cause in CAUSES if cause == grouping), None)
+
+
+# --- --where ---
+
+
+def where_option(**rules: Unpack[Rules]) -> Any:
+    """The field of `--where`."""
+    return option(
+        "--where",
+        "EXPR",
+        group="Filters",
+        is_common=True,
+        help="Show only rows that match EXPR (see `hlo help where`).",
+        **rules,
+    )
 
 
 # --- --each, --jobs, and --timeout ---

@@ -18,9 +18,9 @@ from hlo_cli.commands.options.declaring import (
     jobs_option,
     option,
     timeout_option,
+    where_option,
     with_options,
 )
-from hlo_cli.commands.options.filters import where_option
 from hlo_cli.commands.options.io_options import (
     InputOptions,
     OutputOptions,

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.partly_known import AtLeast
 from hlo_cli.analysis.query.module_summary import SummaryValue, module_summary
-from hlo_cli.commands.modules.instruction_columns import source_of, with_costs, with_traffic
+from hlo_cli.commands.modules.instruction_tables import chosen as chosen_among
+from hlo_cli.commands.modules.instruction_tables import instructions_where, source_of, with_costs, with_traffic
 from hlo_cli.commands.modules.loading import Loaded, Many, input_facts, notes_of, what_was_read
 from hlo_cli.commands.modules.many import Rows, devices_of, finish_each, map_inputs
 from hlo_cli.commands.modules.rewriting import NOT_ASKED, verify_part
-from hlo_cli.commands.options.filters import chosen as chosen_among
-from hlo_cli.commands.options.filters import instructions_where
 from hlo_cli.commands.options.io_options import InputOptions, OutputOptions
 from hlo_cli.commands.options.writing import print_diagnostics, write, write_report
 from hlo_cli.dataclass import dataclass

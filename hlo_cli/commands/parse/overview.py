@@ -9,7 +9,7 @@ from hlo_cli.analysis.dataflow.dependencies import Value
 from hlo_cli.analysis.dataflow.executions import CallTreeNode, Kind, call_tree, computation_kinds
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.layout.buffer_sizes import data_values
-from hlo_cli.commands.modules.instruction_columns import source_of
+from hlo_cli.commands.modules.instruction_tables import source_of
 from hlo_cli.commands.modules.loading import Loaded, input_facts, notes_of, partition_notes
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes

@@ -11,8 +11,7 @@ import click
 
 from hlo_cli.commands.options import completion
 from hlo_cli.commands.options.chips import chip_file_option, chip_option, chosen_throughput
-from hlo_cli.commands.options.declaring import Command, flag, option, with_options
-from hlo_cli.commands.options.filters import where_option
+from hlo_cli.commands.options.declaring import Command, flag, option, where_option, with_options
 from hlo_cli.commands.options.io_options import InputOptions, check_options, conflict_error, io_of, io_options
 from hlo_cli.commands.options.writing import write_report
 from hlo_cli.dataclass import dataclass

@@ -246,7 +246,7 @@ class Measured:
         every = tuple(self.every if self.module is None else self._of_module(self.module))
         if self.where is None:
             return every, ()
-        from hlo_cli.commands.options.filters import chosen
+        from hlo_cli.commands.modules.instruction_tables import chosen
         from hlo_cli.commands.profile.measured_fields import timed_where
 
         return chosen(timed_where(self.where, self.profile), every, "operations")

@@ -27,7 +27,7 @@ from hlo_cli.analysis.evaluate.settings import PROBES
 from hlo_cli.analysis.semantics.elementwise import UNSTATED_DRAWS
 from hlo_cli.analysis.semantics.typed_values import arrays_of
 from hlo_cli.analysis.sharding.meshes import devices_of
-from hlo_cli.commands.modules.instruction_columns import source_of
+from hlo_cli.commands.modules.instruction_tables import source_of
 from hlo_cli.commands.modules.loading import Loaded, input_facts, program_notes
 from hlo_cli.commands.run.options import RunOptions
 from hlo_cli.dataclass import dataclass

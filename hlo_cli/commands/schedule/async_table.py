@@ -25,7 +25,7 @@ from hlo_cli.commands.modules.by import (
     next_command,
     with_origins,
 )
-from hlo_cli.commands.modules.instruction_columns import loops_of, source_of, with_traffic
+from hlo_cli.commands.modules.instruction_tables import loops_of, matching_rows, rows_where, source_of, with_traffic
 from hlo_cli.commands.modules.loading import (
     Loaded,
     Many,
@@ -37,7 +37,6 @@ from hlo_cli.commands.modules.loading import (
     text_order_note,
 )
 from hlo_cli.commands.modules.many import Rows, Seen, finish_each, map_inputs
-from hlo_cli.commands.options.filters import matching_rows, rows_where
 from hlo_cli.commands.options.io_options import InputOptions, OutputOptions
 from hlo_cli.commands.schedule.messages import describe_overlap, is_or_are
 from hlo_cli.dataclass import dataclass

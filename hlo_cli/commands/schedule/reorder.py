@@ -12,10 +12,10 @@ from hlo_cli.analysis.memory.buffers import order_independent_facts
 from hlo_cli.analysis.memory.memory_analysis import allocated_bytes, memory_analysis
 from hlo_cli.analysis.schedule.async_overlap import OverlapAnalysis, analyze_overlap, async_pairs, is_end, is_start
 from hlo_cli.analysis.schedule.step_time import TimeEstimate, estimate_time, sum_if_known
+from hlo_cli.commands.modules.instruction_tables import rows_where
 from hlo_cli.commands.modules.loading import Loaded, input_facts, notes_of, program_notes
 from hlo_cli.commands.modules.rewriting import module_diff, verify_if
 from hlo_cli.commands.options.chips import time_model, time_notes
-from hlo_cli.commands.options.filters import rows_where
 from hlo_cli.commands.schedule.async_table import order_notes
 from hlo_cli.commands.schedule.messages import is_or_are
 from hlo_cli.dataclass import dataclass

@@ -17,10 +17,9 @@ from hlo_cli.analysis.schedule.step_time import CriticalPath, TimeEstimate, crit
 from hlo_cli.commands.memspace.compiler_files import compiler_memory
 from hlo_cli.commands.memspace.usage import chosen_spaces, memory_timeline
 from hlo_cli.commands.modules.by import with_origins
-from hlo_cli.commands.modules.instruction_columns import source_of, with_costs, with_traffic
+from hlo_cli.commands.modules.instruction_tables import rows_where, source_of, with_costs, with_traffic
 from hlo_cli.commands.modules.loading import Loaded, input_facts, program_notes
 from hlo_cli.commands.options.chips import time_model, time_notes
-from hlo_cli.commands.options.filters import rows_where
 from hlo_cli.commands.schedule.async_table import order_notes
 from hlo_cli.commands.schedule.time import band_notes, execution_in_words, step_numbers, whole_time
 from hlo_cli.dataclass import dataclass

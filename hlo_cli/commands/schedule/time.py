@@ -11,7 +11,7 @@ from hlo_cli.analysis.cache import computed_once
 from hlo_cli.analysis.hardware.chip_specs import ChipSpec
 from hlo_cli.analysis.schedule.async_overlap import AsyncInterval, OverlapAnalysis
 from hlo_cli.analysis.schedule.step_time import IntervalTime, Link, TimeEstimate, TransferTime, sum_if_known, sum_known
-from hlo_cli.commands.modules.instruction_columns import loops_of
+from hlo_cli.commands.modules.instruction_tables import loops_of
 from hlo_cli.commands.modules.loading import Loaded, stage_of
 from hlo_cli.commands.options.chips import kernel_times_in_words, time_model, time_notes
 from hlo_cli.commands.schedule.messages import count_synchronous, is_or_are, pair_noun, quantified_noun

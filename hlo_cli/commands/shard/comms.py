@@ -29,10 +29,10 @@ from hlo_cli.analysis.sharding.collectives import (
 from hlo_cli.analysis.sharding.entry_arrays import is_partitioned
 from hlo_cli.analysis.sharding.meshes import KnownMesh, axes_text, devices_of, mesh_text
 from hlo_cli.commands.modules.by import Group, KeyCost, group_by, key_columns, keys_for
+from hlo_cli.commands.modules.instruction_tables import chosen as chosen_among
 from hlo_cli.commands.modules.loading import Loaded, input_facts, program_notes
 from hlo_cli.commands.options.chips import chosen_throughput, time_model, time_notes
 from hlo_cli.commands.options.declaring import cause_of
-from hlo_cli.commands.options.filters import chosen as chosen_among
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.attributes.sharding import AxisRef, Mesh
 from hlo_cli.ir.instruction import Instruction

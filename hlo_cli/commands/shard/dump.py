@@ -18,10 +18,10 @@ from hlo_cli.analysis.sharding.entry_arrays import (
 )
 from hlo_cli.analysis.sharding.meshes import KnownMesh, axes_text, header_meshes, known_mesh, mesh_text
 from hlo_cli.analysis.sharding.placement import Placement, Spec, partition_spec
+from hlo_cli.commands.modules.instruction_tables import chosen
 from hlo_cli.commands.modules.loading import Loaded, Many, input_facts, notes_of
 from hlo_cli.commands.modules.many import Rows, finish_each, map_inputs
 from hlo_cli.commands.options.declaring import cause_of
-from hlo_cli.commands.options.filters import chosen
 from hlo_cli.commands.options.io_options import InputOptions, OutputOptions
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.input import Input
