@@ -48,6 +48,8 @@ _ASIDE = re.compile(  # files of a module that are no HLO, of XLA and of libtpu
 )
 # code and drawings of --xla_dump_hlo_as_dot, _as_html, and of the backends
 _OTHER = lazy_regex(r"\.(?:ll|bc|ptx|cubin|o|s|dot|html|url|mlir|debug_options|textproto|pbtxt)$")
+# the key is a SHA-256 (`LRUCache.put` of jax/_src/lru_cache.py)
+_CACHE_ENTRY = re.compile(r"-[0-9a-f]{64}-cache$")
 _PASSES = "passes"
 _FUSION_DUMP = "priority_fusion_dump.txt"
 # stages of a module as XLA runs through them; passes, between 0 and 3, have numbers of their own
@@ -125,6 +127,15 @@ def _split_extension(file_name: str) -> tuple[str, str]:
     name = _COMPRESSED.sub("", file_name)
     match = _EXTENSION.search(name)
     return (name[: match.start()], match[1] or match[2]) if match else (name, "")
+
+
+def stage_named(module: str, target: str, stage: str) -> DumpName:
+    """The name of a stage that is stored without a file of its own, as in an executable; `target` may be empty.
+
+    >>> stage_named("jit_f", "cpu", "after_optimizations").aliases
+    ('after_optimizations', 'cpu_after_optimizations')
+    """
+    return DumpName(module, None, module, target or None, stage, (_ORDER[stage], 0), is_text=False)
 
 
 def select_stages(names: Sequence[DumpName], stage: str | None, place: str) -> list[tuple[int, str | None]]:
@@ -315,12 +326,19 @@ def read_directory(path: str) -> Directory:
     parsed = [(name, dump) for name in files if (dump := parse_dump_name(name)) is not None]
     texts = {_split_extension(name)[0] for name, dump in parsed if dump.is_text}
     dumps = tuple((name, dump) for name, dump in parsed if dump.is_text or _split_extension(name)[0] not in texts)
-    loose = [name for name in files if _split_extension(name)[1] and not is_auxiliary_file(name)]
+    loose = [name for name in files if _may_hold_modules(name)]
     others = tuple(name for name in loose if _split_extension(name)[1] != "pb") or tuple(loose)
     inside = tuple(
         name for name in folders if not name.startswith(".") and not os.path.islink(os.path.join(path, name))
     )
     return Directory(path, dumps, others, inside)
+
+
+def _may_hold_modules(name: str) -> bool:
+    """Whether a file that is not named as a dump is read: by its extension, or as an entry of JAX's cache."""
+    if _CACHE_ENTRY.search(name):
+        return True
+    return bool(_split_extension(name)[1]) and not is_auxiliary_file(name)
 
 
 def walk_directories(path: str) -> Iterator[Directory]:

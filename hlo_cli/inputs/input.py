@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import field, replace
 from itertools import pairwise
 from types import MappingProxyType
-from typing import BinaryIO, Final
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.dumps import (
@@ -30,6 +30,7 @@ from hlo_cli.inputs.dumps import (
     select_stages,
     siblings_of,
     skip_auxiliary,
+    stage_named,
     walk_directories,
 )
 from hlo_cli.inputs.files import (
@@ -55,6 +56,9 @@ from hlo_cli.inputs.logs import (
     is_cut_header,
 )
 from hlo_cli.source import HloError, Source
+
+if TYPE_CHECKING:
+    from hlo_cli.inputs.executables import StoredModule
 
 # --- modules in a text ---
 # The modules in a text: a dump is read at once, anything else is recognized first.
@@ -319,6 +323,11 @@ def _modules(
         if is_trace(content):
             yield from _traced(name, path, modules_in(content, name), argument, siblings)
             return
+        from hlo_cli.inputs.executables import modules_in_executable
+
+        if stored := modules_in_executable(content, name, limit=request.maximum_bytes):
+            yield from _stored(name, path, stored, argument, request, every_stage=every_stage)
+            return
         module = own.module if own else None
         yield Input(Source(name, ""), path, module, own, siblings, argument=argument, proto=content)
         return
@@ -350,6 +359,26 @@ def _traced(
     for number, (module, proto, program) in enumerate(found, 1):
         source = Source(name if len(found) == 1 else f"{name}#{number}", "")
         yield Input(source, path, module, None, siblings, None, None, None, argument, proto, program)
+
+
+def _stored(
+    name: str,
+    path: str | None,
+    found: Sequence[StoredModule],
+    argument: str,
+    request: _Request,
+    *,
+    every_stage: bool,
+) -> Iterator[Input]:
+    """The module in an executable at the requested stage, by default as it runs."""
+    dumps = [stage_named(each.name, each.target, each.stage) for each in found]
+    kept: list[tuple[int, str | None]] = [(index, None) for index in range(len(found))]
+    if not every_stage:
+        kept = select_stages(dumps, request.stage, name)
+    for index, choice in kept:
+        source = Source(name if len(found) == 1 else f"{name}#{index + 1}", "")
+        stored = found[index]
+        yield Input(source, path, stored.name, dumps[index], choice=choice, argument=argument, proto=stored.proto)
 
 
 def _of_stage(inputs: Sequence[Input], stage: str, place: str) -> list[Input]:

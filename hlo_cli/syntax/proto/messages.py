@@ -41,6 +41,9 @@ MESSAGES: Final = """\
 HloProto 1:hlo_module:HloModuleProto 3:buffer_assignment:BufferAssignmentProto
 HloSnapshot 1:hlo:HloProto 2:arguments:*LiteralProto 3:result:LiteralProto 4:execution_platform:string
 HloUnoptimizedSnapshot 1:hlo_module:HloModuleProto 2:partitions:*bytes 3:version:int
+HloModuleProtoWithConfig 1:hlo_module:HloModuleProto 2:config:HloModuleConfigProto
+HloModuleConfigProto 4:replica_count:int 5:num_partitions:int 17:alias_passthrough_params:bool
+  27:allow_spmd_sharding_propagation_to_output:*bool 33:allow_spmd_sharding_propagation_to_parameters:*bool
 HloModuleProto 1:name:string 2:entry_computation_name:string 3:computations:*HloComputationProto
   4:host_program_shape:ProgramShapeProto 5:id:int 6:entry_computation_id:int 7:schedule:HloScheduleProto
   8:input_output_alias:HloInputOutputAliasProto 10:cross_program_prefetches:*CrossProgramPrefetch 11:is_dynamic:bool

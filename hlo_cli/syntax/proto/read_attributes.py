@@ -260,6 +260,12 @@ def _statistics(message: Message, field: str, _: Shape | None) -> AttributeValue
     return statistics if statistics.statistics else None
 
 
+def _propagations(message: Message, field: str, _: Shape | None) -> AttributeValue | None:
+    """Whether the sharding of each argument or result may change; `HloModule::Print` leaves a single `false` out."""
+    flags = message.flags(field)
+    return flags if len(flags) > 1 or any(flags) else None
+
+
 _READERS: Final[dict[Kind, Reader]] = {
     Kind.ALIASING: lambda message, field, _: tuple(map(alias_of, message.messages(field))) or None,
     Kind.BLOCK_SCALING: _block_scaling,
@@ -267,6 +273,7 @@ _READERS: Final[dict[Kind, Reader]] = {
     Kind.BUFFER_DONORS: lambda message, field, _: tuple(map(buffer_donor_of, message.messages(field))) or None,
     Kind.DEBUG_ATTRIBUTES: lambda message, field, _: tuple(map(debugged_array_of, message.messages(field))) or None,
     Kind.BOOLS: lambda message, field, _: message.flags(field) or None,
+    Kind.BOOLS_OR_BOOL: _propagations,
     Kind.DIM_LABELS: _dim_labels,
     Kind.DIRECTION: _word,
     Kind.DOMAIN: _domain,
@@ -313,7 +320,7 @@ _OWN: Final = frozenset(
     INSTRUCTION_FIELDS[name]
     for name in (
         *("name", "opcode", "shape", "id", "operand_ids", "control_predecessor_ids", "called_computation_ids"),
-        *("metadata", "backend_config", "parameter_number"),
+        *("metadata", "backend_config", "backend_config_payload", "parameter_number"),
     )
 )
 """Fields that are unique to an instruction; texts of the others are cached by their bytes."""
@@ -346,17 +353,20 @@ class _Tail(NamedTuple):
 
 @dataclass(slots=True)
 class Texts:
-    """The cached texts of one module, by bytes; `file` is its complete input."""
+    """The cached texts of one module, by bytes; `file` is its complete input.
+
+    `payloads` are texts that instructions refer to by their place, as the same ones recur (since XLA of 2026).
+    """
 
     file: bytes
-    metadata: Memo[Metadata] = field(
-        default_factory=lambda: Memo(lambda data: metadata_of(Message("OpMetadata", data)))
-    )
+    payloads: Sequence[bytes] = ()
+    metadata: Memo[Metadata] = field(init=False)
     metadata_texts: Memo[str] = field(init=False)
     configs: Memo[str] = field(default_factory=lambda: Memo(_config_text))
     tails: dict[tuple[object, ...], _Tail] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        self.metadata = Memo(self._metadata)
         self.metadata_texts = Memo(lambda data: _metadata_text(self.metadata[data]))
 
     def argument(self, instruction: Instruction, data: bytes) -> str:
@@ -378,8 +388,26 @@ class Texts:
             predecessors = read_numbers(packed_field(fields, INSTRUCTION_FIELDS["control_predecessor_ids"]))
             common += f", control-predecessors={{{', '.join(map(names, predecessors))}}}" if predecessors else ""
         metadata = self.metadata_texts[bytes_in(found, INSTRUCTION_FIELDS["metadata"])]
-        config = self.configs[bytes_in(found, INSTRUCTION_FIELDS["backend_config"])]
+        config = self.configs[self._config(found)]
         return f"{own}{called}{common}{last}{metadata}{config}"
+
+    def _metadata(self, data: bytes) -> Metadata:
+        message = Message("OpMetadata", data)
+        return metadata_of(message, self._payload(message.message("metadata_payload")))
+
+    def _config(self, found: dict[int, int | bytes]) -> bytes:
+        """The backend's configuration: the instruction's own, or a payload."""
+        if own := bytes_in(found, INSTRUCTION_FIELDS["backend_config"]):
+            return own
+        return self._payload(Message("Payload", bytes_in(found, INSTRUCTION_FIELDS["backend_config_payload"])))
+
+    def _payload(self, payload: Message) -> bytes:
+        """What a payload holds or refers to."""
+        if not payload.has("id"):
+            return payload.data("value")
+        if (place := payload.integer("id")) not in range(len(self.payloads)):
+            raise HloError(f"unknown payload id {place}")
+        return self.payloads[place]
 
     def _tail(self, instruction: Instruction, fields: list[Field], data: bytes) -> _Tail:
         opcode = instruction.written_opcode

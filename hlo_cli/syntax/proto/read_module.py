@@ -228,25 +228,35 @@ def _opcode(data: bytes) -> str:
 # A module in a proto. Mirrors `HloModule::CreateFromProto` and `HloModule::Print` of xla/hlo/ir/hlo_module.cc.
 #
 # The compiler's configuration is not part of a `HloModuleProto`: whether shardings may propagate, and which parameters
-# pass through.
+# pass through. Executables store it beside the module, dumps do not.
 
 
+_CONFIGURED: Final = {
+    name: HEADER_ATTRIBUTES[name]._replace(proto_field=name) for name in fields_of("HloModuleConfigProto")
+}
+"""The attributes of a header that the configuration has, which prevails: a module's devices may not be assigned."""
 _KEY, _SEQUENCE = (fields_of("SequencesEntry")[name].number for name in ("key", "value"))
 _OUTPUT: Final = "spmd_output_sharding"
 _IDS: Final = fields_of("InstructionSequence")["instruction_ids"].number
 
 
 def module_of(
-    message: Message, source: Source, file: bytes = b"", depth: int = 0, *, is_partial: bool = False
+    message: Message,
+    source: Source,
+    file: bytes = b"",
+    depth: int = 0,
+    *,
+    config: Message | None = None,
+    is_partial: bool = False,
 ) -> Module:
     """The module in a `HloModuleProto`; HloError if there is none, or if it is inconsistent.
 
-    `file` is the complete input, for locating errors. If the message `is_partial`, instructions may call computations
-    that are not in it.
+    `file` is the complete input, for locating errors; `config` is a `HloModuleConfigProto` stored with the module. If
+    the message `is_partial`, instructions may call computations that are not in it.
     """
     if depth > MAX_NESTING:
         raise HloError(f"modules are nested too deeply (limit {MAX_NESTING})")
-    builder = Builder(_schedule(message), _entry(message), texts=Texts(file))
+    builder = Builder(_schedule(message), _entry(message), texts=Texts(file, message.all_data("payloads")))
     with no_garbage_collection():
         built = {each.id: each for each in map(builder.build, message.all_data("computations"))}
         incomplete = link_calls(built, is_partial=is_partial)
@@ -260,7 +270,9 @@ def module_of(
     entry.is_entry = True
     name = name_of(message.data("name"))
     header = Header(
-        name, tuple(_header(message, builder.shapes, depth)), _stack_tables(message.message("stack_frame_index"))
+        name,
+        tuple(_header(message, builder.shapes, depth, config)),
+        _stack_tables(message.message("stack_frame_index")),
     )
     return Module(
         name,
@@ -301,14 +313,16 @@ def _schedule(module: Message) -> Schedule:
     return schedule
 
 
-def _header(module: Message, shapes: ShapeReader, depth: int) -> Iterator[Attribute]:
+def _header(module: Message, shapes: ShapeReader, depth: int, config: Message | None) -> Iterator[Attribute]:
     """The header attributes, in the order of their rows; layouts share the shapes of the instructions."""
     for row in HEADER_ATTRIBUTES.values():
         match row.kind:
+            case _ if config is not None and row.name in _CONFIGURED and config.has(row.name):
+                value: AttributeValue | None = reader_of(_CONFIGURED[row.name], config.kind)(config, None)
             case _ if row.path[0] not in fields_of(module.kind):
                 continue
             case Kind.COMPUTATION_LAYOUT:
-                value: AttributeValue | None = _entry_layout(module, row.path[0], shapes)
+                value = _entry_layout(module, row.path[0], shapes)
             case Kind.RECOVERY_TABLE:
                 entries = module.message(row.path[0]).messages(row.path[1])
                 value = RecoveryTable(tuple([_recovery(entry, depth + 1) for entry in entries])) if entries else None
@@ -383,13 +397,14 @@ AS_PROTO: Final = "to dump a proto, set XLA_FLAGS='--xla_dump_to=DIR --xla_dump_
 
 _OPCODE: Final = re.compile(rb"[a-z][a-z0-9\-]*+")
 _MODULE, _ASSIGNMENT = (fields_of("HloProto")[name].number for name in ("hlo_module", "buffer_assignment"))
+_CONFIG_FIELD: Final = fields_of("HloModuleProtoWithConfig")["config"].number
 _INSTRUCTIONS_FIELD: Final = fields_of("HloComputationProto")["instructions"].number
 _LEVELS: Final = 3
 """A module, the proto around it, and the snapshot around that."""
 
 
 def read_proto(data: bytes, source: Source, *, is_partial: bool = False) -> Module:
-    """The module in a `HloModuleProto`, `HloProto`, `HloSnapshot` or `HloUnoptimizedSnapshot`.
+    """The module in a `HloModuleProto`, `HloProto`, `HloSnapshot`, `HloUnoptimizedSnapshot` or with its configuration.
 
     Calls of computations that are not in it are an error, unless it `is_partial`.
 
@@ -399,8 +414,8 @@ def read_proto(data: bytes, source: Source, *, is_partial: bool = False) -> Modu
     hlo_cli.source.HloError: m.hlo.pb: error: not an HLO module proto
     """
     try:
-        message, assignment = _unwrapped(data)
-        module = module_of(message, source, data, is_partial=is_partial)
+        message, assignment, config = _unwrapped(data)
+        module = module_of(message, source, data, config=config, is_partial=is_partial)
     except HloError as error:
         placed = with_place(error, data).diagnostic
         raise HloError(placed.message, source=source, hint=placed.hint) from None
@@ -410,9 +425,10 @@ def read_proto(data: bytes, source: Source, *, is_partial: bool = False) -> Modu
     return module
 
 
-def _unwrapped(data: bytes) -> tuple[Message, bytes | None]:
-    """The module, and the buffer assignment next to it."""
-    assignment = None
+def _unwrapped(data: bytes) -> tuple[Message, bytes | None, Message | None]:
+    """The module, and the buffer assignment and the configuration next to it."""
+    assignment: bytes | None = None
+    config: Message | None = None
     for level in range(_LEVELS):
         try:
             module = Message("HloModuleProto", data)
@@ -421,14 +437,19 @@ def _unwrapped(data: bytes) -> tuple[Message, bytes | None]:
                 raise
             break
         if _holds_instructions(module):
-            return module, assignment
-        fields = read_fields(data)
-        inner = next((value for number, value in fields if number == _MODULE), b"")
-        if not isinstance(inner, bytes) or not inner:
+            return module, assignment, config
+        holder = dict(reversed(read_fields(data)))  # the first of each field
+        inner, assignment, settings = (_bytes_or_none(holder.get(n)) for n in (_MODULE, _ASSIGNMENT, _CONFIG_FIELD))
+        if not inner:
             break
-        other = next((value for number, value in fields if number == _ASSIGNMENT), None)
-        data, assignment = inner, other if isinstance(other, bytes) else None
+        # in an unoptimized snapshot, the field has arguments, whose messages share no field with a configuration
+        config = Message("HloModuleConfigProto", settings) if settings is not None else None
+        data = inner
     raise HloError(NO_MODULE, hint=AS_PROTO)
+
+
+def _bytes_or_none(value: int | bytes | None) -> bytes | None:
+    return value if isinstance(value, bytes) else None
 
 
 def _holds_instructions(module: Message) -> bool:

@@ -368,8 +368,11 @@ def result_accuracy_of(message: Message) -> ResultAccuracy:
     return ResultAccuracy(Tolerance(tolerance.decimal("atol"), tolerance.decimal("rtol"), tolerance.integer("ulps")))
 
 
-def metadata_of(message: Message) -> Metadata:
-    """The source location and op_name of an instruction."""
+def metadata_of(message: Message, payload: bytes = b"") -> Metadata:
+    """The source location and op_name of an instruction; `payload` is its text, which the module may hold.
+
+    The metadata of a sharding has none.
+    """
     return Metadata(
         message.text("op_type"),
         message.text("op_name"),
@@ -382,7 +385,7 @@ def metadata_of(message: Message) -> Metadata:
         message.text("deduplicated_name"),
         message.text("scheduling_name"),
         message.integer("stack_frame_id"),
-        message.message("metadata_payload").text("value"),
+        payload.decode("utf-8", "surrogateescape"),
     )
 
 

@@ -1,0 +1,279 @@
+"""The modules in a compiled executable: what PJRT serializes, and what JAX's compilation cache keeps of it.
+
+An entry of the cache is an executable behind its time of compilation and a description; both are behind zstd or zlib,
+which `files.py` undoes. The executables of CPUs and GPUs are an `ExecutableAndOptionsProto`, that of a TPU is a
+`TpuExecutableProto`, which is not public: its fields were found by reading those of eight kinds of chips. All but those
+of CPUs are stored as Riegeli records, since a message of protobuf ends at 2 GB.
+
+Mirrors jax/_src/compilation_cache.py, xla/python/pjrt_ifrt/{pjrt_executable,executable_metadata}, xla/pjrt/proto,
+xla/service/gpu/gpu_executable.proto, and xla/util/split_proto of XLA; github.com/google/riegeli.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Final, NamedTuple
+
+from hlo_cli.source import HloError
+from hlo_cli.wire import (
+    LONGEST_VARINT,
+    WireError,
+    all_bytes,
+    bytes_in,
+    field,
+    field_spans,
+    number_at,
+    number_in,
+    read_fields,
+    read_numbers,
+)
+
+BEFORE, AFTER = "before_optimizations", "after_optimizations"
+"""The stages of the modules in an executable, named as in dumps."""
+_RUNTIME: Final = b"pjrt_ifrt"
+"""Field 2 of `SerializedXlaExecutableMetadata`: the runtime that wrote it."""
+_LONGEST: Final = 1 << 26
+"""Bytes of a description that are read: it has some hundred for each argument and result."""
+_SECONDS: Final = 4
+"""The bytes of the time of compilation at the begin of a cache entry, a big-endian number of seconds."""
+
+
+class StoredModule(NamedTuple):
+    """A module in an executable: the bytes of a message that holds it, its name, target (`cpu`), and stage."""
+
+    proto: bytes
+    name: str
+    target: str
+    stage: str
+
+
+def looks_like_executable(head: bytes) -> bool:
+    """Whether data begins as an executable or a cache entry does; `modules_in_executable` tells.
+
+    >>> looks_like_executable(_RIEGELI), looks_like_executable(b"\\n\\x05jit_f")
+    (True, False)
+    """
+    return head.startswith(_RIEGELI) or _RUNTIME in head[: _SECONDS + 2 * LONGEST_VARINT]
+
+
+def modules_in_executable(data: bytes, name: str, *, limit: int) -> tuple[StoredModule, ...]:
+    """The modules in an executable, the program as it runs last; none if the data is something else.
+
+    `limit` bounds the bytes of decompressed records. HloError for an executable that is corrupt or has no module.
+
+    >>> modules_in_executable(b"\\n\\x05jit_f", "m.pb", limit=100)
+    ()
+    """
+    executable = _without_description(data)
+    is_certain = executable is not data or data.startswith(_RIEGELI)
+    try:
+        found = tuple(_modules_of(executable, limit))
+    except WireError as error:
+        if not is_certain:
+            return ()
+        raise HloError(f"{name} is a corrupt executable: {error.diagnostic.message}", hint=_AGAIN) from None
+    if is_certain and not found:
+        raise HloError(f"{name} is an executable without HLO", hint="pass a dump of the program")
+    return found
+
+
+_AGAIN: Final = "copy the file again; it may be truncated"
+
+
+def _without_description(data: bytes) -> bytes:
+    """The serialized executable in a cache entry or behind its description; the data itself if it has neither."""
+    for start in (0, _SECONDS):
+        with suppress(WireError):
+            length, at = number_at(data, start, len(data))
+            if dict(read_fields(data[at : at + min(length, _LONGEST)])).get(2) == _RUNTIME:
+                return data[at + length :]
+    return data
+
+
+# --- which executable it is ---
+
+
+def _modules_of(executable: bytes, limit: int) -> Iterator[StoredModule]:
+    """The modules in an executable without its description; none if it is none."""
+    if executable.startswith(_RIEGELI):
+        kind, message = _message_in_records(executable, limit)
+        if kind == _TPU_KIND:
+            yield from _of_tpu(message)
+            return
+        executable = message
+    if not executable.startswith(b"\n"):  # field 1 of ExecutableAndOptionsProto
+        return
+    top = {tag >> 3 for tag, _, _ in field_spans(executable, 0, len(executable))}
+    if not {1, 2} <= top:  # the options of the compilation are field 2, which a `HloProto` has not
+        return
+    inner = _at(executable, (1,))
+    if inner.startswith(_RIEGELI):
+        yield from _of_xla(_message_in_records(inner, limit)[1], "gpu")
+    else:
+        yield from _of_xla(inner, "cpu")
+
+
+def _of_xla(executable: bytes, target: str) -> Iterator[StoredModule]:
+    """The module in a `CompilationResultProto` of a CPU or a `GpuExecutableProto`, with its buffer assignment."""
+    fields = dict(read_fields(executable))
+    with_config = bytes_in(fields, 1)
+    module = _at(with_config, (1,))
+    if _has_computations(module):
+        proto = with_config + field(3, bytes_in(fields, 2))  # field 3 of HloProto
+        yield StoredModule(proto, _name_of(module), target, AFTER)
+
+
+_TPU_KIND: Final = "xla.TpuExecutableProto"
+_TPU_BEFORE: Final = (1, 2, 38)
+_TPU_AFTER: Final = (2,)
+"""Where the program is as it came in, and as it runs, with its configuration; in eight kinds of chips."""
+
+
+def _of_tpu(executable: bytes) -> Iterator[StoredModule]:
+    before, after = _at(executable, _TPU_BEFORE), _at(executable, _TPU_AFTER)
+    if _has_computations(before):
+        yield StoredModule(before, _name_of(before), "", BEFORE)
+    module = _at(after, (1,))
+    if _has_computations(module):
+        yield StoredModule(after, _name_of(module), "", AFTER)
+
+
+def _at(message: bytes, path: Sequence[int]) -> bytes:
+    """The bytes of a field of a field; empty without one. A message in several parts is merged: they are joined."""
+    for number in path:
+        message = b"".join(all_bytes(read_fields(message), number))
+    return message
+
+
+def _has_computations(module: bytes) -> bool:
+    """Whether bytes are a `HloModuleProto`: in a snapshot, its name stands there, which may look like a message."""
+    return any(tag == _COMPUTATION for tag, _, _ in field_spans(module, 0, len(module)))
+
+
+_COMPUTATION: Final = 0x1A  # the tag of field 3, a message
+
+
+def _name_of(module: bytes) -> str:
+    """The name of a `HloModuleProto`."""
+    return bytes_in(dict(read_fields(module)), 1).decode("utf-8", "replace")
+
+
+# --- Riegeli ---
+# Records in blocks of 64 KiB. Mirrors the format's specification; hashes are not checked, as each length is.
+
+
+_RIEGELI: Final = b"\x83\xaf\x70\xd1\x0d\x88\x4a\x3f"
+_BLOCK, _BLOCK_HEADER, _CHUNK_HEADER = 1 << 16, 24, 40
+_CHUNK_FIELDS: Final = ((8, 16), (24, 25), (25, 32), (32, 40))
+"""Where the header of a chunk tells its size, its kind, how many records it has, and their bytes."""
+_SIMPLE: Final = ord("r")
+_NO_RECORDS: Final = b"smp"
+"""Kinds of chunks without records: signature, metadata, padding. Transposed records are not written by XLA."""
+
+
+def _message_in_records(data: bytes, limit: int) -> tuple[str, bytes]:
+    """The type and the bytes of a message that `SplitProto` wrote: a manifest, then the parts of the message."""
+    records = list(_records(data, limit))
+    if not records:
+        raise WireError("no records")
+    manifest = read_fields(records[0])
+    kind = bytes_in(dict(manifest), 1).decode("utf-8", "replace")
+    parts = [dict(read_fields(part)) for part in all_bytes(manifest, 2)]
+    if len(parts) != len(records) - 1:
+        raise WireError("the manifest does not match the records")
+    message = b"".join(_placed(part, record) for part, record in zip(parts, records[1:], strict=True))
+    return kind, message  # parts of one field are merged when it is read
+
+
+def _placed(part: dict[int, int | bytes], record: bytes) -> bytes:
+    """A record as a part of the message: field 3 of its entry in the manifest is the path of the field that it is."""
+    steps = all_bytes(read_fields(bytes_in(part, 3)), 1) if 3 in part else []
+    for step in reversed(steps):
+        record = field(number_in(dict(read_fields(step)), 1), record)
+    return record
+
+
+def _records(data: bytes, limit: int) -> Iterator[bytes]:
+    """The records of all chunks; WireError if one is corrupt or if they have more than `limit` bytes in all."""
+    blocks = range(0, len(data), _BLOCK)
+    data = b"".join([data[at + _BLOCK_HEADER : at + _BLOCK] for at in blocks])
+    at = 0
+    while at < len(data):
+        header = data[at : at + _CHUNK_HEADER]
+        size, kind, count, decoded = (int.from_bytes(header[a:b], "little") for a, b in _CHUNK_FIELDS)
+        at += _CHUNK_HEADER
+        if len(header) < _CHUNK_HEADER or size > len(data) - at:
+            raise WireError("truncated records", at, is_truncated=True)
+        if kind == _SIMPLE:
+            limit -= decoded
+            if limit < 0:
+                raise WireError("records of more bytes than are read", at)
+            yield from _simple(data[at : at + size], count, decoded)
+        elif kind not in _NO_RECORDS:
+            raise WireError(f"records of an unknown kind {chr(kind)!r}", at)
+        at += max(size, count)  # a chunk has at least a byte for each record
+
+
+def _simple(chunk: bytes, count: int, decoded: int) -> Iterator[bytes]:
+    """The records of a chunk that stores all sizes, then all values."""
+    length, at = number_at(chunk, 1, len(chunk))
+    if length > len(chunk) - at:
+        raise WireError("truncated records", is_truncated=True)
+    sizes = read_numbers(_uncompressed(chunk[:1], chunk[at : at + length], LONGEST_VARINT * count))
+    values = _uncompressed(chunk[:1], chunk[at + length :], decoded)
+    if len(sizes) != count or sum(sizes) != len(values):
+        raise WireError("sizes of records that do not match")
+    at = 0
+    for size in sizes:
+        yield values[at : at + size]
+        at += size
+
+
+def _uncompressed(compression: bytes, data: bytes, limit: int) -> bytes:
+    if compression == b"\0":
+        return data
+    if compression != b"s":
+        raise WireError(f"records with compression {compression.decode('latin-1')!r}, which is not read")
+    size, at = number_at(data, 0, len(data))
+    if size > limit:
+        raise WireError("records of more bytes than declared")
+    return unsnappy(data[at:], size)
+
+
+def unsnappy(data: bytes, size: int) -> bytes:
+    """The bytes that Snappy compressed; WireError if they are not `size`. Mirrors its format_description.txt.
+
+    >>> unsnappy(bytes((5, 0x00, 97, 0x01, 0x01)), 5)
+    b'aaaaa'
+    """
+    declared, at = number_at(data, 0, len(data))
+    if declared != size:
+        raise WireError("compressed bytes of another size than declared")
+    out = bytearray()
+    while at < len(data) and len(out) <= size:
+        tag = data[at]
+        at += 1
+        if tag & 3 == 0:  # a literal, whose length is in the tag or in one to four bytes behind it
+            length = tag >> 2
+            if length >= 60:
+                more = length - 59
+                length = int.from_bytes(data[at : at + more], "little")
+                at += more
+            out += data[at : at + length + 1]
+            at += length + 1
+            continue
+        if tag & 3 == 1:
+            length, offset = (tag >> 2 & 7) + 4, (tag >> 5) << 8 | int.from_bytes(data[at : at + 1], "little")
+            at += 1
+        else:
+            width = 2 * (tag & 3) - 2
+            length, offset = (tag >> 2) + 1, int.from_bytes(data[at : at + width], "little")
+            at += width
+        if not 0 < offset <= len(out):
+            raise WireError("corrupt compressed bytes", at)
+        copied = out[-offset:][:length]
+        out += (copied * (-(-length // len(copied))))[:length]  # a copy may overlap what it writes
+    if len(out) != size:
+        raise WireError("corrupt compressed bytes", at)
+    return bytes(out)
